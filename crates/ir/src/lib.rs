@@ -1,1 +1,25 @@
-//! .
+//! The intermediate representation: HLO modules as data.
+//!
+//! It holds element types, shapes, layouts as data, literals, modules with typed
+//! attributes, the HLO text reader and printer, one shape function per opcode,
+//! and the verifier. It does not evaluate, optimise or lower anything.
+
+mod annotations;
+mod element_type;
+mod layout;
+mod literal;
+mod module;
+mod op;
+mod opcode;
+mod shape;
+
+pub use annotations::{
+    AliasKind, Annotations, InputOutputAlias, Metadata, ModuleAttributes, StackFrames,
+};
+pub use element_type::{Category, ElementType};
+pub use layout::{Layout, SplitConfig, Tile, TileDim};
+pub use literal::{ALIGNMENT, AlignedBytes, Literal, LiteralError, MAX_LITERAL_BYTES};
+pub use module::{Computation, ComputationId, Instruction, InstructionId, Module, Span, Symbol};
+pub use op::*;
+pub use opcode::Opcode;
+pub use shape::{ArrayShape, Dim, Dims, Shape};

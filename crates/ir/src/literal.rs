@@ -1,0 +1,180 @@
+//! Literals: arrays of known elements, on the host.
+//!
+//! Elements are dense and row-major whatever layout a shape states; each takes
+//! [`ElementType::storage_bytes`] bytes, so types narrower than a byte take a
+//! whole one (integers sign- or zero-extended). The bytes are aligned to
+//! [`ALIGNMENT`], which suits every vector width in use.
+
+use crate::{ArrayShape, ElementType};
+use std::fmt;
+use std::sync::Arc;
+
+/// The alignment of a literal's bytes.
+pub const ALIGNMENT: usize = 64;
+
+#[repr(C, align(64))]
+#[derive(Clone, Copy)]
+struct Block([u8; ALIGNMENT]);
+
+/// Bytes aligned to [`ALIGNMENT`].
+#[derive(Clone, Default)]
+pub struct AlignedBytes {
+    blocks: Vec<Block>,
+    len: usize,
+}
+
+impl AlignedBytes {
+    /// `len` zero bytes.
+    pub fn zeroed(len: usize) -> Self {
+        Self {
+            blocks: vec![Block([0; ALIGNMENT]); len.div_ceil(ALIGNMENT)],
+            len,
+        }
+    }
+
+    /// The bytes.
+    pub fn as_slice(&self) -> &[u8] {
+        // SAFETY: the blocks are plain initialised bytes without padding, and
+        // `len` never exceeds their total size.
+        unsafe { std::slice::from_raw_parts(self.blocks.as_ptr().cast(), self.len) }
+    }
+
+    /// The bytes.
+    pub fn as_mut_slice(&mut self) -> &mut [u8] {
+        // SAFETY: as in `as_slice`, and `self` is borrowed mutably.
+        unsafe { std::slice::from_raw_parts_mut(self.blocks.as_mut_ptr().cast(), self.len) }
+    }
+}
+
+impl PartialEq for AlignedBytes {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_slice() == other.as_slice()
+    }
+}
+
+/// An array of known elements. Cloning shares the bytes.
+///
+/// Equality is that of the bits: a NaN equals itself, 0 and -0 differ.
+#[derive(Clone, PartialEq)]
+pub struct Literal {
+    shape: ArrayShape,
+    bytes: Arc<AlignedBytes>,
+}
+
+/// Why a literal could not be made.
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+pub enum LiteralError {
+    /// A dimension is symbolic, negative, or the size does not fit.
+    #[error("the shape has no fixed size in bytes")]
+    NoFixedSize,
+    /// The number of bytes or elements is not the shape's.
+    #[error("expected {expected} bytes, got {actual}")]
+    WrongSize {
+        /// The shape's size.
+        expected: usize,
+        /// What was given.
+        actual: usize,
+    },
+    /// The size is beyond what this process may allocate for one literal.
+    #[error("{0} bytes are more than one literal may hold")]
+    TooLarge(i64),
+}
+
+/// The largest literal that is made, in bytes: 16 GiB.
+pub const MAX_LITERAL_BYTES: i64 = 1 << 34;
+
+impl Literal {
+    /// All zeros. The shape's layout is dropped.
+    pub fn zeros(shape: &ArrayShape) -> Result<Self, LiteralError> {
+        let len = checked_len(shape)?;
+        Ok(Self::from_parts(shape, AlignedBytes::zeroed(len)))
+    }
+
+    /// From row-major bytes in the host's byte order. The shape's layout is dropped.
+    pub fn from_bytes(shape: &ArrayShape, bytes: &[u8]) -> Result<Self, LiteralError> {
+        let len = checked_len(shape)?;
+        if len != bytes.len() {
+            return Err(LiteralError::WrongSize {
+                expected: len,
+                actual: bytes.len(),
+            });
+        }
+        let mut aligned = AlignedBytes::zeroed(len);
+        aligned.as_mut_slice().copy_from_slice(bytes);
+        Ok(Self::from_parts(shape, aligned))
+    }
+
+    fn from_parts(shape: &ArrayShape, bytes: AlignedBytes) -> Self {
+        let mut shape = shape.clone();
+        shape.layout = None;
+        Self {
+            shape,
+            bytes: Arc::new(bytes),
+        }
+    }
+
+    /// The shape: static, without a layout.
+    pub fn shape(&self) -> &ArrayShape {
+        &self.shape
+    }
+
+    /// The element type.
+    pub fn element_type(&self) -> ElementType {
+        self.shape.element_type
+    }
+
+    /// The number of elements.
+    pub fn len(&self) -> usize {
+        self.bytes.len / self.element_type().storage_bytes()
+    }
+
+    /// Whether there are no elements.
+    pub fn is_empty(&self) -> bool {
+        self.bytes.len == 0
+    }
+
+    /// The bytes, row-major.
+    pub fn bytes(&self) -> &[u8] {
+        self.bytes.as_slice()
+    }
+
+    /// The bytes, for writing; copied first if shared.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        Arc::make_mut(&mut self.bytes).as_mut_slice()
+    }
+
+    /// The same elements under another shape of the same type and size.
+    pub fn reshaped(&self, shape: &ArrayShape) -> Result<Self, LiteralError> {
+        let expected = checked_len(shape)?;
+        if expected != self.bytes.len || shape.element_type != self.element_type() {
+            return Err(LiteralError::WrongSize {
+                expected,
+                actual: self.bytes.len,
+            });
+        }
+        let mut shape = shape.clone();
+        shape.layout = None;
+        Ok(Self {
+            shape,
+            bytes: Arc::clone(&self.bytes),
+        })
+    }
+}
+
+fn checked_len(shape: &ArrayShape) -> Result<usize, LiteralError> {
+    let valid = shape
+        .dims
+        .iter()
+        .all(|d| d.as_static().is_some_and(|d| d >= 0));
+    match shape.byte_size() {
+        Some(size) if valid && size <= MAX_LITERAL_BYTES => Ok(size as usize),
+        Some(size) if valid => Err(LiteralError::TooLarge(size)),
+        _ => Err(LiteralError::NoFixedSize),
+    }
+}
+
+impl fmt::Debug for Literal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Literal({:?}, {} bytes)", self.shape, self.bytes.len)
+    }
+}

@@ -1,0 +1,122 @@
+//! Modules: computations of instructions, in entity arenas.
+//!
+//! Instructions of all computations live in one arena of the [`Module`], so an
+//! [`InstructionId`] names an instruction of the whole program. A
+//! [`Computation`] lists its own in an order in which operands come first.
+
+use crate::{Annotations, ModuleAttributes, Op, Shape};
+use cranelift_entity::{PrimaryMap, entity_impl};
+use smallvec::SmallVec;
+use std::sync::Arc;
+
+/// An instruction of a module.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct InstructionId(u32);
+entity_impl!(InstructionId, "inst");
+
+/// A computation of a module.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ComputationId(u32);
+entity_impl!(ComputationId, "comp");
+
+/// A range of bytes of the source text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Span {
+    /// The first byte.
+    pub start: u32,
+    /// One past the last byte.
+    pub end: u32,
+}
+
+/// One instruction: an operation, its operands and its result's shape.
+#[derive(Clone, Debug)]
+pub struct Instruction {
+    /// The name, without `%`; unique in its computation.
+    pub name: Arc<str>,
+    /// What it does.
+    pub op: Op,
+    /// What it reads.
+    pub operands: SmallVec<[InstructionId; 4]>,
+    /// What it gives.
+    pub shape: Shape,
+    /// Where it belongs.
+    pub computation: ComputationId,
+    /// Where the text says it; empty if it was built by a program.
+    pub span: Span,
+    /// Sharding, metadata and the like, if any.
+    pub annotations: Option<Box<Annotations>>,
+}
+
+/// A function of parameters: instructions with one root.
+#[derive(Clone, Debug)]
+pub struct Computation {
+    /// The name, without `%`; unique in the module.
+    pub name: Arc<str>,
+    /// The instructions, operands before users.
+    pub instructions: Vec<InstructionId>,
+    /// The parameters, by number.
+    pub parameters: Vec<InstructionId>,
+    /// The result.
+    pub root: InstructionId,
+    /// `execution_thread=`, if stated.
+    pub execution_thread: Option<Arc<str>>,
+    /// Where the text says it.
+    pub span: Span,
+}
+
+/// A symbolic size: `?` of an entry parameter, or a run-time size.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Symbol {
+    /// Its name, `pN_dK` unless the program names it.
+    pub name: Arc<str>,
+    /// The smallest value it can have.
+    pub lower: i64,
+    /// The largest value it can have.
+    pub upper: i64,
+}
+
+/// A program.
+#[derive(Clone, Debug)]
+pub struct Module {
+    /// The name.
+    pub name: Arc<str>,
+    /// What the header says.
+    pub attributes: ModuleAttributes,
+    /// Every instruction of every computation.
+    pub instructions: PrimaryMap<InstructionId, Instruction>,
+    /// Every computation, callees before callers.
+    pub computations: PrimaryMap<ComputationId, Computation>,
+    /// Where the program starts.
+    pub entry: ComputationId,
+    /// The symbols that symbolic dimensions use, by variable number.
+    pub symbols: Vec<Symbol>,
+    /// The text it was read from, for error messages; empty if built.
+    pub source: Arc<str>,
+}
+
+impl Module {
+    /// The entry computation.
+    pub fn entry_computation(&self) -> &Computation {
+        &self.computations[self.entry]
+    }
+
+    /// The shape of an operand of an instruction.
+    pub fn operand_shape(&self, instruction: InstructionId, operand: usize) -> Option<&Shape> {
+        let id = *self.instructions[instruction].operands.get(operand)?;
+        Some(&self.instructions[id].shape)
+    }
+}
+
+impl std::ops::Index<InstructionId> for Module {
+    type Output = Instruction;
+    fn index(&self, id: InstructionId) -> &Instruction {
+        &self.instructions[id]
+    }
+}
+
+impl std::ops::Index<ComputationId> for Module {
+    type Output = Computation;
+    fn index(&self, id: ComputationId) -> &Computation {
+        &self.computations[id]
+    }
+}

@@ -1,0 +1,816 @@
+//! Operations: an opcode with its own typed attributes.
+//!
+//! Elementwise operations are grouped ([`Unary`], [`Binary`]); every other
+//! operation is a variant of [`Op`] whose fields are exactly what its opcode
+//! takes. Operands are not here but in the [`Instruction`](crate::Instruction).
+
+use crate::{ComputationId, ElementType, Literal, Opcode, Shape};
+use std::sync::Arc;
+
+/// Dimension numbers.
+pub type DimNumbers = smallvec::SmallVec<[i64; 6]>;
+
+macro_rules! elementwise {
+    ($(#[$doc:meta])* $enum:ident { $($variant:ident)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum $enum { $(#[doc = concat!("[`Opcode::", stringify!($variant), "`]")] $variant,)* }
+
+        impl $enum {
+            /// Every operation of this group.
+            pub const ALL: &[Self] = &[$(Self::$variant,)*];
+
+            /// Its opcode.
+            pub const fn opcode(self) -> Opcode {
+                match self { $(Self::$variant => Opcode::$variant,)* }
+            }
+
+            /// The operation of this opcode, if it belongs to this group.
+            pub const fn from_opcode(opcode: Opcode) -> Option<Self> {
+                match opcode { $(Opcode::$variant => Some(Self::$variant),)* _ => None }
+            }
+        }
+    };
+}
+
+elementwise! {
+    /// Elementwise operations of one operand and no attributes.
+    Unary {
+        Abs Acos Acosh Asin Asinh Atanh Cbrt Ceil Cos Cosh CountLeadingZeros Erf Exp
+        Expm1 Floor Imag IsFinite Log Log1p Logistic Negate Not Popcnt Real
+        RoundNearestAfz RoundNearestEven Rsqrt Sign Sin Sinh Sqrt Tan Tanh
+    }
+}
+
+elementwise! {
+    /// Elementwise operations of two operands and no attributes.
+    Binary {
+        Add And Atan2 Complex Divide Maximum Minimum Mulhi Multiply Or Power Remainder
+        ShiftLeft ShiftRightArithmetic ShiftRightLogical Subtract Xor
+    }
+}
+
+/// `direction=` of a compare.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Direction {
+    /// Equal.
+    Eq,
+    /// Not equal.
+    Ne,
+    /// Greater or equal.
+    Ge,
+    /// Greater.
+    Gt,
+    /// Less or equal.
+    Le,
+    /// Less.
+    Lt,
+}
+
+/// Which order a compare uses (`type=FLOAT` or `order=TOTAL` in text).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Order {
+    /// The type's own: IEEE's partial order for floats, in which NaN compares unequal.
+    Partial,
+    /// IEEE's total order: `-NaN < -inf < ... < -0 < +0 < ... < inf < NaN`.
+    Total,
+}
+
+/// One dimension of a convolution's or reduce-window's `window={...}`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct WindowDim {
+    /// Elements of the window along this dimension.
+    pub size: i64,
+    /// Distance between window positions, at least 1.
+    pub stride: i64,
+    /// Padding in front, may be negative.
+    pub padding_low: i64,
+    /// Padding behind, may be negative.
+    pub padding_high: i64,
+    /// Distance between elements of the base (`lhs_dilate`), at least 1.
+    pub base_dilation: i64,
+    /// Distance between elements of the window (`rhs_dilate`), at least 1.
+    pub window_dilation: i64,
+    /// Whether the window is applied back to front.
+    pub reversal: bool,
+}
+
+/// `dim_labels=` of a convolution: which dimension is what.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ConvDims {
+    /// The input's batch dimension (`b`).
+    pub input_batch: i64,
+    /// The input's feature dimension (`f`).
+    pub input_feature: i64,
+    /// The input's spatial dimensions (`0`, `1`, ...).
+    pub input_spatial: DimNumbers,
+    /// The kernel's input-feature dimension (`i`).
+    pub kernel_input_feature: i64,
+    /// The kernel's output-feature dimension (`o`).
+    pub kernel_output_feature: i64,
+    /// The kernel's spatial dimensions.
+    pub kernel_spatial: DimNumbers,
+    /// The output's batch dimension (`b`).
+    pub output_batch: i64,
+    /// The output's feature dimension (`f`).
+    pub output_feature: i64,
+    /// The output's spatial dimensions.
+    pub output_spatial: DimNumbers,
+}
+
+/// `operand_precision=`: how exactly a dot or convolution treats an operand.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Precision {
+    /// The fastest the target offers.
+    #[default]
+    Default,
+    /// Better than the default.
+    High,
+    /// The full precision of the type.
+    Highest,
+}
+
+/// A dot's dimension numbers.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct DotDims {
+    /// Batch dimensions of the left operand.
+    pub lhs_batch: DimNumbers,
+    /// Batch dimensions of the right operand.
+    pub rhs_batch: DimNumbers,
+    /// Contracted dimensions of the left operand.
+    pub lhs_contracting: DimNumbers,
+    /// Contracted dimensions of the right operand.
+    pub rhs_contracting: DimNumbers,
+}
+
+/// Padding of one dimension: `low_high_interior`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct PadDim {
+    /// Elements in front, may be negative.
+    pub low: i64,
+    /// Elements behind, may be negative.
+    pub high: i64,
+    /// Elements between neighbours, at least 0.
+    pub interior: i64,
+}
+
+/// A slice of one dimension: `[start:limit:stride]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SliceDim {
+    /// The first element taken.
+    pub start: i64,
+    /// One past the last element that may be taken.
+    pub limit: i64,
+    /// The distance between elements taken, at least 1.
+    pub stride: i64,
+}
+
+/// A gather's dimension numbers.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct GatherDims {
+    /// Result dimensions that run over the slice.
+    pub offset_dims: DimNumbers,
+    /// Operand dimensions of slice size 1 that the result does not have.
+    pub collapsed_slice_dims: DimNumbers,
+    /// The operand dimension that each index component is for.
+    pub start_index_map: DimNumbers,
+    /// Operand dimensions paired with batching dimensions of the indices.
+    pub operand_batching_dims: DimNumbers,
+    /// Dimensions of the indices paired with the operand's batching dimensions.
+    pub start_indices_batching_dims: DimNumbers,
+    /// The dimension of the indices that holds an index's components.
+    pub index_vector_dim: i64,
+}
+
+/// A scatter's dimension numbers.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ScatterDims {
+    /// Update dimensions that run over the window.
+    pub update_window_dims: DimNumbers,
+    /// Operand dimensions that the updates do not have.
+    pub inserted_window_dims: DimNumbers,
+    /// The operand dimension that each index component is for.
+    pub scatter_dims_to_operand_dims: DimNumbers,
+    /// Operand dimensions paired with batching dimensions of the indices.
+    pub input_batching_dims: DimNumbers,
+    /// Dimensions of the indices paired with the operand's batching dimensions.
+    pub scatter_indices_batching_dims: DimNumbers,
+    /// The dimension of the indices that holds an index's components.
+    pub index_vector_dim: i64,
+}
+
+/// `fft_type=`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FftType {
+    /// Complex forward.
+    Fft,
+    /// Complex inverse, scaled by 1/n.
+    Ifft,
+    /// Real to half-complex.
+    Rfft,
+    /// Half-complex to real, scaled by 1/n.
+    Irfft,
+}
+
+/// `algorithm=` of a rng-bit-generator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RngAlgorithm {
+    /// The target's choice.
+    Default,
+    /// Threefry 2x32, 20 rounds.
+    ThreeFry,
+    /// Philox 4x32, 10 rounds.
+    Philox,
+}
+
+/// `distribution=` of a rng.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RngDistribution {
+    /// Uniform between the operands.
+    Uniform,
+    /// Normal with mean and deviation from the operands.
+    Normal,
+}
+
+/// `transpose_a=` of a triangular solve.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TransposeA {
+    /// As it is.
+    NoTranspose,
+    /// Transposed.
+    Transpose,
+    /// Transposed and conjugated.
+    Adjoint,
+}
+
+/// `kind=` of a fusion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FusionKind {
+    /// One loop over the output.
+    Loop,
+    /// Input fusion (rooted in a reduction or similar).
+    Input,
+    /// Output fusion (an epilogue).
+    Output,
+    /// Anything else.
+    Custom,
+}
+
+/// A collective's `replica_groups=`, written out or in the iota form.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum ReplicaGroups {
+    /// `{{0,1},{2,3}}`.
+    Lists(Vec<Vec<i64>>),
+    /// `[groups,size]<=[dims]T(permutation)`.
+    Iota {
+        /// The shape of the result: groups, then the members of each.
+        dims: DimNumbers,
+        /// The shape the iota is given before the transposition.
+        reshape_dims: DimNumbers,
+        /// The transposition; empty: none.
+        transpose: DimNumbers,
+    },
+}
+
+/// What all collectives share.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Collective {
+    /// Who takes part with whom.
+    pub replica_groups: ReplicaGroups,
+    /// `channel_id=`.
+    pub channel_id: Option<i64>,
+    /// `use_global_device_ids=`.
+    pub use_global_device_ids: bool,
+    /// `constrain_layout=`.
+    pub constrain_layout: bool,
+}
+
+/// `custom_call_target=` and what goes with it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct CustomCall {
+    /// The name of the callee.
+    pub target: Arc<str>,
+    /// The layouts the callee wants of its operands, if stated.
+    pub operand_layouts: Option<Vec<Shape>>,
+    /// `custom_call_has_side_effect=`.
+    pub has_side_effect: bool,
+    /// `api_version=`, as written.
+    pub api_version: Option<Arc<str>>,
+    /// Computations the callee may call.
+    pub called: Vec<ComputationId>,
+    /// `output_to_operand_aliasing=`: result index, operand, operand index.
+    pub aliasing: Vec<(Vec<i64>, i64, Vec<i64>)>,
+    /// `window=`, `dim_labels=` and the like, as written, in order.
+    pub extra: Vec<(Arc<str>, Arc<str>)>,
+}
+
+/// An operation and its attributes.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Op {
+    /// An elementwise operation of one operand.
+    Unary(Unary),
+    /// An elementwise operation of two operands.
+    Binary(Binary),
+    /// `compare(a, b), direction=`: elementwise, gives `pred`.
+    Compare {
+        /// Which relation.
+        direction: Direction,
+        /// Which order.
+        order: Order,
+    },
+    /// `select(pred, on_true, on_false)`; the predicate may be a scalar.
+    Select,
+    /// `clamp(low, x, high)`; the bounds may be scalars.
+    Clamp,
+    /// `convert(x)` to the result's element type.
+    Convert,
+    /// `bitcast-convert(x)`: the same bits as another type.
+    BitcastConvert,
+    /// `stochastic-convert(x, random)`.
+    StochasticConvert,
+    /// `reduce-precision(x)`: rounded to fewer bits and back.
+    ReducePrecision {
+        /// Exponent bits kept.
+        exponent_bits: u32,
+        /// Mantissa bits kept.
+        mantissa_bits: u32,
+    },
+    /// `parameter(number)`.
+    Parameter(u32),
+    /// `constant(literal)`. A tuple constant has several literals.
+    Constant(Arc<[Literal]>),
+    /// `iota(), iota_dimension=`.
+    Iota(i64),
+    /// `broadcast(x), dimensions=`: where each operand dimension goes.
+    Broadcast(DimNumbers),
+    /// `reshape(x)`.
+    Reshape,
+    /// `dynamic-reshape(x, sizes...)`.
+    DynamicReshape,
+    /// `bitcast(x)`: the same memory as another shape.
+    Bitcast,
+    /// `transpose(x), dimensions=`: result dimension `i` is operand dimension `dimensions[i]`.
+    Transpose(DimNumbers),
+    /// `reverse(x), dimensions=`.
+    Reverse(DimNumbers),
+    /// `slice(x), slice={[start:limit:stride], ...}`.
+    Slice(Vec<SliceDim>),
+    /// `pad(x, value), padding=`.
+    Pad(Vec<PadDim>),
+    /// `concatenate(...), dimensions={d}`.
+    Concatenate(i64),
+    /// `copy(x)`.
+    Copy,
+    /// `copy-start(x)`: gives (destination, source, context).
+    CopyStart {
+        /// `cross_program_prefetch_index=`.
+        cross_program_prefetch_index: Option<i64>,
+    },
+    /// `copy-done(start)`.
+    CopyDone,
+    /// `dynamic-slice(x, starts...), dynamic_slice_sizes=`.
+    DynamicSlice(DimNumbers),
+    /// `dynamic-update-slice(x, update, starts...)`.
+    DynamicUpdateSlice,
+    /// `gather(operand, indices)`.
+    Gather {
+        /// Dimension numbers.
+        dims: GatherDims,
+        /// The slice taken at each index, by operand dimension.
+        slice_sizes: DimNumbers,
+        /// Whether the indices are known to be sorted.
+        indices_are_sorted: bool,
+    },
+    /// `scatter(operands..., indices, updates...)`.
+    Scatter {
+        /// Dimension numbers.
+        dims: ScatterDims,
+        /// Whether the indices are known to be sorted.
+        indices_are_sorted: bool,
+        /// Whether the indices are known to be unique.
+        unique_indices: bool,
+        /// Combines old and new: (old..., new...) -> combined....
+        to_apply: ComputationId,
+    },
+    /// `dot(lhs, rhs)`.
+    Dot {
+        /// Dimension numbers.
+        dims: DotDims,
+        /// Precision by operand; empty: default.
+        precision: Vec<Precision>,
+        /// `algorithm=`, as written.
+        algorithm: Option<Arc<str>>,
+    },
+    /// `ragged-dot(lhs, rhs, group_sizes)`.
+    RaggedDot {
+        /// Dimension numbers.
+        dims: DotDims,
+        /// Precision by operand; empty: default.
+        precision: Vec<Precision>,
+        /// `lhs_ragged_dims=`.
+        lhs_ragged_dims: DimNumbers,
+        /// `rhs_group_dims=`.
+        rhs_group_dims: DimNumbers,
+    },
+    /// `scaled-dot(lhs, rhs, lhs_scale, rhs_scale)`.
+    ScaledDot {
+        /// Dimension numbers.
+        dims: DotDims,
+        /// Precision by operand; empty: default.
+        precision: Vec<Precision>,
+    },
+    /// `convolution(input, kernel)`.
+    Convolution {
+        /// The window, by spatial dimension.
+        window: Vec<WindowDim>,
+        /// Which dimension is what.
+        dims: ConvDims,
+        /// `feature_group_count=`.
+        feature_group_count: i64,
+        /// `batch_group_count=`.
+        batch_group_count: i64,
+        /// Precision by operand; empty: default.
+        precision: Vec<Precision>,
+    },
+    /// `reduce(inputs..., inits...), dimensions=, to_apply=`.
+    Reduce {
+        /// The dimensions reduced away.
+        dimensions: DimNumbers,
+        /// (accumulators..., values...) -> accumulators....
+        to_apply: ComputationId,
+    },
+    /// `reduce-window(inputs..., inits...), window=, to_apply=`.
+    ReduceWindow {
+        /// The window, by dimension.
+        window: Vec<WindowDim>,
+        /// (accumulators..., values...) -> accumulators....
+        to_apply: ComputationId,
+    },
+    /// `select-and-scatter(operand, source, init)`.
+    SelectAndScatter {
+        /// The window, by dimension.
+        window: Vec<WindowDim>,
+        /// Whether the first is preferred to the second.
+        select: ComputationId,
+        /// Combines what is scattered to one element.
+        scatter: ComputationId,
+    },
+    /// `map(operands...), dimensions=, to_apply=`.
+    Map {
+        /// All dimensions, in order.
+        dimensions: DimNumbers,
+        /// Applied to each element.
+        to_apply: ComputationId,
+    },
+    /// `sort(operands...), dimensions={d}, to_apply=`.
+    Sort {
+        /// The dimension sorted along.
+        dimension: i64,
+        /// Whether equal elements keep their order.
+        is_stable: bool,
+        /// (a0, b0, a1, b1, ...) -> whether a goes before b.
+        to_apply: ComputationId,
+    },
+    /// `topk(x), k=, largest=`: values and indices along the last dimension.
+    TopK {
+        /// How many.
+        k: i64,
+        /// The largest, or the smallest.
+        largest: bool,
+        /// `is_stable=`, if written.
+        is_stable: Option<bool>,
+    },
+    /// `scan(inits..., inputs...)`.
+    Scan {
+        /// Dimension scanned along.
+        dimension: i64,
+        /// How many carried values.
+        num_carries: i64,
+        /// Whether from the end.
+        is_reverse: bool,
+        /// Whether the function is associative.
+        is_associative: bool,
+        /// The step.
+        to_apply: ComputationId,
+    },
+    /// `fft(x), fft_type=, fft_length=`.
+    Fft {
+        /// Which transform.
+        kind: FftType,
+        /// Sizes of the transformed (last) dimensions.
+        length: DimNumbers,
+    },
+    /// `cholesky(a), lower=`.
+    Cholesky {
+        /// Whether the lower triangle is read and written.
+        lower: bool,
+    },
+    /// `triangular-solve(a, b)`.
+    TriangularSolve {
+        /// `op(a) x = b` rather than `x op(a) = b`.
+        left_side: bool,
+        /// Whether `a` is lower triangular.
+        lower: bool,
+        /// Whether the diagonal is taken to be ones.
+        unit_diagonal: bool,
+        /// What `op` is.
+        transpose_a: TransposeA,
+    },
+    /// `batch-norm-training(x, scale, offset)`.
+    BatchNormTraining {
+        /// Added to the variance.
+        epsilon: f32,
+        /// The feature dimension.
+        feature_index: i64,
+    },
+    /// `batch-norm-inference(x, scale, offset, mean, variance)`.
+    BatchNormInference {
+        /// Added to the variance.
+        epsilon: f32,
+        /// The feature dimension.
+        feature_index: i64,
+    },
+    /// `batch-norm-grad(x, scale, mean, variance, grad)`.
+    BatchNormGrad {
+        /// Added to the variance.
+        epsilon: f32,
+        /// The feature dimension.
+        feature_index: i64,
+    },
+    /// `rng(a, b), distribution=`.
+    Rng(RngDistribution),
+    /// `rng-bit-generator(state), algorithm=`: new state and bits.
+    RngBitGenerator(RngAlgorithm),
+    /// `rng-get-and-update-state(), delta=`.
+    RngGetAndUpdateState(i64),
+    /// `tuple(...)`.
+    Tuple,
+    /// `get-tuple-element(t), index=`.
+    GetTupleElement(i64),
+    /// `call(operands...), to_apply=`.
+    Call {
+        /// The callee.
+        to_apply: ComputationId,
+        /// `is_composite=`.
+        is_composite: bool,
+    },
+    /// `fusion(operands...), kind=, calls=`.
+    Fusion {
+        /// Which kind.
+        kind: FusionKind,
+        /// What it computes.
+        calls: ComputationId,
+    },
+    /// `while(init), condition=, body=`.
+    While {
+        /// (state) -> pred.
+        condition: ComputationId,
+        /// (state) -> state.
+        body: ComputationId,
+    },
+    /// `conditional(selector, operands...)`: a pred takes (true, false), an s32 takes branches.
+    Conditional {
+        /// The branches, each of one operand.
+        branches: Vec<ComputationId>,
+        /// Whether the text used `true_computation`/`false_computation`.
+        predicated: bool,
+    },
+    /// `custom-call(operands...)`.
+    CustomCall(Box<CustomCall>),
+    /// `opt-barrier(x)`: the identity, not moved across.
+    OptBarrier,
+    /// `domain(x)`: the identity; `domain={...}` as written.
+    Domain(Arc<str>),
+    /// `get-dimension-size(x), dimensions={d}`.
+    GetDimensionSize(i64),
+    /// `set-dimension-size(x, size), dimensions={d}`.
+    SetDimensionSize(i64),
+    /// `after-all(tokens...)`.
+    AfterAll,
+    /// `add-dependency(x, token)`.
+    AddDependency,
+    /// `async-start(operands...)` of the wrapped computation.
+    AsyncStart {
+        /// What is started.
+        calls: ComputationId,
+        /// `async_execution_thread=`.
+        thread: Option<Arc<str>>,
+    },
+    /// `async-update(start)`.
+    AsyncUpdate,
+    /// `async-done(start)`.
+    AsyncDone,
+    /// `infeed(token)`, `infeed_config=`.
+    Infeed(Option<Arc<str>>),
+    /// `outfeed(x, token)`, `outfeed_shape=` and `outfeed_config=`.
+    Outfeed {
+        /// The shape fed out.
+        shape: Option<Box<Shape>>,
+        /// `outfeed_config=`.
+        config: Option<Arc<str>>,
+    },
+    /// `send`, `send-done`, `recv`, `recv-done`.
+    Channel {
+        /// Which of the four.
+        opcode: Opcode,
+        /// `channel_id=`.
+        channel_id: Option<i64>,
+        /// `is_host_transfer=`.
+        is_host_transfer: bool,
+    },
+    /// `replica-id()`.
+    ReplicaId,
+    /// `partition-id()`.
+    PartitionId,
+    /// `all-gather` and `all-gather-start`.
+    AllGather {
+        /// What all collectives share.
+        collective: Collective,
+        /// The dimension gathered along.
+        dimension: i64,
+        /// Whether this is the start form.
+        start: bool,
+    },
+    /// `all-reduce` and `all-reduce-start`.
+    AllReduce {
+        /// What all collectives share.
+        collective: Collective,
+        /// Combines two elements.
+        to_apply: ComputationId,
+        /// Whether this is the start form.
+        start: bool,
+    },
+    /// `reduce-scatter`.
+    ReduceScatter {
+        /// What all collectives share.
+        collective: Collective,
+        /// The dimension scattered along.
+        dimension: i64,
+        /// Combines two elements.
+        to_apply: ComputationId,
+    },
+    /// `all-to-all`.
+    AllToAll {
+        /// What all collectives share.
+        collective: Collective,
+        /// The dimension split, if the operand is one array.
+        dimension: Option<i64>,
+    },
+    /// `ragged-all-to-all`.
+    RaggedAllToAll(Collective),
+    /// `collective-broadcast`.
+    CollectiveBroadcast(Collective),
+    /// `collective-permute` and `collective-permute-start`.
+    CollectivePermute {
+        /// `source_target_pairs=`.
+        pairs: Vec<(i64, i64)>,
+        /// `channel_id=`.
+        channel_id: Option<i64>,
+        /// Whether this is the start form.
+        start: bool,
+    },
+    /// `all-gather-done`, `all-reduce-done`, `collective-permute-done`.
+    CollectiveDone(Opcode),
+}
+
+impl Op {
+    /// The opcode.
+    pub fn opcode(&self) -> Opcode {
+        match self {
+            Self::Unary(op) => op.opcode(),
+            Self::Binary(op) => op.opcode(),
+            Self::Compare { .. } => Opcode::Compare,
+            Self::Select => Opcode::Select,
+            Self::Clamp => Opcode::Clamp,
+            Self::Convert => Opcode::Convert,
+            Self::BitcastConvert => Opcode::BitcastConvert,
+            Self::StochasticConvert => Opcode::StochasticConvert,
+            Self::ReducePrecision { .. } => Opcode::ReducePrecision,
+            Self::Parameter(_) => Opcode::Parameter,
+            Self::Constant(_) => Opcode::Constant,
+            Self::Iota(_) => Opcode::Iota,
+            Self::Broadcast(_) => Opcode::Broadcast,
+            Self::Reshape => Opcode::Reshape,
+            Self::DynamicReshape => Opcode::DynamicReshape,
+            Self::Bitcast => Opcode::Bitcast,
+            Self::Transpose(_) => Opcode::Transpose,
+            Self::Reverse(_) => Opcode::Reverse,
+            Self::Slice(_) => Opcode::Slice,
+            Self::Pad(_) => Opcode::Pad,
+            Self::Concatenate(_) => Opcode::Concatenate,
+            Self::Copy => Opcode::Copy,
+            Self::CopyStart { .. } => Opcode::CopyStart,
+            Self::CopyDone => Opcode::CopyDone,
+            Self::DynamicSlice(_) => Opcode::DynamicSlice,
+            Self::DynamicUpdateSlice => Opcode::DynamicUpdateSlice,
+            Self::Gather { .. } => Opcode::Gather,
+            Self::Scatter { .. } => Opcode::Scatter,
+            Self::Dot { .. } => Opcode::Dot,
+            Self::RaggedDot { .. } => Opcode::RaggedDot,
+            Self::ScaledDot { .. } => Opcode::ScaledDot,
+            Self::Convolution { .. } => Opcode::Convolution,
+            Self::Reduce { .. } => Opcode::Reduce,
+            Self::ReduceWindow { .. } => Opcode::ReduceWindow,
+            Self::SelectAndScatter { .. } => Opcode::SelectAndScatter,
+            Self::Map { .. } => Opcode::Map,
+            Self::Sort { .. } => Opcode::Sort,
+            Self::TopK { .. } => Opcode::TopK,
+            Self::Scan { .. } => Opcode::Scan,
+            Self::Fft { .. } => Opcode::Fft,
+            Self::Cholesky { .. } => Opcode::Cholesky,
+            Self::TriangularSolve { .. } => Opcode::TriangularSolve,
+            Self::BatchNormTraining { .. } => Opcode::BatchNormTraining,
+            Self::BatchNormInference { .. } => Opcode::BatchNormInference,
+            Self::BatchNormGrad { .. } => Opcode::BatchNormGrad,
+            Self::Rng(_) => Opcode::Rng,
+            Self::RngBitGenerator(_) => Opcode::RngBitGenerator,
+            Self::RngGetAndUpdateState(_) => Opcode::RngGetAndUpdateState,
+            Self::Tuple => Opcode::Tuple,
+            Self::GetTupleElement(_) => Opcode::GetTupleElement,
+            Self::Call { .. } => Opcode::Call,
+            Self::Fusion { .. } => Opcode::Fusion,
+            Self::While { .. } => Opcode::While,
+            Self::Conditional { .. } => Opcode::Conditional,
+            Self::CustomCall(_) => Opcode::CustomCall,
+            Self::OptBarrier => Opcode::OptBarrier,
+            Self::Domain(_) => Opcode::Domain,
+            Self::GetDimensionSize(_) => Opcode::GetDimensionSize,
+            Self::SetDimensionSize(_) => Opcode::SetDimensionSize,
+            Self::AfterAll => Opcode::AfterAll,
+            Self::AddDependency => Opcode::AddDependency,
+            Self::AsyncStart { .. } => Opcode::AsyncStart,
+            Self::AsyncUpdate => Opcode::AsyncUpdate,
+            Self::AsyncDone => Opcode::AsyncDone,
+            Self::Infeed(_) => Opcode::Infeed,
+            Self::Outfeed { .. } => Opcode::Outfeed,
+            Self::Channel { opcode, .. } | Self::CollectiveDone(opcode) => *opcode,
+            Self::ReplicaId => Opcode::ReplicaId,
+            Self::PartitionId => Opcode::PartitionId,
+            Self::AllGather { start: false, .. } => Opcode::AllGather,
+            Self::AllGather { start: true, .. } => Opcode::AllGatherStart,
+            Self::AllReduce { start: false, .. } => Opcode::AllReduce,
+            Self::AllReduce { start: true, .. } => Opcode::AllReduceStart,
+            Self::ReduceScatter { .. } => Opcode::ReduceScatter,
+            Self::AllToAll { .. } => Opcode::AllToAll,
+            Self::RaggedAllToAll(_) => Opcode::RaggedAllToAll,
+            Self::CollectiveBroadcast(_) => Opcode::CollectiveBroadcast,
+            Self::CollectivePermute { start: false, .. } => Opcode::CollectivePermute,
+            Self::CollectivePermute { start: true, .. } => Opcode::CollectivePermuteStart,
+        }
+    }
+
+    /// The computations this operation calls, in a fixed order.
+    pub fn called_computations(&self) -> smallvec::SmallVec<[ComputationId; 2]> {
+        match self {
+            Self::Scatter { to_apply, .. }
+            | Self::Reduce { to_apply, .. }
+            | Self::ReduceWindow { to_apply, .. }
+            | Self::Map { to_apply, .. }
+            | Self::Sort { to_apply, .. }
+            | Self::Scan { to_apply, .. }
+            | Self::AllReduce { to_apply, .. }
+            | Self::ReduceScatter { to_apply, .. }
+            | Self::Call { to_apply, .. }
+            | Self::Fusion {
+                calls: to_apply, ..
+            }
+            | Self::AsyncStart {
+                calls: to_apply, ..
+            } => smallvec::smallvec![*to_apply],
+            Self::SelectAndScatter {
+                select, scatter, ..
+            } => {
+                smallvec::smallvec![*select, *scatter]
+            }
+            Self::While { condition, body } => smallvec::smallvec![*condition, *body],
+            Self::Conditional { branches, .. } => branches.iter().copied().collect(),
+            Self::CustomCall(call) => call.called.iter().copied().collect(),
+            _ => smallvec::SmallVec::new(),
+        }
+    }
+
+    /// Whether each result element depends only on the operand elements at the
+    /// same index (scalar operands of `select` and `clamp` aside).
+    pub fn is_elementwise(&self) -> bool {
+        match self {
+            Self::Unary(_)
+            | Self::Binary(_)
+            | Self::Compare { .. }
+            | Self::Select
+            | Self::Clamp
+            | Self::Convert
+            | Self::StochasticConvert
+            | Self::ReducePrecision { .. } => true,
+            _ => false,
+        }
+    }
+}
+
+/// The element type a compare, is-finite or real/imag gives for an operand type.
+pub fn unary_result_type(op: Unary, operand: ElementType) -> ElementType {
+    match op {
+        Unary::IsFinite => ElementType::Pred,
+        Unary::Real | Unary::Imag | Unary::Abs => operand.complex_part().unwrap_or(operand),
+        _ => operand,
+    }
+}

@@ -1,0 +1,173 @@
+//! Shapes: what an instruction's result is.
+
+use crate::{ElementType, Layout};
+use smallvec::SmallVec;
+use tegula_expr::Term;
+
+/// The size of one dimension.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Dim {
+    /// Known: `8`.
+    Static(i64),
+    /// A term over the module's symbols; prints as `?`.
+    Symbolic(Term),
+    /// `<=bound`: a buffer of `bound` of which `size` are in use.
+    Bounded {
+        /// The size of the buffer.
+        bound: i64,
+        /// The size in use, a term over the module's symbols.
+        size: Term,
+    },
+}
+
+impl Dim {
+    /// The size, if it is known.
+    pub fn as_static(&self) -> Option<i64> {
+        match self {
+            Self::Static(size) => Some(*size),
+            Self::Symbolic(term) => term.as_constant(),
+            Self::Bounded { .. } => None,
+        }
+    }
+
+    /// The logical size as a term.
+    pub fn term(&self) -> Term {
+        match self {
+            Self::Static(size) => Term::constant(*size),
+            Self::Symbolic(size) | Self::Bounded { size, .. } => size.clone(),
+        }
+    }
+}
+
+impl From<i64> for Dim {
+    fn from(size: i64) -> Self {
+        Self::Static(size)
+    }
+}
+
+/// The sizes of an array's dimensions, dimension 0 first.
+pub type Dims = SmallVec<[Dim; 4]>;
+
+/// An array's element type, dimensions and (if given) layout.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ArrayShape {
+    /// What one element is.
+    pub element_type: ElementType,
+    /// The size of each dimension.
+    pub dims: Dims,
+    /// The layout, if the program states one.
+    pub layout: Option<Box<Layout>>,
+}
+
+impl ArrayShape {
+    /// An array of static dimensions with no stated layout.
+    pub fn new(element_type: ElementType, dims: &[i64]) -> Self {
+        Self {
+            element_type,
+            dims: dims.iter().map(|&size| Dim::Static(size)).collect(),
+            layout: None,
+        }
+    }
+
+    /// The number of dimensions.
+    pub fn rank(&self) -> usize {
+        self.dims.len()
+    }
+
+    /// All sizes, if every one is known.
+    pub fn static_dims(&self) -> Option<SmallVec<[i64; 6]>> {
+        self.dims.iter().map(Dim::as_static).collect()
+    }
+
+    /// The number of elements, if every size is known and the product fits.
+    pub fn element_count(&self) -> Option<i64> {
+        self.dims
+            .iter()
+            .try_fold(1i64, |product, dim| product.checked_mul(dim.as_static()?))
+    }
+
+    /// Bytes of a dense host buffer of this shape, if known and it fits.
+    pub fn byte_size(&self) -> Option<i64> {
+        self.element_count()?
+            .checked_mul(self.element_type.storage_bytes() as i64)
+    }
+
+    /// Whether element type and dimensions agree; layouts are not compared.
+    pub fn same_ignoring_layout(&self, other: &Self) -> bool {
+        self.element_type == other.element_type && self.dims == other.dims
+    }
+
+    /// The same dimensions with another element type and no stated layout.
+    pub fn with_element_type(&self, element_type: ElementType) -> Self {
+        Self {
+            element_type,
+            dims: self.dims.clone(),
+            layout: None,
+        }
+    }
+}
+
+/// What an instruction's result is.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Shape {
+    /// An array.
+    Array(ArrayShape),
+    /// A tuple of shapes.
+    Tuple(Vec<Shape>),
+    /// `token[]`: orders side effects.
+    Token,
+    /// `opaque[]`: a value the compiler does not look into.
+    Opaque,
+    /// `b(shape)`: a buffer that instructions update in place.
+    Buffer(Box<Shape>),
+}
+
+impl Shape {
+    /// An array of static dimensions with no stated layout.
+    pub fn array(element_type: ElementType, dims: &[i64]) -> Self {
+        Self::Array(ArrayShape::new(element_type, dims))
+    }
+
+    /// The array, if this is one.
+    pub fn as_array(&self) -> Option<&ArrayShape> {
+        match self {
+            Self::Array(array) => Some(array),
+            _ => None,
+        }
+    }
+
+    /// The elements, if this is a tuple.
+    pub fn as_tuple(&self) -> Option<&[Self]> {
+        match self {
+            Self::Tuple(elements) => Some(elements),
+            _ => None,
+        }
+    }
+
+    /// Calls `visit` with each leaf (anything but a tuple), left to right.
+    pub fn for_each_leaf<'a>(&'a self, visit: &mut dyn FnMut(&'a Self)) {
+        match self {
+            Self::Tuple(elements) => elements.iter().for_each(|e| e.for_each_leaf(visit)),
+            leaf => visit(leaf),
+        }
+    }
+
+    /// The number of leaves.
+    pub fn leaf_count(&self) -> usize {
+        let mut count = 0;
+        self.for_each_leaf(&mut |_| count += 1);
+        count
+    }
+
+    /// Whether the shapes agree; layouts are not compared.
+    pub fn same_ignoring_layout(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Array(a), Self::Array(b)) => a.same_ignoring_layout(b),
+            (Self::Tuple(a), Self::Tuple(b)) => {
+                a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.same_ignoring_layout(b))
+            }
+            (Self::Buffer(a), Self::Buffer(b)) => a.same_ignoring_layout(b),
+            (a, b) => a == b,
+        }
+    }
+}
