@@ -792,17 +792,17 @@ impl Op {
     /// Whether each result element depends only on the operand elements at the
     /// same index (scalar operands of `select` and `clamp` aside).
     pub fn is_elementwise(&self) -> bool {
-        match self {
+        matches!(
+            self,
             Self::Unary(_)
-            | Self::Binary(_)
-            | Self::Compare { .. }
-            | Self::Select
-            | Self::Clamp
-            | Self::Convert
-            | Self::StochasticConvert
-            | Self::ReducePrecision { .. } => true,
-            _ => false,
-        }
+                | Self::Binary(_)
+                | Self::Compare { .. }
+                | Self::Select
+                | Self::Clamp
+                | Self::Convert
+                | Self::StochasticConvert
+                | Self::ReducePrecision { .. }
+        )
     }
 }
 
