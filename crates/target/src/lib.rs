@@ -1,1 +1,1 @@
-//! .
+//! Machines as data: memory spaces, vector widths, bandwidths and latencies.
