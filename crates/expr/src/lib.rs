@@ -6,12 +6,58 @@
 //! extent of a shape, a loop counter of a kernel) is the business of whoever
 //! owns the term; here it is a number.
 //!
+//! What the crate offers, in the order of use:
+//! - smart constructors on [`Term`] that fold what the operands alone decide;
+//! - [`Term::eval`], the meaning of a term;
+//! - [`range_of`] and [`residue_of`]: bounds and remainders from those of the
+//!   variables;
+//! - [`canonicalize`]: the canonical form over the variables' ranges;
+//! - [`parse`] and [`Term::display`]: text in both spellings;
+//! - [`Provider`]: numbers from analyses, evaluators or backends behind one
+//!   interface, so that the shape of an operation is written once.
+//!
+//! What it is not: it knows no arrays, no operations and no e-graph. Searching
+//! for better forms is the indexing crate's business.
+//!
 //! # Invariants
 //! - No operation wraps: a constructor that would overflow while folding leaves
 //!   the node unfolded, and evaluation reports the overflow.
 //! - Division rounds towards negative infinity (`floordiv`) or positive infinity
 //!   (`ceildiv`); `mod` is `a - floordiv(a, b) * b`.
+//! - Canonicalisation refines: wherever the term has a value for variables in
+//!   their ranges, the canonical form has the same value.
+//! - Nothing recurses on the depth of a term, and nothing panics.
+//!
+//! ```
+//! use tegula_expr::{Interval, Style, Var, canonicalize, parse};
+//!
+//! let names = |name: &str| name.strip_prefix('d')?.parse().ok().map(Var);
+//! let term = parse("(d0 * 128 + d1) floordiv 128", &names)?;
+//! let ranges = [Interval::of_size(8), Interval::of_size(128)];
+//! let canonical = canonicalize(&term, ranges.as_slice());
+//! let spell = |var: Var| format!("d{}", var.0);
+//! assert_eq!(canonical.display(&spell, Style::Xla).to_string(), "d0");
+//! # Ok::<(), tegula_expr::ParseError>(())
+//! ```
 
+mod build;
+mod canon;
+mod eval;
+mod interval;
+mod number;
+mod parse;
+mod print;
+mod provider;
+mod range;
 mod term;
+mod walk;
 
+pub use canon::{Canonicalizer, Step, canonicalize};
+pub use eval::EvalError;
+pub use interval::{Interval, Residue};
+pub use number::{ceil_div, floor_div, floor_mod, gcd};
+pub use parse::{MAX_NESTING, ParseError, parse, parse_prefix};
+pub use print::{Names, Numbered, Printed, Style};
+pub use provider::{Number, Numbers, Operands, Provider, Symbols};
+pub use range::{VarRanges, facts_of, range_of, residue_of};
 pub use term::{Cmp, Node, Term, Var};

@@ -1,0 +1,145 @@
+//! Bounds of linear combinations that know about correlated quotients.
+//!
+//! Interval arithmetic treats `x` and `floor(x / 4)` as independent. But
+//! `c * (rest + q * floor(y / c)) = c * rest + q * y - q * (y mod c)`, in which
+//! `y` meets the same variables in `rest` and cancels. So each quotient of a sum
+//! is eliminated in turn, the deepest first, and the bounds found on the way are
+//! intersected.
+
+use super::Canonicalizer;
+use super::linear::{Linear, as_quotient};
+use crate::interval::{Interval, Residue, Wide};
+use crate::number::{gcd, wide_ceil, wide_floor};
+use crate::range::{VarRanges, combine};
+use crate::term::{Node, Term};
+
+/// Quotients eliminated from one sum at most.
+const MAX_ELIMINATIONS: usize = 6;
+
+impl<R: VarRanges + ?Sized> Canonicalizer<'_, R> {
+    /// Bounds and remainder of an atom.
+    pub(super) fn facts(&mut self, atom: &Term) -> (Interval, Residue) {
+        if let Some(var) = atom.as_var() {
+            return (self.ranges.range(var), self.ranges.residue(var));
+        }
+        if let Some(facts) = self.facts.get(atom) {
+            return *facts;
+        }
+        let children: Vec<(Wide, Residue)> = atom
+            .node()
+            .children()
+            .into_iter()
+            .map(|child| {
+                let linear = Linear::from_term(child);
+                // An opaque sum is its own atom: do not come back here.
+                match linear.as_multiple() {
+                    Some((same, 1)) if same == atom => (Interval::FULL.into(), Residue::ANY),
+                    _ => (self.bounds(&linear), self.residue(&linear)),
+                }
+            })
+            .collect();
+        let (range, residue) = combine(atom.node(), &children, self.ranges);
+        let facts = (range.narrow().snap(&residue), residue);
+        self.facts.insert(atom.clone(), facts);
+        facts
+    }
+
+    /// The remainder that the combination always leaves.
+    pub(super) fn residue(&mut self, linear: &Linear) -> Residue {
+        let mut sum = Residue::point(linear.constant);
+        for (atom, coefficient) in &linear.terms {
+            let multiple = self.facts(atom).1.mul(&Residue::point(*coefficient));
+            sum = sum.add(&multiple);
+        }
+        sum
+    }
+
+    fn independent_bounds(&mut self, linear: &Linear) -> Wide {
+        let mut sum = Wide::point(linear.constant.into());
+        for (atom, coefficient) in &linear.terms {
+            let range = Wide::from(self.facts(atom).0);
+            sum = sum.add(range.scale((*coefficient).into()));
+        }
+        sum
+    }
+
+    /// Bounds of the combination.
+    pub(super) fn bounds(&mut self, linear: &Linear) -> Wide {
+        let mut best = self.independent_bounds(linear);
+        let quotients = linear
+            .terms
+            .iter()
+            .filter(|(atom, _)| as_quotient(atom).is_some())
+            .count();
+        if quotients == 0 || linear.terms.len() == 1 {
+            return best;
+        }
+        // scale * linear = current + slack
+        let (mut current, mut scale, mut slack) = (linear.clone(), 1i128, Wide::point(0));
+        for _ in 0..MAX_ELIMINATIONS {
+            let deepest = current
+                .terms
+                .iter()
+                .filter_map(|(atom, q)| {
+                    as_quotient(atom).map(|(y, c)| (atom.depth(), atom, *q, y, c))
+                })
+                .max_by_key(|(depth, ..)| *depth);
+            let Some((_, atom, q, y, c)) = deepest else {
+                break;
+            };
+            let y = Linear::from_term(y);
+            let Some(next) = Linear::atom(atom.clone())
+                .scale(-q)
+                .and_then(|negated| current.plus(&negated, 1))
+                .and_then(|rest| rest.scale(c))
+                .and_then(|rest| rest.plus(&y, q))
+            else {
+                break;
+            };
+            let Some(next_scale) = scale.checked_mul(c.into()).filter(|s| *s < 1 << 62) else {
+                break;
+            };
+            let remainder = self.remainder_bounds(&y, c);
+            slack = slack
+                .scale(c.into())
+                .add(Wide::from(remainder).scale(-i128::from(q)));
+            (current, scale) = (next, next_scale);
+            let total = self.independent_bounds(&current).add(slack);
+            best = best.intersect(Wide {
+                lower: wide_ceil(total.lower, scale),
+                upper: wide_floor(total.upper, scale),
+            });
+        }
+        best
+    }
+
+    /// Bounds of `linear mod divisor`.
+    pub(super) fn remainder_bounds(&mut self, linear: &Linear, divisor: i64) -> Interval {
+        let range = self.bounds(linear);
+        let c = i128::from(divisor);
+        if range.lower <= range.upper && wide_floor(range.lower, c) == wide_floor(range.upper, c) {
+            return Wide {
+                lower: range.lower.rem_euclid(c),
+                upper: range.upper.rem_euclid(c),
+            }
+            .narrow();
+        }
+        let residue = self.residue(linear);
+        let step = i64::try_from(gcd(residue.modulus, divisor))
+            .unwrap_or(1)
+            .max(1);
+        let first = residue.remainder.rem_euclid(step);
+        Interval::new(first, divisor - step + first)
+    }
+
+    /// An atom, or its value if its bounds leave only one.
+    pub(super) fn atom(&mut self, term: Term) -> Linear {
+        if let Node::Const(value) = term.node() {
+            return Linear::constant(*value);
+        }
+        match self.facts(&term).0.as_point() {
+            Some(value) => Linear::constant(value),
+            None => Linear::atom(term),
+        }
+    }
+}

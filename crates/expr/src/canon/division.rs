@@ -1,0 +1,300 @@
+//! Quotients by positive constants: the rules of the canonical form.
+//!
+//! Every rule is an identity of integers under its side condition:
+//!
+//! | rule | identity | condition |
+//! |---|---|---|
+//! | div-pull | `(c*a + b) / c = a + b / c` | |
+//! | div-range | `b / c = t` | `t*c <= b < (t+1)*c` |
+//! | div-near-const | `(b + c*a) / c - a` with a constant quotient | as above |
+//! | div-drop-small | `(g*a + b) / c = (a + t) / (c/g)` | `g` divides `c`, `t*g <= b < (t+1)*g` |
+//! | div-lift | `(x/b + y) / c = (x + b*y) / (b*c)` | |
+//! | div-lift-negative | `(y - x/b) / c = (b*y + b-1 - x) / (b*c)` | |
+
+use super::Canonicalizer;
+use super::linear::{Linear, as_quotient, as_remainder};
+use crate::interval::Wide;
+use crate::number::{gcd, wide_floor};
+use crate::range::VarRanges;
+use crate::term::{Node, Term};
+
+/// Rounds of rules on one quotient; each removes or shrinks something, so the
+/// bound is only a guard.
+const MAX_ROUNDS: usize = 24;
+/// Quotients of quotients computed inside one another at most.
+const MAX_NESTED: u32 = 24;
+/// Divisors that lifting may make.
+const MAX_DIVISOR: i64 = 1 << 48;
+/// Candidate divisors tried by div-drop-small.
+const MAX_CANDIDATES: usize = 12;
+
+/// `floor(rest / divisor) + pulled`: a quotient on its way.
+struct Quotient {
+    pulled: Linear,
+    rest: Linear,
+    divisor: i64,
+}
+
+impl Quotient {
+    fn to_term(&self) -> Term {
+        let quotient = self.rest.to_term().floor_div(&Term::constant(self.divisor));
+        self.pulled.to_term().add(&quotient)
+    }
+}
+
+impl<R: VarRanges + ?Sized> Canonicalizer<'_, R> {
+    /// `floor(linear / divisor)` for a positive divisor; `None` where a number
+    /// or the new dividend might not fit `i64`.
+    pub(super) fn quotient(&mut self, linear: &Linear, divisor: i64) -> Option<Linear> {
+        if divisor == 1 {
+            return Some(linear.clone());
+        }
+        let key = (linear.clone(), divisor);
+        if let Some(known) = self.quotients.get(&key) {
+            return known.clone();
+        }
+        if self.nested >= MAX_NESTED {
+            return None;
+        }
+        self.nested += 1;
+        let result = self.reduce_quotient(linear, divisor);
+        self.nested -= 1;
+        self.quotients.insert(key, result.clone());
+        result
+    }
+
+    fn reduce_quotient(&mut self, linear: &Linear, divisor: i64) -> Option<Linear> {
+        let mut q = Quotient {
+            pulled: Linear::constant(0),
+            rest: linear.clone(),
+            divisor,
+        };
+        for _ in 0..MAX_ROUNDS {
+            let before = self.is_tracing().then(|| q.to_term());
+            let Some((rule, condition)) = self.step(&mut q)? else {
+                break;
+            };
+            if let Some(before) = before {
+                self.note(rule, condition, before, q.to_term());
+            }
+            if q.divisor == 1 || q.rest.as_constant().is_some() {
+                break;
+            }
+        }
+        let rest = match q.rest.as_constant() {
+            Some(value) => Linear::constant(value.div_euclid(q.divisor)),
+            None if q.divisor == 1 => q.rest,
+            None => {
+                if !self.bounds(&q.rest).fits() {
+                    return None;
+                }
+                let divisor = Term::constant(q.divisor);
+                self.atom(Term::raw(Node::FloorDiv(q.rest.to_term(), divisor)))
+            }
+        };
+        q.pulled.plus(&rest, 1)
+    }
+
+    /// Applies the first rule that fits; the outer `None` is an overflow.
+    fn step(&mut self, q: &mut Quotient) -> Option<Option<(&'static str, String)>> {
+        if let Some(pulled) = self.pull_exact(q)? {
+            return Some(Some(("div-pull", pulled)));
+        }
+        if let Some(condition) = self.constant_quotient(&q.rest, q.divisor) {
+            q.pulled = q.pulled.plus_constant(condition.0)?;
+            q.rest = Linear::constant(0);
+            return Some(Some(("div-range", condition.1)));
+        }
+        let units = self.recover(&q.rest);
+        if self.pull_units(q, &units)? {
+            return Some(Some(("div-pull", String::new())));
+        }
+        if let Some(condition) = self.drop_small(q, &units)? {
+            return Some(Some(("div-drop-small", condition)));
+        }
+        if let Some(condition) = self.near_constant(q, &units)? {
+            return Some(Some(("div-near-const", condition)));
+        }
+        Some(self.lift(q).map(|rule| (rule, String::new())))
+    }
+
+    /// Moves out the terms whose coefficients the divisor divides.
+    fn pull_exact(&mut self, q: &mut Quotient) -> Option<Option<String>> {
+        let (multiples, mut rest) = q.rest.partition(|_, c| c % q.divisor == 0);
+        let constant = rest.constant.div_euclid(q.divisor);
+        if multiples.terms.is_empty() && constant == 0 {
+            return Some(None);
+        }
+        rest.constant = rest.constant.rem_euclid(q.divisor);
+        let out = multiples
+            .divide_exactly(q.divisor)
+            .plus_constant(constant)?;
+        q.pulled = q.pulled.plus(&out, 1)?;
+        q.rest = rest;
+        Some(Some(String::new()))
+    }
+
+    /// Moves out whole multiples of the divisor from other coefficients. A
+    /// remainder counts as one unit: splitting it would lose its bounds.
+    fn pull_units(&mut self, q: &mut Quotient, units: &Linear) -> Option<bool> {
+        let mut out = Linear::constant(0);
+        for (unit, coefficient) in &units.terms {
+            let whole = coefficient / q.divisor;
+            if whole != 0 && as_quotient(unit).is_none() {
+                out = out.plus(&self.expand(unit), whole)?;
+            }
+        }
+        if out.terms.is_empty() && out.constant == 0 {
+            return Some(false);
+        }
+        q.rest = q.rest.plus(&out.scale(q.divisor)?, -1)?;
+        q.pulled = q.pulled.plus(&out, 1)?;
+        Some(true)
+    }
+
+    /// The quotient if bounds leave only one.
+    fn constant_quotient(&mut self, rest: &Linear, divisor: i64) -> Option<(i64, String)> {
+        let range = self.bounds(rest);
+        let c = i128::from(divisor);
+        let low = wide_floor(range.lower, c);
+        if range.lower > range.upper || low != wide_floor(range.upper, c) {
+            return None;
+        }
+        let condition = format_range(self.is_tracing(), range);
+        Some((i64::try_from(low).ok()?, condition))
+    }
+
+    /// Drops what cannot carry into the multiples of a common divisor `g`.
+    fn drop_small(&mut self, q: &mut Quotient, units: &Linear) -> Option<Option<String>> {
+        for candidate in candidates(units, q.divisor) {
+            let (big, small) = units.partition(|_, c| c % candidate == 0);
+            if big.terms.is_empty() && small.terms.is_empty() {
+                continue;
+            }
+            // The constant's multiples of g stay with the big part.
+            let constant = small.constant.div_euclid(candidate);
+            let mut small = self.expand_all(&small)?;
+            small.constant -= constant.checked_mul(candidate)?;
+            let Some((t, condition)) = self.constant_quotient(&small, candidate) else {
+                continue;
+            };
+            let big = self.expand_all(&big)?.divide_exactly(candidate);
+            q.rest = big.plus_constant(constant)?.plus_constant(t)?;
+            q.divisor /= candidate;
+            return Some(Some(condition));
+        }
+        Some(None)
+    }
+
+    /// Takes the nearer multiple of the divisor for each coefficient if then the
+    /// quotient is constant.
+    fn near_constant(&mut self, q: &mut Quotient, units: &Linear) -> Option<Option<String>> {
+        let mut out = Linear::constant(0);
+        for (unit, coefficient) in &units.terms {
+            if coefficient.abs() > q.divisor / 2 {
+                out = out.plus(&self.expand(unit), coefficient.signum())?;
+            }
+        }
+        if out.terms.is_empty() {
+            return Some(None);
+        }
+        let rest = q.rest.plus(&out, q.divisor.checked_neg()?)?;
+        let Some((value, condition)) = self.constant_quotient(&rest, q.divisor) else {
+            return Some(None);
+        };
+        q.pulled = q.pulled.plus(&out, 1)?.plus_constant(value)?;
+        q.rest = Linear::constant(0);
+        Some(Some(condition))
+    }
+
+    /// Merges an inner quotient whose coefficient is 1 or -1.
+    fn lift(&mut self, q: &mut Quotient) -> Option<&'static str> {
+        let (atom, sign) = q
+            .rest
+            .terms
+            .iter()
+            .find(|(atom, c)| c.abs() == 1 && as_quotient(atom).is_some())?;
+        let (inner, b) = as_quotient(atom)?;
+        let divisor = b
+            .checked_mul(q.divisor)
+            .filter(|product| *product <= MAX_DIVISOR)?;
+        let sign = *sign;
+        let rest = q.rest.plus(&Linear::atom(atom.clone()), -sign)?;
+        let mut lifted = rest.scale(b)?.plus(&Linear::from_term(inner), sign)?;
+        if sign < 0 {
+            lifted = lifted.plus_constant(b - 1)?;
+        }
+        if !self.bounds(&lifted).fits() {
+            return None;
+        }
+        q.rest = lifted;
+        q.divisor = divisor;
+        Some(if sign > 0 {
+            "div-lift"
+        } else {
+            "div-lift-negative"
+        })
+    }
+
+    /// `linear - divisor * floor(linear / divisor)`.
+    pub(super) fn remainder(&mut self, linear: &Linear, divisor: i64) -> Option<Linear> {
+        let quotient = self.quotient(linear, divisor)?;
+        linear.plus(&quotient, divisor.checked_neg()?)
+    }
+
+    /// A unit of [`Canonicalizer::recover`] without its remainder spelling.
+    pub(super) fn expand(&mut self, unit: &Term) -> Linear {
+        as_remainder(unit)
+            .and_then(|(inner, divisor)| self.remainder(&Linear::from_term(inner), divisor))
+            .unwrap_or_else(|| Linear::atom(unit.clone()))
+    }
+
+    fn expand_all(&mut self, units: &Linear) -> Option<Linear> {
+        let mut sum = Linear::constant(units.constant);
+        for (unit, coefficient) in &units.terms {
+            sum = sum.plus(&self.expand(unit), *coefficient)?;
+        }
+        Some(sum)
+    }
+}
+
+fn format_range(wanted: bool, range: Wide) -> String {
+    if wanted {
+        format!("in [{}, {}]", range.lower, range.upper)
+    } else {
+        String::new()
+    }
+}
+
+/// Common divisors of coefficients and the divisor, largest first.
+fn candidates(units: &Linear, divisor: i64) -> Vec<i64> {
+    let mut found: Vec<i64> = Vec::new();
+    let mut consider = |value: u64| {
+        if let Ok(value) = i64::try_from(value)
+            && value > 1
+            && !found.contains(&value)
+            && found.len() < MAX_CANDIDATES
+        {
+            found.push(value);
+        }
+    };
+    for (_, coefficient) in &units.terms {
+        consider(gcd(*coefficient, divisor));
+    }
+    consider(
+        units
+            .terms
+            .iter()
+            .fold(divisor.unsigned_abs(), |g, (_, c)| {
+                gcd(i64::try_from(g).unwrap_or(1), *c)
+            }),
+    );
+    for (position, (_, a)) in units.terms.iter().enumerate() {
+        for (_, b) in units.terms.iter().skip(position + 1) {
+            let both = i64::try_from(gcd(*a, *b)).unwrap_or(1);
+            consider(gcd(both, divisor));
+        }
+    }
+    found.sort_unstable_by_key(|value| std::cmp::Reverse(*value));
+    found
+}

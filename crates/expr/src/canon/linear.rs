@@ -1,0 +1,193 @@
+//! Linear combinations of atoms: the inside of the canonical form.
+
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
+use crate::term::{Node, Term};
+
+/// `constant + sum of coefficient * atom`. Atoms are sorted and distinct,
+/// coefficients are not zero, and the magnitudes of all numbers add up to at
+/// most `i64::MAX`: whatever `i64` values the atoms take, the sum fits `i128`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Linear {
+    pub(crate) terms: SmallVec<[(Term, i64); 4]>,
+    pub(crate) constant: i64,
+}
+
+impl Linear {
+    pub(crate) fn constant(constant: i64) -> Self {
+        Self {
+            terms: SmallVec::new(),
+            constant,
+        }
+    }
+
+    pub(crate) fn atom(term: Term) -> Self {
+        Self {
+            terms: SmallVec::from_iter([(term, 1)]),
+            constant: 0,
+        }
+    }
+
+    pub(crate) fn as_constant(&self) -> Option<i64> {
+        self.terms.is_empty().then_some(self.constant)
+    }
+
+    /// The atom and its coefficient, if the combination is one multiple.
+    pub(crate) fn as_multiple(&self) -> Option<(&Term, i64)> {
+        match self.terms.as_slice() {
+            [(atom, coefficient)] if self.constant == 0 => Some((atom, *coefficient)),
+            _ => None,
+        }
+    }
+
+    /// `self + other * factor`, unless the numbers grow too large.
+    pub(crate) fn plus(&self, other: &Self, factor: i64) -> Option<Self> {
+        let mut terms = SmallVec::with_capacity(self.terms.len() + other.terms.len());
+        let (mut left, mut right) = (self.terms.iter().peekable(), other.terms.iter().peekable());
+        loop {
+            match (left.peek(), right.peek()) {
+                (None, None) => break,
+                (Some((atom, a)), Some((same, b))) if atom == same => {
+                    let sum = a.checked_add(b.checked_mul(factor)?)?;
+                    if sum != 0 {
+                        terms.push((atom.clone(), sum));
+                    }
+                    left.next();
+                    right.next();
+                }
+                (Some((a, coefficient)), next) if next.is_none_or(|(b, _)| a < b) => {
+                    terms.push((a.clone(), *coefficient));
+                    left.next();
+                }
+                (_, Some((atom, coefficient))) => {
+                    let product = coefficient.checked_mul(factor)?;
+                    if product != 0 {
+                        terms.push((atom.clone(), product));
+                    }
+                    right.next();
+                }
+                (Some(_), None) => break,
+            }
+        }
+        let constant = self
+            .constant
+            .checked_add(other.constant.checked_mul(factor)?)?;
+        Self { terms, constant }.checked()
+    }
+
+    pub(crate) fn plus_constant(&self, constant: i64) -> Option<Self> {
+        let constant = self.constant.checked_add(constant)?;
+        Self {
+            terms: self.terms.clone(),
+            constant,
+        }
+        .checked()
+    }
+
+    pub(crate) fn scale(&self, factor: i64) -> Option<Self> {
+        Self::constant(0).plus(self, factor)
+    }
+
+    fn checked(self) -> Option<Self> {
+        let mut total = i128::from(self.constant).abs();
+        for (_, coefficient) in &self.terms {
+            total += i128::from(*coefficient).abs();
+        }
+        i64::try_from(total).is_ok().then_some(self)
+    }
+
+    /// Every number divided by `divisor`, which divides all of them.
+    pub(crate) fn divide_exactly(&self, divisor: i64) -> Self {
+        let terms = self
+            .terms
+            .iter()
+            .map(|(atom, c)| (atom.clone(), c / divisor))
+            .collect();
+        Self {
+            terms,
+            constant: self.constant / divisor,
+        }
+    }
+
+    /// Terms for which the test holds, and the others with the constant.
+    pub(crate) fn partition(&self, test: impl Fn(&Term, i64) -> bool) -> (Self, Self) {
+        let (mut yes, mut no) = (Self::constant(0), Self::constant(self.constant));
+        for (atom, coefficient) in &self.terms {
+            let side = if test(atom, *coefficient) {
+                &mut yes
+            } else {
+                &mut no
+            };
+            side.terms.push((atom.clone(), *coefficient));
+        }
+        (yes, no)
+    }
+
+    /// The combination as a term: multiples in the order of the atoms, then the
+    /// constant.
+    pub(crate) fn to_term(&self) -> Term {
+        let multiples = self
+            .terms
+            .iter()
+            .map(|(atom, c)| atom.mul(&Term::constant(*c)));
+        match multiples.reduce(|sum, term| sum.add(&term)) {
+            Some(sum) => sum.add(&Term::constant(self.constant)),
+            None => Term::constant(self.constant),
+        }
+    }
+
+    /// Reads a term that [`Linear::to_term`] wrote.
+    pub(crate) fn from_term(term: &Term) -> Self {
+        Self::try_from_term(term).unwrap_or_else(|| Self::atom(term.clone()))
+    }
+
+    fn try_from_term(term: &Term) -> Option<Self> {
+        let mut pairs: FxHashMap<Term, i64> = FxHashMap::default();
+        let mut constant = 0i64;
+        let mut rest = term;
+        loop {
+            let last = match rest.node() {
+                Node::Add(_, last) => last,
+                _ => rest,
+            };
+            match last.node() {
+                Node::Const(value) => constant = constant.checked_add(*value)?,
+                Node::Mul(atom, factor) if factor.as_constant().is_some() => {
+                    let slot = pairs.entry(atom.clone()).or_insert(0);
+                    *slot = slot.checked_add(factor.as_constant()?)?;
+                }
+                _ => {
+                    let slot = pairs.entry(last.clone()).or_insert(0);
+                    *slot = slot.checked_add(1)?;
+                }
+            }
+            match rest.node() {
+                Node::Add(first, _) => rest = first,
+                _ => break,
+            }
+        }
+        let mut terms: SmallVec<[(Term, i64); 4]> =
+            pairs.into_iter().filter(|(_, c)| *c != 0).collect();
+        terms.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+        Self { terms, constant }.checked()
+    }
+}
+
+/// `floor(inner / divisor)` with a constant divisor above one.
+pub(crate) fn as_quotient(atom: &Term) -> Option<(&Term, i64)> {
+    match atom.node() {
+        Node::FloorDiv(inner, divisor) => {
+            divisor.as_constant().filter(|c| *c > 1).map(|c| (inner, c))
+        }
+        _ => None,
+    }
+}
+
+/// `inner mod divisor` with a constant divisor above one.
+pub(crate) fn as_remainder(atom: &Term) -> Option<(&Term, i64)> {
+    match atom.node() {
+        Node::Mod(inner, divisor) => divisor.as_constant().filter(|c| *c > 1).map(|c| (inner, c)),
+        _ => None,
+    }
+}

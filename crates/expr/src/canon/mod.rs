@@ -1,0 +1,299 @@
+//! The canonical form.
+//!
+//! Inside, a term is a linear combination of atoms ([`linear`]): variables,
+//! quotients of such combinations by constants, and whatever has no better form
+//! (products of variables, minima, comparisons, quotients by variables).
+//! Remainders by constants are only a spelling ([`spell`]). Quotients are reduced
+//! by the rules of [`division`], which ask [`bounds`] for their side conditions.
+//!
+//! The form refines the term: where the term has a value for variables in their
+//! ranges, the form has the same value. A step whose numbers might not fit is
+//! not taken, so the form is total; every loop has a bound.
+
+mod bounds;
+mod division;
+mod linear;
+mod order;
+mod spell;
+
+use rustc_hash::FxHashMap;
+
+use crate::interval::{Interval, Residue};
+use crate::range::VarRanges;
+use crate::term::{Node, Term};
+use linear::Linear;
+
+/// The canonical form of one term; see [`Canonicalizer`] for many.
+pub fn canonicalize<R: VarRanges + ?Sized>(term: &Term, ranges: &R) -> Term {
+    Canonicalizer::new(ranges).canonicalize(term)
+}
+
+/// One rewrite inside the canonical form, for explanations.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// The rule.
+    pub rule: &'static str,
+    /// The side condition that held, empty if the rule has none.
+    pub condition: String,
+    /// What the rule rewrote.
+    pub before: Term,
+    /// What it made.
+    pub after: Term,
+}
+
+/// Canonicalises terms over one set of ranges and remembers what it did.
+pub struct Canonicalizer<'a, R: ?Sized> {
+    ranges: &'a R,
+    normal: FxHashMap<Term, Linear>,
+    quotients: FxHashMap<(Linear, i64), Option<Linear>>,
+    facts: FxHashMap<Term, (Interval, Residue)>,
+    costs: FxHashMap<Term, u32>,
+    spelled: FxHashMap<Term, Term>,
+    steps: Option<Vec<Step>>,
+    nested: u32,
+    spelling: u32,
+}
+
+impl<'a, R: VarRanges + ?Sized> Canonicalizer<'a, R> {
+    /// A canonicaliser that knows nothing yet.
+    pub fn new(ranges: &'a R) -> Self {
+        Self {
+            ranges,
+            normal: FxHashMap::default(),
+            quotients: FxHashMap::default(),
+            facts: FxHashMap::default(),
+            costs: FxHashMap::default(),
+            spelled: FxHashMap::default(),
+            steps: None,
+            nested: 0,
+            spelling: 0,
+        }
+    }
+
+    /// Records the steps of what is canonicalised from now on.
+    pub fn trace(&mut self) {
+        self.steps = Some(Vec::new());
+    }
+
+    /// Takes the steps recorded so far.
+    pub fn take_steps(&mut self) -> Vec<Step> {
+        self.steps.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// The canonical form.
+    pub fn canonicalize(&mut self, term: &Term) -> Term {
+        let linear = self.normalize(term);
+        self.spell(&linear)
+    }
+
+    /// Bounds and remainder of the term; unlike [`crate::facts_of`] they know
+    /// that `x` and `x / 4` move together.
+    pub fn facts_of(&mut self, term: &Term) -> (Interval, Residue) {
+        let linear = self.normalize(term);
+        let residue = self.residue(&linear);
+        (self.bounds(&linear).narrow().snap(&residue), residue)
+    }
+
+    fn is_tracing(&self) -> bool {
+        self.steps.is_some()
+    }
+
+    fn note(&mut self, rule: &'static str, condition: String, before: Term, after: Term) {
+        if let Some(steps) = &mut self.steps {
+            steps.push(Step {
+                rule,
+                condition,
+                before,
+                after,
+            });
+        }
+    }
+
+    fn normalize(&mut self, term: &Term) -> Linear {
+        if let Some(known) = self.normal.get(term) {
+            return known.clone();
+        }
+        let linear = term.fold(&mut |term: &Term, children: &[Linear]| {
+            self.combine(term, children)
+                .unwrap_or_else(|| self.opaque(term, children))
+        });
+        self.normal.insert(term.clone(), linear.clone());
+        linear
+    }
+
+    /// The node over canonical operands, as an atom.
+    fn opaque(&mut self, term: &Term, children: &[Linear]) -> Linear {
+        let children: Vec<Term> = children.iter().map(Linear::to_term).collect();
+        let node = match (term.node(), children.as_slice()) {
+            // A folding constructor could make another node of these.
+            (Node::Add(..), [a, b]) => Term::raw(Node::Add(a.clone(), b.clone())),
+            (Node::Mul(..), [a, b]) => Term::raw(Node::Mul(a.clone(), b.clone())),
+            _ => term.rebuild(&children),
+        };
+        self.atom(node)
+    }
+
+    /// The node over canonical operands; `None` where numbers grow too large or
+    /// the node has no better form.
+    fn combine(&mut self, term: &Term, children: &[Linear]) -> Option<Linear> {
+        match (term.node(), children) {
+            (Node::Const(value), _) => Some(Linear::constant(*value)),
+            (Node::Var(_), _) => Some(self.atom(term.clone())),
+            (Node::Add(..), [a, b]) => a.plus(b, 1),
+            (Node::Mul(..), [a, b]) => self.product(a, b),
+            (Node::FloorDiv(..), [a, b]) => self.floor_quotient(a, b),
+            (Node::CeilDiv(..), [a, b]) => self.ceil_quotient(a, b),
+            (Node::Mod(..), [a, b]) => self.modulo(a, b),
+            (Node::Min(..), [a, b]) => self.extremum(a, b, true),
+            (Node::Max(..), [a, b]) => self.extremum(a, b, false),
+            (Node::Cmp(op, ..), [a, b]) => self.comparison(*op, a, b),
+            (Node::Select(..), [c, a, b]) => self.selection(c, a, b),
+            _ => None,
+        }
+    }
+
+    /// A product of sums is multiplied out if that makes few terms and no
+    /// product can leave `i64`.
+    fn product(&mut self, a: &Linear, b: &Linear) -> Option<Linear> {
+        if let Some(factor) = a.as_constant() {
+            return b.scale(factor);
+        }
+        if let Some(factor) = b.as_constant() {
+            return a.scale(factor);
+        }
+        if a.terms.len() * b.terms.len() > 16 {
+            return None;
+        }
+        let mut sum = b.scale(a.constant)?.plus(&a.scale(b.constant)?, 1)?;
+        sum = sum.plus_constant(a.constant.checked_mul(b.constant)?.checked_neg()?)?;
+        for (x, p) in &a.terms {
+            for (y, q) in &b.terms {
+                let (s, t) = (self.facts(x).0, self.facts(y).0);
+                let range = crate::interval::Wide::corners(s.into(), t.into(), |s, t| s * t);
+                if !range.fits() {
+                    return None;
+                }
+                let monomial = self.monomial(x, y);
+                sum = sum.plus(&monomial, p.checked_mul(*q)?)?;
+            }
+        }
+        Some(sum)
+    }
+
+    /// The product of two atoms with its factors sorted.
+    fn monomial(&mut self, a: &Term, b: &Term) -> Linear {
+        let mut factors = factors(a);
+        factors.extend(self::factors(b));
+        factors.sort_unstable();
+        let product = factors
+            .into_iter()
+            .reduce(|a, b| Term::raw(Node::Mul(a, b)));
+        product.map_or_else(|| Linear::constant(1), |product| self.atom(product))
+    }
+
+    fn floor_quotient(&mut self, a: &Linear, b: &Linear) -> Option<Linear> {
+        match b.as_constant() {
+            Some(0) => None,
+            Some(c) if c > 0 => self.quotient(a, c),
+            Some(c) => self.quotient(&a.scale(-1)?, c.checked_neg()?),
+            None => {
+                let (pulled, rest) = self.pull_symbolic(a, b)?;
+                if self.is_below(&rest, b)? {
+                    return Some(pulled);
+                }
+                let atom = rest.to_term().floor_div(&b.to_term());
+                pulled.plus(&self.atom(atom), 1)
+            }
+        }
+    }
+
+    fn ceil_quotient(&mut self, a: &Linear, b: &Linear) -> Option<Linear> {
+        match b.as_constant() {
+            Some(0) => None,
+            Some(c) if c > 0 => self.quotient(&a.plus_constant(c - 1)?, c),
+            Some(c) => self.quotient(
+                &a.scale(-1)?.plus_constant(c.checked_neg()? - 1)?,
+                c.checked_neg()?,
+            ),
+            None => {
+                let (pulled, rest) = self.pull_symbolic(a, b)?;
+                if rest.as_constant() == Some(0) {
+                    return Some(pulled);
+                }
+                let atom = rest.to_term().ceil_div(&b.to_term());
+                pulled.plus(&self.atom(atom), 1)
+            }
+        }
+    }
+
+    fn modulo(&mut self, a: &Linear, b: &Linear) -> Option<Linear> {
+        match b.as_constant() {
+            Some(0) => None,
+            Some(c) if c > 0 => self.remainder(a, c),
+            Some(c) => self.remainder(&a.scale(-1)?, c.checked_neg()?)?.scale(-1),
+            None => {
+                let (_, rest) = self.pull_symbolic(a, b)?;
+                if self.is_below(&rest, b)? {
+                    return Some(rest);
+                }
+                let atom = rest.to_term().modulo(&b.to_term());
+                Some(self.atom(atom))
+            }
+        }
+    }
+
+    /// `a = pulled * b + rest` for a divisor `b` that is a positive multiple of
+    /// one atom; nothing is pulled for other divisors. `None` if the rest might
+    /// not fit `i64`.
+    fn pull_symbolic(&mut self, a: &Linear, b: &Linear) -> Option<(Linear, Linear)> {
+        let mut pulled = Linear::constant(0);
+        let mut rest = a.clone();
+        if let Some((divisor, k)) = b.as_multiple()
+            && self.bounds(b).lower >= 1
+        {
+            for (atom, coefficient) in &a.terms {
+                if coefficient % k != 0 {
+                    continue;
+                }
+                let Some(quotient) = self.divide_monomial(atom, divisor) else {
+                    continue;
+                };
+                pulled = pulled.plus(&quotient, coefficient / k)?;
+                rest = rest.plus(&Linear::atom(atom.clone()), coefficient.checked_neg()?)?;
+            }
+        }
+        self.bounds(&rest).fits().then_some((pulled, rest))
+    }
+
+    /// The monomial without the factors of `divisor`, if it has them all.
+    fn divide_monomial(&mut self, monomial: &Term, divisor: &Term) -> Option<Linear> {
+        let mut left = factors(monomial);
+        for factor in factors(divisor) {
+            let position = left.iter().position(|f| *f == factor)?;
+            left.remove(position);
+        }
+        let product = left.into_iter().reduce(|a, b| Term::raw(Node::Mul(a, b)));
+        Some(product.map_or_else(|| Linear::constant(1), |product| self.atom(product)))
+    }
+
+    /// Whether `0 <= a < b` by bounds.
+    fn is_below(&mut self, a: &Linear, b: &Linear) -> Option<bool> {
+        let distance = b.plus(a, -1)?;
+        Some(self.bounds(a).lower >= 0 && self.bounds(&distance).lower >= 1)
+    }
+}
+
+/// The factors of a product of atoms.
+fn factors(term: &Term) -> Vec<Term> {
+    let mut found = Vec::new();
+    let mut stack = vec![term];
+    while let Some(term) = stack.pop() {
+        match term.node() {
+            Node::Mul(a, b) if a.as_constant().is_none() && b.as_constant().is_none() => {
+                stack.extend([a, b]);
+            }
+            _ => found.push(term.clone()),
+        }
+    }
+    found
+}

@@ -1,0 +1,237 @@
+//! From the canonical form back to terms: remainders are put back.
+//!
+//! Inside, `x mod c` is `x - c * floor(x / c)`, so that remainders and quotients
+//! cancel by linear addition. On the way out each quotient `floor(y / c)` with
+//! coefficient `-k * m`, `m` a divisor of `c`, is part of
+//! `k * (x mod m) + the rest`, `x = floor(y / (c/m))`; that spelling is taken
+//! where it is cheaper.
+
+use super::Canonicalizer;
+use super::linear::{Linear, as_quotient, as_remainder};
+use crate::interval::Wide;
+use crate::range::VarRanges;
+use crate::term::{Node, Term};
+
+/// Weight of a division or remainder against an addition.
+const DIVISION: u32 = 4;
+/// Nested atoms respelled at most; deeper ones stay as they are.
+const MAX_NESTED: u32 = 64;
+
+impl<R: VarRanges + ?Sized> Canonicalizer<'_, R> {
+    /// The combination over variables, quotients and remainders, with the
+    /// fewest operations that greedy grouping finds.
+    pub(super) fn recover(&mut self, linear: &Linear) -> Linear {
+        let mut current = linear.clone();
+        if !current
+            .terms
+            .iter()
+            .any(|(atom, _)| as_quotient(atom).is_some())
+        {
+            return current;
+        }
+        // Each round turns one quotient into a remainder.
+        for _ in 0..linear.terms.len() {
+            let cost = self.cost(&current);
+            let mut best: Option<(u32, Linear)> = None;
+            for position in 0..current.terms.len() {
+                for candidate in self.remainders(&current, position) {
+                    let gained = self.cost(&candidate);
+                    if gained < best.as_ref().map_or(cost, |(cost, _)| *cost) {
+                        best = Some((gained, candidate));
+                    }
+                }
+            }
+            match best {
+                Some((_, better)) => current = better,
+                None => break,
+            }
+        }
+        current
+    }
+
+    /// The combination with the quotient at `position` absorbed in a remainder,
+    /// once for each modulus that may pay.
+    fn remainders(&mut self, linear: &Linear, position: usize) -> Vec<Linear> {
+        let Some((atom, coefficient)) = linear.terms.get(position).cloned() else {
+            return Vec::new();
+        };
+        let Some((inner, divisor)) = as_quotient(&atom) else {
+            return Vec::new();
+        };
+        let inner = Linear::from_term(inner);
+        let mut moduli: Vec<i64> = vec![divisor];
+        for (_, other) in &linear.terms {
+            let m = coefficient
+                .checked_div(*other)
+                .map_or(0, i64::saturating_abs);
+            if m > 1 && coefficient % other == 0 && divisor % m == 0 && !moduli.contains(&m) {
+                moduli.push(m);
+            }
+        }
+        moduli
+            .into_iter()
+            .filter_map(|m| self.with_remainder(linear, &atom, coefficient, &inner, divisor, m))
+            .collect()
+    }
+
+    fn with_remainder(
+        &mut self,
+        linear: &Linear,
+        atom: &Term,
+        coefficient: i64,
+        inner: &Linear,
+        divisor: i64,
+        modulus: i64,
+    ) -> Option<Linear> {
+        if coefficient % modulus != 0 {
+            return None;
+        }
+        let factor = -(coefficient / modulus);
+        let dividend = self.quotient(inner, divisor / modulus)?;
+        // x mod m = x - m * floor(x / m), and floor(x / m) is the atom.
+        if modulus != divisor
+            && self
+                .quotient(&dividend, modulus)
+                .is_none_or(|q| q.as_multiple() != Some((atom, 1)))
+        {
+            return None;
+        }
+        let remainder = dividend.to_term().modulo(&Term::constant(modulus));
+        if remainder.as_constant().is_some() {
+            return None;
+        }
+        linear
+            .plus(&Linear::atom(atom.clone()), coefficient.checked_neg()?)?
+            .plus(&dividend, factor.checked_neg()?)?
+            .plus(&Linear::atom(remainder), factor)
+    }
+
+    fn cost(&mut self, linear: &Linear) -> u32 {
+        let mut sum = u32::from(linear.constant != 0);
+        for (atom, coefficient) in &linear.terms {
+            sum = sum
+                .saturating_add(1 + u32::from(coefficient.abs() != 1))
+                .saturating_add(self.atom_cost(atom));
+        }
+        sum
+    }
+
+    fn atom_cost(&mut self, atom: &Term) -> u32 {
+        match as_quotient(atom).or_else(|| as_remainder(atom)) {
+            Some((inner, _)) => {
+                if let Some(cost) = self.costs.get(atom) {
+                    return *cost;
+                }
+                let inner = Linear::from_term(inner);
+                let cost = self.cost(&inner).saturating_add(DIVISION);
+                self.costs.insert(atom.clone(), cost);
+                cost
+            }
+            None => 0,
+        }
+    }
+
+    /// The combination as a term for readers and backends.
+    pub(super) fn spell(&mut self, linear: &Linear) -> Term {
+        let mut units = self.recover(linear);
+        self.absorb_constant(&mut units);
+        let mut terms: Vec<Term> = units
+            .terms
+            .iter()
+            .map(|(unit, coefficient)| self.spell_atom(unit).mul(&Term::constant(*coefficient)))
+            .collect();
+        terms.sort_unstable();
+        match terms.into_iter().reduce(|sum, term| sum.add(&term)) {
+            Some(sum) => sum.add(&Term::constant(units.constant)),
+            None => Term::constant(units.constant),
+        }
+    }
+
+    /// Moves the constant into a quotient that has a constant of its own:
+    /// `(x + 1) / 4 + 2` becomes `(x + 9) / 4`, one addition less.
+    fn absorb_constant(&mut self, units: &mut Linear) {
+        if units.constant == 0 {
+            return;
+        }
+        for position in 0..units.terms.len() {
+            let Some((unit, coefficient)) = units.terms.get(position) else {
+                return;
+            };
+            let Some((inner, divisor)) = as_quotient(unit) else {
+                continue;
+            };
+            let inner = Linear::from_term(inner);
+            if inner.constant == 0 || units.constant % coefficient != 0 {
+                continue;
+            }
+            let moved = (units.constant / coefficient).checked_mul(divisor);
+            let Some(inner) = moved.and_then(|moved| inner.plus_constant(moved)) else {
+                continue;
+            };
+            if !self.bounds(&inner).fits() {
+                continue;
+            }
+            let quotient = inner.to_term().floor_div(&Term::constant(divisor));
+            if let Some(slot) = units.terms.get_mut(position) {
+                slot.0 = quotient;
+                units.constant = 0;
+            }
+            return;
+        }
+    }
+
+    fn spell_atom(&mut self, atom: &Term) -> Term {
+        if atom.as_var().is_some() {
+            return atom.clone();
+        }
+        if let Some(known) = self.spelled.get(atom) {
+            return known.clone();
+        }
+        if self.spelling >= MAX_NESTED {
+            return atom.clone();
+        }
+        self.spelling += 1;
+        let term = if let Some((inner, divisor)) = as_remainder(atom) {
+            let inner = self.nearest_to_zero(Linear::from_term(inner), divisor);
+            self.spell(&inner).modulo(&Term::constant(divisor))
+        } else {
+            let children: Vec<Term> = atom
+                .node()
+                .children()
+                .into_iter()
+                .map(|child| match Linear::from_term(child) {
+                    inner if inner.as_multiple() == Some((atom, 1)) => child.clone(),
+                    inner => self.spell(&inner),
+                })
+                .collect();
+            spelled_node(atom, &children)
+        };
+        self.spelling -= 1;
+        self.spelled.insert(atom.clone(), term.clone());
+        term
+    }
+
+    /// `x + 6` as `x - 1` under `mod 7`.
+    fn nearest_to_zero(&mut self, linear: Linear, divisor: i64) -> Linear {
+        let shifted = linear.plus_constant(-divisor);
+        match shifted {
+            Some(shifted)
+                if shifted.constant.abs() < linear.constant && {
+                    let range: Wide = self.bounds(&shifted);
+                    range.fits()
+                } =>
+            {
+                shifted
+            }
+            _ => linear,
+        }
+    }
+}
+
+/// Opaque sums keep their node; everything else is built as usual.
+fn spelled_node(atom: &Term, children: &[Term]) -> Term {
+    match (atom.node(), children) {
+        (Node::Add(..), [a, b]) => Term::raw(Node::Add(a.clone(), b.clone())),
+        _ => atom.rebuild(children),
+    }
+}

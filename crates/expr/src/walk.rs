@@ -1,0 +1,121 @@
+//! Walks over terms: bottom-up folding, substitution, variables.
+//!
+//! Small trees are walked by recursion; large ones with a stack and a memo by
+//! address, so that depth costs no stack and a shared subterm is visited once.
+
+use rustc_hash::{FxHashMap, FxHashSet};
+use smallvec::SmallVec;
+
+use crate::term::{Node, SMALL, Term, Var};
+
+impl Term {
+    /// Folds the term bottom-up: `f` gets each term with the results of its
+    /// direct subterms, left to right.
+    pub fn fold<R: Clone>(&self, f: &mut impl FnMut(&Self, &[R]) -> R) -> R {
+        if self.size() <= SMALL {
+            let results: SmallVec<[R; 3]> = self
+                .node()
+                .children()
+                .into_iter()
+                .map(|child| child.fold(f))
+                .collect();
+            return f(self, &results);
+        }
+        let mut done: FxHashMap<usize, R> = FxHashMap::default();
+        let mut stack = vec![(self, false)];
+        let mut last = None;
+        while let Some((term, expanded)) = stack.pop() {
+            if !expanded {
+                if !done.contains_key(&term.address()) {
+                    stack.push((term, true));
+                    stack.extend(
+                        term.node()
+                            .children()
+                            .into_iter()
+                            .map(|child| (child, false)),
+                    );
+                }
+                continue;
+            }
+            let children = term.node().children();
+            let results: SmallVec<[R; 3]> = children
+                .iter()
+                .filter_map(|child| done.get(&child.address()).cloned())
+                .collect();
+            debug_assert_eq!(results.len(), children.len());
+            let result = f(term, &results);
+            done.insert(term.address(), result.clone());
+            last = Some(result);
+        }
+        // The root is pushed first and folded last.
+        last.unwrap_or_else(|| f(self, &[]))
+    }
+
+    /// Rebuilds the term from folded subterms through the smart constructors.
+    pub(crate) fn rebuild(&self, children: &[Self]) -> Self {
+        match (self.node(), children) {
+            (Node::Add(..), [a, b]) => a.add(b),
+            (Node::Mul(..), [a, b]) => a.mul(b),
+            (Node::FloorDiv(..), [a, b]) => a.floor_div(b),
+            (Node::CeilDiv(..), [a, b]) => a.ceil_div(b),
+            (Node::Mod(..), [a, b]) => a.modulo(b),
+            (Node::Min(..), [a, b]) => a.min(b),
+            (Node::Max(..), [a, b]) => a.max(b),
+            (Node::Cmp(op, ..), [a, b]) => Self::cmp(*op, a, b),
+            (Node::Select(..), [c, a, b]) => Self::select(c, a, b),
+            _ => self.clone(),
+        }
+    }
+
+    /// Replaces the variables for which `f` answers a term.
+    #[must_use]
+    pub fn substitute(&self, f: &mut dyn FnMut(Var) -> Option<Self>) -> Self {
+        self.fold(&mut |term: &Self, children: &[Self]| {
+            if let Some(var) = term.as_var() {
+                return f(var).unwrap_or_else(|| term.clone());
+            }
+            let same = |(new, old): (&Self, &Self)| new.address() == old.address();
+            if children.iter().zip(term.node().children()).all(same) {
+                return term.clone();
+            }
+            term.rebuild(children)
+        })
+    }
+
+    /// Calls `f` for each occurrence of a variable, from the left; the
+    /// occurrences inside a subterm that is shared by address come once.
+    pub fn for_each_var(&self, f: &mut dyn FnMut(Var)) {
+        let mut seen = FxHashSet::default();
+        let mut stack: SmallVec<[&Self; 16]> = SmallVec::from_iter([self]);
+        while let Some(term) = stack.pop() {
+            if let Some(var) = term.as_var() {
+                f(var);
+                continue;
+            }
+            if self.size() <= SMALL || seen.insert(term.address()) {
+                stack.extend(term.node().children().into_iter().rev());
+            }
+        }
+    }
+
+    /// Whether the variable occurs.
+    pub fn mentions(&self, var: Var) -> bool {
+        let mut found = false;
+        self.for_each_var(&mut |v| found |= v == var);
+        found
+    }
+
+    /// Whether the term has no division, remainder, minimum, maximum,
+    /// comparison or selection, and no product of two variables.
+    pub fn is_affine(&self) -> bool {
+        self.fold(&mut |term: &Self, children: &[bool]| match term.node() {
+            Node::Const(_) | Node::Var(_) => true,
+            Node::Add(..) => children.iter().all(|child| *child),
+            Node::Mul(a, b) => {
+                children.iter().all(|child| *child)
+                    && (a.as_constant().is_some() || b.as_constant().is_some())
+            }
+            _ => false,
+        })
+    }
+}
