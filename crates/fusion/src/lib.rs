@@ -1,1 +1,33 @@
-//! .
+//! The fused graph and its kernels.
+//!
+//! A verified module is [flattened](flatten) (no tuples, no calls), its values
+//! are [clustered](cluster) into what is written to memory and what is computed
+//! where it is read, and each cluster becomes a [`Kernel`] by composing indexing
+//! maps. The result is a graph of [`Unit`]s for layout and buffer assignment.
+//!
+//! It knows no memory: neither buffers nor addresses, and no target.
+//!
+//! # Invariants
+//! - A fused program computes what the module computes, whatever the clusters:
+//!   fusing changes where a value is computed, never what it is.
+//! - A kernel reads only values that are materialised before it.
+
+mod cluster;
+mod dead;
+mod emit;
+mod emit_loops;
+mod error;
+mod flatten;
+mod fused;
+pub mod kernel;
+mod program;
+mod reads;
+mod updates;
+
+pub use cluster::{Class, Clusters, Reason, classify, cluster};
+pub use emit::{BoundKernel, var_range};
+pub use error::{Error, Fault};
+pub use flatten::{MAX_DEPTH, MAX_NODES, array_leaves, flatten};
+pub use fused::{Fused, FusedRegion, LibraryOp, Unit, fuse};
+pub use kernel::Kernel;
+pub use program::{Def, Node, NodeId, NodeKind, Program, Region, Value, ValueId};

@@ -1,1 +1,3 @@
-//! .
+//! The reference evaluator.
+
+pub mod scalar;

@@ -68,6 +68,9 @@ pub struct InputOutputAlias {
     pub kind: AliasKind,
 }
 
+/// A table's entry: its number and its fields by name.
+pub type NumberedFields = (i64, Vec<(Arc<str>, i64)>);
+
 /// The stack-frame tables that follow the header in some dumps.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StackFrames {
@@ -76,9 +79,9 @@ pub struct StackFrames {
     /// `FunctionNames`: number and name.
     pub function_names: Vec<(i64, Arc<str>)>,
     /// `FileLocations`: number and fields by name.
-    pub file_locations: Vec<(i64, Vec<(Arc<str>, i64)>)>,
+    pub file_locations: Vec<NumberedFields>,
     /// `StackFrames`: number and fields by name.
-    pub frames: Vec<(i64, Vec<(Arc<str>, i64)>)>,
+    pub frames: Vec<NumberedFields>,
 }
 
 /// What a module's header says.

@@ -5,21 +5,30 @@
 //! and the verifier. It does not evaluate, optimise or lower anything.
 
 mod annotations;
+mod attributes;
 mod element_type;
+mod float_format;
 mod layout;
 mod literal;
 mod module;
+mod native;
 mod op;
 mod opcode;
+mod scalar;
 mod shape;
 
 pub use annotations::{
-    AliasKind, Annotations, InputOutputAlias, Metadata, ModuleAttributes, StackFrames,
+    AliasKind, Annotations, InputOutputAlias, Metadata, ModuleAttributes, NumberedFields,
+    StackFrames,
 };
+pub use attributes::*;
 pub use element_type::{Category, ElementType};
+pub use float_format::{FloatFormat, Specials};
 pub use layout::{Layout, SplitConfig, Tile, TileDim};
 pub use literal::{ALIGNMENT, AlignedBytes, Literal, LiteralError, MAX_LITERAL_BYTES};
 pub use module::{Computation, ComputationId, Instruction, InstructionId, Module, Span, Symbol};
+pub use native::NativeType;
 pub use op::*;
 pub use opcode::Opcode;
+pub use scalar::Scalar;
 pub use shape::{ArrayShape, Dim, Dims, Shape};

@@ -78,6 +78,14 @@ pub enum LiteralError {
     /// The size is beyond what this process may allocate for one literal.
     #[error("{0} bytes are more than one literal may hold")]
     TooLarge(i64),
+    /// A position beyond the last element.
+    #[error("element {index} of a literal of {len}")]
+    NoSuchElement {
+        /// The position, row-major.
+        index: usize,
+        /// The number of elements.
+        len: usize,
+    },
 }
 
 /// The largest literal that is made, in bytes: 16 GiB.
@@ -104,7 +112,7 @@ impl Literal {
         Ok(Self::from_parts(shape, aligned))
     }
 
-    fn from_parts(shape: &ArrayShape, bytes: AlignedBytes) -> Self {
+    pub(crate) fn from_parts(shape: &ArrayShape, bytes: AlignedBytes) -> Self {
         let mut shape = shape.clone();
         shape.layout = None;
         Self {

@@ -4,11 +4,12 @@
 //! operation is a variant of [`Op`] whose fields are exactly what its opcode
 //! takes. Operands are not here but in the [`Instruction`](crate::Instruction).
 
-use crate::{ComputationId, ElementType, Literal, Opcode, Shape};
+use crate::{
+    Collective, ComputationId, ConvDims, CustomCall, DimNumbers, Direction, DotDims, ElementType,
+    FftType, FusionKind, GatherDims, Literal, Opcode, Order, PadDim, Precision, RngAlgorithm,
+    RngDistribution, ScatterDims, Shape, SliceDim, TransposeA, WindowDim,
+};
 use std::sync::Arc;
-
-/// Dimension numbers.
-pub type DimNumbers = smallvec::SmallVec<[i64; 6]>;
 
 macro_rules! elementwise {
     ($(#[$doc:meta])* $enum:ident { $($variant:ident)* }) => {
@@ -48,260 +49,6 @@ elementwise! {
         Add And Atan2 Complex Divide Maximum Minimum Mulhi Multiply Or Power Remainder
         ShiftLeft ShiftRightArithmetic ShiftRightLogical Subtract Xor
     }
-}
-
-/// `direction=` of a compare.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Direction {
-    /// Equal.
-    Eq,
-    /// Not equal.
-    Ne,
-    /// Greater or equal.
-    Ge,
-    /// Greater.
-    Gt,
-    /// Less or equal.
-    Le,
-    /// Less.
-    Lt,
-}
-
-/// Which order a compare uses (`type=FLOAT` or `order=TOTAL` in text).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Order {
-    /// The type's own: IEEE's partial order for floats, in which NaN compares unequal.
-    Partial,
-    /// IEEE's total order: `-NaN < -inf < ... < -0 < +0 < ... < inf < NaN`.
-    Total,
-}
-
-/// One dimension of a convolution's or reduce-window's `window={...}`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct WindowDim {
-    /// Elements of the window along this dimension.
-    pub size: i64,
-    /// Distance between window positions, at least 1.
-    pub stride: i64,
-    /// Padding in front, may be negative.
-    pub padding_low: i64,
-    /// Padding behind, may be negative.
-    pub padding_high: i64,
-    /// Distance between elements of the base (`lhs_dilate`), at least 1.
-    pub base_dilation: i64,
-    /// Distance between elements of the window (`rhs_dilate`), at least 1.
-    pub window_dilation: i64,
-    /// Whether the window is applied back to front.
-    pub reversal: bool,
-}
-
-/// `dim_labels=` of a convolution: which dimension is what.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct ConvDims {
-    /// The input's batch dimension (`b`).
-    pub input_batch: i64,
-    /// The input's feature dimension (`f`).
-    pub input_feature: i64,
-    /// The input's spatial dimensions (`0`, `1`, ...).
-    pub input_spatial: DimNumbers,
-    /// The kernel's input-feature dimension (`i`).
-    pub kernel_input_feature: i64,
-    /// The kernel's output-feature dimension (`o`).
-    pub kernel_output_feature: i64,
-    /// The kernel's spatial dimensions.
-    pub kernel_spatial: DimNumbers,
-    /// The output's batch dimension (`b`).
-    pub output_batch: i64,
-    /// The output's feature dimension (`f`).
-    pub output_feature: i64,
-    /// The output's spatial dimensions.
-    pub output_spatial: DimNumbers,
-}
-
-/// `operand_precision=`: how exactly a dot or convolution treats an operand.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Precision {
-    /// The fastest the target offers.
-    #[default]
-    Default,
-    /// Better than the default.
-    High,
-    /// The full precision of the type.
-    Highest,
-}
-
-/// A dot's dimension numbers.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct DotDims {
-    /// Batch dimensions of the left operand.
-    pub lhs_batch: DimNumbers,
-    /// Batch dimensions of the right operand.
-    pub rhs_batch: DimNumbers,
-    /// Contracted dimensions of the left operand.
-    pub lhs_contracting: DimNumbers,
-    /// Contracted dimensions of the right operand.
-    pub rhs_contracting: DimNumbers,
-}
-
-/// Padding of one dimension: `low_high_interior`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct PadDim {
-    /// Elements in front, may be negative.
-    pub low: i64,
-    /// Elements behind, may be negative.
-    pub high: i64,
-    /// Elements between neighbours, at least 0.
-    pub interior: i64,
-}
-
-/// A slice of one dimension: `[start:limit:stride]`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct SliceDim {
-    /// The first element taken.
-    pub start: i64,
-    /// One past the last element that may be taken.
-    pub limit: i64,
-    /// The distance between elements taken, at least 1.
-    pub stride: i64,
-}
-
-/// A gather's dimension numbers.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct GatherDims {
-    /// Result dimensions that run over the slice.
-    pub offset_dims: DimNumbers,
-    /// Operand dimensions of slice size 1 that the result does not have.
-    pub collapsed_slice_dims: DimNumbers,
-    /// The operand dimension that each index component is for.
-    pub start_index_map: DimNumbers,
-    /// Operand dimensions paired with batching dimensions of the indices.
-    pub operand_batching_dims: DimNumbers,
-    /// Dimensions of the indices paired with the operand's batching dimensions.
-    pub start_indices_batching_dims: DimNumbers,
-    /// The dimension of the indices that holds an index's components.
-    pub index_vector_dim: i64,
-}
-
-/// A scatter's dimension numbers.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct ScatterDims {
-    /// Update dimensions that run over the window.
-    pub update_window_dims: DimNumbers,
-    /// Operand dimensions that the updates do not have.
-    pub inserted_window_dims: DimNumbers,
-    /// The operand dimension that each index component is for.
-    pub scatter_dims_to_operand_dims: DimNumbers,
-    /// Operand dimensions paired with batching dimensions of the indices.
-    pub input_batching_dims: DimNumbers,
-    /// Dimensions of the indices paired with the operand's batching dimensions.
-    pub scatter_indices_batching_dims: DimNumbers,
-    /// The dimension of the indices that holds an index's components.
-    pub index_vector_dim: i64,
-}
-
-/// `fft_type=`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum FftType {
-    /// Complex forward.
-    Fft,
-    /// Complex inverse, scaled by 1/n.
-    Ifft,
-    /// Real to half-complex.
-    Rfft,
-    /// Half-complex to real, scaled by 1/n.
-    Irfft,
-}
-
-/// `algorithm=` of a rng-bit-generator.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum RngAlgorithm {
-    /// The target's choice.
-    Default,
-    /// Threefry 2x32, 20 rounds.
-    ThreeFry,
-    /// Philox 4x32, 10 rounds.
-    Philox,
-}
-
-/// `distribution=` of a rng.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum RngDistribution {
-    /// Uniform between the operands.
-    Uniform,
-    /// Normal with mean and deviation from the operands.
-    Normal,
-}
-
-/// `transpose_a=` of a triangular solve.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum TransposeA {
-    /// As it is.
-    NoTranspose,
-    /// Transposed.
-    Transpose,
-    /// Transposed and conjugated.
-    Adjoint,
-}
-
-/// `kind=` of a fusion.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum FusionKind {
-    /// One loop over the output.
-    Loop,
-    /// Input fusion (rooted in a reduction or similar).
-    Input,
-    /// Output fusion (an epilogue).
-    Output,
-    /// Anything else.
-    Custom,
-}
-
-/// A collective's `replica_groups=`, written out or in the iota form.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum ReplicaGroups {
-    /// `{{0,1},{2,3}}`.
-    Lists(Vec<Vec<i64>>),
-    /// `[groups,size]<=[dims]T(permutation)`.
-    Iota {
-        /// The shape of the result: groups, then the members of each.
-        dims: DimNumbers,
-        /// The shape the iota is given before the transposition.
-        reshape_dims: DimNumbers,
-        /// The transposition; empty: none.
-        transpose: DimNumbers,
-    },
-}
-
-/// What all collectives share.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Collective {
-    /// Who takes part with whom.
-    pub replica_groups: ReplicaGroups,
-    /// `channel_id=`.
-    pub channel_id: Option<i64>,
-    /// `use_global_device_ids=`.
-    pub use_global_device_ids: bool,
-    /// `constrain_layout=`.
-    pub constrain_layout: bool,
-}
-
-/// `custom_call_target=` and what goes with it.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct CustomCall {
-    /// The name of the callee.
-    pub target: Arc<str>,
-    /// The layouts the callee wants of its operands, if stated.
-    pub operand_layouts: Option<Vec<Shape>>,
-    /// `custom_call_has_side_effect=`.
-    pub has_side_effect: bool,
-    /// `api_version=`, as written.
-    pub api_version: Option<Arc<str>>,
-    /// Computations the callee may call.
-    pub called: Vec<ComputationId>,
-    /// `output_to_operand_aliasing=`: result index, operand, operand index.
-    pub aliasing: Vec<(Vec<i64>, i64, Vec<i64>)>,
-    /// `window=`, `dim_labels=` and the like, as written, in order.
-    pub extra: Vec<(Arc<str>, Arc<str>)>,
 }
 
 /// An operation and its attributes.
@@ -792,17 +539,17 @@ impl Op {
     /// Whether each result element depends only on the operand elements at the
     /// same index (scalar operands of `select` and `clamp` aside).
     pub fn is_elementwise(&self) -> bool {
-        match self {
+        matches!(
+            self,
             Self::Unary(_)
-            | Self::Binary(_)
-            | Self::Compare { .. }
-            | Self::Select
-            | Self::Clamp
-            | Self::Convert
-            | Self::StochasticConvert
-            | Self::ReducePrecision { .. } => true,
-            _ => false,
-        }
+                | Self::Binary(_)
+                | Self::Compare { .. }
+                | Self::Select
+                | Self::Clamp
+                | Self::Convert
+                | Self::StochasticConvert
+                | Self::ReducePrecision { .. }
+        )
     }
 }
 

@@ -1,0 +1,535 @@
+//! From clusters to kernels: walks from a materialised value down to the
+//! materialised values it reads, composing indexing maps on the way.
+//!
+//! `element(value, index)` gives the scalar of a value at an index: a load if the
+//! value is in memory, else the scalar form of the operation that defines it with
+//! the operands' elements at the indices that the operation's map names. A value
+//! that is asked for twice at the same index in one scope is computed once.
+
+use crate::cluster::{Clusters, is_splat};
+use crate::error::Error;
+use crate::kernel::{
+    Access, Block, IndexVar, Kernel, Param, ScalarId, ScalarOp, Statement,
+};
+use crate::program::{Def, NodeId, Program, ValueId};
+use crate::reads::{Read, ReadMap, substitute};
+use rustc_hash::FxHashMap;
+use smallvec::{SmallVec, smallvec};
+use tegula_expr::{Cmp, Interval, Term, Var, VarRanges, canonicalize};
+use tegula_ir::{Binary, ElementType, InstructionId, Literal, Module, Op};
+
+pub(crate) type Scalars = SmallVec<[ScalarId; 2]>;
+
+/// A kernel and the values its parameters are.
+#[derive(Clone, Debug)]
+pub struct BoundKernel {
+    /// The kernel.
+    pub kernel: Kernel,
+    /// One value per parameter.
+    pub args: Vec<ValueId>,
+}
+
+/// Builds one kernel.
+pub(crate) struct Emitter<'a> {
+    pub module: &'a Module,
+    pub program: &'a Program,
+    pub clusters: &'a Clusters,
+    pub kernel: Kernel,
+    pub args: Vec<ValueId>,
+    /// Open blocks, outermost first.
+    scopes: Vec<Scope>,
+    /// The node whose kernel this is, for error messages.
+    root: InstructionId,
+}
+
+#[derive(Default)]
+struct Scope {
+    block: Block,
+    memo: FxHashMap<(ValueId, Vec<Term>), ScalarId>,
+}
+
+/// The ranges of a kernel's index variables.
+pub(crate) struct KernelRanges<'a>(pub &'a [IndexVar]);
+
+impl VarRanges for KernelRanges<'_> {
+    fn range(&self, var: Var) -> Interval {
+        var_range(self.0.get(var.0 as usize))
+    }
+}
+
+/// The values that an index variable can have.
+pub fn var_range(var: Option<&IndexVar>) -> Interval {
+    let (lower, upper) = match var {
+        Some(IndexVar::Domain(extent) | IndexVar::Loop(extent)) => {
+            (0, extent.as_constant().map_or(i64::MAX, |n| n.saturating_sub(1)))
+        }
+        Some(IndexVar::Runtime { lower, upper, .. } | IndexVar::Symbol { lower, upper, .. }) => {
+            (*lower, *upper)
+        }
+        None => (i64::MIN, i64::MAX),
+    };
+    Interval { lower, upper }
+}
+
+impl<'a> Emitter<'a> {
+    pub(crate) fn new(
+        module: &'a Module,
+        program: &'a Program,
+        clusters: &'a Clusters,
+        root: InstructionId,
+    ) -> Self {
+        Self {
+            module,
+            program,
+            clusters,
+            kernel: Kernel::default(),
+            args: Vec::new(),
+            scopes: vec![Scope::default()],
+            root,
+        }
+    }
+
+    pub(crate) fn finish(mut self) -> BoundKernel {
+        let scope = self.scopes.pop().unwrap_or_default();
+        self.kernel.body = scope.block;
+        BoundKernel { kernel: self.kernel, args: self.args }
+    }
+
+    pub(crate) fn unsupported(&self, what: &str) -> Error {
+        Error::unsupported(self.module, self.root, what)
+    }
+
+    pub(crate) fn bug(&self, what: &str) -> Error {
+        Error::bug(self.module, self.root, what)
+    }
+
+    // ---- index variables and blocks -------------------------------------
+
+    /// A domain variable per dimension; a dimension of size 1 needs none.
+    pub(crate) fn domain(&mut self, dims: &[Term]) -> Vec<Term> {
+        let index = |extent: &Term| {
+            if extent.as_constant() == Some(1) {
+                return Term::constant(0);
+            }
+            let var = self.kernel.push_var(IndexVar::Domain(extent.clone()));
+            self.kernel.domain.push(var);
+            Term::var(var)
+        };
+        dims.iter().map(index).collect()
+    }
+
+    pub(crate) fn dims(&self, value: ValueId) -> Vec<Term> {
+        self.program.values[value].shape.dims.iter().map(tegula_ir::Dim::term).collect()
+    }
+
+    pub(crate) fn element_type(&self, value: ValueId) -> ElementType {
+        self.program.values[value].shape.element_type
+    }
+
+    pub(crate) fn simplify(&self, term: &Term) -> Term {
+        canonicalize(term, &KernelRanges(&self.kernel.vars))
+    }
+
+    pub(crate) fn push(&mut self, statement: Statement) {
+        if let Some(scope) = self.scopes.last_mut() {
+            scope.block.statements.push(statement);
+        }
+    }
+
+    fn open(&mut self) {
+        self.scopes.push(Scope::default());
+    }
+
+    fn close(&mut self, results: Scalars) -> Block {
+        let mut block = self.scopes.pop().unwrap_or_default().block;
+        block.results = results;
+        block
+    }
+
+    fn new_scalars(&mut self, like: &[ScalarId]) -> Scalars {
+        like.iter()
+            .map(|&s| {
+                let element_type = self.kernel.scalars[s];
+                self.kernel.scalars.push(element_type)
+            })
+            .collect()
+    }
+
+    /// Nested loops over the extents with carried scalars. `body` is given one
+    /// index per extent and the carried scalars, and gives the next ones.
+    pub(crate) fn loops(
+        &mut self,
+        extents: &[Term],
+        init: &[ScalarId],
+        body: &mut dyn FnMut(&mut Self, &[Term], &[ScalarId]) -> Result<Scalars, Error>,
+    ) -> Result<Scalars, Error> {
+        if extents.iter().any(|e| e.as_constant() == Some(0)) {
+            return Ok(init.iter().copied().collect());
+        }
+        self.loop_level(extents, &mut Vec::new(), init, body)
+    }
+
+    fn loop_level(
+        &mut self,
+        extents: &[Term],
+        index: &mut Vec<Term>,
+        init: &[ScalarId],
+        body: &mut dyn FnMut(&mut Self, &[Term], &[ScalarId]) -> Result<Scalars, Error>,
+    ) -> Result<Scalars, Error> {
+        let Some(extent) = extents.get(index.len()) else {
+            return body(self, index, init);
+        };
+        if extent.as_constant() == Some(1) {
+            index.push(Term::constant(0));
+            let results = self.loop_level(extents, index, init, body);
+            index.pop();
+            return results;
+        }
+        let var = self.kernel.push_var(IndexVar::Loop(extent.clone()));
+        let carried = self.new_scalars(init);
+        self.open();
+        index.push(Term::var(var));
+        let next = self.loop_level(extents, index, &carried, body);
+        index.pop();
+        let body = self.close(next?);
+        let results = self.new_scalars(init);
+        let init = init.iter().copied().collect();
+        self.push(Statement::Loop { var, init, carried, body, results: results.clone() });
+        Ok(results)
+    }
+
+    /// Runs one of two blocks; one that always runs is emitted in place.
+    pub(crate) fn branch(
+        &mut self,
+        condition: &Term,
+        then: &mut dyn FnMut(&mut Self) -> Result<Scalars, Error>,
+        otherwise: &mut dyn FnMut(&mut Self) -> Result<Scalars, Error>,
+    ) -> Result<Scalars, Error> {
+        let condition = self.simplify(condition);
+        match condition.as_constant() {
+            Some(0) => return otherwise(self),
+            Some(_) => return then(self),
+            None => {}
+        }
+        self.open();
+        let taken = then(self);
+        let then = self.close(taken?);
+        self.open();
+        let taken = otherwise(self);
+        let otherwise = self.close(taken?);
+        let results = self.new_scalars(&then.results);
+        let statement =
+            Statement::If { condition, then, otherwise, results: results.clone() };
+        self.push(statement);
+        Ok(results)
+    }
+
+    // ---- scalars ---------------------------------------------------------
+
+    pub(crate) fn compute(
+        &mut self,
+        element_type: ElementType,
+        op: ScalarOp,
+        operands: &[ScalarId],
+    ) -> ScalarId {
+        let result = self.kernel.scalars.push(element_type);
+        let operands = operands.iter().copied().collect();
+        self.push(Statement::Compute { result, op, operands });
+        result
+    }
+
+    pub(crate) fn binary(&mut self, op: Binary, a: ScalarId, b: ScalarId) -> ScalarId {
+        let element_type = self.kernel.scalars[a];
+        self.compute(element_type, ScalarOp::Binary(op), &[a, b])
+    }
+
+    pub(crate) fn convert(&mut self, value: ScalarId, to: ElementType) -> ScalarId {
+        if self.kernel.scalars[value] == to {
+            return value;
+        }
+        self.compute(to, ScalarOp::Convert, &[value])
+    }
+
+    /// The first element of a literal as a constant.
+    pub(crate) fn literal(&mut self, literal: &Literal) -> ScalarId {
+        let element_type = literal.element_type();
+        let mut bytes = [0u8; 16];
+        let size = element_type.storage_bytes();
+        if let (Some(to), Some(from)) = (bytes.get_mut(..size), literal.bytes().get(..size)) {
+            to.copy_from_slice(from);
+        }
+        let bits = u128::from_le_bytes(bytes);
+        self.compute(element_type, ScalarOp::Constant(bits), &[])
+    }
+
+    /// Makes an integer scalar, clamped to a range, an index variable.
+    pub(crate) fn bind(&mut self, value: ScalarId, lower: i64, upper: i64) -> Term {
+        if lower == upper {
+            return Term::constant(lower);
+        }
+        let wide = self.convert(value, ElementType::S64);
+        let constant = |e: &mut Self, n: i64| {
+            e.compute(ElementType::S64, ScalarOp::Constant(u128::from(n.cast_unsigned())), &[])
+        };
+        let low = constant(self, lower);
+        let high = constant(self, upper);
+        let clamped = self.compute(ElementType::S64, ScalarOp::Clamp, &[low, wide, high]);
+        self.bind_exact(clamped, lower, upper)
+    }
+
+    /// Makes an integer scalar known to lie in a range an index variable.
+    pub(crate) fn bind_exact(&mut self, value: ScalarId, lower: i64, upper: i64) -> Term {
+        let var = self.kernel.push_var(IndexVar::Runtime { value, lower, upper });
+        self.push(Statement::Bind { var });
+        Term::var(var)
+    }
+
+    /// The parameter for a value, added if there is none yet.
+    pub(crate) fn param(&mut self, value: ValueId, access: Access) -> usize {
+        let found = (0..self.args.len())
+            .find(|&i| self.args[i] == value && self.kernel.params[i].access == access);
+        found.unwrap_or_else(|| {
+            self.args.push(value);
+            let dims = self.dims(value);
+            let element_type = self.element_type(value);
+            self.kernel.params.push(Param { access, element_type, dims });
+            self.args.len() - 1
+        })
+    }
+
+    /// A scalar parameter that stands for no value of the program.
+    pub(crate) fn scalar_param(&mut self, element_type: ElementType, access: Access) -> usize {
+        self.kernel.params.push(Param { access, element_type, dims: Vec::new() });
+        self.kernel.params.len() - 1
+    }
+
+    pub(crate) fn load(&mut self, param: usize, index: &[Term]) -> ScalarId {
+        let result = self.kernel.scalars.push(self.kernel.params[param].element_type);
+        let index = index.iter().map(|t| self.simplify(t)).collect();
+        self.push(Statement::Load { result, param, index });
+        result
+    }
+
+    pub(crate) fn store(&mut self, param: usize, index: &[Term], value: ScalarId) {
+        let index = index.iter().map(|t| self.simplify(t)).collect();
+        self.push(Statement::Store { param, index, value });
+    }
+
+    // ---- elements --------------------------------------------------------
+
+    /// The scalar of a value at an index.
+    pub(crate) fn element(&mut self, value: ValueId, index: &[Term]) -> Result<ScalarId, Error> {
+        let index: Vec<Term> = index.iter().map(|t| self.simplify(t)).collect();
+        let key = (value, index);
+        if let Some(&scalar) = self.scopes.iter().rev().find_map(|s| s.memo.get(&key)) {
+            return Ok(scalar);
+        }
+        let scalar = self.element_uncached(value, &key.1)?;
+        if let Some(scope) = self.scopes.last_mut() {
+            scope.memo.insert(key, scalar);
+        }
+        Ok(scalar)
+    }
+
+    fn element_uncached(&mut self, value: ValueId, index: &[Term]) -> Result<ScalarId, Error> {
+        let program = self.program;
+        match &program.values[value].def {
+            Def::Constant(literal)
+                if is_splat(literal.bytes(), literal.element_type().storage_bytes()) =>
+            {
+                Ok(self.literal(literal))
+            }
+            Def::Node(node, _) if !self.clusters.is_materialised(value) => {
+                self.computed(*node, index)
+            }
+            _ => {
+                let param = self.param(value, Access::Read);
+                Ok(self.load(param, index))
+            }
+        }
+    }
+
+    /// The scalar that a node of one result computes at an index.
+    pub(crate) fn computed(&mut self, id: NodeId, index: &[Term]) -> Result<ScalarId, Error> {
+        let results = self.results(id, index)?;
+        match results[..] {
+            [result] => Ok(result),
+            _ => Err(self.bug("an operation of one result was expected")),
+        }
+    }
+
+    /// The scalars that a node computes at an index of its results.
+    pub(crate) fn results(&mut self, id: NodeId, index: &[Term]) -> Result<Scalars, Error> {
+        let program = self.program;
+        let module = self.module;
+        let node = &program.nodes[id];
+        let Some(&result) = node.results.first() else {
+            return Err(self.bug("the operation has no result"));
+        };
+        let element_type = self.element_type(result);
+        let instruction = &module[node.origin];
+        match &instruction.op {
+            Op::Iota(dimension) => {
+                let along = usize::try_from(*dimension).ok().and_then(|d| index.get(d));
+                let Some(term) = along.cloned() else {
+                    return Err(self.bug("the iota dimension is out of range"));
+                };
+                Ok(smallvec![self.compute(element_type, ScalarOp::Index(term), &[])])
+            }
+            Op::Broadcast(_)
+            | Op::Reshape
+            | Op::Bitcast
+            | Op::Transpose(_)
+            | Op::Reverse(_)
+            | Op::Slice(_)
+            | Op::DynamicSlice(_)
+            | Op::Gather { .. } => {
+                let read = self.read(id, 0, index, &[])?;
+                Ok(smallvec![self.element(node.operands[0], &read.index)?])
+            }
+            Op::Concatenate(_) => Ok(smallvec![self.concatenate(id, index, 0)?]),
+            Op::Pad(_) => self.pad(id, index),
+            Op::Reduce { .. } => self.reduce(id, index),
+            Op::ReduceWindow { .. } => self.reduce_window(id, index),
+            Op::Dot { .. } | Op::Convolution { .. } => Ok(smallvec![self.contract(id, index)?]),
+            Op::Map { to_apply, .. } => {
+                let operands = self.operands_at(id, index)?;
+                self.apply(*to_apply, &operands)
+            }
+            _ => Ok(smallvec![self.elementwise(id, index)?]),
+        }
+    }
+
+    /// Elements of all operands at one index; scalar operands at theirs.
+    fn operands_at(&mut self, id: NodeId, index: &[Term]) -> Result<Scalars, Error> {
+        let program = self.program;
+        let mut scalars = Scalars::new();
+        for &operand in &program.nodes[id].operands {
+            let rank = program.values[operand].shape.rank();
+            let at = if rank == 0 { &[] } else { index };
+            scalars.push(self.element(operand, at)?);
+        }
+        Ok(scalars)
+    }
+
+    fn elementwise(&mut self, id: NodeId, index: &[Term]) -> Result<ScalarId, Error> {
+        let program = self.program;
+        let node = &program.nodes[id];
+        let element_type = self.element_type(node.results[0]);
+        let Some(op) = self.scalar_op(node.origin) else {
+            return Err(Error::unsupported(
+                self.module,
+                node.origin,
+                "this operation cannot be compiled yet",
+            ));
+        };
+        let operands = self.operands_at(id, index)?;
+        Ok(self.compute(element_type, op, &operands))
+    }
+
+    /// The scalar form of an elementwise operation.
+    pub(crate) fn scalar_op(&self, id: InstructionId) -> Option<ScalarOp> {
+        let module = self.module;
+        Some(match &module[id].op {
+            Op::Unary(op) => ScalarOp::Unary(*op),
+            Op::Binary(op) => ScalarOp::Binary(*op),
+            Op::Compare { direction, order } => ScalarOp::Compare(*direction, *order),
+            Op::Select => ScalarOp::Select,
+            Op::Clamp => ScalarOp::Clamp,
+            Op::Convert => ScalarOp::Convert,
+            Op::BitcastConvert => {
+                let from = module.operand_shape(id, 0)?.as_array()?.element_type;
+                let to = module[id].shape.as_array()?.element_type;
+                if from.bits() != to.bits() {
+                    return None;
+                }
+                ScalarOp::BitcastConvert
+            }
+            Op::ReducePrecision { exponent_bits, mantissa_bits } => ScalarOp::ReducePrecision {
+                exponent_bits: *exponent_bits,
+                mantissa_bits: *mantissa_bits,
+            },
+            _ => return None,
+        })
+    }
+
+    // ---- reads through indexing maps --------------------------------------
+
+    /// Where and when a node reads an operand: the map from its result's index,
+    /// with the ranges given, and its run-time variables bound to scalars.
+    pub(crate) fn read(
+        &mut self,
+        id: NodeId,
+        operand: usize,
+        index: &[Term],
+        ranges: &[Term],
+    ) -> Result<Read, Error> {
+        let program = self.program;
+        let node = &program.nodes[id];
+        let map = ReadMap::new(self.module, node.origin, operand)?;
+        let mut known: Vec<Term> = index.iter().chain(ranges).cloned().collect();
+        for runtime in &map.runtime {
+            let Some(&source) = node.operands.get(runtime.operand) else {
+                return Err(self.bug("a run-time variable has no source"));
+            };
+            let at: Vec<Term> = runtime.index.iter().map(|t| substitute(t, &known)).collect();
+            let scalar = self.element(source, &at)?;
+            let term = self.bind(scalar, runtime.bounds.lower, runtime.bounds.upper);
+            known.push(term);
+        }
+        Ok(map.at(&known))
+    }
+
+    fn concatenate(
+        &mut self,
+        id: NodeId,
+        index: &[Term],
+        operand: usize,
+    ) -> Result<ScalarId, Error> {
+        // A balanced tree of tests, so that many operands do not nest deeply.
+        let count = self.program.nodes[id].operands.len();
+        self.concatenate_between(id, index, operand, count)
+    }
+
+    fn concatenate_between(
+        &mut self,
+        id: NodeId,
+        index: &[Term],
+        first: usize,
+        end: usize,
+    ) -> Result<ScalarId, Error> {
+        let program = self.program;
+        let node = &program.nodes[id];
+        if end - first == 1 {
+            let read = self.read(id, first, index, &[])?;
+            return self.element(node.operands[first], &read.index);
+        }
+        let Op::Concatenate(dimension) = &self.module[node.origin].op else {
+            return Err(self.bug("a concatenate was expected"));
+        };
+        let dimension = usize::try_from(*dimension).unwrap_or_default();
+        let middle = usize::midpoint(first, end);
+        let mut boundary = Term::constant(0);
+        for &operand in &node.operands[..middle] {
+            boundary = boundary.add(&program.values[operand].shape.dims[dimension].term());
+        }
+        let condition = Term::cmp(Cmp::Lt, &index[dimension], &boundary);
+        let result = self.branch(
+            &condition,
+            &mut |e| Ok(smallvec![e.concatenate_between(id, index, first, middle)?]),
+            &mut |e| Ok(smallvec![e.concatenate_between(id, index, middle, end)?]),
+        )?;
+        Ok(result[0])
+    }
+
+    fn pad(&mut self, id: NodeId, index: &[Term]) -> Result<Scalars, Error> {
+        let program = self.program;
+        let node = &program.nodes[id];
+        let read = self.read(id, 0, index, &[])?;
+        self.branch(
+            &read.condition,
+            &mut |e| Ok(smallvec![e.element(node.operands[0], &read.index)?]),
+            &mut |e| Ok(smallvec![e.element(node.operands[1], &[])?]),
+        )
+    }
+}

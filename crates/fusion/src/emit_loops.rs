@@ -1,0 +1,232 @@
+//! The scalar forms of operations that loop: reductions, windows, contractions,
+//! and the computations that an operation applies to scalars.
+
+use crate::emit::{Emitter, Scalars};
+use crate::error::Error;
+use crate::kernel::{ScalarId, ScalarOp};
+use crate::program::NodeId;
+use crate::reads::ReadMap;
+use rustc_hash::FxHashMap;
+use smallvec::smallvec;
+use tegula_expr::Term;
+use tegula_ir::{Binary, ComputationId, ElementType, InstructionId, Op};
+
+/// The type in which sums of a type are accumulated: half-precision and narrower
+/// floats in f32, everything else in itself.
+pub(crate) fn accumulator_type(element_type: ElementType) -> ElementType {
+    if element_type.is_float() && element_type.bits() < 32 {
+        ElementType::F32
+    } else {
+        element_type
+    }
+}
+
+impl Emitter<'_> {
+    /// The inputs and inits of a variadic reduction.
+    fn halves(&self, id: NodeId) -> usize {
+        self.program.nodes[id].operands.len() / 2
+    }
+
+    fn inits(&mut self, id: NodeId) -> Result<Scalars, Error> {
+        let program = self.program;
+        let inputs = self.halves(id);
+        program.nodes[id].operands[inputs..].iter().map(|&init| self.element(init, &[])).collect()
+    }
+
+    /// `reduce`: loops over the reduced dimensions.
+    pub(crate) fn reduce(&mut self, id: NodeId, index: &[Term]) -> Result<Scalars, Error> {
+        let program = self.program;
+        let module = self.module;
+        let node = &program.nodes[id];
+        let Op::Reduce { to_apply, .. } = &module[node.origin].op else {
+            return Err(self.bug("a reduce was expected"));
+        };
+        let inputs = self.halves(id);
+        let init = self.inits(id)?;
+        let extents = ReadMap::new(module, node.origin, 0)?.ranges;
+        let wide = self.wide_sum(*to_apply, &init);
+        let start: Scalars = match wide {
+            Some(wide) => smallvec![self.convert(init[0], wide)],
+            None => init.clone(),
+        };
+        let sums = self.loops(&extents, &start, &mut |e, ranges, carried| {
+            let mut values = Scalars::new();
+            for operand in 0..inputs {
+                let read = e.read(id, operand, index, ranges)?;
+                values.push(e.element(node.operands[operand], &read.index)?);
+            }
+            if let Some(wide) = wide {
+                let value = e.convert(values[0], wide);
+                return Ok(smallvec![e.binary(Binary::Add, carried[0], value)]);
+            }
+            let arguments: Scalars = carried.iter().copied().chain(values).collect();
+            e.apply(*to_apply, &arguments)
+        })?;
+        let narrow = self.kernel.scalars[init[0]];
+        Ok(match wide {
+            Some(_) => smallvec![self.convert(sums[0], narrow)],
+            None => sums,
+        })
+    }
+
+    /// The wider type a reduction accumulates in: only a plain sum of narrow
+    /// floats has one.
+    fn wide_sum(&self, to_apply: ComputationId, init: &[ScalarId]) -> Option<ElementType> {
+        let [init] = init else { return None };
+        let element_type = self.kernel.scalars[*init];
+        let wide = accumulator_type(element_type);
+        let root = &self.module[self.module[to_apply].root];
+        let parameters = |i: usize| matches!(self.module[root.operands[i]].op, Op::Parameter(_));
+        let is_sum = root.op == Op::Binary(Binary::Add)
+            && root.operands[0] != root.operands[1]
+            && parameters(0)
+            && parameters(1);
+        (is_sum && wide != element_type).then_some(wide)
+    }
+
+    /// `reduce-window`: loops over the window, skipping what lies in the padding.
+    pub(crate) fn reduce_window(&mut self, id: NodeId, index: &[Term]) -> Result<Scalars, Error> {
+        let program = self.program;
+        let module = self.module;
+        let node = &program.nodes[id];
+        let Op::ReduceWindow { to_apply, .. } = &module[node.origin].op else {
+            return Err(self.bug("a reduce-window was expected"));
+        };
+        let inputs = self.halves(id);
+        let init = self.inits(id)?;
+        let extents = ReadMap::new(module, node.origin, 0)?.ranges;
+        let wide = self.wide_sum(*to_apply, &init);
+        let start: Scalars = match wide {
+            Some(wide) => smallvec![self.convert(init[0], wide)],
+            None => init.clone(),
+        };
+        let results = self.loops(&extents, &start, &mut |e, ranges, carried| {
+            let read = e.read(id, 0, index, ranges)?;
+            e.branch(
+                &read.condition,
+                &mut |e| {
+                    let mut values = Scalars::new();
+                    for &operand in &node.operands[..inputs] {
+                        values.push(e.element(operand, &read.index)?);
+                    }
+                    if let Some(wide) = wide {
+                        let value = e.convert(values[0], wide);
+                        return Ok(smallvec![e.binary(Binary::Add, carried[0], value)]);
+                    }
+                    let arguments: Scalars = carried.iter().copied().chain(values).collect();
+                    e.apply(*to_apply, &arguments)
+                },
+                &mut |_| Ok(carried.iter().copied().collect()),
+            )
+        })?;
+        let narrow = self.kernel.scalars[init[0]];
+        Ok(match wide {
+            Some(_) => smallvec![self.convert(results[0], narrow)],
+            None => results,
+        })
+    }
+
+    /// `dot` and `convolution` as loops: a sum of products of two operands.
+    pub(crate) fn contract(&mut self, id: NodeId, index: &[Term]) -> Result<ScalarId, Error> {
+        let program = self.program;
+        let module = self.module;
+        let node = &program.nodes[id];
+        let element_type = self.element_type(node.results[0]);
+        let wide = accumulator_type(element_type);
+        let extents = ReadMap::new(module, node.origin, 0)?.ranges;
+        let zero = self.compute(wide, ScalarOp::Constant(0), &[]);
+        let sum = self.loops(&extents, &[zero], &mut |e, ranges, carried| {
+            let left = e.read(id, 0, index, ranges)?;
+            let right = e.read(id, 1, index, ranges)?;
+            let inside = left.condition.mul(&right.condition);
+            e.branch(
+                &inside,
+                &mut |e| {
+                    let a = e.element(node.operands[0], &left.index)?;
+                    let b = e.element(node.operands[1], &right.index)?;
+                    let (a, b) = (e.convert(a, wide), e.convert(b, wide));
+                    let product = e.binary(Binary::Multiply, a, b);
+                    Ok(smallvec![e.binary(Binary::Add, carried[0], product)])
+                },
+                &mut |_| Ok(smallvec![carried[0]]),
+            )
+        })?;
+        Ok(self.convert(sum[0], element_type))
+    }
+
+    /// Applies a computation of scalars to scalars.
+    pub(crate) fn apply(
+        &mut self,
+        id: ComputationId,
+        arguments: &[ScalarId],
+    ) -> Result<Scalars, Error> {
+        let module = self.module;
+        let computation = &module[id];
+        let mut env: FxHashMap<InstructionId, Scalars> = FxHashMap::default();
+        for &instruction in &computation.instructions {
+            let mut operands = Scalars::new();
+            for operand in &module[instruction].operands {
+                let scalars = env.get(operand).ok_or_else(|| {
+                    Error::bug(module, instruction, "an operand is not defined before its use")
+                })?;
+                operands.extend(scalars.iter().copied());
+            }
+            let scalars = self.apply_instruction(instruction, &operands, arguments)?;
+            env.insert(instruction, scalars);
+        }
+        env.remove(&computation.root)
+            .ok_or_else(|| Error::bug(module, computation.root, "the root is not defined"))
+    }
+
+    fn apply_instruction(
+        &mut self,
+        id: InstructionId,
+        operands: &[ScalarId],
+        arguments: &[ScalarId],
+    ) -> Result<Scalars, Error> {
+        let module = self.module;
+        let instruction = &module[id];
+        match &instruction.op {
+            Op::Parameter(number) => {
+                let argument = arguments.get(*number as usize);
+                let argument =
+                    argument.ok_or_else(|| Error::bug(module, id, "there is no such argument"))?;
+                Ok(smallvec![*argument])
+            }
+            Op::Constant(literals) => Ok(literals.iter().map(|l| self.literal(l)).collect()),
+            Op::Tuple => Ok(operands.iter().copied().collect()),
+            Op::GetTupleElement(index) => {
+                let scalar = usize::try_from(*index).ok().and_then(|i| operands.get(i));
+                scalar
+                    .map(|&s| smallvec![s])
+                    .ok_or_else(|| Error::bug(module, id, "there is no such tuple element"))
+            }
+            Op::Call { to_apply, .. } | Op::Fusion { calls: to_apply, .. } => {
+                self.apply(*to_apply, operands)
+            }
+            Op::Copy | Op::Reshape | Op::Bitcast | Op::Broadcast(_) | Op::Transpose(_) => {
+                match &instruction.shape.as_array().map(tegula_ir::ArrayShape::rank) {
+                    Some(0) => Ok(operands.iter().copied().collect()),
+                    _ => Err(not_scalar(self, id)),
+                }
+            }
+            _ => {
+                let Some(shape) = instruction.shape.as_array().filter(|s| s.rank() == 0) else {
+                    return Err(not_scalar(self, id));
+                };
+                let Some(op) = self.scalar_op(id) else {
+                    return Err(not_scalar(self, id));
+                };
+                Ok(smallvec![self.compute(shape.element_type, op, operands)])
+            }
+        }
+    }
+}
+
+fn not_scalar(emitter: &Emitter<'_>, id: InstructionId) -> Error {
+    Error::unsupported(
+        emitter.module,
+        id,
+        "in a computation that is applied to single elements, only elementwise operations on scalars can be compiled yet",
+    )
+}

@@ -1,0 +1,56 @@
+//! What can go wrong when a module is flattened, fused or planned.
+
+use tegula_ir::{InstructionId, Module, Span};
+
+/// Whose fault an error is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The program asks for something that cannot be compiled yet.
+    Unsupported,
+    /// The program is larger than a stated limit.
+    Limit,
+    /// Tegula contradicts itself.
+    Bug,
+}
+
+/// An error with the instruction it is about.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct Error {
+    /// Whose fault it is.
+    pub fault: Fault,
+    /// What is wrong, naming the instruction, and what to do.
+    pub message: String,
+    /// Where the program says it; empty if unknown.
+    pub span: Span,
+}
+
+impl Error {
+    /// The instruction cannot be compiled yet.
+    pub fn unsupported(module: &Module, instruction: InstructionId, what: &str) -> Self {
+        Self::about(Fault::Unsupported, module, instruction, what)
+    }
+
+    /// A stated limit is exceeded at this instruction.
+    pub fn limit(module: &Module, instruction: InstructionId, what: &str) -> Self {
+        Self::about(Fault::Limit, module, instruction, what)
+    }
+
+    /// Tegula contradicts itself at this instruction.
+    pub fn bug(module: &Module, instruction: InstructionId, what: &str) -> Self {
+        Self::about(Fault::Bug, module, instruction, what)
+    }
+
+    fn about(fault: Fault, module: &Module, instruction: InstructionId, what: &str) -> Self {
+        let instruction = &module[instruction];
+        Self {
+            fault,
+            message: format!(
+                "`{}` ({}): {what}",
+                instruction.name,
+                instruction.op.opcode()
+            ),
+            span: instruction.span,
+        }
+    }
+}

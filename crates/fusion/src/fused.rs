@@ -1,0 +1,319 @@
+//! The fused graph: what a program becomes once clusters are kernels.
+//!
+//! A [`FusedRegion`] is a petgraph graph whose nodes are [`Unit`]s and whose
+//! edges are the values that one unit makes and another reads. Node indices in
+//! ascending order are a valid schedule.
+
+use crate::cluster::{Class, Clusters, classify, cluster};
+use crate::emit::{BoundKernel, Emitter};
+use crate::error::Error;
+use crate::kernel::{Access, Kernel};
+use crate::program::{NodeId, NodeKind, Program, Region, ValueId};
+use crate::updates;
+use petgraph::graph::DiGraph;
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+use tegula_ir::{ComputationId, DotDims, ElementType, Instruction, Module, Op};
+
+/// A named routine of a backend's runtime.
+#[derive(Clone, Debug, PartialEq)]
+pub enum LibraryOp {
+    /// A matrix product over batches; operands and result are of one float type.
+    Dot(DotDims),
+    /// Sorts all operands together along a dimension.
+    Sort {
+        /// The dimension sorted along.
+        dimension: usize,
+        /// A kernel without a domain. Its parameters are scalars: for each operand
+        /// the element of `a` and of `b`, then the `pred` it writes: whether `a`
+        /// goes before `b`.
+        comparator: Box<Kernel>,
+    },
+}
+
+impl LibraryOp {
+    /// The routine's name.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Dot(_) => "dot",
+            Self::Sort { .. } => "sort",
+        }
+    }
+}
+
+/// One step of a fused region.
+#[derive(Clone, Debug)]
+pub enum Unit {
+    /// A generated kernel.
+    Kernel(BoundKernel),
+    /// The same bytes under another value, whose dimensions may differ.
+    Copy {
+        /// What is copied.
+        from: ValueId,
+        /// What it becomes.
+        to: ValueId,
+    },
+    /// A call of a named routine.
+    Library {
+        /// Which.
+        op: LibraryOp,
+        /// What it reads.
+        operands: Vec<ValueId>,
+        /// What it writes.
+        results: Vec<ValueId>,
+    },
+    /// A loop.
+    While {
+        /// Computes the predicate from the states.
+        condition: FusedRegion,
+        /// Computes the next states from the states.
+        body: FusedRegion,
+        /// The states at the start of an iteration.
+        states: Vec<ValueId>,
+        /// Their first values.
+        operands: Vec<ValueId>,
+        /// Their last values.
+        results: Vec<ValueId>,
+    },
+    /// A choice.
+    Conditional {
+        /// A pred or an s32.
+        selector: ValueId,
+        /// By selector value; a pred selects 0 for true and 1 for false.
+        branches: Vec<FusedRegion>,
+        /// What the branch taken gives.
+        results: Vec<ValueId>,
+    },
+}
+
+/// Units in order, and what the region gives.
+#[derive(Clone, Debug, Default)]
+pub struct FusedRegion {
+    /// The units; edges are the values passed.
+    pub graph: DiGraph<(NodeId, Unit), ValueId>,
+    /// What the region gives.
+    pub results: Vec<ValueId>,
+}
+
+/// A fused program.
+#[derive(Clone, Debug)]
+pub struct Fused {
+    /// The flattened program.
+    pub program: Program,
+    /// What was fused, and why.
+    pub clusters: Clusters,
+    /// The whole program.
+    pub entry: FusedRegion,
+}
+
+/// Fuses a flattened program.
+///
+/// # Errors
+/// An operation that cannot be compiled yet, by name.
+pub fn fuse(module: &Module, program: Program) -> Result<Fused, Error> {
+    let clusters = cluster(module, &program);
+    let builder = Builder { module, program: &program, clusters: &clusters };
+    let entry = builder.region(&program.entry)?;
+    Ok(Fused { program, clusters, entry })
+}
+
+struct Builder<'a> {
+    module: &'a Module,
+    program: &'a Program,
+    clusters: &'a Clusters,
+}
+
+impl Builder<'_> {
+    fn region(&self, region: &Region) -> Result<FusedRegion, Error> {
+        let mut units = Vec::new();
+        for &id in &region.nodes {
+            self.node(id, &mut units)?;
+        }
+        let mut graph = DiGraph::with_capacity(units.len(), units.len() * 2);
+        let mut made = FxHashMap::default();
+        for (id, unit) in units {
+            let (reads, writes) = (unit.reads(), unit.writes());
+            let index = graph.add_node((id, unit));
+            for value in reads {
+                if let Some(&from) = made.get(&value) {
+                    graph.add_edge(from, index, value);
+                }
+            }
+            for value in writes {
+                made.insert(value, index);
+            }
+        }
+        Ok(FusedRegion { graph, results: region.results.clone() })
+    }
+
+    fn node(&self, id: NodeId, units: &mut Vec<(NodeId, Unit)>) -> Result<(), Error> {
+        let node = &self.program.nodes[id];
+        let unit = match &node.kind {
+            NodeKind::While { condition, body, states } => Unit::While {
+                condition: self.region(condition)?,
+                body: self.region(body)?,
+                states: states.clone(),
+                operands: node.operands.to_vec(),
+                results: node.results.to_vec(),
+            },
+            NodeKind::Conditional { branches } => {
+                let Some(&selector) = node.operands.first() else {
+                    return Err(Error::bug(self.module, node.origin, "there is no selector"));
+                };
+                let branches: Result<_, _> = branches.iter().map(|b| self.region(b)).collect();
+                Unit::Conditional { selector, branches: branches?, results: node.results.to_vec() }
+            }
+            NodeKind::Op => {
+                let kept = node.results.iter().any(|&v| self.clusters.is_materialised(v));
+                if kept {
+                    self.operation(id, units)?;
+                }
+                return Ok(());
+            }
+        };
+        units.push((id, unit));
+        Ok(())
+    }
+
+    fn operation(&self, id: NodeId, units: &mut Vec<(NodeId, Unit)>) -> Result<(), Error> {
+        let node = &self.program.nodes[id];
+        match classify(self.module, self.program, id) {
+            Class::Library => units.push((id, self.library(id)?)),
+            Class::Update => {
+                let new = updates::update(self.module, self.program, self.clusters, id)?;
+                units.extend(new.into_iter().map(|unit| (id, unit)));
+            }
+            Class::Pointwise(_) | Class::Loop => {
+                let relabel =
+                    matches!(self.module[node.origin].op, Op::Reshape | Op::Bitcast);
+                let (from, to) = (node.operands.first(), node.results.first());
+                match (from, to) {
+                    (Some(&from), Some(&to))
+                        if relabel && self.clusters.is_materialised(from) =>
+                    {
+                        units.push((id, Unit::Copy { from, to }));
+                    }
+                    _ => units.push((id, Unit::Kernel(self.root_kernel(id)?))),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The kernel that computes all results of a node over their index space.
+    fn root_kernel(&self, id: NodeId) -> Result<BoundKernel, Error> {
+        let node = &self.program.nodes[id];
+        let mut emitter = Emitter::new(self.module, self.program, self.clusters, node.origin);
+        let dims = node.results.first().map(|&v| emitter.dims(v)).unwrap_or_default();
+        let index = emitter.domain(&dims);
+        let outputs: Vec<usize> =
+            node.results.iter().map(|&v| emitter.param(v, Access::Write)).collect();
+        let empty = dims.iter().any(|d| d.as_constant() == Some(0));
+        if !empty {
+            let scalars = emitter.results(id, &index)?;
+            for (&output, &scalar) in outputs.iter().zip(&scalars) {
+                emitter.store(output, &index, scalar);
+            }
+        }
+        Ok(emitter.finish())
+    }
+
+    fn library(&self, id: NodeId) -> Result<Unit, Error> {
+        let node = &self.program.nodes[id];
+        let op = match &self.module[node.origin].op {
+            Op::Dot { dims, .. } => LibraryOp::Dot(dims.clone()),
+            Op::Sort { dimension, to_apply, .. } => LibraryOp::Sort {
+                dimension: usize::try_from(*dimension).unwrap_or_default(),
+                comparator: Box::new(self.comparator(id, *to_apply)?),
+            },
+            _ => {
+                let what = "this operation cannot be compiled yet; `--target interp` evaluates it";
+                return Err(Error::unsupported(self.module, node.origin, what));
+            }
+        };
+        let (operands, results) = (node.operands.to_vec(), node.results.to_vec());
+        if let Some(&v) = operands.iter().find(|&&v| {
+            matches!(op, LibraryOp::Dot(_)) && self.element_type(v) != self.element_type(results[0])
+        }) {
+            let what = format!(
+                "a product of {} that gives {} cannot be compiled yet; convert the operands first",
+                self.element_type(v),
+                self.element_type(results[0]),
+            );
+            return Err(Error::unsupported(self.module, node.origin, &what));
+        }
+        Ok(Unit::Library { op, operands, results })
+    }
+
+    fn element_type(&self, value: ValueId) -> ElementType {
+        self.program.values[value].shape.element_type
+    }
+
+    /// A comparator as a kernel on scalars; its parameters stand for no value.
+    fn comparator(&self, id: NodeId, to_apply: ComputationId) -> Result<Kernel, Error> {
+        let node = &self.program.nodes[id];
+        let mut emitter = Emitter::new(self.module, self.program, self.clusters, node.origin);
+        let mut arguments = SmallVec::<[_; 4]>::new();
+        for &operand in &node.operands {
+            for _ in 0..2 {
+                let param = emitter.scalar_param(self.element_type(operand), Access::Read);
+                arguments.push(emitter.load(param, &[]));
+            }
+        }
+        let output = emitter.scalar_param(ElementType::Pred, Access::Write);
+        let result = emitter.apply(to_apply, &arguments)?;
+        let Some(&result) = result.first() else {
+            return Err(Error::bug(self.module, node.origin, "the comparator gives nothing"));
+        };
+        emitter.store(output, &[], result);
+        Ok(emitter.finish().kernel)
+    }
+}
+
+impl Unit {
+    /// The values of its region, or around it, that it reads.
+    pub fn reads(&self) -> Vec<ValueId> {
+        match self {
+            Self::Kernel(bound) => bound.with_access(|a| a != Access::Write),
+            Self::Copy { from, .. } => vec![*from],
+            Self::Library { operands, .. } => operands.clone(),
+            Self::While { condition, body, operands, .. } => {
+                let inner = condition.all_reads().into_iter().chain(body.all_reads());
+                operands.iter().copied().chain(inner).collect()
+            }
+            Self::Conditional { selector, branches, .. } => {
+                std::iter::once(*selector).chain(branches.iter().flat_map(FusedRegion::all_reads)).collect()
+            }
+        }
+    }
+
+    /// The values it makes or changes.
+    pub fn writes(&self) -> Vec<ValueId> {
+        match self {
+            Self::Kernel(bound) => bound.with_access(|a| a != Access::Read),
+            Self::Copy { to, .. } => vec![*to],
+            Self::Library { results, .. }
+            | Self::While { results, .. }
+            | Self::Conditional { results, .. } => results.clone(),
+        }
+    }
+}
+
+impl FusedRegion {
+    /// The units in the order of a valid schedule.
+    pub fn units(&self) -> impl Iterator<Item = (NodeId, &Unit)> {
+        self.graph.node_weights().map(|(id, unit)| (*id, unit))
+    }
+
+    fn all_reads(&self) -> Vec<ValueId> {
+        let reads = self.units().flat_map(|(_, unit)| unit.reads());
+        reads.chain(self.results.iter().copied()).collect()
+    }
+}
+
+impl BoundKernel {
+    fn with_access(&self, wanted: impl Fn(Access) -> bool) -> Vec<ValueId> {
+        let pairs = self.kernel.params.iter().zip(&self.args);
+        pairs.filter(|(p, _)| wanted(p.access)).map(|(_, &v)| v).collect()
+    }
+}

@@ -1,0 +1,244 @@
+//! Kernels: a parallel iteration domain, and a scalar body run at each point.
+//!
+//! The body is a structured program over scalars in single assignment: loads and
+//! stores whose indices are terms over the kernel's index variables, arithmetic
+//! with the meaning of HLO's elementwise operations, counted loops with carried
+//! scalars, and conditionals on terms. Points of the domain are independent: no
+//! two of them store to the same element, and none loads what another stores.
+//!
+//! Index variables share one numbering ([`Var`]): those of the domain, those of
+//! loops, run-time ones bound to a scalar of the body, and symbolic extents.
+//!
+//! # Invariants
+//! - Every scalar is defined once, before its uses, in the same block or one
+//!   that encloses it. The same holds for index variables.
+//! - An index has one term per dimension of the parameter, and is in bounds
+//!   wherever it is evaluated.
+//! - A parameter of [`Access::Read`] is never stored to; one of
+//!   [`Access::Write`] never loaded from, and every element of it is stored.
+
+use cranelift_entity::{EntityRef, PrimaryMap, entity_impl};
+use smallvec::SmallVec;
+use tegula_expr::{Term, Var};
+use tegula_ir::{Binary, Direction, ElementType, Order, Unary};
+
+/// A scalar of a kernel's body.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ScalarId(u32);
+entity_impl!(ScalarId, "v");
+
+/// How a kernel uses one of its parameters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Access {
+    /// Only loads.
+    Read,
+    /// Only stores; every element is stored.
+    Write,
+    /// Loads and stores, or stores that leave some elements as they were.
+    Update,
+}
+
+/// One array that a kernel is given.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Param {
+    /// How it is used.
+    pub access: Access,
+    /// What its elements are.
+    pub element_type: ElementType,
+    /// Its size along each dimension.
+    pub dims: Vec<Term>,
+}
+
+/// What an index variable of a kernel is.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum IndexVar {
+    /// A dimension of the domain, from 0 to the extent.
+    Domain(Term),
+    /// The counter of a loop, from 0 to the extent.
+    Loop(Term),
+    /// An integer scalar of the body, known to lie in an inclusive range.
+    Runtime {
+        /// The scalar whose value this is.
+        value: ScalarId,
+        /// The smallest value it can have.
+        lower: i64,
+        /// The largest value it can have.
+        upper: i64,
+    },
+    /// A symbol of the module, by its number.
+    Symbol {
+        /// The module's symbol.
+        symbol: u32,
+        /// The smallest value it can have.
+        lower: i64,
+        /// The largest value it can have.
+        upper: i64,
+    },
+}
+
+/// What computes a scalar from scalars.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum ScalarOp {
+    /// A constant, as the little-endian bits of the storage form.
+    Constant(u128),
+    /// The value of an index term, converted as HLO's `convert` from s64.
+    Index(Term),
+    /// HLO's elementwise operation of one operand.
+    Unary(Unary),
+    /// HLO's elementwise operation of two operands.
+    Binary(Binary),
+    /// HLO's `compare`.
+    Compare(Direction, Order),
+    /// HLO's `select`.
+    Select,
+    /// HLO's `clamp`.
+    Clamp,
+    /// HLO's `convert`.
+    Convert,
+    /// HLO's `bitcast-convert` between types of one width.
+    BitcastConvert,
+    /// HLO's `reduce-precision`.
+    ReducePrecision {
+        /// Exponent bits kept.
+        exponent_bits: u32,
+        /// Mantissa bits kept.
+        mantissa_bits: u32,
+    },
+}
+
+/// Statements in order, and the scalars that the block yields.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Block {
+    /// What is done.
+    pub statements: Vec<Statement>,
+    /// What is yielded to the enclosing statement; empty for a body.
+    pub results: SmallVec<[ScalarId; 2]>,
+}
+
+/// One statement of a body.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Statement {
+    /// A scalar from scalars.
+    Compute {
+        /// What is defined.
+        result: ScalarId,
+        /// What computes it.
+        op: ScalarOp,
+        /// What it is computed from.
+        operands: SmallVec<[ScalarId; 3]>,
+    },
+    /// An element of a parameter.
+    Load {
+        /// What is defined.
+        result: ScalarId,
+        /// The parameter.
+        param: usize,
+        /// Where, by dimension.
+        index: Vec<Term>,
+    },
+    /// Writes an element of a parameter.
+    Store {
+        /// The parameter.
+        param: usize,
+        /// Where, by dimension.
+        index: Vec<Term>,
+        /// What is written.
+        value: ScalarId,
+    },
+    /// Makes an integer (or pred) scalar available to terms.
+    Bind {
+        /// The variable of kind [`IndexVar::Runtime`].
+        var: Var,
+    },
+    /// Runs the body for each value of the counter, in order.
+    Loop {
+        /// The variable of kind [`IndexVar::Loop`].
+        var: Var,
+        /// What the carried scalars start as.
+        init: SmallVec<[ScalarId; 2]>,
+        /// The carried scalars as the body sees them.
+        carried: SmallVec<[ScalarId; 2]>,
+        /// One iteration; yields the next carried scalars.
+        body: Block,
+        /// The carried scalars after the last iteration.
+        results: SmallVec<[ScalarId; 2]>,
+    },
+    /// Runs one of two blocks.
+    If {
+        /// Not zero: the first.
+        condition: Term,
+        /// Run where the condition holds.
+        then: Block,
+        /// Run elsewhere.
+        otherwise: Block,
+        /// What the block that ran yields.
+        results: SmallVec<[ScalarId; 2]>,
+    },
+}
+
+/// A kernel. See the module's text.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Kernel {
+    /// What it is given.
+    pub params: Vec<Param>,
+    /// The index variables, by number.
+    pub vars: Vec<IndexVar>,
+    /// The domain's variables, outermost first.
+    pub domain: Vec<Var>,
+    /// The element type of each scalar.
+    pub scalars: ScalarTypes,
+    /// What is done at each point.
+    pub body: Block,
+}
+
+/// The element types of a kernel's scalars.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct ScalarTypes(PrimaryMap<ScalarId, ElementType>);
+
+impl ScalarTypes {
+    /// A new scalar of this type.
+    pub fn push(&mut self, element_type: ElementType) -> ScalarId {
+        self.0.push(element_type)
+    }
+
+    /// The number of scalars.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The type of a scalar, if there is such a scalar.
+    pub fn get(&self, id: ScalarId) -> Option<ElementType> {
+        self.0.get(id).copied()
+    }
+}
+
+impl std::ops::Index<ScalarId> for ScalarTypes {
+    type Output = ElementType;
+    fn index(&self, id: ScalarId) -> &ElementType {
+        &self.0[id]
+    }
+}
+
+impl Kernel {
+    /// A new index variable.
+    pub fn push_var(&mut self, var: IndexVar) -> Var {
+        let id = Var(self.vars.len() as u32);
+        self.vars.push(var);
+        id
+    }
+
+    /// What a variable is, if there is such a variable.
+    pub fn var(&self, var: Var) -> Option<&IndexVar> {
+        self.vars.get(var.0 as usize)
+    }
+
+    /// The scalar of this number; for readers of text.
+    pub fn scalar(index: usize) -> ScalarId {
+        ScalarId::new(index)
+    }
+}

@@ -1,0 +1,249 @@
+//! Liveness of a plan's values, and which of them need memory of their own.
+//!
+//! Two values interfere if one is written while the other still has to be read.
+//! A step's results interfere with its operands too, because it may write before
+//! it has read everything. Three exceptions: a copy's ends hold the same bytes; a
+//! kernel that reads an operand only where it then writes may work in place; a
+//! parameter that a kernel updates is one value before and after.
+
+use super::{KernelId, Plan, Step, ValueId};
+use rustc_hash::{FxHashMap, FxHashSet};
+use tegula_fusion::Kernel;
+use tegula_fusion::kernel::{Access, Block, Statement};
+
+type Live = FxHashSet<ValueId>;
+
+/// What buffer assignment has to know of a plan's values.
+#[derive(Default)]
+pub(super) struct Interference {
+    /// For each value, those it must not share memory with.
+    pub edges: FxHashMap<ValueId, FxHashSet<ValueId>>,
+    /// Copies: from, to, and how many loops they are in.
+    pub copies: Vec<(ValueId, ValueId, u32)>,
+    /// An operand and a result of a kernel that may share all their memory, but
+    /// not a part of it.
+    pub in_place: Vec<(ValueId, ValueId)>,
+    /// How many steps write each value.
+    pub writes: FxHashMap<ValueId, u32>,
+}
+
+/// Analyses a plan.
+pub(super) fn interference(plan: &Plan) -> Interference {
+    let mut pass = Pass { plan, out: Interference::default(), summaries: FxHashMap::default(), in_place: FxHashMap::default() };
+    let mut live: Live = plan.results.iter().copied().collect();
+    pass.steps(&plan.steps, &mut live, 0);
+    pass.out
+}
+
+struct Pass<'a> {
+    plan: &'a Plan,
+    out: Interference,
+    /// What a block reads before writing, by the block's address.
+    summaries: FxHashMap<*const Step, Live>,
+    in_place: FxHashMap<KernelId, Vec<(usize, usize)>>,
+}
+
+impl Pass<'_> {
+    /// Walks steps backwards; `live` is what is read after them, then before.
+    fn steps(&mut self, steps: &[Step], live: &mut Live, depth: u32) {
+        for step in steps.iter().rev() {
+            self.step(step, live, depth);
+        }
+    }
+
+    fn step(&mut self, step: &Step, live: &mut Live, depth: u32) {
+        match step {
+            Step::Copy { from, to } => {
+                self.out.copies.push((*from, *to, depth));
+                self.write(*to, live, &[*from]);
+                live.remove(to);
+                live.insert(*from);
+            }
+            Step::Kernel { kernel, args } => self.kernel(*kernel, args, live),
+            Step::Library { operands, results, .. } => {
+                for &result in results {
+                    self.write(result, live, &[]);
+                    for &operand in operands {
+                        self.edge(result, operand);
+                    }
+                }
+                self.pairwise(results);
+                for result in results {
+                    live.remove(result);
+                }
+                live.extend(operands);
+            }
+            Step::While { condition, predicate, body } => {
+                // What the condition needs at the loop's head, however it is reached.
+                let needs = self.reads_first(body);
+                let mut around = live.clone();
+                around.extend(needs);
+                around.insert(*predicate);
+                around.extend(self.reads_first(condition));
+                let mut at_end = around.clone();
+                at_end.remove(predicate);
+                self.steps(body, &mut at_end, depth + 1);
+                let mut head = around;
+                head.extend(at_end);
+                self.steps(condition, &mut head, depth + 1);
+                *live = head;
+            }
+            Step::Conditional { selector, branches } => {
+                let after = live.clone();
+                let mut before = Live::default();
+                for branch in branches {
+                    let mut live = after.clone();
+                    self.steps(branch, &mut live, depth);
+                    before.extend(live);
+                }
+                before.insert(*selector);
+                *live = before;
+            }
+        }
+    }
+
+    fn kernel(&mut self, id: KernelId, args: &[ValueId], live: &mut Live) {
+        let kernel = &self.plan.kernels[id];
+        let in_place = self.in_place.entry(id).or_insert_with(|| in_place_pairs(kernel)).clone();
+        let with = |wanted: fn(Access) -> bool| {
+            let params = kernel.params.iter().enumerate();
+            params.filter(move |(_, p)| wanted(p.access)).map(|(i, _)| i)
+        };
+        let written: Vec<ValueId> = with(|a| a != Access::Read).map(|i| args[i]).collect();
+        for &value in &written {
+            self.write(value, live, &written);
+        }
+        self.pairwise(&written);
+        for w in with(|a| a != Access::Read) {
+            for r in with(|a| a == Access::Read) {
+                if in_place.contains(&(r, w)) {
+                    self.out.in_place.push((args[r], args[w]));
+                } else {
+                    self.edge(args[r], args[w]);
+                }
+            }
+        }
+        for i in with(|a| a == Access::Write) {
+            live.remove(&args[i]);
+        }
+        live.extend(with(|a| a != Access::Write).map(|i| args[i]));
+    }
+
+    /// Notes a write of `value` while `live` is still to be read.
+    fn write(&mut self, value: ValueId, live: &Live, except: &[ValueId]) {
+        *self.out.writes.entry(value).or_default() += 1;
+        for &other in live {
+            if other != value && !except.contains(&other) {
+                self.edge(value, other);
+            }
+        }
+    }
+
+    fn pairwise(&mut self, values: &[ValueId]) {
+        for (i, &a) in values.iter().enumerate() {
+            for &b in &values[i + 1..] {
+                self.edge(a, b);
+            }
+        }
+    }
+
+    fn edge(&mut self, a: ValueId, b: ValueId) {
+        if a != b {
+            self.out.edges.entry(a).or_default().insert(b);
+            self.out.edges.entry(b).or_default().insert(a);
+        }
+    }
+
+    /// The values that steps read before they write them.
+    fn reads_first(&mut self, steps: &[Step]) -> Live {
+        let key = steps.as_ptr();
+        if let Some(known) = self.summaries.get(&key).filter(|_| !steps.is_empty()) {
+            return known.clone();
+        }
+        let mut live = Live::default();
+        for step in steps.iter().rev() {
+            match step {
+                Step::Copy { from, to } => {
+                    live.remove(to);
+                    live.insert(*from);
+                }
+                Step::Kernel { kernel, args } => {
+                    let params = &self.plan.kernels[*kernel].params;
+                    for (param, arg) in params.iter().zip(args) {
+                        if param.access == Access::Write {
+                            live.remove(arg);
+                        }
+                    }
+                    for (param, &arg) in params.iter().zip(args) {
+                        if param.access != Access::Write {
+                            live.insert(arg);
+                        }
+                    }
+                }
+                Step::Library { operands, results, .. } => {
+                    for result in results {
+                        live.remove(result);
+                    }
+                    live.extend(operands);
+                }
+                Step::While { condition, predicate, body } => {
+                    let mut inner = self.reads_first(body);
+                    inner.extend(self.reads_first(condition));
+                    inner.remove(predicate);
+                    live.extend(inner);
+                }
+                Step::Conditional { selector, branches } => {
+                    for branch in branches {
+                        live.extend(self.reads_first(branch));
+                    }
+                    live.insert(*selector);
+                }
+            }
+        }
+        if !steps.is_empty() {
+            self.summaries.insert(key, live.clone());
+        }
+        live
+    }
+}
+
+/// The pairs (read, written) of parameters such that at each point the kernel
+/// loads the one only at the index at which it stores the other, before storing.
+fn in_place_pairs(kernel: &Kernel) -> Vec<(usize, usize)> {
+    let mut pairs = Vec::new();
+    for (w, written) in kernel.params.iter().enumerate() {
+        let [store] = stores(&kernel.body, w)[..] else { continue };
+        if written.access != Access::Write {
+            continue;
+        }
+        for (r, read) in kernel.params.iter().enumerate() {
+            let same_size = read.dims == written.dims
+                && read.element_type.storage_bytes() == written.element_type.storage_bytes();
+            if read.access == Access::Read && same_size && only_loads_at(&kernel.body, r, store) {
+                pairs.push((r, w));
+            }
+        }
+    }
+    pairs
+}
+
+/// The indices at which the body's outermost block stores a parameter; one that
+/// is stored in an inner block gives none.
+fn stores(block: &Block, param: usize) -> Vec<&[tegula_expr::Term]> {
+    let store = |s| match s {
+        &Statement::Store { param: p, ref index, .. } if p == param => Some(&index[..]),
+        _ => None,
+    };
+    block.statements.iter().filter_map(store).collect()
+}
+
+fn only_loads_at(block: &Block, param: usize, at: &[tegula_expr::Term]) -> bool {
+    block.statements.iter().all(|statement| match statement {
+        Statement::Load { param: p, index, .. } => *p != param || index == at,
+        Statement::Loop { body, .. } => only_loads_at(body, param, at),
+        Statement::If { then, otherwise, .. } => {
+            only_loads_at(then, param, at) && only_loads_at(otherwise, param, at)
+        }
+        _ => true,
+    })
+}

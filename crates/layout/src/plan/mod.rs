@@ -1,0 +1,155 @@
+//! The Plan: what a backend compiles. Kernels, library calls and control flow
+//! over values that have an address.
+//!
+//! Values are arrays without tuples; each lies in a [`Buffer`]: a parameter's
+//! memory, a result's, a constant's, or a place in the arena. Two values may
+//! share a buffer; a [`Step::Copy`] between two values of one buffer does
+//! nothing. The schedule is a tree of steps run in order.
+//!
+//! # Invariants (checked by [`verify`])
+//! - A value is written before it is read, and nothing else is written to its
+//!   bytes in between.
+//! - A parameter's memory and a constant's are never written.
+//! - A kernel's arguments have the element types and dimensions of its parameters.
+//! - Every arena buffer lies inside the arena and is aligned to
+//!   [`ALIGNMENT`](tegula_ir::ALIGNMENT).
+
+mod build;
+mod buffers;
+mod evaluate;
+mod interference;
+mod run_kernel;
+mod verify;
+
+use cranelift_entity::{PrimaryMap, entity_impl};
+use tegula_expr::Term;
+use tegula_fusion::{Kernel, LibraryOp};
+use tegula_ir::{ArrayShape, Literal, Symbol};
+
+pub use build::plan;
+pub use evaluate::{EvaluateError, evaluate};
+pub use verify::verify;
+
+/// A value of a plan.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ValueId(u32);
+entity_impl!(ValueId, "x");
+
+/// A buffer of a plan.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BufferId(u32);
+entity_impl!(BufferId, "b");
+
+/// A kernel of a plan.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct KernelId(u32);
+entity_impl!(KernelId, "k");
+
+/// An array with a place.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PlanValue {
+    /// Element type and dimensions. Elements are dense and row-major.
+    pub shape: ArrayShape,
+    /// Where it lies.
+    pub buffer: BufferId,
+}
+
+/// Whose memory a buffer is.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Place {
+    /// The caller's, by flattened parameter number; not written.
+    Parameter(usize),
+    /// A result's, fresh for each run, by flattened result number.
+    Output(usize),
+    /// A constant's, by number; not written.
+    Constant(usize),
+    /// The arena's, from this byte on.
+    Arena(Term),
+}
+
+/// Memory for values.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Buffer {
+    /// Whose memory it is.
+    pub place: Place,
+    /// Its size in bytes.
+    pub bytes: Term,
+}
+
+/// One step of the schedule.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Step {
+    /// Runs a kernel over its domain.
+    Kernel {
+        /// Which.
+        kernel: KernelId,
+        /// One value per parameter.
+        args: Vec<ValueId>,
+    },
+    /// Runs a named routine.
+    Library {
+        /// Which.
+        op: LibraryOp,
+        /// What it reads.
+        operands: Vec<ValueId>,
+        /// What it writes.
+        results: Vec<ValueId>,
+    },
+    /// Copies the bytes of one value to another of the same size.
+    Copy {
+        /// What is read.
+        from: ValueId,
+        /// What is written.
+        to: ValueId,
+    },
+    /// Runs the condition; while the predicate is true, the body and again the
+    /// condition.
+    While {
+        /// Ends by writing the predicate.
+        condition: Vec<Step>,
+        /// A `pred` scalar.
+        predicate: ValueId,
+        /// One iteration.
+        body: Vec<Step>,
+    },
+    /// Runs one branch. A `pred` selector takes branch 0 if true, else 1; an
+    /// `s32` its own, or the last if there is none of that number.
+    Conditional {
+        /// A `pred` or `s32` scalar.
+        selector: ValueId,
+        /// The branches.
+        branches: Vec<Vec<Step>>,
+    },
+}
+
+/// A plan. See the module's text.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Plan {
+    /// The program's name.
+    pub name: String,
+    /// The symbols that terms use.
+    pub symbols: Vec<Symbol>,
+    /// Every value.
+    pub values: PrimaryMap<ValueId, PlanValue>,
+    /// Every buffer.
+    pub buffers: PrimaryMap<BufferId, Buffer>,
+    /// Every kernel; equal ones are one.
+    pub kernels: PrimaryMap<KernelId, Kernel>,
+    /// Constants that are too large for a kernel's text.
+    pub constants: Vec<Literal>,
+    /// The parameters, flattened.
+    pub parameters: Vec<ValueId>,
+    /// The results, flattened.
+    pub results: Vec<ValueId>,
+    /// What is done.
+    pub steps: Vec<Step>,
+    /// The size of the arena in bytes.
+    pub arena_bytes: i64,
+}
+
+impl Plan {
+    /// Whether two values lie in the same memory.
+    pub fn same_place(&self, a: ValueId, b: ValueId) -> bool {
+        self.values[a].buffer == self.values[b].buffer
+    }
+}
