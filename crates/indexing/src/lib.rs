@@ -1,1 +1,16 @@
-//! .
+//! Indexing maps.
+
+mod compose;
+mod map;
+mod ops;
+mod points;
+mod simplify;
+mod text;
+
+pub use map::{
+    Constraint, Exactness, IndexingMap, RuntimeSource, RuntimeVariable, Status, Variable,
+};
+pub use ops::{Cause, OperandIndexing, Unknown, input_to_output, output_to_input};
+pub use points::{Access, Point};
+pub use simplify::{Limits, Session};
+pub use text::{PrintedMap, parse_map};
