@@ -88,8 +88,8 @@ pub fn small_corpus() -> PathBuf {
 pub fn load(folder: &Path, name: &str) -> Result<Program> {
     let path = |extension: &str| folder.join(format!("{name}.{extension}"));
     let text = fs::read_to_string(path("hlo")).context("its text")?;
-    let module = tegula_ir::parse_module(&text)
-        .map_err(|error| anyhow::anyhow!("{name}.hlo: {error}"))?;
+    let module =
+        tegula_ir::parse_module(&text).map_err(|error| anyhow::anyhow!("{name}.hlo: {error}"))?;
     let json: Json = serde_json::from_str(&fs::read_to_string(path("json"))?)?;
     let arrays = read_npz(&fs::read(path("npz"))?)?;
     let params = json["params"].as_array().context("json has no params")?;
@@ -98,12 +98,19 @@ pub fn load(folder: &Path, name: &str) -> Result<Program> {
         let index = param["param"].as_u64().context("no number")? as usize;
         let arg = param["arg"].as_u64().context("no argument number")?;
         let input = build_input(name, arg, &param["spec"])?;
-        let stored = arrays.iter().find(|array| array.name == format!("in{index}"));
+        let stored = arrays
+            .iter()
+            .find(|array| array.name == format!("in{index}"));
         if let Some(stored) = stored {
             let stored = stored.to_literal(input.element_type())?;
-            ensure!(stored == input, "{name}: input {index} is not rebuilt as stored");
+            ensure!(
+                stored == input,
+                "{name}: input {index} is not rebuilt as stored"
+            );
         }
-        *inputs.get_mut(index).context("a parameter number is too large")? = Some(input);
+        *inputs
+            .get_mut(index)
+            .context("a parameter number is too large")? = Some(input);
     }
     let inputs = inputs.into_iter().collect::<Option<_>>();
     Ok(Program {
@@ -127,7 +134,9 @@ fn expected(json: &Json, arrays: Vec<NpyArray>) -> Result<Vec<Expected>> {
         let output: usize = number.parse()?;
         let step = if sampled {
             let stored = json["outputs"][output]["stored"].as_str().unwrap_or("");
-            let step = stored.strip_prefix("flat[::").and_then(|rest| rest.strip_suffix(']'));
+            let step = stored
+                .strip_prefix("flat[::")
+                .and_then(|rest| rest.strip_suffix(']'));
             step.context("a sampled result has no step")?.parse()?
         } else {
             1
@@ -163,7 +172,10 @@ fn build_input(name: &str, arg: u64, spec: &Json) -> Result<Literal> {
     let word = |j: usize| mix(seed.wrapping_add((j as u64 + 1).wrapping_mul(GOLDEN)));
 
     let (a, b) = (&spec[3], &spec[4]);
-    let (a32, b32) = (a.as_f64().unwrap_or(0.0) as f32, b.as_f64().unwrap_or(0.0) as f32);
+    let (a32, b32) = (
+        a.as_f64().unwrap_or(0.0) as f32,
+        b.as_f64().unwrap_or(0.0) as f32,
+    );
     let (a_int, b_int) = (a.as_i64().unwrap_or(0), b.as_i64().unwrap_or(0));
     let element: Box<dyn Fn(u64) -> Number> = match kind {
         "normal" => Box::new(move |word| {
@@ -219,7 +231,11 @@ impl Program {
 
     /// The tolerance for this program's floats, as a part of the largest size.
     pub fn tolerance(&self) -> f64 {
-        if self.name.contains("bf16") { 2e-2 } else { 2e-5 }
+        if self.name.contains("bf16") {
+            2e-2
+        } else {
+            2e-5
+        }
     }
 
     /// Compares flattened results with what they should be.
@@ -228,7 +244,9 @@ impl Program {
     /// A result is missing, or of another type or size.
     pub fn compare(&self, results: &[&Literal]) -> Result<Vec<Comparison>> {
         let compare = |expected: &Expected| {
-            let ours = results.get(expected.output).context("a result is missing")?;
+            let ours = results
+                .get(expected.output)
+                .context("a result is missing")?;
             let theirs = expected.array.to_literal(ours.element_type())?;
             compare(ours, &theirs, expected.step)
         };
@@ -241,13 +259,18 @@ impl Program {
 /// # Errors
 /// The sizes do not agree.
 pub fn compare(ours: &Literal, theirs: &Literal, step: usize) -> Result<Comparison> {
-    ensure!(step > 0 && ours.len().div_ceil(step) == theirs.len(), "a result has another size");
+    ensure!(
+        step > 0 && ours.len().div_ceil(step) == theirs.len(),
+        "a result has another size"
+    );
     if !ours.element_type().is_float() && !ours.element_type().is_complex() {
         let equal = (0..theirs.len()).all(|i| ours.scalar(i * step) == theirs.scalar(i));
         let error = if equal { 0.0 } else { f64::INFINITY };
         return Ok(Comparison { error });
     }
-    let ours: Vec<f64> = (0..theirs.len()).flat_map(|i| parts(ours, i * step)).collect();
+    let ours: Vec<f64> = (0..theirs.len())
+        .flat_map(|i| parts(ours, i * step))
+        .collect();
     let theirs: Vec<f64> = (0..theirs.len()).flat_map(|i| parts(theirs, i)).collect();
     let sizes = theirs.iter().filter(|x| x.is_finite()).map(|x| x.abs());
     let largest = sizes.fold(0.0, f64::max);
@@ -285,7 +308,10 @@ mod tests {
         assert_eq!(error(&[1.0, 3.0], &[1.0, 4.0], 1).unwrap(), 0.25);
         assert_eq!(error(&[f32::NAN, 3.0], &[f32::NAN, 3.0], 1).unwrap(), 0.0);
         assert_eq!(error(&[f32::NAN], &[3.0], 1).unwrap(), f64::INFINITY);
-        assert_eq!(error(&[f32::INFINITY], &[-f32::INFINITY], 1).unwrap(), f64::INFINITY);
+        assert_eq!(
+            error(&[f32::INFINITY], &[-f32::INFINITY], 1).unwrap(),
+            f64::INFINITY
+        );
         assert_eq!(error(&[1e-30], &[0.0], 1).unwrap(), f64::INFINITY);
         assert!(error(&[1.0], &[1.0, 2.0], 1).is_err());
         let i = |x: i32| Literal::from_i32s(&[1], &[x]).unwrap();

@@ -21,7 +21,9 @@ fn add(trials: &mut Vec<Trial>, group: &str, folder: PathBuf) {
         Ok(names) => names,
         Err(error) => {
             let message = format!("{error:#}");
-            trials.push(Trial::test(format!("{group}/folder"), move || Err(Failed::from(message))));
+            trials.push(Trial::test(format!("{group}/folder"), move || {
+                Err(Failed::from(message))
+            }));
             return;
         }
     };
@@ -40,8 +42,14 @@ fn check(folder: &std::path::Path, name: &str) -> anyhow::Result<()> {
     let seconds = start.elapsed().as_secs_f64();
     let comparisons = program.compare(&result.leaves())?;
     let error = comparisons.iter().map(|c| c.error).fold(0.0, f64::max);
-    println!("{name}: error {error:.2e} of {:.0e}, {seconds:.2} s", program.tolerance());
+    println!(
+        "{name}: error {error:.2e} of {:.0e}, {seconds:.2} s",
+        program.tolerance()
+    );
     anyhow::ensure!(!comparisons.is_empty(), "no result to compare with");
-    anyhow::ensure!(error <= program.tolerance(), "the largest error is {error:.3e}");
+    anyhow::ensure!(
+        error <= program.tolerance(),
+        "the largest error is {error:.3e}"
+    );
     Ok(())
 }
