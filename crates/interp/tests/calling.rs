@@ -21,7 +21,7 @@ fn sums_are_rounded_once() {
         ROOT s = f32[2] reduce(a, i), dimensions={1}, to_apply=f";
     let values = [1e8, 1.0, -1e8, 0.0, 0.5, 0.25, 0.125, 3.0];
     let a = Literal::from_f32s(&[2, 4], &values).unwrap();
-    let result = run_one(&with("add(p, q)", entry), &[a.clone()]);
+    let result = run_one(&with("add(p, q)", entry), std::slice::from_ref(&a));
     assert_eq!(result.as_f32s(), Some(&[2.0, 4.875][..]));
     let result = run_one(&with("maximum(q, p)", entry), &[a]);
     assert_eq!(result.as_f32s(), Some(&[1e8, 3.0][..]));
