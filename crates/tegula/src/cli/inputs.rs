@@ -5,8 +5,10 @@ use anyhow::{Context, anyhow};
 use clap::Args;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
-use tegula::{Buffer, Module, npz, random_input::random_inputs};
-use tegula_ir::{ArrayShape, Literal, Scalar};
+use tegula::check::{self, Comparison, Tolerance};
+use tegula::npz::{self, NpyArray};
+use tegula::random_input::random_inputs;
+use tegula::{Buffer, Module};
 
 /// The largest program text that is read: 1 GiB.
 const MAX_TEXT: u64 = 1 << 30;
@@ -76,17 +78,17 @@ impl InputArgs {
         for &parameter in &entry.parameters {
             for shape in tegula_fusion::array_leaves(&source.module[parameter].shape) {
                 let name = format!("in{}", inputs.len());
-                let array = arrays.iter().find(|(n, _)| *n == name).ok_or_else(|| {
+                let array = arrays.iter().find(|a| a.name == name).ok_or_else(|| {
                     anyhow!("{} has no array `{name}`", path.display())
                 })?;
-                let literal = retype(&array.1, shape).ok_or_else(|| {
-                    anyhow!(
-                        "{}: `{name}` is {}, but the program takes {}",
-                        path.display(),
-                        tegula_ir::Shape::Array(array.1.shape().clone()),
-                        tegula_ir::Shape::Array(shape.clone()),
-                    )
-                })?;
+                let literal = array
+                    .to_literal(shape.element_type)
+                    .with_context(|| format!("{} cannot be used", path.display()))?;
+                if literal.shape().dims != shape.dims {
+                    let (given, taken) = (literal.shape(), shape);
+                    let path = path.display();
+                    return Err(anyhow!("{path}: `{name}` is {given}, but the program takes {taken}").into());
+                }
                 inputs.push(Buffer::from(literal));
             }
         }
@@ -95,20 +97,9 @@ impl InputArgs {
 }
 
 /// The arrays of an npz file, by name.
-pub(crate) fn read_npz(path: &Path) -> anyhow::Result<Vec<(String, Literal)>> {
+pub(crate) fn read_npz(path: &Path) -> anyhow::Result<Vec<NpyArray>> {
     let bytes = std::fs::read(path).with_context(|| format!("{} cannot be read", path.display()))?;
-    npz::read(&bytes).with_context(|| format!("{} cannot be read", path.display()))
-}
-
-/// The same bytes as an array of the shape, if type and dimensions allow it:
-/// types that npz lacks travel as unsigned integers of their width.
-fn retype(literal: &Literal, shape: &ArrayShape) -> Option<Literal> {
-    let (from, to) = (literal.element_type(), shape.element_type);
-    let stands_in = from.storage_bytes() == to.storage_bytes() && !from.is_float();
-    if literal.shape().dims != shape.dims || (from != to && !stands_in) {
-        return None;
-    }
-    Literal::from_bytes(shape, literal.bytes()).ok()
+    npz::read_npz(&bytes).with_context(|| format!("{} cannot be read", path.display()))
 }
 
 /// How near results must be to the reference.
@@ -128,119 +119,39 @@ pub(crate) struct CheckArgs {
     pub scale_tol: Option<f64>,
 }
 
-/// How one result compares with its reference.
-pub(crate) struct Comparison {
-    pub index: usize,
-    pub max_abs: f64,
-    pub max_rel: f64,
-    pub ok: bool,
-}
-
-impl Comparison {
-    pub(crate) fn json(&self) -> Value {
-        json!({
-            "index": self.index,
-            "max_abs": self.max_abs,
-            "max_rel": self.max_rel,
-            "ok": self.ok,
-        })
-    }
-}
-
 impl CheckArgs {
     /// Compares results with the reference file, if one is named.
     pub(crate) fn compare(&self, outputs: &[Buffer]) -> anyhow::Result<Option<Vec<Comparison>>> {
         let Some(path) = &self.check else { return Ok(None) };
+        let tolerance = match self.scale_tol {
+            Some(scale) => Tolerance::Scaled(scale),
+            None => Tolerance::Each {
+                relative: self.rtol.unwrap_or(1e-4),
+                absolute: self.atol.unwrap_or(1e-5),
+            },
+        };
         let arrays = read_npz(path)?;
         let mut comparisons = Vec::new();
         for (index, output) in outputs.iter().enumerate() {
-            let find = |name: String| arrays.iter().find(|(n, _)| *n == name).map(|(_, l)| l);
-            let whole = find(format!("out{index}"));
-            let reference = whole.or_else(|| find(format!("out{index}_sample")));
+            let find = |name: String| arrays.iter().find(|a| a.name == name);
+            let reference = find(format!("out{index}")).or_else(|| find(format!("out{index}_sample")));
             let reference = reference
-                .ok_or_else(|| anyhow!("{} has no array `out{index}`", path.display()))?;
-            comparisons.push(self.compare_one(index, output.literal(), reference, whole.is_some())?);
+                .ok_or_else(|| anyhow!("{} has no array `out{index}`", path.display()))?
+                .to_literal(output.literal().element_type())
+                .with_context(|| format!("{} cannot be compared with", path.display()))?;
+            let comparison = check::compare(output.literal(), &reference, tolerance);
+            comparisons.push(comparison.with_context(|| format!("result {index}"))?);
         }
         Ok(Some(comparisons))
     }
-
-    fn compare_one(
-        &self,
-        index: usize,
-        ours: &Literal,
-        reference: &Literal,
-        whole: bool,
-    ) -> anyhow::Result<Comparison> {
-        let stride = sample_stride(ours.len(), reference.len(), whole)
-            .ok_or_else(|| anyhow!("result {index} has {} elements, its reference {}", ours.len(), reference.len()))?;
-        // A reference may hold a type's bits as unsigned integers.
-        let shape = ArrayShape {
-            element_type: ours.element_type(),
-            dims: reference.shape().dims.clone(),
-            layout: None,
-        };
-        let reference = retype(reference, &shape).ok_or_else(|| {
-            anyhow!("result {index} is {}, its reference {}", ours.element_type(), reference.element_type())
-        })?;
-        let scale = reference.scalars().map(|s| magnitude(s)).filter(|m| m.is_finite()).fold(0.0, f64::max);
-        let exact = !ours.element_type().is_float() && !ours.element_type().is_complex();
-        let (mut max_abs, mut max_rel, mut ok) = (0f64, 0f64, true);
-        for (i, want) in reference.scalars().enumerate() {
-            let Some(got) = ours.scalar(i * stride) else { continue };
-            for (got, want) in parts(got).into_iter().zip(parts(want)) {
-                let same = got == want || (got.is_nan() && want.is_nan());
-                if same {
-                    continue;
-                }
-                let difference = (got - want).abs();
-                if !difference.is_finite() {
-                    ok = false;
-                    max_abs = f64::INFINITY;
-                    continue;
-                }
-                max_abs = max_abs.max(difference);
-                max_rel = max_rel.max(difference / want.abs().max(f64::MIN_POSITIVE));
-                ok &= !exact && difference <= self.allowed(scale, want);
-            }
-        }
-        Ok(Comparison { index, max_abs, max_rel, ok })
-    }
-
-    fn allowed(&self, scale: f64, want: f64) -> f64 {
-        match self.scale_tol {
-            Some(tolerance) => tolerance * scale,
-            None => self.atol.unwrap_or(1e-5) + self.rtol.unwrap_or(1e-4) * want.abs(),
-        }
-    }
 }
 
-/// Every how many elements the reference has one.
-fn sample_stride(ours: usize, reference: usize, whole: bool) -> Option<usize> {
-    if whole || ours == reference {
-        return (ours == reference).then_some(1);
-    }
-    // `flat[::k]` has ceil(n / k) elements: find the k that gives so many.
-    let guess = ours.checked_div(reference)?;
-    (guess.max(1)..=guess + ours / reference.max(1) + 1)
-        .find(|&k| ours.div_ceil(k) == reference)
-        .or_else(|| (1..=ours).find(|&k| ours.div_ceil(k) == reference))
-}
-
-fn magnitude(scalar: Scalar) -> f64 {
-    parts(scalar).into_iter().map(f64::abs).fold(0.0, f64::max)
-}
-
-/// The numbers of a scalar. Integers beyond 2^53 are compared by both halves.
-fn parts(scalar: Scalar) -> [f64; 2] {
-    match scalar {
-        Scalar::Bool(b) => [f64::from(u8::from(b)), 0.0],
-        Scalar::Int(i) => halves(i.cast_unsigned()),
-        Scalar::Uint(u) => halves(u),
-        Scalar::Float(x) => [x, 0.0],
-        Scalar::Complex(re, im) => [re, im],
-    }
-}
-
-fn halves(bits: u64) -> [f64; 2] {
-    [f64::from((bits >> 32) as u32), f64::from(bits as u32)]
+/// A comparison as JSON.
+pub(crate) fn comparison_json(index: usize, comparison: &Comparison) -> Value {
+    json!({
+        "index": index,
+        "max_abs": comparison.max_abs,
+        "max_rel": comparison.max_rel,
+        "ok": comparison.ok,
+    })
 }

@@ -1,6 +1,6 @@
 //! `tegula run`: compile, run, and show or check the results.
 
-use super::inputs::{CheckArgs, Comparison, InputArgs, read_module};
+use super::inputs::{CheckArgs, InputArgs, comparison_json, read_module};
 use super::report::Failure;
 use super::{Common, FINDING, SUCCESS, TargetName};
 use anyhow::Context;
@@ -8,6 +8,7 @@ use clap::Args;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
+use tegula::check::Comparison;
 use tegula::{Arg, Buffer, Compiled, Executable, Options, compile, npz};
 use tegula_ir::{Literal, Shape};
 
@@ -57,9 +58,11 @@ pub(crate) fn run(args: &RunArgs, common: &Common) -> Result<u8, Failure> {
     if let Some(path) = &args.outputs {
         let named: Vec<(String, &Literal)> =
             outputs.iter().enumerate().map(|(i, b)| (format!("out{i}"), b.literal())).collect();
-        let bytes = npz::write(&named).context("the results cannot be written")?;
-        std::fs::write(path, bytes)
-            .with_context(|| format!("{} cannot be written", path.display()))?;
+        let write = || -> anyhow::Result<()> {
+            let file = std::io::BufWriter::new(std::fs::File::create(path)?);
+            Ok(npz::write_npz(file, named.iter().map(|(n, l)| (n.as_str(), *l)))?)
+        };
+        write().with_context(|| format!("{} cannot be written", path.display()))?;
     }
     let comparisons = args.check.compare(&outputs)?;
     let times = Times { read: read_time, compile: executable.compile_time, run: fastest };
@@ -67,7 +70,9 @@ pub(crate) fn run(args: &RunArgs, common: &Common) -> Result<u8, Failure> {
         print_json(&outputs, comparisons.as_deref(), &times);
     } else {
         print_text(args, &source.module, &executable, &inputs, &outputs, &times);
-        comparisons.iter().flatten().for_each(print_comparison);
+        for (i, comparison) in comparisons.iter().flatten().enumerate() {
+            print_comparison(i, comparison);
+        }
     }
     let ok = comparisons.is_none_or(|all| all.iter().all(|c| c.ok));
     Ok(if ok { SUCCESS } else { FINDING })
@@ -85,7 +90,7 @@ fn milliseconds(duration: Duration) -> f64 {
 
 fn print_json(outputs: &[Buffer], comparisons: Option<&[Comparison]>, times: &Times) {
     let results: Vec<Value> = match comparisons {
-        Some(all) => all.iter().map(Comparison::json).collect(),
+        Some(all) => all.iter().enumerate().map(|(i, c)| comparison_json(i, c)).collect(),
         None => outputs
             .iter()
             .enumerate()
@@ -141,8 +146,8 @@ fn first_numbers(literal: &Literal) -> String {
     format!("[{}{rest}]", shown.join(", "))
 }
 
-fn print_comparison(comparison: &Comparison) {
-    let Comparison { index, max_abs, max_rel, ok } = comparison;
+fn print_comparison(index: usize, comparison: &Comparison) {
+    let Comparison { max_abs, max_rel, ok } = comparison;
     let verdict = if *ok { "agrees" } else { "DIFFERS" };
     println!("check out{index}: {verdict} (largest difference {max_abs:.3e}, relative {max_rel:.3e})");
 }
