@@ -82,6 +82,13 @@ impl Error {
         self
     }
 
+    /// The same error with the instruction's name in front of the message.
+    #[must_use]
+    pub(crate) fn in_instruction(mut self, name: &str) -> Self {
+        self.message = format!("`{name}`: {}", self.message);
+        self
+    }
+
     /// What is wrong, in one sentence without a full stop.
     pub fn message(&self) -> &str {
         &self.message

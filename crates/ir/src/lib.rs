@@ -5,6 +5,7 @@
 //! and the verifier. It does not evaluate, optimise or lower anything.
 
 mod annotations;
+mod arity;
 mod attribute_names;
 mod attributes;
 mod element_type;
@@ -21,6 +22,7 @@ mod scalar;
 mod shape;
 mod shape_functions;
 mod text;
+mod verify;
 
 pub use annotations::{
     AliasKind, Annotations, InputOutputAlias, Metadata, ModuleAttributes, NumberedFields,
@@ -39,5 +41,6 @@ pub use opcode::Opcode;
 pub use print::{PrintStyle, print_instruction, print_module};
 pub use scalar::Scalar;
 pub use shape::{ArrayShape, Dim, Dims, Shape};
-pub use shape_functions::infer_shape;
+pub use shape_functions::{ShapeOf, infer_shape, shape_of};
 pub use text::{parse_literal, parse_module, parse_shape};
+pub use verify::verify;

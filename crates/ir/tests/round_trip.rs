@@ -4,7 +4,7 @@
 //! `TEGULA_CORPUS` names a folder of more.
 
 use std::path::{Path, PathBuf};
-use tegula_ir::{PrintStyle, parse_module, print_module};
+use tegula_ir::{PrintStyle, parse_module, print_module, verify};
 
 fn programs() -> Vec<(PathBuf, String)> {
     let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/hlo")];
@@ -55,5 +55,68 @@ fn both_styles_read_back_the_same() {
             assert!(module.same_as(&again), "{}", path.display());
             assert_eq!(print_module(&again, style), printed, "{}", path.display());
         }
+    }
+}
+
+#[test]
+fn programs_verify() {
+    for (path, text) in programs() {
+        let module = parse_module(&text).expect("reads");
+        if let Err(errors) = verify(&module) {
+            let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
+            panic!("{}: {}", path.display(), errors.join("\n"));
+        }
+    }
+}
+
+/// Removes the shapes that shape functions can tell, and expects them back.
+#[test]
+fn missing_shapes_are_inferred() {
+    let mut inferred = 0;
+    for (path, text) in programs() {
+        let module = parse_module(&text).expect("reads");
+        let mut short = String::new();
+        for line in text.lines() {
+            short.push_str(&without_shape(line).unwrap_or_else(|| line.to_owned()));
+            short.push('\n');
+        }
+        let again =
+            parse_module(&short).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        for (ours, theirs) in again
+            .instructions
+            .values()
+            .zip(module.instructions.values())
+        {
+            let (ours, theirs) = (format!("{:#}", ours.shape), format!("{:#}", theirs.shape));
+            assert_eq!(ours, theirs, "{}", path.display());
+            inferred += 1;
+        }
+    }
+    assert!(inferred > 1000);
+}
+
+fn without_shape(line: &str) -> Option<String> {
+    const KEPT: &[&str] = &[
+        "parameter",
+        "constant",
+        "iota",
+        "broadcast",
+        "reshape",
+        "convert",
+        "bitcast-convert",
+        "custom-call",
+        "dot",
+        "convolution",
+        "rng-bit-generator",
+    ];
+    let (name, rest) = line.split_once(" = ")?;
+    let (before, _) = rest
+        .split_once('(')
+        .filter(|(before, _)| !before.is_empty())?;
+    let (_, opcode) = before.rsplit_once(' ')?;
+    let start = rest.find(&format!(" {opcode}("))?;
+    match KEPT.contains(&opcode) {
+        true => None,
+        false => Some(format!("{name} = {}", rest.get(start + 1..)?)),
     }
 }

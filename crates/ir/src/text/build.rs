@@ -287,7 +287,7 @@ impl<'s, 'a> Builder<'s, 'a> {
         let entry = self.module.entry == self.id;
         if let Some(mut shape) = raw.shape.clone() {
             if super::symbols::is_open(&shape) {
-                let inferred = super::symbols::infer_open(self.module, op, operands);
+                let inferred = super::symbols::infer_open(self.module, op, operands, &shape);
                 let named = super::symbols::Naming {
                     instruction: raw.name.unwrap_or("nested"),
                     entry_parameter: match op {
@@ -303,7 +303,7 @@ impl<'s, 'a> Builder<'s, 'a> {
             .iter()
             .map(|&operand| &self.module[operand].shape)
             .collect();
-        crate::infer_shape(self.module, op, &shapes)
+        crate::infer_shape(self.module, op, &shapes, None)
             .map_err(|error| error.at(self.scope.source, raw.span))
     }
 

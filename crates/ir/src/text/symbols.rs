@@ -34,7 +34,12 @@ pub(crate) struct Naming<'a> {
 
 /// What the shape function says of an instruction, if its sizes mean the same
 /// here: a called computation's symbols are not the caller's.
-pub(crate) fn infer_open(module: &Module, op: &Op, operands: &[InstructionId]) -> Option<Shape> {
+pub(crate) fn infer_open(
+    module: &Module,
+    op: &Op,
+    operands: &[InstructionId],
+    stated: &Shape,
+) -> Option<Shape> {
     if matches!(
         op,
         Op::Call { .. } | Op::Fusion { .. } | Op::Conditional { .. }
@@ -42,7 +47,7 @@ pub(crate) fn infer_open(module: &Module, op: &Op, operands: &[InstructionId]) -
         return None;
     }
     let shapes: SmallVec<[&Shape; 4]> = operands.iter().map(|&id| &module[id].shape).collect();
-    crate::infer_shape(module, op, &shapes).ok()
+    crate::infer_shape(module, op, &shapes, Some(stated)).ok()
 }
 
 /// Resolves the open sizes of a shape.
