@@ -54,7 +54,9 @@ impl<'a> Features<'a> {
 
     /// An array of `f(feature, element's position)`.
     fn map(&self, f: impl Fn(usize, usize) -> f64) -> Result<Literal, Fault> {
-        let values: Vec<f64> = (0..self.values.len()).map(|i| f(self.feature(i), i)).collect();
+        let values: Vec<f64> = (0..self.values.len())
+            .map(|i| f(self.feature(i), i))
+            .collect();
         from_f64s(self.array.shape(), &values)
     }
 
@@ -83,7 +85,11 @@ pub(crate) fn training(
     let x = Features::new(x, feature_index)?;
     let (scale, offset) = (x.operand(scale)?, x.operand(offset)?);
     let n = x.elements();
-    let means: Vec<f64> = x.sums(|_, i| x.values[i]).iter().map(|sum| sum / n).collect();
+    let means: Vec<f64> = x
+        .sums(|_, i| x.values[i])
+        .iter()
+        .map(|sum| sum / n)
+        .collect();
     let squares = x.sums(|f, i| (x.values[i] - means[f]).powi(2));
     let variances: Vec<f64> = squares.iter().map(|sum| sum / n).collect();
     let normalised = x.map(|f, i| {
@@ -129,6 +135,8 @@ pub(crate) fn gradient(
         let rest = n * grad[i] - grad_sums[f] - centred / spread[f] * moments[f];
         scale[f] / spread[f].sqrt() / n * rest
     })?;
-    let grad_scale: Vec<f64> = (moments.iter().zip(&spread)).map(|(m, s)| m / s.sqrt()).collect();
+    let grad_scale: Vec<f64> = (moments.iter().zip(&spread))
+        .map(|(m, s)| m / s.sqrt())
+        .collect();
     Ok([grad_x, x.result(&grad_scale)?, x.result(&grad_sums)?])
 }

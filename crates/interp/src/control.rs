@@ -17,7 +17,10 @@ fn element(operands: Vec<Value>, index: i64) -> Result<Value, Fault> {
     let mut elements = first(operands)?.into_tuple()?;
     match usize::try_from(index) {
         Ok(index) if index < elements.len() => Ok(elements.swap_remove(index)),
-        _ => Err(invalid(format!("a tuple of {} has no element {index}", elements.len()))),
+        _ => Err(invalid(format!(
+            "a tuple of {} has no element {index}",
+            elements.len()
+        ))),
     }
 }
 
@@ -149,7 +152,11 @@ impl Evaluator<'_> {
     ) -> Result<Value, Fault> {
         while is_true(&self.computation(condition, vec![state.clone()])?)? {
             self.iterations += 1;
-            if self.options.max_iterations.is_some_and(|most| self.iterations > most) {
+            if self
+                .options
+                .max_iterations
+                .is_some_and(|most| self.iterations > most)
+            {
                 return Err(Fault::Limit("more iterations than allowed".to_owned()));
             }
             state = self.computation(body, vec![state])?;
@@ -175,7 +182,9 @@ impl Evaluator<'_> {
                 let index = crate::movement::indices(&selector)?;
                 let index = index.first().and_then(|&index| usize::try_from(index).ok());
                 let last = branches.len().saturating_sub(1);
-                index.filter(|&index| index < branches.len()).unwrap_or(last)
+                index
+                    .filter(|&index| index < branches.len())
+                    .unwrap_or(last)
             }
         };
         let branch = branches.get(chosen).copied();
@@ -185,10 +194,7 @@ impl Evaluator<'_> {
 }
 
 /// Literals as the leaves of a tuple.
-fn tuple_of<'a>(
-    shape: &Shape,
-    leaves: &mut dyn Iterator<Item = &'a Literal>,
-) -> Result<Value, Fault> {
+fn tuple_of(shape: &Shape, leaves: &mut dyn Iterator<Item = &Literal>) -> Result<Value, Fault> {
     match shape {
         Shape::Tuple(shapes) => {
             let mut elements = Vec::with_capacity(shapes.len());

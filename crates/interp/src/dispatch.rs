@@ -8,9 +8,7 @@ use crate::{
     batch_norm, convolution, dot, elementwise, fft, gather, linalg, movement, random, reduce, sort,
     window,
 };
-use tegula_ir::{
-    ArrayShape, CustomCall, ElementType, InstructionId, Layout, Literal, Op, Shape,
-};
+use tegula_ir::{ArrayShape, CustomCall, ElementType, InstructionId, Layout, Literal, Op, Shape};
 
 /// The operands as arrays, by number.
 struct Arrays(Vec<Literal>);
@@ -161,7 +159,13 @@ impl Evaluator<'_> {
             }
             Op::Gather {
                 dims, slice_sizes, ..
-            } => gather::gather(operands.get(0)?, operands.get(1)?, &shape()?, dims, slice_sizes),
+            } => gather::gather(
+                operands.get(0)?,
+                operands.get(1)?,
+                &shape()?,
+                dims,
+                slice_sizes,
+            ),
             Op::GetDimensionSize(dimension) => {
                 let dims = crate::strided::sizes(operands.get(0)?);
                 let size = dims[movement::position(*dimension, dims.len())?];
@@ -180,15 +184,27 @@ impl Evaluator<'_> {
             let Some(layout) = layout else {
                 return Ok(None);
             };
-            let Layout { minor_to_major, tiles, .. } = layout;
+            let Layout {
+                minor_to_major,
+                tiles,
+                ..
+            } = layout;
             if !tiles.is_empty() {
-                return Err(unsupported("a bitcast of a tiled layout depends on its padding"));
+                return Err(unsupported(
+                    "a bitcast of a tiled layout depends on its padding",
+                ));
             }
-            Ok(Some(minor_to_major.iter().rev().map(|&d| d as usize).collect()))
+            Ok(Some(
+                minor_to_major.iter().rev().map(|&d| d as usize).collect(),
+            ))
         };
         let module = self.module;
         let shape = self.resolve(&module[id].shape)?;
-        let from = module.operand_shape(id, 0).map(order).transpose()?.flatten();
+        let from = module
+            .operand_shape(id, 0)
+            .map(order)
+            .transpose()?
+            .flatten();
         let to = order(&module[id].shape)?;
         let physical = match &from {
             Some(order) => dot::ordered(x, order)?,
@@ -251,8 +267,7 @@ impl Evaluator<'_> {
             Op::ReduceWindow { window, to_apply } => {
                 let (inputs, inits) = operands.halves();
                 let callee = &mut Callee::new(self, *to_apply);
-                let reduced =
-                    window::reduce_window(&inputs, &inits, window, callee, magnitudes)?;
+                let reduced = window::reduce_window(&inputs, &inits, window, callee, magnitudes)?;
                 self.reduced(reduced, *to_apply, shape)
             }
             Op::SelectAndScatter {
@@ -343,8 +358,7 @@ impl Evaluator<'_> {
                 feature_index,
             } => {
                 let (scale, offset) = (operands.get(1)?, operands.get(2)?);
-                let normalised =
-                    batch_norm::training(x, scale, offset, *epsilon, *feature_index)?;
+                let normalised = batch_norm::training(x, scale, offset, *epsilon, *feature_index)?;
                 return results(normalised, shape);
             }
             Op::BatchNormInference {
@@ -410,7 +424,9 @@ impl Evaluator<'_> {
             "Sharding" | "SPMDFullToShardShape" | "SPMDShardToFullShape" => {
                 Ok(Value::Array(x.clone()))
             }
-            target => Err(unsupported(format!("no meaning is known for the custom call {target}"))),
+            target => Err(unsupported(format!(
+                "no meaning is known for the custom call {target}"
+            ))),
         }
     }
 }
@@ -426,7 +442,7 @@ fn top_k(
         Some([_, indices, ..]) => evaluator.resolve(indices)?,
         _ => ArrayShape::new(ElementType::S32, &[]),
     };
-    let (values, places) = gather::top_k(x, k, largest, &indices)?;
+    let (values, places) = sort::top_k(x, k, largest, &indices)?;
     results([values, places], shape)
 }
 

@@ -204,7 +204,9 @@ impl<'m> Evaluator<'m> {
         arguments: Vec<Value>,
     ) -> Result<Value, Fault> {
         if self.depth >= MAX_DEPTH {
-            return Err(Fault::Limit(format!("calls are nested more than {MAX_DEPTH} deep")));
+            return Err(Fault::Limit(format!(
+                "calls are nested more than {MAX_DEPTH} deep"
+            )));
         }
         self.depth += 1;
         let result = self.instructions(id, arguments);
@@ -341,7 +343,10 @@ fn rounds_inside(op: &Op) -> bool {
 /// Whether an instruction is a conversion that loses nothing.
 fn is_exact_convert(module: &Module, id: InstructionId) -> bool {
     let ty = |shape: &Shape| shape.as_array().map(|array| array.element_type);
-    let types = module.operand_shape(id, 0).and_then(ty).zip(ty(&module[id].shape));
+    let types = module
+        .operand_shape(id, 0)
+        .and_then(ty)
+        .zip(ty(&module[id].shape));
     let Some((from, to)) = types.filter(|_| module[id].op == Op::Convert) else {
         return false;
     };
@@ -349,7 +354,9 @@ fn is_exact_convert(module: &Module, id: InstructionId) -> bool {
         (Some(from), Some(to)) => {
             from.mantissa_bits <= to.mantissa_bits && from.exponent_bits <= to.exponent_bits
         }
-        (None, Some(to)) => !from.is_complex() && (from == ElementType::Pred || from.bits() <= to.mantissa_bits),
+        (None, Some(to)) => {
+            !from.is_complex() && (from == ElementType::Pred || from.bits() <= to.mantissa_bits)
+        }
         _ => false,
     }
 }
@@ -396,7 +403,10 @@ fn digest(value: &Value) -> u64 {
 fn describe(shape: &Shape) -> String {
     match shape {
         Shape::Array(array) => {
-            let size = |dim: &Dim| dim.as_static().map_or("?".to_owned(), |size| size.to_string());
+            let size = |dim: &Dim| {
+                dim.as_static()
+                    .map_or("?".to_owned(), |size| size.to_string())
+            };
             let dims: Vec<String> = array.dims.iter().map(size).collect();
             format!("{}[{}]", array.element_type, dims.join(","))
         }

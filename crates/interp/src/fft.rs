@@ -59,7 +59,10 @@ impl Transform {
 }
 
 fn smallest_factor(n: usize) -> usize {
-    (2..).take_while(|p| p * p <= n).find(|p| n % p == 0).unwrap_or(n)
+    (2..)
+        .take_while(|p| p * p <= n)
+        .find(|p| n.is_multiple_of(*p))
+        .unwrap_or(n)
 }
 
 /// Transforms every line along a dimension.
@@ -92,9 +95,15 @@ pub(crate) fn fft(
     length: &[i64],
 ) -> Result<Literal, Fault> {
     let in_dims = sizes(x);
-    let out_dims: Sizes = shape.static_dims().map(|dims| dims.iter().map(|&d| d as usize).collect())
+    let out_dims: Sizes = shape
+        .static_dims()
+        .map(|dims| dims.iter().map(|&d| d as usize).collect())
         .ok_or_else(|| invalid("the result has no fixed size"))?;
-    let Some(first) = in_dims.len().checked_sub(length.len()).filter(|_| !length.is_empty()) else {
+    let Some(first) = in_dims
+        .len()
+        .checked_sub(length.len())
+        .filter(|_| !length.is_empty())
+    else {
         return Err(invalid("more transformed dimensions than dimensions"));
     };
     let last = in_dims.len() - 1;
@@ -114,7 +123,9 @@ pub(crate) fn fft(
         FftType::Rfft => (dims.clone(), halved(&dims)),
         FftType::Irfft => (halved(&dims), dims.clone()),
     };
-    if (&in_dims, &out_dims) != (&expected.0, &expected.1) || dims[last] == 0 && kind == FftType::Irfft {
+    if (&in_dims, &out_dims) != (&expected.0, &expected.1)
+        || dims[last] == 0 && kind == FftType::Irfft
+    {
         return Err(invalid("the shapes do not agree with the lengths"));
     }
     match kind {

@@ -42,7 +42,8 @@ impl Matrix {
 
     fn swap_rows(&mut self, a: usize, b: usize) {
         for column in 0..self.columns {
-            self.entries.swap(a * self.columns + column, b * self.columns + column);
+            self.entries
+                .swap(a * self.columns + column, b * self.columns + column);
         }
     }
 }
@@ -55,7 +56,9 @@ fn matrices(x: &Literal) -> Result<(Sizes, Vec<Matrix>), Fault> {
     };
     let entries = match x.element_type().category() {
         Category::Complex => load_complex(x),
-        Category::Float => (load_floats(x).into_iter()).map(|x| C64::new(x, 0.0)).collect(),
+        Category::Float => (load_floats(x).into_iter())
+            .map(|x| C64::new(x, 0.0))
+            .collect(),
         _ => return Err(invalid("an operand is not of real or complex numbers")),
     };
     let size = rows * columns;
@@ -70,7 +73,10 @@ fn matrices(x: &Literal) -> Result<(Sizes, Vec<Matrix>), Fault> {
 /// An array of the matrices.
 fn store(ty: ElementType, dims: &[usize], matrices: &[Matrix]) -> Result<Literal, Fault> {
     let shape = ArrayShape::new(ty, &to_i64s(dims));
-    let entries: Vec<C64> = matrices.iter().flat_map(|m| m.entries.iter().copied()).collect();
+    let entries: Vec<C64> = matrices
+        .iter()
+        .flat_map(|m| m.entries.iter().copied())
+        .collect();
     if ty.is_complex() {
         return store_complex(&shape, &entries);
     }
@@ -179,7 +185,11 @@ fn substitute(a: &Matrix, b: &Matrix, lower: bool, unit_diagonal: bool) -> Matri
         for column in 0..x.columns {
             let sum: C64 = known.clone().map(|k| a.at(i, k) * x.at(k, column)).sum();
             let rest = x.at(i, column) - sum;
-            *x.at_mut(i, column) = if unit_diagonal { rest } else { divide(rest, a.at(i, i)) };
+            *x.at_mut(i, column) = if unit_diagonal {
+                rest
+            } else {
+                divide(rest, a.at(i, i))
+            };
         }
     }
     x
@@ -313,7 +323,11 @@ mod tests {
                     TransposeA::Adjoint,
                 ][bits >> 3],
             };
-            let b = if flags.left_side { sample(4, 3, 9.0) } else { sample(3, 4, 9.0) };
+            let b = if flags.left_side {
+                sample(4, 3, 9.0)
+            } else {
+                sample(3, 4, 9.0)
+            };
             let x = solve(&a, &b, flags);
             let t = triangle(&a, flags.lower, flags.unit_diagonal);
             let t = match flags.transpose_a {
@@ -321,7 +335,11 @@ mod tests {
                 TransposeA::Transpose => t.transposed(|x| x),
                 TransposeA::Adjoint => t.transposed(conjugate),
             };
-            let product = if flags.left_side { multiply(&t, &x) } else { multiply(&x, &t) };
+            let product = if flags.left_side {
+                multiply(&t, &x)
+            } else {
+                multiply(&x, &t)
+            };
             assert_close(&product, &b);
         }
     }
@@ -346,6 +364,9 @@ mod tests {
         assert_eq!(factors.as_f64s().unwrap()[..3], [4., 0., -2.]);
         assert_eq!(pivots.as_i32s(), Some(&[1, 1, 2][..]));
         assert_eq!(permutation.as_i32s(), Some(&[1, 0, 2][..]));
-        assert_eq!(factors.as_f64s().unwrap()[3..], [0., 2., 1., 0.25, 0.5, 1.0]);
+        assert_eq!(
+            factors.as_f64s().unwrap()[3..],
+            [0., 2., 1., 0.25, 0.5, 1.0]
+        );
     }
 }

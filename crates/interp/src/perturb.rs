@@ -28,7 +28,9 @@ pub(crate) struct Directions(u64);
 
 impl Directions {
     pub(crate) fn new(seed: u64, operation: u64) -> Self {
-        Self(mix(seed ^ mix(operation.wrapping_add(0x9e37_79b9_7f4a_7c15))))
+        Self(mix(
+            seed ^ mix(operation.wrapping_add(0x9e37_79b9_7f4a_7c15))
+        ))
     }
 
     fn at(self, position: usize) -> i64 {
@@ -87,7 +89,11 @@ pub(crate) fn by_sums(
     if !ty.is_float() {
         return Ok(x.clone());
     }
-    let unit = if ty == ElementType::F64 { f64::EPSILON } else { f64::from(f32::EPSILON) } / 2.0;
+    let unit = if ty == ElementType::F64 {
+        f64::EPSILON
+    } else {
+        f64::from(f32::EPSILON)
+    } / 2.0;
     let scale = (terms.max(1) as f64).sqrt() * unit;
     let mut values = to_f64s(x);
     for (i, (value, &magnitude)) in values.iter_mut().zip(magnitudes).enumerate() {

@@ -85,7 +85,14 @@ pub(crate) fn bit_generator(
         // A narrow element is the low bits of a word, sign-extended if signed.
         let narrow = ty.is_integer() && ty.bits() < 8;
         let number = Number::Unsigned(word);
-        out.set(i, if narrow { encode(ty, number) } else { u128::from(word & mask) });
+        out.set(
+            i,
+            if narrow {
+                encode(ty, number)
+            } else {
+                u128::from(word & mask)
+            },
+        );
     }
     Ok((store_state(state, &words)?, bits))
 }
@@ -152,7 +159,8 @@ fn threefry_bits(state: &mut [u64], dims: &[usize], wide: bool) -> Vec<u64> {
 fn paired_dimension(dims: &[usize]) -> usize {
     let even = dims.iter().position(|size| size % 2 == 0);
     let largest = dims.iter().max().copied().unwrap_or(0);
-    even.or_else(|| dims.iter().position(|&size| size == largest)).unwrap_or(0)
+    even.or_else(|| dims.iter().position(|&size| size == largest))
+        .unwrap_or(0)
 }
 
 /// The state is the key and a 128-bit counter, low word first; a state of two
@@ -160,7 +168,11 @@ fn paired_dimension(dims: &[usize]) -> usize {
 /// word. Each counter gives four words, used one after the other.
 fn philox_bits(state: &mut [u64], count: usize, wide: bool) -> Vec<u64> {
     let key = halves(state[0]);
-    let (low, high) = if state.len() >= 3 { (state[1], state[2]) } else { (state[1], state[0]) };
+    let (low, high) = if state.len() >= 3 {
+        (state[1], state[2])
+    } else {
+        (state[1], state[0])
+    };
     let first = u128::from(low) | u128::from(high) << 64;
     let words = if wide { 2 * count } else { count };
     let blocks = words.div_ceil(4);
@@ -195,7 +207,10 @@ pub(crate) fn rng(
     if a.len() != 1 || b.len() != 1 || a.element_type() != ty || b.element_type() != ty {
         return Err(invalid("the parameters are not scalars of the type"));
     }
-    let (a, b) = (decode(ty, Bits::of(a).get(0)), decode(ty, Bits::of(b).get(0)));
+    let (a, b) = (
+        decode(ty, Bits::of(a).get(0)),
+        decode(ty, Bits::of(b).get(0)),
+    );
     let unit = |i: usize, half: u32| {
         let word = join(threefry([half, 0x7465_6775], halves(i as u64)));
         (word >> 11) as f64 / (1u64 << 53) as f64
@@ -223,7 +238,13 @@ pub(crate) fn rng(
         };
         encode(ty, number)
     })
-    .map_err(|fault| if ty.is_complex() { invalid("rng of complex numbers") } else { fault })
+    .map_err(|fault| {
+        if ty.is_complex() {
+            invalid("rng of complex numbers")
+        } else {
+            fault
+        }
+    })
 }
 
 fn real(number: Number) -> f64 {
@@ -270,14 +291,20 @@ mod tests {
         assert_eq!(next.as_u64s(), Some(&[5, 10][..]));
         // No dimension is even: the larger one is paired, and its end dropped.
         let (next, bits) = bit_generator(RngAlgorithm::ThreeFry, &state, &shape(&[3])).unwrap();
-        assert_eq!(bits.as_u32s(), Some(&[words(7)[0], words(7)[1], words(8)[0]][..]));
+        assert_eq!(
+            bits.as_u32s(),
+            Some(&[words(7)[0], words(7)[1], words(8)[0]][..])
+        );
         assert_eq!(next.as_u64s(), Some(&[5, 9][..]));
 
         let state = Literal::from_u64s(&[3], &[5, u64::MAX, 1]).unwrap();
         let (next, bits) = bit_generator(RngAlgorithm::Philox, &state, &shape(&[6])).unwrap();
         let a = philox([5, 0], [u32::MAX, u32::MAX, 1, 0]);
         let b = philox([5, 0], [0, 0, 2, 0]);
-        assert_eq!(bits.as_u32s(), Some(&[a[0], a[1], a[2], a[3], b[0], b[1]][..]));
+        assert_eq!(
+            bits.as_u32s(),
+            Some(&[a[0], a[1], a[2], a[3], b[0], b[1]][..])
+        );
         assert_eq!(next.as_u64s(), Some(&[5, 1, 2][..]));
     }
 }

@@ -511,8 +511,8 @@ mod tests {
         assert!(arrays[0].to_literal(ElementType::S32).is_err());
     }
 
-    fn num_complex_pair(re: f32, im: f32) -> tegula_ir::Complex32 {
-        tegula_ir::Complex32::new(re, im)
+    fn num_complex_pair(re: f32, im: f32) -> num_complex::Complex32 {
+        num_complex::Complex32::new(re, im)
     }
 
     #[test]
