@@ -49,12 +49,18 @@ impl Error {
 
 impl From<tegula_ir::Error> for Error {
     fn from(error: tegula_ir::Error) -> Self {
-        let fault = match error.fault {
+        let fault = match error.fault() {
             tegula_ir::Fault::Input => Fault::Input,
             tegula_ir::Fault::Limit => Fault::Limit,
             tegula_ir::Fault::Bug => Fault::Bug,
         };
-        Self { fault, span: error.span, help: error.help.clone(), message: error.message, more: 0 }
+        Self {
+            fault,
+            message: error.message().to_owned(),
+            help: error.help().map(str::to_owned),
+            span: error.span(),
+            more: 0,
+        }
     }
 }
 
@@ -97,5 +103,17 @@ impl From<tegula_layout::plan::EvaluateError> for Error {
 impl From<tegula_ir::LiteralError> for Error {
     fn from(error: tegula_ir::LiteralError) -> Self {
         Self::new(Fault::Input, error.to_string())
+    }
+}
+
+impl From<tegula_interp::Error> for Error {
+    fn from(error: tegula_interp::Error) -> Self {
+        use tegula_interp::Error as Interp;
+        let fault = match &error {
+            Interp::Argument { .. } | Interp::Invalid { .. } => Fault::Input,
+            Interp::Unsupported { .. } => Fault::Unsupported,
+            Interp::Limit { .. } => Fault::Limit,
+        };
+        Self::new(fault, error.to_string())
     }
 }

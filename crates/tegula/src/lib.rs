@@ -23,6 +23,7 @@
 //! maps, the Plan, ...) depends on that part's crate.
 
 mod buffer;
+pub mod check;
 mod compiled;
 mod error;
 pub mod npz;
