@@ -465,7 +465,7 @@ pub(crate) fn left_out(op: &Op) -> Fault {
         | Op::CollectivePermute { .. }
         | Op::CollectiveDone(_) => "one replica is evaluated, and a collective needs the others",
         Op::RaggedDot { .. } | Op::ScaledDot { .. } | Op::Scan { .. } => {
-            "its meaning is not settled between the versions of XLA that have it"
+            "there is no definition of its corners to be a reference for"
         }
         _ => "the operation has no place here",
     })

@@ -28,8 +28,8 @@
 //! - collectives, `send`, `recv`, `infeed`, `outfeed`: one replica on one host is
 //!   evaluated (`replica-id` and `partition-id` are 0);
 //! - `rng-get-and-update-state`: there is no state that outlives a run;
-//! - `ragged-dot`, `scaled-dot`, `scan`: their meaning differs between versions of
-//!   XLA;
+//! - `ragged-dot`, `scaled-dot`, `scan`: new in XLA, and there is no definition of
+//!   their corners yet to be a reference for;
 //! - custom calls other than `LuDecomposition`, `TopK` and the partitioner's
 //!   annotations: their meaning is their own;
 //! - a `bitcast` between tiled layouts: it would show the padding.

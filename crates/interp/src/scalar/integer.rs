@@ -125,6 +125,10 @@ pub fn binary_unsigned(op: Binary, a: u64, b: u64, width: u32) -> Option<u64> {
 
 /// `base` to the power `exponent`, wrapping. A negative exponent gives what the
 /// reciprocal truncates to: 1, -1 or 0.
+///
+/// XLA:CPU (jaxlib 0.10) looks at the low six bits of the exponent only, so that
+/// `2^64` is 1 in `s64`, and takes a large unsigned exponent for a negative one;
+/// that is not followed.
 fn power_signed(base: i64, exponent: i64) -> i64 {
     match (base, exponent) {
         (_, 0..) => power_unsigned(base as u64, exponent as u64) as i64,
