@@ -1,6 +1,7 @@
 //! Random operations: elementwise, data movement, reductions, products.
 
-use super::{Body, Generator, Known, MAX_ELEMENTS, Regime, TYPES, list};
+use super::{Body, Generator, Known, MAX_ELEMENTS, Regime, TYPES, list, shape_text};
+use std::fmt::Write;
 use tegula_ir::{Category, ElementType};
 
 const UNARY_EXACT: &[&str] = &["negate", "abs", "floor", "ceil", "sign", "round-nearest-even"];
@@ -376,6 +377,17 @@ impl Generator {
             "dot({}, {}){batch_text}, lhs_contracting_dims={{{contract}}}, rhs_contracting_dims={{{other}}}",
             a.name, b.name
         );
-        self.define(body, a.ty, &dims, bits, &text);
+        if !a.ty.is_float() || self.regime == Regime::General {
+            return self.define(body, a.ty, &dims, bits, &text);
+        }
+        // The sign of a zero sum depends on where the sum starts, which a dot
+        // leaves open: adding 0 makes it positive before anything can see it.
+        let raw = self.name();
+        let _ = writeln!(body.text, "  {raw} = {} {text}", shape_text(a.ty, &dims));
+        let (zero, zeros) = (self.name(), self.name());
+        let _ = writeln!(body.text, "  {zero} = {}[] constant(0)", a.ty);
+        let shape = shape_text(a.ty, &dims);
+        let _ = writeln!(body.text, "  {zeros} = {shape} broadcast({zero}), dimensions={{}}");
+        self.define(body, a.ty, &dims, bits, &format!("add({raw}, {zeros})"));
     }
 }
