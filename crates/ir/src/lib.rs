@@ -8,6 +8,7 @@ mod annotations;
 mod arity;
 mod attribute_names;
 mod attributes;
+mod builder;
 mod element_type;
 mod error;
 mod float_format;
@@ -29,6 +30,7 @@ pub use annotations::{
     StackFrames,
 };
 pub use attributes::*;
+pub use builder::{ComputationBuilder, ModuleBuilder};
 pub use element_type::{Category, ElementType};
 pub use error::{Error, Fault};
 pub use float_format::{FloatFormat, Specials};

@@ -22,7 +22,11 @@ impl<'a> Cursor<'a> {
             Some(Token::Word) => match self.peek_text() {
                 "b" => self.peek_second() == Some(Token::ParenOpen),
                 "token" | "opaque" => self.peek_second() == Some(Token::BracketOpen),
-                word => ElementType::from_name(word).is_some(),
+                // An instruction may be called `f32`, say.
+                word => {
+                    ElementType::from_name(word).is_some()
+                        && self.peek_second() == Some(Token::BracketOpen)
+                }
             },
             _ => false,
         }
