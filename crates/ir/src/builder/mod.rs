@@ -27,7 +27,7 @@ use crate::{
     ModuleAttributes, Op, Shape, Span, Symbol, infer_shape, verify,
 };
 use cranelift_entity::{EntityRef, PrimaryMap};
-use rustc_hash::FxHashSet;
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::sync::Arc;
 use tegula_expr::{Term, Var};
@@ -36,7 +36,7 @@ use tegula_expr::{Term, Var};
 #[derive(Debug)]
 pub struct ModuleBuilder {
     module: Module,
-    names: FxHashSet<Arc<str>>,
+    names: Names,
 }
 
 impl ModuleBuilder {
@@ -53,7 +53,7 @@ impl ModuleBuilder {
                 symbols: Vec::new(),
                 source: "".into(),
             },
-            names: FxHashSet::default(),
+            names: Names::default(),
         }
     }
 
@@ -67,7 +67,7 @@ impl ModuleBuilder {
             name,
             instructions: Vec::new(),
             parameters: Vec::new(),
-            names: FxHashSet::default(),
+            names: Names::default(),
             execution_thread: None,
         }
     }
@@ -120,7 +120,7 @@ pub struct ComputationBuilder<'b> {
     name: Arc<str>,
     instructions: Vec<Instruction>,
     parameters: Vec<InstructionId>,
-    names: FxHashSet<Arc<str>>,
+    names: Names,
     execution_thread: Option<Arc<str>>,
 }
 
@@ -265,13 +265,24 @@ fn valid_name(name: &str) -> String {
     valid
 }
 
-fn unique_name(names: &mut FxHashSet<Arc<str>>, name: &str) -> Arc<str> {
+/// Names in use, each with the number to try next for its repetition.
+type Names = FxHashMap<Arc<str>, u32>;
+
+fn unique_name(names: &mut Names, name: &str) -> Arc<str> {
     let name = valid_name(name);
-    let mut candidate: Arc<str> = name.as_str().into();
-    let mut number = 1;
-    while !names.insert(Arc::clone(&candidate)) {
-        candidate = format!("{name}.{number}").into();
-        number += 1;
+    let Some(next) = names.get(name.as_str()).copied() else {
+        let name: Arc<str> = name.into();
+        names.insert(Arc::clone(&name), 1);
+        return name;
+    };
+    let mut number = next;
+    loop {
+        let candidate: Arc<str> = format!("{name}.{number}").into();
+        number = number.saturating_add(1);
+        if !names.contains_key(&candidate) {
+            names.insert(name.into(), number);
+            names.insert(Arc::clone(&candidate), 1);
+            return candidate;
+        }
     }
-    candidate
 }

@@ -29,7 +29,7 @@ impl Signature<'_> {
         let count = expected.len();
         if self.parameters.len() != count {
             return Err(Error::input(format!(
-                "`{}` must take {count} parameters, it takes {}",
+                "number of parameters of `{}`: expected {count}, found {}",
                 self.name,
                 self.parameters.len()
             )));
