@@ -288,3 +288,34 @@ fn async_sugar_is_written_out() {
     assert_eq!(module[module[*calls].root].op.opcode(), Opcode::Negate);
     assert!(matches!(module[module[*calls].root].shape, Shape::Array(_)));
 }
+
+/// Random bits of every type, NaN payloads and all, come back from their text.
+#[test]
+fn literals_read_back_bit_by_bit() {
+    let mut state = 3u64;
+    for &ty in tegula_ir::ElementType::ALL {
+        for round in 0..200u32 {
+            let mut literal =
+                tegula_ir::Literal::zeros(&tegula_ir::ArrayShape::new(ty, &[4, 2])).expect("small");
+            for byte in literal.bytes_mut() {
+                state = state
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1);
+                // Bytes of all ones make NaNs and infinities.
+                *byte = if state >> 60 < 4 {
+                    0xff
+                } else {
+                    (state >> 40) as u8
+                };
+            }
+            // Stored forms narrower than their bytes, and pred, are extended.
+            if ty.bits() < 8 || ty == tegula_ir::ElementType::Pred {
+                let values: Vec<_> = literal.scalars().collect();
+                literal = tegula_ir::Literal::from_scalars(literal.shape(), values).expect("fits");
+            }
+            let text = format!("{ty}[4,2] {literal}");
+            let again = parse_literal(&text).unwrap_or_else(|error| panic!("{text}: {error}"));
+            assert!(again[0] == literal, "{text}, round {round}");
+        }
+    }
+}
