@@ -256,6 +256,13 @@ impl<'s, 'a> Builder<'s, 'a> {
             for &element in &operand.elements {
                 id = self.element(id, element, operand.span)?;
             }
+            let found = &self.module[id].shape;
+            if let Some(stated) = &operand.shape
+                && !super::symbols::agrees(stated, found)
+            {
+                let message = format!("the operand is {found:#}, not {stated:#}");
+                return Err(self.scope.error(operand.span, message));
+            }
             operands.push(id);
         }
         Ok(operands)
