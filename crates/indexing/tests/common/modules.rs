@@ -1,4 +1,5 @@
-//! Modules of one operation, built by hand.
+//! Modules built by hand.
+#![allow(dead_code, reason = "no test file uses all of it")]
 
 use std::sync::Arc;
 
