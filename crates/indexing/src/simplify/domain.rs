@@ -13,6 +13,8 @@ use crate::map::{Constraint, IndexingMap};
 
 /// The deepest operand that narrowing reaches.
 const MAX_DEPTH: u32 = 24;
+/// Values that shaving tries at each end of a variable.
+const MAX_PROBES: usize = 24;
 /// Steps of one constraint to its normal form.
 const MAX_STEPS: usize = 12;
 /// Rounds of narrowing with all constraints.
@@ -42,6 +44,31 @@ impl VarRanges for Domain {
     }
 }
 
+/// A domain in which one variable has one value.
+struct Probe<'a> {
+    domain: &'a Domain,
+    var: Var,
+    value: i64,
+}
+
+impl VarRanges for Probe<'_> {
+    fn range(&self, var: Var) -> Interval {
+        if var == self.var {
+            Interval::point(self.value)
+        } else {
+            self.domain.range(var)
+        }
+    }
+
+    fn residue(&self, var: Var) -> Residue {
+        if var == self.var {
+            Residue::point(self.value)
+        } else {
+            self.domain.residue(var)
+        }
+    }
+}
+
 impl Domain {
     pub(super) fn of(map: &IndexingMap) -> Self {
         let bounds = map.bounds().to_vec();
@@ -64,9 +91,11 @@ impl Domain {
             self.normalize_constraints()?;
             for constraint in self.constraints.clone() {
                 self.narrow(&constraint.term, constraint.interval, 0)?;
-                if let Some(remainder) = remainder_constraint(&constraint) {
-                    let (inner, residue) = remainder;
+                if let Some((inner, residue)) = remainder_constraint(&constraint) {
                     self.narrow_residue(&inner, residue, 0)?;
+                }
+                if !constraint.term.is_affine() {
+                    self.shave(&constraint)?;
                 }
             }
             if before == (self.bounds.clone(), self.constraints.clone()) {
@@ -152,6 +181,45 @@ impl Domain {
             *slot = slot.intersect(&interval).snap(&residue);
             if slot.is_empty() {
                 return Err(Empty);
+            }
+        }
+        Ok(())
+    }
+
+    /// Moves the ends of each variable of a constraint inward past values that
+    /// the constraint excludes, whatever the other variables are. This sees what
+    /// narrowing does not: that two operands of the constraint move together.
+    fn shave(&mut self, constraint: &Constraint) -> Result<(), Empty> {
+        let mut variables = Vec::new();
+        constraint.term.for_each_var(&mut |var| {
+            if !variables.contains(&var) {
+                variables.push(var);
+            }
+        });
+        for var in variables {
+            for from_below in [true, false] {
+                for _ in 0..MAX_PROBES {
+                    let own = self.range(var);
+                    let value = if from_below { own.lower } else { own.upper };
+                    let probe = Probe {
+                        domain: self,
+                        var,
+                        value,
+                    };
+                    let range = range_of(&constraint.term, &probe);
+                    if !constraint.interval.intersect(&range).is_empty() {
+                        break;
+                    }
+                    let rest = if from_below {
+                        Interval::new(value.saturating_add(1), own.upper)
+                    } else {
+                        Interval::new(own.lower, value.saturating_sub(1))
+                    };
+                    if own.as_point().is_some() {
+                        return Err(Empty);
+                    }
+                    self.set_bounds(var, rest)?;
+                }
             }
         }
         Ok(())

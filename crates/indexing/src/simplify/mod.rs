@@ -218,7 +218,13 @@ impl Session {
             .iter()
             .for_each(|constraint| graph.assume(constraint));
         results.iter().for_each(|result| graph.add_root(result));
-        report.stop = graph.saturate(&self.limits);
+        // One map's results share little: a small graph is enough.
+        let limits = Limits {
+            nodes: self.limits.nodes / 8,
+            rounds: self.limits.rounds / 2,
+            ..self.limits
+        };
+        report.stop = graph.saturate(&limits);
         let Some(found) = graph.extract() else { return };
         let mut used = false;
         for (result, found) in results.iter_mut().zip(found) {
