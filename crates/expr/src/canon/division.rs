@@ -61,7 +61,10 @@ impl<R: VarRanges + ?Sized> Canonicalizer<'_, R> {
         self.nested += 1;
         let result = self.reduce_quotient(linear, divisor);
         self.nested -= 1;
-        self.quotients.insert(key, result.clone());
+        // What was only tried must be explained when it is taken.
+        if !self.is_tracing() || self.muted == 0 {
+            self.quotients.insert(key, result.clone());
+        }
         result
     }
 

@@ -166,6 +166,7 @@ impl Session {
             canonicalizer.trace();
         }
         let mut simple = Vec::with_capacity(results.len());
+        let mut fitted = Vec::new();
         for result in results {
             let canonical = canonicalizer.canonicalize(result);
             if canonical.is_affine() {
@@ -176,7 +177,7 @@ impl Session {
                 Some(affine) => {
                     let affine = canonicalizer.canonicalize(&affine);
                     if self.explain {
-                        report.steps.push(Explained {
+                        fitted.push(Explained {
                             rule: "affine-on-every-point",
                             condition: "the domain was enumerated".into(),
                             before: canonical,
@@ -188,13 +189,12 @@ impl Session {
                 None => simple.push(canonical),
             }
         }
-        let mut steps: Vec<Explained> = canonicalizer
-            .take_steps()
-            .into_iter()
-            .map(Explained::from)
-            .collect();
-        steps.append(&mut report.steps);
-        report.steps = steps;
+        let steps = canonicalizer.take_steps().into_iter().map(Explained::from);
+        for step in steps.chain(fitted) {
+            if !report.steps.contains(&step) {
+                report.steps.push(step);
+            }
+        }
         self.search(&mut simple, domain, &mut canonicalizer, report);
         simple
     }
