@@ -3,6 +3,7 @@
 //! allow it are merged, the largest of each kind goes to the library, and loops
 //! run over the rest.
 
+use std::fmt;
 use gemm::{Parallelism, gemm};
 use tegula_ir::{ArrayShape, DotDims, ElementType};
 use tegula_layout::dot::DotView;
@@ -30,10 +31,19 @@ pub(crate) struct Dot {
     inner: Dim,
     elements: usize,
     /// How many scalar multiplications.
-    pub(crate) work: f64,
+    work: f64,
 }
 
 const UNIT: Dim = Dim { size: 1, lhs: 0, rhs: 0, out: 0 };
+
+impl fmt::Display for Dot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let calls: usize = self.outer.iter().chain(&self.outer_contracted).map(|d| d.size).product();
+        let (m, n, k) = (self.row.size, self.column.size, self.inner.size);
+        write!(f, "dot {} {m}x{k}x{n}", self.element_type)?;
+        if calls == 1 { Ok(()) } else { write!(f, " {calls} times") }
+    }
+}
 
 impl Dot {
     /// Prepares a product; `None` if the shapes are not static.

@@ -10,7 +10,9 @@
 use crate::error::Error;
 use crate::jit::{Code, Cpu, Listing, compile_kernels};
 use crate::schedule::{Action, Area, Location, resolve};
+use std::cell::RefCell;
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 use tegula_ir::{AlignedBytes, ArrayShape, Literal};
 use tegula_layout::plan::{Plan, verify};
 
@@ -77,6 +79,14 @@ impl Executable {
     /// # Errors
     /// Inputs of another number or shape than the program's, or too little memory.
     pub fn run(&self, inputs: &[&Literal]) -> Result<Vec<Literal>, Error> {
+        self.run_with(inputs, None)
+    }
+
+    fn run_with(
+        &self,
+        inputs: &[&Literal],
+        profile: Option<&RefCell<Vec<KernelTime>>>,
+    ) -> Result<Vec<Literal>, Error> {
         self.check(inputs)?;
         let mut outputs = Vec::with_capacity(self.plan.results.len());
         for &result in &self.plan.results {
@@ -90,10 +100,30 @@ impl Executable {
             arena: arena.as_mut_slice().as_mut_ptr(),
             inputs: inputs.iter().map(|l| l.bytes().as_ptr()).collect(),
             outputs: outputs.iter_mut().map(|l| l.bytes_mut().as_mut_ptr()).collect(),
+            profile,
         };
         run.actions(&self.actions);
         self.arenas.lock().unwrap_or_else(PoisonError::into_inner).push(arena);
         Ok(outputs)
+    }
+
+    /// Runs once and measures each kernel and library call, in the order in which
+    /// they first ran.
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    pub fn profile(&self, inputs: &[&Literal]) -> Result<Vec<KernelTime>, Error> {
+        let profile = RefCell::new(Vec::new());
+        self.run_with(inputs, Some(&profile))?;
+        Ok(profile.into_inner())
+    }
+
+    /// Bytes that a run takes beyond its inputs: the arena and the results.
+    pub fn peak_bytes(&self) -> i64 {
+        let size = |&v: &tegula_layout::plan::ValueId| {
+            self.plan.values[v].shape.byte_size().unwrap_or(0)
+        };
+        self.plan.arena_bytes + self.plan.results.iter().map(size).sum::<i64>()
     }
 
     fn take_arena(&self) -> AlignedBytes {
@@ -133,12 +163,34 @@ fn describe(shape: &ArrayShape) -> String {
     format!("{}[{}]", shape.element_type, dims.join(","))
 }
 
+/// What one kernel or library call took in a profiled run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KernelTime {
+    /// Its name: that of the kernel in the plan, or of the routine.
+    pub name: String,
+    /// The time of all its runs together.
+    pub time: Duration,
+    /// How often it ran.
+    pub runs: u64,
+}
+
+fn note(profile: &mut Vec<KernelTime>, name: String, time: Duration) {
+    match profile.iter_mut().find(|k| k.name == name) {
+        Some(known) => {
+            known.time += time;
+            known.runs += 1;
+        }
+        None => profile.push(KernelTime { name, time, runs: 1 }),
+    }
+}
+
 /// The memory of one run.
 struct Run<'a> {
     executable: &'a Executable,
     arena: *mut u8,
     inputs: Vec<*const u8>,
     outputs: Vec<*mut u8>,
+    profile: Option<&'a RefCell<Vec<KernelTime>>>,
 }
 
 impl Run<'_> {
@@ -158,7 +210,15 @@ impl Run<'_> {
 
     fn actions(&self, actions: &[Action]) {
         for action in actions {
+            let Some(profile) = self.profile else {
+                self.action(action);
+                continue;
+            };
+            let start = Instant::now();
             self.action(action);
+            if let Some(name) = action.name() {
+                note(&mut profile.borrow_mut(), name, start.elapsed());
+            }
         }
     }
 

@@ -213,10 +213,11 @@ impl Builder {
             .map_err(|e| Error::Bug(e.to_string()))?;
         self.context.func.signature = signature;
         self.context.func.name = ir::UserFuncName::user(0, id.as_u32());
+        let config = self.module.target_config();
         let mut builder = FunctionBuilder::new(&mut self.context.func, &mut self.functions);
         let mut imports = FunctionImports { module: &mut self.module, imports: &mut self.imports };
         lower_kernel(kernel, &mut builder, &mut imports)?;
-        builder.finalize();
+        builder.finalize(config);
         if let Some((Listing::Clif, text)) = &mut self.listing {
             let _ = writeln!(text, "; {name}\n{}", self.context.func.display());
         }

@@ -23,5 +23,5 @@ mod schedule;
 mod sort;
 
 pub use error::Error;
-pub use execute::{Executable, Options, listing};
+pub use execute::{Executable, KernelTime, Options, listing};
 pub use jit::{Cpu, Listing};

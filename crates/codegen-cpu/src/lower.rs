@@ -111,7 +111,7 @@ impl Lower<'_, '_> {
         let Some((&var, rest)) = vars.split_first() else {
             return self.statements(&kernel.body);
         };
-        let zero = self.builder.ins().iconst(types::I64, 0);
+        let zero = self.integer(types::I64, 0);
         let end = self.extent(var)?;
         self.count(zero, end, Some(var), &[], &mut |lower, _, _| {
             lower.inner_domain(rest)?;
@@ -162,7 +162,7 @@ impl Lower<'_, '_> {
         let next = body(self, state[0], &state[1..]);
         self.terms.pop();
         let next = next?;
-        let counter = self.builder.ins().iadd_imm(state[0], 1);
+        let counter = self.builder.ins().iadd_imm_s(state[0], 1);
         let arguments: Vec<BlockArg> =
             std::iter::once(counter).chain(next).map(BlockArg::from).collect();
         self.builder.ins().jump(header, &arguments);
@@ -233,7 +233,7 @@ impl Lower<'_, '_> {
                 self.vars[var.0 as usize] = Some(wide);
             }
             Statement::Loop { var, init, carried, body, results } => {
-                let zero = self.builder.ins().iconst(types::I64, 0);
+                let zero = self.integer(types::I64, 0);
                 let end = self.extent(*var)?;
                 let init = self.flat(init);
                 let last = self.count(zero, end, Some(*var), &init, &mut |lower, _, state| {
@@ -300,12 +300,12 @@ impl Lower<'_, '_> {
         let size = declared.element_type.storage_bytes() as i64;
         let base = self.bases[param];
         if let Some(constant) = linear.as_constant() {
-            return self.builder.ins().iadd_imm(base, constant.wrapping_mul(size));
+            return self.builder.ins().iadd_imm_s(base, constant.wrapping_mul(size));
         }
         let linear = self.term_value(&linear);
         let offset = match size {
             1 => linear,
-            _ => self.builder.ins().ishl_imm(linear, i64::from(size.trailing_zeros())),
+            _ => self.builder.ins().ishl_imm_s(linear, i64::from(size.trailing_zeros())),
         };
         self.builder.ins().iadd(base, offset)
     }
@@ -345,6 +345,14 @@ impl Lower<'_, '_> {
         }
     }
 
+    /// An integer constant, cut to its type.
+    pub(crate) fn integer(&mut self, ty: Type, value: i64) -> Value {
+        // Cranelift wants the bits above the type's width to be zero.
+        let mask = u64::MAX >> (64 - ty.bits());
+        let bits = (value.cast_unsigned() & mask).cast_signed();
+        self.builder.ins().iconst(ty, bits)
+    }
+
     // ---- terms ---------------------------------------------------------------------
 
     /// The value of an index term as an i64.
@@ -365,10 +373,10 @@ impl Lower<'_, '_> {
 
     fn term_uncached(&mut self, term: &Term) -> Value {
         match term.node() {
-            Node::Const(value) => self.builder.ins().iconst(types::I64, *value),
+            Node::Const(value) => self.integer(types::I64, *value),
             Node::Var(var) => match self.vars.get(var.0 as usize).copied().flatten() {
                 Some(value) => value,
-                None => self.builder.ins().iconst(types::I64, 0),
+                None => self.integer(types::I64, 0),
             },
             Node::Add(a, b) => {
                 let (a, b) = (self.term_value(a), self.term_value(b));
@@ -418,7 +426,7 @@ impl Lower<'_, '_> {
         let x = self.term_value(a);
         if let Some(divisor) = b.as_constant().filter(|&d| d > 0) {
             if divisor & (divisor - 1) == 0 {
-                return self.builder.ins().sshr_imm(x, i64::from(divisor.trailing_zeros()));
+                return self.builder.ins().sshr_imm_s(x, i64::from(divisor.trailing_zeros()));
             }
             if dividend.lower >= 0 {
                 return self.unsigned_div(x, divisor, dividend.upper);
@@ -429,8 +437,8 @@ impl Lower<'_, '_> {
         let product = self.builder.ins().imul(quotient, y);
         let remainder = self.builder.ins().isub(x, product);
         let signs = self.builder.ins().bxor(remainder, y);
-        let differ = self.builder.ins().icmp_imm(IntCC::SignedLessThan, signs, 0);
-        let inexact = self.builder.ins().icmp_imm(IntCC::NotEqual, remainder, 0);
+        let differ = self.builder.ins().icmp_imm_s(IntCC::SignedLessThan, signs, 0);
+        let inexact = self.builder.ins().icmp_imm_s(IntCC::NotEqual, remainder, 0);
         let down = self.builder.ins().band(differ, inexact);
         let down = self.builder.ins().uextend(types::I64, down);
         self.builder.ins().isub(quotient, down)
@@ -439,14 +447,14 @@ impl Lower<'_, '_> {
     /// A division in 32 bits, where it fits, is several times faster.
     fn unsigned_div(&mut self, x: Value, divisor: i64, largest: i64) -> Value {
         if largest > i64::from(u32::MAX) {
-            let divisor = self.builder.ins().iconst(types::I64, divisor);
+            let divisor = self.integer(types::I64, divisor);
             return self.builder.ins().udiv(x, divisor);
         }
         if divisor > largest {
-            return self.builder.ins().iconst(types::I64, 0);
+            return self.integer(types::I64, 0);
         }
         let narrow = self.builder.ins().ireduce(types::I32, x);
-        let divisor = self.builder.ins().iconst(types::I32, divisor);
+        let divisor = self.integer(types::I32, divisor);
         let quotient = self.builder.ins().udiv(narrow, divisor);
         self.builder.ins().uextend(types::I64, quotient)
     }
@@ -471,7 +479,7 @@ impl Lower<'_, '_> {
             }
             _ => {
                 let value = self.term_value(term);
-                self.builder.ins().icmp_imm(IntCC::NotEqual, value, 0)
+                self.builder.ins().icmp_imm_s(IntCC::NotEqual, value, 0)
             }
         }
     }

@@ -79,10 +79,7 @@ impl Lower<'_, '_> {
             }
             _ => {
                 let ty = integer_type(element_type.storage_bytes());
-                let shift = 64 - ty.bits();
-                // Cranelift takes immediates sign-extended from the type's width.
-                let value = ((bits as u64) << shift).cast_signed() >> shift;
-                smallvec![self.builder.ins().iconst(ty, value)]
+                smallvec![self.integer(ty, (bits as u64).cast_signed())]
             }
         }
     }
@@ -108,17 +105,17 @@ impl Lower<'_, '_> {
         if element_type == ElementType::BF16 {
             return self.encode_bf16(value);
         }
-        let index = self.builder.ins().iconst(types::I32, helpers::type_index(element_type));
+        let index = self.integer(types::I32, helpers::type_index(element_type));
         self.call(&helpers::ENCODE_NARROW, &[index, value])
     }
 
     /// The f32 of a narrow float's bits (as i32).
     pub(crate) fn decode_narrow(&mut self, element_type: ElementType, bits: Value) -> Value {
         if element_type == ElementType::BF16 {
-            let wide = self.builder.ins().ishl_imm(bits, 16);
+            let wide = self.builder.ins().ishl_imm_s(bits, 16);
             return self.builder.ins().bitcast(types::F32, MemFlagsData::new(), wide);
         }
-        let index = self.builder.ins().iconst(types::I32, helpers::type_index(element_type));
+        let index = self.integer(types::I32, helpers::type_index(element_type));
         self.call(&helpers::DECODE_NARROW, &[index, bits])
     }
 
@@ -126,12 +123,12 @@ impl Lower<'_, '_> {
     /// kept part is even; a NaN keeps its upper bits and becomes quiet.
     fn encode_bf16(&mut self, value: Value) -> Value {
         let bits = self.builder.ins().bitcast(types::I32, MemFlagsData::new(), value);
-        let upper = self.builder.ins().ushr_imm(bits, 16);
-        let odd = self.builder.ins().band_imm(upper, 1);
-        let bias = self.builder.ins().iadd_imm(odd, 0x7fff);
+        let upper = self.builder.ins().ushr_imm_s(bits, 16);
+        let odd = self.builder.ins().band_imm_s(upper, 1);
+        let bias = self.builder.ins().iadd_imm_s(odd, 0x7fff);
         let sum = self.builder.ins().iadd(bits, bias);
-        let rounded = self.builder.ins().ushr_imm(sum, 16);
-        let quiet = self.builder.ins().bor_imm(upper, 0x40);
+        let rounded = self.builder.ins().ushr_imm_s(sum, 16);
+        let quiet = self.builder.ins().bor_imm_s(upper, 0x40);
         let nan = self.builder.ins().fcmp(FloatCC::Unordered, value, value);
         self.builder.ins().select(nan, quiet, rounded)
     }
@@ -141,7 +138,7 @@ impl Lower<'_, '_> {
             Category::Float => Some(smallvec![self.float_unary(op, from, x[0])?]),
             Category::Complex => self.complex_unary(op, x),
             Category::Boolean => match op {
-                Unary::Not => Some(smallvec![self.builder.ins().bxor_imm(x[0], 1)]),
+                Unary::Not => Some(smallvec![self.builder.ins().bxor_imm_s(x[0], 1)]),
                 _ => None,
             },
             Category::Signed | Category::Unsigned if is_sub_byte(from) => None,
@@ -253,7 +250,7 @@ impl Lower<'_, '_> {
         Some(match op {
             Unary::Abs if signed => {
                 let negated = self.builder.ins().ineg(x);
-                let negative = self.builder.ins().icmp_imm(IntCC::SignedLessThan, x, 0);
+                let negative = self.builder.ins().icmp_imm_s(IntCC::SignedLessThan, x, 0);
                 self.builder.ins().select(negative, negated, x)
             }
             Unary::Abs | Unary::Real => x,
@@ -262,11 +259,11 @@ impl Lower<'_, '_> {
             Unary::Popcnt => self.builder.ins().popcnt(x),
             Unary::CountLeadingZeros => self.builder.ins().clz(x),
             Unary::Sign => {
-                let one = self.builder.ins().iconst(ty, 1);
-                let zero = self.builder.ins().iconst(ty, 0);
+                let one = self.integer(ty, 1);
+                let zero = self.integer(ty, 0);
                 let positive = if signed { IntCC::SignedGreaterThan } else { IntCC::NotEqual };
                 let positive = self.builder.ins().icmp(positive, x, zero);
-                let minus = self.builder.ins().iconst(ty, -1);
+                let minus = self.integer(ty, -1);
                 let negative = self.builder.ins().icmp(IntCC::SignedLessThan, x, zero);
                 let rest = self.builder.ins().select(negative, minus, zero);
                 self.builder.ins().select(positive, one, if signed { rest } else { zero })
@@ -301,13 +298,13 @@ impl Lower<'_, '_> {
     /// -1 is itself, remainder 0.
     fn divide(&mut self, op: Binary, from: ElementType, a: Value, b: Value) -> Value {
         let ty = integer_type(from.storage_bytes());
-        let one = self.builder.ins().iconst(ty, 1);
-        let by_zero = self.builder.ins().icmp_imm(IntCC::Equal, b, 0);
+        let one = self.integer(ty, 1);
+        let by_zero = self.builder.ins().icmp_imm_s(IntCC::Equal, b, 0);
         let mut unsafe_divisor = by_zero;
         if from.is_signed() {
             let smallest = i64::MIN >> (64 - ty.bits());
-            let minus_one = self.builder.ins().icmp_imm(IntCC::Equal, b, -1);
-            let is_smallest = self.builder.ins().icmp_imm(IntCC::Equal, a, smallest);
+            let minus_one = self.builder.ins().icmp_imm_s(IntCC::Equal, b, -1);
+            let is_smallest = self.builder.ins().icmp_imm_s(IntCC::Equal, a, smallest);
             let overflows = self.builder.ins().band(minus_one, is_smallest);
             unsafe_divisor = self.builder.ins().bor(by_zero, overflows);
         }
@@ -318,7 +315,7 @@ impl Lower<'_, '_> {
             (_, true) => (self.builder.ins().srem(a, divisor), Some(a)),
             (_, false) => (self.builder.ins().urem(a, divisor), Some(a)),
         };
-        let at_zero = at_zero.unwrap_or_else(|| self.builder.ins().iconst(ty, -1));
+        let at_zero = at_zero.unwrap_or_else(|| self.integer(ty, -1));
         self.builder.ins().select(by_zero, at_zero, result)
     }
 
@@ -326,9 +323,9 @@ impl Lower<'_, '_> {
     fn shift(&mut self, op: Binary, from: ElementType, a: Value, b: Value) -> Value {
         let ty = integer_type(from.storage_bytes());
         let bits = i64::from(ty.bits());
-        let in_range = self.builder.ins().icmp_imm(IntCC::UnsignedLessThan, b, bits);
+        let in_range = self.builder.ins().icmp_imm_s(IntCC::UnsignedLessThan, b, bits);
         if op == Binary::ShiftRightArithmetic {
-            let most = self.builder.ins().iconst(ty, bits - 1);
+            let most = self.integer(ty, bits - 1);
             let amount = self.builder.ins().select(in_range, b, most);
             return self.builder.ins().sshr(a, amount);
         }
@@ -336,7 +333,7 @@ impl Lower<'_, '_> {
             Binary::ShiftLeft => self.builder.ins().ishl(a, b),
             _ => self.builder.ins().ushr(a, b),
         };
-        let zero = self.builder.ins().iconst(ty, 0);
+        let zero = self.integer(ty, 0);
         self.builder.ins().select(in_range, shifted, zero)
     }
 
@@ -370,8 +367,8 @@ impl Lower<'_, '_> {
         let double = self.builder.func.dfg.value_type(x) == types::F64;
         let ty = if double { types::I64 } else { types::I32 };
         let bits = self.builder.ins().bitcast(ty, MemFlagsData::new(), x);
-        let sign = self.builder.ins().sshr_imm(bits, i64::from(ty.bits()) - 1);
-        let magnitude = self.builder.ins().ushr_imm(sign, 1);
+        let sign = self.builder.ins().sshr_imm_s(bits, i64::from(ty.bits()) - 1);
+        let magnitude = self.builder.ins().ushr_imm_s(sign, 1);
         self.builder.ins().bxor(bits, magnitude)
     }
 
@@ -388,7 +385,7 @@ impl Lower<'_, '_> {
         let value = match (from.is_float(), to.is_float()) {
             (true, true) => match (from == ElementType::F64, to == ElementType::F64) {
                 (true, _) if is_narrow_float(to) => {
-                    let index = self.builder.ins().iconst(types::I32, helpers::type_index(to));
+                    let index = self.integer(types::I32, helpers::type_index(to));
                     let bits = self.call(&helpers::ENCODE_NARROW_F64, &[index, x]);
                     self.decode_narrow(to, bits)
                 }
@@ -409,7 +406,7 @@ impl Lower<'_, '_> {
                 self.round_to(to, value)
             }
             (false, false) if to == ElementType::Pred => {
-                self.builder.ins().icmp_imm(IntCC::NotEqual, x, 0)
+                self.builder.ins().icmp_imm_s(IntCC::NotEqual, x, 0)
             }
             (false, false) if target.bits() < source.bits() => {
                 self.builder.ins().ireduce(target, x)
@@ -456,8 +453,8 @@ impl Lower<'_, '_> {
         } else {
             (0, (1i64 << bits) - 1)
         };
-        let low = self.builder.ins().iconst(types::I32, low);
-        let high = self.builder.ins().iconst(types::I32, high);
+        let low = self.integer(types::I32, low);
+        let high = self.integer(types::I32, high);
         let raised = self.builder.ins().smax(wide, low);
         let clamped = self.builder.ins().smin(raised, high);
         self.builder.ins().ireduce(ty, clamped)
@@ -524,20 +521,20 @@ impl Lower<'_, '_> {
             48,
             4,
         ));
-        let zero = self.builder.ins().iconst(types::I64, 0);
+        let zero = self.integer(types::I64, 0);
         for (i, values) in operands.iter().enumerate().take(3) {
             let base = 16 * i as i32;
-            self.builder.ins().stack_store(zero, slot, base);
-            self.builder.ins().stack_store(zero, slot, base + 8);
+            self.builder.ins().stack_store(types::I64, zero, slot, base);
+            self.builder.ins().stack_store(types::I64, zero, slot, base + 8);
             let element_type = self.operand_type(op, from, i);
             let part = element_type.complex_part().unwrap_or(element_type);
             for (j, &value) in values.iter().enumerate() {
                 let bits = self.to_bits(part, value);
-                self.builder.ins().stack_store(bits, slot, base + (j * part.storage_bytes()) as i32);
+                self.builder.ins().stack_store(types::I64, bits, slot, base + (j * part.storage_bytes()) as i32);
             }
         }
         let operation = self.keep_general(general);
-        let operation = self.builder.ins().iconst(types::I64, operation);
+        let operation = self.integer(types::I64, operation);
         let address = self.builder.ins().stack_addr(types::I64, slot, 0);
         let function = self.import(&helpers::APPLY_GENERAL);
         self.builder.ins().call(function, &[operation, address]);
@@ -545,7 +542,7 @@ impl Lower<'_, '_> {
         let ty = integer_type(part.storage_bytes());
         let mut results = Values::new();
         for j in 0..carrier_types(to).len() {
-            let bits = self.builder.ins().stack_load(ty, slot, (j * part.storage_bytes()) as i32);
+            let bits = self.builder.ins().stack_load(ty, types::I64, slot, (j * part.storage_bytes()) as i32);
             results.push(self.from_bits(part, bits));
         }
         Ok(results)

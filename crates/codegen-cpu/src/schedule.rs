@@ -26,12 +26,26 @@ pub(crate) enum Area {
 /// One step with addresses.
 #[derive(Debug)]
 pub(crate) enum Action {
-    Kernel { kernel: usize, args: Vec<Location>, extent: i64, points: f64 },
+    Kernel { kernel: usize, args: Vec<Location>, extent: i64 },
     Dot { dot: Dot, lhs: Location, rhs: Location, out: Location },
     Sort { sort: Sort, inputs: Vec<Location>, outputs: Vec<Location>, comparator: usize },
     Copy { from: Location, to: Location, bytes: usize },
     While { condition: Vec<Action>, predicate: Location, body: Vec<Action> },
     Conditional { selector: Location, is_pred: bool, branches: Vec<Vec<Action>> },
+}
+
+impl Action {
+    /// The name under which its time is reported; control flow has none, because
+    /// its time is that of what it runs.
+    pub(crate) fn name(&self) -> Option<String> {
+        match self {
+            Self::Kernel { kernel, .. } => Some(format!("k{kernel}")),
+            Self::Dot { dot, .. } => Some(dot.to_string()),
+            Self::Sort { .. } => Some("sort".to_owned()),
+            Self::Copy { .. } => Some("copy".to_owned()),
+            Self::While { .. } | Self::Conditional { .. } => None,
+        }
+    }
 }
 
 /// Resolves a plan's schedule.
@@ -76,10 +90,6 @@ impl Resolver<'_> {
         Ok(Some(match step {
             Step::Kernel { kernel, args } => {
                 let source = &self.plan.kernels[*kernel];
-                let mut points = 1f64;
-                for var in &source.domain {
-                    points *= tegula_fusion::var_range(source.var(*var)).upper as f64 + 1.0;
-                }
                 let first = source.domain.first().and_then(|v| source.var(*v));
                 let extent = match first {
                     Some(_) => tegula_fusion::var_range(first).upper + 1,
@@ -89,7 +99,6 @@ impl Resolver<'_> {
                     kernel: kernel.as_u32() as usize,
                     args: self.locations(args)?,
                     extent,
-                    points,
                 }
             }
             Step::Copy { from, to } => {

@@ -13,7 +13,7 @@ use crate::updates;
 use petgraph::graph::DiGraph;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
-use tegula_ir::{ComputationId, DotDims, ElementType, Instruction, Module, Op};
+use tegula_ir::{ComputationId, DotDims, ElementType, Module, Op};
 
 /// A named routine of a backend's runtime.
 #[derive(Clone, Debug, PartialEq)]

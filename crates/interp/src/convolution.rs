@@ -41,7 +41,11 @@ struct Geometry<'a> {
 impl Geometry<'_> {
     /// Input features of one group: what the kernel's input features are.
     fn group_features(&self) -> usize {
-        if self.batch_groups > 1 { self.features } else { self.features / self.groups }
+        if self.batch_groups > 1 {
+            self.features
+        } else {
+            self.features / self.groups
+        }
     }
 
     fn window_size(&self) -> usize {
@@ -117,8 +121,16 @@ impl Geometry<'_> {
         let (features, width) = (self.features, self.group_features());
         let positions = product(&self.output);
         let image = product(&self.input);
-        let first_feature = if self.batch_groups > 1 { 0 } else { group * width };
-        let first_batch = if self.batch_groups > 1 { group * self.out_batch } else { 0 };
+        let first_feature = if self.batch_groups > 1 {
+            0
+        } else {
+            group * width
+        };
+        let first_batch = if self.batch_groups > 1 {
+            group * self.out_batch
+        } else {
+            0
+        };
         let mut patches = Vec::with_capacity(count * self.window_size() * width);
         let mut places = Vec::new();
         for row in start..start + count {
@@ -168,10 +180,18 @@ pub(crate) fn convolution(
     magnitudes: bool,
 ) -> Result<Product, Fault> {
     let rank = window.len() + 2;
-    let input_order =
-        canonical_order(dims.input_batch, &dims.input_spatial, dims.input_feature, rank)?;
-    let output_order =
-        canonical_order(dims.output_batch, &dims.output_spatial, dims.output_feature, rank)?;
+    let input_order = canonical_order(
+        dims.input_batch,
+        &dims.input_spatial,
+        dims.input_feature,
+        rank,
+    )?;
+    let output_order = canonical_order(
+        dims.output_batch,
+        &dims.output_spatial,
+        dims.output_feature,
+        rank,
+    )?;
     let mut kernel_order = canonical_order(
         dims.kernel_input_feature,
         &dims.kernel_spatial,
@@ -183,7 +203,10 @@ pub(crate) fn convolution(
     if input.shape().rank() != rank || kernel.shape().rank() != rank {
         return Err(invalid("an operand has another rank than dim_labels"));
     }
-    let (input, kernel) = (ordered(input, &input_order)?, ordered(kernel, &kernel_order)?);
+    let (input, kernel) = (
+        ordered(input, &input_order)?,
+        ordered(kernel, &kernel_order)?,
+    );
     let geometry = geometry(&input, &kernel, window, groups, batch_groups)?;
 
     // The result is made in canonical order and then put in its own.
@@ -195,7 +218,11 @@ pub(crate) fn convolution(
         back[d] = i;
     }
     let canonical = ArrayShape::new(shape.element_type, &to_i64s(&canonical));
-    let domain = Domain::of(input.element_type(), kernel.element_type(), shape.element_type);
+    let domain = Domain::of(
+        input.element_type(),
+        kernel.element_type(),
+        shape.element_type,
+    );
     let (result, sizes) = match domain {
         Domain::Float => {
             let (x, k) = (load_floats(&input), load_floats(&kernel));
@@ -204,19 +231,29 @@ pub(crate) fn convolution(
         }
         Domain::Integer => {
             let (x, k) = (load_integers(&input), load_integers(&kernel));
-            (store_integers(&canonical, &geometry.convolve(&x, &k))?, None)
+            (
+                store_integers(&canonical, &geometry.convolve(&x, &k))?,
+                None,
+            )
         }
         Domain::Complex => {
             let (x, k) = (load_complex(&input), load_complex(&kernel));
             let sizes = magnitudes.then(|| geometry.magnitudes(&x, &k));
-            (store_complex(&canonical, &geometry.convolve(&x, &k))?, sizes)
+            (
+                store_complex(&canonical, &geometry.convolve(&x, &k))?,
+                sizes,
+            )
         }
     };
     let result = ordered(&result, &back)?;
     if result.shape().dims != shape.dims {
-        return Err(invalid("the result's shape is not what the operation gives"));
+        return Err(invalid(
+            "the result's shape is not what the operation gives",
+        ));
     }
-    let magnitudes = sizes.map(|sizes| reorder(&canonical, &sizes, &back)).transpose()?;
+    let magnitudes = sizes
+        .map(|sizes| reorder(&canonical, &sizes, &back))
+        .transpose()?;
     Ok(Product {
         result,
         magnitudes,
@@ -256,11 +293,16 @@ fn geometry<'a>(
         batch_groups,
     };
     let agrees = (groups == 1 || batch_groups == 1)
-        && geometry.batch % batch_groups == 0
-        && geometry.features % groups == 0
-        && geometry.out_features % (groups * batch_groups) == 0
+        && geometry.batch.is_multiple_of(batch_groups)
+        && geometry.features.is_multiple_of(groups)
+        && geometry
+            .out_features
+            .is_multiple_of(groups.saturating_mul(batch_groups))
         && geometry.group_features() == k[spatial]
-        && window.iter().zip(&k).all(|(w, &size)| w.size == size as i64);
+        && window
+            .iter()
+            .zip(&k)
+            .all(|(w, &size)| w.size == size as i64);
     if agrees {
         Ok(geometry)
     } else {

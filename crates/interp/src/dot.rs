@@ -56,7 +56,10 @@ pub(crate) fn load_integers(x: &Literal) -> Vec<Wrapping<i64>> {
 
 pub(crate) fn load_complex(x: &Literal) -> Vec<C64> {
     let (ty, bits) = (x.element_type(), crate::lanes::Bits::of(x));
-    let number = |i| match decode(ElementType::C128, crate::scalar::apply_convert(ty, ElementType::C128, bits.get(i))) {
+    let number = |i| match decode(
+        ElementType::C128,
+        crate::scalar::apply_convert(ty, ElementType::C128, bits.get(i)),
+    ) {
         Number::ComplexDouble(x) => x,
         _ => C64::default(),
     };
@@ -75,7 +78,9 @@ pub(crate) fn store_integers(
 pub(crate) fn store_complex(shape: &ArrayShape, values: &[C64]) -> Result<Literal, Fault> {
     let ty = shape.element_type;
     crate::elementwise::fill(shape, |i| {
-        values.get(i).map_or(0, |&x| encode(ty, Number::ComplexDouble(x)))
+        values
+            .get(i)
+            .map_or(0, |&x| encode(ty, Number::ComplexDouble(x)))
     })
 }
 
@@ -103,14 +108,17 @@ fn sides(lhs: &Literal, rhs: &Literal, dims: &DotDims) -> Result<Sides, Fault> {
     let rhs_batch = positions(&dims.rhs_batch, r.len())?;
     let lhs_contracting = positions(&dims.lhs_contracting, l.len())?;
     let rhs_contracting = positions(&dims.rhs_contracting, r.len())?;
-    let pick = |sizes: &[usize], which: &[usize]| -> Sizes { which.iter().map(|&d| sizes[d]).collect() };
+    let pick =
+        |sizes: &[usize], which: &[usize]| -> Sizes { which.iter().map(|&d| sizes[d]).collect() };
     if pick(&l, &lhs_batch) != pick(&r, &rhs_batch)
         || pick(&l, &lhs_contracting) != pick(&r, &rhs_contracting)
     {
         return Err(invalid("the operands' shapes do not agree"));
     }
     let free = |rank: usize, a: &[usize], b: &[usize]| -> Sizes {
-        (0..rank).filter(|d| !a.contains(d) && !b.contains(d)).collect()
+        (0..rank)
+            .filter(|d| !a.contains(d) && !b.contains(d))
+            .collect()
     };
     let lhs_free = free(l.len(), &lhs_batch, &lhs_contracting);
     let rhs_free = free(r.len(), &rhs_batch, &rhs_contracting);
@@ -120,7 +128,11 @@ fn sides(lhs: &Literal, rhs: &Literal, dims: &DotDims) -> Result<Sides, Fault> {
         m: product(&pick(&l, &lhs_free)),
         k: product(&pick(&l, &lhs_contracting)),
         n: product(&pick(&r, &rhs_free)),
-        result: concat([&pick(&l, &lhs_batch), &pick(&l, &lhs_free), &pick(&r, &rhs_free)]),
+        result: concat([
+            &pick(&l, &lhs_batch),
+            &pick(&l, &lhs_free),
+            &pick(&r, &rhs_free),
+        ]),
         lhs: ordered(lhs, &concat([&lhs_batch, &lhs_free, &lhs_contracting]))?,
         rhs: ordered(rhs, &concat([&rhs_batch, &rhs_contracting, &rhs_free]))?,
     })
@@ -154,7 +166,9 @@ pub(crate) fn dot(
 ) -> Result<Product, Fault> {
     let sides = sides(lhs, rhs, dims)?;
     if dims_i64(&sides.result).as_slice() != shape.static_dims().unwrap_or_default().as_slice() {
-        return Err(invalid("the result's shape is not what the operation gives"));
+        return Err(invalid(
+            "the result's shape is not what the operation gives",
+        ));
     }
     let domain = Domain::of(lhs.element_type(), rhs.element_type(), shape.element_type);
     let (result, magnitudes) = match domain {

@@ -64,19 +64,18 @@ pub(crate) fn binary(op: Binary, a: &Literal, b: &Literal) -> Result<Literal, Fa
 
 fn zip_f32(op: Binary, a: &Literal, b: &Literal) -> Result<Literal, Fault> {
     let shape = a.shape();
-    let (a, b) = (to_f32s(a), to_f32s(b));
-    let zip = |f: &dyn Fn(&[f32], &[f32]) -> Vec<f32>| f(&a, &b);
+    let (a, b) = (&*to_f32s(a), &*to_f32s(b));
     let values = match op {
-        Binary::Add => zip(&|a, b| zip_with(a, b, |a, b| a + b)),
-        Binary::Subtract => zip(&|a, b| zip_with(a, b, |a, b| a - b)),
-        Binary::Multiply => zip(&|a, b| zip_with(a, b, |a, b| a * b)),
-        Binary::Divide => zip(&|a, b| zip_with(a, b, |a, b| a / b)),
-        Binary::Maximum => zip(&|a, b| zip_with(a, b, scalar::maximum_f32)),
-        Binary::Minimum => zip(&|a, b| zip_with(a, b, scalar::minimum_f32)),
+        Binary::Add => zip_with(a, b, |a, b| a + b),
+        Binary::Subtract => zip_with(a, b, |a, b| a - b),
+        Binary::Multiply => zip_with(a, b, |a, b| a * b),
+        Binary::Divide => zip_with(a, b, |a, b| a / b),
+        Binary::Maximum => zip_with(a, b, scalar::maximum_f32),
+        Binary::Minimum => zip_with(a, b, scalar::minimum_f32),
         _ => {
-            let f = scalar::binary_f32_function(op)
-                .ok_or_else(|| lacks(op.opcode().name(), ElementType::F32))?;
-            zip_with(&a, &b, f)
+            let f = scalar::binary_f32_function(op);
+            let f = f.ok_or_else(|| lacks(op.opcode().name(), ElementType::F32))?;
+            zip_with(a, b, f)
         }
     };
     from_f32s(shape, &values)
@@ -313,14 +312,12 @@ fn zip_bits(
     shape: &ArrayShape,
 ) -> Result<Literal, Fault> {
     let (a, b) = (Bits::of(a), Bits::of(b));
-    fill(shape, |i| scalar::apply_binary(op, ty, a.get(i), b.get(i)).unwrap_or(0))
+    fill(shape, |i| {
+        scalar::apply_binary(op, ty, a.get(i), b.get(i)).unwrap_or(0)
+    })
 }
 
-fn map_bits(
-    x: &Literal,
-    shape: &ArrayShape,
-    f: impl Fn(u128) -> u128,
-) -> Result<Literal, Fault> {
+fn map_bits(x: &Literal, shape: &ArrayShape, f: impl Fn(u128) -> u128) -> Result<Literal, Fault> {
     let x = Bits::of(x);
     fill(shape, |i| f(x.get(i)))
 }

@@ -8,7 +8,7 @@
 
 use crate::error::{Fault, invalid};
 use crate::lanes::{Bits, BitsMut};
-use crate::movement::{indices, position, positions};
+use crate::movement::{indices, positions};
 use crate::program::Callee;
 use crate::strided::{Sizes, Strides, Walk, product, read_along, row_major, sizes, write_along};
 use smallvec::smallvec;
@@ -53,14 +53,18 @@ impl Starts {
         }
         let map = positions(map, operand_rank)?;
         if map.len() != components {
-            return Err(invalid("the index vectors have another number of components"));
+            return Err(invalid(
+                "the index vectors have another number of components",
+            ));
         }
         let operand_batching = positions(operand_batching, operand_rank)?;
         let in_array = positions(index_batching, array.shape().rank())?;
         if operand_batching.len() != in_array.len() || in_array.contains(&vector_dim) {
             return Err(invalid("the batching dimensions do not agree"));
         }
-        let in_batch = in_array.iter().map(|&d| if d > vector_dim { d - 1 } else { d });
+        let in_batch = in_array
+            .iter()
+            .map(|&d| if d > vector_dim { d - 1 } else { d });
         Ok(Self {
             values,
             batch_strides: strides,
@@ -89,7 +93,10 @@ impl Starts {
 }
 
 /// Calls `visit` with every index below `dims`, last dimension fastest.
-fn for_each_index(dims: &[usize], mut visit: impl FnMut(&[usize]) -> Result<(), Fault>) -> Result<(), Fault> {
+fn for_each_index(
+    dims: &[usize],
+    mut visit: impl FnMut(&[usize]) -> Result<(), Fault>,
+) -> Result<(), Fault> {
     let mut index: Sizes = smallvec![0; dims.len()];
     for _ in 0..product(dims) {
         visit(&index)?;
@@ -106,7 +113,9 @@ fn for_each_index(dims: &[usize], mut visit: impl FnMut(&[usize]) -> Result<(), 
 
 /// The dimensions below `rank` that are in neither list, in order.
 fn others(rank: usize, a: &[usize], b: &[usize]) -> Sizes {
-    (0..rank).filter(|d| !a.contains(d) && !b.contains(d)).collect()
+    (0..rank)
+        .filter(|d| !a.contains(d) && !b.contains(d))
+        .collect()
 }
 
 /// `gather(operand, indices)`: a window at each index, its start clamped so that
@@ -128,7 +137,10 @@ pub(crate) fn gather(
         &dims.start_indices_batching_dims,
         rank,
     )?;
-    let slice: Sizes = slice_sizes.iter().map(|&size| size.max(0) as usize).collect();
+    let slice: Sizes = slice_sizes
+        .iter()
+        .map(|&size| size.max(0) as usize)
+        .collect();
     if slice.len() != rank || slice.iter().zip(&operand_dims).any(|(s, d)| s > d) {
         return Err(invalid("a slice is larger than its array"));
     }
@@ -143,12 +155,20 @@ pub(crate) fn gather(
         &positions(&dims.operand_batching_dims, rank)?,
     );
     let agrees = kept.len() == offset_dims.len()
-        && kept.iter().zip(&offset_dims).all(|(&k, &o)| slice[k] == out_dims[o])
+        && kept
+            .iter()
+            .zip(&offset_dims)
+            .all(|(&k, &o)| slice[k] == out_dims[o])
         && batch_dims.len() == starts.batch.len()
-        && batch_dims.iter().zip(&starts.batch).all(|(&d, &b)| out_dims[d] == b)
+        && batch_dims
+            .iter()
+            .zip(&starts.batch)
+            .all(|(&d, &b)| out_dims[d] == b)
         && operand.element_type() == shape.element_type;
     if !agrees {
-        return Err(invalid("the result's shape is not what the operation gives"));
+        return Err(invalid(
+            "the result's shape is not what the operation gives",
+        ));
     }
     let operand_strides = row_major(&operand_dims);
     let size = shape.element_type.storage_bytes();
@@ -167,7 +187,9 @@ pub(crate) fn gather(
     for_each_index(&starts.batch, |batch| {
         let start = starts.at(batch, rank);
         from.offset = (0..rank)
-            .map(|d| start[d].clamp(0, (operand_dims[d] - slice[d]) as i64) as isize * operand_strides[d])
+            .map(|d| {
+                start[d].clamp(0, (operand_dims[d] - slice[d]) as i64) as isize * operand_strides[d]
+            })
             .sum();
         to.offset = (batch.iter().zip(&batch_dims))
             .map(|(&index, &d)| index as isize * out_strides[d])
@@ -195,7 +217,10 @@ pub(crate) fn scatter(
     let agrees = operands.iter().all(|o| sizes(o) == operand_dims)
         && updates.iter().all(|u| sizes(u) == update_dims)
         && operands.len() == updates.len()
-        && operands.iter().zip(updates).all(|(o, u)| o.element_type() == u.element_type());
+        && operands
+            .iter()
+            .zip(updates)
+            .all(|(o, u)| o.element_type() == u.element_type());
     if !agrees {
         return Err(invalid("the operands' shapes do not agree"));
     }
@@ -217,9 +242,14 @@ pub(crate) fn scatter(
     );
     let agrees = kept.len() == window_dims.len()
         && batch_dims.len() == starts.batch.len()
-        && batch_dims.iter().zip(&starts.batch).all(|(&d, &b)| update_dims[d] == b);
+        && batch_dims
+            .iter()
+            .zip(&starts.batch)
+            .all(|(&d, &b)| update_dims[d] == b);
     if !agrees {
-        return Err(invalid("the updates' shape does not agree with the indices"));
+        return Err(invalid(
+            "the updates' shape does not agree with the indices",
+        ));
     }
     // The size of the window along each operand dimension.
     let mut window: Sizes = smallvec![1; rank];
@@ -243,13 +273,14 @@ pub(crate) fn scatter(
     let mut operand_bits: Vec<BitsMut<'_>> = operands.iter_mut().map(BitsMut::of).collect();
     for_each_index(&starts.batch, |batch| {
         let start = starts.at(batch, rank);
-        let inside = (0..rank).all(|d| {
-            start[d] >= 0 && start[d] <= operand_dims[d] as i64 - window[d] as i64
-        });
+        let inside = (0..rank)
+            .all(|d| start[d] >= 0 && start[d] <= operand_dims[d] as i64 - window[d] as i64);
         if !inside {
             return Ok(());
         }
-        let base: isize = (0..rank).map(|d| start[d] as isize * operand_strides[d]).sum();
+        let base: isize = (0..rank)
+            .map(|d| start[d] as isize * operand_strides[d])
+            .sum();
         let update_base: isize = (batch.iter().zip(&batch_dims))
             .map(|(&index, &d)| index as isize * update_strides[d])
             .sum();
@@ -266,47 +297,4 @@ pub(crate) fn scatter(
         Ok(())
     })?;
     Ok(operands)
-}
-
-/// The first `k` elements by rank along the last dimension, and where they were.
-///
-/// Floats are compared in the total order, so NaN is the largest and `-NaN` the
-/// smallest; equal elements come in the order of their positions.
-pub(crate) fn top_k(
-    x: &Literal,
-    k: i64,
-    largest: bool,
-    index_shape: &ArrayShape,
-) -> Result<(Literal, Literal), Fault> {
-    use crate::scalar::{Number, apply_compare, encode};
-    use tegula_ir::{Direction, Order};
-    let mut dims = sizes(x);
-    let last = position(dims.len() as i64 - 1, dims.len())?;
-    let len = dims[last];
-    let k = usize::try_from(k).ok().filter(|&k| k <= len);
-    let k = k.ok_or_else(|| invalid("k is larger than the dimension"))?;
-    let ty = x.element_type();
-    let direction = if largest { Direction::Gt } else { Direction::Lt };
-    if apply_compare(direction, Order::Total, ty, 0, 0).is_none() {
-        return Err(invalid(format!("{ty} has no order")));
-    }
-    dims[last] = k;
-    let dims = crate::strided::to_i64s(&dims);
-    let mut values = Literal::zeros(&ArrayShape::new(ty, &dims))?;
-    let mut places = Literal::zeros(&ArrayShape::new(index_shape.element_type, &dims))?;
-    let bits = Bits::of(x);
-    let (mut out, mut out_places) = (BitsMut::of(&mut values), BitsMut::of(&mut places));
-    for row in 0..x.len().checked_div(len).unwrap_or(0) {
-        let order: Vec<u32> = (0..len as u32).collect();
-        let sorted = crate::sort::merge_sort(order, &mut |&a, &b| {
-            let (a, b) = (bits.get(row * len + a as usize), bits.get(row * len + b as usize));
-            Ok(apply_compare(direction, Order::Total, ty, a, b) == Some(1))
-        })?;
-        for (i, &place) in sorted.iter().take(k).enumerate() {
-            out.set(row * k + i, bits.get(row * len + place as usize));
-            let place = Number::Unsigned(place.into());
-            out_places.set(row * k + i, encode(index_shape.element_type, place));
-        }
-    }
-    Ok((values, places))
 }

@@ -155,9 +155,20 @@ mod tests {
 
     #[test]
     fn products_of_all_shapes_are_exact() {
-        for (m, k, n) in [(1, 1, 1), (3, 5, 2), (4, 4, 4), (7, 300, 9), (130, 129, 131), (2, 0, 3)] {
-            let a: Vec<_> = (0..m * k).map(|i| Wrapping(i as i64 * 7919 % 101 - 50)).collect();
-            let b: Vec<_> = (0..k * n).map(|i| Wrapping(i as i64 * 6101 % 97 - 48)).collect();
+        for (m, k, n) in [
+            (1, 1, 1),
+            (3, 5, 2),
+            (4, 4, 4),
+            (7, 300, 9),
+            (130, 129, 131),
+            (2, 0, 3),
+        ] {
+            let a: Vec<_> = (0..m * k)
+                .map(|i| Wrapping(i as i64 * 7919 % 101 - 50))
+                .collect();
+            let b: Vec<_> = (0..k * n)
+                .map(|i| Wrapping(i as i64 * 6101 % 97 - 48))
+                .collect();
             let c = matmul(&a, &b, m, k, n);
             for i in 0..m {
                 for j in 0..n {

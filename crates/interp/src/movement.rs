@@ -26,7 +26,9 @@ pub(crate) fn position(number: i64, rank: usize) -> Result<usize, Fault> {
 fn read(x: &Literal, shape: &ArrayShape, walk: &Walk) -> Result<Literal, Fault> {
     let mut result = Literal::zeros(&shape.with_element_type(x.element_type()))?;
     if sizes(&result) != walk.dims {
-        return Err(invalid("the result's shape is not what the operation gives"));
+        return Err(invalid(
+            "the result's shape is not what the operation gives",
+        ));
     }
     let size = x.element_type().storage_bytes();
     read_along(result.bytes_mut(), x.bytes(), size, walk)?;
@@ -171,7 +173,9 @@ pub(crate) fn pad(
 /// An array of one value.
 pub(crate) fn filled(shape: &ArrayShape, value: &Literal) -> Result<Literal, Fault> {
     if value.len() != 1 || value.element_type() != shape.element_type {
-        return Err(invalid("the initial or padding value is not a scalar of the type"));
+        return Err(invalid(
+            "the initial or padding value is not a scalar of the type",
+        ));
     }
     let mut result = Literal::zeros(shape)?;
     let size = shape.element_type.storage_bytes();
@@ -226,7 +230,10 @@ pub(crate) fn bitcast_convert(x: &Literal, shape: &ArrayShape) -> Result<Literal
 /// [`bitcast_convert`] where a type is narrower than a byte, and so takes a
 /// whole byte of its own here: through a dense string of bits.
 fn repack(x: &Literal, shape: &ArrayShape) -> Result<Literal, Fault> {
-    let (from, to) = (x.element_type().bits() as usize, shape.element_type.bits() as usize);
+    let (from, to) = (
+        x.element_type().bits() as usize,
+        shape.element_type.bits() as usize,
+    );
     let mut result = Literal::zeros(shape)?;
     if x.len() * from != result.len() * to {
         return Err(invalid("a bitcast changes the number of bits"));
@@ -240,10 +247,20 @@ fn repack(x: &Literal, shape: &ArrayShape) -> Result<Literal, Fault> {
     let ty = shape.element_type;
     let mut out = BitsMut::of(&mut result);
     for (i, chunk) in string.chunks(to).enumerate() {
-        let word = chunk.iter().rev().fold(0u128, |word, &bit| word << 1 | u128::from(bit));
+        let word = chunk
+            .iter()
+            .rev()
+            .fold(0u128, |word, &bit| word << 1 | u128::from(bit));
         // Decoding and encoding extends the sign of a narrow integer.
         let signed = ty.is_signed() && to < 8;
-        out.set(i, if signed { encode(ty, Number::Signed(word as i64)) } else { word });
+        out.set(
+            i,
+            if signed {
+                encode(ty, Number::Signed(word as i64))
+            } else {
+                word
+            },
+        );
     }
     Ok(result)
 }
@@ -262,7 +279,10 @@ fn clamped_starts(
     if values.len() != dims.len() {
         return Err(invalid("not one start for each dimension"));
     }
-    let limits = dims.iter().zip(slice).map(|(&dim, &slice)| (dim - slice) as i64);
+    let limits = dims
+        .iter()
+        .zip(slice)
+        .map(|(&dim, &slice)| (dim - slice) as i64);
     Ok(values
         .into_iter()
         .zip(limits)
@@ -313,7 +333,11 @@ pub(crate) fn dynamic_slice(
     let dims = sizes(x);
     let slice: Sizes = slice.iter().map(|&size| size.max(0) as usize).collect();
     let starts = clamped_starts(starts, &dims, &slice)?;
-    read(x, &shape_of(x.element_type(), &slice), &window(&dims, &slice, &starts))
+    read(
+        x,
+        &shape_of(x.element_type(), &slice),
+        &window(&dims, &slice, &starts),
+    )
 }
 
 /// `x` with a window at clamped run-time starts replaced by `update`.

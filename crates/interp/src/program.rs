@@ -91,7 +91,9 @@ impl Program {
     }
 
     fn run(&self, registers: &mut [u128], arguments: &[u128]) -> Option<SmallVec<[u128; 2]>> {
-        registers.get_mut(..arguments.len())?.copy_from_slice(arguments);
+        registers
+            .get_mut(..arguments.len())?
+            .copy_from_slice(arguments);
         for &(step, out) in &self.steps {
             let r = |register: Register| registers[register as usize];
             let value = match step {
@@ -101,9 +103,7 @@ impl Program {
                     scalar::apply_compare(direction, order, ty, r(a), r(b))?
                 }
                 Step::Select(p, a, b) => scalar::apply_select(r(p), r(a), r(b)),
-                Step::Clamp(ty, low, x, high) => {
-                    scalar::apply_clamp(ty, r(low), r(x), r(high))?
-                }
+                Step::Clamp(ty, low, x, high) => scalar::apply_clamp(ty, r(low), r(x), r(high))?,
                 Step::Convert(from, to, x) => scalar::apply_convert(from, to, r(x)),
                 Step::ReducePrecision(ty, exponent, mantissa, x) => {
                     scalar::apply_reduce_precision(ty, exponent, mantissa, r(x))?
@@ -114,7 +114,12 @@ impl Program {
             };
             registers[out as usize] = value;
         }
-        Some(self.results.iter().map(|&r| registers[r as usize]).collect())
+        Some(
+            self.results
+                .iter()
+                .map(|&r| registers[r as usize])
+                .collect(),
+        )
     }
 }
 
@@ -196,7 +201,10 @@ impl Builder<'_> {
                 Registers::Tuple(elements) => elements.get(usize::try_from(*index).ok()?).cloned(),
                 Registers::One(_) => None,
             },
-            Op::Call { to_apply, .. } | Op::Fusion { calls: to_apply, .. } => {
+            Op::Call { to_apply, .. }
+            | Op::Fusion {
+                calls: to_apply, ..
+            } => {
                 let callee = &self.module[*to_apply];
                 self.computation(callee, operands, depth + 1)
             }
@@ -212,7 +220,11 @@ impl Builder<'_> {
         }
     }
 
-    fn scalar_step(&mut self, instruction: &Instruction, operands: &[Registers]) -> Option<Register> {
+    fn scalar_step(
+        &mut self,
+        instruction: &Instruction,
+        operands: &[Registers],
+    ) -> Option<Register> {
         let to = scalar_type(&instruction.shape)?;
         let types: SmallVec<[ElementType; 3]> = (instruction.operands.iter())
             .map(|&operand| scalar_type(&self.module[operand].shape))
@@ -220,7 +232,9 @@ impl Builder<'_> {
         let registers: SmallVec<[Register; 3]> =
             operands.iter().map(Registers::one).collect::<Option<_>>()?;
         let step = match (&instruction.op, registers.as_slice(), types.as_slice()) {
-            (Op::Copy | Op::Reshape | Op::OptBarrier | Op::Broadcast(_), &[x], _) => return Some(x),
+            (Op::Copy | Op::Reshape | Op::OptBarrier | Op::Broadcast(_), &[x], _) => {
+                return Some(x);
+            }
             (Op::Bitcast | Op::BitcastConvert, &[x], &[from])
                 if from.bits() == to.bits() && to.bits() >= 8 =>
             {
@@ -277,7 +291,9 @@ pub(crate) fn op_rounds(op: &Op) -> bool {
                 | Unary::Imag
                 | Unary::IsFinite
         ),
-        Op::Binary(binary) => !matches!(binary, Binary::Maximum | Binary::Minimum | Binary::Complex),
+        Op::Binary(binary) => {
+            !matches!(binary, Binary::Maximum | Binary::Minimum | Binary::Complex)
+        }
         Op::Convert | Op::ReducePrecision { .. } => true,
         _ => false,
     }
@@ -315,7 +331,9 @@ impl<'e, 'm> Callee<'e, 'm> {
             Some(program) if program.parameters == arguments.len() => program
                 .run(&mut self.registers, arguments)
                 .ok_or_else(|| invalid("a called computation has an operation its type lacks")),
-            Some(_) => Err(invalid("a called computation has another number of parameters")),
+            Some(_) => Err(invalid(
+                "a called computation has another number of parameters",
+            )),
             None => self.interpret(arguments),
         }
     }
@@ -324,7 +342,9 @@ impl<'e, 'm> Callee<'e, 'm> {
         let module = self.evaluator.module;
         let parameters = &module[self.computation].parameters;
         if parameters.len() != arguments.len() {
-            return Err(invalid("a called computation has another number of parameters"));
+            return Err(invalid(
+                "a called computation has another number of parameters",
+            ));
         }
         let mut values = Vec::with_capacity(arguments.len());
         for (&parameter, &bits) in parameters.iter().zip(arguments) {
@@ -335,7 +355,11 @@ impl<'e, 'm> Callee<'e, 'm> {
             values.push(Value::Array(literal));
         }
         let result = self.evaluator.computation(self.computation, values)?;
-        Ok(result.leaves().iter().map(|leaf| Bits::of(leaf).get(0)).collect())
+        Ok(result
+            .leaves()
+            .iter()
+            .map(|leaf| Bits::of(leaf).get(0))
+            .collect())
     }
 
     /// Calls a computation of one result, a `pred`.

@@ -128,13 +128,18 @@ pub(crate) fn with_fold(
 ) -> Result<Literal, Fault> {
     match fold {
         Fold::Sum => from_f64s(shape, &kernel.sums(&to_f64s(x), first(&to_f64s(init))?)),
-        Fold::Float(f) => from_f64s(shape, &kernel.floats(&to_f64s(x), first(&to_f64s(init))?, f)),
-        Fold::Signed(f) => {
-            from_i64s(shape, &kernel.signed(&to_i64s(x), first(&to_i64s(init))?, f))
-        }
-        Fold::Unsigned(f) => {
-            from_u64s(shape, &kernel.unsigned(&to_u64s(x), first(&to_u64s(init))?, f))
-        }
+        Fold::Float(f) => from_f64s(
+            shape,
+            &kernel.floats(&to_f64s(x), first(&to_f64s(init))?, f),
+        ),
+        Fold::Signed(f) => from_i64s(
+            shape,
+            &kernel.signed(&to_i64s(x), first(&to_i64s(init))?, f),
+        ),
+        Fold::Unsigned(f) => from_u64s(
+            shape,
+            &kernel.unsigned(&to_u64s(x), first(&to_u64s(init))?, f),
+        ),
     }
 }
 
@@ -189,7 +194,11 @@ impl Nest {
         let part = |is_reduced: bool| {
             let chosen = (0..dims.len()).filter(|d| reduced.contains(d) == is_reduced);
             let (dims, strides): (Sizes, Strides) = chosen.map(|d| (dims[d], strides[d])).unzip();
-            let walk = Walk { dims, offset: 0, strides };
+            let walk = Walk {
+                dims,
+                offset: 0,
+                strides,
+            };
             walk.offsets()
         };
         Ok(Self {
@@ -252,7 +261,10 @@ pub(crate) fn reduce(
     let agrees = inputs.len() == inits.len()
         && inputs.iter().all(|input| sizes(input) == dims)
         && inits.iter().all(|init| init.len() == 1)
-        && inputs.iter().zip(inits).all(|(x, i)| x.element_type() == i.element_type());
+        && inputs
+            .iter()
+            .zip(inits)
+            .all(|(x, i)| x.element_type() == i.element_type());
     if !agrees {
         return Err(invalid("the operands' shapes do not agree"));
     }
@@ -291,7 +303,10 @@ fn reduce_general(
     let init: SmallVec<[u128; 2]> = inits.iter().map(|init| Bits::of(init).get(0)).collect();
     let mut results = Vec::with_capacity(inputs.len());
     for input in inputs {
-        results.push(Literal::zeros(&ArrayShape::new(input.element_type(), kept))?);
+        results.push(Literal::zeros(&ArrayShape::new(
+            input.element_type(),
+            kept,
+        ))?);
     }
     let mut outs: Vec<BitsMut<'_>> = results.iter_mut().map(BitsMut::of).collect();
     let mut arguments: SmallVec<[u128; 4]> = SmallVec::new();
@@ -303,7 +318,9 @@ fn reduce_general(
             arguments.extend(bits.iter().map(|bits| bits.get((start + place) as usize)));
             sums = callee.call(&arguments)?;
             if sums.len() != outs.len() {
-                return Err(invalid("a called computation has another number of results"));
+                return Err(invalid(
+                    "a called computation has another number of results",
+                ));
             }
         }
         for (out, &sum) in outs.iter_mut().zip(&sums) {

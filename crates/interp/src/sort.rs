@@ -1,4 +1,4 @@
-//! `sort`: a stable merge sort with the program's comparator.
+//! `sort` and `topk`: a stable merge sort with the program's comparator.
 //!
 //! The comparator may be anything, also no order at all, so the sort must not
 //! assume one; merging does not.
@@ -7,8 +7,9 @@ use crate::error::{Fault, invalid};
 use crate::lanes::{Bits, BitsMut};
 use crate::movement::position;
 use crate::program::Callee;
-use crate::strided::{product, sizes};
-use tegula_ir::Literal;
+use crate::scalar::{Number, apply_compare, encode};
+use crate::strided::{product, sizes, to_i64s};
+use tegula_ir::{ArrayShape, Direction, Literal, Order};
 
 /// Sorts stably: `before(a, b)` says whether `a` must come before `b`.
 pub(crate) fn merge_sort<T: Copy>(
@@ -25,8 +26,8 @@ pub(crate) fn merge_sort<T: Copy>(
             let (mut left, mut right) = (start, middle);
             for slot in &mut to[start..end] {
                 // The right one goes first only if it must.
-                let take_right = right < end
-                    && (left == middle || before(&from[right], &from[left])?);
+                let take_right =
+                    right < end && (left == middle || before(&from[right], &from[left])?);
                 let source = if take_right { &mut right } else { &mut left };
                 *slot = from[*source];
                 *source += 1;
@@ -79,6 +80,54 @@ pub(crate) fn sort(
     Ok(results)
 }
 
+/// The first `k` elements by rank along the last dimension, and where they were.
+///
+/// Floats are compared in the total order, so NaN is the largest and `-NaN` the
+/// smallest; equal elements come in the order of their positions.
+pub(crate) fn top_k(
+    x: &Literal,
+    k: i64,
+    largest: bool,
+    index_shape: &ArrayShape,
+) -> Result<(Literal, Literal), Fault> {
+    let mut dims = sizes(x);
+    let last = position(dims.len() as i64 - 1, dims.len())?;
+    let len = dims[last];
+    let k = usize::try_from(k).ok().filter(|&k| k <= len);
+    let k = k.ok_or_else(|| invalid("k is larger than the dimension"))?;
+    let ty = x.element_type();
+    let direction = if largest {
+        Direction::Gt
+    } else {
+        Direction::Lt
+    };
+    if apply_compare(direction, Order::Total, ty, 0, 0).is_none() {
+        return Err(invalid(format!("{ty} has no order")));
+    }
+    dims[last] = k;
+    let dims = to_i64s(&dims);
+    let mut values = Literal::zeros(&ArrayShape::new(ty, &dims))?;
+    let mut places = Literal::zeros(&ArrayShape::new(index_shape.element_type, &dims))?;
+    let bits = Bits::of(x);
+    let (mut out, mut out_places) = (BitsMut::of(&mut values), BitsMut::of(&mut places));
+    for row in 0..x.len().checked_div(len).unwrap_or(0) {
+        let order: Vec<u32> = (0..len as u32).collect();
+        let sorted = merge_sort(order, &mut |&a, &b| {
+            let (a, b) = (
+                bits.get(row * len + a as usize),
+                bits.get(row * len + b as usize),
+            );
+            Ok(apply_compare(direction, Order::Total, ty, a, b) == Some(1))
+        })?;
+        for (i, &place) in sorted.iter().take(k).enumerate() {
+            out.set(row * k + i, bits.get(row * len + place as usize));
+            let place = Number::Unsigned(place.into());
+            out_places.set(row * k + i, encode(index_shape.element_type, place));
+        }
+    }
+    Ok((values, places))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -93,6 +142,9 @@ mod tests {
         let mut all = merge_sort(items, &mut |_, _| Ok(true)).unwrap();
         all.sort_unstable();
         assert_eq!(all.len(), 7);
-        assert_eq!(merge_sort(Vec::<u8>::new(), &mut |_, _| Ok(true)).unwrap(), []);
+        assert_eq!(
+            merge_sort(Vec::<u8>::new(), &mut |_, _| Ok(true)).unwrap(),
+            []
+        );
     }
 }

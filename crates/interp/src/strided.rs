@@ -150,7 +150,12 @@ impl Walk {
 
 /// Copies the elements (of `size` bytes) that a walk visits in `src` to the
 /// front of `dst`, densely.
-pub(crate) fn read_along(dst: &mut [u8], src: &[u8], size: usize, walk: &Walk) -> Result<(), Fault> {
+pub(crate) fn read_along(
+    dst: &mut [u8],
+    src: &[u8],
+    size: usize,
+    walk: &Walk,
+) -> Result<(), Fault> {
     walk.check(src.len() / size)?;
     Walk::dense(&walk.dims).check(dst.len() / size)?;
     let walk = walk.merged();

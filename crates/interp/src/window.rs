@@ -129,7 +129,10 @@ pub(crate) fn reduce_window(
     let agrees = inputs.len() == inits.len()
         && inputs.iter().all(|input| sizes(input) == dims)
         && inits.iter().all(|init| init.len() == 1)
-        && inputs.iter().zip(inits).all(|(x, i)| x.element_type() == i.element_type());
+        && inputs
+            .iter()
+            .zip(inits)
+            .all(|(x, i)| x.element_type() == i.element_type());
     if !agrees {
         return Err(invalid("the operands' shapes do not agree"));
     }
@@ -168,7 +171,10 @@ fn general(
     let init: SmallVec<[u128; 2]> = inits.iter().map(|init| Bits::of(init).get(0)).collect();
     let mut results = Vec::with_capacity(inputs.len());
     for input in inputs {
-        results.push(Literal::zeros(&ArrayShape::new(input.element_type(), positions))?);
+        results.push(Literal::zeros(&ArrayShape::new(
+            input.element_type(),
+            positions,
+        ))?);
     }
     let mut outs: Vec<BitsMut<'_>> = results.iter_mut().map(BitsMut::of).collect();
     let mut fault = None;
@@ -183,7 +189,11 @@ fn general(
             let arguments: SmallVec<[u128; 4]> = sums.iter().copied().chain(new).collect();
             match callee.call(&arguments) {
                 Ok(next) if next.len() == init.len() => sums = next,
-                Ok(_) => fault = Some(invalid("a called computation has another number of results")),
+                Ok(_) => {
+                    fault = Some(invalid(
+                        "a called computation has another number of results",
+                    ));
+                }
                 Err(error) => fault = Some(error),
             }
         });

@@ -100,6 +100,16 @@ impl Module {
         &self.computations[self.entry]
     }
 
+    /// Whether another module says the same: names, order, operations, shapes
+    /// and annotations. Places in the text, metadata and the stack-frame tables
+    /// are not compared.
+    pub fn same_as(&self, other: &Self) -> bool {
+        use crate::{PrintStyle, print_module};
+        // The short text holds everything that is compared.
+        self.symbols == other.symbols
+            && print_module(self, PrintStyle::Short) == print_module(other, PrintStyle::Short)
+    }
+
     /// The shape of an operand of an instruction.
     pub fn operand_shape(&self, instruction: InstructionId, operand: usize) -> Option<&Shape> {
         let id = *self.instructions[instruction].operands.get(operand)?;

@@ -89,7 +89,7 @@ impl Scalar {
 }
 
 /// The stored form of one element: two words, the second for imaginary parts.
-fn encode(ty: ElementType, value: Scalar) -> [u64; 2] {
+pub(crate) fn encode(ty: ElementType, value: Scalar) -> [u64; 2] {
     let bits = ty.bits();
     match (ty.category(), value) {
         (Category::Boolean, _) => [u64::from(value.is_nonzero()), 0],
@@ -142,7 +142,7 @@ fn extend(word: u64, bits: u32, signed: bool) -> u64 {
     }
 }
 
-fn read_word(bytes: &[u8]) -> u64 {
+pub(crate) fn read_word(bytes: &[u8]) -> u64 {
     match *bytes {
         [a] => u64::from(a),
         [a, b] => u64::from(u16::from_ne_bytes([a, b])),
@@ -152,7 +152,7 @@ fn read_word(bytes: &[u8]) -> u64 {
     }
 }
 
-fn write_word(bytes: &mut [u8], word: u64) {
+pub(crate) fn write_word(bytes: &mut [u8], word: u64) {
     match bytes.len() {
         1 => bytes.copy_from_slice(&(word as u8).to_ne_bytes()),
         2 => bytes.copy_from_slice(&(word as u16).to_ne_bytes()),

@@ -5,6 +5,7 @@
 //! defines the meaning of. It knows no backend.
 
 pub mod dot;
+pub mod physical;
 pub mod plan;
 pub mod sort;
 

@@ -3,7 +3,9 @@
 use super::complex::{binary_c32, binary_c64, part_c64, unary_c64, widen};
 use super::number::{Number, decode, encode, encode_double};
 use super::{compare, float, integer, reduce_precision as precision};
-use tegula_ir::{Binary, Category, Direction, ElementType, Order, Scalar, Unary, unary_result_type};
+use tegula_ir::{
+    Binary, Category, Direction, ElementType, Order, Scalar, Unary, unary_result_type,
+};
 
 /// `op(x)` on an element of type `ty`; the result is of
 /// [`unary_result_type`]. `None` if the type lacks the operation.
@@ -91,7 +93,11 @@ pub fn apply_convert(from: ElementType, to: ElementType, x: u128) -> u128 {
 
 /// The second argument if the `pred` is true, else the third.
 pub fn apply_select(predicate: u128, on_true: u128, on_false: u128) -> u128 {
-    if predicate & 0xff != 0 { on_true } else { on_false }
+    if predicate & 0xff != 0 {
+        on_true
+    } else {
+        on_false
+    }
 }
 
 /// `min(high, max(low, x))`, NaN if any is. `None` if the type has no order.
@@ -110,8 +116,7 @@ pub fn apply_reduce_precision(
 ) -> Option<u128> {
     let format = ty.float_format()?;
     format.infinity_code()?;
-    let reduced =
-        precision::reduce_precision(format, exponent_bits, mantissa_bits, x as u64);
+    let reduced = precision::reduce_precision(format, exponent_bits, mantissa_bits, x as u64);
     Some(u128::from(reduced))
 }
 

@@ -68,7 +68,13 @@ mod tests {
     #[test]
     fn nan_is_unordered_unless_the_order_is_total() {
         let nan = f32::NAN;
-        for direction in [Direction::Eq, Direction::Ge, Direction::Gt, Direction::Le, Direction::Lt] {
+        for direction in [
+            Direction::Eq,
+            Direction::Ge,
+            Direction::Gt,
+            Direction::Le,
+            Direction::Lt,
+        ] {
             assert!(!floats(direction, Order::Partial, nan, nan));
             assert!(!floats(direction, Order::Partial, nan, 1.0));
         }

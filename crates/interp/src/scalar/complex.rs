@@ -226,13 +226,20 @@ mod tests {
 
     #[test]
     fn functions_agree_with_their_identities() {
-        for x in [C64::new(0.3, -0.7), C64::new(-1.5, 0.2), C64::new(0.01, 0.02)] {
+        for x in [
+            C64::new(0.3, -0.7),
+            C64::new(-1.5, 0.2),
+            C64::new(0.01, 0.02),
+        ] {
             let f = |op| unary_c64(op, x).unwrap();
             let one = C64::new(1.0, 0.0);
             assert!(close(f(Unary::Sqrt) * f(Unary::Sqrt), x));
             assert!(close(f(Unary::Exp) - one, f(Unary::Expm1)));
             assert!(close(unary_c64(Unary::Exp, f(Unary::Log)).unwrap(), x));
-            assert!(close(unary_c64(Unary::Log, x + one).unwrap(), f(Unary::Log1p)));
+            assert!(close(
+                unary_c64(Unary::Log, x + one).unwrap(),
+                f(Unary::Log1p)
+            ));
             assert!(close(f(Unary::Sinh) / f(Unary::Cosh), f(Unary::Tanh)));
             assert!(close(f(Unary::Sin) / f(Unary::Cos), f(Unary::Tan)));
             assert!(close(f(Unary::Rsqrt) * f(Unary::Sqrt), one));

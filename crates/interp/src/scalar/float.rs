@@ -268,7 +268,10 @@ mod tests {
         for (op, x, y) in cases {
             let got = unary_f64(op, x);
             assert!((got - y).abs() <= 2e-16 * y.abs(), "{op:?}: {got} {y}");
-            assert_eq!(unary_f32(op, x as f32), unary_f64(op, f64::from(x as f32)) as f32);
+            assert_eq!(
+                unary_f32(op, x as f32),
+                unary_f64(op, f64::from(x as f32)) as f32
+            );
         }
     }
 }

@@ -185,7 +185,10 @@ mod tests {
     fn division_never_traps() {
         assert_eq!(signed(Binary::Divide, 7, 0, 32), -1);
         assert_eq!(signed(Binary::Remainder, 7, 0, 32), 7);
-        assert_eq!(signed(Binary::Divide, i64::from(i32::MIN), -1, 32), i64::from(i32::MIN));
+        assert_eq!(
+            signed(Binary::Divide, i64::from(i32::MIN), -1, 32),
+            i64::from(i32::MIN)
+        );
         assert_eq!(signed(Binary::Remainder, i64::MIN, -1, 64), 0);
         assert_eq!(signed(Binary::Divide, i64::MIN, -1, 64), i64::MIN);
         assert_eq!(signed(Binary::Divide, -7, 2, 8), -3);

@@ -52,9 +52,9 @@ pub fn decode_single(ty: ElementType, bits: u32) -> f32 {
         ElementType::F32 => f32::from_bits(bits),
         ElementType::BF16 => bf16::from_bits(bits as u16).to_f32(),
         ElementType::F16 => f16::from_bits(bits as u16).to_f32(),
-        _ => ty
-            .float_format()
-            .map_or(f32::NAN, |format| format.decode(u64::from(bits & 0xff)) as f32),
+        _ => ty.float_format().map_or(f32::NAN, |format| {
+            format.decode(u64::from(bits & 0xff)) as f32
+        }),
     }
 }
 
@@ -221,14 +221,21 @@ mod tests {
         ];
         for (x, to, expected) in cases {
             assert_eq!(convert(F64, Number::Double(x), to), expected, "{x} {to}");
-            assert_eq!(convert(F32, Number::Single(x as f32), to), expected, "{x} {to}");
+            assert_eq!(
+                convert(F32, Number::Single(x as f32), to),
+                expected,
+                "{x} {to}"
+            );
         }
     }
 
     #[test]
     fn integers_wrap_and_extend() {
         assert_eq!(convert(S32, Number::Signed(300), S8), Number::Signed(44));
-        assert_eq!(convert(S32, Number::Signed(-1), U64), Number::Unsigned(u64::MAX));
+        assert_eq!(
+            convert(S32, Number::Signed(-1), U64),
+            Number::Unsigned(u64::MAX)
+        );
         assert_eq!(convert(U8, Number::Unsigned(255), S16), Number::Signed(255));
         assert_eq!(convert(S32, Number::Signed(9), S4), Number::Signed(-7));
         assert_eq!(encode(S4, Number::Signed(-1)), 0xff);
@@ -241,19 +248,34 @@ mod tests {
         // would lose the one.
         let x = (1i64 << 40) + (1 << 32) + 1;
         let expected = ((1i64 << 40) + (1 << 33)) as f32;
-        assert_eq!(convert(S64, Number::Signed(x), BF16), Number::Single(expected));
-        assert_eq!(convert(S64, Number::Signed(-x), BF16), Number::Single(-expected));
-        assert_eq!(convert(S64, Number::Signed(i64::MIN), F32), Number::Single(-9.223_372e18));
+        assert_eq!(
+            convert(S64, Number::Signed(x), BF16),
+            Number::Single(expected)
+        );
+        assert_eq!(
+            convert(S64, Number::Signed(-x), BF16),
+            Number::Single(-expected)
+        );
+        assert_eq!(
+            convert(S64, Number::Signed(i64::MIN), F32),
+            Number::Single(-9.223_372e18)
+        );
     }
 
     #[test]
     fn narrowing_rounds_to_even() {
-        assert_eq!(convert(F32, Number::Single(1.0 + 1.0 / 256.0), BF16), Number::Single(1.0));
+        assert_eq!(
+            convert(F32, Number::Single(1.0 + 1.0 / 256.0), BF16),
+            Number::Single(1.0)
+        );
         assert_eq!(
             convert(F32, Number::Single(1.0 + 3.0 / 256.0), BF16),
             Number::Single(1.0 + 4.0 / 256.0)
         );
-        assert_eq!(convert(F32, Number::Single(65520.0), F16), Number::Single(f32::INFINITY));
+        assert_eq!(
+            convert(F32, Number::Single(65520.0), F16),
+            Number::Single(f32::INFINITY)
+        );
         assert_eq!(
             convert(F64, Number::Double(1e300), F32),
             Number::Single(f32::INFINITY)
@@ -264,7 +286,10 @@ mod tests {
     fn complex_parts() {
         let x = Number::ComplexSingle(C32::new(2.5, -1.0));
         assert_eq!(convert(C64, x, F32), Number::Single(2.5));
-        assert_eq!(convert(C64, x, C128), Number::ComplexDouble(super::C64::new(2.5, -1.0)));
+        assert_eq!(
+            convert(C64, x, C128),
+            Number::ComplexDouble(super::C64::new(2.5, -1.0))
+        );
         assert_eq!(
             convert(F32, Number::Single(2.5), C64),
             Number::ComplexSingle(C32::new(2.5, 0.0))

@@ -65,7 +65,10 @@ mod tests {
         assert_eq!(f32_to(5, 10, 65520.0), f32::INFINITY);
         assert_eq!(f32_to(5, 10, -1e30), f32::NEG_INFINITY);
         assert_eq!(f32_to(5, 10, 2f32.powi(-14)), 2f32.powi(-14));
-        assert_eq!(f32_to(5, 10, -(2f32.powi(-15))).to_bits(), (-0f32).to_bits());
+        assert_eq!(
+            f32_to(5, 10, -(2f32.powi(-15))).to_bits(),
+            (-0f32).to_bits()
+        );
         assert!(f32_to(5, 2, f32::NAN).is_nan());
         assert_eq!(f32_to(5, 2, f32::INFINITY), f32::INFINITY);
         // A tie goes to the even exponent where no mantissa is left.

@@ -1,0 +1,136 @@
+//! Errors of the reader, the shape functions and the verifier.
+
+use crate::Span;
+use std::fmt;
+
+/// Whose fault an error is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Fault {
+    /// The program is wrong.
+    Input,
+    /// The program may be right but exceeds a limit of this implementation.
+    Limit,
+    /// This library is wrong.
+    Bug,
+}
+
+/// Something wrong with a program, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Error {
+    message: String,
+    help: Option<String>,
+    span: Span,
+    line: u32,
+    column: u32,
+    fault: Fault,
+}
+
+impl Error {
+    /// An error of the input, not yet placed.
+    pub fn input(message: impl Into<String>) -> Self {
+        Self {
+            message: message.into(),
+            help: None,
+            span: Span::default(),
+            line: 0,
+            column: 0,
+            fault: Fault::Input,
+        }
+    }
+
+    /// A limit of this implementation that the input exceeds, not yet placed.
+    pub fn limit(message: impl Into<String>) -> Self {
+        Self {
+            fault: Fault::Limit,
+            ..Self::input(message)
+        }
+    }
+
+    /// A mistake of this library, not yet placed.
+    pub fn bug(message: impl Into<String>) -> Self {
+        Self {
+            fault: Fault::Bug,
+            ..Self::input(message)
+        }
+    }
+
+    /// The same error with advice on what to do.
+    #[must_use]
+    pub fn with_help(mut self, help: impl Into<String>) -> Self {
+        self.help = Some(help.into());
+        self
+    }
+
+    /// The same error placed at a range of bytes of `source`. An error that has
+    /// a place keeps it.
+    #[must_use]
+    pub fn at(mut self, source: &str, span: Span) -> Self {
+        if self.line != 0 || source.is_empty() {
+            return self;
+        }
+        let mut start = (span.start as usize).min(source.len());
+        while !source.is_char_boundary(start) {
+            start -= 1;
+        }
+        let before = source.get(..start).unwrap_or_default();
+        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+        let newlines = before.bytes().filter(|&byte| byte == b'\n').count();
+        let characters = before.get(line_start..).unwrap_or_default().chars().count();
+        self.span = span;
+        self.line = u32::try_from(newlines).unwrap_or(u32::MAX - 1) + 1;
+        self.column = u32::try_from(characters).unwrap_or(u32::MAX - 1) + 1;
+        self
+    }
+
+    /// The same error with the instruction's name in front of the message.
+    #[must_use]
+    pub(crate) fn in_instruction(mut self, name: &str) -> Self {
+        self.message = format!("`{name}`: {}", self.message);
+        self
+    }
+
+    /// What is wrong, in one sentence without a full stop.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// What to do about it, if there is something to say.
+    pub fn help(&self) -> Option<&str> {
+        self.help.as_deref()
+    }
+
+    /// The bytes of the source it is about.
+    pub fn span(&self) -> Span {
+        self.span
+    }
+
+    /// The line, from 1; 0 if the program has no text.
+    pub fn line(&self) -> u32 {
+        self.line
+    }
+
+    /// The column in characters, from 1; 0 if the program has no text.
+    pub fn column(&self) -> u32 {
+        self.column
+    }
+
+    /// Whose fault it is.
+    pub fn fault(&self) -> Fault {
+        self.fault
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.line != 0 {
+            write!(f, "{}:{}: ", self.line, self.column)?;
+        }
+        f.write_str(&self.message)?;
+        if let Some(help) = &self.help {
+            write!(f, " ({help})")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Error {}

@@ -1,0 +1,198 @@
+//! Literals and numbers as XLA prints them, but never shortened.
+
+use crate::scalar::read_word;
+use crate::{ElementType, Literal, Scalar, Specials};
+use std::fmt::{self, Write};
+
+/// A number as C's `%.{digits}g` prints it.
+pub(crate) fn general(value: f64, digits: usize) -> String {
+    let digits = digits.max(1);
+    let scientific = format!("{:.*e}", digits - 1, value);
+    let Some((mantissa, exponent)) = scientific.split_once('e') else {
+        return scientific;
+    };
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    if exponent < -4 || exponent >= digits as i32 {
+        let sign = if exponent < 0 { '-' } else { '+' };
+        let exponent = exponent.unsigned_abs();
+        return format!("{}e{sign}{exponent:02}", without_zeros(mantissa));
+    }
+    let places = (digits as i32 - 1 - exponent).max(0).unsigned_abs() as usize;
+    without_zeros(&format!("{value:.places$}")).to_owned()
+}
+
+fn without_zeros(number: &str) -> &str {
+    match number.contains('.') {
+        true => number.trim_end_matches('0').trim_end_matches('.'),
+        false => number,
+    }
+}
+
+/// A finite float with as few digits as XLA uses, and enough to read it back.
+pub(crate) fn finite(value: f64, ty: ElementType) -> String {
+    match ty {
+        ElementType::F32 => {
+            let short = general(value, 6);
+            match short.parse::<f32>() {
+                Ok(read) if f64::from(read) == value => short,
+                _ => general(value, 9),
+            }
+        }
+        ElementType::F64 => {
+            let short = general(value, 15);
+            match short.parse::<f64>() {
+                Ok(read) if read == value => short,
+                _ => general(value, 17),
+            }
+        }
+        _ => general(value, decimal_digits(ty)),
+    }
+}
+
+/// Decimal digits that tell all values of a narrow type apart:
+/// `1 + ceil(p * log10(2))` for `p` significant bits (C's `max_digits10`).
+fn decimal_digits(ty: ElementType) -> usize {
+    let significant = ty
+        .float_format()
+        .map_or(53, |format| format.mantissa_bits + 1);
+    1 + (f64::from(significant) * std::f64::consts::LOG10_2).ceil() as usize
+}
+
+fn write_float(out: &mut String, ty: ElementType, code: u64) -> fmt::Result {
+    let Some(format) = ty.float_format() else {
+        return Ok(());
+    };
+    let value = format.decode(code);
+    if value.is_finite() {
+        out.push_str(&finite(value, ty));
+        return Ok(());
+    }
+    // The code's own sign: a lone NaN has none.
+    let lone = !matches!(format.specials, Specials::Ieee | Specials::NanOnly);
+    if code & format.sign_mask() != 0 && !lone {
+        out.push('-');
+    }
+    if value.is_infinite() {
+        out.push_str("inf");
+        return Ok(());
+    }
+    out.push_str("nan");
+    let quiet = format.nan_code(false).unwrap_or(code);
+    let payload_mask = (1u64 << format.mantissa_bits) - 1;
+    if format.specials == Specials::Ieee && code & payload_mask != quiet & payload_mask {
+        write!(out, "(0x{:x})", code & payload_mask)?;
+    }
+    Ok(())
+}
+
+fn write_element(out: &mut String, literal: &Literal, index: usize, in_array: bool) -> fmt::Result {
+    let ty = literal.element_type();
+    let Some(scalar) = literal.scalar(index) else {
+        return Ok(());
+    };
+    match scalar {
+        Scalar::Bool(value) if in_array => write!(out, "{}", u8::from(value)),
+        Scalar::Bool(value) => write!(out, "{value}"),
+        Scalar::Int(value) => write!(out, "{value}"),
+        Scalar::Uint(value) => write!(out, "{value}"),
+        Scalar::Float(_) | Scalar::Complex(..) => {
+            let size = ty.storage_bytes();
+            let bytes = literal.bytes().get(index * size..).unwrap_or_default();
+            let Some(part) = ty.complex_part() else {
+                return write_float(out, ty, read_word(bytes.get(..size).unwrap_or_default()));
+            };
+            let word = |range| read_word(bytes.get(range).unwrap_or_default());
+            out.push('(');
+            write_float(out, part, word(0..size / 2))?;
+            out.push_str(", ");
+            write_float(out, part, word(size / 2..size))?;
+            out.push(')');
+            Ok(())
+        }
+    }
+}
+
+/// Where the printing of an array stands.
+struct Nest<'a> {
+    literal: &'a Literal,
+    dims: &'a [i64],
+    next: usize,
+}
+
+impl Nest<'_> {
+    /// Prints the braces of dimension `depth`, which stand at `place` among
+    /// their neighbours.
+    fn write(&mut self, out: &mut String, depth: usize, place: i64) -> fmt::Result {
+        let rank = self.dims.len();
+        let Some(&size) = self.dims.get(depth) else {
+            let result = write_element(out, self.literal, self.next, rank > 0);
+            self.next += 1;
+            return result;
+        };
+        let innermost = depth + 1 == rank;
+        // XLA sets blanks inside braces, except in an array of one dimension and
+        // around less than two elements.
+        let blank = if (innermost && size <= 1) || rank == 1 {
+            ""
+        } else {
+            " "
+        };
+        out.push('{');
+        if !innermost && rank > 3 && depth > 0 {
+            write!(out, " /*i{depth}={place}*/")?;
+        }
+        out.push_str(blank);
+        for index in 0..size {
+            if index > 0 {
+                out.push_str(", ");
+            }
+            self.write(out, depth + 1, index)?;
+        }
+        out.push_str(blank);
+        out.push('}');
+        Ok(())
+    }
+}
+
+/// Prints one array.
+pub(crate) fn write_literal(out: &mut String, literal: &Literal) -> fmt::Result {
+    let dims = literal.shape().static_dims().unwrap_or_default();
+    if literal.is_empty() {
+        out.push_str("{}");
+        return Ok(());
+    }
+    let mut nest = Nest {
+        literal,
+        dims: &dims,
+        next: 0,
+    };
+    nest.write(out, 0, 0)
+}
+
+impl fmt::Display for Literal {
+    /// The elements in nested braces, all of them, without the shape.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut text = String::new();
+        write_literal(&mut text, self)?;
+        f.write_str(&text)
+    }
+}
+
+impl fmt::Display for Scalar {
+    /// The number by itself; a float with enough digits for its `f64`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let float = |value: f64| match value.is_finite() {
+            true => finite(value, ElementType::F64),
+            false if value.is_nan() => "nan".to_owned(),
+            false if value < 0.0 => "-inf".to_owned(),
+            false => "inf".to_owned(),
+        };
+        match *self {
+            Self::Bool(value) => write!(f, "{value}"),
+            Self::Int(value) => write!(f, "{value}"),
+            Self::Uint(value) => write!(f, "{value}"),
+            Self::Float(value) => f.write_str(&float(value)),
+            Self::Complex(re, im) => write!(f, "({}, {})", float(re), float(im)),
+        }
+    }
+}

@@ -1,0 +1,310 @@
+//! What a shape function has to work with.
+
+use crate::{ArrayShape, Dim, DimNumbers, Dims, ElementType, Error, Module, Op, Shape};
+use smallvec::SmallVec;
+use std::fmt::Display;
+use tegula_expr::Provider;
+
+/// Sizes from a provider.
+pub(crate) type Sizes<I> = SmallVec<[I; 6]>;
+
+/// The shape of a result, with sizes from a provider.
+#[derive(Clone, Debug)]
+pub enum ShapeOf<I> {
+    /// An array.
+    Array {
+        /// What one element is.
+        element_type: ElementType,
+        /// The size of each dimension.
+        dims: SmallVec<[I; 6]>,
+    },
+    /// A tuple.
+    Tuple(Vec<ShapeOf<I>>),
+    /// A shape taken over as it is, from the statement, an operand or a called
+    /// computation.
+    Same(Shape),
+}
+
+impl<I> ShapeOf<I> {
+    /// The shape, given what each size is as a dimension.
+    pub fn resolve(self, dim: &mut impl FnMut(I) -> Result<Dim, Error>) -> Result<Shape, Error> {
+        match self {
+            Self::Array { element_type, dims } => {
+                let dims: Result<Dims, Error> = dims.into_iter().map(dim).collect();
+                Ok(Shape::Array(ArrayShape {
+                    element_type,
+                    dims: dims?,
+                    layout: None,
+                }))
+            }
+            Self::Tuple(elements) => {
+                let elements: Result<Vec<Shape>, Error> = elements
+                    .into_iter()
+                    .map(|element| element.resolve(dim))
+                    .collect();
+                Ok(Shape::Tuple(elements?))
+            }
+            Self::Same(shape) => Ok(shape),
+        }
+    }
+}
+
+/// The shape of an array, with sizes from a provider.
+pub(crate) fn array<I>(element_type: ElementType, dims: impl IntoIterator<Item = I>) -> ShapeOf<I> {
+    ShapeOf::Array {
+        element_type,
+        dims: dims.into_iter().collect(),
+    }
+}
+
+/// An operation, its operands and where sizes come from.
+pub(crate) struct Context<'a, P: Provider> {
+    pub(crate) provider: &'a mut P,
+    pub(crate) module: &'a Module,
+    pub(crate) op: &'a Op,
+    pub(crate) operands: &'a [&'a Shape],
+    pub(crate) stated: Option<&'a Shape>,
+}
+
+/// A result of a shape function.
+pub(crate) type Inferred<I> = Result<ShapeOf<I>, Error>;
+
+impl<'a, P: Provider> Context<'a, P> {
+    /// An error about this operation.
+    pub(crate) fn error(&self, message: impl Display) -> Error {
+        Error::input(format!("`{}`: {message}", self.op.opcode()))
+    }
+
+    /// An operand's shape.
+    pub(crate) fn operand(&self, operand: usize) -> Result<&'a Shape, Error> {
+        let shape = self.operands.get(operand).copied();
+        shape.ok_or_else(|| self.error(format_args!("operand {operand} is missing")))
+    }
+
+    /// An operand's shape, which must be an array.
+    pub(crate) fn array(&self, operand: usize) -> Result<&'a ArrayShape, Error> {
+        let shape = self.operand(operand)?;
+        shape.as_array().ok_or_else(|| {
+            self.error(format_args!(
+                "operand {operand} must be an array, found {shape:#}"
+            ))
+        })
+    }
+
+    /// The number of dimensions of an operand, which must be an array.
+    pub(crate) fn rank(&self, operand: usize) -> Result<usize, Error> {
+        Ok(self.array(operand)?.rank())
+    }
+
+    /// What the instruction states.
+    pub(crate) fn stated(&self) -> Result<&'a Shape, Error> {
+        self.stated.ok_or_else(|| {
+            let opcode = self.op.opcode();
+            Error::input(format!("the shape of a `{opcode}` must be written"))
+        })
+    }
+
+    /// What the instruction states, which must be an array.
+    pub(crate) fn stated_array(&self) -> Result<&'a ArrayShape, Error> {
+        let stated = self.stated()?;
+        stated
+            .as_array()
+            .ok_or_else(|| self.error(format_args!("the result must be an array, not {stated:#}")))
+    }
+
+    /// The stated shape as the result.
+    pub(crate) fn as_stated(&self) -> Inferred<P::Index> {
+        Ok(ShapeOf::Same(self.stated()?.clone()))
+    }
+
+    /// The result is what this operand is, whatever that is.
+    pub(crate) fn same_as(&mut self, operand: usize) -> Inferred<P::Index> {
+        match self.operand(operand)? {
+            Shape::Array(shape) => Ok(array(shape.element_type, self.dims(operand)?)),
+            other => Ok(ShapeOf::Same(without_layouts(other))),
+        }
+    }
+
+    /// The sizes of an operand.
+    pub(crate) fn dims(&mut self, operand: usize) -> Result<Sizes<P::Index>, Error> {
+        let rank = self.rank(operand)?;
+        Ok((0..rank)
+            .map(|dim| self.provider.shape(operand, dim))
+            .collect())
+    }
+
+    /// The size of a dimension of an operand, by the number in an attribute.
+    pub(crate) fn dim(&mut self, operand: usize, dim: i64) -> Result<P::Index, Error> {
+        let dim = self.dimension(operand, dim)?;
+        Ok(self.provider.shape(operand, dim))
+    }
+
+    /// A dimension number of an operand, checked.
+    pub(crate) fn dimension(&self, operand: usize, dim: i64) -> Result<usize, Error> {
+        let rank = self.rank(operand)?;
+        self.in_rank(dim, rank)
+    }
+
+    /// A dimension number, checked.
+    pub(crate) fn in_rank(&self, dim: i64, rank: usize) -> Result<usize, Error> {
+        let place = usize::try_from(dim).ok().filter(|&place| place < rank);
+        place.ok_or_else(|| {
+            self.error(format_args!(
+                "there is no dimension {dim} among {rank} dimensions"
+            ))
+        })
+    }
+
+    /// Dimension numbers of an array of this rank, checked and all different.
+    pub(crate) fn distinct(
+        &self,
+        numbers: &DimNumbers,
+        rank: usize,
+    ) -> Result<SmallVec<[usize; 6]>, Error> {
+        let mut places: SmallVec<[usize; 6]> = SmallVec::new();
+        for &number in numbers {
+            let place = self.in_rank(number, rank)?;
+            if places.contains(&place) {
+                return Err(self.error(format_args!("dimension {number} is named twice")));
+            }
+            places.push(place);
+        }
+        Ok(places)
+    }
+
+    /// Dimension numbers that are also in increasing order.
+    pub(crate) fn increasing(
+        &self,
+        numbers: &DimNumbers,
+        rank: usize,
+    ) -> Result<SmallVec<[usize; 6]>, Error> {
+        let places = self.distinct(numbers, rank)?;
+        match places.is_sorted() {
+            true => Ok(places),
+            false => Err(self.error("dimension numbers must increase")),
+        }
+    }
+
+    /// A known size.
+    pub(crate) fn literal(&mut self, value: i64) -> P::Index {
+        self.provider.literal(value)
+    }
+
+    /// Two sizes that must be equal: an error if both are known and differ,
+    /// otherwise the known one.
+    pub(crate) fn same(
+        &mut self,
+        a: &P::Index,
+        b: &P::Index,
+        what: impl Display,
+    ) -> Result<P::Index, Error> {
+        match (self.provider.as_literal(a), self.provider.as_literal(b)) {
+            (Some(a), Some(b)) if a != b => {
+                Err(self.error(format_args!("{what} must be equal, found {a} and {b}")))
+            }
+            (None, Some(_)) => Ok(b.clone()),
+            _ => Ok(a.clone()),
+        }
+    }
+
+    /// Checks that a size is not above another, if both are known.
+    pub(crate) fn at_most(
+        &mut self,
+        a: &P::Index,
+        b: &P::Index,
+        what: impl Display,
+    ) -> Result<(), Error> {
+        match (self.provider.as_literal(a), self.provider.as_literal(b)) {
+            (Some(a), Some(b)) if a > b => {
+                Err(self.error(format_args!("{what}: {a} is more than {b}")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A size that must not be negative, if it is known.
+    pub(crate) fn not_negative(&mut self, size: P::Index) -> Result<P::Index, Error> {
+        match self.provider.as_literal(&size) {
+            Some(size) if size < 0 => Err(self.error(format_args!(
+                "a dimension of the result would have size {size}"
+            ))),
+            _ => Ok(size),
+        }
+    }
+
+    /// The product of sizes.
+    pub(crate) fn product(&mut self, sizes: &[P::Index]) -> P::Index {
+        let one = self.provider.literal(1);
+        sizes
+            .iter()
+            .fold(one, |product, size| self.provider.mul(&product, size))
+    }
+
+    /// Checks that an operand is of this element type.
+    pub(crate) fn expect_type(&self, operand: usize, expected: ElementType) -> Result<(), Error> {
+        let found = self.array(operand)?.element_type;
+        match found == expected {
+            true => Ok(()),
+            false => Err(self.error(format_args!(
+                "operand {operand} must be of type {expected}, found {found}"
+            ))),
+        }
+    }
+
+    /// Checks that an operand is an array of integers.
+    pub(crate) fn expect_integers(&self, operand: usize) -> Result<(), Error> {
+        let found = self.array(operand)?.element_type;
+        match found.is_integer() {
+            true => Ok(()),
+            false => Err(self.error(format_args!(
+                "operand {operand} must be integers, found {found}"
+            ))),
+        }
+    }
+
+    /// Checks that an operand is a scalar of this type.
+    pub(crate) fn expect_scalar(&self, operand: usize, ty: ElementType) -> Result<(), Error> {
+        self.expect_type(operand, ty)?;
+        match self.rank(operand)? {
+            0 => Ok(()),
+            _ => Err(self.error(format_args!("operand {operand} must be a scalar"))),
+        }
+    }
+
+    /// Checks that two operands have the same sizes, and gives them.
+    pub(crate) fn same_dims(&mut self, a: usize, b: usize) -> Result<Sizes<P::Index>, Error> {
+        let (a_dims, b_dims) = (self.dims(a)?, self.dims(b)?);
+        if a_dims.len() != b_dims.len() {
+            let (a, b) = (self.operand(a)?, self.operand(b)?);
+            return Err(self.error(format_args!(
+                "operands must have the same dimensions, found {a:#} and {b:#}"
+            )));
+        }
+        let pairs = a_dims.iter().zip(&b_dims).enumerate();
+        pairs
+            .map(|(dim, (x, y))| self.same(x, y, format_args!("sizes of dimension {dim}")))
+            .collect()
+    }
+
+    /// The result of a called computation.
+    pub(crate) fn result_of(&self, callee: crate::ComputationId) -> Result<&'a Shape, Error> {
+        let computation = self.module.computations.get(callee);
+        let root = computation.and_then(|callee| self.module.instructions.get(callee.root));
+        root.map(|root| &root.shape)
+            .ok_or_else(|| self.error("a called computation does not exist"))
+    }
+}
+
+/// The same shape with no stated layouts.
+pub(crate) fn without_layouts(shape: &Shape) -> Shape {
+    match shape {
+        Shape::Array(array) => Shape::Array(ArrayShape {
+            layout: None,
+            ..array.clone()
+        }),
+        Shape::Tuple(elements) => Shape::Tuple(elements.iter().map(without_layouts).collect()),
+        Shape::Buffer(inner) => Shape::Buffer(Box::new(without_layouts(inner))),
+        Shape::Token => Shape::Token,
+        Shape::Opaque => Shape::Opaque,
+    }
+}

@@ -1,0 +1,231 @@
+//! Dot products and convolutions.
+
+use super::context::{Context, Inferred, Sizes, array};
+use crate::{ConvDims, DimNumbers, DotDims, ElementType, Error, WindowDim};
+use smallvec::SmallVec;
+use tegula_expr::Provider;
+
+impl<P: Provider> Context<'_, P> {
+    /// The stated element type, or that of the operands.
+    fn accumulated_type(&self) -> Result<ElementType, Error> {
+        match self.stated {
+            Some(_) => Ok(self.stated_array()?.element_type),
+            None => {
+                let ty = self.array(0)?.element_type;
+                self.expect_type(1, ty)?;
+                Ok(ty)
+            }
+        }
+    }
+
+    /// Checks paired dimension numbers: equal in number and in size.
+    fn paired(
+        &mut self,
+        lhs: &[usize],
+        rhs: &[usize],
+        what: &str,
+    ) -> Result<Sizes<P::Index>, Error> {
+        if lhs.len() != rhs.len() {
+            return Err(self.error(format_args!(
+                "{} {what} dimensions on the left, {} on the right",
+                lhs.len(),
+                rhs.len()
+            )));
+        }
+        let mut sizes = Sizes::new();
+        for (&l, &r) in lhs.iter().zip(rhs) {
+            let (l_size, r_size) = (self.provider.shape(0, l), self.provider.shape(1, r));
+            let names = format!("sizes of {what} dimensions {l} and {r}");
+            sizes.push(self.same(&l_size, &r_size, names)?);
+        }
+        Ok(sizes)
+    }
+
+    /// The dimensions of an operand that are in neither list, in order.
+    fn free(&self, operand: usize, used: [&[usize]; 2]) -> Result<SmallVec<[usize; 6]>, Error> {
+        let rank = self.rank(operand)?;
+        let is_free = |dim: &usize| !used.iter().any(|list| list.contains(dim));
+        Ok((0..rank).filter(is_free).collect())
+    }
+
+    /// Batch and contracting numbers of one side, checked to be disjoint.
+    #[expect(clippy::type_complexity, reason = "two lists of dimension numbers")]
+    fn dot_side(
+        &self,
+        operand: usize,
+        batch: &DimNumbers,
+        contracting: &DimNumbers,
+    ) -> Result<(SmallVec<[usize; 6]>, SmallVec<[usize; 6]>), Error> {
+        let rank = self.rank(operand)?;
+        let all: DimNumbers = batch.iter().chain(contracting).copied().collect();
+        self.distinct(&all, rank)?;
+        Ok((
+            self.distinct(batch, rank)?,
+            self.distinct(contracting, rank)?,
+        ))
+    }
+
+    /// Batch dimensions, then the left operand's own, then the right one's.
+    pub(super) fn dot(&mut self, dims: &DotDims) -> Inferred<P::Index> {
+        let ty = self.accumulated_type()?;
+        let (l_batch, l_contract) = self.dot_side(0, &dims.lhs_batch, &dims.lhs_contracting)?;
+        let (r_batch, r_contract) = self.dot_side(1, &dims.rhs_batch, &dims.rhs_contracting)?;
+        let mut sizes = self.paired(&l_batch, &r_batch, "batch")?;
+        self.paired(&l_contract, &r_contract, "contracting")?;
+        for dim in self.free(0, [&l_batch, &l_contract])? {
+            sizes.push(self.provider.shape(0, dim));
+        }
+        for dim in self.free(1, [&r_batch, &r_contract])? {
+            sizes.push(self.provider.shape(1, dim));
+        }
+        Ok(array(ty, sizes))
+    }
+
+    /// One dimension of the left operand is cut into groups, whose sizes operand
+    /// 2 gives. A contracted one gives a result for each group; a free one picks
+    /// a group of the right operand; a batch one changes nothing.
+    pub(super) fn ragged_dot(
+        &mut self,
+        dims: &DotDims,
+        ragged: &DimNumbers,
+        groups: &DimNumbers,
+    ) -> Inferred<P::Index> {
+        let ty = self.accumulated_type()?;
+        self.expect_integers(2)?;
+        let ragged = match self.distinct(ragged, self.rank(0)?)?.as_slice() {
+            [ragged] => *ragged,
+            _ => return Err(self.error("expected one ragged dimension")),
+        };
+        let (l_batch, l_contract) = self.dot_side(0, &dims.lhs_batch, &dims.lhs_contracting)?;
+        let (r_batch, r_contract) = self.dot_side(1, &dims.rhs_batch, &dims.rhs_contracting)?;
+        let groups = self.distinct(groups, self.rank(1)?)?;
+        let mut sizes = Sizes::new();
+        if l_contract.contains(&ragged) {
+            let last = self.rank(2)?.checked_sub(1);
+            let last = last.ok_or_else(|| self.error("group sizes must be an array"))?;
+            sizes.push(self.provider.shape(2, last));
+        }
+        sizes.extend(self.paired(&l_batch, &r_batch, "batch")?);
+        self.paired(&l_contract, &r_contract, "contracting")?;
+        for dim in self.free(0, [&l_batch, &l_contract])? {
+            sizes.push(self.provider.shape(0, dim));
+        }
+        for dim in self.free(1, [&r_batch, &r_contract])? {
+            if !groups.contains(&dim) {
+                sizes.push(self.provider.shape(1, dim));
+            }
+        }
+        Ok(array(ty, sizes))
+    }
+
+    /// The number of positions of a window along a dimension of this size:
+    /// `floor((padded - dilated window) / stride) + 1`, or 0 if it does not fit.
+    pub(super) fn windowed(
+        &mut self,
+        size: &P::Index,
+        window: &WindowDim,
+    ) -> Result<P::Index, Error> {
+        let positive = [window.stride, window.base_dilation, window.window_dilation];
+        if window.size < 0 || positive.iter().any(|&value| value < 1) {
+            return Err(
+                self.error("sizes cannot be negative, strides and dilations must be positive")
+            );
+        }
+        let base = self.dilated(size, window.base_dilation);
+        let base = self.padded(&base, window.padding_low, window.padding_high)?;
+        let window_size = self.literal(window.size);
+        let extent = self.dilated(&window_size, window.window_dilation);
+        let (zero, one) = (self.literal(0), self.literal(1));
+        let stride = self.literal(window.stride);
+        let room = self.provider.sub(&base, &extent);
+        let steps = self.provider.floor_div(&room, &stride);
+        let count = self.provider.add(&steps, &one);
+        let count = self.provider.max(&count, &zero);
+        // Nothing fits into nothing, not even a window of no elements.
+        match self.provider.as_literal(&base) {
+            Some(0) => Ok(zero),
+            _ => Ok(count),
+        }
+    }
+
+    pub(super) fn convolution(
+        &mut self,
+        window: &[WindowDim],
+        dims: &ConvDims,
+        feature_groups: i64,
+        batch_groups: i64,
+    ) -> Inferred<P::Index> {
+        let ty = self.accumulated_type()?;
+        if feature_groups < 1 || batch_groups < 1 || (feature_groups > 1 && batch_groups > 1) {
+            return Err(self.error("one of the group counts must be 1, the other positive"));
+        }
+        let rank = self.rank(0)?;
+        let spatial = dims.input_spatial.len();
+        let well_formed = rank == spatial + 2 && self.rank(1)? == rank && window.len() == spatial;
+        if !well_formed {
+            return Err(self.error(format_args!(
+                "{rank} and {} dimensions, {} labels and {} window dimensions do not go together",
+                self.rank(1)?,
+                spatial + 2,
+                window.len()
+            )));
+        }
+        let feature = self.dim(0, dims.input_feature)?;
+        let kernel_feature = self.dim(1, dims.kernel_input_feature)?;
+        let groups = self.literal(feature_groups);
+        let expected = self.provider.mul(&kernel_feature, &groups);
+        self.same(
+            &feature,
+            &expected,
+            "input features and kernel features times groups",
+        )?;
+        let output_feature = self.dim(1, dims.kernel_output_feature)?;
+        self.expect_multiple(
+            &output_feature,
+            feature_groups.max(batch_groups),
+            "output features",
+        )?;
+        let batch = self.dim(0, dims.input_batch)?;
+        self.expect_multiple(&batch, batch_groups, "the batch")?;
+        let groups = self.literal(batch_groups);
+        let batch = self.provider.floor_div(&batch, &groups);
+        let zero = self.literal(0);
+        let mut result: Sizes<P::Index> = SmallVec::from_elem(zero, rank);
+        let mut put = |context: &Self, dim: i64, size: P::Index| {
+            let place = context.in_rank(dim, rank)?;
+            if let Some(slot) = result.get_mut(place) {
+                *slot = size;
+            }
+            Ok::<(), Error>(())
+        };
+        put(self, dims.output_batch, batch)?;
+        put(self, dims.output_feature, output_feature)?;
+        for (index, window) in window.iter().enumerate() {
+            let numbers = [
+                &dims.input_spatial,
+                &dims.kernel_spatial,
+                &dims.output_spatial,
+            ];
+            let [Some(&input), Some(&kernel), Some(&output)] = numbers.map(|list| list.get(index))
+            else {
+                return Err(self.error("a spatial dimension has no label"));
+            };
+            let kernel_size = self.dim(1, kernel)?;
+            let window_size = self.literal(window.size);
+            self.same(&kernel_size, &window_size, "sizes of kernel and window")?;
+            let size = self.dim(0, input)?;
+            let size = self.windowed(&size, window)?;
+            put(self, output, size)?;
+        }
+        Ok(array(ty, result))
+    }
+
+    fn expect_multiple(&self, size: &P::Index, of: i64, what: &str) -> Result<(), Error> {
+        match self.provider.as_literal(size) {
+            Some(size) if size % of != 0 => {
+                Err(self.error(format_args!("{what}: {size} is not a multiple of {of}")))
+            }
+            _ => Ok(()),
+        }
+    }
+}

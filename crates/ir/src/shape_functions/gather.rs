@@ -1,0 +1,190 @@
+//! Gather and scatter.
+
+use super::context::{Context, Inferred, ShapeOf, Sizes, array};
+use crate::{DimNumbers, Error, GatherDims, ScatterDims};
+use smallvec::SmallVec;
+use tegula_expr::Provider;
+
+impl<P: Provider> Context<'_, P> {
+    /// The sizes of an array of indices without its index vector, and the number
+    /// of components of an index.
+    fn index_sizes(
+        &mut self,
+        operand: usize,
+        vector_dim: i64,
+    ) -> Result<(Sizes<P::Index>, P::Index), Error> {
+        self.expect_integers(operand)?;
+        let mut sizes = self.dims(operand)?;
+        // An index vector dimension just behind the last means single numbers.
+        let place = self.in_rank(vector_dim, sizes.len() + 1)?;
+        let components = match place == sizes.len() {
+            true => self.literal(1),
+            false => sizes.remove(place),
+        };
+        Ok((sizes, components))
+    }
+
+    /// Checks that there is one index component for each entry of a map into
+    /// the operand's dimensions, and that batching dimensions pair up.
+    fn check_index_map(
+        &mut self,
+        map: &DimNumbers,
+        components: &P::Index,
+        batching: (&DimNumbers, &DimNumbers),
+        indices: usize,
+    ) -> Result<(), Error> {
+        let rank = self.rank(0)?;
+        self.distinct(map, rank)?;
+        let count = self.literal(map.len() as i64);
+        self.same(&count, components, "mapped dimensions and index components")?;
+        let operand_dims = self.increasing(batching.0, rank)?;
+        let index_dims = self.distinct(batching.1, self.rank(indices)?)?;
+        if operand_dims.len() != index_dims.len() {
+            return Err(self.error("batching dimensions must come in pairs"));
+        }
+        for (&o, &i) in operand_dims.iter().zip(&index_dims) {
+            let (o, i) = (self.provider.shape(0, o), self.provider.shape(indices, i));
+            self.same(&o, &i, "sizes of paired batching dimensions")?;
+        }
+        let both: DimNumbers = map.iter().chain(batching.0).copied().collect();
+        self.distinct(&both, rank)?;
+        Ok(())
+    }
+
+    /// Slice dimensions at `offset_dims`, index dimensions between them.
+    pub(super) fn gather(
+        &mut self,
+        dims: &GatherDims,
+        slice_sizes: &DimNumbers,
+    ) -> Inferred<P::Index> {
+        let ty = self.array(0)?.element_type;
+        let rank = self.rank(0)?;
+        self.expect_count(slice_sizes.len(), "slice sizes")?;
+        let (index_sizes, components) = self.index_sizes(1, dims.index_vector_dim)?;
+        let batching = (
+            &dims.operand_batching_dims,
+            &dims.start_indices_batching_dims,
+        );
+        self.check_index_map(&dims.start_index_map, &components, batching, 1)?;
+        let removed: DimNumbers = dims
+            .collapsed_slice_dims
+            .iter()
+            .chain(&dims.operand_batching_dims)
+            .copied()
+            .collect();
+        self.increasing(&dims.collapsed_slice_dims, rank)?;
+        let removed = self.distinct(&removed, rank)?;
+        let mut slice: SmallVec<[i64; 6]> = SmallVec::new();
+        for (dim, &size) in slice_sizes.iter().enumerate() {
+            let (literal, whole) = (self.literal(size), self.provider.shape(0, dim));
+            self.at_most(
+                &literal,
+                &whole,
+                format_args!("the slice of dimension {dim}"),
+            )?;
+            if size < 0 || (removed.contains(&dim) && size > 1) {
+                return Err(self.error(format_args!("slice size {size} in dimension {dim}")));
+            }
+            if !removed.contains(&dim) {
+                slice.push(size);
+            }
+        }
+        let offsets = self.increasing(&dims.offset_dims, slice.len() + index_sizes.len())?;
+        if offsets.len() != slice.len() {
+            return Err(self.error(format_args!(
+                "{} offset dimensions for a slice of {} dimensions",
+                offsets.len(),
+                slice.len()
+            )));
+        }
+        let (mut slice, mut index_sizes) = (slice.into_iter(), index_sizes.into_iter());
+        let total = slice.len() + index_sizes.len();
+        let mut result = Sizes::new();
+        for dim in 0..total {
+            let size = match offsets.contains(&dim) {
+                true => slice.next().map(|size| self.literal(size)),
+                false => index_sizes.next(),
+            };
+            result.extend(size);
+        }
+        Ok(array(ty, result))
+    }
+
+    /// As the operands; updates are index dimensions with window dimensions
+    /// between them.
+    pub(super) fn scatter(&mut self, dims: &ScatterDims) -> Inferred<P::Index> {
+        let count = self.operands.len();
+        if count.is_multiple_of(2) {
+            return Err(self.error("expected as many updates as operands, and indices"));
+        }
+        let inputs = count / 2;
+        let rank = self.rank(0)?;
+        let (index_sizes, components) = self.index_sizes(inputs, dims.index_vector_dim)?;
+        let batching = (
+            &dims.input_batching_dims,
+            &dims.scatter_indices_batching_dims,
+        );
+        self.check_index_map(
+            &dims.scatter_dims_to_operand_dims,
+            &components,
+            batching,
+            inputs,
+        )?;
+        let absent: DimNumbers = dims
+            .inserted_window_dims
+            .iter()
+            .chain(&dims.input_batching_dims)
+            .copied()
+            .collect();
+        self.increasing(&dims.inserted_window_dims, rank)?;
+        let absent = self.distinct(&absent, rank)?;
+        for input in 0..inputs {
+            let update = inputs + 1 + input;
+            self.expect_type(update, self.array(input)?.element_type)?;
+            self.same_dims(0, input)?;
+            self.check_update(update, dims, &absent, &index_sizes)?;
+        }
+        if inputs == 1 {
+            return self.same_as(0);
+        }
+        let results: Result<Vec<_>, Error> = (0..inputs).map(|input| self.same_as(input)).collect();
+        Ok(ShapeOf::Tuple(results?))
+    }
+
+    fn check_update(
+        &mut self,
+        update: usize,
+        dims: &ScatterDims,
+        absent: &[usize],
+        index_sizes: &[P::Index],
+    ) -> Result<(), Error> {
+        let rank = self.rank(update)?;
+        let window = self.increasing(&dims.update_window_dims, rank)?;
+        let mut whole = (0..self.rank(0)?).filter(|dim| !absent.contains(dim));
+        let mut indices = index_sizes.iter();
+        for dim in 0..rank {
+            let size = self.provider.shape(update, dim);
+            let fits = if window.contains(&dim) {
+                whole.next().map(|operand_dim| {
+                    let whole = self.provider.shape(0, operand_dim);
+                    self.at_most(&size, &whole, format_args!("the window of dimension {dim}"))
+                })
+            } else {
+                indices.next().map(|index_size| {
+                    let what = format!("sizes of update dimension {dim} and of the indices");
+                    self.same(&size, index_size, what).map(|_| ())
+                })
+            };
+            match fits {
+                Some(result) => result?,
+                None => {
+                    return Err(self.error(format_args!("the updates have too many dimensions")));
+                }
+            }
+        }
+        match (whole.next(), indices.next()) {
+            (None, None) => Ok(()),
+            _ => Err(self.error("the updates have too few dimensions")),
+        }
+    }
+}

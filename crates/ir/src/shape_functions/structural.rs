@@ -1,0 +1,280 @@
+//! Operations that move elements.
+
+use super::context::{Context, Inferred, ShapeOf, array};
+use crate::{ArrayShape, Dim, DimNumbers, Error, PadDim, Shape, SliceDim};
+use tegula_expr::Provider;
+
+impl<P: Provider> Context<'_, P> {
+    /// The element type and the sizes that the operand has come from it, the
+    /// other sizes from the statement.
+    pub(super) fn broadcast(&mut self, dimensions: &DimNumbers) -> Inferred<P::Index> {
+        let operand = self.array(0)?;
+        let rank = operand.rank();
+        if dimensions.len() != rank {
+            return Err(self.error(format_args!(
+                "the operand has {rank} dimensions, but {} are mapped",
+                dimensions.len()
+            )));
+        }
+        let stated = match self.stated {
+            // A broadcast that adds nothing needs no statement.
+            None if self.distinct(dimensions, rank).is_ok_and(|d| d.is_sorted()) => operand,
+            _ => self.stated_array()?,
+        };
+        let places = self.distinct(dimensions, stated.rank())?;
+        for (dim, &place) in places.iter().enumerate() {
+            let size = self.provider.shape(0, dim);
+            if let Some(Dim::Static(expected)) = stated.dims.get(place) {
+                let expected = self.literal(*expected);
+                let what = format!("sizes of operand dimension {dim} and result dimension {place}");
+                self.same(&size, &expected, what)?;
+            }
+        }
+        self.with_stated_sizes(operand, stated, |context, place| {
+            let dim = places.iter().position(|&p| p == place)?;
+            Some(context.provider.shape(0, dim))
+        })
+    }
+
+    /// The stated dimensions where all that is open is known from elsewhere;
+    /// otherwise the statement as it is.
+    fn with_stated_sizes(
+        &mut self,
+        operand: &ArrayShape,
+        stated: &ArrayShape,
+        known: impl Fn(&mut Self, usize) -> Option<P::Index>,
+    ) -> Inferred<P::Index> {
+        let mut dims = super::Sizes::new();
+        for (place, dim) in stated.dims.iter().enumerate() {
+            let size = match dim {
+                Dim::Static(size) => Some(self.literal(*size)),
+                _ => known(self, place),
+            };
+            match size {
+                Some(size) => dims.push(size),
+                None => {
+                    return Ok(ShapeOf::Same(Shape::Array(ArrayShape {
+                        element_type: operand.element_type,
+                        dims: stated.dims.clone(),
+                        layout: None,
+                    })));
+                }
+            }
+        }
+        Ok(array(operand.element_type, dims))
+    }
+
+    /// The statement; one open size follows from the number of elements.
+    pub(super) fn reshape(&mut self) -> Inferred<P::Index> {
+        let operand = self.array(0)?;
+        let stated = self.stated_array()?;
+        let from = self.dims(0)?;
+        let count = self.product(&from);
+        let open = |dim: &&Dim| !matches!(dim, Dim::Static(_));
+        let fixed: super::Sizes<P::Index> = stated
+            .dims
+            .iter()
+            .filter_map(|dim| match dim {
+                Dim::Static(size) => Some(self.provider.literal(*size)),
+                _ => None,
+            })
+            .collect();
+        let fixed = self.product(&fixed);
+        let rest = match stated.dims.iter().filter(open).count() {
+            0 => {
+                self.same(&count, &fixed, "numbers of elements")?;
+                None
+            }
+            1 if self.provider.as_literal(&fixed) != Some(0) => {
+                Some(self.provider.floor_div(&count, &fixed))
+            }
+            _ => None,
+        };
+        self.with_stated_sizes(operand, stated, |_, _| rest.clone())
+    }
+
+    /// The statement, of as many bits, if neither side is padded.
+    pub(super) fn bitcast(&mut self) -> Inferred<P::Index> {
+        let bits = |shape: &Shape| {
+            let array = shape.as_array()?;
+            let plain = array
+                .layout
+                .as_ref()
+                .is_none_or(|layout| layout.tiles.is_empty());
+            let bits = i64::from(array.element_type.bits());
+            array.element_count()?.checked_mul(bits).filter(|_| plain)
+        };
+        let (from, to) = (bits(self.operand(0)?), bits(self.stated()?));
+        if let (Some(from), Some(to)) = (from, to)
+            && from != to
+        {
+            return Err(self.error(format_args!("{from} bits cannot be seen as {to} bits")));
+        }
+        self.as_stated()
+    }
+
+    pub(super) fn iota(&mut self, dimension: i64) -> Inferred<P::Index> {
+        let stated = self.stated_array()?;
+        self.in_rank(dimension, stated.rank())?;
+        if stated.element_type == crate::ElementType::Pred {
+            return Err(self.error("not defined for pred"));
+        }
+        self.as_stated()
+    }
+
+    pub(super) fn transpose(&mut self, permutation: &DimNumbers) -> Inferred<P::Index> {
+        let ty = self.array(0)?.element_type;
+        let rank = self.rank(0)?;
+        let places = self.distinct(permutation, rank)?;
+        if places.len() != rank {
+            return Err(self.error(format_args!("{rank} dimensions must be permuted")));
+        }
+        let dims = self.dims(0)?;
+        Ok(array(
+            ty,
+            places.iter().filter_map(|&place| dims.get(place).cloned()),
+        ))
+    }
+
+    pub(super) fn reverse(&mut self, dimensions: &DimNumbers) -> Inferred<P::Index> {
+        self.distinct(dimensions, self.rank(0)?)?;
+        self.same_as(0)
+    }
+
+    pub(super) fn slice(&mut self, slices: &[SliceDim]) -> Inferred<P::Index> {
+        let ty = self.array(0)?.element_type;
+        self.expect_count(slices.len(), "slices")?;
+        let mut dims = super::Sizes::new();
+        for (dim, slice) in slices.iter().enumerate() {
+            let size = self.provider.shape(0, dim);
+            let limit = self.literal(slice.limit);
+            self.at_most(&limit, &size, format_args!("the limit of dimension {dim}"))?;
+            let valid = slice.start >= 0 && slice.start <= slice.limit && slice.stride >= 1;
+            if !valid {
+                return Err(self.error(format_args!(
+                    "[{}:{}:{}] is not a slice of dimension {dim}",
+                    slice.start, slice.limit, slice.stride
+                )));
+            }
+            let (start, stride) = (self.literal(slice.start), self.literal(slice.stride));
+            let length = self.provider.sub(&limit, &start);
+            dims.push(self.provider.ceil_div(&length, &stride));
+        }
+        Ok(array(ty, dims))
+    }
+
+    /// Checks that there is one of something for each dimension of operand 0.
+    pub(super) fn expect_count(&self, count: usize, what: &str) -> Result<(), Error> {
+        let rank = self.rank(0)?;
+        match count == rank {
+            true => Ok(()),
+            false => Err(self.error(format_args!("{count} {what} for {rank} dimensions"))),
+        }
+    }
+
+    pub(super) fn pad(&mut self, padding: &[PadDim]) -> Inferred<P::Index> {
+        let ty = self.array(0)?.element_type;
+        self.expect_scalar(1, ty)?;
+        self.expect_count(padding.len(), "paddings")?;
+        let mut dims = super::Sizes::new();
+        for (dim, padding) in padding.iter().enumerate() {
+            if padding.interior < 0 {
+                return Err(self.error("interior padding cannot be negative"));
+            }
+            let size = self.provider.shape(0, dim);
+            let size = self.dilated(&size, padding.interior.saturating_add(1));
+            dims.push(self.padded(&size, padding.low, padding.high)?);
+        }
+        Ok(array(ty, dims))
+    }
+
+    /// The extent of `size` elements that are `dilation` apart: `(size - 1) *
+    /// dilation + 1`, or 0 if there are none.
+    pub(super) fn dilated(&mut self, size: &P::Index, dilation: i64) -> P::Index {
+        if dilation == 1 {
+            return size.clone();
+        }
+        let (zero, one) = (self.literal(0), self.literal(1));
+        let dilation = self.literal(dilation);
+        let gaps = self.provider.sub(size, &one);
+        let span = self.provider.mul(&gaps, &dilation);
+        let extent = self.provider.add(&span, &one);
+        self.provider.max(&extent, &zero)
+    }
+
+    /// `low + size + high`, which must not be negative.
+    pub(super) fn padded(
+        &mut self,
+        size: &P::Index,
+        low: i64,
+        high: i64,
+    ) -> Result<P::Index, Error> {
+        let (low, high) = (self.literal(low), self.literal(high));
+        let sum = self.provider.add(size, &low);
+        let sum = self.provider.add(&sum, &high);
+        self.not_negative(sum)
+    }
+
+    pub(super) fn concatenate(&mut self, dimension: i64) -> Inferred<P::Index> {
+        let ty = self.array(0)?.element_type;
+        let place = self.dimension(0, dimension)?;
+        let mut dims = self.dims(0)?;
+        for operand in 1..self.operands.len() {
+            self.expect_type(operand, ty)?;
+            let others = self.dims(operand)?;
+            if others.len() != dims.len() {
+                return Err(self.error("operands must have the same number of dimensions"));
+            }
+            for (dim, (size, other)) in dims.iter_mut().zip(&others).enumerate() {
+                *size = match dim == place {
+                    true => self.provider.add(size, other),
+                    false => self.same(size, other, format_args!("sizes of dimension {dim}"))?,
+                };
+            }
+        }
+        Ok(array(ty, dims))
+    }
+
+    /// Checks the start indices that follow `first`: a scalar for each dimension
+    /// of operand 0, or one list of them.
+    fn start_indices(&mut self, first: usize) -> Result<(), Error> {
+        let rank = self.rank(0)?;
+        for operand in first..self.operands.len() {
+            self.expect_integers(operand)?;
+        }
+        let count = self.operands.len().saturating_sub(first);
+        let list = count == 1 && self.rank(first)? == 1;
+        let scalars = (first..self.operands.len())
+            .all(|operand| self.rank(operand).is_ok_and(|rank| rank == 0));
+        match list || (scalars && count == rank) {
+            true => Ok(()),
+            false => Err(self.error(format_args!("expected {rank} scalar start indices"))),
+        }
+    }
+
+    pub(super) fn dynamic_slice(&mut self, sizes: &DimNumbers) -> Inferred<P::Index> {
+        let ty = self.array(0)?.element_type;
+        self.expect_count(sizes.len(), "slice sizes")?;
+        self.start_indices(1)?;
+        let mut dims = super::Sizes::new();
+        for (dim, &size) in sizes.iter().enumerate() {
+            let (size, whole) = (self.literal(size), self.provider.shape(0, dim));
+            self.at_most(&size, &whole, format_args!("the slice of dimension {dim}"))?;
+            dims.push(self.not_negative(size)?);
+        }
+        Ok(array(ty, dims))
+    }
+
+    pub(super) fn dynamic_update_slice(&mut self) -> Inferred<P::Index> {
+        let ty = self.array(0)?.element_type;
+        self.expect_type(1, ty)?;
+        let update = self.dims(1)?;
+        self.expect_count(update.len(), "dimensions of the update")?;
+        self.start_indices(2)?;
+        for (dim, size) in update.iter().enumerate() {
+            let whole = self.provider.shape(0, dim);
+            self.at_most(size, &whole, format_args!("the update of dimension {dim}"))?;
+        }
+        self.same_as(0)
+    }
+}

@@ -1,0 +1,165 @@
+//! The reader of HLO text.
+//!
+//! Text goes through three stages, each in files of its own:
+//! - [`lexer`] and [`cursor`]: tokens, one ahead, with their places;
+//! - [`syntax`], [`header`], [`shape`], [`literal`], [`values`]: the grammar, by
+//!   recursive descent; names are not looked up yet;
+//! - [`sugar`], [`order`], [`build`], [`ops`], [`symbols`]: short forms are
+//!   written out, computations sorted, names looked up, operations typed, missing
+//!   shapes inferred.
+//!
+//! Input is hostile: recursion is bounded ([`cursor::MAX_DEPTH`]), nothing is
+//! allocated for sizes that the text merely states, and the first error ends the
+//! reading. What is read is well-formed but not yet verified.
+
+mod build;
+mod cursor;
+mod header;
+mod lexer;
+mod literal;
+mod ops;
+mod order;
+mod shape;
+pub(crate) mod strings;
+mod sugar;
+mod symbols;
+mod syntax;
+mod values;
+
+use crate::{Error, Literal, Module, ModuleAttributes, Shape, Span};
+use cursor::Cursor;
+use lexer::Token;
+use smallvec::SmallVec;
+use syntax::{OperandSource, Payload, RawComputation, RawInstruction, RawOpcode};
+
+/// Reads a module.
+///
+/// A text without `HloModule` is read as computations, or as the instructions
+/// of one computation; there, an operand that is not defined but has its shape
+/// in front becomes a parameter. The module is not verified.
+pub fn parse_module(text: &str) -> Result<Module, Error> {
+    let mut cursor = Cursor::new(text)?;
+    if cursor.at_end() {
+        return Err(cursor.error("the text is empty"));
+    }
+    let mut name = None;
+    let mut attributes = ModuleAttributes::default();
+    if cursor.eat_word("HloModule") {
+        let header = cursor.module_header()?;
+        (name, attributes) = (Some(header.0), header.1);
+    }
+    let mut computations = Vec::new();
+    if name.is_none() && at_instruction(&cursor) {
+        computations.push(bare_instructions(&mut cursor)?);
+    }
+    while !cursor.at_end() {
+        if cursor.at_stack_frames() {
+            cursor.stack_frames(&mut attributes)?;
+        } else {
+            computations.push(cursor.computation()?);
+        }
+    }
+    // The names of wrapped computations live here, so the computations move
+    // to where they may borrow them.
+    let names = sugar::wrapped_names(&computations);
+    let mut computations = computations;
+    if !names.is_empty() {
+        sugar::expand(text, &mut computations, &names)?;
+    }
+    let first = computations.last().map_or("module", |last| last.name);
+    build::build_module(text, name.unwrap_or(first), attributes, computations)
+}
+
+/// Reads a shape such as `(f32[2,?]{1,0:T(8,128)}, s32[])`.
+///
+/// Open sizes (`?`, `<=n`) become the variables 0, 1, ... in order.
+pub fn parse_shape(text: &str) -> Result<Shape, Error> {
+    let mut cursor = Cursor::new(text)?;
+    let mut shape = cursor.shape()?;
+    if !cursor.at_end() {
+        return Err(cursor.expected("nothing after the shape"));
+    }
+    symbols::number_open(&mut shape, &mut 0);
+    Ok(shape)
+}
+
+/// Reads a literal with its shape in front, such as `f32[2] {1, nan}`: one array,
+/// or a tuple's arrays in order.
+pub fn parse_literal(text: &str) -> Result<Vec<Literal>, Error> {
+    let mut cursor = Cursor::new(text)?;
+    let shape = cursor.shape()?;
+    let literals = cursor.literal(&shape)?;
+    if !cursor.at_end() {
+        return Err(cursor.expected("nothing after the literal"));
+    }
+    Ok(literals)
+}
+
+/// Whether the text begins with an instruction.
+fn at_instruction(cursor: &Cursor<'_>) -> bool {
+    let second = cursor.peek_second();
+    match cursor.peek_text() {
+        "ROOT" => second != Some(Token::BraceOpen) && second != Some(Token::ParenOpen),
+        _ => matches!(second, Some(Token::Equal | Token::Colon)),
+    }
+}
+
+/// Reads instructions to the end of the text, as the computation `main`.
+fn bare_instructions<'a>(cursor: &mut Cursor<'a>) -> Result<RawComputation<'a>, Error> {
+    let mut instructions = Vec::new();
+    let mut root = None;
+    while !cursor.at_end() {
+        cursor.instruction_line(&mut instructions, &mut root)?;
+    }
+    let root = root.unwrap_or(instructions.len().saturating_sub(1));
+    let mut computation = RawComputation {
+        name: "main",
+        span: Span::default(),
+        entry: true,
+        program_shape: None,
+        instructions,
+        root,
+        execution_thread: None,
+    };
+    declare_parameters(&mut computation);
+    Ok(computation)
+}
+
+/// Makes undefined operands parameters, in the order in which they are met.
+fn declare_parameters(computation: &mut RawComputation<'_>) {
+    let mut known: rustc_hash::FxHashSet<&str> = computation
+        .instructions
+        .iter()
+        .filter_map(|i| i.name)
+        .collect();
+    let is_parameter = |i: &&RawInstruction<'_>| matches!(i.payload, Payload::Parameter(_));
+    let mut number = computation.instructions.iter().filter(is_parameter).count() as i64;
+    let mut parameters = Vec::new();
+    for operand in computation.instructions.iter().flat_map(|i| &i.operands) {
+        let (OperandSource::Name(name), Some(shape)) = (operand.source, &operand.shape) else {
+            continue;
+        };
+        if known.insert(name) {
+            parameters.push(RawInstruction {
+                name: Some(name),
+                span: operand.span,
+                shape: Some(shape.clone()),
+                opcode: RawOpcode::Plain(crate::Opcode::Parameter),
+                operands: SmallVec::new(),
+                payload: Payload::Parameter(number),
+                attributes: Vec::new(),
+            });
+            number += 1;
+        }
+    }
+    let added = parameters.len();
+    for instruction in &mut computation.instructions {
+        for operand in &mut instruction.operands {
+            if let OperandSource::Nested(position) = &mut operand.source {
+                *position += added;
+            }
+        }
+    }
+    computation.root += added;
+    computation.instructions.splice(0..0, parameters);
+}

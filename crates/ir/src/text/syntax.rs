@@ -1,0 +1,274 @@
+//! The grammar of modules, computations and instructions.
+//!
+//! This stage reads names without looking them up, so computations may come in
+//! any order. [`super::build`] turns what it gives into a module.
+
+use super::cursor::{Cursor, Lexeme};
+use super::lexer::Token;
+use super::values::{Attribute, Value};
+use crate::{Error, Literal, Opcode, Shape, Span};
+use smallvec::SmallVec;
+
+/// An operand as read.
+#[derive(Clone, Debug)]
+pub(crate) struct RawOperand<'a> {
+    pub(crate) source: OperandSource<'a>,
+    pub(crate) span: Span,
+    /// The shape written in front, if any.
+    pub(crate) shape: Option<Shape>,
+    /// `#i`: elements taken of it, one after the other.
+    pub(crate) elements: SmallVec<[i64; 1]>,
+}
+
+/// What an operand names.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum OperandSource<'a> {
+    Name(&'a str),
+    /// An instruction written in the operand's place: its position among the
+    /// computation's instructions.
+    Nested(usize),
+}
+
+/// An opcode, or the start, update or end of its asynchronous form.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RawOpcode {
+    Plain(Opcode),
+    Start(Opcode),
+    Update,
+    Done,
+}
+
+/// What stands between an instruction's parentheses besides operands.
+#[derive(Clone, Debug)]
+pub(crate) enum Payload {
+    None,
+    Parameter(i64),
+    Constant(Vec<Literal>),
+}
+
+/// An instruction as read.
+#[derive(Clone, Debug)]
+pub(crate) struct RawInstruction<'a> {
+    /// Nested instructions have no name.
+    pub(crate) name: Option<&'a str>,
+    pub(crate) span: Span,
+    pub(crate) shape: Option<Shape>,
+    pub(crate) opcode: RawOpcode,
+    pub(crate) operands: SmallVec<[RawOperand<'a>; 3]>,
+    pub(crate) payload: Payload,
+    pub(crate) attributes: Vec<Attribute<'a>>,
+}
+
+/// The parameters and the result that a computation's header states.
+pub(crate) type ProgramShape = (Vec<Shape>, Shape);
+
+/// A computation as read.
+#[derive(Clone, Debug)]
+pub(crate) struct RawComputation<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) span: Span,
+    pub(crate) entry: bool,
+    pub(crate) program_shape: Option<ProgramShape>,
+    pub(crate) instructions: Vec<RawInstruction<'a>>,
+    /// The position of the root among the instructions.
+    pub(crate) root: usize,
+    pub(crate) execution_thread: Option<String>,
+}
+
+impl<'a> Cursor<'a> {
+    /// Reads a computation, from `ENTRY` or its name on.
+    pub(crate) fn computation(&mut self) -> Result<RawComputation<'a>, Error> {
+        let entry = self.peek_text() == "ENTRY"
+            && self.peek_second() != Some(Token::BraceOpen)
+            && self.eat_word("ENTRY");
+        let name = self.name("a computation's name")?;
+        let program_shape = match self.peek() {
+            Some(Token::ParenOpen) => Some(self.program_shape()?),
+            _ => None,
+        };
+        self.expect(Token::BraceOpen)?;
+        let mut instructions = Vec::new();
+        let mut root = None;
+        while !self.eat(Token::BraceClose) {
+            self.instruction_line(&mut instructions, &mut root)?;
+        }
+        let Some(last) = instructions.len().checked_sub(1) else {
+            return Err(self.error_at(name.span, "this computation has no instructions"));
+        };
+        let mut execution_thread = None;
+        while self.eat(Token::Comma) {
+            let attribute = self.attribute()?;
+            match attribute.value {
+                Value::Text(thread) if attribute.name == "execution_thread" => {
+                    execution_thread = Some(thread);
+                }
+                _ => {
+                    let message = format!("a computation has no `{}=`", attribute.name);
+                    return Err(self.error_at(attribute.span, message));
+                }
+            }
+        }
+        Ok(RawComputation {
+            name: name.text,
+            span: name.span,
+            entry,
+            program_shape,
+            instructions,
+            root: root.unwrap_or(last),
+            execution_thread,
+        })
+    }
+
+    /// Reads `(name: shape, ...) -> shape`.
+    fn program_shape(&mut self) -> Result<ProgramShape, Error> {
+        let mut parameters = Vec::new();
+        self.list(Token::ParenOpen, Token::ParenClose, |cursor| {
+            cursor.name("a parameter's name")?;
+            cursor.expect(Token::Colon)?;
+            parameters.push(cursor.shape()?);
+            Ok(())
+        })?;
+        self.expect(Token::Arrow)?;
+        Ok((parameters, self.shape()?))
+    }
+
+    /// Reads `[ROOT] name = ...` and appends it, after what is nested in it.
+    pub(crate) fn instruction_line(
+        &mut self,
+        instructions: &mut Vec<RawInstruction<'a>>,
+        root: &mut Option<usize>,
+    ) -> Result<(), Error> {
+        let start = self.span();
+        let is_root = self.peek_text() == "ROOT"
+            && self.peek_second() != Some(Token::Equal)
+            && self.eat_word("ROOT");
+        let name = self.name("an instruction or `}`")?;
+        // Some producers write a colon after the name.
+        self.eat(Token::Colon);
+        self.expect(Token::Equal)?;
+        let shape = if self.at_shape() {
+            Some(self.shape()?)
+        } else {
+            None
+        };
+        let mut instruction = self.operation(start, shape, instructions, true)?;
+        instruction.name = Some(name.text);
+        if is_root && root.replace(instructions.len()).is_some() {
+            return Err(self.error_at(start, "this computation has a ROOT already"));
+        }
+        instructions.push(instruction);
+        Ok(())
+    }
+
+    /// Reads `opcode(operands), attribute=value, ...`.
+    ///
+    /// A nested instruction has no attributes: they would be taken for the next
+    /// operands of the outer one.
+    fn operation(
+        &mut self,
+        start: Span,
+        shape: Option<Shape>,
+        instructions: &mut Vec<RawInstruction<'a>>,
+        with_attributes: bool,
+    ) -> Result<RawInstruction<'a>, Error> {
+        let word = self.word("an operation")?;
+        let opcode = self.opcode(word)?;
+        let mut operands = SmallVec::new();
+        let mut payload = Payload::None;
+        match opcode {
+            RawOpcode::Plain(Opcode::Parameter) => {
+                self.expect(Token::ParenOpen)?;
+                payload = Payload::Parameter(self.int()?);
+                self.expect(Token::ParenClose)?;
+            }
+            RawOpcode::Plain(Opcode::Constant) => {
+                payload = Payload::Constant(self.constant(word, shape.as_ref())?);
+            }
+            _ => self.list(Token::ParenOpen, Token::ParenClose, |cursor| {
+                operands.push(cursor.operand(instructions)?);
+                Ok(())
+            })?,
+        }
+        let mut attributes: Vec<Attribute<'a>> = Vec::new();
+        while with_attributes && self.eat(Token::Comma) {
+            let attribute = self.attribute()?;
+            if attributes.iter().any(|other| other.name == attribute.name) {
+                let message = format!("`{}` is given twice", attribute.name);
+                return Err(self.error_at(attribute.span, message));
+            }
+            attributes.push(attribute);
+        }
+        Ok(RawInstruction {
+            name: None,
+            span: self.span_since(start),
+            shape,
+            opcode,
+            operands,
+            payload,
+            attributes,
+        })
+    }
+
+    fn opcode(&self, word: Lexeme<'a>) -> Result<RawOpcode, Error> {
+        let sugar = |suffix: &str| {
+            let base = word.text.strip_suffix(suffix)?;
+            Opcode::from_name(base)
+        };
+        if let Some(opcode) = Opcode::from_name(word.text) {
+            return Ok(RawOpcode::Plain(opcode));
+        }
+        if let Some(opcode) = sugar("-start") {
+            return Ok(RawOpcode::Start(opcode));
+        }
+        if sugar("-update").is_some() {
+            return Ok(RawOpcode::Update);
+        }
+        if sugar("-done").is_some() {
+            return Ok(RawOpcode::Done);
+        }
+        let name = super::cursor::shortened(word.text);
+        Err(self.error_at(word.span, format!("`{name}` is not an operation")))
+    }
+
+    fn constant(&mut self, word: Lexeme<'a>, shape: Option<&Shape>) -> Result<Vec<Literal>, Error> {
+        let Some(shape) = shape else {
+            return Err(self.error_at(word.span, "the shape of a constant must be written"));
+        };
+        self.expect(Token::ParenOpen)?;
+        let literals = self.literal(shape)?;
+        self.expect(Token::ParenClose)?;
+        Ok(literals)
+    }
+
+    fn operand(
+        &mut self,
+        instructions: &mut Vec<RawInstruction<'a>>,
+    ) -> Result<RawOperand<'a>, Error> {
+        let span = self.span();
+        let shape = if self.at_shape() {
+            Some(self.shape()?)
+        } else {
+            None
+        };
+        let nested =
+            self.peek() == Some(Token::Word) && self.peek_second() == Some(Token::ParenOpen);
+        let source = if nested {
+            let instruction =
+                self.nested(|cursor| cursor.operation(span, shape.clone(), instructions, false))?;
+            instructions.push(instruction);
+            OperandSource::Nested(instructions.len() - 1)
+        } else {
+            OperandSource::Name(self.name("an operand")?.text)
+        };
+        let mut elements = SmallVec::new();
+        while self.eat(Token::Hash) {
+            elements.push(self.int()?);
+        }
+        Ok(RawOperand {
+            source,
+            span: self.span_since(span),
+            shape,
+            elements,
+        })
+    }
+}

@@ -1,0 +1,193 @@
+//! Called computations: whether they fit their callers.
+
+use super::shapes::compatible;
+use crate::{ComputationId, ElementType, Error, Instruction, Module, Op, Shape};
+use smallvec::SmallVec;
+
+/// What a called computation takes and gives.
+struct Signature<'m> {
+    name: &'m str,
+    parameters: SmallVec<[&'m Shape; 4]>,
+    result: &'m Shape,
+}
+
+fn signature(module: &Module, id: ComputationId) -> Signature<'_> {
+    let callee = &module.computations[id];
+    Signature {
+        name: &callee.name,
+        parameters: callee
+            .parameters
+            .iter()
+            .map(|&id| &module.instructions[id].shape)
+            .collect(),
+        result: &module.instructions[callee.root].shape,
+    }
+}
+
+impl Signature<'_> {
+    fn expect_parameters(&self, expected: &[&Shape]) -> Result<(), Error> {
+        let count = expected.len();
+        if self.parameters.len() != count {
+            return Err(Error::input(format!(
+                "`{}` must take {count} parameters, it takes {}",
+                self.name,
+                self.parameters.len()
+            )));
+        }
+        for (number, (found, expected)) in self.parameters.iter().zip(expected).enumerate() {
+            if !compatible(found, expected) {
+                return Err(Error::input(format!(
+                    "parameter {number} of `{}` must be {expected:#}, it is {found:#}",
+                    self.name
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    fn expect_result(&self, expected: &Shape) -> Result<(), Error> {
+        match compatible(self.result, expected) {
+            true => Ok(()),
+            false => Err(Error::input(format!(
+                "`{}` must give {expected:#}, it gives {:#}",
+                self.name, self.result
+            ))),
+        }
+    }
+}
+
+fn scalar(ty: ElementType) -> Shape {
+    Shape::array(ty, &[])
+}
+
+/// The element types of array operands.
+fn types(operands: &[&Shape]) -> SmallVec<[ElementType; 4]> {
+    operands
+        .iter()
+        .filter_map(|shape| Some(shape.as_array()?.element_type))
+        .collect()
+}
+
+/// Checks that `callee` combines accumulators and values of these types.
+fn check_reducer(
+    module: &Module,
+    callee: ComputationId,
+    types: &[ElementType],
+) -> Result<(), Error> {
+    let scalars: Vec<Shape> = types.iter().map(|&ty| scalar(ty)).collect();
+    let parameters: Vec<&Shape> = scalars.iter().chain(&scalars).collect();
+    let signature = signature(module, callee);
+    signature.expect_parameters(&parameters)?;
+    match scalars.as_slice() {
+        [one] => signature.expect_result(one),
+        _ => signature.expect_result(&Shape::Tuple(scalars)),
+    }
+}
+
+/// Checks that `callee` takes two scalars and gives one, all of one type: the
+/// operands of one all-reduce may differ in type.
+fn check_collective(module: &Module, callee: ComputationId) -> Result<(), Error> {
+    let ty = signature(module, callee)
+        .result
+        .as_array()
+        .map(|array| array.element_type);
+    check_reducer(module, callee, &[ty.unwrap_or(ElementType::F32)])
+}
+
+/// Checks the computations that an instruction calls; their ids are valid.
+pub(super) fn check(
+    module: &Module,
+    instruction: &Instruction,
+    operands: &[&Shape],
+) -> Result<(), Error> {
+    match &instruction.op {
+        Op::Reduce { to_apply, .. } | Op::ReduceWindow { to_apply, .. } => {
+            let (_, inits) = operands.split_at(operands.len() / 2);
+            check_reducer(module, *to_apply, &types(inits))
+        }
+        Op::Scatter { to_apply, .. } => {
+            let (inputs, _) = operands.split_at(operands.len() / 2);
+            check_reducer(module, *to_apply, &types(inputs))
+        }
+        Op::AllReduce { to_apply, .. } | Op::ReduceScatter { to_apply, .. } => {
+            check_collective(module, *to_apply)
+        }
+        Op::SelectAndScatter {
+            select, scatter, ..
+        } => {
+            let types = types(operands.get(..1).unwrap_or_default());
+            check_reducer(module, *scatter, &types)?;
+            check_comparator(module, *select, &types)
+        }
+        Op::Sort { to_apply, .. } => check_comparator(module, *to_apply, &types(operands)),
+        Op::Map { to_apply, .. } => {
+            let scalars: Vec<Shape> = types(operands).into_iter().map(scalar).collect();
+            let parameters: Vec<&Shape> = scalars.iter().collect();
+            signature(module, *to_apply).expect_parameters(&parameters)
+        }
+        Op::Call { to_apply, .. } => signature(module, *to_apply).expect_parameters(operands),
+        Op::Fusion { calls, .. } | Op::AsyncStart { calls, .. } => {
+            signature(module, *calls).expect_parameters(operands)
+        }
+        Op::While { condition, body } => {
+            let condition = signature(module, *condition);
+            condition.expect_parameters(operands)?;
+            condition.expect_result(&scalar(ElementType::Pred))?;
+            let body = signature(module, *body);
+            body.expect_parameters(operands)?;
+            body.expect_result(&instruction.shape)
+        }
+        Op::Conditional {
+            branches,
+            predicated,
+        } => check_branches(module, instruction, branches, *predicated, operands),
+        _ => Ok(()),
+    }
+}
+
+/// Checks that `callee` compares pairs of scalars of these types.
+fn check_comparator(
+    module: &Module,
+    callee: ComputationId,
+    types: &[ElementType],
+) -> Result<(), Error> {
+    let scalars: Vec<Shape> = types
+        .iter()
+        .flat_map(|&ty| [scalar(ty), scalar(ty)])
+        .collect();
+    let parameters: Vec<&Shape> = scalars.iter().collect();
+    let signature = signature(module, callee);
+    signature.expect_parameters(&parameters)?;
+    signature.expect_result(&scalar(ElementType::Pred))
+}
+
+fn check_branches(
+    module: &Module,
+    instruction: &Instruction,
+    branches: &[ComputationId],
+    predicated: bool,
+    operands: &[&Shape],
+) -> Result<(), Error> {
+    let Some((selector, arguments)) = operands.split_first() else {
+        return Err(Error::input("a conditional needs a selector"));
+    };
+    let by_predicate = compatible(selector, &scalar(ElementType::Pred));
+    let by_index = compatible(selector, &scalar(ElementType::S32));
+    let fits = match (by_predicate, by_index) {
+        (true, _) => branches.len() == 2,
+        (_, true) => !predicated,
+        _ => false,
+    };
+    if !fits {
+        return Err(Error::input(format!(
+            "{} branches cannot be chosen from by {selector:#}: two take a pred[], any number an s32[]",
+            branches.len()
+        )));
+    }
+    for (&branch, &argument) in branches.iter().zip(arguments) {
+        let signature = signature(module, branch);
+        signature.expect_parameters(&[argument])?;
+        signature.expect_result(&instruction.shape)?;
+    }
+    Ok(())
+}
