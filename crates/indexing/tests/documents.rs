@@ -134,6 +134,24 @@ fn dynamic_update_slice() {
 }
 
 #[test]
+fn the_bounds_of_offsets_stay() {
+    // Half of the result only: the offset is still clamped into all of [0, 15].
+    let m = one_op(
+        Op::DynamicUpdateSlice,
+        &[&[20, 30], &[5, 10], &[], &[]],
+        &[20, 30],
+    );
+    let mut map = map_of(&output_to_input(&m.0, m.1), 1).clone();
+    map.dims[0].bounds.upper = 3;
+    let simple = Session::new().simplify_map(&map);
+    assert_eq!(
+        simple.runtime[0].variable.bounds,
+        map.runtime[0].variable.bounds
+    );
+    same(&simple, &map.to_string());
+}
+
+#[test]
 fn gather() {
     let op = Op::Gather {
         dims: GatherDims {

@@ -29,6 +29,10 @@ pub(super) struct Domain {
     pub(super) bounds: Vec<Interval>,
     pub(super) residues: Vec<Residue>,
     pub(super) constraints: Vec<Constraint>,
+    /// Variables whose bounds stay: run-time variables with a source. Their
+    /// bounds are facts about the source (an offset is clamped into them), so a
+    /// constraint on such a variable has to stay a constraint.
+    pinned: Vec<bool>,
 }
 
 impl VarRanges for Domain {
@@ -73,10 +77,14 @@ impl Domain {
     pub(super) fn of(map: &IndexingMap) -> Self {
         let bounds = map.bounds().to_vec();
         let residues = vec![Residue::ANY; bounds.len()];
+        let has_source = map.runtime.iter().map(|runtime| runtime.source.is_some());
+        let free = std::iter::repeat_n(false, map.dims.len() + map.ranges.len());
+        let pinned = free.chain(has_source).collect();
         Self {
             bounds,
             residues,
             constraints: map.constraints.clone(),
+            pinned,
         }
     }
 
@@ -175,12 +183,21 @@ impl Domain {
         Ok(())
     }
 
+    /// Whether the variable's bounds must stay.
+    pub(super) fn is_pinned(&self, var: usize) -> bool {
+        self.pinned.get(var).copied().unwrap_or(false)
+    }
+
     fn set_bounds(&mut self, var: Var, interval: Interval) -> Result<(), Empty> {
         let residue = self.residue(var);
+        let is_pinned = self.is_pinned(var.0 as usize);
         if let Some(slot) = self.bounds.get_mut(var.0 as usize) {
-            *slot = slot.intersect(&interval).snap(&residue);
-            if slot.is_empty() {
+            let narrow = slot.intersect(&interval).snap(&residue);
+            if narrow.is_empty() {
                 return Err(Empty);
+            }
+            if !is_pinned {
+                *slot = narrow;
             }
         }
         Ok(())
@@ -192,7 +209,7 @@ impl Domain {
     fn shave(&mut self, constraint: &Constraint) -> Result<(), Empty> {
         let mut variables = Vec::new();
         constraint.term.for_each_var(&mut |var| {
-            if !variables.contains(&var) {
+            if !variables.contains(&var) && !self.is_pinned(var.0 as usize) {
                 variables.push(var);
             }
         });
