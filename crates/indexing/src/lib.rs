@@ -40,6 +40,7 @@
 //! # Ok::<(), tegula_expr::ParseError>(())
 //! ```
 
+mod checker;
 mod compose;
 mod fusion;
 mod map;
@@ -48,6 +49,7 @@ mod points;
 mod simplify;
 mod text;
 
+pub use checker::{Checked, Difference, check_same};
 pub use fusion::fusion_output_to_input;
 pub use map::{
     Constraint, Exactness, IndexingMap, RuntimeSource, RuntimeVariable, Status, Variable,

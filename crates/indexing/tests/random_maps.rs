@@ -4,7 +4,7 @@
 mod common;
 
 use common::{cases, hull, is_affine, random_map};
-use tegula_indexing::{IndexingMap, Limits, Session, Status};
+use tegula_indexing::{IndexingMap, Limits, Session, Status, check_same};
 
 const LIMIT: usize = 40_000;
 
@@ -95,6 +95,26 @@ fn measure(total: u64, most: i64, limits: Limits, name: &str) -> Measures {
         m.constrained
     );
     m
+}
+
+#[test]
+fn the_checker_agrees_and_sees_differences() {
+    for case in 0..cases(1_000) {
+        let map = random_map(case, 8, true);
+        let simple = Session::new().simplify_map(&map);
+        let all =
+            check_same(&map, &simple, LIMIT).unwrap_or_else(|e| panic!("{map}\n{simple}\n{e}"));
+        assert!(all.exhaustive);
+        check_same(&map, &simple, 20).unwrap_or_else(|e| panic!("{map}\n{simple}\n{e}"));
+        let mut wrong = map.clone();
+        if let Some(result) = wrong.results.first_mut() {
+            *result = result.add(&1.into());
+        }
+        let has_points = map
+            .enumerate(LIMIT)
+            .is_some_and(|points| !points.is_empty());
+        assert_eq!(check_same(&map, &wrong, LIMIT).is_err(), has_points);
+    }
 }
 
 #[test]
