@@ -4,7 +4,7 @@
 mod common;
 
 use common::{cases, hull, is_affine, random_map};
-use tegula_indexing::{IndexingMap, Limits, Session, Status};
+use tegula_indexing::{IndexingMap, Limits, Session, Status, check_same};
 
 const LIMIT: usize = 40_000;
 
@@ -98,6 +98,26 @@ fn measure(total: u64, most: i64, limits: Limits, name: &str) -> Measures {
 }
 
 #[test]
+fn the_checker_agrees_and_sees_differences() {
+    for case in 0..cases(1_000) {
+        let map = random_map(case, 8, true);
+        let simple = Session::new().simplify_map(&map);
+        let all =
+            check_same(&map, &simple, LIMIT).unwrap_or_else(|e| panic!("{map}\n{simple}\n{e}"));
+        assert!(all.exhaustive);
+        check_same(&map, &simple, 20).unwrap_or_else(|e| panic!("{map}\n{simple}\n{e}"));
+        let mut wrong = map.clone();
+        if let Some(result) = wrong.results.first_mut() {
+            *result = result.add(&1.into());
+        }
+        let has_points = map
+            .enumerate(LIMIT)
+            .is_some_and(|points| !points.is_empty());
+        assert_eq!(check_same(&map, &wrong, LIMIT).is_err(), has_points);
+    }
+}
+
+#[test]
 fn precision_with_enumeration() {
     let m = measure(cases(4_000), 10, Limits::default(), "with enumeration");
     assert!(percent(m.affine_left, m.affine) <= 0.2, "{m:?}");
@@ -112,5 +132,7 @@ fn precision_by_rules_alone() {
         ..Limits::default()
     };
     let m = measure(cases(2_000), 10, limits, "rules alone");
-    assert!(percent(m.affine_left, m.affine) <= 9.0, "{m:?}");
+    assert!(percent(m.affine_left, m.affine) <= 1.0, "{m:?}");
+    assert!(percent(m.empty_missed, m.empty) <= 0.2, "{m:?}");
+    assert!(percent(m.loose, m.constrained) <= 1.5, "{m:?}");
 }

@@ -54,6 +54,8 @@ pub struct Canonicalizer<'a, R: ?Sized> {
     /// Bounds that were assumed of combinations without a constant.
     assumed: FxHashMap<Linear, Interval>,
     steps: Option<Vec<Step>>,
+    /// Above zero while forms are tried that may not be taken.
+    muted: u32,
     nested: u32,
     spelling: u32,
 }
@@ -70,6 +72,7 @@ impl<'a, R: VarRanges + ?Sized> Canonicalizer<'a, R> {
             spelled: FxHashMap::default(),
             assumed: FxHashMap::default(),
             steps: None,
+            muted: 0,
             nested: 0,
             spelling: 0,
         }
@@ -126,7 +129,9 @@ impl<'a, R: VarRanges + ?Sized> Canonicalizer<'a, R> {
     }
 
     fn note(&mut self, rule: &'static str, condition: String, before: Term, after: Term) {
-        if let Some(steps) = &mut self.steps {
+        if let Some(steps) = &mut self.steps
+            && self.muted == 0
+        {
             steps.push(Step {
                 rule,
                 condition,

@@ -13,6 +13,8 @@ use crate::map::{Constraint, IndexingMap};
 
 /// The deepest operand that narrowing reaches.
 const MAX_DEPTH: u32 = 24;
+/// Values that shaving tries at each end of a variable.
+const MAX_PROBES: usize = 24;
 /// Steps of one constraint to its normal form.
 const MAX_STEPS: usize = 12;
 /// Rounds of narrowing with all constraints.
@@ -27,6 +29,10 @@ pub(super) struct Domain {
     pub(super) bounds: Vec<Interval>,
     pub(super) residues: Vec<Residue>,
     pub(super) constraints: Vec<Constraint>,
+    /// Variables whose bounds stay: run-time variables with a source. Their
+    /// bounds are facts about the source (an offset is clamped into them), so a
+    /// constraint on such a variable has to stay a constraint.
+    pinned: Vec<bool>,
 }
 
 impl VarRanges for Domain {
@@ -42,14 +48,43 @@ impl VarRanges for Domain {
     }
 }
 
+/// A domain in which one variable has one value.
+struct Probe<'a> {
+    domain: &'a Domain,
+    var: Var,
+    value: i64,
+}
+
+impl VarRanges for Probe<'_> {
+    fn range(&self, var: Var) -> Interval {
+        if var == self.var {
+            Interval::point(self.value)
+        } else {
+            self.domain.range(var)
+        }
+    }
+
+    fn residue(&self, var: Var) -> Residue {
+        if var == self.var {
+            Residue::point(self.value)
+        } else {
+            self.domain.residue(var)
+        }
+    }
+}
+
 impl Domain {
     pub(super) fn of(map: &IndexingMap) -> Self {
         let bounds = map.bounds().to_vec();
         let residues = vec![Residue::ANY; bounds.len()];
+        let has_source = map.runtime.iter().map(|runtime| runtime.source.is_some());
+        let free = std::iter::repeat_n(false, map.dims.len() + map.ranges.len());
+        let pinned = free.chain(has_source).collect();
         Self {
             bounds,
             residues,
             constraints: map.constraints.clone(),
+            pinned,
         }
     }
 
@@ -64,9 +99,11 @@ impl Domain {
             self.normalize_constraints()?;
             for constraint in self.constraints.clone() {
                 self.narrow(&constraint.term, constraint.interval, 0)?;
-                if let Some(remainder) = remainder_constraint(&constraint) {
-                    let (inner, residue) = remainder;
+                if let Some((inner, residue)) = remainder_constraint(&constraint) {
                     self.narrow_residue(&inner, residue, 0)?;
+                }
+                if !constraint.term.is_affine() {
+                    self.shave(&constraint)?;
                 }
             }
             if before == (self.bounds.clone(), self.constraints.clone()) {
@@ -146,12 +183,60 @@ impl Domain {
         Ok(())
     }
 
+    /// Whether the variable's bounds must stay.
+    pub(super) fn is_pinned(&self, var: usize) -> bool {
+        self.pinned.get(var).copied().unwrap_or(false)
+    }
+
     fn set_bounds(&mut self, var: Var, interval: Interval) -> Result<(), Empty> {
         let residue = self.residue(var);
+        let is_pinned = self.is_pinned(var.0 as usize);
         if let Some(slot) = self.bounds.get_mut(var.0 as usize) {
-            *slot = slot.intersect(&interval).snap(&residue);
-            if slot.is_empty() {
+            let narrow = slot.intersect(&interval).snap(&residue);
+            if narrow.is_empty() {
                 return Err(Empty);
+            }
+            if !is_pinned {
+                *slot = narrow;
+            }
+        }
+        Ok(())
+    }
+
+    /// Moves the ends of each variable of a constraint inward past values that
+    /// the constraint excludes, whatever the other variables are. This sees what
+    /// narrowing does not: that two operands of the constraint move together.
+    fn shave(&mut self, constraint: &Constraint) -> Result<(), Empty> {
+        let mut variables = Vec::new();
+        constraint.term.for_each_var(&mut |var| {
+            if !variables.contains(&var) && !self.is_pinned(var.0 as usize) {
+                variables.push(var);
+            }
+        });
+        for var in variables {
+            for from_below in [true, false] {
+                for _ in 0..MAX_PROBES {
+                    let own = self.range(var);
+                    let value = if from_below { own.lower } else { own.upper };
+                    let probe = Probe {
+                        domain: self,
+                        var,
+                        value,
+                    };
+                    let range = range_of(&constraint.term, &probe);
+                    if !constraint.interval.intersect(&range).is_empty() {
+                        break;
+                    }
+                    let rest = if from_below {
+                        Interval::new(value.saturating_add(1), own.upper)
+                    } else {
+                        Interval::new(own.lower, value.saturating_sub(1))
+                    };
+                    if own.as_point().is_some() {
+                        return Err(Empty);
+                    }
+                    self.set_bounds(var, rest)?;
+                }
             }
         }
         Ok(())

@@ -151,8 +151,12 @@ fn tighten_component(
         return Err(Empty);
     }
     let mut changed = false;
-    for (var, interval) in component.variables.iter().zip(&tight) {
+    for (var, interval) in component.variables.iter().zip(&mut tight) {
+        let is_pinned = domain.is_pinned(*var);
         if let Some(slot) = domain.bounds.get_mut(*var) {
+            if is_pinned {
+                *interval = *slot;
+            }
             changed |= slot != interval;
             *slot = *interval;
         }
