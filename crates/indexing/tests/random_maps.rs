@@ -158,7 +158,7 @@ fn large_domains_by_sampling() {
 
 #[test]
 fn huge_maps_take_no_huge_time() {
-    let names: Vec<String> = (0..2_000).map(|n| format!("d{n}")).collect();
+    let names: Vec<String> = (0..600).map(|n| format!("d{n}")).collect();
     let bounds: Vec<String> = names
         .iter()
         .map(|name| format!("{name} in [0, 9999]"))

@@ -15,6 +15,8 @@ use crate::map::{Constraint, IndexingMap};
 const MAX_DEPTH: u32 = 24;
 /// Values that shaving tries at each end of a variable.
 const MAX_PROBES: usize = 24;
+/// Variables of a constraint whose ends are tried.
+const MAX_SHAVED: usize = 12;
 /// Terms of a sum through which remainders go.
 const MAX_TERMS: usize = 32;
 /// Steps of one constraint to its normal form.
@@ -219,6 +221,9 @@ impl Domain {
                 variables.push(var);
             }
         });
+        if variables.len() > MAX_SHAVED {
+            return Ok(());
+        }
         for var in variables {
             for from_below in [true, false] {
                 for _ in 0..MAX_PROBES {

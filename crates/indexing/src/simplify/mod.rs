@@ -131,7 +131,10 @@ impl Session {
             .map(|term| canonicalizer.canonicalize(term))
             .collect();
         let is_moderate = |term: &Term| is_moderate(term, &bounds);
-        if canonical.iter().all(Term::is_affine) || !canonical.iter().all(is_moderate) {
+        if canonical.iter().all(Term::is_affine)
+            || !canonical.iter().all(is_moderate)
+            || !graph::is_small(&canonical)
+        {
             return canonical;
         }
         let count = u32::try_from(bounds.len()).unwrap_or(u32::MAX);
@@ -212,7 +215,8 @@ impl Session {
         let constraints = domain.constraints.iter().map(|constraint| &constraint.term);
         let is_moderate = |term: &Term| is_moderate(term, domain);
         if results.iter().all(Term::is_affine)
-            || !results.iter().chain(constraints).all(is_moderate)
+            || !results.iter().chain(constraints.clone()).all(is_moderate)
+            || !graph::is_small(results.iter().chain(constraints))
         {
             return;
         }
