@@ -149,6 +149,9 @@ impl Resolver<'_> {
                 })
             }
             (LibraryOp::Dot(_), ..) => Err(Error::Bug("a dot has two operands".to_owned())),
+            (LibraryOp::Operation(op), ..) => {
+                Err(Error::Unsupported(format!("`{}`", op.opcode())))
+            }
             (LibraryOp::Sort { dimension, .. }, ..) => {
                 let shapes: Vec<_> = operands.iter().map(shape).collect();
                 let sort = Sort::new(&shapes, *dimension).ok_or_else(|| {

@@ -138,9 +138,10 @@ pub(crate) fn fft(
         FftType::Rfft => {
             let real = load_floats(x);
             let mut values: Vec<C64> = real.iter().map(|&x| C64::new(x, 0.0)).collect();
-            (first..=last).for_each(|d| along(&mut values, &dims, d, false));
+            along(&mut values, &dims, last, false);
             let rows = values.chunks_exact(dims[last].max(1));
-            let kept: Vec<C64> = rows.flat_map(|row| row[..half].iter().copied()).collect();
+            let mut kept: Vec<C64> = rows.flat_map(|row| keep_half(row, half)).collect();
+            (first..last).for_each(|d| along(&mut kept, &out_dims, d, false));
             store_complex(shape, &kept)
         }
         FftType::Irfft => {
@@ -151,6 +152,14 @@ pub(crate) fn fft(
             from_f64s(shape, &full.iter().map(|x| x.re).collect::<Vec<_>>())
         }
     }
+}
+
+/// The first half of the transform of a real line, whose first and (if the length
+/// is even) middle elements are real.
+fn keep_half(row: &[C64], half: usize) -> impl Iterator<Item = C64> {
+    let real = move |k: usize| k == 0 || 2 * k == row.len();
+    let element = move |k: usize| C64::new(row[k].re, if real(k) { 0.0 } else { row[k].im });
+    (0..half).map(element)
 }
 
 /// Lines of `half` elements completed to `len` by `x[len - k] = conj(x[k])`. The

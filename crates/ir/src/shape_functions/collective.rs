@@ -36,7 +36,13 @@ impl<P: Provider> Context<'_, P> {
     }
 
     /// The number of devices that take part in one group, if it is stated.
+    ///
+    /// With a channel and without global ids, a group of replicas stands for all
+    /// their partitions, whose number the instruction does not say.
     fn group_size(&self, collective: &Collective) -> Option<i64> {
+        if collective.channel_id.is_some() && !collective.use_global_device_ids {
+            return None;
+        }
         match &collective.replica_groups {
             ReplicaGroups::Lists(groups) => {
                 let size = groups.first().map(Vec::len).filter(|&size| size > 0)?;

@@ -205,7 +205,7 @@ impl<'m> Verifier<'m> {
             .map(|&operand| &module.instructions[operand].shape)
             .collect();
         let inferred = infer_shape(module, &instruction.op, &operands, Some(&instruction.shape))?;
-        if !shapes::compatible(&instruction.shape, &inferred) {
+        if !instruction.shape.may_equal(&inferred) {
             return Err(Error::input(format!(
                 "the shape should be {inferred:#}, found {:#}",
                 instruction.shape
