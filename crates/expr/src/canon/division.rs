@@ -27,6 +27,8 @@ const MAX_NESTED: u32 = 24;
 const MAX_DIVISOR: i64 = 1 << 48;
 /// Units of which every choice is tried by div-near-const.
 const MAX_CHOICES: usize = 3;
+/// Terms whose coefficients are compared in pairs.
+const MAX_PAIRED: usize = 24;
 /// Candidate divisors tried by div-drop-small.
 const MAX_CANDIDATES: usize = 12;
 
@@ -311,8 +313,8 @@ fn candidates(units: &Linear, divisor: i64) -> Vec<i64> {
                 gcd(i64::try_from(g).unwrap_or(1), *c)
             }),
     );
-    for (position, (_, a)) in units.terms.iter().enumerate() {
-        for (_, b) in units.terms.iter().skip(position + 1) {
+    for (position, (_, a)) in units.terms.iter().enumerate().take(MAX_PAIRED) {
+        for (_, b) in units.terms.iter().take(MAX_PAIRED).skip(position + 1) {
             let both = i64::try_from(gcd(*a, *b)).unwrap_or(1);
             consider(gcd(both, divisor));
         }

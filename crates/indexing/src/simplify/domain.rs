@@ -15,6 +15,10 @@ use crate::map::{Constraint, IndexingMap};
 const MAX_DEPTH: u32 = 24;
 /// Values that shaving tries at each end of a variable.
 const MAX_PROBES: usize = 24;
+/// Variables of a constraint whose ends are tried.
+const MAX_SHAVED: usize = 12;
+/// Terms of a sum through which remainders go.
+const MAX_TERMS: usize = 32;
 /// Steps of one constraint to its normal form.
 const MAX_STEPS: usize = 12;
 /// Rounds of narrowing with all constraints.
@@ -122,6 +126,10 @@ impl Domain {
             let mut term = canonicalizer.canonicalize(&constraint.term);
             let mut interval = constraint.interval;
             for _ in 0..MAX_STEPS {
+                // What is moved to the bounds must not make the rest too large.
+                if !super::is_moderate(&term, &bounds) {
+                    break;
+                }
                 let Some((next, bounds)) = normal_form(&term, interval) else {
                     break;
                 };
@@ -213,6 +221,9 @@ impl Domain {
                 variables.push(var);
             }
         });
+        if variables.len() > MAX_SHAVED {
+            return Ok(());
+        }
         for var in variables {
             for from_below in [true, false] {
                 for _ in 0..MAX_PROBES {
@@ -327,19 +338,28 @@ impl Domain {
         let Some((terms, constant)) = term.as_linear() else {
             return Ok(());
         };
-        for (position, (atom, k)) in terms.iter().enumerate() {
-            let (mut lower, mut upper) = (i128::from(constant), i128::from(constant));
-            for (other, (atom, k)) in terms.iter().enumerate() {
-                if other != position {
-                    let range = range_of(atom, self);
-                    let ends = [range.lower, range.upper].map(|e| i128::from(e) * i128::from(*k));
-                    lower = lower.saturating_add(ends[0].min(ends[1]));
-                    upper = upper.saturating_add(ends[0].max(ends[1]));
-                }
-            }
+        // The magnitudes of coefficients add up to an i64, so nothing overflows.
+        let multiple = |domain: &Self, atom: &Term, k: i64| {
+            let range = range_of(atom, domain);
+            let ends = [range.lower, range.upper].map(|e| i128::from(e) * i128::from(k));
+            (ends[0].min(ends[1]), ends[0].max(ends[1]))
+        };
+        let mut multiples: Vec<(i128, i128)> = terms
+            .iter()
+            .map(|(atom, k)| multiple(self, atom, *k))
+            .collect();
+        let total = multiples
+            .iter()
+            .fold((0, 0), |sum, m| (sum.0 + m.0, sum.1 + m.1));
+        let (mut all_low, mut all_high) = (
+            total.0 + i128::from(constant),
+            total.1 + i128::from(constant),
+        );
+        for ((atom, factor), own) in terms.iter().zip(&mut multiples) {
+            let (lower, upper) = (all_low - own.0, all_high - own.1);
             let low = i128::from(interval.lower).saturating_sub(upper);
             let high = i128::from(interval.upper).saturating_sub(lower);
-            let k = i128::from(*k);
+            let k = i128::from(*factor);
             let (low, high) = if k > 0 { (low, high) } else { (-high, -low) };
             let k = k.abs();
             let (low, high) = (-((-low).div_euclid(k)), high.div_euclid(k));
@@ -349,6 +369,8 @@ impl Domain {
                 return Err(Empty);
             }
             self.narrow(atom, Interval::new(clamp(low), clamp(high)), depth + 1)?;
+            *own = multiple(self, atom, *factor);
+            (all_low, all_high) = (lower + own.0, upper + own.1);
         }
         if let Some(point) = interval.as_point() {
             self.narrow_residue(term, Residue::point(point), depth)?;
@@ -414,6 +436,9 @@ impl Domain {
         let Some((terms, constant)) = term.as_linear() else {
             return Ok(());
         };
+        if terms.len() > MAX_TERMS {
+            return Ok(());
+        }
         for (position, (atom, k)) in terms.iter().enumerate() {
             // k * atom = residue - the others
             let mut others = Residue::point(constant);

@@ -19,7 +19,7 @@ mod program;
 mod report;
 
 use rustc_hash::FxHashMap;
-use tegula_expr::{Canonicalizer, Interval, Term};
+use tegula_expr::{Canonicalizer, Interval, Term, VarRanges};
 
 use crate::map::{Constraint, IndexingMap, Status};
 use domain::Domain;
@@ -130,7 +130,11 @@ impl Session {
             .iter()
             .map(|term| canonicalizer.canonicalize(term))
             .collect();
-        if canonical.iter().all(Term::is_affine) {
+        let is_moderate = |term: &Term| is_moderate(term, &bounds);
+        if canonical.iter().all(Term::is_affine)
+            || !canonical.iter().all(is_moderate)
+            || !graph::is_small(&canonical)
+        {
             return canonical;
         }
         let count = u32::try_from(bounds.len()).unwrap_or(u32::MAX);
@@ -208,7 +212,12 @@ impl Session {
         canonicalizer: &mut Canonicalizer<'_, Domain>,
         report: &mut Report,
     ) {
-        if results.iter().all(Term::is_affine) {
+        let constraints = domain.constraints.iter().map(|constraint| &constraint.term);
+        let is_moderate = |term: &Term| is_moderate(term, domain);
+        if results.iter().all(Term::is_affine)
+            || !results.iter().chain(constraints.clone()).all(is_moderate)
+            || !graph::is_small(results.iter().chain(constraints))
+        {
             return;
         }
         let count = u32::try_from(domain.bounds.len()).unwrap_or(u32::MAX);
@@ -240,6 +249,32 @@ impl Session {
             report.steps.extend(graph.explain());
         }
     }
+}
+
+/// The largest magnitude that any part of the term can take.
+fn magnitude(term: &Term, ranges: &dyn VarRanges) -> u128 {
+    use tegula_expr::Node;
+    term.fold(&mut |term: &Term, parts: &[u128]| match term.node() {
+        Node::Const(value) => value.unsigned_abs().into(),
+        Node::Var(var) => {
+            let range = ranges.range(*var);
+            range
+                .lower
+                .unsigned_abs()
+                .max(range.upper.unsigned_abs())
+                .into()
+        }
+        Node::Add(..) => parts.iter().fold(0, |sum, part| sum.saturating_add(*part)),
+        Node::Mul(..) => parts
+            .iter()
+            .fold(1, |product, part| product.saturating_mul(*part)),
+        _ => parts.iter().copied().max().unwrap_or(0),
+    })
+}
+
+/// Whether no part of the term can leave `i64`, nor come near.
+fn is_moderate(term: &Term, ranges: &dyn VarRanges) -> bool {
+    magnitude(term, ranges) < 1 << 62
 }
 
 /// How simple a term is to read and to reason about: divisions and the like

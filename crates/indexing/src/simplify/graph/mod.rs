@@ -22,6 +22,11 @@ use facts::{Facts, Knowledge};
 use language::{Coefficients, Kind, Node};
 use rules::{Form, Proposal, View};
 
+/// The deepest term that enters a graph.
+const MAX_DEPTH: u32 = 256;
+/// Nodes of all terms that enter a graph.
+const MAX_SIZE: u32 = 8192;
+
 /// Terms over one domain, equal ones in one class.
 pub(super) struct Graph {
     graph: EGraph<Node, Knowledge>,
@@ -57,21 +62,58 @@ impl Graph {
         }
     }
 
+    /// Adds a term. Sums go in whole, without their partial sums. Recurses on
+    /// what is nested otherwise: [`is_small`] bounds that.
     fn insert(&mut self, term: &Term) -> Id {
         if let Some(known) = self.classes.get(term) {
             return *known;
         }
-        // Terms in canonical form are shallow; `fold` shares what is shared.
-        let graph = &mut self.graph;
-        let classes = &mut self.classes;
-        term.fold(&mut |term: &Term, children: &[Id]| {
-            if let Some(known) = classes.get(term) {
-                return *known;
-            }
-            let id = insert_node(graph, term, children);
-            classes.insert(term.clone(), id);
-            id
-        })
+        let is_sum = match term.node() {
+            TermNode::Add(..) => true,
+            TermNode::Mul(_, factor) => factor.as_constant().is_some(),
+            _ => false,
+        };
+        let sum = term
+            .as_linear()
+            .filter(|_| is_sum)
+            .and_then(|(terms, constant)| {
+                let parts = terms
+                    .iter()
+                    .map(|(atom, k)| (self.insert(atom), *k))
+                    .collect();
+                sum_of(&mut self.graph, constant, parts)
+            });
+        let id = sum.unwrap_or_else(|| self.insert_node(term));
+        self.classes.insert(term.clone(), id);
+        id
+    }
+
+    fn insert_node(&mut self, term: &Term) -> Id {
+        let constant = |term: &Term| term.as_constant().filter(|c| *c > 1);
+        let (kind, operands): (Kind, &[&Term]) = match term.node() {
+            TermNode::Const(value) => (Kind::Num(*value), &[]),
+            TermNode::Var(var) => (Kind::Var(var.0), &[]),
+            TermNode::Add(a, b) => (Kind::Sum(0, Coefficients::from_slice(&[1, 1])), &[a, b]),
+            TermNode::FloorDiv(a, b) => match constant(b) {
+                Some(c) => (Kind::Div(c), &[a]),
+                None => (Kind::FloorDiv, &[a, b]),
+            },
+            TermNode::Mod(a, b) => match constant(b) {
+                Some(c) => (Kind::Mod(c), &[a]),
+                None => (Kind::ModBy, &[a, b]),
+            },
+            TermNode::Mul(a, b) => (Kind::Mul, &[a, b]),
+            TermNode::CeilDiv(a, b) => (Kind::CeilDiv, &[a, b]),
+            TermNode::Min(a, b) => (Kind::Min, &[a, b]),
+            TermNode::Max(a, b) => (Kind::Max, &[a, b]),
+            TermNode::Cmp(op, a, b) => (Kind::Compare(*op), &[a, b]),
+            TermNode::Select(c, a, b) => (Kind::Select, &[c, a, b]),
+        };
+        let children: Vec<Id> = operands
+            .iter()
+            .map(|operand| self.insert(operand))
+            .collect();
+        self.graph.add(Node::new(kind, children))
     }
 
     /// Classes that the roots reach, roots first.
@@ -198,76 +240,15 @@ impl Graph {
     }
 }
 
-/// Adds the node of a term whose operands are in the graph.
-fn insert_node(graph: &mut EGraph<Node, Knowledge>, term: &Term, children: &[Id]) -> Id {
-    let constant = |term: &Term| term.as_constant().filter(|c| *c > 1);
-    let pair = children.iter().copied();
-    let node = match term.node() {
-        TermNode::Const(value) => Node::new(Kind::Num(*value), []),
-        TermNode::Var(var) => Node::new(Kind::Var(var.0), []),
-        TermNode::Add(..) => {
-            let [a, b] = children else {
-                return graph.add(Node::new(Kind::Num(0), []));
-            };
-            let forms = [(Form::Class(*a), 1), (Form::Class(*b), 1)];
-            let flat = forms
-                .into_iter()
-                .flat_map(|(form, k)| parts(graph, &form, k))
-                .collect();
-            let sum = sum_of(graph, 0, flat);
-            return sum.unwrap_or_else(|| {
-                graph.add(Node::new(
-                    Kind::Sum(0, Coefficients::from_slice(&[1, 1])),
-                    [*a, *b],
-                ))
-            });
-        }
-        TermNode::Mul(_, factor) if factor.as_constant().is_some() => {
-            let a = children.first().copied();
-            let (Some(a), Some(k)) = (a, factor.as_constant()) else {
-                return graph.add(Node::new(Kind::Num(0), []));
-            };
-            let sum = sum_of(graph, 0, vec![(a, k)]);
-            return sum.unwrap_or_else(|| {
-                graph.add(Node::new(Kind::Sum(0, Coefficients::from_slice(&[k])), [a]))
-            });
-        }
-        TermNode::FloorDiv(_, c) if constant(c).is_some() => {
-            Node::new(Kind::Div(constant(c).unwrap_or(1)), pair.take(1))
-        }
-        TermNode::Mod(_, c) if constant(c).is_some() => {
-            Node::new(Kind::Mod(constant(c).unwrap_or(1)), pair.take(1))
-        }
-        TermNode::Mul(..) => Node::new(Kind::Mul, pair),
-        TermNode::FloorDiv(..) => Node::new(Kind::FloorDiv, pair),
-        TermNode::CeilDiv(..) => Node::new(Kind::CeilDiv, pair),
-        TermNode::Mod(..) => Node::new(Kind::ModBy, pair),
-        TermNode::Min(..) => Node::new(Kind::Min, pair),
-        TermNode::Max(..) => Node::new(Kind::Max, pair),
-        TermNode::Cmp(op, ..) => Node::new(Kind::Compare(*op), pair),
-        TermNode::Select(..) => Node::new(Kind::Select, pair),
-    };
-    graph.add(node)
-}
-
-/// What a class adds to a sum: its own terms if it is a sum, a constant as such.
-/// Constants come back under the class of 1.
-fn parts(graph: &mut EGraph<Node, Knowledge>, form: &Form, factor: i64) -> Vec<(Id, i64)> {
-    let Form::Class(id) = form else {
-        return Vec::new();
-    };
-    let sum = graph[*id].nodes.iter().find_map(Node::sum_terms);
-    match sum {
-        Some((constant, terms)) => {
-            let mut all = terms;
-            if constant != 0 {
-                let one = graph.add(Node::new(Kind::Num(1), []));
-                all.push((one, constant));
-            }
-            all
-        }
-        None => vec![(*id, factor)],
-    }
+/// Whether terms are small enough for a graph: each shallow, all together not
+/// more than so many nodes.
+pub(super) fn is_small<'a>(terms: impl IntoIterator<Item = &'a Term>) -> bool {
+    let mut total = 0u32;
+    terms.into_iter().all(|term| {
+        total = total.saturating_add(term.size());
+        // A sum is as deep as it is long.
+        term.depth() <= MAX_DEPTH && total <= MAX_SIZE
+    })
 }
 
 /// The class of a sum: equal classes merged, constants added up. `None` if a

@@ -28,6 +28,8 @@ use super::language::{Kind, Node};
 const MAX_DIVISOR: i64 = 1 << 48;
 /// Sums of one class that a rule looks at.
 const MAX_FORMS: usize = 4;
+/// Terms of a sum that rules look at; longer sums stay as they are.
+const MAX_TERMS: usize = 24;
 /// Pairs of sums compared for common terms in one round.
 const MAX_PAIRS: usize = 256;
 
@@ -89,6 +91,7 @@ impl<'a> View<'a> {
             .nodes
             .iter()
             .filter_map(Node::sum_terms)
+            .filter(|(_, terms)| terms.len() <= MAX_TERMS)
             .take(MAX_FORMS)
             .map(|(constant, terms)| {
                 (
@@ -176,6 +179,9 @@ impl<'a> View<'a> {
         let Some((constant, terms)) = node.sum_terms() else {
             return;
         };
+        if terms.len() > MAX_TERMS {
+            return;
+        }
         let terms: Terms = terms
             .into_iter()
             .map(|(id, c)| (self.class(id), c))
@@ -420,7 +426,7 @@ impl<'a> View<'a> {
                     .into_iter()
                     .map(|(id, c)| (self.class(id), c))
                     .collect();
-                if terms.len() > 1 {
+                if (2..=MAX_TERMS).contains(&terms.len()) {
                     sums.push((*id, constant, terms));
                 }
             }
