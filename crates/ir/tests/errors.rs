@@ -509,6 +509,22 @@ fn calls() {
 }
 
 #[test]
+fn starts_and_layouts() {
+    check(
+        "t = ((f32[3]), f32[3], u32[]) custom-call(), custom_call_target=\"t\"\nx = async-done(t)",
+        2,
+        1,
+        "`x`: the operand must be an async-start or async-update",
+    );
+    check(
+        "x = f32[] custom-call(a), custom_call_target=\"t\", operand_layout_constraints={}",
+        1,
+        1,
+        "`x`: 0 operand layouts for 1 operands",
+    );
+}
+
+#[test]
 fn shape_text() {
     for text in [
         "f32",
