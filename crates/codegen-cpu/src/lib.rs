@@ -1,1 +1,27 @@
-//! .
+//! The CPU backend: a Plan to machine code with Cranelift, and the runtime that
+//! walks its schedule.
+//!
+//! Each kernel becomes one function; equal kernels were already one in the Plan.
+//! Matrix products and sorts are calls of library routines. It never sees the
+//! module that the plan was made from.
+//!
+//! # Invariants
+//! - Results are those of the Plan evaluator: integers and data movement to the
+//!   bit, floating point up to the order of sums in dots and reductions.
+//! - A run allocates its outputs and, the first time, its arena; nothing else of
+//!   size.
+
+mod carrier;
+mod dot;
+mod error;
+mod execute;
+mod helpers;
+mod jit;
+mod lower;
+mod scalars;
+mod schedule;
+mod sort;
+
+pub use error::Error;
+pub use execute::{Executable, KernelTime, Options, listing};
+pub use jit::{Cpu, Listing};

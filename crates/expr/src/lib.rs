@@ -61,3 +61,4 @@ pub use print::{Names, Numbered, Printed, Style};
 pub use provider::{Number, Numbers, Operands, Provider, Symbols};
 pub use range::{VarRanges, facts_of, range_of, residue_of};
 pub use term::{Cmp, Node, Term, Var};
+pub use walk::LinearTerms;

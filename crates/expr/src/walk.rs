@@ -8,6 +8,9 @@ use smallvec::SmallVec;
 
 use crate::term::{Node, SMALL, Term, Var};
 
+/// Atoms with their coefficients; see [`Term::as_linear`].
+pub type LinearTerms = SmallVec<[(Term, i64); 4]>;
+
 impl Term {
     /// Folds the term bottom-up: `f` gets each term with the results of its
     /// direct subterms, left to right.
@@ -103,6 +106,14 @@ impl Term {
         let mut found = false;
         self.for_each_var(&mut |v| found |= v == var);
         found
+    }
+
+    /// The term as `constant + sum of coefficient * atom`: atoms are no sums and
+    /// no multiples, distinct and sorted, coefficients not zero. `None` if the
+    /// numbers grow too large.
+    pub fn as_linear(&self) -> Option<(LinearTerms, i64)> {
+        let linear = crate::canon::Linear::try_from_term(self)?;
+        Some((linear.terms, linear.constant))
     }
 
     /// Whether the term has no division, remainder, minimum, maximum,

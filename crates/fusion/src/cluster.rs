@@ -187,7 +187,7 @@ pub fn cluster(module: &Module, program: &Program) -> Clusters {
 }
 
 /// Whether all elements have the same bits.
-pub fn is_splat(bytes: &[u8], element: usize) -> bool {
+pub(crate) fn is_splat(bytes: &[u8], element: usize) -> bool {
     let mut elements = bytes.chunks_exact(element.max(1));
     let first = elements.next();
     elements.all(|e| Some(e) == first)

@@ -7,7 +7,7 @@ use crate::kernel::{ScalarId, ScalarOp};
 use crate::program::NodeId;
 use crate::reads::ReadMap;
 use rustc_hash::FxHashMap;
-use smallvec::{SmallVec, smallvec};
+use smallvec::smallvec;
 use tegula_expr::Term;
 use tegula_ir::{Binary, ComputationId, ElementType, InstructionId, Op};
 
@@ -164,11 +164,12 @@ impl Emitter<'_> {
         let computation = &module[id];
         let mut env: FxHashMap<InstructionId, Scalars> = FxHashMap::default();
         for &instruction in &computation.instructions {
-            let mut operands: SmallVec<[&Scalars; 4]> = SmallVec::new();
+            let mut operands = Scalars::new();
             for operand in &module[instruction].operands {
-                operands.push(env.get(operand).ok_or_else(|| {
+                let scalars = env.get(operand).ok_or_else(|| {
                     Error::bug(module, instruction, "an operand is not defined before its use")
-                })?);
+                })?;
+                operands.extend(scalars.iter().copied());
             }
             let scalars = self.apply_instruction(instruction, &operands, arguments)?;
             env.insert(instruction, scalars);
@@ -180,12 +181,11 @@ impl Emitter<'_> {
     fn apply_instruction(
         &mut self,
         id: InstructionId,
-        operands: &[&Scalars],
+        operands: &[ScalarId],
         arguments: &[ScalarId],
     ) -> Result<Scalars, Error> {
         let module = self.module;
         let instruction = &module[id];
-        let flat: Scalars = operands.iter().flat_map(|s| s.iter().copied()).collect();
         match &instruction.op {
             Op::Parameter(number) => {
                 let argument = arguments.get(*number as usize);
@@ -194,19 +194,19 @@ impl Emitter<'_> {
                 Ok(smallvec![*argument])
             }
             Op::Constant(literals) => Ok(literals.iter().map(|l| self.literal(l)).collect()),
-            Op::Tuple => Ok(flat),
+            Op::Tuple => Ok(operands.iter().copied().collect()),
             Op::GetTupleElement(index) => {
-                let scalar = usize::try_from(*index).ok().and_then(|i| flat.get(i));
+                let scalar = usize::try_from(*index).ok().and_then(|i| operands.get(i));
                 scalar
                     .map(|&s| smallvec![s])
                     .ok_or_else(|| Error::bug(module, id, "there is no such tuple element"))
             }
             Op::Call { to_apply, .. } | Op::Fusion { calls: to_apply, .. } => {
-                self.apply(*to_apply, &flat)
+                self.apply(*to_apply, operands)
             }
             Op::Copy | Op::Reshape | Op::Bitcast | Op::Broadcast(_) | Op::Transpose(_) => {
                 match &instruction.shape.as_array().map(tegula_ir::ArrayShape::rank) {
-                    Some(0) => Ok(flat),
+                    Some(0) => Ok(operands.iter().copied().collect()),
                     _ => Err(not_scalar(self, id)),
                 }
             }
@@ -217,7 +217,7 @@ impl Emitter<'_> {
                 let Some(op) = self.scalar_op(id) else {
                     return Err(not_scalar(self, id));
                 };
-                Ok(smallvec![self.compute(shape.element_type, op, &flat)])
+                Ok(smallvec![self.compute(shape.element_type, op, operands)])
             }
         }
     }

@@ -3,6 +3,7 @@
 
 use crate::error::Error;
 use tegula_expr::{Cmp, Interval, Term, Var};
+use tegula_indexing::{IndexingMap, RuntimeSource, output_to_input};
 use tegula_ir::{InstructionId, Module};
 
 /// A run-time variable of a map: which operand holds it, and where.
@@ -16,7 +17,7 @@ pub(crate) struct RuntimeRead {
 /// A map from a result's index to an operand's. Variables are numbered
 /// dimensions first, then ranges, then run-time variables.
 pub(crate) struct ReadMap {
-    /// The extent of each range.
+    /// The extent of each range; one of them is 0 if nothing is read.
     pub ranges: Vec<Term>,
     pub runtime: Vec<RuntimeRead>,
     results: Vec<Term>,
@@ -39,7 +40,55 @@ pub(crate) fn substitute(term: &Term, known: &[Term]) -> Term {
 impl ReadMap {
     /// The map of an instruction for one operand.
     pub(crate) fn new(module: &Module, id: InstructionId, operand: usize) -> Result<Self, Error> {
-        todo!()
+        let mut all = output_to_input(module, id);
+        if operand >= all.len() {
+            return Err(Error::bug(module, id, "there is no such operand"));
+        }
+        let mut maps = all.swap_remove(operand).maps.map_err(|unknown| {
+            Error::unsupported(module, id, &format!("its reads cannot be described: {}", unknown.cause))
+        })?;
+        match (maps.pop(), maps.is_empty()) {
+            (Some(map), true) if !map.is_undefined() => Self::from_map(module, id, map),
+            _ => Err(Error::unsupported(module, id, "its reads cannot be described by one map")),
+        }
+    }
+
+    fn from_map(module: &Module, id: InstructionId, map: IndexingMap) -> Result<Self, Error> {
+        if map.is_empty() {
+            let never = (Term::constant(1), Interval { lower: 0, upper: 0 });
+            return Ok(Self {
+                ranges: vec![Term::constant(0)],
+                runtime: Vec::new(),
+                results: Vec::new(),
+                constraints: vec![never],
+            });
+        }
+        let mut constraints = Vec::new();
+        let mut ranges = Vec::with_capacity(map.ranges.len());
+        for (i, variable) in map.dims.iter().enumerate() {
+            constraints.push((Term::var(Var(i as u32)), variable.bounds));
+        }
+        for (i, variable) in map.ranges.iter().enumerate() {
+            let Interval { lower, upper } = variable.bounds;
+            ranges.push(Term::constant(upper.saturating_add(1).max(0)));
+            if lower != 0 {
+                constraints.push((Term::var(Var((map.dims.len() + i) as u32)), variable.bounds));
+            }
+        }
+        let mut runtime = Vec::with_capacity(map.runtime.len());
+        for variable in &map.runtime {
+            let Some(RuntimeSource::Element { instruction, index, clamped: true }) = &variable.source
+            else {
+                return Err(Error::unsupported(module, id, "it reads at a size known only at run time"));
+            };
+            let operand = module[id].operands.iter().position(|o| o == instruction);
+            let operand = operand
+                .ok_or_else(|| Error::bug(module, id, "a run-time index is none of its operands"))?;
+            let bounds = variable.variable.bounds;
+            runtime.push(RuntimeRead { operand, index: index.clone(), bounds });
+        }
+        constraints.extend(map.constraints.into_iter().map(|c| (c.term, c.interval)));
+        Ok(Self { ranges, runtime, results: map.results, constraints })
     }
 
     /// The read with every variable known.

@@ -1,1 +1,95 @@
-//! .
+//! The reference evaluator: the meaning of every operation, plain and obviously
+//! right. Every other target is tested against it.
+//!
+//! It walks a module's computations instruction by instruction on host literals.
+//! It does not fuse, plan, choose layouts or use the machine's vector units; it is
+//! fast enough that whole models finish, and no faster.
+//!
+//! # What operations mean
+//! Each result is rounded to its type. Elementwise operations on floats narrower
+//! than `f32` are computed in `f32` and rounded once; `f32` transcendental functions
+//! are computed in `f64` and rounded once. Dot, convolution and sums accumulate
+//! floats in `f64` and round once; integers wrap. The corners (NaN, division by
+//! zero, shifts beyond the width, conversions, ...) are described where they are
+//! computed, in [`scalar`].
+//!
+//! # Perturbation
+//! With [`Options::perturb`], the result of every operation that rounds (an
+//! addition, a dot, a conversion to a narrower float; not a select, a maximum or a
+//! copy) is moved by a pseudo-random -1, 0 or +1 ulp of its type; sums by the
+//! error that another order of summation may make. Several such runs show how far
+//! the results of another correct implementation may lie, and where discontinuous
+//! operations flip: [`envelope`] puts them together. The same seed gives the same
+//! result.
+//!
+//! # What is left out, and why
+//! These give [`Error::Unsupported`], which names the instruction:
+//! - `dynamic-reshape`, `set-dimension-size`: sizes computed by the program;
+//! - collectives, `send`, `recv`, `infeed`, `outfeed`: one replica on one host is
+//!   evaluated (`replica-id` and `partition-id` are 0);
+//! - `rng-get-and-update-state`: there is no state that outlives a run;
+//! - `ragged-dot`, `scaled-dot`, `scan`: their meaning differs between versions of
+//!   XLA;
+//! - custom calls other than `LuDecomposition`, `TopK` and the partitioner's
+//!   annotations: their meaning is their own;
+//! - a `bitcast` between tiled layouts: it would show the padding.
+//!
+//! # Invariants
+//! - No input makes it panic; a module that breaks the verifier's rules gets
+//!   [`Error::Invalid`].
+//! - The same module, arguments and options give the same bits, on every machine
+//!   and with any number of threads.
+//! - Values are never written while shared: an argument is never changed.
+
+mod batch_norm;
+mod control;
+mod convolution;
+mod dispatch;
+mod dot;
+mod elementwise;
+mod envelope;
+mod error;
+mod eval;
+mod fft;
+mod gather;
+mod lanes;
+mod linalg;
+mod matmul;
+mod movement;
+mod perturb;
+mod program;
+mod random;
+mod reduce;
+pub mod scalar;
+mod sort;
+mod strided;
+mod value;
+mod window;
+
+pub use envelope::{Bounds, Envelope, envelope};
+pub use error::Error;
+pub use eval::Options;
+pub use value::Value;
+
+use tegula_ir::Module;
+
+/// Evaluates a module's entry computation on arguments, by parameter number.
+///
+/// # Errors
+/// [`Error::Argument`] if the arguments are not of the parameters' shapes;
+/// otherwise what the instruction named in the error met.
+pub fn evaluate(module: &Module, arguments: &[Value]) -> Result<Value, Error> {
+    evaluate_with(module, arguments, &Options::default())
+}
+
+/// [`evaluate`] with options.
+///
+/// # Errors
+/// As [`evaluate`], and [`Error::Limit`] beyond [`Options::max_iterations`].
+pub fn evaluate_with(
+    module: &Module,
+    arguments: &[Value],
+    options: &Options,
+) -> Result<Value, Error> {
+    eval::Evaluator::new(module, options.clone()).run(arguments)
+}

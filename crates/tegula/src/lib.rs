@@ -1,1 +1,53 @@
-//! .
+//! Tegula: a small compiler for machine-learning programs.
+//!
+//! It reads a program ([`read`]), compiles it for a [`Target`] ([`compile`]) and
+//! runs it ([`Executable::run`]):
+//!
+//! ```
+//! use tegula::{Arg, Buffer, Options, compile, read};
+//!
+//! # fn main() -> Result<(), tegula::Error> {
+//! let module = read(
+//!     "HloModule double
+//!      ENTRY main { p = f32[3] parameter(0) ROOT sum = f32[3] add(p, p) }",
+//! )?;
+//! let executable = compile(&module, &Options::default())?;
+//! let input = Buffer::from_f32s(&[3], &[1.0, 2.0, 3.0])?;
+//! let outputs = executable.run(vec![Arg::Borrowed(&input)])?;
+//! assert_eq!(outputs[0].as_f32s(), Some(&[2.0, 4.0, 6.0][..]));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! This crate is the facade over the others; whoever needs one part (indexing
+//! maps, the Plan, ...) depends on that part's crate.
+
+mod buffer;
+pub mod check;
+mod compiled;
+mod error;
+pub mod npz;
+pub mod random_input;
+
+pub use buffer::{Arg, Buffer};
+pub use compiled::{Compiled, Executable, Options, Target, compile, plan};
+pub use error::{Error, Fault};
+pub use tegula_codegen_cpu::Cpu;
+pub use tegula_ir::Module;
+
+/// Reads a program: the text of an HLO module. It is verified.
+///
+/// # Errors
+/// The first thing that is wrong with the text, with its place.
+pub fn read(text: &str) -> Result<Module, Error> {
+    let span = tracing::info_span!("read");
+    let module = span.in_scope(|| tegula_ir::parse_module(text))?;
+    let span = tracing::info_span!("verify");
+    span.in_scope(|| tegula_ir::verify(&module)).map_err(Error::from_list)?;
+    Ok(module)
+}
+
+/// The README's code is a test.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

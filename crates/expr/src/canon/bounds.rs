@@ -63,9 +63,23 @@ impl<R: VarRanges + ?Sized> Canonicalizer<'_, R> {
         sum
     }
 
+    /// Bounds that an assumption gives.
+    fn assumed_bounds(&self, linear: &Linear) -> Option<Wide> {
+        if self.assumed.is_empty() || linear.terms.is_empty() {
+            return None;
+        }
+        let mut key = linear.clone();
+        key.constant = 0;
+        let interval = self.assumed.get(&key)?;
+        Some(Wide::from(*interval).add(Wide::point(linear.constant.into())))
+    }
+
     /// Bounds of the combination.
     pub(super) fn bounds(&mut self, linear: &Linear) -> Wide {
         let mut best = self.independent_bounds(linear);
+        if let Some(assumed) = self.assumed_bounds(linear) {
+            best = best.intersect(assumed);
+        }
         let quotients = linear
             .terms
             .iter()

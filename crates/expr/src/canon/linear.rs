@@ -142,7 +142,7 @@ impl Linear {
         Self::try_from_term(term).unwrap_or_else(|| Self::atom(term.clone()))
     }
 
-    fn try_from_term(term: &Term) -> Option<Self> {
+    pub(crate) fn try_from_term(term: &Term) -> Option<Self> {
         let mut pairs: FxHashMap<Term, i64> = FxHashMap::default();
         let mut constant = 0i64;
         let mut rest = term;

@@ -17,11 +17,13 @@ mod order;
 mod spell;
 
 use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 
 use crate::interval::{Interval, Residue};
 use crate::range::VarRanges;
 use crate::term::{Node, Term};
-use linear::Linear;
+pub(crate) use linear::Linear;
+use linear::as_quotient;
 
 /// The canonical form of one term; see [`Canonicalizer`] for many.
 pub fn canonicalize<R: VarRanges + ?Sized>(term: &Term, ranges: &R) -> Term {
@@ -49,7 +51,11 @@ pub struct Canonicalizer<'a, R: ?Sized> {
     facts: FxHashMap<Term, (Interval, Residue)>,
     costs: FxHashMap<Term, u32>,
     spelled: FxHashMap<Term, Term>,
+    /// Bounds that were assumed of combinations without a constant.
+    assumed: FxHashMap<Linear, Interval>,
     steps: Option<Vec<Step>>,
+    /// Above zero while forms are tried that may not be taken.
+    muted: u32,
     nested: u32,
     spelling: u32,
 }
@@ -64,10 +70,34 @@ impl<'a, R: VarRanges + ?Sized> Canonicalizer<'a, R> {
             facts: FxHashMap::default(),
             costs: FxHashMap::default(),
             spelled: FxHashMap::default(),
+            assumed: FxHashMap::default(),
             steps: None,
+            muted: 0,
             nested: 0,
             spelling: 0,
         }
+    }
+
+    /// Restricts the values that are considered to those where the term lies in
+    /// the interval: a constraint of the domain. What is canonicalised afterwards
+    /// agrees with the original only there.
+    pub fn assume(&mut self, term: &Term, interval: Interval) {
+        let mut linear = self.normalize(term);
+        let Some(constant) = linear.constant.checked_neg() else {
+            return;
+        };
+        linear.constant = 0;
+        let interval = interval.add(&Interval::point(constant));
+        if let Some(negated) = linear.scale(-1) {
+            let slot = self.assumed.entry(negated).or_insert(Interval::FULL);
+            *slot = slot.intersect(&interval.scale(-1));
+        }
+        let slot = self.assumed.entry(linear).or_insert(Interval::FULL);
+        *slot = slot.intersect(&interval);
+        self.normal.clear();
+        self.quotients.clear();
+        self.facts.clear();
+        self.spelled.clear();
     }
 
     /// Records the steps of what is canonicalised from now on.
@@ -99,7 +129,9 @@ impl<'a, R: VarRanges + ?Sized> Canonicalizer<'a, R> {
     }
 
     fn note(&mut self, rule: &'static str, condition: String, before: Term, after: Term) {
-        if let Some(steps) = &mut self.steps {
+        if let Some(steps) = &mut self.steps
+            && self.muted == 0
+        {
             steps.push(Step {
                 rule,
                 condition,
@@ -114,9 +146,27 @@ impl<'a, R: VarRanges + ?Sized> Canonicalizer<'a, R> {
             return known.clone();
         }
         let linear = term.fold(&mut |term: &Term, children: &[Linear]| {
+            // Only whole sums are looked at, lest the form depend on how a sum
+            // is put in parentheses.
+            let whole: SmallVec<[Linear; 3]>;
+            let is_part = match term.node() {
+                Node::Add(..) => true,
+                Node::Mul(_, b) => b.as_constant().is_some(),
+                _ => false,
+            };
+            let children = if is_part {
+                children
+            } else {
+                let all = children
+                    .iter()
+                    .map(|child| self.exact_quotients(child.clone()));
+                whole = all.collect();
+                &whole
+            };
             self.combine(term, children)
                 .unwrap_or_else(|| self.opaque(term, children))
         });
+        let linear = self.exact_quotients(linear);
         self.normal.insert(term.clone(), linear.clone());
         linear
     }
@@ -150,6 +200,55 @@ impl<'a, R: VarRanges + ?Sized> Canonicalizer<'a, R> {
             (Node::Select(..), [c, a, b]) => self.selection(c, a, b),
             _ => None,
         }
+    }
+
+    /// Replaces multiples of quotients that leave a known remainder, and parts
+    /// of a sum of which bounds leave one value: `2 * (x / 2) = x` for even `x`,
+    /// `(x + 3) / 4 - x = 0` for `x` in `[0, 1]`.
+    pub(crate) fn exact_quotients(&mut self, sum: Linear) -> Linear {
+        let mut result = sum;
+        let mut position = 0;
+        while let Some((atom, coefficient)) = result.terms.get(position).cloned() {
+            position += 1;
+            let Some((inner, divisor)) = as_quotient(&atom) else {
+                continue;
+            };
+            let inner = Linear::from_term(inner);
+            if let Some(replaced) =
+                self.exact_quotient(&result, &atom, coefficient, &inner, divisor)
+            {
+                result = replaced;
+                position = 0;
+            }
+        }
+        result
+    }
+
+    fn exact_quotient(
+        &mut self,
+        sum: &Linear,
+        atom: &Term,
+        coefficient: i64,
+        inner: &Linear,
+        divisor: i64,
+    ) -> Option<Linear> {
+        let without = Linear::atom(atom.clone()).scale(coefficient.checked_neg()?)?;
+        if coefficient % divisor == 0
+            && let Some(remainder) = self.remainder_bounds(inner, divisor).as_point()
+        {
+            // c * floor(x / c) = x - r
+            let exact = inner.plus_constant(remainder.checked_neg()?)?;
+            return sum.plus(&without, 1)?.plus(&exact, coefficient / divisor);
+        }
+        let (mut part, _) = sum
+            .partition(|other, _| other == atom || inner.terms.iter().any(|(own, _)| own == other));
+        part.constant = 0;
+        let range = self.bounds(&part);
+        if part.terms.len() > 1 && range.lower == range.upper {
+            let value = i64::try_from(range.lower).ok()?;
+            return sum.plus(&part, -1)?.plus_constant(value);
+        }
+        None
     }
 
     /// A product of sums is multiplied out if that makes few terms and no

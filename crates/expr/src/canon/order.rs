@@ -53,6 +53,7 @@ impl<R: VarRanges + ?Sized> Canonicalizer<'_, R> {
         } else {
             right.constant = constant.checked_neg()?;
         }
+        let (left, right) = (self.exact_quotients(left), self.exact_quotients(right));
         if !self.bounds(&left).fits() || !self.bounds(&right).fits() {
             return None;
         }

@@ -29,6 +29,7 @@ impl<R: VarRanges + ?Sized> Canonicalizer<'_, R> {
         {
             return current;
         }
+        self.muted += 1;
         // Each round turns one quotient into a remainder.
         for _ in 0..linear.terms.len() {
             let cost = self.cost(&current);
@@ -46,6 +47,7 @@ impl<R: VarRanges + ?Sized> Canonicalizer<'_, R> {
                 None => break,
             }
         }
+        self.muted -= 1;
         current
     }
 

@@ -18,6 +18,7 @@ mod build;
 mod buffers;
 mod evaluate;
 mod interference;
+mod print;
 mod run_kernel;
 mod verify;
 

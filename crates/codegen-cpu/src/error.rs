@@ -1,0 +1,38 @@
+//! What can go wrong when a plan is compiled or run on the CPU.
+
+use tegula_ir::ElementType;
+
+/// An error of the CPU backend.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// An element type lacks an operation: the program is wrong.
+    #[error("there is no {op} of {element_type}")]
+    NoSuchOperation {
+        /// The operation.
+        op: String,
+        /// The operands' type.
+        element_type: ElementType,
+    },
+    /// Something that the backend cannot do yet.
+    #[error("the CPU backend cannot compile {0} yet")]
+    Unsupported(String),
+    /// The CPU or the option asked for is not known.
+    #[error("{0}")]
+    Cpu(String),
+    /// Cranelift or the plan contradicts itself: a bug in Tegula.
+    #[error("bug in code generation: {0}")]
+    Bug(String),
+    /// The inputs are not what the program takes.
+    #[error("input {index}: expected {expected}, got {actual}")]
+    Input {
+        /// Which input.
+        index: usize,
+        /// What the program takes.
+        expected: String,
+        /// What was given.
+        actual: String,
+    },
+    /// More memory is needed than there is.
+    #[error("the program needs {0} bytes of memory, which cannot be allocated")]
+    OutOfMemory(i64),
+}

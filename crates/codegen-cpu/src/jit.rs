@@ -1,0 +1,254 @@
+//! Machine code in memory: all kernels of a plan in one Cranelift module.
+
+use crate::error::Error;
+use crate::helpers::{General, Helper};
+use crate::lower::{Imports, KERNEL_PARAMS, lower_kernel};
+use cranelift_codegen::ir::{AbiParam, FuncRef, Signature};
+use cranelift_codegen::isa::OwnedTargetIsa;
+use cranelift_codegen::settings::{self, Configurable};
+use cranelift_codegen::{Context, ir};
+use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
+use cranelift_jit::{JITBuilder, JITModule};
+use cranelift_module::{FuncId, Linkage, Module};
+use rustc_hash::FxHashMap;
+use std::fmt::Write;
+use tegula_fusion::Kernel;
+use tegula_fusion::LibraryOp;
+use tegula_layout::plan::{Plan, Step};
+
+/// Which instructions the generated code may use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Cpu {
+    /// Everything this machine has.
+    #[default]
+    Native,
+    /// SSE4.2 and older: what any x86-64 of the last fifteen years has.
+    X86V2,
+    /// AVX2, FMA and bit manipulation.
+    X86V3,
+    /// AVX-512.
+    X86V4,
+}
+
+impl Cpu {
+    /// The CPU of this name on the command line.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Some(match name {
+            "native" => Self::Native,
+            "x86-64-v2" => Self::X86V2,
+            "x86-64-v3" => Self::X86V3,
+            "x86-64-v4" => Self::X86V4,
+            _ => return None,
+        })
+    }
+
+    fn features(self) -> Vec<&'static str> {
+        let v2 = ["has_sse3", "has_ssse3", "has_sse41", "has_sse42", "has_popcnt"];
+        let v3 = ["has_avx", "has_avx2", "has_fma", "has_bmi1", "has_bmi2", "has_lzcnt"];
+        let v4 = ["has_avx512f", "has_avx512dq", "has_avx512vl"];
+        match self {
+            Self::Native => Vec::new(),
+            Self::X86V2 => v2.to_vec(),
+            Self::X86V3 => [&v2[..], &v3].concat(),
+            Self::X86V4 => [&v2[..], &v3, &v4].concat(),
+        }
+    }
+}
+
+/// A generated kernel. See [`crate::lower`] for the arguments.
+pub(crate) type KernelFn = unsafe extern "C" fn(*const *mut u8, i64, i64);
+
+/// Machine code and what it refers to.
+pub(crate) struct Code {
+    /// The plan's kernels, by number.
+    pub kernels: Vec<KernelFn>,
+    /// The comparators of the plan's sorts, in the order of the schedule.
+    pub comparators: Vec<KernelFn>,
+    module: Option<JITModule>,
+    /// Operations that the code has the addresses of.
+    _operations: Vec<Box<General>>,
+}
+
+impl Drop for Code {
+    fn drop(&mut self) {
+        if let Some(module) = self.module.take() {
+            // SAFETY: the function pointers are fields of `self` and are called
+            // only through it, so none is called after this.
+            unsafe { module.free_memory() };
+        }
+    }
+}
+
+// SAFETY: after `finalize_definitions` the module's memory is only read and
+// executed, and the kept operations are only read.
+unsafe impl Send for Code {}
+// SAFETY: as above.
+unsafe impl Sync for Code {}
+
+/// What to print of the compilation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Listing {
+    /// Cranelift's intermediate form, before optimisation.
+    Clif,
+    /// Machine code.
+    Asm,
+}
+
+fn target(cpu: Cpu) -> Result<OwnedTargetIsa, Error> {
+    let mut flags = settings::builder();
+    let set = |flags: &mut settings::Builder, name: &str, value: &str| {
+        flags.set(name, value).map_err(|e| Error::Bug(format!("setting {name}: {e}")))
+    };
+    set(&mut flags, "opt_level", "speed")?;
+    set(&mut flags, "is_pic", "false")?;
+    set(&mut flags, "enable_verifier", if cfg!(debug_assertions) { "true" } else { "false" })?;
+    let mut isa = cranelift_native::builder_with_options(cpu == Cpu::Native)
+        .map_err(|e| Error::Cpu(format!("this machine cannot be compiled for: {e}")))?;
+    for feature in cpu.features() {
+        isa.enable(feature)
+            .map_err(|_| Error::Cpu(format!("this machine's architecture has no {feature}")))?;
+    }
+    isa.finish(settings::Flags::new(flags)).map_err(|e| Error::Cpu(e.to_string()))
+}
+
+struct Builder {
+    module: JITModule,
+    context: Context,
+    functions: FunctionBuilderContext,
+    imports: ModuleImports,
+    listing: Option<(Listing, String)>,
+}
+
+#[derive(Default)]
+struct ModuleImports {
+    declared: FxHashMap<&'static str, (FuncId, Signature)>,
+    operations: Vec<Box<General>>,
+}
+
+/// Gives helpers to one function.
+struct FunctionImports<'a> {
+    module: &'a mut JITModule,
+    imports: &'a mut ModuleImports,
+}
+
+impl Imports for FunctionImports<'_> {
+    fn import(&mut self, builder: &mut FunctionBuilder<'_>, helper: &Helper) -> FuncRef {
+        let module = &mut *self.module;
+        let (id, _) = self.imports.declared.entry(helper.name).or_insert_with(|| {
+            let mut signature = module.make_signature();
+            signature.params.extend(helper.params.iter().map(|&t| AbiParam::new(t)));
+            signature.returns.extend(helper.returns.iter().map(|&t| AbiParam::new(t)));
+            // An import can fail to be declared only if its name is declared
+            // with another signature, and each name has one.
+            let id = module
+                .declare_function(helper.name, Linkage::Import, &signature)
+                .unwrap_or(FuncId::from_u32(0));
+            (id, signature)
+        });
+        module.declare_func_in_func(*id, builder.func)
+    }
+
+    fn keep(&mut self, general: General) -> i64 {
+        let general = Box::new(general);
+        let address = std::ptr::from_ref::<General>(&general) as i64;
+        self.imports.operations.push(general);
+        address
+    }
+}
+
+/// Compiles every kernel of a plan.
+pub(crate) fn compile_kernels(
+    plan: &Plan,
+    cpu: Cpu,
+    listing: Option<Listing>,
+) -> Result<(Code, String), Error> {
+    let mut builder = JITBuilder::with_isa(target(cpu)?, cranelift_module::default_libcall_names());
+    builder.symbol_lookup_fn(Box::new(crate::helpers::lookup));
+    let module = JITModule::new(builder);
+    let mut builder = Builder {
+        context: module.make_context(),
+        functions: FunctionBuilderContext::new(),
+        module,
+        imports: ModuleImports::default(),
+        listing: listing.map(|l| (l, String::new())),
+    };
+    let mut kernels = Vec::with_capacity(plan.kernels.len());
+    for (id, kernel) in plan.kernels.iter() {
+        kernels.push(builder.function(&id.to_string(), kernel)?);
+    }
+    let mut comparators = Vec::new();
+    let mut sorts = Vec::new();
+    find_comparators(&plan.steps, &mut sorts);
+    for (i, kernel) in sorts.iter().enumerate() {
+        comparators.push(builder.function(&format!("comparator{i}"), kernel)?);
+    }
+    let text = builder.listing.take().map(|(_, text)| text).unwrap_or_default();
+    let code = builder.finish(&kernels, &comparators)?;
+    Ok((code, text))
+}
+
+fn find_comparators<'a>(steps: &'a [Step], out: &mut Vec<&'a Kernel>) {
+    for step in steps {
+        match step {
+            Step::Library { op: LibraryOp::Sort { comparator, .. }, .. } => out.push(comparator),
+            Step::While { condition, body, .. } => {
+                find_comparators(condition, out);
+                find_comparators(body, out);
+            }
+            Step::Conditional { branches, .. } => {
+                branches.iter().for_each(|b| find_comparators(b, out));
+            }
+            Step::Library { .. } | Step::Kernel { .. } | Step::Copy { .. } => {}
+        }
+    }
+}
+
+impl Builder {
+    fn function(&mut self, name: &str, kernel: &Kernel) -> Result<FuncId, Error> {
+        let mut signature = self.module.make_signature();
+        signature.params.extend(KERNEL_PARAMS.map(AbiParam::new));
+        let id = self
+            .module
+            .declare_function(name, Linkage::Local, &signature)
+            .map_err(|e| Error::Bug(e.to_string()))?;
+        self.context.func.signature = signature;
+        self.context.func.name = ir::UserFuncName::user(0, id.as_u32());
+        let config = self.module.target_config();
+        let mut builder = FunctionBuilder::new(&mut self.context.func, &mut self.functions);
+        let mut imports = FunctionImports { module: &mut self.module, imports: &mut self.imports };
+        lower_kernel(kernel, &mut builder, &mut imports)?;
+        builder.finalize(config);
+        if let Some((Listing::Clif, text)) = &mut self.listing {
+            let _ = writeln!(text, "; {name}\n{}", self.context.func.display());
+        }
+        let wants_asm = matches!(self.listing, Some((Listing::Asm, _)));
+        self.context.set_disasm(wants_asm);
+        self.module
+            .define_function(id, &mut self.context)
+            .map_err(|e| Error::Bug(format!("{name}: {e:?}")))?;
+        if let Some((Listing::Asm, text)) = &mut self.listing {
+            let compiled = self.context.compiled_code().and_then(|c| c.vcode.as_deref());
+            let _ = writeln!(text, "{name}:\n{}", compiled.unwrap_or_default());
+        }
+        self.module.clear_context(&mut self.context);
+        Ok(id)
+    }
+
+    fn finish(mut self, kernels: &[FuncId], comparators: &[FuncId]) -> Result<Code, Error> {
+        self.module.finalize_definitions().map_err(|e| Error::Bug(e.to_string()))?;
+        let pointer = |&id: &FuncId| {
+            let address = self.module.get_finalized_function(id);
+            // SAFETY: the function was defined with the signature of `KernelFn`.
+            unsafe { std::mem::transmute::<*const u8, KernelFn>(address) }
+        };
+        let kernels = kernels.iter().map(pointer).collect();
+        let comparators = comparators.iter().map(pointer).collect();
+        Ok(Code {
+            kernels,
+            comparators,
+            module: Some(self.module),
+            _operations: self.imports.operations,
+        })
+    }
+}
+

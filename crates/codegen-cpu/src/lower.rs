@@ -1,0 +1,504 @@
+//! One kernel to one function of Cranelift.
+//!
+//! The function is `extern "C" fn(args: *const *mut u8, begin: i64, end: i64)`: the
+//! addresses of the kernel's parameters, and the part of the outermost domain
+//! dimension to run (of a kernel without a domain: once if `begin < end`).
+//! Index terms become 64-bit integer arithmetic; a term that was computed in an
+//! enclosing block is not computed again.
+
+use crate::carrier::{carrier_types, integer_type, is_narrow_float};
+use crate::error::Error;
+use crate::helpers::{General, Helper};
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::{
+    BlockArg, FuncRef, InstBuilder, MemFlagsData, Type, Value, types,
+};
+use cranelift_frontend::FunctionBuilder;
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+use tegula_expr::{Cmp, Node, Term, Var, VarRanges, Interval, canonicalize};
+use tegula_fusion::kernel::{Access, Block, IndexVar, ScalarId, Statement};
+use tegula_fusion::{Kernel, var_range};
+use tegula_ir::ElementType;
+
+/// The Cranelift values that carry one scalar.
+pub(crate) type Values = SmallVec<[Value; 2]>;
+
+/// What generated functions need from the module they are in.
+pub(crate) trait Imports {
+    /// A reference to a helper in the function being built.
+    fn import(&mut self, builder: &mut FunctionBuilder<'_>, helper: &Helper) -> FuncRef;
+    /// Keeps an operation alive as long as the code; gives its address.
+    fn keep(&mut self, general: General) -> i64;
+}
+
+/// The state of lowering one kernel.
+pub(crate) struct Lower<'a, 'f> {
+    pub(crate) builder: &'a mut FunctionBuilder<'f>,
+    imports: &'a mut dyn Imports,
+    kernel: &'a Kernel,
+    bases: Vec<Value>,
+    vars: Vec<Option<Value>>,
+    scalars: Vec<Values>,
+    /// Terms computed so far, by open block.
+    terms: Vec<FxHashMap<Term, Value>>,
+    imported: FxHashMap<&'static str, FuncRef>,
+}
+
+struct Ranges<'a>(&'a [IndexVar]);
+
+impl VarRanges for Ranges<'_> {
+    fn range(&self, var: Var) -> Interval {
+        var_range(self.0.get(var.0 as usize))
+    }
+}
+
+/// Lowers a kernel into the function that `builder` builds.
+pub(crate) fn lower_kernel(
+    kernel: &Kernel,
+    builder: &mut FunctionBuilder<'_>,
+    imports: &mut dyn Imports,
+) -> Result<(), Error> {
+    let entry = builder.create_block();
+    builder.append_block_params_for_function_params(entry);
+    builder.switch_to_block(entry);
+    builder.seal_block(entry);
+    let [args, begin, end] = builder.block_params(entry)[..] else {
+        return Err(Error::Bug("a kernel's signature is wrong".to_owned()));
+    };
+    let mut bases = Vec::with_capacity(kernel.params.len());
+    for i in 0..kernel.params.len() {
+        let flags = MemFlagsData::trusted().with_readonly();
+        bases.push(builder.ins().load(types::I64, flags, args, 8 * i as i32));
+    }
+    let mut lower = Lower {
+        builder,
+        imports,
+        kernel,
+        bases,
+        vars: vec![None; kernel.vars.len()],
+        scalars: vec![Values::new(); kernel.scalars.len()],
+        terms: vec![FxHashMap::default()],
+        imported: FxHashMap::default(),
+    };
+    lower.domain(begin, end)?;
+    lower.builder.ins().return_(&[]);
+    lower.builder.seal_all_blocks();
+    Ok(())
+}
+
+impl Lower<'_, '_> {
+    fn domain(&mut self, begin: Value, end: Value) -> Result<(), Error> {
+        let kernel = self.kernel;
+        let body = |lower: &mut Self| lower.statements(&kernel.body);
+        let Some((&outer, inner)) = kernel.domain.split_first() else {
+            // Run once or not at all: a loop over the part that was asked for.
+            return self.count(begin, end, None, &[], &mut |lower, _, _| {
+                body(lower)?;
+                Ok(Values::new())
+            })
+            .map(|_| ());
+        };
+        self.count(begin, end, Some(outer), &[], &mut |lower, _, _| {
+            lower.inner_domain(inner)?;
+            Ok(Values::new())
+        })?;
+        Ok(())
+    }
+
+    fn inner_domain(&mut self, vars: &[Var]) -> Result<(), Error> {
+        let kernel = self.kernel;
+        let Some((&var, rest)) = vars.split_first() else {
+            return self.statements(&kernel.body);
+        };
+        let zero = self.integer(types::I64, 0);
+        let end = self.extent(var)?;
+        self.count(zero, end, Some(var), &[], &mut |lower, _, _| {
+            lower.inner_domain(rest)?;
+            Ok(Values::new())
+        })?;
+        Ok(())
+    }
+
+    fn extent(&mut self, var: Var) -> Result<Value, Error> {
+        match self.kernel.var(var) {
+            Some(IndexVar::Domain(extent) | IndexVar::Loop(extent)) => {
+                let extent = extent.clone();
+                Ok(self.term_value(&extent))
+            }
+            _ => Err(Error::Bug("a loop's variable is not a loop variable".to_owned())),
+        }
+    }
+
+    /// A counted loop with carried values. `body` gives the next ones.
+    fn count(
+        &mut self,
+        begin: Value,
+        end: Value,
+        var: Option<Var>,
+        init: &[Value],
+        body: &mut dyn FnMut(&mut Self, Value, &[Value]) -> Result<Values, Error>,
+    ) -> Result<SmallVec<[Value; 4]>, Error> {
+        let header = self.builder.create_block();
+        let inside = self.builder.create_block();
+        let exit = self.builder.create_block();
+        self.builder.append_block_param(header, types::I64);
+        for &value in init {
+            let ty = self.builder.func.dfg.value_type(value);
+            self.builder.append_block_param(header, ty);
+        }
+        let arguments: Vec<BlockArg> =
+            std::iter::once(begin).chain(init.iter().copied()).map(BlockArg::from).collect();
+        self.builder.ins().jump(header, &arguments);
+        self.builder.switch_to_block(header);
+        let state: SmallVec<[Value; 4]> = self.builder.block_params(header).iter().copied().collect();
+        let more = self.builder.ins().icmp(IntCC::SignedLessThan, state[0], end);
+        self.builder.ins().brif(more, inside, &[], exit, &[]);
+        self.builder.switch_to_block(inside);
+        self.terms.push(FxHashMap::default());
+        if let Some(var) = var {
+            self.vars[var.0 as usize] = Some(state[0]);
+        }
+        let next = body(self, state[0], &state[1..]);
+        self.terms.pop();
+        let next = next?;
+        let counter = self.builder.ins().iadd_imm_s(state[0], 1);
+        let arguments: Vec<BlockArg> =
+            std::iter::once(counter).chain(next).map(BlockArg::from).collect();
+        self.builder.ins().jump(header, &arguments);
+        self.builder.seal_block(header);
+        self.builder.seal_block(inside);
+        self.builder.switch_to_block(exit);
+        self.builder.seal_block(exit);
+        Ok(state[1..].iter().copied().collect())
+    }
+
+    // ---- statements ------------------------------------------------------------
+
+    fn statements(&mut self, block: &Block) -> Result<(), Error> {
+        block.statements.iter().try_for_each(|statement| self.statement(statement))
+    }
+
+    fn type_of(&self, id: ScalarId) -> ElementType {
+        self.kernel.scalars[id]
+    }
+
+    fn values(&self, id: ScalarId) -> Values {
+        self.scalars[id.as_u32() as usize].clone()
+    }
+
+    fn define(&mut self, id: ScalarId, values: Values) {
+        self.scalars[id.as_u32() as usize] = values;
+    }
+
+    /// The values of several scalars, one after the other.
+    fn flat(&self, ids: &[ScalarId]) -> SmallVec<[Value; 4]> {
+        ids.iter().flat_map(|&id| self.values(id)).collect()
+    }
+
+    fn define_flat(&mut self, ids: &[ScalarId], values: &[Value]) {
+        let mut rest = values;
+        for &id in ids {
+            let count = carrier_types(self.type_of(id)).len().min(rest.len());
+            let (these, others) = rest.split_at(count);
+            self.define(id, these.iter().copied().collect());
+            rest = others;
+        }
+    }
+
+    fn statement(&mut self, statement: &Statement) -> Result<(), Error> {
+        match statement {
+            Statement::Compute { result, op, operands } => {
+                let to = self.type_of(*result);
+                let from = operands.first().map_or(to, |&s| self.type_of(s));
+                let operands: SmallVec<[Values; 3]> =
+                    operands.iter().map(|&s| self.values(s)).collect();
+                let values = self.scalar(op, from, to, &operands)?;
+                self.define(*result, values);
+            }
+            Statement::Load { result, param, index } => {
+                let values = self.load(*param, index);
+                self.define(*result, values);
+            }
+            Statement::Store { param, index, value } => {
+                let values = self.values(*value);
+                self.store(*param, index, &values);
+            }
+            Statement::Bind { var } => {
+                let Some(&IndexVar::Runtime { value, .. }) = self.kernel.var(*var) else {
+                    return Err(Error::Bug("a bound variable is not a run-time one".to_owned()));
+                };
+                let scalar = self.values(value)[0];
+                let wide = self.extend(self.type_of(value), scalar, types::I64);
+                self.vars[var.0 as usize] = Some(wide);
+            }
+            Statement::Loop { var, init, carried, body, results } => {
+                let zero = self.integer(types::I64, 0);
+                let end = self.extent(*var)?;
+                let init = self.flat(init);
+                let last = self.count(zero, end, Some(*var), &init, &mut |lower, _, state| {
+                    lower.define_flat(carried, state);
+                    lower.statements(body)?;
+                    Ok(lower.flat(&body.results).into_iter().collect())
+                })?;
+                self.define_flat(results, &last);
+            }
+            Statement::If { condition, then, otherwise, results } => {
+                self.branch(condition, then, otherwise, results)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn branch(
+        &mut self,
+        condition: &Term,
+        then: &Block,
+        otherwise: &Block,
+        results: &[ScalarId],
+    ) -> Result<(), Error> {
+        let condition = self.condition(condition);
+        let (yes, no, join) = (
+            self.builder.create_block(),
+            self.builder.create_block(),
+            self.builder.create_block(),
+        );
+        for &result in results {
+            for ty in carrier_types(self.type_of(result)) {
+                self.builder.append_block_param(join, ty);
+            }
+        }
+        self.builder.ins().brif(condition, yes, &[], no, &[]);
+        for (block, body) in [(yes, then), (no, otherwise)] {
+            self.builder.switch_to_block(block);
+            self.builder.seal_block(block);
+            self.terms.push(FxHashMap::default());
+            let done = self.statements(body);
+            self.terms.pop();
+            done?;
+            let values: Vec<BlockArg> =
+                self.flat(&body.results).into_iter().map(BlockArg::from).collect();
+            self.builder.ins().jump(join, &values);
+        }
+        self.builder.switch_to_block(join);
+        self.builder.seal_block(join);
+        let values: SmallVec<[Value; 4]> = self.builder.block_params(join).iter().copied().collect();
+        self.define_flat(results, &values);
+        Ok(())
+    }
+
+    // ---- memory ------------------------------------------------------------------
+
+    /// The address of an element.
+    fn address(&mut self, param: usize, index: &[Term]) -> Value {
+        let declared = &self.kernel.params[param];
+        let mut linear = Term::constant(0);
+        for (term, dim) in index.iter().zip(&declared.dims) {
+            linear = linear.mul(dim).add(term);
+        }
+        let linear = canonicalize(&linear, &Ranges(&self.kernel.vars));
+        let size = declared.element_type.storage_bytes() as i64;
+        let base = self.bases[param];
+        if let Some(constant) = linear.as_constant() {
+            return self.builder.ins().iadd_imm_s(base, constant.wrapping_mul(size));
+        }
+        let linear = self.term_value(&linear);
+        let offset = match size {
+            1 => linear,
+            _ => self.builder.ins().ishl_imm_s(linear, i64::from(size.trailing_zeros())),
+        };
+        self.builder.ins().iadd(base, offset)
+    }
+
+    fn load(&mut self, param: usize, index: &[Term]) -> Values {
+        let address = self.address(param, index);
+        let declared = &self.kernel.params[param];
+        let element_type = declared.element_type;
+        let mut flags = MemFlagsData::trusted();
+        if declared.access == Access::Read {
+            flags = flags.with_readonly();
+        }
+        if is_narrow_float(element_type) {
+            let ty = integer_type(element_type.storage_bytes());
+            let bits = self.builder.ins().load(ty, flags, address, 0);
+            let value = self.from_bits(element_type, bits);
+            return SmallVec::from_slice(&[value]);
+        }
+        let types = carrier_types(element_type);
+        let part = i32::try_from(element_type.storage_bytes() / types.len()).unwrap_or(0);
+        let parts = types.iter().enumerate();
+        parts.map(|(i, &ty)| self.builder.ins().load(ty, flags, address, i as i32 * part)).collect()
+    }
+
+    fn store(&mut self, param: usize, index: &[Term], values: &Values) {
+        let address = self.address(param, index);
+        let element_type = self.kernel.params[param].element_type;
+        let flags = MemFlagsData::trusted();
+        if is_narrow_float(element_type) {
+            let bits = self.to_bits(element_type, values[0]);
+            self.builder.ins().store(flags, bits, address, 0);
+            return;
+        }
+        let part = i32::try_from(element_type.storage_bytes() / values.len().max(1)).unwrap_or(0);
+        for (i, &value) in values.iter().enumerate() {
+            self.builder.ins().store(flags, value, address, i as i32 * part);
+        }
+    }
+
+    /// An integer constant, cut to its type.
+    pub(crate) fn integer(&mut self, ty: Type, value: i64) -> Value {
+        // Cranelift wants the bits above the type's width to be zero.
+        let mask = u64::MAX >> (64 - ty.bits());
+        let bits = (value.cast_unsigned() & mask).cast_signed();
+        self.builder.ins().iconst(ty, bits)
+    }
+
+    // ---- terms ---------------------------------------------------------------------
+
+    /// The value of an index term as an i64.
+    pub(crate) fn term(&mut self, term: &Term) -> Value {
+        self.term_value(term)
+    }
+
+    fn term_value(&mut self, term: &Term) -> Value {
+        if let Some(&value) = self.terms.iter().rev().find_map(|known| known.get(term)) {
+            return value;
+        }
+        let value = self.term_uncached(term);
+        if let Some(known) = self.terms.last_mut() {
+            known.insert(term.clone(), value);
+        }
+        value
+    }
+
+    fn term_uncached(&mut self, term: &Term) -> Value {
+        match term.node() {
+            Node::Const(value) => self.integer(types::I64, *value),
+            Node::Var(var) => match self.vars.get(var.0 as usize).copied().flatten() {
+                Some(value) => value,
+                None => self.integer(types::I64, 0),
+            },
+            Node::Add(a, b) => {
+                let (a, b) = (self.term_value(a), self.term_value(b));
+                self.builder.ins().iadd(a, b)
+            }
+            Node::Mul(a, b) => {
+                let (a, b) = (self.term_value(a), self.term_value(b));
+                self.builder.ins().imul(a, b)
+            }
+            Node::Min(a, b) => {
+                let (a, b) = (self.term_value(a), self.term_value(b));
+                self.builder.ins().smin(a, b)
+            }
+            Node::Max(a, b) => {
+                let (a, b) = (self.term_value(a), self.term_value(b));
+                self.builder.ins().smax(a, b)
+            }
+            Node::FloorDiv(a, b) => self.floor_div(a, b),
+            Node::CeilDiv(a, b) => {
+                let (zero, a) = (Term::constant(0), a.clone());
+                let negated = zero.sub(&a);
+                let quotient = self.floor_div(&negated, b);
+                self.builder.ins().ineg(quotient)
+            }
+            Node::Mod(a, b) => {
+                let quotient = self.floor_div(a, b);
+                let (a, b) = (self.term_value(a), self.term_value(b));
+                let product = self.builder.ins().imul(quotient, b);
+                self.builder.ins().isub(a, product)
+            }
+            Node::Cmp(..) => {
+                let condition = self.condition(term);
+                self.builder.ins().uextend(types::I64, condition)
+            }
+            Node::Select(c, a, b) => {
+                let condition = self.condition(c);
+                let (a, b) = (self.term_value(a), self.term_value(b));
+                self.builder.ins().select(condition, a, b)
+            }
+        }
+    }
+
+    /// Division rounding down; cheap where the dividend is known not to be
+    /// negative or the divisor is a power of two.
+    fn floor_div(&mut self, a: &Term, b: &Term) -> Value {
+        let dividend = tegula_expr::range_of(a, &Ranges(&self.kernel.vars));
+        let x = self.term_value(a);
+        if let Some(divisor) = b.as_constant().filter(|&d| d > 0) {
+            if divisor & (divisor - 1) == 0 {
+                return self.builder.ins().sshr_imm_s(x, i64::from(divisor.trailing_zeros()));
+            }
+            if dividend.lower >= 0 {
+                return self.unsigned_div(x, divisor, dividend.upper);
+            }
+        }
+        let y = self.term_value(b);
+        let quotient = self.builder.ins().sdiv(x, y);
+        let product = self.builder.ins().imul(quotient, y);
+        let remainder = self.builder.ins().isub(x, product);
+        let signs = self.builder.ins().bxor(remainder, y);
+        let differ = self.builder.ins().icmp_imm_s(IntCC::SignedLessThan, signs, 0);
+        let inexact = self.builder.ins().icmp_imm_s(IntCC::NotEqual, remainder, 0);
+        let down = self.builder.ins().band(differ, inexact);
+        let down = self.builder.ins().uextend(types::I64, down);
+        self.builder.ins().isub(quotient, down)
+    }
+
+    /// A division in 32 bits, where it fits, is several times faster.
+    fn unsigned_div(&mut self, x: Value, divisor: i64, largest: i64) -> Value {
+        if largest > i64::from(u32::MAX) {
+            let divisor = self.integer(types::I64, divisor);
+            return self.builder.ins().udiv(x, divisor);
+        }
+        if divisor > largest {
+            return self.integer(types::I64, 0);
+        }
+        let narrow = self.builder.ins().ireduce(types::I32, x);
+        let divisor = self.integer(types::I32, divisor);
+        let quotient = self.builder.ins().udiv(narrow, divisor);
+        self.builder.ins().uextend(types::I64, quotient)
+    }
+
+    /// A term as a truth value (an i8).
+    fn condition(&mut self, term: &Term) -> Value {
+        match term.node() {
+            Node::Cmp(op, a, b) => {
+                let (a, b) = (self.term_value(a), self.term_value(b));
+                let condition = match op {
+                    Cmp::Eq => IntCC::Equal,
+                    Cmp::Ne => IntCC::NotEqual,
+                    Cmp::Lt => IntCC::SignedLessThan,
+                    Cmp::Le => IntCC::SignedLessThanOrEqual,
+                };
+                self.builder.ins().icmp(condition, a, b)
+            }
+            // A product is not zero if no factor is.
+            Node::Mul(a, b) => {
+                let (a, b) = (self.condition(a), self.condition(b));
+                self.builder.ins().band(a, b)
+            }
+            _ => {
+                let value = self.term_value(term);
+                self.builder.ins().icmp_imm_s(IntCC::NotEqual, value, 0)
+            }
+        }
+    }
+
+    // ---- the module -----------------------------------------------------------------
+
+    pub(crate) fn import(&mut self, helper: &Helper) -> FuncRef {
+        if let Some(&known) = self.imported.get(helper.name) {
+            return known;
+        }
+        let function = self.imports.import(self.builder, helper);
+        self.imported.insert(helper.name, function);
+        function
+    }
+
+    pub(crate) fn keep_general(&mut self, general: General) -> i64 {
+        self.imports.keep(general)
+    }
+}
+
+/// The signature of a kernel's function, by parameter types.
+pub(crate) const KERNEL_PARAMS: [Type; 3] = [types::I64, types::I64, types::I64];

@@ -1,0 +1,171 @@
+//! The plan's schedule with every address resolved, ready to be walked.
+
+use crate::dot::Dot;
+use crate::error::Error;
+use crate::sort::Sort;
+use tegula_fusion::LibraryOp;
+use tegula_ir::ElementType;
+use tegula_layout::plan::{Place, Plan, Step, ValueId};
+
+/// Whose memory, and how many bytes from its start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Location {
+    pub area: Area,
+    pub offset: usize,
+}
+
+/// Whose memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Area {
+    Parameter(usize),
+    Output(usize),
+    Constant(usize),
+    Arena,
+}
+
+/// One step with addresses.
+#[derive(Debug)]
+pub(crate) enum Action {
+    Kernel { kernel: usize, args: Vec<Location>, extent: i64 },
+    Dot { dot: Dot, lhs: Location, rhs: Location, out: Location },
+    Sort { sort: Sort, inputs: Vec<Location>, outputs: Vec<Location>, comparator: usize },
+    Copy { from: Location, to: Location, bytes: usize },
+    While { condition: Vec<Action>, predicate: Location, body: Vec<Action> },
+    Conditional { selector: Location, is_pred: bool, branches: Vec<Vec<Action>> },
+}
+
+impl Action {
+    /// The name under which its time is reported; control flow has none, because
+    /// its time is that of what it runs.
+    pub(crate) fn name(&self) -> Option<String> {
+        match self {
+            Self::Kernel { kernel, .. } => Some(format!("k{kernel}")),
+            Self::Dot { dot, .. } => Some(dot.to_string()),
+            Self::Sort { .. } => Some("sort".to_owned()),
+            Self::Copy { .. } => Some("copy".to_owned()),
+            Self::While { .. } | Self::Conditional { .. } => None,
+        }
+    }
+}
+
+/// Resolves a plan's schedule.
+pub(crate) fn resolve(plan: &Plan) -> Result<Vec<Action>, Error> {
+    let mut resolver = Resolver { plan, comparators: 0 };
+    resolver.actions(&plan.steps)
+}
+
+struct Resolver<'a> {
+    plan: &'a Plan,
+    comparators: usize,
+}
+
+impl Resolver<'_> {
+    fn actions(&mut self, steps: &[Step]) -> Result<Vec<Action>, Error> {
+        let mut actions = Vec::with_capacity(steps.len());
+        for step in steps {
+            actions.extend(self.action(step)?);
+        }
+        Ok(actions)
+    }
+
+    fn location(&self, value: ValueId) -> Result<Location, Error> {
+        let place = &self.plan.buffers[self.plan.values[value].buffer].place;
+        Ok(match place {
+            Place::Parameter(i) => Location { area: Area::Parameter(*i), offset: 0 },
+            Place::Output(i) => Location { area: Area::Output(*i), offset: 0 },
+            Place::Constant(i) => Location { area: Area::Constant(*i), offset: 0 },
+            Place::Arena(offset) => {
+                let offset = offset.as_constant().and_then(|o| usize::try_from(o).ok());
+                let offset = offset.ok_or_else(|| Error::Bug(format!("{value} has no offset")))?;
+                Location { area: Area::Arena, offset }
+            }
+        })
+    }
+
+    fn locations(&self, values: &[ValueId]) -> Result<Vec<Location>, Error> {
+        values.iter().map(|&v| self.location(v)).collect()
+    }
+
+    fn action(&mut self, step: &Step) -> Result<Option<Action>, Error> {
+        Ok(Some(match step {
+            Step::Kernel { kernel, args } => {
+                let source = &self.plan.kernels[*kernel];
+                let first = source.domain.first().and_then(|v| source.var(*v));
+                let extent = match first {
+                    Some(_) => tegula_fusion::var_range(first).upper + 1,
+                    None => 1,
+                };
+                Action::Kernel {
+                    kernel: kernel.as_u32() as usize,
+                    args: self.locations(args)?,
+                    extent,
+                }
+            }
+            Step::Copy { from, to } => {
+                if self.plan.same_place(*from, *to) {
+                    return Ok(None);
+                }
+                let bytes = self.plan.values[*from].shape.byte_size();
+                let bytes = bytes.and_then(|b| usize::try_from(b).ok());
+                Action::Copy {
+                    from: self.location(*from)?,
+                    to: self.location(*to)?,
+                    bytes: bytes.ok_or_else(|| Error::Bug(format!("{from} has no size")))?,
+                }
+            }
+            Step::Library { op, operands, results } => self.library(op, operands, results)?,
+            Step::While { condition, predicate, body } => Action::While {
+                condition: self.actions(condition)?,
+                predicate: self.location(*predicate)?,
+                body: self.actions(body)?,
+            },
+            Step::Conditional { selector, branches } => {
+                let element_type = self.plan.values[*selector].shape.element_type;
+                let branches: Result<_, _> = branches.iter().map(|b| self.actions(b)).collect();
+                Action::Conditional {
+                    selector: self.location(*selector)?,
+                    is_pred: element_type == ElementType::Pred,
+                    branches: branches?,
+                }
+            }
+        }))
+    }
+
+    fn library(
+        &mut self,
+        op: &LibraryOp,
+        operands: &[ValueId],
+        results: &[ValueId],
+    ) -> Result<Action, Error> {
+        let shape = |v: &ValueId| &self.plan.values[*v].shape;
+        match (op, operands, results) {
+            (LibraryOp::Dot(dims), [lhs, rhs], [out]) => {
+                let dot = Dot::new(shape(lhs), shape(rhs), shape(out), dims);
+                Ok(Action::Dot {
+                    dot: dot.ok_or_else(|| Error::Unsupported("a dot of this shape".to_owned()))?,
+                    lhs: self.location(*lhs)?,
+                    rhs: self.location(*rhs)?,
+                    out: self.location(*out)?,
+                })
+            }
+            (LibraryOp::Dot(_), ..) => Err(Error::Bug("a dot has two operands".to_owned())),
+            (LibraryOp::Operation(op), ..) => {
+                Err(Error::Unsupported(format!("`{}`", op.opcode())))
+            }
+            (LibraryOp::Sort { dimension, .. }, ..) => {
+                let shapes: Vec<_> = operands.iter().map(shape).collect();
+                let sort = Sort::new(&shapes, *dimension).ok_or_else(|| {
+                    Error::Unsupported(format!("a sort of {} arrays together", shapes.len()))
+                })?;
+                let comparator = self.comparators;
+                self.comparators += 1;
+                Ok(Action::Sort {
+                    sort,
+                    inputs: self.locations(operands)?,
+                    outputs: self.locations(results)?,
+                    comparator,
+                })
+            }
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! Maps made of maps: composition, and dropping variables that nothing uses.
+
+use smallvec::SmallVec;
+use tegula_expr::{Interval, Term};
+
+use crate::map::{
+    Constraint, IndexingMap, RuntimeSource, RuntimeVariable, Status, renumber, variable,
+};
+
+impl IndexingMap {
+    /// The map that applies `self` and then `next`: from the array that `self`
+    /// starts from to the array that `next` leads to.
+    ///
+    /// The results of `self` become the dimensions of `next`, whose bounds become
+    /// constraints. Ranges and run-time variables of `self` come first. Undefined
+    /// if either is, or if `self` has not one result for each dimension of
+    /// `next`. Not simplified.
+    #[must_use]
+    pub fn then(&self, next: &Self) -> Self {
+        let rank_differs = self.status == Status::Ok
+            && next.status == Status::Ok
+            && self.results.len() != next.dims.len();
+        if self.is_undefined() || next.is_undefined() || rank_differs {
+            return Self::undefined();
+        }
+        if self.is_empty() || next.is_empty() {
+            return Self::empty();
+        }
+        let (dims, ranges) = (self.dims.len(), self.ranges.len());
+        // Where the variables of either map go in the composition.
+        let own = |var: usize| {
+            if var < dims + ranges {
+                var
+            } else {
+                var + next.ranges.len()
+            }
+        };
+        let all_ranges = ranges + next.ranges.len();
+        let outer: Vec<Term> = self
+            .results
+            .iter()
+            .map(|term| renumber(term, &own))
+            .collect();
+        let theirs = |term: &Term| {
+            term.substitute(&mut |var| {
+                let var = var.0 as usize;
+                let number = match var.checked_sub(next.dims.len()) {
+                    None => return outer.get(var).cloned(),
+                    Some(range) if range < next.ranges.len() => dims + ranges + range,
+                    Some(other) => {
+                        dims + all_ranges + self.runtime.len() + (other - next.ranges.len())
+                    }
+                };
+                Some(variable(number))
+            })
+        };
+        let mut map = Self {
+            dims: self.dims.clone(),
+            ranges: self.ranges.iter().chain(&next.ranges).cloned().collect(),
+            runtime: Vec::new(),
+            results: next.results.iter().map(theirs).collect(),
+            constraints: Vec::new(),
+            exactness: self.exactness.and(next.exactness),
+            status: Status::Ok,
+        };
+        map.runtime.extend(
+            self.runtime
+                .iter()
+                .map(|r| moved(r, &|term| renumber(term, &own))),
+        );
+        map.runtime
+            .extend(next.runtime.iter().map(|r| moved(r, &theirs)));
+        for constraint in &self.constraints {
+            map.constrain(renumber(&constraint.term, &own), constraint.interval);
+        }
+        for (term, dim) in outer.iter().zip(&next.dims) {
+            map.constrain(term.clone(), dim.bounds);
+        }
+        for constraint in &next.constraints {
+            map.constrain(theirs(&constraint.term), constraint.interval);
+        }
+        map.drop_decided_constraints();
+        map.forget_duplicate_names();
+        map
+    }
+
+    /// Drops constraints that the bounds imply; an unsatisfiable one makes the
+    /// map empty. Cheap: intervals only.
+    fn drop_decided_constraints(&mut self) {
+        let bounds = self.bounds();
+        let mut impossible = bounds.iter().any(Interval::is_empty);
+        self.constraints.retain(|Constraint { term, interval }| {
+            let range = tegula_expr::range_of(term, bounds.as_slice());
+            impossible |= interval.intersect(&range).is_empty();
+            !interval.contains_all(&range)
+        });
+        if impossible {
+            *self = Self::empty();
+        }
+    }
+
+    /// Two variables of one name could not be told apart in print: the later one
+    /// goes back to its default name.
+    fn forget_duplicate_names(&mut self) {
+        let mut seen = rustc_hash::FxHashSet::default();
+        for variable in self.variables_mut() {
+            if let Some(name) = &variable.name
+                && !seen.insert(name.clone())
+            {
+                variable.name = None;
+            }
+        }
+    }
+
+    /// Drops range and run-time variables that occur in no result and no
+    /// constraint. Dimensions stay, for they say where the map starts. A range
+    /// variable with empty bounds stays too: it makes the domain empty.
+    pub fn remove_unused_variables(&mut self) {
+        let mut used = vec![false; self.variable_count()];
+        let mark = |term: &Term, used: &mut Vec<bool>| {
+            term.for_each_var(&mut |var| {
+                if let Some(slot) = used.get_mut(var.0 as usize) {
+                    *slot = true;
+                }
+            });
+        };
+        for term in self
+            .results
+            .iter()
+            .chain(self.constraints.iter().map(|c| &c.term))
+        {
+            mark(term, &mut used);
+        }
+        // A source's index may use variables only if its own variable is used;
+        // later run-time variables may depend on earlier ones.
+        let first_runtime = self.dims.len() + self.ranges.len();
+        for (position, runtime) in self.runtime.iter().enumerate().rev() {
+            if !used.get(first_runtime + position).copied().unwrap_or(false) {
+                continue;
+            }
+            if let Some(RuntimeSource::Element { index, .. }) = &runtime.source {
+                index.iter().for_each(|term| mark(term, &mut used));
+            }
+        }
+        for (variable, used) in self.variables().zip(&mut used) {
+            *used |= variable.bounds.is_empty();
+        }
+        used.iter_mut()
+            .take(self.dims.len())
+            .for_each(|used| *used = true);
+        self.keep_variables(&used);
+    }
+
+    /// Drops the variables whose flag is false; they must occur nowhere.
+    pub(crate) fn keep_variables(&mut self, keep: &[bool]) {
+        let mut number = 0;
+        let numbers: SmallVec<[usize; 8]> = keep
+            .iter()
+            .map(|keep| {
+                let this = number;
+                number += usize::from(*keep);
+                this
+            })
+            .collect();
+        let mut flags = keep.iter().copied();
+        let mut next = || flags.next().unwrap_or(true);
+        self.dims.retain(|_| next());
+        self.ranges.retain(|_| next());
+        self.runtime.retain(|_| next());
+        self.for_each_term(&mut |term| {
+            *term = renumber(term, &|var| numbers.get(var).copied().unwrap_or(var));
+        });
+    }
+
+    /// The map whose range variables are dimensions, after its own.
+    #[must_use]
+    pub fn ranges_as_dims(&self) -> Self {
+        let mut map = self.clone();
+        let ranges = std::mem::take(&mut map.ranges);
+        map.dims.extend(ranges);
+        map
+    }
+}
+
+fn moved(runtime: &RuntimeVariable, term: &dyn Fn(&Term) -> Term) -> RuntimeVariable {
+    let mut runtime = runtime.clone();
+    if let Some(RuntimeSource::Element { index, .. }) = &mut runtime.source {
+        index.iter_mut().for_each(|index| *index = term(index));
+    }
+    runtime
+}

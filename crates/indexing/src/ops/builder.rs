@@ -1,0 +1,239 @@
+//! Building one map for one operand of an instruction.
+//!
+//! While a map grows, range and run-time variables have numbers of their own
+//! ([`RANGES`], [`RUNTIME`] and up), so that terms stay valid when variables are
+//! added in any order; [`Draft::finish`] gives the final numbers.
+
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+use tegula_expr::{Interval, Term, Var, range_of};
+use tegula_ir::{ArrayShape, Dim, Instruction, InstructionId, Module, Op};
+
+use super::{Cause, MapOrCause, array};
+use crate::map::{Exactness, IndexingMap, RuntimeSource, Variable, renumber, variable};
+
+const RANGES: usize = 1 << 24;
+const RUNTIME: usize = 1 << 25;
+
+/// An instruction with what maps need to know about it.
+pub(super) struct Builder<'a> {
+    pub(super) module: &'a Module,
+    pub(super) instruction: &'a Instruction,
+}
+
+/// The sizes of an array, all known.
+pub(crate) type Sizes = SmallVec<[i64; 6]>;
+
+/// All sizes of an array.
+pub(crate) fn static_sizes(array: &ArrayShape) -> Result<Sizes, Cause> {
+    array.static_dims().ok_or(Cause::SymbolicSize)
+}
+
+/// A dimension number of an attribute as an index.
+pub(super) fn index(dim: i64, rank: usize) -> Result<usize, Cause> {
+    usize::try_from(dim)
+        .ok()
+        .filter(|dim| *dim < rank)
+        .ok_or(Cause::Malformed)
+}
+
+impl<'a> Builder<'a> {
+    pub(super) fn new(module: &'a Module, instruction: &'a Instruction) -> Self {
+        Self {
+            module,
+            instruction,
+        }
+    }
+
+    pub(super) fn op(&self) -> &'a Op {
+        &self.instruction.op
+    }
+
+    pub(super) fn operand_id(&self, operand: usize) -> Result<InstructionId, Cause> {
+        self.instruction
+            .operands
+            .get(operand)
+            .copied()
+            .ok_or(Cause::Malformed)
+    }
+
+    /// The array of the result; of a tuple, the first.
+    pub(super) fn output(&self) -> Result<&'a ArrayShape, Cause> {
+        array(&self.instruction.shape)
+    }
+
+    /// The array of an operand.
+    pub(super) fn input(&self, operand: usize) -> Result<&'a ArrayShape, Cause> {
+        let id = self.operand_id(operand)?;
+        array(
+            &self
+                .module
+                .instructions
+                .get(id)
+                .ok_or(Cause::Malformed)?
+                .shape,
+        )
+    }
+
+    /// A map that starts from an array, without results yet.
+    pub(super) fn draft(&self, from: &ArrayShape) -> Draft<'a> {
+        let mut draft = Draft {
+            module: self.module,
+            map: IndexingMap::default(),
+            symbols: FxHashMap::default(),
+        };
+        for (position, dim) in from.dims.iter().enumerate() {
+            let bounds = draft.bounds(dim);
+            draft.map.dims.push(Variable::new(bounds));
+            draft.stay_below(&variable(position), dim);
+        }
+        draft
+    }
+}
+
+/// A map under construction.
+pub(super) struct Draft<'a> {
+    module: &'a Module,
+    pub(super) map: IndexingMap,
+    /// The run-time variable of each symbol.
+    symbols: FxHashMap<Var, Term>,
+}
+
+impl Draft<'_> {
+    /// The term of a dimension variable.
+    pub(super) fn dim(&self, position: usize) -> Term {
+        variable(position)
+    }
+
+    /// The terms of all dimension variables.
+    pub(super) fn dims(&self) -> Vec<Term> {
+        (0..self.map.dims.len()).map(variable).collect()
+    }
+
+    fn symbol_range(&self, var: Var) -> Interval {
+        let symbol = self.module.symbols.get(var.0 as usize);
+        symbol.map_or(Interval::FULL, |symbol| {
+            Interval::new(symbol.lower, symbol.upper)
+        })
+    }
+
+    /// All values of a term over the module's symbols.
+    fn term_range(&self, term: &Term) -> Interval {
+        let mut ranges: FxHashMap<Var, Interval> = FxHashMap::default();
+        term.for_each_var(&mut |var| {
+            ranges.insert(var, self.symbol_range(var));
+        });
+        range_of(term, &ranges)
+    }
+
+    /// The indices of a dimension, of the largest size it can have.
+    fn bounds(&self, dim: &Dim) -> Interval {
+        let size = match dim {
+            Dim::Static(size) => *size,
+            Dim::Symbolic(term) => self.term_range(term).upper,
+            Dim::Bounded { bound, .. } => *bound,
+        };
+        Interval::of_size(size)
+    }
+
+    /// The size of a dimension over this map's variables.
+    pub(super) fn extent(&mut self, dim: &Dim) -> Term {
+        let term = match dim {
+            Dim::Static(size) => return Term::constant(*size),
+            Dim::Symbolic(size) | Dim::Bounded { size, .. } => size,
+        };
+        term.substitute(&mut |var| {
+            if let Some(known) = self.symbols.get(&var) {
+                return Some(known.clone());
+            }
+            let range = self.symbol_range(var);
+            let extent = self.runtime(range, Some(RuntimeSource::Size(Term::var(var))));
+            self.symbols.insert(var, extent.clone());
+            Some(extent)
+        })
+    }
+
+    /// Keeps an index below the size of a dimension where the bounds do not.
+    fn stay_below(&mut self, index: &Term, dim: &Dim) {
+        if dim.as_static().is_some() {
+            return;
+        }
+        let most = self.bounds(dim).upper.saturating_add(1);
+        let distance = index.sub(&self.extent(dim));
+        self.map
+            .constrain(distance, Interval::new(most.saturating_neg(), -1));
+    }
+
+    /// A new range variable over the indices of a dimension.
+    pub(super) fn range_over(&mut self, dim: &Dim) -> Term {
+        let bounds = self.bounds(dim);
+        let index = self.range(bounds);
+        self.stay_below(&index, dim);
+        index
+    }
+
+    /// A new range variable.
+    pub(super) fn range(&mut self, bounds: Interval) -> Term {
+        self.map.ranges.push(Variable::new(bounds));
+        variable(RANGES + self.map.ranges.len() - 1)
+    }
+
+    /// A new run-time variable.
+    pub(super) fn runtime(&mut self, bounds: Interval, source: Option<RuntimeSource>) -> Term {
+        self.map.push_runtime(bounds, source);
+        variable(RUNTIME + self.map.runtime.len() - 1)
+    }
+
+    /// Restricts the domain, unless the bounds already do.
+    pub(super) fn constrain(&mut self, term: Term, lower: i64, upper: i64) {
+        let interval = Interval::new(lower, upper);
+        let ranges = self.placeholder_ranges(&term);
+        if !interval.contains_all(&range_of(&term, &ranges)) {
+            self.map.constrain(term, interval);
+        }
+    }
+
+    fn placeholder_ranges(&self, term: &Term) -> FxHashMap<Var, Interval> {
+        let mut ranges = FxHashMap::default();
+        term.for_each_var(&mut |var| {
+            let position = var.0 as usize;
+            let found = if position >= RUNTIME {
+                self.map
+                    .runtime
+                    .get(position - RUNTIME)
+                    .map(|runtime| &runtime.variable)
+            } else if position >= RANGES {
+                self.map.ranges.get(position - RANGES)
+            } else {
+                self.map.dims.get(position)
+            };
+            if let Some(variable) = found {
+                ranges.insert(var, variable.bounds);
+            }
+        });
+        ranges
+    }
+
+    pub(super) fn superset(mut self) -> Self {
+        self.map.exactness = Exactness::Superset;
+        self
+    }
+
+    /// The map with its results.
+    pub(super) fn finish(mut self, results: Vec<Term>) -> MapOrCause {
+        self.map.results = results;
+        let (dims, ranges) = (self.map.dims.len(), self.map.ranges.len());
+        let number = |position: usize| {
+            if position >= RUNTIME {
+                position - RUNTIME + dims + ranges
+            } else if position >= RANGES {
+                position - RANGES + dims
+            } else {
+                position
+            }
+        };
+        self.map
+            .for_each_term(&mut |term| *term = renumber(term, &number));
+        Ok(self.map)
+    }
+}

@@ -1,0 +1,257 @@
+//! From an operand to the result.
+
+use tegula_expr::{Interval, Term};
+use tegula_ir::{DimNumbers, DotDims, Op, PadDim, SliceDim};
+
+use super::builder::{Builder, index, static_sizes};
+use super::contract::DotSide;
+use super::dynamic::offsets;
+use super::{Cause, MapOrCause, forward_window, rearrange, reshape};
+
+pub(super) fn forward(at: &Builder<'_>, operand: usize) -> MapOrCause {
+    match at.op() {
+        op if op.is_elementwise() => elementwise(at, operand),
+        Op::Copy | Op::OptBarrier | Op::Domain(_) | Op::Map { .. } => elementwise(at, operand),
+        Op::AllReduce { start: false, .. } | Op::AddDependency if operand == 0 => {
+            elementwise(at, operand)
+        }
+        Op::Broadcast(dims) => broadcast(at, dims),
+        Op::Transpose(dims) => transpose(at, dims),
+        // A reversal is its own inverse.
+        Op::Reverse(dims) => rearrange::reverse(at, dims),
+        Op::Slice(dims) => slice(at, dims),
+        Op::Pad(dims) => pad(at, operand, dims),
+        Op::Concatenate(dim) => concatenate(at, operand, *dim),
+        Op::Reshape => reshape::reshape_arrays(at, at.input(0)?, at.output()?),
+        Op::Bitcast => reshape::bitcast(at, at.input(0)?, at.output()?),
+        Op::BitcastConvert => rearrange::bitcast_convert(at, at.input(0)?, at.output()?),
+        Op::DynamicSlice(sizes) => dynamic_slice(at, operand, sizes),
+        Op::DynamicUpdateSlice => dynamic_update_slice(at, operand),
+        Op::Gather {
+            dims, slice_sizes, ..
+        } => forward_window::gather(at, operand, dims, slice_sizes),
+        Op::ReduceWindow { window, .. } => forward_window::reduce_window(at, operand, window),
+        Op::Convolution { .. } => forward_window::convolution(at, operand),
+        Op::Reduce { dimensions, .. } => reduce(at, operand, dimensions),
+        Op::Dot { dims, .. } => dot(at, operand, dims),
+        op => Err(Cause::Operation(op.opcode())),
+    }
+}
+
+/// One range variable for each dimension of the result: all of it depends on the
+/// operand.
+pub(super) fn everywhere(at: &Builder<'_>, operand: usize) -> MapOrCause {
+    let output = at.output()?;
+    let mut draft = at.draft(at.input(operand)?);
+    let results = output
+        .dims
+        .iter()
+        .map(|dim| draft.range_over(dim))
+        .collect();
+    draft.finish(results)
+}
+
+fn elementwise(at: &Builder<'_>, operand: usize) -> MapOrCause {
+    let (output, input) = (at.output()?, at.input(operand)?);
+    if input.rank() == 0 {
+        return everywhere(at, operand);
+    }
+    if input.rank() != output.rank() {
+        return Err(Cause::Malformed);
+    }
+    let draft = at.draft(input);
+    let results = draft.dims();
+    draft.finish(results)
+}
+
+fn broadcast(at: &Builder<'_>, dims: &DimNumbers) -> MapOrCause {
+    let (output, input) = (at.output()?, at.input(0)?);
+    if dims.len() != input.rank() {
+        return Err(Cause::Malformed);
+    }
+    let mut draft = at.draft(input);
+    let results = output
+        .dims
+        .iter()
+        .enumerate()
+        .map(|(position, dim)| match DotSide::place(dims, position) {
+            Some(from) => draft.dim(from),
+            None => draft.range_over(dim),
+        })
+        .collect();
+    draft.finish(results)
+}
+
+fn transpose(at: &Builder<'_>, dims: &DimNumbers) -> MapOrCause {
+    let input = at.input(0)?;
+    if dims.len() != input.rank() {
+        return Err(Cause::Malformed);
+    }
+    let draft = at.draft(input);
+    let results: Result<_, Cause> = dims
+        .iter()
+        .map(|dim| Ok(draft.dim(index(*dim, input.rank())?)))
+        .collect();
+    draft.finish(results?)
+}
+
+/// Only elements that the slice takes are in the domain.
+fn slice(at: &Builder<'_>, dims: &[SliceDim]) -> MapOrCause {
+    let (output, input) = (static_sizes(at.output()?)?, at.input(0)?);
+    if dims.len() != input.rank() || output.len() != input.rank() {
+        return Err(Cause::Malformed);
+    }
+    let mut draft = at.draft(input);
+    let mut results = Vec::new();
+    for (position, (dim, size)) in dims.iter().zip(&output).enumerate() {
+        if dim.stride < 1 {
+            return Err(Cause::Malformed);
+        }
+        let last = size
+            .checked_sub(1)
+            .and_then(|last| last.checked_mul(dim.stride));
+        let last = last
+            .and_then(|last| last.checked_add(dim.start))
+            .ok_or(Cause::Overflow)?;
+        let slot = draft.map.dims.get_mut(position).ok_or(Cause::Malformed)?;
+        slot.bounds = slot.bounds.intersect(&Interval::new(dim.start, last));
+        let start = dim.start.checked_neg().ok_or(Cause::Overflow)?;
+        let distance = draft.dim(position).add(&start.into());
+        if dim.stride > 1 {
+            draft.constrain(distance.modulo(&dim.stride.into()), 0, 0);
+        }
+        results.push(distance.floor_div(&dim.stride.into()));
+    }
+    draft.finish(results)
+}
+
+/// Elements that negative padding cuts off are not in the domain.
+fn pad(at: &Builder<'_>, operand: usize, dims: &[PadDim]) -> MapOrCause {
+    if operand == 1 {
+        let mut map = everywhere(at, operand)?;
+        map.exactness = crate::map::Exactness::Superset;
+        return Ok(map);
+    }
+    let (output, input) = (static_sizes(at.output()?)?, at.input(0)?);
+    if dims.len() != input.rank() || output.len() != input.rank() {
+        return Err(Cause::Malformed);
+    }
+    let mut draft = at.draft(input);
+    let mut results = Vec::new();
+    for (position, (dim, size)) in dims.iter().zip(&output).enumerate() {
+        let step = dim.interior.checked_add(1).ok_or(Cause::Overflow)?;
+        let index = draft.dim(position).mul(&step.into()).add(&dim.low.into());
+        draft.constrain(
+            index.clone(),
+            0,
+            size.checked_sub(1).ok_or(Cause::Overflow)?,
+        );
+        results.push(index);
+    }
+    draft.finish(results)
+}
+
+/// The elements in the slice, whose place is known at run time.
+fn dynamic_slice(at: &Builder<'_>, operand: usize, sizes: &DimNumbers) -> MapOrCause {
+    if operand > 0 {
+        return everywhere(at, operand);
+    }
+    let input = at.input(0)?;
+    let all = static_sizes(input)?;
+    if sizes.len() != all.len() || at.output()?.rank() != all.len() {
+        return Err(Cause::Malformed);
+    }
+    let mut draft = at.draft(input);
+    let starts = offsets(at, &mut draft, 1, &all, sizes)?;
+    let mut results = Vec::new();
+    for (dim, (start, size)) in starts.iter().zip(sizes).enumerate() {
+        let index = draft.dim(dim).sub(start);
+        draft.constrain(
+            index.clone(),
+            0,
+            size.checked_sub(1).ok_or(Cause::Overflow)?,
+        );
+        results.push(index);
+    }
+    draft.finish(results)
+}
+
+/// The updated array goes everywhere but the slice, a superset of which is
+/// everywhere; the update goes to the slice.
+fn dynamic_update_slice(at: &Builder<'_>, operand: usize) -> MapOrCause {
+    let input = at.input(operand)?;
+    if operand == 0 {
+        let draft = at.draft(input);
+        let results = draft.dims();
+        return draft.superset().finish(results);
+    }
+    if operand > 1 {
+        return everywhere(at, operand);
+    }
+    let (sizes, update) = (static_sizes(at.input(0)?)?, static_sizes(input)?);
+    if sizes.len() != update.len() || at.output()?.rank() != sizes.len() {
+        return Err(Cause::Malformed);
+    }
+    let mut draft = at.draft(input);
+    let starts = offsets(at, &mut draft, 2, &sizes, &update)?;
+    let results = starts
+        .iter()
+        .enumerate()
+        .map(|(d, start)| draft.dim(d).add(start))
+        .collect();
+    draft.finish(results)
+}
+
+fn concatenate(at: &Builder<'_>, operand: usize, dim: i64) -> MapOrCause {
+    let input = at.input(operand)?;
+    let dim = index(dim, input.rank())?;
+    let (start, _) = rearrange::concatenated_part(at, operand, dim)?;
+    let draft = at.draft(input);
+    let mut results = draft.dims();
+    if let Some(slot) = results.get_mut(dim) {
+        *slot = slot.add(&start.into());
+    }
+    draft.finish(results)
+}
+
+fn reduce(at: &Builder<'_>, operand: usize, dimensions: &DimNumbers) -> MapOrCause {
+    if operand >= at.instruction.operands.len() / 2 {
+        return everywhere(at, operand);
+    }
+    let input = at.input(operand)?;
+    let draft = at.draft(input);
+    let results: Vec<Term> = (0..input.rank())
+        .filter(|dim| DotSide::place(dimensions, *dim).is_none())
+        .map(|dim| draft.dim(dim))
+        .collect();
+    if results.len() != at.output()?.rank() {
+        return Err(Cause::Malformed);
+    }
+    draft.finish(results)
+}
+
+/// An element of one operand meets all of the other operand's free dimensions.
+fn dot(at: &Builder<'_>, operand: usize, dims: &DotDims) -> MapOrCause {
+    let (output, input) = (at.output()?, at.input(operand)?);
+    let side = DotSide::of(at, operand, dims)?;
+    let mut draft = at.draft(input);
+    let mut own: Vec<Option<Term>> = vec![None; output.rank()];
+    let mut free = side.first_free;
+    for dim in 0..input.rank() {
+        let place = if let Some(batch) = DotSide::place(side.batch, dim) {
+            batch
+        } else if DotSide::place(side.contracting, dim).is_some() {
+            continue;
+        } else {
+            free += 1;
+            free - 1
+        };
+        *own.get_mut(place).ok_or(Cause::Malformed)? = Some(draft.dim(dim));
+    }
+    let results = own
+        .into_iter()
+        .zip(&output.dims)
+        .map(|(own, dim)| own.unwrap_or_else(|| draft.range_over(dim)))
+        .collect();
+    draft.finish(results)
+}

@@ -1,0 +1,579 @@
+//! The domain of a map while it is simplified: bounds, remainders, constraints.
+//!
+//! A constraint narrows its variables: what is known of a term flows down to its
+//! operands ([`Domain::narrow`]), by intervals and by remainders. Bounds are part
+//! of the result; remainders are only knowledge, for a map prints none: the
+//! constraint that gave one stays.
+
+use tegula_expr::{
+    Canonicalizer, Cmp, Interval, Node, Residue, Term, Var, VarRanges, facts_of, gcd, range_of,
+};
+
+use crate::map::{Constraint, IndexingMap};
+
+/// The deepest operand that narrowing reaches.
+const MAX_DEPTH: u32 = 24;
+/// Values that shaving tries at each end of a variable.
+const MAX_PROBES: usize = 24;
+/// Steps of one constraint to its normal form.
+const MAX_STEPS: usize = 12;
+/// Rounds of narrowing with all constraints.
+const MAX_ROUNDS: usize = 6;
+
+/// No point satisfies the constraints.
+#[derive(Debug)]
+pub(super) struct Empty;
+
+#[derive(Clone)]
+pub(super) struct Domain {
+    pub(super) bounds: Vec<Interval>,
+    pub(super) residues: Vec<Residue>,
+    pub(super) constraints: Vec<Constraint>,
+    /// Variables whose bounds stay: run-time variables with a source. Their
+    /// bounds are facts about the source (an offset is clamped into them), so a
+    /// constraint on such a variable has to stay a constraint.
+    pinned: Vec<bool>,
+}
+
+impl VarRanges for Domain {
+    fn range(&self, var: Var) -> Interval {
+        self.bounds.as_slice().range(var)
+    }
+
+    fn residue(&self, var: Var) -> Residue {
+        self.residues
+            .get(var.0 as usize)
+            .copied()
+            .unwrap_or(Residue::ANY)
+    }
+}
+
+/// A domain in which one variable has one value.
+struct Probe<'a> {
+    domain: &'a Domain,
+    var: Var,
+    value: i64,
+}
+
+impl VarRanges for Probe<'_> {
+    fn range(&self, var: Var) -> Interval {
+        if var == self.var {
+            Interval::point(self.value)
+        } else {
+            self.domain.range(var)
+        }
+    }
+
+    fn residue(&self, var: Var) -> Residue {
+        if var == self.var {
+            Residue::point(self.value)
+        } else {
+            self.domain.residue(var)
+        }
+    }
+}
+
+impl Domain {
+    pub(super) fn of(map: &IndexingMap) -> Self {
+        let bounds = map.bounds().to_vec();
+        let residues = vec![Residue::ANY; bounds.len()];
+        let has_source = map.runtime.iter().map(|runtime| runtime.source.is_some());
+        let free = std::iter::repeat_n(false, map.dims.len() + map.ranges.len());
+        let pinned = free.chain(has_source).collect();
+        Self {
+            bounds,
+            residues,
+            constraints: map.constraints.clone(),
+            pinned,
+        }
+    }
+
+    /// Brings the constraints into normal form, narrows the variables by them
+    /// and drops those that the bounds imply, until nothing changes.
+    pub(super) fn tighten(&mut self) -> Result<(), Empty> {
+        for _ in 0..MAX_ROUNDS {
+            let before = (self.bounds.clone(), self.constraints.clone());
+            if self.bounds.iter().any(Interval::is_empty) {
+                return Err(Empty);
+            }
+            self.normalize_constraints()?;
+            for constraint in self.constraints.clone() {
+                self.narrow(&constraint.term, constraint.interval, 0)?;
+                if let Some((inner, residue)) = remainder_constraint(&constraint) {
+                    self.narrow_residue(&inner, residue, 0)?;
+                }
+                if !constraint.term.is_affine() {
+                    self.shave(&constraint)?;
+                }
+            }
+            if before == (self.bounds.clone(), self.constraints.clone()) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Canonical terms without constants, merged by term, implied ones dropped.
+    fn normalize_constraints(&mut self) -> Result<(), Empty> {
+        let bounds = self.bounds.clone();
+        let mut canonicalizer = Canonicalizer::new(bounds.as_slice());
+        let mut kept: Vec<Constraint> = Vec::new();
+        for constraint in std::mem::take(&mut self.constraints) {
+            let mut term = canonicalizer.canonicalize(&constraint.term);
+            let mut interval = constraint.interval;
+            for _ in 0..MAX_STEPS {
+                let Some((next, bounds)) = normal_form(&term, interval) else {
+                    break;
+                };
+                term = canonicalizer.canonicalize(&next);
+                interval = bounds;
+            }
+            // Operands are independent in `range_of`; both bounds hold.
+            let range = canonicalizer
+                .facts_of(&term)
+                .0
+                .intersect(&range_of(&term, &bounds));
+            if interval.intersect(&range).is_empty() {
+                return Err(Empty);
+            }
+            if interval.contains_all(&range) {
+                continue;
+            }
+            // Ends beyond the range say nothing.
+            interval = interval.intersect(&range);
+            match kept.iter_mut().find(|other| other.term == term) {
+                Some(same) => same.interval = same.interval.intersect(&interval),
+                None => kept.push(Constraint { term, interval }),
+            }
+        }
+        self.constraints = kept;
+        self.merge_remainders()?;
+        self.constraints.sort_by(|a, b| a.term.cmp(&b.term));
+        Ok(())
+    }
+
+    /// Two remainders of one term become one, by the Chinese remainder theorem.
+    fn merge_remainders(&mut self) -> Result<(), Empty> {
+        let mut merged: Vec<(Term, Residue)> = Vec::new();
+        let mut rest = Vec::new();
+        for constraint in std::mem::take(&mut self.constraints) {
+            let Some((inner, residue)) = remainder_constraint(&constraint) else {
+                rest.push(constraint);
+                continue;
+            };
+            match merged.iter_mut().find(|(term, _)| *term == inner) {
+                Some((_, known)) => {
+                    let both = known.intersect(&residue).ok_or(Empty)?;
+                    let divides = |m: i64| m != 0 && both.modulus % m == 0;
+                    if divides(known.modulus) && divides(residue.modulus) {
+                        *known = both;
+                    } else {
+                        // The common multiple does not fit.
+                        rest.push(constraint);
+                    }
+                }
+                None => merged.push((inner, residue)),
+            }
+        }
+        rest.extend(merged.into_iter().map(|(inner, residue)| Constraint {
+            term: inner.modulo(&residue.modulus.into()),
+            interval: Interval::point(residue.remainder),
+        }));
+        self.constraints = rest;
+        Ok(())
+    }
+
+    /// Whether the variable's bounds must stay.
+    pub(super) fn is_pinned(&self, var: usize) -> bool {
+        self.pinned.get(var).copied().unwrap_or(false)
+    }
+
+    fn set_bounds(&mut self, var: Var, interval: Interval) -> Result<(), Empty> {
+        let residue = self.residue(var);
+        let is_pinned = self.is_pinned(var.0 as usize);
+        if let Some(slot) = self.bounds.get_mut(var.0 as usize) {
+            let narrow = slot.intersect(&interval).snap(&residue);
+            if narrow.is_empty() {
+                return Err(Empty);
+            }
+            if !is_pinned {
+                *slot = narrow;
+            }
+        }
+        Ok(())
+    }
+
+    /// Moves the ends of each variable of a constraint inward past values that
+    /// the constraint excludes, whatever the other variables are. This sees what
+    /// narrowing does not: that two operands of the constraint move together.
+    fn shave(&mut self, constraint: &Constraint) -> Result<(), Empty> {
+        let mut variables = Vec::new();
+        constraint.term.for_each_var(&mut |var| {
+            if !variables.contains(&var) && !self.is_pinned(var.0 as usize) {
+                variables.push(var);
+            }
+        });
+        for var in variables {
+            for from_below in [true, false] {
+                for _ in 0..MAX_PROBES {
+                    let own = self.range(var);
+                    let value = if from_below { own.lower } else { own.upper };
+                    let probe = Probe {
+                        domain: self,
+                        var,
+                        value,
+                    };
+                    let range = range_of(&constraint.term, &probe);
+                    if !constraint.interval.intersect(&range).is_empty() {
+                        break;
+                    }
+                    let rest = if from_below {
+                        Interval::new(value.saturating_add(1), own.upper)
+                    } else {
+                        Interval::new(own.lower, value.saturating_sub(1))
+                    };
+                    if own.as_point().is_some() {
+                        return Err(Empty);
+                    }
+                    self.set_bounds(var, rest)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Narrows the variables of a term that is known to lie in an interval.
+    fn narrow(&mut self, term: &Term, interval: Interval, depth: u32) -> Result<(), Empty> {
+        let range = range_of(term, self);
+        let interval = interval.intersect(&range);
+        if interval.is_empty() {
+            return Err(Empty);
+        }
+        if interval == range && depth > 0 || depth > MAX_DEPTH {
+            return Ok(());
+        }
+        match term.node() {
+            Node::Var(var) => self.set_bounds(*var, interval),
+            Node::Add(..) => self.narrow_sum(term, interval, depth),
+            Node::Mul(_, b) if b.as_constant().is_some() => self.narrow_sum(term, interval, depth),
+            Node::FloorDiv(a, b) => match b.as_constant() {
+                Some(c) if c > 0 => self.narrow(a, dividend(interval, c), depth + 1),
+                _ => Ok(()),
+            },
+            Node::Mod(a, b) => match b.as_constant() {
+                Some(c) if c > 0 => self.narrow_remainder(a, c, interval, depth),
+                _ => Ok(()),
+            },
+            Node::Min(a, b) => {
+                let below = Interval::new(interval.lower, i64::MAX);
+                self.narrow(a, below, depth + 1)?;
+                self.narrow(b, below, depth + 1)?;
+                self.narrow_chosen(a, b, interval, depth)
+            }
+            Node::Max(a, b) => {
+                let above = Interval::new(i64::MIN, interval.upper);
+                self.narrow(a, above, depth + 1)?;
+                self.narrow(b, above, depth + 1)?;
+                self.narrow_chosen(a, b, interval, depth)
+            }
+            Node::Cmp(op, a, b) => match interval.as_point() {
+                Some(truth) => self.narrow_comparison(*op, a, b, truth == 1, depth),
+                None => Ok(()),
+            },
+            _ => Ok(()),
+        }
+    }
+
+    /// Of `min(a, b)` or `max(a, b)` in an interval: the operand that must be the
+    /// chosen one, because the other cannot, lies in it too.
+    fn narrow_chosen(
+        &mut self,
+        a: &Term,
+        b: &Term,
+        interval: Interval,
+        depth: u32,
+    ) -> Result<(), Empty> {
+        for (one, other) in [(a, b), (b, a)] {
+            if range_of(other, self).intersect(&interval).is_empty() {
+                self.narrow(one, interval, depth + 1)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn narrow_comparison(
+        &mut self,
+        op: Cmp,
+        a: &Term,
+        b: &Term,
+        holds: bool,
+        depth: u32,
+    ) -> Result<(), Empty> {
+        let difference = a.sub(b);
+        let interval = match (op, holds) {
+            (Cmp::Eq, true) | (Cmp::Ne, false) => Interval::point(0),
+            (Cmp::Lt, true) => Interval::new(i64::MIN, -1),
+            (Cmp::Lt, false) => Interval::new(0, i64::MAX),
+            (Cmp::Le, true) => Interval::new(i64::MIN, 0),
+            (Cmp::Le, false) => Interval::new(1, i64::MAX),
+            _ => return Ok(()),
+        };
+        self.narrow(&difference, interval, depth + 1)
+    }
+
+    /// `constant + sum of k * atom` in `[a, b]`: each multiple lies in what the
+    /// others leave.
+    fn narrow_sum(&mut self, term: &Term, interval: Interval, depth: u32) -> Result<(), Empty> {
+        let Some((terms, constant)) = term.as_linear() else {
+            return Ok(());
+        };
+        for (position, (atom, k)) in terms.iter().enumerate() {
+            let (mut lower, mut upper) = (i128::from(constant), i128::from(constant));
+            for (other, (atom, k)) in terms.iter().enumerate() {
+                if other != position {
+                    let range = range_of(atom, self);
+                    let ends = [range.lower, range.upper].map(|e| i128::from(e) * i128::from(*k));
+                    lower = lower.saturating_add(ends[0].min(ends[1]));
+                    upper = upper.saturating_add(ends[0].max(ends[1]));
+                }
+            }
+            let low = i128::from(interval.lower).saturating_sub(upper);
+            let high = i128::from(interval.upper).saturating_sub(lower);
+            let k = i128::from(*k);
+            let (low, high) = if k > 0 { (low, high) } else { (-high, -low) };
+            let k = k.abs();
+            let (low, high) = (-((-low).div_euclid(k)), high.div_euclid(k));
+            let clamp =
+                |v: i128| i64::try_from(v).unwrap_or(if v < 0 { i64::MIN } else { i64::MAX });
+            if low > high {
+                return Err(Empty);
+            }
+            self.narrow(atom, Interval::new(clamp(low), clamp(high)), depth + 1)?;
+        }
+        if let Some(point) = interval.as_point() {
+            self.narrow_residue(term, Residue::point(point), depth)?;
+        }
+        Ok(())
+    }
+
+    /// `a mod c` in an interval: the ends of `a` move to the next value whose
+    /// remainder is inside.
+    fn narrow_remainder(
+        &mut self,
+        a: &Term,
+        c: i64,
+        interval: Interval,
+        depth: u32,
+    ) -> Result<(), Empty> {
+        let interval = interval.intersect(&Interval::new(0, c - 1));
+        if interval.is_empty() {
+            return Err(Empty);
+        }
+        let range = range_of(a, self);
+        let (r, c) = (
+            i128::from(range.lower).rem_euclid(i128::from(c)),
+            i128::from(c),
+        );
+        let (low, high) = (i128::from(interval.lower), i128::from(interval.upper));
+        let mut lower = i128::from(range.lower);
+        if r < low {
+            lower += low - r;
+        } else if r > high {
+            lower += c - r + low;
+        }
+        let r = i128::from(range.upper).rem_euclid(c);
+        let mut upper = i128::from(range.upper);
+        if r > high {
+            upper -= r - high;
+        } else if r < low {
+            upper -= r + c - high;
+        }
+        if lower > upper {
+            return Err(Empty);
+        }
+        // Both moved inward, so both fit unless they met nothing.
+        let (Ok(lower), Ok(upper)) = (i64::try_from(lower), i64::try_from(upper)) else {
+            return Ok(());
+        };
+        self.narrow(a, Interval::new(lower, upper), depth + 1)
+    }
+
+    /// Narrows the remainders of the variables of a term that is known to leave
+    /// one.
+    fn narrow_residue(&mut self, term: &Term, residue: Residue, depth: u32) -> Result<(), Empty> {
+        if depth > MAX_DEPTH || residue == Residue::ANY {
+            return Ok(());
+        }
+        if let Some(var) = term.as_var() {
+            let known = self.residue(var).intersect(&residue).ok_or(Empty)?;
+            if let Some(slot) = self.residues.get_mut(var.0 as usize) {
+                *slot = known;
+            }
+            return self.set_bounds(var, Interval::FULL);
+        }
+        let Some((terms, constant)) = term.as_linear() else {
+            return Ok(());
+        };
+        for (position, (atom, k)) in terms.iter().enumerate() {
+            // k * atom = residue - the others
+            let mut others = Residue::point(constant);
+            for (other, (atom, k)) in terms.iter().enumerate() {
+                if other != position {
+                    others = others.add(&facts_of(atom, self).1.mul(&Residue::point(*k)));
+                }
+            }
+            let target = residue.add(&others.mul(&Residue::point(-1)));
+            let Some(own) = divide_residue(target, *k)? else {
+                continue;
+            };
+            if atom == term {
+                continue;
+            }
+            self.narrow_residue(atom, own, depth + 1)?;
+        }
+        Ok(())
+    }
+}
+
+/// All `x` with `k * x` in the residue; `None` if that says nothing.
+fn divide_residue(target: Residue, k: i64) -> Result<Option<Residue>, Empty> {
+    if target.modulus == 0 {
+        return match target.remainder.checked_rem(k) {
+            Some(0) => Ok(target.remainder.checked_div(k).map(Residue::point)),
+            _ => Err(Empty),
+        };
+    }
+    let Ok(g) = i64::try_from(gcd(k, target.modulus)) else {
+        return Ok(None);
+    };
+    if g == 0 || target.remainder % g != 0 {
+        return Err(Empty);
+    }
+    let modulus = target.modulus / g;
+    if modulus == 1 {
+        return Ok(None);
+    }
+    // k / g is invertible modulo m / g; the set of multiples finds the inverse.
+    let step = Residue::new(modulus, 0);
+    let (k, r) = (
+        (k / g).rem_euclid(modulus),
+        (target.remainder / g).rem_euclid(modulus),
+    );
+    let Some(inverse) = inverse(k, step.modulus) else {
+        return Ok(None);
+    };
+    let product = i128::from(inverse) * i128::from(r) % i128::from(modulus);
+    Ok(i64::try_from(product)
+        .ok()
+        .map(|value| Residue::new(modulus, value)))
+}
+
+/// The inverse of `k` modulo `m`, for coprime positive numbers.
+fn inverse(k: i64, m: i64) -> Option<i64> {
+    let (mut a, mut b) = (i128::from(k), i128::from(m));
+    let (mut x, mut y) = (1i128, 0i128);
+    while b != 0 {
+        let q = a / b;
+        (a, b) = (b, a - q * b);
+        (x, y) = (y, x - q * y);
+    }
+    if a != 1 {
+        return None;
+    }
+    i64::try_from(x.rem_euclid(i128::from(m))).ok()
+}
+
+/// All `x` with `x / c` in the interval.
+fn dividend(interval: Interval, c: i64) -> Interval {
+    let lower = interval.lower.saturating_mul(c);
+    let upper = interval.upper.saturating_mul(c).saturating_add(c - 1);
+    Interval::new(lower, upper)
+}
+
+/// `x mod c` with one allowed value: the remainder of `x`.
+fn remainder_constraint(constraint: &Constraint) -> Option<(Term, Residue)> {
+    let Node::Mod(inner, c) = constraint.term.node() else {
+        return None;
+    };
+    let c = c.as_constant().filter(|c| *c > 1)?;
+    let remainder = constraint.interval.as_point()?;
+    (0..c)
+        .contains(&remainder)
+        .then(|| (inner.clone(), Residue::new(c, remainder)))
+}
+
+/// One step towards the normal form of a constraint: no constant, coprime
+/// coefficients, the first positive, no quotient on its own, no offset under a
+/// remainder with one value.
+fn normal_form(term: &Term, interval: Interval) -> Option<(Term, Interval)> {
+    if let Node::FloorDiv(a, b) = term.node()
+        && let Some(c) = b.as_constant().filter(|c| *c > 0)
+    {
+        return Some((a.clone(), dividend(interval, c)));
+    }
+    if let Some((inner, residue)) = remainder_constraint(&Constraint {
+        term: term.clone(),
+        interval,
+    }) {
+        return normal_remainder(&inner, residue);
+    }
+    let (terms, constant) = term.as_linear()?;
+    let factor = terms
+        .iter()
+        .fold(0i64, |g, (_, k)| i64::try_from(gcd(g, *k)).unwrap_or(1));
+    let factor = if terms.first().is_some_and(|(_, k)| *k < 0) {
+        -factor
+    } else {
+        factor
+    };
+    if terms.is_empty() || (constant == 0 && factor == 1) {
+        return None;
+    }
+    // An end at the limit of i64 stands for any value beyond.
+    let shifted = interval.add(&Interval::point(constant.checked_neg()?));
+    let (lower, upper) = if factor > 0 {
+        (shifted.lower, shifted.upper)
+    } else {
+        (
+            shifted.upper.saturating_neg(),
+            shifted.lower.saturating_neg(),
+        )
+    };
+    let divisor = factor.abs();
+    let interval = Interval::new(
+        tegula_expr::ceil_div(lower, divisor)?,
+        tegula_expr::floor_div(upper, divisor)?,
+    );
+    let sum = terms
+        .iter()
+        .map(|(atom, k)| atom.mul(&Term::constant(k / factor)))
+        .reduce(|sum, term| sum.add(&term))?;
+    Some((sum, interval))
+}
+
+/// `(k * x + o) mod c = r` with one atom as `x mod (c / g) = s`; with several
+/// atoms only the offset moves.
+fn normal_remainder(inner: &Term, residue: Residue) -> Option<(Term, Interval)> {
+    let (terms, constant) = inner.as_linear()?;
+    let shifted = residue.add(&Residue::point(constant.checked_neg()?));
+    if let [(atom, k)] = terms.as_slice()
+        && (*k != 1 || constant != 0)
+        && let Ok(Some(own)) = divide_residue(shifted, *k)
+    {
+        return Some((
+            atom.modulo(&own.modulus.into()),
+            Interval::point(own.remainder),
+        ));
+    }
+    if constant == 0 {
+        return None;
+    }
+    let sum = terms
+        .iter()
+        .map(|(atom, k)| atom.mul(&Term::constant(*k)))
+        .reduce(|sum, term| sum.add(&term))?;
+    Some((
+        sum.modulo(&shifted.modulus.into()),
+        Interval::point(shifted.remainder),
+    ))
+}

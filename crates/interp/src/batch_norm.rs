@@ -1,0 +1,142 @@
+//! `batch-norm-training`, `-inference` and `-grad`, over all dimensions but one.
+//!
+//! Computed in `f64`, each result rounded once. The formulas are those of XLA's
+//! operation semantics, with the biased variance.
+
+use crate::error::{Fault, invalid};
+use crate::movement::position;
+use crate::reduce::{from_f64s, to_f64s};
+use crate::strided::{product, sizes};
+use tegula_ir::{ArrayShape, Literal};
+
+/// An array whose elements each belong to a feature.
+struct Features<'a> {
+    array: &'a Literal,
+    values: Vec<f64>,
+    count: usize,
+    /// Neighbouring elements of the same feature.
+    inner: usize,
+}
+
+impl<'a> Features<'a> {
+    fn new(array: &'a Literal, feature_index: i64) -> Result<Self, Fault> {
+        let dims = sizes(array);
+        let dimension = position(feature_index, dims.len())?;
+        if !array.element_type().is_float() {
+            return Err(invalid("the operand is not of floats"));
+        }
+        Ok(Self {
+            array,
+            values: to_f64s(array),
+            count: dims[dimension],
+            inner: product(&dims[dimension + 1..]),
+        })
+    }
+
+    fn feature(&self, i: usize) -> usize {
+        i / self.inner % self.count
+    }
+
+    /// Elements of each feature.
+    fn elements(&self) -> f64 {
+        self.values.len() as f64 / self.count as f64
+    }
+
+    /// The sum of `f(feature, element's position)` over each feature.
+    fn sums(&self, f: impl Fn(usize, usize) -> f64) -> Vec<f64> {
+        let mut sums = vec![0.0; self.count];
+        for i in 0..self.values.len() {
+            let feature = self.feature(i);
+            sums[feature] += f(feature, i);
+        }
+        sums
+    }
+
+    /// An array of `f(feature, element's position)`.
+    fn map(&self, f: impl Fn(usize, usize) -> f64) -> Result<Literal, Fault> {
+        let values: Vec<f64> = (0..self.values.len())
+            .map(|i| f(self.feature(i), i))
+            .collect();
+        from_f64s(self.array.shape(), &values)
+    }
+
+    /// A vector with an element for each feature, as operand.
+    fn operand(&self, x: &Literal) -> Result<Vec<f64>, Fault> {
+        if x.len() != self.count || !x.element_type().is_float() {
+            return Err(invalid("not one value for each feature"));
+        }
+        Ok(to_f64s(x))
+    }
+
+    fn result(&self, values: &[f64]) -> Result<Literal, Fault> {
+        let shape = ArrayShape::new(self.array.element_type(), &[self.count as i64]);
+        from_f64s(&shape, values)
+    }
+}
+
+/// `(normalised, mean, variance)` of `x`.
+pub(crate) fn training(
+    x: &Literal,
+    scale: &Literal,
+    offset: &Literal,
+    epsilon: f32,
+    feature_index: i64,
+) -> Result<[Literal; 3], Fault> {
+    let x = Features::new(x, feature_index)?;
+    let (scale, offset) = (x.operand(scale)?, x.operand(offset)?);
+    let n = x.elements();
+    let means: Vec<f64> = x
+        .sums(|_, i| x.values[i])
+        .iter()
+        .map(|sum| sum / n)
+        .collect();
+    let squares = x.sums(|f, i| (x.values[i] - means[f]).powi(2));
+    let variances: Vec<f64> = squares.iter().map(|sum| sum / n).collect();
+    let normalised = x.map(|f, i| {
+        (x.values[i] - means[f]) / (variances[f] + f64::from(epsilon)).sqrt() * scale[f] + offset[f]
+    })?;
+    Ok([normalised, x.result(&means)?, x.result(&variances)?])
+}
+
+/// `(x - mean) / sqrt(variance + epsilon) * scale + offset`.
+pub(crate) fn inference(
+    operands: [&Literal; 5],
+    epsilon: f32,
+    feature_index: i64,
+) -> Result<Literal, Fault> {
+    let [x, scale, offset, mean, variance] = operands;
+    let x = Features::new(x, feature_index)?;
+    let (scale, offset) = (x.operand(scale)?, x.operand(offset)?);
+    let (mean, variance) = (x.operand(mean)?, x.operand(variance)?);
+    x.map(|f, i| {
+        (x.values[i] - mean[f]) / (variance[f] + f64::from(epsilon)).sqrt() * scale[f] + offset[f]
+    })
+}
+
+/// The gradients of the operand, the scale and the offset.
+pub(crate) fn gradient(
+    operands: [&Literal; 5],
+    epsilon: f32,
+    feature_index: i64,
+) -> Result<[Literal; 3], Fault> {
+    let [x, scale, mean, variance, grad] = operands;
+    let x = Features::new(x, feature_index)?;
+    let (scale, mean, variance) = (x.operand(scale)?, x.operand(mean)?, x.operand(variance)?);
+    if grad.shape() != x.array.shape() {
+        return Err(invalid("the operands' shapes do not agree"));
+    }
+    let grad = to_f64s(grad);
+    let n = x.elements();
+    let spread: Vec<f64> = variance.iter().map(|v| v + f64::from(epsilon)).collect();
+    let grad_sums = x.sums(|_, i| grad[i]);
+    let moments = x.sums(|f, i| grad[i] * (x.values[i] - mean[f]));
+    let grad_x = x.map(|f, i| {
+        let centred = x.values[i] - mean[f];
+        let rest = n * grad[i] - grad_sums[f] - centred / spread[f] * moments[f];
+        scale[f] / spread[f].sqrt() / n * rest
+    })?;
+    let grad_scale: Vec<f64> = (moments.iter().zip(&spread))
+        .map(|(m, s)| m / s.sqrt())
+        .collect();
+    Ok([grad_x, x.result(&grad_scale)?, x.result(&grad_sums)?])
+}

@@ -1,0 +1,472 @@
+//! Which function evaluates which operation.
+
+use crate::error::{Fault, invalid, unsupported};
+use crate::eval::Evaluator;
+use crate::program::{Callee, map};
+use crate::value::Value;
+use crate::{
+    batch_norm, convolution, dot, elementwise, fft, gather, linalg, movement, random, reduce, sort,
+    window,
+};
+use tegula_ir::{ArrayShape, CustomCall, ElementType, InstructionId, Layout, Literal, Op, Shape};
+
+/// The operands as arrays, by number.
+struct Arrays(Vec<Literal>);
+
+impl Arrays {
+    fn get(&self, index: usize) -> Result<&Literal, Fault> {
+        self.0
+            .get(index)
+            .ok_or_else(|| invalid(format!("no operand {index}")))
+    }
+
+    fn from(&self, start: usize) -> Vec<&Literal> {
+        self.0.iter().skip(start).collect()
+    }
+
+    /// All operands in two halves: inputs and initial values, say.
+    fn halves(&self) -> (Vec<&Literal>, Vec<&Literal>) {
+        let (a, b) = self.0.split_at(self.0.len() / 2);
+        (a.iter().collect(), b.iter().collect())
+    }
+
+    fn five(&self) -> Result<[&Literal; 5], Fault> {
+        <[&Literal; 5]>::try_from(self.from(0)).map_err(|_| invalid("not five operands"))
+    }
+
+    fn into_first(self) -> Result<Literal, Fault> {
+        let first = self.0.into_iter().next();
+        first.ok_or_else(|| invalid("no operand"))
+    }
+}
+
+/// One result as an array, several as a tuple.
+fn results(literals: impl IntoIterator<Item = Literal>, shape: &Shape) -> Result<Value, Fault> {
+    let mut values: Vec<Value> = literals.into_iter().map(Value::Array).collect();
+    match shape {
+        Shape::Tuple(_) => Ok(Value::Tuple(values)),
+        _ => values.pop().ok_or_else(|| invalid("no result")),
+    }
+}
+
+impl Evaluator<'_> {
+    pub(crate) fn dispatch(
+        &mut self,
+        id: InstructionId,
+        operands: Vec<Value>,
+    ) -> Result<Value, Fault> {
+        if let Some(value) = self.structural(id, &operands) {
+            return value;
+        }
+        if self.is_control(id) {
+            return self.control(id, operands);
+        }
+        let operands = operands.into_iter().map(Value::into_array);
+        let operands = Arrays(operands.collect::<Result<_, _>>()?);
+        match &self.module[id].op {
+            Op::Unary(_)
+            | Op::Binary(_)
+            | Op::Compare { .. }
+            | Op::Select
+            | Op::Clamp
+            | Op::Convert
+            | Op::StochasticConvert
+            | Op::ReducePrecision { .. } => self.elementwise(id, &operands).map(Value::Array),
+            Op::Reduce { .. }
+            | Op::ReduceWindow { .. }
+            | Op::SelectAndScatter { .. }
+            | Op::Scatter { .. }
+            | Op::Map { .. }
+            | Op::Sort { .. } => self.calling(id, operands),
+            Op::Dot { .. } | Op::Convolution { .. } => self.products(id, &operands),
+            Op::TopK { .. }
+            | Op::BatchNormTraining { .. }
+            | Op::BatchNormInference { .. }
+            | Op::BatchNormGrad { .. }
+            | Op::Fft { .. }
+            | Op::Cholesky { .. }
+            | Op::TriangularSolve { .. }
+            | Op::Rng(_)
+            | Op::RngBitGenerator(_)
+            | Op::CustomCall(_) => self.library(id, &operands),
+            _ => self.moving(id, operands).map(Value::Array),
+        }
+    }
+
+    fn elementwise(&self, id: InstructionId, operands: &Arrays) -> Result<Literal, Fault> {
+        let instruction = &self.module[id];
+        let x = operands.get(0)?;
+        match &instruction.op {
+            Op::Unary(op) => elementwise::unary(*op, x),
+            Op::Binary(op) => elementwise::binary(*op, x, operands.get(1)?),
+            Op::Compare { direction, order } => {
+                elementwise::compare(*direction, *order, x, operands.get(1)?)
+            }
+            Op::Select => elementwise::select(x, operands.get(1)?, operands.get(2)?),
+            Op::Clamp => elementwise::clamp(x, operands.get(1)?, operands.get(2)?),
+            Op::Convert => {
+                let to = self.resolve(&instruction.shape)?.element_type;
+                elementwise::convert(x, &x.shape().with_element_type(to))
+            }
+            Op::StochasticConvert => {
+                let to = self.resolve(&instruction.shape)?.element_type;
+                let shape = x.shape().with_element_type(to);
+                elementwise::stochastic_convert(x, operands.get(1)?, &shape)
+            }
+            Op::ReducePrecision {
+                exponent_bits,
+                mantissa_bits,
+            } => elementwise::reduce_precision(x, *exponent_bits, *mantissa_bits),
+            _ => Err(invalid("not elementwise")),
+        }
+    }
+
+    fn moving(&self, id: InstructionId, operands: Arrays) -> Result<Literal, Fault> {
+        let instruction = &self.module[id];
+        let shape = || self.resolve(&instruction.shape);
+        match &instruction.op {
+            Op::Constant(literals) => match literals.as_ref() {
+                [literal] => Ok(literal.clone()),
+                _ => Err(invalid("not one literal")),
+            },
+            Op::Iota(dimension) => movement::iota(&shape()?, *dimension),
+            Op::Broadcast(dimensions) => {
+                movement::broadcast(operands.get(0)?, &shape()?, dimensions)
+            }
+            Op::Reshape => Ok(operands.get(0)?.reshaped(&shape()?)?),
+            Op::Bitcast => self.bitcast(id, operands.get(0)?),
+            Op::BitcastConvert => movement::bitcast_convert(operands.get(0)?, &shape()?),
+            Op::Transpose(permutation) => movement::transpose(operands.get(0)?, permutation),
+            Op::Reverse(dimensions) => movement::reverse(operands.get(0)?, dimensions),
+            Op::Slice(slices) => movement::slice(operands.get(0)?, slices),
+            Op::Pad(padding) => {
+                movement::pad(operands.get(0)?, operands.get(1)?, &shape()?, padding)
+            }
+            Op::Concatenate(dimension) => {
+                movement::concatenate(&operands.from(0), &shape()?, *dimension)
+            }
+            Op::Copy => operands.into_first(),
+            Op::DynamicSlice(slice) => {
+                movement::dynamic_slice(operands.get(0)?, &operands.from(1), slice)
+            }
+            Op::DynamicUpdateSlice => {
+                let mut operands = operands.0.into_iter();
+                let (Some(x), Some(update)) = (operands.next(), operands.next()) else {
+                    return Err(invalid("no operand"));
+                };
+                let starts: Vec<&Literal> = operands.as_slice().iter().collect();
+                movement::dynamic_update_slice(x, &update, &starts)
+            }
+            Op::Gather {
+                dims, slice_sizes, ..
+            } => gather::gather(
+                operands.get(0)?,
+                operands.get(1)?,
+                &shape()?,
+                dims,
+                slice_sizes,
+            ),
+            Op::GetDimensionSize(dimension) => {
+                let dims = crate::strided::sizes(operands.get(0)?);
+                let size = dims[movement::position(*dimension, dims.len())?];
+                Ok(Literal::from_value(size as i32))
+            }
+            Op::ReplicaId | Op::PartitionId => Ok(Literal::zeros(&shape()?)?),
+            op => Err(left_out(op)),
+        }
+    }
+
+    /// The same memory as another shape: through the order of elements that each
+    /// side's layout gives.
+    fn bitcast(&self, id: InstructionId, x: &Literal) -> Result<Literal, Fault> {
+        let order = |shape: &Shape| -> Result<Option<Vec<usize>>, Fault> {
+            let layout = shape.as_array().and_then(|array| array.layout.as_deref());
+            let Some(layout) = layout else {
+                return Ok(None);
+            };
+            let Layout {
+                minor_to_major,
+                tiles,
+                ..
+            } = layout;
+            if !tiles.is_empty() {
+                return Err(unsupported(
+                    "a bitcast of a tiled layout depends on its padding",
+                ));
+            }
+            Ok(Some(
+                minor_to_major.iter().rev().map(|&d| d as usize).collect(),
+            ))
+        };
+        let module = self.module;
+        let shape = self.resolve(&module[id].shape)?;
+        let from = module
+            .operand_shape(id, 0)
+            .map(order)
+            .transpose()?
+            .flatten();
+        let to = order(&module[id].shape)?;
+        let physical = match &from {
+            Some(order) => dot::ordered(x, order)?,
+            None => x.clone(),
+        };
+        let Some(to) = to else {
+            return movement::bitcast_convert(&physical, &shape);
+        };
+        let dims = shape.static_dims().unwrap_or_default();
+        let mut back = vec![0; to.len()];
+        let mut physical_dims = Vec::with_capacity(to.len());
+        for (place, &d) in to.iter().enumerate() {
+            let size = dims.get(d).copied();
+            physical_dims.push(size.ok_or_else(|| invalid("the layout is of another rank"))?);
+            back[d] = place;
+        }
+        let physical_shape = ArrayShape::new(shape.element_type, &physical_dims);
+        let result = movement::bitcast_convert(&physical, &physical_shape)?;
+        dot::ordered(&result, &back)
+    }
+
+    fn products(&mut self, id: InstructionId, operands: &Arrays) -> Result<Value, Fault> {
+        let instruction = &self.module[id];
+        let shape = self.resolve(&instruction.shape)?;
+        let (lhs, rhs) = (operands.get(0)?, operands.get(1)?);
+        let magnitudes = self.options.perturb.is_some();
+        let product = match &instruction.op {
+            Op::Dot { dims, .. } => dot::dot(lhs, rhs, dims, &shape, magnitudes)?,
+            Op::Convolution {
+                window,
+                dims,
+                feature_group_count,
+                batch_group_count,
+                ..
+            } => {
+                let groups = (*feature_group_count, *batch_group_count);
+                convolution::convolution(lhs, rhs, &shape, (window, dims), groups, magnitudes)?
+            }
+            op => return Err(left_out(op)),
+        };
+        self.perturb_sums(product.result, product.magnitudes.as_deref(), product.terms)
+            .map(Value::Array)
+    }
+
+    /// Operations that call a computation for each element.
+    fn calling(&mut self, id: InstructionId, operands: Arrays) -> Result<Value, Fault> {
+        let module = self.module;
+        let shape = &module[id].shape;
+        let magnitudes = self.options.perturb.is_some();
+        match &module[id].op {
+            Op::Reduce {
+                dimensions,
+                to_apply,
+            } => {
+                let (inputs, inits) = operands.halves();
+                let callee = &mut Callee::new(self, *to_apply);
+                let reduced = reduce::reduce(&inputs, &inits, dimensions, callee, magnitudes)?;
+                self.reduced(reduced, *to_apply, shape)
+            }
+            Op::ReduceWindow { window, to_apply } => {
+                let (inputs, inits) = operands.halves();
+                let callee = &mut Callee::new(self, *to_apply);
+                let reduced = window::reduce_window(&inputs, &inits, window, callee, magnitudes)?;
+                self.reduced(reduced, *to_apply, shape)
+            }
+            Op::SelectAndScatter {
+                window,
+                select,
+                scatter,
+            } => {
+                let (x, source, init) = (operands.get(0)?, operands.get(1)?, operands.get(2)?);
+                let mut select = Callee::new(self, *select);
+                let places = window::select_places(x, window, &mut select)?;
+                let mut callee = Callee::new(self, *scatter);
+                let result = window::scatter_places(x, source, init, &places, &mut callee)?;
+                self.rounded(vec![result], *scatter, shape)
+            }
+            Op::Scatter { dims, to_apply, .. } => {
+                let count = operands.0.len() / 2;
+                let mut arrays = operands.0;
+                let rest = arrays.split_off(count.min(arrays.len()));
+                let Some((indices, updates)) = rest.split_first() else {
+                    return Err(invalid("no indices"));
+                };
+                let updates: Vec<&Literal> = updates.iter().collect();
+                let mut callee = Callee::new(self, *to_apply);
+                let scattered = gather::scatter(arrays, indices, &updates, dims, &mut callee)?;
+                self.rounded(scattered, *to_apply, shape)
+            }
+            Op::Map { to_apply, .. } => {
+                let result_shape = self.resolve(shape)?;
+                let mut callee = Callee::new(self, *to_apply);
+                let result = map(&operands.from(0), &result_shape, &mut callee)?;
+                self.rounded(vec![result], *to_apply, shape)
+            }
+            Op::Sort {
+                dimension,
+                to_apply,
+                ..
+            } => {
+                let mut callee = Callee::new(self, *to_apply);
+                let sorted = sort::sort(&operands.from(0), *dimension, &mut callee)?;
+                results(sorted, shape)
+            }
+            op => Err(left_out(op)),
+        }
+    }
+
+    fn reduced(
+        &mut self,
+        reduced: reduce::Reduced,
+        to_apply: tegula_ir::ComputationId,
+        shape: &Shape,
+    ) -> Result<Value, Fault> {
+        let reduce::Reduced {
+            results: mut literals,
+            magnitudes,
+            terms,
+        } = reduced;
+        if let (Some(sizes), [_]) = (&magnitudes, literals.as_slice()) {
+            let sum = literals.remove(0);
+            literals.push(self.perturb_sums(sum, Some(sizes), terms)?);
+            return results(literals, shape);
+        }
+        self.rounded(literals, to_apply, shape)
+    }
+
+    /// Results of a computation called per element, perturbed if it rounds.
+    fn rounded(
+        &mut self,
+        literals: Vec<Literal>,
+        to_apply: tegula_ir::ComputationId,
+        shape: &Shape,
+    ) -> Result<Value, Fault> {
+        let mut value = results(literals, shape)?;
+        let rounds = self.program(to_apply).is_none_or(|program| program.rounds);
+        if self.options.perturb.is_some() && rounds {
+            self.perturb(&mut value);
+        }
+        Ok(value)
+    }
+
+    fn library(&mut self, id: InstructionId, operands: &Arrays) -> Result<Value, Fault> {
+        let instruction = &self.module[id];
+        let shape = &instruction.shape;
+        let x = operands.get(0)?;
+        let value = match &instruction.op {
+            Op::TopK { k, largest, .. } => return top_k(self, x, *k, *largest, shape),
+            Op::BatchNormTraining {
+                epsilon,
+                feature_index,
+            } => {
+                let (scale, offset) = (operands.get(1)?, operands.get(2)?);
+                let normalised = batch_norm::training(x, scale, offset, *epsilon, *feature_index)?;
+                return results(normalised, shape);
+            }
+            Op::BatchNormInference {
+                epsilon,
+                feature_index,
+            } => batch_norm::inference(operands.five()?, *epsilon, *feature_index)?,
+            Op::BatchNormGrad {
+                epsilon,
+                feature_index,
+            } => {
+                let gradients = batch_norm::gradient(operands.five()?, *epsilon, *feature_index)?;
+                return results(gradients, shape);
+            }
+            Op::Fft { kind, length } => fft::fft(x, &self.resolve(shape)?, *kind, length)?,
+            Op::Cholesky { lower } => linalg::cholesky(x, *lower)?,
+            Op::TriangularSolve {
+                left_side,
+                lower,
+                unit_diagonal,
+                transpose_a,
+            } => {
+                let flags = linalg::Solve {
+                    left_side: *left_side,
+                    lower: *lower,
+                    unit_diagonal: *unit_diagonal,
+                    transpose_a: *transpose_a,
+                };
+                linalg::triangular_solve(x, operands.get(1)?, flags)?
+            }
+            Op::Rng(distribution) => {
+                random::rng(*distribution, x, operands.get(1)?, &self.resolve(shape)?)?
+            }
+            Op::RngBitGenerator(algorithm) => {
+                let bits = match shape.as_tuple() {
+                    Some([_, bits]) => self.resolve(bits)?,
+                    _ => return Err(invalid("the result is not a pair")),
+                };
+                let (state, bits) = random::bit_generator(*algorithm, x, &bits)?;
+                return results([state, bits], shape);
+            }
+            Op::CustomCall(call) => return self.custom_call(call, operands, shape),
+            op => return Err(left_out(op)),
+        };
+        Ok(Value::Array(value))
+    }
+
+    fn custom_call(
+        &self,
+        call: &CustomCall,
+        operands: &Arrays,
+        shape: &Shape,
+    ) -> Result<Value, Fault> {
+        let x = operands.get(0)?;
+        match call.target.as_ref() {
+            "LuDecomposition" => results(linalg::lu(x)?, shape),
+            "TopK" => {
+                let k = shape.as_tuple().and_then(|parts| parts.first()?.as_array());
+                let k = k.and_then(|array| array.dims.last()?.as_static());
+                let k = k.ok_or_else(|| invalid("the result is not a pair of arrays"))?;
+                top_k(self, x, k, true, shape)
+            }
+            // Annotations of the partitioner: the value passes through.
+            "Sharding" | "SPMDFullToShardShape" | "SPMDShardToFullShape" => {
+                Ok(Value::Array(x.clone()))
+            }
+            target => Err(unsupported(format!(
+                "no meaning is known for the custom call {target}"
+            ))),
+        }
+    }
+}
+
+fn top_k(
+    evaluator: &Evaluator<'_>,
+    x: &Literal,
+    k: i64,
+    largest: bool,
+    shape: &Shape,
+) -> Result<Value, Fault> {
+    let indices = match shape.as_tuple() {
+        Some([_, indices, ..]) => evaluator.resolve(indices)?,
+        _ => ArrayShape::new(ElementType::S32, &[]),
+    };
+    let (values, places) = sort::top_k(x, k, largest, &indices)?;
+    results([values, places], shape)
+}
+
+/// Why an operation is left out; the crate's documentation lists them.
+pub(crate) fn left_out(op: &Op) -> Fault {
+    unsupported(match op {
+        Op::DynamicReshape | Op::SetDimensionSize(_) => {
+            "sizes that are computed by the program are not evaluated"
+        }
+        Op::Infeed(_) | Op::Outfeed { .. } | Op::Channel { .. } => {
+            "there is no host or other device to exchange data with"
+        }
+        Op::RngGetAndUpdateState(_) => "there is no state that outlives a run",
+        Op::AllGather { .. }
+        | Op::AllReduce { .. }
+        | Op::ReduceScatter { .. }
+        | Op::AllToAll { .. }
+        | Op::RaggedAllToAll(_)
+        | Op::CollectiveBroadcast(_)
+        | Op::CollectivePermute { .. }
+        | Op::CollectiveDone(_) => "one replica is evaluated, and a collective needs the others",
+        Op::RaggedDot { .. } | Op::ScaledDot { .. } | Op::Scan { .. } => {
+            "its meaning is not settled between the versions of XLA that have it"
+        }
+        _ => "the operation has no place here",
+    })
+}

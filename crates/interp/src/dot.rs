@@ -1,0 +1,195 @@
+//! `dot`: operands brought to `[batch, m, k]` and `[batch, k, n]`, then products.
+//!
+//! Floats are accumulated in `f64` and rounded once to the result's type;
+//! integers wrap; `pred` is or of and. `operand_precision` and `algorithm` are
+//! about speed, and ignored.
+
+use crate::error::{Fault, invalid};
+use crate::matmul::{Entry, matmul};
+use crate::movement::{positions, transpose};
+use crate::reduce::{from_f64s, from_i64s, to_f64s, to_i64s};
+use crate::scalar::{C64, Number, decode, encode};
+use crate::strided::{Sizes, product, sizes, to_i64s as dims_i64};
+use std::num::Wrapping;
+use tegula_ir::{ArrayShape, Category, DotDims, ElementType, Literal};
+
+/// A sum's result, and how large its terms are together, if that was asked.
+pub(crate) struct Product {
+    pub(crate) result: Literal,
+    pub(crate) magnitudes: Option<Vec<f64>>,
+    /// Products summed into each element.
+    pub(crate) terms: usize,
+}
+
+/// What the products of two arrays are computed in.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Domain {
+    Float,
+    Integer,
+    Complex,
+}
+
+impl Domain {
+    pub(crate) fn of(a: ElementType, b: ElementType, result: ElementType) -> Self {
+        let any = |category| [a, b, result].iter().any(|ty| ty.category() == category);
+        if any(Category::Complex) {
+            Self::Complex
+        } else if any(Category::Float) {
+            Self::Float
+        } else {
+            Self::Integer
+        }
+    }
+}
+
+/// The elements of an array of any type as real numbers.
+pub(crate) fn load_floats(x: &Literal) -> Vec<f64> {
+    if x.element_type().is_float() {
+        return to_f64s(x);
+    }
+    to_i64s(x).into_iter().map(|x| x as f64).collect()
+}
+
+pub(crate) fn load_integers(x: &Literal) -> Vec<Wrapping<i64>> {
+    to_i64s(x).into_iter().map(Wrapping).collect()
+}
+
+pub(crate) fn load_complex(x: &Literal) -> Vec<C64> {
+    let (ty, bits) = (x.element_type(), crate::lanes::Bits::of(x));
+    let number = |i| match decode(
+        ElementType::C128,
+        crate::scalar::apply_convert(ty, ElementType::C128, bits.get(i)),
+    ) {
+        Number::ComplexDouble(x) => x,
+        _ => C64::default(),
+    };
+    (0..x.len()).map(number).collect()
+}
+
+pub(crate) fn store_integers(
+    shape: &ArrayShape,
+    values: &[Wrapping<i64>],
+) -> Result<Literal, Fault> {
+    // As counts of true products, which become `pred` by not being zero.
+    let values: Vec<i64> = values.iter().map(|x| x.0).collect();
+    from_i64s(shape, &values)
+}
+
+pub(crate) fn store_complex(shape: &ArrayShape, values: &[C64]) -> Result<Literal, Fault> {
+    let ty = shape.element_type;
+    crate::elementwise::fill(shape, |i| {
+        values
+            .get(i)
+            .map_or(0, |&x| encode(ty, Number::ComplexDouble(x)))
+    })
+}
+
+/// `x` with dimensions in the order given.
+pub(crate) fn ordered(x: &Literal, order: &[usize]) -> Result<Literal, Fault> {
+    if order.iter().enumerate().all(|(i, &d)| i == d) && order.len() == x.shape().rank() {
+        return Ok(x.clone());
+    }
+    transpose(x, &dims_i64(order))
+}
+
+struct Sides {
+    lhs: Literal,
+    rhs: Literal,
+    batch: usize,
+    m: usize,
+    k: usize,
+    n: usize,
+    result: Sizes,
+}
+
+fn sides(lhs: &Literal, rhs: &Literal, dims: &DotDims) -> Result<Sides, Fault> {
+    let (l, r) = (sizes(lhs), sizes(rhs));
+    let lhs_batch = positions(&dims.lhs_batch, l.len())?;
+    let rhs_batch = positions(&dims.rhs_batch, r.len())?;
+    let lhs_contracting = positions(&dims.lhs_contracting, l.len())?;
+    let rhs_contracting = positions(&dims.rhs_contracting, r.len())?;
+    let pick =
+        |sizes: &[usize], which: &[usize]| -> Sizes { which.iter().map(|&d| sizes[d]).collect() };
+    if pick(&l, &lhs_batch) != pick(&r, &rhs_batch)
+        || pick(&l, &lhs_contracting) != pick(&r, &rhs_contracting)
+    {
+        return Err(invalid("the operands' shapes do not agree"));
+    }
+    let free = |rank: usize, a: &[usize], b: &[usize]| -> Sizes {
+        (0..rank)
+            .filter(|d| !a.contains(d) && !b.contains(d))
+            .collect()
+    };
+    let lhs_free = free(l.len(), &lhs_batch, &lhs_contracting);
+    let rhs_free = free(r.len(), &rhs_batch, &rhs_contracting);
+    let concat = |parts: [&Sizes; 3]| -> Sizes { parts.into_iter().flatten().copied().collect() };
+    Ok(Sides {
+        batch: product(&pick(&l, &lhs_batch)),
+        m: product(&pick(&l, &lhs_free)),
+        k: product(&pick(&l, &lhs_contracting)),
+        n: product(&pick(&r, &rhs_free)),
+        result: concat([
+            &pick(&l, &lhs_batch),
+            &pick(&l, &lhs_free),
+            &pick(&r, &rhs_free),
+        ]),
+        lhs: ordered(lhs, &concat([&lhs_batch, &lhs_free, &lhs_contracting]))?,
+        rhs: ordered(rhs, &concat([&rhs_batch, &rhs_contracting, &rhs_free]))?,
+    })
+}
+
+impl Sides {
+    fn multiply<T: Entry>(&self, lhs: &[T], rhs: &[T]) -> Vec<T> {
+        let (m, k, n) = (self.m, self.k, self.n);
+        let mut result = Vec::with_capacity(self.batch * m * n);
+        for b in 0..self.batch {
+            let a = &lhs[b * m * k..(b + 1) * m * k];
+            let b = &rhs[b * k * n..(b + 1) * k * n];
+            result.extend(matmul(a, b, m, k, n));
+        }
+        result
+    }
+
+    fn magnitudes<T: Entry>(&self, lhs: &[T], rhs: &[T]) -> Vec<f64> {
+        let abs = |x: &[T]| -> Vec<f64> { x.iter().map(|x| x.magnitude()).collect() };
+        self.multiply(&abs(lhs), &abs(rhs))
+    }
+}
+
+/// `dot(lhs, rhs)`. `magnitudes` asks for the sums of absolute products.
+pub(crate) fn dot(
+    lhs: &Literal,
+    rhs: &Literal,
+    dims: &DotDims,
+    shape: &ArrayShape,
+    magnitudes: bool,
+) -> Result<Product, Fault> {
+    let sides = sides(lhs, rhs, dims)?;
+    if dims_i64(&sides.result).as_slice() != shape.static_dims().unwrap_or_default().as_slice() {
+        return Err(invalid(
+            "the result's shape is not what the operation gives",
+        ));
+    }
+    let domain = Domain::of(lhs.element_type(), rhs.element_type(), shape.element_type);
+    let (result, magnitudes) = match domain {
+        Domain::Float => {
+            let (l, r) = (load_floats(&sides.lhs), load_floats(&sides.rhs));
+            let sizes = magnitudes.then(|| sides.magnitudes(&l, &r));
+            (from_f64s(shape, &sides.multiply(&l, &r))?, sizes)
+        }
+        Domain::Integer => {
+            let (l, r) = (load_integers(&sides.lhs), load_integers(&sides.rhs));
+            (store_integers(shape, &sides.multiply(&l, &r))?, None)
+        }
+        Domain::Complex => {
+            let (l, r) = (load_complex(&sides.lhs), load_complex(&sides.rhs));
+            let sizes = magnitudes.then(|| sides.magnitudes(&l, &r));
+            (store_complex(shape, &sides.multiply(&l, &r))?, sizes)
+        }
+    };
+    Ok(Product {
+        result,
+        magnitudes,
+        terms: sides.k,
+    })
+}

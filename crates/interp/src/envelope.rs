@@ -1,0 +1,117 @@
+//! How far results may lie from the evaluator's: what tests judge other targets by.
+
+use crate::error::Error;
+use crate::eval::{Evaluator, Options};
+use crate::scalar::{Number, decode};
+use crate::value::Value;
+use tegula_ir::{InstructionId, Literal, Module};
+
+/// What several perturbed runs say of one element.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Bounds {
+    /// The smallest value seen (of a complex element: of either part).
+    pub low: f64,
+    /// The largest value seen.
+    pub high: f64,
+    /// Whether the runs disagree on something discrete about it: an integer or
+    /// `pred` that differs, or a float that is NaN or infinite in some runs only.
+    /// Such an element cannot be judged.
+    pub flipped: bool,
+}
+
+/// What several perturbed runs say of a program's results.
+#[derive(Clone, Debug)]
+pub struct Envelope {
+    /// The result of the run without perturbation.
+    pub result: Value,
+    /// By flattened result, by element, row-major. A complex element has two
+    /// entries, one for each part.
+    pub bounds: Vec<Vec<Bounds>>,
+    /// Discontinuous instructions (compare, floor, sort, convert to integer, ...)
+    /// of which some run's result differs from the unperturbed one's. Whatever
+    /// depends on them may jump by more than `bounds` shows.
+    pub unstable: Vec<InstructionId>,
+}
+
+/// Evaluates once exactly and `runs` times perturbed, and bounds the results.
+pub fn envelope(module: &Module, arguments: &[Value], runs: usize) -> Result<Envelope, Error> {
+    let (result, steady) = recorded(module, arguments, None)?;
+    let mut bounds: Vec<Vec<Bounds>> = result.leaves().into_iter().map(start).collect();
+    let mut unstable = Vec::new();
+    for seed in 0..runs as u64 {
+        let (other, choices) = recorded(module, arguments, Some(seed))?;
+        for (bounds, leaf) in bounds.iter_mut().zip(other.leaves()) {
+            for (bounds, value) in bounds.iter_mut().zip(numbers(leaf)) {
+                widen(bounds, value, is_exact(leaf));
+            }
+        }
+        let pairs = steady.iter().zip(&choices);
+        unstable.extend(pairs.filter(|(a, b)| a != b).map(|(a, _)| a.0));
+    }
+    unstable.sort_unstable();
+    unstable.dedup();
+    Ok(Envelope {
+        result,
+        bounds,
+        unstable,
+    })
+}
+
+type Choices = Vec<(InstructionId, u64)>;
+
+fn recorded(
+    module: &Module,
+    arguments: &[Value],
+    perturb: Option<u64>,
+) -> Result<(Value, Choices), Error> {
+    let options = Options {
+        perturb,
+        ..Options::default()
+    };
+    let mut evaluator = Evaluator::new(module, options);
+    evaluator.discrete = Some(Vec::new());
+    let value = evaluator.run(arguments)?;
+    Ok((value, evaluator.discrete.take().unwrap_or_default()))
+}
+
+fn is_exact(literal: &Literal) -> bool {
+    !literal.element_type().is_float() && !literal.element_type().is_complex()
+}
+
+/// The elements as real numbers, both parts of complex ones.
+fn numbers(literal: &Literal) -> Vec<f64> {
+    let (ty, bits) = (literal.element_type(), crate::lanes::Bits::of(literal));
+    let mut numbers = Vec::with_capacity(literal.len());
+    for i in 0..literal.len() {
+        match decode(ty, bits.get(i)) {
+            Number::Pred(x) => numbers.push(f64::from(u8::from(x))),
+            Number::Signed(x) => numbers.push(x as f64),
+            Number::Unsigned(x) => numbers.push(x as f64),
+            Number::Single(x) => numbers.push(x.into()),
+            Number::Double(x) => numbers.push(x),
+            Number::ComplexSingle(x) => numbers.extend([f64::from(x.re), f64::from(x.im)]),
+            Number::ComplexDouble(x) => numbers.extend([x.re, x.im]),
+        }
+    }
+    numbers
+}
+
+fn start(literal: &Literal) -> Vec<Bounds> {
+    let bounds = |value| Bounds {
+        low: value,
+        high: value,
+        flipped: false,
+    };
+    numbers(literal).into_iter().map(bounds).collect()
+}
+
+fn widen(bounds: &mut Bounds, value: f64, exact: bool) {
+    let same_kind = if value.is_finite() {
+        bounds.low.is_finite() && bounds.high.is_finite()
+    } else {
+        bounds.low.to_bits() == value.to_bits() || (bounds.low.is_nan() && value.is_nan())
+    };
+    bounds.flipped |= !same_kind || (exact && value != bounds.low);
+    bounds.low = bounds.low.min(value);
+    bounds.high = bounds.high.max(value);
+}

@@ -1,0 +1,104 @@
+//! What can go wrong, by whose fault it is.
+
+use std::sync::Arc;
+use tegula_ir::{LiteralError, Opcode};
+
+/// Why a program could not be evaluated.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum Error {
+    /// The caller's arguments are not what the entry computation takes.
+    #[error("argument {index}: {reason}")]
+    Argument {
+        /// Which argument.
+        index: usize,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The evaluator does not do this; the crate's documentation lists what.
+    #[error("{instruction}: {opcode}: not supported: {reason}")]
+    Unsupported {
+        /// The instruction's name.
+        instruction: Arc<str>,
+        /// What it does.
+        opcode: Opcode,
+        /// What is not supported, and why.
+        reason: String,
+    },
+    /// The module breaks a rule that the verifier checks.
+    #[error("{instruction}: {opcode}: {reason}")]
+    Invalid {
+        /// The instruction's name.
+        instruction: Arc<str>,
+        /// What it does.
+        opcode: Opcode,
+        /// Which rule.
+        reason: String,
+    },
+    /// More memory, nesting or time than the evaluator gives.
+    #[error("{instruction}: {opcode}: {reason}")]
+    Limit {
+        /// The instruction's name.
+        instruction: Arc<str>,
+        /// What it does.
+        opcode: Opcode,
+        /// Which limit.
+        reason: String,
+    },
+}
+
+/// An error of an operation, before it is known which instruction it was.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Fault {
+    Unsupported(String),
+    Invalid(String),
+    Limit(String),
+    /// An error of an instruction of a called computation.
+    Called(Box<Error>),
+}
+
+pub(crate) fn invalid(reason: impl Into<String>) -> Fault {
+    Fault::Invalid(reason.into())
+}
+
+pub(crate) fn unsupported(reason: impl Into<String>) -> Fault {
+    Fault::Unsupported(reason.into())
+}
+
+impl Fault {
+    pub(crate) fn at(self, instruction: &Arc<str>, opcode: Opcode) -> Error {
+        let instruction = Arc::clone(instruction);
+        match self {
+            Self::Unsupported(reason) => Error::Unsupported {
+                instruction,
+                opcode,
+                reason,
+            },
+            Self::Invalid(reason) => Error::Invalid {
+                instruction,
+                opcode,
+                reason,
+            },
+            Self::Limit(reason) => Error::Limit {
+                instruction,
+                opcode,
+                reason,
+            },
+            Self::Called(error) => *error,
+        }
+    }
+}
+
+impl From<Error> for Fault {
+    fn from(error: Error) -> Self {
+        Self::Called(Box::new(error))
+    }
+}
+
+impl From<LiteralError> for Fault {
+    fn from(error: LiteralError) -> Self {
+        match error {
+            LiteralError::TooLarge(_) => Self::Limit(error.to_string()),
+            _ => Self::Invalid(error.to_string()),
+        }
+    }
+}

@@ -1,0 +1,421 @@
+//! The evaluator: computations, instruction by instruction.
+//!
+//! A computation is walked in order, each value kept until its last use. An
+//! operand that is used for the last time is handed over, not shared, so that an
+//! update in a loop works in place.
+
+use crate::error::{Error, Fault, invalid};
+use crate::perturb::{Directions, by_sums, by_ulps};
+use crate::program::{Program, op_rounds};
+use crate::value::Value;
+use cranelift_entity::EntityRef;
+use rustc_hash::FxHashMap;
+use std::rc::Rc;
+use tegula_ir::{
+    ArrayShape, ComputationId, Dim, ElementType, InstructionId, Literal, Module, Op, Shape, Unary,
+};
+
+/// How to evaluate.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Move the result of every operation that rounds by up to an ulp, by this
+    /// seed; see the crate's documentation.
+    pub perturb: Option<u64>,
+    /// Stop with an error after so many iterations of while loops, all together.
+    pub max_iterations: Option<u64>,
+}
+
+/// Computations called within computations; the verifier forbids cycles, this
+/// keeps the stack.
+const MAX_DEPTH: usize = 200;
+
+/// When values of a computation's instructions are used for the last time.
+struct Plan {
+    /// By position of an instruction in its computation: the position of its last
+    /// user, or `usize::MAX` for the root, or its own position if there is none.
+    last_use: Vec<usize>,
+}
+
+/// A run of a module.
+pub(crate) struct Evaluator<'m> {
+    pub(crate) module: &'m Module,
+    pub(crate) options: Options,
+    /// The position of every instruction in its computation.
+    positions: Vec<usize>,
+    plans: FxHashMap<ComputationId, Rc<Plan>>,
+    programs: FxHashMap<ComputationId, Option<Rc<Program>>>,
+    symbols: Vec<Option<i64>>,
+    depth: usize,
+    /// Operations perturbed so far.
+    perturbed: u64,
+    pub(crate) iterations: u64,
+    /// Results of discontinuous operations, if they are recorded.
+    pub(crate) discrete: Option<Vec<(InstructionId, u64)>>,
+}
+
+impl<'m> Evaluator<'m> {
+    pub(crate) fn new(module: &'m Module, options: Options) -> Self {
+        let mut positions = vec![0; module.instructions.len()];
+        for computation in module.computations.values() {
+            for (position, id) in computation.instructions.iter().enumerate() {
+                if let Some(slot) = positions.get_mut(id.index()) {
+                    *slot = position;
+                }
+            }
+        }
+        Self {
+            module,
+            options,
+            positions,
+            plans: FxHashMap::default(),
+            programs: FxHashMap::default(),
+            symbols: vec![None; module.symbols.len()],
+            depth: 0,
+            perturbed: 0,
+            iterations: 0,
+            discrete: None,
+        }
+    }
+
+    /// Evaluates the entry computation.
+    pub(crate) fn run(&mut self, arguments: &[Value]) -> Result<Value, Error> {
+        let module = self.module;
+        let parameters = &module.entry_computation().parameters;
+        if parameters.len() != arguments.len() {
+            return Err(Error::Argument {
+                index: arguments.len().min(parameters.len()),
+                reason: format!(
+                    "the program takes {} arguments, {} were given",
+                    parameters.len(),
+                    arguments.len()
+                ),
+            });
+        }
+        for (index, (&parameter, argument)) in parameters.iter().zip(arguments).enumerate() {
+            let shape = &module[parameter].shape;
+            if !argument.matches(shape) {
+                let reason = format!(
+                    "is not of the shape of parameter {}, {}",
+                    module[parameter].name,
+                    describe(shape)
+                );
+                return Err(Error::Argument { index, reason });
+            }
+            self.bind(shape, argument)
+                .map_err(|reason| Error::Argument { index, reason })?;
+        }
+        let entry = module.entry;
+        let name = &module.entry_computation().name;
+        self.computation(entry, arguments.to_vec())
+            .map_err(|fault| fault.at(name, tegula_ir::Opcode::Call))
+    }
+
+    /// Takes the sizes of symbolic dimensions from an argument.
+    fn bind(&mut self, shape: &Shape, argument: &Value) -> Result<(), String> {
+        match (shape, argument) {
+            (Shape::Tuple(shapes), Value::Tuple(elements)) => {
+                let mut pairs = shapes.iter().zip(elements);
+                pairs.try_for_each(|(shape, element)| self.bind(shape, element))
+            }
+            (Shape::Array(array), Value::Array(literal)) => {
+                let mut pairs = array.dims.iter().zip(&literal.shape().dims);
+                pairs.try_for_each(|(stated, actual)| match actual.as_static() {
+                    Some(size) => self.bind_dim(stated, size),
+                    None => Err("has a size that is not known".to_owned()),
+                })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn bind_dim(&mut self, stated: &Dim, size: i64) -> Result<(), String> {
+        let term = stated.term();
+        let Some(index) = term.as_var().map(|var| var.0 as usize) else {
+            return match self.eval_dim(stated) {
+                Ok(expected) if expected == size => Ok(()),
+                // A term over symbols that later parameters bind is not checked.
+                Err(_) => Ok(()),
+                Ok(expected) => Err(format!("has a dimension of {size}, not {expected}")),
+            };
+        };
+        let symbol = &self.module.symbols[..].get(index);
+        let (Some(symbol), Some(slot)) = (symbol, self.symbols.get_mut(index)) else {
+            return Err("uses a symbol the module does not have".to_owned());
+        };
+        if matches!(*slot, Some(bound) if bound != size) {
+            return Err(format!("gives {} another value than before", symbol.name));
+        }
+        if size < symbol.lower || size > symbol.upper {
+            return Err(format!("{} = {size} is out of its bounds", symbol.name));
+        }
+        *slot = Some(size);
+        Ok(())
+    }
+
+    fn eval_dim(&self, dim: &Dim) -> Result<i64, Fault> {
+        match dim {
+            Dim::Static(size) => Ok(*size),
+            Dim::Symbolic(term) | Dim::Bounded { size: term, .. } => term
+                .eval(&|var| self.symbols.get(var.0 as usize).copied().flatten())
+                .map_err(|error| invalid(format!("a size is not known: {error}"))),
+        }
+    }
+
+    /// A shape with all its sizes known, and no layout.
+    pub(crate) fn resolve(&self, shape: &Shape) -> Result<ArrayShape, Fault> {
+        let array = shape.as_array();
+        let array = array.ok_or_else(|| invalid("the result is not an array"))?;
+        let dims = array.dims.iter().map(|dim| self.eval_dim(dim));
+        let dims: Vec<i64> = dims.collect::<Result<_, _>>()?;
+        Ok(ArrayShape::new(array.element_type, &dims))
+    }
+
+    /// The program of a computation that is called per element, if it has one.
+    pub(crate) fn program(&mut self, id: ComputationId) -> Option<Rc<Program>> {
+        let module = self.module;
+        let compile = || Program::compile(module, id).map(Rc::new);
+        self.programs.entry(id).or_insert_with(compile).clone()
+    }
+
+    fn plan(&mut self, id: ComputationId) -> Rc<Plan> {
+        let (module, positions) = (self.module, &self.positions);
+        let plan = self.plans.entry(id).or_insert_with(|| {
+            let computation = &module[id];
+            let mut last_use: Vec<usize> = (0..computation.instructions.len()).collect();
+            for (position, &id) in computation.instructions.iter().enumerate() {
+                for operand in &module[id].operands {
+                    if let Some(last) = last_use.get_mut(positions[operand.index()]) {
+                        *last = position.max(*last);
+                    }
+                }
+            }
+            if let Some(last) = last_use.get_mut(positions[computation.root.index()]) {
+                *last = usize::MAX;
+            }
+            Rc::new(Plan { last_use })
+        });
+        Rc::clone(plan)
+    }
+
+    /// Evaluates a computation on arguments.
+    pub(crate) fn computation(
+        &mut self,
+        id: ComputationId,
+        arguments: Vec<Value>,
+    ) -> Result<Value, Fault> {
+        if self.depth >= MAX_DEPTH {
+            return Err(Fault::Limit(format!(
+                "calls are nested more than {MAX_DEPTH} deep"
+            )));
+        }
+        self.depth += 1;
+        let result = self.instructions(id, arguments);
+        self.depth -= 1;
+        result
+    }
+
+    fn instructions(&mut self, id: ComputationId, arguments: Vec<Value>) -> Result<Value, Fault> {
+        let module = self.module;
+        let plan = self.plan(id);
+        let computation = &module[id];
+        let mut arguments: Vec<Option<Value>> = arguments.into_iter().map(Some).collect();
+        let mut values: Vec<Option<Value>> = vec![None; computation.instructions.len()];
+        for (position, &id) in computation.instructions.iter().enumerate() {
+            let instruction = &module[id];
+            let at = |fault: Fault| fault.at(&instruction.name, instruction.op.opcode());
+            let value = if let Op::Parameter(number) = instruction.op {
+                let argument = arguments.get_mut(number as usize).and_then(Option::take);
+                argument.ok_or_else(|| at(invalid("no argument for this parameter")))?
+            } else {
+                let operands = self.operands(id, position, &plan, &mut values);
+                operands
+                    .and_then(|operands| self.instruction(id, operands))
+                    .map_err(at)?
+            };
+            if !value.matches(&instruction.shape) {
+                return Err(at(invalid("its value has another shape than stated")).into());
+            }
+            if plan.last_use[position] != position {
+                values[position] = Some(value);
+            }
+        }
+        let root = self.positions[computation.root.index()];
+        let result = values.get_mut(root).and_then(Option::take);
+        result.ok_or_else(|| invalid("the root is not an instruction of its computation"))
+    }
+
+    /// The operands of the instruction at a position, moved out if this is their
+    /// last use.
+    fn operands(
+        &self,
+        id: InstructionId,
+        position: usize,
+        plan: &Plan,
+        values: &mut [Option<Value>],
+    ) -> Result<Vec<Value>, Fault> {
+        let operands = &self.module[id].operands;
+        let mut taken = Vec::with_capacity(operands.len());
+        for (i, operand) in operands.iter().enumerate() {
+            let from = self.positions[operand.index()];
+            let slot = values.get_mut(from);
+            let slot = slot.ok_or_else(|| invalid("an operand is of another computation"))?;
+            let last = plan.last_use[from] == position && !operands[i + 1..].contains(operand);
+            let value = if last { slot.take() } else { slot.clone() };
+            taken.push(value.ok_or_else(|| invalid("an operand comes after its use"))?);
+        }
+        Ok(taken)
+    }
+
+    /// Evaluates one instruction, perturbs and records as asked.
+    fn instruction(&mut self, id: InstructionId, operands: Vec<Value>) -> Result<Value, Fault> {
+        let module = self.module;
+        let op = &module[id].op;
+        let mut value = self.dispatch(id, operands)?;
+        if self.options.perturb.is_some()
+            && (op_rounds(op) || rounds_inside(op))
+            && !is_exact_convert(module, id)
+        {
+            self.perturb(&mut value);
+        }
+        if let Some(discrete) = &mut self.discrete
+            && is_discrete(module, id)
+        {
+            discrete.push((id, digest(&value)));
+        }
+        Ok(value)
+    }
+
+    fn next_directions(&mut self) -> Option<Directions> {
+        let seed = self.options.perturb?;
+        self.perturbed += 1;
+        Some(Directions::new(seed, self.perturbed))
+    }
+
+    /// Moves every float of a value, if that is asked.
+    pub(crate) fn perturb(&mut self, value: &mut Value) {
+        match value {
+            Value::Array(literal) => {
+                if let Some(directions) = self.next_directions() {
+                    by_ulps(literal, directions);
+                }
+            }
+            Value::Tuple(elements) => elements.iter_mut().for_each(|e| self.perturb(e)),
+            Value::Token => {}
+        }
+    }
+
+    /// Moves sums, if that is asked, given the sums of absolute terms.
+    pub(crate) fn perturb_sums(
+        &mut self,
+        x: Literal,
+        magnitudes: Option<&[f64]>,
+        terms: usize,
+    ) -> Result<Literal, Fault> {
+        let Some(magnitudes) = magnitudes else {
+            return Ok(x);
+        };
+        let Some(directions) = self.next_directions() else {
+            return Ok(x);
+        };
+        let mut moved = by_sums(&x, magnitudes, terms, directions)?;
+        if let Some(directions) = self.next_directions() {
+            by_ulps(&mut moved, directions);
+        }
+        Ok(moved)
+    }
+}
+
+/// Operations other than elementwise ones whose floats are rounded as a whole;
+/// sums and calls see to their own.
+fn rounds_inside(op: &Op) -> bool {
+    matches!(
+        op,
+        Op::Fft { .. }
+            | Op::Cholesky { .. }
+            | Op::TriangularSolve { .. }
+            | Op::BatchNormTraining { .. }
+            | Op::BatchNormInference { .. }
+            | Op::BatchNormGrad { .. }
+            | Op::CustomCall(_)
+    )
+}
+
+/// Whether an instruction is a conversion that loses nothing.
+fn is_exact_convert(module: &Module, id: InstructionId) -> bool {
+    let ty = |shape: &Shape| shape.as_array().map(|array| array.element_type);
+    let types = module
+        .operand_shape(id, 0)
+        .and_then(ty)
+        .zip(ty(&module[id].shape));
+    let Some((from, to)) = types.filter(|_| module[id].op == Op::Convert) else {
+        return false;
+    };
+    match (from.float_format(), to.float_format()) {
+        (Some(from), Some(to)) => {
+            from.mantissa_bits <= to.mantissa_bits && from.exponent_bits <= to.exponent_bits
+        }
+        (None, Some(to)) => {
+            !from.is_complex() && (from == ElementType::Pred || from.bits() <= to.mantissa_bits)
+        }
+        _ => false,
+    }
+}
+
+/// Whether an instruction turns floats into something discontinuous.
+fn is_discrete(module: &Module, id: InstructionId) -> bool {
+    let element_type = |shape: &Shape| shape.as_array().map(|array| array.element_type);
+    let from = module.operand_shape(id, 0).and_then(element_type);
+    if !from.is_some_and(|ty| ty.is_float() || ty.is_complex()) {
+        return false;
+    }
+    match &module[id].op {
+        Op::Compare { .. } | Op::Sort { .. } | Op::TopK { .. } => true,
+        Op::Convert => !element_type(&module[id].shape).is_some_and(ElementType::is_float),
+        Op::Unary(op) => matches!(
+            op,
+            Unary::Floor
+                | Unary::Ceil
+                | Unary::Sign
+                | Unary::IsFinite
+                | Unary::RoundNearestAfz
+                | Unary::RoundNearestEven
+        ),
+        _ => false,
+    }
+}
+
+/// A hash of what is discrete in a value: for a sort or top-k, of its integers,
+/// or of nothing if it has none.
+fn digest(value: &Value) -> u64 {
+    use std::hash::Hasher;
+    let mut hasher = rustc_hash::FxHasher::default();
+    let leaves = value.leaves();
+    let single = leaves.len() == 1;
+    for leaf in leaves {
+        if single || !leaf.element_type().is_float() {
+            hasher.write(leaf.bytes());
+        }
+    }
+    hasher.finish()
+}
+
+/// A shape in the words of an error message.
+fn describe(shape: &Shape) -> String {
+    match shape {
+        Shape::Array(array) => {
+            let size = |dim: &Dim| {
+                dim.as_static()
+                    .map_or("?".to_owned(), |size| size.to_string())
+            };
+            let dims: Vec<String> = array.dims.iter().map(size).collect();
+            format!("{}[{}]", array.element_type, dims.join(","))
+        }
+        Shape::Tuple(elements) => {
+            let elements: Vec<String> = elements.iter().map(describe).collect();
+            format!("({})", elements.join(", "))
+        }
+        Shape::Token => "token[]".to_owned(),
+        Shape::Opaque => "opaque[]".to_owned(),
+        Shape::Buffer(inner) => format!("b({})", describe(inner)),
+    }
+}

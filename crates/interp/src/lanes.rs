@@ -1,0 +1,119 @@
+//! Arrays as vectors of what is computed on.
+//!
+//! Narrow floats are computed on as `f32` and rounded once when stored; types
+//! without a kernel of their own are computed on as raw bits, one by one.
+
+use crate::error::Fault;
+use crate::scalar::{decode_single, encode_single};
+use std::borrow::Cow;
+use tegula_ir::{ArrayShape, ElementType, Literal};
+
+/// Whether a float is computed on as `f32`.
+pub(crate) fn is_single(ty: ElementType) -> bool {
+    ty.is_float() && ty != ElementType::F64
+}
+
+/// The elements of a float array of at most 32 bits, widened.
+pub(crate) fn to_f32s(literal: &Literal) -> Cow<'_, [f32]> {
+    if let Some(values) = literal.as_f32s() {
+        Cow::Borrowed(values)
+    } else if let Some(values) = literal.as_bf16s() {
+        values.iter().map(|x| x.to_f32()).collect()
+    } else if let Some(values) = literal.as_f16s() {
+        values.iter().map(|x| x.to_f32()).collect()
+    } else {
+        let ty = literal.element_type();
+        let bits = Bits::of(literal);
+        (0..literal.len())
+            .map(|i| decode_single(ty, bits.get(i) as u32))
+            .collect()
+    }
+}
+
+/// An array of floats of at most 32 bits, each rounded once.
+pub(crate) fn from_f32s(shape: &ArrayShape, values: &[f32]) -> Result<Literal, Fault> {
+    let mut result = Literal::zeros(shape)?;
+    let ty = shape.element_type;
+    if let Some(out) = result.values_mut::<f32>() {
+        copy_common(out, values);
+    } else if let Some(out) = result.values_mut::<half::bf16>() {
+        out.iter_mut()
+            .zip(values)
+            .for_each(|(o, &x)| *o = half::bf16::from_f32(x));
+    } else if let Some(out) = result.values_mut::<half::f16>() {
+        out.iter_mut()
+            .zip(values)
+            .for_each(|(o, &x)| *o = half::f16::from_f32(x));
+    } else {
+        let mut bits = BitsMut::of(&mut result);
+        for (i, &x) in values.iter().enumerate() {
+            bits.set(i, encode_single(ty, x).into());
+        }
+    }
+    Ok(result)
+}
+
+fn copy_common(out: &mut [f32], values: &[f32]) {
+    out.iter_mut().zip(values).for_each(|(o, &x)| *o = x);
+}
+
+/// The elements of an array as raw bits.
+#[derive(Clone, Copy)]
+pub(crate) struct Bits<'a> {
+    bytes: &'a [u8],
+    size: usize,
+}
+
+impl<'a> Bits<'a> {
+    pub(crate) fn of(literal: &'a Literal) -> Self {
+        Self {
+            bytes: literal.bytes(),
+            size: literal.element_type().storage_bytes(),
+        }
+    }
+
+    /// The element at a position; 0 beyond the end.
+    #[inline]
+    pub(crate) fn get(&self, index: usize) -> u128 {
+        let start = index * self.size;
+        let Some(bytes) = self.bytes.get(start..start + self.size) else {
+            return 0;
+        };
+        let mut word = [0u8; 16];
+        word[..self.size].copy_from_slice(bytes);
+        u128::from_le_bytes(word)
+    }
+}
+
+/// The elements of an array as raw bits, for writing.
+pub(crate) struct BitsMut<'a> {
+    bytes: &'a mut [u8],
+    size: usize,
+}
+
+impl<'a> BitsMut<'a> {
+    pub(crate) fn of(literal: &'a mut Literal) -> Self {
+        let size = literal.element_type().storage_bytes();
+        Self {
+            bytes: literal.bytes_mut(),
+            size,
+        }
+    }
+
+    pub(crate) fn get(&self, index: usize) -> u128 {
+        Bits {
+            bytes: self.bytes,
+            size: self.size,
+        }
+        .get(index)
+    }
+
+    /// Stores an element; nothing beyond the end.
+    #[inline]
+    pub(crate) fn set(&mut self, index: usize, value: u128) {
+        let start = index * self.size;
+        if let Some(bytes) = self.bytes.get_mut(start..start + self.size) {
+            bytes.copy_from_slice(&value.to_le_bytes()[..self.size]);
+        }
+    }
+}

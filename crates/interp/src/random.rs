@@ -1,0 +1,310 @@
+//! `rng-bit-generator` and `rng`.
+//!
+//! The two algorithms are those of Salmon et al., "Parallel random numbers: as
+//! easy as 1, 2, 3" (SC 2011). How counters are laid over an array, how the state
+//! advances, and which words make which element follow XLA's expansion, so the
+//! bits are equal to XLA's. `rng` has no defined bits; here they depend on the
+//! shape and the distribution alone.
+
+use crate::error::{Fault, invalid, unsupported};
+use crate::lanes::{Bits, BitsMut};
+use crate::scalar::{Number, decode, encode};
+use crate::strided::{Sizes, product, sizes};
+use smallvec::smallvec;
+use tegula_ir::{ArrayShape, Category, ElementType, Literal, RngAlgorithm, RngDistribution};
+
+/// Threefry 2x32 with 20 rounds.
+pub(crate) fn threefry(key: [u32; 2], counter: [u32; 2]) -> [u32; 2] {
+    const ROTATIONS: [[u32; 4]; 2] = [[13, 15, 26, 6], [17, 29, 16, 24]];
+    let keys = [key[0], key[1], key[0] ^ key[1] ^ 0x1bd1_1bda];
+    let mut x = [
+        counter[0].wrapping_add(keys[0]),
+        counter[1].wrapping_add(keys[1]),
+    ];
+    for group in 0..5 {
+        for rotation in ROTATIONS[group % 2] {
+            x[0] = x[0].wrapping_add(x[1]);
+            x[1] = x[1].rotate_left(rotation) ^ x[0];
+        }
+        x[0] = x[0].wrapping_add(keys[(group + 1) % 3]);
+        x[1] = (x[1].wrapping_add(keys[(group + 2) % 3])).wrapping_add(group as u32 + 1);
+    }
+    x
+}
+
+/// Philox 4x32 with 10 rounds.
+pub(crate) fn philox(mut key: [u32; 2], mut x: [u32; 4]) -> [u32; 4] {
+    for _ in 0..10 {
+        let a = u64::from(x[0]) * 0xd251_1f53;
+        let b = u64::from(x[2]) * 0xcd9e_8d57;
+        x = [
+            (b >> 32) as u32 ^ x[1] ^ key[0],
+            b as u32,
+            (a >> 32) as u32 ^ x[3] ^ key[1],
+            a as u32,
+        ];
+        key[0] = key[0].wrapping_add(0x9e37_79b9);
+        key[1] = key[1].wrapping_add(0xbb67_ae85);
+    }
+    x
+}
+
+fn halves(word: u64) -> [u32; 2] {
+    [word as u32, (word >> 32) as u32]
+}
+
+fn join([low, high]: [u32; 2]) -> u64 {
+    u64::from(low) | u64::from(high) << 32
+}
+
+/// `rng-bit-generator(state)`: the new state and an array of random bits.
+pub(crate) fn bit_generator(
+    algorithm: RngAlgorithm,
+    state: &Literal,
+    shape: &ArrayShape,
+) -> Result<(Literal, Literal), Fault> {
+    let mut words = state_words(state)?;
+    let ty = shape.element_type;
+    let wide = match ty.bits() {
+        64 => true,
+        1..=32 => false,
+        _ => return Err(unsupported(format!("random bits of type {ty}"))),
+    };
+    if ty == ElementType::Pred || ty.is_complex() {
+        return Err(unsupported(format!("random bits of type {ty}")));
+    }
+    let mut bits = Literal::zeros(shape)?;
+    let count = bits.len();
+    let random: Vec<u64> = match algorithm {
+        RngAlgorithm::ThreeFry => threefry_bits(&mut words, &sizes(&bits), wide),
+        RngAlgorithm::Philox | RngAlgorithm::Default => philox_bits(&mut words, count, wide),
+    };
+    let mut out = BitsMut::of(&mut bits);
+    let mask = u64::MAX >> (64 - ty.bits());
+    for (i, &word) in random.iter().enumerate() {
+        // A narrow element is the low bits of a word, sign-extended if signed.
+        let narrow = ty.is_integer() && ty.bits() < 8;
+        let number = Number::Unsigned(word);
+        out.set(
+            i,
+            if narrow {
+                encode(ty, number)
+            } else {
+                u128::from(word & mask)
+            },
+        );
+    }
+    Ok((store_state(state, &words)?, bits))
+}
+
+/// The state as 64-bit words, whichever type it is given in.
+fn state_words(state: &Literal) -> Result<Vec<u64>, Fault> {
+    let bits = Bits::of(state);
+    let words: Vec<u64> = match state.element_type().bits() {
+        64 => (0..state.len()).map(|i| bits.get(i) as u64).collect(),
+        32 => (0..state.len() / 2)
+            .map(|i| join([bits.get(2 * i) as u32, bits.get(2 * i + 1) as u32]))
+            .collect(),
+        _ => return Err(invalid("the state is not of 32- or 64-bit words")),
+    };
+    if words.len() < 2 {
+        return Err(invalid("the state is shorter than two 64-bit words"));
+    }
+    Ok(words)
+}
+
+fn store_state(state: &Literal, words: &[u64]) -> Result<Literal, Fault> {
+    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    Ok(Literal::from_bytes(state.shape(), &bytes)?)
+}
+
+/// The state is the key and a counter. Elements of 64 bits use a counter each.
+/// Elements of at most 32 come in pairs that share one: neighbours along the
+/// first dimension of even size or, if there is none, the first of the largest.
+fn threefry_bits(state: &mut [u64], dims: &[usize], wide: bool) -> Vec<u64> {
+    let key = halves(state[0]);
+    let first = state[1];
+    let block = |counter: usize| threefry(key, halves(first.wrapping_add(counter as u64)));
+    if wide {
+        state[1] = first.wrapping_add(product(dims) as u64);
+        return (0..product(dims)).map(|i| join(block(i))).collect();
+    }
+    if dims.is_empty() {
+        state[1] = first.wrapping_add(1);
+        return vec![u64::from(block(0)[0])];
+    }
+    let split = paired_dimension(dims);
+    let mut halved: Sizes = dims.into();
+    halved[split] = dims[split].div_ceil(2);
+    state[1] = first.wrapping_add(product(&halved) as u64);
+    let mut index: Sizes = smallvec![0; dims.len()];
+    let mut random = Vec::with_capacity(product(dims));
+    for _ in 0..product(dims) {
+        let mut counter = 0;
+        for (d, (&i, &size)) in index.iter().zip(&halved).enumerate() {
+            counter = counter * size + if d == split { i / 2 } else { i };
+        }
+        random.push(u64::from(block(counter)[index[split] % 2]));
+        for (i, &size) in index.iter_mut().zip(dims).rev() {
+            *i += 1;
+            if *i < size {
+                break;
+            }
+            *i = 0;
+        }
+    }
+    random
+}
+
+fn paired_dimension(dims: &[usize]) -> usize {
+    let even = dims.iter().position(|size| size % 2 == 0);
+    let largest = dims.iter().max().copied().unwrap_or(0);
+    even.or_else(|| dims.iter().position(|&size| size == largest))
+        .unwrap_or(0)
+}
+
+/// The state is the key and a 128-bit counter, low word first; a state of two
+/// words is itself the counter, high word (the key) first, and keeps only the low
+/// word. Each counter gives four words, used one after the other.
+fn philox_bits(state: &mut [u64], count: usize, wide: bool) -> Vec<u64> {
+    let key = halves(state[0]);
+    let (low, high) = if state.len() >= 3 {
+        (state[1], state[2])
+    } else {
+        (state[1], state[0])
+    };
+    let first = u128::from(low) | u128::from(high) << 64;
+    let words = if wide { 2 * count } else { count };
+    let blocks = words.div_ceil(4);
+    let mut random = Vec::with_capacity(count + 3);
+    for i in 0..blocks {
+        let counter = first.wrapping_add(i as u128);
+        let [a, b] = [counter as u64, (counter >> 64) as u64].map(halves);
+        let block = philox(key, [a[0], a[1], b[0], b[1]]);
+        if wide {
+            random.extend([join([block[0], block[1]]), join([block[2], block[3]])]);
+        } else {
+            random.extend(block.map(u64::from));
+        }
+    }
+    random.truncate(count);
+    let next = first.wrapping_add(blocks as u128);
+    state[1] = next as u64;
+    if let Some(high) = state.get_mut(2) {
+        *high = (next >> 64) as u64;
+    }
+    random
+}
+
+/// `rng(a, b)`: uniform in `[a, b)`, or normal of mean `a` and deviation `b`.
+pub(crate) fn rng(
+    distribution: RngDistribution,
+    a: &Literal,
+    b: &Literal,
+    shape: &ArrayShape,
+) -> Result<Literal, Fault> {
+    let ty = shape.element_type;
+    if a.len() != 1 || b.len() != 1 || a.element_type() != ty || b.element_type() != ty {
+        return Err(invalid("the parameters are not scalars of the type"));
+    }
+    let (a, b) = (
+        decode(ty, Bits::of(a).get(0)),
+        decode(ty, Bits::of(b).get(0)),
+    );
+    let unit = |i: usize, half: u32| {
+        let word = join(threefry([half, 0x7465_6775], halves(i as u64)));
+        (word >> 11) as f64 / (1u64 << 53) as f64
+    };
+    crate::elementwise::fill(shape, |i| {
+        let number = match (distribution, a, b) {
+            (RngDistribution::Normal, a, b) => {
+                // Box and Muller, 1958.
+                let radius = (-2.0 * libm::log(1.0 - unit(i, 0))).sqrt();
+                let normal = radius * libm::cos(std::f64::consts::TAU * unit(i, 1));
+                Number::Double(real(a) + real(b) * normal)
+            }
+            (RngDistribution::Uniform, Number::Signed(a), Number::Signed(b)) => {
+                let width = (b as i128 - a as i128).max(1) as f64;
+                Number::Signed(a.wrapping_add((unit(i, 0) * width) as i64))
+            }
+            (RngDistribution::Uniform, Number::Unsigned(a), Number::Unsigned(b)) => {
+                let width = b.saturating_sub(a).max(1) as f64;
+                Number::Unsigned(a.wrapping_add((unit(i, 0) * width) as u64))
+            }
+            (RngDistribution::Uniform, a, b) if ty.category() != Category::Boolean => {
+                Number::Double(real(a) + (real(b) - real(a)) * unit(i, 0))
+            }
+            (RngDistribution::Uniform, ..) => Number::Pred(unit(i, 0) >= 0.5),
+        };
+        encode(ty, number)
+    })
+    .map_err(|fault| {
+        if ty.is_complex() {
+            invalid("rng of complex numbers")
+        } else {
+            fault
+        }
+    })
+}
+
+fn real(number: Number) -> f64 {
+    match number {
+        Number::Single(x) => x.into(),
+        Number::Double(x) => x,
+        _ => 0.0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Known answers from the Random123 distribution (kat_vectors).
+    #[test]
+    fn known_answers() {
+        let ones = u32::MAX;
+        assert_eq!(threefry([0, 0], [0, 0]), [0x6b20_0159, 0x99ba_4efe]);
+        assert_eq!(threefry([ones; 2], [ones; 2]), [0x1cb9_96fc, 0xbb00_2be7]);
+        assert_eq!(
+            threefry([0x1319_8a2e, 0x0370_7344], [0x243f_6a88, 0x85a3_08d3]),
+            [0xc492_3a9c, 0x483d_f7a0]
+        );
+        assert_eq!(
+            philox([0, 0], [0; 4]),
+            [0x6627_e8d5, 0xe169_c58d, 0xbc57_ac4c, 0x9b00_dbd8]
+        );
+        assert_eq!(
+            philox([ones; 2], [ones; 4]),
+            [0x408f_276d, 0x41c8_3b0e, 0xa20b_c7c6, 0x6d54_51fd]
+        );
+    }
+
+    #[test]
+    fn counters_and_states_follow_the_array() {
+        let state = Literal::from_u64s(&[2], &[5, 7]).unwrap();
+        let shape = |dims: &[i64]| ArrayShape::new(ElementType::U32, dims);
+        let words = |c: u64| threefry([5, 0], halves(c));
+        let (next, bits) = bit_generator(RngAlgorithm::ThreeFry, &state, &shape(&[3, 2])).unwrap();
+        // The second dimension is even: pairs lie along it.
+        let expected: Vec<u32> = (7..10).flat_map(words).collect();
+        assert_eq!(bits.as_u32s(), Some(&expected[..]));
+        assert_eq!(next.as_u64s(), Some(&[5, 10][..]));
+        // No dimension is even: the larger one is paired, and its end dropped.
+        let (next, bits) = bit_generator(RngAlgorithm::ThreeFry, &state, &shape(&[3])).unwrap();
+        assert_eq!(
+            bits.as_u32s(),
+            Some(&[words(7)[0], words(7)[1], words(8)[0]][..])
+        );
+        assert_eq!(next.as_u64s(), Some(&[5, 9][..]));
+
+        let state = Literal::from_u64s(&[3], &[5, u64::MAX, 1]).unwrap();
+        let (next, bits) = bit_generator(RngAlgorithm::Philox, &state, &shape(&[6])).unwrap();
+        let a = philox([5, 0], [u32::MAX, u32::MAX, 1, 0]);
+        let b = philox([5, 0], [0, 0, 2, 0]);
+        assert_eq!(
+            bits.as_u32s(),
+            Some(&[a[0], a[1], a[2], a[3], b[0], b[1]][..])
+        );
+        assert_eq!(next.as_u64s(), Some(&[5, 1, 2][..]));
+    }
+}

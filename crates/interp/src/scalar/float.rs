@@ -1,0 +1,277 @@
+//! Functions of real floating-point numbers.
+//!
+//! The `f32` form of a transcendental function is its `f64` form rounded once,
+//! so it is within half an ulp (plus a hair) of the true value on every machine;
+//! the `f64` forms are those of `libm`, which are the same code everywhere.
+//! Functions that IEEE 754 defines exactly (abs, sqrt, rounding, ...) are used
+//! as they are in both widths.
+
+use tegula_ir::{Binary, Unary};
+
+/// The function of `op` on `f32`, or `None` for an operation that floats lack or
+/// whose result is not a float (`not`, `popcnt`, `is-finite`, ...).
+pub fn unary_f32_function(op: Unary) -> Option<fn(f32) -> f32> {
+    Some(match op {
+        Unary::Abs => f32::abs,
+        Unary::Negate => |x| -x,
+        Unary::Ceil => f32::ceil,
+        Unary::Floor => f32::floor,
+        Unary::RoundNearestAfz => f32::round,
+        Unary::RoundNearestEven => f32::round_ties_even,
+        Unary::Sign => |x| sign(f64::from(x)) as f32,
+        Unary::Sqrt => f32::sqrt,
+        Unary::Real => |x| x,
+        Unary::Imag => |_| 0.0,
+        Unary::Acos => |x| libm::acos(f64::from(x)) as f32,
+        Unary::Acosh => |x| libm::acosh(f64::from(x)) as f32,
+        Unary::Asin => |x| libm::asin(f64::from(x)) as f32,
+        Unary::Asinh => |x| libm::asinh(f64::from(x)) as f32,
+        Unary::Atanh => |x| libm::atanh(f64::from(x)) as f32,
+        Unary::Cbrt => |x| libm::cbrt(f64::from(x)) as f32,
+        Unary::Cos => |x| libm::cos(f64::from(x)) as f32,
+        Unary::Cosh => |x| libm::cosh(f64::from(x)) as f32,
+        Unary::Erf => |x| libm::erf(f64::from(x)) as f32,
+        Unary::Exp => |x| libm::exp(f64::from(x)) as f32,
+        Unary::Expm1 => |x| libm::expm1(f64::from(x)) as f32,
+        Unary::Log => |x| libm::log(f64::from(x)) as f32,
+        Unary::Log1p => |x| libm::log1p(f64::from(x)) as f32,
+        Unary::Logistic => |x| logistic(f64::from(x)) as f32,
+        Unary::Rsqrt => |x| (1.0 / f64::from(x).sqrt()) as f32,
+        Unary::Sin => |x| libm::sin(f64::from(x)) as f32,
+        Unary::Sinh => |x| libm::sinh(f64::from(x)) as f32,
+        Unary::Tan => |x| libm::tan(f64::from(x)) as f32,
+        Unary::Tanh => |x| libm::tanh(f64::from(x)) as f32,
+        Unary::CountLeadingZeros | Unary::IsFinite | Unary::Not | Unary::Popcnt => return None,
+    })
+}
+
+/// The function of `op` on `f64`; `None` as for [`unary_f32_function`].
+pub fn unary_f64_function(op: Unary) -> Option<fn(f64) -> f64> {
+    Some(match op {
+        Unary::Abs => f64::abs,
+        Unary::Negate => |x| -x,
+        Unary::Ceil => f64::ceil,
+        Unary::Floor => f64::floor,
+        Unary::RoundNearestAfz => f64::round,
+        Unary::RoundNearestEven => f64::round_ties_even,
+        Unary::Sign => sign,
+        Unary::Sqrt => f64::sqrt,
+        Unary::Real => |x| x,
+        Unary::Imag => |_| 0.0,
+        Unary::Acos => libm::acos,
+        Unary::Acosh => libm::acosh,
+        Unary::Asin => libm::asin,
+        Unary::Asinh => libm::asinh,
+        Unary::Atanh => libm::atanh,
+        Unary::Cbrt => libm::cbrt,
+        Unary::Cos => libm::cos,
+        Unary::Cosh => libm::cosh,
+        Unary::Erf => libm::erf,
+        Unary::Exp => libm::exp,
+        Unary::Expm1 => libm::expm1,
+        Unary::Log => libm::log,
+        Unary::Log1p => libm::log1p,
+        Unary::Logistic => logistic,
+        Unary::Rsqrt => |x| 1.0 / x.sqrt(),
+        Unary::Sin => libm::sin,
+        Unary::Sinh => libm::sinh,
+        Unary::Tan => libm::tan,
+        Unary::Tanh => libm::tanh,
+        Unary::CountLeadingZeros | Unary::IsFinite | Unary::Not | Unary::Popcnt => return None,
+    })
+}
+
+/// `op(x)` in `f32`. An operation that floats lack gives NaN; see
+/// [`unary_f32_function`].
+pub fn unary_f32(op: Unary, x: f32) -> f32 {
+    unary_f32_function(op).map_or(f32::NAN, |f| f(x))
+}
+
+/// `op(x)` in `f64`. An operation that floats lack gives NaN.
+pub fn unary_f64(op: Unary, x: f64) -> f64 {
+    unary_f64_function(op).map_or(f64::NAN, |f| f(x))
+}
+
+/// The function of `op` on `f32`, or `None` for an operation that floats lack.
+pub fn binary_f32_function(op: Binary) -> Option<fn(f32, f32) -> f32> {
+    Some(match op {
+        Binary::Add => |a, b| a + b,
+        Binary::Subtract => |a, b| a - b,
+        Binary::Multiply => |a, b| a * b,
+        Binary::Divide => |a, b| a / b,
+        Binary::Remainder => |a, b| a % b,
+        Binary::Maximum => maximum_f32,
+        Binary::Minimum => minimum_f32,
+        Binary::Power => |a, b| libm::pow(f64::from(a), f64::from(b)) as f32,
+        Binary::Atan2 => |a, b| libm::atan2(f64::from(a), f64::from(b)) as f32,
+        _ => return None,
+    })
+}
+
+/// The function of `op` on `f64`, or `None` for an operation that floats lack.
+pub fn binary_f64_function(op: Binary) -> Option<fn(f64, f64) -> f64> {
+    Some(match op {
+        Binary::Add => |a, b| a + b,
+        Binary::Subtract => |a, b| a - b,
+        Binary::Multiply => |a, b| a * b,
+        Binary::Divide => |a, b| a / b,
+        Binary::Remainder => |a, b| a % b,
+        Binary::Maximum => maximum_f64,
+        Binary::Minimum => minimum_f64,
+        Binary::Power => libm::pow,
+        Binary::Atan2 => libm::atan2,
+        _ => return None,
+    })
+}
+
+/// `op(a, b)` in `f32`. An operation that floats lack gives NaN.
+pub fn binary_f32(op: Binary, a: f32, b: f32) -> f32 {
+    binary_f32_function(op).map_or(f32::NAN, |f| f(a, b))
+}
+
+/// `op(a, b)` in `f64`. An operation that floats lack gives NaN.
+pub fn binary_f64(op: Binary, a: f64, b: f64) -> f64 {
+    binary_f64_function(op).map_or(f64::NAN, |f| f(a, b))
+}
+
+/// The larger operand; NaN if either is NaN; +0 is larger than -0
+/// (IEEE 754-2019 `maximum`).
+pub fn maximum_f32(a: f32, b: f32) -> f32 {
+    if a > b {
+        a
+    } else if b > a {
+        b
+    } else if a == b {
+        // Equal, or zeros of any sign: clear the sign if either is positive.
+        f32::from_bits(a.to_bits() & b.to_bits())
+    } else {
+        a + b
+    }
+}
+
+/// The smaller operand; NaN if either is NaN; -0 is smaller than +0
+/// (IEEE 754-2019 `minimum`).
+pub fn minimum_f32(a: f32, b: f32) -> f32 {
+    if a < b {
+        a
+    } else if b < a {
+        b
+    } else if a == b {
+        f32::from_bits(a.to_bits() | b.to_bits())
+    } else {
+        a + b
+    }
+}
+
+/// [`maximum_f32`] in `f64`.
+pub fn maximum_f64(a: f64, b: f64) -> f64 {
+    if a > b {
+        a
+    } else if b > a {
+        b
+    } else if a == b {
+        f64::from_bits(a.to_bits() & b.to_bits())
+    } else {
+        a + b
+    }
+}
+
+/// [`minimum_f32`] in `f64`.
+pub fn minimum_f64(a: f64, b: f64) -> f64 {
+    if a < b {
+        a
+    } else if b < a {
+        b
+    } else if a == b {
+        f64::from_bits(a.to_bits() | b.to_bits())
+    } else {
+        a + b
+    }
+}
+
+/// -1, +1, or the operand itself if it is a zero or NaN.
+fn sign(x: f64) -> f64 {
+    if x.is_nan() || x == 0.0 {
+        x
+    } else {
+        1f64.copysign(x)
+    }
+}
+
+fn logistic(x: f64) -> f64 {
+    1.0 / (1.0 + libm::exp(-x))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn maximum_and_minimum_propagate_nan_and_order_zeros() {
+        for (a, b) in [(f32::NAN, 1.0), (1.0, f32::NAN), (f32::NAN, f32::NAN)] {
+            assert!(maximum_f32(a, b).is_nan());
+            assert!(minimum_f32(a, b).is_nan());
+            assert!(maximum_f64(a.into(), b.into()).is_nan());
+            assert!(minimum_f64(a.into(), b.into()).is_nan());
+        }
+        for (a, b) in [(0.0, -0.0), (-0.0, 0.0)] {
+            assert!(maximum_f32(a, b).is_sign_positive());
+            assert!(minimum_f32(a, b).is_sign_negative());
+            assert!(maximum_f64(a.into(), b.into()).is_sign_positive());
+            assert!(minimum_f64(a.into(), b.into()).is_sign_negative());
+        }
+        assert_eq!(maximum_f32(f32::NEG_INFINITY, -3.0), -3.0);
+        assert_eq!(minimum_f32(f32::INFINITY, -3.0), -3.0);
+    }
+
+    #[test]
+    fn signs_and_roundings() {
+        let f = |op, x| unary_f32(op, x).to_bits();
+        assert_eq!(f(Unary::Sign, -0.0), (-0f32).to_bits());
+        assert_eq!(f(Unary::Sign, -7.5), (-1f32).to_bits());
+        assert!(unary_f32(Unary::Sign, f32::NAN).is_nan());
+        assert_eq!(f(Unary::RoundNearestAfz, 2.5), 3f32.to_bits());
+        assert_eq!(f(Unary::RoundNearestAfz, -2.5), (-3f32).to_bits());
+        assert_eq!(f(Unary::RoundNearestEven, 2.5), 2f32.to_bits());
+        assert_eq!(f(Unary::RoundNearestEven, -0.5), (-0f32).to_bits());
+        assert_eq!(f(Unary::Rsqrt, 0.0), f32::INFINITY.to_bits());
+        assert_eq!(f(Unary::Rsqrt, f32::INFINITY), 0);
+        assert_eq!(f(Unary::Logistic, -1000.0), 0);
+        assert_eq!(f(Unary::Logistic, 1000.0), 1f32.to_bits());
+    }
+
+    #[test]
+    fn power_follows_c() {
+        let pow = |a, b| binary_f32(Binary::Power, a, b);
+        assert_eq!(pow(f32::NAN, 0.0), 1.0);
+        assert_eq!(pow(1.0, f32::NAN), 1.0);
+        assert_eq!(pow(0.0, -1.0), f32::INFINITY);
+        assert_eq!(pow(-0.0, -1.0), f32::NEG_INFINITY);
+        assert_eq!(pow(-2.0, 3.0), -8.0);
+        assert!(pow(-2.0, 0.5).is_nan());
+        assert_eq!(pow(-1.0, f32::INFINITY), 1.0);
+    }
+
+    #[test]
+    fn every_operation_is_accurate_at_a_known_point() {
+        let cases = [
+            (Unary::Erf, 0.5, 0.520_499_877_813_046_5),
+            (Unary::Tanh, 0.5, 0.462_117_157_260_009_76),
+            (Unary::Exp, 1.0, std::f64::consts::E),
+            (Unary::Log1p, 1e-10, 9.999_999_999_5e-11),
+            (Unary::Expm1, 1e-10, 1.000_000_000_05e-10),
+            (Unary::Cbrt, 27.0, 3.0),
+            (Unary::Logistic, 1.0, 0.731_058_578_630_004_9),
+            (Unary::Tan, 1.0, 1.557_407_724_654_902_2),
+            (Unary::Acosh, 2.0, 1.316_957_896_924_816_7),
+        ];
+        for (op, x, y) in cases {
+            let got = unary_f64(op, x);
+            assert!((got - y).abs() <= 2e-16 * y.abs(), "{op:?}: {got} {y}");
+            assert_eq!(
+                unary_f32(op, x as f32),
+                unary_f64(op, f64::from(x as f32)) as f32
+            );
+        }
+    }
+}

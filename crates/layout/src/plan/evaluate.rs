@@ -1,0 +1,423 @@
+//! The Plan evaluator: what every backend must compute. It runs kernels by plain
+//! loops on the planned buffers, so it also shows whether buffers may be shared
+//! as planned.
+
+use super::run_kernel::run_kernel;
+use super::{KernelId, Place, Plan, Step, ValueId};
+use tegula_fusion::{Kernel, LibraryOp};
+use tegula_ir::{ArrayShape, DotDims, ElementType, Literal, ModuleBuilder, Op, Shape};
+
+/// Why a plan could not be evaluated.
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+pub enum EvaluateError {
+    /// The inputs are not what the plan takes.
+    #[error("input {index}: expected {expected}, got {actual}")]
+    Input {
+        /// Which input.
+        index: usize,
+        /// What the plan takes.
+        expected: String,
+        /// What was given.
+        actual: String,
+    },
+    /// An index has no value or lies outside.
+    #[error("an index cannot be evaluated: {0}")]
+    Index(String),
+    /// An element type lacks an operation.
+    #[error("there is no {0}")]
+    NoSuchOperation(String),
+    /// The plan breaks one of its invariants.
+    #[error("the plan is malformed: {0}")]
+    Malformed(&'static str),
+    /// A size cannot be allocated.
+    #[error("{0} bytes cannot be allocated")]
+    TooLarge(i64),
+}
+
+/// A place in memory: which memory, from which byte on, how many bytes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Span {
+    area: Area,
+    start: i64,
+    bytes: i64,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Area {
+    Parameter(usize),
+    Output(usize),
+    Constant(usize),
+    Arena,
+}
+
+/// The memory of one run.
+pub(super) struct Memory<'a> {
+    arena: Vec<u8>,
+    outputs: Vec<Vec<u8>>,
+    parameters: &'a [Literal],
+    constants: &'a [Literal],
+}
+
+/// The largest arena the evaluator allocates: 16 GiB.
+const MAX_ARENA: i64 = 1 << 34;
+
+/// Evaluates a plan on flattened inputs, giving flattened results.
+///
+/// # Errors
+/// Inputs of another number or shape, or a plan that breaks its invariants.
+pub fn evaluate(plan: &Plan, inputs: &[Literal]) -> Result<Vec<Literal>, EvaluateError> {
+    check_inputs(plan, inputs)?;
+    if plan.arena_bytes > MAX_ARENA {
+        return Err(EvaluateError::TooLarge(plan.arena_bytes));
+    }
+    let mut outputs = Vec::with_capacity(plan.results.len());
+    for &result in &plan.results {
+        let bytes = plan.values[result].shape.byte_size().unwrap_or(i64::MAX);
+        if bytes > MAX_ARENA {
+            return Err(EvaluateError::TooLarge(bytes));
+        }
+        outputs.push(vec![0; bytes as usize]);
+    }
+    let memory = Memory {
+        // Reading what was never written shows.
+        arena: vec![0xA5; usize::try_from(plan.arena_bytes).unwrap_or(0)],
+        outputs,
+        parameters: inputs,
+        constants: &plan.constants,
+    };
+    let mut evaluator = Evaluator { plan, memory };
+    evaluator.steps(&plan.steps)?;
+    plan.results.iter().map(|&result| evaluator.literal(result)).collect()
+}
+
+fn check_inputs(plan: &Plan, inputs: &[Literal]) -> Result<(), EvaluateError> {
+    for (index, &parameter) in plan.parameters.iter().enumerate() {
+        let expected = &plan.values[parameter].shape;
+        let actual = inputs.get(index).map(Literal::shape);
+        if actual.is_none_or(|a| !a.same_ignoring_layout(expected)) {
+            return Err(EvaluateError::Input {
+                index,
+                expected: describe(expected),
+                actual: actual.map_or("nothing".to_owned(), describe),
+            });
+        }
+    }
+    if let Some(extra) = inputs.get(plan.parameters.len()) {
+        return Err(EvaluateError::Input {
+            index: plan.parameters.len(),
+            expected: "nothing".to_owned(),
+            actual: describe(extra.shape()),
+        });
+    }
+    Ok(())
+}
+
+fn describe(shape: &ArrayShape) -> String {
+    let dims: Vec<String> = shape
+        .dims
+        .iter()
+        .map(|d| d.as_static().map_or("?".to_owned(), |n| n.to_string()))
+        .collect();
+    format!("{}[{}]", shape.element_type, dims.join(","))
+}
+
+struct Evaluator<'a> {
+    plan: &'a Plan,
+    memory: Memory<'a>,
+}
+
+impl Evaluator<'_> {
+    fn steps(&mut self, steps: &[Step]) -> Result<(), EvaluateError> {
+        steps.iter().try_for_each(|step| self.step(step))
+    }
+
+    fn step(&mut self, step: &Step) -> Result<(), EvaluateError> {
+        match step {
+            Step::Kernel { kernel, args } => self.kernel(*kernel, args),
+            Step::Library { op, operands, results } => self.library(op, operands, results),
+            Step::Copy { from, to } if self.plan.same_place(*from, *to) => Ok(()),
+            Step::Copy { from, to } => {
+                let literal = self.literal(*from)?;
+                self.store(*to, literal.bytes())
+            }
+            Step::While { condition, predicate, body } => loop {
+                self.steps(condition)?;
+                if self.read_scalar(*predicate)? == 0 {
+                    return Ok(());
+                }
+                self.steps(body)?;
+            },
+            Step::Conditional { selector, branches } => {
+                let selected = self.read_scalar(*selector)?;
+                let last = branches.len().saturating_sub(1);
+                let branch = match self.plan.values[*selector].shape.element_type {
+                    ElementType::Pred => usize::from(selected == 0),
+                    _ => usize::try_from(selected).map_or(last, |b| b.min(last)),
+                };
+                match branches.get(branch) {
+                    Some(steps) => self.steps(steps),
+                    None => Err(EvaluateError::Malformed("a conditional has no branch")),
+                }
+            }
+        }
+    }
+
+    fn kernel(&mut self, id: KernelId, args: &[ValueId]) -> Result<(), EvaluateError> {
+        let spans: Result<Vec<Span>, _> = args.iter().map(|&v| self.span(v)).collect();
+        run_kernel(&self.plan.kernels[id], &spans?, &mut self.memory)
+    }
+
+    fn span(&self, value: ValueId) -> Result<Span, EvaluateError> {
+        let plan = self.plan;
+        let value = &plan.values[value];
+        let missing = EvaluateError::Malformed("a size is not known");
+        let bytes = value.shape.byte_size().ok_or(missing.clone())?;
+        let (area, start) = match &plan.buffers[value.buffer].place {
+            Place::Parameter(i) => (Area::Parameter(*i), 0),
+            Place::Output(i) => (Area::Output(*i), 0),
+            Place::Constant(i) => (Area::Constant(*i), 0),
+            Place::Arena(offset) => (Area::Arena, offset.as_constant().ok_or(missing)?),
+        };
+        Ok(Span { area, start, bytes })
+    }
+
+    fn literal(&self, value: ValueId) -> Result<Literal, EvaluateError> {
+        let span = self.span(value)?;
+        let bytes = self.memory.bytes(span, 0, span.bytes)?;
+        Literal::from_bytes(&self.plan.values[value].shape, bytes)
+            .map_err(|_| EvaluateError::TooLarge(span.bytes))
+    }
+
+    fn store(&mut self, value: ValueId, bytes: &[u8]) -> Result<(), EvaluateError> {
+        let span = self.span(value)?;
+        let target = self.memory.bytes_mut(span, 0, span.bytes)?;
+        if target.len() != bytes.len() {
+            return Err(EvaluateError::Malformed("a copy's ends differ in size"));
+        }
+        target.copy_from_slice(bytes);
+        Ok(())
+    }
+
+    /// A pred or s32 scalar.
+    fn read_scalar(&self, value: ValueId) -> Result<i32, EvaluateError> {
+        let literal = self.literal(value)?;
+        match *literal.bytes() {
+            [pred] => Ok(i32::from(pred)),
+            [a, b, c, d] => Ok(i32::from_ne_bytes([a, b, c, d])),
+            _ => Err(EvaluateError::Malformed("a selector is neither pred nor s32")),
+        }
+    }
+
+    fn library(
+        &mut self,
+        op: &LibraryOp,
+        operands: &[ValueId],
+        results: &[ValueId],
+    ) -> Result<(), EvaluateError> {
+        let inputs: Result<Vec<Literal>, _> = operands.iter().map(|&v| self.literal(v)).collect();
+        let inputs = inputs?;
+        let outputs = match op {
+            LibraryOp::Dot(dims) => {
+                let [lhs, rhs] = &inputs[..] else {
+                    return Err(EvaluateError::Malformed("a dot takes two operands"));
+                };
+                let shape = &self.plan.values[results[0]].shape;
+                vec![dot(lhs, rhs, dims, shape)?]
+            }
+            LibraryOp::Sort { dimension, comparator } => sort(&inputs, *dimension, comparator)?,
+            LibraryOp::Operation(op) => {
+                let shapes: Vec<&ArrayShape> =
+                    results.iter().map(|&v| &self.plan.values[v].shape).collect();
+                operation(op, &inputs, &shapes)?
+            }
+        };
+        for (&result, output) in results.iter().zip(&outputs) {
+            self.store(result, output.bytes())?;
+        }
+        Ok(())
+    }
+}
+
+impl Memory<'_> {
+    fn bytes(&self, span: Span, offset: i64, size: i64) -> Result<&[u8], EvaluateError> {
+        let area: &[u8] = match span.area {
+            Area::Parameter(i) => self.parameters.get(i).map_or(&[], Literal::bytes),
+            Area::Constant(i) => self.constants.get(i).map_or(&[], Literal::bytes),
+            Area::Output(i) => self.outputs.get(i).map_or(&[], Vec::as_slice),
+            Area::Arena => &self.arena,
+        };
+        area.get(range(span, offset, size)?).ok_or(OUTSIDE)
+    }
+
+    fn bytes_mut(&mut self, span: Span, offset: i64, size: i64) -> Result<&mut [u8], EvaluateError> {
+        let range = range(span, offset, size)?;
+        let area: &mut [u8] = match span.area {
+            Area::Output(i) => self.outputs.get_mut(i).map_or(&mut [], Vec::as_mut_slice),
+            Area::Arena => &mut self.arena,
+            Area::Parameter(_) | Area::Constant(_) => {
+                return Err(EvaluateError::Malformed("a parameter or constant is written"));
+            }
+        };
+        area.get_mut(range).ok_or(OUTSIDE)
+    }
+
+    /// The element of `size` bytes at `offset`, zero-extended.
+    pub(super) fn read(&self, span: Span, offset: i64, size: usize) -> Result<u128, EvaluateError> {
+        let mut bits = [0u8; 16];
+        let bytes = self.bytes(span, offset, size as i64)?;
+        bits.get_mut(..size).ok_or(OUTSIDE)?.copy_from_slice(bytes);
+        Ok(u128::from_le_bytes(bits))
+    }
+
+    pub(super) fn write(
+        &mut self,
+        span: Span,
+        offset: i64,
+        size: usize,
+        bits: u128,
+    ) -> Result<(), EvaluateError> {
+        let bits = bits.to_le_bytes();
+        let target = self.bytes_mut(span, offset, size as i64)?;
+        target.copy_from_slice(bits.get(..size).ok_or(OUTSIDE)?);
+        Ok(())
+    }
+}
+
+const OUTSIDE: EvaluateError = EvaluateError::Malformed("an access lies outside its buffer");
+
+fn range(span: Span, offset: i64, size: i64) -> Result<std::ops::Range<usize>, EvaluateError> {
+    if offset < 0 || size < 0 || offset + size > span.bytes {
+        return Err(OUTSIDE);
+    }
+    let start = usize::try_from(span.start + offset).map_err(|_| OUTSIDE)?;
+    Ok(start..start + size as usize)
+}
+
+/// An operation as the reference evaluator defines it: a module of nothing else.
+fn operation(
+    op: &Op,
+    inputs: &[Literal],
+    results: &[&ArrayShape],
+) -> Result<Vec<Literal>, EvaluateError> {
+    let failed = |e: String| EvaluateError::NoSuchOperation(format!("{}: {e}", op.opcode()));
+    let mut builder = ModuleBuilder::new("operation");
+    let mut main = builder.computation("main");
+    let operands: Vec<_> =
+        inputs.iter().map(|l| main.parameter(Shape::Array(l.shape().clone()))).collect();
+    let mut shapes = results.iter().map(|&s| Shape::Array(s.clone()));
+    let shape = match (results.len(), shapes.next()) {
+        (1, Some(shape)) => shape,
+        (_, first) => Shape::Tuple(first.into_iter().chain(shapes).collect()),
+    };
+    let root = main.push_with_shape(op.clone(), &operands, shape);
+    let root = root.map_err(|e| failed(e.to_string()))?;
+    let entry = main.finish(root).map_err(|e| failed(e.to_string()))?;
+    let module = builder.build_unverified(entry);
+    let arguments: Vec<_> = inputs.iter().cloned().map(tegula_interp::Value::Array).collect();
+    let value = tegula_interp::evaluate(&module, &arguments);
+    let value = value.map_err(|e| failed(e.to_string()))?;
+    Ok(value.leaves().into_iter().cloned().collect())
+}
+
+/// A dot by its definition, accumulating in f64.
+fn dot(
+    lhs: &Literal,
+    rhs: &Literal,
+    dims: &DotDims,
+    shape: &ArrayShape,
+) -> Result<Literal, EvaluateError> {
+    let malformed = || EvaluateError::Malformed("a dot's dimension numbers are wrong");
+    let view = super::super::dot::DotView::new(lhs.shape(), rhs.shape(), dims).ok_or_else(malformed)?;
+    let (a, b) = (to_f64(lhs)?, to_f64(rhs)?);
+    let mut sums = Vec::with_capacity(shape.element_count().unwrap_or(0).max(0) as usize);
+    view.for_each(|left, right| {
+        let mut sum = 0f64;
+        view.for_each_contracted(|i, j| sum += a[left + i] * b[right + j]);
+        sums.push(sum);
+    });
+    from_f64(shape, &sums)
+}
+
+fn to_f64(literal: &Literal) -> Result<Vec<f64>, EvaluateError> {
+    if let Some(values) = literal.values::<f32>() {
+        return Ok(values.iter().map(|&v| f64::from(v)).collect());
+    }
+    literal.values::<f64>().map(<[f64]>::to_vec).ok_or_else(not_a_float)
+}
+
+fn not_a_float() -> EvaluateError {
+    EvaluateError::NoSuchOperation("library dot of this element type".to_owned())
+}
+
+fn from_f64(shape: &ArrayShape, values: &[f64]) -> Result<Literal, EvaluateError> {
+    let bytes: Vec<u8> = match shape.element_type {
+        ElementType::F32 => values.iter().flat_map(|&v| (v as f32).to_ne_bytes()).collect(),
+        ElementType::F64 => values.iter().flat_map(|&v| v.to_ne_bytes()).collect(),
+        _ => return Err(not_a_float()),
+    };
+    Literal::from_bytes(shape, &bytes).map_err(|_| EvaluateError::Malformed("a dot's size is wrong"))
+}
+
+/// Sorts all operands together; stable, so whether the program asks for that does
+/// not matter.
+fn sort(
+    inputs: &[Literal],
+    dimension: usize,
+    comparator: &Kernel,
+) -> Result<Vec<Literal>, EvaluateError> {
+    let malformed = EvaluateError::Malformed("a sort's operands are wrong");
+    let Some(first) = inputs.first() else { return Err(malformed) };
+    let dims = first.shape().static_dims().ok_or(malformed.clone())?;
+    let length = usize::try_from(*dims.get(dimension).ok_or(malformed.clone())?).unwrap_or(0);
+    let inner: usize = dims[dimension + 1..].iter().map(|&d| d as usize).product();
+    let mut outputs = inputs.to_vec();
+    if first.is_empty() {
+        return Ok(outputs);
+    }
+    for row in 0..first.len() / length {
+        let base = row / inner * inner * length + row % inner;
+        let mut order: Vec<usize> = (0..length).map(|i| base + i * inner).collect();
+        let mut failure = None;
+        super::super::sort::merge_sort(&mut order, &mut |&a, &b| {
+            comes_before(inputs, comparator, a, b).unwrap_or_else(|e| {
+                failure = Some(e);
+                false
+            })
+        });
+        if let Some(failure) = failure {
+            return Err(failure);
+        }
+        for (input, output) in inputs.iter().zip(&mut outputs) {
+            let size = input.element_type().storage_bytes();
+            let (from, to) = (input.bytes(), output.bytes_mut());
+            for (i, &source) in order.iter().enumerate() {
+                let target = (base + i * inner) * size;
+                to[target..target + size].copy_from_slice(&from[source * size..][..size]);
+            }
+        }
+    }
+    Ok(outputs)
+}
+
+fn comes_before(
+    inputs: &[Literal],
+    comparator: &Kernel,
+    a: usize,
+    b: usize,
+) -> Result<bool, EvaluateError> {
+    // The comparator's parameters: the elements, then the pred it writes.
+    let mut arena = Vec::new();
+    let mut args = Vec::new();
+    for input in inputs {
+        let size = input.element_type().storage_bytes();
+        for at in [a, b] {
+            args.push(Span { area: Area::Arena, start: arena.len() as i64, bytes: size as i64 });
+            arena.extend_from_slice(&input.bytes()[at * size..][..size]);
+        }
+    }
+    args.push(Span { area: Area::Arena, start: arena.len() as i64, bytes: 1 });
+    arena.push(0);
+    let mut memory = Memory { arena, outputs: Vec::new(), parameters: &[], constants: &[] };
+    run_kernel(comparator, &args, &mut memory)?;
+    Ok(memory.arena.last() == Some(&1))
+}

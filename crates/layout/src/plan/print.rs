@@ -1,0 +1,226 @@
+//! A plan as text. [`super::parse_plan`] reads it back.
+
+use super::{Place, Plan, Step, ValueId};
+use std::fmt::{self, Display, Formatter, Write};
+use tegula_expr::{Style, Term, Var};
+use tegula_fusion::kernel::{Access, Block, IndexVar, ScalarId, ScalarOp, Statement};
+use tegula_fusion::{Kernel, LibraryOp};
+
+impl Display for Plan {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        writeln!(f, "plan {:?} arena {} {{", self.name, self.arena_bytes)?;
+        for (i, symbol) in self.symbols.iter().enumerate() {
+            writeln!(f, "  symbol {i} = {} in [{}, {}]", symbol.name, symbol.lower, symbol.upper)?;
+        }
+        for (i, literal) in self.constants.iter().enumerate() {
+            write!(f, "  constant {i} = {} ", literal.shape())?;
+            writeln!(f, "{literal}")?;
+        }
+        for (id, buffer) in self.buffers.iter() {
+            let place = match &buffer.place {
+                Place::Parameter(i) => format!("parameter {i}"),
+                Place::Output(i) => format!("output {i}"),
+                Place::Constant(i) => format!("constant {i}"),
+                Place::Arena(offset) => format!("arena {}", outer(offset)),
+            };
+            writeln!(f, "  {id} = {place} bytes {}", outer(&buffer.bytes))?;
+        }
+        for (id, value) in self.values.iter() {
+            writeln!(f, "  {id} = {} in {}", value.shape, value.buffer)?;
+        }
+        for (id, kernel) in self.kernels.iter() {
+            write!(f, "  {id} = ")?;
+            write_kernel(f, kernel, 1)?;
+        }
+        writeln!(f, "  parameters({})", values(&self.parameters))?;
+        writeln!(f, "  results({})", values(&self.results))?;
+        write_steps(f, &self.steps, 1)?;
+        writeln!(f, "}}")
+    }
+}
+
+fn values(ids: &[ValueId]) -> String {
+    ids.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+fn scalars(ids: &[ScalarId]) -> String {
+    ids.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+/// A term over the plan's symbols.
+fn outer(term: &Term) -> String {
+    term.display(&|var: Var| format!("p{}", var.0), Style::Document).to_string()
+}
+
+/// A term over a kernel's index variables.
+fn inner(term: &Term) -> String {
+    term.display(&|var: Var| format!("i{}", var.0), Style::Document).to_string()
+}
+
+fn terms(index: &[Term]) -> String {
+    index.iter().map(inner).collect::<Vec<_>>().join(", ")
+}
+
+fn write_steps(f: &mut Formatter<'_>, steps: &[Step], depth: usize) -> fmt::Result {
+    let pad = "  ".repeat(depth);
+    for step in steps {
+        match step {
+            Step::Kernel { kernel, args } => writeln!(f, "{pad}run {kernel}({})", values(args))?,
+            Step::Copy { from, to } => writeln!(f, "{pad}copy {from} -> {to}")?,
+            Step::Library { op, operands, results } => {
+                write!(f, "{pad}{}({}) -> {}", op.name(), values(operands), values(results))?;
+                write_library(f, op, depth)?;
+            }
+            Step::While { condition, predicate, body } => {
+                writeln!(f, "{pad}while {{")?;
+                write_steps(f, condition, depth + 1)?;
+                writeln!(f, "{pad}}} {predicate} {{")?;
+                write_steps(f, body, depth + 1)?;
+                writeln!(f, "{pad}}}")?;
+            }
+            Step::Conditional { selector, branches } => {
+                write!(f, "{pad}conditional {selector}")?;
+                for branch in branches {
+                    writeln!(f, " {{")?;
+                    write_steps(f, branch, depth + 1)?;
+                    write!(f, "{pad}}}")?;
+                }
+                writeln!(f)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn write_library(f: &mut Formatter<'_>, op: &LibraryOp, depth: usize) -> fmt::Result {
+    match op {
+        LibraryOp::Dot(dims) => {
+            let list = |dims: &[i64]| {
+                dims.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
+            };
+            writeln!(
+                f,
+                " lhs_batch {{{}}} rhs_batch {{{}}} lhs_contracting {{{}}} rhs_contracting {{{}}}",
+                list(&dims.lhs_batch),
+                list(&dims.rhs_batch),
+                list(&dims.lhs_contracting),
+                list(&dims.rhs_contracting)
+            )
+        }
+        LibraryOp::Operation(op) => writeln!(f, " {:?}", op.as_ref()),
+        LibraryOp::Sort { dimension, comparator } => {
+            write!(f, " dimension {dimension} by ")?;
+            write_kernel(f, comparator, depth)
+        }
+    }
+}
+
+fn write_kernel(f: &mut Formatter<'_>, kernel: &Kernel, depth: usize) -> fmt::Result {
+    let pad = "  ".repeat(depth + 1);
+    f.write_str("kernel(")?;
+    for (i, param) in kernel.params.iter().enumerate() {
+        let access = match param.access {
+            Access::Read => "read",
+            Access::Write => "write",
+            Access::Update => "update",
+        };
+        let comma = if i == 0 { "" } else { ", " };
+        write!(f, "{comma}{access} {}[{}]", param.element_type, terms(&param.dims))?;
+    }
+    writeln!(f, ") {{")?;
+    for (i, var) in kernel.vars.iter().enumerate() {
+        if let IndexVar::Symbol { symbol, lower, upper } = var {
+            writeln!(f, "{pad}symbol i{i} = {symbol} in [{lower}, {upper}]")?;
+        }
+    }
+    for var in &kernel.domain {
+        if let Some(IndexVar::Domain(extent)) = kernel.var(*var) {
+            writeln!(f, "{pad}for i{} < {}", var.0, inner(extent))?;
+        }
+    }
+    write_block(f, kernel, &kernel.body, depth + 1)?;
+    writeln!(f, "{}}}", "  ".repeat(depth))
+}
+
+fn typed(kernel: &Kernel, ids: &[ScalarId]) -> String {
+    let one = |&id: &ScalarId| format!("{id}:{}", kernel.scalars[id]);
+    ids.iter().map(one).collect::<Vec<_>>().join(", ")
+}
+
+fn write_block(f: &mut Formatter<'_>, kernel: &Kernel, block: &Block, depth: usize) -> fmt::Result {
+    let pad = "  ".repeat(depth);
+    for statement in &block.statements {
+        match statement {
+            Statement::Compute { result, op, operands } => {
+                write!(f, "{pad}{} = {}", typed(kernel, &[*result]), operation(op))?;
+                let separator = if operands.is_empty() { "" } else { " " };
+                writeln!(f, "{separator}{}", scalars(operands))?;
+            }
+            Statement::Load { result, param, index } => {
+                let result = typed(kernel, &[*result]);
+                writeln!(f, "{pad}{result} = load {param}[{}]", terms(index))?;
+            }
+            Statement::Store { param, index, value } => {
+                writeln!(f, "{pad}store {param}[{}] = {value}", terms(index))?;
+            }
+            Statement::Bind { var } => {
+                if let Some(IndexVar::Runtime { value, lower, upper }) = kernel.var(*var) {
+                    writeln!(f, "{pad}bind i{} = {value} in [{lower}, {upper}]", var.0)?;
+                }
+            }
+            Statement::Loop { var, init, carried, body, results } => {
+                let extent = match kernel.var(*var) {
+                    Some(IndexVar::Loop(extent)) => inner(extent),
+                    _ => "?".to_owned(),
+                };
+                writeln!(
+                    f,
+                    "{pad}loop i{} < {extent} ({}) = ({}) -> ({}) {{",
+                    var.0,
+                    typed(kernel, carried),
+                    scalars(init),
+                    typed(kernel, results)
+                )?;
+                write_block(f, kernel, body, depth + 1)?;
+                writeln!(f, "{pad}}}")?;
+            }
+            Statement::If { condition, then, otherwise, results } => {
+                writeln!(f, "{pad}if {} -> ({}) {{", inner(condition), typed(kernel, results))?;
+                write_block(f, kernel, then, depth + 1)?;
+                writeln!(f, "{pad}}} else {{")?;
+                write_block(f, kernel, otherwise, depth + 1)?;
+                writeln!(f, "{pad}}}")?;
+            }
+        }
+    }
+    if !block.results.is_empty() {
+        writeln!(f, "{pad}yield {}", scalars(&block.results))?;
+    }
+    Ok(())
+}
+
+fn operation(op: &ScalarOp) -> String {
+    let mut text = String::new();
+    // Writing to a string does not fail.
+    let _ = match op {
+        ScalarOp::Constant(bits) => write!(text, "constant {bits:#x}"),
+        ScalarOp::Index(term) => write!(text, "index {}", inner(term)),
+        ScalarOp::Unary(op) => write!(text, "{}", op.opcode()),
+        ScalarOp::Binary(op) => write!(text, "{}", op.opcode()),
+        ScalarOp::Compare(direction, order) => {
+            let order = match order {
+                tegula_ir::Order::Partial => "partial",
+                tegula_ir::Order::Total => "total",
+            };
+            write!(text, "compare {direction} {order}")
+        }
+        ScalarOp::Select => write!(text, "select"),
+        ScalarOp::Clamp => write!(text, "clamp"),
+        ScalarOp::Convert => write!(text, "convert"),
+        ScalarOp::BitcastConvert => write!(text, "bitcast-convert"),
+        ScalarOp::ReducePrecision { exponent_bits, mantissa_bits } => {
+            write!(text, "reduce-precision {exponent_bits} {mantissa_bits}")
+        }
+    };
+    text
+}

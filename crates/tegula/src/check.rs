@@ -1,0 +1,144 @@
+//! Comparing a result with a reference.
+
+use tegula_ir::{Literal, Scalar};
+
+/// How far a result may be from its reference. Integers and `pred` must be equal,
+/// NaN and infinities in the same places, whatever the tolerance.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Tolerance {
+    /// This times the largest finite magnitude in the reference.
+    Scaled(f64),
+    /// For each element, `absolute + relative * |reference|`.
+    Each {
+        /// Relative to the reference element.
+        relative: f64,
+        /// Whatever the element.
+        absolute: f64,
+    },
+}
+
+/// How a result compares with its reference.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Comparison {
+    /// The largest difference; infinite if a NaN or infinity is out of place.
+    pub max_abs: f64,
+    /// The largest difference relative to the reference element.
+    pub max_rel: f64,
+    /// Whether every element is near enough.
+    pub ok: bool,
+}
+
+/// Why two arrays cannot be compared.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CheckError {
+    /// The element types differ.
+    #[error("the elements are {0}, those of the reference {1}")]
+    Types(tegula_ir::ElementType, tegula_ir::ElementType),
+    /// The reference is neither of the result's size nor every k-th element of it.
+    #[error("there are {0} elements, and {1} in the reference")]
+    Sizes(usize, usize),
+}
+
+/// Compares a result with a reference that has all its elements, or every k-th.
+///
+/// # Errors
+/// The types or the numbers of elements do not go together.
+pub fn compare(
+    ours: &Literal,
+    reference: &Literal,
+    tolerance: Tolerance,
+) -> Result<Comparison, CheckError> {
+    let element_type = ours.element_type();
+    if element_type != reference.element_type() {
+        return Err(CheckError::Types(element_type, reference.element_type()));
+    }
+    let step = sample_step(ours.len(), reference.len())
+        .ok_or(CheckError::Sizes(ours.len(), reference.len()))?;
+    let finite = reference.scalars().flat_map(parts).map(f64::abs).filter(|m| m.is_finite());
+    let scale = finite.fold(0.0, f64::max);
+    let exact = !element_type.is_float() && !element_type.is_complex();
+    let mut out = Comparison { max_abs: 0.0, max_rel: 0.0, ok: true };
+    for (i, want) in reference.scalars().enumerate() {
+        let Some(got) = ours.scalar(i * step) else {
+            return Err(CheckError::Sizes(ours.len(), reference.len()));
+        };
+        for (got, want) in parts(got).into_iter().zip(parts(want)) {
+            if got == want || (got.is_nan() && want.is_nan()) {
+                continue;
+            }
+            let difference = (got - want).abs();
+            if !difference.is_finite() {
+                out = Comparison { max_abs: f64::INFINITY, max_rel: f64::INFINITY, ok: false };
+                continue;
+            }
+            let allowed = match tolerance {
+                Tolerance::Scaled(factor) => factor * scale,
+                Tolerance::Each { relative, absolute } => absolute + relative * want.abs(),
+            };
+            out.max_abs = out.max_abs.max(difference);
+            out.max_rel = out.max_rel.max(difference / want.abs().max(f64::MIN_POSITIVE));
+            out.ok &= !exact && difference <= allowed;
+        }
+    }
+    Ok(out)
+}
+
+/// The smallest k such that every k-th of `whole` elements are `sampled` ones.
+fn sample_step(whole: usize, sampled: usize) -> Option<usize> {
+    if whole == sampled {
+        return Some(1);
+    }
+    let first = whole.checked_div(sampled)?.max(1);
+    (first..=first + 1).find(|&k| whole.div_ceil(k) == sampled)
+}
+
+/// The numbers of a scalar. A 64-bit integer is compared by its halves, which
+/// unlike the whole fit a float.
+fn parts(scalar: Scalar) -> [f64; 2] {
+    let halves = |bits: u64| [f64::from((bits >> 32) as u32), f64::from(bits as u32)];
+    match scalar {
+        Scalar::Bool(b) => [f64::from(u8::from(b)), 0.0],
+        Scalar::Int(i) => halves(i.cast_unsigned()),
+        Scalar::Uint(u) => halves(u),
+        Scalar::Float(x) => [x, 0.0],
+        Scalar::Complex(re, im) => [re, im],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn floats(values: &[f32]) -> Literal {
+        Literal::from_f32s(&[values.len() as i64], values).unwrap()
+    }
+
+    #[test]
+    fn scaled_tolerance_is_relative_to_the_largest() {
+        let (ours, reference) = (floats(&[1.0, 0.001]), floats(&[1.0, 0.0]));
+        assert!(compare(&ours, &reference, Tolerance::Scaled(2e-3)).unwrap().ok);
+        assert!(!compare(&ours, &reference, Tolerance::Scaled(5e-4)).unwrap().ok);
+    }
+
+    #[test]
+    fn nan_and_infinity_must_be_in_the_same_places() {
+        let nan = floats(&[f32::NAN, f32::INFINITY]);
+        assert!(compare(&nan, &nan, Tolerance::Scaled(0.0)).unwrap().ok);
+        let moved = floats(&[f32::INFINITY, f32::NAN]);
+        assert!(!compare(&moved, &nan, Tolerance::Scaled(1.0)).unwrap().ok);
+    }
+
+    #[test]
+    fn integers_are_exact() {
+        let (a, b) = (Literal::from_value(i64::MAX), Literal::from_value(i64::MAX - 1));
+        assert!(!compare(&a, &b, Tolerance::Scaled(1.0)).unwrap().ok);
+        assert!(compare(&a, &a, Tolerance::Scaled(0.0)).unwrap().ok);
+    }
+
+    #[test]
+    fn a_sample_is_every_kth_element() {
+        let ours = floats(&[0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+        let sample = floats(&[0.0, 3.0, 6.0]);
+        assert!(compare(&ours, &sample, Tolerance::Scaled(0.0)).unwrap().ok);
+    }
+}

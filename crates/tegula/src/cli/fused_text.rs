@@ -1,0 +1,147 @@
+//! The fused graph as text: what is computed where, and why.
+
+use std::fmt::Write;
+use tegula_fusion::{Fused, FusedRegion, NodeId, Unit, ValueId};
+use tegula_ir::{Module, Shape};
+use tegula_layout::Plan;
+use tegula_layout::plan::Step;
+
+/// One line about a plan: how many kernels and calls there are.
+pub(crate) fn summary(plan: &Plan) -> String {
+    let mut counts = Counts::default();
+    counts.add(&plan.steps);
+    let mut text = format!(
+        "{} kernel launches ({} different)",
+        counts.kernels,
+        plan.kernels.len()
+    );
+    for (count, name) in [
+        (counts.library, "library call"),
+        (counts.copies, "copy"),
+        (counts.loops, "loop"),
+        (counts.branches, "conditional"),
+    ] {
+        if count > 0 {
+            let plural = match (count, name) {
+                (1, _) => name.to_owned(),
+                (_, "copy") => "copies".to_owned(),
+                _ => format!("{name}s"),
+            };
+            let _ = write!(text, ", {count} {plural}");
+        }
+    }
+    let _ = write!(text, "; arena {} bytes", plan.arena_bytes);
+    return text;
+
+    #[derive(Default)]
+    struct Counts {
+        kernels: usize,
+        library: usize,
+        copies: usize,
+        loops: usize,
+        branches: usize,
+    }
+
+    impl Counts {
+        fn add(&mut self, steps: &[Step]) {
+            for step in steps {
+                match step {
+                    Step::Kernel { .. } => self.kernels += 1,
+                    Step::Library { .. } => self.library += 1,
+                    Step::Copy { .. } => self.copies += 1,
+                    Step::While { condition, body, .. } => {
+                        self.loops += 1;
+                        self.add(condition);
+                        self.add(body);
+                    }
+                    Step::Conditional { branches, .. } => {
+                        self.branches += 1;
+                        branches.iter().for_each(|b| self.add(b));
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The whole fused graph.
+pub(crate) fn fused(module: &Module, fused: &Fused) -> String {
+    let mut text = String::new();
+    let _ = writeln!(text, "fused {} {{", module.name);
+    let mut printer = Printer { module, fused, text: &mut text };
+    printer.region(&fused.entry, 1);
+    text.push_str("}\n\nvalues:\n");
+    for (id, value) in fused.program.values.iter() {
+        let origin = match value.def {
+            tegula_fusion::Def::Node(node, _) => name(module, fused, node),
+            _ => continue,
+        };
+        let reason = fused.clusters.reason(id);
+        let _ = writeln!(text, "  {id} {origin}: {reason}");
+    }
+    text
+}
+
+fn name(module: &Module, fused: &Fused, node: NodeId) -> String {
+    module[fused.program.nodes[node].origin].name.to_string()
+}
+
+struct Printer<'a> {
+    module: &'a Module,
+    fused: &'a Fused,
+    text: &'a mut String,
+}
+
+impl Printer<'_> {
+    fn region(&mut self, region: &FusedRegion, depth: usize) {
+        let pad = "  ".repeat(depth);
+        for (node, unit) in region.units() {
+            let name = name(self.module, self.fused, node);
+            match unit {
+                Unit::Kernel(_) => {
+                    let _ = writeln!(
+                        self.text,
+                        "{pad}kernel {name}: {} <- {}",
+                        self.shapes(&unit.writes()),
+                        self.shapes(&unit.reads())
+                    );
+                }
+                Unit::Copy { from, to } => {
+                    let _ = writeln!(self.text, "{pad}copy {name}: {to} <- {from}");
+                }
+                Unit::Library { op, .. } => {
+                    let _ = writeln!(
+                        self.text,
+                        "{pad}{} {name}: {} <- {}",
+                        op.name(),
+                        self.shapes(&unit.writes()),
+                        self.shapes(&unit.reads())
+                    );
+                }
+                Unit::While { condition, body, states, .. } => {
+                    let _ = writeln!(self.text, "{pad}while {name} over {} {{", self.shapes(states));
+                    self.region(condition, depth + 1);
+                    let _ = writeln!(self.text, "{pad}}} do {{");
+                    self.region(body, depth + 1);
+                    let _ = writeln!(self.text, "{pad}}}");
+                }
+                Unit::Conditional { selector, branches, .. } => {
+                    let _ = writeln!(self.text, "{pad}conditional {name} on {selector} {{");
+                    for (i, branch) in branches.iter().enumerate() {
+                        let _ = writeln!(self.text, "{pad}  branch {i}:");
+                        self.region(branch, depth + 2);
+                    }
+                    let _ = writeln!(self.text, "{pad}}}");
+                }
+            }
+        }
+        let _ = writeln!(self.text, "{pad}yield {}", self.shapes(&region.results));
+    }
+
+    fn shapes(&self, values: &[ValueId]) -> String {
+        let text = |&id: &ValueId| {
+            format!("{id}:{}", Shape::Array(self.fused.program.values[id].shape.clone()))
+        };
+        values.iter().map(text).collect::<Vec<_>>().join(", ")
+    }
+}

@@ -1,0 +1,157 @@
+//! Reading programs and arrays, and comparing arrays.
+
+use super::report::Failure;
+use anyhow::{Context, anyhow};
+use clap::Args;
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use tegula::check::{self, Comparison, Tolerance};
+use tegula::npz::{self, NpyArray};
+use tegula::random_input::random_inputs;
+use tegula::{Buffer, Module};
+
+/// The largest program text that is read: 1 GiB.
+const MAX_TEXT: u64 = 1 << 30;
+
+/// A program and where it came from.
+pub(crate) struct Source {
+    pub path: PathBuf,
+    pub text: String,
+    pub module: Module,
+}
+
+/// Reads and verifies a program.
+pub(crate) fn read_module(path: &Path) -> Result<Source, Failure> {
+    let text = read_text(path)?;
+    match tegula::read(&text) {
+        Ok(module) => Ok(Source { path: path.to_owned(), text, module }),
+        Err(error) => Err(Failure::program(path, &text, error)),
+    }
+}
+
+fn read_text(path: &Path) -> anyhow::Result<String> {
+    let about = || format!("{} cannot be read", path.display());
+    let metadata = std::fs::metadata(path).with_context(about)?;
+    if metadata.is_dir() {
+        return Err(anyhow!("{} is a folder, not a program", path.display()));
+    }
+    if metadata.len() > MAX_TEXT {
+        return Err(anyhow!("{} is larger than 1 GiB", path.display()));
+    }
+    let bytes = std::fs::read(path).with_context(about)?;
+    String::from_utf8(bytes).map_err(|e| {
+        let at = e.utf8_error().valid_up_to();
+        anyhow!(
+            "{} is not HLO text: byte {at} is not UTF-8. Only HLO text can be read yet",
+            path.display()
+        )
+    })
+}
+
+impl Source {
+    /// An error of this program.
+    pub(crate) fn failure(&self, error: tegula::Error) -> Failure {
+        Failure::program(&self.path, &self.text, error)
+    }
+}
+
+/// Where a run's inputs come from.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct InputArgs {
+    /// Take inputs from this file: arrays in0, in1, ... by parameter.
+    #[arg(long, value_name = "NPZ")]
+    pub inputs: Option<PathBuf>,
+    /// Make up inputs from this seed.
+    #[arg(long, value_name = "N", conflicts_with = "inputs", default_value_t = 0)]
+    pub seed: u64,
+}
+
+impl InputArgs {
+    /// The inputs of a program.
+    pub(crate) fn load(&self, source: &Source) -> Result<Vec<Buffer>, Failure> {
+        let Some(path) = &self.inputs else {
+            return random_inputs(&source.module, self.seed).map_err(|e| source.failure(e));
+        };
+        let arrays = read_npz(path)?;
+        let entry = source.module.entry_computation();
+        let mut inputs = Vec::new();
+        for &parameter in &entry.parameters {
+            for shape in tegula_fusion::array_leaves(&source.module[parameter].shape) {
+                let name = format!("in{}", inputs.len());
+                let array = arrays.iter().find(|a| a.name == name).ok_or_else(|| {
+                    anyhow!("{} has no array `{name}`", path.display())
+                })?;
+                let literal = array
+                    .to_literal(shape.element_type)
+                    .with_context(|| format!("{} cannot be used", path.display()))?;
+                if literal.shape().dims != shape.dims {
+                    let (given, taken) = (literal.shape(), shape);
+                    let path = path.display();
+                    return Err(anyhow!("{path}: `{name}` is {given}, but the program takes {taken}").into());
+                }
+                inputs.push(Buffer::from(literal));
+            }
+        }
+        Ok(inputs)
+    }
+}
+
+/// The arrays of an npz file, by name.
+pub(crate) fn read_npz(path: &Path) -> anyhow::Result<Vec<NpyArray>> {
+    let bytes = std::fs::read(path).with_context(|| format!("{} cannot be read", path.display()))?;
+    npz::read_npz(&bytes).with_context(|| format!("{} cannot be read", path.display()))
+}
+
+/// How near results must be to the reference.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct CheckArgs {
+    /// Compare the results with out0, out1, ... (or `out{i}_sample`) of this file.
+    #[arg(long, value_name = "NPZ")]
+    pub check: Option<PathBuf>,
+    /// Allowed difference relative to each reference element.
+    #[arg(long, value_name = "R", requires = "check")]
+    pub rtol: Option<f64>,
+    /// Allowed difference in absolute terms.
+    #[arg(long, value_name = "A", requires = "check")]
+    pub atol: Option<f64>,
+    /// Allowed difference relative to the largest reference element.
+    #[arg(long, value_name = "T", requires = "check", conflicts_with_all = ["rtol", "atol"])]
+    pub scale_tol: Option<f64>,
+}
+
+impl CheckArgs {
+    /// Compares results with the reference file, if one is named.
+    pub(crate) fn compare(&self, outputs: &[Buffer]) -> anyhow::Result<Option<Vec<Comparison>>> {
+        let Some(path) = &self.check else { return Ok(None) };
+        let tolerance = match self.scale_tol {
+            Some(scale) => Tolerance::Scaled(scale),
+            None => Tolerance::Each {
+                relative: self.rtol.unwrap_or(1e-4),
+                absolute: self.atol.unwrap_or(1e-5),
+            },
+        };
+        let arrays = read_npz(path)?;
+        let mut comparisons = Vec::new();
+        for (index, output) in outputs.iter().enumerate() {
+            let find = |name: String| arrays.iter().find(|a| a.name == name);
+            let reference = find(format!("out{index}")).or_else(|| find(format!("out{index}_sample")));
+            let reference = reference
+                .ok_or_else(|| anyhow!("{} has no array `out{index}`", path.display()))?
+                .to_literal(output.literal().element_type())
+                .with_context(|| format!("{} cannot be compared with", path.display()))?;
+            let comparison = check::compare(output.literal(), &reference, tolerance);
+            comparisons.push(comparison.with_context(|| format!("result {index}"))?);
+        }
+        Ok(Some(comparisons))
+    }
+}
+
+/// A comparison as JSON.
+pub(crate) fn comparison_json(index: usize, comparison: &Comparison) -> Value {
+    json!({
+        "index": index,
+        "max_abs": comparison.max_abs,
+        "max_rel": comparison.max_rel,
+        "ok": comparison.ok,
+    })
+}

@@ -1,0 +1,111 @@
+//! Commands, their options, and how their outcomes become exit codes:
+//! 0 for success, 1 for a finding or a failed check, 2 for bad usage or input.
+
+mod bench;
+mod compile;
+mod fused_text;
+mod index;
+mod inputs;
+mod report;
+mod run;
+mod shape;
+mod simplify;
+mod trace;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+/// Everything went well.
+pub(crate) const SUCCESS: u8 = 0;
+/// A check failed or something was found.
+pub(crate) const FINDING: u8 = 1;
+/// The command line or the input is wrong.
+pub(crate) const BAD_USAGE: u8 = 2;
+
+/// Compile and run machine-learning programs, and ask why.
+#[derive(Debug, Parser)]
+#[command(name = "tegula", version, about, max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    command: Command,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// Options of every command.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Common {
+    /// Print one JSON object to standard output.
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// Log what is done, and how long it takes, to standard error.
+    #[arg(short, long, global = true)]
+    pub verbose: bool,
+    /// Write a Chrome trace of the passes to this file.
+    #[arg(long, global = true, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
+}
+
+/// What a program is compiled for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TargetName {
+    /// Machine code for this CPU.
+    Cpu,
+    /// The reference evaluator.
+    Interp,
+    /// The Plan evaluator.
+    Plan,
+}
+
+impl From<TargetName> for tegula::Target {
+    fn from(name: TargetName) -> Self {
+        match name {
+            TargetName::Cpu => Self::Cpu,
+            TargetName::Interp => Self::Interp,
+            TargetName::Plan => Self::Plan,
+        }
+    }
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Compile a program, run it, and show or check what it gives.
+    Run(run::RunArgs),
+    /// Compile a program and print one of its forms on the way.
+    Compile(compile::CompileArgs),
+    /// Print the indexing maps of a program's instructions.
+    Index(index::IndexArgs),
+    /// Simplify an indexing map.
+    Simplify(simplify::SimplifyArgs),
+    /// Print sizes and element positions of a shape.
+    Shape(shape::ShapeArgs),
+    /// Measure how long a program takes to compile and run.
+    Bench(bench::BenchArgs),
+}
+
+impl Cli {
+    /// Runs the command; gives the exit code.
+    pub(crate) fn execute(self) -> u8 {
+        let trace = trace::start(&self.common);
+        let common = &self.common;
+        let outcome = match &self.command {
+            Command::Run(args) => run::run(args, common),
+            Command::Compile(args) => compile::compile(args, common),
+            Command::Index(args) => index::index(args, common),
+            Command::Simplify(args) => simplify::simplify(args, common),
+            Command::Shape(args) => shape::shape(args, common),
+            Command::Bench(args) => bench::bench(args, common),
+        };
+        let code = match outcome {
+            Ok(code) => code,
+            Err(failure) => failure.report(common.json),
+        };
+        match trace.finish() {
+            Ok(()) => code,
+            Err(error) => {
+                eprintln!("error: the trace cannot be written: {error}");
+                BAD_USAGE
+            }
+        }
+    }
+}

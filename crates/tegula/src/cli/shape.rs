@@ -1,0 +1,156 @@
+//! `tegula shape`: how large an array is, and where its elements lie.
+
+use super::report::Failure;
+use super::{BAD_USAGE, Common, SUCCESS};
+use anyhow::anyhow;
+use clap::Args;
+use serde_json::{Value, json};
+use std::io::BufRead;
+use std::path::Path;
+use tegula_ir::{Shape, parse_shape};
+use tegula_layout::physical::PhysicalLayout;
+
+/// The options of `tegula shape`.
+#[derive(Debug, Args)]
+pub(crate) struct ShapeArgs {
+    /// A shape such as `f32[3,5]{1,0:T(2,2)}`; `-`: one per line of standard
+    /// input, each with an optional index after a tab; or a program: the shape of
+    /// every value.
+    pub shape: String,
+    /// Where is this element? One number per dimension.
+    #[arg(long, value_name = "I,J,...", value_delimiter = ',', allow_hyphen_values = true)]
+    pub index: Option<Vec<i64>>,
+    /// Which element is at this position of the buffer, counted in elements?
+    #[arg(long, value_name = "N")]
+    pub linear: Option<i64>,
+}
+
+/// Prints sizes and positions.
+pub(crate) fn shape(args: &ShapeArgs, common: &Common) -> Result<u8, Failure> {
+    if args.shape == "-" {
+        let mut code = SUCCESS;
+        for line in std::io::stdin().lock().lines() {
+            let line = line.map_err(anyhow::Error::new)?;
+            if line.trim().is_empty() {
+                continue;
+            }
+            code = code.max(one_line(&line, args, common));
+        }
+        return Ok(code);
+    }
+    if !args.shape.contains('[') || Path::new(&args.shape).is_file() {
+        return values(Path::new(&args.shape), common);
+    }
+    let facts = describe(&args.shape, args.index.as_deref(), args.linear)?;
+    print(&args.shape, &facts, common);
+    Ok(SUCCESS)
+}
+
+/// A line out for a line in, whatever is wrong with it.
+fn one_line(line: &str, args: &ShapeArgs, common: &Common) -> u8 {
+    let (text, index) = line.split_once('\t').unwrap_or((line, ""));
+    let index: Result<Vec<i64>, _> =
+        index.split(',').filter(|s| !s.trim().is_empty()).map(|s| s.trim().parse()).collect();
+    let facts = match index {
+        Ok(index) if line.contains('\t') => describe(text, Some(&index), args.linear),
+        Ok(_) => describe(text, None, args.linear),
+        Err(_) => Err(anyhow!("the index is not a list of numbers")),
+    };
+    match facts {
+        Ok(facts) => {
+            print(text, &facts, common);
+            SUCCESS
+        }
+        Err(error) => {
+            eprintln!("error: {text}: {error:#}");
+            println!("{}", json!({ "error": { "message": format!("{error:#}") } }));
+            BAD_USAGE
+        }
+    }
+}
+
+struct Facts {
+    elements: i64,
+    bytes: i64,
+    padded_elements: i64,
+    padded_bytes: i64,
+    linear: Option<i64>,
+    index: Option<Vec<i64>>,
+}
+
+fn describe(text: &str, index: Option<&[i64]>, linear: Option<i64>) -> anyhow::Result<Facts> {
+    let shape = parse_shape(text)?;
+    let Shape::Array(array) = &shape else {
+        return Err(anyhow!("`{text}` is not an array"));
+    };
+    let layout = PhysicalLayout::new(array)?;
+    let mut facts = Facts {
+        elements: layout.elements(),
+        bytes: layout.bytes(),
+        padded_elements: layout.padded_elements(),
+        padded_bytes: layout.padded_bytes(),
+        linear: None,
+        index: None,
+    };
+    if let Some(index) = index {
+        facts.linear = Some(layout.linear_index(index)?);
+        facts.index = Some(index.to_vec());
+    }
+    if let Some(linear) = linear {
+        facts.linear = Some(linear);
+        // A position in the padding has no element.
+        facts.index = layout.index_of(linear)?;
+    }
+    Ok(facts)
+}
+
+fn print(text: &str, facts: &Facts, common: &Common) {
+    if common.json {
+        let value: Value = json!({
+            "elements": facts.elements,
+            "bytes": facts.bytes,
+            "padded_elements": facts.padded_elements,
+            "padded_bytes": facts.padded_bytes,
+            "linear_index": facts.linear,
+            "index": facts.index,
+        });
+        println!("{value}");
+        return;
+    }
+    let waste = facts.padded_bytes as f64 / (facts.bytes.max(1)) as f64;
+    println!("{text}: {} elements, {} bytes", facts.elements, facts.bytes);
+    println!(
+        "padded: {} elements, {} bytes ({waste:.2} times)",
+        facts.padded_elements, facts.padded_bytes
+    );
+    match (&facts.index, facts.linear) {
+        (Some(index), Some(linear)) => println!("element {index:?} is at {linear}"),
+        (None, Some(linear)) => println!("position {linear} is padding"),
+        _ => {}
+    }
+}
+
+/// The shape of every value of a program.
+fn values(path: &Path, common: &Common) -> Result<u8, Failure> {
+    let source = super::inputs::read_module(path)?;
+    let module = &source.module;
+    let mut all = Vec::new();
+    for computation in module.computations.values() {
+        for &id in &computation.instructions {
+            let instruction = &module[id];
+            if common.json {
+                all.push(json!({
+                    "computation": &*computation.name,
+                    "name": &*instruction.name,
+                    "shape": instruction.shape.to_string(),
+                }));
+            } else {
+                println!("{}::{}: {}", computation.name, instruction.name, instruction.shape);
+            }
+        }
+    }
+    if common.json {
+        println!("{}", json!({ "values": all }));
+    }
+    Ok(SUCCESS)
+}

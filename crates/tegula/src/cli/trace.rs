@@ -1,0 +1,82 @@
+//! Logging to standard error, and the Chrome trace of the passes.
+
+use super::Common;
+use serde_json::{Value, json};
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+use tracing::span::{Attributes, Id};
+use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
+use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::util::SubscriberInitExt;
+
+/// A trace being written.
+pub(crate) struct Trace {
+    path: Option<PathBuf>,
+    events: Arc<Mutex<Vec<Value>>>,
+}
+
+/// Starts logging and tracing as the options ask.
+pub(crate) fn start(common: &Common) -> Trace {
+    let events = Arc::new(Mutex::new(Vec::new()));
+    let recorder = Recorder {
+        start: Instant::now(),
+        open: Mutex::new(HashMap::new()),
+        events: Arc::clone(&events),
+        verbose: common.verbose,
+        keep: common.trace.is_some(),
+    };
+    if common.verbose || common.trace.is_some() {
+        // A second call in one process (tests) keeps the first subscriber.
+        let _ = tracing_subscriber::registry().with(recorder).try_init();
+    }
+    Trace { path: common.trace.clone(), events }
+}
+
+impl Trace {
+    /// Writes the file, if one is asked for.
+    pub(crate) fn finish(&self) -> std::io::Result<()> {
+        let Some(path) = &self.path else { return Ok(()) };
+        let events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
+        std::fs::write(path, json!({ "traceEvents": *events }).to_string())
+    }
+}
+
+/// Records each span as one complete event, in microseconds.
+struct Recorder {
+    start: Instant,
+    open: Mutex<HashMap<u64, Instant>>,
+    events: Arc<Mutex<Vec<Value>>>,
+    verbose: bool,
+    keep: bool,
+}
+
+impl<S: tracing::Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Recorder {
+    fn on_new_span(&self, _: &Attributes<'_>, id: &Id, _: Context<'_, S>) {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        open.insert(id.into_u64(), Instant::now());
+    }
+
+    fn on_close(&self, id: Id, context: Context<'_, S>) {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let (Some(from), Some(span)) = (open.remove(&id.into_u64()), context.span(&id)) else {
+            return;
+        };
+        let took = from.elapsed();
+        if self.verbose {
+            eprintln!("{:>10.3} ms  {}", took.as_secs_f64() * 1e3, span.name());
+        }
+        if self.keep {
+            let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
+            events.push(json!({
+                "name": span.name(),
+                "ph": "X",
+                "pid": 1,
+                "tid": 1,
+                "ts": (from - self.start).as_secs_f64() * 1e6,
+                "dur": took.as_secs_f64() * 1e6,
+            }));
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! Compiling a module for a target, and running it.
+
+use crate::{Arg, Buffer, Error, Fault};
+use std::time::{Duration, Instant};
+use tegula_codegen_cpu::Cpu;
+use tegula_fusion::Fused;
+use tegula_interp::Value;
+use tegula_ir::{Literal, Module, Shape};
+use tegula_layout::Plan;
+
+/// What a program is compiled for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Target {
+    /// Machine code for this CPU.
+    #[default]
+    Cpu,
+    /// The reference evaluator: every operation by its definition.
+    Interp,
+    /// The Plan, evaluated by plain loops: what every backend must compute.
+    Plan,
+}
+
+/// How to compile.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// What for.
+    pub target: Target,
+    /// Which CPU, for [`Target::Cpu`].
+    pub cpu: Cpu,
+    /// How many threads a run may use, at least 1.
+    pub threads: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { target: Target::Cpu, cpu: Cpu::Native, threads: 1 }
+    }
+}
+
+/// A program ready to run. Several threads may run it at once.
+pub struct Executable {
+    compiled: Compiled,
+    /// By flattened parameter: a value that runs are not given.
+    frozen: Vec<Option<Buffer>>,
+    /// How long compiling took.
+    pub compile_time: Duration,
+}
+
+/// What a program was compiled to.
+pub enum Compiled {
+    /// Machine code.
+    Cpu(Box<tegula_codegen_cpu::Executable>),
+    /// The module as it is.
+    Interp(Box<Module>),
+    /// Its plan.
+    Plan(Box<Plan>),
+}
+
+/// Fuses and plans a module, which is what every backend starts from.
+///
+/// # Errors
+/// An operation that cannot be compiled yet.
+pub fn plan(module: &Module) -> Result<(Fused, Plan), Error> {
+    let span = tracing::info_span!("flatten");
+    let program = span.in_scope(|| tegula_fusion::flatten(module))?;
+    let span = tracing::info_span!("fuse", nodes = program.nodes.len());
+    let fused = span.in_scope(|| tegula_fusion::fuse(module, program))?;
+    let span = tracing::info_span!("plan");
+    let plan = span.in_scope(|| tegula_layout::plan::plan(module, &fused))?;
+    Ok((fused, plan))
+}
+
+/// Compiles a verified module.
+///
+/// # Errors
+/// An operation that the target cannot run, by name and place.
+pub fn compile(module: &Module, options: &Options) -> Result<Executable, Error> {
+    let start = Instant::now();
+    let compiled = match options.target {
+        Target::Interp => Compiled::Interp(Box::new(module.clone())),
+        Target::Plan => {
+            let (_, plan) = plan(module)?;
+            tegula_layout::plan::verify(&plan)
+                .map_err(|errors| Error::new(Fault::Bug, errors.join("; ")))?;
+            Compiled::Plan(Box::new(plan))
+        }
+        Target::Cpu => {
+            let (_, plan) = plan(module)?;
+            let span = tracing::info_span!("generate", kernels = plan.kernels.len());
+            let options = tegula_codegen_cpu::Options { cpu: options.cpu, threads: options.threads };
+            let executable =
+                span.in_scope(|| tegula_codegen_cpu::Executable::new(plan, &options))?;
+            Compiled::Cpu(Box::new(executable))
+        }
+    };
+    let parameters = parameter_count(module);
+    let frozen = vec![None; parameters];
+    Ok(Executable { compiled, frozen, compile_time: start.elapsed() })
+}
+
+/// The number of arrays among the entry's parameters.
+fn parameter_count(module: &Module) -> usize {
+    let entry = module.entry_computation();
+    entry.parameters.iter().map(|&p| tegula_fusion::array_leaves(&module[p].shape).len()).sum()
+}
+
+impl Executable {
+    /// Runs the program. Arguments are the arrays among its parameters, in order,
+    /// without those that are [frozen](Self::freeze); results are the arrays
+    /// among its results.
+    ///
+    /// # Errors
+    /// Arguments of another number, type or shape than the program's, and what
+    /// the target cannot do.
+    pub fn run(&self, args: Vec<Arg<'_>>) -> Result<Vec<Buffer>, Error> {
+        let _span = tracing::info_span!("run").entered();
+        let mut given = args.iter().map(Arg::buffer);
+        let mut inputs: Vec<&Literal> = Vec::with_capacity(self.frozen.len());
+        for frozen in &self.frozen {
+            match frozen.as_ref().or_else(|| given.next()) {
+                Some(buffer) => inputs.push(buffer.literal()),
+                None => break,
+            }
+        }
+        inputs.extend(given.map(Buffer::literal));
+        let outputs = match &self.compiled {
+            Compiled::Cpu(executable) => executable.run(&inputs)?,
+            Compiled::Plan(plan) => {
+                let inputs: Vec<Literal> = inputs.into_iter().cloned().collect();
+                tegula_layout::plan::evaluate(plan, &inputs)?
+            }
+            Compiled::Interp(module) => interpret(module, &inputs)?,
+        };
+        Ok(outputs.into_iter().map(Buffer::from).collect())
+    }
+
+    /// Fixes a parameter, by flattened number, to a value that runs then are not
+    /// given: weights that do not change from run to run.
+    ///
+    /// # Errors
+    /// There is no such parameter.
+    pub fn freeze(&mut self, index: usize, value: Buffer) -> Result<(), Error> {
+        let count = self.frozen.len();
+        let slot = self.frozen.get_mut(index).ok_or_else(|| {
+            let message = format!("there is no parameter {index}: the program has {count}");
+            Error::new(Fault::Input, message)
+        })?;
+        *slot = Some(value);
+        Ok(())
+    }
+
+    /// What the program was compiled to.
+    pub fn compiled(&self) -> &Compiled {
+        &self.compiled
+    }
+}
+
+fn interpret(module: &Module, inputs: &[&Literal]) -> Result<Vec<Literal>, Error> {
+    let mut rest = inputs.iter();
+    let mut values = Vec::new();
+    for &parameter in &module.entry_computation().parameters {
+        values.push(take(&module[parameter].shape, &mut rest)?);
+    }
+    if rest.next().is_some() {
+        let message = format!("{} inputs are more than the program takes", inputs.len());
+        return Err(Error::new(Fault::Input, message));
+    }
+    let result = tegula_interp::evaluate(module, &values)?;
+    let mut outputs = Vec::new();
+    flatten(result, &mut outputs);
+    Ok(outputs)
+}
+
+/// A value of a shape from the next arrays.
+fn take<'a>(
+    shape: &Shape,
+    arrays: &mut impl Iterator<Item = &'a &'a Literal>,
+) -> Result<Value, Error> {
+    match shape {
+        Shape::Array(_) => match arrays.next() {
+            Some(&literal) => Ok(Value::Array(literal.clone())),
+            None => Err(Error::new(Fault::Input, "there are fewer inputs than the program takes")),
+        },
+        Shape::Tuple(elements) => {
+            let elements: Result<_, _> = elements.iter().map(|e| take(e, arrays)).collect();
+            Ok(Value::Tuple(elements?))
+        }
+        _ => Ok(Value::Token),
+    }
+}
+
+fn flatten(value: Value, out: &mut Vec<Literal>) {
+    match value {
+        Value::Array(literal) => out.push(literal),
+        Value::Tuple(elements) => elements.into_iter().for_each(|e| flatten(e, out)),
+        Value::Token => {}
+    }
+}

@@ -1,0 +1,53 @@
+//! Inputs for a program when none are given: pseudo-random, the same for the same
+//! seed on every machine.
+
+use crate::{Buffer, Error};
+use tegula_ir::{ArrayShape, Category, Literal, Module, Scalar};
+
+/// One input per array among the entry's parameters. Floats are roughly normal
+/// with deviation 1, integers small, `pred` even.
+///
+/// # Errors
+/// A parameter whose size is not known or does not fit in memory.
+pub fn random_inputs(module: &Module, seed: u64) -> Result<Vec<Buffer>, Error> {
+    let entry = module.entry_computation();
+    let mut inputs = Vec::new();
+    for &parameter in &entry.parameters {
+        for shape in tegula_fusion::array_leaves(&module[parameter].shape) {
+            let stream = seed.wrapping_add((inputs.len() as u64 + 1).wrapping_mul(GOLDEN));
+            inputs.push(Buffer::from(random_array(shape, stream)?));
+        }
+    }
+    Ok(inputs)
+}
+
+const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
+
+fn random_array(shape: &ArrayShape, seed: u64) -> Result<Literal, Error> {
+    let mut literal = Literal::zeros(shape)?;
+    for i in 0..literal.len() {
+        let word = mix(seed.wrapping_add((i as u64).wrapping_mul(GOLDEN)));
+        let scalar = match shape.element_type.category() {
+            Category::Boolean => Scalar::Bool(word & 1 == 1),
+            Category::Signed => Scalar::Int((word >> 32) as i64 % 8 - 3),
+            Category::Unsigned => Scalar::Uint((word >> 32) % 8),
+            Category::Float => Scalar::Float(normal(word)),
+            Category::Complex => Scalar::Complex(normal(word), normal(mix(word))),
+        };
+        literal.set_scalar(i, scalar)?;
+    }
+    Ok(literal)
+}
+
+/// The sum of the word's four 16-bit lanes, centred and scaled to deviation 1.
+fn normal(word: u64) -> f64 {
+    let lanes: u64 = (0..4).map(|lane| (word >> (16 * lane)) & 0xffff).sum();
+    (lanes as f64 - 131_070.0) / 37_837.227_5
+}
+
+/// The output function of splitmix64 (Steele, Lea, Flood 2014).
+fn mix(mut word: u64) -> u64 {
+    word = (word ^ (word >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    word = (word ^ (word >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    word ^ (word >> 31)
+}
