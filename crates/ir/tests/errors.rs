@@ -296,6 +296,8 @@ fn literals() {
     assert!(parse_literal("f32[2,2] { {1, 2}, {3} }").is_err());
     assert!(parse_literal("c64[] (1, nan(0x7)").is_err());
     assert!(parse_literal("f32[] nan(0x0)").is_err());
+    assert!(parse_literal("f8e4m3fn[] nan(0x1)").is_err());
+    assert!(parse_literal("bf16[] nan(0x3ff)").is_err());
     assert!(parse_literal("f32[] 1 2").is_err());
 }
 
@@ -325,6 +327,12 @@ fn attributes() {
         1,
         41,
         "each part of dimension labels names every dimension once",
+    );
+    check(
+        "x = reduce-window(b, i), window={size=2 pad=1_1_0}, to_apply=add",
+        1,
+        45,
+        "a window has no interior padding, expected `low_high`",
     );
     check(
         "x = concatenate(a, a), dimensions={0,1}",
@@ -497,6 +505,22 @@ fn calls() {
         1,
         1,
         "`x`: 1 branches cannot be chosen from by f32[3]: two take a pred[], any number an s32[]",
+    );
+}
+
+#[test]
+fn starts_and_layouts() {
+    check(
+        "t = ((f32[3]), f32[3], u32[]) custom-call(), custom_call_target=\"t\"\nx = async-done(t)",
+        2,
+        1,
+        "`x`: the operand must be an async-start or async-update",
+    );
+    check(
+        "x = f32[] custom-call(a), custom_call_target=\"t\", operand_layout_constraints={}",
+        1,
+        1,
+        "`x`: 0 operand layouts for 1 operands",
     );
 }
 

@@ -256,7 +256,7 @@ fn exponential_growth() {
         }
         text + "}"
     };
-    for steps in [60, 3000] {
+    for steps in [60, 100_000] {
         let wide = chain(
             "x0 = f32[] parameter(0)",
             &|n| format!("tuple(x{n}, x{n})"),

@@ -8,7 +8,14 @@ impl<P: Provider> Context<'_, P> {
     pub(super) fn collective(&mut self) -> Inferred<P::Index> {
         match self.op {
             Op::AllReduce { .. } | Op::CollectiveBroadcast(_) => self.each_operand(Self::same_as),
-            Op::AllToAll { .. } => self.each_operand(Self::same_as),
+            Op::AllToAll {
+                dimension: Some(_), ..
+            } => self.each_operand(Self::same_as),
+            // Whole operands change places: a tuple even of one.
+            Op::AllToAll { .. } => {
+                let elements = (0..self.operands.len()).map(|operand| self.same_as(operand));
+                elements.collect::<Result<_, _>>().map(ShapeOf::Tuple)
+            }
             Op::RaggedAllToAll(_) => self.same_as(1),
             Op::AllGather {
                 collective,

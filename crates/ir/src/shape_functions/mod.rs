@@ -53,7 +53,13 @@ pub fn infer_shape(
     } else {
         let mut provider = Symbols(Symbolic(operands));
         let shape = shape_of(&mut provider, module, op, operands, stated)?;
-        shape.resolve(&mut |size: Term| Ok(to_dim(module, size, operands)))?
+        shape.resolve(&mut |size: Term| match size.depth() {
+            0..=MAX_TERM_DEPTH => Ok(to_dim(module, size, operands)),
+            _ => Err(Error::limit(format!(
+                "the size of the result of `{}` is too long a formula",
+                op.opcode()
+            ))),
+        })?
     };
     let mut leaves = MAX_LEAVES;
     match is_manageable(&shape, MAX_TUPLE_DEPTH, &mut leaves) {
@@ -67,6 +73,10 @@ pub fn infer_shape(
 /// The most leaves of an inferred tuple: tuples of tuples grow without bound in
 /// very little text.
 const MAX_LEAVES: usize = 1 << 18;
+
+/// The most levels of the formula of a size: each is looked at once for every
+/// instruction, so long chains of instructions need an end.
+const MAX_TERM_DEPTH: u32 = 256;
 
 /// The most levels of an inferred tuple: shapes are walked by recursion.
 const MAX_TUPLE_DEPTH: usize = 128;

@@ -52,6 +52,7 @@ pub(crate) fn is_annotation(name: &str) -> bool {
             | "original_value"
             | "result_accuracy"
             | "debug_attributes"
+            | "output_to_operand_aliasing"
     )
 }
 
@@ -349,7 +350,13 @@ impl<'s, 'a> Builder<'s, 'a> {
         rest.sort_by_key(|attribute| attribute.span);
         let mut annotations = Annotations::default();
         for attribute in rest {
-            if !is_annotation(attribute.name) {
+            // The sizes of slices permuted in place are kept as written.
+            let permuted = matches!(
+                opcode,
+                Opcode::CollectivePermute | Opcode::CollectivePermuteStart
+            );
+            let kept = permuted && attribute.name == "slice_sizes";
+            if !kept && !is_annotation(attribute.name) {
                 let message = format!("`{opcode}` has no `{}=`", attribute.name);
                 return Err(self.scope.error(attribute.span, message));
             }

@@ -140,6 +140,26 @@ pub(super) fn check(
             branches,
             predicated,
         } => check_branches(module, instruction, branches, *predicated, operands),
+        Op::AsyncUpdate | Op::AsyncDone => {
+            let start = instruction
+                .operands
+                .first()
+                .map(|&id| &module.instructions[id].op);
+            match start {
+                Some(Op::AsyncStart { .. } | Op::AsyncUpdate) => Ok(()),
+                _ => Err(Error::input(
+                    "the operand must be an async-start or async-update",
+                )),
+            }
+        }
+        Op::CustomCall(call) => match &call.operand_layouts {
+            Some(layouts) if layouts.len() != operands.len() => Err(Error::input(format!(
+                "{} operand layouts for {} operands",
+                layouts.len(),
+                operands.len()
+            ))),
+            _ => Ok(()),
+        },
         _ => Ok(()),
     }
 }
