@@ -1,3 +1,6 @@
-//! What the repository's tests share: the corpus of real programs.
+//! What the repository's tests share: the corpus of real programs, random
+//! programs, and how targets are judged.
 
 pub mod corpus;
+pub mod judge;
+pub mod random;

@@ -249,6 +249,13 @@ impl Run<'_> {
                 // SAFETY: as for a dot.
                 unsafe { sort.run(&inputs, &outputs, self.executable.code.comparators[*comparator]) };
             }
+            Action::Routine { routine, inputs, outputs, .. } => {
+                let inputs: Vec<*const u8> =
+                    inputs.iter().map(|&l| self.address(l).cast_const()).collect();
+                let outputs: Vec<*mut u8> = outputs.iter().map(|&l| self.address(l)).collect();
+                // SAFETY: as for a dot; values are aligned to 64 bytes.
+                unsafe { routine.run(&inputs, &outputs) };
+            }
             Action::Copy { from, to, bytes } => {
                 // SAFETY: both ends have that many bytes; they may be parts of one
                 // arena.

@@ -15,12 +15,16 @@ mod carrier;
 mod dot;
 mod error;
 mod execute;
+mod fft;
 mod helpers;
 mod jit;
+mod linear_algebra;
 mod lower;
+mod routine;
 mod scalars;
 mod schedule;
 mod sort;
+mod top_k;
 
 pub use error::Error;
 pub use execute::{Executable, KernelTime, Options, listing};

@@ -27,6 +27,10 @@ impl Lower<'_, '_> {
         if let Some(values) = self.open_coded(op, from, to, operands) {
             return Ok(values);
         }
+        if let ScalarOp::Index(term) = op {
+            let index = smallvec![self.term(term)];
+            return self.general(&ScalarOp::Convert, ElementType::S64, to, &[index]);
+        }
         self.general(op, from, to, operands)
     }
 
@@ -526,8 +530,7 @@ impl Lower<'_, '_> {
             let base = 16 * i as i32;
             self.builder.ins().stack_store(types::I64, zero, slot, base);
             self.builder.ins().stack_store(types::I64, zero, slot, base + 8);
-            let element_type = self.operand_type(op, from, i);
-            let part = element_type.complex_part().unwrap_or(element_type);
+            let part = from.complex_part().unwrap_or(from);
             for (j, &value) in values.iter().enumerate() {
                 let bits = self.to_bits(part, value);
                 self.builder.ins().stack_store(types::I64, bits, slot, base + (j * part.storage_bytes()) as i32);
@@ -542,17 +545,10 @@ impl Lower<'_, '_> {
         let ty = integer_type(part.storage_bytes());
         let mut results = Values::new();
         for j in 0..carrier_types(to).len() {
-            let bits = self.builder.ins().stack_load(ty, types::I64, slot, (j * part.storage_bytes()) as i32);
+            let bits = self.builder.ins().stack_load(types::I64, ty, slot, (j * part.storage_bytes()) as i32);
             results.push(self.from_bits(part, bits));
         }
         Ok(results)
-    }
-
-    fn operand_type(&self, op: &ScalarOp, from: ElementType, operand: usize) -> ElementType {
-        match (op, operand) {
-            (ScalarOp::Select, 0) => ElementType::Pred,
-            _ => from,
-        }
     }
 }
 

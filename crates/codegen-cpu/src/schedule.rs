@@ -2,6 +2,7 @@
 
 use crate::dot::Dot;
 use crate::error::Error;
+use crate::routine::Routine;
 use crate::sort::Sort;
 use tegula_fusion::LibraryOp;
 use tegula_ir::ElementType;
@@ -29,6 +30,7 @@ pub(crate) enum Action {
     Kernel { kernel: usize, args: Vec<Location>, extent: i64 },
     Dot { dot: Dot, lhs: Location, rhs: Location, out: Location },
     Sort { sort: Sort, inputs: Vec<Location>, outputs: Vec<Location>, comparator: usize },
+    Routine { name: &'static str, routine: Routine, inputs: Vec<Location>, outputs: Vec<Location> },
     Copy { from: Location, to: Location, bytes: usize },
     While { condition: Vec<Action>, predicate: Location, body: Vec<Action> },
     Conditional { selector: Location, is_pred: bool, branches: Vec<Vec<Action>> },
@@ -42,6 +44,7 @@ impl Action {
             Self::Kernel { kernel, .. } => Some(format!("k{kernel}")),
             Self::Dot { dot, .. } => Some(dot.to_string()),
             Self::Sort { .. } => Some("sort".to_owned()),
+            Self::Routine { name, .. } => Some((*name).to_owned()),
             Self::Copy { .. } => Some("copy".to_owned()),
             Self::While { .. } | Self::Conditional { .. } => None,
         }
@@ -149,6 +152,16 @@ impl Resolver<'_> {
                 })
             }
             (LibraryOp::Dot(_), ..) => Err(Error::Bug("a dot has two operands".to_owned())),
+            (LibraryOp::Operation(op), ..) => {
+                let inputs: Vec<_> = operands.iter().map(shape).collect();
+                let outputs: Vec<_> = results.iter().map(shape).collect();
+                Ok(Action::Routine {
+                    name: op.opcode().name(),
+                    routine: Routine::new(op, &inputs, &outputs)?,
+                    inputs: self.locations(operands)?,
+                    outputs: self.locations(results)?,
+                })
+            }
             (LibraryOp::Sort { dimension, .. }, ..) => {
                 let shapes: Vec<_> = operands.iter().map(shape).collect();
                 let sort = Sort::new(&shapes, *dimension).ok_or_else(|| {

@@ -123,6 +123,11 @@ fn deep_terms_need_no_stack() {
     }
     assert!(double.eval(&|_| Some(0)).is_ok());
     canonicalize(&double, ranges.as_slice());
+    let mut sum = Term::var(Var(0));
+    for _ in 0..200 {
+        sum = sum.add(&sum);
+    }
+    canonicalize(&sum, ranges.as_slice());
 }
 
 #[test]

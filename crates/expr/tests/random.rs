@@ -95,3 +95,72 @@ fn text_reads_back() {
         }
     }
 }
+
+#[test]
+fn the_form_holds_near_the_limits_of_64_bits() {
+    let ends = [
+        i64::MIN,
+        i64::MIN + 1,
+        -(1 << 62),
+        -7,
+        0,
+        1,
+        6,
+        1 << 40,
+        1 << 62,
+        i64::MAX - 1,
+        i64::MAX,
+    ];
+    for case in 0..cases(6_000) {
+        let mut random = Random(case ^ 0x4242);
+        let pick = |random: &mut Random| ends[usize::try_from(random.range(0, 10)).unwrap_or(0)];
+        let ranges: Vec<tegula_expr::Interval> = (0..3)
+            .map(|_| {
+                let (a, b) = (pick(&mut random), pick(&mut random));
+                tegula_expr::Interval::new(a.min(b), a.max(b))
+            })
+            .collect();
+        let small = random_term(&mut random, 3, 4);
+        // Some constants grow large.
+        let factor = pick(&mut random);
+        let term = match random.range(0, 3) {
+            0 => small
+                .mul(&factor.into())
+                .floor_div(&random.range(2, 9).into()),
+            1 => small.add(&factor.into()).modulo(&random.range(2, 9).into()),
+            2 => small.floor_div(&factor.into()),
+            _ => small,
+        };
+        let canonical = canonicalize(&term, &ranges);
+        let facts = Canonicalizer::new(&ranges).facts_of(&term);
+        for _ in 0..40 {
+            let point: Vec<i64> = ranges
+                .iter()
+                .map(|range| match random.range(0, 4) {
+                    0 => range.lower,
+                    1 => range.upper,
+                    2 => range
+                        .lower
+                        .saturating_add(random.range(0, 9))
+                        .min(range.upper),
+                    3 => range
+                        .upper
+                        .saturating_sub(random.range(0, 9))
+                        .max(range.lower),
+                    _ => 0.clamp(range.lower, range.upper),
+                })
+                .collect();
+            if let Ok(value) = term.eval(&at(&point)) {
+                assert_eq!(
+                    canonical.eval(&at(&point)),
+                    Ok(value),
+                    "case {case} at {point:?}: {term:?} became {canonical:?} over {ranges:?}"
+                );
+                assert!(
+                    facts.0.contains(value) && facts.1.contains(value),
+                    "case {case}: {term:?}"
+                );
+            }
+        }
+    }
+}

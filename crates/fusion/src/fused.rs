@@ -29,6 +29,8 @@ pub enum LibraryOp {
         /// goes before `b`.
         comparator: Box<Kernel>,
     },
+    /// Any other operation, by its own attributes; it calls no computation.
+    Operation(Box<Op>),
 }
 
 impl LibraryOp {
@@ -37,6 +39,7 @@ impl LibraryOp {
         match self {
             Self::Dot(_) => "dot",
             Self::Sort { .. } => "sort",
+            Self::Operation(op) => op.opcode().name(),
         }
     }
 }
@@ -226,6 +229,7 @@ impl Builder<'_> {
                 dimension: usize::try_from(*dimension).unwrap_or_default(),
                 comparator: Box::new(self.comparator(id, *to_apply)?),
             },
+            op if is_routine(op) => LibraryOp::Operation(Box::new(op.clone())),
             _ => {
                 let what = "this operation cannot be compiled yet; `--target interp` evaluates it";
                 return Err(Error::unsupported(self.module, node.origin, what));
@@ -267,6 +271,19 @@ impl Builder<'_> {
         };
         emitter.store(output, &[], result);
         Ok(emitter.finish().kernel)
+    }
+}
+
+/// Whether an operation is a routine on whole arrays that calls no computation.
+fn is_routine(op: &Op) -> bool {
+    match op {
+        Op::Fft { .. }
+        | Op::Cholesky { .. }
+        | Op::TriangularSolve { .. }
+        | Op::TopK { .. }
+        | Op::RngBitGenerator(_) => true,
+        Op::CustomCall(call) => call.called.is_empty() && !call.has_side_effect,
+        _ => false,
     }
 }
 

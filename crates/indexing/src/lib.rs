@@ -1,16 +1,60 @@
-//! Indexing maps.
+//! Indexing maps: exactly which elements every operation reads.
+//!
+//! An [`IndexingMap`] is a function from the index of one array to indices of
+//! another, with the domain on which it holds. The crate
+//! - derives maps from HLO instructions, from results to operands
+//!   ([`output_to_input`]) and back ([`input_to_output`]), and composes them
+//!   through fusions ([`fusion_output_to_input`]);
+//! - composes, evaluates, enumerates and compares maps;
+//! - simplifies them ([`Session`]): domains are narrowed, results take their
+//!   simplest form, several terms take the forms that are cheapest together;
+//! - reads and prints them ([`parse_map`], [`IndexingMap::display`]).
+//!
+//! What it is not: it chooses no fusion, no layout and no tile, and emits no
+//! code; it does not look at data.
+//!
+//! # Invariants
+//! - Unknown is a value: an operation without a description gives [`Unknown`]
+//!   with its cause, and nothing panics, whatever the attributes say.
+//! - Simplification neither loses nor adds a point of a domain and changes no
+//!   result on any point, for any bounds; arithmetic is checked, and every search
+//!   has a bound that the [`Report`] names if it was met.
+//! - Terms of different domains never meet: no constraint of one map rewrites a
+//!   term of another, and what else a session holds changes no result.
+//! - A map says whether it names exactly the elements that are read or more
+//!   ([`Exactness`]).
+//!
+//! ```
+//! use tegula_indexing::{IndexingMap, Session};
+//!
+//! // Two reshapes, f32[10,10,10] to f32[50,20] and back, as one map.
+//! let there: IndexingMap = "(d0, d1) -> (d0 / 5, (d0 mod 5) * 2 + d1 / 10, d1 mod 10), \
+//!     domain: d0 in [0, 49], d1 in [0, 19]".parse()?;
+//! let back: IndexingMap = "(d0, d1, d2) -> (d0 * 5 + d1 / 2, (d1 mod 2) * 10 + d2), \
+//!     domain: d0 in [0, 9], d1 in [0, 9], d2 in [0, 9]".parse()?;
+//! let both = Session::new().simplify_map(&back.then(&there));
+//! assert_eq!(
+//!     both.to_string(),
+//!     "(d0, d1, d2) -> (d0, d1, d2), domain: d0 in [0, 9], d1 in [0, 9], d2 in [0, 9]"
+//! );
+//! # Ok::<(), tegula_expr::ParseError>(())
+//! ```
 
+mod checker;
 mod compose;
+mod fusion;
 mod map;
 mod ops;
 mod points;
 mod simplify;
 mod text;
 
+pub use checker::{Checked, Difference, check_same};
+pub use fusion::fusion_output_to_input;
 pub use map::{
     Constraint, Exactness, IndexingMap, RuntimeSource, RuntimeVariable, Status, Variable,
 };
 pub use ops::{Cause, OperandIndexing, Unknown, input_to_output, output_to_input};
 pub use points::{Access, Point};
-pub use simplify::{Limits, Session};
+pub use simplify::{Explained, Limits, Report, Session, StopReason, address_cost};
 pub use text::{PrintedMap, parse_map};

@@ -234,6 +234,26 @@ impl IndexingMap {
         self.constraints.push(Constraint { term, interval });
     }
 
+    /// Everything that keeps the variables from taking all values of `outer`:
+    /// the bounds that are narrower, and the constraints. A reader that runs over
+    /// `outer` tests exactly these.
+    pub fn restrictions(&self, outer: &[Interval]) -> Vec<Constraint> {
+        let mut found = Vec::new();
+        for (position, own) in self.variables().enumerate() {
+            if outer
+                .get(position)
+                .is_some_and(|outer| !own.bounds.contains_all(outer))
+            {
+                found.push(Constraint {
+                    term: variable(position),
+                    interval: own.bounds,
+                });
+            }
+        }
+        found.extend(self.constraints.iter().cloned());
+        found
+    }
+
     /// Calls `f` with every term: results, constraints, indices of sources.
     pub fn for_each_term(&mut self, f: &mut dyn FnMut(&mut Term)) {
         self.results.iter_mut().for_each(&mut *f);

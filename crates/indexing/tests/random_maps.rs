@@ -4,7 +4,7 @@
 mod common;
 
 use common::{cases, hull, is_affine, random_map};
-use tegula_indexing::{IndexingMap, Limits, Session, Status};
+use tegula_indexing::{IndexingMap, Limits, Session, Status, check_same};
 
 const LIMIT: usize = 40_000;
 
@@ -98,6 +98,26 @@ fn measure(total: u64, most: i64, limits: Limits, name: &str) -> Measures {
 }
 
 #[test]
+fn the_checker_agrees_and_sees_differences() {
+    for case in 0..cases(1_000) {
+        let map = random_map(case, 8, true);
+        let simple = Session::new().simplify_map(&map);
+        let all =
+            check_same(&map, &simple, LIMIT).unwrap_or_else(|e| panic!("{map}\n{simple}\n{e}"));
+        assert!(all.exhaustive);
+        check_same(&map, &simple, 20).unwrap_or_else(|e| panic!("{map}\n{simple}\n{e}"));
+        let mut wrong = map.clone();
+        if let Some(result) = wrong.results.first_mut() {
+            *result = result.add(&1.into());
+        }
+        let has_points = map
+            .enumerate(LIMIT)
+            .is_some_and(|points| !points.is_empty());
+        assert_eq!(check_same(&map, &wrong, LIMIT).is_err(), has_points);
+    }
+}
+
+#[test]
 fn precision_with_enumeration() {
     let m = measure(cases(4_000), 10, Limits::default(), "with enumeration");
     assert!(percent(m.affine_left, m.affine) <= 0.2, "{m:?}");
@@ -112,5 +132,60 @@ fn precision_by_rules_alone() {
         ..Limits::default()
     };
     let m = measure(cases(2_000), 10, limits, "rules alone");
-    assert!(percent(m.affine_left, m.affine) <= 9.0, "{m:?}");
+    assert!(percent(m.affine_left, m.affine) <= 1.0, "{m:?}");
+    assert!(percent(m.empty_missed, m.empty) <= 0.2, "{m:?}");
+    assert!(percent(m.loose, m.constrained) <= 1.5, "{m:?}");
+}
+
+#[test]
+fn large_domains_by_sampling() {
+    for case in 0..cases(1_500) {
+        let mut map = random_map(case ^ 0x1111, 8, true);
+        let mut random = common::Random(case);
+        for variable in map.variables_mut() {
+            let scale =
+                [1, 1_000, 1 << 30, 1 << 45][usize::try_from(random.range(0, 3)).unwrap_or(0)];
+            variable.bounds.upper = variable.bounds.upper.max(1) * scale;
+        }
+        for constraint in &mut map.constraints {
+            constraint.interval.upper = constraint.interval.upper.max(1) * (1 << 20);
+        }
+        let simple = Session::new().simplify_map(&map);
+        check_same(&map, &simple, 300)
+            .unwrap_or_else(|e| panic!("case {case}: {map}\n{simple}\n{e}"));
+    }
+}
+
+#[test]
+fn huge_maps_take_no_huge_time() {
+    let names: Vec<String> = (0..600).map(|n| format!("d{n}")).collect();
+    let bounds: Vec<String> = names
+        .iter()
+        .map(|name| format!("{name} in [0, 9999]"))
+        .collect();
+    let sum = |f: &dyn Fn(&String) -> String| names.iter().map(f).collect::<Vec<_>>().join(" + ");
+    for result in [
+        sum(&|name| format!("{name} mod 7")),
+        sum(&|name| format!("({name} / 3) * 5")),
+        format!("({}) mod 12", sum(&|name| format!("{name} * 3"))),
+    ] {
+        let constraints: Vec<String> = names
+            .windows(2)
+            .map(|two| format!("{} + {} in [3, 1000]", two[0], two[1]))
+            .collect();
+        for constraints in [&[][..], &constraints, &[format!("{result} in [5, 500]")]] {
+            let items: Vec<&str> = bounds
+                .iter()
+                .chain(constraints)
+                .map(String::as_str)
+                .collect();
+            let text = format!(
+                "({}) -> ({result}), domain: {}",
+                names.join(", "),
+                items.join(", ")
+            );
+            let map: IndexingMap = text.parse().expect("a map");
+            Session::new().simplify_map(&map);
+        }
+    }
 }

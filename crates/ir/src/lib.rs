@@ -1,13 +1,30 @@
 //! The intermediate representation: HLO modules as data.
 //!
-//! It holds element types, shapes, layouts as data, literals, modules with typed
-//! attributes, the HLO text reader and printer, one shape function per opcode,
-//! and the verifier. It does not evaluate, optimise or lower anything.
+//! A [`Module`] holds [`Computation`]s of [`Instruction`]s; an instruction is an
+//! [`Op`] with typed attributes, its operands and its [`Shape`]. Ways in and out:
+//! - [`parse_module`] and [`print_module`]: HLO text, as XLA writes it;
+//! - [`ModuleBuilder`]: modules built by program;
+//! - [`verify`]: whether a module means something; its documentation lists what
+//!   every other crate may rely on;
+//! - [`infer_shape`] and [`shape_of`]: the shape of each operation, the latter
+//!   with sizes from any [`tegula_expr::Provider`];
+//! - [`Literal`], [`Scalar`], [`FloatFormat`]: known arrays and the bits of their
+//!   numbers.
+//!
+//! What it is not: it does not evaluate, optimise or lower anything, and it does
+//! no arithmetic on layouts; they are data here.
+//!
+//! # Invariants
+//! - Reading never panics and allocates in proportion to the text, whatever the
+//!   text says of sizes.
+//! - Printing what was read, and reading what was printed, changes nothing.
+//! - Errors say whose fault they are ([`Fault`]) and, for text, where.
 
 mod annotations;
 mod arity;
 mod attribute_names;
 mod attributes;
+mod builder;
 mod element_type;
 mod error;
 mod float_format;
@@ -29,6 +46,7 @@ pub use annotations::{
     StackFrames,
 };
 pub use attributes::*;
+pub use builder::{ComputationBuilder, ModuleBuilder};
 pub use element_type::{Category, ElementType};
 pub use error::{Error, Fault};
 pub use float_format::{FloatFormat, Specials};

@@ -227,7 +227,7 @@ pub enum Op {
         /// `is_stable=`, if written.
         is_stable: Option<bool>,
     },
-    /// `scan(inits..., inputs...)`.
+    /// `scan(inputs..., inits...)`: gives (outputs..., carries...).
     Scan {
         /// Dimension scanned along.
         dimension: i64,

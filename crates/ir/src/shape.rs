@@ -170,4 +170,25 @@ impl Shape {
             (a, b) => a == b,
         }
     }
+
+    /// Whether the shapes can be equal: no sizes that are known differ. Layouts
+    /// are not compared.
+    pub fn may_equal(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Array(a), Self::Array(b)) => {
+                let sizes = a.dims.iter().zip(&b.dims);
+                let sizes = sizes.map(|(a, b)| (a.as_static(), b.as_static()));
+                a.element_type == b.element_type
+                    && a.rank() == b.rank()
+                    && !sizes
+                        .into_iter()
+                        .any(|sizes| matches!(sizes, (Some(a), Some(b)) if a != b))
+            }
+            (Self::Tuple(a), Self::Tuple(b)) => {
+                a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.may_equal(b))
+            }
+            (Self::Buffer(a), Self::Buffer(b)) => a.may_equal(b),
+            (a, b) => a == b,
+        }
+    }
 }

@@ -46,3 +46,8 @@ pub fn read(text: &str) -> Result<Module, Error> {
     span.in_scope(|| tegula_ir::verify(&module)).map_err(Error::from_list)?;
     Ok(module)
 }
+
+/// The README's code is a test.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

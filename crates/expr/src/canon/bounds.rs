@@ -25,17 +25,22 @@ impl<R: VarRanges + ?Sized> Canonicalizer<'_, R> {
         if let Some(facts) = self.facts.get(atom) {
             return *facts;
         }
+        // A sum is an atom only if its numbers are too large to add up.
+        let is_large = match atom.node() {
+            Node::Add(..) => true,
+            Node::Mul(_, factor) => factor.as_constant().is_some(),
+            _ => false,
+        };
+        if is_large {
+            return (Interval::FULL, Residue::ANY);
+        }
         let children: Vec<(Wide, Residue)> = atom
             .node()
             .children()
             .into_iter()
             .map(|child| {
                 let linear = Linear::from_term(child);
-                // An opaque sum is its own atom: do not come back here.
-                match linear.as_multiple() {
-                    Some((same, 1)) if same == atom => (Interval::FULL.into(), Residue::ANY),
-                    _ => (self.bounds(&linear), self.residue(&linear)),
-                }
+                (self.bounds(&linear), self.residue(&linear))
             })
             .collect();
         let (range, residue) = combine(atom.node(), &children, self.ranges);

@@ -25,6 +25,10 @@ const MAX_ROUNDS: usize = 24;
 const MAX_NESTED: u32 = 24;
 /// Divisors that lifting may make.
 const MAX_DIVISOR: i64 = 1 << 48;
+/// Units of which every choice is tried by div-near-const.
+const MAX_CHOICES: usize = 3;
+/// Terms whose coefficients are compared in pairs.
+const MAX_PAIRED: usize = 24;
 /// Candidate divisors tried by div-drop-small.
 const MAX_CANDIDATES: usize = 12;
 
@@ -59,7 +63,10 @@ impl<R: VarRanges + ?Sized> Canonicalizer<'_, R> {
         self.nested += 1;
         let result = self.reduce_quotient(linear, divisor);
         self.nested -= 1;
-        self.quotients.insert(key, result.clone());
+        // What was only tried must be explained when it is taken.
+        if !self.is_tracing() || self.muted == 0 {
+            self.quotients.insert(key, result.clone());
+        }
         result
     }
 
@@ -186,25 +193,42 @@ impl<R: VarRanges + ?Sized> Canonicalizer<'_, R> {
         Some(None)
     }
 
-    /// Takes the nearer multiple of the divisor for each coefficient if then the
-    /// quotient is constant.
+    /// Takes the other multiple of the divisor next to some coefficients if then
+    /// the quotient is constant: the nearer one of each, or any choice if there
+    /// are few.
     fn near_constant(&mut self, q: &mut Quotient, units: &Linear) -> Option<Option<String>> {
-        let mut out = Linear::constant(0);
-        for (unit, coefficient) in &units.terms {
-            if coefficient.abs() > q.divisor / 2 {
-                out = out.plus(&self.expand(unit), coefficient.signum())?;
+        let count = units.terms.len();
+        let nearer = units
+            .terms
+            .iter()
+            .enumerate()
+            .fold(0u32, |set, (position, (_, k))| {
+                set | (u32::from(k.unsigned_abs() > q.divisor.unsigned_abs() / 2)
+                    << position.min(31))
+            });
+        let choices = if count <= MAX_CHOICES {
+            1..1u32 << count
+        } else {
+            nearer..nearer + 1
+        };
+        for choice in choices {
+            let mut out = Linear::constant(0);
+            for (position, (unit, coefficient)) in units.terms.iter().enumerate() {
+                if choice >> position.min(31) & 1 == 1 {
+                    out = out.plus(&self.expand(unit), coefficient.signum())?;
+                }
+            }
+            if out.terms.is_empty() {
+                continue;
+            }
+            let rest = q.rest.plus(&out, q.divisor.checked_neg()?)?;
+            if let Some((value, condition)) = self.constant_quotient(&rest, q.divisor) {
+                q.pulled = q.pulled.plus(&out, 1)?.plus_constant(value)?;
+                q.rest = Linear::constant(0);
+                return Some(Some(condition));
             }
         }
-        if out.terms.is_empty() {
-            return Some(None);
-        }
-        let rest = q.rest.plus(&out, q.divisor.checked_neg()?)?;
-        let Some((value, condition)) = self.constant_quotient(&rest, q.divisor) else {
-            return Some(None);
-        };
-        q.pulled = q.pulled.plus(&out, 1)?.plus_constant(value)?;
-        q.rest = Linear::constant(0);
-        Some(Some(condition))
+        Some(None)
     }
 
     /// Merges an inner quotient whose coefficient is 1 or -1.
@@ -289,8 +313,8 @@ fn candidates(units: &Linear, divisor: i64) -> Vec<i64> {
                 gcd(i64::try_from(g).unwrap_or(1), *c)
             }),
     );
-    for (position, (_, a)) in units.terms.iter().enumerate() {
-        for (_, b) in units.terms.iter().skip(position + 1) {
+    for (position, (_, a)) in units.terms.iter().enumerate().take(MAX_PAIRED) {
+        for (_, b) in units.terms.iter().take(MAX_PAIRED).skip(position + 1) {
             let both = i64::try_from(gcd(*a, *b)).unwrap_or(1);
             consider(gcd(both, divisor));
         }

@@ -5,6 +5,9 @@ use smallvec::SmallVec;
 
 use crate::term::{Node, Term};
 
+/// Nodes of a term that is multiplied out.
+const MAX_SIZE: u32 = 1 << 18;
+
 /// `constant + sum of coefficient * atom`. Atoms are sorted and distinct,
 /// coefficients are not zero, and the magnitudes of all numbers add up to at
 /// most `i64::MAX`: whatever `i64` values the atoms take, the sum fits `i128`.
@@ -137,34 +140,34 @@ impl Linear {
         }
     }
 
-    /// Reads a term that [`Linear::to_term`] wrote.
+    /// Reads a term that [`Linear::to_term`] wrote. A sum that is too large to
+    /// add up is an atom.
     pub(crate) fn from_term(term: &Term) -> Self {
         Self::try_from_term(term).unwrap_or_else(|| Self::atom(term.clone()))
     }
 
+    /// Multiplies out sums and multiples; no atom is a sum or a multiple.
     pub(crate) fn try_from_term(term: &Term) -> Option<Self> {
+        // A sum of shared sums can be exponentially larger than it looks.
+        if term.size() > MAX_SIZE {
+            return None;
+        }
         let mut pairs: FxHashMap<Term, i64> = FxHashMap::default();
         let mut constant = 0i64;
-        let mut rest = term;
-        loop {
-            let last = match rest.node() {
-                Node::Add(_, last) => last,
-                _ => rest,
-            };
-            match last.node() {
-                Node::Const(value) => constant = constant.checked_add(*value)?,
-                Node::Mul(atom, factor) if factor.as_constant().is_some() => {
-                    let slot = pairs.entry(atom.clone()).or_insert(0);
-                    *slot = slot.checked_add(factor.as_constant()?)?;
+        let mut stack: SmallVec<[(&Term, i64); 8]> = SmallVec::from_iter([(term, 1)]);
+        while let Some((term, factor)) = stack.pop() {
+            match term.node() {
+                Node::Add(a, b) => stack.extend([(a, factor), (b, factor)]),
+                Node::Mul(a, b) if b.as_constant().is_some() => {
+                    stack.push((a, factor.checked_mul(b.as_constant()?)?));
+                }
+                Node::Const(value) => {
+                    constant = constant.checked_add(value.checked_mul(factor)?)?;
                 }
                 _ => {
-                    let slot = pairs.entry(last.clone()).or_insert(0);
-                    *slot = slot.checked_add(1)?;
+                    let slot = pairs.entry(term.clone()).or_insert(0);
+                    *slot = slot.checked_add(factor)?;
                 }
-            }
-            match rest.node() {
-                Node::Add(first, _) => rest = first,
-                _ => break,
             }
         }
         let mut terms: SmallVec<[(Term, i64); 4]> =

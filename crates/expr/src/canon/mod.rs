@@ -30,6 +30,24 @@ pub fn canonicalize<R: VarRanges + ?Sized>(term: &Term, ranges: &R) -> Term {
     Canonicalizer::new(ranges).canonicalize(term)
 }
 
+/// What a term is worth to the sum that it is part of.
+#[derive(Clone)]
+enum Value {
+    Sum(Linear),
+    /// A sum whose numbers are too large to add up. Its value need not fit `i64`
+    /// as long as it is part of another sum, so nothing is known of it.
+    Large(Term),
+}
+
+impl Value {
+    fn to_term(&self) -> Term {
+        match self {
+            Self::Sum(linear) => linear.to_term(),
+            Self::Large(term) => term.clone(),
+        }
+    }
+}
+
 /// One rewrite inside the canonical form, for explanations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
@@ -54,6 +72,8 @@ pub struct Canonicalizer<'a, R: ?Sized> {
     /// Bounds that were assumed of combinations without a constant.
     assumed: FxHashMap<Linear, Interval>,
     steps: Option<Vec<Step>>,
+    /// Above zero while forms are tried that may not be taken.
+    muted: u32,
     nested: u32,
     spelling: u32,
 }
@@ -70,6 +90,7 @@ impl<'a, R: VarRanges + ?Sized> Canonicalizer<'a, R> {
             spelled: FxHashMap::default(),
             assumed: FxHashMap::default(),
             steps: None,
+            muted: 0,
             nested: 0,
             spelling: 0,
         }
@@ -126,7 +147,9 @@ impl<'a, R: VarRanges + ?Sized> Canonicalizer<'a, R> {
     }
 
     fn note(&mut self, rule: &'static str, condition: String, before: Term, after: Term) {
-        if let Some(steps) = &mut self.steps {
+        if let Some(steps) = &mut self.steps
+            && self.muted == 0
+        {
             steps.push(Step {
                 rule,
                 condition,
@@ -140,42 +163,67 @@ impl<'a, R: VarRanges + ?Sized> Canonicalizer<'a, R> {
         if let Some(known) = self.normal.get(term) {
             return known.clone();
         }
-        let linear = term.fold(&mut |term: &Term, children: &[Linear]| {
-            // Only whole sums are looked at, lest the form depend on how a sum
-            // is put in parentheses.
-            let whole: SmallVec<[Linear; 3]>;
+        let value = term.fold(&mut |term: &Term, children: &[Value]| {
             let is_part = match term.node() {
                 Node::Add(..) => true,
                 Node::Mul(_, b) => b.as_constant().is_some(),
                 _ => false,
             };
-            let children = if is_part {
-                children
-            } else {
-                let all = children
-                    .iter()
-                    .map(|child| self.exact_quotients(child.clone()));
-                whole = all.collect();
-                &whole
-            };
-            self.combine(term, children)
-                .unwrap_or_else(|| self.opaque(term, children))
+            if is_part {
+                return self.part(term, children);
+            }
+            // Only whole sums are looked at, lest the form depend on how a sum
+            // is put in parentheses.
+            let whole: SmallVec<[Linear; 3]> = children
+                .iter()
+                .map(|child| self.whole(child.clone()))
+                .collect();
+            let linear = self.combine(term, &whole);
+            Value::Sum(linear.unwrap_or_else(|| self.opaque(term, &whole)))
         });
-        let linear = self.exact_quotients(linear);
+        let linear = self.whole(value);
         self.normal.insert(term.clone(), linear.clone());
         linear
+    }
+
+    /// A sum or multiple inside a sum.
+    fn part(&mut self, term: &Term, children: &[Value]) -> Value {
+        let sum = match (term.node(), children) {
+            (Node::Add(..), [Value::Sum(a), Value::Sum(b)]) => a.plus(b, 1),
+            (Node::Mul(_, factor), [Value::Sum(a), _]) => {
+                factor.as_constant().and_then(|factor| a.scale(factor))
+            }
+            _ => None,
+        };
+        sum.map_or_else(
+            || {
+                let terms: SmallVec<[Term; 2]> = children.iter().map(Value::to_term).collect();
+                match (term.node(), terms.as_slice()) {
+                    (Node::Add(..), [a, b]) => {
+                        Value::Large(Term::raw(Node::Add(a.clone(), b.clone())))
+                    }
+                    (Node::Mul(..), [a, b]) => {
+                        Value::Large(Term::raw(Node::Mul(a.clone(), b.clone())))
+                    }
+                    _ => Value::Large(term.clone()),
+                }
+            },
+            Value::Sum,
+        )
+    }
+
+    /// A sum that is no part of another.
+    fn whole(&mut self, value: Value) -> Linear {
+        match value {
+            Value::Sum(linear) => self.exact_quotients(linear),
+            Value::Large(term) => Linear::from_term(&term),
+        }
     }
 
     /// The node over canonical operands, as an atom.
     fn opaque(&mut self, term: &Term, children: &[Linear]) -> Linear {
         let children: Vec<Term> = children.iter().map(Linear::to_term).collect();
-        let node = match (term.node(), children.as_slice()) {
-            // A folding constructor could make another node of these.
-            (Node::Add(..), [a, b]) => Term::raw(Node::Add(a.clone(), b.clone())),
-            (Node::Mul(..), [a, b]) => Term::raw(Node::Mul(a.clone(), b.clone())),
-            _ => term.rebuild(&children),
-        };
-        self.atom(node)
+        self.atom(term.rebuild(&children))
     }
 
     /// The node over canonical operands; `None` where numbers grow too large or
@@ -184,7 +232,6 @@ impl<'a, R: VarRanges + ?Sized> Canonicalizer<'a, R> {
         match (term.node(), children) {
             (Node::Const(value), _) => Some(Linear::constant(*value)),
             (Node::Var(_), _) => Some(self.atom(term.clone())),
-            (Node::Add(..), [a, b]) => a.plus(b, 1),
             (Node::Mul(..), [a, b]) => self.product(a, b),
             (Node::FloorDiv(..), [a, b]) => self.floor_quotient(a, b),
             (Node::CeilDiv(..), [a, b]) => self.ceil_quotient(a, b),

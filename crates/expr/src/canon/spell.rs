@@ -14,6 +14,8 @@ use crate::term::{Node, Term};
 
 /// Weight of a division or remainder against an addition.
 const DIVISION: u32 = 4;
+/// Quotients of one sum among which remainders are looked for.
+const MAX_QUOTIENTS: usize = 32;
 /// Nested atoms respelled at most; deeper ones stay as they are.
 const MAX_NESTED: u32 = 64;
 
@@ -22,13 +24,15 @@ impl<R: VarRanges + ?Sized> Canonicalizer<'_, R> {
     /// fewest operations that greedy grouping finds.
     pub(super) fn recover(&mut self, linear: &Linear) -> Linear {
         let mut current = linear.clone();
-        if !current
+        let quotients = current
             .terms
             .iter()
-            .any(|(atom, _)| as_quotient(atom).is_some())
-        {
+            .filter(|(atom, _)| as_quotient(atom).is_some())
+            .count();
+        if quotients == 0 || quotients > MAX_QUOTIENTS {
             return current;
         }
+        self.muted += 1;
         // Each round turns one quotient into a remainder.
         for _ in 0..linear.terms.len() {
             let cost = self.cost(&current);
@@ -46,6 +50,7 @@ impl<R: VarRanges + ?Sized> Canonicalizer<'_, R> {
                 None => break,
             }
         }
+        self.muted -= 1;
         current
     }
 

@@ -11,7 +11,7 @@ use super::{Cause, MapOrCause};
 use crate::map::RuntimeSource;
 
 /// The run-time variable of an offset that is element `index` of `instruction`.
-fn offset(
+pub(super) fn offset(
     draft: &mut Draft<'_>,
     instruction: InstructionId,
     index: Vec<Term>,
@@ -31,7 +31,7 @@ fn offset(
 }
 
 /// The offset of each dimension: operand `first + dim` is a scalar.
-fn offsets(
+pub(super) fn offsets(
     at: &Builder<'_>,
     draft: &mut Draft<'_>,
     first: usize,

@@ -5,7 +5,8 @@ use tegula_ir::{DimNumbers, DotDims, Op, PadDim, SliceDim};
 
 use super::builder::{Builder, index, static_sizes};
 use super::contract::DotSide;
-use super::{Cause, MapOrCause, rearrange, reshape};
+use super::dynamic::offsets;
+use super::{Cause, MapOrCause, forward_window, rearrange, reshape};
 
 pub(super) fn forward(at: &Builder<'_>, operand: usize) -> MapOrCause {
     match at.op() {
@@ -22,6 +23,15 @@ pub(super) fn forward(at: &Builder<'_>, operand: usize) -> MapOrCause {
         Op::Pad(dims) => pad(at, operand, dims),
         Op::Concatenate(dim) => concatenate(at, operand, *dim),
         Op::Reshape => reshape::reshape_arrays(at, at.input(0)?, at.output()?),
+        Op::Bitcast => reshape::bitcast(at, at.input(0)?, at.output()?),
+        Op::BitcastConvert => rearrange::bitcast_convert(at, at.input(0)?, at.output()?),
+        Op::DynamicSlice(sizes) => dynamic_slice(at, operand, sizes),
+        Op::DynamicUpdateSlice => dynamic_update_slice(at, operand),
+        Op::Gather {
+            dims, slice_sizes, ..
+        } => forward_window::gather(at, operand, dims, slice_sizes),
+        Op::ReduceWindow { window, .. } => forward_window::reduce_window(at, operand, window),
+        Op::Convolution { .. } => forward_window::convolution(at, operand),
         Op::Reduce { dimensions, .. } => reduce(at, operand, dimensions),
         Op::Dot { dims, .. } => dot(at, operand, dims),
         op => Err(Cause::Operation(op.opcode())),
@@ -30,7 +40,7 @@ pub(super) fn forward(at: &Builder<'_>, operand: usize) -> MapOrCause {
 
 /// One range variable for each dimension of the result: all of it depends on the
 /// operand.
-fn everywhere(at: &Builder<'_>, operand: usize) -> MapOrCause {
+pub(super) fn everywhere(at: &Builder<'_>, operand: usize) -> MapOrCause {
     let output = at.output()?;
     let mut draft = at.draft(at.input(operand)?);
     let results = output
@@ -138,6 +148,57 @@ fn pad(at: &Builder<'_>, operand: usize, dims: &[PadDim]) -> MapOrCause {
         );
         results.push(index);
     }
+    draft.finish(results)
+}
+
+/// The elements in the slice, whose place is known at run time.
+fn dynamic_slice(at: &Builder<'_>, operand: usize, sizes: &DimNumbers) -> MapOrCause {
+    if operand > 0 {
+        return everywhere(at, operand);
+    }
+    let input = at.input(0)?;
+    let all = static_sizes(input)?;
+    if sizes.len() != all.len() || at.output()?.rank() != all.len() {
+        return Err(Cause::Malformed);
+    }
+    let mut draft = at.draft(input);
+    let starts = offsets(at, &mut draft, 1, &all, sizes)?;
+    let mut results = Vec::new();
+    for (dim, (start, size)) in starts.iter().zip(sizes).enumerate() {
+        let index = draft.dim(dim).sub(start);
+        draft.constrain(
+            index.clone(),
+            0,
+            size.checked_sub(1).ok_or(Cause::Overflow)?,
+        );
+        results.push(index);
+    }
+    draft.finish(results)
+}
+
+/// The updated array goes everywhere but the slice, a superset of which is
+/// everywhere; the update goes to the slice.
+fn dynamic_update_slice(at: &Builder<'_>, operand: usize) -> MapOrCause {
+    let input = at.input(operand)?;
+    if operand == 0 {
+        let draft = at.draft(input);
+        let results = draft.dims();
+        return draft.superset().finish(results);
+    }
+    if operand > 1 {
+        return everywhere(at, operand);
+    }
+    let (sizes, update) = (static_sizes(at.input(0)?)?, static_sizes(input)?);
+    if sizes.len() != update.len() || at.output()?.rank() != sizes.len() {
+        return Err(Cause::Malformed);
+    }
+    let mut draft = at.draft(input);
+    let starts = offsets(at, &mut draft, 2, &sizes, &update)?;
+    let results = starts
+        .iter()
+        .enumerate()
+        .map(|(d, start)| draft.dim(d).add(start))
+        .collect();
     draft.finish(results)
 }
 

@@ -8,6 +8,7 @@ mod builder;
 mod contract;
 mod dynamic;
 mod forward;
+mod forward_window;
 mod rearrange;
 mod reshape;
 mod window;
@@ -104,7 +105,7 @@ fn backward(at: &Builder<'_>, operand: usize) -> MapOrCause {
         Op::AllReduce { start: false, .. } | Op::AddDependency if operand == 0 => {
             rearrange::elementwise(at, operand)
         }
-        Op::BitcastConvert => rearrange::bitcast_convert(at),
+        Op::BitcastConvert => rearrange::bitcast_convert(at, at.output()?, at.input(0)?),
         Op::Broadcast(dims) => rearrange::broadcast(at, dims),
         Op::Transpose(dims) => rearrange::transpose(at, dims),
         Op::Reverse(dims) => rearrange::reverse(at, dims),
@@ -112,7 +113,7 @@ fn backward(at: &Builder<'_>, operand: usize) -> MapOrCause {
         Op::Pad(dims) => rearrange::pad(at, operand, dims),
         Op::Concatenate(dim) => rearrange::concatenate(at, operand, *dim),
         Op::Reshape => reshape::reshape(at),
-        Op::Bitcast => reshape::bitcast(at),
+        Op::Bitcast => reshape::bitcast(at, at.output()?, at.input(0)?),
         Op::Reduce { dimensions, .. } => contract::reduce(at, operand, dimensions),
         Op::Dot { dims, .. } => contract::dot(at, operand, dims),
         Op::Convolution { .. } => window::convolution(at, operand),

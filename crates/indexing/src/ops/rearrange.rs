@@ -1,7 +1,7 @@
 //! Operations that move elements: from the result to the operand.
 
 use tegula_expr::Term;
-use tegula_ir::{DimNumbers, PadDim, SliceDim};
+use tegula_ir::{ArrayShape, DimNumbers, PadDim, SliceDim};
 
 use super::builder::{Builder, index, static_sizes};
 use super::{Cause, MapOrCause};
@@ -21,10 +21,13 @@ pub(super) fn elementwise(at: &Builder<'_>, operand: usize) -> MapOrCause {
     draft.finish(results)
 }
 
-/// `bitcast-convert`: to narrower elements adds a minor dimension, to wider ones
-/// removes it.
-pub(super) fn bitcast_convert(at: &Builder<'_>) -> MapOrCause {
-    let (output, input) = (at.output()?, at.input(0)?);
+/// `bitcast-convert`, from either array to the other: the one of narrower
+/// elements may have a minor dimension more.
+pub(super) fn bitcast_convert(
+    at: &Builder<'_>,
+    output: &ArrayShape,
+    input: &ArrayShape,
+) -> MapOrCause {
     let mut draft = at.draft(output);
     let mut results = draft.dims();
     if input.rank() + 1 == output.rank() {

@@ -26,17 +26,16 @@ pub(super) fn reshape_arrays(at: &Builder<'_>, from: &ArrayShape, to: &ArrayShap
     symbolic_reshape(at, from, to)
 }
 
-/// A bitcast keeps the bytes: it is a reshape between the physical orders of the
+/// From the array `output` to `input`, which hold the same bytes: a reshape between the physical orders of the
 /// two layouts. Tiled layouts are compared, not looked into.
-pub(super) fn bitcast(at: &Builder<'_>) -> MapOrCause {
-    let (output, input) = (at.output()?, at.input(0)?);
+pub(super) fn bitcast(at: &Builder<'_>, output: &ArrayShape, input: &ArrayShape) -> MapOrCause {
     let (Some(from), Some(to)) = (physical_order(output), physical_order(input)) else {
         return Err(Cause::Malformed);
     };
     if tiles(output) || tiles(input) {
         let same = output.dims == input.dims && output.layout == input.layout;
         return if same {
-            reshape(at)
+            reshape_arrays(at, output, input)
         } else {
             Err(Cause::Operation(at.op().opcode()))
         };

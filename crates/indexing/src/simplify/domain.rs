@@ -13,6 +13,12 @@ use crate::map::{Constraint, IndexingMap};
 
 /// The deepest operand that narrowing reaches.
 const MAX_DEPTH: u32 = 24;
+/// Values that shaving tries at each end of a variable.
+const MAX_PROBES: usize = 24;
+/// Variables of a constraint whose ends are tried.
+const MAX_SHAVED: usize = 12;
+/// Terms of a sum through which remainders go.
+const MAX_TERMS: usize = 32;
 /// Steps of one constraint to its normal form.
 const MAX_STEPS: usize = 12;
 /// Rounds of narrowing with all constraints.
@@ -27,6 +33,10 @@ pub(super) struct Domain {
     pub(super) bounds: Vec<Interval>,
     pub(super) residues: Vec<Residue>,
     pub(super) constraints: Vec<Constraint>,
+    /// Variables whose bounds stay: run-time variables with a source. Their
+    /// bounds are facts about the source (an offset is clamped into them), so a
+    /// constraint on such a variable has to stay a constraint.
+    pinned: Vec<bool>,
 }
 
 impl VarRanges for Domain {
@@ -42,14 +52,43 @@ impl VarRanges for Domain {
     }
 }
 
+/// A domain in which one variable has one value.
+struct Probe<'a> {
+    domain: &'a Domain,
+    var: Var,
+    value: i64,
+}
+
+impl VarRanges for Probe<'_> {
+    fn range(&self, var: Var) -> Interval {
+        if var == self.var {
+            Interval::point(self.value)
+        } else {
+            self.domain.range(var)
+        }
+    }
+
+    fn residue(&self, var: Var) -> Residue {
+        if var == self.var {
+            Residue::point(self.value)
+        } else {
+            self.domain.residue(var)
+        }
+    }
+}
+
 impl Domain {
     pub(super) fn of(map: &IndexingMap) -> Self {
         let bounds = map.bounds().to_vec();
         let residues = vec![Residue::ANY; bounds.len()];
+        let has_source = map.runtime.iter().map(|runtime| runtime.source.is_some());
+        let free = std::iter::repeat_n(false, map.dims.len() + map.ranges.len());
+        let pinned = free.chain(has_source).collect();
         Self {
             bounds,
             residues,
             constraints: map.constraints.clone(),
+            pinned,
         }
     }
 
@@ -64,9 +103,11 @@ impl Domain {
             self.normalize_constraints()?;
             for constraint in self.constraints.clone() {
                 self.narrow(&constraint.term, constraint.interval, 0)?;
-                if let Some(remainder) = remainder_constraint(&constraint) {
-                    let (inner, residue) = remainder;
+                if let Some((inner, residue)) = remainder_constraint(&constraint) {
                     self.narrow_residue(&inner, residue, 0)?;
+                }
+                if !constraint.term.is_affine() {
+                    self.shave(&constraint)?;
                 }
             }
             if before == (self.bounds.clone(), self.constraints.clone()) {
@@ -85,6 +126,10 @@ impl Domain {
             let mut term = canonicalizer.canonicalize(&constraint.term);
             let mut interval = constraint.interval;
             for _ in 0..MAX_STEPS {
+                // What is moved to the bounds must not make the rest too large.
+                if !super::is_moderate(&term, &bounds) {
+                    break;
+                }
                 let Some((next, bounds)) = normal_form(&term, interval) else {
                     break;
                 };
@@ -146,12 +191,63 @@ impl Domain {
         Ok(())
     }
 
+    /// Whether the variable's bounds must stay.
+    pub(super) fn is_pinned(&self, var: usize) -> bool {
+        self.pinned.get(var).copied().unwrap_or(false)
+    }
+
     fn set_bounds(&mut self, var: Var, interval: Interval) -> Result<(), Empty> {
         let residue = self.residue(var);
+        let is_pinned = self.is_pinned(var.0 as usize);
         if let Some(slot) = self.bounds.get_mut(var.0 as usize) {
-            *slot = slot.intersect(&interval).snap(&residue);
-            if slot.is_empty() {
+            let narrow = slot.intersect(&interval).snap(&residue);
+            if narrow.is_empty() {
                 return Err(Empty);
+            }
+            if !is_pinned {
+                *slot = narrow;
+            }
+        }
+        Ok(())
+    }
+
+    /// Moves the ends of each variable of a constraint inward past values that
+    /// the constraint excludes, whatever the other variables are. This sees what
+    /// narrowing does not: that two operands of the constraint move together.
+    fn shave(&mut self, constraint: &Constraint) -> Result<(), Empty> {
+        let mut variables = Vec::new();
+        constraint.term.for_each_var(&mut |var| {
+            if !variables.contains(&var) && !self.is_pinned(var.0 as usize) {
+                variables.push(var);
+            }
+        });
+        if variables.len() > MAX_SHAVED {
+            return Ok(());
+        }
+        for var in variables {
+            for from_below in [true, false] {
+                for _ in 0..MAX_PROBES {
+                    let own = self.range(var);
+                    let value = if from_below { own.lower } else { own.upper };
+                    let probe = Probe {
+                        domain: self,
+                        var,
+                        value,
+                    };
+                    let range = range_of(&constraint.term, &probe);
+                    if !constraint.interval.intersect(&range).is_empty() {
+                        break;
+                    }
+                    let rest = if from_below {
+                        Interval::new(value.saturating_add(1), own.upper)
+                    } else {
+                        Interval::new(own.lower, value.saturating_sub(1))
+                    };
+                    if own.as_point().is_some() {
+                        return Err(Empty);
+                    }
+                    self.set_bounds(var, rest)?;
+                }
             }
         }
         Ok(())
@@ -242,19 +338,28 @@ impl Domain {
         let Some((terms, constant)) = term.as_linear() else {
             return Ok(());
         };
-        for (position, (atom, k)) in terms.iter().enumerate() {
-            let (mut lower, mut upper) = (i128::from(constant), i128::from(constant));
-            for (other, (atom, k)) in terms.iter().enumerate() {
-                if other != position {
-                    let range = range_of(atom, self);
-                    let ends = [range.lower, range.upper].map(|e| i128::from(e) * i128::from(*k));
-                    lower = lower.saturating_add(ends[0].min(ends[1]));
-                    upper = upper.saturating_add(ends[0].max(ends[1]));
-                }
-            }
+        // The magnitudes of coefficients add up to an i64, so nothing overflows.
+        let multiple = |domain: &Self, atom: &Term, k: i64| {
+            let range = range_of(atom, domain);
+            let ends = [range.lower, range.upper].map(|e| i128::from(e) * i128::from(k));
+            (ends[0].min(ends[1]), ends[0].max(ends[1]))
+        };
+        let mut multiples: Vec<(i128, i128)> = terms
+            .iter()
+            .map(|(atom, k)| multiple(self, atom, *k))
+            .collect();
+        let total = multiples
+            .iter()
+            .fold((0, 0), |sum, m| (sum.0 + m.0, sum.1 + m.1));
+        let (mut all_low, mut all_high) = (
+            total.0 + i128::from(constant),
+            total.1 + i128::from(constant),
+        );
+        for ((atom, factor), own) in terms.iter().zip(&mut multiples) {
+            let (lower, upper) = (all_low - own.0, all_high - own.1);
             let low = i128::from(interval.lower).saturating_sub(upper);
             let high = i128::from(interval.upper).saturating_sub(lower);
-            let k = i128::from(*k);
+            let k = i128::from(*factor);
             let (low, high) = if k > 0 { (low, high) } else { (-high, -low) };
             let k = k.abs();
             let (low, high) = (-((-low).div_euclid(k)), high.div_euclid(k));
@@ -264,6 +369,8 @@ impl Domain {
                 return Err(Empty);
             }
             self.narrow(atom, Interval::new(clamp(low), clamp(high)), depth + 1)?;
+            *own = multiple(self, atom, *factor);
+            (all_low, all_high) = (lower + own.0, upper + own.1);
         }
         if let Some(point) = interval.as_point() {
             self.narrow_residue(term, Residue::point(point), depth)?;
@@ -329,6 +436,9 @@ impl Domain {
         let Some((terms, constant)) = term.as_linear() else {
             return Ok(());
         };
+        if terms.len() > MAX_TERMS {
+            return Ok(());
+        }
         for (position, (atom, k)) in terms.iter().enumerate() {
             // k * atom = residue - the others
             let mut others = Residue::point(constant);

@@ -17,6 +17,11 @@ use crate::points::{box_size, for_each_point};
 /// Constraints of one component.
 const MAX_CONSTRAINTS: usize = 32;
 
+/// Variables of an affine function that is fitted.
+const MAX_FITTED: usize = 6;
+/// Constraints of a map beyond which components are not even looked for.
+const MAX_TOTAL: usize = 128;
+
 /// The variables of a term, sorted.
 pub(super) fn variables_of(term: &Term) -> Vec<usize> {
     let mut variables = Vec::new();
@@ -73,6 +78,9 @@ fn affordable(bounds: &[Interval], program: &Program, max_work: u64) -> bool {
 /// Tightens the domain exactly, component by component, where that is cheap.
 /// Gives whether anything changed.
 pub(super) fn tighten(domain: &mut Domain, max_work: u64) -> Result<bool, Empty> {
+    if domain.constraints.len() > MAX_TOTAL {
+        return Ok(false);
+    }
     let mut changed = false;
     let mut done: Vec<usize> = Vec::new();
     let constraints = domain.constraints.clone();
@@ -151,8 +159,12 @@ fn tighten_component(
         return Err(Empty);
     }
     let mut changed = false;
-    for (var, interval) in component.variables.iter().zip(&tight) {
+    for (var, interval) in component.variables.iter().zip(&mut tight) {
+        let is_pinned = domain.is_pinned(*var);
         if let Some(slot) = domain.bounds.get_mut(*var) {
+            if is_pinned {
+                *interval = *slot;
+            }
             changed |= slot != interval;
             *slot = *interval;
         }
@@ -174,6 +186,9 @@ fn tighten_component(
 /// The result as an affine function of its variables, if it is one on every
 /// point of the domain and the domain is small enough to look.
 pub(super) fn affine_form(term: &Term, domain: &Domain, max_work: u64) -> Option<Term> {
+    if domain.constraints.len() > MAX_TOTAL {
+        return None;
+    }
     let component = closure(variables_of(term), &domain.constraints);
     let own: Vec<&Constraint> = component
         .constraints
@@ -183,7 +198,7 @@ pub(super) fn affine_form(term: &Term, domain: &Domain, max_work: u64) -> Option
     let terms = own.iter().map(|c| &c.term).chain([term]);
     let mut program = Program::new(terms, &component.variables);
     let bounds = box_of(domain, &component.variables);
-    if component.variables.len() > 6 || !affordable(&bounds, &program, max_work) {
+    if component.variables.len() > MAX_FITTED || !affordable(&bounds, &program, max_work) {
         return None;
     }
     let mut points: Vec<(Vec<i64>, i64)> = Vec::new();

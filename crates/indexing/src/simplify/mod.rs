@@ -6,29 +6,39 @@
 //! 2. results take their canonical form over the narrowed bounds, under the
 //!    constraints ([`tegula_expr::Canonicalizer`]);
 //! 3. results that still divide are tested for being affine on the domain;
-//! 4. what is left enters the e-graph ([`graph`]), with all other such terms of
-//!    the session that range over the same domain, and the cheapest forms are
-//!    extracted jointly.
+//! 4. what is left enters an e-graph ([`graph`]) with all other terms over the
+//!    same domain, from which the cheapest forms are extracted jointly.
 //!
 //! The meaning of a map is never touched: no point of the domain is lost or
 //! added, and no result changes its value on any point.
 
 mod domain;
 mod exact;
+mod graph;
 mod program;
+mod report;
 
-use tegula_expr::{Canonicalizer, Step, Term};
+use rustc_hash::FxHashMap;
+use tegula_expr::{Canonicalizer, Interval, Term, VarRanges};
 
-use crate::map::{IndexingMap, Status};
+use crate::map::{Constraint, IndexingMap, Status};
 use domain::Domain;
+use graph::Graph;
+pub use graph::address_cost;
+pub use report::{Explained, Report, StopReason};
 
 /// Rounds of the whole pipeline on one map.
 const MAX_ROUNDS: usize = 4;
 
-/// Simplifies maps and terms, and remembers nothing that could change meaning.
+/// Simplifies the maps and terms of one fused graph.
+///
+/// A session remembers results; what it remembers never changes them, for a
+/// result depends on its map alone. Terms of different domains never meet.
 #[derive(Debug, Default)]
 pub struct Session {
     limits: Limits,
+    explain: bool,
+    maps: FxHashMap<IndexingMap, IndexingMap>,
 }
 
 /// Bounds on the work of a session.
@@ -60,59 +70,227 @@ impl Session {
 
     /// A session with other bounds on its work.
     pub fn with_limits(limits: Limits) -> Self {
-        Self { limits }
+        Self {
+            limits,
+            ..Self::default()
+        }
+    }
+
+    /// Keeps the steps of what is simplified from now on in the reports.
+    #[must_use]
+    pub fn explaining(mut self) -> Self {
+        self.explain = true;
+        self
     }
 
     /// The map with the same value in its simplest form.
+    ///
+    /// Every variable is kept; see [`IndexingMap::remove_unused_variables`].
     pub fn simplify_map(&mut self, map: &IndexingMap) -> IndexingMap {
+        if let Some(known) = self.maps.get(map) {
+            return known.clone();
+        }
+        let (simple, _) = self.simplify_with_report(map);
+        self.maps.insert(map.clone(), simple.clone());
+        simple
+    }
+
+    /// As [`Session::simplify_map`], and what it did.
+    pub fn simplify_with_report(&mut self, map: &IndexingMap) -> (IndexingMap, Report) {
+        let mut report = Report::default();
         if map.status != Status::Ok {
-            return map.clone();
+            return (map.clone(), report);
         }
         let mut map = map.clone();
         for _ in 0..MAX_ROUNDS {
+            report.rounds += 1;
             let before = map.clone();
             let mut domain = Domain::of(&map);
             if self.tighten(&mut domain).is_err() {
-                return IndexingMap::empty();
+                return (IndexingMap::empty(), report);
             }
             for (variable, bounds) in map.variables_mut().zip(&domain.bounds) {
                 variable.bounds = *bounds;
             }
             map.constraints = domain.constraints.clone();
-            map.results = self.canonical_results(&map.results, &domain);
+            map.results = self.simplify_results(&map.results, &domain, &mut report);
             if map == before {
                 break;
             }
         }
-        map
+        (map, report)
+    }
+
+    /// The terms in their cheapest form, jointly: a subterm that several terms
+    /// share is paid once. `bounds` are those of the variables by number; the
+    /// result agrees with the terms wherever the variables are inside them.
+    pub fn simplify_terms(&mut self, terms: &[Term], bounds: &[Interval]) -> Vec<Term> {
+        let mut canonicalizer = Canonicalizer::new(bounds);
+        let canonical: Vec<Term> = terms
+            .iter()
+            .map(|term| canonicalizer.canonicalize(term))
+            .collect();
+        let is_moderate = |term: &Term| is_moderate(term, &bounds);
+        if canonical.iter().all(Term::is_affine)
+            || !canonical.iter().all(is_moderate)
+            || !graph::is_small(&canonical)
+        {
+            return canonical;
+        }
+        let count = u32::try_from(bounds.len()).unwrap_or(u32::MAX);
+        let mut graph = Graph::new(&bounds, count, false);
+        canonical.iter().for_each(|term| graph.add_root(term));
+        graph.saturate(&self.limits);
+        match graph.extract() {
+            Some(found) if address_cost(&found) < address_cost(&canonical) => found,
+            _ => canonical,
+        }
     }
 
     fn tighten(&mut self, domain: &mut Domain) -> Result<(), domain::Empty> {
         domain.tighten()?;
+        // Each repetition narrows a bound or drops a constraint.
         while exact::tighten(domain, self.limits.enumeration)? {
             domain.tighten()?;
         }
         Ok(())
     }
 
-    fn canonical_results(&self, results: &[Term], domain: &Domain) -> Vec<Term> {
+    fn simplify_results(
+        &mut self,
+        results: &[Term],
+        domain: &Domain,
+        report: &mut Report,
+    ) -> Vec<Term> {
         let mut canonicalizer = Canonicalizer::new(domain);
         for constraint in &domain.constraints {
             canonicalizer.assume(&constraint.term, constraint.interval);
         }
-        results
-            .iter()
-            .map(|result| {
-                let canonical = canonicalizer.canonicalize(result);
-                if canonical.is_affine() {
-                    return canonical;
+        if self.explain {
+            canonicalizer.trace();
+        }
+        let mut simple = Vec::with_capacity(results.len());
+        let mut fitted = Vec::new();
+        for result in results {
+            let canonical = canonicalizer.canonicalize(result);
+            if canonical.is_affine() {
+                simple.push(canonical);
+                continue;
+            }
+            match exact::affine_form(&canonical, domain, self.limits.enumeration) {
+                Some(affine) => {
+                    let affine = canonicalizer.canonicalize(&affine);
+                    if self.explain {
+                        fitted.push(Explained {
+                            rule: "affine-on-every-point",
+                            condition: "the domain was enumerated".into(),
+                            before: canonical,
+                            after: affine.clone(),
+                        });
+                    }
+                    simple.push(affine);
                 }
-                let affine = exact::affine_form(&canonical, domain, self.limits.enumeration);
-                affine.map_or(canonical, |affine| canonicalizer.canonicalize(&affine))
-            })
-            .collect()
+                None => simple.push(canonical),
+            }
+        }
+        let steps = canonicalizer.take_steps().into_iter().map(Explained::from);
+        for step in steps.chain(fitted) {
+            if !report.steps.contains(&step) {
+                report.steps.push(step);
+            }
+        }
+        self.search(&mut simple, domain, &mut canonicalizer, report);
+        simple
+    }
+
+    /// Replaces results that still divide by what the e-graph finds, where that
+    /// is shorter.
+    fn search(
+        &mut self,
+        results: &mut [Term],
+        domain: &Domain,
+        canonicalizer: &mut Canonicalizer<'_, Domain>,
+        report: &mut Report,
+    ) {
+        let constraints = domain.constraints.iter().map(|constraint| &constraint.term);
+        let is_moderate = |term: &Term| is_moderate(term, domain);
+        if results.iter().all(Term::is_affine)
+            || !results.iter().chain(constraints.clone()).all(is_moderate)
+            || !graph::is_small(results.iter().chain(constraints))
+        {
+            return;
+        }
+        let count = u32::try_from(domain.bounds.len()).unwrap_or(u32::MAX);
+        let mut graph = Graph::new(domain, count, self.explain);
+        domain
+            .constraints
+            .iter()
+            .for_each(|constraint| graph.assume(constraint));
+        results.iter().for_each(|result| graph.add_root(result));
+        // One map's results share little: a small graph is enough.
+        let limits = Limits {
+            nodes: self.limits.nodes / 8,
+            rounds: self.limits.rounds / 2,
+            ..self.limits
+        };
+        report.stop = graph.saturate(&limits);
+        let Some(found) = graph.extract() else { return };
+        let mut used = false;
+        for (result, found) in results.iter_mut().zip(found) {
+            // Extraction weighs machine operations; readers want sums multiplied
+            // out, so only its divisions are taken.
+            let found = canonicalizer.canonicalize(&found);
+            if simplicity(&found) < simplicity(result) {
+                *result = found;
+                used = true;
+            }
+        }
+        if used && self.explain {
+            report.steps.extend(graph.explain());
+        }
     }
 }
 
-#[allow(dead_code, reason = "explanations use it")]
-type Steps = Vec<Step>;
+/// The largest magnitude that any part of the term can take.
+fn magnitude(term: &Term, ranges: &dyn VarRanges) -> u128 {
+    use tegula_expr::Node;
+    term.fold(&mut |term: &Term, parts: &[u128]| match term.node() {
+        Node::Const(value) => value.unsigned_abs().into(),
+        Node::Var(var) => {
+            let range = ranges.range(*var);
+            range
+                .lower
+                .unsigned_abs()
+                .max(range.upper.unsigned_abs())
+                .into()
+        }
+        Node::Add(..) => parts.iter().fold(0, |sum, part| sum.saturating_add(*part)),
+        Node::Mul(..) => parts
+            .iter()
+            .fold(1, |product, part| product.saturating_mul(*part)),
+        _ => parts.iter().copied().max().unwrap_or(0),
+    })
+}
+
+/// Whether no part of the term can leave `i64`, nor come near.
+fn is_moderate(term: &Term, ranges: &dyn VarRanges) -> bool {
+    magnitude(term, ranges) < 1 << 62
+}
+
+/// How simple a term is to read and to reason about: divisions and the like
+/// first, then size.
+fn simplicity(term: &Term) -> (u32, u32) {
+    let hard = term.fold(&mut |term: &Term, children: &[u32]| {
+        let own = match term.node() {
+            tegula_expr::Node::Const(_)
+            | tegula_expr::Node::Var(_)
+            | tegula_expr::Node::Add(..) => 0,
+            tegula_expr::Node::Mul(_, factor) if factor.as_constant().is_some() => 0,
+            _ => 1u32,
+        };
+        children
+            .iter()
+            .fold(own, |sum, child| sum.saturating_add(*child))
+    });
+    (hard, term.size())
+}

@@ -64,11 +64,12 @@ pub(crate) fn random_map(seed: u64, most: i64, constrained: bool) -> IndexingMap
             0
         };
         let variable = Variable::new(Interval::new(lower, lower + random.range(0, most - 1)));
-        if var < 2 {
-            map.dims.push(variable)
+        let list = if var < 2 {
+            &mut map.dims
         } else {
-            map.ranges.push(variable)
-        }
+            &mut map.ranges
+        };
+        list.push(variable);
     }
     for _ in 0..random.range(1, 2) {
         map.results.push(random_term(&mut random, vars, 5));

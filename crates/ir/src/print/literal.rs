@@ -132,16 +132,17 @@ impl Nest<'_> {
         let innermost = depth + 1 == rank;
         // XLA sets blanks inside braces, except in an array of one dimension and
         // around less than two elements.
-        let blank = if (innermost && size <= 1) || rank == 1 {
-            ""
-        } else {
-            " "
+        let blank = match innermost {
+            true if size <= 1 || rank == 1 => "",
+            // The brace that closes an empty dimension follows its opening blank.
+            false if size == 0 => "",
+            _ => " ",
         };
         out.push('{');
         if !innermost && rank > 3 && depth > 0 {
-            write!(out, " /*i{depth}={place}*/")?;
+            write!(out, " /*i{}={place}*/", depth - 1)?;
         }
-        out.push_str(blank);
+        out.push_str(if innermost { blank } else { " " });
         for index in 0..size {
             if index > 0 {
                 out.push_str(", ");
@@ -154,12 +155,21 @@ impl Nest<'_> {
     }
 }
 
+/// An array without elements that would take more empty braces than these is
+/// printed as `{}`, which only this crate reads.
+const MAX_EMPTY_BRACES: i64 = 1 << 12;
+
 /// Prints one array.
 pub(crate) fn write_literal(out: &mut String, literal: &Literal) -> fmt::Result {
     let dims = literal.shape().static_dims().unwrap_or_default();
     if literal.is_empty() {
-        out.push_str("{}");
-        return Ok(());
+        // Sizes before the first 0 decide how many braces there would be.
+        let mut before = dims.iter().take_while(|&&size| size != 0);
+        let braces = before.try_fold(1i64, |product, &size| product.checked_mul(size));
+        if braces.is_none_or(|braces| braces > MAX_EMPTY_BRACES) {
+            out.push_str("{}");
+            return Ok(());
+        }
     }
     let mut nest = Nest {
         literal,

@@ -8,7 +8,14 @@ impl<P: Provider> Context<'_, P> {
     pub(super) fn collective(&mut self) -> Inferred<P::Index> {
         match self.op {
             Op::AllReduce { .. } | Op::CollectiveBroadcast(_) => self.each_operand(Self::same_as),
-            Op::AllToAll { .. } => self.each_operand(Self::same_as),
+            Op::AllToAll {
+                dimension: Some(_), ..
+            } => self.each_operand(Self::same_as),
+            // Whole operands change places: a tuple even of one.
+            Op::AllToAll { .. } => {
+                let elements = (0..self.operands.len()).map(|operand| self.same_as(operand));
+                elements.collect::<Result<_, _>>().map(ShapeOf::Tuple)
+            }
             Op::RaggedAllToAll(_) => self.same_as(1),
             Op::AllGather {
                 collective,
@@ -36,7 +43,13 @@ impl<P: Provider> Context<'_, P> {
     }
 
     /// The number of devices that take part in one group, if it is stated.
+    ///
+    /// With a channel and without global ids, a group of replicas stands for all
+    /// their partitions, whose number the instruction does not say.
     fn group_size(&self, collective: &Collective) -> Option<i64> {
+        if collective.channel_id.is_some() && !collective.use_global_device_ids {
+            return None;
+        }
         match &collective.replica_groups {
             ReplicaGroups::Lists(groups) => {
                 let size = groups.first().map(Vec::len).filter(|&size| size > 0)?;

@@ -190,7 +190,7 @@ impl<P: Provider> Context<'_, P> {
             && elements
                 .iter()
                 .zip(stated_elements)
-                .all(|(a, b)| a.same_ignoring_layout(b));
+                .all(|(a, b)| a.may_equal(b));
         match agree {
             true => self.as_stated(),
             false => {

@@ -89,9 +89,14 @@ impl<P: Provider> Context<'_, P> {
     /// Checks that operands from `first` on are one number for each feature.
     fn per_feature(&mut self, feature: i64, operands: std::ops::Range<usize>) -> Result<(), Error> {
         let size = self.dim(0, feature)?;
-        let ty = self.array(0)?.element_type;
         for operand in operands {
-            self.expect_type(operand, ty)?;
+            // A narrow array may be normalised by wide statistics.
+            let ty = self.array(operand)?.element_type;
+            if !ty.is_float() {
+                return Err(
+                    self.error(format_args!("operand {operand} must be floats, found {ty}"))
+                );
+            }
             if self.rank(operand)? != 1 {
                 return Err(self.error(format_args!("operand {operand} must have one dimension")));
             }
@@ -122,9 +127,10 @@ impl<P: Provider> Context<'_, P> {
         self.with_two_per_feature(feature)
     }
 
-    /// An array like the operand and two numbers for each feature.
+    /// An array like the operand, and two numbers for each feature of the type of
+    /// the scale.
     fn with_two_per_feature(&mut self, feature: i64) -> Inferred<P::Index> {
-        let ty = self.array(0)?.element_type;
+        let ty = self.array(1)?.element_type;
         let size = self.dim(0, feature)?;
         let whole = self.same_as(0)?;
         let each = array(ty, [size]);

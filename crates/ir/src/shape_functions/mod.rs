@@ -22,10 +22,12 @@ mod linear_algebra;
 mod reduction;
 mod structural;
 
-use crate::{Dim, Error, Module, Op, Shape};
+use crate::{Dim, Error, Module, Op, Shape, Symbol};
 pub use context::ShapeOf;
 use context::{Context, Sizes};
-use tegula_expr::{Interval, Number, Numbers, Operands, Provider, Symbols, Term, range_of};
+use tegula_expr::{
+    Interval, Number, Numbers, Operands, Provider, Symbols, Term, Var, VarRanges, range_of,
+};
 
 /// The shape of `op` applied to operands of these shapes.
 ///
@@ -38,20 +40,58 @@ pub fn infer_shape(
     operands: &[&Shape],
     stated: Option<&Shape>,
 ) -> Result<Shape, Error> {
-    if operands.iter().all(|shape| is_static(shape)) {
+    let shape = if operands.iter().all(|shape| is_static(shape)) {
         let mut provider = Numbers(Static(operands));
         let shape = shape_of(&mut provider, module, op, operands, stated)?;
-        return shape.resolve(&mut |size: Number| match size {
+        shape.resolve(&mut |size: Number| match size {
             Ok(size) => Ok(Dim::Static(size)),
             Err(error) => Err(Error::input(format!(
                 "the size of the result of `{}` cannot be computed: {error}",
                 op.opcode()
             ))),
-        });
+        })?
+    } else {
+        let mut provider = Symbols(Symbolic(operands));
+        let shape = shape_of(&mut provider, module, op, operands, stated)?;
+        shape.resolve(&mut |size: Term| match size.depth() {
+            0..=MAX_TERM_DEPTH => Ok(to_dim(module, size, operands)),
+            _ => Err(Error::limit(format!(
+                "the size of the result of `{}` is too long a formula",
+                op.opcode()
+            ))),
+        })?
+    };
+    let mut leaves = MAX_LEAVES;
+    match is_manageable(&shape, MAX_TUPLE_DEPTH, &mut leaves) {
+        true => Ok(shape),
+        false => Err(Error::limit(format!(
+            "tuples of more than {MAX_LEAVES} leaves or {MAX_TUPLE_DEPTH} levels are not handled"
+        ))),
     }
-    let mut provider = Symbols(Symbolic(operands));
-    let shape = shape_of(&mut provider, module, op, operands, stated)?;
-    shape.resolve(&mut |size: Term| Ok(to_dim(module, size, operands)))
+}
+
+/// The most leaves of an inferred tuple: tuples of tuples grow without bound in
+/// very little text.
+const MAX_LEAVES: usize = 1 << 18;
+
+/// The most levels of the formula of a size: each is looked at once for every
+/// instruction, so long chains of instructions need an end.
+const MAX_TERM_DEPTH: u32 = 256;
+
+/// The most levels of an inferred tuple: shapes are walked by recursion.
+const MAX_TUPLE_DEPTH: usize = 128;
+
+fn is_manageable(shape: &Shape, depth: usize, leaves: &mut usize) -> bool {
+    let left = leaves.checked_sub(1);
+    *leaves = left.unwrap_or(0);
+    left.is_some()
+        && match shape {
+            Shape::Tuple(elements) => {
+                depth > 0 && elements.iter().all(|e| is_manageable(e, depth - 1, leaves))
+            }
+            Shape::Buffer(inner) => depth > 0 && is_manageable(inner, depth - 1, leaves),
+            _ => true,
+        }
 }
 
 /// [`infer_shape`] with sizes from any provider.
@@ -126,6 +166,18 @@ impl Operands for Symbolic<'_> {
     }
 }
 
+/// The values that a module's symbols can have.
+struct SymbolRanges<'a>(&'a [Symbol]);
+
+impl VarRanges for SymbolRanges<'_> {
+    fn range(&self, var: Var) -> Interval {
+        let symbol = self.0.get(var.0 as usize);
+        symbol.map_or(Interval::FULL, |symbol| {
+            Interval::new(symbol.lower, symbol.upper)
+        })
+    }
+}
+
 /// A size as a dimension: bounded if it depends on bounded sizes and has a
 /// largest value.
 fn to_dim(module: &Module, size: Term, operands: &[&Shape]) -> Dim {
@@ -144,12 +196,7 @@ fn to_dim(module: &Module, size: Term, operands: &[&Shape]) -> Dim {
     if !bounded {
         return Dim::Symbolic(size);
     }
-    let ranges: Vec<Interval> = module
-        .symbols
-        .iter()
-        .map(|symbol| Interval::new(symbol.lower, symbol.upper))
-        .collect();
-    match range_of(&size, ranges.as_slice()).upper {
+    match range_of(&size, &SymbolRanges(&module.symbols)).upper {
         bound if (0..i64::MAX).contains(&bound) => Dim::Bounded { bound, size },
         _ => Dim::Symbolic(size),
     }

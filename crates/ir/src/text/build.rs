@@ -33,6 +33,10 @@ impl<'a> Scope<'a> {
     }
 }
 
+/// How many leaves the inferred shapes of a program may have together: a few
+/// bytes of text can ask for a copy of the largest of them.
+const MAX_INFERRED_LEAVES: usize = 1 << 22;
+
 /// Whether an attribute may go with any instruction.
 pub(crate) fn is_annotation(name: &str) -> bool {
     matches!(
@@ -48,6 +52,7 @@ pub(crate) fn is_annotation(name: &str) -> bool {
             | "original_value"
             | "result_accuracy"
             | "debug_attributes"
+            | "output_to_operand_aliasing"
     )
 }
 
@@ -76,8 +81,9 @@ pub(crate) fn build_module<'a>(
         symbols: Vec::new(),
         source: source.into(),
     };
+    let mut leaves = MAX_INFERRED_LEAVES;
     for raw in computations {
-        let computation = Builder::new(&scope, &mut module, &raw).run(raw)?;
+        let computation = Builder::new(&scope, &mut module, &mut leaves, &raw).run(raw)?;
         module.computations.push(computation);
     }
     super::symbols::resolve_entry_layout(&mut module);
@@ -88,10 +94,13 @@ pub(crate) fn build_module<'a>(
 struct Builder<'s, 'a> {
     scope: &'s Scope<'a>,
     module: &'s mut Module,
+    /// How many leaves inferred shapes may still have.
+    leaves: &'s mut usize,
     id: ComputationId,
     names: FxHashMap<&'a str, InstructionId>,
     /// The names that nested instructions were given.
     invented: rustc_hash::FxHashSet<String>,
+    next_number: u64,
     instructions: Vec<InstructionId>,
     parameters: Vec<Option<InstructionId>>,
     /// Control predecessors, which may be written before they are defined.
@@ -99,15 +108,22 @@ struct Builder<'s, 'a> {
 }
 
 impl<'s, 'a> Builder<'s, 'a> {
-    fn new(scope: &'s Scope<'a>, module: &'s mut Module, raw: &RawComputation<'a>) -> Self {
+    fn new(
+        scope: &'s Scope<'a>,
+        module: &'s mut Module,
+        leaves: &'s mut usize,
+        raw: &RawComputation<'a>,
+    ) -> Self {
         let id = module.computations.next_key();
         let count = raw.instructions.len();
         Self {
             scope,
             module,
+            leaves,
             id,
             names: FxHashMap::with_capacity_and_hasher(count, Default::default()),
             invented: Default::default(),
+            next_number: 0,
             instructions: Vec::with_capacity(count),
             parameters: Vec::new(),
             predecessors: Vec::new(),
@@ -161,14 +177,14 @@ impl<'s, 'a> Builder<'s, 'a> {
         }
     }
 
+    /// Numbers only grow, so that taken names cost no more than one try each.
     fn invent_name(&mut self, opcode: Opcode) -> Arc<str> {
-        let mut number = self.instructions.len();
         loop {
-            let name = format!("{opcode}.{number}");
+            let name = format!("{opcode}.{}", self.next_number);
+            self.next_number += 1;
             if self.invented.insert(name.clone()) {
                 return name.into();
             }
-            number += 1;
         }
     }
 
@@ -241,6 +257,13 @@ impl<'s, 'a> Builder<'s, 'a> {
             for &element in &operand.elements {
                 id = self.element(id, element, operand.span)?;
             }
+            let found = &self.module[id].shape;
+            if let Some(stated) = &operand.shape
+                && !super::symbols::agrees(stated, found)
+            {
+                let message = format!("the operand is {found:#}, not {stated:#}");
+                return Err(self.scope.error(operand.span, message));
+            }
             operands.push(id);
         }
         Ok(operands)
@@ -303,8 +326,16 @@ impl<'s, 'a> Builder<'s, 'a> {
             .iter()
             .map(|&operand| &self.module[operand].shape)
             .collect();
-        crate::infer_shape(self.module, op, &shapes, None)
-            .map_err(|error| error.at(self.scope.source, raw.span))
+        let shape = crate::infer_shape(self.module, op, &shapes, None)
+            .map_err(|error| error.at(self.scope.source, raw.span))?;
+        *self.leaves = self.leaves.saturating_sub(shape.leaf_count());
+        match *self.leaves {
+            0 => Err(
+                Error::limit("the inferred shapes of this program are too large")
+                    .at(self.scope.source, raw.span),
+            ),
+            _ => Ok(shape),
+        }
     }
 
     fn annotations(
@@ -319,7 +350,13 @@ impl<'s, 'a> Builder<'s, 'a> {
         rest.sort_by_key(|attribute| attribute.span);
         let mut annotations = Annotations::default();
         for attribute in rest {
-            if !is_annotation(attribute.name) {
+            // The sizes of slices permuted in place are kept as written.
+            let permuted = matches!(
+                opcode,
+                Opcode::CollectivePermute | Opcode::CollectivePermuteStart
+            );
+            let kept = permuted && attribute.name == "slice_sizes";
+            if !kept && !is_annotation(attribute.name) {
                 let message = format!("`{opcode}` has no `{}=`", attribute.name);
                 return Err(self.scope.error(attribute.span, message));
             }

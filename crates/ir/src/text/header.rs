@@ -11,6 +11,7 @@ impl<'a> Cursor<'a> {
     /// Reads `HloModule name, attribute=value, ...`.
     pub(crate) fn module_header(&mut self) -> Result<(&'a str, ModuleAttributes), Error> {
         let name = self.name("the module's name")?.text;
+        self.eat(Token::Colon);
         let mut attributes = ModuleAttributes::default();
         while self.eat(Token::Comma) {
             let key = self.word("a module attribute")?;

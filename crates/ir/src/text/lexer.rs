@@ -48,7 +48,7 @@ pub(crate) enum Token {
     #[token("...")]
     Ellipsis,
     /// `%name`.
-    #[regex(r"%[a-zA-Z0-9_.\-]+")]
+    #[regex(r"%[a-zA-Z_][a-zA-Z0-9_.\-]*")]
     Name,
     #[regex(r"[a-zA-Z_][a-zA-Z0-9_.\-]*")]
     Word,

@@ -133,10 +133,22 @@ impl<'a> Cursor<'a> {
                 (value.convert(ty) == value).then(|| encode(ty, value)[0])
             }),
             Category::Unsigned | Category::Complex => {
-                lexeme.text.parse::<u64>().ok().and_then(|value| {
-                    let value = Scalar::Uint(value);
-                    (value.convert(ty) == value).then(|| encode(ty, value)[0])
-                })
+                // XLA reads a negative number as the 64 bits it is stored as.
+                let wrapped = || {
+                    let value = lexeme.text.parse::<i64>().ok();
+                    value
+                        .filter(|_| ty == ElementType::U64)
+                        .map(i64::cast_unsigned)
+                };
+                lexeme
+                    .text
+                    .parse::<u64>()
+                    .ok()
+                    .or_else(wrapped)
+                    .and_then(|value| {
+                        let value = Scalar::Uint(value);
+                        (value.convert(ty) == value).then(|| encode(ty, value)[0])
+                    })
             }
         };
         code.ok_or_else(|| self.not_a_number(ty, lexeme))
@@ -165,7 +177,7 @@ impl<'a> Cursor<'a> {
                     let infinity = format.infinity_code();
                     infinity.filter(|_| fits).map(|code| sign | code | payload)
                 }
-                Some(_) => format.nan_code(negative),
+                Some(_) => None,
             },
             "inf" => format.infinity_code().map(|code| sign | code),
             digits => finite(ty, digits).map(|code| match code {

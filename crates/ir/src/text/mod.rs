@@ -40,7 +40,8 @@ use syntax::{OperandSource, Payload, RawComputation, RawInstruction, RawOpcode};
 pub fn parse_module(text: &str) -> Result<Module, Error> {
     let mut cursor = Cursor::new(text)?;
     if cursor.at_end() {
-        return Err(cursor.error("the text is empty"));
+        // An empty text has no places, but the error shall have one.
+        return Err(Error::input("the text is empty").at("\n", Span::default()));
     }
     let mut name = None;
     let mut attributes = ModuleAttributes::default();

@@ -492,6 +492,7 @@ impl<'s, 'a> Attributes<'s, 'a> {
     fn convolution(&mut self) -> Result<Op, Error> {
         // What kind of gradient it is says nothing that the numbers do not.
         self.take("convolution_kind");
+        self.take("conv_kind");
         let dims = match self.take("dim_labels").map(|labels| labels.value) {
             Some(Value::ConvDims(dims)) => *dims,
             _ => return Err(self.missing("dim_labels")),

@@ -22,7 +22,11 @@ impl<'a> Cursor<'a> {
             Some(Token::Word) => match self.peek_text() {
                 "b" => self.peek_second() == Some(Token::ParenOpen),
                 "token" | "opaque" => self.peek_second() == Some(Token::BracketOpen),
-                word => ElementType::from_name(word).is_some(),
+                // An instruction may be called `f32`, say.
+                word => {
+                    ElementType::from_name(word).is_some()
+                        && self.peek_second() == Some(Token::BracketOpen)
+                }
             },
             _ => false,
         }
@@ -45,7 +49,7 @@ impl<'a> Cursor<'a> {
             "token" | "opaque" => {
                 self.expect(Token::BracketOpen)?;
                 self.expect(Token::BracketClose)?;
-                if self.at_layout() {
+                if self.at_layout(0) {
                     self.layout(0, None)?;
                 }
                 let token = word.text == "token";
@@ -75,7 +79,7 @@ impl<'a> Cursor<'a> {
             let message = format!("arrays of more than {MAX_RANK} dimensions are not read");
             return Err(Error::limit(message).at(self.source(), start));
         }
-        let layout = if self.at_layout() {
+        let layout = if self.at_layout(dims.len()) {
             // `{}` says nothing of an array without dimensions.
             let layout = self.layout(dims.len(), Some(&dims))?;
             (layout != Layout::default()).then(|| Box::new(layout))
@@ -116,13 +120,15 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Whether the `{` that follows opens a layout (and not, say, a computation).
-    pub(crate) fn at_layout(&self) -> bool {
+    /// Whether the `{` that follows opens a layout (and not, say, a computation
+    /// or the literal of an array without elements).
+    fn at_layout(&self, rank: usize) -> bool {
         self.peek() == Some(Token::BraceOpen)
-            && matches!(
-                self.peek_second(),
-                Some(Token::Int | Token::Colon | Token::BraceClose)
-            )
+            && match self.peek_second() {
+                Some(Token::Int | Token::Colon) => true,
+                Some(Token::BraceClose) => rank == 0,
+                _ => false,
+            }
     }
 
     /// Reads a layout of an array of this rank; the sizes are for checks.

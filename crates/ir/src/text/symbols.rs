@@ -162,14 +162,16 @@ fn copy_sizes(stated: &mut Shape, actual: &Shape) {
 }
 
 /// Whether a shape as read agrees with a resolved one; open sizes agree with
-/// any, and layouts are not compared.
+/// any, on either side, and layouts are not compared.
 pub(crate) fn agrees(stated: &Shape, actual: &Shape) -> bool {
     match (stated, actual) {
         (Shape::Array(stated), Shape::Array(actual)) => {
             let dims = stated.dims.iter().zip(&actual.dims);
             stated.element_type == actual.element_type
                 && stated.rank() == actual.rank()
-                && dims.into_iter().all(|(s, a)| is_open_dim(s) || s == a)
+                && dims
+                    .into_iter()
+                    .all(|(s, a)| is_open_dim(s) || a.as_static().is_none() || s == a)
         }
         (Shape::Tuple(stated), Shape::Tuple(actual)) => {
             stated.len() == actual.len() && stated.iter().zip(actual).all(|(s, a)| agrees(s, a))

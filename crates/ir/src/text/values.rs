@@ -113,6 +113,8 @@ impl<'a> Cursor<'a> {
             | "transpose_a"
             | "kind"
             | "api_version"
+            | "schedule"
+            | "conv_kind"
             | "custom_call_schedule"
             | "padding_type"
             | "convolution_kind" => self.raw_word()?,
@@ -121,6 +123,8 @@ impl<'a> Cursor<'a> {
             | "execution_thread"
             | "infeed_config"
             | "outfeed_config" => Value::Text(unescape(self.expect(Token::Text)?.text)),
+            // Of a collective-permute: a list for each slice.
+            "slice_sizes" if self.peek_second() == Some(Token::BraceOpen) => self.raw()?,
             "dimensions"
             | "lhs_batch_dims"
             | "rhs_batch_dims"
@@ -147,6 +151,8 @@ impl<'a> Cursor<'a> {
                 Value::Names(self.names()?)
             }
             "window" => Value::Window(self.window()?),
+            // Of a custom-call some dimensions may be of unknown meaning.
+            "dim_labels" if self.peek_text().contains('?') => self.raw()?,
             "dim_labels" => Value::ConvDims(Box::new(self.conv_dims()?)),
             "padding" => Value::Padding(self.padding()?),
             "slice" => Value::Slices(self.slices()?),
@@ -156,6 +162,7 @@ impl<'a> Cursor<'a> {
             "outfeed_shape" => Value::Shapes(vec![self.shape()?]),
             "operand_layout_constraints" => Value::Shapes(self.shapes(Token::BraceOpen)?),
             "output_to_operand_aliasing" => Value::Aliases(self.aliases()?),
+            "literal" => self.typed_literal()?,
             "metadata" => Value::Metadata(Box::new(self.metadata()?)),
             "frontend_attributes" => Value::Attributes(self.pairs()?),
             "backend_config"
@@ -165,7 +172,6 @@ impl<'a> Cursor<'a> {
             | "origin"
             | "result_accuracy"
             | "domain"
-            | "literal"
             | "sparsity"
             | "sparsity_config"
             | "original_value"
@@ -176,6 +182,21 @@ impl<'a> Cursor<'a> {
                 return Err(self.error_at(span, message));
             }
         })
+    }
+
+    /// Reads a literal with its shape, or several of them in parentheses.
+    fn typed_literal(&mut self) -> Result<Value<'a>, Error> {
+        if self.peek() == Some(Token::ParenOpen) {
+            self.nested(|cursor| {
+                cursor.list(Token::ParenOpen, Token::ParenClose, |cursor| {
+                    cursor.typed_literal().map(|_| ())
+                })
+            })?;
+            return Ok(Value::Raw);
+        }
+        let shape = self.shape()?;
+        self.literal(&shape)?;
+        Ok(Value::Raw)
     }
 
     /// Reads a word, which its text tells.
@@ -312,7 +333,12 @@ impl<'a> Cursor<'a> {
     /// Reads `3x5` or, for padding, `1_1x2_2`.
     fn window_values(&mut self, field: &str) -> Result<Vec<(i64, i64)>, Error> {
         if field == "pad" {
+            let span = self.span();
             let dims = self.padding()?;
+            if self.slice(span).matches('_').count() > dims.len() {
+                let message = "a window has no interior padding, expected `low_high`";
+                return Err(self.error_at(span, message));
+            }
             return Ok(dims.iter().map(|dim| (dim.low, dim.high)).collect());
         }
         if !matches!(self.peek(), Some(Token::Int | Token::Sizes)) {

@@ -1,6 +1,5 @@
 //! Called computations: whether they fit their callers.
 
-use super::shapes::compatible;
 use crate::{ComputationId, ElementType, Error, Instruction, Module, Op, Shape};
 use smallvec::SmallVec;
 
@@ -29,13 +28,13 @@ impl Signature<'_> {
         let count = expected.len();
         if self.parameters.len() != count {
             return Err(Error::input(format!(
-                "`{}` must take {count} parameters, it takes {}",
+                "number of parameters of `{}`: expected {count}, found {}",
                 self.name,
                 self.parameters.len()
             )));
         }
         for (number, (found, expected)) in self.parameters.iter().zip(expected).enumerate() {
-            if !compatible(found, expected) {
+            if !found.may_equal(expected) {
                 return Err(Error::input(format!(
                     "parameter {number} of `{}` must be {expected:#}, it is {found:#}",
                     self.name
@@ -46,7 +45,7 @@ impl Signature<'_> {
     }
 
     fn expect_result(&self, expected: &Shape) -> Result<(), Error> {
-        match compatible(self.result, expected) {
+        match self.result.may_equal(expected) {
             true => Ok(()),
             false => Err(Error::input(format!(
                 "`{}` must give {expected:#}, it gives {:#}",
@@ -141,6 +140,26 @@ pub(super) fn check(
             branches,
             predicated,
         } => check_branches(module, instruction, branches, *predicated, operands),
+        Op::AsyncUpdate | Op::AsyncDone => {
+            let start = instruction
+                .operands
+                .first()
+                .map(|&id| &module.instructions[id].op);
+            match start {
+                Some(Op::AsyncStart { .. } | Op::AsyncUpdate) => Ok(()),
+                _ => Err(Error::input(
+                    "the operand must be an async-start or async-update",
+                )),
+            }
+        }
+        Op::CustomCall(call) => match &call.operand_layouts {
+            Some(layouts) if layouts.len() != operands.len() => Err(Error::input(format!(
+                "{} operand layouts for {} operands",
+                layouts.len(),
+                operands.len()
+            ))),
+            _ => Ok(()),
+        },
         _ => Ok(()),
     }
 }
@@ -171,8 +190,8 @@ fn check_branches(
     let Some((selector, arguments)) = operands.split_first() else {
         return Err(Error::input("a conditional needs a selector"));
     };
-    let by_predicate = compatible(selector, &scalar(ElementType::Pred));
-    let by_index = compatible(selector, &scalar(ElementType::S32));
+    let by_predicate = selector.may_equal(&scalar(ElementType::Pred));
+    let by_index = selector.may_equal(&scalar(ElementType::S32));
     let fits = match (by_predicate, by_index) {
         (true, _) => branches.len() == 2,
         (_, true) => !predicated,

@@ -1,6 +1,6 @@
 //! What the header says of the entry computation.
 
-use super::shapes::{check as check_shape, compatible};
+use super::shapes::check as check_shape;
 use crate::{Error, Module, Shape};
 
 /// Checks the entry layout, the aliases and the donations.
@@ -19,8 +19,8 @@ pub(super) fn check(module: &Module, errors: &mut Vec<Error>) {
             && stated
                 .iter()
                 .zip(&parameters)
-                .all(|(stated, found)| compatible(stated, found))
-            && compatible(stated_result, result);
+                .all(|(stated, found)| stated.may_equal(found))
+            && stated_result.may_equal(result);
         if !agree {
             report("entry_computation_layout does not fit the entry computation".to_owned());
         }
@@ -38,7 +38,7 @@ pub(super) fn check(module: &Module, errors: &mut Vec<Error>) {
         let from = from.and_then(|shape| place_in(shape, &alias.parameter_index));
         let to = place_in(result, &alias.output_index);
         match (from, to) {
-            (Some(from), Some(to)) if compatible(from, to) => {}
+            (Some(from), Some(to)) if from.may_equal(to) => {}
             (Some(from), Some(to)) => {
                 report(format!("input_output_alias: {from:#} cannot become {to:#}"));
             }

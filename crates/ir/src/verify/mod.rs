@@ -28,6 +28,8 @@
 //! - A called computation takes what the caller gives and gives what the caller
 //!   takes: scalars for reducers and comparators, the operands' shapes for calls
 //!   and fusions, the state for loops, the operand for branches.
+//! - An `async-update` or `async-done` takes what an `async-start` or
+//!   `async-update` gives; stated operand layouts are as many as the operands.
 //!
 //! Header
 //! - The entry layout has the parameters' and the result's shapes.
@@ -205,7 +207,7 @@ impl<'m> Verifier<'m> {
             .map(|&operand| &module.instructions[operand].shape)
             .collect();
         let inferred = infer_shape(module, &instruction.op, &operands, Some(&instruction.shape))?;
-        if !shapes::compatible(&instruction.shape, &inferred) {
+        if !instruction.shape.may_equal(&inferred) {
             return Err(Error::input(format!(
                 "the shape should be {inferred:#}, found {:#}",
                 instruction.shape

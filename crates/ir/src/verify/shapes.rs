@@ -1,30 +1,8 @@
-//! Sizes and layouts by themselves, and whether two shapes can be equal.
+//! Sizes and layouts by themselves.
 
 use crate::{ArrayShape, Dim, Error, Layout, Module, Shape, TileDim};
 use smallvec::SmallVec;
 use tegula_expr::Var;
-
-/// Whether shapes are equal where both are known; layouts are not compared.
-pub(super) fn compatible(a: &Shape, b: &Shape) -> bool {
-    match (a, b) {
-        (Shape::Array(a), Shape::Array(b)) => {
-            a.element_type == b.element_type
-                && a.rank() == b.rank()
-                && a.dims
-                    .iter()
-                    .zip(&b.dims)
-                    .all(|(a, b)| match (a.as_static(), b.as_static()) {
-                        (Some(a), Some(b)) => a == b,
-                        _ => true,
-                    })
-        }
-        (Shape::Tuple(a), Shape::Tuple(b)) => {
-            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| compatible(a, b))
-        }
-        (Shape::Buffer(a), Shape::Buffer(b)) => compatible(a, b),
-        (a, b) => a == b,
-    }
-}
 
 /// Checks sizes and layouts.
 pub(super) fn check(module: &Module, shape: &Shape) -> Result<(), Error> {

@@ -5,7 +5,7 @@
 use super::run_kernel::run_kernel;
 use super::{KernelId, Place, Plan, Step, ValueId};
 use tegula_fusion::{Kernel, LibraryOp};
-use tegula_ir::{ArrayShape, DotDims, ElementType, Literal};
+use tegula_ir::{ArrayShape, DotDims, ElementType, Literal, ModuleBuilder, Op, Shape};
 
 /// Why a plan could not be evaluated.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
@@ -135,6 +135,7 @@ impl Evaluator<'_> {
         match step {
             Step::Kernel { kernel, args } => self.kernel(*kernel, args),
             Step::Library { op, operands, results } => self.library(op, operands, results),
+            Step::Copy { from, to } if self.plan.same_place(*from, *to) => Ok(()),
             Step::Copy { from, to } => {
                 let literal = self.literal(*from)?;
                 self.store(*to, literal.bytes())
@@ -224,6 +225,11 @@ impl Evaluator<'_> {
                 vec![dot(lhs, rhs, dims, shape)?]
             }
             LibraryOp::Sort { dimension, comparator } => sort(&inputs, *dimension, comparator)?,
+            LibraryOp::Operation(op) => {
+                let shapes: Vec<&ArrayShape> =
+                    results.iter().map(|&v| &self.plan.values[v].shape).collect();
+                operation(op, &inputs, &shapes)?
+            }
         };
         for (&result, output) in results.iter().zip(&outputs) {
             self.store(result, output.bytes())?;
@@ -285,6 +291,32 @@ fn range(span: Span, offset: i64, size: i64) -> Result<std::ops::Range<usize>, E
     }
     let start = usize::try_from(span.start + offset).map_err(|_| OUTSIDE)?;
     Ok(start..start + size as usize)
+}
+
+/// An operation as the reference evaluator defines it: a module of nothing else.
+fn operation(
+    op: &Op,
+    inputs: &[Literal],
+    results: &[&ArrayShape],
+) -> Result<Vec<Literal>, EvaluateError> {
+    let failed = |e: String| EvaluateError::NoSuchOperation(format!("{}: {e}", op.opcode()));
+    let mut builder = ModuleBuilder::new("operation");
+    let mut main = builder.computation("main");
+    let operands: Vec<_> =
+        inputs.iter().map(|l| main.parameter(Shape::Array(l.shape().clone()))).collect();
+    let mut shapes = results.iter().map(|&s| Shape::Array(s.clone()));
+    let shape = match (results.len(), shapes.next()) {
+        (1, Some(shape)) => shape,
+        (_, first) => Shape::Tuple(first.into_iter().chain(shapes).collect()),
+    };
+    let root = main.push_with_shape(op.clone(), &operands, shape);
+    let root = root.map_err(|e| failed(e.to_string()))?;
+    let entry = main.finish(root).map_err(|e| failed(e.to_string()))?;
+    let module = builder.build_unverified(entry);
+    let arguments: Vec<_> = inputs.iter().cloned().map(tegula_interp::Value::Array).collect();
+    let value = tegula_interp::evaluate(&module, &arguments);
+    let value = value.map_err(|e| failed(e.to_string()))?;
+    Ok(value.leaves().into_iter().cloned().collect())
 }
 
 /// A dot by its definition, accumulating in f64.

@@ -107,6 +107,7 @@ fn write_library(f: &mut Formatter<'_>, op: &LibraryOp, depth: usize) -> fmt::Re
                 list(&dims.rhs_contracting)
             )
         }
+        LibraryOp::Operation(op) => writeln!(f, " {:?}", op.as_ref()),
         LibraryOp::Sort { dimension, comparator } => {
             write!(f, " dimension {dimension} by ")?;
             write_kernel(f, comparator, depth)

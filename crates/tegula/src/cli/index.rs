@@ -7,9 +7,11 @@ use anyhow::anyhow;
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 use std::path::PathBuf;
-use tegula_expr::Style;
-use tegula_indexing::{Exactness, OperandIndexing, Session, input_to_output, output_to_input};
-use tegula_ir::{InstructionId, Module};
+use tegula_expr::{Style, Var};
+use tegula_indexing::{
+    Exactness, OperandIndexing, Session, fusion_output_to_input, input_to_output, output_to_input,
+};
+use tegula_ir::{InstructionId, Module, Op};
 
 /// Which way maps go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -52,16 +54,22 @@ pub(crate) struct IndexArgs {
     /// How maps are printed.
     #[arg(long, value_enum, default_value = "xla")]
     pub style: StyleName,
+    /// Print the rules that simplified each map.
+    #[arg(long)]
+    pub explain: bool,
 }
 
 /// Prints indexing maps.
 pub(crate) fn index(args: &IndexArgs, common: &Common) -> Result<u8, Failure> {
     let source = read_module(&args.model)?;
     let module = &source.module;
-    let mut session = Session::new();
+    let mut session = if args.explain { Session::new().explaining() } else { Session::new() };
     let mut all = Vec::new();
     for id in chosen(module, args.instruction.as_deref())? {
         let operands = match args.direction {
+            DirectionName::OutputToInput if matches!(module[id].op, Op::Fusion { .. }) => {
+                fusion_output_to_input(module, id, 0, &mut session)
+            }
             DirectionName::OutputToInput => output_to_input(module, id),
             DirectionName::InputToOutput => input_to_output(module, id),
         };
@@ -98,6 +106,8 @@ fn chosen(module: &Module, name: Option<&str>) -> anyhow::Result<Vec<Instruction
 struct Printed {
     operand: usize,
     maps: Vec<String>,
+    /// For each map, the rules that simplified it, if they are asked for.
+    steps: Vec<Vec<String>>,
     exact: bool,
     unknown: Option<String>,
 }
@@ -110,15 +120,23 @@ fn printed(
 ) -> Printed {
     let number = operand.operand;
     match &operand.maps {
-        Ok(maps) => Printed {
-            operand: number,
-            exact: maps.iter().all(|m| m.exactness == Exactness::Exact),
-            maps: maps.iter().map(|m| session.simplify_map(m).display(style).to_string()).collect(),
-            unknown: None,
-        },
+        Ok(maps) => {
+            let exact = maps.iter().all(|m| m.exactness == Exactness::Exact);
+            let mut printed =
+                Printed { operand: number, maps: Vec::new(), steps: Vec::new(), exact, unknown: None };
+            for map in maps {
+                let (simplified, report) = session.simplify_with_report(map);
+                printed.maps.push(simplified.display(style).to_string());
+                let names = |var: Var| map.name(var);
+                let steps = report.steps.iter().map(|s| s.display(&names, style).to_string());
+                printed.steps.push(steps.collect());
+            }
+            printed
+        }
         Err(unknown) => Printed {
             operand: number,
             maps: Vec::new(),
+            steps: Vec::new(),
             exact: false,
             unknown: Some(format!("{} ({})", unknown.cause, module[unknown.instruction].name)),
         },
@@ -134,7 +152,16 @@ fn instruction_json(
     let operands: Vec<Value> = operands
         .iter()
         .map(|o| {
-            json!({ "operand": o.operand, "maps": o.maps, "exact": o.exact, "unknown": o.unknown })
+            let mut object = json!({
+                "operand": o.operand,
+                "maps": o.maps,
+                "exact": o.exact,
+                "unknown": o.unknown,
+            });
+            if o.steps.iter().any(|steps| !steps.is_empty()) {
+                object["steps"] = json!(o.steps);
+            }
+            object
         })
         .collect();
     let direction = match direction {
@@ -149,8 +176,9 @@ fn print_instruction(module: &Module, id: InstructionId, operands: &[Printed]) {
     println!("{} = {} {}", instruction.name, instruction.shape, instruction.op.opcode());
     for operand in operands {
         let note = if operand.exact { "" } else { " (superset)" };
-        for map in &operand.maps {
+        for (map, steps) in operand.maps.iter().zip(&operand.steps) {
             println!("  operand {}:{note} {map}", operand.operand);
+            steps.iter().for_each(|step| println!("    {step}"));
         }
         if let Some(unknown) = &operand.unknown {
             println!("  operand {}: unknown: {unknown}", operand.operand);

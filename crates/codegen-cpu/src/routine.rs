@@ -1,0 +1,210 @@
+//! Library routines on whole arrays: which there are, for which types, and how
+//! raw memory becomes the slices that they take.
+
+use crate::error::Error;
+use crate::fft::Fft;
+use crate::linear_algebra::{self, Scalar, SolveFlags};
+use crate::top_k::TopK;
+use rustfft::num_complex::Complex;
+use tegula_ir::{ArrayShape, ElementType, FftType, Op};
+
+/// A routine ready to run.
+#[derive(Clone, Debug)]
+pub(crate) struct Routine {
+    kind: Kind,
+    element_type: ElementType,
+    /// Elements of each operand, then of each result.
+    lengths: Vec<usize>,
+    operands: usize,
+}
+
+#[derive(Clone, Debug)]
+enum Kind {
+    Fft(Fft),
+    Cholesky { n: usize, lower: bool },
+    Solve { rows: usize, columns: usize, flags: SolveFlags },
+    Lu { rows: usize, columns: usize },
+    TopK(TopK),
+}
+
+impl Routine {
+    /// The routine of an operation.
+    ///
+    /// # Errors
+    /// There is none for the operation or its element type.
+    pub(crate) fn new(
+        op: &Op,
+        operands: &[&ArrayShape],
+        results: &[&ArrayShape],
+    ) -> Result<Self, Error> {
+        let unsupported = |what: String| Error::Unsupported(what);
+        let (Some(first), Some(_)) = (operands.first(), results.first()) else {
+            return Err(unsupported(format!("`{}` without operands", op.opcode())));
+        };
+        let dims = |shape: &ArrayShape| -> Result<Vec<usize>, Error> {
+            let dims = shape.static_dims().ok_or_else(|| unsupported("a dynamic size".to_owned()))?;
+            Ok(dims.iter().map(|&d| d as usize).collect())
+        };
+        let matrix = |shape: &ArrayShape| match dims(shape)?[..] {
+            [.., rows, columns] => Ok((rows, columns)),
+            _ => Err(Error::Bug("a matrix was expected".to_owned())),
+        };
+        let kind = match op {
+            Op::Fft { kind, length } => {
+                let full = if *kind == FftType::Irfft { results[0] } else { first };
+                Kind::Fft(Fft { kind: *kind, full: dims(full)?, count: length.len() })
+            }
+            Op::Cholesky { lower } => Kind::Cholesky { n: matrix(first)?.0, lower: *lower },
+            Op::TriangularSolve { left_side, lower, unit_diagonal, transpose_a } => {
+                let (rows, columns) = matrix(results[0])?;
+                let flags = SolveFlags {
+                    left_side: *left_side,
+                    lower: *lower,
+                    unit_diagonal: *unit_diagonal,
+                    transpose_a: *transpose_a,
+                };
+                Kind::Solve { rows, columns, flags }
+            }
+            Op::TopK { k, largest, .. } => Kind::TopK(TopK {
+                element_type: first.element_type,
+                length: dims(first)?.last().copied().unwrap_or(1),
+                k: usize::try_from(*k).unwrap_or(0),
+                largest: *largest,
+            }),
+            Op::CustomCall(call) if &*call.target == "LuDecomposition" && results.len() == 3 => {
+                let (rows, columns) = matrix(first)?;
+                Kind::Lu { rows, columns }
+            }
+            Op::CustomCall(call) => {
+                return Err(unsupported(format!("the custom call `{}`", call.target)));
+            }
+            other => return Err(unsupported(format!("`{}`", other.opcode()))),
+        };
+        let element_type = match kind {
+            // Real transforms are named by their complex side.
+            Kind::Fft(_) if first.element_type.is_complex() => first.element_type,
+            Kind::Fft(_) => results[0].element_type,
+            _ => first.element_type,
+        };
+        let routine = Self {
+            kind,
+            element_type,
+            lengths: operands
+                .iter()
+                .chain(results)
+                .map(|s| s.element_count().unwrap_or(0) as usize)
+                .collect(),
+            operands: operands.len(),
+        };
+        if routine.knows(operands, results) {
+            Ok(routine)
+        } else {
+            Err(unsupported(format!("`{}` of {element_type}", op.opcode())))
+        }
+    }
+
+    fn knows(&self, operands: &[&ArrayShape], results: &[&ArrayShape]) -> bool {
+        use ElementType::{C64, C128, F32, F64, S32};
+        match &self.kind {
+            Kind::Fft(_) => matches!(self.element_type, C64 | C128),
+            Kind::Cholesky { .. } => matches!(self.element_type, F32 | F64 | C64 | C128),
+            Kind::Solve { .. } => {
+                matches!(self.element_type, F32 | F64 | C64 | C128)
+                    && operands.iter().all(|s| s.element_type == self.element_type)
+            }
+            Kind::Lu { .. } => {
+                matches!(self.element_type, F32 | F64)
+                    && results[1..].iter().all(|s| s.element_type == S32)
+            }
+            Kind::TopK(top) => {
+                !self.element_type.is_complex()
+                    && top.k <= top.length
+                    && results.get(1).is_some_and(|s| s.element_type == S32)
+            }
+        }
+    }
+
+    /// Runs.
+    ///
+    /// # Safety
+    /// `inputs` and `outputs` are dense arrays of the shapes this was made for,
+    /// aligned to their elements, and no output overlaps anything else.
+    pub(crate) unsafe fn run(&self, inputs: &[*const u8], outputs: &[*mut u8]) {
+        // SAFETY: the caller's promise, for the element type of the shapes.
+        unsafe {
+            match (&self.kind, self.element_type) {
+                (Kind::Fft(fft), ElementType::C64) => self.fft::<f32>(fft, inputs, outputs),
+                (Kind::Fft(fft), _) => self.fft::<f64>(fft, inputs, outputs),
+                (Kind::TopK(top), element_type) => {
+                    let size = element_type.storage_bytes();
+                    let input = std::slice::from_raw_parts(inputs[0], self.lengths[0] * size);
+                    let values = std::slice::from_raw_parts_mut(outputs[0], self.lengths[1] * size);
+                    top.run(input, values, self.output::<i32>(outputs, 1));
+                }
+                (_, ElementType::F32) => self.matrices::<f32>(inputs, outputs),
+                (_, ElementType::F64) => self.matrices::<f64>(inputs, outputs),
+                (_, ElementType::C64) => self.matrices::<faer::c32>(inputs, outputs),
+                _ => self.matrices::<faer::c64>(inputs, outputs),
+            }
+        }
+    }
+
+    /// # Safety
+    /// As [`Self::run`]; the operand's elements are `T`s.
+    unsafe fn input<'a, T>(&self, inputs: &[*const u8], i: usize) -> &'a [T] {
+        // SAFETY: the caller's promise.
+        unsafe { std::slice::from_raw_parts(inputs[i].cast(), self.lengths[i]) }
+    }
+
+    /// # Safety
+    /// As [`Self::run`]; the result's elements are `T`s and it is borrowed once.
+    unsafe fn output<'a, T>(&self, outputs: &[*mut u8], i: usize) -> &'a mut [T] {
+        // SAFETY: the caller's promise.
+        unsafe { std::slice::from_raw_parts_mut(outputs[i].cast(), self.lengths[self.operands + i]) }
+    }
+
+    /// # Safety
+    /// As [`Self::run`], for arrays of `T` and of pairs of them.
+    unsafe fn fft<T: rustfft::FftNum>(&self, fft: &Fft, inputs: &[*const u8], outputs: &[*mut u8]) {
+        // SAFETY: the caller's promise; a complex number is two of its parts.
+        unsafe {
+            match fft.kind {
+                FftType::Fft | FftType::Ifft => fft.complex::<T>(
+                    self.input::<Complex<T>>(inputs, 0),
+                    self.output::<Complex<T>>(outputs, 0),
+                ),
+                FftType::Rfft => {
+                    fft.from_real::<T>(self.input::<T>(inputs, 0), self.output(outputs, 0));
+                }
+                FftType::Irfft => {
+                    fft.to_real::<T>(self.input(inputs, 0), self.output::<T>(outputs, 0));
+                }
+            }
+        }
+    }
+
+    /// # Safety
+    /// As [`Self::run`], for arrays of `T`.
+    unsafe fn matrices<T: Scalar>(&self, inputs: &[*const u8], outputs: &[*mut u8]) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let (first, out) = (self.input::<T>(inputs, 0), self.output::<T>(outputs, 0));
+            match self.kind {
+                Kind::Cholesky { n, lower } => linear_algebra::cholesky(n, lower, first, out),
+                Kind::Solve { rows, columns, flags } => {
+                    out.copy_from_slice(self.input::<T>(inputs, 1));
+                    linear_algebra::triangular_solve(rows, columns, flags, first, out);
+                }
+                Kind::Lu { rows, columns } => linear_algebra::lu(
+                    rows,
+                    columns,
+                    first,
+                    out,
+                    self.output::<i32>(outputs, 1),
+                    self.output::<i32>(outputs, 2),
+                ),
+                Kind::Fft(_) | Kind::TopK(_) => {}
+            }
+        }
+    }
+}

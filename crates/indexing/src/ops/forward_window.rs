@@ -1,0 +1,244 @@
+//! Windowed operations and gathers: from an operand to the result.
+//!
+//! A range variable runs over the positions of the window (or over the indices of
+//! a gather); the result index that puts this element at that position is in the
+//! domain if it is a whole number inside the result.
+
+use tegula_expr::{Interval, Term};
+use tegula_ir::{DimNumbers, GatherDims, Op, WindowDim};
+
+use super::builder::{Builder, Draft, index, static_sizes};
+use super::dynamic::offset;
+use super::forward::everywhere;
+use super::{Cause, MapOrCause};
+
+/// The result index whose window has the base's element `input` at `position`:
+/// `output * stride + position * dilation - padding = input * base_dilation`.
+fn window_output(
+    draft: &mut Draft<'_>,
+    input: &Term,
+    position: &Term,
+    window: &WindowDim,
+    size: i64,
+) -> Result<Term, Cause> {
+    if window.stride < 1 || window.base_dilation < 1 || window.window_dilation < 1 {
+        return Err(Cause::Malformed);
+    }
+    let position = if window.reversal {
+        position.neg().add(&Term::constant(
+            window.size.checked_sub(1).ok_or(Cause::Overflow)?,
+        ))
+    } else {
+        position.clone()
+    };
+    let dilation = window
+        .window_dilation
+        .checked_neg()
+        .ok_or(Cause::Overflow)?;
+    let raw = input
+        .mul(&window.base_dilation.into())
+        .add(&position.mul(&dilation.into()))
+        .add(&window.padding_low.into());
+    let last = size
+        .checked_sub(1)
+        .and_then(|last| last.checked_mul(window.stride));
+    draft.constrain(raw.clone(), 0, last.ok_or(Cause::Overflow)?);
+    if window.stride == 1 {
+        return Ok(raw);
+    }
+    draft.constrain(raw.modulo(&window.stride.into()), 0, 0);
+    Ok(raw.floor_div(&window.stride.into()))
+}
+
+/// The variable over the positions of a window; one position needs none.
+fn position(draft: &mut Draft<'_>, window: &WindowDim) -> Term {
+    match window.size {
+        1 => Term::constant(0),
+        size => draft.range(Interval::of_size(size)),
+    }
+}
+
+pub(super) fn reduce_window(at: &Builder<'_>, operand: usize, window: &[WindowDim]) -> MapOrCause {
+    if operand >= at.instruction.operands.len() / 2 {
+        return everywhere(at, operand);
+    }
+    let (input, output) = (at.input(operand)?, static_sizes(at.output()?)?);
+    if window.len() != output.len() || input.rank() != output.len() {
+        return Err(Cause::Malformed);
+    }
+    let mut draft = at.draft(input);
+    let mut results = Vec::new();
+    for (dim, (window, size)) in window.iter().zip(&output).enumerate() {
+        let place = position(&mut draft, window);
+        let input = draft.dim(dim);
+        results.push(window_output(&mut draft, &input, &place, window, *size)?);
+    }
+    draft.finish(results)
+}
+
+/// Both operands; a kernel element meets every batch and every place.
+pub(super) fn convolution(at: &Builder<'_>, operand: usize) -> MapOrCause {
+    let Op::Convolution {
+        window,
+        dims,
+        feature_group_count,
+        batch_group_count,
+        ..
+    } = at.op()
+    else {
+        return Err(Cause::Malformed);
+    };
+    let output = static_sizes(at.output()?)?;
+    let (input, kernel) = (static_sizes(at.input(0)?)?, static_sizes(at.input(1)?)?);
+    let rank = output.len();
+    let spatial = [
+        &dims.input_spatial,
+        &dims.kernel_spatial,
+        &dims.output_spatial,
+    ];
+    if input.len() != rank
+        || kernel.len() != rank
+        || window.len() + 2 != rank
+        || spatial.iter().any(|spatial| spatial.len() != window.len())
+        || *feature_group_count < 1
+        || *batch_group_count < 1
+    {
+        return Err(Cause::Malformed);
+    }
+    let size = |sizes: &[i64], dim: i64| {
+        sizes
+            .get(index(dim, rank)?)
+            .copied()
+            .ok_or(Cause::Malformed)
+    };
+    let mut draft = at.draft(at.input(operand)?);
+    let mut results = vec![Term::constant(0); rank];
+    let mut put = |dim: i64, term: Term| -> Result<(), Cause> {
+        *results.get_mut(index(dim, rank)?).ok_or(Cause::Malformed)? = term;
+        Ok(())
+    };
+    if operand == 1 {
+        put(
+            dims.output_feature,
+            draft.dim(index(dims.kernel_output_feature, rank)?),
+        )?;
+        let rest = dims.output_spatial.iter().chain([&dims.output_batch]);
+        for dim in rest {
+            let bounds = Interval::of_size(size(&output, *dim)?);
+            put(*dim, draft.range(bounds))?;
+        }
+        return draft.finish(results);
+    }
+    let features = size(&output, dims.output_feature)?;
+    let batch = draft.dim(index(dims.input_batch, rank)?);
+    let channel = draft.dim(index(dims.input_feature, rank)?);
+    // Of groups, an element meets the output features of its own only.
+    let groups = feature_group_count
+        .checked_mul(*batch_group_count)
+        .ok_or(Cause::Overflow)?;
+    let per_group = (features / groups).max(1);
+    let feature = draft.range(Interval::of_size(features / groups));
+    let mut group = Term::constant(0);
+    if *feature_group_count > 1 {
+        let channels = size(&kernel, dims.kernel_input_feature)?.max(1);
+        group = channel.floor_div(&channels.into());
+    }
+    let mut output_batch = batch.clone();
+    if *batch_group_count > 1 {
+        let batches = (size(&input, dims.input_batch)? / batch_group_count).max(1);
+        group = batch.floor_div(&batches.into());
+        output_batch = batch.modulo(&batches.into());
+    }
+    put(
+        dims.output_feature,
+        group.mul(&per_group.into()).add(&feature),
+    )?;
+    put(dims.output_batch, output_batch)?;
+    for (nth, window) in window.iter().enumerate() {
+        let at_nth = |dims: &DimNumbers| dims.get(nth).copied().unwrap_or(-1);
+        let place = position(&mut draft, window);
+        let input = draft.dim(index(at_nth(&dims.input_spatial), rank)?);
+        let last = size(&output, at_nth(&dims.output_spatial))?;
+        let term = window_output(&mut draft, &input, &place, window, last)?;
+        put(at_nth(&dims.output_spatial), term)?;
+    }
+    draft.finish(results)
+}
+
+/// An element of the operand meets, for each index, the place of the slice where
+/// it lies; an index meets its whole slice.
+pub(super) fn gather(
+    at: &Builder<'_>,
+    operand: usize,
+    dims: &GatherDims,
+    slice_sizes: &DimNumbers,
+) -> MapOrCause {
+    let output = at.output()?;
+    let place =
+        |list: &DimNumbers, dim: usize| list.iter().position(|d| usize::try_from(*d) == Ok(dim));
+    let (sizes, indices) = (static_sizes(at.input(0)?)?, static_sizes(at.input(1)?)?);
+    let vector = usize::try_from(dims.index_vector_dim).map_err(|_| Cause::Malformed)?;
+    if slice_sizes.len() != sizes.len() || vector > indices.len() {
+        return Err(Cause::Malformed);
+    }
+    let mut draft = at.draft(at.input(operand)?);
+    let index_dims: Vec<usize> = (0..indices.len()).filter(|dim| *dim != vector).collect();
+    let is_batch = |dim: usize| place(&dims.offset_dims, dim).is_none();
+    if index_dims.len() != (0..output.rank()).filter(|dim| is_batch(*dim)).count() {
+        return Err(Cause::Malformed);
+    }
+    // The index dimensions: own ones of the indices, else all, but for batching
+    // dimensions, which the operand's element fixes.
+    let mut batch = Vec::new();
+    for dim in &index_dims {
+        let paired = place(&dims.start_indices_batching_dims, *dim)
+            .and_then(|pair| dims.operand_batching_dims.get(pair).copied());
+        batch.push(match (operand, paired) {
+            (1, _) => draft.dim(*dim),
+            (_, Some(own)) => draft.dim(index(own, sizes.len())?),
+            _ => draft.range(Interval::of_size(indices.get(*dim).copied().unwrap_or(0))),
+        });
+    }
+    let mut offsets = Vec::new();
+    for (dim, (size, slice)) in sizes.iter().zip(slice_sizes).enumerate() {
+        if place(&dims.operand_batching_dims, dim).is_some() {
+            continue;
+        }
+        let is_kept = place(&dims.collapsed_slice_dims, dim).is_none();
+        if operand == 1 {
+            if is_kept {
+                offsets.push(draft.range(Interval::of_size(*slice)));
+            }
+            continue;
+        }
+        let mut term = draft.dim(dim);
+        if let Some(component) = place(&dims.start_index_map, dim) {
+            let mut at_index = batch.clone();
+            if vector < indices.len() {
+                let component = i64::try_from(component).map_err(|_| Cause::Overflow)?;
+                at_index.insert(vector.min(at_index.len()), component.into());
+            }
+            let start = offset(&mut draft, at.operand_id(1)?, at_index, *size, *slice)?;
+            term = term.sub(&start);
+        }
+        draft.constrain(
+            term.clone(),
+            0,
+            slice.checked_sub(1).ok_or(Cause::Overflow)?,
+        );
+        if is_kept {
+            offsets.push(term);
+        }
+    }
+    let (mut batch, mut offsets) = (batch.into_iter(), offsets.into_iter());
+    let results: Option<Vec<Term>> = (0..output.rank())
+        .map(|dim| {
+            if is_batch(dim) {
+                batch.next()
+            } else {
+                offsets.next()
+            }
+        })
+        .collect();
+    draft.finish(results.ok_or(Cause::Malformed)?)
+}

@@ -1,0 +1,288 @@
+//! Building modules by program: importers and generators use this.
+//!
+//! Computations are built one after the other, callees first; shapes follow from
+//! the shape functions, and a mistake is an error where it is made.
+//!
+//! ```
+//! use tegula_ir::{Binary, ElementType, ModuleBuilder, Shape};
+//!
+//! let mut builder = ModuleBuilder::new("axpy");
+//! let mut main = builder.computation("main");
+//! let a = main.parameter(Shape::array(ElementType::F32, &[]));
+//! let x = main.parameter(Shape::array(ElementType::F32, &[8]));
+//! let y = main.parameter(Shape::array(ElementType::F32, &[8]));
+//! let a = main.broadcast(a, &[8], &[])?;
+//! let ax = main.binary(Binary::Multiply, a, x)?;
+//! let sum = main.binary(Binary::Add, ax, y)?;
+//! let entry = main.finish(sum)?;
+//! let module = builder.build(entry).map_err(|mut errors| errors.remove(0))?;
+//! assert_eq!(module[module[entry].root].shape.to_string(), "f32[8]");
+//! # Ok::<(), tegula_ir::Error>(())
+//! ```
+
+mod operations;
+
+use crate::{
+    Annotations, Computation, ComputationId, Error, Instruction, InstructionId, Module,
+    ModuleAttributes, Op, Shape, Span, Symbol, infer_shape, verify,
+};
+use cranelift_entity::{EntityRef, PrimaryMap};
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+use std::sync::Arc;
+use tegula_expr::{Term, Var};
+
+/// Builds a module, computation by computation.
+#[derive(Debug)]
+pub struct ModuleBuilder {
+    module: Module,
+    names: Names,
+}
+
+impl ModuleBuilder {
+    /// A module without computations. Characters that HLO text does not allow in
+    /// names are replaced by `_`, here and elsewhere.
+    pub fn new(name: &str) -> Self {
+        Self {
+            module: Module {
+                name: valid_name(name).into(),
+                attributes: ModuleAttributes::default(),
+                instructions: PrimaryMap::new(),
+                computations: PrimaryMap::new(),
+                entry: ComputationId::from_u32(0),
+                symbols: Vec::new(),
+                source: "".into(),
+            },
+            names: Names::default(),
+        }
+    }
+
+    /// Begins a computation. If the name is taken it gets a number.
+    pub fn computation(&mut self, name: &str) -> ComputationBuilder<'_> {
+        let name = unique_name(&mut self.names, name);
+        ComputationBuilder {
+            base: self.module.instructions.len(),
+            id: self.module.computations.next_key(),
+            module: &mut self.module,
+            name,
+            instructions: Vec::new(),
+            parameters: Vec::new(),
+            names: Names::default(),
+            execution_thread: None,
+        }
+    }
+
+    /// A new symbol for sizes, with the smallest and the largest value it can have.
+    pub fn symbol(&mut self, name: &str, lower: i64, upper: i64) -> Term {
+        let number = u32::try_from(self.module.symbols.len()).unwrap_or(u32::MAX);
+        self.module.symbols.push(Symbol {
+            name: name.into(),
+            lower,
+            upper,
+        });
+        Term::var(Var(number))
+    }
+
+    /// What the module's header says.
+    pub fn attributes_mut(&mut self) -> &mut ModuleAttributes {
+        &mut self.module.attributes
+    }
+
+    /// What is built so far.
+    pub fn module(&self) -> &Module {
+        &self.module
+    }
+
+    /// The finished module, verified.
+    pub fn build(self, entry: ComputationId) -> Result<Module, Vec<Error>> {
+        let module = self.build_unverified(entry);
+        verify(&module)?;
+        Ok(module)
+    }
+
+    /// The finished module as it is.
+    pub fn build_unverified(self, entry: ComputationId) -> Module {
+        Module {
+            entry,
+            ..self.module
+        }
+    }
+}
+
+/// Builds one computation. Nothing is added to the module before
+/// [`finish`](Self::finish).
+#[derive(Debug)]
+pub struct ComputationBuilder<'b> {
+    module: &'b mut Module,
+    id: ComputationId,
+    /// The number of instructions of the module before this computation.
+    base: usize,
+    name: Arc<str>,
+    instructions: Vec<Instruction>,
+    parameters: Vec<InstructionId>,
+    names: Names,
+    execution_thread: Option<Arc<str>>,
+}
+
+impl ComputationBuilder<'_> {
+    fn get(&self, id: InstructionId) -> Result<&Instruction, Error> {
+        let place = id.index().checked_sub(self.base);
+        let found = place.and_then(|place| self.instructions.get(place));
+        found.ok_or_else(|| Error::input(format!("{id} is not of the computation `{}`", self.name)))
+    }
+
+    /// The shape of an instruction of this computation.
+    pub fn shape(&self, id: InstructionId) -> Result<&Shape, Error> {
+        Ok(&self.get(id)?.shape)
+    }
+
+    /// Sharding, metadata and the like of an instruction, for writing.
+    pub fn annotations_mut(&mut self, id: InstructionId) -> Result<&mut Annotations, Error> {
+        self.get(id)?;
+        let found = self.instructions.get_mut(id.index() - self.base);
+        let found = found.ok_or_else(|| Error::bug("an instruction was lost"))?;
+        Ok(found.annotations.get_or_insert_default())
+    }
+
+    /// Appends an operation; its shape is what its shape function says.
+    ///
+    /// Fails if the operands do not suit it, or do not determine its shape.
+    pub fn push(&mut self, op: Op, operands: &[InstructionId]) -> Result<InstructionId, Error> {
+        self.push_named(None, op, operands, None)
+    }
+
+    /// Appends an operation of this shape.
+    ///
+    /// Fails if the operands do not suit it; that the shape is right is left to
+    /// the verifier.
+    pub fn push_with_shape(
+        &mut self,
+        op: Op,
+        operands: &[InstructionId],
+        shape: Shape,
+    ) -> Result<InstructionId, Error> {
+        self.push_named(None, op, operands, Some(shape))
+    }
+
+    /// Appends an operation under a name, of a shape if one is given. Without a
+    /// name it is called after its opcode; a name that is taken gets a number.
+    pub fn push_named(
+        &mut self,
+        name: Option<&str>,
+        op: Op,
+        operands: &[InstructionId],
+        shape: Option<Shape>,
+    ) -> Result<InstructionId, Error> {
+        let shapes: Result<SmallVec<[&Shape; 4]>, Error> = operands
+            .iter()
+            .map(|&operand| self.shape(operand))
+            .collect();
+        for callee in op.called_computations() {
+            if self.module.computations.get(callee).is_none() {
+                return Err(Error::input(format!("{callee} is not finished yet")));
+            }
+        }
+        let inferred = infer_shape(self.module, &op, &shapes?, shape.as_ref())?;
+        let shape = shape.unwrap_or(inferred);
+        let id = InstructionId::new(self.base + self.instructions.len());
+        let name = match name {
+            Some(name) => unique_name(&mut self.names, name),
+            None => {
+                let name = format!("{}.{}", op.opcode(), self.instructions.len());
+                unique_name(&mut self.names, &name)
+            }
+        };
+        self.instructions.push(Instruction {
+            name,
+            op,
+            operands: operands.into(),
+            shape,
+            computation: self.id,
+            span: Span::default(),
+            annotations: None,
+        });
+        Ok(id)
+    }
+
+    /// Appends the next parameter.
+    pub fn parameter(&mut self, shape: Shape) -> InstructionId {
+        let name = format!("p{}", self.parameters.len());
+        self.named_parameter(&name, shape)
+    }
+
+    /// Appends the next parameter under a name.
+    pub fn named_parameter(&mut self, name: &str, shape: Shape) -> InstructionId {
+        let number = u32::try_from(self.parameters.len()).unwrap_or(u32::MAX);
+        let id = InstructionId::new(self.base + self.instructions.len());
+        let name = unique_name(&mut self.names, name);
+        self.instructions.push(Instruction {
+            name,
+            op: Op::Parameter(number),
+            operands: SmallVec::new(),
+            shape,
+            computation: self.id,
+            span: Span::default(),
+            annotations: None,
+        });
+        self.parameters.push(id);
+        id
+    }
+
+    /// `execution_thread=` of the computation.
+    pub fn set_execution_thread(&mut self, thread: &str) {
+        self.execution_thread = Some(thread.into());
+    }
+
+    /// Adds the computation with this result to the module.
+    pub fn finish(self, root: InstructionId) -> Result<ComputationId, Error> {
+        self.get(root)?;
+        let first = self.base;
+        let count = self.instructions.len();
+        for instruction in self.instructions {
+            self.module.instructions.push(instruction);
+        }
+        Ok(self.module.computations.push(Computation {
+            name: self.name,
+            instructions: (first..first + count).map(InstructionId::new).collect(),
+            parameters: self.parameters,
+            root,
+            execution_thread: self.execution_thread,
+            span: Span::default(),
+        }))
+    }
+}
+
+/// The name with what HLO text does not allow replaced by `_`.
+fn valid_name(name: &str) -> String {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
+    let mut valid: String = name
+        .chars()
+        .map(|c| if allowed(c) { c } else { '_' })
+        .collect();
+    if !valid.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') {
+        valid.insert(0, '_');
+    }
+    valid
+}
+
+/// Names in use, each with the number to try next for its repetition.
+type Names = FxHashMap<Arc<str>, u32>;
+
+fn unique_name(names: &mut Names, name: &str) -> Arc<str> {
+    let name = valid_name(name);
+    let Some(next) = names.get(name.as_str()).copied() else {
+        let name: Arc<str> = name.into();
+        names.insert(Arc::clone(&name), 1);
+        return name;
+    };
+    let mut number = next;
+    loop {
+        let candidate: Arc<str> = format!("{name}.{number}").into();
+        number = number.saturating_add(1);
+        if !names.contains_key(&candidate) {
+            names.insert(name.into(), number);
+            names.insert(Arc::clone(&candidate), 1);
+            return candidate;
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! File tests: commands in a program's header, their output at its end.
+//!
+//! A file of `tests/filetests` is a program (or empty) with lines
+//! `// run: COMMAND ARGUMENTS` in front, `%s` standing for the file itself, and
+//! the output of all commands behind, each line after `//> `. Standard error
+//! follows standard output, then the exit code if it is not 0. Times become `#`.
+//! `TEGULA_BLESS=1` rewrites the output.
+
+use libtest_mimic::{Arguments, Failed, Trial};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn main() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/filetests");
+    let mut files = Vec::new();
+    collect(&root, &mut files);
+    files.sort();
+    let trials: Vec<Trial> = files
+        .into_iter()
+        .map(|path| {
+            let name = path.strip_prefix(&root).unwrap_or(&path).display().to_string();
+            Trial::test(name, move || check(&path).map_err(Failed::from))
+        })
+        .collect();
+    assert!(!trials.is_empty(), "there are no file tests in {}", root.display());
+    libtest_mimic::run(&Arguments::from_args(), trials).exit();
+}
+
+fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).expect("the folder of file tests is there").flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            collect(&path, files);
+        } else {
+            files.push(path);
+        }
+    }
+}
+
+fn check(path: &Path) -> Result<(), String> {
+    let text = std::fs::read_to_string(path).map_err(|e| e.to_string())?;
+    let program: String = text.lines().filter(|l| !l.starts_with("//>")).map(|l| format!("{l}\n")).collect();
+    let expected: String =
+        text.lines().filter_map(|l| l.strip_prefix("//>")).map(|l| format!("{}\n", l.strip_prefix(' ').unwrap_or(l))).collect();
+    let mut actual = String::new();
+    for line in text.lines().filter_map(|l| l.strip_prefix("// run: ")) {
+        actual.push_str(&run(line, path)?);
+    }
+    if actual.is_empty() {
+        return Err("no `// run:` line, or nothing was printed".to_owned());
+    }
+    if actual == expected {
+        return Ok(());
+    }
+    if std::env::var_os("TEGULA_BLESS").is_some() {
+        let output: String = actual.lines().map(|l| format!("//> {l}").trim_end().to_owned() + "\n").collect();
+        let program = program.trim_end();
+        return std::fs::write(path, format!("{program}\n\n{output}")).map_err(|e| e.to_string());
+    }
+    Err(format!("expected:\n{expected}\nactual:\n{actual}"))
+}
+
+fn run(line: &str, path: &Path) -> Result<String, String> {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tegula"));
+    // The file's own folder, so that messages do not name where the tests are.
+    command.current_dir(path.parent().unwrap_or(Path::new(".")));
+    let file = path.file_name().unwrap_or_default().to_string_lossy();
+    for argument in split(line) {
+        command.arg(argument.replace("%s", &file));
+    }
+    let output = command.output().map_err(|e| e.to_string())?;
+    let mut text = String::from_utf8_lossy(&output.stdout).into_owned();
+    text.push_str(&String::from_utf8_lossy(&output.stderr));
+    match output.status.code() {
+        Some(0) => {}
+        Some(code) => text.push_str(&format!("exit code {code}\n")),
+        None => text.push_str("killed by a signal\n"),
+    }
+    // Line ends do not count, because `//>` alone cannot keep them.
+    Ok(without_times(&text).lines().map(|l| l.trim_end().to_owned() + "\n").collect())
+}
+
+/// Words of a line; those in single quotes are one.
+fn split(line: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    for (i, part) in line.split('\'').enumerate() {
+        if i % 2 == 1 {
+            words.push(part.to_owned());
+        } else {
+            words.extend(part.split_whitespace().map(str::to_owned));
+        }
+    }
+    words
+}
+
+/// Numbers in front of ` ms` become `#`.
+fn without_times(text: &str) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find(" ms") {
+        let before = &rest[..at];
+        let digits = before.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
+        out.push_str(digits);
+        if digits.len() < before.len() {
+            out.push('#');
+        }
+        out.push_str(" ms");
+        rest = &rest[at + 3..];
+    }
+    out + rest
+}

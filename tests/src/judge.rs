@@ -1,0 +1,120 @@
+//! Judging a target's results on a program by the reference evaluator's.
+
+use crate::random::Regime;
+use tegula::{Arg, Buffer, Module, Options, Target, compile};
+use tegula_interp::{Envelope, Value, envelope};
+use tegula_ir::{ElementType, Literal};
+
+/// How many perturbed runs the envelope is made of.
+const RUNS: usize = 6;
+
+/// What the reference evaluator says of a program.
+pub struct Reference {
+    results: Vec<Literal>,
+    /// In the general regime: how far results may be off.
+    envelope: Option<Envelope>,
+}
+
+/// What came of judging a target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It agrees.
+    Agrees,
+    /// The program is too sensitive to rounding to say.
+    NotJudged,
+}
+
+impl Reference {
+    /// Evaluates a program.
+    ///
+    /// # Errors
+    /// What the evaluator says.
+    pub fn new(module: &Module, inputs: &[Literal], regime: Regime) -> Result<Self, String> {
+        let arguments: Vec<Value> = inputs.iter().cloned().map(Value::Array).collect();
+        let (result, envelope) = match regime {
+            Regime::Dyadic => {
+                let result = tegula_interp::evaluate(module, &arguments);
+                (result.map_err(|e| e.to_string())?, None)
+            }
+            Regime::General => {
+                let envelope =
+                    envelope(module, &arguments, RUNS).map_err(|e| e.to_string())?;
+                (envelope.result.clone(), Some(envelope))
+            }
+        };
+        let results = result.leaves().into_iter().cloned().collect();
+        Ok(Self { results, envelope })
+    }
+
+    /// Compiles the program for a target, runs it and judges the results.
+    ///
+    /// # Errors
+    /// How the target fails or where it differs.
+    pub fn judge(
+        &self,
+        module: &Module,
+        inputs: &[Literal],
+        target: Target,
+        threads: usize,
+    ) -> Result<Verdict, String> {
+        let options = Options { target, threads, ..Options::default() };
+        let executable = compile(module, &options).map_err(|e| e.to_string())?;
+        let buffers: Vec<Buffer> = inputs.iter().cloned().map(Buffer::from).collect();
+        let outputs = executable
+            .run(buffers.iter().map(Arg::Borrowed).collect())
+            .map_err(|e| e.to_string())?;
+        if outputs.len() != self.results.len() {
+            return Err(format!("{} results instead of {}", outputs.len(), self.results.len()));
+        }
+        if self.envelope.as_ref().is_some_and(|e| !e.unstable.is_empty()) {
+            return Ok(Verdict::NotJudged);
+        }
+        for (i, (output, expected)) in outputs.iter().zip(&self.results).enumerate() {
+            self.compare(i, output.literal(), expected).map_err(|e| format!("result {i}: {e}"))?;
+        }
+        Ok(Verdict::Agrees)
+    }
+
+    fn compare(&self, result: usize, ours: &Literal, expected: &Literal) -> Result<(), String> {
+        if ours.shape() != expected.shape() {
+            return Err(format!("is {}, not {}", ours.shape(), expected.shape()));
+        }
+        for i in 0..expected.len() {
+            let (got, want) = (ours.scalar(i), expected.scalar(i));
+            let (Some(got), Some(want)) = (got, want) else { continue };
+            let both_nan = got.to_f64().is_nan() && want.to_f64().is_nan();
+            let same = got == want && got.to_f64().is_sign_negative() == want.to_f64().is_sign_negative();
+            if same || both_nan || self.allowed(result, i, got.to_f64(), ours.element_type()) {
+                continue;
+            }
+            return Err(format!("element {i} is {got}, not {want}"));
+        }
+        Ok(())
+    }
+
+    /// Whether the envelope allows this value.
+    fn allowed(&self, result: usize, element: usize, got: f64, ty: ElementType) -> bool {
+        let Some(envelope) = &self.envelope else { return false };
+        let Some(bounds) = envelope.bounds.get(result).and_then(|b| b.get(element)) else {
+            return false;
+        };
+        if bounds.flipped {
+            return true;
+        }
+        // Few runs do not find the extremes: what they found is widened.
+        let size = bounds.low.abs().max(bounds.high.abs());
+        let slack = 4.0 * (bounds.high - bounds.low) + 4.0 * epsilon(ty) * size;
+        got >= bounds.low - slack && got <= bounds.high + slack
+    }
+}
+
+/// The distance from 1 to the next number; 0 for types that do not round.
+fn epsilon(ty: ElementType) -> f64 {
+    match ty {
+        ElementType::F64 => f64::EPSILON,
+        ElementType::F32 => f64::from(f32::EPSILON),
+        ElementType::F16 => 2f64.powi(-10),
+        ElementType::BF16 => 2f64.powi(-7),
+        _ => 0.0,
+    }
+}

@@ -1,0 +1,73 @@
+//! Random programs on every target, in both regimes, against the reference
+//! evaluator. `TEGULA_SWEEP` says how many programs; `TEGULA_SEED` runs one.
+
+use tegula::Target;
+use tegula_tests::judge::{Reference, Verdict};
+use tegula_tests::random::{Regime, random_program};
+
+/// Programs of each regime when nothing else is asked for.
+const PROGRAMS: u64 = 250;
+
+fn count() -> u64 {
+    std::env::var("TEGULA_SWEEP").ok().and_then(|n| n.parse().ok()).unwrap_or(PROGRAMS)
+}
+
+/// Gives whether all targets could be judged.
+fn check(seed: u64, regime: Regime) -> Result<bool, String> {
+    let program = random_program(seed, regime);
+    let fail = |what: &str, error: String| {
+        Err(format!("seed {seed}, {regime:?}: {what}: {error}\n{}", program.text))
+    };
+    let module = match tegula::read(&program.text) {
+        Ok(module) => module,
+        Err(error) => return fail("read", error.to_string()),
+    };
+    let reference = match Reference::new(&module, &program.inputs, regime) {
+        Ok(reference) => reference,
+        Err(error) => return fail("interp", error),
+    };
+    let mut judged = true;
+    for (target, threads) in [(Target::Plan, 1), (Target::Cpu, 1), (Target::Cpu, 2)] {
+        match reference.judge(&module, &program.inputs, target, threads) {
+            Ok(verdict) => judged &= verdict == Verdict::Agrees,
+            Err(error) => return fail(&format!("{target:?} with {threads} thread(s)"), error),
+        }
+    }
+    Ok(judged)
+}
+
+fn sweep(regime: Regime) {
+    if let Some(seed) = std::env::var("TEGULA_SEED").ok().and_then(|s| s.parse().ok()) {
+        check(seed, regime).unwrap_or_else(|e| panic!("{e}"));
+        return;
+    }
+    let mut failures = Vec::new();
+    let mut judged = 0;
+    let count = count();
+    for seed in 0..count {
+        match check(seed, regime) {
+            Ok(true) => judged += 1,
+            Ok(false) => {}
+            Err(error) => failures.push(error),
+        }
+    }
+    let shown: Vec<&String> = failures.iter().take(3).collect();
+    assert!(
+        failures.is_empty(),
+        "{} of {count} programs fail; the first:\n{shown:#?}",
+        failures.len()
+    );
+    println!("{judged} of {count} programs judged");
+    // A test that judges nothing tests nothing.
+    assert!(judged * 2 > count, "only {judged} of {count} programs could be judged");
+}
+
+#[test]
+fn dyadic_programs_agree_to_the_bit() {
+    sweep(Regime::Dyadic);
+}
+
+#[test]
+fn general_programs_agree_within_the_envelope() {
+    sweep(Regime::General);
+}
