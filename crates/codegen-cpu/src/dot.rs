@@ -3,8 +3,8 @@
 //! allow it are merged, the largest of each kind goes to the library, and loops
 //! run over the rest.
 
-use std::fmt;
 use gemm::{Parallelism, gemm};
+use std::fmt;
 use tegula_ir::{ArrayShape, DotDims, ElementType};
 use tegula_layout::dot::DotView;
 
@@ -34,14 +34,28 @@ pub(crate) struct Dot {
     work: f64,
 }
 
-const UNIT: Dim = Dim { size: 1, lhs: 0, rhs: 0, out: 0 };
+const UNIT: Dim = Dim {
+    size: 1,
+    lhs: 0,
+    rhs: 0,
+    out: 0,
+};
 
 impl fmt::Display for Dot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let calls: usize = self.outer.iter().chain(&self.outer_contracted).map(|d| d.size).product();
+        let calls: usize = self
+            .outer
+            .iter()
+            .chain(&self.outer_contracted)
+            .map(|d| d.size)
+            .product();
         let (m, n, k) = (self.row.size, self.column.size, self.inner.size);
         write!(f, "dot {} {m}x{k}x{n}", self.element_type)?;
-        if calls == 1 { Ok(()) } else { write!(f, " {calls} times") }
+        if calls == 1 {
+            Ok(())
+        } else {
+            write!(f, " {calls} times")
+        }
     }
 }
 
@@ -197,7 +211,10 @@ fn merge(dims: Vec<Dim>) -> Vec<Dim> {
                     && last.rhs == dim.rhs * size
                     && last.out == dim.out * size =>
             {
-                *last = Dim { size: last.size * dim.size, ..dim };
+                *last = Dim {
+                    size: last.size * dim.size,
+                    ..dim
+                };
             }
             _ => merged.push(dim),
         }
@@ -216,7 +233,15 @@ fn for_each(dims: &[Dim], visit: &mut dyn FnMut(isize, isize, isize)) {
             return visit(at[0], at[1], at[2]);
         };
         for i in 0..first.size as isize {
-            go(rest, [at[0] + i * first.lhs, at[1] + i * first.rhs, at[2] + i * first.out], visit);
+            go(
+                rest,
+                [
+                    at[0] + i * first.lhs,
+                    at[1] + i * first.rhs,
+                    at[2] + i * first.out,
+                ],
+                visit,
+            );
         }
     }
     go(dims, [0; 3], visit);

@@ -27,7 +27,10 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { cpu: Cpu::Native, threads: 1 }
+        Self {
+            cpu: Cpu::Native,
+            threads: 1,
+        }
     }
 }
 
@@ -66,7 +69,13 @@ impl Executable {
         let actions = resolve(&plan)?;
         let (code, _) = compile_kernels(&plan, options.cpu, None)?;
         let threads = options.threads.max(1);
-        Ok(Self { plan, code, actions, threads, arenas: Mutex::new(Vec::new()) })
+        Ok(Self {
+            plan,
+            code,
+            actions,
+            threads,
+            arenas: Mutex::new(Vec::new()),
+        })
     }
 
     /// What was compiled.
@@ -99,11 +108,17 @@ impl Executable {
             executable: self,
             arena: arena.as_mut_slice().as_mut_ptr(),
             inputs: inputs.iter().map(|l| l.bytes().as_ptr()).collect(),
-            outputs: outputs.iter_mut().map(|l| l.bytes_mut().as_mut_ptr()).collect(),
+            outputs: outputs
+                .iter_mut()
+                .map(|l| l.bytes_mut().as_mut_ptr())
+                .collect(),
             profile,
         };
         run.actions(&self.actions);
-        self.arenas.lock().unwrap_or_else(PoisonError::into_inner).push(arena);
+        self.arenas
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(arena);
         Ok(outputs)
     }
 
@@ -120,22 +135,28 @@ impl Executable {
 
     /// Bytes that a run takes beyond its inputs: the arena and the results.
     pub fn peak_bytes(&self) -> i64 {
-        let size = |&v: &tegula_layout::plan::ValueId| {
-            self.plan.values[v].shape.byte_size().unwrap_or(0)
-        };
+        let size =
+            |&v: &tegula_layout::plan::ValueId| self.plan.values[v].shape.byte_size().unwrap_or(0);
         self.plan.arena_bytes + self.plan.results.iter().map(size).sum::<i64>()
     }
 
     fn take_arena(&self) -> AlignedBytes {
-        let pooled = self.arenas.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let pooled = self
+            .arenas
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .pop();
         pooled.unwrap_or_else(|| AlignedBytes::zeroed(self.plan.arena_bytes.max(0) as usize))
     }
 
     fn check(&self, inputs: &[&Literal]) -> Result<(), Error> {
         let count = self.plan.parameters.len().max(inputs.len());
         for index in 0..count {
-            let expected =
-                self.plan.parameters.get(index).map(|&p| &self.plan.values[p].shape);
+            let expected = self
+                .plan
+                .parameters
+                .get(index)
+                .map(|&p| &self.plan.values[p].shape);
             let actual = inputs.get(index).map(|l| l.shape());
             let agree = match (expected, actual) {
                 (Some(e), Some(a)) => e.same_ignoring_layout(a),
@@ -180,7 +201,11 @@ fn note(profile: &mut Vec<KernelTime>, name: String, time: Duration) {
             known.time += time;
             known.runs += 1;
         }
-        None => profile.push(KernelTime { name, time, runs: 1 }),
+        None => profile.push(KernelTime {
+            name,
+            time,
+            runs: 1,
+        }),
     }
 }
 
@@ -199,9 +224,10 @@ impl Run<'_> {
         let base = match location.area {
             Area::Parameter(i) => self.inputs[i].cast_mut(),
             Area::Output(i) => self.outputs[i],
-            Area::Constant(i) => {
-                self.executable.plan.constants[i].bytes().as_ptr().cast_mut()
-            }
+            Area::Constant(i) => self.executable.plan.constants[i]
+                .bytes()
+                .as_ptr()
+                .cast_mut(),
             Area::Arena => self.arena,
         };
         // SAFETY: the offset lies inside the area; see the module's text.
@@ -224,44 +250,46 @@ impl Run<'_> {
 
     fn action(&self, action: &Action) {
         match action {
-            Action::Kernel { kernel, args, extent, .. } => {
+            Action::Kernel {
+                kernel,
+                args,
+                extent,
+                ..
+            } => {
                 let addresses: smallvec::SmallVec<[*mut u8; 16]> =
                     args.iter().map(|&a| self.address(a)).collect();
                 // SAFETY: see the module's text.
                 unsafe { self.executable.code.kernels[*kernel](addresses.as_ptr(), 0, *extent) };
             }
-            Action::Dot { dot, lhs, rhs, out } => {
-                // SAFETY: see the module's text; a library call's results overlap
-                // none of its operands.
-                unsafe {
-                    dot.run(
-                        self.address(*lhs),
-                        self.address(*rhs),
-                        self.address(*out),
-                        self.executable.threads,
-                    );
-                }
-            }
-            Action::Sort { sort, inputs, outputs, comparator } => {
-                let inputs: Vec<*const u8> =
-                    inputs.iter().map(|&l| self.address(l).cast_const()).collect();
-                let outputs: Vec<*mut u8> = outputs.iter().map(|&l| self.address(l)).collect();
-                // SAFETY: as for a dot.
-                unsafe { sort.run(&inputs, &outputs, self.executable.code.comparators[*comparator]) };
-            }
-            Action::Routine { routine, inputs, outputs, .. } => {
-                let inputs: Vec<*const u8> =
-                    inputs.iter().map(|&l| self.address(l).cast_const()).collect();
-                let outputs: Vec<*mut u8> = outputs.iter().map(|&l| self.address(l)).collect();
-                // SAFETY: as for a dot; values are aligned to 64 bytes.
-                unsafe { routine.run(&inputs, &outputs) };
+            Action::Call {
+                call,
+                inputs,
+                outputs,
+                comparator,
+                ..
+            } => {
+                let inputs: smallvec::SmallVec<[*const u8; 8]> = inputs
+                    .iter()
+                    .map(|&l| self.address(l).cast_const())
+                    .collect();
+                let outputs: smallvec::SmallVec<[*mut u8; 8]> =
+                    outputs.iter().map(|&l| self.address(l)).collect();
+                let code = &self.executable.code;
+                let comparator = code.comparators.get(*comparator).copied();
+                // SAFETY: see the module's text; a call's results overlap none of
+                // its operands, and values are aligned to 64 bytes.
+                unsafe { call.run(&inputs, &outputs, comparator, self.executable.threads) };
             }
             Action::Copy { from, to, bytes } => {
                 // SAFETY: both ends have that many bytes; they may be parts of one
                 // arena.
                 unsafe { std::ptr::copy(self.address(*from), self.address(*to), *bytes) };
             }
-            Action::While { condition, predicate, body } => loop {
+            Action::While {
+                condition,
+                predicate,
+                body,
+            } => loop {
                 self.actions(condition);
                 // SAFETY: a pred scalar that the condition has written.
                 if unsafe { *self.address(*predicate) } == 0 {
@@ -269,7 +297,11 @@ impl Run<'_> {
                 }
                 self.actions(body);
             },
-            Action::Conditional { selector, is_pred, branches } => {
+            Action::Conditional {
+                selector,
+                is_pred,
+                branches,
+            } => {
                 let selector = self.address(*selector);
                 let last = branches.len().saturating_sub(1);
                 let branch = if *is_pred {

@@ -44,13 +44,18 @@ impl Fft {
 
     /// Real to half-complex.
     pub(crate) fn from_real<T: FftNum>(&self, input: &[T], output: &mut [Complex<T>]) {
-        let Some(&length) = self.full.last().filter(|&&n| n > 0) else { return };
+        let Some(&length) = self.full.last().filter(|&&n| n > 0) else {
+            return;
+        };
         let zero = T::zero();
         let mut lines: Vec<Complex<T>> = input.iter().map(|&x| Complex::new(x, zero)).collect();
         let rank = self.full.len();
         along(&mut lines, &self.full, rank - 1, FftDirection::Forward);
         let half = length / 2 + 1;
-        for (line, out) in lines.chunks_exact(length).zip(output.chunks_exact_mut(half)) {
+        for (line, out) in lines
+            .chunks_exact(length)
+            .zip(output.chunks_exact_mut(half))
+        {
             out.copy_from_slice(&line[..half]);
         }
         let dims = self.half();
@@ -61,7 +66,9 @@ impl Fft {
 
     /// Half-complex to real. The other half of each line is the conjugate of this.
     pub(crate) fn to_real<T: FftNum>(&self, input: &[Complex<T>], output: &mut [T]) {
-        let Some(&length) = self.full.last().filter(|&&n| n > 0) else { return };
+        let Some(&length) = self.full.last().filter(|&&n| n > 0) else {
+            return;
+        };
         let mut values = input.to_vec();
         let (rank, dims) = (self.full.len(), self.half());
         for d in rank - self.count..rank - 1 {
@@ -71,7 +78,10 @@ impl Fft {
         let fft = FftPlanner::new().plan_fft(length, FftDirection::Inverse);
         let mut line = vec![Complex::new(T::zero(), T::zero()); length];
         let factor = reciprocal::<T>(self.points());
-        for (from, to) in values.chunks_exact(half).zip(output.chunks_exact_mut(length)) {
+        for (from, to) in values
+            .chunks_exact(half)
+            .zip(output.chunks_exact_mut(length))
+        {
             line[..half].copy_from_slice(from);
             for k in half..length {
                 line[k] = from[length - k].conj();
@@ -107,7 +117,10 @@ fn along<T: FftNum>(
     dimension: usize,
     direction: FftDirection,
 ) {
-    let (length, inner) = (dims[dimension], dims[dimension + 1..].iter().product::<usize>());
+    let (length, inner) = (
+        dims[dimension],
+        dims[dimension + 1..].iter().product::<usize>(),
+    );
     if values.is_empty() || length == 0 {
         return;
     }

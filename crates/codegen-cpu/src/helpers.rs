@@ -134,12 +134,18 @@ extern "C" fn encode_narrow_f64(element_type: u32, x: f64) -> u32 {
 }
 
 fn narrow_type(index: u32) -> ElementType {
-    ElementType::ALL.get(index as usize).copied().unwrap_or(ElementType::F16)
+    ElementType::ALL
+        .get(index as usize)
+        .copied()
+        .unwrap_or(ElementType::F16)
 }
 
 /// The number by which the narrow conversions know a type.
 pub(crate) fn type_index(element_type: ElementType) -> i64 {
-    ElementType::ALL.iter().position(|&t| t == element_type).unwrap_or(0) as i64
+    ElementType::ALL
+        .iter()
+        .position(|&t| t == element_type)
+        .unwrap_or(0) as i64
 }
 
 /// Bits to f32.
@@ -189,9 +195,10 @@ impl General {
             }
             ScalarOp::Clamp => scalar::apply_clamp(self.from, a, b, c),
             ScalarOp::Convert => Some(scalar::apply_convert(self.from, self.to, a)),
-            ScalarOp::ReducePrecision { exponent_bits, mantissa_bits } => {
-                scalar::apply_reduce_precision(self.from, *exponent_bits, *mantissa_bits, a)
-            }
+            ScalarOp::ReducePrecision {
+                exponent_bits,
+                mantissa_bits,
+            } => scalar::apply_reduce_precision(self.from, *exponent_bits, *mantissa_bits, a),
             ScalarOp::BitcastConvert => Some(a),
             ScalarOp::Constant(_) | ScalarOp::Index(_) | ScalarOp::Select => None,
         }
@@ -220,10 +227,20 @@ pub(crate) const APPLY_GENERAL: Helper = Helper {
 
 /// The address of a helper, by name.
 pub(crate) fn lookup(name: &str) -> Option<*const u8> {
-    let all = [DECODE_NARROW, ENCODE_NARROW, ENCODE_NARROW_F64, APPLY_GENERAL];
-    let unary = Unary::ALL.iter().flat_map(|&op| [unary_function(op, false), unary_function(op, true)]);
-    let binary =
-        Binary::ALL.iter().flat_map(|&op| [binary_function(op, false), binary_function(op, true)]);
+    let all = [
+        DECODE_NARROW,
+        ENCODE_NARROW,
+        ENCODE_NARROW_F64,
+        APPLY_GENERAL,
+    ];
+    let unary = Unary::ALL
+        .iter()
+        .flat_map(|&op| [unary_function(op, false), unary_function(op, true)]);
+    let binary = Binary::ALL
+        .iter()
+        .flat_map(|&op| [binary_function(op, false), binary_function(op, true)]);
     let mut helpers = all.into_iter().chain(unary.chain(binary).flatten());
-    helpers.find(|helper| helper.name == name).map(|helper| helper.address)
+    helpers
+        .find(|helper| helper.name == name)
+        .map(|helper| helper.address)
 }

@@ -43,8 +43,21 @@ impl Cpu {
     }
 
     fn features(self) -> Vec<&'static str> {
-        let v2 = ["has_sse3", "has_ssse3", "has_sse41", "has_sse42", "has_popcnt"];
-        let v3 = ["has_avx", "has_avx2", "has_fma", "has_bmi1", "has_bmi2", "has_lzcnt"];
+        let v2 = [
+            "has_sse3",
+            "has_ssse3",
+            "has_sse41",
+            "has_sse42",
+            "has_popcnt",
+        ];
+        let v3 = [
+            "has_avx",
+            "has_avx2",
+            "has_fma",
+            "has_bmi1",
+            "has_bmi2",
+            "has_lzcnt",
+        ];
         let v4 = ["has_avx512f", "has_avx512dq", "has_avx512vl"];
         match self {
             Self::Native => Vec::new(),
@@ -97,18 +110,29 @@ pub enum Listing {
 fn target(cpu: Cpu) -> Result<OwnedTargetIsa, Error> {
     let mut flags = settings::builder();
     let set = |flags: &mut settings::Builder, name: &str, value: &str| {
-        flags.set(name, value).map_err(|e| Error::Bug(format!("setting {name}: {e}")))
+        flags
+            .set(name, value)
+            .map_err(|e| Error::Bug(format!("setting {name}: {e}")))
     };
     set(&mut flags, "opt_level", "speed")?;
     set(&mut flags, "is_pic", "false")?;
-    set(&mut flags, "enable_verifier", if cfg!(debug_assertions) { "true" } else { "false" })?;
+    set(
+        &mut flags,
+        "enable_verifier",
+        if cfg!(debug_assertions) {
+            "true"
+        } else {
+            "false"
+        },
+    )?;
     let mut isa = cranelift_native::builder_with_options(cpu == Cpu::Native)
         .map_err(|e| Error::Cpu(format!("this machine cannot be compiled for: {e}")))?;
     for feature in cpu.features() {
         isa.enable(feature)
             .map_err(|_| Error::Cpu(format!("this machine's architecture has no {feature}")))?;
     }
-    isa.finish(settings::Flags::new(flags)).map_err(|e| Error::Cpu(e.to_string()))
+    isa.finish(settings::Flags::new(flags))
+        .map_err(|e| Error::Cpu(e.to_string()))
 }
 
 struct Builder {
@@ -136,8 +160,12 @@ impl Imports for FunctionImports<'_> {
         let module = &mut *self.module;
         let (id, _) = self.imports.declared.entry(helper.name).or_insert_with(|| {
             let mut signature = module.make_signature();
-            signature.params.extend(helper.params.iter().map(|&t| AbiParam::new(t)));
-            signature.returns.extend(helper.returns.iter().map(|&t| AbiParam::new(t)));
+            signature
+                .params
+                .extend(helper.params.iter().map(|&t| AbiParam::new(t)));
+            signature
+                .returns
+                .extend(helper.returns.iter().map(|&t| AbiParam::new(t)));
             // An import can fail to be declared only if its name is declared
             // with another signature, and each name has one.
             let id = module
@@ -182,7 +210,11 @@ pub(crate) fn compile_kernels(
     for (i, kernel) in sorts.iter().enumerate() {
         comparators.push(builder.function(&format!("comparator{i}"), kernel)?);
     }
-    let text = builder.listing.take().map(|(_, text)| text).unwrap_or_default();
+    let text = builder
+        .listing
+        .take()
+        .map(|(_, text)| text)
+        .unwrap_or_default();
     let code = builder.finish(&kernels, &comparators)?;
     Ok((code, text))
 }
@@ -190,8 +222,13 @@ pub(crate) fn compile_kernels(
 fn find_comparators<'a>(steps: &'a [Step], out: &mut Vec<&'a Kernel>) {
     for step in steps {
         match step {
-            Step::Library { op: LibraryOp::Sort { comparator, .. }, .. } => out.push(comparator),
-            Step::While { condition, body, .. } => {
+            Step::Library {
+                op: LibraryOp::Sort { comparator, .. },
+                ..
+            } => out.push(comparator),
+            Step::While {
+                condition, body, ..
+            } => {
                 find_comparators(condition, out);
                 find_comparators(body, out);
             }
@@ -215,7 +252,10 @@ impl Builder {
         self.context.func.name = ir::UserFuncName::user(0, id.as_u32());
         let config = self.module.target_config();
         let mut builder = FunctionBuilder::new(&mut self.context.func, &mut self.functions);
-        let mut imports = FunctionImports { module: &mut self.module, imports: &mut self.imports };
+        let mut imports = FunctionImports {
+            module: &mut self.module,
+            imports: &mut self.imports,
+        };
         lower_kernel(kernel, &mut builder, &mut imports)?;
         builder.finalize(config);
         if let Some((Listing::Clif, text)) = &mut self.listing {
@@ -227,7 +267,10 @@ impl Builder {
             .define_function(id, &mut self.context)
             .map_err(|e| Error::Bug(format!("{name}: {e:?}")))?;
         if let Some((Listing::Asm, text)) = &mut self.listing {
-            let compiled = self.context.compiled_code().and_then(|c| c.vcode.as_deref());
+            let compiled = self
+                .context
+                .compiled_code()
+                .and_then(|c| c.vcode.as_deref());
             let _ = writeln!(text, "{name}:\n{}", compiled.unwrap_or_default());
         }
         self.module.clear_context(&mut self.context);
@@ -235,7 +278,9 @@ impl Builder {
     }
 
     fn finish(mut self, kernels: &[FuncId], comparators: &[FuncId]) -> Result<Code, Error> {
-        self.module.finalize_definitions().map_err(|e| Error::Bug(e.to_string()))?;
+        self.module
+            .finalize_definitions()
+            .map_err(|e| Error::Bug(e.to_string()))?;
         let pointer = |&id: &FuncId| {
             let address = self.module.get_finalized_function(id);
             // SAFETY: the function was defined with the signature of `KernelFn`.
@@ -251,4 +296,3 @@ impl Builder {
         })
     }
 }
-

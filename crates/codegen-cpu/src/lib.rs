@@ -11,6 +11,7 @@
 //! - A run allocates its outputs and, the first time, its arena; nothing else of
 //!   size.
 
+mod call;
 mod carrier;
 mod dot;
 mod error;
@@ -26,6 +27,7 @@ mod schedule;
 mod sort;
 mod top_k;
 
+pub use call::check_library;
 pub use error::Error;
 pub use execute::{Executable, KernelTime, Options, listing};
 pub use jit::{Cpu, Listing};

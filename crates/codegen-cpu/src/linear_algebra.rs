@@ -41,7 +41,10 @@ pub(crate) fn cholesky<T: Scalar>(n: usize, lower: bool, input: &[T], output: &m
     if n == 0 {
         return;
     }
-    for (a, out) in input.chunks_exact(n * n).zip(output.chunks_exact_mut(n * n)) {
+    for (a, out) in input
+        .chunks_exact(n * n)
+        .zip(output.chunks_exact_mut(n * n))
+    {
         let a = MatRef::from_row_major_slice(a, n, n);
         let side = if lower { Side::Lower } else { Side::Upper };
         match a.llt(side) {
@@ -86,7 +89,10 @@ pub(crate) fn triangular_solve<T: Scalar>(
     if rows == 0 || columns == 0 {
         return;
     }
-    for (a, b) in a.chunks_exact(n * n).zip(b.chunks_exact_mut(rows * columns)) {
+    for (a, b) in a
+        .chunks_exact(n * n)
+        .zip(b.chunks_exact_mut(rows * columns))
+    {
         // An adjoint is a transpose of conjugates.
         let conjugated: Vec<T>;
         let a = if flags.transpose_a == TransposeA::Adjoint {
@@ -133,14 +139,19 @@ pub(crate) fn lu<T: Scalar>(
         return;
     }
     let size = rows * columns;
-    for (i, (a, out)) in
-        input.chunks_exact(size).zip(factors.chunks_exact_mut(size)).enumerate()
+    for (i, (a, out)) in input
+        .chunks_exact(size)
+        .zip(factors.chunks_exact_mut(size))
+        .enumerate()
     {
         let lu = PartialPivLu::new(MatRef::from_row_major_slice(a, rows, columns));
         for row in 0..rows {
             for column in 0..columns {
-                out[row * columns + column] =
-                    if column < row { lu.L()[(row, column)] } else { lu.U()[(row, column)] };
+                out[row * columns + column] = if column < row {
+                    lu.L()[(row, column)]
+                } else {
+                    lu.U()[(row, column)]
+                };
             }
         }
         let (forward, _) = lu.P().arrays();
@@ -151,7 +162,10 @@ pub(crate) fn lu<T: Scalar>(
         // The swaps that lead to the permutation are determined by it.
         let mut order: Vec<i32> = (0..rows as i32).collect();
         for (step, pivot) in pivots[i * steps..][..steps].iter_mut().enumerate() {
-            let at = order.iter().position(|&row| row == permutation[step]).unwrap_or(step);
+            let at = order
+                .iter()
+                .position(|&row| row == permutation[step])
+                .unwrap_or(step);
             order.swap(step, at);
             *pivot = at as i32;
         }

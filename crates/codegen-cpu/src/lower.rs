@@ -10,13 +10,11 @@ use crate::carrier::{carrier_types, integer_type, is_narrow_float};
 use crate::error::Error;
 use crate::helpers::{General, Helper};
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::{
-    BlockArg, FuncRef, InstBuilder, MemFlagsData, Type, Value, types,
-};
+use cranelift_codegen::ir::{BlockArg, FuncRef, InstBuilder, MemFlagsData, Type, Value, types};
 use cranelift_frontend::FunctionBuilder;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
-use tegula_expr::{Cmp, Node, Term, Var, VarRanges, Interval, canonicalize};
+use tegula_expr::{Cmp, Interval, Node, Term, Var, VarRanges, canonicalize};
 use tegula_fusion::kernel::{Access, Block, IndexVar, ScalarId, Statement};
 use tegula_fusion::{Kernel, var_range};
 use tegula_ir::ElementType;
@@ -93,11 +91,12 @@ impl Lower<'_, '_> {
         let body = |lower: &mut Self| lower.statements(&kernel.body);
         let Some((&outer, inner)) = kernel.domain.split_first() else {
             // Run once or not at all: a loop over the part that was asked for.
-            return self.count(begin, end, None, &[], &mut |lower, _, _| {
-                body(lower)?;
-                Ok(Values::new())
-            })
-            .map(|_| ());
+            return self
+                .count(begin, end, None, &[], &mut |lower, _, _| {
+                    body(lower)?;
+                    Ok(Values::new())
+                })
+                .map(|_| ());
         };
         self.count(begin, end, Some(outer), &[], &mut |lower, _, _| {
             lower.inner_domain(inner)?;
@@ -126,7 +125,9 @@ impl Lower<'_, '_> {
                 let extent = extent.clone();
                 Ok(self.term_value(&extent))
             }
-            _ => Err(Error::Bug("a loop's variable is not a loop variable".to_owned())),
+            _ => Err(Error::Bug(
+                "a loop's variable is not a loop variable".to_owned(),
+            )),
         }
     }
 
@@ -147,12 +148,18 @@ impl Lower<'_, '_> {
             let ty = self.builder.func.dfg.value_type(value);
             self.builder.append_block_param(header, ty);
         }
-        let arguments: Vec<BlockArg> =
-            std::iter::once(begin).chain(init.iter().copied()).map(BlockArg::from).collect();
+        let arguments: Vec<BlockArg> = std::iter::once(begin)
+            .chain(init.iter().copied())
+            .map(BlockArg::from)
+            .collect();
         self.builder.ins().jump(header, &arguments);
         self.builder.switch_to_block(header);
-        let state: SmallVec<[Value; 4]> = self.builder.block_params(header).iter().copied().collect();
-        let more = self.builder.ins().icmp(IntCC::SignedLessThan, state[0], end);
+        let state: SmallVec<[Value; 4]> =
+            self.builder.block_params(header).iter().copied().collect();
+        let more = self
+            .builder
+            .ins()
+            .icmp(IntCC::SignedLessThan, state[0], end);
         self.builder.ins().brif(more, inside, &[], exit, &[]);
         self.builder.switch_to_block(inside);
         self.terms.push(FxHashMap::default());
@@ -163,8 +170,10 @@ impl Lower<'_, '_> {
         self.terms.pop();
         let next = next?;
         let counter = self.builder.ins().iadd_imm_s(state[0], 1);
-        let arguments: Vec<BlockArg> =
-            std::iter::once(counter).chain(next).map(BlockArg::from).collect();
+        let arguments: Vec<BlockArg> = std::iter::once(counter)
+            .chain(next)
+            .map(BlockArg::from)
+            .collect();
         self.builder.ins().jump(header, &arguments);
         self.builder.seal_block(header);
         self.builder.seal_block(inside);
@@ -176,7 +185,10 @@ impl Lower<'_, '_> {
     // ---- statements ------------------------------------------------------------
 
     fn statements(&mut self, block: &Block) -> Result<(), Error> {
-        block.statements.iter().try_for_each(|statement| self.statement(statement))
+        block
+            .statements
+            .iter()
+            .try_for_each(|statement| self.statement(statement))
     }
 
     fn type_of(&self, id: ScalarId) -> ElementType {
@@ -208,7 +220,11 @@ impl Lower<'_, '_> {
 
     fn statement(&mut self, statement: &Statement) -> Result<(), Error> {
         match statement {
-            Statement::Compute { result, op, operands } => {
+            Statement::Compute {
+                result,
+                op,
+                operands,
+            } => {
                 let to = self.type_of(*result);
                 let from = operands.first().map_or(to, |&s| self.type_of(s));
                 let operands: SmallVec<[Values; 3]> =
@@ -216,23 +232,39 @@ impl Lower<'_, '_> {
                 let values = self.scalar(op, from, to, &operands)?;
                 self.define(*result, values);
             }
-            Statement::Load { result, param, index } => {
+            Statement::Load {
+                result,
+                param,
+                index,
+            } => {
                 let values = self.load(*param, index);
                 self.define(*result, values);
             }
-            Statement::Store { param, index, value } => {
+            Statement::Store {
+                param,
+                index,
+                value,
+            } => {
                 let values = self.values(*value);
                 self.store(*param, index, &values);
             }
             Statement::Bind { var } => {
                 let Some(&IndexVar::Runtime { value, .. }) = self.kernel.var(*var) else {
-                    return Err(Error::Bug("a bound variable is not a run-time one".to_owned()));
+                    return Err(Error::Bug(
+                        "a bound variable is not a run-time one".to_owned(),
+                    ));
                 };
                 let scalar = self.values(value)[0];
                 let wide = self.extend(self.type_of(value), scalar, types::I64);
                 self.vars[var.0 as usize] = Some(wide);
             }
-            Statement::Loop { var, init, carried, body, results } => {
+            Statement::Loop {
+                var,
+                init,
+                carried,
+                body,
+                results,
+            } => {
                 let zero = self.integer(types::I64, 0);
                 let end = self.extent(*var)?;
                 let init = self.flat(init);
@@ -243,7 +275,12 @@ impl Lower<'_, '_> {
                 })?;
                 self.define_flat(results, &last);
             }
-            Statement::If { condition, then, otherwise, results } => {
+            Statement::If {
+                condition,
+                then,
+                otherwise,
+                results,
+            } => {
                 self.branch(condition, then, otherwise, results)?;
             }
         }
@@ -276,13 +313,17 @@ impl Lower<'_, '_> {
             let done = self.statements(body);
             self.terms.pop();
             done?;
-            let values: Vec<BlockArg> =
-                self.flat(&body.results).into_iter().map(BlockArg::from).collect();
+            let values: Vec<BlockArg> = self
+                .flat(&body.results)
+                .into_iter()
+                .map(BlockArg::from)
+                .collect();
             self.builder.ins().jump(join, &values);
         }
         self.builder.switch_to_block(join);
         self.builder.seal_block(join);
-        let values: SmallVec<[Value; 4]> = self.builder.block_params(join).iter().copied().collect();
+        let values: SmallVec<[Value; 4]> =
+            self.builder.block_params(join).iter().copied().collect();
         self.define_flat(results, &values);
         Ok(())
     }
@@ -300,12 +341,18 @@ impl Lower<'_, '_> {
         let size = declared.element_type.storage_bytes() as i64;
         let base = self.bases[param];
         if let Some(constant) = linear.as_constant() {
-            return self.builder.ins().iadd_imm_s(base, constant.wrapping_mul(size));
+            return self
+                .builder
+                .ins()
+                .iadd_imm_s(base, constant.wrapping_mul(size));
         }
         let linear = self.term_value(&linear);
         let offset = match size {
             1 => linear,
-            _ => self.builder.ins().ishl_imm_s(linear, i64::from(size.trailing_zeros())),
+            _ => self
+                .builder
+                .ins()
+                .ishl_imm_s(linear, i64::from(size.trailing_zeros())),
         };
         self.builder.ins().iadd(base, offset)
     }
@@ -327,7 +374,9 @@ impl Lower<'_, '_> {
         let types = carrier_types(element_type);
         let part = i32::try_from(element_type.storage_bytes() / types.len()).unwrap_or(0);
         let parts = types.iter().enumerate();
-        parts.map(|(i, &ty)| self.builder.ins().load(ty, flags, address, i as i32 * part)).collect()
+        parts
+            .map(|(i, &ty)| self.builder.ins().load(ty, flags, address, i as i32 * part))
+            .collect()
     }
 
     fn store(&mut self, param: usize, index: &[Term], values: &Values) {
@@ -341,7 +390,9 @@ impl Lower<'_, '_> {
         }
         let part = i32::try_from(element_type.storage_bytes() / values.len().max(1)).unwrap_or(0);
         for (i, &value) in values.iter().enumerate() {
-            self.builder.ins().store(flags, value, address, i as i32 * part);
+            self.builder
+                .ins()
+                .store(flags, value, address, i as i32 * part);
         }
     }
 
@@ -426,7 +477,10 @@ impl Lower<'_, '_> {
         let x = self.term_value(a);
         if let Some(divisor) = b.as_constant().filter(|&d| d > 0) {
             if divisor & (divisor - 1) == 0 {
-                return self.builder.ins().sshr_imm_s(x, i64::from(divisor.trailing_zeros()));
+                return self
+                    .builder
+                    .ins()
+                    .sshr_imm_s(x, i64::from(divisor.trailing_zeros()));
             }
             if dividend.lower >= 0 {
                 return self.unsigned_div(x, divisor, dividend.upper);
@@ -437,7 +491,10 @@ impl Lower<'_, '_> {
         let product = self.builder.ins().imul(quotient, y);
         let remainder = self.builder.ins().isub(x, product);
         let signs = self.builder.ins().bxor(remainder, y);
-        let differ = self.builder.ins().icmp_imm_s(IntCC::SignedLessThan, signs, 0);
+        let differ = self
+            .builder
+            .ins()
+            .icmp_imm_s(IntCC::SignedLessThan, signs, 0);
         let inexact = self.builder.ins().icmp_imm_s(IntCC::NotEqual, remainder, 0);
         let down = self.builder.ins().band(differ, inexact);
         let down = self.builder.ins().uextend(types::I64, down);

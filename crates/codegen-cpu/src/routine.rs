@@ -21,9 +21,19 @@ pub(crate) struct Routine {
 #[derive(Clone, Debug)]
 enum Kind {
     Fft(Fft),
-    Cholesky { n: usize, lower: bool },
-    Solve { rows: usize, columns: usize, flags: SolveFlags },
-    Lu { rows: usize, columns: usize },
+    Cholesky {
+        n: usize,
+        lower: bool,
+    },
+    Solve {
+        rows: usize,
+        columns: usize,
+        flags: SolveFlags,
+    },
+    Lu {
+        rows: usize,
+        columns: usize,
+    },
     TopK(TopK),
 }
 
@@ -42,7 +52,9 @@ impl Routine {
             return Err(unsupported(format!("`{}` without operands", op.opcode())));
         };
         let dims = |shape: &ArrayShape| -> Result<Vec<usize>, Error> {
-            let dims = shape.static_dims().ok_or_else(|| unsupported("a dynamic size".to_owned()))?;
+            let dims = shape
+                .static_dims()
+                .ok_or_else(|| unsupported("a dynamic size".to_owned()))?;
             Ok(dims.iter().map(|&d| d as usize).collect())
         };
         let matrix = |shape: &ArrayShape| match dims(shape)?[..] {
@@ -51,11 +63,27 @@ impl Routine {
         };
         let kind = match op {
             Op::Fft { kind, length } => {
-                let full = if *kind == FftType::Irfft { results[0] } else { first };
-                Kind::Fft(Fft { kind: *kind, full: dims(full)?, count: length.len() })
+                let full = if *kind == FftType::Irfft {
+                    results[0]
+                } else {
+                    first
+                };
+                Kind::Fft(Fft {
+                    kind: *kind,
+                    full: dims(full)?,
+                    count: length.len(),
+                })
             }
-            Op::Cholesky { lower } => Kind::Cholesky { n: matrix(first)?.0, lower: *lower },
-            Op::TriangularSolve { left_side, lower, unit_diagonal, transpose_a } => {
+            Op::Cholesky { lower } => Kind::Cholesky {
+                n: matrix(first)?.0,
+                lower: *lower,
+            },
+            Op::TriangularSolve {
+                left_side,
+                lower,
+                unit_diagonal,
+                transpose_a,
+            } => {
                 let (rows, columns) = matrix(results[0])?;
                 let flags = SolveFlags {
                     left_side: *left_side,
@@ -63,7 +91,11 @@ impl Routine {
                     unit_diagonal: *unit_diagonal,
                     transpose_a: *transpose_a,
                 };
-                Kind::Solve { rows, columns, flags }
+                Kind::Solve {
+                    rows,
+                    columns,
+                    flags,
+                }
             }
             Op::TopK { k, largest, .. } => Kind::TopK(TopK {
                 element_type: first.element_type,
@@ -160,7 +192,9 @@ impl Routine {
     /// As [`Self::run`]; the result's elements are `T`s and it is borrowed once.
     unsafe fn output<'a, T>(&self, outputs: &[*mut u8], i: usize) -> &'a mut [T] {
         // SAFETY: the caller's promise.
-        unsafe { std::slice::from_raw_parts_mut(outputs[i].cast(), self.lengths[self.operands + i]) }
+        unsafe {
+            std::slice::from_raw_parts_mut(outputs[i].cast(), self.lengths[self.operands + i])
+        }
     }
 
     /// # Safety
@@ -191,7 +225,11 @@ impl Routine {
             let (first, out) = (self.input::<T>(inputs, 0), self.output::<T>(outputs, 0));
             match self.kind {
                 Kind::Cholesky { n, lower } => linear_algebra::cholesky(n, lower, first, out),
-                Kind::Solve { rows, columns, flags } => {
+                Kind::Solve {
+                    rows,
+                    columns,
+                    flags,
+                } => {
                     out.copy_from_slice(self.input::<T>(inputs, 1));
                     linear_algebra::triangular_solve(rows, columns, flags, first, out);
                 }

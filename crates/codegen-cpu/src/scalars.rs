@@ -10,7 +10,9 @@ use crate::error::Error;
 use crate::helpers::{self, General, Helper};
 use crate::lower::{Lower, Values};
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
-use cranelift_codegen::ir::{InstBuilder, MemFlagsData, StackSlotData, StackSlotKind, Value, types};
+use cranelift_codegen::ir::{
+    InstBuilder, MemFlagsData, StackSlotData, StackSlotKind, Value, types,
+};
 use smallvec::smallvec;
 use tegula_fusion::kernel::ScalarOp;
 use tegula_ir::{Binary, Category, Direction, ElementType, Order, Unary};
@@ -51,11 +53,16 @@ impl Lower<'_, '_> {
             ScalarOp::Select => self.select(first(0)?, operands.get(1)?, operands.get(2)?),
             ScalarOp::Unary(op) => self.unary(*op, from, operands.first()?),
             ScalarOp::Binary(op) => self.binary(*op, from, operands.first()?, operands.get(1)?),
-            ScalarOp::Compare(direction, order) => {
-                Some(smallvec![self.compare(*direction, *order, from, first(0)?, first(1)?)?])
-            }
+            ScalarOp::Compare(direction, order) => Some(smallvec![self.compare(
+                *direction,
+                *order,
+                from,
+                first(0)?,
+                first(1)?
+            )?]),
             ScalarOp::Clamp => {
-                let raised = self.binary(Binary::Maximum, from, operands.first()?, operands.get(1)?)?;
+                let raised =
+                    self.binary(Binary::Maximum, from, operands.first()?, operands.get(1)?)?;
                 self.binary(Binary::Minimum, from, &raised, operands.get(2)?)
             }
             ScalarOp::Convert => self.convert(from, to, first(0)?),
@@ -68,11 +75,15 @@ impl Lower<'_, '_> {
         match element_type.category() {
             Category::Complex if element_type == ElementType::C64 => smallvec![
                 self.builder.ins().f32const(f32::from_bits(bits as u32)),
-                self.builder.ins().f32const(f32::from_bits((bits >> 32) as u32)),
+                self.builder
+                    .ins()
+                    .f32const(f32::from_bits((bits >> 32) as u32)),
             ],
             Category::Complex => smallvec![
                 self.builder.ins().f64const(f64::from_bits(bits as u64)),
-                self.builder.ins().f64const(f64::from_bits((bits >> 64) as u64)),
+                self.builder
+                    .ins()
+                    .f64const(f64::from_bits((bits >> 64) as u64)),
             ],
             Category::Float if element_type == ElementType::F64 => {
                 smallvec![self.builder.ins().f64const(f64::from_bits(bits as u64))]
@@ -90,7 +101,11 @@ impl Lower<'_, '_> {
 
     fn select(&mut self, predicate: Value, yes: &Values, no: &Values) -> Option<Values> {
         let pairs = yes.iter().zip(no);
-        Some(pairs.map(|(&y, &n)| self.builder.ins().select(predicate, y, n)).collect())
+        Some(
+            pairs
+                .map(|(&y, &n)| self.builder.ins().select(predicate, y, n))
+                .collect(),
+        )
     }
 
     // ---- floats ------------------------------------------------------------
@@ -117,7 +132,10 @@ impl Lower<'_, '_> {
     pub(crate) fn decode_narrow(&mut self, element_type: ElementType, bits: Value) -> Value {
         if element_type == ElementType::BF16 {
             let wide = self.builder.ins().ishl_imm_s(bits, 16);
-            return self.builder.ins().bitcast(types::F32, MemFlagsData::new(), wide);
+            return self
+                .builder
+                .ins()
+                .bitcast(types::F32, MemFlagsData::new(), wide);
         }
         let index = self.integer(types::I32, helpers::type_index(element_type));
         self.call(&helpers::DECODE_NARROW, &[index, bits])
@@ -126,7 +144,10 @@ impl Lower<'_, '_> {
     /// Round to nearest even by adding half of what is cut off, less one if the
     /// kept part is even; a NaN keeps its upper bits and becomes quiet.
     fn encode_bf16(&mut self, value: Value) -> Value {
-        let bits = self.builder.ins().bitcast(types::I32, MemFlagsData::new(), value);
+        let bits = self
+            .builder
+            .ins()
+            .bitcast(types::I32, MemFlagsData::new(), value);
         let upper = self.builder.ins().ushr_imm_s(bits, 16);
         let odd = self.builder.ins().band_imm_s(upper, 1);
         let bias = self.builder.ins().iadd_imm_s(odd, 0x7fff);
@@ -187,7 +208,10 @@ impl Lower<'_, '_> {
             }
             Unary::IsFinite => {
                 let difference = self.builder.ins().fsub(x, x);
-                let finite = self.builder.ins().fcmp(FloatCC::Ordered, difference, difference);
+                let finite = self
+                    .builder
+                    .ins()
+                    .fcmp(FloatCC::Ordered, difference, difference);
                 return Some(finite);
             }
             _ => {
@@ -214,8 +238,16 @@ impl Lower<'_, '_> {
     fn complex_binary(&mut self, op: Binary, a: &Values, b: &Values) -> Option<Values> {
         let pairs = a.iter().zip(b);
         match op {
-            Binary::Add => Some(pairs.map(|(&a, &b)| self.builder.ins().fadd(a, b)).collect()),
-            Binary::Subtract => Some(pairs.map(|(&a, &b)| self.builder.ins().fsub(a, b)).collect()),
+            Binary::Add => Some(
+                pairs
+                    .map(|(&a, &b)| self.builder.ins().fadd(a, b))
+                    .collect(),
+            ),
+            Binary::Subtract => Some(
+                pairs
+                    .map(|(&a, &b)| self.builder.ins().fsub(a, b))
+                    .collect(),
+            ),
             _ => None,
         }
     }
@@ -265,18 +297,30 @@ impl Lower<'_, '_> {
             Unary::Sign => {
                 let one = self.integer(ty, 1);
                 let zero = self.integer(ty, 0);
-                let positive = if signed { IntCC::SignedGreaterThan } else { IntCC::NotEqual };
+                let positive = if signed {
+                    IntCC::SignedGreaterThan
+                } else {
+                    IntCC::NotEqual
+                };
                 let positive = self.builder.ins().icmp(positive, x, zero);
                 let minus = self.integer(ty, -1);
                 let negative = self.builder.ins().icmp(IntCC::SignedLessThan, x, zero);
                 let rest = self.builder.ins().select(negative, minus, zero);
-                self.builder.ins().select(positive, one, if signed { rest } else { zero })
+                self.builder
+                    .ins()
+                    .select(positive, one, if signed { rest } else { zero })
             }
             _ => return None,
         })
     }
 
-    fn integer_binary(&mut self, op: Binary, from: ElementType, a: Value, b: Value) -> Option<Value> {
+    fn integer_binary(
+        &mut self,
+        op: Binary,
+        from: ElementType,
+        a: Value,
+        b: Value,
+    ) -> Option<Value> {
         let signed = from.is_signed();
         Some(match op {
             Binary::Add => self.builder.ins().iadd(a, b),
@@ -327,7 +371,10 @@ impl Lower<'_, '_> {
     fn shift(&mut self, op: Binary, from: ElementType, a: Value, b: Value) -> Value {
         let ty = integer_type(from.storage_bytes());
         let bits = i64::from(ty.bits());
-        let in_range = self.builder.ins().icmp_imm_s(IntCC::UnsignedLessThan, b, bits);
+        let in_range = self
+            .builder
+            .ins()
+            .icmp_imm_s(IntCC::UnsignedLessThan, b, bits);
         if op == Binary::ShiftRightArithmetic {
             let most = self.integer(ty, bits - 1);
             let amount = self.builder.ins().select(in_range, b, most);
@@ -355,12 +402,20 @@ impl Lower<'_, '_> {
             Category::Complex => None,
             Category::Float if order == Order::Total => {
                 let (a, b) = (self.total_order_key(a), self.total_order_key(b));
-                Some(self.builder.ins().icmp(integer_condition(direction, true), a, b))
+                Some(
+                    self.builder
+                        .ins()
+                        .icmp(integer_condition(direction, true), a, b),
+                )
             }
             Category::Float => Some(self.builder.ins().fcmp(float_condition(direction), a, b)),
             category => {
                 let signed = category == Category::Signed;
-                Some(self.builder.ins().icmp(integer_condition(direction, signed), a, b))
+                Some(
+                    self.builder
+                        .ins()
+                        .icmp(integer_condition(direction, signed), a, b),
+                )
             }
         }
     }
@@ -371,13 +426,21 @@ impl Lower<'_, '_> {
         let double = self.builder.func.dfg.value_type(x) == types::F64;
         let ty = if double { types::I64 } else { types::I32 };
         let bits = self.builder.ins().bitcast(ty, MemFlagsData::new(), x);
-        let sign = self.builder.ins().sshr_imm_s(bits, i64::from(ty.bits()) - 1);
+        let sign = self
+            .builder
+            .ins()
+            .sshr_imm_s(bits, i64::from(ty.bits()) - 1);
         let magnitude = self.builder.ins().ushr_imm_s(sign, 1);
         self.builder.ins().bxor(bits, magnitude)
     }
 
     /// HLO's `convert`. `None`: it goes the general way.
-    pub(crate) fn convert(&mut self, from: ElementType, to: ElementType, x: Value) -> Option<Values> {
+    pub(crate) fn convert(
+        &mut self,
+        from: ElementType,
+        to: ElementType,
+        x: Value,
+    ) -> Option<Values> {
         if from == to {
             return Some(smallvec![x]);
         }
@@ -421,7 +484,12 @@ impl Lower<'_, '_> {
     }
 
     /// Widens an integer to a type at least as wide.
-    pub(crate) fn extend(&mut self, from: ElementType, x: Value, to: cranelift_codegen::ir::Type) -> Value {
+    pub(crate) fn extend(
+        &mut self,
+        from: ElementType,
+        x: Value,
+        to: cranelift_codegen::ir::Type,
+    ) -> Value {
         if self.builder.func.dfg.value_type(x) == to {
             x
         } else if from.is_signed() {
@@ -515,10 +583,17 @@ impl Lower<'_, '_> {
         to: ElementType,
         operands: &[Values],
     ) -> Result<Values, Error> {
-        let general = General { op: op.clone(), from, to };
+        let general = General {
+            op: op.clone(),
+            from,
+            to,
+        };
         // Types lack operations regardless of the values.
         if general.apply([0; 3]).is_none() {
-            return Err(Error::NoSuchOperation { op: describe(op), element_type: from });
+            return Err(Error::NoSuchOperation {
+                op: describe(op),
+                element_type: from,
+            });
         }
         let slot = self.builder.create_sized_stack_slot(StackSlotData::new(
             StackSlotKind::ExplicitSlot,
@@ -529,11 +604,18 @@ impl Lower<'_, '_> {
         for (i, values) in operands.iter().enumerate().take(3) {
             let base = 16 * i as i32;
             self.builder.ins().stack_store(types::I64, zero, slot, base);
-            self.builder.ins().stack_store(types::I64, zero, slot, base + 8);
+            self.builder
+                .ins()
+                .stack_store(types::I64, zero, slot, base + 8);
             let part = from.complex_part().unwrap_or(from);
             for (j, &value) in values.iter().enumerate() {
                 let bits = self.to_bits(part, value);
-                self.builder.ins().stack_store(types::I64, bits, slot, base + (j * part.storage_bytes()) as i32);
+                self.builder.ins().stack_store(
+                    types::I64,
+                    bits,
+                    slot,
+                    base + (j * part.storage_bytes()) as i32,
+                );
             }
         }
         let operation = self.keep_general(general);
@@ -545,7 +627,12 @@ impl Lower<'_, '_> {
         let ty = integer_type(part.storage_bytes());
         let mut results = Values::new();
         for j in 0..carrier_types(to).len() {
-            let bits = self.builder.ins().stack_load(types::I64, ty, slot, (j * part.storage_bytes()) as i32);
+            let bits = self.builder.ins().stack_load(
+                types::I64,
+                ty,
+                slot,
+                (j * part.storage_bytes()) as i32,
+            );
             results.push(self.from_bits(part, bits));
         }
         Ok(results)

@@ -1,11 +1,9 @@
 //! The plan's schedule with every address resolved, ready to be walked.
 
-use crate::dot::Dot;
+use crate::call::Call;
 use crate::error::Error;
-use crate::routine::Routine;
-use crate::sort::Sort;
 use tegula_fusion::LibraryOp;
-use tegula_ir::ElementType;
+use tegula_ir::{ArrayShape, ElementType};
 use tegula_layout::plan::{Place, Plan, Step, ValueId};
 
 /// Whose memory, and how many bytes from its start.
@@ -27,13 +25,34 @@ pub(crate) enum Area {
 /// One step with addresses.
 #[derive(Debug)]
 pub(crate) enum Action {
-    Kernel { kernel: usize, args: Vec<Location>, extent: i64 },
-    Dot { dot: Dot, lhs: Location, rhs: Location, out: Location },
-    Sort { sort: Sort, inputs: Vec<Location>, outputs: Vec<Location>, comparator: usize },
-    Routine { name: &'static str, routine: Routine, inputs: Vec<Location>, outputs: Vec<Location> },
-    Copy { from: Location, to: Location, bytes: usize },
-    While { condition: Vec<Action>, predicate: Location, body: Vec<Action> },
-    Conditional { selector: Location, is_pred: bool, branches: Vec<Vec<Action>> },
+    Kernel {
+        kernel: usize,
+        args: Vec<Location>,
+        extent: i64,
+    },
+    Call {
+        name: String,
+        call: Call,
+        inputs: Vec<Location>,
+        outputs: Vec<Location>,
+        /// Of a sort: which of the code's comparators.
+        comparator: usize,
+    },
+    Copy {
+        from: Location,
+        to: Location,
+        bytes: usize,
+    },
+    While {
+        condition: Vec<Action>,
+        predicate: Location,
+        body: Vec<Action>,
+    },
+    Conditional {
+        selector: Location,
+        is_pred: bool,
+        branches: Vec<Vec<Action>>,
+    },
 }
 
 impl Action {
@@ -42,9 +61,7 @@ impl Action {
     pub(crate) fn name(&self) -> Option<String> {
         match self {
             Self::Kernel { kernel, .. } => Some(format!("k{kernel}")),
-            Self::Dot { dot, .. } => Some(dot.to_string()),
-            Self::Sort { .. } => Some("sort".to_owned()),
-            Self::Routine { name, .. } => Some((*name).to_owned()),
+            Self::Call { name, .. } => Some(name.clone()),
             Self::Copy { .. } => Some("copy".to_owned()),
             Self::While { .. } | Self::Conditional { .. } => None,
         }
@@ -53,7 +70,10 @@ impl Action {
 
 /// Resolves a plan's schedule.
 pub(crate) fn resolve(plan: &Plan) -> Result<Vec<Action>, Error> {
-    let mut resolver = Resolver { plan, comparators: 0 };
+    let mut resolver = Resolver {
+        plan,
+        comparators: 0,
+    };
     resolver.actions(&plan.steps)
 }
 
@@ -74,13 +94,25 @@ impl Resolver<'_> {
     fn location(&self, value: ValueId) -> Result<Location, Error> {
         let place = &self.plan.buffers[self.plan.values[value].buffer].place;
         Ok(match place {
-            Place::Parameter(i) => Location { area: Area::Parameter(*i), offset: 0 },
-            Place::Output(i) => Location { area: Area::Output(*i), offset: 0 },
-            Place::Constant(i) => Location { area: Area::Constant(*i), offset: 0 },
+            Place::Parameter(i) => Location {
+                area: Area::Parameter(*i),
+                offset: 0,
+            },
+            Place::Output(i) => Location {
+                area: Area::Output(*i),
+                offset: 0,
+            },
+            Place::Constant(i) => Location {
+                area: Area::Constant(*i),
+                offset: 0,
+            },
             Place::Arena(offset) => {
                 let offset = offset.as_constant().and_then(|o| usize::try_from(o).ok());
                 let offset = offset.ok_or_else(|| Error::Bug(format!("{value} has no offset")))?;
-                Location { area: Area::Arena, offset }
+                Location {
+                    area: Area::Arena,
+                    offset,
+                }
             }
         })
     }
@@ -116,8 +148,16 @@ impl Resolver<'_> {
                     bytes: bytes.ok_or_else(|| Error::Bug(format!("{from} has no size")))?,
                 }
             }
-            Step::Library { op, operands, results } => self.library(op, operands, results)?,
-            Step::While { condition, predicate, body } => Action::While {
+            Step::Library {
+                op,
+                operands,
+                results,
+            } => self.library(op, operands, results)?,
+            Step::While {
+                condition,
+                predicate,
+                body,
+            } => Action::While {
                 condition: self.actions(condition)?,
                 predicate: self.location(*predicate)?,
                 body: self.actions(body)?,
@@ -141,41 +181,18 @@ impl Resolver<'_> {
         results: &[ValueId],
     ) -> Result<Action, Error> {
         let shape = |v: &ValueId| &self.plan.values[*v].shape;
-        match (op, operands, results) {
-            (LibraryOp::Dot(dims), [lhs, rhs], [out]) => {
-                let dot = Dot::new(shape(lhs), shape(rhs), shape(out), dims);
-                Ok(Action::Dot {
-                    dot: dot.ok_or_else(|| Error::Unsupported("a dot of this shape".to_owned()))?,
-                    lhs: self.location(*lhs)?,
-                    rhs: self.location(*rhs)?,
-                    out: self.location(*out)?,
-                })
-            }
-            (LibraryOp::Dot(_), ..) => Err(Error::Bug("a dot has two operands".to_owned())),
-            (LibraryOp::Operation(op), ..) => {
-                let inputs: Vec<_> = operands.iter().map(shape).collect();
-                let outputs: Vec<_> = results.iter().map(shape).collect();
-                Ok(Action::Routine {
-                    name: op.opcode().name(),
-                    routine: Routine::new(op, &inputs, &outputs)?,
-                    inputs: self.locations(operands)?,
-                    outputs: self.locations(results)?,
-                })
-            }
-            (LibraryOp::Sort { dimension, .. }, ..) => {
-                let shapes: Vec<_> = operands.iter().map(shape).collect();
-                let sort = Sort::new(&shapes, *dimension).ok_or_else(|| {
-                    Error::Unsupported(format!("a sort of {} arrays together", shapes.len()))
-                })?;
-                let comparator = self.comparators;
-                self.comparators += 1;
-                Ok(Action::Sort {
-                    sort,
-                    inputs: self.locations(operands)?,
-                    outputs: self.locations(results)?,
-                    comparator,
-                })
-            }
+        let inputs: Vec<&ArrayShape> = operands.iter().map(shape).collect();
+        let outputs: Vec<&ArrayShape> = results.iter().map(shape).collect();
+        let call = Call::new(op, &inputs, &outputs)?;
+        if matches!(call, Call::Sort(_)) {
+            self.comparators += 1;
         }
+        Ok(Action::Call {
+            name: call.name(op),
+            call,
+            inputs: self.locations(operands)?,
+            outputs: self.locations(results)?,
+            comparator: self.comparators.saturating_sub(1),
+        })
     }
 }

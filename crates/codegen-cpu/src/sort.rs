@@ -25,13 +25,20 @@ impl Sort {
     pub(crate) fn new(shapes: &[&ArrayShape], dimension: usize) -> Option<Self> {
         let dims = shapes.first()?.static_dims()?;
         let length = usize::try_from(*dims.get(dimension)?).ok()?;
-        let stride = dims.get(dimension + 1..)?.iter().map(|&d| d as usize).product();
+        let stride = dims
+            .get(dimension + 1..)?
+            .iter()
+            .map(|&d| d as usize)
+            .product();
         let elements = usize::try_from(shapes[0].element_count()?).ok()?;
         (shapes.len() <= MAX_ARRAYS).then(|| Self {
             length,
             stride,
             rows: elements.checked_div(length).unwrap_or(0),
-            sizes: shapes.iter().map(|s| s.element_type.storage_bytes()).collect(),
+            sizes: shapes
+                .iter()
+                .map(|s| s.element_type.storage_bytes())
+                .collect(),
         })
     }
 
@@ -40,7 +47,12 @@ impl Sort {
     /// # Safety
     /// `inputs` and `outputs` are dense arrays of the shapes this was made for,
     /// no output overlaps an input, and `comparator` is the sort's own.
-    pub(crate) unsafe fn run(&self, inputs: &[*const u8], outputs: &[*mut u8], comparator: KernelFn) {
+    pub(crate) unsafe fn run(
+        &self,
+        inputs: &[*const u8],
+        outputs: &[*mut u8],
+        comparator: KernelFn,
+    ) {
         let mut order: Vec<u32> = vec![0; self.length];
         for row in 0..self.rows {
             let base = row / self.stride * self.stride * self.length + row % self.stride;

@@ -20,11 +20,17 @@ impl TopK {
             return;
         }
         let rows = input.chunks_exact(self.length * size);
-        let outputs = values.chunks_exact_mut(self.k * size).zip(places.chunks_exact_mut(self.k));
+        let outputs = values
+            .chunks_exact_mut(self.k * size)
+            .zip(places.chunks_exact_mut(self.k));
         let mut ranked: Vec<(u64, u32)> = Vec::with_capacity(self.length);
         for (row, (values, places)) in rows.zip(outputs) {
             ranked.clear();
-            ranked.extend((0..).zip(row.chunks_exact(size)).map(|(i, e)| (self.rank(e), i)));
+            ranked.extend(
+                (0..)
+                    .zip(row.chunks_exact(size))
+                    .map(|(i, e)| (self.rank(e), i)),
+            );
             if self.k < self.length {
                 ranked.select_nth_unstable(self.k - 1);
                 ranked.truncate(self.k);

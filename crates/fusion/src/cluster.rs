@@ -58,7 +58,9 @@ impl fmt::Display for Reason {
             Self::RegionResult => f.write_str("a result of its region"),
             Self::LibraryOrControl => f.write_str("made or read by a library call or control flow"),
             Self::OwnKernel => f.write_str("updates in place or has several results"),
-            Self::TooOften(ratio) => write!(f, "fused, each element would be evaluated {ratio:.3} times"),
+            Self::TooOften(ratio) => {
+                write!(f, "fused, each element would be evaluated {ratio:.3} times")
+            }
             Self::ChainTooLong => write!(f, "the fused chain would exceed {MAX_CHAIN} operations"),
             Self::Fused(ratio) => write!(f, "fused, evaluated {ratio:.3} times per element"),
             Self::FromConstants => f.write_str("fused, from constants alone"),
@@ -101,7 +103,10 @@ pub enum Class {
 /// The class of an operation. Control flow is not asked for.
 pub fn classify(module: &Module, program: &Program, node: NodeId) -> Class {
     let node = &program.nodes[node];
-    let result = node.results.first().map(|&v| program.values[v].shape.element_type);
+    let result = node
+        .results
+        .first()
+        .map(|&v| program.values[v].shape.element_type);
     match &module[node.origin].op {
         Op::Unary(op) => Class::Pointwise(unary_cost(*op)),
         Op::Binary(Binary::Divide | Binary::Remainder | Binary::Power | Binary::Atan2) => {
@@ -177,8 +182,11 @@ pub fn cluster(module: &Module, program: &Program) -> Clusters {
         if let Def::Constant(literal) = &value.def {
             let splat = is_splat(literal.bytes(), literal.element_type().storage_bytes());
             pass.from_constants[id] = splat;
-            pass.clusters.reasons[id] =
-                if splat { Reason::FromConstants } else { Reason::GivenInMemory };
+            pass.clusters.reasons[id] = if splat {
+                Reason::FromConstants
+            } else {
+                Reason::GivenInMemory
+            };
         }
     }
     pass.mark_from_constants(&program.entry);
@@ -229,13 +237,26 @@ impl Pass<'_> {
             let cheap = matches!(
                 classify(self.module, self.program, id),
                 Class::Pointwise(0 | 1)
-            ) && !matches!(self.module[node.origin].op, Op::Gather { .. } | Op::Concatenate(_));
+            ) && !matches!(
+                self.module[node.origin].op,
+                Op::Gather { .. } | Op::Concatenate(_)
+            );
             let constant = node.operands.iter().all(|&v| self.from_constants[v]);
             for &result in &node.results {
                 // A chain of cheap operations is still cheap only if it is short.
-                let chain = node.operands.iter().map(|&v| self.chain[v]).max().unwrap_or(0) + 1;
+                let chain = node
+                    .operands
+                    .iter()
+                    .map(|&v| self.chain[v])
+                    .max()
+                    .unwrap_or(0)
+                    + 1;
                 self.from_constants[result] = cheap && constant && chain <= 4;
-                self.chain[result] = if self.from_constants[result] { chain } else { 0 };
+                self.chain[result] = if self.from_constants[result] {
+                    chain
+                } else {
+                    0
+                };
             }
         }
     }
@@ -275,8 +296,14 @@ impl Pass<'_> {
             self.clusters.reasons[v] = reason;
         }
         let root = reason.is_materialised();
-        let Some(&result) = node.results.first() else { return };
-        let evaluations = if root { elements(self.program, result) } else { self.evaluations[result] };
+        let Some(&result) = node.results.first() else {
+            return;
+        };
+        let evaluations = if root {
+            elements(self.program, result)
+        } else {
+            self.evaluations[result]
+        };
         let chain = if root { 0 } else { self.chain[result] + 1 };
         for (i, &operand) in node.operands.iter().enumerate() {
             if class == Class::Library || (class == Class::Update && self.is_updated(id, i)) {
@@ -296,7 +323,9 @@ impl Pass<'_> {
 
     fn decide(&self, id: NodeId, class: Class) -> Reason {
         let node = &self.program.nodes[id];
-        let [result] = node.results[..] else { return Reason::OwnKernel };
+        let [result] = node.results[..] else {
+            return Reason::OwnKernel;
+        };
         let ratio = self.evaluations[result] / elements(self.program, result).max(1.0);
         let limit = match class {
             Class::Library => return Reason::LibraryOrControl,
@@ -333,14 +362,24 @@ impl Pass<'_> {
     /// How many elements of an operand one element of the result reads.
     fn reads_per_element(&self, id: NodeId, operand: usize) -> f64 {
         let node = &self.program.nodes[id];
-        let result = node.results.first().map_or(1.0, |&v| elements(self.program, v)).max(1.0);
-        let size = |i: usize| node.operands.get(i).map_or(1.0, |&v| elements(self.program, v));
+        let result = node
+            .results
+            .first()
+            .map_or(1.0, |&v| elements(self.program, v))
+            .max(1.0);
+        let size = |i: usize| {
+            node.operands
+                .get(i)
+                .map_or(1.0, |&v| elements(self.program, v))
+        };
         match &self.module[node.origin].op {
             Op::Reduce { .. } if operand < node.operands.len() / 2 => size(operand) / result,
             Op::ReduceWindow { window, .. } if operand < node.operands.len() / 2 => {
                 window.iter().map(|w| w.size as f64).product()
             }
-            Op::Dot { dims, .. } => contracted(self.program, node.operands.first(), &dims.lhs_contracting),
+            Op::Dot { dims, .. } => {
+                contracted(self.program, node.operands.first(), &dims.lhs_contracting)
+            }
             Op::Convolution { .. } => 1e9,
             // The update's own elements are visited once each.
             Op::DynamicUpdateSlice | Op::Scatter { .. } => size(operand) / result,
@@ -353,13 +392,18 @@ impl Pass<'_> {
 fn inner_regions(kind: &NodeKind) -> Vec<&Region> {
     match kind {
         NodeKind::Op => Vec::new(),
-        NodeKind::While { condition, body, .. } => vec![condition, body],
+        NodeKind::While {
+            condition, body, ..
+        } => vec![condition, body],
         NodeKind::Conditional { branches } => branches.iter().collect(),
     }
 }
 
 fn elements(program: &Program, value: ValueId) -> f64 {
-    program.values[value].shape.element_count().unwrap_or(i64::MAX) as f64
+    program.values[value]
+        .shape
+        .element_count()
+        .unwrap_or(i64::MAX) as f64
 }
 
 fn contracted(program: &Program, lhs: Option<&ValueId>, dims: &[i64]) -> f64 {

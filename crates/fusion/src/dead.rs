@@ -21,7 +21,9 @@ fn sweep(program: &mut Program, region: &mut Region, used: &mut FxHashSet<ValueI
         let mut kind = std::mem::replace(&mut program.nodes[id].kind, NodeKind::Op);
         let mut regions: Vec<&mut Region> = match &mut kind {
             NodeKind::Op => Vec::new(),
-            NodeKind::While { condition, body, .. } => vec![condition, body],
+            NodeKind::While {
+                condition, body, ..
+            } => vec![condition, body],
             NodeKind::Conditional { branches } => branches.iter_mut().collect(),
         };
         for inner in &mut regions {

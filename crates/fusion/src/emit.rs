@@ -8,9 +8,7 @@
 
 use crate::cluster::{Clusters, is_splat};
 use crate::error::Error;
-use crate::kernel::{
-    Access, Block, IndexVar, Kernel, Param, ScalarId, ScalarOp, Statement,
-};
+use crate::kernel::{Access, Block, IndexVar, Kernel, Param, ScalarId, ScalarOp, Statement};
 use crate::program::{Def, NodeId, Program, ValueId};
 use crate::reads::{Read, ReadMap, substitute};
 use rustc_hash::FxHashMap;
@@ -60,9 +58,12 @@ impl VarRanges for KernelRanges<'_> {
 /// The values that an index variable can have.
 pub fn var_range(var: Option<&IndexVar>) -> Interval {
     let (lower, upper) = match var {
-        Some(IndexVar::Domain(extent) | IndexVar::Loop(extent)) => {
-            (0, extent.as_constant().map_or(i64::MAX, |n| n.saturating_sub(1)))
-        }
+        Some(IndexVar::Domain(extent) | IndexVar::Loop(extent)) => (
+            0,
+            extent
+                .as_constant()
+                .map_or(i64::MAX, |n| n.saturating_sub(1)),
+        ),
         Some(IndexVar::Runtime { lower, upper, .. } | IndexVar::Symbol { lower, upper, .. }) => {
             (*lower, *upper)
         }
@@ -92,7 +93,10 @@ impl<'a> Emitter<'a> {
     pub(crate) fn finish(mut self) -> BoundKernel {
         let scope = self.scopes.pop().unwrap_or_default();
         self.kernel.body = scope.block;
-        BoundKernel { kernel: self.kernel, args: self.args }
+        BoundKernel {
+            kernel: self.kernel,
+            args: self.args,
+        }
     }
 
     pub(crate) fn unsupported(&self, what: &str) -> Error {
@@ -119,7 +123,12 @@ impl<'a> Emitter<'a> {
     }
 
     pub(crate) fn dims(&self, value: ValueId) -> Vec<Term> {
-        self.program.values[value].shape.dims.iter().map(tegula_ir::Dim::term).collect()
+        self.program.values[value]
+            .shape
+            .dims
+            .iter()
+            .map(tegula_ir::Dim::term)
+            .collect()
     }
 
     pub(crate) fn element_type(&self, value: ValueId) -> ElementType {
@@ -194,7 +203,13 @@ impl<'a> Emitter<'a> {
         let body = self.close(next?);
         let results = self.new_scalars(init);
         let init = init.iter().copied().collect();
-        self.push(Statement::Loop { var, init, carried, body, results: results.clone() });
+        self.push(Statement::Loop {
+            var,
+            init,
+            carried,
+            body,
+            results: results.clone(),
+        });
         Ok(results)
     }
 
@@ -218,8 +233,12 @@ impl<'a> Emitter<'a> {
         let taken = otherwise(self);
         let otherwise = self.close(taken?);
         let results = self.new_scalars(&then.results);
-        let statement =
-            Statement::If { condition, then, otherwise, results: results.clone() };
+        let statement = Statement::If {
+            condition,
+            then,
+            otherwise,
+            results: results.clone(),
+        };
         self.push(statement);
         Ok(results)
     }
@@ -234,7 +253,11 @@ impl<'a> Emitter<'a> {
     ) -> ScalarId {
         let result = self.kernel.scalars.push(element_type);
         let operands = operands.iter().copied().collect();
-        self.push(Statement::Compute { result, op, operands });
+        self.push(Statement::Compute {
+            result,
+            op,
+            operands,
+        });
         result
     }
 
@@ -269,7 +292,11 @@ impl<'a> Emitter<'a> {
         }
         let wide = self.convert(value, ElementType::S64);
         let constant = |e: &mut Self, n: i64| {
-            e.compute(ElementType::S64, ScalarOp::Constant(u128::from(n.cast_unsigned())), &[])
+            e.compute(
+                ElementType::S64,
+                ScalarOp::Constant(u128::from(n.cast_unsigned())),
+                &[],
+            )
         };
         let low = constant(self, lower);
         let high = constant(self, upper);
@@ -279,7 +306,11 @@ impl<'a> Emitter<'a> {
 
     /// Makes an integer scalar known to lie in a range an index variable.
     pub(crate) fn bind_exact(&mut self, value: ScalarId, lower: i64, upper: i64) -> Term {
-        let var = self.kernel.push_var(IndexVar::Runtime { value, lower, upper });
+        let var = self.kernel.push_var(IndexVar::Runtime {
+            value,
+            lower,
+            upper,
+        });
         self.push(Statement::Bind { var });
         Term::var(var)
     }
@@ -292,27 +323,46 @@ impl<'a> Emitter<'a> {
             self.args.push(value);
             let dims = self.dims(value);
             let element_type = self.element_type(value);
-            self.kernel.params.push(Param { access, element_type, dims });
+            self.kernel.params.push(Param {
+                access,
+                element_type,
+                dims,
+            });
             self.args.len() - 1
         })
     }
 
     /// A scalar parameter that stands for no value of the program.
     pub(crate) fn scalar_param(&mut self, element_type: ElementType, access: Access) -> usize {
-        self.kernel.params.push(Param { access, element_type, dims: Vec::new() });
+        self.kernel.params.push(Param {
+            access,
+            element_type,
+            dims: Vec::new(),
+        });
         self.kernel.params.len() - 1
     }
 
     pub(crate) fn load(&mut self, param: usize, index: &[Term]) -> ScalarId {
-        let result = self.kernel.scalars.push(self.kernel.params[param].element_type);
+        let result = self
+            .kernel
+            .scalars
+            .push(self.kernel.params[param].element_type);
         let index = index.iter().map(|t| self.simplify(t)).collect();
-        self.push(Statement::Load { result, param, index });
+        self.push(Statement::Load {
+            result,
+            param,
+            index,
+        });
         result
     }
 
     pub(crate) fn store(&mut self, param: usize, index: &[Term], value: ScalarId) {
         let index = index.iter().map(|t| self.simplify(t)).collect();
-        self.push(Statement::Store { param, index, value });
+        self.push(Statement::Store {
+            param,
+            index,
+            value,
+        });
     }
 
     // ---- elements --------------------------------------------------------
@@ -374,7 +424,11 @@ impl<'a> Emitter<'a> {
                 let Some(term) = along.cloned() else {
                     return Err(self.bug("the iota dimension is out of range"));
                 };
-                Ok(smallvec![self.compute(element_type, ScalarOp::Index(term), &[])])
+                Ok(smallvec![self.compute(
+                    element_type,
+                    ScalarOp::Index(term),
+                    &[]
+                )])
             }
             Op::Broadcast(_)
             | Op::Reshape
@@ -445,7 +499,10 @@ impl<'a> Emitter<'a> {
                 }
                 ScalarOp::BitcastConvert
             }
-            Op::ReducePrecision { exponent_bits, mantissa_bits } => ScalarOp::ReducePrecision {
+            Op::ReducePrecision {
+                exponent_bits,
+                mantissa_bits,
+            } => ScalarOp::ReducePrecision {
                 exponent_bits: *exponent_bits,
                 mantissa_bits: *mantissa_bits,
             },
@@ -472,7 +529,11 @@ impl<'a> Emitter<'a> {
             let Some(&source) = node.operands.get(runtime.operand) else {
                 return Err(self.bug("a run-time variable has no source"));
             };
-            let at: Vec<Term> = runtime.index.iter().map(|t| substitute(t, &known)).collect();
+            let at: Vec<Term> = runtime
+                .index
+                .iter()
+                .map(|t| substitute(t, &known))
+                .collect();
             let scalar = self.element(source, &at)?;
             let term = self.bind(scalar, runtime.bounds.lower, runtime.bounds.upper);
             known.push(term);

@@ -30,7 +30,10 @@ impl Emitter<'_> {
     fn inits(&mut self, id: NodeId) -> Result<Scalars, Error> {
         let program = self.program;
         let inputs = self.halves(id);
-        program.nodes[id].operands[inputs..].iter().map(|&init| self.element(init, &[])).collect()
+        program.nodes[id].operands[inputs..]
+            .iter()
+            .map(|&init| self.element(init, &[]))
+            .collect()
     }
 
     /// `reduce`: loops over the reduced dimensions.
@@ -167,7 +170,11 @@ impl Emitter<'_> {
             let mut operands = Scalars::new();
             for operand in &module[instruction].operands {
                 let scalars = env.get(operand).ok_or_else(|| {
-                    Error::bug(module, instruction, "an operand is not defined before its use")
+                    Error::bug(
+                        module,
+                        instruction,
+                        "an operand is not defined before its use",
+                    )
                 })?;
                 operands.extend(scalars.iter().copied());
             }
@@ -201,11 +208,16 @@ impl Emitter<'_> {
                     .map(|&s| smallvec![s])
                     .ok_or_else(|| Error::bug(module, id, "there is no such tuple element"))
             }
-            Op::Call { to_apply, .. } | Op::Fusion { calls: to_apply, .. } => {
-                self.apply(*to_apply, operands)
-            }
+            Op::Call { to_apply, .. }
+            | Op::Fusion {
+                calls: to_apply, ..
+            } => self.apply(*to_apply, operands),
             Op::Copy | Op::Reshape | Op::Bitcast | Op::Broadcast(_) | Op::Transpose(_) => {
-                match &instruction.shape.as_array().map(tegula_ir::ArrayShape::rank) {
+                match &instruction
+                    .shape
+                    .as_array()
+                    .map(tegula_ir::ArrayShape::rank)
+                {
                     Some(0) => Ok(operands.iter().copied().collect()),
                     _ => Err(not_scalar(self, id)),
                 }

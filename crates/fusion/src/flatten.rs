@@ -113,9 +113,9 @@ impl Flattener<'_> {
 
     fn lookup(&self, env: &Env, at: InstructionId, id: InstructionId) -> Result<Leaves, Error> {
         let leaves = env.get(&id);
-        leaves.cloned().ok_or_else(|| {
-            Error::bug(self.module, at, "an operand is not defined before its use")
-        })
+        leaves
+            .cloned()
+            .ok_or_else(|| Error::bug(self.module, at, "an operand is not defined before its use"))
     }
 
     fn instruction(
@@ -143,7 +143,10 @@ impl Flattener<'_> {
                 })
             }
             Op::Constant(literals) => Ok(literals.iter().map(|l| self.constant(l)).collect()),
-            Op::Call { to_apply: callee, .. } | Op::Fusion { calls: callee, .. } => {
+            Op::Call {
+                to_apply: callee, ..
+            }
+            | Op::Fusion { calls: callee, .. } => {
                 self.computation(*callee, &operands, nodes, depth + 1)
             }
             Op::AsyncStart { calls, .. } => {
@@ -179,7 +182,12 @@ impl Flattener<'_> {
             Op::CopyStart { .. } => {
                 let source = first();
                 let context = self.constant(&zero_u32(module, id)?);
-                source.iter().chain(&source).copied().chain([context]).collect()
+                source
+                    .iter()
+                    .chain(&source)
+                    .copied()
+                    .chain([context])
+                    .collect()
             }
             Op::CopyDone => first().into_iter().take(1).collect(),
             Op::AsyncUpdate => first(),
@@ -194,8 +202,10 @@ impl Flattener<'_> {
                     .and_then(|s| s.dims.get(usize::try_from(*dimension).ok()?)?.as_static())
                     .and_then(|size| i32::try_from(size).ok())
                     .ok_or_else(|| Error::unsupported(module, id, "the size is not known"))?;
-                let literal =
-                    Literal::from_bytes(&ArrayShape::new(ElementType::S32, &[]), &size.to_ne_bytes());
+                let literal = Literal::from_bytes(
+                    &ArrayShape::new(ElementType::S32, &[]),
+                    &size.to_ne_bytes(),
+                );
                 let literal = literal.map_err(|e| Error::limit(module, id, &e.to_string()))?;
                 Leaves::from_slice(&[self.constant(&literal)])
             }
@@ -233,7 +243,11 @@ impl Flattener<'_> {
         let operand = self.module.operand_shape(id, 0).ok_or_else(bug)?;
         let elements = operand.as_tuple().ok_or_else(bug)?;
         let index = usize::try_from(index).map_err(|_| bug())?;
-        let before: usize = elements.iter().take(index).map(|e| array_leaves(e).len()).sum();
+        let before: usize = elements
+            .iter()
+            .take(index)
+            .map(|e| array_leaves(e).len())
+            .sum();
         let count = array_leaves(elements.get(index).ok_or_else(bug)?).len();
         let taken = leaves.get(before..before + count).ok_or_else(bug)?;
         Ok(taken.iter().copied().collect())
@@ -247,7 +261,11 @@ impl Flattener<'_> {
             }
             start = operand;
         }
-        Err(Error::bug(self.module, id, "there is no async-start for it"))
+        Err(Error::bug(
+            self.module,
+            id,
+            "there is no async-start for it",
+        ))
     }
 
     fn constant(&mut self, literal: &Literal) -> ValueId {
@@ -282,7 +300,12 @@ impl Flattener<'_> {
             self.check_static(id, leaf)?;
             results.push(self.value(leaf, Def::Node(node, i)));
         }
-        self.program.nodes.push(Node { kind, operands, results: results.clone(), origin: id });
+        self.program.nodes.push(Node {
+            kind,
+            operands,
+            results: results.clone(),
+            origin: id,
+        });
         nodes.push(node);
         Ok(results)
     }
@@ -315,7 +338,8 @@ impl Flattener<'_> {
         // A state that an iteration passes on is the loop's operand all along.
         let mut kept = Vec::new();
         for i in 0..states.len() {
-            let (Some(&state), Some(&first), Some(&next)) = (states.get(i), init.get(i), next.get(i))
+            let (Some(&state), Some(&first), Some(&next)) =
+                (states.get(i), init.get(i), next.get(i))
             else {
                 return Err(Error::bug(self.module, id, "body and state disagree"));
             };
@@ -337,9 +361,15 @@ impl Flattener<'_> {
                 .collect(),
         );
         let operands = kept.iter().map(|&(first, ..)| first).collect();
-        let mut results = self.node(id, kind, operands, &kept_shape, nodes)?.into_iter();
+        let mut results = self
+            .node(id, kind, operands, &kept_shape, nodes)?
+            .into_iter();
         let leaves = states.iter().zip(&init).map(|(state, &first)| {
-            if self.alias.contains_key(state) { Some(first) } else { results.next() }
+            if self.alias.contains_key(state) {
+                Some(first)
+            } else {
+                results.next()
+            }
         });
         let leaves: Option<Leaves> = leaves.collect();
         leaves.ok_or_else(|| Error::bug(self.module, id, "a loop state is lost"))
@@ -363,7 +393,13 @@ impl Flattener<'_> {
         }
         let selector = operands.first().cloned().unwrap_or_default();
         let kind = NodeKind::Conditional { branches: regions };
-        self.node(id, kind, selector.iter().copied().collect(), &self.module[id].shape, nodes)
+        self.node(
+            id,
+            kind,
+            selector.iter().copied().collect(),
+            &self.module[id].shape,
+            nodes,
+        )
     }
 
     /// Replaces aliases everywhere.
@@ -380,7 +416,9 @@ impl Flattener<'_> {
             };
             match &mut node.kind {
                 NodeKind::Op => {}
-                NodeKind::While { condition, body, .. } => {
+                NodeKind::While {
+                    condition, body, ..
+                } => {
                     resolve_results(condition);
                     resolve_results(body);
                 }

@@ -115,9 +115,17 @@ pub struct Fused {
 /// An operation that cannot be compiled yet, by name.
 pub fn fuse(module: &Module, program: Program) -> Result<Fused, Error> {
     let clusters = cluster(module, &program);
-    let builder = Builder { module, program: &program, clusters: &clusters };
+    let builder = Builder {
+        module,
+        program: &program,
+        clusters: &clusters,
+    };
     let entry = builder.region(&program.entry)?;
-    Ok(Fused { program, clusters, entry })
+    Ok(Fused {
+        program,
+        clusters,
+        entry,
+    })
 }
 
 struct Builder<'a> {
@@ -146,13 +154,20 @@ impl Builder<'_> {
                 made.insert(value, index);
             }
         }
-        Ok(FusedRegion { graph, results: region.results.clone() })
+        Ok(FusedRegion {
+            graph,
+            results: region.results.clone(),
+        })
     }
 
     fn node(&self, id: NodeId, units: &mut Vec<(NodeId, Unit)>) -> Result<(), Error> {
         let node = &self.program.nodes[id];
         let unit = match &node.kind {
-            NodeKind::While { condition, body, states } => Unit::While {
+            NodeKind::While {
+                condition,
+                body,
+                states,
+            } => Unit::While {
                 condition: self.region(condition)?,
                 body: self.region(body)?,
                 states: states.clone(),
@@ -164,10 +179,17 @@ impl Builder<'_> {
                     return Err(Error::bug(self.module, node.origin, "there is no selector"));
                 };
                 let branches: Result<_, _> = branches.iter().map(|b| self.region(b)).collect();
-                Unit::Conditional { selector, branches: branches?, results: node.results.to_vec() }
+                Unit::Conditional {
+                    selector,
+                    branches: branches?,
+                    results: node.results.to_vec(),
+                }
             }
             NodeKind::Op => {
-                let kept = node.results.iter().any(|&v| self.clusters.is_materialised(v));
+                let kept = node
+                    .results
+                    .iter()
+                    .any(|&v| self.clusters.is_materialised(v));
                 if kept {
                     self.operation(id, units)?;
                 }
@@ -187,13 +209,10 @@ impl Builder<'_> {
                 units.extend(new.into_iter().map(|unit| (id, unit)));
             }
             Class::Pointwise(_) | Class::Loop => {
-                let relabel =
-                    matches!(self.module[node.origin].op, Op::Reshape | Op::Bitcast);
+                let relabel = matches!(self.module[node.origin].op, Op::Reshape | Op::Bitcast);
                 let (from, to) = (node.operands.first(), node.results.first());
                 match (from, to) {
-                    (Some(&from), Some(&to))
-                        if relabel && self.clusters.is_materialised(from) =>
-                    {
+                    (Some(&from), Some(&to)) if relabel && self.clusters.is_materialised(from) => {
                         units.push((id, Unit::Copy { from, to }));
                     }
                     _ => units.push((id, Unit::Kernel(self.root_kernel(id)?))),
@@ -207,10 +226,17 @@ impl Builder<'_> {
     fn root_kernel(&self, id: NodeId) -> Result<BoundKernel, Error> {
         let node = &self.program.nodes[id];
         let mut emitter = Emitter::new(self.module, self.program, self.clusters, node.origin);
-        let dims = node.results.first().map(|&v| emitter.dims(v)).unwrap_or_default();
+        let dims = node
+            .results
+            .first()
+            .map(|&v| emitter.dims(v))
+            .unwrap_or_default();
         let index = emitter.domain(&dims);
-        let outputs: Vec<usize> =
-            node.results.iter().map(|&v| emitter.param(v, Access::Write)).collect();
+        let outputs: Vec<usize> = node
+            .results
+            .iter()
+            .map(|&v| emitter.param(v, Access::Write))
+            .collect();
         let empty = dims.iter().any(|d| d.as_constant() == Some(0));
         if !empty {
             let scalars = emitter.results(id, &index)?;
@@ -225,7 +251,11 @@ impl Builder<'_> {
         let node = &self.program.nodes[id];
         let op = match &self.module[node.origin].op {
             Op::Dot { dims, .. } => LibraryOp::Dot(dims.clone()),
-            Op::Sort { dimension, to_apply, .. } => LibraryOp::Sort {
+            Op::Sort {
+                dimension,
+                to_apply,
+                ..
+            } => LibraryOp::Sort {
                 dimension: usize::try_from(*dimension).unwrap_or_default(),
                 comparator: Box::new(self.comparator(id, *to_apply)?),
             },
@@ -246,7 +276,11 @@ impl Builder<'_> {
             );
             return Err(Error::unsupported(self.module, node.origin, &what));
         }
-        Ok(Unit::Library { op, operands, results })
+        Ok(Unit::Library {
+            op,
+            operands,
+            results,
+        })
     }
 
     fn element_type(&self, value: ValueId) -> ElementType {
@@ -267,7 +301,11 @@ impl Builder<'_> {
         let output = emitter.scalar_param(ElementType::Pred, Access::Write);
         let result = emitter.apply(to_apply, &arguments)?;
         let Some(&result) = result.first() else {
-            return Err(Error::bug(self.module, node.origin, "the comparator gives nothing"));
+            return Err(Error::bug(
+                self.module,
+                node.origin,
+                "the comparator gives nothing",
+            ));
         };
         emitter.store(output, &[], result);
         Ok(emitter.finish().kernel)
@@ -294,12 +332,23 @@ impl Unit {
             Self::Kernel(bound) => bound.with_access(|a| a != Access::Write),
             Self::Copy { from, .. } => vec![*from],
             Self::Library { operands, .. } => operands.clone(),
-            Self::While { condition, body, operands, .. } => {
-                let inner = condition.all_reads().into_iter().chain(body.all_reads());
-                operands.iter().copied().chain(inner).collect()
+            Self::While {
+                condition,
+                body,
+                operands,
+                ..
+            } => {
+                let mut all = operands.clone();
+                all.extend(condition.reads());
+                all.extend(body.reads());
+                all
             }
-            Self::Conditional { selector, branches, .. } => {
-                std::iter::once(*selector).chain(branches.iter().flat_map(FusedRegion::all_reads)).collect()
+            Self::Conditional {
+                selector, branches, ..
+            } => {
+                let mut all = vec![*selector];
+                branches.iter().for_each(|b| all.extend(b.reads()));
+                all
             }
         }
     }
@@ -322,15 +371,19 @@ impl FusedRegion {
         self.graph.node_weights().map(|(id, unit)| (*id, unit))
     }
 
-    fn all_reads(&self) -> Vec<ValueId> {
+    /// Every value that a unit reads or that the region gives.
+    pub fn reads(&self) -> impl Iterator<Item = ValueId> {
         let reads = self.units().flat_map(|(_, unit)| unit.reads());
-        reads.chain(self.results.iter().copied()).collect()
+        reads.chain(self.results.iter().copied())
     }
 }
 
 impl BoundKernel {
     fn with_access(&self, wanted: impl Fn(Access) -> bool) -> Vec<ValueId> {
         let pairs = self.kernel.params.iter().zip(&self.args);
-        pairs.filter(|(p, _)| wanted(p.access)).map(|(_, &v)| v).collect()
+        pairs
+            .filter(|(p, _)| wanted(p.access))
+            .map(|(_, &v)| v)
+            .collect()
     }
 }

@@ -45,11 +45,19 @@ impl ReadMap {
             return Err(Error::bug(module, id, "there is no such operand"));
         }
         let mut maps = all.swap_remove(operand).maps.map_err(|unknown| {
-            Error::unsupported(module, id, &format!("its reads cannot be described: {}", unknown.cause))
+            Error::unsupported(
+                module,
+                id,
+                &format!("its reads cannot be described: {}", unknown.cause),
+            )
         })?;
         match (maps.pop(), maps.is_empty()) {
             (Some(map), true) if !map.is_undefined() => Self::from_map(module, id, map),
-            _ => Err(Error::unsupported(module, id, "its reads cannot be described by one map")),
+            _ => Err(Error::unsupported(
+                module,
+                id,
+                "its reads cannot be described by one map",
+            )),
         }
     }
 
@@ -77,18 +85,36 @@ impl ReadMap {
         }
         let mut runtime = Vec::with_capacity(map.runtime.len());
         for variable in &map.runtime {
-            let Some(RuntimeSource::Element { instruction, index, clamped: true }) = &variable.source
+            let Some(RuntimeSource::Element {
+                instruction,
+                index,
+                clamped: true,
+            }) = &variable.source
             else {
-                return Err(Error::unsupported(module, id, "it reads at a size known only at run time"));
+                return Err(Error::unsupported(
+                    module,
+                    id,
+                    "it reads at a size known only at run time",
+                ));
             };
             let operand = module[id].operands.iter().position(|o| o == instruction);
-            let operand = operand
-                .ok_or_else(|| Error::bug(module, id, "a run-time index is none of its operands"))?;
+            let operand = operand.ok_or_else(|| {
+                Error::bug(module, id, "a run-time index is none of its operands")
+            })?;
             let bounds = variable.variable.bounds;
-            runtime.push(RuntimeRead { operand, index: index.clone(), bounds });
+            runtime.push(RuntimeRead {
+                operand,
+                index: index.clone(),
+                bounds,
+            });
         }
         constraints.extend(map.constraints.into_iter().map(|c| (c.term, c.interval)));
-        Ok(Self { ranges, runtime, results: map.results, constraints })
+        Ok(Self {
+            ranges,
+            runtime,
+            results: map.results,
+            constraints,
+        })
     }
 
     /// The read with every variable known.

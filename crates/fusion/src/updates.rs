@@ -10,9 +10,7 @@ use crate::kernel::{Access, ScalarId, ScalarOp};
 use crate::program::{NodeId, Program, ValueId};
 use smallvec::smallvec;
 use tegula_expr::{Cmp, Term};
-use tegula_ir::{
-    ComputationId, ElementType, Module, Op, ScatterDims, WindowDim,
-};
+use tegula_ir::{ComputationId, ElementType, Module, Op, ScatterDims, WindowDim};
 
 /// The units of a dynamic-update-slice, scatter or select-and-scatter.
 pub(crate) fn update(
@@ -25,25 +23,38 @@ pub(crate) fn update(
     let mut emitter = Emitter::new(module, program, clusters, node.origin);
     match &module[node.origin].op {
         Op::DynamicUpdateSlice => {
-            let copy = Unit::Copy { from: node.operands[0], to: node.results[0] };
+            let copy = Unit::Copy {
+                from: node.operands[0],
+                to: node.results[0],
+            };
             dynamic_update_slice(&mut emitter, id)?;
             Ok(vec![copy, Unit::Kernel(emitter.finish())])
         }
         Op::Scatter { dims, to_apply, .. } => {
             let copies = node.operands.iter().zip(&node.results);
-            let mut units: Vec<Unit> =
-                copies.map(|(&from, &to)| Unit::Copy { from, to }).collect();
+            let mut units: Vec<Unit> = copies.map(|(&from, &to)| Unit::Copy { from, to }).collect();
             scatter(&mut emitter, id, dims, *to_apply)?;
             units.push(Unit::Kernel(emitter.finish()));
             Ok(units)
         }
-        Op::SelectAndScatter { window, select, scatter } => {
+        Op::SelectAndScatter {
+            window,
+            select,
+            scatter,
+        } => {
             let mut fill = Emitter::new(module, program, clusters, node.origin);
             fill_with(&mut fill, node.operands[2], node.results[0])?;
             select_and_scatter(&mut emitter, id, window, *select, *scatter)?;
-            Ok(vec![Unit::Kernel(fill.finish()), Unit::Kernel(emitter.finish())])
+            Ok(vec![
+                Unit::Kernel(fill.finish()),
+                Unit::Kernel(emitter.finish()),
+            ])
         }
-        _ => Err(Error::bug(module, node.origin, "an operation that updates was expected")),
+        _ => Err(Error::bug(
+            module,
+            node.origin,
+            "an operation that updates was expected",
+        )),
     }
 }
 
@@ -96,11 +107,15 @@ fn scatter(
     let count = node.results.len();
     let indices = node.operands[count];
     let updates = &node.operands[count + 1..];
-    let outputs: Vec<usize> =
-        node.results.iter().map(|&v| e.param(v, Access::Update)).collect();
+    let outputs: Vec<usize> = node
+        .results
+        .iter()
+        .map(|&v| e.param(v, Access::Update))
+        .collect();
     let extents = e.dims(updates[0]);
     e.loops(&extents, &[], &mut |e, at, _| {
-        let (position, inside) = scatter_position(e, dims, node.results[0], indices, updates[0], at)?;
+        let (position, inside) =
+            scatter_position(e, dims, node.results[0], indices, updates[0], at)?;
         e.branch(
             &inside,
             &mut |e| {
@@ -153,7 +168,10 @@ fn scatter_position(
     for d in 0..sizes.len() {
         let window = window_dims.iter().position(|&w| w == d).and_then(|w| {
             let update_dim = usize::try_from(*dims.update_window_dims.get(w)?).ok()?;
-            Some((at.get(update_dim)?.clone(), update_sizes.get(update_dim)?.clone()))
+            Some((
+                at.get(update_dim)?.clone(),
+                update_sizes.get(update_dim)?.clone(),
+            ))
         });
         let (offset, extent) = window.unwrap_or((Term::constant(0), Term::constant(1)));
         let start = if let Some(k) = position_of(&dims.scatter_dims_to_operand_dims, d) {
@@ -205,7 +223,11 @@ fn select_and_scatter(
     let element_type = e.element_type(operand);
     e.loops(&extents, &[], &mut |e, at, _| {
         // Carried: the best element, and its index by dimension; -1: none yet.
-        let none = e.compute(ElementType::S64, ScalarOp::Constant(u128::from(u64::MAX)), &[]);
+        let none = e.compute(
+            ElementType::S64,
+            ScalarOp::Constant(u128::from(u64::MAX)),
+            &[],
+        );
         let mut start: Scalars = smallvec![e.compute(element_type, ScalarOp::Constant(0), &[])];
         start.extend(sizes.iter().map(|_| none));
         let best = e.loops(&window_extents, &start, &mut |e, offset, carried| {
@@ -282,10 +304,18 @@ fn consider(
     let first = e.bind_exact(carried[1], -1, i64::MAX);
     let first = Term::cmp(Cmp::Lt, &first, &Term::constant(0));
     let keep = e.bind_exact(keep[0], 0, 1);
-    let replace = Term::select(&first, &Term::constant(1), &Term::cmp(Cmp::Eq, &keep, &Term::constant(0)));
+    let replace = Term::select(
+        &first,
+        &Term::constant(1),
+        &Term::cmp(Cmp::Eq, &keep, &Term::constant(0)),
+    );
     e.branch(
         &replace,
-        &mut |_| Ok(std::iter::once(value).chain(indices.iter().copied()).collect()),
+        &mut |_| {
+            Ok(std::iter::once(value)
+                .chain(indices.iter().copied())
+                .collect())
+        },
         &mut |_| Ok(carried.iter().copied().collect()),
     )
 }

@@ -42,7 +42,11 @@ impl DotView {
             let pairs = l.iter().zip(r).map(|(&l, &r)| {
                 let (size, lhs_stride) = *lhs.get(usize::try_from(l).ok()?)?;
                 let (_, rhs_stride) = *rhs.get(usize::try_from(r).ok()?)?;
-                Some(DotDim { size, lhs_stride, rhs_stride })
+                Some(DotDim {
+                    size,
+                    lhs_stride,
+                    rhs_stride,
+                })
             });
             pairs.collect()
         };
@@ -69,8 +73,13 @@ impl DotView {
     /// Calls `visit` for each element of the result, in row-major order, with the
     /// offsets of its row and column in the operands.
     pub fn for_each(&self, mut visit: impl FnMut(usize, usize)) {
-        let all: DotDimList =
-            self.batch.iter().chain(&self.lhs_free).chain(&self.rhs_free).copied().collect();
+        let all: DotDimList = self
+            .batch
+            .iter()
+            .chain(&self.lhs_free)
+            .chain(&self.rhs_free)
+            .copied()
+            .collect();
         walk(&all, 0, 0, &mut visit);
     }
 
@@ -86,7 +95,12 @@ pub fn walk(dims: &[DotDim], lhs: usize, rhs: usize, visit: &mut dyn FnMut(usize
         return visit(lhs, rhs);
     };
     for i in 0..first.size {
-        walk(rest, lhs + i * first.lhs_stride, rhs + i * first.rhs_stride, visit);
+        walk(
+            rest,
+            lhs + i * first.lhs_stride,
+            rhs + i * first.rhs_stride,
+            visit,
+        );
     }
 }
 

@@ -99,8 +99,18 @@ impl PhysicalLayout {
             0 => 8 * shape.element_type.storage_bytes() as i64,
             bits => bits,
         };
-        padded.checked_mul(element_bits).ok_or(PhysicalError::Overflow)?;
-        Ok(Self { logical, order, changes, physical: dims, elements, padded, element_bits })
+        padded
+            .checked_mul(element_bits)
+            .ok_or(PhysicalError::Overflow)?;
+        Ok(Self {
+            logical,
+            order,
+            changes,
+            physical: dims,
+            elements,
+            padded,
+            element_bits,
+        })
     }
 
     /// The number of elements.
@@ -129,7 +139,10 @@ impl PhysicalLayout {
     /// The index is outside the array.
     pub fn linear_index(&self, index: &[i64]) -> Result<i64, PhysicalError> {
         let inside = index.len() == self.logical.len()
-            && index.iter().zip(&self.logical).all(|(&i, &d)| (0..d).contains(&i));
+            && index
+                .iter()
+                .zip(&self.logical)
+                .all(|(&i, &d)| (0..d).contains(&i));
         if !inside {
             return Err(PhysicalError::OutOfBounds {
                 index: index.to_vec(),
@@ -154,7 +167,10 @@ impl PhysicalLayout {
             }
         }
         // Every partial sum is below the padded size, which fits.
-        Ok(at.iter().zip(&self.physical).fold(0, |linear, (&i, &d)| linear * d + i))
+        Ok(at
+            .iter()
+            .zip(&self.physical)
+            .fold(0, |linear, (&i, &d)| linear * d + i))
     }
 
     /// The element at a position of the buffer; `None` if it is padding.
@@ -163,7 +179,10 @@ impl PhysicalLayout {
     /// The position is outside the buffer.
     pub fn index_of(&self, linear: i64) -> Result<Option<Vec<i64>>, PhysicalError> {
         if !(0..self.padded).contains(&linear) {
-            return Err(PhysicalError::OutOfBounds { index: vec![linear], dims: vec![self.padded] });
+            return Err(PhysicalError::OutOfBounds {
+                index: vec![linear],
+                dims: vec![self.padded],
+            });
         }
         let mut at = Sizes::from_elem(0, self.physical.len());
         let mut rest = linear;
@@ -206,8 +225,12 @@ impl PhysicalLayout {
 }
 
 fn major_to_minor(layout: &Layout, rank: usize) -> Result<SmallVec<[usize; 8]>, PhysicalError> {
-    let order: SmallVec<[usize; 8]> =
-        layout.minor_to_major.iter().rev().map(|&d| d as usize).collect();
+    let order: SmallVec<[usize; 8]> = layout
+        .minor_to_major
+        .iter()
+        .rev()
+        .map(|&d| d as usize)
+        .collect();
     let mut sorted = order.clone();
     sorted.sort_unstable();
     if sorted.iter().copied().eq(0..rank) {
@@ -250,10 +273,15 @@ fn apply(
     let first = dims.len() - sizes.len();
     let covered: Sizes = dims[first..].iter().copied().collect();
     for (slot, &t) in dims[first..].iter_mut().zip(&sizes) {
-        *slot = (*slot / t).checked_add(i64::from(*slot % t != 0)).ok_or(PhysicalError::Overflow)?;
+        *slot = (*slot / t)
+            .checked_add(i64::from(*slot % t != 0))
+            .ok_or(PhysicalError::Overflow)?;
     }
     dims.extend(sizes.iter().copied());
-    changes.push(Change::Tile { sizes: covered, tile: sizes });
+    changes.push(Change::Tile {
+        sizes: covered,
+        tile: sizes,
+    });
     Ok(())
 }
 
@@ -261,7 +289,9 @@ fn product(dims: &[i64]) -> Result<i64, PhysicalError> {
     if dims.contains(&0) {
         return Ok(0);
     }
-    dims.iter().try_fold(1i64, |p, &d| p.checked_mul(d)).ok_or(PhysicalError::Overflow)
+    dims.iter()
+        .try_fold(1i64, |p, &d| p.checked_mul(d))
+        .ok_or(PhysicalError::Overflow)
 }
 
 fn align(size: i64, to: i64) -> Result<i64, PhysicalError> {
@@ -282,7 +312,9 @@ mod tests {
     use tegula_ir::{Shape, parse_shape};
 
     fn layout(text: &str) -> PhysicalLayout {
-        let Ok(Shape::Array(array)) = parse_shape(text) else { panic!("{text}") };
+        let Ok(Shape::Array(array)) = parse_shape(text) else {
+            panic!("{text}")
+        };
         PhysicalLayout::new(&array).unwrap()
     }
 
@@ -328,7 +360,10 @@ mod tests {
         for index in [[0, 0, 0, 0, 0], [1, 6, 7, 10, 9], [0, 3, 5, 2, 7]] {
             let row = (index[0] * 7 + index[1]) * 8 + index[2];
             let column = index[3] * 10 + index[4];
-            assert_eq!(combined.linear_index(&index), flat.linear_index(&[row, column]));
+            assert_eq!(
+                combined.linear_index(&index),
+                flat.linear_index(&[row, column])
+            );
         }
     }
 

@@ -29,7 +29,12 @@ pub fn merge_sort<T: Copy>(items: &mut [T], before: &mut dyn FnMut(&T, &T) -> bo
     }
 }
 
-fn merge<T: Copy>(left: &[T], right: &[T], target: &mut [T], before: &mut dyn FnMut(&T, &T) -> bool) {
+fn merge<T: Copy>(
+    left: &[T],
+    right: &[T],
+    target: &mut [T],
+    before: &mut dyn FnMut(&T, &T) -> bool,
+) {
     let (mut l, mut r) = (0, 0);
     for slot in target {
         let take_right = match (left.get(l), right.get(r)) {

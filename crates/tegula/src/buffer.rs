@@ -34,7 +34,9 @@ impl Buffer {
     /// # Errors
     /// The number of elements is not the product of the dimensions.
     pub fn from_f32s(dims: &[i64], values: &[f32]) -> Result<Self, Error> {
-        Ok(Self { literal: Literal::from_f32s(dims, values)? })
+        Ok(Self {
+            literal: Literal::from_f32s(dims, values)?,
+        })
     }
 
     /// An array of s32, row-major.
@@ -42,7 +44,9 @@ impl Buffer {
     /// # Errors
     /// The number of elements is not the product of the dimensions.
     pub fn from_i32s(dims: &[i64], values: &[i32]) -> Result<Self, Error> {
-        Ok(Self { literal: Literal::from_i32s(dims, values)? })
+        Ok(Self {
+            literal: Literal::from_i32s(dims, values)?,
+        })
     }
 
     /// The elements, if they are f32; row-major.

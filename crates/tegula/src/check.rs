@@ -54,10 +54,18 @@ pub fn compare(
     }
     let step = sample_step(ours.len(), reference.len())
         .ok_or(CheckError::Sizes(ours.len(), reference.len()))?;
-    let finite = reference.scalars().flat_map(parts).map(f64::abs).filter(|m| m.is_finite());
+    let finite = reference
+        .scalars()
+        .flat_map(parts)
+        .map(f64::abs)
+        .filter(|m| m.is_finite());
     let scale = finite.fold(0.0, f64::max);
     let exact = !element_type.is_float() && !element_type.is_complex();
-    let mut out = Comparison { max_abs: 0.0, max_rel: 0.0, ok: true };
+    let mut out = Comparison {
+        max_abs: 0.0,
+        max_rel: 0.0,
+        ok: true,
+    };
     for (i, want) in reference.scalars().enumerate() {
         let Some(got) = ours.scalar(i * step) else {
             return Err(CheckError::Sizes(ours.len(), reference.len()));
@@ -68,7 +76,11 @@ pub fn compare(
             }
             let difference = (got - want).abs();
             if !difference.is_finite() {
-                out = Comparison { max_abs: f64::INFINITY, max_rel: f64::INFINITY, ok: false };
+                out = Comparison {
+                    max_abs: f64::INFINITY,
+                    max_rel: f64::INFINITY,
+                    ok: false,
+                };
                 continue;
             }
             let allowed = match tolerance {
@@ -76,7 +88,9 @@ pub fn compare(
                 Tolerance::Each { relative, absolute } => absolute + relative * want.abs(),
             };
             out.max_abs = out.max_abs.max(difference);
-            out.max_rel = out.max_rel.max(difference / want.abs().max(f64::MIN_POSITIVE));
+            out.max_rel = out
+                .max_rel
+                .max(difference / want.abs().max(f64::MIN_POSITIVE));
             out.ok &= !exact && difference <= allowed;
         }
     }
@@ -116,8 +130,16 @@ mod tests {
     #[test]
     fn scaled_tolerance_is_relative_to_the_largest() {
         let (ours, reference) = (floats(&[1.0, 0.001]), floats(&[1.0, 0.0]));
-        assert!(compare(&ours, &reference, Tolerance::Scaled(2e-3)).unwrap().ok);
-        assert!(!compare(&ours, &reference, Tolerance::Scaled(5e-4)).unwrap().ok);
+        assert!(
+            compare(&ours, &reference, Tolerance::Scaled(2e-3))
+                .unwrap()
+                .ok
+        );
+        assert!(
+            !compare(&ours, &reference, Tolerance::Scaled(5e-4))
+                .unwrap()
+                .ok
+        );
     }
 
     #[test]
@@ -130,7 +152,10 @@ mod tests {
 
     #[test]
     fn integers_are_exact() {
-        let (a, b) = (Literal::from_value(i64::MAX), Literal::from_value(i64::MAX - 1));
+        let (a, b) = (
+            Literal::from_value(i64::MAX),
+            Literal::from_value(i64::MAX - 1),
+        );
         assert!(!compare(&a, &b, Tolerance::Scaled(1.0)).unwrap().ok);
         assert!(compare(&a, &a, Tolerance::Scaled(0.0)).unwrap().ok);
     }

@@ -3,9 +3,9 @@
 use crate::{Arg, Buffer, Error, Fault};
 use std::time::{Duration, Instant};
 use tegula_codegen_cpu::Cpu;
-use tegula_fusion::Fused;
+use tegula_fusion::{Fused, FusedRegion, Unit, ValueId};
 use tegula_interp::Value;
-use tegula_ir::{Literal, Module, Shape};
+use tegula_ir::{ArrayShape, Literal, Module, Shape};
 use tegula_layout::Plan;
 
 /// What a program is compiled for.
@@ -33,7 +33,11 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { target: Target::Cpu, cpu: Cpu::Native, threads: 1 }
+        Self {
+            target: Target::Cpu,
+            cpu: Cpu::Native,
+            threads: 1,
+        }
     }
 }
 
@@ -85,9 +89,13 @@ pub fn compile(module: &Module, options: &Options) -> Result<Executable, Error> 
             Compiled::Plan(Box::new(plan))
         }
         Target::Cpu => {
-            let (_, plan) = plan(module)?;
+            let (fused, plan) = plan(module)?;
+            check_routines(module, &fused, &fused.entry)?;
             let span = tracing::info_span!("generate", kernels = plan.kernels.len());
-            let options = tegula_codegen_cpu::Options { cpu: options.cpu, threads: options.threads };
+            let options = tegula_codegen_cpu::Options {
+                cpu: options.cpu,
+                threads: options.threads,
+            };
             let executable =
                 span.in_scope(|| tegula_codegen_cpu::Executable::new(plan, &options))?;
             Compiled::Cpu(Box::new(executable))
@@ -95,13 +103,62 @@ pub fn compile(module: &Module, options: &Options) -> Result<Executable, Error> 
     };
     let parameters = parameter_count(module);
     let frozen = vec![None; parameters];
-    Ok(Executable { compiled, frozen, compile_time: start.elapsed() })
+    Ok(Executable {
+        compiled,
+        frozen,
+        compile_time: start.elapsed(),
+    })
+}
+
+/// Whether the CPU backend has every routine that is called, so that an error can
+/// name the instruction.
+fn check_routines(module: &Module, fused: &Fused, region: &FusedRegion) -> Result<(), Error> {
+    for (node, unit) in region.units() {
+        match unit {
+            Unit::Library {
+                op,
+                operands,
+                results,
+            } => {
+                let shapes = |values: &[ValueId]| -> Vec<&ArrayShape> {
+                    values
+                        .iter()
+                        .map(|&v| &fused.program.values[v].shape)
+                        .collect()
+                };
+                let origin = &module[fused.program.nodes[node].origin];
+                tegula_codegen_cpu::check_library(op, &shapes(operands), &shapes(results))
+                    .map_err(|e| Error {
+                        message: format!("`{}`: {e}", origin.name),
+                        span: origin.span,
+                        ..Error::from(e)
+                    })?;
+            }
+            Unit::While {
+                condition, body, ..
+            } => {
+                check_routines(module, fused, condition)?;
+                check_routines(module, fused, body)?;
+            }
+            Unit::Conditional { branches, .. } => {
+                for branch in branches {
+                    check_routines(module, fused, branch)?;
+                }
+            }
+            Unit::Kernel(_) | Unit::Copy { .. } => {}
+        }
+    }
+    Ok(())
 }
 
 /// The number of arrays among the entry's parameters.
 fn parameter_count(module: &Module) -> usize {
     let entry = module.entry_computation();
-    entry.parameters.iter().map(|&p| tegula_fusion::array_leaves(&module[p].shape).len()).sum()
+    entry
+        .parameters
+        .iter()
+        .map(|&p| tegula_fusion::array_leaves(&module[p].shape).len())
+        .sum()
 }
 
 impl Executable {
@@ -179,7 +236,10 @@ fn take<'a>(
     match shape {
         Shape::Array(_) => match arrays.next() {
             Some(&literal) => Ok(Value::Array(literal.clone())),
-            None => Err(Error::new(Fault::Input, "there are fewer inputs than the program takes")),
+            None => Err(Error::new(
+                Fault::Input,
+                "there are fewer inputs than the program takes",
+            )),
         },
         Shape::Tuple(elements) => {
             let elements: Result<_, _> = elements.iter().map(|e| take(e, arrays)).collect();

@@ -34,14 +34,23 @@ pub struct Error {
 impl Error {
     /// An error without a place.
     pub fn new(fault: Fault, message: impl Into<String>) -> Self {
-        Self { fault, message: message.into(), help: None, span: Span::default(), more: 0 }
+        Self {
+            fault,
+            message: message.into(),
+            help: None,
+            span: Span::default(),
+            more: 0,
+        }
     }
 
     /// The first of several errors, with the number of the others.
     pub(crate) fn from_list(errors: Vec<tegula_ir::Error>) -> Self {
         let more = errors.len().saturating_sub(1);
         match errors.into_iter().next() {
-            Some(first) => Self { more, ..Self::from(first) },
+            Some(first) => Self {
+                more,
+                ..Self::from(first)
+            },
             None => Self::new(Fault::Bug, "the verifier failed without a reason"),
         }
     }
@@ -71,7 +80,10 @@ impl From<tegula_fusion::Error> for Error {
             tegula_fusion::Fault::Limit => Fault::Limit,
             tegula_fusion::Fault::Bug => Fault::Bug,
         };
-        Self { span: error.span, ..Self::new(fault, error.message) }
+        Self {
+            span: error.span,
+            ..Self::new(fault, error.message)
+        }
     }
 }
 

@@ -43,7 +43,8 @@ pub fn read(text: &str) -> Result<Module, Error> {
     let span = tracing::info_span!("read");
     let module = span.in_scope(|| tegula_ir::parse_module(text))?;
     let span = tracing::info_span!("verify");
-    span.in_scope(|| tegula_ir::verify(&module)).map_err(Error::from_list)?;
+    span.in_scope(|| tegula_ir::verify(&module))
+        .map_err(Error::from_list)?;
     Ok(module)
 }
 

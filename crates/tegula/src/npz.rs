@@ -84,7 +84,11 @@ impl NpyArray {
 pub fn read_npz(bytes: &[u8]) -> Result<Vec<NpyArray>, NpzError> {
     let mut arrays = Vec::new();
     for entry in directory(bytes)? {
-        let name = entry.name.strip_suffix(".npy").unwrap_or(&entry.name).to_owned();
+        let name = entry
+            .name
+            .strip_suffix(".npy")
+            .unwrap_or(&entry.name)
+            .to_owned();
         let content = entry_reader(bytes, &entry)?;
         arrays.push(read_npy(&name, content)?);
     }
@@ -128,7 +132,9 @@ fn directory(bytes: &[u8]) -> Result<Vec<Entry>, NpzError> {
     let last = last.ok_or_else(|| archive("it is shorter than an empty archive"))?;
     // The end record is last but for a comment of at most 64 KiB.
     let first = last.saturating_sub(usize::from(u16::MAX));
-    let end = (first..=last).rev().find(|&at| bytes[at..].starts_with(END));
+    let end = (first..=last)
+        .rev()
+        .find(|&at| bytes[at..].starts_with(END));
     let end = end.ok_or_else(|| archive("it has no end record"))?;
     let count = u16_at(bytes, end + 10)?;
     let mut at = u32_at(bytes, end + 16)? as usize;
@@ -210,19 +216,25 @@ fn read_npy(name: &str, mut reader: Checked<'_>) -> Result<NpyArray, NpzError> {
         reason: reason.to_owned(),
     };
     let mut start = [0u8; 8];
-    reader.read_exact(&mut start).map_err(|_| fail("it ends in its header"))?;
+    reader
+        .read_exact(&mut start)
+        .map_err(|_| fail("it ends in its header"))?;
     if start[..6] != *b"\x93NUMPY" {
         return Err(fail("it is not an npy file"));
     }
     let mut len = [0u8; 4];
     let len_bytes = if start[6] == 1 { 2 } else { 4 };
-    reader.read_exact(&mut len[..len_bytes]).map_err(|_| fail("it ends in its header"))?;
+    reader
+        .read_exact(&mut len[..len_bytes])
+        .map_err(|_| fail("it ends in its header"))?;
     let len = u32::from_le_bytes(len) as usize;
     if len > MAX_HEADER {
         return Err(fail("its header is too long"));
     }
     let mut header = vec![0u8; len];
-    reader.read_exact(&mut header).map_err(|_| fail("it ends in its header"))?;
+    reader
+        .read_exact(&mut header)
+        .map_err(|_| fail("it ends in its header"))?;
     let header = std::str::from_utf8(&header).map_err(|_| fail("its header is not text"))?;
     let header = Header::parse(header).map_err(|reason| fail(&reason))?;
     let shape = ArrayShape::new(header.element_type, &header.shape);
@@ -248,7 +260,10 @@ fn read_npy(name: &str, mut reader: Checked<'_>) -> Result<NpyArray, NpzError> {
 /// The elements' bytes, row-major and little endian.
 fn elements(header: &Header, reader: &mut impl Read) -> Result<Vec<u8>, String> {
     let size = header.element_type.storage_bytes();
-    let count = header.shape.iter().try_fold(size as i64, |n, &dim| n.checked_mul(dim));
+    let count = header
+        .shape
+        .iter()
+        .try_fold(size as i64, |n, &dim| n.checked_mul(dim));
     let total = count.filter(|&total| total <= MAX_LITERAL_BYTES);
     let total = total.ok_or("its shape is too large")? as usize;
     // Grown as it is read: a short file cannot make a large allocation.
@@ -259,7 +274,10 @@ fn elements(header: &Header, reader: &mut impl Read) -> Result<Vec<u8>, String> 
         return Err("it ends before its last element".to_owned());
     }
     if header.big_endian {
-        let part = header.element_type.complex_part().map_or(size, ElementType::storage_bytes);
+        let part = header
+            .element_type
+            .complex_part()
+            .map_or(size, ElementType::storage_bytes);
         bytes.chunks_exact_mut(part).for_each(<[u8]>::reverse);
     }
     if header.fortran_order {
@@ -273,7 +291,9 @@ fn row_major(bytes: &[u8], shape: &[i64], size: usize) -> Vec<u8> {
     let mut ordered = Vec::with_capacity(bytes.len());
     let mut index = vec![0i64; shape.len()];
     for _ in 0..bytes.len() / size {
-        let place = (index.iter().zip(shape)).rev().fold(0, |place, (i, n)| place * n + i);
+        let place = (index.iter().zip(shape))
+            .rev()
+            .fold(0, |place, (i, n)| place * n + i);
         let start = place as usize * size;
         ordered.extend_from_slice(&bytes[start..start + size]);
         for (i, &n) in index.iter_mut().zip(shape).rev() {
@@ -315,9 +335,14 @@ impl Header {
             _ => return Err("its fortran_order is neither True nor False".to_owned()),
         };
         let shape = value_of(text, "shape")?;
-        let inside = shape.strip_prefix('(').and_then(|rest| rest.split(')').next());
+        let inside = shape
+            .strip_prefix('(')
+            .and_then(|rest| rest.split(')').next());
         let inside = inside.ok_or("its shape is not a tuple")?;
-        let sizes = inside.split(',').map(str::trim).filter(|part| !part.is_empty());
+        let sizes = inside
+            .split(',')
+            .map(str::trim)
+            .filter(|part| !part.is_empty());
         let size = |part: &str| part.parse::<i64>().ok().filter(|&size| size >= 0);
         let shape: Option<Vec<i64>> = sizes.map(size).collect();
         let shape = shape.ok_or("its shape has a size that is not a number")?;
@@ -368,13 +393,19 @@ const NAMES: &[(&str, ElementType)] = &[
 ];
 
 fn element_type(name: &str) -> Option<ElementType> {
-    NAMES.iter().find(|(known, _)| *known == name).map(|&(_, ty)| ty)
+    NAMES
+        .iter()
+        .find(|(known, _)| *known == name)
+        .map(|&(_, ty)| ty)
 }
 
 /// The name under which elements of a type are written: its own, or that of
 /// unsigned bits of its width.
 fn descr_of(ty: ElementType) -> String {
-    let own = NAMES.iter().find(|(_, known)| *known == ty).map(|(name, _)| *name);
+    let own = NAMES
+        .iter()
+        .find(|(_, known)| *known == ty)
+        .map(|(name, _)| *name);
     let bits = if ty.is_signed() { "i" } else { "u" };
     let size = ty.storage_bytes();
     let name = own.map_or_else(|| format!("{bits}{size}"), str::to_owned);
@@ -394,7 +425,8 @@ pub fn write_npz<'a>(
         let content = npy(literal);
         let mut crc = flate2::Crc::new();
         crc.update(&content);
-        let mut deflate = flate2::write::DeflateEncoder::new(Vec::new(), flate2::Compression::fast());
+        let mut deflate =
+            flate2::write::DeflateEncoder::new(Vec::new(), flate2::Compression::fast());
         deflate.write_all(&content)?;
         let deflated = deflate.finish()?;
         let name = format!("{name}.npy");
@@ -413,7 +445,9 @@ pub fn write_npz<'a>(
         let next = u32::try_from(local.len() + deflated.len()).ok();
         let next = next.and_then(|len| offset.checked_add(len));
         offset = next.ok_or_else(|| archive("it would need ZIP64"))?;
-        count = count.checked_add(1).ok_or_else(|| archive("it has too many entries"))?;
+        count = count
+            .checked_add(1)
+            .ok_or_else(|| archive("it has too many entries"))?;
     }
     out.write_all(&directory)?;
     out.write_all(b"PK\x05\x06\x00\x00\x00\x00")?;
@@ -447,9 +481,14 @@ fn npy(literal: &Literal) -> Vec<u8> {
     for size in &dims {
         shape.push_str(&format!("{size}, "));
     }
-    let shape = if dims.len() == 1 { shape.trim_end() } else { shape.trim_end_matches(", ") };
+    let shape = if dims.len() == 1 {
+        shape.trim_end()
+    } else {
+        shape.trim_end_matches(", ")
+    };
     let descr = descr_of(literal.element_type());
-    let mut header = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({shape}), }}");
+    let mut header =
+        format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({shape}), }}");
     // Magic, version and length take 10 bytes; the elements start at 64.
     let padding = (64 - (10 + header.len() + 1) % 64) % 64;
     header.push_str(&" ".repeat(padding));
@@ -500,7 +539,14 @@ mod tests {
         let d = Literal::from_i32s(&[0, 4], &[]).unwrap();
         let e = Literal::from_bf16s(&[2], &[half::bf16::ONE, half::bf16::NEG_ONE]).unwrap();
         let f = Literal::from_c64s(&[1], &[num_complex_pair(1.0, 2.0)]).unwrap();
-        let bytes = archive_of(&[("a", &a), ("b", &b), ("c", &c), ("d", &d), ("e", &e), ("f", &f)]);
+        let bytes = archive_of(&[
+            ("a", &a),
+            ("b", &b),
+            ("c", &c),
+            ("d", &d),
+            ("e", &e),
+            ("f", &f),
+        ]);
         let arrays = read_npz(&bytes).unwrap();
         let names: Vec<&str> = arrays.iter().map(|array| array.name.as_str()).collect();
         assert_eq!(names, ["a", "b", "c", "d", "e", "f"]);
@@ -518,7 +564,10 @@ mod tests {
     #[test]
     fn other_writers_headers_are_read() {
         let header = "{'descr': '>i2', 'fortran_order': True, 'shape': (2, 3), }\n";
-        let content: Vec<u8> = [0, 3, 1, 4, 2, 5i16].iter().flat_map(|x| x.to_be_bytes()).collect();
+        let content: Vec<u8> = [0, 3, 1, 4, 2, 5i16]
+            .iter()
+            .flat_map(|x| x.to_be_bytes())
+            .collect();
         let arrays = read_npz(&npy_of(header, &content)).unwrap();
         assert_eq!(arrays[0].literal.as_i16s(), Some(&[0, 1, 2, 3, 4, 5][..]));
         let header = "{\"shape\": (1L,), \"fortran_order\": False, \"descr\": \"|V2\"}";

@@ -18,16 +18,27 @@ fn main() {
     let trials: Vec<Trial> = files
         .into_iter()
         .map(|path| {
-            let name = path.strip_prefix(&root).unwrap_or(&path).display().to_string();
+            let name = path
+                .strip_prefix(&root)
+                .unwrap_or(&path)
+                .display()
+                .to_string();
             Trial::test(name, move || check(&path).map_err(Failed::from))
         })
         .collect();
-    assert!(!trials.is_empty(), "there are no file tests in {}", root.display());
+    assert!(
+        !trials.is_empty(),
+        "there are no file tests in {}",
+        root.display()
+    );
     libtest_mimic::run(&Arguments::from_args(), trials).exit();
 }
 
 fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
-    for entry in std::fs::read_dir(folder).expect("the folder of file tests is there").flatten() {
+    for entry in std::fs::read_dir(folder)
+        .expect("the folder of file tests is there")
+        .flatten()
+    {
         let path = entry.path();
         if path.is_dir() {
             collect(&path, files);
@@ -39,9 +50,16 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
 
 fn check(path: &Path) -> Result<(), String> {
     let text = std::fs::read_to_string(path).map_err(|e| e.to_string())?;
-    let program: String = text.lines().filter(|l| !l.starts_with("//>")).map(|l| format!("{l}\n")).collect();
-    let expected: String =
-        text.lines().filter_map(|l| l.strip_prefix("//>")).map(|l| format!("{}\n", l.strip_prefix(' ').unwrap_or(l))).collect();
+    let program: String = text
+        .lines()
+        .filter(|l| !l.starts_with("//>"))
+        .map(|l| format!("{l}\n"))
+        .collect();
+    let expected: String = text
+        .lines()
+        .filter_map(|l| l.strip_prefix("//>"))
+        .map(|l| format!("{}\n", l.strip_prefix(' ').unwrap_or(l)))
+        .collect();
     let mut actual = String::new();
     for line in text.lines().filter_map(|l| l.strip_prefix("// run: ")) {
         actual.push_str(&run(line, path)?);
@@ -53,7 +71,10 @@ fn check(path: &Path) -> Result<(), String> {
         return Ok(());
     }
     if std::env::var_os("TEGULA_BLESS").is_some() {
-        let output: String = actual.lines().map(|l| format!("//> {l}").trim_end().to_owned() + "\n").collect();
+        let output: String = actual
+            .lines()
+            .map(|l| format!("//> {l}").trim_end().to_owned() + "\n")
+            .collect();
         let program = program.trim_end();
         return std::fs::write(path, format!("{program}\n\n{output}")).map_err(|e| e.to_string());
     }
@@ -77,7 +98,10 @@ fn run(line: &str, path: &Path) -> Result<String, String> {
         None => text.push_str("killed by a signal\n"),
     }
     // Line ends do not count, because `//>` alone cannot keep them.
-    Ok(without_times(&text).lines().map(|l| l.trim_end().to_owned() + "\n").collect())
+    Ok(without_times(&text)
+        .lines()
+        .map(|l| l.trim_end().to_owned() + "\n")
+        .collect())
 }
 
 /// Words of a line; those in single quotes are one.

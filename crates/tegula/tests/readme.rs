@@ -16,7 +16,9 @@ fn commands() -> Vec<String> {
         if line.starts_with("```") {
             inside = line == "```sh";
         } else if inside {
-            let arguments = line.strip_prefix("tegula ").or(line.strip_prefix("cargo run --release -- "));
+            let arguments = line
+                .strip_prefix("tegula ")
+                .or(line.strip_prefix("cargo run --release -- "));
             commands.extend(arguments.map(str::to_owned));
         }
     }

@@ -46,7 +46,9 @@ impl Classes {
                 .byte_size()
                 .ok_or_else(|| bug(format!("the size of {id} does not fit")))?;
             if let Place::Constant(_) = plan.buffers[value.buffer].place {
-                classes.place.insert(id, plan.buffers[value.buffer].place.clone());
+                classes
+                    .place
+                    .insert(id, plan.buffers[value.buffer].place.clone());
             }
         }
         for (i, &id) in plan.parameters.iter().enumerate() {
@@ -66,7 +68,10 @@ impl Classes {
     }
 
     fn is_fixed(&self, root: ValueId) -> bool {
-        matches!(self.place.get(&root), Some(Place::Parameter(_) | Place::Constant(_)))
+        matches!(
+            self.place.get(&root),
+            Some(Place::Parameter(_) | Place::Constant(_))
+        )
     }
 
     /// A value that is only ever a copy of a parameter or a constant is that
@@ -104,10 +109,19 @@ impl Classes {
         }
         let both_placed = self.place.contains_key(&a) && self.place.contains_key(&b);
         let interfere = self.edges.get(&a).is_some_and(|e| e.contains(&b));
-        if both_placed || interfere || self.is_fixed(a) || self.is_fixed(b) || self.bytes[a] != self.bytes[b] {
+        if both_placed
+            || interfere
+            || self.is_fixed(a)
+            || self.is_fixed(b)
+            || self.bytes[a] != self.bytes[b]
+        {
             return false;
         }
-        let (winner, loser) = if self.place.contains_key(&b) { (b, a) } else { (a, b) };
+        let (winner, loser) = if self.place.contains_key(&b) {
+            (b, a)
+        } else {
+            (a, b)
+        };
         self.parent[loser] = Some(winner);
         for other in self.edges.remove(&loser).unwrap_or_default() {
             if let Some(edges) = self.edges.get_mut(&other) {
@@ -126,8 +140,11 @@ impl Classes {
     }
 
     fn write_back(&self, plan: &mut Plan) -> Result<(), Error> {
-        let mut roots: Vec<ValueId> =
-            plan.values.keys().filter(|&id| self.parent[id].is_none()).collect();
+        let mut roots: Vec<ValueId> = plan
+            .values
+            .keys()
+            .filter(|&id| self.parent[id].is_none())
+            .collect();
         let offsets = self.pack(&roots, plan)?;
         roots.sort();
         plan.buffers.clear();
@@ -142,8 +159,9 @@ impl Classes {
         }
         for id in plan.values.keys() {
             let root = self.root(id);
-            plan.values[id].buffer =
-                *buffer_of.get(&root).ok_or_else(|| bug(format!("{id} has no buffer")))?;
+            plan.values[id].buffer = *buffer_of
+                .get(&root)
+                .ok_or_else(|| bug(format!("{id} has no buffer")))?;
         }
         Ok(())
     }
@@ -151,8 +169,11 @@ impl Classes {
     /// First fit by decreasing size: each class at the lowest offset at which it
     /// overlaps none that it interferes with.
     fn pack(&self, roots: &[ValueId], plan: &mut Plan) -> Result<FxHashMap<ValueId, i64>, Error> {
-        let mut arena: Vec<ValueId> =
-            roots.iter().copied().filter(|r| !self.place.contains_key(r)).collect();
+        let mut arena: Vec<ValueId> = roots
+            .iter()
+            .copied()
+            .filter(|r| !self.place.contains_key(r))
+            .collect();
         arena.sort_by_key(|&r| (std::cmp::Reverse(self.bytes[r]), r));
         let mut offsets: FxHashMap<ValueId, i64> = FxHashMap::default();
         let mut end = 0i64;
@@ -197,7 +218,9 @@ fn all_copies(steps: &[Step], out: &mut Vec<(ValueId, ValueId)>) {
     for step in steps {
         match step {
             Step::Copy { from, to } => out.push((*from, *to)),
-            Step::While { condition, body, .. } => {
+            Step::While {
+                condition, body, ..
+            } => {
                 all_copies(condition, out);
                 all_copies(body, out);
             }

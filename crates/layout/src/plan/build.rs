@@ -6,7 +6,7 @@
 use super::buffers::assign_buffers;
 use super::{Buffer, BufferId, KernelId, Place, Plan, PlanValue, Step, ValueId};
 use cranelift_entity::EntityRef;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use tegula_expr::Term;
 use tegula_fusion::{BoundKernel, Def, Error, Fault, Fused, FusedRegion, Kernel, Unit};
 use tegula_ir::{ArrayShape, Module, Span};
@@ -27,6 +27,7 @@ pub fn plan(module: &Module, fused: &Fused) -> Result<Plan, Error> {
         kernels: FxHashMap::default(),
         // Until buffers are assigned, every value is in this one.
         unassigned: BufferId::new(0),
+        read: fused.entry.reads().collect(),
     };
     for &parameter in &fused.program.parameters {
         let value = builder.value(parameter)?;
@@ -47,7 +48,11 @@ pub fn plan(module: &Module, fused: &Fused) -> Result<Plan, Error> {
 
 /// An error of the planner that no instruction can be named for.
 pub(super) fn bug(message: impl Into<String>) -> Error {
-    Error { fault: Fault::Bug, message: message.into(), span: Span::default() }
+    Error {
+        fault: Fault::Bug,
+        message: message.into(),
+        span: Span::default(),
+    }
 }
 
 struct Builder<'a> {
@@ -56,6 +61,8 @@ struct Builder<'a> {
     values: FxHashMap<tegula_fusion::ValueId, ValueId>,
     kernels: FxHashMap<Kernel, KernelId>,
     unassigned: BufferId,
+    /// The values that something reads.
+    read: FxHashSet<tegula_fusion::ValueId>,
 }
 
 impl Builder<'_> {
@@ -71,7 +78,10 @@ impl Builder<'_> {
         if let Def::Constant(literal) = &source.def {
             let place = Place::Constant(self.plan.constants.len());
             self.plan.constants.push(literal.clone());
-            let buffer = Buffer { place, bytes: Term::constant(bytes) };
+            let buffer = Buffer {
+                place,
+                bytes: Term::constant(bytes),
+            };
             // Buffer assignment recognises constants by this buffer.
             let buffer = self.plan.buffers.push(buffer);
             self.plan.values[value].buffer = buffer;
@@ -83,9 +93,15 @@ impl Builder<'_> {
     fn new_value(&mut self, shape: ArrayShape) -> ValueId {
         if self.plan.buffers.is_empty() {
             let place = Place::Arena(Term::constant(0));
-            self.unassigned = self.plan.buffers.push(Buffer { place, bytes: Term::constant(0) });
+            self.unassigned = self.plan.buffers.push(Buffer {
+                place,
+                bytes: Term::constant(0),
+            });
         }
-        self.plan.values.push(PlanValue { shape, buffer: self.unassigned })
+        self.plan.values.push(PlanValue {
+            shape,
+            buffer: self.unassigned,
+        })
     }
 
     fn fresh_like(&mut self, value: ValueId) -> ValueId {
@@ -120,20 +136,41 @@ impl Builder<'_> {
                 let (from, to) = (self.value(*from)?, self.value(*to)?);
                 steps.push(Step::Copy { from, to });
             }
-            Unit::Library { op, operands, results } => {
+            Unit::Library {
+                op,
+                operands,
+                results,
+            } => {
                 let (operands, results) = (self.all(operands)?, self.all(results)?);
-                steps.push(Step::Library { op: op.clone(), operands, results });
+                steps.push(Step::Library {
+                    op: op.clone(),
+                    operands,
+                    results,
+                });
             }
-            Unit::While { condition, body, states, operands, results } => {
+            Unit::While {
+                condition,
+                body,
+                states,
+                operands,
+                results,
+            } => {
                 let states = self.all(states)?;
                 self.copies(operands, &states, steps)?;
                 steps.push(self.while_loop(condition, body, &states)?);
                 for (&from, &result) in states.iter().zip(results) {
+                    if !self.read.contains(&result) {
+                        continue;
+                    }
                     let to = self.value(result)?;
                     steps.push(Step::Copy { from, to });
                 }
             }
-            Unit::Conditional { selector, branches, results } => {
+            Unit::Conditional {
+                selector,
+                branches,
+                results,
+            } => {
                 let selector = self.value(*selector)?;
                 let results = self.all(results)?;
                 let mut planned = Vec::with_capacity(branches.len());
@@ -142,7 +179,10 @@ impl Builder<'_> {
                     self.copies(&branch.results, &results, &mut inner)?;
                     planned.push(inner);
                 }
-                steps.push(Step::Conditional { selector, branches: planned });
+                steps.push(Step::Conditional {
+                    selector,
+                    branches: planned,
+                });
             }
         }
         Ok(())
@@ -179,13 +219,20 @@ impl Builder<'_> {
         for value in &mut next {
             if states.contains(value) {
                 let saved = self.fresh_like(*value);
-                steps.push(Step::Copy { from: *value, to: saved });
+                steps.push(Step::Copy {
+                    from: *value,
+                    to: saved,
+                });
                 *value = saved;
             }
         }
         for (&from, &to) in next.iter().zip(states) {
             steps.push(Step::Copy { from, to });
         }
-        Ok(Step::While { condition: condition_steps, predicate, body: steps })
+        Ok(Step::While {
+            condition: condition_steps,
+            predicate,
+            body: steps,
+        })
     }
 }

@@ -87,7 +87,10 @@ pub fn evaluate(plan: &Plan, inputs: &[Literal]) -> Result<Vec<Literal>, Evaluat
     };
     let mut evaluator = Evaluator { plan, memory };
     evaluator.steps(&plan.steps)?;
-    plan.results.iter().map(|&result| evaluator.literal(result)).collect()
+    plan.results
+        .iter()
+        .map(|&result| evaluator.literal(result))
+        .collect()
 }
 
 fn check_inputs(plan: &Plan, inputs: &[Literal]) -> Result<(), EvaluateError> {
@@ -134,13 +137,21 @@ impl Evaluator<'_> {
     fn step(&mut self, step: &Step) -> Result<(), EvaluateError> {
         match step {
             Step::Kernel { kernel, args } => self.kernel(*kernel, args),
-            Step::Library { op, operands, results } => self.library(op, operands, results),
+            Step::Library {
+                op,
+                operands,
+                results,
+            } => self.library(op, operands, results),
             Step::Copy { from, to } if self.plan.same_place(*from, *to) => Ok(()),
             Step::Copy { from, to } => {
                 let literal = self.literal(*from)?;
                 self.store(*to, literal.bytes())
             }
-            Step::While { condition, predicate, body } => loop {
+            Step::While {
+                condition,
+                predicate,
+                body,
+            } => loop {
                 self.steps(condition)?;
                 if self.read_scalar(*predicate)? == 0 {
                     return Ok(());
@@ -204,7 +215,9 @@ impl Evaluator<'_> {
         match *literal.bytes() {
             [pred] => Ok(i32::from(pred)),
             [a, b, c, d] => Ok(i32::from_ne_bytes([a, b, c, d])),
-            _ => Err(EvaluateError::Malformed("a selector is neither pred nor s32")),
+            _ => Err(EvaluateError::Malformed(
+                "a selector is neither pred nor s32",
+            )),
         }
     }
 
@@ -224,10 +237,15 @@ impl Evaluator<'_> {
                 let shape = &self.plan.values[results[0]].shape;
                 vec![dot(lhs, rhs, dims, shape)?]
             }
-            LibraryOp::Sort { dimension, comparator } => sort(&inputs, *dimension, comparator)?,
+            LibraryOp::Sort {
+                dimension,
+                comparator,
+            } => sort(&inputs, *dimension, comparator)?,
             LibraryOp::Operation(op) => {
-                let shapes: Vec<&ArrayShape> =
-                    results.iter().map(|&v| &self.plan.values[v].shape).collect();
+                let shapes: Vec<&ArrayShape> = results
+                    .iter()
+                    .map(|&v| &self.plan.values[v].shape)
+                    .collect();
                 operation(op, &inputs, &shapes)?
             }
         };
@@ -249,13 +267,20 @@ impl Memory<'_> {
         area.get(range(span, offset, size)?).ok_or(OUTSIDE)
     }
 
-    fn bytes_mut(&mut self, span: Span, offset: i64, size: i64) -> Result<&mut [u8], EvaluateError> {
+    fn bytes_mut(
+        &mut self,
+        span: Span,
+        offset: i64,
+        size: i64,
+    ) -> Result<&mut [u8], EvaluateError> {
         let range = range(span, offset, size)?;
         let area: &mut [u8] = match span.area {
             Area::Output(i) => self.outputs.get_mut(i).map_or(&mut [], Vec::as_mut_slice),
             Area::Arena => &mut self.arena,
             Area::Parameter(_) | Area::Constant(_) => {
-                return Err(EvaluateError::Malformed("a parameter or constant is written"));
+                return Err(EvaluateError::Malformed(
+                    "a parameter or constant is written",
+                ));
             }
         };
         area.get_mut(range).ok_or(OUTSIDE)
@@ -302,8 +327,10 @@ fn operation(
     let failed = |e: String| EvaluateError::NoSuchOperation(format!("{}: {e}", op.opcode()));
     let mut builder = ModuleBuilder::new("operation");
     let mut main = builder.computation("main");
-    let operands: Vec<_> =
-        inputs.iter().map(|l| main.parameter(Shape::Array(l.shape().clone()))).collect();
+    let operands: Vec<_> = inputs
+        .iter()
+        .map(|l| main.parameter(Shape::Array(l.shape().clone())))
+        .collect();
     let mut shapes = results.iter().map(|&s| Shape::Array(s.clone()));
     let shape = match (results.len(), shapes.next()) {
         (1, Some(shape)) => shape,
@@ -313,7 +340,11 @@ fn operation(
     let root = root.map_err(|e| failed(e.to_string()))?;
     let entry = main.finish(root).map_err(|e| failed(e.to_string()))?;
     let module = builder.build_unverified(entry);
-    let arguments: Vec<_> = inputs.iter().cloned().map(tegula_interp::Value::Array).collect();
+    let arguments: Vec<_> = inputs
+        .iter()
+        .cloned()
+        .map(tegula_interp::Value::Array)
+        .collect();
     let value = tegula_interp::evaluate(&module, &arguments);
     let value = value.map_err(|e| failed(e.to_string()))?;
     Ok(value.leaves().into_iter().cloned().collect())
@@ -327,7 +358,8 @@ fn dot(
     shape: &ArrayShape,
 ) -> Result<Literal, EvaluateError> {
     let malformed = || EvaluateError::Malformed("a dot's dimension numbers are wrong");
-    let view = super::super::dot::DotView::new(lhs.shape(), rhs.shape(), dims).ok_or_else(malformed)?;
+    let view =
+        super::super::dot::DotView::new(lhs.shape(), rhs.shape(), dims).ok_or_else(malformed)?;
     let (a, b) = (to_f64(lhs)?, to_f64(rhs)?);
     let mut sums = Vec::with_capacity(shape.element_count().unwrap_or(0).max(0) as usize);
     view.for_each(|left, right| {
@@ -342,7 +374,10 @@ fn to_f64(literal: &Literal) -> Result<Vec<f64>, EvaluateError> {
     if let Some(values) = literal.values::<f32>() {
         return Ok(values.iter().map(|&v| f64::from(v)).collect());
     }
-    literal.values::<f64>().map(<[f64]>::to_vec).ok_or_else(not_a_float)
+    literal
+        .values::<f64>()
+        .map(<[f64]>::to_vec)
+        .ok_or_else(not_a_float)
 }
 
 fn not_a_float() -> EvaluateError {
@@ -351,11 +386,15 @@ fn not_a_float() -> EvaluateError {
 
 fn from_f64(shape: &ArrayShape, values: &[f64]) -> Result<Literal, EvaluateError> {
     let bytes: Vec<u8> = match shape.element_type {
-        ElementType::F32 => values.iter().flat_map(|&v| (v as f32).to_ne_bytes()).collect(),
+        ElementType::F32 => values
+            .iter()
+            .flat_map(|&v| (v as f32).to_ne_bytes())
+            .collect(),
         ElementType::F64 => values.iter().flat_map(|&v| v.to_ne_bytes()).collect(),
         _ => return Err(not_a_float()),
     };
-    Literal::from_bytes(shape, &bytes).map_err(|_| EvaluateError::Malformed("a dot's size is wrong"))
+    Literal::from_bytes(shape, &bytes)
+        .map_err(|_| EvaluateError::Malformed("a dot's size is wrong"))
 }
 
 /// Sorts all operands together; stable, so whether the program asks for that does
@@ -366,7 +405,9 @@ fn sort(
     comparator: &Kernel,
 ) -> Result<Vec<Literal>, EvaluateError> {
     let malformed = EvaluateError::Malformed("a sort's operands are wrong");
-    let Some(first) = inputs.first() else { return Err(malformed) };
+    let Some(first) = inputs.first() else {
+        return Err(malformed);
+    };
     let dims = first.shape().static_dims().ok_or(malformed.clone())?;
     let length = usize::try_from(*dims.get(dimension).ok_or(malformed.clone())?).unwrap_or(0);
     let inner: usize = dims[dimension + 1..].iter().map(|&d| d as usize).product();
@@ -411,13 +452,26 @@ fn comes_before(
     for input in inputs {
         let size = input.element_type().storage_bytes();
         for at in [a, b] {
-            args.push(Span { area: Area::Arena, start: arena.len() as i64, bytes: size as i64 });
+            args.push(Span {
+                area: Area::Arena,
+                start: arena.len() as i64,
+                bytes: size as i64,
+            });
             arena.extend_from_slice(&input.bytes()[at * size..][..size]);
         }
     }
-    args.push(Span { area: Area::Arena, start: arena.len() as i64, bytes: 1 });
+    args.push(Span {
+        area: Area::Arena,
+        start: arena.len() as i64,
+        bytes: 1,
+    });
     arena.push(0);
-    let mut memory = Memory { arena, outputs: Vec::new(), parameters: &[], constants: &[] };
+    let mut memory = Memory {
+        arena,
+        outputs: Vec::new(),
+        parameters: &[],
+        constants: &[],
+    };
     run_kernel(comparator, &args, &mut memory)?;
     Ok(memory.arena.last() == Some(&1))
 }

@@ -29,7 +29,12 @@ pub(super) struct Interference {
 
 /// Analyses a plan.
 pub(super) fn interference(plan: &Plan) -> Interference {
-    let mut pass = Pass { plan, out: Interference::default(), summaries: FxHashMap::default(), in_place: FxHashMap::default() };
+    let mut pass = Pass {
+        plan,
+        out: Interference::default(),
+        summaries: FxHashMap::default(),
+        in_place: FxHashMap::default(),
+    };
     let mut live: Live = plan.results.iter().copied().collect();
     pass.steps(&plan.steps, &mut live, 0);
     pass.out
@@ -60,7 +65,9 @@ impl Pass<'_> {
                 live.insert(*from);
             }
             Step::Kernel { kernel, args } => self.kernel(*kernel, args, live),
-            Step::Library { operands, results, .. } => {
+            Step::Library {
+                operands, results, ..
+            } => {
                 for &result in results {
                     self.write(result, live, &[]);
                     for &operand in operands {
@@ -73,7 +80,11 @@ impl Pass<'_> {
                 }
                 live.extend(operands);
             }
-            Step::While { condition, predicate, body } => {
+            Step::While {
+                condition,
+                predicate,
+                body,
+            } => {
                 // What the condition needs at the loop's head, however it is reached.
                 let needs = self.reads_first(body);
                 let mut around = live.clone();
@@ -104,10 +115,16 @@ impl Pass<'_> {
 
     fn kernel(&mut self, id: KernelId, args: &[ValueId], live: &mut Live) {
         let kernel = &self.plan.kernels[id];
-        let in_place = self.in_place.entry(id).or_insert_with(|| in_place_pairs(kernel)).clone();
+        let in_place = self
+            .in_place
+            .entry(id)
+            .or_insert_with(|| in_place_pairs(kernel))
+            .clone();
         let with = |wanted: fn(Access) -> bool| {
             let params = kernel.params.iter().enumerate();
-            params.filter(move |(_, p)| wanted(p.access)).map(|(i, _)| i)
+            params
+                .filter(move |(_, p)| wanted(p.access))
+                .map(|(i, _)| i)
         };
         let written: Vec<ValueId> = with(|a| a != Access::Read).map(|i| args[i]).collect();
         for &value in &written {
@@ -180,13 +197,19 @@ impl Pass<'_> {
                         }
                     }
                 }
-                Step::Library { operands, results, .. } => {
+                Step::Library {
+                    operands, results, ..
+                } => {
                     for result in results {
                         live.remove(result);
                     }
                     live.extend(operands);
                 }
-                Step::While { condition, predicate, body } => {
+                Step::While {
+                    condition,
+                    predicate,
+                    body,
+                } => {
                     let mut inner = self.reads_first(body);
                     inner.extend(self.reads_first(condition));
                     inner.remove(predicate);
@@ -212,7 +235,9 @@ impl Pass<'_> {
 fn in_place_pairs(kernel: &Kernel) -> Vec<(usize, usize)> {
     let mut pairs = Vec::new();
     for (w, written) in kernel.params.iter().enumerate() {
-        let [store] = stores(&kernel.body, w)[..] else { continue };
+        let [store] = stores(&kernel.body, w)[..] else {
+            continue;
+        };
         if written.access != Access::Write {
             continue;
         }
@@ -231,7 +256,11 @@ fn in_place_pairs(kernel: &Kernel) -> Vec<(usize, usize)> {
 /// is stored in an inner block gives none.
 fn stores(block: &Block, param: usize) -> Vec<&[tegula_expr::Term]> {
     let store = |s| match s {
-        &Statement::Store { param: p, ref index, .. } if p == param => Some(&index[..]),
+        &Statement::Store {
+            param: p,
+            ref index,
+            ..
+        } if p == param => Some(&index[..]),
         _ => None,
     };
     block.statements.iter().filter_map(store).collect()
@@ -239,11 +268,13 @@ fn stores(block: &Block, param: usize) -> Vec<&[tegula_expr::Term]> {
 
 fn only_loads_at(block: &Block, param: usize, at: &[tegula_expr::Term]) -> bool {
     block.statements.iter().all(|statement| match statement {
-        Statement::Load { param: p, index, .. } => *p != param || index == at,
+        Statement::Load {
+            param: p, index, ..
+        } => *p != param || index == at,
         Statement::Loop { body, .. } => only_loads_at(body, param, at),
-        Statement::If { then, otherwise, .. } => {
-            only_loads_at(then, param, at) && only_loads_at(otherwise, param, at)
-        }
+        Statement::If {
+            then, otherwise, ..
+        } => only_loads_at(then, param, at) && only_loads_at(otherwise, param, at),
         _ => true,
     })
 }

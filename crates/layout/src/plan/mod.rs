@@ -14,8 +14,8 @@
 //! - Every arena buffer lies inside the arena and is aligned to
 //!   [`ALIGNMENT`](tegula_ir::ALIGNMENT).
 
-mod build;
 mod buffers;
+mod build;
 mod evaluate;
 mod interference;
 mod print;

@@ -10,7 +10,11 @@ impl Display for Plan {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         writeln!(f, "plan {:?} arena {} {{", self.name, self.arena_bytes)?;
         for (i, symbol) in self.symbols.iter().enumerate() {
-            writeln!(f, "  symbol {i} = {} in [{}, {}]", symbol.name, symbol.lower, symbol.upper)?;
+            writeln!(
+                f,
+                "  symbol {i} = {} in [{}, {}]",
+                symbol.name, symbol.lower, symbol.upper
+            )?;
         }
         for (i, literal) in self.constants.iter().enumerate() {
             write!(f, "  constant {i} = {} ", literal.shape())?;
@@ -40,21 +44,29 @@ impl Display for Plan {
 }
 
 fn values(ids: &[ValueId]) -> String {
-    ids.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+    ids.iter()
+        .map(ToString::to_string)
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 fn scalars(ids: &[ScalarId]) -> String {
-    ids.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+    ids.iter()
+        .map(ToString::to_string)
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 /// A term over the plan's symbols.
 fn outer(term: &Term) -> String {
-    term.display(&|var: Var| format!("p{}", var.0), Style::Document).to_string()
+    term.display(&|var: Var| format!("p{}", var.0), Style::Document)
+        .to_string()
 }
 
 /// A term over a kernel's index variables.
 fn inner(term: &Term) -> String {
-    term.display(&|var: Var| format!("i{}", var.0), Style::Document).to_string()
+    term.display(&|var: Var| format!("i{}", var.0), Style::Document)
+        .to_string()
 }
 
 fn terms(index: &[Term]) -> String {
@@ -67,11 +79,25 @@ fn write_steps(f: &mut Formatter<'_>, steps: &[Step], depth: usize) -> fmt::Resu
         match step {
             Step::Kernel { kernel, args } => writeln!(f, "{pad}run {kernel}({})", values(args))?,
             Step::Copy { from, to } => writeln!(f, "{pad}copy {from} -> {to}")?,
-            Step::Library { op, operands, results } => {
-                write!(f, "{pad}{}({}) -> {}", op.name(), values(operands), values(results))?;
+            Step::Library {
+                op,
+                operands,
+                results,
+            } => {
+                write!(
+                    f,
+                    "{pad}{}({}) -> {}",
+                    op.name(),
+                    values(operands),
+                    values(results)
+                )?;
                 write_library(f, op, depth)?;
             }
-            Step::While { condition, predicate, body } => {
+            Step::While {
+                condition,
+                predicate,
+                body,
+            } => {
                 writeln!(f, "{pad}while {{")?;
                 write_steps(f, condition, depth + 1)?;
                 writeln!(f, "{pad}}} {predicate} {{")?;
@@ -96,7 +122,10 @@ fn write_library(f: &mut Formatter<'_>, op: &LibraryOp, depth: usize) -> fmt::Re
     match op {
         LibraryOp::Dot(dims) => {
             let list = |dims: &[i64]| {
-                dims.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
+                dims.iter()
+                    .map(ToString::to_string)
+                    .collect::<Vec<_>>()
+                    .join(",")
             };
             writeln!(
                 f,
@@ -108,7 +137,10 @@ fn write_library(f: &mut Formatter<'_>, op: &LibraryOp, depth: usize) -> fmt::Re
             )
         }
         LibraryOp::Operation(op) => writeln!(f, " {:?}", op.as_ref()),
-        LibraryOp::Sort { dimension, comparator } => {
+        LibraryOp::Sort {
+            dimension,
+            comparator,
+        } => {
             write!(f, " dimension {dimension} by ")?;
             write_kernel(f, comparator, depth)
         }
@@ -125,11 +157,21 @@ fn write_kernel(f: &mut Formatter<'_>, kernel: &Kernel, depth: usize) -> fmt::Re
             Access::Update => "update",
         };
         let comma = if i == 0 { "" } else { ", " };
-        write!(f, "{comma}{access} {}[{}]", param.element_type, terms(&param.dims))?;
+        write!(
+            f,
+            "{comma}{access} {}[{}]",
+            param.element_type,
+            terms(&param.dims)
+        )?;
     }
     writeln!(f, ") {{")?;
     for (i, var) in kernel.vars.iter().enumerate() {
-        if let IndexVar::Symbol { symbol, lower, upper } = var {
+        if let IndexVar::Symbol {
+            symbol,
+            lower,
+            upper,
+        } = var
+        {
             writeln!(f, "{pad}symbol i{i} = {symbol} in [{lower}, {upper}]")?;
         }
     }
@@ -151,24 +193,47 @@ fn write_block(f: &mut Formatter<'_>, kernel: &Kernel, block: &Block, depth: usi
     let pad = "  ".repeat(depth);
     for statement in &block.statements {
         match statement {
-            Statement::Compute { result, op, operands } => {
+            Statement::Compute {
+                result,
+                op,
+                operands,
+            } => {
                 write!(f, "{pad}{} = {}", typed(kernel, &[*result]), operation(op))?;
                 let separator = if operands.is_empty() { "" } else { " " };
                 writeln!(f, "{separator}{}", scalars(operands))?;
             }
-            Statement::Load { result, param, index } => {
+            Statement::Load {
+                result,
+                param,
+                index,
+            } => {
                 let result = typed(kernel, &[*result]);
                 writeln!(f, "{pad}{result} = load {param}[{}]", terms(index))?;
             }
-            Statement::Store { param, index, value } => {
+            Statement::Store {
+                param,
+                index,
+                value,
+            } => {
                 writeln!(f, "{pad}store {param}[{}] = {value}", terms(index))?;
             }
             Statement::Bind { var } => {
-                if let Some(IndexVar::Runtime { value, lower, upper }) = kernel.var(*var) {
+                if let Some(IndexVar::Runtime {
+                    value,
+                    lower,
+                    upper,
+                }) = kernel.var(*var)
+                {
                     writeln!(f, "{pad}bind i{} = {value} in [{lower}, {upper}]", var.0)?;
                 }
             }
-            Statement::Loop { var, init, carried, body, results } => {
+            Statement::Loop {
+                var,
+                init,
+                carried,
+                body,
+                results,
+            } => {
                 let extent = match kernel.var(*var) {
                     Some(IndexVar::Loop(extent)) => inner(extent),
                     _ => "?".to_owned(),
@@ -184,8 +249,18 @@ fn write_block(f: &mut Formatter<'_>, kernel: &Kernel, block: &Block, depth: usi
                 write_block(f, kernel, body, depth + 1)?;
                 writeln!(f, "{pad}}}")?;
             }
-            Statement::If { condition, then, otherwise, results } => {
-                writeln!(f, "{pad}if {} -> ({}) {{", inner(condition), typed(kernel, results))?;
+            Statement::If {
+                condition,
+                then,
+                otherwise,
+                results,
+            } => {
+                writeln!(
+                    f,
+                    "{pad}if {} -> ({}) {{",
+                    inner(condition),
+                    typed(kernel, results)
+                )?;
                 write_block(f, kernel, then, depth + 1)?;
                 writeln!(f, "{pad}}} else {{")?;
                 write_block(f, kernel, otherwise, depth + 1)?;
@@ -218,7 +293,10 @@ fn operation(op: &ScalarOp) -> String {
         ScalarOp::Clamp => write!(text, "clamp"),
         ScalarOp::Convert => write!(text, "convert"),
         ScalarOp::BitcastConvert => write!(text, "bitcast-convert"),
-        ScalarOp::ReducePrecision { exponent_bits, mantissa_bits } => {
+        ScalarOp::ReducePrecision {
+            exponent_bits,
+            mantissa_bits,
+        } => {
             write!(text, "reduce-precision {exponent_bits} {mantissa_bits}")
         }
     };

@@ -55,7 +55,9 @@ impl Run<'_, '_> {
     fn extent(&self, var: Var) -> Result<i64, EvaluateError> {
         match self.kernel.var(var) {
             Some(IndexVar::Domain(extent) | IndexVar::Loop(extent)) => self.term(extent),
-            _ => Err(EvaluateError::Malformed("a loop's variable is not a loop variable")),
+            _ => Err(EvaluateError::Malformed(
+                "a loop's variable is not a loop variable",
+            )),
         }
     }
 
@@ -70,7 +72,8 @@ impl Run<'_, '_> {
             return Ok(value);
         }
         let lookup = |var: Var| self.vars.get(var.0 as usize).copied().flatten();
-        term.eval(&lookup).map_err(|e| EvaluateError::Index(e.to_string()))
+        term.eval(&lookup)
+            .map_err(|e| EvaluateError::Index(e.to_string()))
     }
 
     fn scalar(&self, id: ScalarId) -> u128 {
@@ -84,31 +87,55 @@ impl Run<'_, '_> {
     }
 
     fn type_of(&self, id: ScalarId) -> Result<ElementType, EvaluateError> {
-        self.kernel.scalars.get(id).ok_or(EvaluateError::Malformed("a scalar has no type"))
+        self.kernel
+            .scalars
+            .get(id)
+            .ok_or(EvaluateError::Malformed("a scalar has no type"))
     }
 
     fn block(&mut self, block: &Block) -> Result<(), EvaluateError> {
-        block.statements.iter().try_for_each(|statement| self.statement(statement))
+        block
+            .statements
+            .iter()
+            .try_for_each(|statement| self.statement(statement))
     }
 
     fn statement(&mut self, statement: &Statement) -> Result<(), EvaluateError> {
         match statement {
-            Statement::Compute { result, op, operands } => {
+            Statement::Compute {
+                result,
+                op,
+                operands,
+            } => {
                 let bits = self.compute(*result, op, operands)?;
                 self.define(*result, bits);
             }
-            Statement::Load { result, param, index } => {
+            Statement::Load {
+                result,
+                param,
+                index,
+            } => {
                 let (span, offset, size) = self.element(*param, index)?;
                 let bits = self.memory.read(span, offset, size)?;
                 self.define(*result, bits);
             }
-            Statement::Store { param, index, value } => {
+            Statement::Store {
+                param,
+                index,
+                value,
+            } => {
                 let (span, offset, size) = self.element(*param, index)?;
                 let bits = self.scalar(*value);
                 self.memory.write(span, offset, size, bits)?;
             }
             Statement::Bind { var } => self.bind(*var)?,
-            Statement::Loop { var, init, carried, body, results } => {
+            Statement::Loop {
+                var,
+                init,
+                carried,
+                body,
+                results,
+            } => {
                 let mut state: SmallVec<[u128; 4]> = init.iter().map(|&s| self.scalar(s)).collect();
                 for i in 0..self.extent(*var)? {
                     self.set(*var, i);
@@ -118,8 +145,17 @@ impl Run<'_, '_> {
                 }
                 self.define_all(results, &state);
             }
-            Statement::If { condition, then, otherwise, results } => {
-                let block = if self.term(condition)? != 0 { then } else { otherwise };
+            Statement::If {
+                condition,
+                then,
+                otherwise,
+                results,
+            } => {
+                let block = if self.term(condition)? != 0 {
+                    then
+                } else {
+                    otherwise
+                };
                 self.block(block)?;
                 let state: SmallVec<[u128; 4]> =
                     block.results.iter().map(|&s| self.scalar(s)).collect();
@@ -136,13 +172,23 @@ impl Run<'_, '_> {
     }
 
     fn bind(&mut self, var: Var) -> Result<(), EvaluateError> {
-        let Some(&IndexVar::Runtime { value, lower, upper }) = self.kernel.var(var) else {
-            return Err(EvaluateError::Malformed("a bound variable is not a run-time variable"));
+        let Some(&IndexVar::Runtime {
+            value,
+            lower,
+            upper,
+        }) = self.kernel.var(var)
+        else {
+            return Err(EvaluateError::Malformed(
+                "a bound variable is not a run-time variable",
+            ));
         };
-        let wide = scalar::apply_convert(self.type_of(value)?, ElementType::S64, self.scalar(value));
+        let wide =
+            scalar::apply_convert(self.type_of(value)?, ElementType::S64, self.scalar(value));
         let value = (wide as u64).cast_signed();
         if value < lower || value > upper {
-            return Err(EvaluateError::Index(format!("{value} is not in [{lower}, {upper}]")));
+            return Err(EvaluateError::Index(format!(
+                "{value} is not in [{lower}, {upper}]"
+            )));
         }
         self.set(var, value);
         Ok(())
@@ -151,9 +197,11 @@ impl Run<'_, '_> {
     /// Where an element of a parameter lies, checked against its dimensions.
     fn element(&self, param: usize, index: &[Term]) -> Result<(Span, i64, usize), EvaluateError> {
         let missing = EvaluateError::Malformed("there is no such parameter");
-        let (Some(dims), Some(&span), Some(declared)) =
-            (self.strides.get(param), self.args.get(param), self.kernel.params.get(param))
-        else {
+        let (Some(dims), Some(&span), Some(declared)) = (
+            self.strides.get(param),
+            self.args.get(param),
+            self.kernel.params.get(param),
+        ) else {
             return Err(missing);
         };
         let mut linear = 0i64;
@@ -197,9 +245,10 @@ impl Run<'_, '_> {
             ScalarOp::Clamp => scalar::apply_clamp(from, at(0), at(1), at(2)),
             ScalarOp::Convert => Some(scalar::apply_convert(from, to, at(0))),
             ScalarOp::BitcastConvert => Some(at(0)),
-            ScalarOp::ReducePrecision { exponent_bits, mantissa_bits } => {
-                scalar::apply_reduce_precision(from, *exponent_bits, *mantissa_bits, at(0))
-            }
+            ScalarOp::ReducePrecision {
+                exponent_bits,
+                mantissa_bits,
+            } => scalar::apply_reduce_precision(from, *exponent_bits, *mantissa_bits, at(0)),
         };
         bits.ok_or_else(|| EvaluateError::NoSuchOperation(describe(op, from)))
     }

@@ -16,18 +16,29 @@ type Good = FxHashSet<ValueId>;
 
 /// Checks a plan; gives everything that is wrong with it.
 pub fn verify(plan: &Plan) -> Result<(), Vec<String>> {
-    let mut verifier = Verifier { plan, errors: Vec::new(), overlapping: Vec::new() };
+    let mut verifier = Verifier {
+        plan,
+        errors: Vec::new(),
+        overlapping: Vec::new(),
+    };
     verifier.places();
     verifier.find_overlaps();
     let fixed = |id: &ValueId| {
-        matches!(plan.buffers[plan.values[*id].buffer].place, Place::Constant(_) | Place::Parameter(_))
+        matches!(
+            plan.buffers[plan.values[*id].buffer].place,
+            Place::Constant(_) | Place::Parameter(_)
+        )
     };
     let mut good: Good = plan.values.keys().filter(fixed).collect();
     verifier.steps(&plan.steps, &mut good);
     for &result in &plan.results {
         verifier.read(result, &good, "the program's result");
     }
-    if verifier.errors.is_empty() { Ok(()) } else { Err(verifier.errors) }
+    if verifier.errors.is_empty() {
+        Ok(())
+    } else {
+        Err(verifier.errors)
+    }
 }
 
 struct Verifier<'a> {
@@ -54,7 +65,11 @@ impl Verifier<'_> {
                 let start = offset.as_constant()?;
                 Some((0, start, start.checked_add(bytes)?))
             }
-            Place::Output(_) => Some((1, value.buffer.as_u32().into(), i64::from(value.buffer.as_u32()) + 1)),
+            Place::Output(_) => Some((
+                1,
+                value.buffer.as_u32().into(),
+                i64::from(value.buffer.as_u32()) + 1,
+            )),
             Place::Parameter(_) | Place::Constant(_) => None,
         }
     }
@@ -69,7 +84,9 @@ impl Verifier<'_> {
             if let Place::Arena(offset) = &buffer.place {
                 let start = offset.as_constant();
                 let aligned = start.is_some_and(|s| s >= 0 && s % ALIGNMENT as i64 == 0);
-                let inside = start.zip(bytes).is_some_and(|(s, b)| s + b <= self.plan.arena_bytes);
+                let inside = start
+                    .zip(bytes)
+                    .is_some_and(|(s, b)| s + b <= self.plan.arena_bytes);
                 if !aligned || !inside {
                     self.error(format!("{id} is misplaced in the arena at {start:?}"));
                 }
@@ -99,7 +116,9 @@ impl Verifier<'_> {
 
     fn read(&mut self, value: ValueId, good: &Good, by: &str) {
         if !good.contains(&value) && self.plan.values[value].shape.byte_size() != Some(0) {
-            self.error(format!("{value} is read by {by}, but was not written or was overwritten"));
+            self.error(format!(
+                "{value} is read by {by}, but was not written or was overwritten"
+            ));
         }
     }
 
@@ -109,7 +128,9 @@ impl Verifier<'_> {
             Place::Parameter(_) | Place::Constant(_)
         ) && same.is_none_or(|s| !self.plan.same_place(s, value))
         {
-            self.error(format!("{value} is written, but lies in a parameter or constant"));
+            self.error(format!(
+                "{value} is written, but lies in a parameter or constant"
+            ));
         }
         let elided = same.is_some_and(|s| self.plan.same_place(s, value));
         if !elided {
@@ -130,24 +151,40 @@ impl Verifier<'_> {
         match step {
             Step::Copy { from, to } => {
                 self.read(*from, good, "a copy");
-                if self.plan.values[*from].shape.byte_size() != self.plan.values[*to].shape.byte_size() {
+                if self.plan.values[*from].shape.byte_size()
+                    != self.plan.values[*to].shape.byte_size()
+                {
                     self.error(format!("the copy from {from} to {to} changes the size"));
                 }
                 self.write(*to, good, Some(*from));
             }
             Step::Kernel { kernel, args } => self.kernel(*kernel, args, good),
-            Step::Library { op, operands, results } => {
+            Step::Library {
+                op,
+                operands,
+                results,
+            } => {
                 for &operand in operands {
                     self.read(operand, good, op.name());
                 }
                 for &result in results {
-                    if operands.iter().any(|o| self.overlapping[result.as_u32() as usize].contains(o)) {
-                        self.error(format!("{} writes {result} over one of its operands", op.name()));
+                    if operands
+                        .iter()
+                        .any(|o| self.overlapping[result.as_u32() as usize].contains(o))
+                    {
+                        self.error(format!(
+                            "{} writes {result} over one of its operands",
+                            op.name()
+                        ));
                     }
                     self.write(result, good, None);
                 }
             }
-            Step::While { condition, predicate, body } => {
+            Step::While {
+                condition,
+                predicate,
+                body,
+            } => {
                 self.while_loop(condition, *predicate, body, good);
             }
             Step::Conditional { selector, branches } => {
@@ -195,12 +232,18 @@ impl Verifier<'_> {
     fn kernel(&mut self, id: KernelId, args: &[ValueId], good: &mut Good) {
         let kernel = &self.plan.kernels[id];
         if kernel.params.len() != args.len() {
-            return self.error(format!("{id} takes {} values, not {}", kernel.params.len(), args.len()));
+            return self.error(format!(
+                "{id} takes {} values, not {}",
+                kernel.params.len(),
+                args.len()
+            ));
         }
         for (i, (param, &arg)) in kernel.params.iter().zip(args).enumerate() {
             let shape = &self.plan.values[arg].shape;
             if !agrees(param.element_type, &param.dims, shape) {
-                self.error(format!("parameter {i} of {id} is not of the shape of {arg}"));
+                self.error(format!(
+                    "parameter {i} of {id} is not of the shape of {arg}"
+                ));
             }
             if param.access != Access::Write {
                 self.read(arg, good, &id.to_string());
@@ -215,8 +258,11 @@ impl Verifier<'_> {
         for (param, &written) in kernel.params.iter().zip(args) {
             for &other in args {
                 let overlap = self.overlapping[written.as_u32() as usize].contains(&other);
-                if param.access != Access::Read && overlap && !self.plan.same_place(written, other) {
-                    self.error(format!("{id} is given {written} and {other}, which overlap in part"));
+                if param.access != Access::Read && overlap && !self.plan.same_place(written, other)
+                {
+                    self.error(format!(
+                        "{id} is given {written} and {other}, which overlap in part"
+                    ));
                 }
             }
         }

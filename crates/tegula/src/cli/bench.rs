@@ -63,7 +63,9 @@ pub(crate) fn bench(args: &BenchArgs, common: &Common) -> Result<u8, Failure> {
         Compiled::Cpu(compiled) => {
             let peak = compiled.peak_bytes();
             let borrowed: Vec<_> = inputs.iter().map(tegula::Buffer::literal).collect();
-            let profile = compiled.profile(&borrowed).map_err(|e| source.failure(e.into()))?;
+            let profile = compiled
+                .profile(&borrowed)
+                .map_err(|e| source.failure(e.into()))?;
             (peak, profile)
         }
         _ => (0, Vec::new()),
@@ -86,14 +88,24 @@ pub(crate) fn bench(args: &BenchArgs, common: &Common) -> Result<u8, Failure> {
         );
         return Ok(SUCCESS);
     }
-    println!("{}: {} runs on {} thread(s)", source.module.name, times.len(), args.threads);
+    println!(
+        "{}: {} runs on {} thread(s)",
+        source.module.name,
+        times.len(),
+        args.threads
+    );
     println!("compile  {compile_ms:.3} ms");
     println!("run      {median:.4} ms median, {least:.4} ms fastest");
     println!("memory   {peak} bytes of arena and results");
     let mut by_time = kernels;
     by_time.sort_by_key(|k| std::cmp::Reverse(k.time));
     for kernel in by_time.iter().take(20) {
-        println!("  {:>10.4} ms  {:>6} x  {}", ms(kernel.time), kernel.runs, kernel.name);
+        println!(
+            "  {:>10.4} ms  {:>6} x  {}",
+            ms(kernel.time),
+            kernel.runs,
+            kernel.name
+        );
     }
     Ok(SUCCESS)
 }

@@ -55,7 +55,10 @@ pub(crate) struct CompileArgs {
 pub(crate) fn compile(args: &CompileArgs, common: &Common) -> Result<u8, Failure> {
     let CompileTarget::Cpu = args.target;
     let cpu = Cpu::from_name(&args.cpu).ok_or_else(|| {
-        anyhow!("there is no CPU `{}`: use native, x86-64-v2, x86-64-v3 or x86-64-v4", args.cpu)
+        anyhow!(
+            "there is no CPU `{}`: use native, x86-64-v2, x86-64-v3 or x86-64-v4",
+            args.cpu
+        )
     })?;
     let source = read_module(&args.model)?;
     let planned = || tegula::plan(&source.module).map_err(|e| source.failure(e));
@@ -65,7 +68,11 @@ pub(crate) fn compile(args: &CompileArgs, common: &Common) -> Result<u8, Failure
         Form::Fused => super::fused_text::fused(&source.module, &planned()?.0),
         Form::Plan => planned()?.1.to_string(),
         Form::Clif | Form::Asm => {
-            let what = if args.emit == Form::Clif { Listing::Clif } else { Listing::Asm };
+            let what = if args.emit == Form::Clif {
+                Listing::Clif
+            } else {
+                Listing::Asm
+            };
             listing(&planned()?.1, &options, what).map_err(|e| source.failure(e.into()))?
         }
     };

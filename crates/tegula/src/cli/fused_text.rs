@@ -9,10 +9,11 @@ use tegula_layout::plan::Step;
 /// One line about a plan: how many kernels and calls there are.
 pub(crate) fn summary(plan: &Plan) -> String {
     let mut counts = Counts::default();
-    counts.add(&plan.steps);
+    counts.add(plan, &plan.steps);
     let mut text = format!(
-        "{} kernel launches ({} different)",
+        "{} kernel{} ({} different)",
         counts.kernels,
+        if counts.kernels == 1 { "" } else { "s" },
         plan.kernels.len()
     );
     for (count, name) in [
@@ -43,20 +44,25 @@ pub(crate) fn summary(plan: &Plan) -> String {
     }
 
     impl Counts {
-        fn add(&mut self, steps: &[Step]) {
+        fn add(&mut self, plan: &Plan, steps: &[Step]) {
             for step in steps {
                 match step {
                     Step::Kernel { .. } => self.kernels += 1,
                     Step::Library { .. } => self.library += 1,
-                    Step::Copy { .. } => self.copies += 1,
-                    Step::While { condition, body, .. } => {
+                    // A copy within one buffer does nothing.
+                    Step::Copy { from, to } => {
+                        self.copies += usize::from(!plan.same_place(*from, *to));
+                    }
+                    Step::While {
+                        condition, body, ..
+                    } => {
                         self.loops += 1;
-                        self.add(condition);
-                        self.add(body);
+                        self.add(plan, condition);
+                        self.add(plan, body);
                     }
                     Step::Conditional { branches, .. } => {
                         self.branches += 1;
-                        branches.iter().for_each(|b| self.add(b));
+                        branches.iter().for_each(|b| self.add(plan, b));
                     }
                 }
             }
@@ -68,7 +74,11 @@ pub(crate) fn summary(plan: &Plan) -> String {
 pub(crate) fn fused(module: &Module, fused: &Fused) -> String {
     let mut text = String::new();
     let _ = writeln!(text, "fused {} {{", module.name);
-    let mut printer = Printer { module, fused, text: &mut text };
+    let mut printer = Printer {
+        module,
+        fused,
+        text: &mut text,
+    };
     printer.region(&fused.entry, 1);
     text.push_str("}\n\nvalues:\n");
     for (id, value) in fused.program.values.iter() {
@@ -118,14 +128,25 @@ impl Printer<'_> {
                         self.shapes(&unit.reads())
                     );
                 }
-                Unit::While { condition, body, states, .. } => {
-                    let _ = writeln!(self.text, "{pad}while {name} over {} {{", self.shapes(states));
+                Unit::While {
+                    condition,
+                    body,
+                    states,
+                    ..
+                } => {
+                    let _ = writeln!(
+                        self.text,
+                        "{pad}while {name} over {} {{",
+                        self.shapes(states)
+                    );
                     self.region(condition, depth + 1);
                     let _ = writeln!(self.text, "{pad}}} do {{");
                     self.region(body, depth + 1);
                     let _ = writeln!(self.text, "{pad}}}");
                 }
-                Unit::Conditional { selector, branches, .. } => {
+                Unit::Conditional {
+                    selector, branches, ..
+                } => {
                     let _ = writeln!(self.text, "{pad}conditional {name} on {selector} {{");
                     for (i, branch) in branches.iter().enumerate() {
                         let _ = writeln!(self.text, "{pad}  branch {i}:");
@@ -140,7 +161,10 @@ impl Printer<'_> {
 
     fn shapes(&self, values: &[ValueId]) -> String {
         let text = |&id: &ValueId| {
-            format!("{id}:{}", Shape::Array(self.fused.program.values[id].shape.clone()))
+            format!(
+                "{id}:{}",
+                Shape::Array(self.fused.program.values[id].shape.clone())
+            )
         };
         values.iter().map(text).collect::<Vec<_>>().join(", ")
     }

@@ -63,7 +63,11 @@ pub(crate) struct IndexArgs {
 pub(crate) fn index(args: &IndexArgs, common: &Common) -> Result<u8, Failure> {
     let source = read_module(&args.model)?;
     let module = &source.module;
-    let mut session = if args.explain { Session::new().explaining() } else { Session::new() };
+    let mut session = if args.explain {
+        Session::new().explaining()
+    } else {
+        Session::new()
+    };
     let mut all = Vec::new();
     for id in chosen(module, args.instruction.as_deref())? {
         let operands = match args.direction {
@@ -73,8 +77,10 @@ pub(crate) fn index(args: &IndexArgs, common: &Common) -> Result<u8, Failure> {
             DirectionName::OutputToInput => output_to_input(module, id),
             DirectionName::InputToOutput => input_to_output(module, id),
         };
-        let operands: Vec<Printed> =
-            operands.iter().map(|o| printed(o, args.style.into(), &mut session, module)).collect();
+        let operands: Vec<Printed> = operands
+            .iter()
+            .map(|o| printed(o, args.style.into(), &mut session, module))
+            .collect();
         if common.json {
             all.push(instruction_json(module, id, args.direction, &operands));
         } else {
@@ -122,13 +128,21 @@ fn printed(
     match &operand.maps {
         Ok(maps) => {
             let exact = maps.iter().all(|m| m.exactness == Exactness::Exact);
-            let mut printed =
-                Printed { operand: number, maps: Vec::new(), steps: Vec::new(), exact, unknown: None };
+            let mut printed = Printed {
+                operand: number,
+                maps: Vec::new(),
+                steps: Vec::new(),
+                exact,
+                unknown: None,
+            };
             for map in maps {
                 let (simplified, report) = session.simplify_with_report(map);
                 printed.maps.push(simplified.display(style).to_string());
                 let names = |var: Var| map.name(var);
-                let steps = report.steps.iter().map(|s| s.display(&names, style).to_string());
+                let steps = report
+                    .steps
+                    .iter()
+                    .map(|s| s.display(&names, style).to_string());
                 printed.steps.push(steps.collect());
             }
             printed
@@ -138,7 +152,10 @@ fn printed(
             maps: Vec::new(),
             steps: Vec::new(),
             exact: false,
-            unknown: Some(format!("{} ({})", unknown.cause, module[unknown.instruction].name)),
+            unknown: Some(format!(
+                "{} ({})",
+                unknown.cause, module[unknown.instruction].name
+            )),
         },
     }
 }
@@ -173,7 +190,12 @@ fn instruction_json(
 
 fn print_instruction(module: &Module, id: InstructionId, operands: &[Printed]) {
     let instruction = &module[id];
-    println!("{} = {} {}", instruction.name, instruction.shape, instruction.op.opcode());
+    println!(
+        "{} = {} {}",
+        instruction.name,
+        instruction.shape,
+        instruction.op.opcode()
+    );
     for operand in operands {
         let note = if operand.exact { "" } else { " (superset)" };
         for (map, steps) in operand.maps.iter().zip(&operand.steps) {

@@ -24,7 +24,11 @@ pub(crate) struct Source {
 pub(crate) fn read_module(path: &Path) -> Result<Source, Failure> {
     let text = read_text(path)?;
     match tegula::read(&text) {
-        Ok(module) => Ok(Source { path: path.to_owned(), text, module }),
+        Ok(module) => Ok(Source {
+            path: path.to_owned(),
+            text,
+            module,
+        }),
         Err(error) => Err(Failure::program(path, &text, error)),
     }
 }
@@ -78,16 +82,20 @@ impl InputArgs {
         for &parameter in &entry.parameters {
             for shape in tegula_fusion::array_leaves(&source.module[parameter].shape) {
                 let name = format!("in{}", inputs.len());
-                let array = arrays.iter().find(|a| a.name == name).ok_or_else(|| {
-                    anyhow!("{} has no array `{name}`", path.display())
-                })?;
+                let array = arrays
+                    .iter()
+                    .find(|a| a.name == name)
+                    .ok_or_else(|| anyhow!("{} has no array `{name}`", path.display()))?;
                 let literal = array
                     .to_literal(shape.element_type)
                     .with_context(|| format!("{} cannot be used", path.display()))?;
                 if literal.shape().dims != shape.dims {
                     let (given, taken) = (literal.shape(), shape);
                     let path = path.display();
-                    return Err(anyhow!("{path}: `{name}` is {given}, but the program takes {taken}").into());
+                    return Err(anyhow!(
+                        "{path}: `{name}` is {given}, but the program takes {taken}"
+                    )
+                    .into());
                 }
                 inputs.push(Buffer::from(literal));
             }
@@ -98,7 +106,8 @@ impl InputArgs {
 
 /// The arrays of an npz file, by name.
 pub(crate) fn read_npz(path: &Path) -> anyhow::Result<Vec<NpyArray>> {
-    let bytes = std::fs::read(path).with_context(|| format!("{} cannot be read", path.display()))?;
+    let bytes =
+        std::fs::read(path).with_context(|| format!("{} cannot be read", path.display()))?;
     npz::read_npz(&bytes).with_context(|| format!("{} cannot be read", path.display()))
 }
 
@@ -122,7 +131,9 @@ pub(crate) struct CheckArgs {
 impl CheckArgs {
     /// Compares results with the reference file, if one is named.
     pub(crate) fn compare(&self, outputs: &[Buffer]) -> anyhow::Result<Option<Vec<Comparison>>> {
-        let Some(path) = &self.check else { return Ok(None) };
+        let Some(path) = &self.check else {
+            return Ok(None);
+        };
         let tolerance = match self.scale_tol {
             Some(scale) => Tolerance::Scaled(scale),
             None => Tolerance::Each {
@@ -134,7 +145,8 @@ impl CheckArgs {
         let mut comparisons = Vec::new();
         for (index, output) in outputs.iter().enumerate() {
             let find = |name: String| arrays.iter().find(|a| a.name == name);
-            let reference = find(format!("out{index}")).or_else(|| find(format!("out{index}_sample")));
+            let reference =
+                find(format!("out{index}")).or_else(|| find(format!("out{index}_sample")));
             let reference = reference
                 .ok_or_else(|| anyhow!("{} has no array `out{index}`", path.display()))?
                 .to_literal(output.literal().element_type())

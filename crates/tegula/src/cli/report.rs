@@ -37,7 +37,11 @@ impl From<Error> for Failure {
 impl Failure {
     /// An error in a program's text.
     pub(crate) fn program(path: &Path, text: &str, error: Error) -> Self {
-        Self::Program { path: path.to_owned(), text: text.to_owned(), error: Box::new(error) }
+        Self::Program {
+            path: path.to_owned(),
+            text: text.to_owned(),
+            error: Box::new(error),
+        }
     }
 
     /// Prints the failure; gives the exit code.
@@ -49,14 +53,23 @@ impl Failure {
             }
             Self::Other(error) => {
                 eprintln!("error: {error:#}");
-                let fault = error.downcast_ref::<Error>().map_or(Fault::Input, |e| e.fault);
+                let fault = error
+                    .downcast_ref::<Error>()
+                    .map_or(Fault::Input, |e| e.fault);
                 (format!("{error:#}"), fault, None)
             }
         };
         if json {
-            println!("{}", json!({ "error": { "message": message, "line": line } }));
+            println!(
+                "{}",
+                json!({ "error": { "message": message, "line": line } })
+            );
         }
-        if fault == Fault::Bug { FINDING } else { BAD_USAGE }
+        if fault == Fault::Bug {
+            FINDING
+        } else {
+            BAD_USAGE
+        }
     }
 }
 
@@ -65,7 +78,9 @@ fn line_of(text: &str, error: &Error) -> Option<usize> {
     if error.span == tegula_ir::Span::default() {
         return None;
     }
-    text.as_bytes().get(..start).map(|before| before.iter().filter(|&&b| b == b'\n').count() + 1)
+    text.as_bytes()
+        .get(..start)
+        .map(|before| before.iter().filter(|&&b| b == b'\n').count() + 1)
 }
 
 /// The longest source line that is shown whole, in bytes.
@@ -91,7 +106,9 @@ fn render(path: &Path, text: &str, error: &Error) -> String {
     let message = error.message.clone();
     let mut groups = vec![Level::ERROR.primary_title(message).element(snippet)];
     if let Some(help) = &error.help {
-        groups.push(annotate_snippets::Group::with_title(Level::HELP.secondary_title(help.clone())));
+        groups.push(annotate_snippets::Group::with_title(
+            Level::HELP.secondary_title(help.clone()),
+        ));
     }
     let renderer = if std::io::IsTerminal::is_terminal(&std::io::stderr()) {
         Renderer::styled()
@@ -105,9 +122,17 @@ fn render(path: &Path, text: &str, error: &Error) -> String {
 }
 
 fn describe(error: &Error) -> String {
-    let help = error.help.as_ref().map(|h| format!("\nhelp: {h}")).unwrap_or_default();
+    let help = error
+        .help
+        .as_ref()
+        .map(|h| format!("\nhelp: {h}"))
+        .unwrap_or_default();
     let more = more(error);
-    format!("{}{help}{}{more}", error.message, if more.is_empty() { "" } else { "\n" })
+    format!(
+        "{}{help}{}{more}",
+        error.message,
+        if more.is_empty() { "" } else { "\n" }
+    )
 }
 
 fn more(error: &Error) -> String {

@@ -56,16 +56,26 @@ pub(crate) fn run(args: &RunArgs, common: &Common) -> Result<u8, Failure> {
         fastest = fastest.min(start.elapsed());
     }
     if let Some(path) = &args.outputs {
-        let named: Vec<(String, &Literal)> =
-            outputs.iter().enumerate().map(|(i, b)| (format!("out{i}"), b.literal())).collect();
+        let named: Vec<(String, &Literal)> = outputs
+            .iter()
+            .enumerate()
+            .map(|(i, b)| (format!("out{i}"), b.literal()))
+            .collect();
         let write = || -> anyhow::Result<()> {
             let file = std::io::BufWriter::new(std::fs::File::create(path)?);
-            Ok(npz::write_npz(file, named.iter().map(|(n, l)| (n.as_str(), *l)))?)
+            Ok(npz::write_npz(
+                file,
+                named.iter().map(|(n, l)| (n.as_str(), *l)),
+            )?)
         };
         write().with_context(|| format!("{} cannot be written", path.display()))?;
     }
     let comparisons = args.check.compare(&outputs)?;
-    let times = Times { read: read_time, compile: executable.compile_time, run: fastest };
+    let times = Times {
+        read: read_time,
+        compile: executable.compile_time,
+        run: fastest,
+    };
     if common.json {
         print_json(&outputs, comparisons.as_deref(), &times);
     } else {
@@ -90,7 +100,11 @@ fn milliseconds(duration: Duration) -> f64 {
 
 fn print_json(outputs: &[Buffer], comparisons: Option<&[Comparison]>, times: &Times) {
     let results: Vec<Value> = match comparisons {
-        Some(all) => all.iter().enumerate().map(|(i, c)| comparison_json(i, c)).collect(),
+        Some(all) => all
+            .iter()
+            .enumerate()
+            .map(|(i, c)| comparison_json(i, c))
+            .collect(),
         None => outputs
             .iter()
             .enumerate()
@@ -122,7 +136,12 @@ fn print_text(
     times: &Times,
 ) {
     let instructions = module.instructions.len();
-    println!("{}: {instructions} instructions, {} inputs, {} results", module.name, inputs.len(), outputs.len());
+    println!(
+        "{}: {instructions} instructions, {} inputs, {} results",
+        module.name,
+        inputs.len(),
+        outputs.len()
+    );
     if let Compiled::Cpu(compiled) = executable.compiled() {
         println!("fused:    {}", super::fused_text::summary(compiled.plan()));
     }
@@ -131,23 +150,41 @@ fn print_text(
         milliseconds(times.compile),
         milliseconds(times.read)
     );
-    let best = if args.repeat > 1 { format!(", the fastest of {}", args.repeat) } else { String::new() };
+    let best = if args.repeat > 1 {
+        format!(", the fastest of {}", args.repeat)
+    } else {
+        String::new()
+    };
     println!("ran:      {:.3} ms{best}", milliseconds(times.run));
     for (i, output) in outputs.iter().enumerate() {
-        println!("out{i} {} {}", shape_text(output), first_numbers(output.literal()));
+        println!(
+            "out{i} {} {}",
+            shape_text(output),
+            first_numbers(output.literal())
+        );
     }
 }
 
 /// The first few elements, as a person reads them.
 fn first_numbers(literal: &Literal) -> String {
     const SHOWN: usize = 6;
-    let shown: Vec<String> = literal.scalars().take(SHOWN).map(|s| s.to_string()).collect();
+    let shown: Vec<String> = literal
+        .scalars()
+        .take(SHOWN)
+        .map(|s| s.to_string())
+        .collect();
     let rest = if literal.len() > SHOWN { ", ..." } else { "" };
     format!("[{}{rest}]", shown.join(", "))
 }
 
 fn print_comparison(index: usize, comparison: &Comparison) {
-    let Comparison { max_abs, max_rel, ok } = comparison;
+    let Comparison {
+        max_abs,
+        max_rel,
+        ok,
+    } = comparison;
     let verdict = if *ok { "agrees" } else { "DIFFERS" };
-    println!("check out{index}: {verdict} (largest difference {max_abs:.3e}, relative {max_rel:.3e})");
+    println!(
+        "check out{index}: {verdict} (largest difference {max_abs:.3e}, relative {max_rel:.3e})"
+    );
 }

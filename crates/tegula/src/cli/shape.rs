@@ -18,7 +18,12 @@ pub(crate) struct ShapeArgs {
     /// every value.
     pub shape: String,
     /// Where is this element? One number per dimension.
-    #[arg(long, value_name = "I,J,...", value_delimiter = ',', allow_hyphen_values = true)]
+    #[arg(
+        long,
+        value_name = "I,J,...",
+        value_delimiter = ',',
+        allow_hyphen_values = true
+    )]
     pub index: Option<Vec<i64>>,
     /// Which element is at this position of the buffer, counted in elements?
     #[arg(long, value_name = "N")]
@@ -49,8 +54,11 @@ pub(crate) fn shape(args: &ShapeArgs, common: &Common) -> Result<u8, Failure> {
 /// A line out for a line in, whatever is wrong with it.
 fn one_line(line: &str, args: &ShapeArgs, common: &Common) -> u8 {
     let (text, index) = line.split_once('\t').unwrap_or((line, ""));
-    let index: Result<Vec<i64>, _> =
-        index.split(',').filter(|s| !s.trim().is_empty()).map(|s| s.trim().parse()).collect();
+    let index: Result<Vec<i64>, _> = index
+        .split(',')
+        .filter(|s| !s.trim().is_empty())
+        .map(|s| s.trim().parse())
+        .collect();
     let facts = match index {
         Ok(index) if line.contains('\t') => describe(text, Some(&index), args.linear),
         Ok(_) => describe(text, None, args.linear),
@@ -63,7 +71,10 @@ fn one_line(line: &str, args: &ShapeArgs, common: &Common) -> u8 {
         }
         Err(error) => {
             eprintln!("error: {text}: {error:#}");
-            println!("{}", json!({ "error": { "message": format!("{error:#}") } }));
+            println!(
+                "{}",
+                json!({ "error": { "message": format!("{error:#}") } })
+            );
             BAD_USAGE
         }
     }
@@ -145,7 +156,10 @@ fn values(path: &Path, common: &Common) -> Result<u8, Failure> {
                     "shape": instruction.shape.to_string(),
                 }));
             } else {
-                println!("{}::{}: {}", computation.name, instruction.name, instruction.shape);
+                println!(
+                    "{}::{}: {}",
+                    computation.name, instruction.name, instruction.shape
+                );
             }
         }
     }

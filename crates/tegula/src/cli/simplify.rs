@@ -39,19 +39,28 @@ pub(crate) fn simplify(args: &SimplifyArgs, common: &Common) -> Result<u8, Failu
     Ok(code)
 }
 
-/// One map: a line out for a line in, whatever is wrong with it.
+/// One map.
 fn one(text: &str, args: &SimplifyArgs, common: &Common) -> u8 {
     let map = match parse_map(text) {
         Ok(map) => map,
-        Err(error) => return malformed(text, &error.to_string(), common),
+        Err(error) => return malformed(text, &error.to_string(), args.map == "-", common),
     };
     // A session of its own: what else is asked for must not matter.
-    let mut session = if args.explain { Session::new().explaining() } else { Session::new() };
+    let mut session = if args.explain {
+        Session::new().explaining()
+    } else {
+        Session::new()
+    };
     let (simplified, report) = session.simplify_with_report(&map);
     let names = |var: Var| map.name(var);
-    let steps: Vec<String> =
-        report.steps.iter().map(|s| s.display(&names, Style::Xla).to_string()).collect();
-    let checked = args.check.then(|| check_same(&map, &simplified, CHECKED_POINTS));
+    let steps: Vec<String> = report
+        .steps
+        .iter()
+        .map(|s| s.display(&names, Style::Xla).to_string())
+        .collect();
+    let checked = args
+        .check
+        .then(|| check_same(&map, &simplified, CHECKED_POINTS));
     let printed = simplified.display(Style::Xla).to_string();
     if common.json {
         let status = match simplified.status {
@@ -72,28 +81,39 @@ fn one(text: &str, args: &SimplifyArgs, common: &Common) -> u8 {
         println!("{printed}");
         steps.iter().for_each(|step| println!("  {step}"));
         if args.explain {
-            println!("  stopped: {:?} after {} round(s)", report.stop, report.rounds);
+            println!(
+                "  stopped: {:?} after {} round(s)",
+                report.stop, report.rounds
+            );
         }
         if let Some(checked) = &checked {
             println!("  check: {}", describe_check(checked));
         }
     }
-    if matches!(checked, Some(Err(_))) { FINDING } else { SUCCESS }
+    if matches!(checked, Some(Err(_))) {
+        FINDING
+    } else {
+        SUCCESS
+    }
 }
 
 fn describe_check(checked: &Result<Checked, Difference>) -> String {
     match checked {
-        Ok(Checked { points, exhaustive: true }) => format!("same on all {points} points"),
+        Ok(Checked {
+            points,
+            exhaustive: true,
+        }) => format!("same on all {points} points"),
         Ok(Checked { points, .. }) => format!("same on {points} sampled points"),
         Err(difference) => format!("DIFFERS: {difference}"),
     }
 }
 
-fn malformed(text: &str, message: &str, common: &Common) -> u8 {
+/// Of standard input, every line gets a line, whatever is wrong with it.
+fn malformed(text: &str, message: &str, lines: bool, common: &Common) -> u8 {
     eprintln!("error: {message}\n  {text}");
     if common.json {
         println!("{}", json!({ "error": { "message": message } }));
-    } else {
+    } else if lines {
         println!("error: {message}");
     }
     BAD_USAGE

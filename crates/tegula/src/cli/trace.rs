@@ -31,13 +31,18 @@ pub(crate) fn start(common: &Common) -> Trace {
         // A second call in one process (tests) keeps the first subscriber.
         let _ = tracing_subscriber::registry().with(recorder).try_init();
     }
-    Trace { path: common.trace.clone(), events }
+    Trace {
+        path: common.trace.clone(),
+        events,
+    }
 }
 
 impl Trace {
     /// Writes the file, if one is asked for.
     pub(crate) fn finish(&self) -> std::io::Result<()> {
-        let Some(path) = &self.path else { return Ok(()) };
+        let Some(path) = &self.path else {
+            return Ok(());
+        };
         let events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
         std::fs::write(path, json!({ "traceEvents": *events }).to_string())
     }

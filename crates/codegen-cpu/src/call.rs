@@ -1,0 +1,89 @@
+//! Calls of named routines, ready to run.
+
+use crate::dot::Dot;
+use crate::error::Error;
+use crate::jit::KernelFn;
+use crate::routine::Routine;
+use crate::sort::Sort;
+use tegula_fusion::LibraryOp;
+use tegula_ir::ArrayShape;
+
+/// A routine for certain shapes.
+#[derive(Clone, Debug)]
+pub(crate) enum Call {
+    Dot(Dot),
+    Sort(Sort),
+    Routine(Routine),
+}
+
+/// Whether this backend has a routine for an operation on these shapes.
+///
+/// # Errors
+/// It has none.
+pub fn check_library(
+    op: &LibraryOp,
+    operands: &[&ArrayShape],
+    results: &[&ArrayShape],
+) -> Result<(), Error> {
+    Call::new(op, operands, results).map(|_| ())
+}
+
+impl Call {
+    /// The routine for an operation.
+    ///
+    /// # Errors
+    /// There is none for the operation or these shapes.
+    pub(crate) fn new(
+        op: &LibraryOp,
+        operands: &[&ArrayShape],
+        results: &[&ArrayShape],
+    ) -> Result<Self, Error> {
+        match (op, operands, results) {
+            (LibraryOp::Dot(dims), [lhs, rhs], [out]) => Dot::new(lhs, rhs, out, dims)
+                .map(Self::Dot)
+                .ok_or_else(|| Error::Unsupported("a dot of this shape".to_owned())),
+            (LibraryOp::Dot(_), ..) => Err(Error::Bug("a dot has two operands".to_owned())),
+            (LibraryOp::Sort { dimension, .. }, ..) => Sort::new(operands, *dimension)
+                .map(Self::Sort)
+                .ok_or_else(|| {
+                    Error::Unsupported(format!("a sort of {} arrays together", operands.len()))
+                }),
+            (LibraryOp::Operation(op), ..) => {
+                Routine::new(op, operands, results).map(Self::Routine)
+            }
+        }
+    }
+
+    /// The name under which its time is reported.
+    pub(crate) fn name(&self, op: &LibraryOp) -> String {
+        match self {
+            Self::Dot(dot) => dot.to_string(),
+            Self::Sort(_) | Self::Routine(_) => op.name().to_owned(),
+        }
+    }
+
+    /// Runs.
+    ///
+    /// # Safety
+    /// `inputs` and `outputs` are dense arrays of the shapes this was made for,
+    /// aligned to 64 bytes; no output overlaps anything else. A sort is given its
+    /// own comparator.
+    pub(crate) unsafe fn run(
+        &self,
+        inputs: &[*const u8],
+        outputs: &[*mut u8],
+        comparator: Option<KernelFn>,
+        threads: usize,
+    ) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match (self, comparator) {
+                (Self::Dot(dot), _) => dot.run(inputs[0], inputs[1], outputs[0], threads),
+                (Self::Sort(sort), Some(comparator)) => sort.run(inputs, outputs, comparator),
+                // Every sort of a plan has a comparator.
+                (Self::Sort(_), None) => {}
+                (Self::Routine(routine), _) => routine.run(inputs, outputs),
+            }
+        }
+    }
+}
