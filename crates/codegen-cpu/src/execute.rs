@@ -103,7 +103,7 @@ impl Executable {
             let bytes = shape.byte_size().unwrap_or(i64::MAX);
             outputs.push(Literal::zeros(shape).map_err(|_| Error::OutOfMemory(bytes))?);
         }
-        let mut arena = self.take_arena();
+        let mut arena = self.take_arena()?;
         let run = Run {
             executable: self,
             arena: arena.as_mut_slice().as_mut_ptr(),
@@ -140,13 +140,11 @@ impl Executable {
         self.plan.arena_bytes + self.plan.results.iter().map(size).sum::<i64>()
     }
 
-    fn take_arena(&self) -> AlignedBytes {
-        let pooled = self
-            .arenas
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .pop();
-        pooled.unwrap_or_else(|| AlignedBytes::zeroed(self.plan.arena_bytes.max(0) as usize))
+    fn take_arena(&self) -> Result<AlignedBytes, Error> {
+        let pooled = self.arenas.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let bytes = self.plan.arena_bytes;
+        let fresh = || AlignedBytes::try_zeroed(usize::try_from(bytes).ok()?);
+        pooled.or_else(fresh).ok_or(Error::OutOfMemory(bytes))
     }
 
     fn check(&self, inputs: &[&Literal]) -> Result<(), Error> {

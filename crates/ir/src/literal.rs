@@ -7,42 +7,88 @@
 
 use crate::{ArrayShape, ElementType};
 use std::fmt;
+use std::ptr::NonNull;
 use std::sync::Arc;
 
 /// The alignment of a literal's bytes.
 pub const ALIGNMENT: usize = 64;
 
-#[repr(C, align(64))]
-#[derive(Clone, Copy)]
-struct Block([u8; ALIGNMENT]);
+#[repr(align(64))]
+struct Aligned;
 
 /// Bytes aligned to [`ALIGNMENT`].
-#[derive(Clone, Default)]
 pub struct AlignedBytes {
-    blocks: Vec<Block>,
+    /// Dangling if there are no bytes.
+    start: NonNull<u8>,
     len: usize,
 }
 
+// SAFETY: the bytes are owned, and shared only through shared references.
+unsafe impl Send for AlignedBytes {}
+// SAFETY: as above.
+unsafe impl Sync for AlignedBytes {}
+
 impl AlignedBytes {
-    /// `len` zero bytes.
+    /// `len` zero bytes. Pages that are never touched take no memory.
+    ///
+    /// Like any collection it ends the process if the system has no memory left;
+    /// whoever takes sizes from outside asks [`Self::try_zeroed`].
     pub fn zeroed(len: usize) -> Self {
-        Self {
-            blocks: vec![Block([0; ALIGNMENT]); len.div_ceil(ALIGNMENT)],
-            len,
+        Self::try_zeroed(len).unwrap_or_else(|| match Self::memory(len) {
+            Some(memory) => std::alloc::handle_alloc_error(memory),
+            None => std::alloc::handle_alloc_error(std::alloc::Layout::new::<u8>()),
+        })
+    }
+
+    /// `len` zero bytes, if the system gives them.
+    pub fn try_zeroed(len: usize) -> Option<Self> {
+        let memory = Self::memory(len)?;
+        if len == 0 {
+            return Some(Self::default());
         }
+        // SAFETY: the size is not zero.
+        let start = unsafe { std::alloc::alloc_zeroed(memory) };
+        NonNull::new(start).map(|start| Self { start, len })
+    }
+
+    fn memory(len: usize) -> Option<std::alloc::Layout> {
+        std::alloc::Layout::from_size_align(len, ALIGNMENT).ok()
     }
 
     /// The bytes.
     pub fn as_slice(&self) -> &[u8] {
-        // SAFETY: the blocks are plain initialised bytes without padding, and
-        // `len` never exceeds their total size.
-        unsafe { std::slice::from_raw_parts(self.blocks.as_ptr().cast(), self.len) }
+        // SAFETY: `start` leads to `len` initialised bytes, or there are none.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
 
     /// The bytes.
     pub fn as_mut_slice(&mut self) -> &mut [u8] {
         // SAFETY: as in `as_slice`, and `self` is borrowed mutably.
-        unsafe { std::slice::from_raw_parts_mut(self.blocks.as_mut_ptr().cast(), self.len) }
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }
+    }
+}
+
+impl Default for AlignedBytes {
+    fn default() -> Self {
+        // Typed views of nothing must be aligned, too.
+        Self { start: NonNull::<Aligned>::dangling().cast(), len: 0 }
+    }
+}
+
+impl Clone for AlignedBytes {
+    fn clone(&self) -> Self {
+        let mut copy = Self::zeroed(self.len);
+        copy.as_mut_slice().copy_from_slice(self.as_slice());
+        copy
+    }
+}
+
+impl Drop for AlignedBytes {
+    fn drop(&mut self) {
+        if let Some(memory) = Self::memory(self.len).filter(|m| m.size() > 0) {
+            // SAFETY: `start` was allocated with this layout, and is not used again.
+            unsafe { std::alloc::dealloc(self.start.as_ptr(), memory) };
+        }
     }
 }
 
@@ -95,7 +141,8 @@ impl Literal {
     /// All zeros. The shape's layout is dropped.
     pub fn zeros(shape: &ArrayShape) -> Result<Self, LiteralError> {
         let len = checked_len(shape)?;
-        Ok(Self::from_parts(shape, AlignedBytes::zeroed(len)))
+        let bytes = AlignedBytes::try_zeroed(len).ok_or(LiteralError::TooLarge(len as i64))?;
+        Ok(Self::from_parts(shape, bytes))
     }
 
     /// From row-major bytes in the host's byte order. The shape's layout is dropped.
