@@ -37,8 +37,7 @@ impl Reference {
                 (result.map_err(|e| e.to_string())?, None)
             }
             Regime::General => {
-                let envelope =
-                    envelope(module, &arguments, RUNS).map_err(|e| e.to_string())?;
+                let envelope = envelope(module, &arguments, RUNS).map_err(|e| e.to_string())?;
                 (envelope.result.clone(), Some(envelope))
             }
         };
@@ -57,20 +56,33 @@ impl Reference {
         target: Target,
         threads: usize,
     ) -> Result<Verdict, String> {
-        let options = Options { target, threads, ..Options::default() };
+        let options = Options {
+            target,
+            threads,
+            ..Options::default()
+        };
         let executable = compile(module, &options).map_err(|e| e.to_string())?;
         let buffers: Vec<Buffer> = inputs.iter().cloned().map(Buffer::from).collect();
         let outputs = executable
             .run(buffers.iter().map(Arg::Borrowed).collect())
             .map_err(|e| e.to_string())?;
         if outputs.len() != self.results.len() {
-            return Err(format!("{} results instead of {}", outputs.len(), self.results.len()));
+            return Err(format!(
+                "{} results instead of {}",
+                outputs.len(),
+                self.results.len()
+            ));
         }
-        if self.envelope.as_ref().is_some_and(|e| !e.unstable.is_empty()) {
+        if self
+            .envelope
+            .as_ref()
+            .is_some_and(|e| !e.unstable.is_empty())
+        {
             return Ok(Verdict::NotJudged);
         }
         for (i, (output, expected)) in outputs.iter().zip(&self.results).enumerate() {
-            self.compare(i, output.literal(), expected).map_err(|e| format!("result {i}: {e}"))?;
+            self.compare(i, output.literal(), expected)
+                .map_err(|e| format!("result {i}: {e}"))?;
         }
         Ok(Verdict::Agrees)
     }
@@ -81,9 +93,12 @@ impl Reference {
         }
         for i in 0..expected.len() {
             let (got, want) = (ours.scalar(i), expected.scalar(i));
-            let (Some(got), Some(want)) = (got, want) else { continue };
+            let (Some(got), Some(want)) = (got, want) else {
+                continue;
+            };
             let both_nan = got.to_f64().is_nan() && want.to_f64().is_nan();
-            let same = got == want && got.to_f64().is_sign_negative() == want.to_f64().is_sign_negative();
+            let same =
+                got == want && got.to_f64().is_sign_negative() == want.to_f64().is_sign_negative();
             if same || both_nan || self.allowed(result, i, got.to_f64(), ours.element_type()) {
                 continue;
             }
@@ -94,7 +109,9 @@ impl Reference {
 
     /// Whether the envelope allows this value.
     fn allowed(&self, result: usize, element: usize, got: f64, ty: ElementType) -> bool {
-        let Some(envelope) = &self.envelope else { return false };
+        let Some(envelope) = &self.envelope else {
+            return false;
+        };
         let Some(bounds) = envelope.bounds.get(result).and_then(|b| b.get(element)) else {
             return false;
         };

@@ -9,14 +9,20 @@ use tegula_tests::random::{Regime, random_program};
 const PROGRAMS: u64 = 250;
 
 fn count() -> u64 {
-    std::env::var("TEGULA_SWEEP").ok().and_then(|n| n.parse().ok()).unwrap_or(PROGRAMS)
+    std::env::var("TEGULA_SWEEP")
+        .ok()
+        .and_then(|n| n.parse().ok())
+        .unwrap_or(PROGRAMS)
 }
 
 /// Gives whether all targets could be judged.
 fn check(seed: u64, regime: Regime) -> Result<bool, String> {
     let program = random_program(seed, regime);
     let fail = |what: &str, error: String| {
-        Err(format!("seed {seed}, {regime:?}: {what}: {error}\n{}", program.text))
+        Err(format!(
+            "seed {seed}, {regime:?}: {what}: {error}\n{}",
+            program.text
+        ))
     };
     let module = match tegula::read(&program.text) {
         Ok(module) => module,
@@ -37,7 +43,10 @@ fn check(seed: u64, regime: Regime) -> Result<bool, String> {
 }
 
 fn sweep(regime: Regime) {
-    if let Some(seed) = std::env::var("TEGULA_SEED").ok().and_then(|s| s.parse().ok()) {
+    if let Some(seed) = std::env::var("TEGULA_SEED")
+        .ok()
+        .and_then(|s| s.parse().ok())
+    {
         check(seed, regime).unwrap_or_else(|e| panic!("{e}"));
         return;
     }
@@ -59,7 +68,10 @@ fn sweep(regime: Regime) {
     );
     println!("{judged} of {count} programs judged");
     // A test that judges nothing tests nothing.
-    assert!(judged * 2 > count, "only {judged} of {count} programs could be judged");
+    assert!(
+        judged * 2 > count,
+        "only {judged} of {count} programs could be judged"
+    );
 }
 
 #[test]

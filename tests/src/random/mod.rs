@@ -152,7 +152,12 @@ pub fn random_program(seed: u64, regime: Regime) -> RandomProgram {
         let dims = generator.dims();
         let bits = if ty.is_float() { 4 } else { 64 };
         let name = format!("p{i}");
-        let known = Known { name, ty, dims, bits };
+        let known = Known {
+            name,
+            ty,
+            dims,
+            bits,
+        };
         body.push(known.clone(), &format!("parameter({i})"));
         inputs.push(input(&mut generator.random, regime, &known));
     }
@@ -193,7 +198,12 @@ pub(crate) struct Body {
 
 impl Body {
     fn push(&mut self, known: Known, operation: &str) {
-        let _ = writeln!(self.text, "  {} = {} {operation}", known.name, known.shape());
+        let _ = writeln!(
+            self.text,
+            "  {} = {} {operation}",
+            known.name,
+            known.shape()
+        );
         self.known.push(known);
     }
 }
@@ -226,9 +236,24 @@ impl Generator {
     }
 
     /// A new value of an operation's result.
-    fn define(&mut self, body: &mut Body, ty: ElementType, dims: &[i64], bits: u32, operation: &str) {
+    fn define(
+        &mut self,
+        body: &mut Body,
+        ty: ElementType,
+        dims: &[i64],
+        bits: u32,
+        operation: &str,
+    ) {
         let name = self.name();
-        body.push(Known { name, ty, dims: dims.to_vec(), bits }, operation);
+        body.push(
+            Known {
+                name,
+                ty,
+                dims: dims.to_vec(),
+                bits,
+            },
+            operation,
+        );
     }
 
     /// Whether a float of so many bits is exact where it has to be.
@@ -254,6 +279,10 @@ impl Generator {
         let chosen: Vec<Known> = body.known[body.known.len() - count..].to_vec();
         let shapes: Vec<String> = chosen.iter().map(Known::shape).collect();
         let names: Vec<String> = chosen.into_iter().map(|k| k.name).collect();
-        format!("  ROOT out = ({}) tuple({})\n", shapes.join(", "), names.join(", "))
+        format!(
+            "  ROOT out = ({}) tuple({})\n",
+            shapes.join(", "),
+            names.join(", ")
+        )
     }
 }

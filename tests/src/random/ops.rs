@@ -4,16 +4,53 @@ use super::{Body, Generator, Known, MAX_ELEMENTS, Regime, TYPES, list, shape_tex
 use std::fmt::Write;
 use tegula_ir::{Category, ElementType};
 
-const UNARY_EXACT: &[&str] = &["negate", "abs", "floor", "ceil", "sign", "round-nearest-even"];
-const UNARY_GENERAL: &[&str] = &[
-    "exponential", "tanh", "logistic", "sine", "cosine", "erf", "exponential-minus-one", "cbrt",
-    "sqrt", "rsqrt", "log", "log-plus-one", "tan", "round-nearest-afz",
+const UNARY_EXACT: &[&str] = &[
+    "negate",
+    "abs",
+    "floor",
+    "ceil",
+    "sign",
+    "round-nearest-even",
 ];
-const UNARY_INTEGER: &[&str] =
-    &["negate", "abs", "sign", "not", "popcnt", "count-leading-zeros"];
+const UNARY_GENERAL: &[&str] = &[
+    "exponential",
+    "tanh",
+    "logistic",
+    "sine",
+    "cosine",
+    "erf",
+    "exponential-minus-one",
+    "cbrt",
+    "sqrt",
+    "rsqrt",
+    "log",
+    "log-plus-one",
+    "tan",
+    "round-nearest-afz",
+];
+const UNARY_INTEGER: &[&str] = &[
+    "negate",
+    "abs",
+    "sign",
+    "not",
+    "popcnt",
+    "count-leading-zeros",
+];
 const BINARY_INTEGER: &[&str] = &[
-    "add", "subtract", "multiply", "divide", "remainder", "maximum", "minimum", "and", "or", "xor",
-    "shift-left", "shift-right-logical", "shift-right-arithmetic", "power",
+    "add",
+    "subtract",
+    "multiply",
+    "divide",
+    "remainder",
+    "maximum",
+    "minimum",
+    "and",
+    "or",
+    "xor",
+    "shift-left",
+    "shift-right-logical",
+    "shift-right-arithmetic",
+    "power",
 ];
 
 impl Generator {
@@ -59,7 +96,9 @@ impl Generator {
 
     fn binary(&mut self, body: &mut Body) {
         let a = self.any(body);
-        let Some(b) = self.any_where(body, |k| k.ty == a.ty && k.dims == a.dims) else { return };
+        let Some(b) = self.any_where(body, |k| k.ty == a.ty && k.dims == a.dims) else {
+            return;
+        };
         let (op, bits) = match a.ty.category() {
             Category::Boolean => (*self.random.pick(&["and", "or", "xor"]), 64),
             Category::Signed | Category::Unsigned => (*self.random.pick(BINARY_INTEGER), 64),
@@ -80,16 +119,31 @@ impl Generator {
             }
         };
         if self.fits(a.ty, bits) {
-            self.define(body, a.ty, &a.dims, bits, &format!("{op}({}, {})", a.name, b.name));
+            self.define(
+                body,
+                a.ty,
+                &a.dims,
+                bits,
+                &format!("{op}({}, {})", a.name, b.name),
+            );
         }
     }
 
     fn compare(&mut self, body: &mut Body) {
         let a = self.any(body);
-        let Some(b) = self.any_where(body, |k| k.ty == a.ty && k.dims == a.dims) else { return };
+        let Some(b) = self.any_where(body, |k| k.ty == a.ty && k.dims == a.dims) else {
+            return;
+        };
         let direction = *self.random.pick(&["EQ", "NE", "LT", "LE", "GT", "GE"]);
-        let total = if a.ty.is_float() && self.random.once_in(4) { ", type=TOTALORDER" } else { "" };
-        let text = format!("compare({}, {}), direction={direction}{total}", a.name, b.name);
+        let total = if a.ty.is_float() && self.random.once_in(4) {
+            ", type=TOTALORDER"
+        } else {
+            ""
+        };
+        let text = format!(
+            "compare({}, {}), direction={direction}{total}",
+            a.name, b.name
+        );
         self.define(body, ElementType::Pred, &a.dims, 64, &text);
     }
 
@@ -109,7 +163,8 @@ impl Generator {
             return;
         }
         let bound = |k: &Known| k.ty == x.ty && k.dims == x.dims;
-        if let (Some(low), Some(high)) = (self.any_where(body, bound), self.any_where(body, bound)) {
+        if let (Some(low), Some(high)) = (self.any_where(body, bound), self.any_where(body, bound))
+        {
             let bits = x.bits.max(low.bits).max(high.bits);
             let text = format!("clamp({}, {}, {})", low.name, x.name, high.name);
             self.define(body, x.ty, &x.dims, bits, &text);
@@ -160,7 +215,13 @@ impl Generator {
             return;
         }
         let along = self.random.below(dims.len());
-        self.define(body, ty, &dims, 4, &format!("iota(), iota_dimension={along}"));
+        self.define(
+            body,
+            ty,
+            &dims,
+            4,
+            &format!("iota(), iota_dimension={along}"),
+        );
     }
 
     fn broadcast(&mut self, body: &mut Body) {
@@ -192,7 +253,11 @@ impl Generator {
         }
         while rest > 1 && dims.len() < 4 {
             let divisors: Vec<i64> = (2..=rest.min(64)).filter(|d| rest % d == 0).collect();
-            let take = if divisors.is_empty() || dims.len() == 3 { rest } else { *self.random.pick(&divisors) };
+            let take = if divisors.is_empty() || dims.len() == 3 {
+                rest
+            } else {
+                *self.random.pick(&divisors)
+            };
             dims.push(take);
             rest /= take;
         }
@@ -229,7 +294,11 @@ impl Generator {
             let limit = self.random.between(start, size);
             let stride = self.random.between(1, 3);
             // Empty slices are rare enough to matter and common enough to hurt.
-            let (start, limit) = if start == limit && !self.random.once_in(8) { (0, size) } else { (start, limit) };
+            let (start, limit) = if start == limit && !self.random.once_in(8) {
+                (0, size)
+            } else {
+                (start, limit)
+            };
             dims.push((limit - start + stride - 1) / stride);
             texts.push(format!("[{start}:{limit}:{stride}]"));
         }
@@ -239,8 +308,9 @@ impl Generator {
 
     fn reverse(&mut self, body: &mut Body) {
         let x = self.any(body);
-        let along: Vec<i64> =
-            (0..x.dims.len() as i64).filter(|_| self.random.once_in(2)).collect();
+        let along: Vec<i64> = (0..x.dims.len() as i64)
+            .filter(|_| self.random.once_in(2))
+            .collect();
         let text = format!("reverse({}), dimensions={}", x.name, list(&along));
         self.define(body, x.ty, &x.dims, x.bits, &text);
     }
@@ -254,7 +324,11 @@ impl Generator {
         let fits = |k: &Known| {
             k.ty == x.ty
                 && k.dims.len() == x.dims.len()
-                && k.dims.iter().zip(&x.dims).enumerate().all(|(d, (a, b))| d == along || a == b)
+                && k.dims
+                    .iter()
+                    .zip(&x.dims)
+                    .enumerate()
+                    .all(|(d, (a, b))| d == along || a == b)
         };
         let mut parts = vec![x.clone()];
         for _ in 0..self.random.below(3) {
@@ -292,15 +366,21 @@ impl Generator {
             texts.push(format!("{low}_{high}_{interior}"));
         }
         if dims.iter().product::<i64>() <= MAX_ELEMENTS {
-            let text = format!("pad({}, {}), padding={}", x.name, value.name, texts.join("x"));
+            let text = format!(
+                "pad({}, {}), padding={}",
+                x.name,
+                value.name,
+                texts.join("x")
+            );
             self.define(body, x.ty, &dims, x.bits.max(value.bits), &text);
         }
     }
 
     fn reduce(&mut self, body: &mut Body) {
         let x = self.any(body);
-        let along: Vec<i64> =
-            (0..x.dims.len() as i64).filter(|_| self.random.once_in(2)).collect();
+        let along: Vec<i64> = (0..x.dims.len() as i64)
+            .filter(|_| self.random.once_in(2))
+            .collect();
         let Some(init) = self.any_where(body, |k| k.ty == x.ty && k.dims.is_empty()) else {
             return;
         };
@@ -312,9 +392,12 @@ impl Generator {
         let sum_bits = x.bits.max(init.bits) + 65 - (count.max(1) as u64).leading_zeros();
         let (op, bits) = match x.ty.category() {
             Category::Boolean => (*self.random.pick(&["and", "or"]), 64),
-            Category::Signed | Category::Unsigned => {
-                (*self.random.pick(&["add", "maximum", "minimum", "multiply", "or", "xor"]), 64)
-            }
+            Category::Signed | Category::Unsigned => (
+                *self
+                    .random
+                    .pick(&["add", "maximum", "minimum", "multiply", "or", "xor"]),
+                64,
+            ),
             _ => *self.random.pick(&[
                 ("add", sum_bits),
                 ("maximum", x.bits.max(init.bits)),
@@ -387,7 +470,10 @@ impl Generator {
         let (zero, zeros) = (self.name(), self.name());
         let _ = writeln!(body.text, "  {zero} = {}[] constant(0)", a.ty);
         let shape = shape_text(a.ty, &dims);
-        let _ = writeln!(body.text, "  {zeros} = {shape} broadcast({zero}), dimensions={{}}");
+        let _ = writeln!(
+            body.text,
+            "  {zeros} = {shape} broadcast({zero}), dimensions={{}}"
+        );
         self.define(body, a.ty, &dims, bits, &format!("add({raw}, {zeros})"));
     }
 }

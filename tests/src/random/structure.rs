@@ -7,20 +7,30 @@ use tegula_ir::ElementType;
 impl Generator {
     /// A scalar index: an s32 value that may lie far outside any array.
     fn index(&mut self, body: &mut Body) -> String {
-        if let Some(known) =
-            self.any_where(body, |k| k.ty == ElementType::S32 && k.dims.is_empty())
+        if let Some(known) = self.any_where(body, |k| k.ty == ElementType::S32 && k.dims.is_empty())
         {
             return known.name;
         }
         let value = self.random.between(-3, 9);
-        self.define(body, ElementType::S32, &[], 64, &format!("constant({value})"));
+        self.define(
+            body,
+            ElementType::S32,
+            &[],
+            64,
+            &format!("constant({value})"),
+        );
         body.known[body.known.len() - 1].name.clone()
     }
 
     pub(super) fn dynamic_slice(&mut self, body: &mut Body) {
-        let Some(x) = self.any_where(body, |k| !k.dims.is_empty()) else { return };
-        let sizes: Vec<i64> =
-            x.dims.iter().map(|&size| self.random.between(size.min(1), size)).collect();
+        let Some(x) = self.any_where(body, |k| !k.dims.is_empty()) else {
+            return;
+        };
+        let sizes: Vec<i64> = x
+            .dims
+            .iter()
+            .map(|&size| self.random.between(size.min(1), size))
+            .collect();
         let starts: Vec<String> = sizes.iter().map(|_| self.index(body)).collect();
         let text = format!(
             "dynamic-slice({}, {}), dynamic_slice_sizes={}",
@@ -32,13 +42,17 @@ impl Generator {
     }
 
     pub(super) fn dynamic_update_slice(&mut self, body: &mut Body) {
-        let Some(x) = self.any_where(body, |k| !k.dims.is_empty()) else { return };
+        let Some(x) = self.any_where(body, |k| !k.dims.is_empty()) else {
+            return;
+        };
         let fits = |k: &Known| {
             k.ty == x.ty
                 && k.dims.len() == x.dims.len()
                 && k.dims.iter().zip(&x.dims).all(|(a, b)| a <= b)
         };
-        let Some(update) = self.any_where(body, fits) else { return };
+        let Some(update) = self.any_where(body, fits) else {
+            return;
+        };
         let starts: Vec<String> = x.dims.iter().map(|_| self.index(body)).collect();
         let text = format!(
             "dynamic-update-slice({}, {}, {})",
@@ -64,8 +78,7 @@ impl Generator {
         let Some(x) = self.any_where(body, |k| !k.dims.is_empty() && k.elements() > 0) else {
             return;
         };
-        let Some(indices) =
-            self.any_where(body, |k| k.ty == ElementType::S32 && k.dims.len() == 1)
+        let Some(indices) = self.any_where(body, |k| k.ty == ElementType::S32 && k.dims.len() == 1)
         else {
             return;
         };
@@ -102,7 +115,11 @@ impl Generator {
         };
         let count = (indices.elements().max(1) as u64).leading_zeros();
         let bits = x.bits.max(updates.bits) + 65 - count;
-        let op = if self.fits(x.ty, bits) { "add" } else { "maximum" };
+        let op = if self.fits(x.ty, bits) {
+            "add"
+        } else {
+            "maximum"
+        };
         let apply = self.combiner(op, x.ty);
         let window: Vec<i64> = (1..x.dims.len() as i64).collect();
         let text = format!(
@@ -122,7 +139,11 @@ impl Generator {
         };
         let along = self.random.below(x.dims.len());
         let direction = *self.random.pick(&["LT", "GT"]);
-        let order = if x.ty.is_float() { ", type=TOTALORDER" } else { "" };
+        let order = if x.ty.is_float() {
+            ", type=TOTALORDER"
+        } else {
+            ""
+        };
         let name = self.name();
         let ty = x.ty;
         let _ = writeln!(
@@ -161,7 +182,11 @@ impl Generator {
             pads.push(format!("{low}_{high}"));
         }
         let bits = x.bits.max(init.bits) + 6;
-        let op = if self.fits(x.ty, bits) { "add" } else { "minimum" };
+        let op = if self.fits(x.ty, bits) {
+            "add"
+        } else {
+            "minimum"
+        };
         let apply = self.combiner(op, x.ty);
         let text = format!(
             "reduce-window({}, {}), window={{size={} stride={} pad={}}}, to_apply={apply}",
@@ -193,7 +218,10 @@ impl Generator {
     fn function(&mut self, parameter: &Known, result: &Known) -> (String, u32) {
         let name = self.name();
         let mut inner = Body::default();
-        let argument = Known { name: self.name(), ..parameter.clone() };
+        let argument = Known {
+            name: self.name(),
+            ..parameter.clone()
+        };
         inner.push(argument, "parameter(0)");
         for _ in 0..1 + self.random.below(4) {
             self.step(&mut inner);
@@ -203,11 +231,27 @@ impl Generator {
         let fits = |k: &&Known| k.ty == result.ty && k.dims == result.dims;
         let last = inner.known.iter().rev().find(fits).cloned();
         let last = last.unwrap_or_else(|| {
-            let scalar = Known { name: self.name(), ty: result.ty, dims: Vec::new(), bits: 1 };
-            let zero = if result.ty == ElementType::Pred { "false" } else { "0" };
+            let scalar = Known {
+                name: self.name(),
+                ty: result.ty,
+                dims: Vec::new(),
+                bits: 1,
+            };
+            let zero = if result.ty == ElementType::Pred {
+                "false"
+            } else {
+                "0"
+            };
             inner.push(scalar.clone(), &format!("constant({zero})"));
-            let whole = Known { name: self.name(), bits: 1, ..result.clone() };
-            inner.push(whole.clone(), &format!("broadcast({}), dimensions={{}}", scalar.name));
+            let whole = Known {
+                name: self.name(),
+                bits: 1,
+                ..result.clone()
+            };
+            inner.push(
+                whole.clone(),
+                &format!("broadcast({}), dimensions={{}}", scalar.name),
+            );
             whole
         });
         let root = format!("  ROOT r = {} copy({})\n", last.shape(), last.name);
@@ -238,7 +282,10 @@ impl Generator {
         } else {
             format!("branch_computations={{{first}, {second}}}")
         };
-        let text = format!("conditional({}, {}, {}), {branches}", p.name, a.name, b.name);
+        let text = format!(
+            "conditional({}, {}, {}), {branches}",
+            p.name, a.name, b.name
+        );
         self.define(body, wanted.ty, &wanted.dims, bits_a.max(bits_b), &text);
     }
 
@@ -249,7 +296,10 @@ impl Generator {
         let trips = self.random.between(0, 4);
         // Values grow from one iteration to the next: only what cannot grow, or
         // does not round, may go round.
-        if x.ty.is_float() && self.regime == super::Regime::Dyadic && x.bits + 8 > super::significand(x.ty) {
+        if x.ty.is_float()
+            && self.regime == super::Regime::Dyadic
+            && x.bits + 8 > super::significand(x.ty)
+        {
             return;
         }
         let state = format!("(s32[], {}, {})", x.shape(), y.shape());
@@ -258,10 +308,15 @@ impl Generator {
             self.computations,
             "{condition} {{\n  s = {state} parameter(0)\n  i = s32[] get-tuple-element(s), index=0\n  n = s32[] constant({trips})\n  ROOT c = pred[] compare(i, n), direction=LT\n}}\n"
         );
-        let mut text = format!("{step} {{\n  s = {state} parameter(0)\n  i = s32[] get-tuple-element(s), index=0\n");
+        let mut text = format!(
+            "{step} {{\n  s = {state} parameter(0)\n  i = s32[] get-tuple-element(s), index=0\n"
+        );
         let _ = writeln!(text, "  x = {} get-tuple-element(s), index=1", x.shape());
         let _ = writeln!(text, "  y = {} get-tuple-element(s), index=2", y.shape());
-        let _ = writeln!(text, "  one = s32[] constant(1)\n  next = s32[] add(i, one)");
+        let _ = writeln!(
+            text,
+            "  one = s32[] constant(1)\n  next = s32[] add(i, one)"
+        );
         let op = match x.ty {
             ElementType::Pred => "xor",
             ty if ty.is_float() => "maximum",
@@ -270,15 +325,37 @@ impl Generator {
         let _ = writeln!(text, "  z = {} {op}(x, x)", x.shape());
         let swap = x.ty == y.ty && x.dims == y.dims && self.random.once_in(2);
         let (first, second) = if swap { ("y", "z") } else { ("z", "y") };
-        let _ = writeln!(text, "  ROOT r = {state} tuple(next, {first}, {second})\n}}\n");
+        let _ = writeln!(
+            text,
+            "  ROOT r = {state} tuple(next, {first}, {second})\n}}\n"
+        );
         self.computations.push_str(&text);
         let (zero, init, result) = (self.name(), self.name(), self.name());
         let _ = writeln!(body.text, "  {zero} = s32[] constant(0)");
-        let _ = writeln!(body.text, "  {init} = {state} tuple({zero}, {}, {})", x.name, y.name);
-        let _ = writeln!(body.text, "  {result} = {state} while({init}), condition={condition}, body={step}");
+        let _ = writeln!(
+            body.text,
+            "  {init} = {state} tuple({zero}, {}, {})",
+            x.name, y.name
+        );
+        let _ = writeln!(
+            body.text,
+            "  {result} = {state} while({init}), condition={condition}, body={step}"
+        );
         let bits = if swap { x.bits.max(y.bits) } else { x.bits };
-        self.define(body, x.ty, &x.dims, bits, &format!("get-tuple-element({result}), index=1"));
+        self.define(
+            body,
+            x.ty,
+            &x.dims,
+            bits,
+            &format!("get-tuple-element({result}), index=1"),
+        );
         let bits = if swap { bits } else { y.bits };
-        self.define(body, y.ty, &y.dims, bits, &format!("get-tuple-element({result}), index=2"));
+        self.define(
+            body,
+            y.ty,
+            &y.dims,
+            bits,
+            &format!("get-tuple-element({result}), index=2"),
+        );
     }
 }
