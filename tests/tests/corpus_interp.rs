@@ -1,23 +1,23 @@
 //! The reference evaluator against the expected results of the corpus.
 
 use libtest_mimic::{Arguments, Failed, Trial};
-use std::path::PathBuf;
+use std::path::Path;
 use std::time::Instant;
 use tegula_tests::corpus::{load, names, small_corpus, whole_corpus};
 
 fn main() {
     let arguments = Arguments::from_args();
     let mut trials = Vec::new();
-    add(&mut trials, "small", small_corpus());
+    add(&mut trials, "small", &small_corpus());
     match whole_corpus() {
-        Some(folder) => add(&mut trials, "corpus", folder),
+        Some(folder) => add(&mut trials, "corpus", &folder),
         None => println!("skipped: the whole corpus (TEGULA_CORPUS is not set)"),
     }
     libtest_mimic::run(&arguments, trials).exit();
 }
 
-fn add(trials: &mut Vec<Trial>, group: &str, folder: PathBuf) {
-    let names = match names(&folder) {
+fn add(trials: &mut Vec<Trial>, group: &str, folder: &Path) {
+    let names = match names(folder) {
         Ok(names) => names,
         Err(error) => {
             let message = format!("{error:#}");
@@ -28,14 +28,14 @@ fn add(trials: &mut Vec<Trial>, group: &str, folder: PathBuf) {
         }
     };
     for name in names {
-        let folder = folder.clone();
+        let folder = folder.to_owned();
         let trial = format!("{group}/{name}");
         let run = move || check(&folder, &name).map_err(|e| Failed::from(format!("{e:#}")));
         trials.push(Trial::test(trial, run));
     }
 }
 
-fn check(folder: &std::path::Path, name: &str) -> anyhow::Result<()> {
+fn check(folder: &Path, name: &str) -> anyhow::Result<()> {
     let program = load(folder, name)?;
     let start = Instant::now();
     let result = tegula_interp::evaluate(&program.module, &program.arguments())?;
