@@ -141,7 +141,11 @@ impl Executable {
     }
 
     fn take_arena(&self) -> Result<AlignedBytes, Error> {
-        let pooled = self.arenas.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let pooled = self
+            .arenas
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .pop();
         let bytes = self.plan.arena_bytes;
         let fresh = || AlignedBytes::try_zeroed(usize::try_from(bytes).ok()?);
         pooled.or_else(fresh).ok_or(Error::OutOfMemory(bytes))

@@ -10,7 +10,7 @@ use crate::cluster::{Clusters, is_splat};
 use crate::error::Error;
 use crate::kernel::{Access, Block, IndexVar, Kernel, Param, ScalarId, ScalarOp, Statement};
 use crate::program::{Def, NodeId, Program, ValueId};
-use crate::reads::{Read, ReadMap, substitute};
+use crate::reads::{Read, ReadMaps, substitute};
 use rustc_hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
 use tegula_expr::{Cmp, Interval, Term, Var, VarRanges, canonicalize};
@@ -27,11 +27,20 @@ pub struct BoundKernel {
     pub args: Vec<ValueId>,
 }
 
+/// What every kernel of a program is built from.
+pub(crate) struct Context<'a> {
+    pub module: &'a Module,
+    pub program: &'a Program,
+    pub clusters: &'a Clusters,
+    pub maps: ReadMaps<'a>,
+}
+
 /// Builds one kernel.
 pub(crate) struct Emitter<'a> {
     pub module: &'a Module,
     pub program: &'a Program,
     pub clusters: &'a Clusters,
+    pub maps: &'a ReadMaps<'a>,
     pub kernel: Kernel,
     pub args: Vec<ValueId>,
     /// Open blocks, outermost first.
@@ -73,16 +82,12 @@ pub fn var_range(var: Option<&IndexVar>) -> Interval {
 }
 
 impl<'a> Emitter<'a> {
-    pub(crate) fn new(
-        module: &'a Module,
-        program: &'a Program,
-        clusters: &'a Clusters,
-        root: InstructionId,
-    ) -> Self {
+    pub(crate) fn new(context: &'a Context<'a>, root: InstructionId) -> Self {
         Self {
-            module,
-            program,
-            clusters,
+            module: context.module,
+            program: context.program,
+            clusters: context.clusters,
+            maps: &context.maps,
             kernel: Kernel::default(),
             args: Vec::new(),
             scopes: vec![Scope::default()],
@@ -523,7 +528,7 @@ impl<'a> Emitter<'a> {
     ) -> Result<Read, Error> {
         let program = self.program;
         let node = &program.nodes[id];
-        let map = ReadMap::new(self.module, node.origin, operand)?;
+        let map = self.maps.get(node.origin, operand)?;
         let mut known: Vec<Term> = index.iter().chain(ranges).cloned().collect();
         for runtime in &map.runtime {
             let Some(&source) = node.operands.get(runtime.operand) else {

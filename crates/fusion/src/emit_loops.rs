@@ -5,7 +5,6 @@ use crate::emit::{Emitter, Scalars};
 use crate::error::Error;
 use crate::kernel::{ScalarId, ScalarOp};
 use crate::program::NodeId;
-use crate::reads::ReadMap;
 use rustc_hash::FxHashMap;
 use smallvec::smallvec;
 use tegula_expr::Term;
@@ -46,13 +45,14 @@ impl Emitter<'_> {
         };
         let inputs = self.halves(id);
         let init = self.inits(id)?;
-        let extents = ReadMap::new(module, node.origin, 0)?.ranges;
+        let map = self.maps.get(node.origin, 0)?;
+        let extents = &map.ranges;
         let wide = self.wide_sum(*to_apply, &init);
         let start: Scalars = match wide {
             Some(wide) => smallvec![self.convert(init[0], wide)],
             None => init.clone(),
         };
-        let sums = self.loops(&extents, &start, &mut |e, ranges, carried| {
+        let sums = self.loops(extents, &start, &mut |e, ranges, carried| {
             let mut values = Scalars::new();
             for operand in 0..inputs {
                 let read = e.read(id, operand, index, ranges)?;
@@ -97,13 +97,14 @@ impl Emitter<'_> {
         };
         let inputs = self.halves(id);
         let init = self.inits(id)?;
-        let extents = ReadMap::new(module, node.origin, 0)?.ranges;
+        let map = self.maps.get(node.origin, 0)?;
+        let extents = &map.ranges;
         let wide = self.wide_sum(*to_apply, &init);
         let start: Scalars = match wide {
             Some(wide) => smallvec![self.convert(init[0], wide)],
             None => init.clone(),
         };
-        let results = self.loops(&extents, &start, &mut |e, ranges, carried| {
+        let results = self.loops(extents, &start, &mut |e, ranges, carried| {
             let read = e.read(id, 0, index, ranges)?;
             e.branch(
                 &read.condition,
@@ -132,13 +133,13 @@ impl Emitter<'_> {
     /// `dot` and `convolution` as loops: a sum of products of two operands.
     pub(crate) fn contract(&mut self, id: NodeId, index: &[Term]) -> Result<ScalarId, Error> {
         let program = self.program;
-        let module = self.module;
         let node = &program.nodes[id];
         let element_type = self.element_type(node.results[0]);
         let wide = accumulator_type(element_type);
-        let extents = ReadMap::new(module, node.origin, 0)?.ranges;
+        let map = self.maps.get(node.origin, 0)?;
+        let extents = &map.ranges;
         let zero = self.compute(wide, ScalarOp::Constant(0), &[]);
-        let sum = self.loops(&extents, &[zero], &mut |e, ranges, carried| {
+        let sum = self.loops(extents, &[zero], &mut |e, ranges, carried| {
             let left = e.read(id, 0, index, ranges)?;
             let right = e.read(id, 1, index, ranges)?;
             let inside = left.condition.mul(&right.condition);

@@ -5,10 +5,11 @@
 //! ascending order are a valid schedule.
 
 use crate::cluster::{Class, Clusters, classify, cluster};
-use crate::emit::{BoundKernel, Emitter};
+use crate::emit::{BoundKernel, Context, Emitter};
 use crate::error::Error;
 use crate::kernel::{Access, Kernel};
 use crate::program::{NodeId, NodeKind, Program, Region, ValueId};
+use crate::reads::ReadMaps;
 use crate::updates;
 use petgraph::graph::DiGraph;
 use rustc_hash::FxHashMap;
@@ -115,12 +116,14 @@ pub struct Fused {
 /// An operation that cannot be compiled yet, by name.
 pub fn fuse(module: &Module, program: Program) -> Result<Fused, Error> {
     let clusters = cluster(module, &program);
-    let builder = Builder {
+    let maps = ReadMaps::new(module);
+    let context = Context {
         module,
         program: &program,
         clusters: &clusters,
+        maps,
     };
-    let entry = builder.region(&program.entry)?;
+    let entry = Builder(&context).region(&program.entry)?;
     Ok(Fused {
         program,
         clusters,
@@ -128,11 +131,7 @@ pub fn fuse(module: &Module, program: Program) -> Result<Fused, Error> {
     })
 }
 
-struct Builder<'a> {
-    module: &'a Module,
-    program: &'a Program,
-    clusters: &'a Clusters,
-}
+struct Builder<'a>(&'a Context<'a>);
 
 impl Builder<'_> {
     fn region(&self, region: &Region) -> Result<FusedRegion, Error> {
@@ -161,7 +160,7 @@ impl Builder<'_> {
     }
 
     fn node(&self, id: NodeId, units: &mut Vec<(NodeId, Unit)>) -> Result<(), Error> {
-        let node = &self.program.nodes[id];
+        let node = &self.0.program.nodes[id];
         let unit = match &node.kind {
             NodeKind::While {
                 condition,
@@ -176,7 +175,11 @@ impl Builder<'_> {
             },
             NodeKind::Conditional { branches } => {
                 let Some(&selector) = node.operands.first() else {
-                    return Err(Error::bug(self.module, node.origin, "there is no selector"));
+                    return Err(Error::bug(
+                        self.0.module,
+                        node.origin,
+                        "there is no selector",
+                    ));
                 };
                 let branches: Result<_, _> = branches.iter().map(|b| self.region(b)).collect();
                 Unit::Conditional {
@@ -189,7 +192,7 @@ impl Builder<'_> {
                 let kept = node
                     .results
                     .iter()
-                    .any(|&v| self.clusters.is_materialised(v));
+                    .any(|&v| self.0.clusters.is_materialised(v));
                 if kept {
                     self.operation(id, units)?;
                 }
@@ -201,18 +204,20 @@ impl Builder<'_> {
     }
 
     fn operation(&self, id: NodeId, units: &mut Vec<(NodeId, Unit)>) -> Result<(), Error> {
-        let node = &self.program.nodes[id];
-        match classify(self.module, self.program, id) {
+        let node = &self.0.program.nodes[id];
+        match classify(self.0.module, self.0.program, id) {
             Class::Library => units.push((id, self.library(id)?)),
             Class::Update => {
-                let new = updates::update(self.module, self.program, self.clusters, id)?;
+                let new = updates::update(self.0, id)?;
                 units.extend(new.into_iter().map(|unit| (id, unit)));
             }
             Class::Pointwise(_) | Class::Loop => {
-                let relabel = matches!(self.module[node.origin].op, Op::Reshape | Op::Bitcast);
+                let relabel = matches!(self.0.module[node.origin].op, Op::Reshape | Op::Bitcast);
                 let (from, to) = (node.operands.first(), node.results.first());
                 match (from, to) {
-                    (Some(&from), Some(&to)) if relabel && self.clusters.is_materialised(from) => {
+                    (Some(&from), Some(&to))
+                        if relabel && self.0.clusters.is_materialised(from) =>
+                    {
                         units.push((id, Unit::Copy { from, to }));
                     }
                     _ => units.push((id, Unit::Kernel(self.root_kernel(id)?))),
@@ -224,8 +229,8 @@ impl Builder<'_> {
 
     /// The kernel that computes all results of a node over their index space.
     fn root_kernel(&self, id: NodeId) -> Result<BoundKernel, Error> {
-        let node = &self.program.nodes[id];
-        let mut emitter = Emitter::new(self.module, self.program, self.clusters, node.origin);
+        let node = &self.0.program.nodes[id];
+        let mut emitter = Emitter::new(self.0, node.origin);
         let dims = node
             .results
             .first()
@@ -248,8 +253,8 @@ impl Builder<'_> {
     }
 
     fn library(&self, id: NodeId) -> Result<Unit, Error> {
-        let node = &self.program.nodes[id];
-        let op = match &self.module[node.origin].op {
+        let node = &self.0.program.nodes[id];
+        let op = match &self.0.module[node.origin].op {
             Op::Dot { dims, .. } => LibraryOp::Dot(dims.clone()),
             Op::Sort {
                 dimension,
@@ -262,7 +267,7 @@ impl Builder<'_> {
             op if is_routine(op) => LibraryOp::Operation(Box::new(op.clone())),
             _ => {
                 let what = "this operation cannot be compiled yet; `--target interp` evaluates it";
-                return Err(Error::unsupported(self.module, node.origin, what));
+                return Err(Error::unsupported(self.0.module, node.origin, what));
             }
         };
         let (operands, results) = (node.operands.to_vec(), node.results.to_vec());
@@ -274,7 +279,7 @@ impl Builder<'_> {
                 self.element_type(v),
                 self.element_type(results[0]),
             );
-            return Err(Error::unsupported(self.module, node.origin, &what));
+            return Err(Error::unsupported(self.0.module, node.origin, &what));
         }
         Ok(Unit::Library {
             op,
@@ -284,13 +289,13 @@ impl Builder<'_> {
     }
 
     fn element_type(&self, value: ValueId) -> ElementType {
-        self.program.values[value].shape.element_type
+        self.0.program.values[value].shape.element_type
     }
 
     /// A comparator as a kernel on scalars; its parameters stand for no value.
     fn comparator(&self, id: NodeId, to_apply: ComputationId) -> Result<Kernel, Error> {
-        let node = &self.program.nodes[id];
-        let mut emitter = Emitter::new(self.module, self.program, self.clusters, node.origin);
+        let node = &self.0.program.nodes[id];
+        let mut emitter = Emitter::new(self.0, node.origin);
         let mut arguments = SmallVec::<[_; 4]>::new();
         for &operand in &node.operands {
             for _ in 0..2 {
@@ -302,7 +307,7 @@ impl Builder<'_> {
         let result = emitter.apply(to_apply, &arguments)?;
         let Some(&result) = result.first() else {
             return Err(Error::bug(
-                self.module,
+                self.0.module,
                 node.origin,
                 "the comparator gives nothing",
             ));

@@ -2,8 +2,11 @@
 //! reads an operand, as terms that can be put at a kernel's indices.
 
 use crate::error::Error;
+use rustc_hash::FxHashMap;
+use std::cell::RefCell;
+use std::rc::Rc;
 use tegula_expr::{Cmp, Interval, Term, Var};
-use tegula_indexing::{IndexingMap, RuntimeSource, output_to_input};
+use tegula_indexing::{IndexingMap, OperandIndexing, RuntimeSource, output_to_input};
 use tegula_ir::{InstructionId, Module};
 
 /// A run-time variable of a map: which operand holds it, and where.
@@ -37,14 +40,42 @@ pub(crate) fn substitute(term: &Term, known: &[Term]) -> Term {
     term.substitute(&mut |var: Var| known.get(var.0 as usize).cloned())
 }
 
-impl ReadMap {
-    /// The map of an instruction for one operand.
-    pub(crate) fn new(module: &Module, id: InstructionId, operand: usize) -> Result<Self, Error> {
-        let mut all = output_to_input(module, id);
-        if operand >= all.len() {
-            return Err(Error::bug(module, id, "there is no such operand"));
+/// The maps of a module's instructions, each analysed once.
+pub(crate) struct ReadMaps<'a> {
+    module: &'a Module,
+    known: RefCell<FxHashMap<InstructionId, Maps>>,
+}
+
+/// By operand.
+type Maps = Rc<[Result<Rc<ReadMap>, Error>]>;
+
+impl<'a> ReadMaps<'a> {
+    pub(crate) fn new(module: &'a Module) -> Self {
+        Self {
+            module,
+            known: RefCell::default(),
         }
-        let mut maps = all.swap_remove(operand).maps.map_err(|unknown| {
+    }
+
+    /// The map of an instruction for one operand.
+    pub(crate) fn get(&self, id: InstructionId, operand: usize) -> Result<Rc<ReadMap>, Error> {
+        let mut known = self.known.borrow_mut();
+        let maps = known.entry(id).or_insert_with(|| {
+            let operands = output_to_input(self.module, id).into_iter();
+            operands
+                .map(|o| ReadMap::new(self.module, id, o).map(Rc::new))
+                .collect()
+        });
+        match maps.get(operand) {
+            Some(map) => map.clone(),
+            None => Err(Error::bug(self.module, id, "there is no such operand")),
+        }
+    }
+}
+
+impl ReadMap {
+    fn new(module: &Module, id: InstructionId, operand: OperandIndexing) -> Result<Self, Error> {
+        let mut maps = operand.maps.map_err(|unknown| {
             Error::unsupported(
                 module,
                 id,

@@ -2,25 +2,20 @@
 //! buffer assignment removes where the old array is not needed any more), then a
 //! kernel writes into the copy.
 
-use crate::cluster::Clusters;
-use crate::emit::{Emitter, Scalars};
+use crate::emit::{Context, Emitter, Scalars};
 use crate::error::Error;
 use crate::fused::Unit;
 use crate::kernel::{Access, ScalarId, ScalarOp};
-use crate::program::{NodeId, Program, ValueId};
+use crate::program::{NodeId, ValueId};
 use smallvec::smallvec;
 use tegula_expr::{Cmp, Term};
-use tegula_ir::{ComputationId, ElementType, Module, Op, ScatterDims, WindowDim};
+use tegula_ir::{ComputationId, ElementType, Op, ScatterDims, WindowDim};
 
 /// The units of a dynamic-update-slice, scatter or select-and-scatter.
-pub(crate) fn update(
-    module: &Module,
-    program: &Program,
-    clusters: &Clusters,
-    id: NodeId,
-) -> Result<Vec<Unit>, Error> {
+pub(crate) fn update(context: &Context<'_>, id: NodeId) -> Result<Vec<Unit>, Error> {
+    let (module, program) = (context.module, context.program);
     let node = &program.nodes[id];
-    let mut emitter = Emitter::new(module, program, clusters, node.origin);
+    let mut emitter = Emitter::new(context, node.origin);
     match &module[node.origin].op {
         Op::DynamicUpdateSlice => {
             let copy = Unit::Copy {
@@ -42,7 +37,7 @@ pub(crate) fn update(
             select,
             scatter,
         } => {
-            let mut fill = Emitter::new(module, program, clusters, node.origin);
+            let mut fill = Emitter::new(context, node.origin);
             fill_with(&mut fill, node.operands[2], node.results[0])?;
             select_and_scatter(&mut emitter, id, window, *select, *scatter)?;
             Ok(vec![

@@ -71,7 +71,10 @@ impl AlignedBytes {
 impl Default for AlignedBytes {
     fn default() -> Self {
         // Typed views of nothing must be aligned, too.
-        Self { start: NonNull::<Aligned>::dangling().cast(), len: 0 }
+        Self {
+            start: NonNull::<Aligned>::dangling().cast(),
+            len: 0,
+        }
     }
 }
 

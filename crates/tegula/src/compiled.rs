@@ -65,12 +65,9 @@ pub enum Compiled {
 /// # Errors
 /// An operation that cannot be compiled yet.
 pub fn plan(module: &Module) -> Result<(Fused, Plan), Error> {
-    let span = tracing::info_span!("flatten");
-    let program = span.in_scope(|| tegula_fusion::flatten(module))?;
-    let span = tracing::info_span!("fuse", nodes = program.nodes.len());
-    let fused = span.in_scope(|| tegula_fusion::fuse(module, program))?;
-    let span = tracing::info_span!("plan");
-    let plan = span.in_scope(|| tegula_layout::plan::plan(module, &fused))?;
+    let program = tracing::info_span!("flatten").in_scope(|| tegula_fusion::flatten(module))?;
+    let fused = tracing::info_span!("fuse", nodes = program.nodes.len()).in_scope(|| tegula_fusion::fuse(module, program))?;
+    let plan = tracing::info_span!("plan").in_scope(|| tegula_layout::plan::plan(module, &fused))?;
     Ok((fused, plan))
 }
 
@@ -91,13 +88,12 @@ pub fn compile(module: &Module, options: &Options) -> Result<Executable, Error> 
         Target::Cpu => {
             let (fused, plan) = plan(module)?;
             check_routines(module, &fused, &fused.entry)?;
-            let span = tracing::info_span!("generate", kernels = plan.kernels.len());
             let options = tegula_codegen_cpu::Options {
                 cpu: options.cpu,
                 threads: options.threads,
             };
             let executable =
-                span.in_scope(|| tegula_codegen_cpu::Executable::new(plan, &options))?;
+                tracing::info_span!("generate", kernels = plan.kernels.len()).in_scope(|| tegula_codegen_cpu::Executable::new(plan, &options))?;
             Compiled::Cpu(Box::new(executable))
         }
     };

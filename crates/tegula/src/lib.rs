@@ -40,10 +40,8 @@ pub use tegula_ir::Module;
 /// # Errors
 /// The first thing that is wrong with the text, with its place.
 pub fn read(text: &str) -> Result<Module, Error> {
-    let span = tracing::info_span!("read");
-    let module = span.in_scope(|| tegula_ir::parse_module(text))?;
-    let span = tracing::info_span!("verify");
-    span.in_scope(|| tegula_ir::verify(&module))
+    let module = tracing::info_span!("read").in_scope(|| tegula_ir::parse_module(text))?;
+    tracing::info_span!("verify").in_scope(|| tegula_ir::verify(&module))
         .map_err(Error::from_list)?;
     Ok(module)
 }
