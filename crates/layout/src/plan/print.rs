@@ -1,20 +1,28 @@
-//! A plan as text. [`super::parse_plan`] reads it back.
+//! A plan as text. [`super::parse_plan`] reads it back; the grammar
+//! is in the text of its module.
 
+use super::operation::print_attributes;
 use super::{Place, Plan, Step, ValueId};
+use rustc_hash::FxHashSet;
 use std::fmt::{self, Display, Formatter, Write};
 use tegula_expr::{Style, Term, Var};
 use tegula_fusion::kernel::{Access, Block, IndexVar, ScalarId, ScalarOp, Statement};
 use tegula_fusion::{Kernel, LibraryOp};
+use tegula_ir::{ArrayShape, Dim, DotDims, Op};
 
 impl Display for Plan {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         writeln!(f, "plan {:?} arena {} {{", self.name, self.arena_bytes)?;
         for (i, symbol) in self.symbols.iter().enumerate() {
-            writeln!(f, "  symbol {i} = {} in [{}, {}]", symbol.name, symbol.lower, symbol.upper)?;
+            let (lower, upper) = (symbol.lower, symbol.upper);
+            writeln!(f, "  symbol {i} = {:?} in [{lower}, {upper}]", symbol.name)?;
         }
         for (i, literal) in self.constants.iter().enumerate() {
-            write!(f, "  constant {i} = {} ", literal.shape())?;
-            writeln!(f, "{literal}")?;
+            writeln!(
+                f,
+                "  constant {i} = {} of {literal}",
+                shape(literal.shape())
+            )?;
         }
         for (id, buffer) in self.buffers.iter() {
             let place = match &buffer.place {
@@ -26,7 +34,7 @@ impl Display for Plan {
             writeln!(f, "  {id} = {place} bytes {}", outer(&buffer.bytes))?;
         }
         for (id, value) in self.values.iter() {
-            writeln!(f, "  {id} = {} in {}", value.shape, value.buffer)?;
+            writeln!(f, "  {id} = {} in {}", shape(&value.shape), value.buffer)?;
         }
         for (id, kernel) in self.kernels.iter() {
             write!(f, "  {id} = ")?;
@@ -34,55 +42,105 @@ impl Display for Plan {
         }
         writeln!(f, "  parameters({})", values(&self.parameters))?;
         writeln!(f, "  results({})", values(&self.results))?;
-        write_steps(f, &self.steps, 1)?;
+        write_steps(f, self, &self.steps, 1)?;
         writeln!(f, "}}")
     }
 }
 
 fn values(ids: &[ValueId]) -> String {
-    ids.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+    ids.iter()
+        .map(ToString::to_string)
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 fn scalars(ids: &[ScalarId]) -> String {
-    ids.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+    ids.iter()
+        .map(ToString::to_string)
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 /// A term over the plan's symbols.
 fn outer(term: &Term) -> String {
-    term.display(&|var: Var| format!("p{}", var.0), Style::Document).to_string()
+    term.display(&|var: Var| format!("p{}", var.0), Style::Document)
+        .to_string()
 }
 
 /// A term over a kernel's index variables.
 fn inner(term: &Term) -> String {
-    term.display(&|var: Var| format!("i{}", var.0), Style::Document).to_string()
+    term.display(&|var: Var| format!("i{}", var.0), Style::Document)
+        .to_string()
 }
 
 fn terms(index: &[Term]) -> String {
     index.iter().map(inner).collect::<Vec<_>>().join(", ")
 }
 
-fn write_steps(f: &mut Formatter<'_>, steps: &[Step], depth: usize) -> fmt::Result {
+/// A shape with its terms; HLO's text has `?` for them.
+fn shape(shape: &ArrayShape) -> String {
+    let dim = |dim: &Dim| match dim {
+        Dim::Static(size) => size.to_string(),
+        Dim::Symbolic(size) => format!("({})", outer(size)),
+        Dim::Bounded { bound, size } => format!("<={bound} ({})", outer(size)),
+    };
+    let dims: Vec<String> = shape.dims.iter().map(dim).collect();
+    let layout = shape
+        .layout
+        .as_ref()
+        .map(ToString::to_string)
+        .unwrap_or_default();
+    format!("{}[{}]{layout}", shape.element_type, dims.join(","))
+}
+
+fn write_steps(f: &mut Formatter<'_>, plan: &Plan, steps: &[Step], depth: usize) -> fmt::Result {
     let pad = "  ".repeat(depth);
     for step in steps {
         match step {
             Step::Kernel { kernel, args } => writeln!(f, "{pad}run {kernel}({})", values(args))?,
             Step::Copy { from, to } => writeln!(f, "{pad}copy {from} -> {to}")?,
-            Step::Library { op, operands, results } => {
-                write!(f, "{pad}{}({}) -> {}", op.name(), values(operands), values(results))?;
-                write_library(f, op, depth)?;
+            Step::Library {
+                op,
+                operands,
+                results,
+            } => {
+                let hlo = if matches!(op, LibraryOp::Operation(_)) {
+                    "hlo "
+                } else {
+                    ""
+                };
+                let (from, to) = (values(operands), values(results));
+                write!(f, "{pad}{hlo}{}({from}) -> ({to})", op.name())?;
+                match op {
+                    LibraryOp::Operation(op) => {
+                        writeln!(f, "{}", attributes(plan, op, operands, results))?;
+                    }
+                    LibraryOp::Dot(dims) => write_dot(f, dims)?,
+                    LibraryOp::Sort {
+                        dimension,
+                        comparator,
+                    } => {
+                        write!(f, " dimension {dimension} by ")?;
+                        write_kernel(f, comparator, depth)?;
+                    }
+                }
             }
-            Step::While { condition, predicate, body } => {
+            Step::While {
+                condition,
+                predicate,
+                body,
+            } => {
                 writeln!(f, "{pad}while {{")?;
-                write_steps(f, condition, depth + 1)?;
+                write_steps(f, plan, condition, depth + 1)?;
                 writeln!(f, "{pad}}} {predicate} {{")?;
-                write_steps(f, body, depth + 1)?;
+                write_steps(f, plan, body, depth + 1)?;
                 writeln!(f, "{pad}}}")?;
             }
             Step::Conditional { selector, branches } => {
                 write!(f, "{pad}conditional {selector}")?;
                 for branch in branches {
                     writeln!(f, " {{")?;
-                    write_steps(f, branch, depth + 1)?;
+                    write_steps(f, plan, branch, depth + 1)?;
                     write!(f, "{pad}}}")?;
                 }
                 writeln!(f)?;
@@ -92,27 +150,30 @@ fn write_steps(f: &mut Formatter<'_>, steps: &[Step], depth: usize) -> fmt::Resu
     Ok(())
 }
 
-fn write_library(f: &mut Formatter<'_>, op: &LibraryOp, depth: usize) -> fmt::Result {
-    match op {
-        LibraryOp::Dot(dims) => {
-            let list = |dims: &[i64]| {
-                dims.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
-            };
-            writeln!(
-                f,
-                " lhs_batch {{{}}} rhs_batch {{{}}} lhs_contracting {{{}}} rhs_contracting {{{}}}",
-                list(&dims.lhs_batch),
-                list(&dims.rhs_batch),
-                list(&dims.lhs_contracting),
-                list(&dims.rhs_contracting)
-            )
-        }
-        LibraryOp::Operation(op) => writeln!(f, " {:?}", op.as_ref()),
-        LibraryOp::Sort { dimension, comparator } => {
-            write!(f, " dimension {dimension} by ")?;
-            write_kernel(f, comparator, depth)
-        }
+/// An operation's attributes as in HLO.
+fn attributes(plan: &Plan, op: &Op, operands: &[ValueId], results: &[ValueId]) -> String {
+    let shapes = |ids: &[ValueId]| -> Vec<&ArrayShape> {
+        ids.iter()
+            .filter_map(|&id| Some(&plan.values.get(id)?.shape))
+            .collect()
+    };
+    let text = print_attributes(op, &shapes(operands), &shapes(results));
+    // What cannot be built as HLO does not read back.
+    text.unwrap_or_else(|_| format!(" ? {op:?}"))
+}
+
+fn write_dot(f: &mut Formatter<'_>, dims: &DotDims) -> fmt::Result {
+    let sets = [
+        ("lhs_batch", &dims.lhs_batch),
+        ("rhs_batch", &dims.rhs_batch),
+        ("lhs_contracting", &dims.lhs_contracting),
+        ("rhs_contracting", &dims.rhs_contracting),
+    ];
+    for (name, dims) in sets {
+        let dims: Vec<String> = dims.iter().map(ToString::to_string).collect();
+        write!(f, " {name} {{{}}}", dims.join(","))?;
     }
+    writeln!(f)
 }
 
 fn write_kernel(f: &mut Formatter<'_>, kernel: &Kernel, depth: usize) -> fmt::Result {
@@ -125,11 +186,21 @@ fn write_kernel(f: &mut Formatter<'_>, kernel: &Kernel, depth: usize) -> fmt::Re
             Access::Update => "update",
         };
         let comma = if i == 0 { "" } else { ", " };
-        write!(f, "{comma}{access} {}[{}]", param.element_type, terms(&param.dims))?;
+        write!(
+            f,
+            "{comma}{access} {}[{}]",
+            param.element_type,
+            terms(&param.dims)
+        )?;
     }
     writeln!(f, ") {{")?;
     for (i, var) in kernel.vars.iter().enumerate() {
-        if let IndexVar::Symbol { symbol, lower, upper } = var {
+        if let IndexVar::Symbol {
+            symbol,
+            lower,
+            upper,
+        } = var
+        {
             writeln!(f, "{pad}symbol i{i} = {symbol} in [{lower}, {upper}]")?;
         }
     }
@@ -138,12 +209,90 @@ fn write_kernel(f: &mut Formatter<'_>, kernel: &Kernel, depth: usize) -> fmt::Re
             writeln!(f, "{pad}for i{} < {}", var.0, inner(extent))?;
         }
     }
+    write_unused(f, kernel, &pad)?;
     write_block(f, kernel, &kernel.body, depth + 1)?;
     writeln!(f, "{}}}", "  ".repeat(depth))
 }
 
+/// Declares what no statement defines, so that the text keeps all numbers.
+fn write_unused(f: &mut Formatter<'_>, kernel: &Kernel, pad: &str) -> fmt::Result {
+    let mut defined = Defined::default();
+    defined.vars.extend(&kernel.domain);
+    defined.block(&kernel.body);
+    for (i, var) in kernel.vars.iter().enumerate() {
+        if defined.vars.contains(&Var(i as u32)) {
+            continue;
+        }
+        match var {
+            IndexVar::Domain(extent) => writeln!(f, "{pad}unused i{i} for < {}", inner(extent))?,
+            IndexVar::Loop(extent) => writeln!(f, "{pad}unused i{i} loop < {}", inner(extent))?,
+            IndexVar::Runtime {
+                value,
+                lower,
+                upper,
+            } => {
+                writeln!(f, "{pad}unused i{i} = {value} in [{lower}, {upper}]")?;
+            }
+            IndexVar::Symbol { .. } => {}
+        }
+    }
+    for id in (0..kernel.scalars.len()).map(Kernel::scalar) {
+        if !defined.scalars.contains(&id) {
+            writeln!(f, "{pad}unused {}", typed(kernel, &[id]))?;
+        }
+    }
+    Ok(())
+}
+
+/// What the statements of a kernel define.
+#[derive(Default)]
+struct Defined {
+    vars: FxHashSet<Var>,
+    scalars: FxHashSet<ScalarId>,
+}
+
+impl Defined {
+    fn block(&mut self, block: &Block) {
+        for statement in &block.statements {
+            match statement {
+                Statement::Compute { result, .. } | Statement::Load { result, .. } => {
+                    self.scalars.insert(*result);
+                }
+                Statement::Store { .. } => {}
+                Statement::Bind { var } => {
+                    self.vars.insert(*var);
+                }
+                Statement::Loop {
+                    var,
+                    carried,
+                    body,
+                    results,
+                    ..
+                } => {
+                    self.vars.insert(*var);
+                    self.scalars.extend(carried.iter().chain(results));
+                    self.block(body);
+                }
+                Statement::If {
+                    then,
+                    otherwise,
+                    results,
+                    ..
+                } => {
+                    self.scalars.extend(results);
+                    self.block(then);
+                    self.block(otherwise);
+                }
+            }
+        }
+    }
+}
+
 fn typed(kernel: &Kernel, ids: &[ScalarId]) -> String {
-    let one = |&id: &ScalarId| format!("{id}:{}", kernel.scalars[id]);
+    let one = |&id: &ScalarId| match kernel.scalars.get(id) {
+        Some(element_type) => format!("{id}:{element_type}"),
+        None => format!("{id}:?"),
+    };
     ids.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
@@ -151,24 +300,47 @@ fn write_block(f: &mut Formatter<'_>, kernel: &Kernel, block: &Block, depth: usi
     let pad = "  ".repeat(depth);
     for statement in &block.statements {
         match statement {
-            Statement::Compute { result, op, operands } => {
+            Statement::Compute {
+                result,
+                op,
+                operands,
+            } => {
                 write!(f, "{pad}{} = {}", typed(kernel, &[*result]), operation(op))?;
                 let separator = if operands.is_empty() { "" } else { " " };
                 writeln!(f, "{separator}{}", scalars(operands))?;
             }
-            Statement::Load { result, param, index } => {
+            Statement::Load {
+                result,
+                param,
+                index,
+            } => {
                 let result = typed(kernel, &[*result]);
                 writeln!(f, "{pad}{result} = load {param}[{}]", terms(index))?;
             }
-            Statement::Store { param, index, value } => {
+            Statement::Store {
+                param,
+                index,
+                value,
+            } => {
                 writeln!(f, "{pad}store {param}[{}] = {value}", terms(index))?;
             }
             Statement::Bind { var } => {
-                if let Some(IndexVar::Runtime { value, lower, upper }) = kernel.var(*var) {
+                if let Some(IndexVar::Runtime {
+                    value,
+                    lower,
+                    upper,
+                }) = kernel.var(*var)
+                {
                     writeln!(f, "{pad}bind i{} = {value} in [{lower}, {upper}]", var.0)?;
                 }
             }
-            Statement::Loop { var, init, carried, body, results } => {
+            Statement::Loop {
+                var,
+                init,
+                carried,
+                body,
+                results,
+            } => {
                 let extent = match kernel.var(*var) {
                     Some(IndexVar::Loop(extent)) => inner(extent),
                     _ => "?".to_owned(),
@@ -184,8 +356,18 @@ fn write_block(f: &mut Formatter<'_>, kernel: &Kernel, block: &Block, depth: usi
                 write_block(f, kernel, body, depth + 1)?;
                 writeln!(f, "{pad}}}")?;
             }
-            Statement::If { condition, then, otherwise, results } => {
-                writeln!(f, "{pad}if {} -> ({}) {{", inner(condition), typed(kernel, results))?;
+            Statement::If {
+                condition,
+                then,
+                otherwise,
+                results,
+            } => {
+                writeln!(
+                    f,
+                    "{pad}if {} -> ({}) {{",
+                    inner(condition),
+                    typed(kernel, results)
+                )?;
                 write_block(f, kernel, then, depth + 1)?;
                 writeln!(f, "{pad}}} else {{")?;
                 write_block(f, kernel, otherwise, depth + 1)?;
@@ -218,7 +400,10 @@ fn operation(op: &ScalarOp) -> String {
         ScalarOp::Clamp => write!(text, "clamp"),
         ScalarOp::Convert => write!(text, "convert"),
         ScalarOp::BitcastConvert => write!(text, "bitcast-convert"),
-        ScalarOp::ReducePrecision { exponent_bits, mantissa_bits } => {
+        ScalarOp::ReducePrecision {
+            exponent_bits,
+            mantissa_bits,
+        } => {
             write!(text, "reduce-precision {exponent_bits} {mantissa_bits}")
         }
     };
