@@ -66,8 +66,10 @@ pub enum Compiled {
 /// An operation that cannot be compiled yet.
 pub fn plan(module: &Module) -> Result<(Fused, Plan), Error> {
     let program = tracing::info_span!("flatten").in_scope(|| tegula_fusion::flatten(module))?;
-    let fused = tracing::info_span!("fuse", nodes = program.nodes.len()).in_scope(|| tegula_fusion::fuse(module, program))?;
-    let plan = tracing::info_span!("plan").in_scope(|| tegula_layout::plan::plan(module, &fused))?;
+    let fused = tracing::info_span!("fuse", nodes = program.nodes.len())
+        .in_scope(|| tegula_fusion::fuse(module, program))?;
+    let plan =
+        tracing::info_span!("plan").in_scope(|| tegula_layout::plan::plan(module, &fused))?;
     Ok((fused, plan))
 }
 
@@ -92,8 +94,8 @@ pub fn compile(module: &Module, options: &Options) -> Result<Executable, Error> 
                 cpu: options.cpu,
                 threads: options.threads,
             };
-            let executable =
-                tracing::info_span!("generate", kernels = plan.kernels.len()).in_scope(|| tegula_codegen_cpu::Executable::new(plan, &options))?;
+            let executable = tracing::info_span!("generate", kernels = plan.kernels.len())
+                .in_scope(|| tegula_codegen_cpu::Executable::new(plan, &options))?;
             Compiled::Cpu(Box::new(executable))
         }
     };

@@ -41,7 +41,8 @@ pub use tegula_ir::Module;
 /// The first thing that is wrong with the text, with its place.
 pub fn read(text: &str) -> Result<Module, Error> {
     let module = tracing::info_span!("read").in_scope(|| tegula_ir::parse_module(text))?;
-    tracing::info_span!("verify").in_scope(|| tegula_ir::verify(&module))
+    tracing::info_span!("verify")
+        .in_scope(|| tegula_ir::verify(&module))
         .map_err(Error::from_list)?;
     Ok(module)
 }

@@ -2,10 +2,11 @@
 //! loops on the planned buffers, so it also shows whether buffers may be shared
 //! as planned.
 
+use super::operation::module_of;
 use super::run_kernel::run_kernel;
 use super::{KernelId, Place, Plan, Step, ValueId};
 use tegula_fusion::{Kernel, LibraryOp};
-use tegula_ir::{ArrayShape, DotDims, ElementType, Literal, ModuleBuilder, Op, Shape};
+use tegula_ir::{ArrayShape, DotDims, ElementType, Literal, Op};
 
 /// Why a plan could not be evaluated.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
@@ -231,10 +232,11 @@ impl Evaluator<'_> {
         let inputs = inputs?;
         let outputs = match op {
             LibraryOp::Dot(dims) => {
-                let [lhs, rhs] = &inputs[..] else {
-                    return Err(EvaluateError::Malformed("a dot takes two operands"));
+                let ([lhs, rhs], [result]) = (&inputs[..], results) else {
+                    let message = "a dot takes two operands and gives one result";
+                    return Err(EvaluateError::Malformed(message));
                 };
-                let shape = &self.plan.values[results[0]].shape;
+                let shape = &self.plan.values[*result].shape;
                 vec![dot(lhs, rhs, dims, shape)?]
             }
             LibraryOp::Sort {
@@ -325,21 +327,8 @@ fn operation(
     results: &[&ArrayShape],
 ) -> Result<Vec<Literal>, EvaluateError> {
     let failed = |e: String| EvaluateError::NoSuchOperation(format!("{}: {e}", op.opcode()));
-    let mut builder = ModuleBuilder::new("operation");
-    let mut main = builder.computation("main");
-    let operands: Vec<_> = inputs
-        .iter()
-        .map(|l| main.parameter(Shape::Array(l.shape().clone())))
-        .collect();
-    let mut shapes = results.iter().map(|&s| Shape::Array(s.clone()));
-    let shape = match (results.len(), shapes.next()) {
-        (1, Some(shape)) => shape,
-        (_, first) => Shape::Tuple(first.into_iter().chain(shapes).collect()),
-    };
-    let root = main.push_with_shape(op.clone(), &operands, shape);
-    let root = root.map_err(|e| failed(e.to_string()))?;
-    let entry = main.finish(root).map_err(|e| failed(e.to_string()))?;
-    let module = builder.build_unverified(entry);
+    let operands: Vec<&ArrayShape> = inputs.iter().map(Literal::shape).collect();
+    let module = module_of(op, &operands, results).map_err(|e| failed(e.to_string()))?;
     let arguments: Vec<_> = inputs
         .iter()
         .cloned()

@@ -6,6 +6,8 @@
 //! share a buffer; a [`Step::Copy`] between two values of one buffer does
 //! nothing. The schedule is a tree of steps run in order.
 //!
+//! A plan prints (`Display`) and reads back ([`parse_plan`]) as an equal plan.
+//!
 //! # Invariants (checked by [`verify`])
 //! - A value is written before it is read, and nothing else is written to its
 //!   bytes in between.
@@ -16,8 +18,12 @@
 
 mod buffers;
 mod build;
+mod cursor;
 mod evaluate;
 mod interference;
+mod operation;
+mod parse;
+mod parse_kernel;
 mod print;
 mod run_kernel;
 mod verify;
@@ -28,7 +34,9 @@ use tegula_fusion::{Kernel, LibraryOp};
 use tegula_ir::{ArrayShape, Literal, Symbol};
 
 pub use build::plan;
+pub use cursor::PlanParseError;
 pub use evaluate::{EvaluateError, evaluate};
+pub use parse::parse_plan;
 pub use verify::verify;
 
 /// A value of a plan.

@@ -1,24 +1,28 @@
-//! A plan as text. [`super::parse_plan`] reads it back.
+//! A plan as text. [`super::parse_plan`] reads it back; the grammar
+//! is in the text of its module.
 
+use super::operation::print_attributes;
 use super::{Place, Plan, Step, ValueId};
+use rustc_hash::FxHashSet;
 use std::fmt::{self, Display, Formatter, Write};
 use tegula_expr::{Style, Term, Var};
 use tegula_fusion::kernel::{Access, Block, IndexVar, ScalarId, ScalarOp, Statement};
 use tegula_fusion::{Kernel, LibraryOp};
+use tegula_ir::{ArrayShape, Dim, DotDims, Op};
 
 impl Display for Plan {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         writeln!(f, "plan {:?} arena {} {{", self.name, self.arena_bytes)?;
         for (i, symbol) in self.symbols.iter().enumerate() {
-            writeln!(
-                f,
-                "  symbol {i} = {} in [{}, {}]",
-                symbol.name, symbol.lower, symbol.upper
-            )?;
+            let (lower, upper) = (symbol.lower, symbol.upper);
+            writeln!(f, "  symbol {i} = {:?} in [{lower}, {upper}]", symbol.name)?;
         }
         for (i, literal) in self.constants.iter().enumerate() {
-            write!(f, "  constant {i} = {} ", literal.shape())?;
-            writeln!(f, "{literal}")?;
+            writeln!(
+                f,
+                "  constant {i} = {} of {literal}",
+                shape(literal.shape())
+            )?;
         }
         for (id, buffer) in self.buffers.iter() {
             let place = match &buffer.place {
@@ -30,7 +34,7 @@ impl Display for Plan {
             writeln!(f, "  {id} = {place} bytes {}", outer(&buffer.bytes))?;
         }
         for (id, value) in self.values.iter() {
-            writeln!(f, "  {id} = {} in {}", value.shape, value.buffer)?;
+            writeln!(f, "  {id} = {} in {}", shape(&value.shape), value.buffer)?;
         }
         for (id, kernel) in self.kernels.iter() {
             write!(f, "  {id} = ")?;
@@ -38,7 +42,7 @@ impl Display for Plan {
         }
         writeln!(f, "  parameters({})", values(&self.parameters))?;
         writeln!(f, "  results({})", values(&self.results))?;
-        write_steps(f, &self.steps, 1)?;
+        write_steps(f, self, &self.steps, 1)?;
         writeln!(f, "}}")
     }
 }
@@ -73,7 +77,23 @@ fn terms(index: &[Term]) -> String {
     index.iter().map(inner).collect::<Vec<_>>().join(", ")
 }
 
-fn write_steps(f: &mut Formatter<'_>, steps: &[Step], depth: usize) -> fmt::Result {
+/// A shape with its terms; HLO's text has `?` for them.
+fn shape(shape: &ArrayShape) -> String {
+    let dim = |dim: &Dim| match dim {
+        Dim::Static(size) => size.to_string(),
+        Dim::Symbolic(size) => format!("({})", outer(size)),
+        Dim::Bounded { bound, size } => format!("<={bound} ({})", outer(size)),
+    };
+    let dims: Vec<String> = shape.dims.iter().map(dim).collect();
+    let layout = shape
+        .layout
+        .as_ref()
+        .map(ToString::to_string)
+        .unwrap_or_default();
+    format!("{}[{}]{layout}", shape.element_type, dims.join(","))
+}
+
+fn write_steps(f: &mut Formatter<'_>, plan: &Plan, steps: &[Step], depth: usize) -> fmt::Result {
     let pad = "  ".repeat(depth);
     for step in steps {
         match step {
@@ -84,14 +104,26 @@ fn write_steps(f: &mut Formatter<'_>, steps: &[Step], depth: usize) -> fmt::Resu
                 operands,
                 results,
             } => {
-                write!(
-                    f,
-                    "{pad}{}({}) -> {}",
-                    op.name(),
-                    values(operands),
-                    values(results)
-                )?;
-                write_library(f, op, depth)?;
+                let hlo = if matches!(op, LibraryOp::Operation(_)) {
+                    "hlo "
+                } else {
+                    ""
+                };
+                let (from, to) = (values(operands), values(results));
+                write!(f, "{pad}{hlo}{}({from}) -> ({to})", op.name())?;
+                match op {
+                    LibraryOp::Operation(op) => {
+                        writeln!(f, "{}", attributes(plan, op, operands, results))?;
+                    }
+                    LibraryOp::Dot(dims) => write_dot(f, dims)?,
+                    LibraryOp::Sort {
+                        dimension,
+                        comparator,
+                    } => {
+                        write!(f, " dimension {dimension} by ")?;
+                        write_kernel(f, comparator, depth)?;
+                    }
+                }
             }
             Step::While {
                 condition,
@@ -99,16 +131,16 @@ fn write_steps(f: &mut Formatter<'_>, steps: &[Step], depth: usize) -> fmt::Resu
                 body,
             } => {
                 writeln!(f, "{pad}while {{")?;
-                write_steps(f, condition, depth + 1)?;
+                write_steps(f, plan, condition, depth + 1)?;
                 writeln!(f, "{pad}}} {predicate} {{")?;
-                write_steps(f, body, depth + 1)?;
+                write_steps(f, plan, body, depth + 1)?;
                 writeln!(f, "{pad}}}")?;
             }
             Step::Conditional { selector, branches } => {
                 write!(f, "{pad}conditional {selector}")?;
                 for branch in branches {
                     writeln!(f, " {{")?;
-                    write_steps(f, branch, depth + 1)?;
+                    write_steps(f, plan, branch, depth + 1)?;
                     write!(f, "{pad}}}")?;
                 }
                 writeln!(f)?;
@@ -118,33 +150,30 @@ fn write_steps(f: &mut Formatter<'_>, steps: &[Step], depth: usize) -> fmt::Resu
     Ok(())
 }
 
-fn write_library(f: &mut Formatter<'_>, op: &LibraryOp, depth: usize) -> fmt::Result {
-    match op {
-        LibraryOp::Dot(dims) => {
-            let list = |dims: &[i64]| {
-                dims.iter()
-                    .map(ToString::to_string)
-                    .collect::<Vec<_>>()
-                    .join(",")
-            };
-            writeln!(
-                f,
-                " lhs_batch {{{}}} rhs_batch {{{}}} lhs_contracting {{{}}} rhs_contracting {{{}}}",
-                list(&dims.lhs_batch),
-                list(&dims.rhs_batch),
-                list(&dims.lhs_contracting),
-                list(&dims.rhs_contracting)
-            )
-        }
-        LibraryOp::Operation(op) => writeln!(f, " {:?}", op.as_ref()),
-        LibraryOp::Sort {
-            dimension,
-            comparator,
-        } => {
-            write!(f, " dimension {dimension} by ")?;
-            write_kernel(f, comparator, depth)
-        }
+/// An operation's attributes as in HLO.
+fn attributes(plan: &Plan, op: &Op, operands: &[ValueId], results: &[ValueId]) -> String {
+    let shapes = |ids: &[ValueId]| -> Vec<&ArrayShape> {
+        ids.iter()
+            .filter_map(|&id| Some(&plan.values.get(id)?.shape))
+            .collect()
+    };
+    let text = print_attributes(op, &shapes(operands), &shapes(results));
+    // What cannot be built as HLO does not read back.
+    text.unwrap_or_else(|_| format!(" ? {op:?}"))
+}
+
+fn write_dot(f: &mut Formatter<'_>, dims: &DotDims) -> fmt::Result {
+    let sets = [
+        ("lhs_batch", &dims.lhs_batch),
+        ("rhs_batch", &dims.rhs_batch),
+        ("lhs_contracting", &dims.lhs_contracting),
+        ("rhs_contracting", &dims.rhs_contracting),
+    ];
+    for (name, dims) in sets {
+        let dims: Vec<String> = dims.iter().map(ToString::to_string).collect();
+        write!(f, " {name} {{{}}}", dims.join(","))?;
     }
+    writeln!(f)
 }
 
 fn write_kernel(f: &mut Formatter<'_>, kernel: &Kernel, depth: usize) -> fmt::Result {
@@ -180,12 +209,90 @@ fn write_kernel(f: &mut Formatter<'_>, kernel: &Kernel, depth: usize) -> fmt::Re
             writeln!(f, "{pad}for i{} < {}", var.0, inner(extent))?;
         }
     }
+    write_unused(f, kernel, &pad)?;
     write_block(f, kernel, &kernel.body, depth + 1)?;
     writeln!(f, "{}}}", "  ".repeat(depth))
 }
 
+/// Declares what no statement defines, so that the text keeps all numbers.
+fn write_unused(f: &mut Formatter<'_>, kernel: &Kernel, pad: &str) -> fmt::Result {
+    let mut defined = Defined::default();
+    defined.vars.extend(&kernel.domain);
+    defined.block(&kernel.body);
+    for (i, var) in kernel.vars.iter().enumerate() {
+        if defined.vars.contains(&Var(i as u32)) {
+            continue;
+        }
+        match var {
+            IndexVar::Domain(extent) => writeln!(f, "{pad}unused i{i} for < {}", inner(extent))?,
+            IndexVar::Loop(extent) => writeln!(f, "{pad}unused i{i} loop < {}", inner(extent))?,
+            IndexVar::Runtime {
+                value,
+                lower,
+                upper,
+            } => {
+                writeln!(f, "{pad}unused i{i} = {value} in [{lower}, {upper}]")?;
+            }
+            IndexVar::Symbol { .. } => {}
+        }
+    }
+    for id in (0..kernel.scalars.len()).map(Kernel::scalar) {
+        if !defined.scalars.contains(&id) {
+            writeln!(f, "{pad}unused {}", typed(kernel, &[id]))?;
+        }
+    }
+    Ok(())
+}
+
+/// What the statements of a kernel define.
+#[derive(Default)]
+struct Defined {
+    vars: FxHashSet<Var>,
+    scalars: FxHashSet<ScalarId>,
+}
+
+impl Defined {
+    fn block(&mut self, block: &Block) {
+        for statement in &block.statements {
+            match statement {
+                Statement::Compute { result, .. } | Statement::Load { result, .. } => {
+                    self.scalars.insert(*result);
+                }
+                Statement::Store { .. } => {}
+                Statement::Bind { var } => {
+                    self.vars.insert(*var);
+                }
+                Statement::Loop {
+                    var,
+                    carried,
+                    body,
+                    results,
+                    ..
+                } => {
+                    self.vars.insert(*var);
+                    self.scalars.extend(carried.iter().chain(results));
+                    self.block(body);
+                }
+                Statement::If {
+                    then,
+                    otherwise,
+                    results,
+                    ..
+                } => {
+                    self.scalars.extend(results);
+                    self.block(then);
+                    self.block(otherwise);
+                }
+            }
+        }
+    }
+}
+
 fn typed(kernel: &Kernel, ids: &[ScalarId]) -> String {
-    let one = |&id: &ScalarId| format!("{id}:{}", kernel.scalars[id]);
+    let one = |&id: &ScalarId| match kernel.scalars.get(id) {
+        Some(element_type) => format!("{id}:{element_type}"),
+        None => format!("{id}:?"),
+    };
     ids.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 

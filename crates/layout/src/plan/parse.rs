@@ -1,0 +1,428 @@
+//! The reader of a plan's text: what [`Plan`]'s `Display` prints.
+//!
+//! ```text
+//! plan     := "plan" quoted "arena" int "{" symbol* constant* buffer* value* kernel*
+//!             "parameters" values "results" values step* "}"
+//! symbol   := "symbol" int "=" quoted "in" "[" int "," int "]"
+//! constant := "constant" int "=" shape "of" (literal as in HLO, to the line's end)
+//! buffer   := bN "=" place "bytes" term
+//! place    := "parameter" int | "output" int | "constant" int | "arena" term
+//! value    := xN "=" shape "in" bN
+//! shape    := type "[" [dim {"," dim}] "]" [layout as in HLO]
+//! dim      := int | "(" term ")" | "<=" int "(" term ")"
+//! kernel   := kN "=" (see `parse_kernel`)
+//! values   := "(" [xN {"," xN}] ")"
+//! step     := "run" kN values
+//!           | "copy" xN "->" xN
+//!           | "while" "{" step* "}" xN "{" step* "}"
+//!           | "conditional" xN {"{" step* "}"}
+//!           | "dot" values "->" values "lhs_batch" set "rhs_batch" set
+//!             "lhs_contracting" set "rhs_contracting" set
+//!           | "sort" values "->" values "dimension" int "by" kernel
+//!           | "hlo" opcode values "->" values (attributes as in HLO, to the line's end)
+//! set      := "{" [int {"," int}] "}"
+//! ```
+//! Symbols, constants, buffers, values and kernels are numbered from 0 without
+//! gaps, in order. Terms of a plan name its symbols `p0`, `p1`, ...
+//!
+//! # Invariants
+//! - What is printed reads back as an equal plan, if its terms and literals
+//!   nest no deeper than their own readers allow.
+//! - Reading never panics; its time and memory are bounded by the text's length.
+//! - Every id in the plan that is read exists. What else a plan must keep is
+//!   left to [`verify`](super::verify).
+
+use super::cursor::{Cursor, PlanParseError, Result};
+use super::operation;
+use super::parse_kernel::kernel;
+use super::{Buffer, Place, Plan, PlanValue, Step, ValueId};
+use tegula_expr::{Term, Var};
+use tegula_fusion::LibraryOp;
+use tegula_ir::{
+    ArrayShape, Dim, Dims, DotDims, ElementType, Layout, Literal, Opcode, Shape, Symbol,
+    parse_literal, parse_shape,
+};
+
+/// Reads a plan's text.
+///
+/// # Errors
+/// The first thing that is not as the grammar of this module's text has it, or
+/// that names what does not exist.
+pub fn parse_plan(text: &str) -> std::result::Result<Plan, PlanParseError> {
+    let mut reader = Reader {
+        cursor: Cursor::new(text),
+        plan: Plan::default(),
+        wrapped: 0,
+    };
+    reader.plan()?;
+    Ok(reader.plan)
+}
+
+struct Reader<'a> {
+    cursor: Cursor<'a>,
+    plan: Plan,
+    /// Bytes of text made to read HLO operations.
+    wrapped: usize,
+}
+
+impl Reader<'_> {
+    fn plan(&mut self) -> Result<()> {
+        self.cursor.expect_word("plan")?;
+        self.plan.name = self.cursor.quoted()?;
+        self.cursor.expect_word("arena")?;
+        self.plan.arena_bytes = self.cursor.integer()?;
+        self.cursor.expect("{")?;
+        while self.cursor.take_word("symbol") {
+            self.symbol()?;
+        }
+        while self.cursor.take_word("constant") {
+            self.constant()?;
+        }
+        while self.cursor.peek_word().starts_with('b') {
+            self.buffer()?;
+        }
+        while self.cursor.peek_word().starts_with('x') {
+            self.value()?;
+        }
+        while self.cursor.peek_word().starts_with('k') {
+            let next = self.plan.kernels.len();
+            self.cursor.expect_next('k', "a kernel", next)?;
+            self.cursor.expect("=")?;
+            let kernel = kernel(&mut self.cursor)?;
+            self.plan.kernels.push(kernel);
+        }
+        self.cursor.expect_word("parameters")?;
+        self.plan.parameters = self.values()?;
+        self.cursor.expect_word("results")?;
+        self.plan.results = self.values()?;
+        self.plan.steps = self.steps()?;
+        if !self.cursor.at_end() {
+            return self.cursor.expected("nothing after the plan");
+        }
+        Ok(())
+    }
+
+    fn symbol(&mut self) -> Result<()> {
+        self.cursor.expect_number(self.plan.symbols.len())?;
+        self.cursor.expect("=")?;
+        let name = self.cursor.quoted()?.into();
+        self.cursor.expect_word("in")?;
+        let (lower, upper) = bounds(&mut self.cursor)?;
+        self.plan.symbols.push(Symbol { name, lower, upper });
+        Ok(())
+    }
+
+    fn constant(&mut self) -> Result<()> {
+        self.cursor.expect_number(self.plan.constants.len())?;
+        self.cursor.expect("=")?;
+        let shape = self.shape()?;
+        self.cursor.expect_word("of")?;
+        let start = self.cursor.offset();
+        // With a layout stated, braces that follow can only be the elements.
+        let bare = shape.with_element_type(shape.element_type);
+        let prefix = format!("{bare}{} ", Layout::row_major(shape.rank()));
+        let elements = self.cursor.line();
+        match parse_literal(&format!("{prefix}{elements}")).as_deref() {
+            Ok([literal]) => match Literal::from_bytes(&shape, literal.bytes()) {
+                Ok(literal) => self.plan.constants.push(literal),
+                Err(error) => return self.cursor.error_at(start, error.to_string()),
+            },
+            Ok(_) => return self.cursor.error_at(start, "a constant is one array"),
+            Err(error) => {
+                let offset = (error.span().start as usize).saturating_sub(prefix.len());
+                return self.cursor.error_at(start + offset, error.message());
+            }
+        }
+        Ok(())
+    }
+
+    fn buffer(&mut self) -> Result<()> {
+        let next = self.plan.buffers.len();
+        self.cursor.expect_next('b', "a buffer", next)?;
+        self.cursor.expect("=")?;
+        let place = match self.cursor.peek_word() {
+            "arena" => {
+                self.cursor.word();
+                Place::Arena(self.term()?)
+            }
+            word @ ("parameter" | "output" | "constant") => {
+                self.cursor.word();
+                let number = self.cursor.integer()?;
+                match word {
+                    "parameter" => Place::Parameter(number),
+                    "output" => Place::Output(number),
+                    _ => Place::Constant(number),
+                }
+            }
+            _ => {
+                let what = "`parameter`, `output`, `constant` or `arena`";
+                return self.cursor.expected(what);
+            }
+        };
+        self.cursor.expect_word("bytes")?;
+        let bytes = self.term()?;
+        self.plan.buffers.push(Buffer { place, bytes });
+        Ok(())
+    }
+
+    fn value(&mut self) -> Result<()> {
+        let next = self.plan.values.len();
+        self.cursor.expect_next('x', "a value", next)?;
+        self.cursor.expect("=")?;
+        let shape = self.shape()?;
+        self.cursor.expect_word("in")?;
+        let count = self.plan.buffers.len();
+        let buffer = self.cursor.entity('b', "a buffer", count)?;
+        self.plan.values.push(PlanValue { shape, buffer });
+        Ok(())
+    }
+
+    /// A term over the plan's symbols.
+    fn term(&mut self) -> Result<Term> {
+        let count = self.plan.symbols.len();
+        self.cursor.term(&|name| {
+            let number = name.strip_prefix('p')?.parse::<u32>().ok()?;
+            ((number as usize) < count).then_some(Var(number))
+        })
+    }
+
+    fn shape(&mut self) -> Result<ArrayShape> {
+        let start = self.cursor.offset();
+        let element_type = element_type(&mut self.cursor)?;
+        let mut dims = Dims::new();
+        self.cursor.expect("[")?;
+        while !self.cursor.take("]") {
+            if !dims.is_empty() {
+                self.cursor.expect(",")?;
+            }
+            dims.push(self.dim()?);
+        }
+        let mut shape = ArrayShape {
+            element_type,
+            dims,
+            layout: None,
+        };
+        if self.cursor.follows_on_line('{') {
+            let layout = self.cursor.through('}')?;
+            // The text without a layout has no place for one to be missing.
+            match parse_shape(&format!("{shape}{layout}")) {
+                Ok(Shape::Array(with_layout)) => shape.layout = with_layout.layout,
+                Ok(_) => return self.cursor.error_at(start, "expected an array"),
+                Err(error) => return self.cursor.error_at(start, error.message()),
+            }
+        }
+        Ok(shape)
+    }
+
+    fn dim(&mut self) -> Result<Dim> {
+        if self.cursor.take("(") {
+            let size = self.term()?;
+            self.cursor.expect(")")?;
+            return Ok(Dim::Symbolic(size));
+        }
+        let bounded = self.cursor.take("<=");
+        let offset = self.cursor.offset();
+        let size: i64 = self.cursor.integer()?;
+        if size < 0 {
+            return self.cursor.error_at(offset, "a size is not negative");
+        }
+        if !bounded {
+            return Ok(Dim::Static(size));
+        }
+        self.cursor.expect("(")?;
+        let term = self.term()?;
+        self.cursor.expect(")")?;
+        Ok(Dim::Bounded {
+            bound: size,
+            size: term,
+        })
+    }
+
+    fn value_id(&mut self) -> Result<ValueId> {
+        let count = self.plan.values.len();
+        self.cursor.entity('x', "a value", count)
+    }
+
+    fn values(&mut self) -> Result<Vec<ValueId>> {
+        let count = self.plan.values.len();
+        let mut ids = Vec::new();
+        self.cursor.list("(", ")", |cursor| {
+            ids.push(cursor.entity('x', "a value", count)?);
+            Ok(())
+        })?;
+        Ok(ids)
+    }
+
+    /// Steps up to and with the closing brace.
+    fn steps(&mut self) -> Result<Vec<Step>> {
+        self.cursor.enter()?;
+        let mut steps = Vec::new();
+        while !self.cursor.take("}") {
+            let step = self.step()?;
+            steps.push(step);
+        }
+        self.cursor.leave();
+        Ok(steps)
+    }
+
+    fn step(&mut self) -> Result<Step> {
+        match self.cursor.peek_word() {
+            "run" => {
+                self.cursor.word();
+                let count = self.plan.kernels.len();
+                let kernel = self.cursor.entity('k', "a kernel", count)?;
+                let args = self.values()?;
+                Ok(Step::Kernel { kernel, args })
+            }
+            "copy" => {
+                self.cursor.word();
+                let from = self.value_id()?;
+                self.cursor.expect("->")?;
+                let to = self.value_id()?;
+                Ok(Step::Copy { from, to })
+            }
+            "while" => self.while_loop(),
+            "conditional" => self.conditional(),
+            "dot" | "sort" | "hlo" => self.library(),
+            _ => self.cursor.expected("a step or `}`"),
+        }
+    }
+
+    fn while_loop(&mut self) -> Result<Step> {
+        self.cursor.word();
+        self.cursor.expect("{")?;
+        let condition = self.steps()?;
+        let predicate = self.value_id()?;
+        self.cursor.expect("{")?;
+        let body = self.steps()?;
+        Ok(Step::While {
+            condition,
+            predicate,
+            body,
+        })
+    }
+
+    fn conditional(&mut self) -> Result<Step> {
+        self.cursor.word();
+        let selector = self.value_id()?;
+        let mut branches = Vec::new();
+        while self.cursor.take("{") {
+            let branch = self.steps()?;
+            branches.push(branch);
+        }
+        Ok(Step::Conditional { selector, branches })
+    }
+
+    fn library(&mut self) -> Result<Step> {
+        let word = self.cursor.word();
+        let opcode = match word {
+            "hlo" => Some(self.opcode()?),
+            _ => None,
+        };
+        let operands = self.values()?;
+        self.cursor.expect("->")?;
+        let results = self.values()?;
+        let op = match (opcode, word) {
+            (Some(opcode), _) => self.operation(opcode, &operands, &results)?,
+            (None, "dot") => LibraryOp::Dot(self.dot_dims()?),
+            (None, _) => {
+                self.cursor.expect_word("dimension")?;
+                let dimension = self.cursor.integer()?;
+                self.cursor.expect_word("by")?;
+                let comparator = Box::new(kernel(&mut self.cursor)?);
+                LibraryOp::Sort {
+                    dimension,
+                    comparator,
+                }
+            }
+        };
+        Ok(Step::Library {
+            op,
+            operands,
+            results,
+        })
+    }
+
+    fn opcode(&mut self) -> Result<Opcode> {
+        match Opcode::from_name(self.cursor.peek_word()) {
+            Some(opcode) => {
+                self.cursor.word();
+                Ok(opcode)
+            }
+            None => self.cursor.expected("an HLO opcode"),
+        }
+    }
+
+    fn dot_dims(&mut self) -> Result<DotDims> {
+        Ok(DotDims {
+            lhs_batch: self.set("lhs_batch")?,
+            rhs_batch: self.set("rhs_batch")?,
+            lhs_contracting: self.set("lhs_contracting")?,
+            rhs_contracting: self.set("rhs_contracting")?,
+        })
+    }
+
+    fn set<C: FromIterator<i64>>(&mut self, name: &str) -> Result<C> {
+        self.cursor.expect_word(name)?;
+        let mut numbers = Vec::new();
+        self.cursor.list("{", "}", |cursor| {
+            numbers.push(cursor.integer()?);
+            Ok(())
+        })?;
+        Ok(numbers.into_iter().collect())
+    }
+
+    /// An operation's attributes, to the line's end; its operands say its shapes.
+    fn operation(
+        &mut self,
+        opcode: Opcode,
+        operands: &[ValueId],
+        results: &[ValueId],
+    ) -> Result<LibraryOp> {
+        let start = self.cursor.offset();
+        let attributes = self.cursor.balanced_line();
+        let shapes = |ids: &[ValueId]| -> Vec<ArrayShape> {
+            ids.iter()
+                .map(|&id| self.plan.values[id].shape.clone())
+                .collect()
+        };
+        let (operands, results) = (shapes(operands), shapes(results));
+        let (operands, results): (Vec<_>, Vec<_>) =
+            (operands.iter().collect(), results.iter().collect());
+        let wrapped = operation::wrap(opcode, attributes, &operands, &results);
+        // Short names of large shapes must not make a short text long work.
+        self.wrapped = self.wrapped.saturating_add(wrapped.len());
+        if self.wrapped > self.cursor.len().saturating_mul(64).saturating_add(1 << 16) {
+            let message = "the operations name too many large shapes";
+            return self.cursor.error_at(start, message);
+        }
+        match operation::read(&wrapped, opcode) {
+            Ok(op) => Ok(LibraryOp::Operation(Box::new(op))),
+            Err((offset, message)) => {
+                let offset = start + offset.min(attributes.len());
+                self.cursor.error_at(offset, message)
+            }
+        }
+    }
+}
+
+/// An element type's name.
+pub(super) fn element_type(cursor: &mut Cursor<'_>) -> Result<ElementType> {
+    match ElementType::from_name(cursor.peek_word()) {
+        Some(element_type) => {
+            cursor.word();
+            Ok(element_type)
+        }
+        None => cursor.expected("an element type"),
+    }
+}
+
+/// `[lower, upper]`.
+pub(super) fn bounds(cursor: &mut Cursor<'_>) -> Result<(i64, i64)> {
+    cursor.expect("[")?;
+    let lower = cursor.integer()?;
+    cursor.expect(",")?;
+    let upper = cursor.integer()?;
+    cursor.expect("]")?;
+    Ok((lower, upper))
+}
