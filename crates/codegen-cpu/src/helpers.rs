@@ -199,7 +199,7 @@ impl General {
                 exponent_bits,
                 mantissa_bits,
             } => scalar::apply_reduce_precision(self.from, *exponent_bits, *mantissa_bits, a),
-            ScalarOp::BitcastConvert => Some(a),
+            ScalarOp::BitcastConvert => Some(scalar::apply_bitcast(self.from, self.to, a)),
             ScalarOp::Constant(_) | ScalarOp::Index(_) | ScalarOp::Select => None,
         }
     }

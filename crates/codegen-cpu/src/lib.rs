@@ -21,10 +21,12 @@ mod helpers;
 mod jit;
 mod linear_algebra;
 mod lower;
+mod random;
 mod routine;
 mod scalars;
 mod schedule;
 mod sort;
+mod stochastic;
 mod top_k;
 
 pub use call::check_library;

@@ -4,6 +4,8 @@
 use crate::error::Error;
 use crate::fft::Fft;
 use crate::linear_algebra::{self, Scalar, SolveFlags};
+use crate::random::Random;
+use crate::stochastic::StochasticConvert;
 use crate::top_k::TopK;
 use rustfft::num_complex::Complex;
 use tegula_ir::{ArrayShape, ElementType, FftType, Op};
@@ -15,6 +17,8 @@ pub(crate) struct Routine {
     element_type: ElementType,
     /// Elements of each operand, then of each result.
     lengths: Vec<usize>,
+    /// Bytes of each.
+    bytes: Vec<usize>,
     operands: usize,
 }
 
@@ -35,6 +39,8 @@ enum Kind {
         columns: usize,
     },
     TopK(TopK),
+    Random(Random),
+    StochasticConvert(StochasticConvert),
 }
 
 impl Routine {
@@ -103,6 +109,18 @@ impl Routine {
                 k: usize::try_from(*k).unwrap_or(0),
                 largest: *largest,
             }),
+            Op::Rng(distribution) => Kind::Random(Random::Numbers(*distribution)),
+            Op::RngBitGenerator(algorithm) => {
+                let dims = dims(results.last().unwrap_or(first))?;
+                Kind::Random(Random::Bits {
+                    algorithm: *algorithm,
+                    dims,
+                })
+            }
+            Op::StochasticConvert => {
+                let (from, to) = (first.element_type, results[0].element_type);
+                Kind::StochasticConvert(StochasticConvert { from, to })
+            }
             Op::CustomCall(call) if &*call.target == "LuDecomposition" && results.len() == 3 => {
                 let (rows, columns) = matrix(first)?;
                 Kind::Lu { rows, columns }
@@ -116,6 +134,10 @@ impl Routine {
             // Real transforms are named by their complex side.
             Kind::Fft(_) if first.element_type.is_complex() => first.element_type,
             Kind::Fft(_) => results[0].element_type,
+            // The state's type is another.
+            Kind::Random(_) => results
+                .last()
+                .map_or(first.element_type, |s| s.element_type),
             _ => first.element_type,
         };
         let routine = Self {
@@ -125,6 +147,11 @@ impl Routine {
                 .iter()
                 .chain(results)
                 .map(|s| s.element_count().unwrap_or(0) as usize)
+                .collect(),
+            bytes: operands
+                .iter()
+                .chain(results)
+                .map(|s| s.byte_size().unwrap_or(0) as usize)
                 .collect(),
             operands: operands.len(),
         };
@@ -148,6 +175,8 @@ impl Routine {
                 matches!(self.element_type, F32 | F64)
                     && results[1..].iter().all(|s| s.element_type == S32)
             }
+            Kind::Random(random) => random.knows(self.element_type, operands, results),
+            Kind::StochasticConvert(convert) => convert.knows(operands),
             Kind::TopK(top) => {
                 !self.element_type.is_complex()
                     && top.k <= top.length
@@ -173,6 +202,23 @@ impl Routine {
                     let values = std::slice::from_raw_parts_mut(outputs[0], self.lengths[1] * size);
                     top.run(input, values, self.output::<i32>(outputs, 1));
                 }
+                (Kind::Random(random), element_type) => {
+                    let inputs: Vec<&[u8]> = (0..inputs.len())
+                        .map(|i| std::slice::from_raw_parts(inputs[i], self.bytes[i]))
+                        .collect();
+                    let mut results: Vec<&mut [u8]> = (0..outputs.len())
+                        .map(|i| {
+                            let bytes = self.bytes[self.operands + i];
+                            std::slice::from_raw_parts_mut(outputs[i], bytes)
+                        })
+                        .collect();
+                    random.run(element_type, &inputs, &mut results);
+                }
+                (Kind::StochasticConvert(convert), _) => convert.run(
+                    std::slice::from_raw_parts(inputs[0], self.bytes[0]),
+                    std::slice::from_raw_parts(inputs[1], self.bytes[1]),
+                    std::slice::from_raw_parts_mut(outputs[0], self.bytes[2]),
+                ),
                 (_, ElementType::F32) => self.matrices::<f32>(inputs, outputs),
                 (_, ElementType::F64) => self.matrices::<f64>(inputs, outputs),
                 (_, ElementType::C64) => self.matrices::<faer::c32>(inputs, outputs),
@@ -241,7 +287,7 @@ impl Routine {
                     self.output::<i32>(outputs, 1),
                     self.output::<i32>(outputs, 2),
                 ),
-                Kind::Fft(_) | Kind::TopK(_) => {}
+                Kind::Fft(_) | Kind::TopK(_) | Kind::Random(_) | Kind::StochasticConvert(_) => {}
             }
         }
     }

@@ -7,7 +7,7 @@
 //! and compares that with its number of elements. A cheap operation may be
 //! evaluated a few times over, an expensive one only once.
 
-use crate::program::{Def, NodeId, NodeKind, Program, Region, ValueId};
+use crate::program::{Def, Node, NodeId, NodeKind, Program, Region, ValueId};
 use cranelift_entity::SecondaryMap;
 use std::fmt;
 use tegula_ir::{Binary, ElementType, Module, Op, Unary};
@@ -117,9 +117,9 @@ pub fn classify(module: &Module, program: &Program, node: NodeId) -> Class {
         | Op::Select
         | Op::Clamp
         | Op::Convert
-        | Op::BitcastConvert
-        | Op::ReducePrecision { .. }
-        | Op::StochasticConvert => Class::Pointwise(1),
+        | Op::ReducePrecision { .. } => Class::Pointwise(1),
+        Op::BitcastConvert if is_reinterpretation(program, node) => Class::Library,
+        Op::BitcastConvert => Class::Pointwise(1),
         Op::Map { .. } => Class::Pointwise(2),
         Op::Gather { .. } | Op::DynamicSlice(_) => Class::Pointwise(1),
         Op::Iota(_)
@@ -131,10 +131,7 @@ pub fn classify(module: &Module, program: &Program, node: NodeId) -> Class {
         | Op::Slice(_)
         | Op::Pad(_)
         | Op::Concatenate(_) => Class::Pointwise(0),
-        Op::Reduce { .. }
-        | Op::ReduceWindow { .. }
-        | Op::Convolution { .. }
-        | Op::BatchNormInference { .. } => Class::Loop,
+        Op::Reduce { .. } | Op::ReduceWindow { .. } | Op::Convolution { .. } => Class::Loop,
         Op::Dot { .. } => match result {
             Some(ElementType::F32 | ElementType::F64) => Class::Library,
             _ => Class::Loop,
@@ -142,6 +139,12 @@ pub fn classify(module: &Module, program: &Program, node: NodeId) -> Class {
         Op::DynamicUpdateSlice | Op::Scatter { .. } | Op::SelectAndScatter { .. } => Class::Update,
         _ => Class::Library,
     }
+}
+
+/// Whether a bitcast-convert changes the width of elements: the bytes stay.
+pub(crate) fn is_reinterpretation(program: &Program, node: &Node) -> bool {
+    let bits = |v: Option<&ValueId>| v.map(|&v| program.values[v].shape.element_type.bits());
+    bits(node.operands.first()) != bits(node.results.first())
 }
 
 fn unary_cost(op: Unary) -> u8 {

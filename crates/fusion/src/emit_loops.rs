@@ -1,14 +1,12 @@
-//! The scalar forms of operations that loop: reductions, windows, contractions,
-//! and the computations that an operation applies to scalars.
+//! The scalar forms of operations that loop: reductions, windows, contractions.
 
 use crate::emit::{Emitter, Scalars};
 use crate::error::Error;
 use crate::kernel::{ScalarId, ScalarOp};
 use crate::program::NodeId;
-use rustc_hash::FxHashMap;
 use smallvec::smallvec;
 use tegula_expr::Term;
-use tegula_ir::{Binary, ComputationId, ElementType, InstructionId, Op};
+use tegula_ir::{Binary, ComputationId, ElementType, Op};
 
 /// The type in which sums of a type are accumulated: half-precision and narrower
 /// floats in f32, everything else in itself.
@@ -157,89 +155,4 @@ impl Emitter<'_> {
         })?;
         Ok(self.convert(sum[0], element_type))
     }
-
-    /// Applies a computation of scalars to scalars.
-    pub(crate) fn apply(
-        &mut self,
-        id: ComputationId,
-        arguments: &[ScalarId],
-    ) -> Result<Scalars, Error> {
-        let module = self.module;
-        let computation = &module[id];
-        let mut env: FxHashMap<InstructionId, Scalars> = FxHashMap::default();
-        for &instruction in &computation.instructions {
-            let mut operands = Scalars::new();
-            for operand in &module[instruction].operands {
-                let scalars = env.get(operand).ok_or_else(|| {
-                    Error::bug(
-                        module,
-                        instruction,
-                        "an operand is not defined before its use",
-                    )
-                })?;
-                operands.extend(scalars.iter().copied());
-            }
-            let scalars = self.apply_instruction(instruction, &operands, arguments)?;
-            env.insert(instruction, scalars);
-        }
-        env.remove(&computation.root)
-            .ok_or_else(|| Error::bug(module, computation.root, "the root is not defined"))
-    }
-
-    fn apply_instruction(
-        &mut self,
-        id: InstructionId,
-        operands: &[ScalarId],
-        arguments: &[ScalarId],
-    ) -> Result<Scalars, Error> {
-        let module = self.module;
-        let instruction = &module[id];
-        match &instruction.op {
-            Op::Parameter(number) => {
-                let argument = arguments.get(*number as usize);
-                let argument =
-                    argument.ok_or_else(|| Error::bug(module, id, "there is no such argument"))?;
-                Ok(smallvec![*argument])
-            }
-            Op::Constant(literals) => Ok(literals.iter().map(|l| self.literal(l)).collect()),
-            Op::Tuple => Ok(operands.iter().copied().collect()),
-            Op::GetTupleElement(index) => {
-                let scalar = usize::try_from(*index).ok().and_then(|i| operands.get(i));
-                scalar
-                    .map(|&s| smallvec![s])
-                    .ok_or_else(|| Error::bug(module, id, "there is no such tuple element"))
-            }
-            Op::Call { to_apply, .. }
-            | Op::Fusion {
-                calls: to_apply, ..
-            } => self.apply(*to_apply, operands),
-            Op::Copy | Op::Reshape | Op::Bitcast | Op::Broadcast(_) | Op::Transpose(_) => {
-                match &instruction
-                    .shape
-                    .as_array()
-                    .map(tegula_ir::ArrayShape::rank)
-                {
-                    Some(0) => Ok(operands.iter().copied().collect()),
-                    _ => Err(not_scalar(self, id)),
-                }
-            }
-            _ => {
-                let Some(shape) = instruction.shape.as_array().filter(|s| s.rank() == 0) else {
-                    return Err(not_scalar(self, id));
-                };
-                let Some(op) = self.scalar_op(id) else {
-                    return Err(not_scalar(self, id));
-                };
-                Ok(smallvec![self.compute(shape.element_type, op, operands)])
-            }
-        }
-    }
-}
-
-fn not_scalar(emitter: &Emitter<'_>, id: InstructionId) -> Error {
-    Error::unsupported(
-        emitter.module,
-        id,
-        "in a computation that is applied to single elements, only elementwise operations on scalars can be compiled yet",
-    )
 }

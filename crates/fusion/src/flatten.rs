@@ -18,7 +18,7 @@ pub const MAX_NODES: usize = 1 << 20;
 /// The deepest nesting of calls, loops and conditionals.
 pub const MAX_DEPTH: usize = 256;
 
-/// Flattens a verified module.
+/// Flattens a verified module, [expanded](crate::expand).
 ///
 /// # Errors
 /// An instruction that has no meaning on one device, a dynamic dimension, or a

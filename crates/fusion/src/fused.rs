@@ -50,7 +50,8 @@ impl LibraryOp {
 pub enum Unit {
     /// A generated kernel.
     Kernel(BoundKernel),
-    /// The same bytes under another value, whose dimensions may differ.
+    /// The same bytes under another value, whose dimensions and element type may
+    /// differ.
     Copy {
         /// What is copied.
         from: ValueId,
@@ -206,6 +207,10 @@ impl Builder<'_> {
     fn operation(&self, id: NodeId, units: &mut Vec<(NodeId, Unit)>) -> Result<(), Error> {
         let node = &self.0.program.nodes[id];
         match classify(self.0.module, self.0.program, id) {
+            Class::Library if self.0.module[node.origin].op == Op::BitcastConvert => {
+                let (from, to) = (node.operands[0], node.results[0]);
+                units.push((id, Unit::Copy { from, to }));
+            }
             Class::Library => units.push((id, self.library(id)?)),
             Class::Update => {
                 let new = updates::update(self.0, id)?;
@@ -324,7 +329,9 @@ fn is_routine(op: &Op) -> bool {
         | Op::Cholesky { .. }
         | Op::TriangularSolve { .. }
         | Op::TopK { .. }
-        | Op::RngBitGenerator(_) => true,
+        | Op::Rng(_)
+        | Op::RngBitGenerator(_)
+        | Op::StochasticConvert => true,
         Op::CustomCall(call) => call.called.is_empty() && !call.has_side_effect,
         _ => false,
     }

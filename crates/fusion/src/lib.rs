@@ -1,6 +1,7 @@
 //! The fused graph and its kernels.
 //!
-//! A verified module is [flattened](flatten) (no tuples, no calls), its values
+//! In a verified module, operations that are compositions of others are
+//! [written out](expand); it is [flattened](flatten) (no tuples, no calls), its values
 //! are [clustered](cluster) into what is written to memory and what is computed
 //! where it is read, and each cluster becomes a [`Kernel`] by composing indexing
 //! maps. The result is a graph of [`Unit`]s for layout and buffer assignment.
@@ -12,11 +13,13 @@
 //!   fusing changes where a value is computed, never what it is.
 //! - A kernel reads only values that are materialised before it.
 
+mod apply;
 mod cluster;
 mod dead;
 mod emit;
 mod emit_loops;
 mod error;
+mod expand;
 mod flatten;
 mod fused;
 pub mod kernel;
@@ -27,6 +30,7 @@ mod updates;
 pub use cluster::{Class, Clusters, Reason, classify, cluster};
 pub use emit::{BoundKernel, var_range};
 pub use error::{Error, Fault};
+pub use expand::expand;
 pub use flatten::{MAX_DEPTH, MAX_NODES, array_leaves, flatten};
 pub use fused::{Fused, FusedRegion, LibraryOp, Unit, fuse};
 pub use kernel::Kernel;

@@ -68,8 +68,9 @@ impl<'a> Features<'a> {
         Ok(to_f64s(x))
     }
 
-    fn result(&self, values: &[f64]) -> Result<Literal, Fault> {
-        let shape = ArrayShape::new(self.array.element_type(), &[self.count as i64]);
+    /// A vector with an element for each feature, of the scale's type.
+    fn result(&self, scale: &Literal, values: &[f64]) -> Result<Literal, Fault> {
+        let shape = ArrayShape::new(scale.element_type(), &[self.count as i64]);
         from_f64s(&shape, values)
     }
 }
@@ -83,6 +84,7 @@ pub(crate) fn training(
     feature_index: i64,
 ) -> Result<[Literal; 3], Fault> {
     let x = Features::new(x, feature_index)?;
+    let ty = scale;
     let (scale, offset) = (x.operand(scale)?, x.operand(offset)?);
     let n = x.elements();
     let means: Vec<f64> = x
@@ -95,7 +97,7 @@ pub(crate) fn training(
     let normalised = x.map(|f, i| {
         (x.values[i] - means[f]) / (variances[f] + f64::from(epsilon)).sqrt() * scale[f] + offset[f]
     })?;
-    Ok([normalised, x.result(&means)?, x.result(&variances)?])
+    Ok([normalised, x.result(ty, &means)?, x.result(ty, &variances)?])
 }
 
 /// `(x - mean) / sqrt(variance + epsilon) * scale + offset`.
@@ -121,6 +123,7 @@ pub(crate) fn gradient(
 ) -> Result<[Literal; 3], Fault> {
     let [x, scale, mean, variance, grad] = operands;
     let x = Features::new(x, feature_index)?;
+    let ty = scale;
     let (scale, mean, variance) = (x.operand(scale)?, x.operand(mean)?, x.operand(variance)?);
     if grad.shape() != x.array.shape() {
         return Err(invalid("the operands' shapes do not agree"));
@@ -138,5 +141,9 @@ pub(crate) fn gradient(
     let grad_scale: Vec<f64> = (moments.iter().zip(&spread))
         .map(|(m, s)| m / s.sqrt())
         .collect();
-    Ok([grad_x, x.result(&grad_scale)?, x.result(&grad_sums)?])
+    Ok([
+        grad_x,
+        x.result(ty, &grad_scale)?,
+        x.result(ty, &grad_sums)?,
+    ])
 }

@@ -58,7 +58,7 @@ mod matmul;
 mod movement;
 mod perturb;
 mod program;
-mod random;
+pub mod random;
 mod reduce;
 pub mod scalar;
 mod sort;

@@ -5,6 +5,9 @@
 //! advances, and which words make which element follow XLA's expansion, so the
 //! bits are equal to XLA's. `rng` has no defined bits; here they depend on the
 //! shape and the distribution alone.
+//!
+//! The functions on words are for backends as well: a target that makes these
+//! numbers calls them, so that all targets make the same ones.
 
 use crate::error::{Fault, invalid, unsupported};
 use crate::lanes::{Bits, BitsMut};
@@ -65,36 +68,47 @@ pub(crate) fn bit_generator(
 ) -> Result<(Literal, Literal), Fault> {
     let mut words = state_words(state)?;
     let ty = shape.element_type;
-    let wide = match ty.bits() {
-        64 => true,
-        1..=32 => false,
-        _ => return Err(unsupported(format!("random bits of type {ty}"))),
-    };
-    if ty == ElementType::Pred || ty.is_complex() {
+    if !has_random_bits(ty) {
         return Err(unsupported(format!("random bits of type {ty}")));
     }
     let mut bits = Literal::zeros(shape)?;
-    let count = bits.len();
-    let random: Vec<u64> = match algorithm {
-        RngAlgorithm::ThreeFry => threefry_bits(&mut words, &sizes(&bits), wide),
-        RngAlgorithm::Philox | RngAlgorithm::Default => philox_bits(&mut words, count, wide),
-    };
+    let random = random_words(algorithm, &mut words, &sizes(&bits), ty.bits() == 64);
     let mut out = BitsMut::of(&mut bits);
-    let mask = u64::MAX >> (64 - ty.bits());
     for (i, &word) in random.iter().enumerate() {
-        // A narrow element is the low bits of a word, sign-extended if signed.
-        let narrow = ty.is_integer() && ty.bits() < 8;
-        let number = Number::Unsigned(word);
-        out.set(
-            i,
-            if narrow {
-                encode(ty, number)
-            } else {
-                u128::from(word & mask)
-            },
-        );
+        out.set(i, element_of_word(ty, word));
     }
     Ok((store_state(state, &words)?, bits))
+}
+
+/// Whether `rng-bit-generator` makes elements of a type.
+pub fn has_random_bits(ty: ElementType) -> bool {
+    matches!(ty.bits(), 1..=32 | 64) && ty != ElementType::Pred && !ty.is_complex()
+}
+
+/// A word for each element of an array of sizes `dims`, row-major: of 64 bits if
+/// `wide`, else of 32. The state, of at least two words, becomes the next one.
+pub fn random_words(
+    algorithm: RngAlgorithm,
+    state: &mut [u64],
+    dims: &[usize],
+    wide: bool,
+) -> Vec<u64> {
+    if state.len() < 2 {
+        return vec![0; product(dims)];
+    }
+    match algorithm {
+        RngAlgorithm::ThreeFry => threefry_bits(state, dims, wide),
+        RngAlgorithm::Philox | RngAlgorithm::Default => philox_bits(state, product(dims), wide),
+    }
+}
+
+/// The stored bits of the element that a word makes: its low bits.
+pub fn element_of_word(ty: ElementType, word: u64) -> u128 {
+    if ty.is_integer() && ty.bits() < 8 {
+        // Encoding extends the sign.
+        return encode(ty, Number::Unsigned(word));
+    }
+    u128::from(word & (u64::MAX >> 64u32.saturating_sub(ty.bits())))
 }
 
 /// The state as 64-bit words, whichever type it is given in.
@@ -207,44 +221,51 @@ pub(crate) fn rng(
     if a.len() != 1 || b.len() != 1 || a.element_type() != ty || b.element_type() != ty {
         return Err(invalid("the parameters are not scalars of the type"));
     }
-    let (a, b) = (
-        decode(ty, Bits::of(a).get(0)),
-        decode(ty, Bits::of(b).get(0)),
-    );
-    let unit = |i: usize, half: u32| {
+    let (a, b) = (Bits::of(a).get(0), Bits::of(b).get(0));
+    if draw(distribution, ty, a, b, 0).is_none() {
+        return Err(invalid(format!("rng of {ty}")));
+    }
+    crate::elementwise::fill(shape, |i| draw(distribution, ty, a, b, i).unwrap_or(0))
+}
+
+/// The stored bits of element `i` of `rng(a, b)`, the parameters as stored bits.
+/// `None` for types that it is not defined for.
+pub fn draw(
+    distribution: RngDistribution,
+    ty: ElementType,
+    a: u128,
+    b: u128,
+    i: usize,
+) -> Option<u128> {
+    if ty.is_complex() {
+        return None;
+    }
+    let (a, b) = (decode(ty, a), decode(ty, b));
+    let unit = |half: u32| {
         let word = join(threefry([half, 0x7465_6775], halves(i as u64)));
         (word >> 11) as f64 / (1u64 << 53) as f64
     };
-    crate::elementwise::fill(shape, |i| {
-        let number = match (distribution, a, b) {
-            (RngDistribution::Normal, a, b) => {
-                // Box and Muller, 1958.
-                let radius = (-2.0 * libm::log(1.0 - unit(i, 0))).sqrt();
-                let normal = radius * libm::cos(std::f64::consts::TAU * unit(i, 1));
-                Number::Double(real(a) + real(b) * normal)
-            }
-            (RngDistribution::Uniform, Number::Signed(a), Number::Signed(b)) => {
-                let width = (b as i128 - a as i128).max(1) as f64;
-                Number::Signed(a.wrapping_add((unit(i, 0) * width) as i64))
-            }
-            (RngDistribution::Uniform, Number::Unsigned(a), Number::Unsigned(b)) => {
-                let width = b.saturating_sub(a).max(1) as f64;
-                Number::Unsigned(a.wrapping_add((unit(i, 0) * width) as u64))
-            }
-            (RngDistribution::Uniform, a, b) if ty.category() != Category::Boolean => {
-                Number::Double(real(a) + (real(b) - real(a)) * unit(i, 0))
-            }
-            (RngDistribution::Uniform, ..) => Number::Pred(unit(i, 0) >= 0.5),
-        };
-        encode(ty, number)
-    })
-    .map_err(|fault| {
-        if ty.is_complex() {
-            invalid("rng of complex numbers")
-        } else {
-            fault
+    let number = match (distribution, a, b) {
+        (RngDistribution::Normal, a, b) => {
+            // Box and Muller, 1958.
+            let radius = (-2.0 * libm::log(1.0 - unit(0))).sqrt();
+            let normal = radius * libm::cos(std::f64::consts::TAU * unit(1));
+            Number::Double(real(a) + real(b) * normal)
         }
-    })
+        (RngDistribution::Uniform, Number::Signed(a), Number::Signed(b)) => {
+            let width = (i128::from(b) - i128::from(a)).max(1) as f64;
+            Number::Signed(a.wrapping_add((unit(0) * width) as i64))
+        }
+        (RngDistribution::Uniform, Number::Unsigned(a), Number::Unsigned(b)) => {
+            let width = b.saturating_sub(a).max(1) as f64;
+            Number::Unsigned(a.wrapping_add((unit(0) * width) as u64))
+        }
+        (RngDistribution::Uniform, a, b) if ty.category() != Category::Boolean => {
+            Number::Double(real(a) + (real(b) - real(a)) * unit(0))
+        }
+        (RngDistribution::Uniform, ..) => Number::Pred(unit(0) >= 0.5),
+    };
+    Some(encode(ty, number))
 }
 
 fn real(number: Number) -> f64 {

@@ -1,6 +1,7 @@
 //! Compiling a module for a target, and running it.
 
 use crate::{Arg, Buffer, Error, Fault};
+use std::borrow::Cow;
 use std::time::{Duration, Instant};
 use tegula_codegen_cpu::Cpu;
 use tegula_fusion::{Fused, FusedRegion, Unit, ValueId};
@@ -60,17 +61,35 @@ pub enum Compiled {
     Plan(Box<Plan>),
 }
 
-/// Fuses and plans a module, which is what every backend starts from.
+/// A program on its way to a backend.
+#[derive(Clone, Debug)]
+pub struct Planned<'a> {
+    /// The module, in which compositions of operations are spelled out. What was
+    /// fused names its instructions.
+    pub module: Cow<'a, Module>,
+    /// What is computed where.
+    pub fused: Fused,
+    /// Where everything lies.
+    pub plan: Plan,
+}
+
+/// Fuses and plans a module, which is what every backend starts from. The fused
+/// graph's instructions are those of the [expanded](tegula_fusion::expand) module.
 ///
 /// # Errors
 /// An operation that cannot be compiled yet.
-pub fn plan(module: &Module) -> Result<(Fused, Plan), Error> {
-    let program = tracing::info_span!("flatten").in_scope(|| tegula_fusion::flatten(module))?;
+pub fn plan(module: &Module) -> Result<Planned<'_>, Error> {
+    let module = tracing::info_span!("expand").in_scope(|| tegula_fusion::expand(module))?;
+    let program = tracing::info_span!("flatten").in_scope(|| tegula_fusion::flatten(&module))?;
     let fused = tracing::info_span!("fuse", nodes = program.nodes.len())
-        .in_scope(|| tegula_fusion::fuse(module, program))?;
+        .in_scope(|| tegula_fusion::fuse(&module, program))?;
     let plan =
-        tracing::info_span!("plan").in_scope(|| tegula_layout::plan::plan(module, &fused))?;
-    Ok((fused, plan))
+        tracing::info_span!("plan").in_scope(|| tegula_layout::plan::plan(&module, &fused))?;
+    Ok(Planned {
+        module,
+        fused,
+        plan,
+    })
 }
 
 /// Compiles a verified module.
@@ -82,14 +101,18 @@ pub fn compile(module: &Module, options: &Options) -> Result<Executable, Error> 
     let compiled = match options.target {
         Target::Interp => Compiled::Interp(Box::new(module.clone())),
         Target::Plan => {
-            let (_, plan) = plan(module)?;
+            let plan = plan(module)?.plan;
             tegula_layout::plan::verify(&plan)
                 .map_err(|errors| Error::new(Fault::Bug, errors.join("; ")))?;
             Compiled::Plan(Box::new(plan))
         }
         Target::Cpu => {
-            let (fused, plan) = plan(module)?;
-            check_routines(module, &fused, &fused.entry)?;
+            let Planned {
+                module: expanded,
+                fused,
+                plan,
+            } = plan(module)?;
+            check_routines(&expanded, &fused, &fused.entry)?;
             let options = tegula_codegen_cpu::Options {
                 cpu: options.cpu,
                 threads: options.threads,

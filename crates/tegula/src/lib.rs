@@ -30,7 +30,7 @@ pub mod npz;
 pub mod random_input;
 
 pub use buffer::{Arg, Buffer};
-pub use compiled::{Compiled, Executable, Options, Target, compile, plan};
+pub use compiled::{Compiled, Executable, Options, Planned, Target, compile, plan};
 pub use error::{Error, Fault};
 pub use tegula_codegen_cpu::Cpu;
 pub use tegula_ir::Module;

@@ -120,6 +120,20 @@ pub fn apply_reduce_precision(
     Some(u128::from(reduced))
 }
 
+/// The same bits as another type of the same width. A signed integer narrower
+/// than a byte is stored with its sign extended, an unsigned one with zeros.
+pub fn apply_bitcast(from: ElementType, to: ElementType, x: u128) -> u128 {
+    if from.bits() >= 8 {
+        return x;
+    }
+    let bits = x & ((1 << from.bits()) - 1);
+    if to.is_signed() && to.is_integer() {
+        encode(to, Number::Unsigned(bits as u64))
+    } else {
+        bits
+    }
+}
+
 /// A float converted to a signed integer by rounding up in magnitude with the
 /// probability of its fraction: where `random`, an unsigned number as wide as
 /// the float, is below the fraction times `2^width`. `None` for other types.

@@ -18,8 +18,8 @@ mod number;
 mod reduce_precision;
 
 pub use bits::{
-    apply_binary, apply_clamp, apply_compare, apply_convert, apply_reduce_precision, apply_select,
-    apply_stochastic_convert, apply_unary, bits_from_scalar, has_binary, has_unary,
+    apply_binary, apply_bitcast, apply_clamp, apply_compare, apply_convert, apply_reduce_precision,
+    apply_select, apply_stochastic_convert, apply_unary, bits_from_scalar, has_binary, has_unary,
     scalar_from_bits,
 };
 pub use compare::{compare, holds};

@@ -57,6 +57,16 @@ impl ModuleBuilder {
         }
     }
 
+    /// Goes on with a module: computations are added to those it has.
+    pub fn extend(module: Module) -> Self {
+        let names = module
+            .computations
+            .values()
+            .map(|c| (Arc::clone(&c.name), 1));
+        let names = names.collect();
+        Self { module, names }
+    }
+
     /// Begins a computation. If the name is taken it gets a number.
     pub fn computation(&mut self, name: &str) -> ComputationBuilder<'_> {
         let name = unique_name(&mut self.names, name);

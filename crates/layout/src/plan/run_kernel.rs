@@ -244,7 +244,7 @@ impl Run<'_, '_> {
             ScalarOp::Select => Some(scalar::apply_select(at(0), at(1), at(2))),
             ScalarOp::Clamp => scalar::apply_clamp(from, at(0), at(1), at(2)),
             ScalarOp::Convert => Some(scalar::apply_convert(from, to, at(0))),
-            ScalarOp::BitcastConvert => Some(at(0)),
+            ScalarOp::BitcastConvert => Some(scalar::apply_bitcast(from, to, at(0))),
             ScalarOp::ReducePrecision {
                 exponent_bits,
                 mantissa_bits,

@@ -65,15 +65,18 @@ pub(crate) fn compile(args: &CompileArgs, common: &Common) -> Result<u8, Failure
     let options = tegula_codegen_cpu::Options { cpu, threads: 1 };
     let text = match args.emit {
         Form::Hlo => tegula_ir::print_module(&source.module, PrintStyle::Canonical),
-        Form::Fused => super::fused_text::fused(&source.module, &planned()?.0),
-        Form::Plan => planned()?.1.to_string(),
+        Form::Fused => {
+            let planned = planned()?;
+            super::fused_text::fused(&planned.module, &planned.fused)
+        }
+        Form::Plan => planned()?.plan.to_string(),
         Form::Clif | Form::Asm => {
             let what = if args.emit == Form::Clif {
                 Listing::Clif
             } else {
                 Listing::Asm
             };
-            listing(&planned()?.1, &options, what).map_err(|e| source.failure(e.into()))?
+            listing(&planned()?.plan, &options, what).map_err(|e| source.failure(e.into()))?
         }
     };
     match &args.output {

@@ -1,0 +1,160 @@
+//! Operations that are compositions of others, written out before flattening.
+//!
+//! This is a rewriting of the module: the instruction becomes a call of a new
+//! computation that holds the composition, and flattening expands the call. The
+//! alternative, making nodes while flattening, has no instructions to point to,
+//! and everything behind it (indexing maps, error messages) starts from the
+//! instruction of a node. Instructions keep their numbers, and what is new carries
+//! the place in the text of what it stands for.
+//!
+//! The called computations come after their callers, so the result is for
+//! [`flatten`](crate::flatten) alone and not for the verifier.
+
+mod batch_norm;
+mod bits;
+
+use std::borrow::Cow;
+use tegula_ir::{
+    ComputationBuilder, ComputationId, Dim, ElementType, Error, Instruction, InstructionId, Module,
+    ModuleBuilder, Op, Shape,
+};
+
+/// The module with compositions written out; the same module if it has none.
+///
+/// # Errors
+/// A composition that does not fit its operands: the module was not verified.
+pub fn expand(module: &Module) -> Result<Cow<'_, Module>, crate::Error> {
+    let wanted: Vec<InstructionId> = module
+        .instructions
+        .keys()
+        .filter(|&id| expands(module, id))
+        .collect();
+    if wanted.is_empty() {
+        return Ok(Cow::Borrowed(module));
+    }
+    let mut expanded = module.clone();
+    for id in wanted {
+        let failed = |e: Error| crate::Error::bug(module, id, e.message());
+        expanded = expand_one(expanded, id).map_err(failed)?;
+    }
+    Ok(Cow::Owned(expanded))
+}
+
+fn expands(module: &Module, id: InstructionId) -> bool {
+    let instruction = &module[id];
+    let is_static = |shape: &Shape| {
+        let leaves = crate::array_leaves(shape);
+        leaves
+            .iter()
+            .all(|leaf| leaf.dims.iter().all(|d| matches!(d, Dim::Static(_))))
+    };
+    let operands_static = instruction
+        .operands
+        .iter()
+        .all(|&o| is_static(&module[o].shape));
+    // What is not static is refused by flattening, with its reason.
+    if !operands_static || !is_static(&instruction.shape) {
+        return false;
+    }
+    match &instruction.op {
+        Op::BatchNormTraining { .. } | Op::BatchNormInference { .. } | Op::BatchNormGrad { .. } => {
+            true
+        }
+        Op::Bitcast => bits::is_more_than_reshape(module, id),
+        Op::BitcastConvert => bits::changes_sub_byte_width(module, id),
+        Op::CustomCall(call) => stands_for(&call.target).is_some(),
+        _ => false,
+    }
+}
+
+/// What a custom call of a known name is.
+enum Known {
+    /// An annotation of the partitioner: the operand itself.
+    Annotation,
+    TopK,
+}
+
+fn stands_for(target: &str) -> Option<Known> {
+    match target {
+        "Sharding" | "SPMDFullToShardShape" | "SPMDShardToFullShape" => Some(Known::Annotation),
+        "TopK" => Some(Known::TopK),
+        _ => None,
+    }
+}
+
+fn expand_one(mut module: Module, id: InstructionId) -> Result<Module, Error> {
+    let instruction = module[id].clone();
+    let op = match &instruction.op {
+        Op::CustomCall(call) => match stands_for(&call.target) {
+            Some(Known::TopK) => top_k(&instruction)?,
+            _ => Op::Copy,
+        },
+        _ => {
+            let first = module.instructions.len();
+            let mut builder = ModuleBuilder::extend(module);
+            let to_apply = composition(&mut builder, &instruction)?;
+            // Only the computations that were finished are added: the root as well.
+            let entry = builder.module().entry;
+            module = builder.build_unverified(entry);
+            for new in module.instructions.values_mut().skip(first) {
+                new.span = instruction.span;
+            }
+            Op::Call {
+                to_apply,
+                is_composite: false,
+            }
+        }
+    };
+    module.instructions[id].op = op;
+    Ok(module)
+}
+
+fn top_k(instruction: &Instruction) -> Result<Op, Error> {
+    let parts = instruction.shape.as_tuple().unwrap_or_default();
+    let k = parts
+        .first()
+        .and_then(Shape::as_array)
+        .and_then(|a| a.dims.last()?.as_static());
+    let k = k.ok_or_else(|| Error::input("a TopK gives values and indices"))?;
+    Ok(Op::TopK {
+        k,
+        largest: true,
+        is_stable: None,
+    })
+}
+
+fn composition(
+    builder: &mut ModuleBuilder,
+    instruction: &Instruction,
+) -> Result<ComputationId, Error> {
+    let shapes: Vec<Shape> = instruction
+        .operands
+        .iter()
+        .map(|&operand| builder.module()[operand].shape.clone())
+        .collect();
+    match &instruction.op {
+        Op::Bitcast => bits::bitcast(builder, &shapes, &instruction.shape),
+        Op::BitcastConvert => bits::bitcast_convert(builder, &shapes, &instruction.shape),
+        _ => batch_norm::expand(builder, &instruction.op, &shapes, &instruction.shape),
+    }
+}
+
+/// The sizes of an instruction's result.
+fn sizes(b: &ComputationBuilder<'_>, id: InstructionId) -> Result<Vec<i64>, Error> {
+    let dims = b.array_shape(id)?.static_dims();
+    let dims = dims.ok_or_else(|| Error::input("a dynamic size"))?;
+    Ok(dims.iter().copied().collect())
+}
+
+/// A value as another type; itself if it is of that type.
+fn converted(
+    b: &mut ComputationBuilder<'_>,
+    x: InstructionId,
+    ty: ElementType,
+) -> Result<InstructionId, Error> {
+    if b.array_shape(x)?.element_type == ty {
+        Ok(x)
+    } else {
+        b.convert(x, ty)
+    }
+}
