@@ -43,7 +43,7 @@ impl Fft {
     }
 
     /// Real to half-complex.
-    pub(crate) fn from_real<T: FftNum>(&self, input: &[T], output: &mut [Complex<T>]) {
+    pub(crate) fn real_to_half<T: FftNum>(&self, input: &[T], output: &mut [Complex<T>]) {
         let Some(&length) = self.full.last().filter(|&&n| n > 0) else {
             return;
         };
@@ -65,7 +65,7 @@ impl Fft {
     }
 
     /// Half-complex to real. The other half of each line is the conjugate of this.
-    pub(crate) fn to_real<T: FftNum>(&self, input: &[Complex<T>], output: &mut [T]) {
+    pub(crate) fn half_to_real<T: FftNum>(&self, input: &[Complex<T>], output: &mut [T]) {
         let Some(&length) = self.full.last().filter(|&&n| n > 0) else {
             return;
         };

@@ -78,7 +78,11 @@ pub(crate) struct Code {
     /// The comparators of the plan's sorts, in the order of the schedule.
     pub comparators: Vec<KernelFn>,
     module: Option<JITModule>,
-    /// Operations that the code has the addresses of.
+    /// Operations that the code has the addresses of: each in its own place.
+    #[allow(
+        clippy::vec_box,
+        reason = "the code holds their addresses, so they must not move"
+    )]
     _operations: Vec<Box<General>>,
 }
 
@@ -146,6 +150,10 @@ struct Builder {
 #[derive(Default)]
 struct ModuleImports {
     declared: FxHashMap<&'static str, (FuncId, Signature)>,
+    #[allow(
+        clippy::vec_box,
+        reason = "the code holds their addresses, so they must not move"
+    )]
     operations: Vec<Box<General>>,
 }
 

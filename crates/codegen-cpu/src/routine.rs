@@ -254,10 +254,10 @@ impl Routine {
                     self.output::<Complex<T>>(outputs, 0),
                 ),
                 FftType::Rfft => {
-                    fft.from_real::<T>(self.input::<T>(inputs, 0), self.output(outputs, 0));
+                    fft.real_to_half::<T>(self.input::<T>(inputs, 0), self.output(outputs, 0));
                 }
                 FftType::Irfft => {
-                    fft.to_real::<T>(self.input(inputs, 0), self.output::<T>(outputs, 0));
+                    fft.half_to_real::<T>(self.input(inputs, 0), self.output::<T>(outputs, 0));
                 }
             }
         }

@@ -178,7 +178,7 @@ pub fn cluster(module: &Module, program: &Program) -> Clusters {
         home: SecondaryMap::default(),
         regions: 0,
     };
-    for (id, value) in program.values.iter() {
+    for (id, value) in &program.values {
         if matches!(value.def, Def::Parameter(_) | Def::LoopState) {
             pass.clusters.reasons[id] = Reason::GivenInMemory;
         }

@@ -35,6 +35,11 @@ pub(crate) struct Context<'a> {
     pub maps: ReadMaps<'a>,
 }
 
+/// One iteration of nested loops: from the emitter, an index per loop and the
+/// carried scalars, the next carried scalars.
+type Iteration<'f, 'a> =
+    &'f mut dyn FnMut(&mut Emitter<'a>, &[Term], &[ScalarId]) -> Result<Scalars, Error>;
+
 /// Builds one kernel.
 pub(crate) struct Emitter<'a> {
     pub module: &'a Module,
@@ -175,7 +180,7 @@ impl<'a> Emitter<'a> {
         &mut self,
         extents: &[Term],
         init: &[ScalarId],
-        body: &mut dyn FnMut(&mut Self, &[Term], &[ScalarId]) -> Result<Scalars, Error>,
+        body: Iteration<'_, 'a>,
     ) -> Result<Scalars, Error> {
         if extents.iter().any(|e| e.as_constant() == Some(0)) {
             return Ok(init.iter().copied().collect());
@@ -188,7 +193,7 @@ impl<'a> Emitter<'a> {
         extents: &[Term],
         index: &mut Vec<Term>,
         init: &[ScalarId],
-        body: &mut dyn FnMut(&mut Self, &[Term], &[ScalarId]) -> Result<Scalars, Error>,
+        body: Iteration<'_, 'a>,
     ) -> Result<Scalars, Error> {
         let Some(extent) = extents.get(index.len()) else {
             return body(self, index, init);

@@ -20,7 +20,7 @@ use tegula_ir::{ComputationId, DotDims, ElementType, Module, Op};
 #[derive(Clone, Debug, PartialEq)]
 pub enum LibraryOp {
     /// A matrix product over batches; operands and result are of one float type.
-    Dot(DotDims),
+    Dot(Box<DotDims>),
     /// Sorts all operands together along a dimension.
     Sort {
         /// The dimension sorted along.
@@ -260,7 +260,7 @@ impl Builder<'_> {
     fn library(&self, id: NodeId) -> Result<Unit, Error> {
         let node = &self.0.program.nodes[id];
         let op = match &self.0.module[node.origin].op {
-            Op::Dot { dims, .. } => LibraryOp::Dot(dims.clone()),
+            Op::Dot { dims, .. } => LibraryOp::Dot(Box::new(dims.clone())),
             Op::Sort {
                 dimension,
                 to_apply,

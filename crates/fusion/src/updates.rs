@@ -160,7 +160,7 @@ fn scatter_position(
     let index_rank = e.dims(indices).len();
     let mut position = Vec::with_capacity(sizes.len());
     let mut inside = Term::constant(1);
-    for d in 0..sizes.len() {
+    for (d, size) in sizes.iter().enumerate() {
         let window = window_dims.iter().position(|&w| w == d).and_then(|w| {
             let update_dim = usize::try_from(*dims.update_window_dims.get(w)?).ok()?;
             Some((
@@ -176,7 +176,7 @@ fn scatter_position(
             }
             let scalar = e.element(indices, &index_at)?;
             let start = bind_index(e, scalar);
-            let last = sizes[d].sub(&extent);
+            let last = size.sub(&extent);
             inside = inside
                 .mul(&Term::cmp(Cmp::Le, &Term::constant(0), &start))
                 .mul(&Term::cmp(Cmp::Le, &start, &last));

@@ -40,7 +40,7 @@ impl Classes {
             bytes: SecondaryMap::default(),
             edges: facts.edges.clone(),
         };
-        for (id, value) in plan.values.iter() {
+        for (id, value) in &plan.values {
             classes.bytes[id] = value
                 .shape
                 .byte_size()

@@ -324,7 +324,7 @@ impl Reader<'_> {
         let results = self.values()?;
         let op = match (opcode, word) {
             (Some(opcode), _) => self.operation(opcode, &operands, &results)?,
-            (None, "dot") => LibraryOp::Dot(self.dot_dims()?),
+            (None, "dot") => LibraryOp::Dot(Box::new(self.dot_dims()?)),
             (None, _) => {
                 self.cursor.expect_word("dimension")?;
                 let dimension = self.cursor.integer()?;

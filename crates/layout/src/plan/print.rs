@@ -24,7 +24,7 @@ impl Display for Plan {
                 shape(literal.shape())
             )?;
         }
-        for (id, buffer) in self.buffers.iter() {
+        for (id, buffer) in &self.buffers {
             let place = match &buffer.place {
                 Place::Parameter(i) => format!("parameter {i}"),
                 Place::Output(i) => format!("output {i}"),
@@ -33,10 +33,10 @@ impl Display for Plan {
             };
             writeln!(f, "  {id} = {place} bytes {}", outer(&buffer.bytes))?;
         }
-        for (id, value) in self.values.iter() {
+        for (id, value) in &self.values {
             writeln!(f, "  {id} = {} in {}", shape(&value.shape), value.buffer)?;
         }
-        for (id, kernel) in self.kernels.iter() {
+        for (id, kernel) in &self.kernels {
             write!(f, "  {id} = ")?;
             write_kernel(f, kernel, 1)?;
         }

@@ -239,7 +239,7 @@ impl Run<'_, '_> {
             ScalarOp::Unary(op) => scalar::apply_unary(*op, from, at(0)),
             ScalarOp::Binary(op) => scalar::apply_binary(*op, from, at(0), at(1)),
             ScalarOp::Compare(direction, order) => {
-                scalar::apply_compare(*direction, *order, from, at(0), at(1)).map(u128::from)
+                scalar::apply_compare(*direction, *order, from, at(0), at(1))
             }
             ScalarOp::Select => Some(scalar::apply_select(at(0), at(1), at(2))),
             ScalarOp::Clamp => scalar::apply_clamp(from, at(0), at(1), at(2)),

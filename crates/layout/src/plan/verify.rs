@@ -75,7 +75,7 @@ impl Verifier<'_> {
     }
 
     fn places(&mut self) {
-        for (id, value) in self.plan.values.iter() {
+        for (id, value) in &self.plan.values {
             let buffer = &self.plan.buffers[value.buffer];
             let bytes = value.shape.byte_size();
             if bytes.is_none() || buffer.bytes.as_constant() < bytes {

@@ -81,7 +81,7 @@ pub(crate) fn fused(module: &Module, fused: &Fused) -> String {
     };
     printer.region(&fused.entry, 1);
     text.push_str("}\n\nvalues:\n");
-    for (id, value) in fused.program.values.iter() {
+    for (id, value) in &fused.program.values {
         let origin = match value.def {
             tegula_fusion::Def::Node(node, _) => name(module, fused, node),
             _ => continue,
