@@ -209,7 +209,7 @@ pub(crate) fn compile_kernels(
         listing: listing.map(|l| (l, String::new())),
     };
     let mut kernels = Vec::with_capacity(plan.kernels.len());
-    for (id, kernel) in plan.kernels.iter() {
+    for (id, kernel) in &plan.kernels {
         kernels.push(builder.function(&id.to_string(), kernel)?);
     }
     let mut comparators = Vec::new();

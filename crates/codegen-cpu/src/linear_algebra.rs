@@ -96,7 +96,7 @@ pub(crate) fn triangular_solve<T: Scalar>(
         // An adjoint is a transpose of conjugates.
         let conjugated: Vec<T>;
         let a = if flags.transpose_a == TransposeA::Adjoint {
-            conjugated = a.iter().map(|x| x.conj()).collect();
+            conjugated = a.iter().map(T::conj).collect();
             &conjugated
         } else {
             a

@@ -43,6 +43,10 @@ pub(crate) struct Lower<'a, 'f> {
     imported: FxHashMap<&'static str, FuncRef>,
 }
 
+/// One iteration: from the counter and the carried values, the next ones.
+type Iteration<'i, 'a, 'f> =
+    &'i mut dyn FnMut(&mut Lower<'a, 'f>, Value, &[Value]) -> Result<Values, Error>;
+
 struct Ranges<'a>(&'a [IndexVar]);
 
 impl VarRanges for Ranges<'_> {
@@ -85,7 +89,7 @@ pub(crate) fn lower_kernel(
     Ok(())
 }
 
-impl Lower<'_, '_> {
+impl<'a, 'f> Lower<'a, 'f> {
     fn domain(&mut self, begin: Value, end: Value) -> Result<(), Error> {
         let kernel = self.kernel;
         let body = |lower: &mut Self| lower.statements(&kernel.body);
@@ -138,7 +142,7 @@ impl Lower<'_, '_> {
         end: Value,
         var: Option<Var>,
         init: &[Value],
-        body: &mut dyn FnMut(&mut Self, Value, &[Value]) -> Result<Values, Error>,
+        body: Iteration<'_, 'a, 'f>,
     ) -> Result<SmallVec<[Value; 4]>, Error> {
         let header = self.builder.create_block();
         let inside = self.builder.create_block();
@@ -368,7 +372,7 @@ impl Lower<'_, '_> {
         if is_narrow_float(element_type) {
             let ty = integer_type(element_type.storage_bytes());
             let bits = self.builder.ins().load(ty, flags, address, 0);
-            let value = self.from_bits(element_type, bits);
+            let value = self.carried(element_type, bits);
             return SmallVec::from_slice(&[value]);
         }
         let types = carrier_types(element_type);
@@ -384,7 +388,7 @@ impl Lower<'_, '_> {
         let element_type = self.kernel.params[param].element_type;
         let flags = MemFlagsData::trusted();
         if is_narrow_float(element_type) {
-            let bits = self.to_bits(element_type, values[0]);
+            let bits = self.stored_bits(element_type, values[0]);
             self.builder.ins().store(flags, bits, address, 0);
             return;
         }

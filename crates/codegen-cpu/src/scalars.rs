@@ -536,12 +536,12 @@ impl Lower<'_, '_> {
         if from.is_complex() || to.is_complex() || is_sub_byte(from) || is_sub_byte(to) {
             return None;
         }
-        let bits = self.to_bits(from, x);
-        Some(smallvec![self.from_bits(to, bits)])
+        let bits = self.stored_bits(from, x);
+        Some(smallvec![self.carried(to, bits)])
     }
 
     /// The storage bits of a carried scalar.
-    pub(crate) fn to_bits(&mut self, element_type: ElementType, x: Value) -> Value {
+    pub(crate) fn stored_bits(&mut self, element_type: ElementType, x: Value) -> Value {
         let ty = integer_type(element_type.storage_bytes());
         if is_narrow_float(element_type) {
             let bits = self.encode_narrow(element_type, x);
@@ -554,7 +554,7 @@ impl Lower<'_, '_> {
     }
 
     /// The carried scalar of storage bits.
-    pub(crate) fn from_bits(&mut self, element_type: ElementType, bits: Value) -> Value {
+    pub(crate) fn carried(&mut self, element_type: ElementType, bits: Value) -> Value {
         if is_narrow_float(element_type) {
             let wide = self.builder.ins().uextend(types::I32, bits);
             return self.decode_narrow(element_type, wide);
@@ -609,7 +609,7 @@ impl Lower<'_, '_> {
                 .stack_store(types::I64, zero, slot, base + 8);
             let part = from.complex_part().unwrap_or(from);
             for (j, &value) in values.iter().enumerate() {
-                let bits = self.to_bits(part, value);
+                let bits = self.stored_bits(part, value);
                 self.builder.ins().stack_store(
                     types::I64,
                     bits,
@@ -633,7 +633,7 @@ impl Lower<'_, '_> {
                 slot,
                 (j * part.storage_bytes()) as i32,
             );
-            results.push(self.from_bits(part, bits));
+            results.push(self.carried(part, bits));
         }
         Ok(results)
     }

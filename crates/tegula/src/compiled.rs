@@ -190,6 +190,10 @@ impl Executable {
     /// # Errors
     /// Arguments of another number, type or shape than the program's, and what
     /// the target cannot do.
+    #[allow(
+        clippy::needless_pass_by_value,
+        reason = "donated arguments are given away: the run may overwrite them"
+    )]
     pub fn run(&self, args: Vec<Arg<'_>>) -> Result<Vec<Buffer>, Error> {
         let _span = tracing::info_span!("run").entered();
         let mut given = args.iter().map(Arg::buffer);

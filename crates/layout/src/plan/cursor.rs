@@ -54,6 +54,11 @@ impl<'a> Cursor<'a> {
         self.at
     }
 
+    /// The byte after what was taken last.
+    pub(super) fn position(&self) -> usize {
+        self.at
+    }
+
     pub(super) fn at_end(&mut self) -> bool {
         self.offset() >= self.text.len()
     }

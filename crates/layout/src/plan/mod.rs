@@ -27,6 +27,9 @@ mod parse_kernel;
 mod print;
 mod run_kernel;
 mod verify;
+mod verify_kernel;
+mod verify_library;
+mod verify_places;
 
 use cranelift_entity::{PrimaryMap, entity_impl};
 use tegula_expr::Term;

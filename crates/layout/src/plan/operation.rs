@@ -93,7 +93,12 @@ impl Wrapped {
 
 /// Reads the operation back. An error says how many bytes into the attributes
 /// it is.
-pub(super) fn read(wrapped: &Wrapped, opcode: Opcode) -> Result<Op, (usize, String)> {
+pub(super) fn read(
+    wrapped: &Wrapped,
+    opcode: Opcode,
+    operands: &[&ArrayShape],
+    results: &[&ArrayShape],
+) -> Result<Op, (usize, String)> {
     let module = parse_module(&wrapped.text).map_err(|error| {
         let offset = (error.span().start as usize).saturating_sub(wrapped.start);
         (offset, error.message().to_owned())
@@ -111,5 +116,9 @@ pub(super) fn read(wrapped: &Wrapped, opcode: Opcode) -> Result<Op, (usize, Stri
             "expected nothing but the operation's attributes".to_owned(),
         ));
     }
-    Ok(root.op.clone())
+    // What cannot be built could be neither printed nor run.
+    match module_of(&root.op, operands, results) {
+        Ok(_) => Ok(root.op.clone()),
+        Err(error) => Err((0, error.message().to_owned())),
+    }
 }

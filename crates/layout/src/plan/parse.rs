@@ -379,7 +379,8 @@ impl Reader<'_> {
         operands: &[ValueId],
         results: &[ValueId],
     ) -> Result<LibraryOp> {
-        let start = self.cursor.offset();
+        // The line may end here.
+        let start = self.cursor.position();
         let attributes = self.cursor.balanced_line();
         let shapes = |ids: &[ValueId]| -> Vec<ArrayShape> {
             ids.iter()
@@ -396,7 +397,7 @@ impl Reader<'_> {
             let message = "the operations name too many large shapes";
             return self.cursor.error_at(start, message);
         }
-        match operation::read(&wrapped, opcode) {
+        match operation::read(&wrapped, opcode, &operands, &results) {
             Ok(op) => Ok(LibraryOp::Operation(Box::new(op))),
             Err((offset, message)) => {
                 let offset = start + offset.min(attributes.len());

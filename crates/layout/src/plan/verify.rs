@@ -3,37 +3,61 @@
 //! It walks the schedule and tracks which values hold what was last written to
 //! them. A write to a value spoils every other value whose bytes overlap, except
 //! where a copy just made them equal. At a loop's head a value is good only if it
-//! is good both before the loop and after an iteration.
+//! is good before the loop and no iteration leaves it spoiled.
 //!
-//! What it checks is the list of invariants in [`super`].
+//! Beyond the invariants of [`super`] it checks that:
+//! - ids exist; a buffer lies in the memory it names, a value in its buffer;
+//! - kernels are well-formed (`verify_kernel`), and one that writes over what it
+//!   reads does so element by element;
+//! - library calls suit their operands and write over none of them;
+//! - predicates and selectors are scalars of the right type.
+//!
+//! It does not check that the indices of loads and stores are in bounds.
+//!
+//! Time and memory are bounded by the plan's size times the depth of its loops,
+//! and by [`MAX_OVERLAPS`].
 
+use super::verify_kernel::{self, works_in_place};
+use super::verify_library::library_suits;
+use super::verify_places::{ids_exist, misplaced};
 use super::{KernelId, Place, Plan, Step, ValueId};
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
+use tegula_fusion::LibraryOp;
 use tegula_fusion::kernel::Access;
-use tegula_ir::{ALIGNMENT, ArrayShape, ElementType};
+use tegula_ir::{ArrayShape, ElementType};
 
 type Good = FxHashSet<ValueId>;
 
-/// Checks a plan; gives everything that is wrong with it.
+/// What steps do to values: `true` if they end up written, `false` if spoiled.
+type Effect = FxHashMap<ValueId, bool>;
+
+/// How many pairs of values with bytes in common are looked at.
+const MAX_OVERLAPS: usize = 1 << 23;
+
+/// Checks a plan; gives everything that is wrong with it, up to a hundred things.
 pub fn verify(plan: &Plan) -> Result<(), Vec<String>> {
+    ids_exist(plan).map_err(|error| vec![error])?;
     let mut verifier = Verifier {
         plan,
-        errors: Vec::new(),
+        errors: misplaced(plan),
         overlapping: Vec::new(),
     };
-    verifier.places();
-    verifier.find_overlaps();
+    for (id, kernel) in &plan.kernels {
+        if let Err(error) = verify_kernel::check(kernel) {
+            verifier.error(format!("{id}: {error}"));
+        }
+    }
+    verifier.find_overlaps()?;
     let fixed = |id: &ValueId| {
-        matches!(
-            plan.buffers[plan.values[*id].buffer].place,
-            Place::Constant(_) | Place::Parameter(_)
-        )
+        let place = &plan.buffers[plan.values[*id].buffer].place;
+        matches!(place, Place::Constant(_) | Place::Parameter(_))
     };
     let mut good: Good = plan.values.keys().filter(fixed).collect();
     verifier.steps(&plan.steps, &mut good);
     for &result in &plan.results {
         verifier.read(result, &good, "the program's result");
     }
+    verifier.errors.truncate(100);
     if verifier.errors.is_empty() {
         Ok(())
     } else {
@@ -63,55 +87,57 @@ impl Verifier<'_> {
         match &self.plan.buffers[value.buffer].place {
             Place::Arena(offset) => {
                 let start = offset.as_constant()?;
-                Some((0, start, start.checked_add(bytes)?))
+                let end = start.checked_add(bytes)?;
+                Some((0, start, end)).filter(|_| bytes > 0)
             }
-            Place::Output(_) => Some((
-                1,
-                value.buffer.as_u32().into(),
-                i64::from(value.buffer.as_u32()) + 1,
-            )),
+            Place::Output(i) => {
+                let number = i64::try_from(*i).ok()?;
+                Some((1, number, number.checked_add(1)?))
+            }
             Place::Parameter(_) | Place::Constant(_) => None,
         }
     }
 
-    fn places(&mut self) {
-        for (id, value) in &self.plan.values {
-            let buffer = &self.plan.buffers[value.buffer];
-            let bytes = value.shape.byte_size();
-            if bytes.is_none() || buffer.bytes.as_constant() < bytes {
-                self.error(format!("{id} is larger than its buffer {}", value.buffer));
-            }
-            if let Place::Arena(offset) = &buffer.place {
-                let start = offset.as_constant();
-                let aligned = start.is_some_and(|s| s >= 0 && s % ALIGNMENT as i64 == 0);
-                let inside = start
-                    .zip(bytes)
-                    .is_some_and(|(s, b)| s + b <= self.plan.arena_bytes);
-                if !aligned || !inside {
-                    self.error(format!("{id} is misplaced in the arena at {start:?}"));
-                }
-            }
-        }
-    }
-
-    fn find_overlaps(&mut self) {
+    fn find_overlaps(&mut self) -> Result<(), Vec<String>> {
         let mut extents: Vec<(u8, i64, i64, ValueId)> = Vec::new();
         for id in self.plan.values.keys() {
-            if let Some((area, start, end)) = self.extent(id).filter(|e| e.1 < e.2) {
+            if let Some((area, start, end)) = self.extent(id) {
                 extents.push((area, start, end, id));
             }
         }
         extents.sort_unstable();
         self.overlapping = vec![Vec::new(); self.plan.values.len()];
+        let mut pairs = 0;
         for (i, &(area, _, end, id)) in extents.iter().enumerate() {
             for &(other_area, start, _, other) in &extents[i + 1..] {
                 if other_area != area || start >= end {
                     break;
                 }
+                pairs += 1;
+                if pairs > MAX_OVERLAPS {
+                    return Err(vec![
+                        "too many values share memory to check them".to_owned(),
+                    ]);
+                }
                 self.overlapping[id.as_u32() as usize].push(other);
                 self.overlapping[other.as_u32() as usize].push(id);
             }
         }
+        Ok(())
+    }
+
+    fn overlapping(&self, value: ValueId) -> &[ValueId] {
+        &self.overlapping[value.as_u32() as usize]
+    }
+
+    /// Whether two values are one or have bytes in common.
+    fn touch(&self, a: ValueId, b: ValueId) -> bool {
+        let empty = self.plan.values[a].shape.byte_size() == Some(0);
+        (a == b && !empty) || self.overlapping(a).contains(&b)
+    }
+
+    fn shape(&self, value: ValueId) -> &ArrayShape {
+        &self.plan.values[value].shape
     }
 
     fn read(&mut self, value: ValueId, good: &Good, by: &str) {
@@ -163,23 +189,7 @@ impl Verifier<'_> {
                 op,
                 operands,
                 results,
-            } => {
-                for &operand in operands {
-                    self.read(operand, good, op.name());
-                }
-                for &result in results {
-                    if operands
-                        .iter()
-                        .any(|o| self.overlapping[result.as_u32() as usize].contains(o))
-                    {
-                        self.error(format!(
-                            "{} writes {result} over one of its operands",
-                            op.name()
-                        ));
-                    }
-                    self.write(result, good, None);
-                }
-            }
+            } => self.library(op, operands, results, good),
             Step::While {
                 condition,
                 predicate,
@@ -189,6 +199,12 @@ impl Verifier<'_> {
             }
             Step::Conditional { selector, branches } => {
                 self.read(*selector, good, "a conditional");
+                let shape = self.shape(*selector);
+                let scalar = [ElementType::Pred, ElementType::S32].contains(&shape.element_type);
+                if !scalar || shape.rank() != 0 || branches.is_empty() {
+                    let message = "the selector {} is no pred or s32, or there are no branches";
+                    self.error(message.replace("{}", &selector.to_string()));
+                }
                 let mut after: Option<Good> = None;
                 for branch in branches {
                     let mut inner = good.clone();
@@ -210,23 +226,119 @@ impl Verifier<'_> {
         body: &[Step],
         good: &mut Good,
     ) {
-        // What an iteration spoils is spoiled at the head; errors count only once
-        // the head is known.
-        loop {
-            let before = self.errors.len();
-            let mut around = good.clone();
-            self.steps(condition, &mut around);
-            let exit = around.clone();
-            self.steps(body, &mut around);
-            let head: Good = good.intersection(&around).copied().collect();
-            if head.len() == good.len() {
-                *good = exit;
-                self.read(predicate, good, "a loop");
-                return;
-            }
-            self.errors.truncate(before);
-            *good = head;
+        let mut around = Effect::default();
+        self.effect(condition, &mut around);
+        self.effect(body, &mut around);
+        good.retain(|value| around.get(value) != Some(&false));
+        self.steps(condition, good);
+        self.read(predicate, good, "a loop");
+        let shape = self.shape(predicate);
+        if shape.element_type != ElementType::Pred || shape.rank() != 0 {
+            self.error(format!("the predicate {predicate} of a loop is no pred"));
         }
+        let mut inside = good.clone();
+        self.steps(body, &mut inside);
+    }
+
+    /// Adds what steps do to what was done before them.
+    fn effect(&self, steps: &[Step], effect: &mut Effect) {
+        for step in steps {
+            match step {
+                Step::Copy { from, to } if self.plan.same_place(*from, *to) => {
+                    effect.insert(*to, true);
+                }
+                Step::Copy { to, .. } => self.written(*to, effect),
+                Step::Kernel { kernel, args } => {
+                    let params = &self.plan.kernels[*kernel].params;
+                    for (param, &arg) in params.iter().zip(args) {
+                        if param.access != Access::Read {
+                            self.written(arg, effect);
+                        }
+                    }
+                }
+                Step::Library { results, .. } => {
+                    results
+                        .iter()
+                        .for_each(|&value| self.written(value, effect));
+                }
+                Step::While {
+                    condition, body, ..
+                } => {
+                    let mut around = Effect::default();
+                    self.effect(condition, &mut around);
+                    self.effect(body, &mut around);
+                    effect.extend(around.into_iter().filter(|(_, written)| !written));
+                    self.effect(condition, effect);
+                }
+                Step::Conditional { branches, .. } => self.choice(branches, effect),
+            }
+        }
+    }
+
+    fn written(&self, value: ValueId, effect: &mut Effect) {
+        effect.extend(self.overlapping(value).iter().map(|&other| (other, false)));
+        effect.insert(value, true);
+    }
+
+    /// One of several: spoiled if one spoils it, written if all write it.
+    fn choice(&self, branches: &[Vec<Step>], effect: &mut Effect) {
+        let mut counts: FxHashMap<ValueId, usize> = FxHashMap::default();
+        let mut spoiled = Vec::new();
+        for branch in branches {
+            let mut inner = Effect::default();
+            self.effect(branch, &mut inner);
+            for (value, written) in inner {
+                if written {
+                    *counts.entry(value).or_default() += 1;
+                } else {
+                    spoiled.push((value, false));
+                }
+            }
+        }
+        let all = counts
+            .into_iter()
+            .filter(|&(_, count)| count == branches.len());
+        effect.extend(all.map(|(value, _)| (value, true)));
+        effect.extend(spoiled);
+    }
+
+    fn library(
+        &mut self,
+        op: &LibraryOp,
+        operands: &[ValueId],
+        results: &[ValueId],
+        good: &mut Good,
+    ) {
+        for &operand in operands {
+            self.read(operand, good, op.name());
+        }
+        for (i, &result) in results.iter().enumerate() {
+            if operands.iter().any(|&operand| self.touch(result, operand)) {
+                self.error(format!(
+                    "{} writes {result} over one of its operands",
+                    op.name()
+                ));
+            }
+            if results[..i].iter().any(|&other| self.touch(result, other)) {
+                self.error(format!("{} writes {result} over another result", op.name()));
+            }
+            self.write(result, good, None);
+        }
+        if let Err(error) = self.suits(op, operands, results) {
+            self.error(format!("{}: {error}", op.name()));
+        }
+    }
+
+    /// Whether a routine takes and gives such arrays.
+    fn suits(
+        &self,
+        op: &LibraryOp,
+        operands: &[ValueId],
+        results: &[ValueId],
+    ) -> Result<(), String> {
+        let shapes = |ids: &[ValueId]| ids.iter().map(|&id| self.shape(id)).collect::<Vec<_>>();
+        let (operands, results) = (shapes(operands), shapes(results));
+        library_suits(op, &operands, &results)
     }
 
     fn kernel(&mut self, id: KernelId, args: &[ValueId], good: &mut Good) {
@@ -254,17 +366,30 @@ impl Verifier<'_> {
                 self.write(arg, good, None);
             }
         }
-        // Sharing memory within one step is only right all or nothing.
-        for (param, &written) in kernel.params.iter().zip(args) {
-            for &other in args {
-                let overlap = self.overlapping[written.as_u32() as usize].contains(&other);
-                if param.access != Access::Read && overlap && !self.plan.same_place(written, other)
-                {
-                    self.error(format!(
-                        "{id} is given {written} and {other}, which overlap in part"
-                    ));
-                }
+        for written in 0..args.len() {
+            for other in 0..args.len() {
+                self.sharing(id, args, written, other);
             }
+        }
+    }
+
+    /// A kernel may be given one memory for two parameters only if it reads an
+    /// element of the one just where it writes it to the other.
+    fn sharing(&mut self, id: KernelId, args: &[ValueId], written: usize, other: usize) {
+        let kernel = &self.plan.kernels[id];
+        let access = |param: usize| kernel.params[param].access;
+        let (a, b) = (args[written], args[other]);
+        if written == other || access(written) == Access::Read || !self.touch(a, b) {
+            return;
+        }
+        if access(other) != Access::Read {
+            if written < other {
+                self.error(format!("{id} writes {a} and {b}, which share memory"));
+            }
+        } else if !self.plan.same_place(a, b) {
+            self.error(format!("{id} is given {a} and {b}, which overlap in part"));
+        } else if !works_in_place(kernel, other, written) {
+            self.error(format!("{id} writes {a} over {b} before it has read it"));
         }
     }
 }

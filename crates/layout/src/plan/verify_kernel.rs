@@ -1,0 +1,353 @@
+//! The part of the verifier that looks at a kernel by itself: the invariants of
+//! [`tegula_fusion::kernel`] that can be seen without knowing sizes.
+//!
+//! - Scalars and index variables are defined once, before their uses, in the same
+//!   block or one that encloses it.
+//! - Loads and stores give one term per dimension, move scalars of the
+//!   parameter's type and respect its access.
+//! - What loops and choices pass agrees in number and types.
+//!
+//! That an index is in bounds is not checked: it may depend on data.
+
+use tegula_expr::{Term, Var};
+use tegula_fusion::Kernel;
+use tegula_fusion::kernel::{Access, Block, IndexVar, ScalarId, ScalarOp, Statement};
+use tegula_ir::ElementType;
+
+/// The first thing that is wrong with a kernel, if anything is.
+pub(super) fn check(kernel: &Kernel) -> Result<(), String> {
+    let mut check = Check {
+        kernel,
+        scalars: vec![Scope::Before; kernel.scalars.len()],
+        vars: vec![Scope::Before; kernel.vars.len()],
+        opened: Vec::new(),
+    };
+    for (i, var) in kernel.vars.iter().enumerate() {
+        if let (IndexVar::Symbol { .. }, Some(scope)) = (var, check.vars.get_mut(i)) {
+            *scope = Scope::Inside;
+        }
+    }
+    for param in &kernel.params {
+        check.terms(&param.dims)?;
+    }
+    for &var in &kernel.domain {
+        let Some(IndexVar::Domain(extent)) = kernel.var(var) else {
+            return Err(format!("{} is no variable of the domain", name(var)));
+        };
+        check.term(extent)?;
+        check.define_var(var)?;
+    }
+    check.block(&kernel.body)?;
+    match kernel.body.results.is_empty() {
+        true => Ok(()),
+        false => Err("the body yields scalars, but nothing takes them".to_owned()),
+    }
+}
+
+/// Whether a kernel that is given the same memory for a parameter that it reads
+/// and one that it writes still computes the same: at each point it loads the
+/// one only at the index at which it then stores the other.
+pub(super) fn works_in_place(kernel: &Kernel, read: usize, written: usize) -> bool {
+    let (Some(from), Some(to)) = (kernel.params.get(read), kernel.params.get(written)) else {
+        return false;
+    };
+    let same_size = from.dims == to.dims
+        && from.element_type.storage_bytes() == to.element_type.storage_bytes();
+    if from.access != Access::Read || to.access != Access::Write || !same_size {
+        return false;
+    }
+    let statements = &kernel.body.statements;
+    let is_store = |s: &Statement| matches!(s, Statement::Store { param, .. } if *param == written);
+    let Some(position) = statements.iter().position(is_store) else {
+        return false;
+    };
+    let (before, rest) = statements.split_at(position);
+    let Some((Statement::Store { index, .. }, after)) = rest.split_first() else {
+        return false;
+    };
+    let here: &dyn Fn(&Statement) -> bool = &|statement| match statement {
+        Statement::Load {
+            param, index: at, ..
+        } => *param != read || at == index,
+        Statement::Store { param, .. } => *param != written,
+        _ => true,
+    };
+    let neither: &dyn Fn(&Statement) -> bool = &|statement| match statement {
+        Statement::Load { param, .. } => *param != read,
+        Statement::Store { param, .. } => *param != written,
+        _ => true,
+    };
+    all(before, here) && all(after, neither)
+}
+
+/// Whether something holds of all statements, inner ones too.
+fn all(statements: &[Statement], holds: &dyn Fn(&Statement) -> bool) -> bool {
+    statements.iter().all(|statement| {
+        holds(statement)
+            && match statement {
+                Statement::Loop { body, .. } => all(&body.statements, holds),
+                Statement::If {
+                    then, otherwise, ..
+                } => all(&then.statements, holds) && all(&otherwise.statements, holds),
+                _ => true,
+            }
+    })
+}
+
+/// Where a definition stands relative to the statement that is looked at.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Scope {
+    /// Not defined yet.
+    Before,
+    /// Defined, and its block is still open.
+    Inside,
+    /// Its block has ended.
+    After,
+}
+
+enum Defined {
+    Scalar(ScalarId),
+    Var(Var),
+}
+
+struct Check<'a> {
+    kernel: &'a Kernel,
+    scalars: Vec<Scope>,
+    vars: Vec<Scope>,
+    /// What the open blocks define, in order.
+    opened: Vec<Defined>,
+}
+
+fn name(var: Var) -> String {
+    format!("i{}", var.0)
+}
+
+impl Check<'_> {
+    fn define(&mut self, id: ScalarId) -> Result<(), String> {
+        match self.scalars.get_mut(id.as_u32() as usize) {
+            Some(scope @ Scope::Before) => *scope = Scope::Inside,
+            Some(_) => return Err(format!("{id} is defined twice")),
+            None => return Err(format!("{id} has no type")),
+        }
+        self.opened.push(Defined::Scalar(id));
+        Ok(())
+    }
+
+    fn define_var(&mut self, var: Var) -> Result<(), String> {
+        match self.vars.get_mut(var.0 as usize) {
+            Some(scope @ Scope::Before) => *scope = Scope::Inside,
+            Some(_) => return Err(format!("{} is defined twice", name(var))),
+            None => return Err(format!("there is no {}", name(var))),
+        }
+        self.opened.push(Defined::Var(var));
+        Ok(())
+    }
+
+    /// The type of a scalar that is used.
+    fn used(&self, id: ScalarId) -> Result<ElementType, String> {
+        let inside = self.scalars.get(id.as_u32() as usize) == Some(&Scope::Inside);
+        let element_type = self.kernel.scalars.get(id).filter(|_| inside);
+        element_type.ok_or_else(|| format!("{id} is used where it is not defined"))
+    }
+
+    fn all_used(&self, ids: &[ScalarId]) -> Result<Vec<ElementType>, String> {
+        ids.iter().map(|&id| self.used(id)).collect()
+    }
+
+    fn types(&self, ids: &[ScalarId]) -> Vec<Option<ElementType>> {
+        ids.iter().map(|&id| self.kernel.scalars.get(id)).collect()
+    }
+
+    fn term(&self, term: &Term) -> Result<(), String> {
+        let mut missing = None;
+        term.for_each_var(&mut |var| {
+            if self.vars.get(var.0 as usize) != Some(&Scope::Inside) {
+                missing = missing.or(Some(var));
+            }
+        });
+        match missing {
+            Some(var) => Err(format!("{} is used where it is not defined", name(var))),
+            None => Ok(()),
+        }
+    }
+
+    fn terms(&self, terms: &[Term]) -> Result<(), String> {
+        terms.iter().try_for_each(|term| self.term(term))
+    }
+
+    fn block(&mut self, block: &Block) -> Result<(), String> {
+        for statement in &block.statements {
+            self.statement(statement)?;
+        }
+        self.all_used(&block.results).map(|_| ())
+    }
+
+    /// A block of its own; gives the types that it yields.
+    fn inner(&mut self, block: &Block, first: usize) -> Result<Vec<ElementType>, String> {
+        self.block(block)?;
+        let types = self.all_used(&block.results)?;
+        for defined in self.opened.drain(first..) {
+            let scope = match defined {
+                Defined::Scalar(id) => self.scalars.get_mut(id.as_u32() as usize),
+                Defined::Var(var) => self.vars.get_mut(var.0 as usize),
+            };
+            if let Some(scope) = scope {
+                *scope = Scope::After;
+            }
+        }
+        Ok(types)
+    }
+
+    fn statement(&mut self, statement: &Statement) -> Result<(), String> {
+        match statement {
+            Statement::Compute {
+                result,
+                op,
+                operands,
+            } => {
+                self.compute(*result, op, operands)?;
+                self.define(*result)
+            }
+            Statement::Load {
+                result,
+                param,
+                index,
+            } => {
+                self.define(*result)?;
+                self.element(*param, index, *result, Access::Write, "loaded")
+            }
+            Statement::Store {
+                param,
+                index,
+                value,
+            } => {
+                self.used(*value)?;
+                self.element(*param, index, *value, Access::Read, "stored")
+            }
+            Statement::Bind { var } => self.bind(*var),
+            Statement::Loop { .. } => self.counted_loop(statement),
+            Statement::If {
+                condition,
+                then,
+                otherwise,
+                results,
+            } => {
+                self.term(condition)?;
+                let first = self.opened.len();
+                let then = self.inner(then, first)?;
+                let otherwise = self.inner(otherwise, first)?;
+                let results_: Vec<_> = self.types(results);
+                let agrees = |types: &[ElementType]| {
+                    types.iter().copied().map(Some).eq(results_.iter().copied())
+                };
+                if !agrees(&then) || !agrees(&otherwise) {
+                    return Err("the branches of an `if` do not yield its results".to_owned());
+                }
+                results.iter().try_for_each(|&id| self.define(id))
+            }
+        }
+    }
+
+    fn counted_loop(&mut self, statement: &Statement) -> Result<(), String> {
+        let Statement::Loop {
+            var,
+            init,
+            carried,
+            body,
+            results,
+        } = statement
+        else {
+            return Ok(());
+        };
+        let Some(IndexVar::Loop(extent)) = self.kernel.var(*var) else {
+            return Err(format!("{} is no variable of a loop", name(*var)));
+        };
+        self.term(extent)?;
+        let init: Vec<_> = self.all_used(init)?.into_iter().map(Some).collect();
+        let first = self.opened.len();
+        self.define_var(*var)?;
+        carried.iter().try_for_each(|&id| self.define(id))?;
+        let next: Vec<_> = self.inner(body, first)?.into_iter().map(Some).collect();
+        if self.types(carried) != init || next != init || self.types(results) != init {
+            let var = name(*var);
+            return Err(format!(
+                "the scalars that the loop over {var} carries do not agree"
+            ));
+        }
+        results.iter().try_for_each(|&id| self.define(id))
+    }
+
+    fn bind(&mut self, var: Var) -> Result<(), String> {
+        let Some(IndexVar::Runtime { value, .. }) = self.kernel.var(var) else {
+            return Err(format!("{} is no run-time variable", name(var)));
+        };
+        let element_type = self.used(*value)?;
+        if !element_type.is_integer() && element_type != ElementType::Pred {
+            return Err(format!(
+                "{} is bound to {value}, which is no integer",
+                name(var)
+            ));
+        }
+        self.define_var(var)
+    }
+
+    fn element(
+        &self,
+        param: usize,
+        index: &[Term],
+        scalar: ScalarId,
+        forbidden: Access,
+        what: &str,
+    ) -> Result<(), String> {
+        let Some(declared) = self.kernel.params.get(param) else {
+            return Err(format!("there is no parameter {param}"));
+        };
+        if declared.access == forbidden {
+            return Err(format!("parameter {param} is {what}, against its access"));
+        }
+        if declared.dims.len() != index.len() {
+            let (rank, given) = (declared.dims.len(), index.len());
+            return Err(format!(
+                "parameter {param} has {rank} dimensions, not {given}"
+            ));
+        }
+        if self.kernel.scalars.get(scalar) != Some(declared.element_type) {
+            return Err(format!(
+                "parameter {param} and {scalar} are of different types"
+            ));
+        }
+        self.terms(index)
+    }
+
+    fn compute(
+        &self,
+        result: ScalarId,
+        op: &ScalarOp,
+        operands: &[ScalarId],
+    ) -> Result<(), String> {
+        let types = self.all_used(operands)?;
+        let Some(to) = self.kernel.scalars.get(result) else {
+            return Err(format!("{result} has no type"));
+        };
+        let right = match (op, &types[..]) {
+            (ScalarOp::Constant(_), []) => true,
+            (ScalarOp::Index(term), []) => return self.term(term),
+            (ScalarOp::Unary(_) | ScalarOp::Convert, [_]) => true,
+            (ScalarOp::Binary(_), [a, b]) => a == b,
+            (ScalarOp::Compare(..), [a, b]) => a == b && to == ElementType::Pred,
+            (ScalarOp::Select, [condition, a, b]) => {
+                *condition == ElementType::Pred && *a == to && *b == to
+            }
+            (ScalarOp::Clamp, [a, b, c]) => [a, b, c].iter().all(|&&t| t == to),
+            (ScalarOp::BitcastConvert, [a]) => a.bits() == to.bits(),
+            (ScalarOp::ReducePrecision { .. }, [a]) => *a == to,
+            _ => false,
+        };
+        match right {
+            true => Ok(()),
+            false => Err(format!(
+                "the operands of {result} are not what its operation takes"
+            )),
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! The part of the verifier that looks at a library call: whether the routine
+//! takes and gives arrays of such shapes.
+
+use super::operation::module_of;
+use super::verify_kernel;
+use crate::dot::DotView;
+use tegula_fusion::kernel::Access;
+use tegula_fusion::{Kernel, LibraryOp};
+use tegula_ir::{ArrayShape, DotDims, ElementType};
+
+/// Whether a routine takes and gives such arrays.
+pub(super) fn library_suits(
+    op: &LibraryOp,
+    operands: &[&ArrayShape],
+    results: &[&ArrayShape],
+) -> Result<(), String> {
+    match op {
+        LibraryOp::Dot(dims) => dot_suits(dims, operands, results),
+        LibraryOp::Sort {
+            dimension,
+            comparator,
+        } => sort_suits(*dimension, comparator, operands, results),
+        LibraryOp::Operation(op) => {
+            let module = module_of(op, operands, results).map_err(|e| e.to_string())?;
+            let first = |errors: Vec<tegula_ir::Error>| errors.first().map(ToString::to_string);
+            tegula_ir::verify(&module).map_err(|e| first(e).unwrap_or_default())
+        }
+    }
+}
+
+fn dot_suits(
+    dims: &DotDims,
+    operands: &[&ArrayShape],
+    results: &[&ArrayShape],
+) -> Result<(), String> {
+    let (&[lhs, rhs], &[result]) = (operands, results) else {
+        return Err("takes two operands and gives one result".to_owned());
+    };
+    let types = [lhs.element_type, rhs.element_type, result.element_type];
+    if types[0] != types[1] || types[0] != types[2] {
+        return Err("operands and result are of different types".to_owned());
+    }
+    let view = DotView::new(lhs, rhs, dims);
+    let view = view.ok_or("the dimension numbers do not suit the operands")?;
+    let loops = view
+        .batch
+        .iter()
+        .chain(&view.lhs_free)
+        .chain(&view.rhs_free);
+    let sizes: Option<Vec<i64>> = loops.map(|d| i64::try_from(d.size).ok()).collect();
+    let given: Option<Vec<i64>> = result.static_dims().map(|d| d.to_vec());
+    let count = |sizes: &Vec<i64>| sizes.iter().try_fold(1i64, |n, &size| n.checked_mul(size));
+    match sizes.as_ref().and_then(count) == given.as_ref().and_then(count) {
+        true => Ok(()),
+        false => Err("the result is not of the size that the operands give".to_owned()),
+    }
+}
+
+fn sort_suits(
+    dimension: usize,
+    comparator: &Kernel,
+    operands: &[&ArrayShape],
+    results: &[&ArrayShape],
+) -> Result<(), String> {
+    let Some(first) = operands.first() else {
+        return Err("there is nothing to sort".to_owned());
+    };
+    let pairs = operands.iter().zip(results);
+    let same = operands.len() == results.len()
+        && pairs.clone().all(|(a, b)| a.same_ignoring_layout(b))
+        && operands.iter().all(|shape| shape.dims == first.dims);
+    if !same || dimension >= first.rank() {
+        return Err("operands and results differ, or lack the dimension".to_owned());
+    }
+    verify_kernel::check(comparator).map_err(|error| format!("comparator: {error}"))?;
+    let read = operands
+        .iter()
+        .flat_map(|shape| [(Access::Read, shape.element_type); 2]);
+    let wanted = read.chain([(Access::Write, ElementType::Pred)]);
+    let params = comparator.params.iter().map(|p| (p.access, p.element_type));
+    let scalars = comparator.params.iter().all(|p| p.dims.is_empty());
+    match scalars && comparator.domain.is_empty() && params.eq(wanted) {
+        true => Ok(()),
+        false => Err("the comparator does not take two elements of each operand".to_owned()),
+    }
+}

@@ -1,0 +1,122 @@
+//! The part of the verifier that looks at places alone: that ids exist, that
+//! every buffer lies in the memory it claims, every value in its buffer.
+
+use super::{BufferId, Place, Plan, Step, ValueId};
+use tegula_ir::ALIGNMENT;
+
+/// Whether every id in the plan names something. Without that nothing else can
+/// be looked at.
+pub(super) fn ids_exist(plan: &Plan) -> Result<(), String> {
+    for (id, value) in &plan.values {
+        if plan.buffers.get(value.buffer).is_none() {
+            return Err(format!("{id} lies in {}, which there is not", value.buffer));
+        }
+    }
+    ids(plan, &plan.parameters)?;
+    ids(plan, &plan.results)?;
+    steps(plan, &plan.steps)
+}
+
+fn ids(plan: &Plan, ids: &[ValueId]) -> Result<(), String> {
+    match ids.iter().find(|&&id| plan.values.get(id).is_none()) {
+        Some(id) => Err(format!("there is no {id}")),
+        None => Ok(()),
+    }
+}
+
+fn steps(plan: &Plan, steps_: &[Step]) -> Result<(), String> {
+    steps_.iter().try_for_each(|step| match step {
+        Step::Kernel { kernel, args } => match plan.kernels.get(*kernel) {
+            Some(_) => ids(plan, args),
+            None => Err(format!("there is no {kernel}")),
+        },
+        Step::Library {
+            operands, results, ..
+        } => ids(plan, operands).and_then(|()| ids(plan, results)),
+        Step::Copy { from, to } => ids(plan, &[*from, *to]),
+        Step::While {
+            condition,
+            predicate,
+            body,
+        } => {
+            ids(plan, &[*predicate])?;
+            steps(plan, condition)?;
+            steps(plan, body)
+        }
+        Step::Conditional { selector, branches } => {
+            ids(plan, &[*selector])?;
+            branches.iter().try_for_each(|branch| steps(plan, branch))
+        }
+    })
+}
+
+/// What is wrong with the places of buffers and values.
+pub(super) fn misplaced(plan: &Plan) -> Vec<String> {
+    let mut errors = Vec::new();
+    if plan.arena_bytes < 0 {
+        errors.push("the size of the arena is negative".to_owned());
+    }
+    errors.extend(plan.buffers.keys().filter_map(|id| buffer(plan, id).err()));
+    for (id, value) in &plan.values {
+        let bytes = value.shape.byte_size();
+        if bytes.is_none() || plan.buffers[value.buffer].bytes.as_constant() < bytes {
+            errors.push(format!("{id} is larger than its buffer {}", value.buffer));
+        }
+    }
+    let lies_in = |id: ValueId| &plan.buffers[plan.values[id].buffer].place;
+    for (i, &id) in plan.parameters.iter().enumerate() {
+        if *lies_in(id) != Place::Parameter(i) {
+            errors.push(format!(
+                "{id} is parameter {i}, but does not lie in its memory"
+            ));
+        }
+    }
+    for (i, &id) in plan.results.iter().enumerate() {
+        if *lies_in(id) != Place::Output(i) {
+            errors.push(format!(
+                "{id} is result {i}, but does not lie in its memory"
+            ));
+        }
+    }
+    errors
+}
+
+fn buffer(plan: &Plan, id: BufferId) -> Result<(), String> {
+    let buffer = &plan.buffers[id];
+    let bytes = buffer.bytes.as_constant().filter(|&bytes| bytes >= 0);
+    let bytes = bytes.ok_or_else(|| format!("the size of {id} is not a number of bytes"))?;
+    let of_value = |id: Option<&ValueId>| plan.values[*id?].shape.byte_size();
+    let (what, available) = match &buffer.place {
+        Place::Arena(offset) => return in_arena(plan, id, offset.as_constant(), bytes),
+        Place::Parameter(i) => (format!("parameter {i}"), of_value(plan.parameters.get(*i))),
+        Place::Output(i) => (format!("output {i}"), of_value(plan.results.get(*i))),
+        Place::Constant(i) => (
+            format!("constant {i}"),
+            plan.constants.get(*i).map(|c| c.bytes().len() as i64),
+        ),
+    };
+    match available {
+        None => Err(format!("{id} is of {what}, which there is not")),
+        Some(available) if available < bytes => Err(format!(
+            "{id} has {bytes} bytes of {what}, which has {available}"
+        )),
+        Some(_) => Ok(()),
+    }
+}
+
+fn in_arena(plan: &Plan, id: BufferId, start: Option<i64>, bytes: i64) -> Result<(), String> {
+    let start = start.filter(|&start| start >= 0);
+    let start = start.ok_or_else(|| format!("the place of {id} in the arena is not known"))?;
+    if start % ALIGNMENT as i64 != 0 {
+        return Err(format!(
+            "{id} is misaligned: it lies at {start}, no multiple of {ALIGNMENT}"
+        ));
+    }
+    match start.checked_add(bytes) {
+        Some(end) if end <= plan.arena_bytes => Ok(()),
+        _ => Err(format!(
+            "{id} of {bytes} bytes at {start} does not lie in the arena of {} bytes",
+            plan.arena_bytes
+        )),
+    }
+}
