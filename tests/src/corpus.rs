@@ -11,63 +11,21 @@
 //! `uniform` one its upper 24 bits as a fraction; an integer its upper half modulo
 //! the width of the range. Every float operation is rounded to `f32`.
 
+use crate::program::{Expected, Program};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value as Json;
 use std::fs;
 use std::path::{Path, PathBuf};
 use tegula::npz::{NpyArray, read_npz};
-use tegula_interp::Value;
 use tegula_interp::scalar::{Number, encode};
-use tegula_ir::{ArrayShape, ElementType, Literal, Module};
-
-/// A program with its inputs and expected results.
-pub struct Program {
-    /// Its name.
-    pub name: String,
-    /// The program itself, verified by nobody yet.
-    pub module: Module,
-    /// One array for each parameter.
-    pub inputs: Vec<Literal>,
-    /// What the results should be.
-    pub expected: Vec<Expected>,
-}
-
-/// What one flattened result should be.
-pub struct Expected {
-    /// Which result.
-    pub output: usize,
-    /// The elements known: every `step`-th, row-major.
-    pub array: NpyArray,
-    /// The distance between elements known.
-    pub step: usize,
-}
-
-/// How a result compares with what it should be.
-#[derive(Clone, Copy, Debug)]
-pub struct Comparison {
-    /// The largest difference, divided by the largest expected size; infinite if
-    /// NaN or infinities are in other places, or an integer differs.
-    pub error: f64,
-}
+use tegula_ir::{ArrayShape, ElementType, Literal};
 
 /// The names of the programs in a folder that have a description, sorted.
 ///
 /// # Errors
 /// The folder cannot be read.
 pub fn names(folder: &Path) -> Result<Vec<String>> {
-    let mut names = Vec::new();
-    for entry in fs::read_dir(folder).with_context(|| folder.display().to_string())? {
-        let path = entry?.path();
-        let described = path.with_extension("json").exists();
-        if path.extension().is_some_and(|ext| ext == "hlo")
-            && described
-            && let Some(stem) = path.file_stem().and_then(|stem| stem.to_str())
-        {
-            names.push(stem.to_owned());
-        }
-    }
-    names.sort();
-    Ok(names)
+    crate::program::names(folder, "json")
 }
 
 /// The folder of the whole corpus, if the environment names it.
@@ -88,8 +46,7 @@ pub fn small_corpus() -> PathBuf {
 pub fn load(folder: &Path, name: &str) -> Result<Program> {
     let path = |extension: &str| folder.join(format!("{name}.{extension}"));
     let text = fs::read_to_string(path("hlo")).context("its text")?;
-    let module =
-        tegula_ir::parse_module(&text).map_err(|error| anyhow::anyhow!("{name}.hlo: {error}"))?;
+    let module = tegula::read(&text).with_context(|| format!("{name}.hlo"))?;
     let json: Json = serde_json::from_str(&fs::read_to_string(path("json"))?)?;
     let arrays = read_npz(&fs::read(path("npz"))?)?;
     let params = json["params"].as_array().context("json has no params")?;
@@ -221,100 +178,4 @@ fn element_type(name: &str) -> Result<ElementType> {
         "complex64" => ElementType::C64,
         name => bail!("inputs of type {name} are not known"),
     })
-}
-
-impl Program {
-    /// The inputs as the evaluator takes them.
-    pub fn arguments(&self) -> Vec<Value> {
-        self.inputs.iter().cloned().map(Value::Array).collect()
-    }
-
-    /// The tolerance for this program's floats, as a part of the largest size.
-    pub fn tolerance(&self) -> f64 {
-        if self.name.contains("bf16") {
-            2e-2
-        } else {
-            2e-5
-        }
-    }
-
-    /// Compares flattened results with what they should be.
-    ///
-    /// # Errors
-    /// A result is missing, or of another type or size.
-    pub fn compare(&self, results: &[&Literal]) -> Result<Vec<Comparison>> {
-        let compare = |expected: &Expected| {
-            let ours = results
-                .get(expected.output)
-                .context("a result is missing")?;
-            let theirs = expected.array.to_literal(ours.element_type())?;
-            compare(ours, &theirs, expected.step)
-        };
-        self.expected.iter().map(compare).collect()
-    }
-}
-
-/// Compares every `step`-th element of `ours` with `theirs`.
-///
-/// # Errors
-/// The sizes do not agree.
-pub fn compare(ours: &Literal, theirs: &Literal, step: usize) -> Result<Comparison> {
-    ensure!(
-        step > 0 && ours.len().div_ceil(step) == theirs.len(),
-        "a result has another size"
-    );
-    if !ours.element_type().is_float() && !ours.element_type().is_complex() {
-        let equal = (0..theirs.len()).all(|i| ours.scalar(i * step) == theirs.scalar(i));
-        let error = if equal { 0.0 } else { f64::INFINITY };
-        return Ok(Comparison { error });
-    }
-    let ours: Vec<f64> = (0..theirs.len())
-        .flat_map(|i| parts(ours, i * step))
-        .collect();
-    let theirs: Vec<f64> = (0..theirs.len()).flat_map(|i| parts(theirs, i)).collect();
-    let sizes = theirs.iter().filter(|x| x.is_finite()).map(|x| x.abs());
-    let largest = sizes.fold(0.0, f64::max);
-    let mut error = 0f64;
-    for (&ours, &theirs) in ours.iter().zip(&theirs) {
-        let difference = if ours == theirs || (ours.is_nan() && theirs.is_nan()) {
-            0.0
-        } else if ours.is_finite() && theirs.is_finite() && largest > 0.0 {
-            (ours - theirs).abs() / largest
-        } else {
-            f64::INFINITY
-        };
-        error = error.max(difference);
-    }
-    Ok(Comparison { error })
-}
-
-fn parts(literal: &Literal, index: usize) -> Vec<f64> {
-    match literal.scalar(index) {
-        Some(tegula_ir::Scalar::Complex(re, im)) => vec![re, im],
-        Some(scalar) => vec![scalar.to_f64()],
-        None => vec![],
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn comparisons_see_what_matters() {
-        let f = |values: &[f32]| Literal::from_f32s(&[values.len() as i64], values).unwrap();
-        let error = |a: &[f32], b: &[f32], step| compare(&f(a), &f(b), step).map(|c| c.error);
-        assert_eq!(error(&[1.0, 2.0, 4.0], &[1.0, 4.0], 2).unwrap(), 0.0);
-        assert_eq!(error(&[1.0, 3.0], &[1.0, 4.0], 1).unwrap(), 0.25);
-        assert_eq!(error(&[f32::NAN, 3.0], &[f32::NAN, 3.0], 1).unwrap(), 0.0);
-        assert_eq!(error(&[f32::NAN], &[3.0], 1).unwrap(), f64::INFINITY);
-        assert_eq!(
-            error(&[f32::INFINITY], &[-f32::INFINITY], 1).unwrap(),
-            f64::INFINITY
-        );
-        assert_eq!(error(&[1e-30], &[0.0], 1).unwrap(), f64::INFINITY);
-        assert!(error(&[1.0], &[1.0, 2.0], 1).is_err());
-        let i = |x: i32| Literal::from_i32s(&[1], &[x]).unwrap();
-        assert_eq!(compare(&i(1), &i(2), 1).unwrap().error, f64::INFINITY);
-    }
 }

@@ -1,6 +1,8 @@
-//! What the repository's tests share: the corpus of real programs, random
-//! programs, and how targets are judged.
+//! What the repository's tests share: the corpus of real programs, the example
+//! programs, random programs, and how targets are judged.
 
 pub mod corpus;
 pub mod judge;
+pub mod models;
+pub mod program;
 pub mod random;

@@ -48,12 +48,29 @@ pub fn compare(
     reference: &Literal,
     tolerance: Tolerance,
 ) -> Result<Comparison, CheckError> {
+    let step = sample_step(ours.len(), reference.len())
+        .ok_or(CheckError::Sizes(ours.len(), reference.len()))?;
+    compare_every(step, ours, reference, tolerance)
+}
+
+/// Compares every `step`-th element of a result with a reference. From the
+/// numbers of elements alone [`compare`] cannot always tell which step was meant.
+///
+/// # Errors
+/// The types or the numbers of elements do not go together.
+pub fn compare_every(
+    step: usize,
+    ours: &Literal,
+    reference: &Literal,
+    tolerance: Tolerance,
+) -> Result<Comparison, CheckError> {
     let element_type = ours.element_type();
     if element_type != reference.element_type() {
         return Err(CheckError::Types(element_type, reference.element_type()));
     }
-    let step = sample_step(ours.len(), reference.len())
-        .ok_or(CheckError::Sizes(ours.len(), reference.len()))?;
+    if step == 0 || ours.len().div_ceil(step) != reference.len() {
+        return Err(CheckError::Sizes(ours.len(), reference.len()));
+    }
     let finite = reference
         .scalars()
         .flat_map(parts)
@@ -165,5 +182,14 @@ mod tests {
         let ours = floats(&[0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
         let sample = floats(&[0.0, 3.0, 6.0]);
         assert!(compare(&ours, &sample, Tolerance::Scaled(0.0)).unwrap().ok);
+        let ends = floats(&[0.0, 5.0]);
+        assert!(!compare(&ours, &ends, Tolerance::Scaled(0.0)).unwrap().ok);
+        assert!(
+            compare_every(5, &ours, &ends, Tolerance::Scaled(0.0))
+                .unwrap()
+                .ok
+        );
+        assert!(compare_every(2, &ours, &ends, Tolerance::Scaled(0.0)).is_err());
+        assert!(compare_every(0, &ours, &ends, Tolerance::Scaled(0.0)).is_err());
     }
 }

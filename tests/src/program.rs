@@ -1,0 +1,103 @@
+//! A program with what it should give, and whether a target gives it.
+
+use anyhow::{Context, Result, anyhow, ensure};
+use std::fs;
+use std::path::Path;
+use tegula::check::{Tolerance, compare_every};
+use tegula::npz::NpyArray;
+use tegula::{Arg, Buffer, Module, Options, Target, compile};
+use tegula_ir::Literal;
+
+/// A program with its inputs and expected results.
+pub struct Program {
+    /// Its name.
+    pub name: String,
+    /// The program itself, verified.
+    pub module: Module,
+    /// One array for each parameter.
+    pub inputs: Vec<Literal>,
+    /// What the results should be.
+    pub expected: Vec<Expected>,
+}
+
+/// What one flattened result should be.
+pub struct Expected {
+    /// Which result.
+    pub output: usize,
+    /// The elements known: every `step`-th, row-major.
+    pub array: NpyArray,
+    /// The distance between elements known.
+    pub step: usize,
+}
+
+/// The names of the programs in a folder that have a file of this extension beside
+/// their text, sorted.
+///
+/// # Errors
+/// The folder cannot be read.
+pub fn names(folder: &Path, extension: &str) -> Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(folder).with_context(|| folder.display().to_string())? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|ext| ext == "hlo")
+            && path.with_extension(extension).exists()
+            && let Some(stem) = path.file_stem().and_then(|stem| stem.to_str())
+        {
+            names.push(stem.to_owned());
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
+impl Program {
+    /// How far floats may be off, as a part of the largest. The references come from
+    /// another compiler, which sums in another order: 2e-5 is some hundred roundings
+    /// of f32. A bf16 has 8 bits, and where values are rounded to it is the
+    /// compiler's choice.
+    pub fn tolerance(&self) -> f64 {
+        if self.name.contains("bf16") {
+            2e-2
+        } else {
+            2e-5
+        }
+    }
+
+    /// Compiles the program for a target, runs it and compares the results.
+    ///
+    /// # Errors
+    /// How the target fails, or which result differs.
+    pub fn check(&self, target: Target, threads: usize) -> Result<()> {
+        let options = Options {
+            target,
+            threads,
+            ..Options::default()
+        };
+        let executable = compile(&self.module, &options)?;
+        let inputs: Vec<Buffer> = self.inputs.iter().cloned().map(Buffer::from).collect();
+        let outputs = executable.run(inputs.iter().map(Arg::Borrowed).collect())?;
+        self.compare(&outputs)
+    }
+
+    /// Compares flattened results with what they should be.
+    fn compare(&self, results: &[Buffer]) -> Result<()> {
+        ensure!(!self.expected.is_empty(), "no result to compare with");
+        for expected in &self.expected {
+            let ours = results.get(expected.output);
+            let ours = ours.with_context(|| format!("there is no result {}", expected.output))?;
+            let theirs = expected.array.to_literal(ours.literal().element_type())?;
+            let tolerance = Tolerance::Scaled(self.tolerance());
+            let comparison = compare_every(expected.step, ours.literal(), &theirs, tolerance)
+                .with_context(|| format!("result {}", expected.output))?;
+            if !comparison.ok {
+                return Err(anyhow!(
+                    "result {} differs by {:.3e}, more than {:.0e} of the largest",
+                    expected.output,
+                    comparison.max_abs,
+                    self.tolerance()
+                ));
+            }
+        }
+        Ok(())
+    }
+}

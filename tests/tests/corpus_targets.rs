@@ -1,0 +1,74 @@
+//! The corpus on every target, against the results of XLA. The small programs are
+//! part of the repository; `TEGULA_CORPUS` names the folder of all of them.
+
+use anyhow::Result;
+use libtest_mimic::{Arguments, Failed, Trial};
+use std::path::Path;
+use std::time::Instant;
+use tegula::Target;
+use tegula_tests::corpus::{load, names, small_corpus, whole_corpus};
+
+const TARGETS: &[(&str, Target)] = &[
+    ("interp", Target::Interp),
+    ("plan", Target::Plan),
+    ("cpu", Target::Cpu),
+];
+
+/// Programs that take the Plan's evaluator, which knows no faster way than one
+/// element after the other, more than a few seconds. They are shown as ignored;
+/// `--include-ignored` runs them.
+const SLOW_ON_THE_PLAN: &[&str] = &[
+    "bert12_fwd_f32",
+    "bert_layer_bf16",
+    "bert_layer_f32",
+    "gpt2_small_fwd",
+    "lenet_train",
+    "resnet18_fwd_bf16",
+    "resnet50_fwd_bf16",
+    "unet_block",
+    "vit_tiny_fwd",
+];
+
+fn main() {
+    let arguments = Arguments::from_args();
+    let mut trials = Vec::new();
+    add(&mut trials, "small", &small_corpus());
+    match whole_corpus() {
+        Some(folder) => add(&mut trials, "corpus", &folder),
+        None => println!("skipped: the whole corpus (TEGULA_CORPUS is not set)"),
+    }
+    libtest_mimic::run(&arguments, trials).exit();
+}
+
+fn add(trials: &mut Vec<Trial>, group: &str, folder: &Path) {
+    let names = match names(folder) {
+        Ok(names) => names,
+        Err(error) => {
+            let message = format!("{error:#}");
+            let fail = move || Err(Failed::from(message));
+            trials.push(Trial::test(format!("{group}/folder"), fail));
+            return;
+        }
+    };
+    for name in names {
+        for &(label, target) in TARGETS {
+            let (folder, program) = (folder.to_owned(), name.clone());
+            let run = move || check(&folder, &program, target);
+            let run = move || run().map_err(|error| Failed::from(format!("{error:#}")));
+            let slow = target == Target::Plan && SLOW_ON_THE_PLAN.contains(&name.as_str());
+            let trial = Trial::test(format!("{label}/{group}/{name}"), run);
+            trials.push(trial.with_ignored_flag(slow));
+        }
+    }
+}
+
+fn check(folder: &Path, name: &str, target: Target) -> Result<()> {
+    let program = load(folder, name)?;
+    let start = Instant::now();
+    program.check(target, 1)?;
+    println!(
+        "{name} on {target:?}: {:.2} s",
+        start.elapsed().as_secs_f64()
+    );
+    Ok(())
+}
