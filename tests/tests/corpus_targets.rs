@@ -25,6 +25,7 @@ const SLOW_ON_THE_PLAN: &[&str] = &[
     "lenet_train",
     "resnet18_fwd_bf16",
     "resnet50_fwd_bf16",
+    "resnet50_fwd_f32",
     "unet_block",
     "vit_tiny_fwd",
 ];
