@@ -453,8 +453,9 @@ impl<'a> Emitter<'a> {
             }
             Op::Concatenate(_) => Ok(smallvec![self.concatenate(id, index, 0)?]),
             Op::Pad(_) => self.pad(id, index),
-            Op::Reduce { .. } => self.reduce(id, index),
-            Op::ReduceWindow { .. } => self.reduce_window(id, index),
+            Op::Reduce { to_apply, .. } | Op::ReduceWindow { to_apply, .. } => {
+                self.fold(id, index, *to_apply)
+            }
             Op::Dot { .. } | Op::Convolution { .. } => Ok(smallvec![self.contract(id, index)?]),
             Op::Map { to_apply, .. } => {
                 let operands = self.operands_at(id, index)?;

@@ -33,40 +33,48 @@ impl Emitter<'_> {
             .collect()
     }
 
-    /// `reduce`: loops over the reduced dimensions.
-    pub(crate) fn reduce(&mut self, id: NodeId, index: &[Term]) -> Result<Scalars, Error> {
+    /// `reduce` and `reduce-window`: loops over the reduced dimensions or the
+    /// window, skipping what lies in a window's padding.
+    pub(crate) fn fold(
+        &mut self,
+        id: NodeId,
+        index: &[Term],
+        to_apply: ComputationId,
+    ) -> Result<Scalars, Error> {
         let program = self.program;
-        let module = self.module;
         let node = &program.nodes[id];
-        let Op::Reduce { to_apply, .. } = &module[node.origin].op else {
-            return Err(self.bug("a reduce was expected"));
-        };
         let inputs = self.halves(id);
         let init = self.inits(id)?;
+        // All inputs are read through one map.
         let map = self.maps.get(node.origin, 0)?;
-        let extents = &map.ranges;
-        let wide = self.wide_sum(*to_apply, &init);
+        let wide = self.wide_sum(to_apply, &init);
         let start: Scalars = match wide {
             Some(wide) => smallvec![self.convert(init[0], wide)],
             None => init.clone(),
         };
-        let sums = self.loops(extents, &start, &mut |e, ranges, carried| {
-            let mut values = Scalars::new();
-            for operand in 0..inputs {
-                let read = e.read(id, operand, index, ranges)?;
-                values.push(e.element(node.operands[operand], &read.index)?);
-            }
-            if let Some(wide) = wide {
-                let value = e.convert(values[0], wide);
-                return Ok(smallvec![e.binary(Binary::Add, carried[0], value)]);
-            }
-            let arguments: Scalars = carried.iter().copied().chain(values).collect();
-            e.apply(*to_apply, &arguments)
+        let results = self.loops(&map.ranges, &start, &mut |e, ranges, carried| {
+            let read = e.read(id, 0, index, ranges)?;
+            e.branch(
+                &read.condition,
+                &mut |e| {
+                    let mut values = Scalars::new();
+                    for &operand in &node.operands[..inputs] {
+                        values.push(e.element(operand, &read.index)?);
+                    }
+                    if let Some(wide) = wide {
+                        let value = e.convert(values[0], wide);
+                        return Ok(smallvec![e.binary(Binary::Add, carried[0], value)]);
+                    }
+                    let arguments: Scalars = carried.iter().copied().chain(values).collect();
+                    e.apply(to_apply, &arguments)
+                },
+                &mut |_| Ok(carried.iter().copied().collect()),
+            )
         })?;
         let narrow = self.kernel.scalars[init[0]];
         Ok(match wide {
-            Some(_) => smallvec![self.convert(sums[0], narrow)],
-            None => sums,
+            Some(_) => smallvec![self.convert(results[0], narrow)],
+            None => results,
         })
     }
 
@@ -83,49 +91,6 @@ impl Emitter<'_> {
             && parameters(0)
             && parameters(1);
         (is_sum && wide != element_type).then_some(wide)
-    }
-
-    /// `reduce-window`: loops over the window, skipping what lies in the padding.
-    pub(crate) fn reduce_window(&mut self, id: NodeId, index: &[Term]) -> Result<Scalars, Error> {
-        let program = self.program;
-        let module = self.module;
-        let node = &program.nodes[id];
-        let Op::ReduceWindow { to_apply, .. } = &module[node.origin].op else {
-            return Err(self.bug("a reduce-window was expected"));
-        };
-        let inputs = self.halves(id);
-        let init = self.inits(id)?;
-        let map = self.maps.get(node.origin, 0)?;
-        let extents = &map.ranges;
-        let wide = self.wide_sum(*to_apply, &init);
-        let start: Scalars = match wide {
-            Some(wide) => smallvec![self.convert(init[0], wide)],
-            None => init.clone(),
-        };
-        let results = self.loops(extents, &start, &mut |e, ranges, carried| {
-            let read = e.read(id, 0, index, ranges)?;
-            e.branch(
-                &read.condition,
-                &mut |e| {
-                    let mut values = Scalars::new();
-                    for &operand in &node.operands[..inputs] {
-                        values.push(e.element(operand, &read.index)?);
-                    }
-                    if let Some(wide) = wide {
-                        let value = e.convert(values[0], wide);
-                        return Ok(smallvec![e.binary(Binary::Add, carried[0], value)]);
-                    }
-                    let arguments: Scalars = carried.iter().copied().chain(values).collect();
-                    e.apply(*to_apply, &arguments)
-                },
-                &mut |_| Ok(carried.iter().copied().collect()),
-            )
-        })?;
-        let narrow = self.kernel.scalars[init[0]];
-        Ok(match wide {
-            Some(_) => smallvec![self.convert(results[0], narrow)],
-            None => results,
-        })
     }
 
     /// `dot` and `convolution` as loops: a sum of products of two operands.

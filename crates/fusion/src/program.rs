@@ -31,9 +31,6 @@ pub enum Def {
     Node(NodeId, usize),
     /// The state of a loop at the start of an iteration.
     LoopState,
-    /// Given to a region from outside (a branch's operand, by alias): never left
-    /// in a finished program.
-    Placeholder,
 }
 
 /// An array value of the program.
