@@ -3,7 +3,7 @@
 use crate::random::Regime;
 use tegula::{Arg, Buffer, Module, Options, Target, compile};
 use tegula_interp::{Envelope, Value, envelope};
-use tegula_ir::{ElementType, Literal};
+use tegula_ir::{ArrayShape, ElementType, Literal};
 
 /// How many perturbed runs the envelope is made of.
 const RUNS: usize = 6;
@@ -91,6 +91,7 @@ impl Reference {
         if ours.shape() != expected.shape() {
             return Err(format!("is {}, not {}", ours.shape(), expected.shape()));
         }
+        let (ours, expected) = (&parts(ours), &parts(expected));
         for i in 0..expected.len() {
             let (got, want) = (ours.scalar(i), expected.scalar(i));
             let (Some(got), Some(want)) = (got, want) else {
@@ -125,6 +126,15 @@ impl Reference {
     }
 }
 
+/// The array, or the real and imaginary parts of its elements as one.
+fn parts(literal: &Literal) -> Literal {
+    let Some(part) = literal.element_type().complex_part() else {
+        return literal.clone();
+    };
+    let shape = ArrayShape::new(part, &[2 * literal.len() as i64]);
+    Literal::from_bytes(&shape, literal.bytes()).expect("a complex number is two real ones")
+}
+
 /// The distance from 1 to the next number; 0 for types that do not round.
 fn epsilon(ty: ElementType) -> f64 {
     match ty {
@@ -132,6 +142,8 @@ fn epsilon(ty: ElementType) -> f64 {
         ElementType::F32 => f64::from(f32::EPSILON),
         ElementType::F16 => 2f64.powi(-10),
         ElementType::BF16 => 2f64.powi(-7),
+        ElementType::F8E4M3FN => 2f64.powi(-3),
+        ElementType::F8E5M2 => 2f64.powi(-2),
         _ => 0.0,
     }
 }

@@ -372,7 +372,16 @@ impl Evaluator<'_> {
                 let gradients = batch_norm::gradient(operands.five()?, *epsilon, *feature_index)?;
                 return results(gradients, shape);
             }
-            Op::Fft { kind, length } => fft::fft(x, &self.resolve(shape)?, *kind, length)?,
+            Op::Fft { kind, length } => {
+                let result = fft::fft(x, &self.resolve(shape)?, *kind, length)?;
+                if self.options.perturb.is_none() {
+                    return Ok(Value::Array(result));
+                }
+                let (magnitudes, terms) = fft::magnitudes(x, &result, *kind, length)?;
+                return self
+                    .perturb_sums(result, Some(&magnitudes), terms)
+                    .map(Value::Array);
+            }
             Op::Cholesky { lower } => linalg::cholesky(x, *lower)?,
             Op::TriangularSolve {
                 left_side,

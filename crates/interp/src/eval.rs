@@ -330,8 +330,7 @@ impl<'m> Evaluator<'m> {
 fn rounds_inside(op: &Op) -> bool {
     matches!(
         op,
-        Op::Fft { .. }
-            | Op::Cholesky { .. }
+        Op::Cholesky { .. }
             | Op::TriangularSolve { .. }
             | Op::BatchNormTraining { .. }
             | Op::BatchNormInference { .. }

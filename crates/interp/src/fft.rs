@@ -178,6 +178,34 @@ fn complete(values: &[C64], half: usize, len: usize) -> Vec<C64> {
     full
 }
 
+/// For each element of a transform's result, the sum of the absolute values that
+/// it is a sum of; and how many these are.
+pub(crate) fn magnitudes(
+    x: &Literal,
+    result: &Literal,
+    kind: FftType,
+    length: &[i64],
+) -> Result<(Vec<f64>, usize), Fault> {
+    let terms: usize = length.iter().map(|&n| n.max(1) as usize).product();
+    let scale = match kind {
+        FftType::Fft | FftType::Rfft => 1.0,
+        FftType::Ifft => 1.0 / terms as f64,
+        // The other half of the input is its mirror image.
+        FftType::Irfft => 2.0 / terms as f64,
+    };
+    // Transforms are contiguous; the side that is not halved has all terms.
+    let whole = if kind == FftType::Irfft { result } else { x };
+    let transforms = (whole.len() / terms).max(1);
+    let values = crate::reduce::to_f64s(&crate::reduce::parts(x)?);
+    let each = (result.len() / transforms).max(1);
+    let mut magnitudes = Vec::with_capacity(result.len());
+    for block in values.chunks((values.len() / transforms).max(1)) {
+        let sum: f64 = block.iter().map(|v| v.abs()).sum();
+        magnitudes.extend(std::iter::repeat_n(sum * scale, each));
+    }
+    Ok((magnitudes, terms))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

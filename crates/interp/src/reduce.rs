@@ -69,6 +69,15 @@ pub(crate) fn to_f64s(x: &Literal) -> Vec<f64> {
     crate::lanes::to_f32s(x).iter().map(|&x| x.into()).collect()
 }
 
+/// The elements of a float array, or the parts of those of a complex one.
+pub(crate) fn parts(x: &Literal) -> Result<Literal, Fault> {
+    let Some(part) = x.element_type().complex_part() else {
+        return Ok(x.clone());
+    };
+    let shape = ArrayShape::new(part, &[2 * x.len() as i64]);
+    Ok(Literal::from_bytes(&shape, x.bytes())?)
+}
+
 /// An array of floats, each rounded once.
 pub(crate) fn from_f64s(shape: &ArrayShape, values: &[f64]) -> Result<Literal, Fault> {
     let mut result = Literal::zeros(shape)?;

@@ -536,6 +536,40 @@ impl Op {
         }
     }
 
+    /// Replaces each computation this operation calls by `f` of it.
+    pub fn map_computations(&mut self, mut f: impl FnMut(ComputationId) -> ComputationId) {
+        match self {
+            Self::Scatter { to_apply, .. }
+            | Self::Reduce { to_apply, .. }
+            | Self::ReduceWindow { to_apply, .. }
+            | Self::Map { to_apply, .. }
+            | Self::Sort { to_apply, .. }
+            | Self::Scan { to_apply, .. }
+            | Self::AllReduce { to_apply, .. }
+            | Self::ReduceScatter { to_apply, .. }
+            | Self::Call { to_apply, .. }
+            | Self::Fusion {
+                calls: to_apply, ..
+            }
+            | Self::AsyncStart {
+                calls: to_apply, ..
+            } => *to_apply = f(*to_apply),
+            Self::SelectAndScatter {
+                select, scatter, ..
+            } => {
+                *select = f(*select);
+                *scatter = f(*scatter);
+            }
+            Self::While { condition, body } => {
+                *condition = f(*condition);
+                *body = f(*body);
+            }
+            Self::Conditional { branches, .. } => branches.iter_mut().for_each(|b| *b = f(*b)),
+            Self::CustomCall(call) => call.called.iter_mut().for_each(|c| *c = f(*c)),
+            _ => {}
+        }
+    }
+
     /// Whether each result element depends only on the operand elements at the
     /// same index (scalar operands of `select` and `clamp` aside).
     pub fn is_elementwise(&self) -> bool {

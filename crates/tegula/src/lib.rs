@@ -28,6 +28,7 @@ mod compiled;
 mod error;
 pub mod npz;
 pub mod random_input;
+pub mod reduce;
 
 pub use buffer::{Arg, Buffer};
 pub use compiled::{Compiled, Executable, Options, Planned, Target, compile, plan};

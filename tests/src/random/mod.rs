@@ -6,8 +6,12 @@
 //! [`Regime::General`] anything may happen, and targets are judged by the
 //! evaluator's envelope.
 
+mod fresh;
+mod library;
 mod ops;
 mod structure;
+mod types;
+mod windows;
 
 use std::fmt::Write;
 use tegula_ir::{ArrayShape, Category, ElementType, Literal, Scalar};
@@ -118,6 +122,10 @@ const TYPES: &[ElementType] = &[
     ElementType::U32,
     ElementType::S64,
     ElementType::U64,
+    ElementType::S4,
+    ElementType::U4,
+    ElementType::F8E4M3FN,
+    ElementType::F8E5M2,
 ];
 
 /// Elements that one value may have.
@@ -126,10 +134,12 @@ const MAX_ELEMENTS: i64 = 4096;
 /// Significand bits of a float type.
 fn significand(ty: ElementType) -> u32 {
     match ty {
-        ElementType::F64 => 52,
-        ElementType::F32 => 23,
+        ElementType::F64 | ElementType::C128 => 52,
+        ElementType::F32 | ElementType::C64 => 23,
         ElementType::F16 => 10,
         ElementType::BF16 => 7,
+        ElementType::F8E4M3FN => 3,
+        ElementType::F8E5M2 => 2,
         _ => 64,
     }
 }
@@ -258,7 +268,9 @@ impl Generator {
 
     /// Whether a float of so many bits is exact where it has to be.
     fn fits(&self, ty: ElementType, bits: u32) -> bool {
-        !ty.is_float() || self.regime == Regime::General || bits <= significand(ty)
+        (!ty.is_float() && !ty.is_complex())
+            || self.regime == Regime::General
+            || bits <= significand(ty)
     }
 
     fn any(&mut self, body: &Body) -> Known {

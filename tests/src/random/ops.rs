@@ -1,7 +1,6 @@
 //! Random operations: elementwise, data movement, reductions, products.
 
-use super::{Body, Generator, Known, MAX_ELEMENTS, Regime, TYPES, list, shape_text};
-use std::fmt::Write;
+use super::{Body, Generator, Known, MAX_ELEMENTS, Regime, TYPES, list};
 use tegula_ir::{Category, ElementType};
 
 const UNARY_EXACT: &[&str] = &[
@@ -56,7 +55,7 @@ const BINARY_INTEGER: &[&str] = &[
 impl Generator {
     /// Adds one random operation, if the one drawn is possible.
     pub(super) fn step(&mut self, body: &mut Body) {
-        match self.random.below(26) {
+        match self.random.below(36) {
             0 | 1 => self.unary(body),
             2..=5 => self.binary(body),
             6 => self.compare(body),
@@ -77,6 +76,13 @@ impl Generator {
             22 => self.dynamic_update_slice(body),
             23 => self.control(body),
             24 => self.indexed(body),
+            25 => self.convolution(body),
+            26 => self.select_and_scatter(body),
+            27 => self.general_gather(body),
+            28 => self.general_scatter(body),
+            29 | 30 => self.library(body),
+            31 | 32 => self.representation(body),
+            33 => self.complex(body),
             _ => self.constant(body),
         }
     }
@@ -86,6 +92,7 @@ impl Generator {
         let op = match x.ty.category() {
             Category::Boolean => "not",
             Category::Signed | Category::Unsigned => self.random.pick(UNARY_INTEGER),
+            Category::Complex => "negate",
             _ if self.regime == Regime::General && self.random.once_in(2) => {
                 self.random.pick(UNARY_GENERAL)
             }
@@ -102,7 +109,17 @@ impl Generator {
         let (op, bits) = match a.ty.category() {
             Category::Boolean => (*self.random.pick(&["and", "or", "xor"]), 64),
             Category::Signed | Category::Unsigned => (*self.random.pick(BINARY_INTEGER), 64),
-            _ => {
+            Category::Complex => {
+                let sum = a.bits.max(b.bits) + 1;
+                let choices = [
+                    ("add", sum),
+                    ("subtract", sum),
+                    ("multiply", a.bits + b.bits + 1),
+                    ("divide", 99),
+                ];
+                *self.random.pick(&choices)
+            }
+            Category::Float => {
                 let sum = a.bits.max(b.bits) + 1;
                 let choices = [
                     ("add", sum),
@@ -134,7 +151,10 @@ impl Generator {
         let Some(b) = self.any_where(body, |k| k.ty == a.ty && k.dims == a.dims) else {
             return;
         };
-        let direction = *self.random.pick(&["EQ", "NE", "LT", "LE", "GT", "GE"]);
+        let directions = if a.ty.is_complex() { 2 } else { 6 };
+        let direction = *self
+            .random
+            .pick(&["EQ", "NE", "LT", "LE", "GT", "GE"][..directions]);
         let total = if a.ty.is_float() && self.random.once_in(4) {
             ", type=TOTALORDER"
         } else {
@@ -159,7 +179,7 @@ impl Generator {
 
     fn clamp(&mut self, body: &mut Body) {
         let x = self.any(body);
-        if x.ty == ElementType::Pred {
+        if x.ty == ElementType::Pred || x.ty.is_complex() {
             return;
         }
         let bound = |k: &Known| k.ty == x.ty && k.dims == x.dims;
@@ -174,6 +194,9 @@ impl Generator {
     fn convert(&mut self, body: &mut Body) {
         let x = self.any(body);
         let to = *self.random.pick(TYPES);
+        if x.ty.is_complex() {
+            return;
+        }
         // A 64-bit integer may need more bits than any float has.
         let integer_bits = match x.ty {
             ElementType::Pred => 1,
@@ -268,7 +291,7 @@ impl Generator {
         self.define(body, x.ty, &dims, x.bits, &format!("reshape({})", x.name));
     }
 
-    fn permutation(&mut self, rank: usize) -> Vec<i64> {
+    pub(super) fn permutation(&mut self, rank: usize) -> Vec<i64> {
         let mut order: Vec<i64> = (0..rank as i64).collect();
         for i in (1..rank).rev() {
             let j = self.random.below(i + 1);
@@ -398,7 +421,8 @@ impl Generator {
                     .pick(&["add", "maximum", "minimum", "multiply", "or", "xor"]),
                 64,
             ),
-            _ => *self.random.pick(&[
+            Category::Complex => ("add", sum_bits),
+            Category::Float => *self.random.pick(&[
                 ("add", sum_bits),
                 ("maximum", x.bits.max(init.bits)),
                 ("minimum", x.bits.max(init.bits)),
@@ -460,20 +484,9 @@ impl Generator {
             "dot({}, {}){batch_text}, lhs_contracting_dims={{{contract}}}, rhs_contracting_dims={{{other}}}",
             a.name, b.name
         );
-        if !a.ty.is_float() || self.regime == Regime::General {
+        if self.regime == Regime::General {
             return self.define(body, a.ty, &dims, bits, &text);
         }
-        // The sign of a zero sum depends on where the sum starts, which a dot
-        // leaves open: adding 0 makes it positive before anything can see it.
-        let raw = self.name();
-        let _ = writeln!(body.text, "  {raw} = {} {text}", shape_text(a.ty, &dims));
-        let (zero, zeros) = (self.name(), self.name());
-        let _ = writeln!(body.text, "  {zero} = {}[] constant(0)", a.ty);
-        let shape = shape_text(a.ty, &dims);
-        let _ = writeln!(
-            body.text,
-            "  {zeros} = {shape} broadcast({zero}), dimensions={{}}"
-        );
-        self.define(body, a.ty, &dims, bits, &format!("add({raw}, {zeros})"));
+        self.define_sum(body, a.ty, &dims, bits, &text);
     }
 }

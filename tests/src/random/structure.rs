@@ -102,8 +102,9 @@ impl Generator {
     }
 
     fn scatter(&mut self, body: &mut Body) {
-        let Some(x) = self.any_where(body, |k| !k.dims.is_empty() && k.ty != ElementType::Pred)
-        else {
+        let Some(x) = self.any_where(body, |k| {
+            !k.dims.is_empty() && k.ty != ElementType::Pred && !k.ty.is_complex()
+        }) else {
             return;
         };
         let indices = self.any_where(body, |k| k.ty == ElementType::S32 && k.dims.len() == 1);
@@ -133,8 +134,9 @@ impl Generator {
     }
 
     fn sort(&mut self, body: &mut Body) {
-        let Some(x) = self.any_where(body, |k| !k.dims.is_empty() && k.ty != ElementType::Pred)
-        else {
+        let Some(x) = self.any_where(body, |k| {
+            !k.dims.is_empty() && k.ty != ElementType::Pred && !k.ty.is_complex()
+        }) else {
             return;
         };
         let along = self.random.below(x.dims.len());
@@ -159,7 +161,10 @@ impl Generator {
 
     fn reduce_window(&mut self, body: &mut Body) {
         let Some(x) = self.any_where(body, |k| {
-            (1..=3).contains(&k.dims.len()) && k.ty != ElementType::Pred && k.elements() > 0
+            (1..=3).contains(&k.dims.len())
+                && k.ty != ElementType::Pred
+                && !k.ty.is_complex()
+                && k.elements() > 0
         }) else {
             return;
         };
@@ -237,11 +242,7 @@ impl Generator {
                 dims: Vec::new(),
                 bits: 1,
             };
-            let zero = if result.ty == ElementType::Pred {
-                "false"
-            } else {
-                "0"
-            };
+            let zero = Self::zero(result.ty);
             inner.push(scalar.clone(), &format!("constant({zero})"));
             let whole = Known {
                 name: self.name(),
@@ -320,6 +321,7 @@ impl Generator {
         let op = match x.ty {
             ElementType::Pred => "xor",
             ty if ty.is_float() => "maximum",
+            ty if ty.is_complex() => "subtract",
             _ => "add",
         };
         let _ = writeln!(text, "  z = {} {op}(x, x)", x.shape());

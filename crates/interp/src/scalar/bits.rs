@@ -229,6 +229,14 @@ mod tests {
     }
 
     #[test]
+    fn narrow_bitcasts_keep_the_form_in_which_integers_are_stored() {
+        use ElementType::{S4, U4};
+        assert_eq!(apply_bitcast(S4, U4, 0xff), 0x0f);
+        assert_eq!(apply_bitcast(U4, S4, 0x0f), 0xff);
+        assert_eq!(apply_bitcast(U4, S4, 0x07), 0x07);
+    }
+
+    #[test]
     fn stochastic_rounding_uses_the_fraction() {
         let convert = |x: f32, random: u32| {
             let bits = apply_stochastic_convert(F32, S8, f32_bits(x), random.into()).unwrap();

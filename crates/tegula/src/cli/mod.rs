@@ -6,6 +6,7 @@ mod compile;
 mod fused_text;
 mod index;
 mod inputs;
+mod reduce;
 mod report;
 mod run;
 mod shape;
@@ -81,6 +82,8 @@ enum Command {
     Shape(shape::ShapeArgs),
     /// Measure how long a program takes to compile and run.
     Bench(bench::BenchArgs),
+    /// Find the smallest program on which a command still fails.
+    Reduce(reduce::ReduceArgs),
 }
 
 impl Cli {
@@ -95,6 +98,7 @@ impl Cli {
             Command::Simplify(args) => simplify::simplify(args, common),
             Command::Shape(args) => shape::shape(args, common),
             Command::Bench(args) => bench::bench(args, common),
+            Command::Reduce(args) => reduce::reduce(args, common),
         };
         let code = match outcome {
             Ok(code) => code,

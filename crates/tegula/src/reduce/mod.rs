@@ -1,0 +1,276 @@
+//! Shrinking a program while it keeps a property: delta debugging (Zeller and
+//! Hildebrandt, 2002) over instructions.
+//!
+//! Edits make the program smaller and leave it valid: an instruction becomes a
+//! parameter or zeros, or one of its operands takes its place, or another
+//! instruction becomes the result. Groups of instructions are tried before single
+//! ones. After each edit, what nothing uses is dropped. An edit is kept if the
+//! verifier accepts the program, it is smaller, and it still has the property.
+
+mod compact;
+
+use compact::compact;
+use std::collections::HashSet;
+use tegula_ir::{
+    Instruction, InstructionId, Literal, Module, Op, PrintStyle, Shape, print_module, verify,
+};
+
+/// What a reduction gave.
+#[derive(Clone, Debug)]
+pub struct Reduction {
+    /// The smallest program found.
+    pub module: Module,
+    /// How many programs were tried.
+    pub tries: usize,
+    /// Whether the bound on tries ended it.
+    pub gave_up: bool,
+}
+
+/// The largest constant that takes the place of an instruction, in elements.
+const MAX_ZEROS: i64 = 4096;
+
+/// The smallest program, of those that are tried, that `fails`, which the given
+/// one does. `fails` is asked at most `max_tries` times; an error of it ends the
+/// reduction.
+///
+/// # Errors
+/// What `fails` gives.
+pub fn reduce<E>(
+    module: &Module,
+    max_tries: usize,
+    fails: &mut dyn FnMut(&Module) -> Result<bool, E>,
+) -> Result<Reduction, E> {
+    let mut reducer = Reducer {
+        best: module.clone(),
+        fails,
+        seen: HashSet::new(),
+        tries: 0,
+        max_tries,
+    };
+    // Dropping what is unused, names of places and the like comes first.
+    reducer.offer(module.clone(), true)?;
+    while !reducer.is_spent() {
+        let before = measure(&reducer.best);
+        reducer.results()?;
+        reducer.groups()?;
+        reducer.bypasses()?;
+        if measure(&reducer.best) >= before {
+            break;
+        }
+    }
+    let gave_up = reducer.is_spent();
+    Ok(Reduction {
+        module: reducer.best,
+        tries: reducer.tries,
+        gave_up,
+    })
+}
+
+/// How large a program is: operations, then instructions, then elements.
+fn measure(module: &Module) -> (usize, usize, i64) {
+    let all = || module.instructions.values();
+    let operations = all().filter(|i| !is_leaf(i)).count();
+    let elements = all().map(|i| {
+        let leaves = tegula_fusion::array_leaves(&i.shape);
+        leaves
+            .iter()
+            .map(|l| l.element_count().unwrap_or(0))
+            .fold(0, i64::saturating_add)
+    });
+    (
+        operations,
+        module.instructions.len(),
+        elements.fold(0, i64::saturating_add),
+    )
+}
+
+fn is_leaf(instruction: &Instruction) -> bool {
+    matches!(instruction.op, Op::Parameter(_) | Op::Constant(_))
+}
+
+struct Reducer<'f, E> {
+    best: Module,
+    fails: &'f mut dyn FnMut(&Module) -> Result<bool, E>,
+    /// Texts of programs that were tried.
+    seen: HashSet<String>,
+    tries: usize,
+    max_tries: usize,
+}
+
+impl<E> Reducer<'_, E> {
+    fn is_spent(&self) -> bool {
+        self.tries >= self.max_tries
+    }
+
+    /// Keeps a candidate if it is smaller and still fails.
+    fn offer(&mut self, candidate: Module, even_if_not_smaller: bool) -> Result<bool, E> {
+        if self.is_spent() {
+            return Ok(false);
+        }
+        let Some(candidate) = compact(&candidate) else {
+            return Ok(false);
+        };
+        let smaller = measure(&candidate) < measure(&self.best);
+        if !(smaller || even_if_not_smaller) || verify(&candidate).is_err() {
+            return Ok(false);
+        }
+        if !self
+            .seen
+            .insert(print_module(&candidate, PrintStyle::Short))
+        {
+            return Ok(false);
+        }
+        self.tries += 1;
+        let kept = (self.fails)(&candidate)?;
+        if kept {
+            self.best = candidate;
+        }
+        Ok(kept)
+    }
+
+    /// Makes another instruction of the entry the result, or drops parts of the
+    /// result's tuple.
+    fn results(&mut self) -> Result<(), E> {
+        let root = self.best.entry_computation().root;
+        let mut position = 0;
+        // The instructions nearest the inputs give the smallest programs.
+        while let Some(&id) = self.best.entry_computation().instructions.get(position) {
+            let mut candidate = self.best.clone();
+            candidate.computations[candidate.entry].root = id;
+            if id != root && self.offer(candidate, false)? {
+                break;
+            }
+            position += 1;
+        }
+        self.tuple_parts()
+    }
+
+    fn tuple_parts(&mut self) -> Result<(), E> {
+        let mut part = 0;
+        loop {
+            let root = self.best.entry_computation().root;
+            if self.best[root].op != Op::Tuple || part >= self.best[root].operands.len() {
+                return Ok(());
+            }
+            let mut candidate = self.best.clone();
+            candidate.instructions[root].operands.remove(part);
+            if let Shape::Tuple(parts) = &candidate[root].shape {
+                let kept = parts.iter().enumerate().filter(|&(i, _)| i != part);
+                let kept = kept.map(|(_, shape)| shape.clone()).collect();
+                candidate.instructions[root].shape = Shape::Tuple(kept);
+            }
+            if !self.offer(candidate, false)? {
+                part += 1;
+            }
+        }
+    }
+
+    /// Replaces groups of instructions by parameters and zeros.
+    fn groups(&mut self) -> Result<(), E> {
+        let mut size = self.best.instructions.len().div_ceil(2);
+        while size > 0 {
+            let mut start = 0;
+            while start < self.best.instructions.len() {
+                let ids: Vec<InstructionId> = self
+                    .best
+                    .instructions
+                    .keys()
+                    .skip(start)
+                    .take(size)
+                    .collect();
+                let mut kept = false;
+                for parameters in [true, false] {
+                    let mut candidate = self.best.clone();
+                    for &id in &ids {
+                        make_leaf(&mut candidate, id, parameters);
+                    }
+                    kept = self.offer(candidate, false)?;
+                    if kept || self.is_spent() {
+                        break;
+                    }
+                }
+                if self.is_spent() {
+                    return Ok(());
+                }
+                // What was kept is renumbered: the same place holds others now.
+                if !kept {
+                    start += size;
+                }
+            }
+            size /= 2;
+        }
+        Ok(())
+    }
+
+    /// Puts an operand of the same shape in the place of an instruction.
+    fn bypasses(&mut self) -> Result<(), E> {
+        let mut position = 0;
+        while let Some(id) = self.best.instructions.keys().nth(position) {
+            let mut kept = false;
+            for operand in self.best[id].operands.clone() {
+                if !self.best[operand]
+                    .shape
+                    .same_ignoring_layout(&self.best[id].shape)
+                {
+                    continue;
+                }
+                let mut candidate = self.best.clone();
+                replace_uses(&mut candidate, id, operand);
+                kept = self.offer(candidate, false)?;
+                if kept {
+                    break;
+                }
+            }
+            if self.is_spent() {
+                return Ok(());
+            }
+            position += usize::from(!kept);
+        }
+        Ok(())
+    }
+}
+
+/// Makes an instruction a parameter, which only the entry can have more of, or
+/// zeros.
+fn make_leaf(module: &mut Module, id: InstructionId, parameter: bool) {
+    let instruction = &module.instructions[id];
+    let computation = instruction.computation;
+    if is_leaf(instruction) {
+        return;
+    }
+    if parameter && computation == module.entry {
+        let parameters = &mut module.computations[computation].parameters;
+        let number = u32::try_from(parameters.len()).unwrap_or(u32::MAX);
+        parameters.push(id);
+        let instruction = &mut module.instructions[id];
+        instruction.op = Op::Parameter(number);
+        instruction.operands.clear();
+        return;
+    }
+    let Some(shape) = instruction.shape.as_array() else {
+        return;
+    };
+    if shape.element_count().is_none_or(|n| n > MAX_ZEROS) {
+        return;
+    }
+    if let Ok(zeros) = Literal::zeros(shape) {
+        let instruction = &mut module.instructions[id];
+        instruction.op = Op::Constant([zeros].into());
+        instruction.operands.clear();
+    }
+}
+
+fn replace_uses(module: &mut Module, from: InstructionId, to: InstructionId) {
+    for instruction in module.instructions.values_mut() {
+        for operand in &mut instruction.operands {
+            if *operand == from {
+                *operand = to;
+            }
+        }
+    }
+    for computation in module.computations.values_mut() {
+        if computation.root == from {
+            computation.root = to;
+        }
+    }
+}
