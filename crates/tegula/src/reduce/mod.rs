@@ -103,11 +103,11 @@ impl<E> Reducer<'_, E> {
     }
 
     /// Keeps a candidate if it is smaller and still fails.
-    fn offer(&mut self, candidate: Module, even_if_not_smaller: bool) -> Result<bool, E> {
+    fn offer(&mut self, candidate: &Module, even_if_not_smaller: bool) -> Result<bool, E> {
         if self.is_spent() {
             return Ok(false);
         }
-        let Some(candidate) = compact(&candidate) else {
+        let Some(candidate) = compact(candidate) else {
             return Ok(false);
         };
         let smaller = measure(&candidate) < measure(&self.best);
@@ -137,7 +137,7 @@ impl<E> Reducer<'_, E> {
         while let Some(&id) = self.best.entry_computation().instructions.get(position) {
             let mut candidate = self.best.clone();
             candidate.computations[candidate.entry].root = id;
-            if id != root && self.offer(candidate, false)? {
+            if id != root && self.offer(&candidate, false)? {
                 break;
             }
             position += 1;
@@ -159,7 +159,7 @@ impl<E> Reducer<'_, E> {
                 let kept = kept.map(|(_, shape)| shape.clone()).collect();
                 candidate.instructions[root].shape = Shape::Tuple(kept);
             }
-            if !self.offer(candidate, false)? {
+            if !self.offer(&candidate, false)? {
                 part += 1;
             }
         }
@@ -184,7 +184,7 @@ impl<E> Reducer<'_, E> {
                     for &id in &ids {
                         make_leaf(&mut candidate, id, parameters);
                     }
-                    kept = self.offer(candidate, false)?;
+                    kept = self.offer(&candidate, false)?;
                     if kept || self.is_spent() {
                         break;
                     }
@@ -216,7 +216,7 @@ impl<E> Reducer<'_, E> {
                 }
                 let mut candidate = self.best.clone();
                 replace_uses(&mut candidate, id, operand);
-                kept = self.offer(candidate, false)?;
+                kept = self.offer(&candidate, false)?;
                 if kept {
                     break;
                 }
