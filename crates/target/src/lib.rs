@@ -1,1 +1,33 @@
-//! Machines as data: memory spaces, vector widths, bandwidths and latencies.
+//! Machines as data: what the planner, the cost model and the simulators know of
+//! a machine.
+//!
+//! A TPU chip is a [`Chip`]: a list of [`Param`]s, each a [`Quantity`] with unit
+//! and source, its [memory spaces](Chip::memory_spaces), and the rule by which its
+//! compiler lays arrays out by default ([`default_layout`]). Chips are text, both
+//! those in `chips/` and those of a user ([`Chip::parse`]); one reader reads them.
+//! A [`Cpu`] is what is found out about the machine that this runs on.
+//!
+//! What it is not: it estimates nothing and plans nothing. It knows no program,
+//! and of arrays only their element size and dimensions.
+//!
+//! # Invariants
+//! - A number that is not known is missing; there are no defaults and no guesses.
+//!   One that sources disagree on, or that was inferred, says that it is uncertain.
+//! - Every number has a unit of its parameter's dimension, and a source.
+//! - Reading a chip never panics, and what is wrong names its line.
+//! - [`default_layout`] agrees with the real compiler in every measured case; what
+//!   was not measured is an error.
+
+mod chip;
+mod cpu;
+mod param;
+mod quantity;
+mod text;
+mod tile;
+
+pub use chip::{Chip, MemorySpace, UnknownChip};
+pub use cpu::{Cache, Cpu};
+pub use param::Param;
+pub use quantity::{Dimension, Quantity, Unit};
+pub use text::ChipTextError;
+pub use tile::{TileError, default_layout};

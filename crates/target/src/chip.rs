@@ -1,0 +1,129 @@
+//! TPU chips, by name.
+
+use crate::param::Param;
+use crate::quantity::Quantity;
+use crate::tile::{TileError, default_layout};
+use std::collections::BTreeMap;
+use tegula_ir::Layout;
+
+/// The chips that come with the crate, oldest first.
+const BUILT_IN: &[&str] = &[
+    include_str!("../chips/v2.chip"),
+    include_str!("../chips/v3.chip"),
+    include_str!("../chips/v4i.chip"),
+    include_str!("../chips/v4.chip"),
+    include_str!("../chips/v5e.chip"),
+    include_str!("../chips/v5p.chip"),
+    include_str!("../chips/v6e.chip"),
+    include_str!("../chips/7x.chip"),
+];
+
+/// A TPU chip.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Chip {
+    /// The name, as on the command line.
+    pub name: String,
+    /// Other names.
+    pub aliases: Vec<String>,
+    /// Whether [`default_layout`] was measured to hold.
+    pub compact_tiles: bool,
+    /// What is known, and what is known to be missing.
+    pub quantities: BTreeMap<Param, Quantity>,
+}
+
+/// A name that no chip has.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no chip `{name}`; there are {}", known.join(", "))]
+pub struct UnknownChip {
+    /// The name that was asked for.
+    pub name: String,
+    /// The names that there are.
+    pub known: Vec<String>,
+}
+
+/// A memory of a chip.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MemorySpace<'a> {
+    /// Its name, such as `VMEM`.
+    pub name: &'static str,
+    /// `n` of `S(n)` in a layout, if it was seen in the real compiler's output.
+    pub layout_number: Option<i64>,
+    /// Its size, if it was stated.
+    pub size: Option<&'a Quantity>,
+    /// Whether each core has its own; else the chip's cores share it.
+    pub per_core: bool,
+}
+
+impl Chip {
+    /// The chips that come with the crate, oldest first.
+    pub fn built_in() -> Vec<Self> {
+        // A test reads each of them.
+        BUILT_IN
+            .iter()
+            .filter_map(|text| Self::parse(text).ok())
+            .collect()
+    }
+
+    /// The chip of a name or an alias.
+    ///
+    /// # Errors
+    /// No chip is called so; lists the names that there are.
+    pub fn by_name(name: &str) -> Result<Self, UnknownChip> {
+        let chips = Self::built_in();
+        let called = |chip: &&Self| chip.name == name || chip.aliases.iter().any(|a| a == name);
+        if let Some(chip) = chips.iter().find(called) {
+            return Ok(chip.clone());
+        }
+        let names = chips.into_iter().flat_map(|chip| {
+            let Self { name, aliases, .. } = chip;
+            std::iter::once(name).chain(aliases)
+        });
+        Err(UnknownChip {
+            name: name.to_owned(),
+            known: names.collect(),
+        })
+    }
+
+    /// What was stated of a parameter.
+    pub fn quantity(&self, param: Param) -> Option<&Quantity> {
+        self.quantities.get(&param)
+    }
+
+    /// A parameter in base units (bytes, seconds, operations per second, ...), if
+    /// it is known.
+    pub fn base(&self, param: Param) -> Option<f64> {
+        self.quantity(param)?.base()
+    }
+
+    /// The chip's memories. One of size 0 is left out.
+    ///
+    /// The numbers of layouts are those seen in programs that libtpu 0.0.50
+    /// optimised: S(1) VMEM, and S(3) where a v4 prefetches to CMEM.
+    pub fn memory_spaces(&self) -> Vec<MemorySpace<'_>> {
+        let spaces = [
+            ("HBM", Some(0), Param::HbmBytes, false),
+            ("VMEM", Some(1), Param::VmemBytes, true),
+            ("CMEM", Some(3), Param::CmemBytes, false),
+            ("SMEM", None, Param::SmemBytes, true),
+        ];
+        let space = |(name, layout_number, param, per_core)| MemorySpace {
+            name,
+            layout_number,
+            size: self.quantity(param),
+            per_core,
+        };
+        let there = |space: &MemorySpace<'_>| space.size.is_none_or(|s| s.value != Some(0.0));
+        spaces.into_iter().map(space).filter(there).collect()
+    }
+
+    /// The layout that the chip's compiler gives an array by default.
+    ///
+    /// # Errors
+    /// The rule was not measured for this chip, or as [`default_layout`].
+    pub fn default_layout(&self, element_bits: u32, dims: &[i64]) -> Result<Layout, TileError> {
+        if !self.compact_tiles {
+            return Err(TileError::Chip(self.name.clone()));
+        }
+        default_layout(element_bits, dims)
+    }
+}

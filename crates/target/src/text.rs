@@ -1,0 +1,170 @@
+//! Chips as text.
+//!
+//! ```text
+//! # a comment
+//! name = v5e
+//! alias = other-name            (any number of times)
+//! tile_rule = compact           (if the default layout is the measured rule)
+//! vmem_bytes = 128 MiB # source
+//! clock = ~1.5 GHz # source     (uncertain)
+//! xlus = ? count # not found    (not known)
+//! ```
+//! A line is `key = value unit # source`. The keys are the names of [`Param`];
+//! those that are left out are not known. The source of a number is required.
+
+use crate::chip::Chip;
+use crate::param::Param;
+use crate::quantity::{Quantity, Unit};
+
+/// A text that is no chip.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}: {message}")]
+pub struct ChipTextError {
+    /// The line, from 1.
+    pub line: usize,
+    /// What is wrong there.
+    pub message: String,
+}
+
+impl Chip {
+    /// Reads a chip's text; the grammar is in the text of the module `text`:
+    /// `name = NAME`, `alias = NAME`, `tile_rule = compact` and
+    /// `PARAM = [~]NUMBER UNIT # SOURCE`, one a line.
+    ///
+    /// # Errors
+    /// The first line that is none of these, says something twice, or gives a
+    /// number without a source or with a unit of another dimension.
+    pub fn parse(text: &str) -> Result<Self, ChipTextError> {
+        let mut chip = Self::default();
+        let mut last = 1;
+        for (number, line) in (1..).zip(text.lines()) {
+            last = number;
+            read_line(line, &mut chip).map_err(|message| ChipTextError {
+                line: number,
+                message,
+            })?;
+        }
+        if chip.name.is_empty() {
+            let message = "the chip has no `name = ...`".to_owned();
+            return Err(ChipTextError {
+                line: last,
+                message,
+            });
+        }
+        Ok(chip)
+    }
+}
+
+fn read_line(line: &str, chip: &mut Chip) -> Result<(), String> {
+    let (content, source) = match line.split_once('#') {
+        Some((content, source)) => (content.trim(), source.trim()),
+        None => (line.trim(), ""),
+    };
+    if content.is_empty() {
+        return Ok(());
+    }
+    let Some((key, value)) = content.split_once('=') else {
+        return Err(format!(
+            "expected `key = value unit # source`, found `{content}`"
+        ));
+    };
+    let (key, value) = (key.trim(), value.trim());
+    match key {
+        "name" | "alias" => name(key, value, chip),
+        "tile_rule" if value == "compact" => {
+            chip.compact_tiles = true;
+            Ok(())
+        }
+        "tile_rule" => Err(format!(
+            "`{value}` is no tile rule; `compact` is the only one"
+        )),
+        _ => {
+            let param = Param::from_name(key).ok_or_else(|| unknown_key(key))?;
+            let quantity = quantity(param, value, source)?;
+            match chip.quantities.insert(param, quantity) {
+                None => Ok(()),
+                Some(_) => Err(format!("`{key}` is given twice")),
+            }
+        }
+    }
+}
+
+fn name(key: &str, value: &str, chip: &mut Chip) -> Result<(), String> {
+    let part = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_' || c == '.';
+    if value.is_empty() || !value.chars().all(part) {
+        return Err(format!(
+            "`{value}` is no name: letters, digits, `-`, `_` and `.`"
+        ));
+    }
+    if key == "alias" {
+        chip.aliases.push(value.to_owned());
+    } else if chip.name.is_empty() {
+        value.clone_into(&mut chip.name);
+    } else {
+        return Err("`name` is given twice".to_owned());
+    }
+    Ok(())
+}
+
+fn unknown_key(key: &str) -> String {
+    let names: Vec<&str> = Param::ALL.iter().map(|param| param.name()).collect();
+    format!(
+        "there is no parameter `{key}`; there are {}",
+        names.join(", ")
+    )
+}
+
+fn quantity(param: Param, text: &str, source: &str) -> Result<Quantity, String> {
+    let name = param.name();
+    let mut words = text.split_whitespace();
+    let (Some(number), Some(unit), None) = (words.next(), words.next(), words.next()) else {
+        return Err(format!("`{name}` takes a number and a unit, not `{text}`"));
+    };
+    let known = Unit::from_name(unit).ok_or_else(|| format!("`{unit}` is no unit"))?;
+    if known.dimension() != param.dimension() {
+        let (is, wanted) = (known.dimension(), param.dimension());
+        return Err(format!(
+            "`{unit}` measures {is:?}, but `{name}` is {wanted:?}"
+        ));
+    }
+    if source.is_empty() {
+        return Err(format!(
+            "`{name}` has no source: write `# where it is from` behind it"
+        ));
+    }
+    let (uncertain, digits) = match number.strip_prefix('~') {
+        Some(digits) => (true, digits),
+        None => (false, number),
+    };
+    let value = match digits {
+        "?" => None,
+        _ => {
+            let value = digits.parse::<f64>().ok();
+            let value = value.filter(|value| value.is_finite() && *value >= 0.0);
+            Some(value.ok_or_else(|| format!("`{number}` is no number that is not negative"))?)
+        }
+    };
+    Ok(Quantity {
+        value,
+        unit: known,
+        source: source.to_owned(),
+        uncertain,
+    })
+}
+
+impl std::fmt::Display for Chip {
+    /// The text that [`Chip::parse`] reads.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        writeln!(f, "name = {}", self.name)?;
+        for alias in &self.aliases {
+            writeln!(f, "alias = {alias}")?;
+        }
+        if self.compact_tiles {
+            writeln!(f, "tile_rule = compact")?;
+        }
+        for (param, quantity) in &self.quantities {
+            writeln!(f, "{} = {quantity} # {}", param.name(), quantity.source)?;
+        }
+        Ok(())
+    }
+}

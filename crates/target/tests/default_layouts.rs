@@ -1,0 +1,105 @@
+//! The default layout against the real compiler's.
+
+use tegula_ir::{ElementType, parse_shape};
+use tegula_target::{Chip, TileError, default_layout};
+
+fn text(bits: u32, dims: &[i64]) -> String {
+    default_layout(bits, dims).unwrap().to_string()
+}
+
+#[test]
+fn measured_points() {
+    for (bits, dims, expected) in [
+        (32, &[][..], "{:T(128)}"),
+        (16, &[], "{:T(256)}"),
+        (8, &[], "{:T(512)}"),
+        (4, &[], "{:T(1024)E(4)}"),
+        (32, &[1], "{0:T(128)}"),
+        (32, &[129], "{0:T(256)}"),
+        (32, &[100_000], "{0:T(1024)}"),
+        (16, &[1], "{0:T(256)(128)(2,1)}"),
+        (8, &[127], "{0:T(512)(128)(4,1)}"),
+        (4, &[7], "{0:T(1024)(128)(8,1)E(4)}"),
+        (32, &[1, 257], "{1,0:T(1,128)}"),
+        (32, &[5, 224, 1], "{1,2,0:T(1,128)}"),
+        (16, &[5, 224, 1], "{1,0,2:T(8,128)(2,1)}"),
+        (8, &[32, 31], "{1,0:T(32,128)(4,1)}"),
+        (8, &[12, 63, 16], "{1,2,0:T(8,128)(4,1)}"),
+        (4, &[32, 31], "{1,0:T(8,128)(8,1)E(4)}"),
+        (16, &[512, 16, 3072], "{2,1,0:T(8,128)(2,1)}"),
+    ] {
+        assert_eq!(text(bits, dims), expected, "{bits} bits, {dims:?}");
+    }
+}
+
+#[test]
+fn what_was_not_measured_is_an_error() {
+    assert_eq!(default_layout(64, &[8]), Err(TileError::Bits(64)));
+    assert_eq!(default_layout(0, &[8]), Err(TileError::Bits(0)));
+    assert_eq!(default_layout(32, &[-1]), Err(TileError::Dimension(-1)));
+    assert_eq!(
+        default_layout(32, &[i64::MAX, i64::MAX]),
+        Err(TileError::TooLarge)
+    );
+    assert_eq!(text(32, &[0, 5]), "{1,0:T(1,128)}");
+    let v2 = Chip::by_name("v2").unwrap().default_layout(32, &[8, 128]);
+    assert_eq!(v2, Err(TileError::Chip("v2".to_owned())));
+    let v5e = Chip::by_name("v5e").unwrap().default_layout(32, &[8, 128]);
+    assert_eq!(v5e.unwrap().to_string(), "{1,0:T(8,128)}");
+}
+
+/// `{"f32": {"scalar": "{:T(128)}", "5x7": "..."}, ...}`, read as quoted texts:
+/// one that `{` follows is a type, others come in pairs.
+fn entries(json: &str) -> Vec<(String, String, String)> {
+    let parts: Vec<&str> = json.split('"').collect();
+    let mut entries = Vec::new();
+    let mut element_type = "";
+    let mut key = None;
+    for pair in parts[1..].chunks(2) {
+        let (quoted, after) = (pair[0], pair.get(1).copied().unwrap_or_default());
+        if after.contains('{') {
+            element_type = quoted;
+        } else if after.contains(':') {
+            key = Some(quoted);
+        } else if let Some(key) = key.take() {
+            entries.push((element_type.to_owned(), key.to_owned(), quoted.to_owned()));
+        }
+    }
+    entries
+}
+
+#[test]
+fn the_real_compiler_agrees() {
+    let Some(folder) = std::env::var_os("TEGULA_TPU_FACTS") else {
+        eprintln!("skipped: TEGULA_TPU_FACTS is not set");
+        return;
+    };
+    let path = std::path::Path::new(&folder).join("entry_layouts_v5e.json");
+    let json = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    let entries = entries(&json);
+    assert!(entries.len() >= 3000, "{} entries", entries.len());
+    let mut wrong = Vec::new();
+    for (element_type, key, expected) in &entries {
+        let element = ElementType::from_name(element_type).unwrap();
+        let sizes = key.split('x').filter(|&size| size != "scalar");
+        let dims: Vec<i64> = sizes.map(|size| size.parse().unwrap()).collect();
+        let bits = if element == ElementType::Pred {
+            8
+        } else {
+            element.bits()
+        };
+        let ours = text(bits, &dims);
+        // What is printed is also HLO.
+        let shape: Vec<String> = dims.iter().map(ToString::to_string).collect();
+        parse_shape(&format!("{element_type}[{}]{ours}", shape.join(","))).unwrap();
+        if ours != *expected {
+            wrong.push(format!("{element_type}[{key}]: {ours}, not {expected}"));
+        }
+    }
+    assert!(
+        wrong.is_empty(),
+        "{} of {}: {wrong:#?}",
+        wrong.len(),
+        entries.len()
+    );
+}
