@@ -48,7 +48,7 @@ pub fn reduce<E>(
         max_tries,
     };
     // Dropping what is unused, names of places and the like comes first.
-    reducer.offer(module.clone(), true)?;
+    reducer.offer(module, true)?;
     while !reducer.is_spent() {
         let before = measure(&reducer.best);
         reducer.results()?;
