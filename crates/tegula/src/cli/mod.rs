@@ -25,7 +25,7 @@ pub(crate) const BAD_USAGE: u8 = 2;
 
 /// Compile and run machine-learning programs, and ask why.
 #[derive(Debug, Parser)]
-#[command(name = "tegula", version, about, max_term_width = 100)]
+#[command(name = "tegula", version, max_term_width = 100)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     command: Command,
