@@ -15,7 +15,22 @@ pub fn random_inputs(module: &Module, seed: u64) -> Result<Vec<Buffer>, Error> {
     for &parameter in &entry.parameters {
         for shape in tegula_fusion::array_leaves(&module[parameter].shape) {
             let stream = seed.wrapping_add((inputs.len() as u64 + 1).wrapping_mul(GOLDEN));
-            inputs.push(Buffer::from(random_array(shape, stream)?));
+            let array = random_array(shape, stream).map_err(|error| {
+                let instruction = &module[parameter];
+                let message = match shape.static_dims() {
+                    Some(_) => format!("`{}`: {}", instruction.name, error.message),
+                    None => format!(
+                        "`{}` is {shape}: no input can be made up for a dynamic dimension",
+                        instruction.name
+                    ),
+                };
+                Error {
+                    message,
+                    span: instruction.span,
+                    ..error
+                }
+            })?;
+            inputs.push(Buffer::from(array));
         }
     }
     Ok(inputs)
