@@ -168,7 +168,7 @@ def serve():
             else:
                 answer = run(*loaded)
         except Exception as error:
-            answer = {"error": str(error).splitlines()[0][:200]}
+            answer = {"error": " ".join(str(error).split())[:200]}
         print(json.dumps(answer), file=answers)
 
 
@@ -267,7 +267,7 @@ def table(rows, floors):
             short.append(f"{line} | {compile_:.1f} | {memory:.2f} |")
         else:
             runs.append(ratio)
-            long.append(f"{line} {ratio:.2f} | {compile_:.1f} | {memory:.2f} |")
+            long.append(f"{line} {ratio:.3g} | {compile_:.1f} | {memory:.2f} |")
     lines = [
         f"Floors: ours {floors[0] * 1e3:.1f} us, XLA {floors[1] * 1e3:.1f} us.",
         "",
@@ -275,7 +275,7 @@ def table(rows, floors):
         rule,
         *long,
         f"| **geometric mean** ({len(runs)} run, {len(compiles)} compile) | | |"
-        f" **{mean(runs):.2f}** | **{mean(compiles):.1f}** | **{mean(memories):.2f}** |",
+        f" **{mean(runs):.3g}** | **{mean(compiles):.1f}** | **{mean(memories):.2f}** |",
     ]
     if short:
         lines += ["", "Under ten floors on either side:", "", head, rule, *short]
