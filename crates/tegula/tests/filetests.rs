@@ -117,13 +117,13 @@ fn split(line: &str) -> Vec<String> {
     words
 }
 
-/// Numbers in front of ` ms` become `#`.
+/// Numbers in front of ` ms` and behind `_ms":` become `#`.
 fn without_times(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;
     while let Some(at) = rest.find(" ms") {
         let before = &rest[..at];
-        let digits = before.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
+        let digits = before.trim_end_matches(is_number);
         out.push_str(digits);
         if digits.len() < before.len() {
             out.push('#');
@@ -131,5 +131,16 @@ fn without_times(text: &str) -> String {
         out.push_str(" ms");
         rest = &rest[at + 3..];
     }
-    out + rest
+    out.push_str(rest);
+    let mut parts = out.split("_ms\":");
+    let mut result = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        result.push_str("_ms\":#");
+        result.push_str(part.trim_start_matches(is_number));
+    }
+    result
+}
+
+fn is_number(c: char) -> bool {
+    c.is_ascii_digit() || matches!(c, '.' | 'e' | '-')
 }
