@@ -1,7 +1,7 @@
 //! Layouts, buffers and the Plan.
 //!
 //! It takes the fused program, decides where each value lies, and ends in the
-//! [`Plan`](plan::Plan), which every backend compiles and the Plan evaluator
+//! [`Plan`], which every backend compiles and the Plan evaluator
 //! defines the meaning of. It knows no backend.
 
 pub mod dot;
