@@ -24,6 +24,7 @@ impl Program {
             computations: Default::default(),
             entry: ComputationId::from_u32(0),
             symbols: Vec::new(),
+            sizes: tegula_ir::RunTimeSizes::default(),
             source: Arc::from(""),
         };
         let computation = Self::computation(&mut module);

@@ -1,6 +1,6 @@
 //! `tegula bench`: how long a program takes to compile and run.
 
-use super::inputs::{InputArgs, Source, read_module};
+use super::inputs::{DimArgs, InputArgs, Source, read_module};
 use super::report::Failure;
 use super::{Common, SUCCESS, TargetName};
 use clap::Args;
@@ -14,6 +14,8 @@ use tegula::{Arg, Compiled, Options, compile};
 pub(crate) struct BenchArgs {
     /// The program: HLO text.
     pub model: PathBuf,
+    #[command(flatten)]
+    pub dims: DimArgs,
     /// What to compile it for.
     #[arg(long, value_enum, default_value = "cpu")]
     pub target: TargetName,
@@ -33,7 +35,7 @@ const COMPILES: usize = 3;
 
 /// Measures a program.
 pub(crate) fn bench(args: &BenchArgs, common: &Common) -> Result<u8, Failure> {
-    let source = read_module(&args.model)?;
+    let source = read_module(&args.model, &args.dims)?;
     let inputs = args.inputs.load(&source)?;
     let options = Options {
         target: args.target.into(),

@@ -1,6 +1,6 @@
 //! `tegula index`: the indexing maps of a program's instructions.
 
-use super::inputs::read_module;
+use super::inputs::{DimArgs, read_module};
 use super::report::Failure;
 use super::{Common, SUCCESS};
 use anyhow::anyhow;
@@ -45,6 +45,8 @@ impl From<StyleName> for Style {
 pub(crate) struct IndexArgs {
     /// The program: HLO text.
     pub model: PathBuf,
+    #[command(flatten)]
+    pub dims: DimArgs,
     /// Only this instruction.
     #[arg(long, value_name = "NAME")]
     pub instruction: Option<String>,
@@ -61,7 +63,7 @@ pub(crate) struct IndexArgs {
 
 /// Prints indexing maps.
 pub(crate) fn index(args: &IndexArgs, common: &Common) -> Result<u8, Failure> {
-    let source = read_module(&args.model)?;
+    let source = read_module(&args.model, &args.dims)?;
     let module = &source.module;
     let mut session = if args.explain {
         Session::new().explaining()
