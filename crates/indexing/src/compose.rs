@@ -79,9 +79,40 @@ impl IndexingMap {
         for constraint in &next.constraints {
             map.constrain(theirs(&constraint.term), constraint.interval);
         }
+        map.merge_runtime_variables();
         map.drop_decided_constraints();
         map.forget_duplicate_names();
         map
+    }
+
+    /// Makes run-time variables that have one value in every run one variable:
+    /// those of equal sizes, and those that read one element in the same way.
+    pub fn merge_runtime_variables(&mut self) {
+        let first = self.dims.len() + self.ranges.len();
+        let mut position = 1;
+        while position < self.runtime.len() {
+            let twin = self.runtime.get(position).and_then(|own| {
+                let earlier = self.runtime.iter().take(position);
+                earlier.clone().position(|other| is_same_value(other, own))
+            });
+            let Some(twin) = twin else {
+                position += 1;
+                continue;
+            };
+            let bounds = self.runtime.get(position).map(|own| own.variable.bounds);
+            if let (Some(kept), Some(bounds)) = (self.runtime.get_mut(twin), bounds) {
+                kept.variable.bounds = kept.variable.bounds.intersect(&bounds);
+            }
+            let (from, to) = (first + position, first + twin);
+            self.for_each_term(&mut |term| {
+                *term = renumber(term, &|var| if var == from { to } else { var });
+            });
+            let mut keep = vec![true; self.variable_count()];
+            if let Some(slot) = keep.get_mut(from) {
+                *slot = false;
+            }
+            self.keep_variables(&keep);
+        }
     }
 
     /// Drops constraints that the bounds imply; an unsatisfiable one makes the
@@ -141,6 +172,7 @@ impl IndexingMap {
             if let Some(RuntimeSource::Element { index, .. }) = &runtime.source {
                 index.iter().for_each(|term| mark(term, &mut used));
             }
+            runtime.most.iter().for_each(|term| mark(term, &mut used));
         }
         for (variable, used) in self.variables().zip(&mut used) {
             *used |= variable.bounds.is_empty();
@@ -182,10 +214,20 @@ impl IndexingMap {
     }
 }
 
+/// Whether two run-time variables of one map have one value in every run.
+fn is_same_value(a: &RuntimeVariable, b: &RuntimeVariable) -> bool {
+    let is_clamped = matches!(a.source, Some(RuntimeSource::Element { clamped: true, .. }));
+    a.source.is_some()
+        && a.source == b.source
+        && a.most == b.most
+        && (!is_clamped || a.variable.bounds == b.variable.bounds)
+}
+
 fn moved(runtime: &RuntimeVariable, term: &dyn Fn(&Term) -> Term) -> RuntimeVariable {
     let mut runtime = runtime.clone();
     if let Some(RuntimeSource::Element { index, .. }) = &mut runtime.source {
         index.iter_mut().for_each(|index| *index = term(index));
     }
+    runtime.most = runtime.most.as_ref().map(term);
     runtime
 }

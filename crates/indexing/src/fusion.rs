@@ -2,10 +2,11 @@
 //! operands.
 
 use rustc_hash::FxHashMap;
+use tegula_expr::{Term, Var};
 use tegula_ir::{ComputationId, InstructionId, Module, Op, Shape};
 
-use crate::map::IndexingMap;
-use crate::ops::{Cause, OperandIndexing, Unknown, output_to_input};
+use crate::map::{IndexingMap, RuntimeSource};
+use crate::ops::{Cause, OperandIndexing, Unknown, identity_of, output_to_input};
 use crate::simplify::Session;
 
 /// Different maps kept for one value.
@@ -74,16 +75,54 @@ fn through(
     let Some(computation) = module.computations.get(callee) else {
         return unknown(Cause::Malformed);
     };
+    let symbols = caller_sizes(module, &computation.parameters, &data.operands);
     (0..data.operands.len())
         .map(|operand| {
             let parameter = computation.parameters.get(operand);
-            let maps = parameter.and_then(|id| walk.maps.remove(&(*id, 0)));
-            OperandIndexing {
-                operand,
-                maps: maps.unwrap_or_else(|| Ok(Vec::new())),
+            let found = parameter.and_then(|id| walk.maps.remove(&(*id, 0)));
+            let mut maps = found.unwrap_or_else(|| Ok(Vec::new()));
+            for map in maps.iter_mut().flatten() {
+                rename_sizes(map, &symbols);
             }
+            OperandIndexing { operand, maps }
         })
         .collect()
+}
+
+/// What the symbols of a computation's parameters are to its caller.
+fn caller_sizes(
+    module: &Module,
+    parameters: &[InstructionId],
+    operands: &[InstructionId],
+) -> FxHashMap<Var, Term> {
+    let dims = |id: &InstructionId| {
+        let array = module.instructions.get(*id)?.shape.as_array()?;
+        Some(array.dims.clone())
+    };
+    let mut sizes = FxHashMap::default();
+    for (parameter, operand) in parameters.iter().zip(operands) {
+        let (Some(own), Some(given)) = (dims(parameter), dims(operand)) else {
+            continue;
+        };
+        for (own, given) in own.iter().zip(&given) {
+            if let Some(symbol) = own.term().as_var() {
+                sizes.entry(symbol).or_insert_with(|| given.term());
+            }
+        }
+    }
+    sizes
+}
+
+fn rename_sizes(map: &mut IndexingMap, symbols: &FxHashMap<Var, Term>) {
+    if symbols.is_empty() {
+        return;
+    }
+    for runtime in &mut map.runtime {
+        if let Some(RuntimeSource::Size(size)) = &mut runtime.source {
+            *size = size.substitute(&mut |var| symbols.get(&var).cloned());
+        }
+    }
+    map.merge_runtime_variables();
 }
 
 struct Walk<'a> {
@@ -108,17 +147,16 @@ impl Walk<'_> {
             .get(root)
             .ok_or(Cause::Malformed)?
             .shape;
-        let mut sizes = None;
+        let mut array = None;
         let mut leaf = 0;
         shape.for_each_leaf(&mut |shape: &Shape| {
             if leaf == output {
-                sizes = shape.as_array().map(tegula_ir::ArrayShape::static_dims);
+                array = shape.as_array().cloned();
             }
             leaf += 1;
         });
-        let sizes = sizes.ok_or(Cause::NotAnArray)?.ok_or(Cause::SymbolicSize)?;
-        self.maps
-            .insert((root, output), Ok(vec![IndexingMap::identity(&sizes)]));
+        let identity = identity_of(self.module, &array.ok_or(Cause::NotAnArray)?);
+        self.maps.insert((root, output), Ok(vec![identity]));
         for id in computation.instructions.iter().rev() {
             let leaves = self
                 .module

@@ -58,6 +58,10 @@ pub struct RuntimeVariable {
     pub variable: Variable,
     /// Where its value comes from; `None` if nobody said.
     pub source: Option<RuntimeSource>,
+    /// Its largest value, where that is a term over variables of the map that has
+    /// it (sizes known at run time); a clamped source is clamped to it. The bounds
+    /// hold for all values of those variables.
+    pub most: Option<Term>,
 }
 
 /// A restriction of the domain: `lower <= term <= upper`.
@@ -225,6 +229,7 @@ impl IndexingMap {
         self.runtime.push(RuntimeVariable {
             variable: Variable::new(bounds),
             source,
+            most: None,
         });
         self.runtime_term(self.runtime.len() - 1)
     }
@@ -254,7 +259,8 @@ impl IndexingMap {
         found
     }
 
-    /// Calls `f` with every term: results, constraints, indices of sources.
+    /// Calls `f` with every term: results, constraints, indices of sources and
+    /// limits of run-time variables.
     pub fn for_each_term(&mut self, f: &mut dyn FnMut(&mut Term)) {
         self.results.iter_mut().for_each(&mut *f);
         self.constraints
@@ -264,6 +270,7 @@ impl IndexingMap {
             if let Some(RuntimeSource::Element { index, .. }) = &mut runtime.source {
                 index.iter_mut().for_each(&mut *f);
             }
+            runtime.most.iter_mut().for_each(&mut *f);
         }
     }
 

@@ -13,7 +13,7 @@ mod rearrange;
 mod reshape;
 mod window;
 
-use tegula_ir::{InstructionId, Module, Op, Opcode, Shape};
+use tegula_ir::{ArrayShape, InstructionId, Module, Op, Opcode, Shape};
 use thiserror::Error;
 
 use crate::map::IndexingMap;
@@ -59,6 +59,14 @@ pub struct OperandIndexing {
     pub operand: usize,
     /// The maps, or why there are none.
     pub maps: Result<Vec<IndexingMap>, Unknown>,
+}
+
+/// The identity over the indices of an array, whose sizes may be known at run
+/// time only.
+pub(crate) fn identity_of(module: &Module, array: &ArrayShape) -> IndexingMap {
+    let draft = builder::draft(module, array);
+    let results = draft.dims();
+    draft.numbered(results)
 }
 
 type MapOrCause = Result<IndexingMap, Cause>;
@@ -128,7 +136,7 @@ fn backward(at: &Builder<'_>, operand: usize) -> MapOrCause {
 }
 
 /// The array of a shape; of a tuple of arrays, the first.
-fn array(shape: &Shape) -> Result<&tegula_ir::ArrayShape, Cause> {
+fn array(shape: &Shape) -> Result<&ArrayShape, Cause> {
     match shape {
         Shape::Array(array) => Ok(array),
         Shape::Tuple(elements) => match elements.first() {
