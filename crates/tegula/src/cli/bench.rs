@@ -66,7 +66,10 @@ pub(crate) fn bench(args: &BenchArgs, common: &Common) -> Result<u8, Failure> {
     let compile_ms = ms(compile_times[0]);
     let (peak, kernels) = match executable.compiled() {
         Compiled::Cpu(compiled) => {
-            let peak = compiled.peak_bytes();
+            let shapes: Vec<_> = inputs.iter().map(tegula::Buffer::shape).collect();
+            let peak = compiled
+                .peak_bytes(&shapes)
+                .map_err(|e| source.failure(e.into()))?;
             let borrowed: Vec<_> = inputs.iter().map(tegula::Buffer::literal).collect();
             let profile = compiled
                 .profile(&borrowed)
