@@ -10,7 +10,7 @@
 use crate::program::{Def, Node, NodeId, NodeKind, Program, Region, ValueId};
 use cranelift_entity::SecondaryMap;
 use std::fmt;
-use tegula_ir::{Binary, ElementType, Module, Op, Unary};
+use tegula_ir::{Binary, Module, Op, Unary};
 
 /// How often an element of a cheap value may be evaluated.
 const CHEAP_RATIO: f64 = 3.0;
@@ -103,10 +103,9 @@ pub enum Class {
 /// The class of an operation. Control flow is not asked for.
 pub fn classify(module: &Module, program: &Program, node: NodeId) -> Class {
     let node = &program.nodes[node];
-    let result = node
-        .results
-        .first()
-        .map(|&v| program.values[v].shape.element_type);
+    if matches!(node.kind, NodeKind::Contraction(_)) {
+        return Class::Library;
+    }
     match &module[node.origin].op {
         Op::Unary(op) => Class::Pointwise(unary_cost(*op)),
         Op::Binary(Binary::Divide | Binary::Remainder | Binary::Power | Binary::Atan2) => {
@@ -132,11 +131,10 @@ pub fn classify(module: &Module, program: &Program, node: NodeId) -> Class {
         | Op::Slice(_)
         | Op::Pad(_)
         | Op::Concatenate(_) => Class::Pointwise(0),
-        Op::Reduce { .. } | Op::ReduceWindow { .. } | Op::Convolution { .. } => Class::Loop,
-        Op::Dot { .. } => match result {
-            Some(ElementType::F32 | ElementType::F64) => Class::Library,
-            _ => Class::Loop,
-        },
+        // Dots that a routine computes are contractions.
+        Op::Reduce { .. } | Op::ReduceWindow { .. } | Op::Convolution { .. } | Op::Dot { .. } => {
+            Class::Loop
+        }
         Op::DynamicUpdateSlice | Op::Scatter { .. } | Op::SelectAndScatter { .. } => Class::Update,
         _ => Class::Library,
     }
@@ -232,7 +230,7 @@ impl Pass<'_> {
             for &result in &node.results {
                 self.home[result] = home;
             }
-            for inner in inner_regions(&node.kind) {
+            for inner in node.kind.regions() {
                 self.mark_from_constants(inner);
             }
             if !matches!(node.kind, NodeKind::Op) {
@@ -271,7 +269,7 @@ impl Pass<'_> {
         }
         for &id in region.nodes.iter().rev() {
             let node = &self.program.nodes[id];
-            let inner = inner_regions(&node.kind);
+            let inner = node.kind.regions();
             if inner.is_empty() {
                 self.operation(id);
                 continue;
@@ -390,16 +388,6 @@ impl Pass<'_> {
             Op::Pad(_) | Op::Concatenate(_) => size(operand).min(result) / result,
             _ => 1.0,
         }
-    }
-}
-
-fn inner_regions(kind: &NodeKind) -> Vec<&Region> {
-    match kind {
-        NodeKind::Op => Vec::new(),
-        NodeKind::While {
-            condition, body, ..
-        } => vec![condition, body],
-        NodeKind::Conditional { branches } => branches.iter().collect(),
     }
 }
 

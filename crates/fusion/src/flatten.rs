@@ -445,7 +445,7 @@ impl Flattener<'_> {
                 }
             };
             match &mut node.kind {
-                NodeKind::Op => {}
+                NodeKind::Op | NodeKind::Contraction(_) => {}
                 NodeKind::While {
                     condition, body, ..
                 } => {

@@ -106,8 +106,8 @@ fn steps() {
         "9:6: expected a value such as `x0`, found `y0`",
     );
     fails(
-        &with("", "dot(x0, x0) -> (x1) lhs_batch {0}"),
-        "10:1: expected `rhs_batch`, found '}'",
+        &with("", "dot(x0, x0) -> (x1) lhs {0}"),
+        "10:1: expected `rhs`, found '}'",
     );
     fails(
         &with("", "hlo fly(x0) -> (x1)"),

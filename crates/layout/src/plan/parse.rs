@@ -40,10 +40,10 @@ use super::operation;
 use super::parse_kernel::kernel;
 use super::{Alias, Buffer, Place, Plan, PlanValue, Step, ValueId};
 use tegula_expr::{Cmp, Term, Var};
-use tegula_fusion::LibraryOp;
+use tegula_fusion::{Contraction, Label, LibraryOp};
 use tegula_ir::{
-    ArrayShape, Dim, Dims, DotDims, ElementType, Guard, Layout, Literal, Opcode, Shape, SizeSource,
-    Symbol, parse_literal, parse_shape,
+    ArrayShape, Dim, Dims, ElementType, Guard, Layout, Literal, Opcode, Shape, SizeSource, Symbol,
+    parse_literal, parse_shape,
 };
 
 /// Reads a plan's text.
@@ -408,7 +408,7 @@ impl Reader<'_> {
         let results = self.values()?;
         let op = match (opcode, word) {
             (Some(opcode), _) => self.operation(opcode, &operands, &results)?,
-            (None, "dot") => LibraryOp::Dot(Box::new(self.dot_dims()?)),
+            (None, "dot") => LibraryOp::Dot(Box::new(self.contraction()?)),
             (None, _) => {
                 self.cursor.expect_word("dimension")?;
                 let dimension = self.cursor.integer()?;
@@ -437,23 +437,27 @@ impl Reader<'_> {
         }
     }
 
-    fn dot_dims(&mut self) -> Result<DotDims> {
-        Ok(DotDims {
-            lhs_batch: self.set("lhs_batch")?,
-            rhs_batch: self.set("rhs_batch")?,
-            lhs_contracting: self.set("lhs_contracting")?,
-            rhs_contracting: self.set("rhs_contracting")?,
-        })
+    fn contraction(&mut self) -> Result<Contraction> {
+        let mut operands = [Vec::new(), Vec::new()];
+        for (name, dims) in ["lhs", "rhs"].into_iter().zip(&mut operands) {
+            self.cursor.expect_word(name)?;
+            while self.cursor.follows_on_line('{') {
+                dims.push(self.labels()?);
+            }
+        }
+        self.cursor.expect_word("out")?;
+        let [lhs, rhs] = operands;
+        let out = self.labels()?;
+        Ok(Contraction { lhs, rhs, out })
     }
 
-    fn set<C: FromIterator<i64>>(&mut self, name: &str) -> Result<C> {
-        self.cursor.expect_word(name)?;
-        let mut numbers = Vec::new();
+    fn labels<C: FromIterator<Label>>(&mut self) -> Result<C> {
+        let mut labels = Vec::new();
         self.cursor.list("{", "}", |cursor| {
-            numbers.push(cursor.integer()?);
+            labels.push(cursor.integer()?);
             Ok(())
         })?;
-        Ok(numbers.into_iter().collect())
+        Ok(labels.into_iter().collect())
     }
 
     /// An operation's attributes, to the line's end; its operands say its shapes.
