@@ -50,11 +50,15 @@ mod simplify;
 mod text;
 
 pub use checker::{Checked, Difference, check_same};
-pub use fusion::fusion_output_to_input;
+pub use fusion::{fusion_input_to_output, fusion_output_to_input};
 pub use map::{
-    Constraint, Exactness, IndexingMap, RuntimeSource, RuntimeVariable, Status, Variable,
+    Constraint, Exactness, IndexingMap, Participant, RuntimeSource, RuntimeVariable, Status,
+    Variable,
 };
-pub use ops::{Cause, OperandIndexing, Unknown, input_to_output, output_to_input};
+pub use ops::{
+    Cause, OperandIndexing, Unknown, input_to_output, input_to_output_leaf, output_leaf_to_input,
+    output_to_input,
+};
 pub use points::{Access, Point};
 pub use simplify::{Explained, Limits, Report, Session, StopReason, address_cost};
 pub use text::{PrintedMap, parse_map};

@@ -113,7 +113,15 @@ impl Session {
                 variable.bounds = *bounds;
             }
             map.constraints = domain.constraints.clone();
-            map.results = self.simplify_results(&map.results, &domain, &mut report);
+            let mut terms = std::mem::take(&mut map.results);
+            terms.extend(map.participant.iter().map(|p| p.position.clone()));
+            terms = self.simplify_results(&terms, &domain, &mut report);
+            if let Some(participant) = &mut map.participant
+                && let Some(position) = terms.pop()
+            {
+                participant.position = position;
+            }
+            map.results = terms;
             if map == before {
                 break;
             }
