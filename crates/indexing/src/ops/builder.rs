@@ -9,8 +9,10 @@ use smallvec::SmallVec;
 use tegula_expr::{Interval, Term, Var, range_of};
 use tegula_ir::{ArrayShape, Dim, Instruction, InstructionId, Module, Op};
 
-use super::{Cause, MapOrCause, array};
-use crate::map::{Exactness, IndexingMap, RuntimeSource, Variable, renumber, variable};
+use super::{Cause, MapOrCause, array, leaf_array};
+use crate::map::{
+    Exactness, IndexingMap, Participant, RuntimeSource, Variable, renumber, variable,
+};
 
 const RANGES: usize = 1 << 24;
 const RUNTIME: usize = 1 << 25;
@@ -19,6 +21,10 @@ const RUNTIME: usize = 1 << 25;
 pub(super) struct Builder<'a> {
     pub(super) module: &'a Module,
     pub(super) instruction: &'a Instruction,
+    /// Which array of the result, numbered through its tuple from the left.
+    shape_leaf: usize,
+    /// Which of the arrays that the operation computes.
+    pub(super) leaf: usize,
 }
 
 /// The largest index plus one of a dimension whose size nothing bounds. No machine
@@ -47,10 +53,17 @@ pub(super) fn index(dim: i64, rank: usize) -> Result<usize, Cause> {
 }
 
 impl<'a> Builder<'a> {
-    pub(super) fn new(module: &'a Module, instruction: &'a Instruction) -> Self {
+    pub(super) fn new(
+        module: &'a Module,
+        instruction: &'a Instruction,
+        shape_leaf: usize,
+        leaf: usize,
+    ) -> Self {
         Self {
             module,
             instruction,
+            shape_leaf,
+            leaf,
         }
     }
 
@@ -66,9 +79,9 @@ impl<'a> Builder<'a> {
             .ok_or(Cause::Malformed)
     }
 
-    /// The array of the result; of a tuple, the first.
+    /// The array of the result that is asked about.
     pub(super) fn output(&self) -> Result<&'a ArrayShape, Cause> {
-        array(&self.instruction.shape)
+        leaf_array(&self.instruction.shape, self.shape_leaf)
     }
 
     /// The array of an operand.
@@ -285,9 +298,18 @@ impl Draft<'_> {
         ranges
     }
 
-    pub(super) fn superset(mut self) -> Self {
-        self.map.exactness = Exactness::Superset;
+    pub(super) fn superset(self) -> Self {
+        self.with(Exactness::Superset)
+    }
+
+    pub(super) fn with(mut self, exactness: Exactness) -> Self {
+        self.map.exactness = exactness;
         self
+    }
+
+    /// Says whose array the map leads to.
+    pub(super) fn of_participant(&mut self, participant: Participant) {
+        self.map.participant = Some(Box::new(participant));
     }
 
     /// The map with its results.

@@ -1,21 +1,21 @@
 //! From an operand to the result.
 
-use tegula_expr::Term;
+use tegula_expr::{Interval, Term};
 use tegula_ir::{DimNumbers, DotDims, Op, PadDim, SliceDim};
 
 use super::builder::{Builder, index, last_index};
 use super::contract::DotSide;
 use super::dynamic::{constants, offsets};
 use super::rearrange::known;
-use super::{Cause, MapOrCause, forward_window, rearrange, reshape};
+use super::{
+    Cause, MapOrCause, collective, forward_window, rearrange, reshape, scatter, select_scatter,
+    shared,
+};
 
 pub(super) fn forward(at: &Builder<'_>, operand: usize) -> MapOrCause {
     match at.op() {
         op if op.is_elementwise() => elementwise(at, operand),
-        Op::Copy | Op::OptBarrier | Op::Domain(_) | Op::Map { .. } => elementwise(at, operand),
-        Op::AllReduce { start: false, .. } | Op::AddDependency if operand == 0 => {
-            elementwise(at, operand)
-        }
+        Op::Map { .. } | Op::AllReduce { .. } | Op::SetDimensionSize(_) => elementwise(at, operand),
         Op::Broadcast(dims) => broadcast(at, dims),
         Op::Transpose(dims) => transpose(at, dims),
         // A reversal is its own inverse.
@@ -23,7 +23,8 @@ pub(super) fn forward(at: &Builder<'_>, operand: usize) -> MapOrCause {
         Op::Slice(dims) => slice(at, dims),
         Op::Pad(dims) => pad(at, operand, dims),
         Op::Concatenate(dim) => concatenate(at, operand, *dim),
-        Op::Reshape => reshape::reshape_arrays(at, at.input(0)?, at.output()?),
+        Op::DynamicReshape if operand > 0 => everywhere(at, operand),
+        Op::Reshape | Op::DynamicReshape => reshape::reshape_arrays(at, at.input(0)?, at.output()?),
         Op::Bitcast => reshape::bitcast(at, at.input(0)?, at.output()?),
         Op::BitcastConvert => rearrange::bitcast_convert(at, at.input(0)?, at.output()?),
         Op::DynamicSlice(sizes) => dynamic_slice(at, operand, sizes),
@@ -35,7 +36,18 @@ pub(super) fn forward(at: &Builder<'_>, operand: usize) -> MapOrCause {
         Op::Convolution { .. } => forward_window::convolution(at, operand),
         Op::Reduce { dimensions, .. } => reduce(at, operand, dimensions),
         Op::Dot { dims, .. } => dot(at, operand, dims),
-        op => Err(Cause::Operation(op.opcode())),
+        Op::ScaledDot { dims, .. } if operand < 2 => dot(at, operand, dims),
+        Op::ScaledDot { dims, .. } => scale(at, operand, dims),
+        Op::Scatter { .. } => scatter::forward(at, operand),
+        Op::SelectAndScatter { .. } => select_scatter::select_and_scatter(at, operand, true),
+        Op::Scan { .. } => select_scatter::scan(at, operand, true),
+        _ => match shared::shared(at, operand) {
+            Some(shared) => match shared? {
+                Some(shared) => shared.forward(at, operand),
+                None => Err(Cause::Operation(at.op().opcode())),
+            },
+            None => collective::collective(at, operand, true),
+        },
     }
 }
 
@@ -243,4 +255,31 @@ fn dot(at: &Builder<'_>, operand: usize, dims: &DotDims) -> MapOrCause {
         .map(|(own, dim)| own.unwrap_or_else(|| draft.range_over(dim)))
         .collect();
     draft.finish(results)
+}
+
+/// A scale meets what every element of its block meets.
+fn scale(at: &Builder<'_>, operand: usize, dims: &DotDims) -> MapOrCause {
+    let scaled = operand.checked_sub(2).ok_or(Cause::Malformed)?;
+    let (whole, own) = (at.input(scaled)?, at.input(operand)?);
+    if whole.rank() != own.rank() {
+        return Err(Cause::Malformed);
+    }
+    // From the scale to the elements of its block, and on as they go.
+    let mut draft = at.draft(own);
+    let mut elements = Vec::new();
+    for (dim, (all, own)) in whole.dims.iter().zip(&own.dims).enumerate() {
+        if all.term() == own.term() {
+            elements.push(draft.dim(dim));
+            continue;
+        }
+        let (Some(all), Some(own)) = (all.as_static(), own.as_static()) else {
+            return Err(Cause::SymbolicSize);
+        };
+        if own < 1 || all % own != 0 {
+            return Err(Cause::Malformed);
+        }
+        let block = draft.range(Interval::of_size(all / own));
+        elements.push(draft.dim(dim).mul(&(all / own).into()).add(&block));
+    }
+    Ok(draft.finish(elements)?.then(&dot(at, scaled, dims)?))
 }

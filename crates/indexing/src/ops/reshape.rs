@@ -7,7 +7,7 @@
 
 use smallvec::SmallVec;
 use tegula_expr::{Canonicalizer, Interval, Node, Term};
-use tegula_ir::ArrayShape;
+use tegula_ir::{ArrayShape, Layout};
 
 use super::builder::{Builder, static_sizes};
 use super::{Cause, MapOrCause};
@@ -69,8 +69,18 @@ fn tiles(array: &ArrayShape) -> bool {
 
 /// The dimensions from the most major to the most minor.
 fn physical_order(array: &ArrayShape) -> Option<SmallVec<[usize; 6]>> {
-    let rank = array.rank();
-    let Some(layout) = &array.layout else {
+    minor_order(array.rank(), array.layout.as_deref())
+}
+
+/// The dimensions of an array without tiles, from the most major to the most
+/// minor.
+pub(crate) fn static_order(rank: usize, layout: Option<&Layout>) -> Option<SmallVec<[usize; 6]>> {
+    let is_tiled = layout.is_some_and(|layout| !layout.tiles.is_empty());
+    minor_order(rank, layout).filter(|_| !is_tiled)
+}
+
+fn minor_order(rank: usize, layout: Option<&Layout>) -> Option<SmallVec<[usize; 6]>> {
+    let Some(layout) = layout else {
         return Some((0..rank).collect());
     };
     let mut order: SmallVec<[usize; 6]> = SmallVec::new();

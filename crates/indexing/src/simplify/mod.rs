@@ -95,6 +95,42 @@ impl Session {
         simple
     }
 
+    /// As [`Session::simplify_map`], but a dimension that has one value keeps its
+    /// variable in the results instead of becoming that value: for a reader that
+    /// wants to see which dimension a result follows.
+    pub fn simplify_preserving_points(&mut self, map: &IndexingMap) -> IndexingMap {
+        let points: Vec<usize> = map
+            .dims
+            .iter()
+            .enumerate()
+            .filter(|(_, dim)| dim.bounds.as_point().is_some_and(|value| value < i64::MAX))
+            .map(|(position, _)| position)
+            .collect();
+        let mut wider = map.clone();
+        // What holds for two values holds for one of them.
+        for position in &points {
+            if let Some(dim) = wider.dims.get_mut(*position) {
+                dim.bounds.upper += 1;
+            }
+        }
+        let mut simple = self.simplify_map(&wider);
+        let is_kept = simple.dims.len() == map.dims.len()
+            && points.iter().all(|position| {
+                simple.dims.get(*position).map(|dim| dim.bounds.lower)
+                    == map.dims.get(*position).map(|dim| dim.bounds.lower)
+            });
+        if !is_kept {
+            return self.simplify_map(map);
+        }
+        for position in points {
+            if let (Some(dim), Some(own)) = (simple.dims.get_mut(position), map.dims.get(position))
+            {
+                dim.bounds = own.bounds;
+            }
+        }
+        simple
+    }
+
     /// As [`Session::simplify_map`], and what it did.
     pub fn simplify_with_report(&mut self, map: &IndexingMap) -> (IndexingMap, Report) {
         let mut report = Report::default();
@@ -113,7 +149,15 @@ impl Session {
                 variable.bounds = *bounds;
             }
             map.constraints = domain.constraints.clone();
-            map.results = self.simplify_results(&map.results, &domain, &mut report);
+            let mut terms = std::mem::take(&mut map.results);
+            terms.extend(map.participant.iter().map(|p| p.position.clone()));
+            terms = self.simplify_results(&terms, &domain, &mut report);
+            if let Some(participant) = &mut map.participant
+                && let Some(position) = terms.pop()
+            {
+                participant.position = position;
+            }
+            map.results = terms;
             if map == before {
                 break;
             }
@@ -249,6 +293,14 @@ impl Session {
             report.steps.extend(graph.explain());
         }
     }
+}
+
+/// What is known of the variables on the domain of a map; `None` if it has no
+/// point.
+pub(crate) fn refined(map: &IndexingMap) -> Option<impl VarRanges + use<>> {
+    let mut domain = Domain::of(map);
+    domain.tighten().ok()?;
+    Some(domain)
 }
 
 /// The largest magnitude that any part of the term can take.

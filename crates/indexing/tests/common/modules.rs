@@ -109,3 +109,23 @@ pub(crate) fn map_of(found: &[OperandIndexing], operand: usize) -> &IndexingMap 
         other => panic!("operand {operand}: {other:?}"),
     }
 }
+
+/// An operation without a map: it does not say how many participants exchange.
+pub(crate) fn all_to_all_of_unknown_groups() -> Op {
+    Op::AllToAll {
+        collective: collective(&[]),
+        dimension: Some(0),
+    }
+}
+
+/// A collective over the given replica groups.
+pub(crate) fn collective(groups: &[&[i64]]) -> tegula_ir::Collective {
+    tegula_ir::Collective {
+        replica_groups: tegula_ir::ReplicaGroups::Lists(
+            groups.iter().map(|group| group.to_vec()).collect(),
+        ),
+        channel_id: None,
+        use_global_device_ids: false,
+        constrain_layout: false,
+    }
+}
