@@ -226,7 +226,7 @@ impl Generator {
     }
 
     /// Keeps elements small, so that products of them stay exact.
-    fn keep(&mut self, value: Known) {
+    fn keep(&mut self, value: &Known) {
         let (low, high) = (self.constant(value.ty, -4), self.constant(value.ty, 4));
         let clamped = format!("clamp({low}, {}, {high})", value.name);
         let kept = self.emit(value.ty, &value.dims, &clamped);
@@ -278,13 +278,13 @@ impl Generator {
             .pick(&["add", "multiply", "maximum", "subtract"]);
         let operation = format!("{op}({}, {})", value.name, other.name);
         let result = self.emit(value.ty, &value.dims, &operation);
-        self.keep(result);
+        self.keep(&result);
     }
 
     fn combine(&mut self, value: &Known, other: &Known) {
         let operation = format!("subtract({}, {})", value.name, other.name);
         let result = self.emit(value.ty, &value.dims, &operation);
-        self.keep(result);
+        self.keep(&result);
     }
 
     fn with_scalar(&mut self, value: &Known) {
@@ -347,7 +347,7 @@ impl Generator {
             .collect();
         let op = *self.random.pick(&["add", "maximum"]);
         let result = self.reduced(value, &along, op);
-        self.keep(result);
+        self.keep(&result);
     }
 
     fn transpose(&mut self, value: &Known) {
@@ -479,7 +479,7 @@ impl Generator {
             value.name, value.ty
         );
         let result = self.emit(value.ty, &dims, &operation);
-        self.keep(result);
+        self.keep(&result);
     }
 
     /// The array times itself, contracted along a dimension.
@@ -511,7 +511,7 @@ impl Generator {
         let zeros = self.emit(value.ty, &dims, &operation);
         let operation = format!("add({}, {})", result.name, zeros.name);
         let result = self.emit(value.ty, &dims, &operation);
-        self.keep(result);
+        self.keep(&result);
     }
 
     fn sort(&mut self, value: &Known) {
@@ -550,7 +550,7 @@ impl Generator {
         );
         let operation = format!("get-tuple-element(loop{number}), index=1");
         let result = self.emit(ty, &value.dims, &operation);
-        self.keep(result);
+        self.keep(&result);
     }
 
     /// One of two branches, by whether an array's first sum is positive.
@@ -616,7 +616,7 @@ impl Generator {
             value.name, indices.name, updates.name, value.ty
         );
         let result = self.emit(value.ty, &value.dims, &operation);
-        self.keep(result);
+        self.keep(&result);
     }
 
     fn dimension_size(&mut self, value: &Known) {

@@ -65,7 +65,7 @@ fn number(name: &str) -> Option<u64> {
 fn random_programs_agree_at_every_size() {
     let seeds = match number("TEGULA_SEED") {
         Some(seed) => seed..seed + 1,
-        None => 0..number("TEGULA_SWEEP").unwrap_or(300),
+        None => 0..number("TEGULA_SWEEP").unwrap_or(100),
     };
     let count = seeds.end - seeds.start;
     let shown = number("TEGULA_SHOW").unwrap_or(2) as usize;

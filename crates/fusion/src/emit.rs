@@ -554,25 +554,33 @@ impl<'a> Emitter<'a> {
         let node = &program.nodes[id];
         let map = self.maps.get(node.origin, operand)?;
         let mut known: Vec<Term> = index.iter().chain(ranges).cloned().collect();
+        let first = known.len();
+        // Sizes first: what an element is clamped to may depend on them.
         for runtime in &map.runtime {
-            let (source, index, bounds) = match runtime {
-                RuntimeRead::Size(size) => {
-                    known.push(self.size(size));
-                    continue;
-                }
-                RuntimeRead::Element {
-                    operand,
-                    index,
-                    bounds,
-                } => (node.operands.get(*operand), index, bounds),
+            known.push(match runtime {
+                RuntimeRead::Size(size) => self.size(size),
+                RuntimeRead::Element { .. } => Term::constant(0),
+            });
+        }
+        for (i, runtime) in map.runtime.iter().enumerate() {
+            let RuntimeRead::Element {
+                operand,
+                index,
+                bounds,
+                most,
+            } = runtime
+            else {
+                continue;
             };
-            let Some(&source) = source else {
+            let Some(&source) = node.operands.get(*operand) else {
                 return Err(self.bug("a run-time variable has no source"));
             };
             let at: Vec<Term> = index.iter().map(|t| substitute(t, &known)).collect();
             let scalar = self.element(source, &at)?;
-            let term = self.bind(scalar, bounds.lower, bounds.upper);
-            known.push(term);
+            known[first + i] = match most {
+                Some(most) => self.bind_up_to(scalar, &substitute(most, &known)),
+                None => self.bind(scalar, bounds.lower, bounds.upper),
+            };
         }
         Ok(map.at(&known))
     }

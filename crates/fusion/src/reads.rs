@@ -17,6 +17,9 @@ pub(crate) enum RuntimeRead {
         /// Over the map's dimensions and ranges.
         index: Vec<Term>,
         bounds: Interval,
+        /// The largest value it is clamped to, where that depends on sizes known
+        /// at run time; over the map's variables.
+        most: Option<Term>,
     },
     /// A size, over the module's symbols.
     Size(Term),
@@ -189,6 +192,7 @@ impl ReadMap {
                 operand,
                 index: index.clone(),
                 bounds,
+                most: variable.most.clone(),
             });
         }
         let first_size = map.dims.len() + ranges.len();
