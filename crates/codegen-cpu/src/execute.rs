@@ -336,7 +336,11 @@ impl Run<'_> {
     }
 
     fn actions(&self, actions: &[Action]) {
+        // Asked once: a kernel may take less time than to ask.
+        let traced = tracing::enabled!(tracing::Level::TRACE);
         for action in actions {
+            let name = if traced { action.name() } else { None };
+            let _span = name.map(|name| tracing::trace_span!("step", name).entered());
             let Some(profile) = self.profile else {
                 self.action(action);
                 continue;
