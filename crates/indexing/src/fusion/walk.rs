@@ -168,8 +168,10 @@ impl<'a> Walk<'a> {
         let mut found: Vec<IndexingMap> = Vec::new();
         for map in maps {
             for next in next {
-                let mut composed = self.session.simplify_map(&map.then(next));
+                let simple = self.session.simplify_map(&map.then(next));
+                let mut composed = simple.clone();
                 composed.remove_unused_variables();
+                self.session.renumbered(&simple, &composed);
                 if !composed.is_empty() && !found.contains(&composed) {
                     found.push(composed);
                 }
