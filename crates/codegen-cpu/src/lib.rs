@@ -23,11 +23,13 @@ mod linear_algebra;
 mod lower;
 mod random;
 mod routine;
+mod runs;
 mod scalars;
 mod schedule;
 mod sort;
 mod stochastic;
 mod top_k;
+mod vector;
 
 pub use call::check_library;
 pub use error::Error;
