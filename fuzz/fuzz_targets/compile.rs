@@ -1,0 +1,18 @@
+//! HLO text, compiled: whatever is read either compiles or is an error.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use tegula::{Options, Target, compile, read};
+
+fuzz_target!(|text: &str| {
+    let Ok(module) = read(text) else { return };
+    for target in [Target::Plan, Target::Cpu] {
+        let options = Options {
+            target,
+            ..Options::default()
+        };
+        if let Err(error) = compile(&module, &options) {
+            assert_ne!(error.fault, tegula::Fault::Bug, "{error}");
+        }
+    }
+});

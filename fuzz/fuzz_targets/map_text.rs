@@ -1,0 +1,11 @@
+//! Indexing maps: what is read is simplified.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use tegula_indexing::{Session, parse_map};
+
+fuzz_target!(|text: &str| {
+    if let Ok(map) = parse_map(text) {
+        let _ = Session::new().simplify_map(&map);
+    }
+});
