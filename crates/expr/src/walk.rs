@@ -15,29 +15,45 @@ impl Term {
     /// Folds the term bottom-up: `f` gets each term with the results of its
     /// direct subterms, left to right.
     pub fn fold<R: Clone>(&self, f: &mut impl FnMut(&Self, &[R]) -> R) -> R {
+        self.fold_with(f, &|_, _| None, &|f, term, children| f(term, children))
+    }
+
+    /// As [`Term::fold`], with a state for both functions; what `known` answers is
+    /// not walked into.
+    pub(crate) fn fold_with<S, R: Clone>(
+        &self,
+        state: &mut S,
+        known: &impl Fn(&S, &Self) -> Option<R>,
+        f: &impl Fn(&mut S, &Self, &[R]) -> R,
+    ) -> R {
         if self.size() <= SMALL {
+            if let Some(result) = known(state, self) {
+                return result;
+            }
             let results: SmallVec<[R; 3]> = self
                 .node()
                 .children()
                 .into_iter()
-                .map(|child| child.fold(f))
+                .map(|child| child.fold_with(state, known, f))
                 .collect();
-            return f(self, &results);
+            return f(state, self, &results);
         }
         let mut done: FxHashMap<usize, R> = FxHashMap::default();
         let mut stack = vec![(self, false)];
         let mut last = None;
         while let Some((term, expanded)) = stack.pop() {
             if !expanded {
-                if !done.contains_key(&term.address()) {
-                    stack.push((term, true));
-                    stack.extend(
-                        term.node()
-                            .children()
-                            .into_iter()
-                            .map(|child| (child, false)),
-                    );
+                if done.contains_key(&term.address()) {
+                    continue;
                 }
+                if let Some(result) = known(state, term) {
+                    done.insert(term.address(), result.clone());
+                    last = Some(result);
+                    continue;
+                }
+                stack.push((term, true));
+                let children = term.node().children();
+                stack.extend(children.into_iter().map(|child| (child, false)));
                 continue;
             }
             let children = term.node().children();
@@ -46,12 +62,12 @@ impl Term {
                 .filter_map(|child| done.get(&child.address()).cloned())
                 .collect();
             debug_assert_eq!(results.len(), children.len());
-            let result = f(term, &results);
+            let result = f(state, term, &results);
             done.insert(term.address(), result.clone());
             last = Some(result);
         }
         // The root is pushed first and folded last.
-        last.unwrap_or_else(|| f(self, &[]))
+        last.unwrap_or_else(|| f(state, self, &[]))
     }
 
     /// Rebuilds the term from folded subterms through the smart constructors.

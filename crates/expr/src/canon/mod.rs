@@ -25,6 +25,9 @@ use crate::term::{Node, Term};
 pub(crate) use linear::Linear;
 use linear::as_quotient;
 
+/// Nodes of a term that is remembered on its own, whatever it is part of.
+const MEMO_SIZE: u32 = 8;
+
 /// The canonical form of one term; see [`Canonicalizer`] for many.
 pub fn canonicalize<R: VarRanges + ?Sized>(term: &Term, ranges: &R) -> Term {
     Canonicalizer::new(ranges).canonicalize(term)
@@ -69,6 +72,8 @@ pub struct Step {
 pub struct Canonicalizer<'a, R: ?Sized> {
     ranges: &'a R,
     normal: FxHashMap<Term, Linear>,
+    /// Terms that are no sums, before they are looked at as wholes.
+    combined: FxHashMap<Term, Linear>,
     quotients: FxHashMap<(Linear, i64), Option<Linear>>,
     facts: FxHashMap<Term, (Interval, Residue)>,
     costs: FxHashMap<Term, u32>,
@@ -88,6 +93,7 @@ impl<'a, R: VarRanges + ?Sized> Canonicalizer<'a, R> {
         Self {
             ranges,
             normal: FxHashMap::default(),
+            combined: FxHashMap::default(),
             quotients: FxHashMap::default(),
             facts: FxHashMap::default(),
             costs: FxHashMap::default(),
@@ -117,6 +123,7 @@ impl<'a, R: VarRanges + ?Sized> Canonicalizer<'a, R> {
         let slot = self.assumed.entry(linear).or_insert(Interval::FULL);
         *slot = slot.intersect(&interval);
         self.normal.clear();
+        self.combined.clear();
         self.quotients.clear();
         self.facts.clear();
         self.spelled.clear();
@@ -167,26 +174,43 @@ impl<'a, R: VarRanges + ?Sized> Canonicalizer<'a, R> {
         if let Some(known) = self.normal.get(term) {
             return known.clone();
         }
-        let value = term.fold(&mut |term: &Term, children: &[Value]| {
-            let is_part = match term.node() {
-                Node::Add(..) => true,
-                Node::Mul(_, b) => b.as_constant().is_some(),
-                _ => false,
-            };
-            if is_part {
-                return self.part(term, children);
-            }
-            // Only whole sums are looked at, lest the form depend on how a sum
-            // is put in parentheses.
-            let whole: SmallVec<[Linear; 3]> = children
-                .iter()
-                .map(|child| self.whole(child.clone()))
-                .collect();
-            let linear = self.combine(term, &whole);
-            Value::Sum(linear.unwrap_or_else(|| self.opaque(term, &whole)))
-        });
+        let value = term.fold_with(
+            self,
+            &|this, term| {
+                let known = (term.size() >= MEMO_SIZE).then(|| this.combined.get(term));
+                known.flatten().cloned().map(Value::Sum)
+            },
+            &|this, term, children: &[Value]| {
+                let is_part = match term.node() {
+                    Node::Add(..) => true,
+                    Node::Mul(_, b) => b.as_constant().is_some(),
+                    _ => false,
+                };
+                if is_part {
+                    return this.part(term, children);
+                }
+                Value::Sum(this.atomic(term, children))
+            },
+        );
         let linear = self.whole(value);
         self.normal.insert(term.clone(), linear.clone());
+        linear
+    }
+
+    /// A term that is no sum, over what its operands are.
+    fn atomic(&mut self, term: &Term, children: &[Value]) -> Linear {
+        // Only whole sums are looked at, lest the form depend on how a sum
+        // is put in parentheses.
+        let whole: SmallVec<[Linear; 3]> = children
+            .iter()
+            .map(|child| self.whole(child.clone()))
+            .collect();
+        let linear = self.combine(term, &whole);
+        let linear = linear.unwrap_or_else(|| self.opaque(term, &whole));
+        // What was only tried must be explained when it is taken.
+        if term.size() >= MEMO_SIZE && (!self.is_tracing() || self.muted == 0) {
+            self.combined.insert(term.clone(), linear.clone());
+        }
         linear
     }
 

@@ -5,7 +5,7 @@ use tegula_ir::{ComputationId, InstructionId, Module, Op, Shape};
 
 use super::{MAX_DEPTH, MAX_MAPS, Maps, Value};
 use crate::map::IndexingMap;
-use crate::ops::{Cause, Route, Unknown, identity_of, route};
+use crate::ops::{Cause, Route, Unknown, identity_of, reshape_map, route};
 use crate::simplify::Session;
 
 /// The maps from array `output` of the root to each array of each parameter,
@@ -119,6 +119,14 @@ impl<'a> Walk<'a> {
             Route::Nothing => return,
             Route::Made(_) => {}
         }
+        if let Some((source, next)) = self.through_reshapes(id) {
+            let found = match maps {
+                Err(unknown) => Err(unknown.clone()),
+                Ok(maps) => Ok(self.products(maps, &[next])),
+            };
+            self.add((source, 0), found);
+            return;
+        }
         let inner = super::backward(self.module, id, leaf, self.session, self.depth + 1);
         for operand in inner {
             let Some(source) = data.operands.get(operand.operand) else {
@@ -132,6 +140,28 @@ impl<'a> Walk<'a> {
             };
             self.add((*source, operand.leaf), found);
         }
+    }
+
+    /// Of a reshape of a reshape: the array that the first one reshapes, and the
+    /// map there. What lies between keeps the row-major order too.
+    fn through_reshapes(&self, id: InstructionId) -> Option<(InstructionId, IndexingMap)> {
+        let mut source = id;
+        let mut count = 0;
+        while let Some(data) = self.module.instructions.get(source)
+            && matches!(data.op, Op::Reshape)
+        {
+            source = *data.operands.first()?;
+            count += 1;
+        }
+        if count < 2 {
+            return None;
+        }
+        let sizes = |id| {
+            let data = self.module.instructions.get(id)?;
+            data.shape.as_array()?.static_dims()
+        };
+        let map = reshape_map(&sizes(id)?, &sizes(source)?).ok()?;
+        Some((source, map))
     }
 
     /// Collects the maps of an instruction's arrays from those of its operands.

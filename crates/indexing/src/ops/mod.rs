@@ -23,7 +23,7 @@ use thiserror::Error;
 
 use crate::map::IndexingMap;
 use builder::Builder;
-pub(crate) use reshape::static_order;
+pub(crate) use reshape::{reshape_map, static_order};
 pub(crate) use route::{Route, route};
 
 /// Why an operand has no map.

@@ -19,6 +19,8 @@ const MAX_CONSTRAINTS: usize = 32;
 
 /// Variables of an affine function that is fitted.
 const MAX_FITTED: usize = 6;
+/// Points that may show that a function is not affine.
+const SAMPLES: usize = 16;
 /// Constraints of a map beyond which components are not even looked for.
 const MAX_TOTAL: usize = 128;
 
@@ -201,6 +203,9 @@ pub(super) fn affine_form(term: &Term, domain: &Domain, max_work: u64) -> Option
     if component.variables.len() > MAX_FITTED || !affordable(&bounds, &program, max_work) {
         return None;
     }
+    if own.is_empty() && !may_be_affine(&bounds, &mut program) {
+        return None;
+    }
     let mut points: Vec<(Vec<i64>, i64)> = Vec::new();
     let mut total = true;
     for_each_point(&bounds, &mut |point| {
@@ -230,6 +235,53 @@ pub(super) fn affine_form(term: &Term, domain: &Domain, max_work: u64) -> Option
         }
     }
     (count == 0).then(|| Term::constant(points.first().map_or(0, |(_, value)| *value)))
+}
+
+/// Whether a few points of a box allow an affine function: the first corner and
+/// its neighbours give one, which further points may refute.
+fn may_be_affine(bounds: &[Interval], program: &mut Program) -> bool {
+    let corner: Vec<i64> = bounds.iter().map(|interval| interval.lower).collect();
+    let mut value_at = |point: &[i64]| {
+        program.run(point)?;
+        Some(i128::from(program.output(0)))
+    };
+    let Some(start) = value_at(&corner) else {
+        return false;
+    };
+    let mut slopes: Vec<i128> = Vec::with_capacity(bounds.len());
+    for (position, interval) in bounds.iter().enumerate() {
+        let mut next = corner.clone();
+        if let Some(slot) = next
+            .get_mut(position)
+            .filter(|_| interval.lower < interval.upper)
+        {
+            *slot += 1;
+        }
+        match value_at(&next) {
+            Some(value) => slopes.push(value - start),
+            None => return false,
+        }
+    }
+    let mut state = 0x9E37_79B9u64;
+    (0..SAMPLES).all(|sample| {
+        let mut expected = start;
+        let mut point = corner.clone();
+        for ((slot, slope), interval) in point.iter_mut().zip(&slopes).zip(bounds) {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            // Boxes that are enumerated are small.
+            let span = interval.count().min(1 << 32);
+            let step = match sample {
+                0 => span - 1,
+                _ => u128::from(state >> 33) % span,
+            };
+            let step = i64::try_from(step).unwrap_or(0);
+            *slot += step;
+            expected += slope * i128::from(step);
+        }
+        value_at(&point) == Some(expected)
+    })
 }
 
 fn affine_term(variables: &[usize], coefficients: &FxHashMap<usize, i64>, constant: i64) -> Term {

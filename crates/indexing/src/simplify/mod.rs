@@ -30,6 +30,10 @@ pub use report::{Explained, RULES, Report, Rule, StopReason};
 /// Rounds of the whole pipeline on one map.
 const MAX_ROUNDS: usize = 4;
 
+/// Nodes of all results beyond which the e-graph is not asked: so large a map is
+/// canonical already or has no short form.
+const MAX_SEARCHED: u32 = 150;
+
 /// Simplifies the maps and terms of one fused graph.
 ///
 /// A session remembers results; what it remembers never changes them, for a
@@ -158,6 +162,7 @@ impl Session {
             report.rounds += 1;
             let before = map.clone();
             let mut domain = Domain::of(&map);
+            let given = (domain.bounds.clone(), domain.constraints.clone());
             if self.tighten(&mut domain).is_err() {
                 return (IndexingMap::empty(), report);
             }
@@ -167,14 +172,18 @@ impl Session {
             map.constraints = domain.constraints.clone();
             let mut terms = std::mem::take(&mut map.results);
             terms.extend(map.participant.iter().map(|p| p.position.clone()));
-            terms = self.simplify_results(&terms, &domain, &mut report);
+            let (terms_found, searched) = self.simplify_results(&terms, &domain, &mut report);
+            terms = terms_found;
             if let Some(participant) = &mut map.participant
                 && let Some(position) = terms.pop()
             {
                 participant.position = position;
             }
             map.results = terms;
-            if map == before {
+            // The canonical form of a canonical form is itself: only what the domain
+            // or the e-graph changed can lead on.
+            let is_settled = !searched && given == (domain.bounds, domain.constraints);
+            if is_settled || map == before {
                 break;
             }
         }
@@ -221,7 +230,7 @@ impl Session {
         results: &[Term],
         domain: &Domain,
         report: &mut Report,
-    ) -> Vec<Term> {
+    ) -> (Vec<Term>, bool) {
         let mut canonicalizer = Canonicalizer::new(domain);
         for constraint in &domain.constraints {
             canonicalizer.assume(&constraint.term, constraint.interval);
@@ -256,7 +265,7 @@ impl Session {
         }
         let steps = canonicalizer.take_steps().into_iter().map(Explained::from);
         let mut steps: Vec<Explained> = steps.chain(fitted).collect();
-        self.search(&mut simple, domain, &mut canonicalizer, report);
+        let searched = self.search(&mut simple, domain, &mut canonicalizer, report);
         if self.explain {
             // What is left between the steps is collecting and spelling.
             for (before, after) in results.iter().zip(&simple) {
@@ -280,25 +289,30 @@ impl Session {
                 report.steps.push(step);
             }
         }
-        simple
+        (simple, searched)
     }
 
     /// Replaces results that still divide by what the e-graph finds, where that
-    /// is shorter.
+    /// is shorter. Gives whether it did.
     fn search(
         &mut self,
         results: &mut [Term],
         domain: &Domain,
         canonicalizer: &mut Canonicalizer<'_, Domain>,
         report: &mut Report,
-    ) {
+    ) -> bool {
         let constraints = domain.constraints.iter().map(|constraint| &constraint.term);
+        if results.iter().all(Term::is_affine) {
+            return false;
+        }
+        let size = |sum: u32, term: &Term| sum.saturating_add(term.size());
         let is_moderate = |term: &Term| is_moderate(term, domain);
-        if results.iter().all(Term::is_affine)
+        if results.iter().fold(0, size) > MAX_SEARCHED
             || !results.iter().chain(constraints.clone()).all(is_moderate)
             || !graph::is_small(results.iter().chain(constraints))
         {
-            return;
+            report.stop = StopReason::TooLarge;
+            return false;
         }
         let count = u32::try_from(domain.bounds.len()).unwrap_or(u32::MAX);
         let mut graph = Graph::new(domain, count, self.explain);
@@ -314,7 +328,9 @@ impl Session {
             ..self.limits
         };
         report.stop = graph.saturate(&limits);
-        let Some(found) = graph.extract() else { return };
+        let Some(found) = graph.extract() else {
+            return false;
+        };
         let mut used = false;
         for (result, found) in results.iter_mut().zip(found) {
             // Extraction weighs machine operations; readers want sums multiplied
@@ -328,6 +344,7 @@ impl Session {
         if used && self.explain {
             report.steps.extend(graph.explain());
         }
+        used
     }
 }
 

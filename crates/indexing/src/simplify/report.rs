@@ -13,6 +13,8 @@ pub enum StopReason {
     Canonical,
     /// No rule found another form.
     Saturated,
+    /// The terms or their values are too large for the e-graph.
+    TooLarge,
     /// [`crate::Limits::nodes`] was met.
     NodeLimit,
     /// [`crate::Limits::rounds`] was met.

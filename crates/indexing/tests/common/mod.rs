@@ -51,12 +51,12 @@ fn random_term(random: &mut Random, vars: usize, depth: u32) -> Term {
     }
 }
 
-/// One to three variables of `most` points at most each, one or two results, up
+/// One to four variables of `most` points at most each, one or two results, up
 /// to two constraints that hold on some part of the box.
 pub(crate) fn random_map(seed: u64, most: i64, constrained: bool) -> IndexingMap {
     let mut random = Random(seed);
     let mut map = IndexingMap::default();
-    let vars = usize::try_from(random.range(1, 3)).unwrap_or(1);
+    let vars = usize::try_from(random.range(1, 4)).unwrap_or(1);
     for var in 0..vars {
         let lower = if random.range(0, 3) == 0 {
             random.range(-8, 8)

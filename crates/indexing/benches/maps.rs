@@ -1,0 +1,226 @@
+//! How long the analysis takes, on one core: all maps of all fusions of programs,
+//! random maps, a chain of reshapes.
+//!
+//!     TEGULA_CORPUS=FOLDER cargo bench -p tegula-indexing
+//!
+//! A fusion is what a loop fusion would be: a value that is written to memory (a
+//! contraction, a reduction, an operation with run-time indices, the root,
+//! whatever has several users that are not cheap to compute again) with all cheap
+//! operations between it and the values it is computed from. Times are minima over
+//! the repetitions.
+
+#[path = "../tests/common/mod.rs"]
+mod common;
+#[path = "../tests/common/modules.rs"]
+mod modules;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::hint::black_box;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use common::{Random, random_map};
+use tegula_indexing::{IndexingMap, Session, fusion_output_to_input, output_to_input};
+use tegula_ir::{Computation, InstructionId, Module, Op, Shape, parse_module};
+
+const REPETITIONS: usize = 10;
+
+/// Whether an operation is computed where it is read.
+fn is_cheap(op: &Op) -> bool {
+    op.is_elementwise()
+        || matches!(
+            op,
+            Op::Broadcast(_)
+                | Op::Reshape
+                | Op::Bitcast
+                | Op::Transpose(_)
+                | Op::Slice(_)
+                | Op::Reverse(_)
+                | Op::Pad(_)
+                | Op::Concatenate(_)
+                | Op::Copy
+                | Op::Iota(_)
+                | Op::GetTupleElement(_)
+                | Op::Call { .. }
+        )
+}
+
+/// Maps from a root down through cheap operations; gives how many there are.
+fn fusion(
+    module: &Module,
+    computation: &Computation,
+    root: InstructionId,
+    written: &BTreeSet<InstructionId>,
+    session: &mut Session,
+) -> usize {
+    let Shape::Array(array) = &module[root].shape else {
+        return 0;
+    };
+    let Some(sizes) = array.static_dims() else {
+        return 0;
+    };
+    let mut maps: BTreeMap<InstructionId, Vec<IndexingMap>> = BTreeMap::new();
+    maps.insert(root, vec![IndexingMap::identity(&sizes)]);
+    let mut reads = 0;
+    for id in computation.instructions.iter().rev() {
+        let Some(own) = maps.remove(id) else {
+            continue;
+        };
+        if *id != root && written.contains(id) {
+            reads += own.len();
+            continue;
+        }
+        for operand in fusion_output_to_input(module, *id, 0, session) {
+            let Ok(next) = operand.maps else {
+                continue;
+            };
+            let source = module[*id].operands[operand.operand];
+            let known = maps.entry(source).or_default();
+            for (map, next) in own
+                .iter()
+                .flat_map(|map| next.iter().map(move |next| (map, next)))
+            {
+                let mut map = session.simplify_map(&map.then(next));
+                map.remove_unused_variables();
+                if !map.is_empty() && !known.contains(&map) {
+                    known.push(map);
+                }
+            }
+        }
+    }
+    reads
+}
+
+/// All fusions of a module; gives how many there are, and how many maps.
+fn fusions(module: &Module) -> (usize, usize) {
+    let (mut roots, mut maps) = (0, 0);
+    for computation in module.computations.values() {
+        let mut users: BTreeMap<InstructionId, usize> = BTreeMap::new();
+        for id in &computation.instructions {
+            for operand in &module[*id].operands {
+                *users.entry(*operand).or_default() += 1;
+            }
+        }
+        let written: BTreeSet<InstructionId> = computation
+            .instructions
+            .iter()
+            .copied()
+            .filter(|id| {
+                let op = &module[*id].op;
+                let is_shared = users.get(id).is_some_and(|users| *users > 1);
+                let is_free = matches!(op, Op::Broadcast(_) | Op::Reshape | Op::Iota(_));
+                *id == computation.root || !is_cheap(op) || is_shared && !is_free
+            })
+            .collect();
+        for root in &written {
+            let mut session = Session::new();
+            maps += fusion(module, computation, *root, &written, &mut session);
+            roots += 1;
+        }
+    }
+    (roots, maps)
+}
+
+fn fastest(mut f: impl FnMut()) -> Duration {
+    let times = (0..REPETITIONS).map(|_| {
+        let start = Instant::now();
+        f();
+        start.elapsed()
+    });
+    times.min().unwrap_or_default()
+}
+
+fn programs(folder: &Path) {
+    for name in ["resnet50_fwd_f32", "gpt2_small_fwd"] {
+        let Ok(text) = std::fs::read_to_string(folder.join(format!("{name}.hlo"))) else {
+            println!("{name}: not there");
+            continue;
+        };
+        let module = parse_module(&text).expect("a program");
+        let (roots, maps) = fusions(&module);
+        let time = fastest(|| {
+            black_box(fusions(&module));
+        });
+        println!("{name}: {roots} fusions, {maps} maps, {time:.2?}");
+    }
+}
+
+fn random_maps(count: u64) {
+    let mut times: Vec<Duration> = (0..count)
+        .map(|case| {
+            let map = random_map(case, 10, case % 2 == 1);
+            let time = (0..3).map(|_| {
+                let start = Instant::now();
+                black_box(Session::new().simplify_map(&map));
+                start.elapsed()
+            });
+            time.min().unwrap_or_default()
+        })
+        .collect();
+    times.sort_unstable();
+    let at = |part: f64| times[((times.len() - 1) as f64 * part) as usize];
+    println!(
+        "{count} random maps: median {:.1?}, p99 {:.1?}, slowest {:.1?}",
+        at(0.5),
+        at(0.99),
+        at(1.0)
+    );
+}
+
+/// Twelve reshapes between arrays of rank 12: `aligned` ones split and merge
+/// neighbours; others deal the same primes in another order, so that nothing fits.
+fn reshapes(aligned: bool) {
+    let mut random = Random(12);
+    let primes = [2i64, 3, 5, 2, 7, 3, 2, 5, 2, 3, 2, 2];
+    let shapes: Vec<Vec<i64>> = (0..=12)
+        .map(|_| {
+            if aligned {
+                // The same order, in other groups, padded with ones.
+                let mut dims = vec![1];
+                for prime in primes {
+                    if random.range(0, 1) == 1 && dims.len() < 12 {
+                        dims.push(1);
+                    }
+                    if let Some(last) = dims.last_mut() {
+                        *last *= prime;
+                    }
+                }
+                dims.resize(12, 1);
+                return dims;
+            }
+            let mut dims = primes.to_vec();
+            for last in (1..dims.len()).rev() {
+                let other = random.range(0, last as i64);
+                dims.swap(last, usize::try_from(other).expect("a place"));
+            }
+            dims
+        })
+        .collect();
+    let maps: Vec<IndexingMap> = shapes
+        .windows(2)
+        .map(|pair| {
+            let (module, id) = modules::one_op(Op::Reshape, &[&pair[0]], &pair[1]);
+            modules::map_of(&output_to_input(&module, id), 0).clone()
+        })
+        .collect();
+    let time = fastest(|| {
+        let mut session = Session::new();
+        let mut all = IndexingMap::identity(&shapes[12]);
+        for map in maps.iter().rev() {
+            all = session.simplify_map(&all.then(map));
+        }
+        black_box(all);
+    });
+    let kind = if aligned { "aligned" } else { "shuffled" };
+    println!("12 {kind} reshapes at rank 12: {time:.2?}");
+}
+
+fn main() {
+    match std::env::var_os("TEGULA_CORPUS") {
+        Some(folder) => programs(Path::new(&folder)),
+        None => println!("programs: skipped, TEGULA_CORPUS is not set"),
+    }
+    random_maps(20_000);
+    reshapes(true);
+    reshapes(false);
+}
