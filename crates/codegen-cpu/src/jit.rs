@@ -3,7 +3,8 @@
 use crate::error::Error;
 use crate::helpers::{General, Helper};
 use crate::lower::{Imports, KERNEL_PARAMS, lower_kernel};
-use cranelift_codegen::ir::{AbiParam, FuncRef, Signature};
+use crate::vector::{Run, choose, wide};
+use cranelift_codegen::ir::{AbiParam, FuncRef, Signature, types};
 use cranelift_codegen::isa::OwnedTargetIsa;
 use cranelift_codegen::settings::{self, Configurable};
 use cranelift_codegen::{Context, ir};
@@ -40,6 +41,19 @@ impl Cpu {
             "x86-64-v4" => Self::X86V4,
             _ => return None,
         })
+    }
+
+    /// Whether AVX-512 may be used as [`crate::vector::wide`] does.
+    fn has_wide_vectors(self) -> bool {
+        // Bodies are called by the System V convention.
+        if cfg!(not(all(target_arch = "x86_64", unix))) {
+            return false;
+        }
+        match self {
+            Self::Native => wide::is_supported(),
+            Self::X86V2 | Self::X86V3 => false,
+            Self::X86V4 => true,
+        }
     }
 
     fn features(self) -> Vec<&'static str> {
@@ -155,6 +169,10 @@ struct ModuleImports {
         reason = "the code holds their addresses, so they must not move"
     )]
     operations: Vec<Box<General>>,
+    /// Whether bodies become functions of 512-bit vectors.
+    wide: bool,
+    /// How many did.
+    bodies: usize,
 }
 
 /// Gives helpers to one function.
@@ -197,6 +215,32 @@ impl Imports for FunctionImports<'_> {
             .iter()
             .any(|f| f.name == "has_fma" && f.as_bool() == Some(true))
     }
+
+    fn wide_body(
+        &mut self,
+        builder: &mut FunctionBuilder<'_>,
+        run: &Run,
+    ) -> Result<Option<FuncRef>, Error> {
+        if !self.imports.wide {
+            return Ok(None);
+        }
+        let Some(code) = wide::lower(&run.body, run.lanes_at_most) else {
+            return Ok(None);
+        };
+        let mut signature = self.module.make_signature();
+        signature.params.extend([AbiParam::new(types::I64); 2]);
+        let name = format!("body{}", self.imports.bodies);
+        self.imports.bodies += 1;
+        let bug = |e: cranelift_module::ModuleError| Error::Bug(e.to_string());
+        let id = self
+            .module
+            .declare_function(&name, Linkage::Local, &signature)
+            .map_err(bug)?;
+        self.module
+            .define_function_bytes(id, 64, &code, &[])
+            .map_err(bug)?;
+        Ok(Some(self.module.declare_func_in_func(id, builder.func)))
+    }
 }
 
 /// Compiles every kernel of a plan.
@@ -212,7 +256,10 @@ pub(crate) fn compile_kernels(
         context: module.make_context(),
         functions: FunctionBuilderContext::new(),
         module,
-        imports: ModuleImports::default(),
+        imports: ModuleImports {
+            wide: cpu.has_wide_vectors(),
+            ..ModuleImports::default()
+        },
         listing: listing.map(|l| (l, String::new())),
     };
     let mut kernels = Vec::with_capacity(plan.kernels.len());
@@ -271,8 +318,12 @@ impl Builder {
             module: &mut self.module,
             imports: &mut self.imports,
         };
-        lower_kernel(kernel, &mut builder, &mut imports)?;
+        let vectors = choose(kernel);
+        lower_kernel(kernel, &vectors, &mut builder, &mut imports)?;
         builder.finalize(config);
+        if let Some((_, text)) = &mut self.listing {
+            let _ = write!(text, "{vectors}");
+        }
         if let Some((Listing::Clif, text)) = &mut self.listing {
             let _ = writeln!(text, "; {name}\n{}", self.context.func.display());
         }

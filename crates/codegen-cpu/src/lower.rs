@@ -11,7 +11,7 @@
 use crate::carrier::{carrier_types, integer_type, is_narrow_float};
 use crate::error::Error;
 use crate::helpers::{General, Helper};
-use crate::vector::Choice;
+use crate::vector::{Choice, Run};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{BlockArg, FuncRef, InstBuilder, MemFlagsData, Type, Value, types};
 use cranelift_frontend::FunctionBuilder;
@@ -33,6 +33,12 @@ pub(crate) trait Imports {
     fn keep(&mut self, general: General) -> i64;
     /// Whether the machine multiplies and adds with one rounding.
     fn fused(&self) -> bool;
+    /// A reference to a run's body as a function of its own, where there is one.
+    fn wide_body(
+        &mut self,
+        builder: &mut FunctionBuilder<'_>,
+        run: &Run,
+    ) -> Result<Option<FuncRef>, Error>;
 }
 
 /// The state of lowering one kernel.
@@ -65,6 +71,7 @@ impl VarRanges for Ranges<'_> {
 /// Lowers a kernel into the function that `builder` builds.
 pub(crate) fn lower_kernel(
     kernel: &Kernel,
+    vectors: &Choice,
     builder: &mut FunctionBuilder<'_>,
     imports: &mut dyn Imports,
 ) -> Result<(), Error> {
@@ -80,7 +87,6 @@ pub(crate) fn lower_kernel(
         let flags = MemFlagsData::trusted().with_readonly();
         bases.push(builder.ins().load(types::I64, flags, args, 8 * i as i32));
     }
-    let vectors = crate::vector::choose(kernel);
     let mut lower = Lower {
         builder,
         imports,
@@ -90,7 +96,7 @@ pub(crate) fn lower_kernel(
         scalars: vec![Values::new(); kernel.scalars.len()],
         terms: vec![FxHashMap::default()],
         imported: FxHashMap::default(),
-        vectors: &vectors,
+        vectors,
     };
     lower.symbols(args);
     lower.domain(begin, end)?;
@@ -203,6 +209,10 @@ impl<'a, 'f> Lower<'a, 'f> {
 
     pub(crate) fn fused(&self) -> bool {
         self.imports.fused()
+    }
+
+    pub(crate) fn wide_body(&mut self, run: &Run) -> Result<Option<FuncRef>, Error> {
+        self.imports.wide_body(self.builder, run)
     }
 
     fn extent(&mut self, var: Var) -> Result<Value, Error> {

@@ -6,7 +6,9 @@ use crate::error::Error;
 use crate::lower::{Lower, Values};
 use crate::vector::{Combined, Input, Run, Source, portable, sine_table};
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::{BlockArg, InstBuilder, MemFlagsData, Value, types};
+use cranelift_codegen::ir::{
+    BlockArg, InstBuilder, MemFlagsData, StackSlotData, StackSlotKind, Value, types,
+};
 use smallvec::SmallVec;
 use tegula_fusion::kernel::{Block, ScalarId};
 use tegula_ir::{Category, ElementType};
@@ -77,8 +79,29 @@ impl Lower<'_, '_> {
     }
 
     fn body(&mut self, run: &Run, inputs: &[Value], n: Value) -> Result<Vec<Value>, Error> {
-        let fused = self.fused();
-        portable::emit(self.builder, &run.body, inputs, n, fused)
+        let Some(function) = self.wide_body(run)? else {
+            let fused = self.fused();
+            return portable::emit(self.builder, &run.body, inputs, n, fused);
+        };
+        let size = 8 * (inputs.len() + run.body.reductions.len()).max(1);
+        let size = u32::try_from(size).map_err(|_| Error::Bug("a body's inputs".to_owned()))?;
+        let slot = self.builder.create_sized_stack_slot(StackSlotData::new(
+            StackSlotKind::ExplicitSlot,
+            size,
+            3,
+        ));
+        for (i, &input) in inputs.iter().enumerate() {
+            let at = 8 * i as i32;
+            self.builder.ins().stack_store(types::I64, input, slot, at);
+        }
+        let address = self.builder.ins().stack_addr(types::I64, slot, 0);
+        self.builder.ins().call(function, &[address, n]);
+        let results = run.body.reductions.iter().enumerate().map(|(i, r)| {
+            let ty = portable::scalar_type(run.body.type_of(r.value));
+            let at = 8 * (inputs.len() + i) as i32;
+            self.builder.ins().stack_load(types::I64, ty, slot, at)
+        });
+        Ok(results.collect())
     }
 
     /// An input as a 64-bit integer.

@@ -297,6 +297,28 @@ impl Body {
     pub(crate) fn op(&self, v: V) -> Op {
         self.values[v.0 as usize].0
     }
+
+    /// Whether some value takes 64 bits per lane.
+    pub(crate) fn is_wide(&self) -> bool {
+        self.values.iter().any(|(_, t)| t.is_wide())
+            || self.accesses.iter().any(|a| a.storage.bytes == 8)
+    }
+}
+
+impl Op {
+    /// The values it is computed from, in order.
+    pub(crate) fn operands(&self) -> SmallVec<[V; 3]> {
+        match *self {
+            Self::Const(_) | Self::Input(_) | Self::Lane | Self::Counter(_) | Self::Carried => {
+                SmallVec::new()
+            }
+            Self::Unary(_, a) | Self::Convert(_, a) => SmallVec::from_slice(&[a]),
+            Self::Binary(_, a, b) | Self::Compare(_, a, b) => SmallVec::from_slice(&[a, b]),
+            Self::Fma(a, b, c) | Self::Select(a, b, c) => SmallVec::from_slice(&[a, b, c]),
+            Self::Load { mask, .. } => mask.into_iter().collect(),
+            Self::Gather { index, mask, .. } => std::iter::once(index).chain(mask).collect(),
+        }
+    }
 }
 
 /// The bits that leave a combination as it is.

@@ -3,6 +3,7 @@
 use super::linear::merged;
 use super::translate::{Reason, Run, domain_run, loop_run};
 use rustc_hash::FxHashMap;
+use std::fmt;
 use tegula_expr::Var;
 use tegula_fusion::Kernel;
 use tegula_fusion::kernel::{Block, IndexVar, Statement};
@@ -16,6 +17,29 @@ pub(crate) struct Choice {
     pub loops: FxHashMap<Var, Run>,
     /// Why what stays scalar does.
     pub reasons: Vec<Reason>,
+}
+
+impl fmt::Display for Choice {
+    /// One line for each vector loop, and for each reason against one.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some((count, run)) = &self.domain {
+            writeln!(
+                f,
+                "; lanes: {count} dimension(s) of the domain, {} values, {} gathers",
+                run.body.values.len(),
+                run.gathers
+            )?;
+        }
+        let mut vars: Vec<&Var> = self.loops.keys().collect();
+        vars.sort();
+        for var in vars {
+            writeln!(f, "; lanes: loop i{}", var.0)?;
+        }
+        for Reason(reason) in &self.reasons {
+            writeln!(f, "; scalar: {reason}")?;
+        }
+        Ok(())
+    }
 }
 
 /// Fewer lanes than this are not worth a vector.

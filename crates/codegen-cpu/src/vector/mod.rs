@@ -2,7 +2,8 @@
 //!
 //! A kernel's innermost loop over a domain, or a loop of its body, becomes a
 //! [`body`]: what is done for each lane of a run. The body is lowered to 128-bit
-//! Cranelift vectors ([`portable`]).
+//! Cranelift vectors ([`portable`]), or to machine code of its own where the
+//! machine has AVX-512 ([`wide`]).
 
 mod body;
 mod builder;
@@ -18,6 +19,7 @@ mod run;
 mod scalars;
 mod terms;
 pub(crate) mod translate;
+pub(crate) mod wide;
 
 pub(crate) use body::Input;
 pub(crate) use choose::{Choice, choose};

@@ -84,7 +84,7 @@ fn vector_type(ty: Type) -> ir::Type {
     }
 }
 
-fn scalar_type(ty: Type) -> ir::Type {
+pub(crate) fn scalar_type(ty: Type) -> ir::Type {
     vector_type(ty).lane_type()
 }
 

@@ -2,7 +2,7 @@
 
 use super::body::Body;
 use super::evaluate::{Machine, evaluate};
-use super::portable;
+use super::{portable, wide};
 use crate::jit::{Cpu, target};
 use cranelift_codegen::ir::{AbiParam, InstBuilder, MemFlagsData, types};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
@@ -44,12 +44,40 @@ impl Compiled {
             how: How::Evaluate(Machine { fused }),
             body: body.clone(),
         };
-        vec![
+        let mut all = vec![
             evaluator("the evaluator", false),
             evaluator("the evaluator, fused", true),
             Self::portable(body, "x86-64-v2", Cpu::X86V2, false),
             Self::portable(body, "the portable lowering", Cpu::Native, true),
-        ]
+        ];
+        if wide::is_supported() {
+            all.extend(Self::wide(body));
+        }
+        all
+    }
+
+    fn wide(body: &Body) -> Option<Self> {
+        let code = wide::lower(body, None)?;
+        let isa = target(Cpu::Native).expect("this machine");
+        let builder = JITBuilder::with_isa(isa, cranelift_module::default_libcall_names());
+        let mut module = JITModule::new(builder);
+        let mut signature = module.make_signature();
+        signature.params = vec![AbiParam::new(types::I64); 2];
+        let id = module
+            .declare_function("body", Linkage::Local, &signature)
+            .expect("declared");
+        module
+            .define_function_bytes(id, 64, &code, &[])
+            .expect("placed");
+        module.finalize_definitions().expect("placed");
+        let address = module.get_finalized_function(id);
+        // SAFETY: it was made with this signature.
+        let function = unsafe { std::mem::transmute::<*const u8, BodyFn>(address) };
+        Some(Self {
+            name: "the wide lowering",
+            how: How::Code(function, Some(Box::new(module))),
+            body: body.clone(),
+        })
     }
 
     fn portable(body: &Body, name: &'static str, cpu: Cpu, fused: bool) -> Self {

@@ -10,7 +10,7 @@ use super::narrow;
 use super::scalars::{Lanes, combination, compute, lane_type, select};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::{SmallVec, smallvec};
-use tegula_expr::{Term, Var, range_of};
+use tegula_expr::{Term, Var, VarRanges, range_of};
 use tegula_fusion::Kernel;
 use tegula_fusion::kernel::{Access as Use, Block, IndexVar, ScalarId, ScalarOp, Statement};
 use tegula_ir::{Binary, ElementType};
@@ -63,6 +63,8 @@ pub(crate) struct Run {
     pub combined: Vec<Combined>,
     /// Accesses that go through indices.
     pub gathers: usize,
+    /// How many lanes there are at most.
+    pub lanes_at_most: Option<i64>,
 }
 
 /// A loop of the body being translated.
@@ -653,8 +655,10 @@ impl<'k> Translator<'k> {
             builder,
             mut sources,
             gathers,
+            ranges,
             ..
         } = self;
+        let last = ranges.range(lane).upper;
         let body = builder.finish();
         // The functions ask for their table by themselves.
         sources.resize(body.inputs.len(), Source::Table);
@@ -665,6 +669,7 @@ impl<'k> Translator<'k> {
             hoisted,
             combined,
             gathers,
+            lanes_at_most: last.checked_add(1).filter(|&n| n < i64::from(i32::MAX)),
         }
     }
 }

@@ -1,0 +1,379 @@
+//! Blocks of machine instructions, one instruction at a time.
+
+use super::machine::{Arg, Base, BlockData, INTEGER, Inst, Kind, MASK, Memory, Taken, VECTOR};
+use super::opcodes::Size;
+use iced_x86::Code;
+use regalloc2::{Block, Operand, PReg, RegClass, VReg};
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
+/// Where an instruction reads from.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Source {
+    /// A register.
+    Register(VReg),
+    /// A place among the constants; one element for all lanes, or a vector.
+    Pool { offset: u32, broadcast: bool },
+    /// A register's address, another times a scale, and a displacement.
+    Memory {
+        base: VReg,
+        index: Option<(VReg, u32)>,
+        displacement: i32,
+    },
+}
+
+/// A result, and what masks it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Out {
+    pub register: VReg,
+    pub size: Size,
+    /// The mask, and whether masked lanes are 0 (else what they were).
+    pub mask: Option<(VReg, bool)>,
+}
+
+pub(super) struct Assembler {
+    pub blocks: Vec<BlockData>,
+    current: usize,
+    vregs: usize,
+    /// Instructions at the start of the function, before everything else.
+    pub entry: Vec<Inst>,
+    /// Whether instructions go there.
+    pub hoisting: bool,
+    pub pool: Vec<u8>,
+    known: FxHashMap<Vec<u8>, u32>,
+}
+
+impl Assembler {
+    /// A function of two integers.
+    pub(super) fn new() -> (Self, [VReg; 2]) {
+        let mut assembler = Self {
+            blocks: vec![BlockData::default()],
+            current: 0,
+            vregs: 0,
+            entry: Vec::new(),
+            hoisting: false,
+            pool: Vec::new(),
+            known: FxHashMap::default(),
+        };
+        let arguments = [assembler.register(INTEGER), assembler.register(INTEGER)];
+        let mut entry = Inst::control(Kind::Entry);
+        for (vreg, number) in arguments.into_iter().zip([7, 6]) {
+            entry
+                .operands
+                .push(Operand::reg_fixed_def(vreg, PReg::new(number, INTEGER)));
+        }
+        assembler.entry.push(entry);
+        (assembler, arguments)
+    }
+
+    /// The blocks, and how many registers they use.
+    pub(super) fn finish(mut self) -> (Vec<BlockData>, usize, Vec<u8>) {
+        let rest = std::mem::take(&mut self.blocks[0].insts);
+        self.blocks[0].insts = self.entry;
+        self.blocks[0].insts.extend(rest);
+        (self.blocks, self.vregs, self.pool)
+    }
+
+    pub(super) fn register(&mut self, class: RegClass) -> VReg {
+        self.vregs += 1;
+        VReg::new(self.vregs - 1, class)
+    }
+
+    /// The place of a constant.
+    pub(super) fn constant(&mut self, bytes: &[u8]) -> u32 {
+        if let Some(&known) = self.known.get(bytes) {
+            return known;
+        }
+        // Aligned to its size.
+        while !self.pool.len().is_multiple_of(bytes.len()) {
+            self.pool.push(0);
+        }
+        let offset = self.pool.len() as u32;
+        self.pool.extend_from_slice(bytes);
+        self.known.insert(bytes.to_vec(), offset);
+        offset
+    }
+
+    fn push(&mut self, inst: Inst) {
+        if self.hoisting {
+            self.entry.push(inst);
+        } else {
+            self.blocks[self.current].insts.push(inst);
+        }
+    }
+
+    // ---- control ----------------------------------------------------------------
+
+    pub(super) fn block(&mut self, params: &[VReg]) -> Block {
+        self.blocks.push(BlockData {
+            params: params.to_vec(),
+            ..BlockData::default()
+        });
+        Block::new(self.blocks.len() - 1)
+    }
+
+    pub(super) fn switch_to(&mut self, block: Block) {
+        self.current = block.index();
+    }
+
+    pub(super) fn jump(&mut self, to: Block, arguments: &[VReg]) {
+        self.push(Inst::control(Kind::Jump));
+        let block = &mut self.blocks[self.current];
+        block.successors.push(to);
+        block.arguments = arguments.to_vec();
+    }
+
+    pub(super) fn branch(&mut self, taken: Taken, yes: Block, no: Block) {
+        self.push(Inst::control(Kind::Branch(taken)));
+        self.blocks[self.current].successors.extend([yes, no]);
+    }
+
+    pub(super) fn ret(&mut self) {
+        self.push(Inst::control(Kind::Return));
+    }
+
+    // ---- instructions ---------------------------------------------------------------
+
+    fn source(inst: &mut Inst, source: Source, size: Size) {
+        let number = inst.operands.len() as u8;
+        match source {
+            Source::Register(vreg) => {
+                inst.operands.push(Operand::reg_use(vreg));
+                inst.args.push(Arg::Operand(number, size));
+            }
+            Source::Pool { offset, broadcast } => {
+                inst.memory = Some(Memory {
+                    base: Base::Pool(offset),
+                    index: None,
+                    displacement: 0,
+                    broadcast,
+                });
+                inst.args.push(Arg::Memory);
+            }
+            Source::Memory {
+                base,
+                index,
+                displacement,
+            } => {
+                inst.operands.push(Operand::reg_use(base));
+                let index = index.map(|(vreg, scale)| {
+                    inst.operands.push(Operand::reg_use(vreg));
+                    (number + 1, Size::R64, scale)
+                });
+                inst.memory = Some(Memory {
+                    base: Base::Operand(number),
+                    index,
+                    displacement,
+                    broadcast: false,
+                });
+                inst.args.push(Arg::Memory);
+            }
+        }
+    }
+
+    fn mask(inst: &mut Inst, mask: Option<(VReg, bool)>) {
+        if let Some((mask, zero)) = mask {
+            inst.mask = Some((inst.operands.len() as u8, zero));
+            inst.operands.push(Operand::reg_use(mask));
+        }
+    }
+
+    /// An instruction with one result.
+    pub(super) fn op(
+        &mut self,
+        code: Code,
+        out: Out,
+        sources: &[(Source, Size)],
+        immediate: Option<i32>,
+    ) {
+        self.general(code, Some((out, None)), sources, immediate);
+    }
+
+    /// An instruction that changes a register, which `tied` is copied to.
+    pub(super) fn onto(
+        &mut self,
+        code: Code,
+        out: Out,
+        tied: VReg,
+        sources: &[(Source, Size)],
+        immediate: Option<i32>,
+    ) {
+        self.general(code, Some((out, Some(tied))), sources, immediate);
+    }
+
+    /// An instruction without a result.
+    pub(super) fn effect(&mut self, code: Code, sources: &[(Source, Size)], mask: Option<VReg>) {
+        let mut inst = Inst::control(Kind::Code(code));
+        for &(source, size) in sources {
+            Self::source(&mut inst, source, size);
+        }
+        Self::mask(&mut inst, mask.map(|m| (m, false)));
+        self.push(inst);
+    }
+
+    fn general(
+        &mut self,
+        code: Code,
+        out: Option<(Out, Option<VReg>)>,
+        sources: &[(Source, Size)],
+        immediate: Option<i32>,
+    ) {
+        let mut inst = Inst::control(Kind::Code(code));
+        if let Some((out, tied)) = out {
+            inst.args.push(Arg::Operand(0, out.size));
+            match tied {
+                None => inst.operands.push(Operand::reg_def(out.register)),
+                Some(tied) => {
+                    inst.operands.push(Operand::reg_reuse_def(out.register, 1));
+                    inst.operands.push(Operand::reg_use(tied));
+                }
+            }
+            for &(source, size) in sources {
+                Self::source(&mut inst, source, size);
+            }
+            Self::mask(&mut inst, out.mask);
+        }
+        if let Some(immediate) = immediate {
+            inst.args.push(Arg::Immediate(immediate));
+        }
+        self.push(inst);
+    }
+
+    /// Elements at indices; the instruction uses its mask up.
+    pub(super) fn gather(
+        &mut self,
+        code: Code,
+        (out, size): (VReg, Size),
+        zero: VReg,
+        mask: VReg,
+        (base, index, index_size, scale): (VReg, VReg, Size, u32),
+    ) {
+        let used = self.register(MASK);
+        let mut inst = Inst::control(Kind::Code(code));
+        inst.operands = SmallVec::from_slice(&[
+            Operand::reg_reuse_def(out, 2),
+            Operand::reg_reuse_def(used, 3),
+            Operand::reg_use(zero),
+            Operand::reg_use(mask),
+            Operand::reg_use_at_end(index),
+            Operand::reg_use_at_end(base),
+        ]);
+        inst.args = SmallVec::from_slice(&[Arg::Operand(0, size), Arg::Memory]);
+        inst.memory = Some(Memory {
+            base: Base::Operand(5),
+            index: Some((4, index_size, scale)),
+            displacement: 0,
+            broadcast: false,
+        });
+        inst.mask = Some((1, false));
+        self.push(inst);
+    }
+
+    /// [`Self::gather`]'s other direction.
+    pub(super) fn scatter(
+        &mut self,
+        code: Code,
+        (value, size): (VReg, Size),
+        mask: VReg,
+        (base, index, index_size, scale): (VReg, VReg, Size, u32),
+    ) {
+        let used = self.register(MASK);
+        let mut inst = Inst::control(Kind::Code(code));
+        inst.operands = SmallVec::from_slice(&[
+            Operand::reg_reuse_def(used, 1),
+            Operand::reg_use(mask),
+            Operand::reg_use_at_end(index),
+            Operand::reg_use_at_end(value),
+            Operand::reg_use_at_end(base),
+        ]);
+        inst.args = SmallVec::from_slice(&[Arg::Memory, Arg::Operand(3, size)]);
+        inst.memory = Some(Memory {
+            base: Base::Operand(4),
+            index: Some((2, index_size, scale)),
+            displacement: 0,
+            broadcast: false,
+        });
+        inst.mask = Some((0, false));
+        self.push(inst);
+    }
+
+    // ---- general registers ----------------------------------------------------------
+
+    fn plain(register: VReg) -> Out {
+        Out {
+            register,
+            size: Size::R64,
+            mask: None,
+        }
+    }
+
+    /// An integer.
+    pub(super) fn number(&mut self, value: i32) -> VReg {
+        let out = self.register(INTEGER);
+        let target = Out {
+            size: Size::R32,
+            ..Self::plain(out)
+        };
+        self.op(Code::Mov_r32_imm32, target, &[], Some(value));
+        out
+    }
+
+    /// A word of memory.
+    pub(super) fn word(&mut self, base: VReg, displacement: i32) -> VReg {
+        let out = self.register(INTEGER);
+        let from = Source::Memory {
+            base,
+            index: None,
+            displacement,
+        };
+        self.op(
+            Code::Mov_r64_rm64,
+            Self::plain(out),
+            &[(from, Size::R64)],
+            None,
+        );
+        out
+    }
+
+    /// A sum of a register, another, and a number.
+    pub(super) fn sum(&mut self, a: VReg, b: Option<VReg>, displacement: i32) -> VReg {
+        let out = self.register(INTEGER);
+        let address = Source::Memory {
+            base: a,
+            index: b.map(|b| (b, 1)),
+            displacement,
+        };
+        self.op(
+            Code::Lea_r64_m,
+            Self::plain(out),
+            &[(address, Size::R64)],
+            None,
+        );
+        out
+    }
+
+    pub(super) fn difference(&mut self, a: VReg, b: VReg) -> VReg {
+        let out = self.register(INTEGER);
+        let b = (Source::Register(b), Size::R64);
+        self.onto(Code::Sub_r64_rm64, Self::plain(out), a, &[b], None);
+        out
+    }
+
+    pub(super) fn compare(&mut self, a: VReg, b: VReg) {
+        let sources = [a, b].map(|r| (Source::Register(r), Size::R64));
+        self.effect(Code::Cmp_r64_rm64, &sources, None);
+    }
+
+    /// The smaller of two.
+    pub(super) fn smaller(&mut self, a: VReg, b: VReg) -> VReg {
+        self.compare(a, b);
+        let out = self.register(INTEGER);
+        let b = (Source::Register(b), Size::R64);
+        self.onto(Code::Cmovg_r64_rm64, Self::plain(out), a, &[b], None);
+        out
+    }
+
+    pub(super) fn vector(&mut self) -> VReg {
+        self.register(VECTOR)
+    }
+}

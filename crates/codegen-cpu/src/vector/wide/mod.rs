@@ -1,0 +1,39 @@
+//! Bodies as AVX-512 machine code.
+//!
+//! A body becomes a leaf function of the System V calling convention, `fn(slots,
+//! n)`: the inputs, eight bytes each, the reductions' places behind them, and the
+//! number of lanes, at least one. It has no relocations; its constants lie behind
+//! the code.
+
+mod assembler;
+mod conversions;
+mod encode;
+mod machine;
+mod memory;
+mod opcodes;
+mod select;
+
+use super::body::Body;
+
+/// A body's code; `None` if something in it has no instruction. `lanes_at_most`:
+/// what is known of the number of lanes.
+pub(crate) fn lower(body: &Body, lanes_at_most: Option<i64>) -> Option<Vec<u8>> {
+    let assembler = select::select(body, lanes_at_most)?;
+    let (blocks, registers, pool) = assembler.finish();
+    encode::encode(&machine::Machine::new(blocks, registers), &pool)
+}
+
+/// Whether this machine has what the code uses.
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn is_supported() -> bool {
+    is_x86_feature_detected!("avx512f")
+        && is_x86_feature_detected!("avx512bw")
+        && is_x86_feature_detected!("avx512dq")
+        && is_x86_feature_detected!("avx512vl")
+}
+
+/// Whether this machine has what the code uses.
+#[cfg(not(target_arch = "x86_64"))]
+pub(crate) fn is_supported() -> bool {
+    false
+}

@@ -1,0 +1,769 @@
+//! Instructions for a body: loops, masks and unrolling.
+//!
+//! Several vectors are in flight, operation by operation. What is the same for
+//! all lanes is computed once, before the loops; constants are read from behind
+//! the code where an instruction can, broadcast by the load.
+
+use super::assembler::{Assembler, Out, Source};
+use super::machine::{MASK, Taken};
+use super::opcodes::{self as code, Codes, Form, Size};
+use crate::vector::body::{
+    BinaryOp, Body, Condition, Conversion, Loop, Op, Statement, Type, UnaryOp, V, identity,
+};
+use iced_x86::Code;
+use regalloc2::{Block, VReg};
+use smallvec::SmallVec;
+
+/// Registers of one value, one for each vector in flight.
+pub(super) type Copies = SmallVec<[VReg; 4]>;
+
+pub(super) struct Select<'b> {
+    pub(super) body: &'b Body,
+    pub(super) asm: Assembler,
+    slots: VReg,
+    n: VReg,
+    /// Lanes of a vector: 8 where some take 64 bits, else 16.
+    lanes: i32,
+    /// Vectors in flight.
+    unroll: usize,
+    /// What is the same for all lanes.
+    shared: Vec<Option<VReg>>,
+    /// Which values are.
+    invariant: Vec<bool>,
+    copies: Vec<Copies>,
+    pub(super) pointers: Vec<VReg>,
+    words: Vec<Option<VReg>>,
+    counters: Vec<VReg>,
+    /// The first lane of the first vector.
+    pub(super) lane: VReg,
+    /// Which lanes there are, where not all are known to be.
+    pub(super) tails: Option<Copies>,
+}
+
+/// Bodies of more values than this are not repeated for the whole vectors.
+const SHORT: usize = 70;
+
+/// The instructions of a body; `None` if something in it has none.
+pub(super) fn select(body: &Body, lanes_at_most: Option<i64>) -> Option<Assembler> {
+    let (asm, [slots, n]) = Assembler::new();
+    let mut select = Select {
+        body,
+        asm,
+        slots,
+        n,
+        lanes: if body.is_wide() { 8 } else { 16 },
+        unroll: 1,
+        shared: vec![None; body.values.len()],
+        invariant: invariants(body),
+        copies: vec![Copies::new(); body.values.len()],
+        pointers: Vec::new(),
+        words: vec![None; body.inputs.len()],
+        counters: Vec::new(),
+        lane: slots,
+        tails: None,
+    };
+    select.run(lanes_at_most)?;
+    Some(select.asm)
+}
+
+/// Which values are the same for all lanes and turns of loops.
+fn invariants(body: &Body) -> Vec<bool> {
+    let mut known = vec![false; body.values.len()];
+    for i in 0..body.values.len() {
+        let (op, _) = body.values[i];
+        known[i] = match op {
+            Op::Const(_) | Op::Input(_) => true,
+            Op::Lane | Op::Counter(_) | Op::Carried | Op::Load { .. } | Op::Gather { .. } => false,
+            // Operands come before what is computed from them.
+            _ => op.operands().iter().all(|v| known[v.0 as usize]),
+        };
+    }
+    known
+}
+
+impl Select<'_> {
+    // ---- loops over the lanes -----------------------------------------------------
+
+    fn run(&mut self, lanes_at_most: Option<i64>) -> Option<()> {
+        self.asm.hoisting = true;
+        for i in 0..self.body.accesses.len() {
+            let pointer = self.word(self.body.accesses[i].pointer);
+            self.pointers.push(pointer);
+        }
+        self.asm.hoisting = false;
+        let has_loops = self
+            .body
+            .statements
+            .iter()
+            .any(|s| matches!(s, Statement::Loop(_)));
+        let size = self.body.values.len();
+        let few = lanes_at_most.is_some_and(|n| n <= i64::from(self.lanes));
+        let mut unroll = match size {
+            _ if few => 1,
+            0..12 => 4,
+            12..150 => 2,
+            _ => 1,
+        };
+        if has_loops {
+            unroll = unroll.min(2);
+        }
+        let mut state = self.identities();
+        let mut start = self.asm.number(0);
+        let two = size <= SHORT && !few && !has_loops;
+        if two {
+            (start, state) = self.lanes_loop(start, &state, unroll, false)?;
+            unroll = 1;
+        }
+        (_, state) = self.lanes_loop(start, &state, unroll, true)?;
+        for (i, value) in state.into_iter().enumerate() {
+            self.reduce(i, value)?;
+        }
+        self.asm.ret();
+        Some(())
+    }
+
+    fn identities(&mut self) -> Vec<VReg> {
+        let body = self.body;
+        body.reductions
+            .iter()
+            .map(|r| {
+                let ty = body.type_of(r.value);
+                self.splat_bits(identity(r.op, ty), ty)
+            })
+            .collect()
+    }
+
+    /// Lanes from `start` on: whole groups of vectors only, or, `masked`, all that
+    /// are left. Gives the first lane that was not done, and the reductions.
+    fn lanes_loop(
+        &mut self,
+        start: VReg,
+        state: &[VReg],
+        unroll: usize,
+        masked: bool,
+    ) -> Option<(VReg, Vec<VReg>)> {
+        self.unroll = unroll;
+        self.copies.fill(Copies::new());
+        let group = self.lanes * unroll as i32;
+        let limit = match masked {
+            true => self.n,
+            false => self.asm.sum(self.n, None, -group),
+        };
+        // The first vector goes on from the state, the others start anew.
+        let mut init = vec![start];
+        for (i, &value) in state.iter().enumerate() {
+            let fresh = match unroll {
+                1 => value,
+                _ => self.identities()[i],
+            };
+            init.push(value);
+            init.extend((1..unroll).map(|_| fresh));
+        }
+        let params: Vec<VReg> = init.iter().map(|v| self.asm.register(v.class())).collect();
+        let [header, inside, exit] = self.three_blocks(&params);
+        self.asm.jump(header, &init);
+        self.asm.switch_to(header);
+        self.asm.compare(params[0], limit);
+        let done = if masked {
+            Taken::GreaterEqual
+        } else {
+            Taken::Greater
+        };
+        self.asm.branch(done, exit, inside);
+        self.asm.switch_to(inside);
+        self.lane = params[0];
+        self.tails = masked.then(|| self.tail_masks());
+        let body = self.body;
+        self.statements(&body.statements)?;
+        let mut next = vec![self.asm.sum(self.lane, None, group)];
+        for (i, r) in body.reductions.iter().enumerate() {
+            for u in 0..unroll {
+                let old = params[1 + i * unroll + u];
+                next.push(self.accumulate(r.op, r.value, u, old)?);
+            }
+        }
+        self.asm.jump(header, &next);
+        self.asm.switch_to(exit);
+        let mut results = Vec::new();
+        for (i, r) in body.reductions.iter().enumerate() {
+            let parts = &params[1 + i * unroll..1 + (i + 1) * unroll];
+            let mut total = parts[0];
+            for &part in &parts[1..] {
+                let ty = body.type_of(r.value);
+                total = self.binary(r.op, ty, total, Source::Register(part))?;
+            }
+            results.push(total);
+        }
+        Some((params[0], results))
+    }
+
+    fn three_blocks(&mut self, params: &[VReg]) -> [Block; 3] {
+        [
+            self.asm.block(params),
+            self.asm.block(&[]),
+            self.asm.block(&[]),
+        ]
+    }
+
+    /// Which lanes of each vector lie before the end.
+    fn tail_masks(&mut self) -> Copies {
+        let left = self.asm.difference(self.n, self.lane);
+        // Numbers of any size, in 32 bits.
+        self.asm.hoisting = true;
+        let many = self.asm.number(4096);
+        self.asm.hoisting = false;
+        let left = self.asm.smaller(left, many);
+        let form = self.form(Type::I32);
+        let splat = self.splat_register(left, form);
+        (0..self.unroll)
+            .map(|u| {
+                let (codes, _) = code::compare(Condition::Less, Type::I32);
+                let mask = self.asm.register(MASK);
+                let iota = self.iota(u);
+                // Not less or equal.
+                self.asm.op(
+                    codes[form as usize],
+                    out(mask, Size::K),
+                    &[(Source::Register(splat), form.size()), (iota, form.size())],
+                    Some(6),
+                );
+                mask
+            })
+            .collect()
+    }
+
+    /// The numbers of a vector's lanes in a group.
+    fn iota(&mut self, u: usize) -> Source {
+        let first = self.lanes * u as i32;
+        let bytes: Vec<u8> = (first..first + self.lanes)
+            .flat_map(i32::to_le_bytes)
+            .collect();
+        Source::Pool {
+            offset: self.asm.constant(&bytes),
+            broadcast: false,
+        }
+    }
+
+    fn accumulate(&mut self, op: BinaryOp, value: V, u: usize, old: VReg) -> Option<VReg> {
+        let ty = self.body.type_of(value);
+        let value = self.source(value, u)?;
+        let new = self.binary(op, ty, old, value)?;
+        let Some(tails) = &self.tails else {
+            return Some(new);
+        };
+        let mask = tails[u];
+        Some(self.blend(ty, mask, new, old))
+    }
+
+    fn blend(&mut self, ty: Type, mask: VReg, yes: VReg, no: VReg) -> VReg {
+        let form = self.form(ty);
+        let result = self.asm.vector();
+        let target = Out {
+            register: result,
+            size: form.size(),
+            mask: Some((mask, false)),
+        };
+        let sources = [no, yes].map(|r| (Source::Register(r), form.size()));
+        self.asm
+            .op(code::BLEND[form as usize], target, &sources, None);
+        result
+    }
+
+    /// Combines the lanes of a reduction, and stores it behind the inputs.
+    fn reduce(&mut self, number: usize, value: VReg) -> Option<()> {
+        let r = self.body.reductions[number];
+        let ty = self.body.type_of(r.value);
+        let form = self.form(ty);
+        let mut value = value;
+        for &(parts, which) in code::halvings(form) {
+            let moved = self.asm.vector();
+            let source = (Source::Register(value), form.size());
+            let target = out(moved, form.size());
+            if parts {
+                let codes = code::MOVE_PARTS[form as usize];
+                self.asm.op(codes, target, &[source, source], Some(which));
+            } else {
+                let codes = code::MOVE_LANES[form as usize];
+                self.asm.op(codes, target, &[source], Some(which));
+            }
+            value = self.binary(r.op, ty, value, Source::Register(moved))?;
+        }
+        let code = match ty.is_wide() {
+            true => Code::EVEX_Vmovsd_m64_k1_xmm,
+            false => Code::EVEX_Vmovss_m32_k1_xmm,
+        };
+        let place = Source::Memory {
+            base: self.slots,
+            index: None,
+            displacement: 8 * (self.body.inputs.len() + number) as i32,
+        };
+        let sources = [(place, Size::R64), (Source::Register(value), Size::Xmm)];
+        self.asm.effect(code, &sources, None);
+        Some(())
+    }
+
+    // ---- inputs and constants -------------------------------------------------------
+
+    pub(super) fn form(&self, ty: Type) -> Form {
+        match (ty.is_wide(), self.lanes) {
+            (true, _) => Form::Full64,
+            (false, 8) => Form::Half32,
+            (false, _) => Form::Full32,
+        }
+    }
+
+    /// An input as an integer.
+    fn word(&mut self, input: u32) -> VReg {
+        if let Some(known) = self.words[input as usize] {
+            return known;
+        }
+        let was = std::mem::replace(&mut self.asm.hoisting, true);
+        let word = self.asm.word(self.slots, 8 * input as i32);
+        self.asm.hoisting = was;
+        self.words[input as usize] = Some(word);
+        word
+    }
+
+    /// A constant in all lanes, in a register.
+    pub(super) fn splat_bits(&mut self, bits: u64, ty: Type) -> VReg {
+        let form = self.form(ty);
+        let source = self.pooled(bits, ty);
+        let result = self.asm.vector();
+        let plain = match source {
+            Source::Pool { offset, .. } => Source::Pool {
+                offset,
+                broadcast: false,
+            },
+            other => other,
+        };
+        let was = std::mem::replace(&mut self.asm.hoisting, true);
+        self.asm.op(
+            code::SPLAT[form as usize],
+            out(result, form.size()),
+            &[(plain, Size::Xmm)],
+            None,
+        );
+        self.asm.hoisting = was;
+        result
+    }
+
+    /// A constant as an operand in memory.
+    fn pooled(&mut self, bits: u64, ty: Type) -> Source {
+        let offset = match ty.is_wide() {
+            true => self.asm.constant(&bits.to_le_bytes()),
+            false => self.asm.constant(&(bits as u32).to_le_bytes()),
+        };
+        Source::Pool {
+            offset,
+            broadcast: true,
+        }
+    }
+
+    fn splat_register(&mut self, register: VReg, form: Form) -> VReg {
+        let result = self.asm.vector();
+        let size = match form {
+            Form::Full64 => Size::R64,
+            _ => Size::R32,
+        };
+        self.asm.op(
+            code::SPLAT_REGISTER[form as usize],
+            out(result, form.size()),
+            &[(Source::Register(register), size)],
+            None,
+        );
+        result
+    }
+
+    /// The constant that a value is, looked at as other bits or not.
+    fn constant_of(&self, v: V) -> Option<u64> {
+        match self.body.op(v) {
+            Op::Const(bits) if self.body.type_of(v) != Type::Mask => Some(bits),
+            Op::Convert(Conversion::Bits, a) => self.constant_of(a),
+            _ => None,
+        }
+    }
+
+    /// A value as the last operand of an instruction.
+    pub(super) fn source(&mut self, v: V, u: usize) -> Option<Source> {
+        match self.constant_of(v) {
+            Some(bits) => Some(self.pooled(bits, self.body.type_of(v))),
+            None => self.get(v, u).map(Source::Register),
+        }
+    }
+
+    /// A value in a register.
+    pub(super) fn get(&mut self, v: V, u: usize) -> Option<VReg> {
+        let i = v.0 as usize;
+        if let Some(&known) = self.copies[i].get(u) {
+            return Some(known);
+        }
+        if self.invariant[i] && self.shared[i].is_none() {
+            let was = std::mem::replace(&mut self.asm.hoisting, true);
+            let tails = self.tails.take();
+            let made = self.invariant_value(v);
+            self.tails = tails;
+            self.asm.hoisting = was;
+            self.shared[i] = Some(made?);
+        }
+        self.shared[i]
+    }
+
+    fn invariant_value(&mut self, v: V) -> Option<VReg> {
+        let ty = self.body.type_of(v);
+        match self.body.op(v) {
+            Op::Const(bits) if ty == Type::Mask => {
+                let mask = self.asm.register(MASK);
+                let bits = if bits == 0 { 0u16 } else { u16::MAX };
+                let offset = self.asm.constant(&bits.to_le_bytes());
+                let source = Source::Pool {
+                    offset,
+                    broadcast: false,
+                };
+                self.asm.op(
+                    Code::VEX_Kmovw_kr_km16,
+                    out(mask, Size::K),
+                    &[(source, Size::K)],
+                    None,
+                );
+                Some(mask)
+            }
+            Op::Const(bits) => Some(self.splat_bits(bits, ty)),
+            Op::Input(input) => {
+                let form = self.form(ty);
+                let word = self.word(input);
+                let value = self.splat_register(word, form);
+                if ty != Type::Mask {
+                    return Some(value);
+                }
+                let zero = self.pooled(0, Type::I32);
+                Some(self.compared(Condition::NotEqual, Type::I32, value, zero))
+            }
+            _ => self.computed(v, 0),
+        }
+    }
+
+    /// A mask of all lanes.
+    pub(super) fn all_lanes(&mut self) -> VReg {
+        let was = std::mem::replace(&mut self.asm.hoisting, true);
+        let mask = self.asm.register(MASK);
+        let offset = self.asm.constant(&u16::MAX.to_le_bytes());
+        let source = Source::Pool {
+            offset,
+            broadcast: false,
+        };
+        self.asm.op(
+            Code::VEX_Kmovw_kr_km16,
+            out(mask, Size::K),
+            &[(source, Size::K)],
+            None,
+        );
+        self.asm.hoisting = was;
+        mask
+    }
+
+    // ---- statements ------------------------------------------------------------------
+
+    fn statements(&mut self, statements: &[Statement]) -> Option<()> {
+        for statement in statements {
+            match statement {
+                Statement::Define(v) => self.define(*v)?,
+                Statement::Store {
+                    access,
+                    value,
+                    index,
+                    mask,
+                } => {
+                    for u in 0..self.unroll {
+                        self.store(*access, *value, *index, *mask, u)?;
+                    }
+                }
+                Statement::Loop(l) => self.inner_loop(l)?,
+            }
+        }
+        Some(())
+    }
+
+    fn define(&mut self, v: V) -> Option<()> {
+        let i = v.0 as usize;
+        if self.invariant[i] {
+            // Made when it is asked for.
+            return Some(());
+        }
+        let mut copies = Copies::new();
+        for u in 0..self.unroll {
+            copies.push(self.computed(v, u)?);
+        }
+        self.copies[i] = copies;
+        Some(())
+    }
+
+    fn inner_loop(&mut self, l: &Loop) -> Option<()> {
+        let trips = self.word(l.trips);
+        let steps: Vec<VReg> = l.steps.iter().map(|&(_, step)| self.word(step)).collect();
+        let mut init = vec![self.asm.number(0)];
+        init.extend(l.steps.iter().map(|&(a, _)| self.pointers[a as usize]));
+        for &v in &l.init {
+            for u in 0..self.unroll {
+                init.push(self.get(v, u)?);
+            }
+        }
+        let params: Vec<VReg> = init.iter().map(|v| self.asm.register(v.class())).collect();
+        let [header, inside, exit] = self.three_blocks(&params);
+        self.asm.jump(header, &init);
+        self.asm.switch_to(header);
+        self.asm.compare(params[0], trips);
+        self.asm.branch(Taken::GreaterEqual, exit, inside);
+        self.asm.switch_to(inside);
+        let (moved, carried) = params[1..].split_at(l.steps.len());
+        let saved = self.pointers.clone();
+        for (&(access, _), &pointer) in l.steps.iter().zip(moved) {
+            self.pointers[access as usize] = pointer;
+        }
+        for (v, copies) in l.carried.iter().zip(carried.chunks(self.unroll)) {
+            self.copies[v.0 as usize] = copies.into();
+        }
+        self.counters.push(params[0]);
+        self.statements(&l.body)?;
+        self.counters.pop();
+        let mut next = vec![self.asm.sum(params[0], None, 1)];
+        for (&pointer, &step) in moved.iter().zip(&steps) {
+            next.push(self.asm.sum(pointer, Some(step), 0));
+        }
+        for &v in &l.next {
+            for u in 0..self.unroll {
+                next.push(self.get(v, u)?);
+            }
+        }
+        self.asm.jump(header, &next);
+        self.asm.switch_to(exit);
+        self.pointers = saved;
+        for (v, copies) in l.results.iter().zip(carried.chunks(self.unroll)) {
+            self.copies[v.0 as usize] = copies.into();
+        }
+        Some(())
+    }
+
+    // ---- operations ------------------------------------------------------------------
+
+    fn computed(&mut self, v: V, u: usize) -> Option<VReg> {
+        let ty = self.body.type_of(v);
+        let form = self.form(ty);
+        Some(match self.body.op(v) {
+            Op::Const(_) | Op::Input(_) | Op::Carried => self.get(v, u)?,
+            Op::Lane => {
+                let first = self.splat_register(self.lane, form);
+                let iota = self.iota(u);
+                self.binary(BinaryOp::Add, Type::I32, first, iota)?
+            }
+            Op::Counter(depth) => {
+                let counter = *self.counters.get(depth as usize)?;
+                self.splat_register(counter, form)
+            }
+            Op::Unary(UnaryOp::Not, a) => {
+                let a = self.get(a, u)?;
+                let mask = self.asm.register(MASK);
+                let source = (Source::Register(a), Size::K);
+                self.asm
+                    .op(Code::VEX_Knotw_kr_kr, out(mask, Size::K), &[source], None);
+                mask
+            }
+            Op::Unary(op, a) => {
+                let (codes, immediate) = code::unary(op);
+                let a = (self.source(a, u)?, form.size());
+                let result = self.asm.vector();
+                self.asm.op(
+                    codes[form as usize],
+                    out(result, form.size()),
+                    &[a],
+                    immediate,
+                );
+                result
+            }
+            Op::Binary(op, a, b) => self.binary_op(op, ty, a, b, u)?,
+            Op::Fma(a, b, c) => self.fma(form, [a, b, c], u)?,
+            Op::Compare(condition, a, b) => {
+                let ty = self.body.type_of(a);
+                let a = self.get(a, u)?;
+                let b = self.source(b, u)?;
+                self.compared(condition, ty, a, b)
+            }
+            Op::Select(mask, yes, no) => {
+                let mask = self.get(mask, u)?;
+                let no = self.get(no, u)?;
+                let yes = self.source(yes, u)?;
+                let result = self.asm.vector();
+                let target = Out {
+                    register: result,
+                    size: form.size(),
+                    mask: Some((mask, false)),
+                };
+                let sources = [(Source::Register(no), form.size()), (yes, form.size())];
+                self.asm
+                    .op(code::BLEND[form as usize], target, &sources, None);
+                result
+            }
+            Op::Convert(Conversion::Bits, a) => self.get(a, u)?,
+            Op::Convert(conversion, a) => {
+                let from = self.body.type_of(a);
+                let full = self.lanes == 16;
+                let (code, to_size, from_size) =
+                    super::conversions::convert(conversion, from, ty, full)?;
+                let a = (Source::Register(self.get(a, u)?), from_size);
+                let result = self.asm.vector();
+                self.asm.op(code, out(result, to_size), &[a], None);
+                result
+            }
+            Op::Load { access, mask } => self.load(access, ty, mask, u)?,
+            Op::Gather {
+                access,
+                index,
+                mask,
+            } => self.gather(access, ty, index, mask, u)?,
+        })
+    }
+
+    fn binary_op(&mut self, op: BinaryOp, ty: Type, a: V, b: V, u: usize) -> Option<VReg> {
+        let form = self.form(ty);
+        let is_shift = matches!(
+            op,
+            BinaryOp::ShiftLeft | BinaryOp::ShiftRight | BinaryOp::ShiftRightSigned
+        );
+        if let Some(amount) = self.constant_of(b).filter(|_| is_shift) {
+            let amount = i32::try_from(amount.min(64)).ok()?;
+            let a = (self.source(a, u)?, form.size());
+            let result = self.asm.vector();
+            let codes = code::shift(op)[form as usize];
+            self.asm
+                .op(codes, out(result, form.size()), &[a], Some(amount));
+            return Some(result);
+        }
+        let commutes = matches!(
+            op,
+            BinaryOp::Add
+                | BinaryOp::Mul
+                | BinaryOp::And
+                | BinaryOp::Or
+                | BinaryOp::Xor
+                | BinaryOp::Minimum
+                | BinaryOp::Maximum
+        );
+        let (a, b) = match self.constant_of(a).is_some() && commutes {
+            true => (b, a),
+            false => (a, b),
+        };
+        let a = self.get(a, u)?;
+        let b = self.source(b, u)?;
+        self.binary(op, ty, a, b)
+    }
+
+    pub(super) fn binary(&mut self, op: BinaryOp, ty: Type, a: VReg, b: Source) -> Option<VReg> {
+        if ty == Type::Mask {
+            let code = match op {
+                BinaryOp::And => Code::VEX_Kandw_kr_kr_kr,
+                BinaryOp::Or => Code::VEX_Korw_kr_kr_kr,
+                BinaryOp::Xor => Code::VEX_Kxorw_kr_kr_kr,
+                _ => return None,
+            };
+            let mask = self.asm.register(MASK);
+            let sources = [(Source::Register(a), Size::K), (b, Size::K)];
+            self.asm.op(code, out(mask, Size::K), &sources, None);
+            return Some(mask);
+        }
+        let form = self.form(ty);
+        let (codes, immediate) = code::binary(op, ty)?;
+        let sources = [(Source::Register(a), form.size()), (b, form.size())];
+        let result = self.asm.vector();
+        self.asm.op(
+            codes[form as usize],
+            out(result, form.size()),
+            &sources,
+            immediate,
+        );
+        if !matches!(op, BinaryOp::Minimum | BinaryOp::Maximum) {
+            return Some(result);
+        }
+        // Where either is NaN, so is the sum.
+        let nan = self.compared(Condition::Unordered, ty, a, b);
+        let (add, _) = code::binary(BinaryOp::Add, ty)?;
+        let repaired = self.asm.vector();
+        let target = Out {
+            register: repaired,
+            size: form.size(),
+            mask: Some((nan, false)),
+        };
+        self.asm
+            .onto(add[form as usize], target, result, &sources, None);
+        Some(repaired)
+    }
+
+    fn compared(&mut self, condition: Condition, ty: Type, a: VReg, b: Source) -> VReg {
+        let form = self.form(ty);
+        let (codes, which) = code::compare(condition, ty);
+        let mask = self.asm.register(MASK);
+        self.asm.op(
+            codes[form as usize],
+            out(mask, Size::K),
+            &[(Source::Register(a), form.size()), (b, form.size())],
+            Some(which),
+        );
+        mask
+    }
+
+    fn fma(&mut self, form: Form, [a, b, c]: [V; 3], u: usize) -> Option<VReg> {
+        let result = self.asm.vector();
+        let target = out(result, form.size());
+        // A constant factor is the second one.
+        let (a, b) = match self.constant_of(a) {
+            Some(_) => (b, a),
+            None => (a, b),
+        };
+        let (codes, tied, sources): (Codes, _, _) = if self.constant_of(c).is_some() {
+            let tied = self.get(a, u)?;
+            let b = Source::Register(self.get(b, u)?);
+            (code::FMA_ONTO_FACTOR, tied, [b, self.source(c, u)?])
+        } else {
+            let tied = self.get(c, u)?;
+            let a = Source::Register(self.get(a, u)?);
+            (code::FMA_ONTO_SUM, tied, [a, self.source(b, u)?])
+        };
+        let sources = sources.map(|s| (s, form.size()));
+        self.asm
+            .onto(codes[form as usize], target, tied, &sources, None);
+        Some(result)
+    }
+
+    /// The lanes that an access touches: `None` if all.
+    pub(super) fn effective(&mut self, mask: Option<V>, u: usize) -> Option<Option<VReg>> {
+        let tail = self.tails.as_ref().map(|t| t[u]);
+        let Some(mask) = mask else { return Some(tail) };
+        let mask = self.get(mask, u)?;
+        match tail {
+            None => Some(Some(mask)),
+            Some(tail) => self
+                .binary(BinaryOp::And, Type::Mask, mask, Source::Register(tail))
+                .map(Some),
+        }
+    }
+
+    /// The place of a vector's first lane, or of the one element of all.
+    pub(super) fn place(&self, access: u32, u: usize) -> Source {
+        let a = self.body.accesses[access as usize];
+        Source::Memory {
+            base: self.pointers[access as usize],
+            index: (!a.splat).then_some((self.lane, a.storage.bytes)),
+            displacement: match a.splat {
+                true => 0,
+                false => self.lanes * u as i32 * a.storage.bytes as i32,
+            },
+        }
+    }
+}
+
+/// A result that no mask changes.
+pub(super) fn out(register: VReg, size: Size) -> Out {
+    Out {
+        register,
+        size,
+        mask: None,
+    }
+}
