@@ -9,7 +9,9 @@
 
 use crate::error::Error;
 use crate::jit::{Code, Cpu, Listing, compile_kernels};
-use crate::schedule::{Action, Area, Location, resolve};
+use crate::kernels::Isa;
+use crate::pool::Pool;
+use crate::schedule::{Action, Area, Location, resolve, scratch_bytes};
 use std::cell::RefCell;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -39,9 +41,12 @@ pub struct Executable {
     plan: Plan,
     code: Code,
     actions: Vec<Action>,
-    threads: usize,
+    pool: Pool,
     /// Arenas of finished runs.
     arenas: Mutex<Vec<AlignedBytes>>,
+    /// Scratch memory of library calls, of finished runs.
+    scratch: Mutex<Vec<AlignedBytes>>,
+    scratch_bytes: usize,
 }
 
 /// The largest arena that is allocated, in bytes: 64 GiB.
@@ -66,15 +71,17 @@ impl Executable {
         if plan.arena_bytes > MAX_ARENA {
             return Err(Error::OutOfMemory(plan.arena_bytes));
         }
-        let actions = resolve(&plan)?;
+        let actions = resolve(&plan, Isa::new(options.cpu))?;
         let (code, _) = compile_kernels(&plan, options.cpu, None)?;
-        let threads = options.threads.max(1);
+        let pool = Pool::new(options.threads);
         Ok(Self {
             plan,
             code,
+            scratch_bytes: scratch_bytes(&actions, pool.threads()),
             actions,
-            threads,
+            pool,
             arenas: Mutex::new(Vec::new()),
+            scratch: Mutex::new(Vec::new()),
         })
     }
 
@@ -103,10 +110,12 @@ impl Executable {
             let bytes = shape.byte_size().unwrap_or(i64::MAX);
             outputs.push(Literal::zeros(shape).map_err(|_| Error::OutOfMemory(bytes))?);
         }
-        let mut arena = self.take_arena()?;
+        let mut arena = taken(&self.arenas, self.plan.arena_bytes)?;
+        let mut scratch = taken(&self.scratch, self.scratch_bytes as i64)?;
         let run = Run {
             executable: self,
             arena: arena.as_mut_slice().as_mut_ptr(),
+            scratch: scratch.as_mut_slice().as_mut_ptr(),
             inputs: inputs.iter().map(|l| l.bytes().as_ptr()).collect(),
             outputs: outputs
                 .iter_mut()
@@ -115,10 +124,8 @@ impl Executable {
             profile,
         };
         run.actions(&self.actions);
-        self.arenas
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(arena);
+        give_back(&self.arenas, arena);
+        give_back(&self.scratch, scratch);
         Ok(outputs)
     }
 
@@ -138,17 +145,6 @@ impl Executable {
         let size =
             |&v: &tegula_layout::plan::ValueId| self.plan.values[v].shape.byte_size().unwrap_or(0);
         self.plan.arena_bytes + self.plan.results.iter().map(size).sum::<i64>()
-    }
-
-    fn take_arena(&self) -> Result<AlignedBytes, Error> {
-        let pooled = self
-            .arenas
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .pop();
-        let bytes = self.plan.arena_bytes;
-        let fresh = || AlignedBytes::try_zeroed(usize::try_from(bytes).ok()?);
-        pooled.or_else(fresh).ok_or(Error::OutOfMemory(bytes))
     }
 
     fn check(&self, inputs: &[&Literal]) -> Result<(), Error> {
@@ -175,6 +171,18 @@ impl Executable {
         }
         Ok(())
     }
+}
+
+/// Memory of so many bytes that another run has given back, or fresh.
+fn taken(pooled: &Mutex<Vec<AlignedBytes>>, bytes: i64) -> Result<AlignedBytes, Error> {
+    let known = pooled.lock().unwrap_or_else(PoisonError::into_inner).pop();
+    let fresh = || AlignedBytes::try_zeroed(usize::try_from(bytes).ok()?);
+    known.or_else(fresh).ok_or(Error::OutOfMemory(bytes))
+}
+
+fn give_back(pooled: &Mutex<Vec<AlignedBytes>>, bytes: AlignedBytes) {
+    let mut pooled = pooled.lock().unwrap_or_else(PoisonError::into_inner);
+    pooled.push(bytes);
 }
 
 fn describe(shape: &ArrayShape) -> String {
@@ -215,6 +223,7 @@ fn note(profile: &mut Vec<KernelTime>, name: String, time: Duration) {
 struct Run<'a> {
     executable: &'a Executable,
     arena: *mut u8,
+    scratch: *mut u8,
     inputs: Vec<*const u8>,
     outputs: Vec<*mut u8>,
     profile: Option<&'a RefCell<Vec<KernelTime>>>,
@@ -280,7 +289,10 @@ impl Run<'_> {
                 let comparator = code.comparators.get(*comparator).copied();
                 // SAFETY: see the module's text; a call's results overlap none of
                 // its operands, and values are aligned to 64 bytes.
-                unsafe { call.run(&inputs, &outputs, comparator, self.executable.threads) };
+                unsafe {
+                    let (scratch, pool) = (self.scratch, &self.executable.pool);
+                    call.run(&inputs, &outputs, comparator, scratch, pool);
+                }
             }
             Action::Copy { from, to, bytes } => {
                 // SAFETY: both ends have that many bytes; they may be parts of one
