@@ -125,6 +125,93 @@ fn transpositions_are_folded_into_dots() {
     }
 }
 
+/// Element types of operands and result that routines multiply.
+const TYPES: [(&str, &str, &str); 18] = [
+    ("f32", "f32", "f32"),
+    ("f64", "f64", "f64"),
+    ("bf16", "bf16", "bf16"),
+    ("bf16", "bf16", "f32"),
+    ("f16", "f16", "f16"),
+    ("f16", "f16", "f32"),
+    ("s8", "s8", "s32"),
+    ("u8", "u8", "s32"),
+    ("s8", "u8", "s32"),
+    ("s8", "s8", "s8"),
+    ("u8", "u8", "u8"),
+    ("s16", "s16", "s32"),
+    ("u16", "u16", "u16"),
+    ("s32", "s32", "s32"),
+    ("u32", "u32", "u32"),
+    ("s64", "s64", "s64"),
+    ("s8", "s8", "s64"),
+    ("u64", "u64", "u64"),
+];
+
+#[test]
+fn dots_of_every_type_and_odd_size() {
+    let sizes = [
+        (1, 1, 1, 1),
+        (1, 3, 5, 2),
+        (2, 17, 33, 19),
+        (1, 15, 7, 70),
+        (3, 29, 650, 47),
+        (1, 1, 40, 65),
+        (1, 66, 31, 1),
+        (0, 2, 3, 4),
+        (2, 3, 0, 5),
+    ];
+    for (lhs, rhs, out) in TYPES {
+        for (i, &(b, m, k, n)) in sizes.iter().enumerate() {
+            // Every order of each operand's dimensions, in turn.
+            let (left, left_dims) = match i % 3 {
+                0 => (format!("{b},{m},{k}"), (0, 2)),
+                1 => (format!("{b},{k},{m}"), (0, 1)),
+                _ => (format!("{m},{b},{k}"), (1, 2)),
+            };
+            let (right, right_dims) = match i % 4 {
+                0 => (format!("{b},{k},{n}"), (0, 1)),
+                1 => (format!("{k},{n},{b}"), (2, 0)),
+                2 => (format!("{n},{k},{b}"), (2, 1)),
+                _ => (format!("{b},{n},{k}"), (0, 2)),
+            };
+            let module = agrees(&format!(
+                "HloModule m\nENTRY e {{
+                 a = {lhs}[{left}] parameter(0) b = {rhs}[{right}] parameter(1)
+                 ROOT r = {out}[{b},{m},{n}] dot(a, b), lhs_batch_dims={{{}}}, rhs_batch_dims={{{}}}, lhs_contracting_dims={{{}}}, rhs_contracting_dims={{{}}} }}",
+                left_dims.0, right_dims.0, left_dims.1, right_dims.1,
+            ));
+            assert_eq!(steps(&module), (0, 1));
+        }
+    }
+}
+
+#[test]
+fn large_dots_are_blocked_right() {
+    // Left operands that are packed whole and that are not, results whose rows or
+    // columns are split between threads, transposed results.
+    for (ty, m, k, n) in [
+        ("f32", 300, 1000, 70),
+        ("f32", 70, 1000, 300),
+        ("bf16", 310, 1500, 90),
+        ("bf16", 2100, 40, 33),
+        ("f32", 2100, 20, 40),
+        ("f64", 270, 700, 50),
+    ] {
+        for transposed in [false, true] {
+            let root = match transposed {
+                false => format!("ROOT r = {ty}[{m},{n}] add(d, d)"),
+                true => format!("ROOT r = {ty}[{n},{m}] transpose(d), dimensions={{1,0}}"),
+            };
+            agrees(&format!(
+                "HloModule m\nENTRY e {{
+                 a = {ty}[{m},{k}] parameter(0) b = {ty}[{k},{n}] parameter(1)
+                 d = {ty}[{m},{n}] dot(a, b), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+                 {root} }}"
+            ));
+        }
+    }
+}
+
 #[test]
 fn what_a_dot_cannot_express_stays() {
     // A reshape that splits otherwise than the other side, a transposition that
@@ -146,4 +233,245 @@ fn what_a_dot_cannot_express_stays() {
     for body in programs {
         agrees(&format!("HloModule m\nENTRY e {{\n{body}\n}}"));
     }
+}
+
+/// A convolution's text: types, sizes, window, labels, groups.
+fn convolution(
+    (input, kernel, out): (&str, &str, &str),
+    sizes: [&str; 3],
+    window: &str,
+    labels: &str,
+    groups: &str,
+) -> String {
+    let [x, k, y] = sizes;
+    format!(
+        "HloModule m\nENTRY e {{
+         x = {input}[{x}] parameter(0) k = {kernel}[{k}] parameter(1)
+         ROOT r = {out}[{y}] convolution(x, k), window={{{window}}}, dim_labels={labels}{groups} }}"
+    )
+}
+
+#[test]
+fn convolutions_of_every_type() {
+    for types in TYPES {
+        agrees(&convolution(
+            types,
+            ["2,7,8,3", "3,3,3,5", "2,7,4,5"],
+            "size=3x3 stride=1x2 pad=1_1x1_0",
+            "b01f_01io->b01f",
+            "",
+        ));
+        agrees(&convolution(
+            types,
+            ["2,5,6,18", "3,2,1,18", "2,5,5,18"],
+            "size=3x2 pad=1_1x0_0",
+            "b01f_01io->b01f",
+            ", feature_group_count=18",
+        ));
+    }
+}
+
+#[test]
+fn convolutions_of_every_form() {
+    let forms = [
+        // 1x1; the stem's 7x7; one dimension; three; none.
+        (
+            ["2,6,5,33", "1,1,33,40", "2,6,5,40"],
+            "size=1x1",
+            "b01f_01io->b01f",
+            "",
+        ),
+        (
+            ["1,16,16,3", "7,7,3,20", "1,8,8,20"],
+            "size=7x7 stride=2x2 pad=3_3x3_3",
+            "b01f_01io->b01f",
+            "",
+        ),
+        (
+            ["2,50,4", "5,4,16", "2,25,16"],
+            "size=5 stride=2 pad=1_2",
+            "b0f_0io->b0f",
+            "",
+        ),
+        (
+            ["1,4,5,6,3", "2,3,2,3,4", "1,3,3,5,4"],
+            "size=2x3x2",
+            "b012f_012io->b012f",
+            "",
+        ),
+        (["3,8", "8,5", "3,5"], "", "bf_io->bf", ""),
+        // Features first, and stranger orders.
+        (
+            ["2,3,9,20", "4,3,3,3", "2,4,9,20"],
+            "size=3x3 pad=1_1x1_1",
+            "bf01_oi01->bf01",
+            "",
+        ),
+        (
+            ["9,2,20,3", "3,4,3,3", "4,20,2,9"],
+            "size=3x3 pad=1_1x1_1",
+            "0b1f_io01->f1b0",
+            "",
+        ),
+        // Dilations, negative padding, reversal, all at once.
+        (
+            ["1,20,20,4", "3,3,4,8", "1,20,20,8"],
+            "size=3x3 pad=2_2x2_2 rhs_dilate=2x2",
+            "b01f_01io->b01f",
+            "",
+        ),
+        (
+            ["2,8,8,3", "4,4,3,5", "2,16,16,5"],
+            "size=4x4 pad=2_2x2_2 lhs_dilate=2x2",
+            "b01f_01io->b01f",
+            "",
+        ),
+        (
+            ["1,9,9,2", "3,3,2,4", "1,5,3,4"],
+            "size=3x3 pad=-1_-1x-2_-2",
+            "b01f_01io->b01f",
+            "",
+        ),
+        (
+            ["1,9,9,2", "3,3,2,4", "1,9,9,4"],
+            "size=3x3 pad=1_1x1_1 rhs_reversal=1x1",
+            "b01f_01io->b01f",
+            "",
+        ),
+        (
+            ["1,7,6,2", "3,2,2,4", "1,7,6,4"],
+            "size=3x2 stride=2x3 pad=3_1x-1_2 lhs_dilate=2x3 rhs_dilate=2x1 rhs_reversal=1x0",
+            "b01f_01io->b01f",
+            "",
+        ),
+        (
+            ["1,3,2,2", "1,1,2,4", "1,9,4,4"],
+            "size=1x1 lhs_dilate=4x3",
+            "b01f_01io->b01f",
+            "",
+        ),
+        // The forms of gradients.
+        (
+            ["4,28,28,2", "4,28,28,3", "5,5,2,3"],
+            "size=28x28 pad=2_2x2_2",
+            "f01b_i01o->01bf",
+            "",
+        ),
+        (
+            ["4,6,6,3", "5,5,2,3", "4,10,10,2"],
+            "size=5x5 pad=4_4x4_4",
+            "b01f_01oi->b01f",
+            "",
+        ),
+        // Groups of features and of batches.
+        (
+            ["2,6,6,8", "3,3,4,6", "2,6,6,6"],
+            "size=3x3 pad=1_1x1_1",
+            "b01f_01io->b01f",
+            ", feature_group_count=2",
+        ),
+        (
+            ["2,6,6,4", "3,3,1,8", "2,6,6,8"],
+            "size=3x3 pad=1_1x1_1",
+            "b01f_01io->b01f",
+            ", feature_group_count=4",
+        ),
+        (
+            ["2,20,6,7", "20,1,3,3", "2,20,6,7"],
+            "size=3x3 pad=1_1x1_1",
+            "bf01_oi01->bf01",
+            ", feature_group_count=20",
+        ),
+        (
+            ["6,5,5,4", "3,3,4,9", "2,3,3,9"],
+            "size=3x3",
+            "b01f_01io->b01f",
+            ", batch_group_count=3",
+        ),
+        // More border than anything else, and more phases than products.
+        (
+            ["1,3,1", "2,1,1", "1,200003,1"],
+            "size=2 pad=100000_100001",
+            "b0f_0io->b0f",
+            "",
+        ),
+        (
+            ["1,3,1", "2,1,2", "1,200,2"],
+            "size=2 pad=0_0 lhs_dilate=100",
+            "b0f_0io->b0f",
+            "",
+        ),
+        // Nothing.
+        (
+            ["0,5,5,2", "3,3,2,4", "0,3,3,4"],
+            "size=3x3",
+            "b01f_01io->b01f",
+            "",
+        ),
+        (
+            ["1,5,5,0", "3,3,0,4", "1,3,3,4"],
+            "size=3x3",
+            "b01f_01io->b01f",
+            "",
+        ),
+        (
+            ["1,2,2,2", "3,3,2,4", "1,0,0,4"],
+            "size=3x3",
+            "b01f_01io->b01f",
+            "",
+        ),
+    ];
+    for ty in ["f32", "bf16", "s32"] {
+        for (sizes, window, labels, groups) in forms {
+            let module = agrees(&convolution((ty, ty, ty), sizes, window, labels, groups));
+            assert_eq!(steps(&module), (0, 1));
+        }
+    }
+}
+
+#[test]
+fn infinities_beside_a_border_stay_infinite() {
+    let text = "HloModule m
+        ENTRY e {
+          one = f32[1,4,4,1] parameter(0)
+          inf = f32[] constant(inf)
+          k = f32[3,3,1,2] broadcast(inf), dimensions={}
+          zero = f32[] constant(0)
+          zeros = f32[1,4,4,1] broadcast(zero), dimensions={}
+          x = f32[1,4,4,1] maximum(one, zeros)
+          ROOT r = f32[1,4,4,2] convolution(x, k), window={size=3x3 pad=1_1x1_1}, dim_labels=b01f_01io->b01f
+        }";
+    let module = read(text).expect("it is a program");
+    let ones = Buffer::from_f32s(&[1, 4, 4, 1], &[1.0; 16]).expect("it is small");
+    let executable = compile(&module, &Options::default()).expect("it compiles");
+    let outputs = executable.run(vec![Arg::Borrowed(&ones)]).expect("it runs");
+    let values = outputs[0].as_f32s().expect("they are f32");
+    assert!(values.iter().all(|&x| x == f32::INFINITY), "{values:?}");
+}
+
+#[test]
+fn subnormal_numbers_of_bf16_are_multiplied() {
+    // 2^-130 * 2^127, 8 of them.
+    let text = "HloModule m
+        ENTRY e {
+          a = bf16[5,8] parameter(0) b = bf16[8,7] parameter(1)
+          ROOT r = f32[5,7] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+        }";
+    let module = read(text).expect("it is a program");
+    let filled = |shape: usize, bits: u16| {
+        let shape = module[module.entry_computation().parameters[shape]]
+            .shape
+            .clone();
+        let mut literal = Literal::zeros(shape.as_array().expect("an array")).expect("small");
+        for chunk in literal.bytes_mut().chunks_exact_mut(2) {
+            chunk.copy_from_slice(&bits.to_ne_bytes());
+        }
+        Buffer::from(literal)
+    };
+    let (small, large) = (filled(0, 0x0008), filled(1, 0x7f00));
+    let executable = compile(&module, &Options::default()).expect("it compiles");
+    let outputs = executable.run(vec![Arg::Borrowed(&small), Arg::Borrowed(&large)]);
+    let outputs = outputs.expect("it runs");
+    let values = outputs[0].as_f32s().expect("they are f32");
+    assert!(values.iter().all(|&x| x == 1.0), "{values:?}");
 }

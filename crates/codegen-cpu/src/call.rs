@@ -1,17 +1,21 @@
 //! Calls of named routines, ready to run.
 
+use crate::convolution::Convolution;
 use crate::dot::Dot;
 use crate::error::Error;
-use crate::jit::KernelFn;
+use crate::jit::{Cpu, KernelFn};
+use crate::kernels::Isa;
+use crate::pool::Pool;
 use crate::routine::Routine;
 use crate::sort::Sort;
 use tegula_fusion::LibraryOp;
-use tegula_ir::ArrayShape;
+use tegula_ir::{ArrayShape, Op};
 
 /// A routine for certain shapes.
 #[derive(Clone, Debug)]
 pub(crate) enum Call {
-    Dot(Dot),
+    Dot(Box<Dot>),
+    Convolution(Box<Convolution>),
     Sort(Sort),
     Routine(Routine),
 }
@@ -25,7 +29,7 @@ pub fn check_library(
     operands: &[&ArrayShape],
     results: &[&ArrayShape],
 ) -> Result<(), Error> {
-    Call::new(op, operands, results).map(|_| ())
+    Call::new(Isa::new(Cpu::Native), op, operands, results).map(|_| ())
 }
 
 impl Call {
@@ -34,13 +38,14 @@ impl Call {
     /// # Errors
     /// There is none for the operation or these shapes.
     pub(crate) fn new(
+        isa: Isa,
         op: &LibraryOp,
         operands: &[&ArrayShape],
         results: &[&ArrayShape],
     ) -> Result<Self, Error> {
         match (op, operands, results) {
-            (LibraryOp::Dot(dims), [lhs, rhs], [out]) => Dot::new(lhs, rhs, out, dims)
-                .map(Self::Dot)
+            (LibraryOp::Dot(dims), [lhs, rhs], [out]) => Dot::new(isa, lhs, rhs, out, dims)
+                .map(|dot| Self::Dot(Box::new(dot)))
                 .ok_or_else(|| Error::Unsupported("a dot of this shape".to_owned())),
             (LibraryOp::Dot(_), ..) => Err(Error::Bug("a dot has two operands".to_owned())),
             (LibraryOp::Sort { dimension, .. }, ..) => Sort::new(operands, *dimension)
@@ -48,6 +53,13 @@ impl Call {
                 .ok_or_else(|| {
                     Error::Unsupported(format!("a sort of {} arrays together", operands.len()))
                 }),
+            (LibraryOp::Operation(op), &[input, kernel], &[out])
+                if matches!(**op, Op::Convolution { .. }) =>
+            {
+                Convolution::new(isa, op, [input, kernel, out])
+                    .map(|convolution| Self::Convolution(Box::new(convolution)))
+                    .ok_or_else(|| Error::Unsupported("a convolution of this type".to_owned()))
+            }
             (LibraryOp::Operation(op), ..) => {
                 Routine::new(op, operands, results).map(Self::Routine)
             }
@@ -58,7 +70,17 @@ impl Call {
     pub(crate) fn name(&self, op: &LibraryOp) -> String {
         match self {
             Self::Dot(dot) => dot.to_string(),
+            Self::Convolution(convolution) => convolution.to_string(),
             Self::Sort(_) | Self::Routine(_) => op.name().to_owned(),
+        }
+    }
+
+    /// Bytes of scratch memory that a run on so many threads needs.
+    pub(crate) fn scratch_bytes(&self, threads: usize) -> usize {
+        match self {
+            Self::Dot(dot) => dot.scratch_bytes(threads),
+            Self::Convolution(convolution) => convolution.scratch_bytes(threads),
+            Self::Sort(_) | Self::Routine(_) => 0,
         }
     }
 
@@ -67,18 +89,23 @@ impl Call {
     /// # Safety
     /// `inputs` and `outputs` are dense arrays of the shapes this was made for,
     /// aligned to 64 bytes; no output overlaps anything else. A sort is given its
-    /// own comparator.
+    /// own comparator. `scratch` has [`Self::scratch_bytes`] for the pool's threads,
+    /// aligned to 64.
     pub(crate) unsafe fn run(
         &self,
         inputs: &[*const u8],
         outputs: &[*mut u8],
         comparator: Option<KernelFn>,
-        threads: usize,
+        scratch: *mut u8,
+        pool: &Pool,
     ) {
         // SAFETY: the caller's promise.
         unsafe {
             match (self, comparator) {
-                (Self::Dot(dot), _) => dot.run(inputs[0], inputs[1], outputs[0], threads),
+                (Self::Dot(dot), _) => dot.run([inputs[0], inputs[1]], outputs[0], scratch, pool),
+                (Self::Convolution(convolution), _) => {
+                    convolution.run([inputs[0], inputs[1]], outputs[0], scratch, pool);
+                }
                 (Self::Sort(sort), Some(comparator)) => sort.run(inputs, outputs, comparator),
                 // Every sort of a plan has a comparator.
                 (Self::Sort(_), None) => {}

@@ -10,7 +10,9 @@
 
 use crate::error::Error;
 use crate::jit::{Code, Cpu, Listing, compile_kernels};
-use crate::schedule::{Action, Area, Location, resolve};
+use crate::kernels::Isa;
+use crate::pool::Pool;
+use crate::schedule::{Action, Area, Location, resolve, scratch_bytes};
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -40,12 +42,15 @@ impl Default for Options {
 pub struct Executable {
     plan: Plan,
     code: Code,
-    threads: usize,
+    isa: Isa,
+    pool: Pool,
     /// The plan at the sizes of runs so far, the last used last. One entry for a
     /// plan without open sizes.
     prepared: Mutex<Vec<Arc<Prepared>>>,
     /// Arenas of finished runs.
     arenas: Mutex<Vec<AlignedBytes>>,
+    /// Scratch memory of library calls, of finished runs.
+    scratch: Mutex<Vec<AlignedBytes>>,
 }
 
 /// A plan at the sizes of a run: nothing is left to compute but data.
@@ -54,6 +59,8 @@ struct Prepared {
     sizes: Vec<i64>,
     actions: Vec<Action>,
     arena_bytes: i64,
+    /// Of library calls, for as many threads as there are.
+    scratch_bytes: i64,
     results: Vec<ArrayShape>,
 }
 
@@ -61,8 +68,8 @@ struct Prepared {
 const MAX_ARENA: i64 = 1 << 36;
 /// For how many different sizes of inputs the schedule is kept.
 const MAX_PREPARED: usize = 32;
-/// How many arenas are kept between runs.
-const MAX_ARENAS: usize = 8;
+/// How many arenas, and how many scratch memories, are kept between runs.
+const MAX_POOLED: usize = 8;
 
 /// The text of a plan's code.
 ///
@@ -80,18 +87,21 @@ impl Executable {
     /// CPU that this machine is not, or a plan that breaks its invariants.
     pub fn new(plan: Plan, options: &Options) -> Result<Self, Error> {
         verify(&plan).map_err(|errors| Error::Bug(errors.join("; ")))?;
+        let (isa, pool) = (Isa::new(options.cpu), Pool::new(options.threads));
         let prepared = match plan.has_open_sizes() {
             true => Vec::new(),
-            false => vec![Arc::new(Prepared::new(&plan, Vec::new())?)],
+            false => vec![Arc::new(Prepared::new(&plan, Vec::new(), isa, &pool)?)],
         };
         let (code, _) = compile_kernels(&plan, options.cpu, None)?;
-        let threads = options.threads.max(1);
+        let pool = Pool::new(options.threads);
         Ok(Self {
             plan,
             code,
-            threads,
+            isa,
+            pool,
             prepared: Mutex::new(prepared),
             arenas: Mutex::new(Vec::new()),
+            scratch: Mutex::new(Vec::new()),
         })
     }
 
@@ -127,11 +137,13 @@ impl Executable {
                 None => Literal::zeros(shape).map_err(|_| Error::OutOfMemory(bytes))?,
             });
         }
-        let mut arena = self.take_arena(prepared.arena_bytes)?;
+        let mut arena = taken(&self.arenas, prepared.arena_bytes)?;
+        let mut scratch = taken(&self.scratch, prepared.scratch_bytes)?;
         let run = Run {
             executable: self,
             sizes: &prepared.sizes,
             arena: arena.as_mut_slice().as_mut_ptr(),
+            scratch: scratch.as_mut_slice().as_mut_ptr(),
             inputs: inputs.iter().map(|l| l.bytes().as_ptr()).collect(),
             outputs: outputs
                 .iter_mut()
@@ -140,11 +152,8 @@ impl Executable {
             profile,
         };
         run.actions(&prepared.actions);
-        let mut arenas = self.arenas.lock().unwrap_or_else(PoisonError::into_inner);
-        if arenas.len() < MAX_ARENAS {
-            arenas.push(arena);
-        }
-        drop(arenas);
+        give_back(&self.arenas, arena);
+        give_back(&self.scratch, scratch);
         Ok(outputs)
     }
 
@@ -168,7 +177,7 @@ impl Executable {
         drop(known);
         let plan = self.plan.at(&sizes).map_err(Error::Sizes)?;
         verify(&plan).map_err(|errors| Error::Bug(errors.join("; ")))?;
-        let prepared = Arc::new(Prepared::new(&plan, sizes)?);
+        let prepared = Arc::new(Prepared::new(&plan, sizes, self.isa, &self.pool)?);
         let mut known = lock();
         if known.len() >= MAX_PREPARED {
             known.remove(0);
@@ -199,19 +208,6 @@ impl Executable {
         let results = prepared.results.iter();
         let results: i64 = results.map(|shape| shape.byte_size().unwrap_or(0)).sum();
         Ok(prepared.arena_bytes + results)
-    }
-
-    fn take_arena(&self, bytes: i64) -> Result<AlignedBytes, Error> {
-        let wanted = usize::try_from(bytes).map_err(|_| Error::OutOfMemory(bytes))?;
-        let mut arenas = self.arenas.lock().unwrap_or_else(PoisonError::into_inner);
-        let large_enough = |arena: &AlignedBytes| arena.as_slice().len() >= wanted;
-        let pooled = arenas
-            .iter()
-            .rposition(large_enough)
-            .map(|i| arenas.remove(i));
-        drop(arenas);
-        let fresh = || AlignedBytes::try_zeroed(wanted);
-        pooled.or_else(fresh).ok_or(Error::OutOfMemory(bytes))
     }
 
     fn check(&self, inputs: &[&ArrayShape]) -> Result<(), Error> {
@@ -266,7 +262,7 @@ fn take_over(input: &mut Cow<'_, Literal>, shape: &ArrayShape) -> Literal {
 }
 
 impl Prepared {
-    fn new(plan: &Plan, sizes: Vec<i64>) -> Result<Self, Error> {
+    fn new(plan: &Plan, sizes: Vec<i64>, isa: Isa, pool: &Pool) -> Result<Self, Error> {
         let arena_bytes = plan.arena_bytes.as_constant();
         let arena_bytes =
             arena_bytes.ok_or_else(|| Error::Bug("the arena has no size".to_owned()))?;
@@ -274,13 +270,37 @@ impl Prepared {
             return Err(Error::OutOfMemory(arena_bytes));
         }
         let results = plan.results.iter();
+        let actions = resolve(plan, isa)?;
+        let scratch_bytes = scratch_bytes(&actions, pool.threads());
         Ok(Self {
             sizes,
-            actions: resolve(plan)?,
+            actions,
+            scratch_bytes: i64::try_from(scratch_bytes).unwrap_or(i64::MAX),
             arena_bytes,
             results: results.map(|&r| plan.values[r].shape.clone()).collect(),
         })
     }
+}
+
+/// Memory of so many bytes or more that another run has given back, or fresh.
+fn taken(pooled: &Mutex<Vec<AlignedBytes>>, bytes: i64) -> Result<AlignedBytes, Error> {
+    let wanted = usize::try_from(bytes).map_err(|_| Error::OutOfMemory(bytes))?;
+    let mut pooled = pooled.lock().unwrap_or_else(PoisonError::into_inner);
+    let large_enough = |known: &AlignedBytes| known.as_slice().len() >= wanted;
+    let known = pooled.iter().rposition(large_enough);
+    let known = known.map(|place| pooled.remove(place));
+    drop(pooled);
+    let fresh = || AlignedBytes::try_zeroed(wanted);
+    known.or_else(fresh).ok_or(Error::OutOfMemory(bytes))
+}
+
+fn give_back(pooled: &Mutex<Vec<AlignedBytes>>, bytes: AlignedBytes) {
+    let mut pooled = pooled.lock().unwrap_or_else(PoisonError::into_inner);
+    if pooled.len() >= MAX_POOLED {
+        // Sizes of runs differ: what is kept longest may be too small by now.
+        pooled.remove(0);
+    }
+    pooled.push(bytes);
 }
 
 /// What one kernel or library call took in a profiled run.
@@ -314,6 +334,7 @@ struct Run<'a> {
     /// The values of the plan's symbols.
     sizes: &'a [i64],
     arena: *mut u8,
+    scratch: *mut u8,
     inputs: Vec<*const u8>,
     outputs: Vec<*mut u8>,
     profile: Option<&'a RefCell<Vec<KernelTime>>>,
@@ -387,7 +408,10 @@ impl Run<'_> {
                 let comparator = code.comparators.get(*comparator).copied();
                 // SAFETY: see the module's text; a call's results overlap none of
                 // its operands, and values are aligned to 64 bytes.
-                unsafe { call.run(&inputs, &outputs, comparator, self.executable.threads) };
+                unsafe {
+                    let (scratch, pool) = (self.scratch, &self.executable.pool);
+                    call.run(&inputs, &outputs, comparator, scratch, pool);
+                }
             }
             Action::Copy { from, to, bytes } => {
                 // SAFETY: both ends have that many bytes; they may be parts of one

@@ -13,14 +13,18 @@
 
 mod call;
 mod carrier;
+mod convolution;
 mod dot;
 mod error;
 mod execute;
 mod fft;
 mod helpers;
 mod jit;
+mod kernels;
 mod linear_algebra;
 mod lower;
+mod pool;
+mod product;
 mod random;
 mod routine;
 mod runs;

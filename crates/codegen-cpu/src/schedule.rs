@@ -2,6 +2,7 @@
 
 use crate::call::Call;
 use crate::error::Error;
+use crate::kernels::Isa;
 use tegula_fusion::LibraryOp;
 use tegula_fusion::kernel::IndexVar;
 use tegula_ir::{ArrayShape, ElementType};
@@ -69,10 +70,27 @@ impl Action {
     }
 }
 
+/// The most scratch memory that a call of these actions needs on so many threads.
+pub(crate) fn scratch_bytes(actions: &[Action], threads: usize) -> usize {
+    let each = actions.iter().map(|action| match action {
+        Action::Call { call, .. } => call.scratch_bytes(threads),
+        Action::While {
+            condition, body, ..
+        } => scratch_bytes(condition, threads).max(scratch_bytes(body, threads)),
+        Action::Conditional { branches, .. } => {
+            let each = branches.iter().map(|b| scratch_bytes(b, threads));
+            each.max().unwrap_or(0)
+        }
+        Action::Kernel { .. } | Action::Copy { .. } => 0,
+    });
+    each.max().unwrap_or(0)
+}
+
 /// Resolves the schedule of a plan without open sizes.
-pub(crate) fn resolve(plan: &Plan) -> Result<Vec<Action>, Error> {
+pub(crate) fn resolve(plan: &Plan, isa: Isa) -> Result<Vec<Action>, Error> {
     let mut resolver = Resolver {
         plan,
+        isa,
         comparators: 0,
     };
     resolver.actions(&plan.steps)
@@ -80,6 +98,7 @@ pub(crate) fn resolve(plan: &Plan) -> Result<Vec<Action>, Error> {
 
 struct Resolver<'a> {
     plan: &'a Plan,
+    isa: Isa,
     comparators: usize,
 }
 
@@ -186,7 +205,7 @@ impl Resolver<'_> {
         let shape = |v: &ValueId| &self.plan.values[*v].shape;
         let inputs: Vec<&ArrayShape> = operands.iter().map(shape).collect();
         let outputs: Vec<&ArrayShape> = results.iter().map(shape).collect();
-        let call = Call::new(op, &inputs, &outputs)?;
+        let call = Call::new(self.isa, op, &inputs, &outputs)?;
         if matches!(call, Call::Sort(_)) {
             self.comparators += 1;
         }

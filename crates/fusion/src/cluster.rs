@@ -7,6 +7,7 @@
 //! and compares that with its number of elements. A cheap operation may be
 //! evaluated a few times over, an expensive one only once.
 
+use crate::contraction::is_product_of;
 use crate::program::{Def, Node, NodeId, NodeKind, Program, Region, ValueId};
 use cranelift_entity::SecondaryMap;
 use std::fmt;
@@ -132,8 +133,14 @@ pub fn classify(module: &Module, program: &Program, node: NodeId) -> Class {
         | Op::Pad(_)
         | Op::Concatenate(_) => Class::Pointwise(0),
         // Dots that a routine computes are contractions.
-        Op::Reduce { .. } | Op::ReduceWindow { .. } | Op::Convolution { .. } | Op::Dot { .. } => {
-            Class::Loop
+        Op::Reduce { .. } | Op::ReduceWindow { .. } | Op::Dot { .. } => Class::Loop,
+        Op::Convolution { .. } => {
+            let ty = |v: Option<&ValueId>| v.map(|&v| program.values[v].shape.element_type);
+            let [lhs, rhs] = [node.operands.first(), node.operands.get(1)].map(ty);
+            match (lhs, rhs, ty(node.results.first())) {
+                (Some(lhs), Some(rhs), Some(out)) if is_product_of(lhs, rhs, out) => Class::Library,
+                _ => Class::Loop,
+            }
         }
         Op::DynamicUpdateSlice | Op::Scatter { .. } | Op::SelectAndScatter { .. } => Class::Update,
         _ => Class::Library,

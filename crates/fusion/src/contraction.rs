@@ -170,8 +170,16 @@ impl Contraction {
     }
 }
 
-/// Whether backends have routines for products of these types.
+/// Whether backends have routines for products of these types: integers of whole
+/// bytes, modulo their size; floats of one type, accumulated in f32 or as wide as
+/// they are.
 pub fn is_product_of(lhs: ElementType, rhs: ElementType, result: ElementType) -> bool {
-    use ElementType::{F32, F64};
-    matches!((lhs, rhs, result), (F64, F64, F64) | (F32, F32, F32))
+    use ElementType::{BF16, F16, F32, F64, S8, S16, S32, S64, U8, U16, U32, U64};
+    match (lhs, rhs, result) {
+        (F64, F64, F64) | (F32, F32, F32) => true,
+        (BF16, BF16, BF16 | F32) | (F16, F16, F16 | F32) => true,
+        _ => [lhs, rhs, result]
+            .iter()
+            .all(|ty| matches!(ty, S8 | S16 | S32 | S64 | U8 | U16 | U32 | U64)),
+    }
 }

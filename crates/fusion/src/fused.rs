@@ -322,6 +322,7 @@ impl Builder<'_> {
 fn is_routine(op: &Op) -> bool {
     match op {
         Op::Fft { .. }
+        | Op::Convolution { .. }
         | Op::Cholesky { .. }
         | Op::TriangularSolve { .. }
         | Op::TopK { .. }

@@ -1,0 +1,149 @@
+//! One element of a convolution by its definition: what is too odd for products,
+//! and elements where a product with a zero of the padding made a NaN.
+
+use super::geometry::Geometry;
+use tegula_interp::scalar::apply_convert;
+use tegula_ir::ElementType;
+
+/// Reads and writes elements as f64 or as i64.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Plain {
+    types: [ElementType; 3],
+    wide: ElementType,
+}
+
+/// Where an output is, by batch, feature and spatial positions.
+pub(super) struct Output<'a> {
+    pub(super) batch: i64,
+    pub(super) feature: i64,
+    pub(super) spatial: &'a [i64],
+}
+
+impl Output<'_> {
+    fn offset(&self, geometry: &Geometry) -> i64 {
+        let spatial = geometry.spatial.iter().zip(self.spatial);
+        let spatial: i64 = spatial.map(|(dim, &at)| at * dim.output.stride).sum();
+        self.batch * geometry.batch[1].stride
+            + self.feature * geometry.out_features[1].stride
+            + spatial
+    }
+}
+
+impl Plain {
+    pub(super) fn new(types: [ElementType; 3]) -> Self {
+        let wide = if types[2].is_float() {
+            ElementType::F64
+        } else {
+            ElementType::S64
+        };
+        Self { types, wide }
+    }
+
+    /// # Safety
+    /// The element can be read.
+    unsafe fn load(self, array: usize, base: *const u8, offset: i64) -> u64 {
+        let ty = self.types[array];
+        let size = ty.storage_bytes();
+        let mut bits = [0u8; 16];
+        // SAFETY: the caller's promise; no element has more than 16 bytes.
+        unsafe {
+            let place = base.offset(offset as isize * size as isize);
+            std::ptr::copy_nonoverlapping(place, bits.as_mut_ptr(), size.min(16));
+        }
+        if ty == ElementType::F32 {
+            let [a, b, c, d, ..] = bits;
+            return f64::from(f32::from_le_bytes([a, b, c, d])).to_bits();
+        }
+        apply_convert(ty, self.wide, u128::from_le_bytes(bits)) as u64
+    }
+
+    /// Whether an element of the output is NaN.
+    ///
+    /// # Safety
+    /// `out` is the geometry's output, of this one's type.
+    pub(super) unsafe fn is_nan(
+        self,
+        geometry: &Geometry,
+        out: *const u8,
+        at: &Output<'_>,
+    ) -> bool {
+        // SAFETY: the caller's promise.
+        let bits = unsafe { self.load(2, out, at.offset(geometry)) };
+        f64::from_bits(bits).is_nan()
+    }
+
+    /// Computes one element.
+    ///
+    /// # Safety
+    /// The pointers lead to the arrays of the geometry, of this one's types.
+    pub(super) unsafe fn element(
+        self,
+        geometry: &Geometry,
+        [input, kernel]: [*const u8; 2],
+        out: *mut u8,
+        at: &Output<'_>,
+    ) {
+        let (_, group_outputs) = geometry.groups();
+        let group = at.feature / group_outputs.max(1);
+        let [in_features, kernel_features] = geometry.in_features;
+        let mut input_base = at.batch * geometry.batch[0].stride;
+        if geometry.feature_groups > 1 {
+            input_base += group * kernel_features.size * in_features.stride;
+        }
+        if geometry.batch_groups > 1 {
+            let per_group = geometry.batch[0].size / geometry.batch_groups;
+            input_base += group * per_group * geometry.batch[0].stride;
+        }
+        let kernel_base = at.feature * geometry.out_features[0].stride;
+        let (mut float, mut integer) = (0f64, 0i64);
+        let mut add = |x: i64, k: i64| {
+            for channel in 0..kernel_features.size {
+                // SAFETY: the offsets are of elements of the arrays.
+                let (a, b) = unsafe {
+                    (
+                        self.load(0, input, x + channel * in_features.stride),
+                        self.load(1, kernel, k + channel * kernel_features.stride),
+                    )
+                };
+                float += f64::from_bits(a) * f64::from_bits(b);
+                integer = integer.wrapping_add((a as i64).wrapping_mul(b as i64));
+            }
+        };
+        taps(geometry, at.spatial, input_base, kernel_base, &mut add);
+        let sum = match self.wide {
+            ElementType::F64 => float.to_bits(),
+            _ => integer as u64,
+        };
+        let ty = self.types[2];
+        let bits = apply_convert(self.wide, ty, u128::from(sum)).to_le_bytes();
+        let offset = at.offset(geometry);
+        let size = ty.storage_bytes().min(16);
+        // SAFETY: the offset is of an element of the output.
+        unsafe {
+            let place = out.offset(offset as isize * size as isize);
+            std::ptr::copy_nonoverlapping(bits.as_ptr(), place, size);
+        }
+    }
+}
+
+/// Calls `add` with the offsets of every element of the input and the kernel that
+/// an output's window brings together, but for their features.
+fn taps(
+    geometry: &Geometry,
+    position: &[i64],
+    input: i64,
+    kernel: i64,
+    add: &mut dyn FnMut(i64, i64),
+) {
+    let level = geometry.spatial.len() - position.len();
+    let (Some(spatial), Some((&at, rest))) = (geometry.spatial.get(level), position.split_first())
+    else {
+        return add(input, kernel);
+    };
+    for tap in 0..spatial.kernel.size {
+        if let Some(element) = spatial.meet(at, tap) {
+            let input = input + element * spatial.input.stride;
+            taps(geometry, rest, input, kernel + spatial.tap_offset(tap), add);
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Matrix kernels for the CPU: the innermost loops of products and convolutions
+//! in the widest instructions that may be used, with a portable form of each.
+//!
+//! - [`tile`]: one tile of a product, from packed panels.
+//! - [`pack`]: panels from arrays of any strides and type.
+//! - [`direct`]: products of many small groups, without packing.
+//! - [`store`]: tiles to arrays of any strides and type.
+//!
+//! # Safety
+//! Everything here works on raw pointers: what a function may access is said at
+//! it, and its callers compute from shapes that it stays inside. A function with a
+//! `target_feature` is reached only through a table that [`Isa`] chose, and an
+//! `Isa` says only what the running CPU has.
+
+pub(crate) mod direct;
+pub(crate) mod pack;
+pub(crate) mod store;
+pub(crate) mod tile;
+
+use crate::jit::Cpu;
+
+/// How wide the vectors are that may be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Width {
+    /// What the crate is compiled for.
+    Portable,
+    /// AVX2 and FMA.
+    Avx2,
+    /// AVX-512 F, BW, DQ and VL.
+    Avx512,
+}
+
+/// Instructions that may be used: those that were asked for and that the running
+/// CPU has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Isa {
+    pub(crate) width: Width,
+    /// Dot products of pairs of bf16.
+    pub(crate) bf16: bool,
+    /// Dot products of pairs of 16-bit integers.
+    pub(crate) vnni: bool,
+}
+
+impl Isa {
+    /// The instructions of a CPU, as far as the running one has them.
+    pub(crate) fn new(cpu: Cpu) -> Self {
+        let here = Self::detect();
+        let width = match cpu {
+            Cpu::Native | Cpu::X86V4 => Width::Avx512,
+            Cpu::X86V3 => Width::Avx2,
+            Cpu::X86V2 => Width::Portable,
+        };
+        let native = cpu == Cpu::Native;
+        Self {
+            width: width.min(here.width),
+            bf16: here.bf16 && native,
+            vnni: here.vnni && native,
+        }
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    fn detect() -> Self {
+        use std::is_x86_feature_detected as has;
+        let avx2 = has!("avx2") && has!("fma");
+        let avx512 = avx2
+            && has!("avx512f")
+            && has!("avx512bw")
+            && has!("avx512dq")
+            && has!("avx512vl")
+            && has!("f16c");
+        Self {
+            width: match (avx512, avx2) {
+                (true, _) => Width::Avx512,
+                (false, true) => Width::Avx2,
+                (false, false) => Width::Portable,
+            },
+            bf16: avx512 && has!("avx512bf16"),
+            vnni: avx512 && has!("avx512vnni"),
+        }
+    }
+
+    #[cfg(not(target_arch = "x86_64"))]
+    fn detect() -> Self {
+        Self {
+            width: Width::Portable,
+            bf16: false,
+            vnni: false,
+        }
+    }
+}

@@ -1,0 +1,506 @@
+//! Panels of units from arrays of any strides and element type.
+//!
+//! A panel's *lanes* are rows of the left operand or columns of the right one; its
+//! groups follow the depth. Packing goes by *runs*: elements of the depth that are
+//! one stride apart. A unit of two elements at the end of a run of odd length has a
+//! zero for its second, in both panels.
+
+use super::Isa;
+use super::tile::Arithmetic;
+use half::{bf16, f16};
+use tegula_ir::ElementType;
+
+/// The most lanes of a panel.
+pub(crate) const MAX_LANES: usize = 32;
+/// Lanes that are looked at together.
+const CHUNK: usize = 16;
+/// The most segments of a chunk that are loaded one by one.
+const MAX_SEGMENTS: usize = 4;
+
+/// Lanes whose elements are neighbours in memory.
+#[derive(Clone, Copy, Default)]
+struct Segment {
+    /// One bit for each lane of the chunk.
+    mask: u16,
+    /// The offset that lane 0 would have.
+    offset: isize,
+}
+
+/// The lanes of a panel, by their offsets in elements.
+pub(crate) struct Lanes {
+    offsets: [isize; MAX_LANES],
+    count: usize,
+    segments: [[Segment; MAX_SEGMENTS]; MAX_LANES / CHUNK],
+    /// How many segments each chunk has; 0: too many.
+    counts: [u8; MAX_LANES / CHUNK],
+}
+
+impl Lanes {
+    /// `count` lanes, at most [`MAX_LANES`], whose offsets `fill` writes.
+    pub(crate) fn new(count: usize, fill: impl FnOnce(&mut [isize])) -> Self {
+        let count = count.min(MAX_LANES);
+        let mut lanes = Self {
+            offsets: [0; MAX_LANES],
+            count,
+            segments: [[Segment::default(); MAX_SEGMENTS]; MAX_LANES / CHUNK],
+            counts: [0; MAX_LANES / CHUNK],
+        };
+        fill(&mut lanes.offsets[..count]);
+        for chunk in 0..MAX_LANES / CHUNK {
+            lanes.find_segments(chunk);
+        }
+        lanes
+    }
+
+    fn find_segments(&mut self, chunk: usize) {
+        let range = (chunk * CHUNK).min(self.count)..((chunk + 1) * CHUNK).min(self.count);
+        let mut found = 0;
+        for (lane, &offset) in self.offsets[range].iter().enumerate() {
+            let offset = offset - lane as isize;
+            let known = self.segments[chunk][..found].last_mut();
+            match known.filter(|s| s.offset == offset) {
+                Some(segment) => segment.mask |= 1 << lane,
+                None if found == MAX_SEGMENTS => return,
+                None => {
+                    let mask = 1 << lane;
+                    self.segments[chunk][found] = Segment { mask, offset };
+                    found += 1;
+                }
+            }
+        }
+        self.counts[chunk] = found as u8;
+    }
+
+    fn offsets(&self) -> &[isize] {
+        &self.offsets[..self.count]
+    }
+
+    /// The segments of a chunk, if they are few.
+    #[cfg(target_arch = "x86_64")]
+    fn segments(&self, chunk: usize) -> Option<&[Segment]> {
+        match self.counts[chunk] {
+            0 => None,
+            count => Some(&self.segments[chunk][..count as usize]),
+        }
+    }
+}
+
+/// One run of a panel.
+pub(crate) struct Run<'a> {
+    /// The run's first element in a lane at offset 0.
+    pub(crate) source: *const u8,
+    /// From one element to the next.
+    pub(crate) stride: isize,
+    /// How many elements.
+    pub(crate) length: usize,
+    pub(crate) lanes: &'a Lanes,
+    /// Where the run's first group goes.
+    pub(crate) target: *mut u8,
+    /// Units of a group, at least as many as lanes; the rest is zero.
+    pub(crate) width: usize,
+}
+
+/// Packs a run; gives whether a unit that must not be subnormal is.
+///
+/// # Safety
+/// Every element of every lane can be read, and every group can be written.
+pub(crate) type PackFn = unsafe fn(&Run<'_>) -> bool;
+
+/// How elements of a type become the units of an arithmetic.
+pub(crate) fn pack_function(
+    isa: Isa,
+    element_type: ElementType,
+    arithmetic: Arithmetic,
+) -> Option<PackFn> {
+    #[cfg(target_arch = "x86_64")]
+    if isa.width == super::Width::Avx512
+        && let Some(function) = avx512::function(element_type, arithmetic)
+    {
+        return Some(function);
+    }
+    let _ = isa;
+    use ElementType::{BF16, F16, F32, F64, S8, S16, S32, S64, U8, U16, U32, U64};
+    let function: PackFn = match (arithmetic, element_type) {
+        (Arithmetic::F32, F32) => singles::<f32, f32>,
+        (Arithmetic::F32, BF16) => singles::<bf16, f32>,
+        (Arithmetic::F32, F16) => singles::<f16, f32>,
+        (Arithmetic::F64, F64) => singles::<f64, f64>,
+        (Arithmetic::I32, S8) => singles::<i8, i32>,
+        (Arithmetic::I32, U8) => singles::<u8, i32>,
+        (Arithmetic::I32, S16) => singles::<i16, i32>,
+        (Arithmetic::I32, U16) => singles::<u16, i32>,
+        (Arithmetic::I32, S32) => singles::<i32, i32>,
+        (Arithmetic::I32, U32) => singles::<u32, i32>,
+        (Arithmetic::I32, S64) => singles::<i64, i32>,
+        (Arithmetic::I32, U64) => singles::<u64, i32>,
+        (Arithmetic::I64, S8) => singles::<i8, i64>,
+        (Arithmetic::I64, U8) => singles::<u8, i64>,
+        (Arithmetic::I64, S16) => singles::<i16, i64>,
+        (Arithmetic::I64, U16) => singles::<u16, i64>,
+        (Arithmetic::I64, S32) => singles::<i32, i64>,
+        (Arithmetic::I64, U32) => singles::<u32, i64>,
+        (Arithmetic::I64, S64) => singles::<i64, i64>,
+        (Arithmetic::I64, U64) => singles::<u64, i64>,
+        (Arithmetic::Bf16Pairs, BF16) => pairs::<bf16, true>,
+        (Arithmetic::I16Pairs, S8) => pairs::<i8, false>,
+        (Arithmetic::I16Pairs, U8) => pairs::<u8, false>,
+        (Arithmetic::I16Pairs, S16) => pairs::<i16, false>,
+        _ => return None,
+    };
+    Some(function)
+}
+
+/// An element as a unit. Integers keep their value modulo the unit's size.
+pub(crate) trait Convert<To> {
+    fn convert(self) -> To;
+}
+
+macro_rules! converts {
+    ($($from:ty => $to:ty: $convert:expr;)*) => {$(
+        impl Convert<$to> for $from {
+            #[inline(always)]
+            fn convert(self) -> $to {
+                let convert: fn($from) -> $to = $convert;
+                convert(self)
+            }
+        }
+    )*};
+}
+
+converts! {
+    f32 => f32: |x| x;
+    f64 => f64: |x| x;
+    bf16 => f32: |x| f32::from_bits(u32::from(x.to_bits()) << 16);
+    f16 => f32: |x| x.to_f32();
+    bf16 => u16: |x| x.to_bits();
+    i8 => u16: |x| i16::from(x) as u16;
+    u8 => u16: |x| u16::from(x);
+    i16 => u16: |x| x as u16;
+    i8 => i32: |x| i32::from(x);
+    u8 => i32: |x| i32::from(x);
+    i16 => i32: |x| i32::from(x);
+    u16 => i32: |x| i32::from(x);
+    i32 => i32: |x| x;
+    u32 => i32: |x| x as i32;
+    i64 => i32: |x| x as i32;
+    u64 => i32: |x| x as i32;
+    i8 => i64: |x| i64::from(x);
+    u8 => i64: |x| i64::from(x);
+    i16 => i64: |x| i64::from(x);
+    u16 => i64: |x| i64::from(x);
+    i32 => i64: |x| i64::from(x);
+    u32 => i64: |x| i64::from(x);
+    i64 => i64: |x| x;
+    u64 => i64: |x| x as i64;
+}
+
+/// Units of one element.
+///
+/// # Safety
+/// As [`PackFn`].
+unsafe fn singles<S: Copy + Convert<U>, U: Copy + Default>(run: &Run<'_>) -> bool {
+    let (source, target) = (run.source.cast::<S>(), run.target.cast::<U>());
+    let offsets = run.lanes.offsets();
+    for element in 0..run.length {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let source = source.offset(element as isize * run.stride);
+            let group = target.add(element * run.width);
+            for (lane, &offset) in offsets.iter().enumerate() {
+                *group.add(lane) = (*source.offset(offset)).convert();
+            }
+            for lane in offsets.len()..run.width {
+                *group.add(lane) = U::default();
+            }
+        }
+    }
+    false
+}
+
+/// Units of two elements of 16 bits, the first in the lower half.
+///
+/// # Safety
+/// As [`PackFn`].
+unsafe fn pairs<S: Copy + Convert<u16>, const CHECK: bool>(run: &Run<'_>) -> bool {
+    let (source, target) = (run.source.cast::<S>(), run.target.cast::<u32>());
+    let offsets = run.lanes.offsets();
+    let mut subnormal = false;
+    for unit in 0..run.length.div_ceil(2) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let source = source.offset(2 * unit as isize * run.stride);
+            let group = target.add(unit * run.width);
+            for (lane, &offset) in offsets.iter().enumerate() {
+                let low: u16 = (*source.offset(offset)).convert();
+                let high: u16 = if 2 * unit + 1 < run.length {
+                    (*source.offset(offset + run.stride)).convert()
+                } else {
+                    0
+                };
+                subnormal |= CHECK && (is_subnormal(low) || is_subnormal(high));
+                *group.add(lane) = u32::from(low) | u32::from(high) << 16;
+            }
+            for lane in offsets.len()..run.width {
+                *group.add(lane) = 0;
+            }
+        }
+    }
+    subnormal
+}
+
+/// Whether a bf16 is neither zero nor normal.
+fn is_subnormal(bits: u16) -> bool {
+    bits & 0x7f80 == 0 && bits & 0x7f != 0
+}
+
+#[cfg(target_arch = "x86_64")]
+mod avx512 {
+    use super::{Arithmetic, CHUNK, ElementType, PackFn, Run, Segment};
+    use std::arch::x86_64::*;
+
+    pub(super) fn function(element_type: ElementType, arithmetic: Arithmetic) -> Option<PackFn> {
+        use ElementType::{BF16, F16, F32, S8, S16, S32, U8, U32};
+        Some(match (arithmetic, element_type) {
+            (Arithmetic::F32, F32) | (Arithmetic::I32, S32 | U32) => pack::<Word>,
+            (Arithmetic::F32, BF16) => pack::<WideBf16>,
+            (Arithmetic::F32, F16) => pack::<WideF16>,
+            (Arithmetic::Bf16Pairs, BF16) => pack::<PairBf16>,
+            (Arithmetic::I16Pairs, S16) => pack::<Pair16>,
+            (Arithmetic::I16Pairs, S8) => pack::<PairI8>,
+            (Arithmetic::I16Pairs, U8) => pack::<PairU8>,
+            _ => return None,
+        })
+    }
+
+    /// How 16 units of a type are loaded. Elements that a mask leaves out are not
+    /// accessed, and count as zero.
+    trait Load {
+        type Element;
+        /// Elements of a unit.
+        const STEP: usize;
+        /// Whether units are checked for subnormal numbers.
+        const CHECK: bool;
+        /// Consecutive elements: those of 16 units, one lane.
+        ///
+        /// # Safety
+        /// The first `count` elements can be read; AVX-512 F, BW and VL.
+        unsafe fn along(source: *const Self::Element, count: usize) -> __m512i;
+        /// One element of each of 16 lanes, in the lower half of a unit if it holds
+        /// two.
+        ///
+        /// # Safety
+        /// The elements of the mask can be read; AVX-512 F, BW and VL.
+        unsafe fn across(source: *const Self::Element, mask: u16) -> __m512i;
+    }
+
+    /// The first `count` of 16, or of 32.
+    fn first(count: usize) -> u16 {
+        ((1u32 << count.min(16)) - 1) as u16
+    }
+
+    fn first32(count: usize) -> u32 {
+        ((1u64 << count.min(32)) - 1) as u32
+    }
+
+    macro_rules! loads {
+        ($($name:ident, $element:ty, $step:literal, $check:literal,
+           $along:expr, $across:expr;)*) => {$(
+            struct $name;
+            impl Load for $name {
+                type Element = $element;
+                const STEP: usize = $step;
+                const CHECK: bool = $check;
+                #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+                unsafe fn along(source: *const $element, count: usize) -> __m512i {
+                    // SAFETY: the caller's promise.
+                    unsafe { $along(source, count) }
+                }
+                #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+                unsafe fn across(source: *const $element, mask: u16) -> __m512i {
+                    // SAFETY: the caller's promise.
+                    unsafe { $across(source, mask) }
+                }
+            }
+        )*};
+    }
+
+    loads! {
+        Word, i32, 1, false,
+            |p, n| _mm512_maskz_loadu_epi32(first(n), p),
+            |p, mask| _mm512_maskz_loadu_epi32(mask, p);
+        WideBf16, i16, 1, false,
+            |p, n| _mm512_slli_epi32::<16>(
+                _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(first(n), p))),
+            |p, mask| _mm512_slli_epi32::<16>(
+                _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask, p)));
+        WideF16, i16, 1, false,
+            |p, n| _mm512_castps_si512(
+                _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(first(n), p))),
+            |p, mask| _mm512_castps_si512(
+                _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(mask, p)));
+        PairBf16, i16, 2, true,
+            |p, n| _mm512_maskz_loadu_epi16(first32(n), p),
+            |p, mask| _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask, p));
+        Pair16, i16, 2, false,
+            |p, n| _mm512_maskz_loadu_epi16(first32(n), p),
+            |p, mask| _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask, p));
+        PairI8, i8, 2, false,
+            |p, n| _mm512_cvtepi8_epi16(_mm256_maskz_loadu_epi8(first32(n), p)),
+            |p, mask| _mm512_and_si512(
+                _mm512_cvtepi8_epi32(_mm_maskz_loadu_epi8(mask, p)),
+                _mm512_set1_epi32(0xffff));
+        PairU8, i8, 2, false,
+            |p, n| _mm512_cvtepu8_epi16(_mm256_maskz_loadu_epi8(first32(n), p)),
+            |p, mask| _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(mask, p));
+    }
+
+    /// # Safety
+    /// As [`PackFn`], on a CPU with AVX-512 F, BW and VL.
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+    unsafe fn pack<L: Load>(run: &Run<'_>) -> bool {
+        let mut subnormal = 0;
+        for start in (0..run.width).step_by(CHUNK) {
+            // SAFETY: the caller's promise.
+            subnormal |= unsafe {
+                match run.lanes.segments(start / CHUNK) {
+                    Some(segments) => pack_across::<L>(run, start, segments),
+                    None => pack_along::<L>(run, start),
+                }
+            };
+        }
+        subnormal != 0
+    }
+
+    /// One bit for each bf16 that is neither zero nor normal.
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+    fn subnormals(x: __m512i) -> u32 {
+        let exponent = _mm512_test_epi16_mask(x, _mm512_set1_epi16(0x7f80));
+        let mantissa = _mm512_test_epi16_mask(x, _mm512_set1_epi16(0x7f));
+        mantissa & !exponent
+    }
+
+    /// A chunk of lanes that are neighbours in memory, a group at a time.
+    ///
+    /// # Safety
+    /// As [`pack`].
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+    unsafe fn pack_across<L: Load>(run: &Run<'_>, start: usize, segments: &[Segment]) -> u32 {
+        let source = run.source.cast::<L::Element>();
+        let target = run.target.cast::<i32>();
+        let stored = first(run.width - start);
+        let mut subnormal = 0;
+        // SAFETY: a mask has the bits of lanes alone, whose elements can be read;
+        // the pointers are computed without being followed elsewhere.
+        let load = |element: usize| unsafe {
+            let base = source.wrapping_offset(element as isize * run.stride);
+            let mut x = _mm512_setzero_si512();
+            for segment in segments {
+                let loaded = L::across(base.wrapping_offset(segment.offset), segment.mask);
+                x = _mm512_or_si512(x, loaded);
+            }
+            x
+        };
+        for unit in 0..run.length.div_ceil(L::STEP) {
+            let mut x = load(unit * L::STEP);
+            if L::STEP == 2 && unit * 2 + 1 < run.length {
+                let high = load(unit * 2 + 1);
+                x = _mm512_or_si512(x, _mm512_slli_epi32::<16>(high));
+            }
+            if L::CHECK {
+                subnormal |= subnormals(x);
+            }
+            // SAFETY: the group has `width` units from its start.
+            unsafe { _mm512_mask_storeu_epi32(target.add(unit * run.width + start), stored, x) };
+        }
+        subnormal
+    }
+
+    /// A chunk of lanes whose depth is contiguous, or of any strides.
+    ///
+    /// # Safety
+    /// As [`pack`].
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+    unsafe fn pack_along<L: Load>(run: &Run<'_>, start: usize) -> u32 {
+        let source = run.source.cast::<L::Element>();
+        let target = run.target.cast::<i32>();
+        let stored = first(run.width - start);
+        let offsets = run.lanes.offsets();
+        let offsets = offsets.get(start..offsets.len().min(start + CHUNK));
+        let offsets = offsets.unwrap_or_default();
+        let units = run.length.div_ceil(L::STEP);
+        let mut subnormal = 0;
+        for first_unit in (0..units).step_by(16) {
+            let mut block = [_mm512_setzero_si512(); 16];
+            let element = first_unit * L::STEP;
+            let count = (run.length - element).min(16 * L::STEP);
+            for (x, &offset) in block.iter_mut().zip(offsets) {
+                let place = offset + element as isize * run.stride;
+                // SAFETY: the lane has `count` more elements.
+                *x = unsafe {
+                    let source = source.offset(place);
+                    if run.stride == 1 {
+                        L::along(source, count)
+                    } else {
+                        gathered::<L>(source, run.stride, count)
+                    }
+                };
+                if L::CHECK {
+                    subnormal |= subnormals(*x);
+                }
+            }
+            transpose(&mut block);
+            for (i, &x) in block.iter().take(units - first_unit).enumerate() {
+                let place = (first_unit + i) * run.width + start;
+                // SAFETY: the group has `width` units from its start.
+                unsafe { _mm512_mask_storeu_epi32(target.add(place), stored, x) };
+            }
+        }
+        subnormal
+    }
+
+    /// Elements that are a stride apart, as if they were neighbours.
+    ///
+    /// # Safety
+    /// The elements can be read; AVX-512 F, BW and VL.
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+    unsafe fn gathered<L: Load>(source: *const L::Element, stride: isize, count: usize) -> __m512i {
+        let mut near: [std::mem::MaybeUninit<L::Element>; 32] =
+            [const { std::mem::MaybeUninit::uninit() }; 32];
+        for (i, near) in near.iter_mut().take(count).enumerate() {
+            // SAFETY: the caller's promise.
+            near.write(unsafe { std::ptr::read(source.offset(i as isize * stride)) });
+        }
+        // SAFETY: `count` elements, at most 32, were written.
+        unsafe { L::along(near.as_ptr().cast(), count) }
+    }
+
+    /// Rows become columns.
+    #[target_feature(enable = "avx512f")]
+    fn transpose(rows: &mut [__m512i; 16]) {
+        let mut fours = [[_mm512_setzero_si512(); 4]; 4];
+        for (g, four) in fours.iter_mut().enumerate() {
+            let (a, b) = (rows[4 * g], rows[4 * g + 1]);
+            let (c, d) = (rows[4 * g + 2], rows[4 * g + 3]);
+            let low = [_mm512_unpacklo_epi32(a, b), _mm512_unpacklo_epi32(c, d)];
+            let high = [_mm512_unpackhi_epi32(a, b), _mm512_unpackhi_epi32(c, d)];
+            *four = [
+                _mm512_unpacklo_epi64(low[0], low[1]),
+                _mm512_unpackhi_epi64(low[0], low[1]),
+                _mm512_unpacklo_epi64(high[0], high[1]),
+                _mm512_unpackhi_epi64(high[0], high[1]),
+            ];
+        }
+        // Each part of 128 bits holds four rows of one column.
+        for j in 0..4 {
+            let [p, q, r, s] = [fours[0][j], fours[1][j], fours[2][j], fours[3][j]];
+            let a = _mm512_shuffle_i32x4::<0x88>(p, q);
+            let b = _mm512_shuffle_i32x4::<0xdd>(p, q);
+            let c = _mm512_shuffle_i32x4::<0x88>(r, s);
+            let d = _mm512_shuffle_i32x4::<0xdd>(r, s);
+            rows[j] = _mm512_shuffle_i32x4::<0x88>(a, c);
+            rows[8 + j] = _mm512_shuffle_i32x4::<0xdd>(a, c);
+            rows[4 + j] = _mm512_shuffle_i32x4::<0x88>(b, d);
+            rows[12 + j] = _mm512_shuffle_i32x4::<0xdd>(b, d);
+        }
+    }
+}
