@@ -7,7 +7,7 @@
 //! contraction, a reduction, an operation with run-time indices, the root,
 //! whatever has several users that are not cheap to compute again) with all cheap
 //! operations between it and the values it is computed from. Times are minima over
-//! the repetitions.
+//! the repetitions: of each fusion, map or chain.
 
 #[path = "../tests/common/mod.rs"]
 mod common;
@@ -91,9 +91,10 @@ fn fusion(
     reads
 }
 
-/// All fusions of a module; gives how many there are, and how many maps.
-fn fusions(module: &Module) -> (usize, usize) {
-    let (mut roots, mut maps) = (0, 0);
+/// All fusions of a module: how many there are, how many maps, and how long they
+/// take. Each is timed on its own, so that a moment without it does not count.
+fn fusions(module: &Module) -> (usize, usize, Duration) {
+    let (mut roots, mut maps, mut total) = (0, 0, Duration::ZERO);
     for computation in module.computations.values() {
         let mut users: BTreeMap<InstructionId, usize> = BTreeMap::new();
         for id in &computation.instructions {
@@ -113,12 +114,16 @@ fn fusions(module: &Module) -> (usize, usize) {
             })
             .collect();
         for root in &written {
-            let mut session = Session::new();
-            maps += fusion(module, computation, *root, &written, &mut session);
+            let mut own = 0;
+            total += fastest(|| {
+                let mut session = Session::new();
+                own = fusion(module, computation, *root, &written, &mut session);
+            });
+            maps += own;
             roots += 1;
         }
     }
-    (roots, maps)
+    (roots, maps, total)
 }
 
 fn fastest(mut f: impl FnMut()) -> Duration {
@@ -137,10 +142,7 @@ fn programs(folder: &Path) {
             continue;
         };
         let module = parse_module(&text).expect("a program");
-        let (roots, maps) = fusions(&module);
-        let time = fastest(|| {
-            black_box(fusions(&module));
-        });
+        let (roots, maps, time) = fusions(&module);
         println!("{name}: {roots} fusions, {maps} maps, {time:.2?}");
     }
 }
@@ -203,16 +205,40 @@ fn reshapes(aligned: bool) {
             modules::map_of(&output_to_input(&module, id), 0).clone()
         })
         .collect();
-    let time = fastest(|| {
+    let mut all = IndexingMap::identity(&shapes[12]);
+    let mut time = Duration::ZERO;
+    for map in maps.iter().rev() {
+        let mut next = all.clone();
+        time += fastest(|| next = Session::new().simplify_map(&all.then(map)));
+        all = next;
+    }
+    // The same chain as one fusion.
+    let mut program = modules::Program::new();
+    let mut last = program.parameter(&shapes[0]);
+    for shape in shapes.iter().skip(1) {
+        last = program.array(Op::Reshape, &[last], shape);
+    }
+    let callee = program.module.instructions[last].computation;
+    program.start_computation();
+    let own = program.parameter(&shapes[0]);
+    let fused = Op::Fusion {
+        kind: tegula_ir::FusionKind::Loop,
+        calls: callee,
+    };
+    let fused = program.array(fused, &[own], &shapes[12]);
+    let whole = fastest(|| {
         let mut session = Session::new();
-        let mut all = IndexingMap::identity(&shapes[12]);
-        for map in maps.iter().rev() {
-            all = session.simplify_map(&all.then(map));
-        }
-        black_box(all);
+        black_box(fusion_output_to_input(
+            &program.module,
+            fused,
+            0,
+            &mut session,
+        ));
     });
     let kind = if aligned { "aligned" } else { "shuffled" };
-    println!("12 {kind} reshapes at rank 12: {time:.2?}");
+    println!(
+        "12 {kind} reshapes at rank 12: composed one by one {time:.2?}, as a fusion {whole:.2?}"
+    );
 }
 
 fn main() {

@@ -322,7 +322,6 @@ fn schemas() -> BTreeMap<&'static str, Vec<(String, String)>> {
             "true",
             "(= (+ a b x) (+ (+ a b) x))".to_owned(),
         );
-        add("sum-solve", "(= (+ x b) a)", "(= x (- a b))".to_owned());
         for t in [-3, -1, 0, 1, 5] {
             let (t, next) = (number(t), number(t + 1));
             let inside = format!("(and (<= (* {t} {c}) b) (< b (* {next} {c})))");

@@ -2,7 +2,29 @@
 //!
 //! Everything an instruction reads is described by one map for each operand; an
 //! instruction without a description gives [`Unknown`] with its cause, never a
-//! panic, even if its attributes contradict its shapes.
+//! panic, even if its attributes contradict its shapes. A size known at run time
+//! is a run-time variable of the map, kept by constraints.
+//!
+//! # What is a superset
+//!
+//! A map is exact unless it says otherwise. These name more than is read:
+//!
+//! | operation | operand | why |
+//! |---|---|---|
+//! | dynamic-update-slice | updated array | it is read outside the slice only |
+//! | pad | padding value | it is read in the padding only |
+//! | sort | what the comparator does not look at | which element of the line lands is data |
+//! | select-and-scatter | array and source | which element is selected is data |
+//! | scatter of several arrays, or one that forgets the old value | arrays and updates | what the combination uses is its own matter |
+//! | cholesky, triangular-solve | all | triangles and prefixes are read, not whole matrices |
+//! | ragged-dot, ragged-all-to-all, rng-bit-generator, custom-call | all | whole operands |
+//! | all-to-all of whole operands | all | one of them is read, by position |
+//! | conditional | branches' operands | one branch is taken |
+//! | while | what changes | how often it runs is data |
+//!
+//! No map: tokens, infeed, outfeed, send and recv; an all-to-all whose groups are
+//! not stated; a vector of dynamic offsets; bitcasts between different tilings;
+//! groups of a convolution whose sizes are known at run time.
 
 mod builder;
 mod collective;

@@ -162,7 +162,6 @@ pub const RULES: &[Rule] = &[
         "`a + b + x` and `a + b + y` stand on `a + b`",
         "",
     ),
-    rule("sum-solve", "`x = a - b`", "`x + b = a`"),
     rule(
         "affine-on-every-point",
         "`x` is an affine function",

@@ -11,6 +11,8 @@ use tegula_expr::{Canonicalizer, Interval, Names, Residue, Style, Term, Var};
 use crate::map::{IndexingMap, Status};
 use crate::simplify::{Explained, refined};
 
+/// Elements of the widest load.
+const MAX_WIDTH: i64 = 1 << 20;
 /// Points at which a counterexample is looked for.
 const MAX_TRIES: usize = 4096;
 
@@ -211,7 +213,7 @@ pub fn contiguous_elements(
 ) -> (i64, Option<Proof>) {
     let mut best = (1, None);
     let mut width = 2;
-    while width <= most {
+    while width <= most.min(MAX_WIDTH) {
         match contiguous(map, result, variable, width) {
             Some(proof) => best = (width, Some(proof)),
             None => break,

@@ -10,6 +10,9 @@ use crate::map::{IndexingMap, Status};
 use crate::ops::static_order;
 use crate::points::Point;
 
+/// Bytes of the largest element.
+const MAX_ELEMENT: i64 = 1 << 12;
+
 /// A group of threads that load together, and the unit of their loads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Warp {
@@ -101,7 +104,7 @@ pub fn coalescing(
         && address.status == Status::Ok
         && address.results.len() == 1
         && address.variable_count() == access.results.len()
-        && element_bytes > 0
+        && (1..=MAX_ELEMENT).contains(&element_bytes)
         && warp.sector_bytes > 0
         && (1..=1 << 16).contains(&warp.lanes)
         && (1..=1 << 10).contains(&warp.vector);

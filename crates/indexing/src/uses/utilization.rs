@@ -13,8 +13,19 @@ use crate::simplify::Session;
 
 /// Points that are enumerated.
 const MAX_POINTS: u128 = 1 << 22;
+/// Nodes that are evaluated for one enumeration.
+const MAX_WORK: u128 = 1 << 26;
+/// Maps whose elements are marked.
+const MAX_MARKED: usize = 64;
 /// Maps that are united by inclusion and exclusion.
 const MAX_UNITED: usize = 8;
+
+/// Whether terms can be evaluated at every point of a box.
+fn is_affordable<'a>(bounds: &[Interval], terms: impl Iterator<Item = &'a Term>) -> bool {
+    let nodes = terms.fold(1u128, |sum, term| sum + u128::from(term.size()));
+    let points = box_size(bounds).unwrap_or(u128::MAX);
+    points <= MAX_POINTS && points.saturating_mul(nodes) <= MAX_WORK
+}
 
 /// How much of an operand is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -155,7 +166,12 @@ struct Group {
 impl Group {
     /// The number of points, and of different values of the results.
     fn count(&self, map: &IndexingMap, results: &[usize]) -> Option<(u128, Vec<Vec<i64>>)> {
-        if box_size(&self.bounds)? > MAX_POINTS {
+        let constraints = self
+            .constraints
+            .iter()
+            .filter_map(|n| map.constraints.get(*n));
+        let terms = results.iter().filter_map(|result| map.results.get(*result));
+        if !is_affordable(&self.bounds, terms.chain(constraints.map(|c| &c.term))) {
             return None;
         }
         let mut points = 0u128;
@@ -276,11 +292,11 @@ fn by_bits(maps: &[IndexingMap], sizes: &[i64], elements: u128) -> Option<u128> 
     if elements > MAX_POINTS {
         return None;
     }
-    let mut points = 0u128;
-    for map in maps {
-        points = points.checked_add(box_size(&map.bounds())?)?;
-    }
-    if points > MAX_POINTS {
+    let all_affordable = maps.iter().all(|map| {
+        let constraints = map.constraints.iter().map(|c| &c.term);
+        is_affordable(&map.bounds(), map.results.iter().chain(constraints))
+    });
+    if !all_affordable || maps.len() > MAX_MARKED {
         return None;
     }
     let mut marks = vec![false; usize::try_from(elements).ok()?];
