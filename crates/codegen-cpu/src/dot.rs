@@ -5,8 +5,9 @@
 
 use gemm::{Parallelism, gemm};
 use std::fmt;
-use tegula_ir::{ArrayShape, DotDims, ElementType};
-use tegula_layout::dot::DotView;
+use tegula_fusion::Contraction;
+use tegula_ir::{ArrayShape, ElementType};
+use tegula_layout::dot::{DotDimList, DotView};
 
 /// One dimension of the product: its size, and its stride in elements in each
 /// of the arrays.
@@ -65,35 +66,22 @@ impl Dot {
         lhs: &ArrayShape,
         rhs: &ArrayShape,
         out: &ArrayShape,
-        dims: &DotDims,
+        contraction: &Contraction,
     ) -> Option<Self> {
-        let view = DotView::new(lhs, rhs, dims)?;
-        // The result's strides, innermost first: right free, left free, batch.
-        let mut stride = 1isize;
-        let mut with_out = |dims: &tegula_layout::dot::DotDimList, in_out: bool| -> Vec<Dim> {
-            let mut list: Vec<Dim> = dims
-                .iter()
-                .rev()
-                .map(|d| {
-                    let out = if in_out { stride } else { 0 };
-                    if in_out {
-                        stride *= d.size.max(1) as isize;
-                    }
-                    Dim {
-                        size: d.size,
-                        lhs: d.lhs_stride as isize,
-                        rhs: d.rhs_stride as isize,
-                        out,
-                    }
-                })
-                .collect();
-            list.reverse();
-            merge(list)
+        let view = DotView::new(lhs, rhs, contraction)?;
+        let list = |dims: &DotDimList| -> Vec<Dim> {
+            let dims = dims.iter().map(|d| Dim {
+                size: d.size,
+                lhs: d.lhs_stride as isize,
+                rhs: d.rhs_stride as isize,
+                out: d.out_stride as isize,
+            });
+            merge(dims.collect())
         };
-        let mut columns = with_out(&view.rhs_free, true);
-        let mut rows = with_out(&view.lhs_free, true);
-        let mut outer = with_out(&view.batch, true);
-        let mut contracted = with_out(&view.contracted, false);
+        let mut columns = list(&view.rhs_free);
+        let mut rows = list(&view.lhs_free);
+        let mut outer = list(&view.batch);
+        let mut contracted = list(&view.contracted);
         let row = take_largest(&mut rows);
         let column = take_largest(&mut columns);
         let inner = take_largest(&mut contracted);

@@ -5,15 +5,17 @@
 //! arrays because a plan's kernels index within their parameters' dimensions (the
 //! Plan evaluator checks that on the same plans), inputs are checked against the
 //! plan's shapes before each run, outputs are allocated to them, and the arena is
-//! as large as the plan says, which the Plan verifier has checked.
+//! as large as the plan says, which the Plan verifier has checked at the sizes of
+//! the run.
 
 use crate::error::Error;
 use crate::jit::{Code, Cpu, Listing, compile_kernels};
 use crate::schedule::{Action, Area, Location, resolve};
+use std::borrow::Cow;
 use std::cell::RefCell;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use tegula_ir::{AlignedBytes, ArrayShape, Literal};
+use tegula_ir::{AlignedBytes, ArrayShape, Literal, Shape};
 use tegula_layout::plan::{Plan, verify};
 
 /// How to compile for the CPU.
@@ -38,14 +40,29 @@ impl Default for Options {
 pub struct Executable {
     plan: Plan,
     code: Code,
-    actions: Vec<Action>,
     threads: usize,
+    /// The plan at the sizes of runs so far, the last used last. One entry for a
+    /// plan without open sizes.
+    prepared: Mutex<Vec<Arc<Prepared>>>,
     /// Arenas of finished runs.
     arenas: Mutex<Vec<AlignedBytes>>,
 }
 
+/// A plan at the sizes of a run: nothing is left to compute but data.
+struct Prepared {
+    /// The values of the plan's symbols.
+    sizes: Vec<i64>,
+    actions: Vec<Action>,
+    arena_bytes: i64,
+    results: Vec<ArrayShape>,
+}
+
 /// The largest arena that is allocated, in bytes: 64 GiB.
 const MAX_ARENA: i64 = 1 << 36;
+/// For how many different sizes of inputs the schedule is kept.
+const MAX_PREPARED: usize = 32;
+/// How many arenas are kept between runs.
+const MAX_ARENAS: usize = 8;
 
 /// The text of a plan's code.
 ///
@@ -63,17 +80,17 @@ impl Executable {
     /// CPU that this machine is not, or a plan that breaks its invariants.
     pub fn new(plan: Plan, options: &Options) -> Result<Self, Error> {
         verify(&plan).map_err(|errors| Error::Bug(errors.join("; ")))?;
-        if plan.arena_bytes > MAX_ARENA {
-            return Err(Error::OutOfMemory(plan.arena_bytes));
-        }
-        let actions = resolve(&plan)?;
+        let prepared = match plan.has_open_sizes() {
+            true => Vec::new(),
+            false => vec![Arc::new(Prepared::new(&plan, Vec::new())?)],
+        };
         let (code, _) = compile_kernels(&plan, options.cpu, None)?;
         let threads = options.threads.max(1);
         Ok(Self {
             plan,
             code,
-            actions,
             threads,
+            prepared: Mutex::new(prepared),
             arenas: Mutex::new(Vec::new()),
         })
     }
@@ -83,29 +100,37 @@ impl Executable {
         &self.plan
     }
 
-    /// Runs on flattened inputs, giving flattened results.
+    /// Runs on flattened inputs, giving flattened results. The memory of an input
+    /// that is given away may become that of a result.
     ///
     /// # Errors
-    /// Inputs of another number or shape than the program's, or too little memory.
-    pub fn run(&self, inputs: &[&Literal]) -> Result<Vec<Literal>, Error> {
+    /// Inputs of another number or shape than the program's, sizes that do not go
+    /// together, or too little memory.
+    pub fn run(&self, inputs: Vec<Cow<'_, Literal>>) -> Result<Vec<Literal>, Error> {
         self.run_with(inputs, None)
     }
 
     fn run_with(
         &self,
-        inputs: &[&Literal],
+        mut inputs: Vec<Cow<'_, Literal>>,
         profile: Option<&RefCell<Vec<KernelTime>>>,
     ) -> Result<Vec<Literal>, Error> {
-        self.check(inputs)?;
-        let mut outputs = Vec::with_capacity(self.plan.results.len());
-        for &result in &self.plan.results {
-            let shape = &self.plan.values[result].shape;
+        let shapes: Vec<&ArrayShape> = inputs.iter().map(|l| l.shape()).collect();
+        let prepared = self.prepare(&shapes)?;
+        let mut outputs = Vec::with_capacity(prepared.results.len());
+        for (number, shape) in prepared.results.iter().enumerate() {
             let bytes = shape.byte_size().unwrap_or(i64::MAX);
-            outputs.push(Literal::zeros(shape).map_err(|_| Error::OutOfMemory(bytes))?);
+            let alias = self.plan.aliases.iter().find(|a| a.output == number);
+            let given = alias.and_then(|a| inputs.get_mut(a.parameter));
+            outputs.push(match given {
+                Some(input) => take_over(input, shape),
+                None => Literal::zeros(shape).map_err(|_| Error::OutOfMemory(bytes))?,
+            });
         }
-        let mut arena = self.take_arena()?;
+        let mut arena = self.take_arena(prepared.arena_bytes)?;
         let run = Run {
             executable: self,
+            sizes: &prepared.sizes,
             arena: arena.as_mut_slice().as_mut_ptr(),
             inputs: inputs.iter().map(|l| l.bytes().as_ptr()).collect(),
             outputs: outputs
@@ -114,12 +139,42 @@ impl Executable {
                 .collect(),
             profile,
         };
-        run.actions(&self.actions);
-        self.arenas
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(arena);
+        run.actions(&prepared.actions);
+        let mut arenas = self.arenas.lock().unwrap_or_else(PoisonError::into_inner);
+        if arenas.len() < MAX_ARENAS {
+            arenas.push(arena);
+        }
+        drop(arenas);
         Ok(outputs)
+    }
+
+    /// The plan at the sizes of these inputs.
+    fn prepare(&self, inputs: &[&ArrayShape]) -> Result<Arc<Prepared>, Error> {
+        self.check(inputs)?;
+        let sizes = match self.plan.has_open_sizes() {
+            true => self.plan.bind(inputs).map_err(Error::Sizes)?,
+            false => Vec::new(),
+        };
+        let lock = || self.prepared.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = lock();
+        if let Some(found) = known.iter().rposition(|p| p.sizes == sizes) {
+            // The last used goes last.
+            let last = known.len() - 1;
+            if found < last {
+                known[found..].rotate_left(1);
+            }
+            return Ok(Arc::clone(&known[last]));
+        }
+        drop(known);
+        let plan = self.plan.at(&sizes).map_err(Error::Sizes)?;
+        verify(&plan).map_err(|errors| Error::Bug(errors.join("; ")))?;
+        let prepared = Arc::new(Prepared::new(&plan, sizes)?);
+        let mut known = lock();
+        if known.len() >= MAX_PREPARED {
+            known.remove(0);
+        }
+        known.push(Arc::clone(&prepared));
+        Ok(prepared)
     }
 
     /// Runs once and measures each kernel and library call, in the order in which
@@ -129,43 +184,53 @@ impl Executable {
     /// As [`Self::run`].
     pub fn profile(&self, inputs: &[&Literal]) -> Result<Vec<KernelTime>, Error> {
         let profile = RefCell::new(Vec::new());
+        let inputs = inputs.iter().map(|&input| Cow::Borrowed(input)).collect();
         self.run_with(inputs, Some(&profile))?;
         Ok(profile.into_inner())
     }
 
-    /// Bytes that a run takes beyond its inputs: the arena and the results.
-    pub fn peak_bytes(&self) -> i64 {
-        let size =
-            |&v: &tegula_layout::plan::ValueId| self.plan.values[v].shape.byte_size().unwrap_or(0);
-        self.plan.arena_bytes + self.plan.results.iter().map(size).sum::<i64>()
+    /// Bytes that a run on inputs of these shapes takes beyond them: the arena and
+    /// the results.
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    pub fn peak_bytes(&self, inputs: &[&ArrayShape]) -> Result<i64, Error> {
+        let prepared = self.prepare(inputs)?;
+        let results = prepared.results.iter();
+        let results: i64 = results.map(|shape| shape.byte_size().unwrap_or(0)).sum();
+        Ok(prepared.arena_bytes + results)
     }
 
-    fn take_arena(&self) -> Result<AlignedBytes, Error> {
-        let pooled = self
-            .arenas
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .pop();
-        let bytes = self.plan.arena_bytes;
-        let fresh = || AlignedBytes::try_zeroed(usize::try_from(bytes).ok()?);
+    fn take_arena(&self, bytes: i64) -> Result<AlignedBytes, Error> {
+        let wanted = usize::try_from(bytes).map_err(|_| Error::OutOfMemory(bytes))?;
+        let mut arenas = self.arenas.lock().unwrap_or_else(PoisonError::into_inner);
+        let large_enough = |arena: &AlignedBytes| arena.as_slice().len() >= wanted;
+        let pooled = arenas
+            .iter()
+            .rposition(large_enough)
+            .map(|i| arenas.remove(i));
+        drop(arenas);
+        let fresh = || AlignedBytes::try_zeroed(wanted);
         pooled.or_else(fresh).ok_or(Error::OutOfMemory(bytes))
     }
 
-    fn check(&self, inputs: &[&Literal]) -> Result<(), Error> {
+    fn check(&self, inputs: &[&ArrayShape]) -> Result<(), Error> {
         let count = self.plan.parameters.len().max(inputs.len());
         for index in 0..count {
-            let expected = self
-                .plan
-                .parameters
-                .get(index)
-                .map(|&p| &self.plan.values[p].shape);
-            let actual = inputs.get(index).map(|l| l.shape());
+            let expected = self.plan.parameters.get(index);
+            let expected = expected.map(|&p| &self.plan.values[p].shape);
+            let actual = inputs.get(index).copied();
             let agree = match (expected, actual) {
-                (Some(e), Some(a)) => e.same_ignoring_layout(a),
+                (Some(e), Some(a)) => may_be(e, a),
                 _ => false,
             };
             if !agree {
-                let describe = |s: Option<&ArrayShape>| s.map_or("nothing".to_owned(), describe);
+                let describe = |s: Option<&ArrayShape>| match s {
+                    Some(shape) => {
+                        tegula_ir::spell_shape(&Shape::Array(shape.clone()), &self.plan.symbols)
+                    }
+                    None => "nothing".to_owned(),
+                };
                 return Err(Error::Input {
                     index,
                     expected: describe(expected),
@@ -177,13 +242,45 @@ impl Executable {
     }
 }
 
-fn describe(shape: &ArrayShape) -> String {
-    let dims: Vec<String> = shape
-        .dims
-        .iter()
-        .map(|d| d.as_static().map_or("?".to_owned(), |n| n.to_string()))
-        .collect();
-    format!("{}[{}]", shape.element_type, dims.join(","))
+/// Whether an array is of a shape, as far as that says; open sizes are bound and
+/// checked by themselves.
+fn may_be(expected: &ArrayShape, actual: &ArrayShape) -> bool {
+    let dims = expected.dims.iter().zip(&actual.dims);
+    expected.element_type == actual.element_type
+        && expected.rank() == actual.rank()
+        && dims.into_iter().all(|(e, a)| {
+            a.as_static().is_some() && (e.as_static().is_none() || e.as_static() == a.as_static())
+        })
+}
+
+/// The memory of an input for a result: the input's own if it was given away, else
+/// a copy.
+fn take_over(input: &mut Cow<'_, Literal>, shape: &ArrayShape) -> Literal {
+    let taken = match input {
+        Cow::Borrowed(literal) => (*literal).clone(),
+        // What is left is never read: the parameter lies in the result's memory.
+        Cow::Owned(literal) => std::mem::take(literal),
+    };
+    // The verifier has checked that the sizes are equal.
+    taken.reinterpret(shape).unwrap_or_default()
+}
+
+impl Prepared {
+    fn new(plan: &Plan, sizes: Vec<i64>) -> Result<Self, Error> {
+        let arena_bytes = plan.arena_bytes.as_constant();
+        let arena_bytes =
+            arena_bytes.ok_or_else(|| Error::Bug("the arena has no size".to_owned()))?;
+        if arena_bytes > MAX_ARENA {
+            return Err(Error::OutOfMemory(arena_bytes));
+        }
+        let results = plan.results.iter();
+        Ok(Self {
+            sizes,
+            actions: resolve(plan)?,
+            arena_bytes,
+            results: results.map(|&r| plan.values[r].shape.clone()).collect(),
+        })
+    }
 }
 
 /// What one kernel or library call took in a profiled run.
@@ -214,6 +311,8 @@ fn note(profile: &mut Vec<KernelTime>, name: String, time: Duration) {
 /// The memory of one run.
 struct Run<'a> {
     executable: &'a Executable,
+    /// The values of the plan's symbols.
+    sizes: &'a [i64],
     arena: *mut u8,
     inputs: Vec<*const u8>,
     outputs: Vec<*mut u8>,
@@ -237,7 +336,11 @@ impl Run<'_> {
     }
 
     fn actions(&self, actions: &[Action]) {
+        // Asked once: a kernel may take less time than to ask.
+        let traced = tracing::enabled!(tracing::Level::TRACE);
         for action in actions {
+            let name = if traced { action.name() } else { None };
+            let _span = name.map(|name| tracing::trace_span!("step", name).entered());
             let Some(profile) = self.profile else {
                 self.action(action);
                 continue;
@@ -258,8 +361,12 @@ impl Run<'_> {
                 extent,
                 ..
             } => {
-                let addresses: smallvec::SmallVec<[*mut u8; 16]> =
-                    args.iter().map(|&a| self.address(a)).collect();
+                // Last, the values of the plan's symbols, which code only reads.
+                let addresses: smallvec::SmallVec<[*mut u8; 16]> = args
+                    .iter()
+                    .map(|&a| self.address(a))
+                    .chain([self.sizes.as_ptr().cast_mut().cast()])
+                    .collect();
                 // SAFETY: see the module's text.
                 unsafe { self.executable.code.kernels[*kernel](addresses.as_ptr(), 0, *extent) };
             }

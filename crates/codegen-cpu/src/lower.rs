@@ -1,8 +1,10 @@
 //! One kernel to one function of Cranelift.
 //!
 //! The function is `extern "C" fn(args: *const *mut u8, begin: i64, end: i64)`: the
-//! addresses of the kernel's parameters, and the part of the outermost domain
-//! dimension to run (of a kernel without a domain: once if `begin < end`).
+//! addresses of the kernel's parameters and, of a kernel that uses sizes known at
+//! run time, that of the values of the plan's symbols; then the part of the
+//! outermost domain dimension to run (of a kernel without a domain: once if
+//! `begin < end`).
 //! Index terms become 64-bit integer arithmetic; a term that was computed in an
 //! enclosing block is not computed again.
 
@@ -96,6 +98,7 @@ pub(crate) fn lower_kernel(
         imported: FxHashMap::default(),
         vectors,
     };
+    lower.symbols(args);
     lower.domain(begin, end)?;
     lower.builder.ins().return_(&[]);
     lower.builder.seal_all_blocks();
@@ -103,6 +106,24 @@ pub(crate) fn lower_kernel(
 }
 
 impl<'a, 'f> Lower<'a, 'f> {
+    /// Loads the values of the symbols that the kernel uses.
+    fn symbols(&mut self, args: Value) {
+        let kernel = self.kernel;
+        let flags = MemFlagsData::trusted().with_readonly();
+        let mut table = None;
+        for (slot, var) in self.vars.iter_mut().zip(&kernel.vars) {
+            if let IndexVar::Symbol { symbol, .. } = var {
+                let ins = &mut self.builder;
+                let table = *table.get_or_insert_with(|| {
+                    let last = 8 * kernel.params.len() as i32;
+                    ins.ins().load(types::I64, flags, args, last)
+                });
+                let value = ins.ins().load(types::I64, flags, table, 8 * *symbol as i32);
+                *slot = Some(value);
+            }
+        }
+    }
+
     fn domain(&mut self, begin: Value, end: Value) -> Result<(), Error> {
         let kernel = self.kernel;
         if self.whole_domain_is_lanes() {

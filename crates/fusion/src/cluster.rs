@@ -10,7 +10,7 @@
 use crate::program::{Def, Node, NodeId, NodeKind, Program, Region, ValueId};
 use cranelift_entity::SecondaryMap;
 use std::fmt;
-use tegula_ir::{Binary, ElementType, Module, Op, Unary};
+use tegula_ir::{Binary, Module, Op, Unary};
 
 /// How often an element of a cheap value may be evaluated.
 const CHEAP_RATIO: f64 = 3.0;
@@ -103,10 +103,9 @@ pub enum Class {
 /// The class of an operation. Control flow is not asked for.
 pub fn classify(module: &Module, program: &Program, node: NodeId) -> Class {
     let node = &program.nodes[node];
-    let result = node
-        .results
-        .first()
-        .map(|&v| program.values[v].shape.element_type);
+    if matches!(node.kind, NodeKind::Contraction(_)) {
+        return Class::Library;
+    }
     match &module[node.origin].op {
         Op::Unary(op) => Class::Pointwise(unary_cost(*op)),
         Op::Binary(Binary::Divide | Binary::Remainder | Binary::Power | Binary::Atan2) => {
@@ -123,6 +122,7 @@ pub fn classify(module: &Module, program: &Program, node: NodeId) -> Class {
         Op::Map { .. } => Class::Pointwise(2),
         Op::Gather { .. } | Op::DynamicSlice(_) => Class::Pointwise(1),
         Op::Iota(_)
+        | Op::GetDimensionSize(_)
         | Op::Broadcast(_)
         | Op::Reshape
         | Op::Bitcast
@@ -131,11 +131,10 @@ pub fn classify(module: &Module, program: &Program, node: NodeId) -> Class {
         | Op::Slice(_)
         | Op::Pad(_)
         | Op::Concatenate(_) => Class::Pointwise(0),
-        Op::Reduce { .. } | Op::ReduceWindow { .. } | Op::Convolution { .. } => Class::Loop,
-        Op::Dot { .. } => match result {
-            Some(ElementType::F32 | ElementType::F64) => Class::Library,
-            _ => Class::Loop,
-        },
+        // Dots that a routine computes are contractions.
+        Op::Reduce { .. } | Op::ReduceWindow { .. } | Op::Convolution { .. } | Op::Dot { .. } => {
+            Class::Loop
+        }
         Op::DynamicUpdateSlice | Op::Scatter { .. } | Op::SelectAndScatter { .. } => Class::Update,
         _ => Class::Library,
     }
@@ -231,7 +230,7 @@ impl Pass<'_> {
             for &result in &node.results {
                 self.home[result] = home;
             }
-            for inner in inner_regions(&node.kind) {
+            for inner in node.kind.regions() {
                 self.mark_from_constants(inner);
             }
             if !matches!(node.kind, NodeKind::Op) {
@@ -270,7 +269,7 @@ impl Pass<'_> {
         }
         for &id in region.nodes.iter().rev() {
             let node = &self.program.nodes[id];
-            let inner = inner_regions(&node.kind);
+            let inner = node.kind.regions();
             if inner.is_empty() {
                 self.operation(id);
                 continue;
@@ -392,26 +391,15 @@ impl Pass<'_> {
     }
 }
 
-fn inner_regions(kind: &NodeKind) -> Vec<&Region> {
-    match kind {
-        NodeKind::Op => Vec::new(),
-        NodeKind::While {
-            condition, body, ..
-        } => vec![condition, body],
-        NodeKind::Conditional { branches } => branches.iter().collect(),
-    }
-}
-
+/// How many elements a value has; where that is known only at run time, a guess.
 fn elements(program: &Program, value: ValueId) -> f64 {
-    program.values[value]
-        .shape
-        .element_count()
-        .unwrap_or(i64::MAX) as f64
+    let dims = &program.values[value].shape.dims;
+    dims.iter().map(|dim| dim.typical() as f64).product()
 }
 
 fn contracted(program: &Program, lhs: Option<&ValueId>, dims: &[i64]) -> f64 {
     let Some(&lhs) = lhs else { return 1.0 };
     let shape = &program.values[lhs].shape;
-    let size = |&d: &i64| shape.dims.get(usize::try_from(d).ok()?)?.as_static();
+    let size = |&d: &i64| Some(shape.dims.get(usize::try_from(d).ok()?)?.typical());
     dims.iter().map(|d| size(d).unwrap_or(1) as f64).product()
 }

@@ -20,7 +20,7 @@ fn sweep(program: &mut Program, region: &mut Region, used: &mut FxHashSet<ValueI
         }
         let mut kind = std::mem::replace(&mut program.nodes[id].kind, NodeKind::Op);
         let mut regions: Vec<&mut Region> = match &mut kind {
-            NodeKind::Op => Vec::new(),
+            NodeKind::Op | NodeKind::Contraction(_) => Vec::new(),
             NodeKind::While {
                 condition, body, ..
             } => vec![condition, body],

@@ -5,6 +5,7 @@
 //! ascending order are a valid schedule.
 
 use crate::cluster::{Class, Clusters, classify, cluster};
+use crate::contraction::Contraction;
 use crate::emit::{BoundKernel, Context, Emitter};
 use crate::error::Error;
 use crate::kernel::{Access, Kernel};
@@ -14,13 +15,15 @@ use crate::updates;
 use petgraph::graph::DiGraph;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
-use tegula_ir::{ComputationId, DotDims, ElementType, Module, Op};
+use tegula_ir::{ComputationId, ElementType, Module, Op};
 
 /// A named routine of a backend's runtime.
 #[derive(Clone, Debug, PartialEq)]
 pub enum LibraryOp {
-    /// A matrix product over batches; operands and result are of one float type.
-    Dot(Box<DotDims>),
+    /// A matrix product over batches, of types that [`is_product_of`] lists.
+    ///
+    /// [`is_product_of`]: crate::is_product_of
+    Dot(Box<Contraction>),
     /// Sorts all operands together along a dimension.
     Sort {
         /// The dimension sorted along.
@@ -115,7 +118,8 @@ pub struct Fused {
 ///
 /// # Errors
 /// An operation that cannot be compiled yet, by name.
-pub fn fuse(module: &Module, program: Program) -> Result<Fused, Error> {
+pub fn fuse(module: &Module, mut program: Program) -> Result<Fused, Error> {
+    crate::fold::fold(module, &mut program);
     let clusters = cluster(module, &program);
     let maps = ReadMaps::new(module);
     let context = Context {
@@ -189,7 +193,7 @@ impl Builder<'_> {
                     results: node.results.to_vec(),
                 }
             }
-            NodeKind::Op => {
+            NodeKind::Op | NodeKind::Contraction(_) => {
                 let kept = node
                     .results
                     .iter()
@@ -260,7 +264,9 @@ impl Builder<'_> {
     fn library(&self, id: NodeId) -> Result<Unit, Error> {
         let node = &self.0.program.nodes[id];
         let op = match &self.0.module[node.origin].op {
-            Op::Dot { dims, .. } => LibraryOp::Dot(Box::new(dims.clone())),
+            _ if let NodeKind::Contraction(contraction) = &node.kind => {
+                LibraryOp::Dot(contraction.clone())
+            }
             Op::Sort {
                 dimension,
                 to_apply,
@@ -276,16 +282,6 @@ impl Builder<'_> {
             }
         };
         let (operands, results) = (node.operands.to_vec(), node.results.to_vec());
-        if let Some(&v) = operands.iter().find(|&&v| {
-            matches!(op, LibraryOp::Dot(_)) && self.element_type(v) != self.element_type(results[0])
-        }) {
-            let what = format!(
-                "a product of {} that gives {} cannot be compiled yet; convert the operands first",
-                self.element_type(v),
-                self.element_type(results[0]),
-            );
-            return Err(Error::unsupported(self.0.module, node.origin, &what));
-        }
         Ok(Unit::Library {
             op,
             operands,

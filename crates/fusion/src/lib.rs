@@ -15,19 +15,23 @@
 
 mod apply;
 mod cluster;
+mod contraction;
 mod dead;
 mod emit;
 mod emit_loops;
 mod error;
 mod expand;
 mod flatten;
+mod fold;
 mod fused;
 pub mod kernel;
 mod program;
 mod reads;
+mod symbolic;
 mod updates;
 
 pub use cluster::{Class, Clusters, Reason, classify, cluster};
+pub use contraction::{Contraction, Label, Labels, is_product_of};
 pub use emit::{BoundKernel, var_range};
 pub use error::{Error, Fault};
 pub use expand::expand;

@@ -6,6 +6,7 @@
 //! regions; a region sees its own values, and the values around it that it uses
 //! unchanged (a loop state that an iteration passes through is not carried).
 
+use crate::contraction::Contraction;
 use cranelift_entity::{PrimaryMap, entity_impl};
 use smallvec::SmallVec;
 use tegula_ir::{ArrayShape, InstructionId, Literal};
@@ -47,6 +48,8 @@ pub struct Value {
 pub enum NodeKind {
     /// The operation of the node's instruction.
     Op,
+    /// A dot, the node's instruction, with what was folded into it.
+    Contraction(Box<Contraction>),
     /// A loop. Operands are the carried states' first values, results their last.
     While {
         /// Ends in one pred scalar: whether to go on.
@@ -61,6 +64,19 @@ pub enum NodeKind {
         /// By selector value; a pred selects 0 for true and 1 for false.
         branches: Vec<Region>,
     },
+}
+
+impl NodeKind {
+    /// The regions inside.
+    pub fn regions(&self) -> SmallVec<[&Region; 2]> {
+        match self {
+            Self::Op | Self::Contraction(_) => SmallVec::new(),
+            Self::While {
+                condition, body, ..
+            } => SmallVec::from_slice(&[condition, body]),
+            Self::Conditional { branches } => branches.iter().collect(),
+        }
+    }
 }
 
 /// One operation at one place.

@@ -1,12 +1,13 @@
-//! The loops of a dot over row-major operands: which of its dimensions are
-//! batch, free and contracted, with the strides of each.
+//! The loops of a dot over row-major arrays: which of its dimensions are batch,
+//! free and contracted, with the strides of each.
 
 use smallvec::SmallVec;
-use tegula_ir::{ArrayShape, DotDims};
+use tegula_fusion::{Contraction, Label, Labels};
+use tegula_ir::ArrayShape;
 
-/// One dimension: its size, and its stride in elements in each operand (0 where
-/// the operand does not have it).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// One dimension: its size, and its stride in elements in each array (0 where
+/// the array does not have it).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DotDim {
     /// The number of elements.
     pub size: usize,
@@ -14,13 +15,15 @@ pub struct DotDim {
     pub lhs_stride: usize,
     /// The distance between neighbours in the right operand.
     pub rhs_stride: usize,
+    /// The distance between neighbours in the result.
+    pub out_stride: usize,
 }
 
 /// Dimensions, outermost first.
 pub type DotDimList = SmallVec<[DotDim; 4]>;
 
-/// A dot as loops. The result is row-major over batch, left free and right free
-/// dimensions, in that order.
+/// A dot as loops. Dimensions of each kind are in the order of the result, those
+/// contracted in the order of the left operand.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DotView {
     /// Dimensions of both operands and the result.
@@ -34,86 +37,92 @@ pub struct DotView {
 }
 
 impl DotView {
-    /// The loops of a dot; `None` if the shapes are not static or the dimension
-    /// numbers do not fit them.
-    pub fn new(lhs: &ArrayShape, rhs: &ArrayShape, dims: &DotDims) -> Option<Self> {
-        let (lhs, rhs) = (strided(lhs)?, strided(rhs)?);
-        let pair = |l: &[i64], r: &[i64]| -> Option<DotDimList> {
-            let pairs = l.iter().zip(r).map(|(&l, &r)| {
-                let (size, lhs_stride) = *lhs.get(usize::try_from(l).ok()?)?;
-                let (_, rhs_stride) = *rhs.get(usize::try_from(r).ok()?)?;
-                Some(DotDim {
-                    size,
-                    lhs_stride,
-                    rhs_stride,
-                })
-            });
-            pairs.collect()
-        };
-        let free = |of: &[(usize, usize)], batch: &[i64], contracted: &[i64], left: bool| {
-            let kept = of.iter().enumerate().filter(|(i, _)| {
-                let i = *i as i64;
-                !batch.contains(&i) && !contracted.contains(&i)
-            });
-            kept.map(|(_, &(size, stride))| DotDim {
+    /// The loops of a dot; `None` if the shapes are not static or the labels do not
+    /// fit them.
+    pub fn new(lhs: &ArrayShape, rhs: &ArrayShape, contraction: &Contraction) -> Option<Self> {
+        if !contraction.is_consistent() {
+            return None;
+        }
+        let sizes = contraction.sizes(lhs, rhs)?;
+        let mut dims: Vec<DotDim> = sizes
+            .iter()
+            .map(|&size| DotDim {
                 size,
-                lhs_stride: if left { stride } else { 0 },
-                rhs_stride: if left { 0 } else { stride },
+                ..DotDim::default()
             })
-            .collect()
+            .collect();
+        let flat = |labels: &[Labels]| labels.iter().flatten().copied().collect::<Vec<_>>();
+        let (left, right) = (flat(&contraction.lhs), flat(&contraction.rhs));
+        strides(&left, &mut dims, |dim, stride| dim.lhs_stride = stride)?;
+        strides(&right, &mut dims, |dim, stride| dim.rhs_stride = stride)?;
+        strides(&contraction.out, &mut dims, |dim, stride| {
+            dim.out_stride = stride;
+        })?;
+        let pick = |order: &[Label], wanted: &dyn Fn(&Label) -> bool| -> DotDimList {
+            let kept = order.iter().filter(|&label| wanted(label));
+            kept.map(|&label| dims[label as usize]).collect()
         };
+        let out = &contraction.out;
+        let (in_left, in_right) = (|l: &Label| left.contains(l), |l: &Label| right.contains(l));
         Some(Self {
-            batch: pair(&dims.lhs_batch, &dims.rhs_batch)?,
-            contracted: pair(&dims.lhs_contracting, &dims.rhs_contracting)?,
-            lhs_free: free(&lhs, &dims.lhs_batch, &dims.lhs_contracting, true),
-            rhs_free: free(&rhs, &dims.rhs_batch, &dims.rhs_contracting, false),
+            batch: pick(out, &|l| in_left(l) && in_right(l)),
+            lhs_free: pick(out, &|l| !in_right(l)),
+            rhs_free: pick(out, &|l| !in_left(l)),
+            contracted: pick(&left, &|l| !out.contains(l)),
         })
     }
 
-    /// Calls `visit` for each element of the result, in row-major order, with the
-    /// offsets of its row and column in the operands.
-    pub fn for_each(&self, mut visit: impl FnMut(usize, usize)) {
-        let all: DotDimList = self
-            .batch
+    /// How many elements the result has; `None` if that does not fit.
+    pub fn elements(&self) -> Option<usize> {
+        self.free()
+            .try_fold(1usize, |n, dim| n.checked_mul(dim.size))
+    }
+
+    fn free(&self) -> impl Iterator<Item = &DotDim> {
+        self.batch
             .iter()
             .chain(&self.lhs_free)
             .chain(&self.rhs_free)
-            .copied()
-            .collect();
-        walk(&all, 0, 0, &mut visit);
+    }
+
+    /// Calls `visit` for each element of the result with its offset, and those of
+    /// its row and column in the operands: left, right, result.
+    pub fn for_each(&self, mut visit: impl FnMut(usize, usize, usize)) {
+        let all: DotDimList = self.free().copied().collect();
+        walk(&all, [0; 3], &mut |[lhs, rhs, out]| visit(lhs, rhs, out));
     }
 
     /// Calls `visit` for each summand, with its offsets from the row and column.
     pub fn for_each_contracted(&self, mut visit: impl FnMut(usize, usize)) {
-        walk(&self.contracted, 0, 0, &mut visit);
+        walk(&self.contracted, [0; 3], &mut |[lhs, rhs, _]| {
+            visit(lhs, rhs);
+        });
     }
 }
 
-/// Calls `visit` with both offsets of every point, in row-major order.
-pub fn walk(dims: &[DotDim], lhs: usize, rhs: usize, visit: &mut dyn FnMut(usize, usize)) {
+/// Calls `visit` with the offsets of every point, in row-major order.
+fn walk(dims: &[DotDim], at: [usize; 3], visit: &mut dyn FnMut([usize; 3])) {
     let Some((first, rest)) = dims.split_first() else {
-        return visit(lhs, rhs);
+        return visit(at);
     };
     for i in 0..first.size {
-        walk(
-            rest,
+        let [lhs, rhs, out] = at;
+        let next = [
             lhs + i * first.lhs_stride,
             rhs + i * first.rhs_stride,
-            visit,
-        );
+            out + i * first.out_stride,
+        ];
+        walk(rest, next, visit);
     }
 }
 
-/// Size and row-major stride of each dimension.
-fn strided(shape: &ArrayShape) -> Option<SmallVec<[(usize, usize); 6]>> {
-    let dims = shape.static_dims()?;
+/// Sets the row-major strides of an array's labels, outermost first.
+fn strides(labels: &[Label], dims: &mut [DotDim], set: impl Fn(&mut DotDim, usize)) -> Option<()> {
     let mut stride = 1usize;
-    let mut out: SmallVec<[(usize, usize); 6]> = SmallVec::new();
-    for &size in dims.iter().rev() {
-        let size = usize::try_from(size).ok()?;
-        out.push((size, stride));
-        stride = stride.checked_mul(size.max(1))?;
+    for &label in labels.iter().rev() {
+        let dim = dims.get_mut(label as usize)?;
+        set(dim, stride);
+        stride = stride.checked_mul(dim.size.max(1))?;
     }
-    out.reverse();
-    Some(out)
+    Some(())
 }

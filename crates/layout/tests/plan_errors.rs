@@ -36,10 +36,10 @@ fn around_the_plan() {
     fails("plan t", "1:6: expected a name in quotes, found `t`");
     fails("plan \"t", "1:6: the name that starts here has no end");
     fails("plan \"\\q\"", "1:7: this escape sequence is not known");
-    fails("plan \"t\" arena x", "1:16: expected an integer, found `x`");
+    fails("plan \"t\" arena x", "1:16: unknown name `x`");
     fails(
         "plan \"t\" arena 99999999999999999999 {",
-        "1:16: 99999999999999999999 is out of range",
+        "1:16: the number does not fit 64 bits",
     );
     fails(
         "plan \"t\" arena 0 {\n parameters()\n results()",
@@ -106,8 +106,8 @@ fn steps() {
         "9:6: expected a value such as `x0`, found `y0`",
     );
     fails(
-        &with("", "dot(x0, x0) -> (x1) lhs_batch {0}"),
-        "10:1: expected `rhs_batch`, found '}'",
+        &with("", "dot(x0, x0) -> (x1) lhs {0}"),
+        "10:1: expected `rhs`, found '}'",
     );
     fails(
         &with("", "hlo fly(x0) -> (x1)"),

@@ -146,7 +146,7 @@ fn buffers_out_of_place() {
     );
     wrong(
         &plan(-64, "", "", copy),
-        &["the size of the arena is negative"],
+        &["the size of the arena is not a number of bytes"],
     );
 }
 
@@ -206,7 +206,7 @@ fn kernels_that_write_over_what_they_read() {
 fn library_calls_over_their_operands() {
     let buffers = "b2 = arena 0 bytes 400";
     let values = "x2 = f32[10,10] in b2\nx3 = f32[10,10] in b2\nx4 = f32[10,10] in b0\nx5 = f32[10,10] in b1";
-    let dot = "lhs_batch {} rhs_batch {} lhs_contracting {1} rhs_contracting {0}";
+    let dot = "lhs {0} {1} rhs {1} {2} out {0,2}";
     let steps =
         |result: &str| format!("copy x0 -> x1\ncopy x4 -> x2\ndot(x2, x4) -> ({result}) {dot}");
     right(&plan(
@@ -229,13 +229,24 @@ fn library_calls_over_their_operands() {
         &[error],
     );
     let error = "dot: the result is not of the size that the operands give";
-    let flat = dot.replace("{1}", "{}").replace("{0}", "{}");
+    let flat = "lhs {0} {1} rhs {2} {1} out {0}";
+    let error_labels = "dot: the labels do not suit the operands";
     wrong(
         &plan(
             448,
             buffers,
             values,
             &format!("copy x0 -> x1\ndot(x4, x4) -> (x2) {flat}"),
+        ),
+        &[error_labels],
+    );
+    let batched = "lhs {0} {1} rhs {0} {1} out {0}";
+    wrong(
+        &plan(
+            448,
+            buffers,
+            values,
+            &format!("copy x0 -> x1\ndot(x4, x4) -> (x2) {batched}"),
         ),
         &[error],
     );

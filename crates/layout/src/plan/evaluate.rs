@@ -4,9 +4,11 @@
 
 use super::operation::module_of;
 use super::run_kernel::run_kernel;
-use super::{KernelId, Place, Plan, Step, ValueId};
-use tegula_fusion::{Kernel, LibraryOp};
-use tegula_ir::{ArrayShape, DotDims, ElementType, Literal, Op};
+use super::{KernelId, Place, Plan, Step, ValueId, verify};
+use crate::dot::DotView;
+use tegula_fusion::{Contraction, Kernel, LibraryOp};
+use tegula_interp::scalar::apply_convert;
+use tegula_ir::{ArrayShape, ElementType, Literal, Op};
 
 /// Why a plan could not be evaluated.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
@@ -21,6 +23,9 @@ pub enum EvaluateError {
         /// What was given.
         actual: String,
     },
+    /// The sizes of the inputs do not go together.
+    #[error("{0}")]
+    Sizes(String),
     /// An index has no value or lies outside.
     #[error("an index cannot be evaluated: {0}")]
     Index(String),
@@ -67,9 +72,22 @@ const MAX_ARENA: i64 = 1 << 34;
 /// # Errors
 /// Inputs of another number or shape, or a plan that breaks its invariants.
 pub fn evaluate(plan: &Plan, inputs: &[Literal]) -> Result<Vec<Literal>, EvaluateError> {
+    if !plan.has_open_sizes() {
+        return evaluate_static(plan, inputs);
+    }
+    let shapes: Vec<&ArrayShape> = inputs.iter().map(Literal::shape).collect();
+    let sizes = plan.bind(&shapes).map_err(EvaluateError::Sizes)?;
+    let plan = plan.at(&sizes).map_err(EvaluateError::Sizes)?;
+    verify(&plan).map_err(|_| EvaluateError::Malformed("it is wrong at these sizes"))?;
+    evaluate_static(&plan, inputs)
+}
+
+fn evaluate_static(plan: &Plan, inputs: &[Literal]) -> Result<Vec<Literal>, EvaluateError> {
     check_inputs(plan, inputs)?;
-    if plan.arena_bytes > MAX_ARENA {
-        return Err(EvaluateError::TooLarge(plan.arena_bytes));
+    let arena_bytes = plan.arena_bytes.as_constant();
+    let arena_bytes = arena_bytes.ok_or(EvaluateError::Malformed("the arena has no size"))?;
+    if arena_bytes > MAX_ARENA {
+        return Err(EvaluateError::TooLarge(arena_bytes));
     }
     let mut outputs = Vec::with_capacity(plan.results.len());
     for &result in &plan.results {
@@ -79,9 +97,17 @@ pub fn evaluate(plan: &Plan, inputs: &[Literal]) -> Result<Vec<Literal>, Evaluat
         }
         outputs.push(vec![0; bytes as usize]);
     }
+    for alias in &plan.aliases {
+        if let (Some(output), Some(input)) =
+            (outputs.get_mut(alias.output), inputs.get(alias.parameter))
+            && output.len() == input.bytes().len()
+        {
+            output.copy_from_slice(input.bytes());
+        }
+    }
     let memory = Memory {
         // Reading what was never written shows.
-        arena: vec![0xA5; usize::try_from(plan.arena_bytes).unwrap_or(0)],
+        arena: vec![0xA5; usize::try_from(arena_bytes).unwrap_or(0)],
         outputs,
         parameters: inputs,
         constants: &plan.constants,
@@ -339,51 +365,56 @@ fn operation(
     Ok(value.leaves().into_iter().cloned().collect())
 }
 
-/// A dot by its definition, accumulating in f64.
+/// A dot by its definition: integers modulo their size, floats in f64.
 fn dot(
     lhs: &Literal,
     rhs: &Literal,
-    dims: &DotDims,
+    contraction: &Contraction,
     shape: &ArrayShape,
 ) -> Result<Literal, EvaluateError> {
-    let malformed = || EvaluateError::Malformed("a dot's dimension numbers are wrong");
-    let view =
-        super::super::dot::DotView::new(lhs.shape(), rhs.shape(), dims).ok_or_else(malformed)?;
-    let (a, b) = (to_f64(lhs)?, to_f64(rhs)?);
-    let mut sums = Vec::with_capacity(shape.element_count().unwrap_or(0).max(0) as usize);
-    view.for_each(|left, right| {
-        let mut sum = 0f64;
-        view.for_each_contracted(|i, j| sum += a[left + i] * b[right + j]);
-        sums.push(sum);
-    });
-    from_f64(shape, &sums)
-}
-
-fn to_f64(literal: &Literal) -> Result<Vec<f64>, EvaluateError> {
-    if let Some(values) = literal.values::<f32>() {
-        return Ok(values.iter().map(|&v| f64::from(v)).collect());
-    }
-    literal
-        .values::<f64>()
-        .map(<[f64]>::to_vec)
-        .ok_or_else(not_a_float)
-}
-
-fn not_a_float() -> EvaluateError {
-    EvaluateError::NoSuchOperation("library dot of this element type".to_owned())
-}
-
-fn from_f64(shape: &ArrayShape, values: &[f64]) -> Result<Literal, EvaluateError> {
-    let bytes: Vec<u8> = match shape.element_type {
-        ElementType::F32 => values
-            .iter()
-            .flat_map(|&v| (v as f32).to_ne_bytes())
-            .collect(),
-        ElementType::F64 => values.iter().flat_map(|&v| v.to_ne_bytes()).collect(),
-        _ => return Err(not_a_float()),
+    let malformed = || EvaluateError::Malformed("a dot's labels are wrong");
+    let view = DotView::new(lhs.shape(), rhs.shape(), contraction).ok_or_else(malformed)?;
+    let count = view
+        .elements()
+        .filter(|&n| Some(n as i64) == shape.element_count());
+    let count = count.ok_or_else(malformed)?;
+    let wide = match shape.element_type.is_float() {
+        true => ElementType::F64,
+        false => ElementType::S64,
     };
-    Literal::from_bytes(shape, &bytes)
-        .map_err(|_| EvaluateError::Malformed("a dot's size is wrong"))
+    let (a, b) = (converted(lhs, wide), converted(rhs, wide));
+    let mut sums = vec![0u64; count];
+    view.for_each(|left, right, out| {
+        let (mut float, mut integer) = (0f64, 0i64);
+        view.for_each_contracted(|i, j| {
+            let (a, b) = (a[left + i], b[right + j]);
+            float += f64::from_bits(a) * f64::from_bits(b);
+            integer = integer.wrapping_add((a as i64).wrapping_mul(b as i64));
+        });
+        sums[out] = match wide {
+            ElementType::F64 => float.to_bits(),
+            _ => integer as u64,
+        };
+    });
+    let size = shape.element_type.storage_bytes();
+    let mut bytes = Vec::with_capacity(count * size);
+    for sum in sums {
+        let bits = apply_convert(wide, shape.element_type, u128::from(sum));
+        bytes.extend_from_slice(&bits.to_le_bytes()[..size]);
+    }
+    Literal::from_bytes(shape, &bytes).map_err(|_| malformed())
+}
+
+/// The bits of all elements, converted to a type of 64 bits.
+fn converted(literal: &Literal, wide: ElementType) -> Vec<u64> {
+    let ty = literal.element_type();
+    let elements = literal.bytes().chunks_exact(ty.storage_bytes().max(1));
+    let widened = elements.map(|bytes| {
+        let mut bits = [0u8; 16];
+        bits[..bytes.len()].copy_from_slice(bytes);
+        apply_convert(ty, wide, u128::from_le_bytes(bits)) as u64
+    });
+    widened.collect()
 }
 
 /// Sorts all operands together; stable, so whether the program asks for that does

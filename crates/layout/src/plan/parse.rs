@@ -1,9 +1,12 @@
 //! The reader of a plan's text: what [`Plan`]'s `Display` prints.
 //!
 //! ```text
-//! plan     := "plan" quoted "arena" int "{" symbol* constant* buffer* value* kernel*
-//!             "parameters" values "results" values step* "}"
+//! plan     := "plan" quoted "arena" term "{" symbol* size* guard* constant* buffer*
+//!             value* kernel* "parameters" values "results" values alias* step* "}"
 //! symbol   := "symbol" int "=" quoted "in" "[" int "," int "]"
+//! size     := "size" int "=" "parameter" int "dimension" int
+//! guard    := "guard" quoted "(" term ")" ("==" | "!=" | "<=" | "<") "(" term ")"
+//! alias    := "alias" "output" int "=" "parameter" int
 //! constant := "constant" int "=" shape "of" (literal as in HLO, to the line's end)
 //! buffer   := bN "=" place "bytes" term
 //! place    := "parameter" int | "output" int | "constant" int | "arena" term
@@ -35,11 +38,11 @@
 use super::cursor::{Cursor, PlanParseError, Result};
 use super::operation;
 use super::parse_kernel::kernel;
-use super::{Buffer, Place, Plan, PlanValue, Step, ValueId};
-use tegula_expr::{Term, Var};
-use tegula_fusion::LibraryOp;
+use super::{Alias, Buffer, Place, Plan, PlanValue, Step, ValueId};
+use tegula_expr::{Cmp, Term, Var};
+use tegula_fusion::{Contraction, Label, LibraryOp};
 use tegula_ir::{
-    ArrayShape, Dim, Dims, DotDims, ElementType, Layout, Literal, Opcode, Shape, Symbol,
+    ArrayShape, Dim, Dims, ElementType, Guard, Layout, Literal, Opcode, Shape, SizeSource, Symbol,
     parse_literal, parse_shape,
 };
 
@@ -58,6 +61,11 @@ pub fn parse_plan(text: &str) -> std::result::Result<Plan, PlanParseError> {
     Ok(reader.plan)
 }
 
+/// The symbol of a name in a plan's terms.
+fn symbol_name(name: &str) -> Option<Var> {
+    Some(Var(name.strip_prefix('p')?.parse::<u32>().ok()?))
+}
+
 struct Reader<'a> {
     cursor: Cursor<'a>,
     plan: Plan,
@@ -70,10 +78,18 @@ impl Reader<'_> {
         self.cursor.expect_word("plan")?;
         self.plan.name = self.cursor.quoted()?;
         self.cursor.expect_word("arena")?;
-        self.plan.arena_bytes = self.cursor.integer()?;
+        // The symbols that it names come after it.
+        self.plan.arena_bytes = self.cursor.term(&symbol_name)?;
         self.cursor.expect("{")?;
         while self.cursor.take_word("symbol") {
             self.symbol()?;
+        }
+        self.known_symbols()?;
+        while self.cursor.take_word("size") {
+            self.size()?;
+        }
+        while self.cursor.take_word("guard") {
+            self.guard()?;
         }
         while self.cursor.take_word("constant") {
             self.constant()?;
@@ -95,6 +111,14 @@ impl Reader<'_> {
         self.plan.parameters = self.values()?;
         self.cursor.expect_word("results")?;
         self.plan.results = self.values()?;
+        while self.cursor.take_word("alias") {
+            self.cursor.expect_word("output")?;
+            let output = self.cursor.integer()?;
+            self.cursor.expect("=")?;
+            self.cursor.expect_word("parameter")?;
+            let parameter = self.cursor.integer()?;
+            self.plan.aliases.push(Alias { parameter, output });
+        }
         self.plan.steps = self.steps()?;
         if !self.cursor.at_end() {
             return self.cursor.expected("nothing after the plan");
@@ -109,6 +133,68 @@ impl Reader<'_> {
         self.cursor.expect_word("in")?;
         let (lower, upper) = bounds(&mut self.cursor)?;
         self.plan.symbols.push(Symbol { name, lower, upper });
+        Ok(())
+    }
+
+    /// Whether the arena's size uses only symbols that there are.
+    fn known_symbols(&mut self) -> Result<()> {
+        let count = self.plan.symbols.len();
+        let mut unknown = None;
+        self.plan.arena_bytes.for_each_var(&mut |var| {
+            if var.0 as usize >= count {
+                unknown = Some(var.0);
+            }
+        });
+        match unknown {
+            Some(number) => self.cursor.error(format!("there is no symbol {number}")),
+            None => Ok(()),
+        }
+    }
+
+    fn size(&mut self) -> Result<()> {
+        let offset = self.cursor.offset();
+        let symbol: u32 = self.cursor.integer()?;
+        if symbol as usize >= self.plan.symbols.len() {
+            return self
+                .cursor
+                .error_at(offset, format!("there is no symbol {symbol}"));
+        }
+        self.cursor.expect("=")?;
+        self.cursor.expect_word("parameter")?;
+        let parameter = self.cursor.integer()?;
+        self.cursor.expect_word("dimension")?;
+        let dimension = self.cursor.integer()?;
+        self.plan.sizes.sources.push(SizeSource {
+            symbol: Var(symbol),
+            parameter,
+            dimension,
+        });
+        Ok(())
+    }
+
+    fn guard(&mut self) -> Result<()> {
+        let what = self.cursor.quoted()?.into();
+        self.cursor.expect("(")?;
+        let left = self.term()?;
+        self.cursor.expect(")")?;
+        let ops = [
+            ("==", Cmp::Eq),
+            ("!=", Cmp::Ne),
+            ("<=", Cmp::Le),
+            ("<", Cmp::Lt),
+        ];
+        let Some((_, op)) = ops.into_iter().find(|(text, _)| self.cursor.take(text)) else {
+            return self.cursor.expected("`==`, `!=`, `<=` or `<`");
+        };
+        self.cursor.expect("(")?;
+        let right = self.term()?;
+        self.cursor.expect(")")?;
+        self.plan.sizes.guards.push(Guard {
+            op,
+            left,
+            right,
+            what,
+        });
         Ok(())
     }
 
@@ -180,10 +266,8 @@ impl Reader<'_> {
     /// A term over the plan's symbols.
     fn term(&mut self) -> Result<Term> {
         let count = self.plan.symbols.len();
-        self.cursor.term(&|name| {
-            let number = name.strip_prefix('p')?.parse::<u32>().ok()?;
-            ((number as usize) < count).then_some(Var(number))
-        })
+        let known = |var: &Var| (var.0 as usize) < count;
+        self.cursor.term(&|name| symbol_name(name).filter(known))
     }
 
     fn shape(&mut self) -> Result<ArrayShape> {
@@ -324,7 +408,7 @@ impl Reader<'_> {
         let results = self.values()?;
         let op = match (opcode, word) {
             (Some(opcode), _) => self.operation(opcode, &operands, &results)?,
-            (None, "dot") => LibraryOp::Dot(Box::new(self.dot_dims()?)),
+            (None, "dot") => LibraryOp::Dot(Box::new(self.contraction()?)),
             (None, _) => {
                 self.cursor.expect_word("dimension")?;
                 let dimension = self.cursor.integer()?;
@@ -353,23 +437,27 @@ impl Reader<'_> {
         }
     }
 
-    fn dot_dims(&mut self) -> Result<DotDims> {
-        Ok(DotDims {
-            lhs_batch: self.set("lhs_batch")?,
-            rhs_batch: self.set("rhs_batch")?,
-            lhs_contracting: self.set("lhs_contracting")?,
-            rhs_contracting: self.set("rhs_contracting")?,
-        })
+    fn contraction(&mut self) -> Result<Contraction> {
+        let mut operands = [Vec::new(), Vec::new()];
+        for (name, dims) in ["lhs", "rhs"].into_iter().zip(&mut operands) {
+            self.cursor.expect_word(name)?;
+            while self.cursor.follows_on_line('{') {
+                dims.push(self.labels()?);
+            }
+        }
+        self.cursor.expect_word("out")?;
+        let [lhs, rhs] = operands;
+        let out = self.labels()?;
+        Ok(Contraction { lhs, rhs, out })
     }
 
-    fn set<C: FromIterator<i64>>(&mut self, name: &str) -> Result<C> {
-        self.cursor.expect_word(name)?;
-        let mut numbers = Vec::new();
+    fn labels<C: FromIterator<Label>>(&mut self) -> Result<C> {
+        let mut labels = Vec::new();
         self.cursor.list("{", "}", |cursor| {
-            numbers.push(cursor.integer()?);
+            labels.push(cursor.integer()?);
             Ok(())
         })?;
-        Ok(numbers.into_iter().collect())
+        Ok(labels.into_iter().collect())
     }
 
     /// An operation's attributes, to the line's end; its operands say its shapes.

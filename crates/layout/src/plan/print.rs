@@ -5,17 +5,40 @@ use super::operation::print_attributes;
 use super::{Place, Plan, Step, ValueId};
 use rustc_hash::FxHashSet;
 use std::fmt::{self, Display, Formatter, Write};
-use tegula_expr::{Style, Term, Var};
+use tegula_expr::{Cmp, Style, Term, Var};
 use tegula_fusion::kernel::{Access, Block, IndexVar, ScalarId, ScalarOp, Statement};
-use tegula_fusion::{Kernel, LibraryOp};
-use tegula_ir::{ArrayShape, Dim, DotDims, Op};
+use tegula_fusion::{Contraction, Kernel, Label, LibraryOp};
+use tegula_ir::{ArrayShape, Dim, Op};
 
 impl Display for Plan {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        writeln!(f, "plan {:?} arena {} {{", self.name, self.arena_bytes)?;
+        writeln!(
+            f,
+            "plan {:?} arena {} {{",
+            self.name,
+            outer(&self.arena_bytes)
+        )?;
         for (i, symbol) in self.symbols.iter().enumerate() {
             let (lower, upper) = (symbol.lower, symbol.upper);
             writeln!(f, "  symbol {i} = {:?} in [{lower}, {upper}]", symbol.name)?;
+        }
+        for source in &self.sizes.sources {
+            let (parameter, dimension) = (source.parameter, source.dimension);
+            writeln!(
+                f,
+                "  size {} = parameter {parameter} dimension {dimension}",
+                source.symbol.0
+            )?;
+        }
+        for guard in &self.sizes.guards {
+            let op = match guard.op {
+                Cmp::Eq => "==",
+                Cmp::Ne => "!=",
+                Cmp::Lt => "<",
+                Cmp::Le => "<=",
+            };
+            let (left, right) = (outer(&guard.left), outer(&guard.right));
+            writeln!(f, "  guard {:?} ({left}) {op} ({right})", guard.what)?;
         }
         for (i, literal) in self.constants.iter().enumerate() {
             writeln!(
@@ -42,6 +65,10 @@ impl Display for Plan {
         }
         writeln!(f, "  parameters({})", values(&self.parameters))?;
         writeln!(f, "  results({})", values(&self.results))?;
+        for alias in &self.aliases {
+            let (output, parameter) = (alias.output, alias.parameter);
+            writeln!(f, "  alias output {output} = parameter {parameter}")?;
+        }
         write_steps(f, self, &self.steps, 1)?;
         writeln!(f, "}}")
     }
@@ -162,18 +189,17 @@ fn attributes(plan: &Plan, op: &Op, operands: &[ValueId], results: &[ValueId]) -
     text.unwrap_or_else(|_| format!(" ? {op:?}"))
 }
 
-fn write_dot(f: &mut Formatter<'_>, dims: &DotDims) -> fmt::Result {
-    let sets = [
-        ("lhs_batch", &dims.lhs_batch),
-        ("rhs_batch", &dims.rhs_batch),
-        ("lhs_contracting", &dims.lhs_contracting),
-        ("rhs_contracting", &dims.rhs_contracting),
-    ];
-    for (name, dims) in sets {
-        let dims: Vec<String> = dims.iter().map(ToString::to_string).collect();
-        write!(f, " {name} {{{}}}", dims.join(","))?;
+/// A set of labels for each dimension of an operand; the result's in one.
+fn write_dot(f: &mut Formatter<'_>, contraction: &Contraction) -> fmt::Result {
+    let set = |labels: &[Label]| {
+        let labels: Vec<String> = labels.iter().map(ToString::to_string).collect();
+        format!(" {{{}}}", labels.join(","))
+    };
+    for (name, dims) in [("lhs", &contraction.lhs), ("rhs", &contraction.rhs)] {
+        let dims: String = dims.iter().map(|labels| set(labels)).collect();
+        write!(f, " {name}{dims}")?;
     }
-    writeln!(f)
+    writeln!(f, " out{}", set(&contraction.out))
 }
 
 fn write_kernel(f: &mut Formatter<'_>, kernel: &Kernel, depth: usize) -> fmt::Result {

@@ -5,8 +5,8 @@ use super::operation::module_of;
 use super::verify_kernel;
 use crate::dot::DotView;
 use tegula_fusion::kernel::Access;
-use tegula_fusion::{Kernel, LibraryOp};
-use tegula_ir::{ArrayShape, DotDims, ElementType};
+use tegula_fusion::{Contraction, Kernel, LibraryOp, is_product_of};
+use tegula_ir::{ArrayShape, ElementType};
 
 /// Whether a routine takes and gives such arrays.
 pub(super) fn library_suits(
@@ -29,28 +29,21 @@ pub(super) fn library_suits(
 }
 
 fn dot_suits(
-    dims: &DotDims,
+    contraction: &Contraction,
     operands: &[&ArrayShape],
     results: &[&ArrayShape],
 ) -> Result<(), String> {
     let (&[lhs, rhs], &[result]) = (operands, results) else {
         return Err("takes two operands and gives one result".to_owned());
     };
-    let types = [lhs.element_type, rhs.element_type, result.element_type];
-    if types[0] != types[1] || types[0] != types[2] {
-        return Err("operands and result are of different types".to_owned());
+    if !is_product_of(lhs.element_type, rhs.element_type, result.element_type) {
+        return Err("there is no product of these types".to_owned());
     }
-    let view = DotView::new(lhs, rhs, dims);
-    let view = view.ok_or("the dimension numbers do not suit the operands")?;
-    let loops = view
-        .batch
-        .iter()
-        .chain(&view.lhs_free)
-        .chain(&view.rhs_free);
-    let sizes: Option<Vec<i64>> = loops.map(|d| i64::try_from(d.size).ok()).collect();
+    let view = DotView::new(lhs, rhs, contraction);
+    let view = view.ok_or("the labels do not suit the operands")?;
     let given: Option<Vec<i64>> = result.static_dims().map(|d| d.to_vec());
-    let count = |sizes: &Vec<i64>| sizes.iter().try_fold(1i64, |n, &size| n.checked_mul(size));
-    match sizes.as_ref().and_then(count) == given.as_ref().and_then(count) {
+    let given = given.and_then(|d| d.iter().try_fold(1i64, |n, &size| n.checked_mul(size)));
+    match view.elements().and_then(|n| i64::try_from(n).ok()) == given {
         true => Ok(()),
         false => Err("the result is not of the size that the operands give".to_owned()),
     }

@@ -1,0 +1,252 @@
+//! Transpositions folded into the dots that they feed or follow.
+//!
+//! A dot is an instruction until this pass turns it into a
+//! [`Contraction`](crate::Contraction), whose labels can say any order of
+//! dimensions: a transposition of an operand is a reading in another order, one of
+//! the result a writing. Reshapes are looked through where a transposition lies
+//! behind them and each of the operand's dimensions is some of the source's whole
+//! ones; others cost nothing anyway, because they relabel the same bytes.
+
+use crate::contraction::{Contraction, Label, Labels, is_product_of};
+use crate::program::{Def, NodeId, NodeKind, Program, Region, ValueId};
+use cranelift_entity::SecondaryMap;
+use rustc_hash::FxHashSet;
+use smallvec::smallvec;
+use tegula_ir::{ArrayShape, Module, Op};
+
+/// How many reshapes and transpositions are looked through, one after the other.
+const MAX_LOOKED_THROUGH: usize = 16;
+
+/// Turns the dots that routines compute into contractions with transpositions
+/// folded in, and drops what nothing uses afterwards.
+pub(crate) fn fold(module: &Module, program: &mut Program) {
+    let mut pass = Fold {
+        module,
+        readers: SecondaryMap::default(),
+        only_reader: SecondaryMap::default(),
+    };
+    let entry = std::mem::take(&mut program.entry);
+    pass.count(program, &entry);
+    pass.region(program, &entry);
+    program.entry = entry;
+    crate::dead::remove_dead(program);
+}
+
+struct Fold<'a> {
+    module: &'a Module,
+    /// How often a value is read, or given by a region.
+    readers: SecondaryMap<ValueId, u32>,
+    /// One of the nodes that read it.
+    only_reader: SecondaryMap<ValueId, Option<NodeId>>,
+}
+
+impl Fold<'_> {
+    fn count(&mut self, program: &Program, region: &Region) {
+        for &result in &region.results {
+            self.readers[result] += 1;
+        }
+        for &id in &region.nodes {
+            let node = &program.nodes[id];
+            for &operand in &node.operands {
+                self.readers[operand] += 1;
+                self.only_reader[operand] = Some(id);
+            }
+            for inner in node.kind.regions() {
+                self.count(program, inner);
+            }
+        }
+    }
+
+    fn region(&mut self, program: &mut Program, region: &Region) {
+        let inside: FxHashSet<NodeId> = region.nodes.iter().copied().collect();
+        for &id in &region.nodes {
+            let kind = std::mem::replace(&mut program.nodes[id].kind, NodeKind::Op);
+            for inner in kind.regions() {
+                self.region(program, inner);
+            }
+            program.nodes[id].kind = kind;
+            self.node(program, id, &inside);
+        }
+    }
+
+    fn node(&self, program: &mut Program, id: NodeId, inside: &FxHashSet<NodeId>) {
+        let node = &program.nodes[id];
+        let Op::Dot { dims, .. } = &self.module[node.origin].op else {
+            return;
+        };
+        let (&[lhs, rhs], &[result]) = (&node.operands[..], &node.results[..]) else {
+            return;
+        };
+        let shape = |v: ValueId| &program.values[v].shape;
+        let ty = |v: ValueId| shape(v).element_type;
+        if !matches!(node.kind, NodeKind::Op) || !is_product_of(ty(lhs), ty(rhs), ty(result)) {
+            return;
+        }
+        let mut contraction = Contraction::of_dot(dims, shape(lhs).rank(), shape(rhs).rank());
+        // While each of the result's dimensions has one label.
+        let result = self.result(program, id, result, &mut contraction, inside);
+        let lhs = self.operand(program, lhs, &mut contraction, true, inside);
+        let rhs = self.operand(program, rhs, &mut contraction, false, inside);
+        contraction.renumber();
+        let node = &mut program.nodes[id];
+        node.kind = NodeKind::Contraction(Box::new(contraction));
+        node.operands = smallvec![lhs, rhs];
+        node.results = smallvec![result];
+        program.values[result].def = Def::Node(id, 0);
+    }
+
+    /// The value that can be read in the place of an operand; the contraction then
+    /// has its dimensions.
+    fn operand(
+        &self,
+        program: &Program,
+        start: ValueId,
+        contraction: &mut Contraction,
+        left: bool,
+        inside: &FxHashSet<NodeId>,
+    ) -> ValueId {
+        let mut found = start;
+        let (mut at, mut looking) = (start, contraction.clone());
+        for _ in 0..MAX_LOOKED_THROUGH {
+            let Def::Node(id, 0) = program.values[at].def else {
+                break;
+            };
+            let node = &program.nodes[id];
+            let (NodeKind::Op, &[source], true) =
+                (&node.kind, &node.operands[..], inside.contains(&id))
+            else {
+                break;
+            };
+            let old = if left { &looking.lhs } else { &looking.rhs };
+            match &self.module[node.origin].op {
+                Op::Transpose(permutation) => {
+                    let mut new = vec![Labels::new(); old.len()];
+                    for (labels, &p) in old.iter().zip(permutation) {
+                        let place = usize::try_from(p).ok().and_then(|p| new.get_mut(p));
+                        if let Some(place) = place {
+                            *place = labels.clone();
+                        }
+                    }
+                    *(if left {
+                        &mut looking.lhs
+                    } else {
+                        &mut looking.rhs
+                    }) = new;
+                    at = source;
+                    (found, *contraction) = (at, looking.clone());
+                }
+                Op::Reshape | Op::Bitcast => {
+                    let shape = |v: ValueId| &program.values[v].shape;
+                    if unmerge(&mut looking, left, shape(source), shape(at)).is_none() {
+                        break;
+                    }
+                    at = source;
+                }
+                _ => break,
+            }
+        }
+        found
+    }
+
+    /// The value that can be written in the place of the result: what a
+    /// transposition makes of it, if nothing else reads it.
+    fn result(
+        &self,
+        program: &mut Program,
+        id: NodeId,
+        start: ValueId,
+        contraction: &mut Contraction,
+        inside: &FxHashSet<NodeId>,
+    ) -> ValueId {
+        let mut result = start;
+        while self.readers[result] == 1 {
+            let Some(reader) = self.only_reader[result].filter(|r| inside.contains(r)) else {
+                break;
+            };
+            let node = &mut program.nodes[reader];
+            let (NodeKind::Op, &[transposed]) = (&node.kind, &node.results[..]) else {
+                break;
+            };
+            let Op::Transpose(permutation) = &self.module[node.origin].op else {
+                break;
+            };
+            let order: Option<Vec<Label>> = permutation
+                .iter()
+                .map(|&p| contraction.out.get(usize::try_from(p).ok()?).copied())
+                .collect();
+            let Some(order) = order.filter(|o| o.len() == contraction.out.len()) else {
+                break;
+            };
+            contraction.out = order;
+            // The transposition gives nothing any more, and goes as dead. What it
+            // gave comes from the dot, which stands before all of its readers.
+            node.results.clear();
+            program.values[transposed].def = Def::Node(id, 0);
+            result = transposed;
+        }
+        result
+    }
+}
+
+/// Gives an operand the dimensions of what a reshape is made from: each of the
+/// reshape's dimensions is one or more of the source's, or of size 1. `None` if it
+/// is not so.
+fn unmerge(
+    contraction: &mut Contraction,
+    left: bool,
+    source: &ArrayShape,
+    reshaped: &ArrayShape,
+) -> Option<()> {
+    let (source, reshaped) = (source.static_dims()?, reshaped.static_dims()?);
+    let mut new: Vec<Labels> = vec![Labels::new(); source.len()];
+    let mut next = 0;
+    for (dim, &size) in reshaped.iter().enumerate() {
+        let side = if left {
+            &contraction.lhs
+        } else {
+            &contraction.rhs
+        };
+        let labels = side.get(dim)?.clone();
+        if size == 1 {
+            // Nothing runs over it, in the other arrays as well.
+            labels
+                .iter()
+                .for_each(|&label| contraction.split(label, &[]));
+            continue;
+        }
+        let mut parts: Vec<usize> = Vec::new();
+        let mut product = 1i64;
+        while product != size {
+            let part = *source.get(next)?;
+            if part != 1 {
+                parts.push(next);
+                product = product.checked_mul(part)?;
+                if part == 0 || product > size {
+                    return None;
+                }
+            }
+            next += 1;
+        }
+        match (&labels[..], &parts[..]) {
+            (_, &[part]) => new[part] = labels,
+            (&[label], _) => {
+                let first = contraction.fresh();
+                let fresh: Vec<Label> = (first..).take(parts.len()).collect();
+                contraction.split(label, &fresh);
+                for (&part, label) in parts.iter().zip(fresh) {
+                    new[part] = smallvec![label];
+                }
+            }
+            _ => return None,
+        }
+    }
+    if source.get(next..)?.iter().any(|&size| size != 1) {
+        return None;
+    }
+    *(if left {
+        &mut contraction.lhs
+    } else {
+        &mut contraction.rhs
+    }) = new;
+    Some(())
+}
