@@ -61,7 +61,20 @@ impl Reference {
             threads,
             ..Options::default()
         };
-        let executable = compile(module, &options).map_err(|e| e.to_string())?;
+        self.judge_with(module, inputs, &options)
+    }
+
+    /// As [`Self::judge`], with all that a compilation can be told.
+    ///
+    /// # Errors
+    /// As [`Self::judge`].
+    pub fn judge_with(
+        &self,
+        module: &Module,
+        inputs: &[Literal],
+        options: &Options,
+    ) -> Result<Verdict, String> {
+        let executable = compile(module, options).map_err(|e| e.to_string())?;
         let buffers: Vec<Buffer> = inputs.iter().cloned().map(Buffer::from).collect();
         // What is borrowed must be as it was, and given away again it must do.
         let kept = executable

@@ -73,7 +73,15 @@ impl Program {
             threads,
             ..Options::default()
         };
-        let executable = compile(&self.module, &options)?;
+        self.check_with(&options)
+    }
+
+    /// As [`Self::check`], with all that a compilation can be told.
+    ///
+    /// # Errors
+    /// As [`Self::check`].
+    pub fn check_with(&self, options: &Options) -> Result<()> {
+        let executable = compile(&self.module, options)?;
         let inputs: Vec<Buffer> = self.inputs.iter().cloned().map(Buffer::from).collect();
         let outputs = executable.run(inputs.iter().map(Arg::Borrowed).collect())?;
         self.compare(&outputs)

@@ -6,13 +6,14 @@ use anyhow::Result;
 use libtest_mimic::{Arguments, Failed, Trial};
 use std::path::Path;
 use std::time::Instant;
-use tegula::Target;
+use tegula::{Cpu, Options, Target};
 use tegula_tests::corpus::{load, names, small_corpus, whole_corpus};
 
-const TARGETS: &[(&str, Target)] = &[
-    ("interp", Target::Interp),
-    ("plan", Target::Plan),
-    ("cpu", Target::Cpu),
+const TARGETS: &[(&str, Target, Cpu)] = &[
+    ("interp", Target::Interp, Cpu::Native),
+    ("plan", Target::Plan, Cpu::Native),
+    ("cpu", Target::Cpu, Cpu::Native),
+    ("cpu-v2", Target::Cpu, Cpu::X86V2),
 ];
 
 /// Programs that take the Plan's evaluator, which knows no faster way than one
@@ -61,9 +62,9 @@ fn add(trials: &mut Vec<Trial>, group: &str, folder: &Path) {
         }
     };
     for name in names {
-        for &(label, target) in TARGETS {
+        for &(label, target, cpu) in TARGETS {
             let (folder, program) = (folder.to_owned(), name.clone());
-            let run = move || check(&folder, &program, target);
+            let run = move || check(&folder, &program, target, cpu);
             let run = move || run().map_err(|error| Failed::from(format!("{error:#}")));
             let slow = target == Target::Plan && SLOW_ON_THE_PLAN.contains(&name.as_str());
             let trial = Trial::test(format!("{label}/{group}/{name}"), run);
@@ -72,10 +73,15 @@ fn add(trials: &mut Vec<Trial>, group: &str, folder: &Path) {
     }
 }
 
-fn check(folder: &Path, name: &str, target: Target) -> Result<()> {
+fn check(folder: &Path, name: &str, target: Target, cpu: Cpu) -> Result<()> {
     let program = load(folder, name)?;
     let start = Instant::now();
-    program.check(target, 1)?;
+    let options = Options {
+        target,
+        cpu,
+        threads: 1,
+    };
+    program.check_with(&options)?;
     println!(
         "{name} on {target:?}: {:.2} s",
         start.elapsed().as_secs_f64()

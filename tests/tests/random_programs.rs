@@ -1,7 +1,7 @@
 //! Random programs on every target, in both regimes, against the reference
 //! evaluator. `TEGULA_SWEEP` says how many programs; `TEGULA_SEED` runs one.
 
-use tegula::Target;
+use tegula::{Cpu, Options, Target};
 use tegula_tests::judge::{Reference, Verdict};
 use tegula_tests::random::{Regime, random_program};
 
@@ -33,10 +33,22 @@ fn check(seed: u64, regime: Regime) -> Result<bool, String> {
         Err(error) => return fail("interp", error),
     };
     let mut judged = true;
-    for (target, threads) in [(Target::Plan, 1), (Target::Cpu, 1), (Target::Cpu, 2)] {
-        match reference.judge(&module, &program.inputs, target, threads) {
+    // The widest vectors there are, and those that every machine has.
+    let (native, oldest) = (Cpu::Native, Cpu::X86V2);
+    for (target, cpu, threads) in [
+        (Target::Plan, native, 1),
+        (Target::Cpu, native, 1),
+        (Target::Cpu, native, 2),
+        (Target::Cpu, oldest, 1),
+    ] {
+        let options = Options {
+            target,
+            cpu,
+            threads,
+        };
+        match reference.judge_with(&module, &program.inputs, &options) {
             Ok(verdict) => judged &= verdict == Verdict::Agrees,
-            Err(error) => return fail(&format!("{target:?} with {threads} thread(s)"), error),
+            Err(error) => return fail(&format!("{options:?}"), error),
         }
     }
     Ok(judged)

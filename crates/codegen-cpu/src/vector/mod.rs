@@ -18,6 +18,8 @@ pub(crate) mod portable;
 mod run;
 mod scalars;
 mod terms;
+#[cfg(test)]
+mod tests;
 pub(crate) mod translate;
 pub(crate) mod wide;
 
