@@ -63,9 +63,23 @@ impl Reference {
         };
         let executable = compile(module, &options).map_err(|e| e.to_string())?;
         let buffers: Vec<Buffer> = inputs.iter().cloned().map(Buffer::from).collect();
-        let outputs = executable
+        // What is borrowed must be as it was, and given away again it must do.
+        let kept = executable
             .run(buffers.iter().map(Arg::Borrowed).collect())
             .map_err(|e| e.to_string())?;
+        if buffers
+            .iter()
+            .zip(inputs)
+            .any(|(b, input)| b.literal() != input)
+        {
+            return Err("an argument that was lent has changed".to_owned());
+        }
+        let outputs = executable
+            .run(buffers.into_iter().map(Arg::Donated).collect())
+            .map_err(|e| e.to_string())?;
+        if outputs != kept {
+            return Err("results differ when arguments are given away".to_owned());
+        }
         if outputs.len() != self.results.len() {
             return Err(format!(
                 "{} results instead of {}",

@@ -6,3 +6,4 @@ pub mod judge;
 pub mod models;
 pub mod program;
 pub mod random;
+pub mod symbolic;

@@ -14,17 +14,7 @@ const TARGETS: &[(&str, Target, usize)] = &[
 
 /// What a target cannot do yet. The list only shrinks: a program on it that works
 /// fails the test.
-const NOT_YET: &[(&str, &str)] = &[
-    // Sizes known only at run time.
-    ("interp", "symbolic_attention"),
-    ("interp", "symbolic_mlp"),
-    ("plan", "symbolic_attention"),
-    ("plan", "symbolic_mlp"),
-    ("cpu", "symbolic_attention"),
-    ("cpu", "symbolic_mlp"),
-    ("cpu-2-threads", "symbolic_attention"),
-    ("cpu-2-threads", "symbolic_mlp"),
-];
+const NOT_YET: &[(&str, &str)] = &[];
 
 fn main() {
     let arguments = Arguments::from_args();

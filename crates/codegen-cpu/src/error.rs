@@ -32,6 +32,9 @@ pub enum Error {
         /// What was given.
         actual: String,
     },
+    /// The sizes of the inputs do not go together.
+    #[error("{0}")]
+    Sizes(String),
     /// More memory is needed than there is.
     #[error("the program needs {0} bytes of memory, which cannot be allocated")]
     OutOfMemory(i64),

@@ -5,17 +5,19 @@
 //! arrays because a plan's kernels index within their parameters' dimensions (the
 //! Plan evaluator checks that on the same plans), inputs are checked against the
 //! plan's shapes before each run, outputs are allocated to them, and the arena is
-//! as large as the plan says, which the Plan verifier has checked.
+//! as large as the plan says, which the Plan verifier has checked at the sizes of
+//! the run.
 
 use crate::error::Error;
 use crate::jit::{Code, Cpu, Listing, compile_kernels};
 use crate::kernels::Isa;
 use crate::pool::Pool;
 use crate::schedule::{Action, Area, Location, resolve, scratch_bytes};
+use std::borrow::Cow;
 use std::cell::RefCell;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use tegula_ir::{AlignedBytes, ArrayShape, Literal};
+use tegula_ir::{AlignedBytes, ArrayShape, Literal, Shape};
 use tegula_layout::plan::{Plan, verify};
 
 /// How to compile for the CPU.
@@ -40,17 +42,34 @@ impl Default for Options {
 pub struct Executable {
     plan: Plan,
     code: Code,
-    actions: Vec<Action>,
+    isa: Isa,
     pool: Pool,
+    /// The plan at the sizes of runs so far, the last used last. One entry for a
+    /// plan without open sizes.
+    prepared: Mutex<Vec<Arc<Prepared>>>,
     /// Arenas of finished runs.
     arenas: Mutex<Vec<AlignedBytes>>,
     /// Scratch memory of library calls, of finished runs.
     scratch: Mutex<Vec<AlignedBytes>>,
-    scratch_bytes: usize,
+}
+
+/// A plan at the sizes of a run: nothing is left to compute but data.
+struct Prepared {
+    /// The values of the plan's symbols.
+    sizes: Vec<i64>,
+    actions: Vec<Action>,
+    arena_bytes: i64,
+    /// Of the library call that needs most.
+    scratch_bytes: i64,
+    results: Vec<ArrayShape>,
 }
 
 /// The largest arena that is allocated, in bytes: 64 GiB.
 const MAX_ARENA: i64 = 1 << 36;
+/// For how many different sizes of inputs the schedule is kept.
+const MAX_PREPARED: usize = 32;
+/// How many arenas, and how many pieces of scratch memory, are kept between runs.
+const MAX_ARENAS: usize = 8;
 
 /// The text of a plan's code.
 ///
@@ -68,18 +87,19 @@ impl Executable {
     /// CPU that this machine is not, or a plan that breaks its invariants.
     pub fn new(plan: Plan, options: &Options) -> Result<Self, Error> {
         verify(&plan).map_err(|errors| Error::Bug(errors.join("; ")))?;
-        if plan.arena_bytes > MAX_ARENA {
-            return Err(Error::OutOfMemory(plan.arena_bytes));
-        }
-        let actions = resolve(&plan, Isa::new(options.cpu))?;
-        let (code, _) = compile_kernels(&plan, options.cpu, None)?;
+        let isa = Isa::new(options.cpu);
         let pool = Pool::new(options.threads);
+        let prepared = match plan.has_open_sizes() {
+            true => Vec::new(),
+            false => vec![Arc::new(Prepared::new(&plan, Vec::new(), isa, &pool)?)],
+        };
+        let (code, _) = compile_kernels(&plan, options.cpu, None)?;
         Ok(Self {
             plan,
             code,
-            scratch_bytes: scratch_bytes(&actions, pool.threads()),
-            actions,
+            isa,
             pool,
+            prepared: Mutex::new(prepared),
             arenas: Mutex::new(Vec::new()),
             scratch: Mutex::new(Vec::new()),
         })
@@ -90,30 +110,38 @@ impl Executable {
         &self.plan
     }
 
-    /// Runs on flattened inputs, giving flattened results.
+    /// Runs on flattened inputs, giving flattened results. The memory of an input
+    /// that is given away may become that of a result.
     ///
     /// # Errors
-    /// Inputs of another number or shape than the program's, or too little memory.
-    pub fn run(&self, inputs: &[&Literal]) -> Result<Vec<Literal>, Error> {
+    /// Inputs of another number or shape than the program's, sizes that do not go
+    /// together, or too little memory.
+    pub fn run(&self, inputs: Vec<Cow<'_, Literal>>) -> Result<Vec<Literal>, Error> {
         self.run_with(inputs, None)
     }
 
     fn run_with(
         &self,
-        inputs: &[&Literal],
+        mut inputs: Vec<Cow<'_, Literal>>,
         profile: Option<&RefCell<Vec<KernelTime>>>,
     ) -> Result<Vec<Literal>, Error> {
-        self.check(inputs)?;
-        let mut outputs = Vec::with_capacity(self.plan.results.len());
-        for &result in &self.plan.results {
-            let shape = &self.plan.values[result].shape;
+        let shapes: Vec<&ArrayShape> = inputs.iter().map(|l| l.shape()).collect();
+        let prepared = self.prepare(&shapes)?;
+        let mut outputs = Vec::with_capacity(prepared.results.len());
+        for (number, shape) in prepared.results.iter().enumerate() {
             let bytes = shape.byte_size().unwrap_or(i64::MAX);
-            outputs.push(Literal::zeros(shape).map_err(|_| Error::OutOfMemory(bytes))?);
+            let alias = self.plan.aliases.iter().find(|a| a.output == number);
+            let given = alias.and_then(|a| inputs.get_mut(a.parameter));
+            outputs.push(match given {
+                Some(input) => take_over(input, shape),
+                None => Literal::zeros(shape).map_err(|_| Error::OutOfMemory(bytes))?,
+            });
         }
-        let mut arena = taken(&self.arenas, self.plan.arena_bytes)?;
-        let mut scratch = taken(&self.scratch, self.scratch_bytes as i64)?;
+        let mut arena = taken(&self.arenas, prepared.arena_bytes)?;
+        let mut scratch = taken(&self.scratch, prepared.scratch_bytes)?;
         let run = Run {
             executable: self,
+            sizes: &prepared.sizes,
             arena: arena.as_mut_slice().as_mut_ptr(),
             scratch: scratch.as_mut_slice().as_mut_ptr(),
             inputs: inputs.iter().map(|l| l.bytes().as_ptr()).collect(),
@@ -123,10 +151,39 @@ impl Executable {
                 .collect(),
             profile,
         };
-        run.actions(&self.actions);
+        run.actions(&prepared.actions);
         give_back(&self.arenas, arena);
         give_back(&self.scratch, scratch);
         Ok(outputs)
+    }
+
+    /// The plan at the sizes of these inputs.
+    fn prepare(&self, inputs: &[&ArrayShape]) -> Result<Arc<Prepared>, Error> {
+        self.check(inputs)?;
+        let sizes = match self.plan.has_open_sizes() {
+            true => self.plan.bind(inputs).map_err(Error::Sizes)?,
+            false => Vec::new(),
+        };
+        let lock = || self.prepared.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = lock();
+        if let Some(found) = known.iter().rposition(|p| p.sizes == sizes) {
+            // The last used goes last.
+            let last = known.len() - 1;
+            if found < last {
+                known[found..].rotate_left(1);
+            }
+            return Ok(Arc::clone(&known[last]));
+        }
+        drop(known);
+        let plan = self.plan.at(&sizes).map_err(Error::Sizes)?;
+        verify(&plan).map_err(|errors| Error::Bug(errors.join("; ")))?;
+        let prepared = Arc::new(Prepared::new(&plan, sizes, self.isa, &self.pool)?);
+        let mut known = lock();
+        if known.len() >= MAX_PREPARED {
+            known.remove(0);
+        }
+        known.push(Arc::clone(&prepared));
+        Ok(prepared)
     }
 
     /// Runs once and measures each kernel and library call, in the order in which
@@ -136,32 +193,40 @@ impl Executable {
     /// As [`Self::run`].
     pub fn profile(&self, inputs: &[&Literal]) -> Result<Vec<KernelTime>, Error> {
         let profile = RefCell::new(Vec::new());
+        let inputs = inputs.iter().map(|&input| Cow::Borrowed(input)).collect();
         self.run_with(inputs, Some(&profile))?;
         Ok(profile.into_inner())
     }
 
-    /// Bytes that a run takes beyond its inputs: the arena and the results.
-    pub fn peak_bytes(&self) -> i64 {
-        let size =
-            |&v: &tegula_layout::plan::ValueId| self.plan.values[v].shape.byte_size().unwrap_or(0);
-        self.plan.arena_bytes + self.plan.results.iter().map(size).sum::<i64>()
+    /// Bytes that a run on inputs of these shapes takes beyond them: the arena and
+    /// the results.
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    pub fn peak_bytes(&self, inputs: &[&ArrayShape]) -> Result<i64, Error> {
+        let prepared = self.prepare(inputs)?;
+        let results = prepared.results.iter();
+        let results: i64 = results.map(|shape| shape.byte_size().unwrap_or(0)).sum();
+        Ok(prepared.arena_bytes + results)
     }
 
-    fn check(&self, inputs: &[&Literal]) -> Result<(), Error> {
+    fn check(&self, inputs: &[&ArrayShape]) -> Result<(), Error> {
         let count = self.plan.parameters.len().max(inputs.len());
         for index in 0..count {
-            let expected = self
-                .plan
-                .parameters
-                .get(index)
-                .map(|&p| &self.plan.values[p].shape);
-            let actual = inputs.get(index).map(|l| l.shape());
+            let expected = self.plan.parameters.get(index);
+            let expected = expected.map(|&p| &self.plan.values[p].shape);
+            let actual = inputs.get(index).copied();
             let agree = match (expected, actual) {
-                (Some(e), Some(a)) => e.same_ignoring_layout(a),
+                (Some(e), Some(a)) => may_be(e, a),
                 _ => false,
             };
             if !agree {
-                let describe = |s: Option<&ArrayShape>| s.map_or("nothing".to_owned(), describe);
+                let describe = |s: Option<&ArrayShape>| match s {
+                    Some(shape) => {
+                        tegula_ir::spell_shape(&Shape::Array(shape.clone()), &self.plan.symbols)
+                    }
+                    None => "nothing".to_owned(),
+                };
                 return Err(Error::Input {
                     index,
                     expected: describe(expected),
@@ -173,25 +238,69 @@ impl Executable {
     }
 }
 
-/// Memory of so many bytes that another run has given back, or fresh.
+/// Memory of at least so many bytes that another run has given back, or fresh.
 fn taken(pooled: &Mutex<Vec<AlignedBytes>>, bytes: i64) -> Result<AlignedBytes, Error> {
-    let known = pooled.lock().unwrap_or_else(PoisonError::into_inner).pop();
-    let fresh = || AlignedBytes::try_zeroed(usize::try_from(bytes).ok()?);
+    let wanted = usize::try_from(bytes).map_err(|_| Error::OutOfMemory(bytes))?;
+    let mut pooled = pooled.lock().unwrap_or_else(PoisonError::into_inner);
+    let large_enough = |bytes: &AlignedBytes| bytes.as_slice().len() >= wanted;
+    let known = pooled
+        .iter()
+        .rposition(large_enough)
+        .map(|i| pooled.remove(i));
+    drop(pooled);
+    let fresh = || AlignedBytes::try_zeroed(wanted);
     known.or_else(fresh).ok_or(Error::OutOfMemory(bytes))
 }
 
 fn give_back(pooled: &Mutex<Vec<AlignedBytes>>, bytes: AlignedBytes) {
     let mut pooled = pooled.lock().unwrap_or_else(PoisonError::into_inner);
-    pooled.push(bytes);
+    if pooled.len() < MAX_ARENAS {
+        pooled.push(bytes);
+    }
 }
 
-fn describe(shape: &ArrayShape) -> String {
-    let dims: Vec<String> = shape
-        .dims
-        .iter()
-        .map(|d| d.as_static().map_or("?".to_owned(), |n| n.to_string()))
-        .collect();
-    format!("{}[{}]", shape.element_type, dims.join(","))
+/// Whether an array is of a shape, as far as that says; open sizes are bound and
+/// checked by themselves.
+fn may_be(expected: &ArrayShape, actual: &ArrayShape) -> bool {
+    let dims = expected.dims.iter().zip(&actual.dims);
+    expected.element_type == actual.element_type
+        && expected.rank() == actual.rank()
+        && dims.into_iter().all(|(e, a)| {
+            a.as_static().is_some() && (e.as_static().is_none() || e.as_static() == a.as_static())
+        })
+}
+
+/// The memory of an input for a result: the input's own if it was given away, else
+/// a copy.
+fn take_over(input: &mut Cow<'_, Literal>, shape: &ArrayShape) -> Literal {
+    let taken = match input {
+        Cow::Borrowed(literal) => (*literal).clone(),
+        // What is left is never read: the parameter lies in the result's memory.
+        Cow::Owned(literal) => std::mem::take(literal),
+    };
+    // The verifier has checked that the sizes are equal.
+    taken.reinterpret(shape).unwrap_or_default()
+}
+
+impl Prepared {
+    fn new(plan: &Plan, sizes: Vec<i64>, isa: Isa, pool: &Pool) -> Result<Self, Error> {
+        let arena_bytes = plan.arena_bytes.as_constant();
+        let arena_bytes =
+            arena_bytes.ok_or_else(|| Error::Bug("the arena has no size".to_owned()))?;
+        if arena_bytes > MAX_ARENA {
+            return Err(Error::OutOfMemory(arena_bytes));
+        }
+        let results = plan.results.iter();
+        let actions = resolve(plan, isa)?;
+        let scratch_bytes = scratch_bytes(&actions, pool.threads());
+        Ok(Self {
+            sizes,
+            scratch_bytes: i64::try_from(scratch_bytes).unwrap_or(i64::MAX),
+            actions,
+            arena_bytes,
+            results: results.map(|&r| plan.values[r].shape.clone()).collect(),
+        })
+    }
 }
 
 /// What one kernel or library call took in a profiled run.
@@ -222,6 +331,8 @@ fn note(profile: &mut Vec<KernelTime>, name: String, time: Duration) {
 /// The memory of one run.
 struct Run<'a> {
     executable: &'a Executable,
+    /// The values of the plan's symbols.
+    sizes: &'a [i64],
     arena: *mut u8,
     scratch: *mut u8,
     inputs: Vec<*const u8>,
@@ -246,7 +357,11 @@ impl Run<'_> {
     }
 
     fn actions(&self, actions: &[Action]) {
+        // Asked once: a kernel may take less time than to ask.
+        let traced = tracing::enabled!(tracing::Level::TRACE);
         for action in actions {
+            let name = if traced { action.name() } else { None };
+            let _span = name.map(|name| tracing::trace_span!("step", name).entered());
             let Some(profile) = self.profile else {
                 self.action(action);
                 continue;
@@ -267,8 +382,12 @@ impl Run<'_> {
                 extent,
                 ..
             } => {
-                let addresses: smallvec::SmallVec<[*mut u8; 16]> =
-                    args.iter().map(|&a| self.address(a)).collect();
+                // Last, the values of the plan's symbols, which code only reads.
+                let addresses: smallvec::SmallVec<[*mut u8; 16]> = args
+                    .iter()
+                    .map(|&a| self.address(a))
+                    .chain([self.sizes.as_ptr().cast_mut().cast()])
+                    .collect();
                 // SAFETY: see the module's text.
                 unsafe { self.executable.code.kernels[*kernel](addresses.as_ptr(), 0, *extent) };
             }

@@ -111,7 +111,7 @@ pub enum Listing {
     Asm,
 }
 
-fn target(cpu: Cpu) -> Result<OwnedTargetIsa, Error> {
+pub(crate) fn target(cpu: Cpu) -> Result<OwnedTargetIsa, Error> {
     let mut flags = settings::builder();
     let set = |flags: &mut settings::Builder, name: &str, value: &str| {
         flags
@@ -189,6 +189,13 @@ impl Imports for FunctionImports<'_> {
         let address = std::ptr::from_ref::<General>(&general) as i64;
         self.imports.operations.push(general);
         address
+    }
+
+    fn fused(&self) -> bool {
+        let flags = self.module.isa().isa_flags();
+        flags
+            .iter()
+            .any(|f| f.name == "has_fma" && f.as_bool() == Some(true))
     }
 }
 

@@ -27,11 +27,13 @@ mod pool;
 mod product;
 mod random;
 mod routine;
+mod runs;
 mod scalars;
 mod schedule;
 mod sort;
 mod stochastic;
 mod top_k;
+mod vector;
 
 pub use call::check_library;
 pub use error::Error;

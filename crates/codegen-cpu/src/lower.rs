@@ -1,14 +1,17 @@
 //! One kernel to one function of Cranelift.
 //!
 //! The function is `extern "C" fn(args: *const *mut u8, begin: i64, end: i64)`: the
-//! addresses of the kernel's parameters, and the part of the outermost domain
-//! dimension to run (of a kernel without a domain: once if `begin < end`).
+//! addresses of the kernel's parameters and, of a kernel that uses sizes known at
+//! run time, that of the values of the plan's symbols; then the part of the
+//! outermost domain dimension to run (of a kernel without a domain: once if
+//! `begin < end`).
 //! Index terms become 64-bit integer arithmetic; a term that was computed in an
 //! enclosing block is not computed again.
 
 use crate::carrier::{carrier_types, integer_type, is_narrow_float};
 use crate::error::Error;
 use crate::helpers::{General, Helper};
+use crate::vector::Choice;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{BlockArg, FuncRef, InstBuilder, MemFlagsData, Type, Value, types};
 use cranelift_frontend::FunctionBuilder;
@@ -28,6 +31,8 @@ pub(crate) trait Imports {
     fn import(&mut self, builder: &mut FunctionBuilder<'_>, helper: &Helper) -> FuncRef;
     /// Keeps an operation alive as long as the code; gives its address.
     fn keep(&mut self, general: General) -> i64;
+    /// Whether the machine multiplies and adds with one rounding.
+    fn fused(&self) -> bool;
 }
 
 /// The state of lowering one kernel.
@@ -41,6 +46,8 @@ pub(crate) struct Lower<'a, 'f> {
     /// Terms computed so far, by open block.
     terms: Vec<FxHashMap<Term, Value>>,
     imported: FxHashMap<&'static str, FuncRef>,
+    /// Which loops are runs of lanes.
+    vectors: &'a Choice,
 }
 
 /// One iteration: from the counter and the carried values, the next ones.
@@ -73,6 +80,7 @@ pub(crate) fn lower_kernel(
         let flags = MemFlagsData::trusted().with_readonly();
         bases.push(builder.ins().load(types::I64, flags, args, 8 * i as i32));
     }
+    let vectors = crate::vector::choose(kernel);
     let mut lower = Lower {
         builder,
         imports,
@@ -82,7 +90,9 @@ pub(crate) fn lower_kernel(
         scalars: vec![Values::new(); kernel.scalars.len()],
         terms: vec![FxHashMap::default()],
         imported: FxHashMap::default(),
+        vectors: &vectors,
     };
+    lower.symbols(args);
     lower.domain(begin, end)?;
     lower.builder.ins().return_(&[]);
     lower.builder.seal_all_blocks();
@@ -90,8 +100,29 @@ pub(crate) fn lower_kernel(
 }
 
 impl<'a, 'f> Lower<'a, 'f> {
+    /// Loads the values of the symbols that the kernel uses.
+    fn symbols(&mut self, args: Value) {
+        let kernel = self.kernel;
+        let flags = MemFlagsData::trusted().with_readonly();
+        let mut table = None;
+        for (slot, var) in self.vars.iter_mut().zip(&kernel.vars) {
+            if let IndexVar::Symbol { symbol, .. } = var {
+                let ins = &mut self.builder;
+                let table = *table.get_or_insert_with(|| {
+                    let last = 8 * kernel.params.len() as i32;
+                    ins.ins().load(types::I64, flags, args, last)
+                });
+                let value = ins.ins().load(types::I64, flags, table, 8 * *symbol as i32);
+                *slot = Some(value);
+            }
+        }
+    }
+
     fn domain(&mut self, begin: Value, end: Value) -> Result<(), Error> {
         let kernel = self.kernel;
+        if self.whole_domain_is_lanes() {
+            return self.domain_lanes(&kernel.domain, [begin, end]);
+        }
         let body = |lower: &mut Self| lower.statements(&kernel.body);
         let Some((&outer, inner)) = kernel.domain.split_first() else {
             // Run once or not at all: a loop over the part that was asked for.
@@ -116,11 +147,62 @@ impl<'a, 'f> Lower<'a, 'f> {
         };
         let zero = self.integer(types::I64, 0);
         let end = self.extent(var)?;
+        let vectors = self.vectors;
+        if vectors
+            .domain
+            .as_ref()
+            .is_some_and(|(count, _)| *count == vars.len())
+        {
+            return self.domain_lanes(vars, [zero, end]);
+        }
         self.count(zero, end, Some(var), &[], &mut |lower, _, _| {
             lower.inner_domain(rest)?;
             Ok(Values::new())
         })?;
         Ok(())
+    }
+
+    fn whole_domain_is_lanes(&self) -> bool {
+        let domain = self.vectors.domain.as_ref();
+        domain.is_some_and(|(count, _)| *count == self.kernel.domain.len())
+    }
+
+    /// These dimensions as lanes, of the first one a part.
+    fn domain_lanes(&mut self, vars: &[Var], [begin, end]: [Value; 2]) -> Result<(), Error> {
+        let (kernel, vectors) = (self.kernel, self.vectors);
+        let Some((_, run)) = &vectors.domain else {
+            return Ok(());
+        };
+        let (mut first, mut last) = (begin, end);
+        for &var in &vars[1..] {
+            let extent = self.extent(var)?;
+            first = self.builder.ins().imul(first, extent);
+            last = self.builder.ins().imul(last, extent);
+        }
+        let zero = self.integer(types::I64, 0);
+        for &var in vars {
+            self.set_var(var, zero);
+        }
+        let n = self.builder.ins().isub(last, first);
+        self.run_of_lanes(run, &kernel.body, [first, n], &[], &[])?;
+        Ok(())
+    }
+
+    pub(crate) fn set_var(&mut self, var: Var, value: Value) {
+        self.vars[var.0 as usize] = Some(value);
+    }
+
+    /// Terms computed from here on are forgotten at [`Self::close_terms`].
+    pub(crate) fn open_terms(&mut self) {
+        self.terms.push(FxHashMap::default());
+    }
+
+    pub(crate) fn close_terms(&mut self) {
+        self.terms.pop();
+    }
+
+    pub(crate) fn fused(&self) -> bool {
+        self.imports.fused()
     }
 
     fn extent(&mut self, var: Var) -> Result<Value, Error> {
@@ -195,11 +277,11 @@ impl<'a, 'f> Lower<'a, 'f> {
             .try_for_each(|statement| self.statement(statement))
     }
 
-    fn type_of(&self, id: ScalarId) -> ElementType {
+    pub(crate) fn type_of(&self, id: ScalarId) -> ElementType {
         self.kernel.scalars[id]
     }
 
-    fn values(&self, id: ScalarId) -> Values {
+    pub(crate) fn values(&self, id: ScalarId) -> Values {
         self.scalars[id.as_u32() as usize].clone()
     }
 
@@ -222,7 +304,7 @@ impl<'a, 'f> Lower<'a, 'f> {
         }
     }
 
-    fn statement(&mut self, statement: &Statement) -> Result<(), Error> {
+    pub(crate) fn statement(&mut self, statement: &Statement) -> Result<(), Error> {
         match statement {
             Statement::Compute {
                 result,
@@ -272,6 +354,12 @@ impl<'a, 'f> Lower<'a, 'f> {
                 let zero = self.integer(types::I64, 0);
                 let end = self.extent(*var)?;
                 let init = self.flat(init);
+                let vectors = self.vectors;
+                if let Some(run) = vectors.loops.get(var) {
+                    let last = self.run_of_lanes(run, body, [zero, end], carried, &init)?;
+                    self.define_flat(results, &last);
+                    return Ok(());
+                }
                 let last = self.count(zero, end, Some(*var), &init, &mut |lower, _, state| {
                     lower.define_flat(carried, state);
                     lower.statements(body)?;
@@ -342,6 +430,12 @@ impl<'a, 'f> Lower<'a, 'f> {
             linear = linear.mul(dim).add(term);
         }
         let linear = canonicalize(&linear, &Ranges(&self.kernel.vars));
+        self.address_of(param, &linear)
+    }
+
+    /// The address of the element that so many others are before.
+    pub(crate) fn address_of(&mut self, param: usize, linear: &Term) -> Value {
+        let declared = &self.kernel.params[param];
         let size = declared.element_type.storage_bytes() as i64;
         let base = self.bases[param];
         if let Some(constant) = linear.as_constant() {
@@ -350,7 +444,7 @@ impl<'a, 'f> Lower<'a, 'f> {
                 .ins()
                 .iadd_imm_s(base, constant.wrapping_mul(size));
         }
-        let linear = self.term_value(&linear);
+        let linear = self.term_value(linear);
         let offset = match size {
             1 => linear,
             _ => self

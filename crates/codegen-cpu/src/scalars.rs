@@ -222,7 +222,13 @@ impl Lower<'_, '_> {
         Some(self.round_to(from, result))
     }
 
-    fn binary(&mut self, op: Binary, from: ElementType, a: &Values, b: &Values) -> Option<Values> {
+    pub(crate) fn binary(
+        &mut self,
+        op: Binary,
+        from: ElementType,
+        a: &Values,
+        b: &Values,
+    ) -> Option<Values> {
         match from.category() {
             Category::Float if op == Binary::Complex => Some(smallvec![a[0], b[0]]),
             Category::Float => Some(smallvec![self.float_binary(op, from, a[0], b[0])?]),

@@ -4,6 +4,7 @@ use crate::call::Call;
 use crate::error::Error;
 use crate::kernels::Isa;
 use tegula_fusion::LibraryOp;
+use tegula_fusion::kernel::IndexVar;
 use tegula_ir::{ArrayShape, ElementType};
 use tegula_layout::plan::{Place, Plan, Step, ValueId};
 
@@ -85,7 +86,7 @@ pub(crate) fn scratch_bytes(actions: &[Action], threads: usize) -> usize {
     each.max().unwrap_or(0)
 }
 
-/// Resolves a plan's schedule.
+/// Resolves the schedule of a plan without open sizes.
 pub(crate) fn resolve(plan: &Plan, isa: Isa) -> Result<Vec<Action>, Error> {
     let mut resolver = Resolver {
         plan,
@@ -146,9 +147,11 @@ impl Resolver<'_> {
                 let source = &self.plan.kernels[*kernel];
                 let first = source.domain.first().and_then(|v| source.var(*v));
                 let extent = match first {
-                    Some(_) => tegula_fusion::var_range(first).upper + 1,
-                    None => 1,
+                    Some(IndexVar::Domain(extent)) => extent.as_constant(),
+                    _ => Some(1),
                 };
+                let extent = extent
+                    .ok_or_else(|| Error::Bug(format!("{kernel} has a domain of unknown size")))?;
                 Action::Kernel {
                     kernel: kernel.as_u32() as usize,
                     args: self.locations(args)?,

@@ -7,6 +7,13 @@
 use crate::number::{ceil_div, floor_div, floor_mod};
 use crate::term::{Cmp, Node, Term};
 
+/// The constant 0.
+impl Default for Term {
+    fn default() -> Self {
+        Self::constant(0)
+    }
+}
+
 impl Term {
     /// `self + other`.
     #[must_use]

@@ -8,6 +8,7 @@
 use crate::eval::EvalError;
 use crate::number;
 use crate::term::{Cmp, Term};
+use std::fmt::Display;
 
 /// A source of numbers and the arithmetic on them.
 ///
@@ -47,6 +48,11 @@ pub trait Provider {
     fn constant(&mut self, operand: usize, flat: usize) -> Option<i64>;
     /// An element of an integer operand, known now or not.
     fn value(&mut self, operand: usize, flat: usize) -> Self::Index;
+    /// Notes that the code relies on `a op b`, which `what` names in words, though
+    /// the two are not both known. A provider that cannot check it later ignores it.
+    fn require(&mut self, op: Cmp, a: &Self::Index, b: &Self::Index, what: &dyn Display) {
+        let _ = (op, a, b, what);
+    }
 }
 
 /// What an operation's operands look like to a provider of this crate.

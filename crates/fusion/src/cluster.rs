@@ -123,6 +123,7 @@ pub fn classify(module: &Module, program: &Program, node: NodeId) -> Class {
         Op::Map { .. } => Class::Pointwise(2),
         Op::Gather { .. } | Op::DynamicSlice(_) => Class::Pointwise(1),
         Op::Iota(_)
+        | Op::GetDimensionSize(_)
         | Op::Broadcast(_)
         | Op::Reshape
         | Op::Bitcast
@@ -397,16 +398,15 @@ impl Pass<'_> {
     }
 }
 
+/// How many elements a value has; where that is known only at run time, a guess.
 fn elements(program: &Program, value: ValueId) -> f64 {
-    program.values[value]
-        .shape
-        .element_count()
-        .unwrap_or(i64::MAX) as f64
+    let dims = &program.values[value].shape.dims;
+    dims.iter().map(|dim| dim.typical() as f64).product()
 }
 
 fn contracted(program: &Program, lhs: Option<&ValueId>, dims: &[i64]) -> f64 {
     let Some(&lhs) = lhs else { return 1.0 };
     let shape = &program.values[lhs].shape;
-    let size = |&d: &i64| shape.dims.get(usize::try_from(d).ok()?)?.as_static();
+    let size = |&d: &i64| Some(shape.dims.get(usize::try_from(d).ok()?)?.typical());
     dims.iter().map(|d| size(d).unwrap_or(1) as f64).product()
 }

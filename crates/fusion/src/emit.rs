@@ -10,11 +10,12 @@ use crate::cluster::{Clusters, is_splat};
 use crate::error::Error;
 use crate::kernel::{Access, Block, IndexVar, Kernel, Param, ScalarId, ScalarOp, Statement};
 use crate::program::{Def, NodeId, Program, ValueId};
-use crate::reads::{Read, ReadMaps, substitute};
+use crate::reads::{Read, ReadMaps, RuntimeRead, substitute};
+use crate::symbolic::without_certain;
 use rustc_hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
 use tegula_expr::{Cmp, Interval, Term, Var, VarRanges, canonicalize};
-use tegula_ir::{Binary, ElementType, InstructionId, Literal, Module, Op};
+use tegula_ir::{Binary, Dim, ElementType, InstructionId, Literal, Module, Op};
 
 pub(crate) type Scalars = SmallVec<[ScalarId; 2]>;
 
@@ -48,6 +49,8 @@ pub(crate) struct Emitter<'a> {
     pub maps: &'a ReadMaps<'a>,
     pub kernel: Kernel,
     pub args: Vec<ValueId>,
+    /// The kernel's variable for each of the module's symbols that it uses.
+    pub symbols: FxHashMap<Var, Var>,
     /// Open blocks, outermost first.
     scopes: Vec<Scope>,
     /// The node whose kernel this is, for error messages.
@@ -95,6 +98,7 @@ impl<'a> Emitter<'a> {
             maps: &context.maps,
             kernel: Kernel::default(),
             args: Vec::new(),
+            symbols: FxHashMap::default(),
             scopes: vec![Scope::default()],
             root,
         }
@@ -107,10 +111,6 @@ impl<'a> Emitter<'a> {
             kernel: self.kernel,
             args: self.args,
         }
-    }
-
-    pub(crate) fn unsupported(&self, what: &str) -> Error {
-        Error::unsupported(self.module, self.root, what)
     }
 
     pub(crate) fn bug(&self, what: &str) -> Error {
@@ -132,21 +132,21 @@ impl<'a> Emitter<'a> {
         dims.iter().map(index).collect()
     }
 
-    pub(crate) fn dims(&self, value: ValueId) -> Vec<Term> {
-        self.program.values[value]
-            .shape
-            .dims
-            .iter()
-            .map(tegula_ir::Dim::term)
-            .collect()
-    }
-
     pub(crate) fn element_type(&self, value: ValueId) -> ElementType {
         self.program.values[value].shape.element_type
     }
 
     pub(crate) fn simplify(&self, term: &Term) -> Term {
         canonicalize(term, &KernelRanges(&self.kernel.vars))
+    }
+
+    /// A truth value, simplified.
+    fn simplify_condition(&self, term: &Term) -> Term {
+        let simple = self.simplify(term);
+        if self.symbols.is_empty() {
+            return simple;
+        }
+        self.simplify(&without_certain(&self.kernel, &simple))
     }
 
     pub(crate) fn push(&mut self, statement: Statement) {
@@ -230,7 +230,7 @@ impl<'a> Emitter<'a> {
         then: &mut dyn FnMut(&mut Self) -> Result<Scalars, Error>,
         otherwise: &mut dyn FnMut(&mut Self) -> Result<Scalars, Error>,
     ) -> Result<Scalars, Error> {
-        let condition = self.simplify(condition);
+        let condition = self.simplify_condition(condition);
         match condition.as_constant() {
             Some(0) => return otherwise(self),
             Some(_) => return then(self),
@@ -440,6 +440,24 @@ impl<'a> Emitter<'a> {
                     &[]
                 )])
             }
+            Op::GetDimensionSize(dimension) => {
+                let size = usize::try_from(*dimension).ok().and_then(|d| {
+                    module
+                        .operand_shape(node.origin, 0)?
+                        .as_array()?
+                        .dims
+                        .get(d)
+                });
+                let Some(size) = size.map(Dim::term) else {
+                    return Err(self.bug("there is no such size"));
+                };
+                let size = self.size(&size);
+                Ok(smallvec![self.compute(
+                    element_type,
+                    ScalarOp::Index(size),
+                    &[]
+                )])
+            }
             Op::Broadcast(_)
             | Op::Reshape
             | Op::Bitcast
@@ -536,20 +554,56 @@ impl<'a> Emitter<'a> {
         let node = &program.nodes[id];
         let map = self.maps.get(node.origin, operand)?;
         let mut known: Vec<Term> = index.iter().chain(ranges).cloned().collect();
+        let first = known.len();
+        // Sizes first: what an element is clamped to may depend on them.
         for runtime in &map.runtime {
-            let Some(&source) = node.operands.get(runtime.operand) else {
+            known.push(match runtime {
+                RuntimeRead::Size(size) => self.size(size),
+                RuntimeRead::Element { .. } => Term::constant(0),
+            });
+        }
+        for (i, runtime) in map.runtime.iter().enumerate() {
+            let RuntimeRead::Element {
+                operand,
+                index,
+                bounds,
+                most,
+            } = runtime
+            else {
+                continue;
+            };
+            let Some(&source) = node.operands.get(*operand) else {
                 return Err(self.bug("a run-time variable has no source"));
             };
-            let at: Vec<Term> = runtime
-                .index
-                .iter()
-                .map(|t| substitute(t, &known))
-                .collect();
+            let at: Vec<Term> = index.iter().map(|t| substitute(t, &known)).collect();
             let scalar = self.element(source, &at)?;
-            let term = self.bind(scalar, runtime.bounds.lower, runtime.bounds.upper);
-            known.push(term);
+            known[first + i] = match most {
+                Some(most) => self.bind_up_to(scalar, &substitute(most, &known)),
+                None => self.bind(scalar, bounds.lower, bounds.upper),
+            };
         }
         Ok(map.at(&known))
+    }
+
+    /// The extents of the ranges over which a node reads an operand.
+    pub(crate) fn extents(&mut self, id: NodeId, operand: usize) -> Result<Vec<Term>, Error> {
+        let map = self.maps.get(self.program.nodes[id].origin, operand)?;
+        let mut sizes = Vec::new();
+        for runtime in &map.runtime {
+            sizes.push(match runtime {
+                RuntimeRead::Size(size) => Some(self.size(size)),
+                RuntimeRead::Element { .. } => None,
+            });
+        }
+        let first = map.runtime_starts();
+        let known = |var: Var| {
+            let position = (var.0 as usize).checked_sub(first)?;
+            sizes.get(position)?.clone()
+        };
+        let extents = map.ranges.iter();
+        Ok(extents
+            .map(|e| self.simplify(&e.substitute(&mut |v| known(v))))
+            .collect())
     }
 
     fn concatenate(
@@ -583,7 +637,8 @@ impl<'a> Emitter<'a> {
         let middle = usize::midpoint(first, end);
         let mut boundary = Term::constant(0);
         for &operand in &node.operands[..middle] {
-            boundary = boundary.add(&program.values[operand].shape.dims[dimension].term());
+            let size = program.values[operand].shape.dims[dimension].term();
+            boundary = boundary.add(&self.size(&size));
         }
         let condition = Term::cmp(Cmp::Lt, &index[dimension], &boundary);
         let result = self.branch(

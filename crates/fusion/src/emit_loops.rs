@@ -46,13 +46,13 @@ impl Emitter<'_> {
         let inputs = self.halves(id);
         let init = self.inits(id)?;
         // All inputs are read through one map.
-        let map = self.maps.get(node.origin, 0)?;
+        let extents = self.extents(id, 0)?;
         let wide = self.wide_sum(to_apply, &init);
         let start: Scalars = match wide {
             Some(wide) => smallvec![self.convert(init[0], wide)],
             None => init.clone(),
         };
-        let results = self.loops(&map.ranges, &start, &mut |e, ranges, carried| {
+        let results = self.loops(&extents, &start, &mut |e, ranges, carried| {
             let read = e.read(id, 0, index, ranges)?;
             e.branch(
                 &read.condition,
@@ -99,10 +99,9 @@ impl Emitter<'_> {
         let node = &program.nodes[id];
         let element_type = self.element_type(node.results[0]);
         let wide = accumulator_type(element_type);
-        let map = self.maps.get(node.origin, 0)?;
-        let extents = &map.ranges;
+        let extents = self.extents(id, 0)?;
         let zero = self.compute(wide, ScalarOp::Constant(0), &[]);
-        let sum = self.loops(extents, &[zero], &mut |e, ranges, carried| {
+        let sum = self.loops(&extents, &[zero], &mut |e, ranges, carried| {
             let left = e.read(id, 0, index, ranges)?;
             let right = e.read(id, 1, index, ranges)?;
             let inside = left.condition.mul(&right.condition);

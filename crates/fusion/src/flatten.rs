@@ -4,8 +4,9 @@
 use crate::error::Error;
 use crate::program::{Def, Node, NodeId, NodeKind, Program, Region, Value, ValueId};
 use cranelift_entity::EntityRef;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
+use tegula_expr::Var;
 use tegula_ir::{
     ArrayShape, ComputationId, Dim, ElementType, InstructionId, Literal, Module, Op, Shape,
 };
@@ -21,21 +22,23 @@ pub const MAX_DEPTH: usize = 256;
 /// Flattens a verified module, [expanded](crate::expand).
 ///
 /// # Errors
-/// An instruction that has no meaning on one device, a dynamic dimension, or a
-/// program beyond [`MAX_NODES`] or [`MAX_DEPTH`].
+/// An instruction that has no meaning on one device, a size that does not follow
+/// from those of the inputs (of a module whose sizes are
+/// [resolved](tegula_ir::resolve_sizes)), or a program beyond [`MAX_NODES`] or [`MAX_DEPTH`].
 pub fn flatten(module: &Module) -> Result<Program, Error> {
     let mut flattener = Flattener {
         module,
         program: Program::default(),
         alias: FxHashMap::default(),
         async_results: FxHashMap::default(),
+        given: module.sizes.sources.iter().map(|s| s.symbol).collect(),
     };
     let entry = module.entry_computation();
     let mut arguments = Vec::new();
     for &parameter in &entry.parameters {
         let mut leaves = Leaves::new();
         for shape in array_leaves(&module[parameter].shape) {
-            flattener.check_static(parameter, shape)?;
+            flattener.check_sizes(parameter, shape)?;
             let def = Def::Parameter(flattener.program.parameters.len());
             let value = flattener.value(shape, def);
             flattener.program.parameters.push(value);
@@ -64,6 +67,8 @@ struct Flattener<'a> {
     alias: FxHashMap<ValueId, ValueId>,
     /// What an async-start's computation gave, by its leaves' first value.
     async_results: FxHashMap<InstructionId, Leaves>,
+    /// The symbols whose values a run finds in its inputs.
+    given: FxHashSet<Var>,
 }
 
 type Env = FxHashMap<InstructionId, Leaves>;
@@ -72,6 +77,12 @@ impl Flattener<'_> {
     fn value(&mut self, shape: &ArrayShape, def: Def) -> ValueId {
         let mut shape = shape.clone();
         shape.layout = None;
+        for dim in &mut shape.dims {
+            // A run knows the size: nothing is as large as the bound.
+            if let Dim::Bounded { size, .. } = dim {
+                *dim = Dim::Symbolic(size.clone());
+            }
+        }
         self.program.values.push(Value { shape, def })
     }
 
@@ -82,10 +93,24 @@ impl Flattener<'_> {
         value
     }
 
-    fn check_static(&self, at: InstructionId, shape: &ArrayShape) -> Result<(), Error> {
-        if shape.dims.iter().any(|dim| !matches!(dim, Dim::Static(_))) {
-            let what = "dynamic dimensions cannot be compiled yet; export the program with fixed sizes, or evaluate it with the interpreter";
-            return Err(Error::unsupported(self.module, at, what));
+    /// Checks that a run knows every size of an array before it starts.
+    fn check_sizes(&self, at: InstructionId, shape: &ArrayShape) -> Result<(), Error> {
+        let module = self.module;
+        for (number, dim) in shape.dims.iter().enumerate() {
+            let mut unknown = None;
+            dim.term().for_each_var(&mut |var| {
+                if !self.given.contains(&var) {
+                    unknown = Some(var);
+                }
+            });
+            if let Some(var) = unknown {
+                let name = module.symbols.get(var.0 as usize).map(|s| &*s.name);
+                let what = format!(
+                    "the size of dimension {number} ({}) follows from no size of the inputs",
+                    name.unwrap_or("unknown")
+                );
+                return Err(Error::unsupported(module, at, &what));
+            }
         }
         Ok(())
     }
@@ -160,6 +185,8 @@ impl Flattener<'_> {
             Op::Conditional { branches, .. } => {
                 self.conditional(id, branches, &operands, nodes, depth)
             }
+            // The size is known without the array.
+            Op::GetDimensionSize(_) => self.operation(id, &[], nodes),
             _ => self.operation(id, &operands, nodes),
         }
     }
@@ -198,10 +225,13 @@ impl Flattener<'_> {
             }
             Op::GetDimensionSize(dimension) => {
                 let shape = module.operand_shape(id, 0).and_then(Shape::as_array);
-                let size = shape
-                    .and_then(|s| s.dims.get(usize::try_from(*dimension).ok()?)?.as_static())
-                    .and_then(|size| i32::try_from(size).ok())
-                    .ok_or_else(|| Error::unsupported(module, id, "the size is not known"))?;
+                let size = shape.and_then(|s| s.dims.get(usize::try_from(*dimension).ok()?));
+                let size = size.ok_or_else(|| Error::bug(module, id, "there is no such size"))?;
+                let Some(size) = size.as_static() else {
+                    return Ok(None);
+                };
+                let size = i32::try_from(size)
+                    .map_err(|_| Error::limit(module, id, "the size does not fit an s32"))?;
                 let literal = Literal::from_bytes(
                     &ArrayShape::new(ElementType::S32, &[]),
                     &size.to_ne_bytes(),
@@ -297,7 +327,7 @@ impl Flattener<'_> {
         let node = NodeId::new(self.program.nodes.len());
         let mut results = SmallVec::new();
         for (i, leaf) in array_leaves(shape).into_iter().enumerate() {
-            self.check_static(id, leaf)?;
+            self.check_sizes(id, leaf)?;
             results.push(self.value(leaf, Def::Node(node, i)));
         }
         self.program.nodes.push(Node {

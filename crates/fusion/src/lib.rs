@@ -27,6 +27,7 @@ mod fused;
 pub mod kernel;
 mod program;
 mod reads;
+mod symbolic;
 mod updates;
 
 pub use cluster::{Class, Clusters, Reason, classify, cluster};

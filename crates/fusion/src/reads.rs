@@ -6,22 +6,32 @@ use rustc_hash::FxHashMap;
 use std::cell::RefCell;
 use std::rc::Rc;
 use tegula_expr::{Cmp, Interval, Term, Var};
-use tegula_indexing::{IndexingMap, OperandIndexing, RuntimeSource, output_to_input};
+use tegula_indexing::{Constraint, IndexingMap, OperandIndexing, RuntimeSource, output_to_input};
 use tegula_ir::{InstructionId, Module};
 
-/// A run-time variable of a map: which operand holds it, and where.
-pub(crate) struct RuntimeRead {
-    pub operand: usize,
-    /// Over the map's dimensions and ranges.
-    pub index: Vec<Term>,
-    pub bounds: Interval,
+/// A run-time variable of a map.
+pub(crate) enum RuntimeRead {
+    /// An element of an operand, clamped to bounds.
+    Element {
+        operand: usize,
+        /// Over the map's dimensions and ranges.
+        index: Vec<Term>,
+        bounds: Interval,
+        /// The largest value it is clamped to, where that depends on sizes known
+        /// at run time; over the map's variables.
+        most: Option<Term>,
+    },
+    /// A size, over the module's symbols.
+    Size(Term),
 }
 
 /// A map from a result's index to an operand's. Variables are numbered
 /// dimensions first, then ranges, then run-time variables.
 pub(crate) struct ReadMap {
-    /// The extent of each range; one of them is 0 if nothing is read.
+    /// The extent of each range, over run-time sizes; one of them is 0 if nothing
+    /// is read.
     pub ranges: Vec<Term>,
+    dims: usize,
     pub runtime: Vec<RuntimeRead>,
     results: Vec<Term>,
     constraints: Vec<(Term, Interval)>,
@@ -73,6 +83,46 @@ impl<'a> ReadMaps<'a> {
     }
 }
 
+/// A dimension or range and its extent, if the constraint says `variable - extent
+/// <= -1` with an extent of run-time sizes: that is how a map keeps a variable
+/// inside an array.
+fn below_a_size(constraint: &Constraint, first_size: usize) -> Option<(usize, Term)> {
+    let (terms, constant) = constraint.term.as_linear()?;
+    let position = |term: &Term| term.as_var().map(|var| var.0 as usize);
+    let mut variables = terms
+        .iter()
+        .filter(|(t, _)| position(t).is_some_and(|p| p < first_size));
+    let (variable, 1) = variables.next()? else {
+        return None;
+    };
+    if constraint.interval.upper != -1 || variables.next().is_some() {
+        return None;
+    }
+    let mut extent = Term::constant(constant.checked_neg()?);
+    let mut only_sizes = true;
+    for (atom, factor) in terms.iter().filter(|(t, _)| t != variable) {
+        atom.for_each_var(&mut |var| only_sizes &= var.0 as usize >= first_size);
+        extent = extent.sub(&atom.mul(&Term::constant(*factor)));
+    }
+    only_sizes.then_some((position(variable)?, extent))
+}
+
+/// A term over run-time sizes, over the module's symbols.
+fn module_size(extent: &Term, first_size: usize, runtime: &[RuntimeRead]) -> Option<Term> {
+    let mut all_sizes = true;
+    let term = extent.substitute(&mut |var| {
+        let position = (var.0 as usize).checked_sub(first_size);
+        match position.and_then(|p| runtime.get(p)) {
+            Some(RuntimeRead::Size(size)) => Some(size.clone()),
+            _ => {
+                all_sizes = false;
+                None
+            }
+        }
+    });
+    all_sizes.then_some(term)
+}
+
 impl ReadMap {
     fn new(module: &Module, id: InstructionId, operand: OperandIndexing) -> Result<Self, Error> {
         let mut maps = operand.maps.map_err(|unknown| {
@@ -97,6 +147,7 @@ impl ReadMap {
             let never = (Term::constant(1), Interval { lower: 0, upper: 0 });
             return Ok(Self {
                 ranges: vec![Term::constant(0)],
+                dims: map.dims.len(),
                 runtime: Vec::new(),
                 results: Vec::new(),
                 constraints: vec![never],
@@ -116,6 +167,10 @@ impl ReadMap {
         }
         let mut runtime = Vec::with_capacity(map.runtime.len());
         for variable in &map.runtime {
+            if let Some(RuntimeSource::Size(size)) = &variable.source {
+                runtime.push(RuntimeRead::Size(size.clone()));
+                continue;
+            }
             let Some(RuntimeSource::Element {
                 instruction,
                 index,
@@ -133,19 +188,45 @@ impl ReadMap {
                 Error::bug(module, id, "a run-time index is none of its operands")
             })?;
             let bounds = variable.variable.bounds;
-            runtime.push(RuntimeRead {
+            runtime.push(RuntimeRead::Element {
                 operand,
                 index: index.clone(),
                 bounds,
+                most: variable.most.clone(),
             });
         }
-        constraints.extend(map.constraints.into_iter().map(|c| (c.term, c.interval)));
+        let first_size = map.dims.len() + ranges.len();
+        let result = crate::array_leaves(&module[id].shape).first().copied();
+        let result_size = |dim: usize| Some(result?.dims.get(dim)?.term());
+        for constraint in map.constraints {
+            if let Some((position, extent)) = below_a_size(&constraint, first_size) {
+                // An index of the result is inside it anyway.
+                let whole = module_size(&extent, first_size, &runtime);
+                if position < map.dims.len() && whole == result_size(position) {
+                    continue;
+                }
+                let range = position.checked_sub(map.dims.len());
+                if let Some(known) = range.and_then(|r| ranges.get_mut(r))
+                    && known.as_constant().is_some()
+                {
+                    *known = extent;
+                    continue;
+                }
+            }
+            constraints.push((constraint.term, constraint.interval));
+        }
         Ok(Self {
             ranges,
+            dims: map.dims.len(),
             runtime,
             results: map.results,
             constraints,
         })
+    }
+
+    /// The number of the first run-time variable.
+    pub(crate) fn runtime_starts(&self) -> usize {
+        self.dims + self.ranges.len()
     }
 
     /// The read with every variable known.

@@ -77,12 +77,8 @@ fn dynamic_update_slice(e: &mut Emitter<'_>, id: NodeId) -> Result<(), Error> {
     }
     let mut at = Vec::with_capacity(index.len());
     for (i, term) in index.iter().enumerate() {
-        let room = e.simplify(&sizes[i].sub(&updates[i]));
-        let Some(room) = room.as_constant() else {
-            return Err(e.unsupported("dynamic sizes cannot be compiled yet"));
-        };
         let start = e.element(starts[i], &[])?;
-        let start = e.bind(start, 0, room);
+        let start = e.bind_up_to(start, &sizes[i].sub(&updates[i]));
         at.push(term.add(&start));
     }
     let value = e.element(source, &index)?;

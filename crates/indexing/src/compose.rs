@@ -1,10 +1,12 @@
 //! Maps made of maps: composition, and dropping variables that nothing uses.
 
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use tegula_expr::{Interval, Term};
 
 use crate::map::{
-    Constraint, IndexingMap, RuntimeSource, RuntimeVariable, Status, renumber, variable,
+    Constraint, IndexingMap, Participant, RuntimeSource, RuntimeVariable, Status, renumber,
+    variable,
 };
 
 impl IndexingMap {
@@ -41,9 +43,13 @@ impl IndexingMap {
             .iter()
             .map(|term| renumber(term, &own))
             .collect();
+        let reader = self.position_of_reader(next, &own);
         let theirs = |term: &Term| {
             term.substitute(&mut |var| {
                 let var = var.0 as usize;
+                if let Some(position) = reader.get(&var) {
+                    return Some(position.clone());
+                }
                 let number = match var.checked_sub(next.dims.len()) {
                     None => return outer.get(var).cloned(),
                     Some(range) if range < next.ranges.len() => dims + ranges + range,
@@ -54,6 +60,9 @@ impl IndexingMap {
                 Some(variable(number))
             })
         };
+        let Ok(participant) = self.participant_after(next, &own, &theirs) else {
+            return Self::undefined();
+        };
         let mut map = Self {
             dims: self.dims.clone(),
             ranges: self.ranges.iter().chain(&next.ranges).cloned().collect(),
@@ -61,6 +70,7 @@ impl IndexingMap {
             results: next.results.iter().map(theirs).collect(),
             constraints: Vec::new(),
             exactness: self.exactness.and(next.exactness),
+            participant,
             status: Status::Ok,
         };
         map.runtime.extend(
@@ -79,9 +89,85 @@ impl IndexingMap {
         for constraint in &next.constraints {
             map.constrain(theirs(&constraint.term), constraint.interval);
         }
+        map.merge_runtime_variables();
         map.drop_decided_constraints();
         map.forget_duplicate_names();
         map
+    }
+
+    /// Makes run-time variables that have one value in every run one variable:
+    /// those of equal sizes, and those that read one element in the same way.
+    pub fn merge_runtime_variables(&mut self) {
+        let first = self.dims.len() + self.ranges.len();
+        let mut position = 1;
+        while position < self.runtime.len() {
+            let twin = self.runtime.get(position).and_then(|own| {
+                let earlier = self.runtime.iter().take(position);
+                earlier.clone().position(|other| is_same_value(other, own))
+            });
+            let Some(twin) = twin else {
+                position += 1;
+                continue;
+            };
+            let bounds = self.runtime.get(position).map(|own| own.variable.bounds);
+            if let (Some(kept), Some(bounds)) = (self.runtime.get_mut(twin), bounds) {
+                kept.variable.bounds = kept.variable.bounds.intersect(&bounds);
+            }
+            let (from, to) = (first + position, first + twin);
+            self.for_each_term(&mut |term| {
+                *term = renumber(term, &|var| if var == from { to } else { var });
+            });
+            let mut keep = vec![true; self.variable_count()];
+            if let Some(slot) = keep.get_mut(from) {
+                *slot = false;
+            }
+            self.keep_variables(&keep);
+        }
+    }
+
+    /// The run-time variables of `next` that stand for the position of whoever
+    /// runs it, where that is another participant than the one that runs `self`.
+    fn position_of_reader(
+        &self,
+        next: &Self,
+        own: &dyn Fn(usize) -> usize,
+    ) -> FxHashMap<usize, Term> {
+        let Some(participant) = &self.participant else {
+            return FxHashMap::default();
+        };
+        let first = next.dims.len() + next.ranges.len();
+        let positions = next.runtime.iter().enumerate().filter(|(_, runtime)| {
+            matches!(&runtime.source, Some(RuntimeSource::Position(groups))
+                if *groups == participant.groups)
+        });
+        positions
+            .map(|(number, _)| (first + number, renumber(&participant.position, own)))
+            .collect()
+    }
+
+    /// Whose array the composition leads to. Positions in one kind of groups say
+    /// nothing of positions in another.
+    fn participant_after(
+        &self,
+        next: &Self,
+        own: &dyn Fn(usize) -> usize,
+        theirs: &dyn Fn(&Term) -> Term,
+    ) -> Result<Option<Box<Participant>>, MixedGroups> {
+        let with = |participant: &Participant, position: Term| {
+            Some(Box::new(Participant {
+                groups: participant.groups.clone(),
+                position,
+            }))
+        };
+        match (&self.participant, &next.participant) {
+            (None, None) => Ok(None),
+            (Some(first), None) => Ok(with(first, renumber(&first.position, own))),
+            (None, Some(second)) => Ok(with(second, theirs(&second.position))),
+            (Some(first), Some(second)) if first.groups == second.groups => {
+                Ok(with(second, theirs(&second.position)))
+            }
+            (Some(_), Some(_)) => Err(MixedGroups),
+        }
     }
 
     /// Drops constraints that the bounds imply; an unsatisfiable one makes the
@@ -128,6 +214,7 @@ impl IndexingMap {
             .results
             .iter()
             .chain(self.constraints.iter().map(|c| &c.term))
+            .chain(self.participant.iter().map(|p| &p.position))
         {
             mark(term, &mut used);
         }
@@ -141,6 +228,7 @@ impl IndexingMap {
             if let Some(RuntimeSource::Element { index, .. }) = &runtime.source {
                 index.iter().for_each(|term| mark(term, &mut used));
             }
+            runtime.most.iter().for_each(|term| mark(term, &mut used));
         }
         for (variable, used) in self.variables().zip(&mut used) {
             *used |= variable.bounds.is_empty();
@@ -182,10 +270,23 @@ impl IndexingMap {
     }
 }
 
+/// Two collectives over different replica groups.
+struct MixedGroups;
+
+/// Whether two run-time variables of one map have one value in every run.
+fn is_same_value(a: &RuntimeVariable, b: &RuntimeVariable) -> bool {
+    let is_clamped = matches!(a.source, Some(RuntimeSource::Element { clamped: true, .. }));
+    a.source.is_some()
+        && a.source == b.source
+        && a.most == b.most
+        && (!is_clamped || a.variable.bounds == b.variable.bounds)
+}
+
 fn moved(runtime: &RuntimeVariable, term: &dyn Fn(&Term) -> Term) -> RuntimeVariable {
     let mut runtime = runtime.clone();
     if let Some(RuntimeSource::Element { index, .. }) = &mut runtime.source {
         index.iter_mut().for_each(|index| *index = term(index));
     }
+    runtime.most = runtime.most.as_ref().map(term);
     runtime
 }

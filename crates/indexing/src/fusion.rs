@@ -1,21 +1,34 @@
-//! The maps of a fusion: compositions along every path from its result to its
-//! operands.
+//! The maps of a fusion or call: compositions along every path through the called
+//! computation, in both directions.
+//!
+//! A loop reads what its iterations read, taken together until nothing new comes;
+//! where new maps keep coming, the whole array. What decides how often it runs
+//! counts as read, and so does the operand that chooses a branch.
+
+mod control;
+mod walk;
 
 use rustc_hash::FxHashMap;
-use tegula_ir::{ComputationId, InstructionId, Module, Op, Shape};
+use tegula_expr::{Term, Var};
+use tegula_ir::{InstructionId, Module, Op};
 
-use crate::map::IndexingMap;
-use crate::ops::{Cause, OperandIndexing, Unknown, output_to_input};
+use crate::map::{IndexingMap, RuntimeSource};
+use crate::ops::{Cause, OperandIndexing, Unknown, input_to_output_leaf, output_leaf_to_input};
 use crate::simplify::Session;
 
 /// Different maps kept for one value.
 const MAX_MAPS: usize = 64;
-/// Fusions inside fusions that are looked into.
+/// Calls inside calls that are looked into.
 const MAX_DEPTH: u32 = 16;
 
-/// For each operand of a fusion (or call), all maps from indices of the array
-/// `output` of its result (numbered through the tuple, from the left) to indices
-/// of the operand, simplified, without duplicates and without unused variables.
+/// An array of an instruction's result: the instruction, and which leaf.
+type Value = (InstructionId, usize);
+type Maps = Result<Vec<IndexingMap>, Unknown>;
+
+/// For each array of each operand of a fusion, call, loop or conditional, all maps
+/// from indices of the array `output` of its result (numbered through the tuple,
+/// from the left) to indices of the operand, simplified, without duplicates and
+/// without unused variables. Other instructions give their own maps.
 ///
 /// An operand that the output does not read has no maps. One unknown path makes
 /// its operand unknown, but no other.
@@ -25,14 +38,51 @@ pub fn fusion_output_to_input(
     output: usize,
     session: &mut Session,
 ) -> Vec<OperandIndexing> {
-    through(module, fusion, output, session, 0)
+    backward(module, fusion, output, session, 0)
 }
 
-/// An array of an instruction's result: the instruction, and which leaf.
-type Value = (InstructionId, usize);
-type Maps = Result<Vec<IndexingMap>, Unknown>;
+/// As [`fusion_output_to_input`], from indices of the operands to the indices of
+/// array `output` of the result that depend on them.
+pub fn fusion_input_to_output(
+    module: &Module,
+    fusion: InstructionId,
+    output: usize,
+    session: &mut Session,
+) -> Vec<OperandIndexing> {
+    forward(module, fusion, output, session, 0)
+}
 
-fn through(
+/// The same answer for every array of every operand.
+fn every_operand(
+    module: &Module,
+    call: InstructionId,
+    mut maps: impl FnMut(usize, usize) -> Maps,
+) -> Vec<OperandIndexing> {
+    let operands = module.instructions.get(call).map(|data| &data.operands);
+    let mut all = Vec::new();
+    for (operand, id) in operands.into_iter().flatten().enumerate() {
+        let leaves = module.instructions.get(*id);
+        for leaf in 0..leaves.map_or(0, |data| data.shape.leaf_count()) {
+            all.push(OperandIndexing {
+                operand,
+                leaf,
+                maps: maps(operand, leaf),
+            });
+        }
+    }
+    all
+}
+
+fn all_unknown(module: &Module, call: InstructionId, cause: &Cause) -> Vec<OperandIndexing> {
+    every_operand(module, call, |_, _| {
+        Err(Unknown {
+            cause: cause.clone(),
+            instruction: call,
+        })
+    })
+}
+
+fn backward(
     module: &Module,
     call: InstructionId,
     output: usize,
@@ -42,206 +92,105 @@ fn through(
     let Some(data) = module.instructions.get(call) else {
         return Vec::new();
     };
-    let unknown = |cause: Cause| {
-        let unknown = Unknown {
-            cause,
-            instruction: call,
-        };
-        let all = 0..data.operands.len();
-        all.map(|operand| OperandIndexing {
-            operand,
-            maps: Err(unknown.clone()),
-        })
-        .collect()
+    let (callee, output) = match &data.op {
+        Op::Fusion { calls, .. } => (*calls, output),
+        Op::Call { to_apply, .. } => (*to_apply, output),
+        Op::AsyncStart { calls, .. } => match crate::ops::route(module, data, output) {
+            crate::ops::Route::Made(made) => (*calls, made),
+            _ => return output_leaf_to_input(module, call, output),
+        },
+        Op::While { .. } => return control::loop_backward(module, call, output, session, depth),
+        Op::Conditional { .. } => {
+            return control::branches_backward(module, call, output, session, depth);
+        }
+        _ => return output_leaf_to_input(module, call, output),
     };
-    let callee = match &data.op {
-        Op::Fusion { calls, .. } => *calls,
-        Op::Call { to_apply, .. } => *to_apply,
-        op => return unknown(Cause::Operation(op.opcode())),
+    let mut found = match walk::backward(module, callee, output, session, depth) {
+        Ok(found) => found,
+        Err(cause) => return all_unknown(module, call, &cause),
     };
-    if depth >= MAX_DEPTH {
-        return unknown(Cause::TooManyMaps);
-    }
-    let mut walk = Walk {
-        module,
-        session,
-        depth,
-        maps: FxHashMap::default(),
-    };
-    if let Err(cause) = walk.run(callee, output) {
-        return unknown(cause);
-    }
-    let Some(computation) = module.computations.get(callee) else {
-        return unknown(Cause::Malformed);
-    };
-    (0..data.operands.len())
-        .map(|operand| {
-            let parameter = computation.parameters.get(operand);
-            let maps = parameter.and_then(|id| walk.maps.remove(&(*id, 0)));
-            OperandIndexing {
-                operand,
-                maps: maps.unwrap_or_else(|| Ok(Vec::new())),
-            }
-        })
-        .collect()
+    let symbols = caller_sizes(module, callee, &data.operands);
+    every_operand(module, call, |operand, leaf| {
+        let mut maps = found.remove(&(operand, leaf)).unwrap_or(Ok(Vec::new()));
+        for map in maps.iter_mut().flatten() {
+            rename_sizes(map, &symbols);
+        }
+        maps
+    })
 }
 
-struct Walk<'a> {
-    module: &'a Module,
-    session: &'a mut Session,
+fn forward(
+    module: &Module,
+    call: InstructionId,
+    output: usize,
+    session: &mut Session,
     depth: u32,
-    /// From the output to each value met so far.
-    maps: FxHashMap<Value, Maps>,
+) -> Vec<OperandIndexing> {
+    let Some(data) = module.instructions.get(call) else {
+        return Vec::new();
+    };
+    let (callee, output) = match &data.op {
+        Op::Fusion { calls, .. } => (*calls, output),
+        Op::Call { to_apply, .. } => (*to_apply, output),
+        Op::AsyncStart { calls, .. } => match crate::ops::route(module, data, output) {
+            crate::ops::Route::Made(made) => (*calls, made),
+            _ => return input_to_output_leaf(module, call, output),
+        },
+        Op::While { .. } => return control::loop_forward(module, call, output, session, depth),
+        Op::Conditional { .. } => {
+            return control::branches_forward(module, call, output, session, depth);
+        }
+        _ => return input_to_output_leaf(module, call, output),
+    };
+    let symbols = caller_sizes(module, callee, &data.operands);
+    every_operand(module, call, |operand, leaf| {
+        let found = walk::forward(module, callee, (operand, leaf), output, session, depth);
+        let mut maps = found.unwrap_or_else(|cause| {
+            Err(Unknown {
+                cause,
+                instruction: call,
+            })
+        });
+        for map in maps.iter_mut().flatten() {
+            rename_sizes(map, &symbols);
+        }
+        maps
+    })
 }
 
-impl Walk<'_> {
-    fn run(&mut self, callee: ComputationId, output: usize) -> Result<(), Cause> {
-        let computation = self
-            .module
-            .computations
-            .get(callee)
-            .ok_or(Cause::Malformed)?;
-        let root = computation.root;
-        let shape = &self
-            .module
-            .instructions
-            .get(root)
-            .ok_or(Cause::Malformed)?
-            .shape;
-        let mut sizes = None;
-        let mut leaf = 0;
-        shape.for_each_leaf(&mut |shape: &Shape| {
-            if leaf == output {
-                sizes = shape.as_array().map(tegula_ir::ArrayShape::static_dims);
-            }
-            leaf += 1;
-        });
-        let sizes = sizes.ok_or(Cause::NotAnArray)?.ok_or(Cause::SymbolicSize)?;
-        self.maps
-            .insert((root, output), Ok(vec![IndexingMap::identity(&sizes)]));
-        for id in computation.instructions.iter().rev() {
-            let leaves = self
-                .module
-                .instructions
-                .get(*id)
-                .map_or(0, |data| data.shape.leaf_count());
-            for leaf in 0..leaves {
-                if let Some(maps) = self.maps.get(&(*id, leaf)).cloned() {
-                    self.visit(*id, leaf, &maps);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Passes the maps of a value on to what it is made of.
-    fn visit(&mut self, id: InstructionId, leaf: usize, maps: &Maps) {
-        let Some(data) = self.module.instructions.get(id) else {
-            return;
+/// What the symbols of a computation's parameters are to its caller.
+fn caller_sizes(
+    module: &Module,
+    callee: tegula_ir::ComputationId,
+    operands: &[InstructionId],
+) -> FxHashMap<Var, Term> {
+    let dims = |id: &InstructionId| {
+        let array = module.instructions.get(*id)?.shape.as_array()?;
+        Some(array.dims.clone())
+    };
+    let parameters = module.computations.get(callee).map(|c| &c.parameters);
+    let mut sizes = FxHashMap::default();
+    for (parameter, operand) in parameters.into_iter().flatten().zip(operands) {
+        let (Some(own), Some(given)) = (dims(parameter), dims(operand)) else {
+            continue;
         };
-        let leaves = |operand: &InstructionId| {
-            self.module
-                .instructions
-                .get(*operand)
-                .map_or(0, |data| data.shape.leaf_count())
-        };
-        match &data.op {
-            Op::Parameter(_) => {}
-            Op::Tuple => {
-                let mut first = 0;
-                for operand in &data.operands {
-                    let count = leaves(operand);
-                    if (first..first + count).contains(&leaf) {
-                        self.add((*operand, leaf - first), maps.clone());
-                        return;
-                    }
-                    first += count;
-                }
-            }
-            Op::GetTupleElement(index) => {
-                let Some(operand) = data.operands.first() else {
-                    return;
-                };
-                let elements = self
-                    .module
-                    .instructions
-                    .get(*operand)
-                    .and_then(|d| d.shape.as_tuple());
-                let before = usize::try_from(*index).unwrap_or(usize::MAX);
-                let first: usize = elements
-                    .unwrap_or(&[])
-                    .iter()
-                    .take(before)
-                    .map(Shape::leaf_count)
-                    .sum();
-                self.add((*operand, first + leaf), maps.clone());
-            }
-            Op::Fusion { .. } | Op::Call { .. } => {
-                let inner = through(self.module, id, leaf, self.session, self.depth + 1);
-                self.compose(id, maps, inner);
-            }
-            _ => {
-                let inner = output_to_input(self.module, id);
-                self.compose(id, maps, inner);
+        for (own, given) in own.iter().zip(&given) {
+            if let Some(symbol) = own.term().as_var() {
+                sizes.entry(symbol).or_insert_with(|| given.term());
             }
         }
     }
+    sizes
+}
 
-    fn compose(&mut self, id: InstructionId, maps: &Maps, inner: Vec<OperandIndexing>) {
-        let Some(data) = self.module.instructions.get(id) else {
-            return;
-        };
-        for OperandIndexing {
-            operand,
-            maps: next,
-        } in inner
-        {
-            let Some(source) = data.operands.get(operand) else {
-                continue;
-            };
-            let found = match (maps, next) {
-                (Err(unknown), _) => Err(unknown.clone()),
-                (_, Err(unknown)) => Err(unknown),
-                (Ok(maps), Ok(next)) => Ok(self.products(maps, &next)),
-            };
-            self.add((*source, 0), found);
+fn rename_sizes(map: &mut IndexingMap, symbols: &FxHashMap<Var, Term>) {
+    if symbols.is_empty() {
+        return;
+    }
+    for runtime in &mut map.runtime {
+        if let Some(RuntimeSource::Size(size)) = &mut runtime.source {
+            *size = size.substitute(&mut |var| symbols.get(&var).cloned());
         }
     }
-
-    fn products(&mut self, maps: &[IndexingMap], next: &[IndexingMap]) -> Vec<IndexingMap> {
-        let mut found: Vec<IndexingMap> = Vec::new();
-        for map in maps {
-            for next in next {
-                let mut composed = self.session.simplify_map(&map.then(next));
-                composed.remove_unused_variables();
-                if !composed.is_empty() && !found.contains(&composed) {
-                    found.push(composed);
-                }
-            }
-        }
-        found
-    }
-
-    /// Adds maps to those of a value.
-    fn add(&mut self, value: Value, maps: Maps) {
-        let known = self.maps.entry(value).or_insert_with(|| Ok(Vec::new()));
-        match (known, maps) {
-            (Err(_), _) => {}
-            (known, Err(unknown)) => *known = Err(unknown),
-            (Ok(known), Ok(maps)) => {
-                for map in maps {
-                    if !known.contains(&map) {
-                        known.push(map);
-                    }
-                }
-                if known.len() > MAX_MAPS {
-                    let unknown = Unknown {
-                        cause: Cause::TooManyMaps,
-                        instruction: value.0,
-                    };
-                    self.maps.insert(value, Err(unknown));
-                }
-            }
-        }
-    }
+    map.merge_runtime_variables();
 }

@@ -8,6 +8,10 @@
 //! - composes, evaluates, enumerates and compares maps;
 //! - simplifies them ([`Session`]): domains are narrowed, results take their
 //!   simplest form, several terms take the forms that are cheapest together;
+//! - turns them around and rewrites them ([`IndexingMap::inverse`], ...);
+//! - counts what they read ([`utilization`]) and how a warp's loads coalesce
+//!   ([`coalescing`]), takes tiles through them ([`propagate_tile`]) and proves
+//!   alignment ([`is_multiple_of`], [`stride_along`], [`contiguous_elements`]);
 //! - reads and prints them ([`parse_map`], [`IndexingMap::display`]).
 //!
 //! What it is not: it chooses no fusion, no layout and no tile, and emits no
@@ -48,13 +52,24 @@ mod ops;
 mod points;
 mod simplify;
 mod text;
+mod transform;
+mod uses;
 
 pub use checker::{Checked, Difference, check_same};
-pub use fusion::fusion_output_to_input;
+pub use fusion::{fusion_input_to_output, fusion_output_to_input};
 pub use map::{
-    Constraint, Exactness, IndexingMap, RuntimeSource, RuntimeVariable, Status, Variable,
+    Constraint, Exactness, IndexingMap, Participant, RuntimeSource, RuntimeVariable, Status,
+    Variable,
 };
-pub use ops::{Cause, OperandIndexing, Unknown, input_to_output, output_to_input};
+pub use ops::{
+    Cause, OperandIndexing, Unknown, input_to_output, input_to_output_leaf, output_leaf_to_input,
+    output_to_input,
+};
 pub use points::{Access, Point};
-pub use simplify::{Explained, Limits, Report, Session, StopReason, address_cost};
+pub use simplify::{Explained, Limits, RULES, Report, Rule, Session, StopReason, address_cost};
 pub use text::{PrintedMap, parse_map};
+pub use uses::{
+    Answer, Coalescing, Condition, Proof, Tile, TileDim, TiledMap, Utilization, Warp, coalescing,
+    contiguous_elements, is_multiple_of, propagate_tile, row_major_address, stride_along,
+    utilization,
+};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use tegula_expr::{Interval, Term, Var, VarRanges};
-use tegula_ir::InstructionId;
+use tegula_ir::{InstructionId, ReplicaGroups};
 
 /// A variable of a map: its bounds, and its name if it is not the default one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -49,6 +49,17 @@ pub enum RuntimeSource {
     },
     /// A size: a term over the module's symbols.
     Size(Term),
+    /// The position of the participant that runs the map in its replica group.
+    Position(Arc<ReplicaGroups>),
+}
+
+/// Of a collective: whose array a map leads to.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Participant {
+    /// The groups in which participants exchange; no list means all of them.
+    pub groups: Arc<ReplicaGroups>,
+    /// The participant's position in its group, over the map's variables.
+    pub position: Term,
 }
 
 /// A variable whose value is known when the program runs.
@@ -58,6 +69,10 @@ pub struct RuntimeVariable {
     pub variable: Variable,
     /// Where its value comes from; `None` if nobody said.
     pub source: Option<RuntimeSource>,
+    /// Its largest value, where that is a term over variables of the map that has
+    /// it (sizes known at run time); a clamped source is clamped to it. The bounds
+    /// hold for all values of those variables.
+    pub most: Option<Term>,
 }
 
 /// A restriction of the domain: `lower <= term <= upper`.
@@ -120,6 +135,8 @@ pub struct IndexingMap {
     pub constraints: Vec<Constraint>,
     /// Whether every point is a real access.
     pub exactness: Exactness,
+    /// Whose array the results index; `None` for that of whoever runs the map.
+    pub participant: Option<Box<Participant>>,
     /// Whether the map is defined, and not empty as far as known.
     pub status: Status,
 }
@@ -225,6 +242,7 @@ impl IndexingMap {
         self.runtime.push(RuntimeVariable {
             variable: Variable::new(bounds),
             source,
+            most: None,
         });
         self.runtime_term(self.runtime.len() - 1)
     }
@@ -254,15 +272,37 @@ impl IndexingMap {
         found
     }
 
-    /// Calls `f` with every term: results, constraints, indices of sources.
+    /// Calls `f` with every term: results, constraints, indices of sources and
+    /// limits of run-time variables, the participant.
     pub fn for_each_term(&mut self, f: &mut dyn FnMut(&mut Term)) {
         self.results.iter_mut().for_each(&mut *f);
         self.constraints
             .iter_mut()
             .for_each(|constraint| f(&mut constraint.term));
+        if let Some(participant) = &mut self.participant {
+            f(&mut participant.position);
+        }
         for runtime in &mut self.runtime {
             if let Some(RuntimeSource::Element { index, .. }) = &mut runtime.source {
                 index.iter_mut().for_each(&mut *f);
+            }
+            runtime.most.iter_mut().for_each(&mut *f);
+        }
+    }
+
+    /// The map to the only element of a scalar, on the same domain.
+    #[must_use]
+    pub(crate) fn without_results(mut self) -> Self {
+        self.results.clear();
+        self
+    }
+
+    /// Lets run-time variables that come from elements take any value in their
+    /// bounds.
+    pub(crate) fn forget_elements(&mut self) {
+        for runtime in &mut self.runtime {
+            if matches!(runtime.source, Some(RuntimeSource::Element { .. })) {
+                runtime.source = None;
             }
         }
     }

@@ -18,6 +18,7 @@ fn check(module: &Module, session: &mut Session, unknown: &mut BTreeMap<&'static
         ] {
             for OperandIndexing {
                 operand,
+                leaf,
                 maps: found,
             } in found
             {
@@ -28,7 +29,8 @@ fn check(module: &Module, session: &mut Session, unknown: &mut BTreeMap<&'static
                     continue;
                 };
                 let target = if backward {
-                    module.operand_shape(id, operand)
+                    // Arrays inside tuples are passed on as they are.
+                    module.operand_shape(id, operand).filter(|_| leaf == 0)
                 } else {
                     Some(&data.shape)
                 };

@@ -5,7 +5,7 @@ mod common;
 
 use common::{cases, random_map};
 use tegula_expr::{Style, Var};
-use tegula_indexing::{IndexingMap, Limits, Session, StopReason};
+use tegula_indexing::{IndexingMap, Limits, RULES, Session, StopReason};
 
 #[test]
 fn steps_name_rules_and_conditions() {
@@ -28,7 +28,8 @@ fn steps_name_rules_and_conditions() {
         steps,
         [
             "(d0 * 128 + d1) / 128  =>  d0 + d1 / 128  by div-pull",
-            "d0 + d1 / 128  =>  d0  by div-range (in [0, 127])"
+            "d0 + d1 / 128  =>  d0  by div-range (d1 in [0, 127])",
+            "(d0 * 128 + d1) / 128  =>  d0  by linear-form",
         ]
     );
 }
@@ -45,6 +46,7 @@ fn every_step_is_true_on_its_own() {
             "explaining changed the result"
         );
         for step in &report.steps {
+            assert!(RULES.iter().any(|rule| rule.name == step.rule), "{step:?}");
             seen.insert(step.rule);
             let (mut before, mut after) = (map.clone(), map.clone());
             before.results = vec![step.before.clone()];

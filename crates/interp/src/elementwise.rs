@@ -198,7 +198,9 @@ pub(crate) fn select(
 /// `min(high, max(low, x))`; the bounds may be scalars.
 pub(crate) fn clamp(low: &Literal, x: &Literal, high: &Literal) -> Result<Literal, Fault> {
     let raised = binary(Binary::Maximum, low, x)?;
-    binary(Binary::Minimum, &raised, high)
+    let clamped = binary(Binary::Minimum, &raised, high)?;
+    // An array of one element looks like a scalar to `binary`.
+    Ok(clamped.reshaped(x.shape())?)
 }
 
 /// Every element converted to the shape's type.

@@ -14,6 +14,12 @@ pub enum Error {
         /// What is wrong with it.
         reason: String,
     },
+    /// The sizes of the arguments do not go together.
+    #[error("{reason}")]
+    Sizes {
+        /// Which sizes, and who needs it.
+        reason: String,
+    },
     /// The evaluator does not do this; the crate's documentation lists what.
     #[error("{instruction}: {opcode}: not supported: {reason}")]
     Unsupported {

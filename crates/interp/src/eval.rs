@@ -101,13 +101,36 @@ impl<'m> Evaluator<'m> {
                 );
                 return Err(Error::Argument { index, reason });
             }
-            self.bind(shape, argument)
-                .map_err(|reason| Error::Argument { index, reason })?;
+            // Without resolved sizes, each symbol is what the argument says.
+            if module.sizes.sources.is_empty() {
+                self.bind(shape, argument)
+                    .map_err(|reason| Error::Argument { index, reason })?;
+            }
         }
+        self.guards(arguments)?;
         let entry = module.entry;
         let name = &module.entry_computation().name;
         self.computation(entry, arguments.to_vec())
             .map_err(|fault| fault.at(name, tegula_ir::Opcode::Call))
+    }
+
+    /// Checks what the program requires of its arguments' sizes.
+    fn guards(&mut self, arguments: &[Value]) -> Result<(), Error> {
+        let sizes = &self.module.sizes;
+        if sizes.sources.is_empty() {
+            return Ok(());
+        }
+        let leaves = arguments.iter().flat_map(Value::leaves);
+        let shapes: Vec<&ArrayShape> = leaves.map(Literal::shape).collect();
+        let values = sizes.bind(&self.module.symbols, &shapes);
+        let values = values.map_err(|reason| Error::Sizes { reason })?;
+        for source in &sizes.sources {
+            let index = source.symbol.0 as usize;
+            if let (Some(slot), Some(&value)) = (self.symbols.get_mut(index), values.get(index)) {
+                *slot = Some(value);
+            }
+        }
+        Ok(())
     }
 
     /// Takes the sizes of symbolic dimensions from an argument.

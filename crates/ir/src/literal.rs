@@ -140,6 +140,14 @@ pub enum LiteralError {
 /// The largest literal that is made, in bytes: 16 GiB.
 pub const MAX_LITERAL_BYTES: i64 = 1 << 34;
 
+/// An array of no elements.
+impl Default for Literal {
+    fn default() -> Self {
+        let shape = ArrayShape::new(ElementType::Pred, &[0]);
+        Self::from_parts(&shape, AlignedBytes::default())
+    }
+}
+
 impl Literal {
     /// All zeros. The shape's layout is dropped.
     pub fn zeros(shape: &ArrayShape) -> Result<Self, LiteralError> {
@@ -199,6 +207,22 @@ impl Literal {
     /// The bytes, for writing; copied first if shared.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         Arc::make_mut(&mut self.bytes).as_mut_slice()
+    }
+
+    /// The same bytes as elements of a shape of the same size in bytes, which are not
+    /// copied. The shape's layout is dropped.
+    pub fn reinterpret(self, shape: &ArrayShape) -> Result<Self, LiteralError> {
+        let expected = checked_len(shape)?;
+        if expected != self.bytes.len {
+            return Err(LiteralError::WrongSize {
+                expected,
+                actual: self.bytes.len,
+            });
+        }
+        let mut shape = shape.clone();
+        shape.layout = None;
+        let bytes = self.bytes;
+        Ok(Self { shape, bytes })
     }
 
     /// The same elements under another shape of the same type and size.

@@ -4,7 +4,7 @@
 //! [`InstructionId`] names an instruction of the whole program. A
 //! [`Computation`] lists its own in an order in which operands come first.
 
-use crate::{Annotations, ModuleAttributes, Op, Shape};
+use crate::{Annotations, ModuleAttributes, Op, RunTimeSizes, Shape};
 use cranelift_entity::{PrimaryMap, entity_impl};
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -90,6 +90,9 @@ pub struct Module {
     pub entry: ComputationId,
     /// The symbols that symbolic dimensions use, by variable number.
     pub symbols: Vec<Symbol>,
+    /// Where the symbols' values come from and what a run checks of them; empty
+    /// before [`resolve_sizes`](crate::resolve_sizes).
+    pub sizes: RunTimeSizes,
     /// The text it was read from, for error messages; empty if built.
     pub source: Arc<str>,
 }

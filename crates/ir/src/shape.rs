@@ -30,6 +30,17 @@ impl Dim {
         }
     }
 
+    /// The size, or for one that is known only at run time a guess, for cost
+    /// models: what it is if every symbol is 64.
+    pub fn typical(&self) -> i64 {
+        match self {
+            Self::Static(size) => *size,
+            Self::Symbolic(size) | Self::Bounded { size, .. } => {
+                size.eval(&|_| Some(64)).unwrap_or(64)
+            }
+        }
+    }
+
     /// The logical size as a term.
     pub fn term(&self) -> Term {
         match self {
@@ -79,6 +90,20 @@ impl ArrayShape {
         self.dims.iter().map(Dim::as_static).collect()
     }
 
+    /// The same array with a guess at each size that is known only at run time; see
+    /// [`Dim::typical`].
+    #[must_use]
+    pub fn typical(&self) -> Self {
+        Self {
+            dims: self
+                .dims
+                .iter()
+                .map(|dim| Dim::Static(dim.typical()))
+                .collect(),
+            ..self.clone()
+        }
+    }
+
     /// The number of elements, if every size is known and the product fits.
     pub fn element_count(&self) -> Option<i64> {
         self.dims
@@ -90,6 +115,21 @@ impl ArrayShape {
     pub fn byte_size(&self) -> Option<i64> {
         self.element_count()?
             .checked_mul(self.element_type.storage_bytes() as i64)
+    }
+
+    /// [`Self::byte_size`] as a term over the module's symbols, if what is known of
+    /// it fits.
+    pub fn byte_size_term(&self) -> Option<Term> {
+        let bytes = self.element_type.storage_bytes() as i64;
+        if self.dims.iter().all(|dim| matches!(dim, Dim::Static(_))) {
+            return self.byte_size().map(Term::constant);
+        }
+        let bytes = Term::constant(bytes);
+        Some(
+            self.dims
+                .iter()
+                .fold(bytes, |product, dim| product.mul(&dim.term())),
+        )
     }
 
     /// Whether element type and dimensions agree; layouts are not compared.

@@ -36,10 +36,10 @@ fn around_the_plan() {
     fails("plan t", "1:6: expected a name in quotes, found `t`");
     fails("plan \"t", "1:6: the name that starts here has no end");
     fails("plan \"\\q\"", "1:7: this escape sequence is not known");
-    fails("plan \"t\" arena x", "1:16: expected an integer, found `x`");
+    fails("plan \"t\" arena x", "1:16: unknown name `x`");
     fails(
         "plan \"t\" arena 99999999999999999999 {",
-        "1:16: 99999999999999999999 is out of range",
+        "1:16: the number does not fit 64 bits",
     );
     fails(
         "plan \"t\" arena 0 {\n parameters()\n results()",

@@ -146,7 +146,7 @@ fn buffers_out_of_place() {
     );
     wrong(
         &plan(-64, "", "", copy),
-        &["the size of the arena is negative"],
+        &["the size of the arena is not a number of bytes"],
     );
 }
 

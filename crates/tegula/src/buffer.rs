@@ -1,6 +1,7 @@
 //! Arrays given to and taken from a running program.
 
 use crate::Error;
+use std::borrow::Cow;
 use tegula_ir::{ArrayShape, Literal};
 
 /// An array in memory. It lives on the host.
@@ -14,11 +15,20 @@ pub struct Buffer {
 pub enum Arg<'a> {
     /// The caller keeps it.
     Borrowed(&'a Buffer),
-    /// The program may overwrite it.
+    /// The program may overwrite it: its memory becomes that of a result where the
+    /// program says so (`input_output_alias`, `buffer_donor`).
     Donated(Buffer),
 }
 
-impl Arg<'_> {
+impl<'a> Arg<'a> {
+    /// The array: owned if it was given away.
+    pub(crate) fn into_literal(self) -> Cow<'a, Literal> {
+        match self {
+            Self::Borrowed(buffer) => Cow::Borrowed(&buffer.literal),
+            Self::Donated(buffer) => Cow::Owned(buffer.literal),
+        }
+    }
+
     /// The array.
     pub fn buffer(&self) -> &Buffer {
         match self {

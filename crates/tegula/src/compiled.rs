@@ -141,19 +141,20 @@ fn check_routines(module: &Module, fused: &Fused, region: &FusedRegion) -> Resul
                 operands,
                 results,
             } => {
-                let shapes = |values: &[ValueId]| -> Vec<&ArrayShape> {
-                    values
-                        .iter()
-                        .map(|&v| &fused.program.values[v].shape)
-                        .collect()
+                // Whether there is a routine does not depend on open sizes.
+                let shapes = |values: &[ValueId]| -> Vec<ArrayShape> {
+                    let shapes = values.iter().map(|&v| &fused.program.values[v].shape);
+                    shapes.map(ArrayShape::typical).collect()
                 };
                 let origin = &module[fused.program.nodes[node].origin];
-                tegula_codegen_cpu::check_library(op, &shapes(operands), &shapes(results))
-                    .map_err(|e| Error {
-                        message: format!("`{}`: {e}", origin.name),
-                        span: origin.span,
-                        ..Error::from(e)
-                    })?;
+                let (operands, results) = (shapes(operands), shapes(results));
+                let (operands, results): (Vec<_>, Vec<_>) =
+                    (operands.iter().collect(), results.iter().collect());
+                tegula_codegen_cpu::check_library(op, &operands, &results).map_err(|e| Error {
+                    message: format!("`{}`: {e}", origin.name),
+                    span: origin.span,
+                    ..Error::from(e)
+                })?;
             }
             Unit::While {
                 condition, body, ..
@@ -190,28 +191,30 @@ impl Executable {
     /// # Errors
     /// Arguments of another number, type or shape than the program's, and what
     /// the target cannot do.
-    #[allow(
-        clippy::needless_pass_by_value,
-        reason = "donated arguments are given away: the run may overwrite them"
-    )]
     pub fn run(&self, args: Vec<Arg<'_>>) -> Result<Vec<Buffer>, Error> {
         let _span = tracing::info_span!("run").entered();
-        let mut given = args.iter().map(Arg::buffer);
-        let mut inputs: Vec<&Literal> = Vec::with_capacity(self.frozen.len());
+        let mut given = args.into_iter().map(Arg::into_literal);
+        let mut inputs: Vec<Cow<'_, Literal>> = Vec::with_capacity(self.frozen.len());
         for frozen in &self.frozen {
-            match frozen.as_ref().or_else(|| given.next()) {
-                Some(buffer) => inputs.push(buffer.literal()),
+            let frozen = frozen
+                .as_ref()
+                .map(|buffer| Cow::Borrowed(buffer.literal()));
+            match frozen.or_else(|| given.next()) {
+                Some(literal) => inputs.push(literal),
                 None => break,
             }
         }
-        inputs.extend(given.map(Buffer::literal));
+        inputs.extend(given);
         let outputs = match &self.compiled {
-            Compiled::Cpu(executable) => executable.run(&inputs)?,
+            Compiled::Cpu(executable) => executable.run(inputs)?,
             Compiled::Plan(plan) => {
-                let inputs: Vec<Literal> = inputs.into_iter().cloned().collect();
+                let inputs: Vec<Literal> = inputs.into_iter().map(Cow::into_owned).collect();
                 tegula_layout::plan::evaluate(plan, &inputs)?
             }
-            Compiled::Interp(module) => interpret(module, &inputs)?,
+            Compiled::Interp(module) => {
+                let inputs: Vec<&Literal> = inputs.iter().map(AsRef::as_ref).collect();
+                interpret(module, &inputs)?
+            }
         };
         Ok(outputs.into_iter().map(Buffer::from).collect())
     }

@@ -91,7 +91,9 @@ impl From<tegula_codegen_cpu::Error> for Error {
     fn from(error: tegula_codegen_cpu::Error) -> Self {
         use tegula_codegen_cpu::Error as Cpu;
         let fault = match &error {
-            Cpu::NoSuchOperation { .. } | Cpu::Input { .. } | Cpu::Cpu(_) => Fault::Input,
+            Cpu::NoSuchOperation { .. } | Cpu::Input { .. } | Cpu::Sizes(_) | Cpu::Cpu(_) => {
+                Fault::Input
+            }
             Cpu::Unsupported(_) => Fault::Unsupported,
             Cpu::OutOfMemory(_) => Fault::Limit,
             Cpu::Bug(_) => Fault::Bug,
@@ -104,7 +106,7 @@ impl From<tegula_layout::plan::EvaluateError> for Error {
     fn from(error: tegula_layout::plan::EvaluateError) -> Self {
         use tegula_layout::plan::EvaluateError as Plan;
         let fault = match &error {
-            Plan::Input { .. } | Plan::NoSuchOperation(_) => Fault::Input,
+            Plan::Input { .. } | Plan::Sizes(_) | Plan::NoSuchOperation(_) => Fault::Input,
             Plan::TooLarge(_) => Fault::Limit,
             Plan::Index(_) | Plan::Malformed(_) => Fault::Bug,
         };
@@ -122,7 +124,7 @@ impl From<tegula_interp::Error> for Error {
     fn from(error: tegula_interp::Error) -> Self {
         use tegula_interp::Error as Interp;
         let fault = match &error {
-            Interp::Argument { .. } | Interp::Invalid { .. } => Fault::Input,
+            Interp::Argument { .. } | Interp::Sizes { .. } | Interp::Invalid { .. } => Fault::Input,
             Interp::Unsupported { .. } => Fault::Unsupported,
             Interp::Limit { .. } => Fault::Limit,
         };

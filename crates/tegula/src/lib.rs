@@ -41,10 +41,30 @@ pub use tegula_ir::Module;
 /// # Errors
 /// The first thing that is wrong with the text, with its place.
 pub fn read(text: &str) -> Result<Module, Error> {
-    let module = tracing::info_span!("read").in_scope(|| tegula_ir::parse_module(text))?;
-    tracing::info_span!("verify")
-        .in_scope(|| tegula_ir::verify(&module))
-        .map_err(Error::from_list)?;
+    read_specialised(text, &[])
+}
+
+/// Reads a program of which some sizes are given for good.
+///
+/// A size that the text leaves open (`?` or `<=n`) in dimension K of input N has the
+/// name `pN_dK`. Those that are not given here stay open: the program is compiled
+/// once for all of them.
+///
+/// # Errors
+/// As [`read`]; sizes that contradict the program; a name that is no open size.
+pub fn read_specialised(text: &str, sizes: &[(&str, i64)]) -> Result<Module, Error> {
+    let mut module = tracing::info_span!("read").in_scope(|| tegula_ir::parse_module(text))?;
+    let verify = |module: &Module| {
+        tracing::info_span!("verify")
+            .in_scope(|| tegula_ir::verify(module))
+            .map_err(Error::from_list)
+    };
+    verify(&module)?;
+    if !module.symbols.is_empty() || !sizes.is_empty() {
+        tracing::info_span!("resolve sizes")
+            .in_scope(|| tegula_ir::resolve_sizes(&mut module, sizes))?;
+        verify(&module)?;
+    }
     Ok(module)
 }
 

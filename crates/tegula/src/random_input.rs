@@ -2,7 +2,7 @@
 //! seed on every machine.
 
 use crate::{Buffer, Error};
-use tegula_ir::{ArrayShape, Category, Literal, Module, Scalar};
+use tegula_ir::{ArrayShape, Category, Literal, Module, Scalar, Shape};
 
 /// One input per array among the entry's parameters. Floats are roughly normal
 /// with deviation 1, integers small, `pred` even.
@@ -20,8 +20,9 @@ pub fn random_inputs(module: &Module, seed: u64) -> Result<Vec<Buffer>, Error> {
                 let message = match shape.static_dims() {
                     Some(_) => format!("`{}`: {}", instruction.name, error.message),
                     None => format!(
-                        "`{}` is {shape}: no input can be made up for a dynamic dimension",
-                        instruction.name
+                        "`{}` is {}: no input can be made up while a size is open; give the size (`--dim NAME=SIZE`) or the inputs",
+                        instruction.name,
+                        tegula_ir::spell_shape(&Shape::Array(shape.clone()), &module.symbols)
                     ),
                 };
                 Error {

@@ -175,10 +175,26 @@ pub fn random_program(seed: u64, regime: Regime) -> RandomProgram {
     for _ in 0..steps {
         generator.step(&mut body);
     }
-    let results = generator.results(&body);
-    let mut text = format!("HloModule random_{seed}\n\n{}", generator.computations);
+    let chosen = generator.results(&body);
+    let header = generator.aliases(&body.known[..count], &chosen);
+    let results = root(&chosen);
+    let mut text = format!(
+        "HloModule random_{seed}{header}\n\n{}",
+        generator.computations
+    );
     let _ = writeln!(text, "ENTRY main {{\n{}{results}}}", body.text);
     RandomProgram { text, inputs }
+}
+
+/// A tuple of values as the root.
+fn root(chosen: &[Known]) -> String {
+    let shapes: Vec<String> = chosen.iter().map(Known::shape).collect();
+    let names: Vec<&str> = chosen.iter().map(|k| k.name.as_str()).collect();
+    format!(
+        "  ROOT out = ({}) tuple({})\n",
+        shapes.join(", "),
+        names.join(", ")
+    )
 }
 
 /// An array for a parameter.
@@ -285,16 +301,40 @@ impl Generator {
         (!fitting.is_empty()).then(|| (*self.random.pick(&fitting)).clone())
     }
 
-    /// A tuple of a few of the last values.
-    fn results(&mut self, body: &Body) -> String {
+    /// A few of the last values.
+    fn results(&mut self, body: &Body) -> Vec<Known> {
         let count = (1 + self.random.below(3)).min(body.known.len());
-        let chosen: Vec<Known> = body.known[body.known.len() - count..].to_vec();
-        let shapes: Vec<String> = chosen.iter().map(Known::shape).collect();
-        let names: Vec<String> = chosen.into_iter().map(|k| k.name).collect();
-        format!(
-            "  ROOT out = ({}) tuple({})\n",
-            shapes.join(", "),
-            names.join(", ")
-        )
+        body.known[body.known.len() - count..].to_vec()
+    }
+
+    /// Gives some parameters' memory to results, or to whatever wants it.
+    fn aliases(&mut self, parameters: &[Known], results: &[Known]) -> String {
+        let mut aliases = Vec::new();
+        let mut donors = Vec::new();
+        for (p, parameter) in parameters.iter().enumerate() {
+            if self.random.once_in(4) {
+                donors.push(format!("({p}, {{}})"));
+                continue;
+            }
+            let fits = |r: &usize| {
+                results[*r].shape() == parameter.shape()
+                    && !aliases.iter().any(|(other, _)| other == r)
+            };
+            let result = (0..results.len()).find(fits);
+            if let Some(r) = result.filter(|_| !self.random.once_in(3)) {
+                aliases.push((r, p));
+            }
+        }
+        let mut header = String::new();
+        if !aliases.is_empty() {
+            let list: Vec<String> = (aliases.iter())
+                .map(|(r, p)| format!("{{{r}}}: ({p}, {{}}, may-alias)"))
+                .collect();
+            let _ = write!(header, ", input_output_alias={{ {} }}", list.join(", "));
+        }
+        if !donors.is_empty() {
+            let _ = write!(header, ", buffer_donor={{ {} }}", donors.join(", "));
+        }
+        header
     }
 }

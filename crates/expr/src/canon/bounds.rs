@@ -157,7 +157,13 @@ impl<R: VarRanges + ?Sized> Canonicalizer<'_, R> {
             return Linear::constant(*value);
         }
         match self.facts(&term).0.as_point() {
-            Some(value) => Linear::constant(value),
+            Some(value) => {
+                if self.is_tracing() {
+                    let facts = vec![(term.clone(), Interval::point(value))];
+                    self.note("range-is-a-point", facts, term, Term::constant(value));
+                }
+                Linear::constant(value)
+            }
             None => Linear::atom(term),
         }
     }

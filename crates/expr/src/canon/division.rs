@@ -11,9 +11,8 @@
 //! | div-lift | `(x/b + y) / c = (x + b*y) / (b*c)` | |
 //! | div-lift-negative | `(y - x/b) / c = (b*y + b-1 - x) / (b*c)` | |
 
-use super::Canonicalizer;
 use super::linear::{Linear, as_quotient, as_remainder};
-use crate::interval::Wide;
+use super::{Canonicalizer, Facts};
 use crate::number::{gcd, wide_floor};
 use crate::range::VarRanges;
 use crate::term::{Node, Term};
@@ -78,11 +77,11 @@ impl<R: VarRanges + ?Sized> Canonicalizer<'_, R> {
         };
         for _ in 0..MAX_ROUNDS {
             let before = self.is_tracing().then(|| q.to_term());
-            let Some((rule, condition)) = self.step(&mut q)? else {
+            let Some((rule, facts)) = self.step(&mut q)? else {
                 break;
             };
             if let Some(before) = before {
-                self.note(rule, condition, before, q.to_term());
+                self.note(rule, facts, before, q.to_term());
             }
             if q.divisor == 1 || q.rest.as_constant().is_some() {
                 break;
@@ -103,34 +102,34 @@ impl<R: VarRanges + ?Sized> Canonicalizer<'_, R> {
     }
 
     /// Applies the first rule that fits; the outer `None` is an overflow.
-    fn step(&mut self, q: &mut Quotient) -> Option<Option<(&'static str, String)>> {
-        if let Some(pulled) = self.pull_exact(q)? {
-            return Some(Some(("div-pull", pulled)));
+    fn step(&mut self, q: &mut Quotient) -> Option<Option<(&'static str, Facts)>> {
+        if self.pull_exact(q)? {
+            return Some(Some(("div-pull", Facts::new())));
         }
-        if let Some(condition) = self.constant_quotient(&q.rest, q.divisor) {
-            q.pulled = q.pulled.plus_constant(condition.0)?;
+        if let Some((value, facts)) = self.constant_quotient(&q.rest, q.divisor) {
+            q.pulled = q.pulled.plus_constant(value)?;
             q.rest = Linear::constant(0);
-            return Some(Some(("div-range", condition.1)));
+            return Some(Some(("div-range", facts)));
         }
         let units = self.recover(&q.rest);
         if self.pull_units(q, &units)? {
-            return Some(Some(("div-pull", String::new())));
+            return Some(Some(("div-pull", Facts::new())));
         }
-        if let Some(condition) = self.drop_small(q, &units)? {
-            return Some(Some(("div-drop-small", condition)));
+        if let Some(facts) = self.drop_small(q, &units)? {
+            return Some(Some(("div-drop-small", facts)));
         }
-        if let Some(condition) = self.near_constant(q, &units)? {
-            return Some(Some(("div-near-const", condition)));
+        if let Some(facts) = self.near_constant(q, &units)? {
+            return Some(Some(("div-near-const", facts)));
         }
-        Some(self.lift(q).map(|rule| (rule, String::new())))
+        Some(self.lift(q).map(|rule| (rule, Facts::new())))
     }
 
     /// Moves out the terms whose coefficients the divisor divides.
-    fn pull_exact(&mut self, q: &mut Quotient) -> Option<Option<String>> {
+    fn pull_exact(&mut self, q: &mut Quotient) -> Option<bool> {
         let (multiples, mut rest) = q.rest.partition(|_, c| c % q.divisor == 0);
         let constant = rest.constant.div_euclid(q.divisor);
         if multiples.terms.is_empty() && constant == 0 {
-            return Some(None);
+            return Some(false);
         }
         rest.constant = rest.constant.rem_euclid(q.divisor);
         let out = multiples
@@ -138,7 +137,7 @@ impl<R: VarRanges + ?Sized> Canonicalizer<'_, R> {
             .plus_constant(constant)?;
         q.pulled = q.pulled.plus(&out, 1)?;
         q.rest = rest;
-        Some(Some(String::new()))
+        Some(true)
     }
 
     /// Moves out whole multiples of the divisor from other coefficients. A
@@ -160,19 +159,22 @@ impl<R: VarRanges + ?Sized> Canonicalizer<'_, R> {
     }
 
     /// The quotient if bounds leave only one.
-    fn constant_quotient(&mut self, rest: &Linear, divisor: i64) -> Option<(i64, String)> {
+    fn constant_quotient(&mut self, rest: &Linear, divisor: i64) -> Option<(i64, Facts)> {
         let range = self.bounds(rest);
         let c = i128::from(divisor);
         let low = wide_floor(range.lower, c);
         if range.lower > range.upper || low != wide_floor(range.upper, c) {
             return None;
         }
-        let condition = format_range(self.is_tracing(), range);
-        Some((i64::try_from(low).ok()?, condition))
+        let mut facts = Facts::new();
+        if self.is_tracing() {
+            facts.push((rest.to_term(), range.narrow()));
+        }
+        Some((i64::try_from(low).ok()?, facts))
     }
 
     /// Drops what cannot carry into the multiples of a common divisor `g`.
-    fn drop_small(&mut self, q: &mut Quotient, units: &Linear) -> Option<Option<String>> {
+    fn drop_small(&mut self, q: &mut Quotient, units: &Linear) -> Option<Option<Facts>> {
         for candidate in candidates(units, q.divisor) {
             let (big, small) = units.partition(|_, c| c % candidate == 0);
             if big.terms.is_empty() && small.terms.is_empty() {
@@ -182,13 +184,13 @@ impl<R: VarRanges + ?Sized> Canonicalizer<'_, R> {
             let constant = small.constant.div_euclid(candidate);
             let mut small = self.expand_all(&small)?;
             small.constant -= constant.checked_mul(candidate)?;
-            let Some((t, condition)) = self.constant_quotient(&small, candidate) else {
+            let Some((t, facts)) = self.constant_quotient(&small, candidate) else {
                 continue;
             };
             let big = self.expand_all(&big)?.divide_exactly(candidate);
             q.rest = big.plus_constant(constant)?.plus_constant(t)?;
             q.divisor /= candidate;
-            return Some(Some(condition));
+            return Some(Some(facts));
         }
         Some(None)
     }
@@ -196,7 +198,7 @@ impl<R: VarRanges + ?Sized> Canonicalizer<'_, R> {
     /// Takes the other multiple of the divisor next to some coefficients if then
     /// the quotient is constant: the nearer one of each, or any choice if there
     /// are few.
-    fn near_constant(&mut self, q: &mut Quotient, units: &Linear) -> Option<Option<String>> {
+    fn near_constant(&mut self, q: &mut Quotient, units: &Linear) -> Option<Option<Facts>> {
         let count = units.terms.len();
         let nearer = units
             .terms
@@ -222,10 +224,10 @@ impl<R: VarRanges + ?Sized> Canonicalizer<'_, R> {
                 continue;
             }
             let rest = q.rest.plus(&out, q.divisor.checked_neg()?)?;
-            if let Some((value, condition)) = self.constant_quotient(&rest, q.divisor) {
+            if let Some((value, facts)) = self.constant_quotient(&rest, q.divisor) {
                 q.pulled = q.pulled.plus(&out, 1)?.plus_constant(value)?;
                 q.rest = Linear::constant(0);
-                return Some(Some(condition));
+                return Some(Some(facts));
             }
         }
         Some(None)
@@ -279,14 +281,6 @@ impl<R: VarRanges + ?Sized> Canonicalizer<'_, R> {
             sum = sum.plus(&self.expand(unit), *coefficient)?;
         }
         Some(sum)
-    }
-}
-
-fn format_range(wanted: bool, range: Wide) -> String {
-    if wanted {
-        format!("in [{}, {}]", range.lower, range.upper)
-    } else {
-        String::new()
     }
 }
 

@@ -48,13 +48,17 @@ impl Value {
     }
 }
 
+/// Terms with bounds that they keep.
+pub type Facts = Vec<(Term, Interval)>;
+
 /// One rewrite inside the canonical form, for explanations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
     /// The rule.
     pub rule: &'static str,
-    /// The side condition that held, empty if the rule has none.
-    pub condition: String,
+    /// What was known and discharges the side condition: terms and bounds that
+    /// they keep everywhere.
+    pub facts: Facts,
     /// What the rule rewrote.
     pub before: Term,
     /// What it made.
@@ -146,13 +150,13 @@ impl<'a, R: VarRanges + ?Sized> Canonicalizer<'a, R> {
         self.steps.is_some()
     }
 
-    fn note(&mut self, rule: &'static str, condition: String, before: Term, after: Term) {
+    fn note(&mut self, rule: &'static str, facts: Facts, before: Term, after: Term) {
         if let Some(steps) = &mut self.steps
             && self.muted == 0
         {
             steps.push(Step {
                 rule,
-                condition,
+                facts,
                 before,
                 after,
             });
@@ -280,7 +284,13 @@ impl<'a, R: VarRanges + ?Sized> Canonicalizer<'a, R> {
         {
             // c * floor(x / c) = x - r
             let exact = inner.plus_constant(remainder.checked_neg()?)?;
-            return sum.plus(&without, 1)?.plus(&exact, coefficient / divisor);
+            let result = sum.plus(&without, 1)?.plus(&exact, coefficient / divisor)?;
+            if self.is_tracing() {
+                let rest = inner.to_term().modulo(&Term::constant(divisor));
+                let facts = vec![(rest, Interval::point(remainder))];
+                self.note("exact-quotient", facts, sum.to_term(), result.to_term());
+            }
+            return Some(result);
         }
         let (mut part, _) = sum
             .partition(|other, _| other == atom || inner.terms.iter().any(|(own, _)| own == other));
@@ -288,7 +298,12 @@ impl<'a, R: VarRanges + ?Sized> Canonicalizer<'a, R> {
         let range = self.bounds(&part);
         if part.terms.len() > 1 && range.lower == range.upper {
             let value = i64::try_from(range.lower).ok()?;
-            return sum.plus(&part, -1)?.plus_constant(value);
+            let result = sum.plus(&part, -1)?.plus_constant(value)?;
+            if self.is_tracing() {
+                let facts = vec![(part.to_term(), range.narrow())];
+                self.note("part-is-a-point", facts, sum.to_term(), result.to_term());
+            }
+            return Some(result);
         }
         None
     }

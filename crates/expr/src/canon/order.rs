@@ -2,7 +2,7 @@
 
 use super::Canonicalizer;
 use super::linear::Linear;
-use crate::interval::{Residue, Wide};
+use crate::interval::{Interval, Residue, Wide};
 use crate::range::VarRanges;
 use crate::term::{Cmp, Node, Term};
 
@@ -12,11 +12,21 @@ impl<R: VarRanges + ?Sized> Canonicalizer<'_, R> {
     pub(super) fn extremum(&mut self, a: &Linear, b: &Linear, smaller: bool) -> Option<Linear> {
         if let Some(difference) = a.plus(b, -1) {
             let range = self.bounds(&difference);
-            if range.upper <= 0 {
-                return Some(if smaller { a.clone() } else { b.clone() });
-            }
-            if range.lower >= 0 {
-                return Some(if smaller { b.clone() } else { a.clone() });
+            let chosen = if range.upper <= 0 {
+                Some(if smaller { a } else { b })
+            } else if range.lower >= 0 {
+                Some(if smaller { b } else { a })
+            } else {
+                None
+            };
+            if let Some(chosen) = chosen {
+                if self.is_tracing() {
+                    let make = if smaller { Term::min } else { Term::max };
+                    let before = make(&a.to_term(), &b.to_term());
+                    let facts = vec![(difference.to_term(), range.narrow())];
+                    self.note("min-max-order", facts, before, chosen.to_term());
+                }
+                return Some(chosen.clone());
             }
         }
         let (mut a, mut b) = (a.to_term(), b.to_term());
@@ -38,6 +48,16 @@ impl<R: VarRanges + ?Sized> Canonicalizer<'_, R> {
         let range = self.bounds(&difference);
         let residue = self.residue(&difference);
         if let Some(truth) = decide(op, range, residue) {
+            if self.is_tracing() {
+                let before = Term::raw(Node::Cmp(op, a.to_term(), b.to_term()));
+                let mut facts = vec![(difference.to_term(), range.narrow())];
+                if residue.modulus > 1 {
+                    let rest = difference.to_term().modulo(&residue.modulus.into());
+                    facts.push((rest, Interval::point(residue.remainder)));
+                }
+                let value = Term::constant(i64::from(truth));
+                self.note("comparison-decided", facts, before, value);
+            }
             return Some(Linear::constant(i64::from(truth)));
         }
         let symmetric = matches!(op, Cmp::Eq | Cmp::Ne);

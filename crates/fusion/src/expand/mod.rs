@@ -52,16 +52,14 @@ fn expands(module: &Module, id: InstructionId) -> bool {
         .operands
         .iter()
         .all(|&o| is_static(&module[o].shape));
-    // What is not static is refused by flattening, with its reason.
-    if !operands_static || !is_static(&instruction.shape) {
-        return false;
-    }
+    // What is not static stays, and is refused later with its name.
+    let all_static = operands_static && is_static(&instruction.shape);
     match &instruction.op {
         Op::BatchNormTraining { .. } | Op::BatchNormInference { .. } | Op::BatchNormGrad { .. } => {
-            true
+            all_static
         }
-        Op::Bitcast => bits::is_more_than_reshape(module, id),
-        Op::BitcastConvert => bits::changes_sub_byte_width(module, id),
+        Op::Bitcast => all_static && bits::is_more_than_reshape(module, id),
+        Op::BitcastConvert => all_static && bits::changes_sub_byte_width(module, id),
         Op::CustomCall(call) => stands_for(&call.target).is_some(),
         _ => false,
     }

@@ -9,8 +9,10 @@ use smallvec::SmallVec;
 use tegula_expr::{Interval, Term, Var, range_of};
 use tegula_ir::{ArrayShape, Dim, Instruction, InstructionId, Module, Op};
 
-use super::{Cause, MapOrCause, array};
-use crate::map::{Exactness, IndexingMap, RuntimeSource, Variable, renumber, variable};
+use super::{Cause, MapOrCause, array, leaf_array};
+use crate::map::{
+    Exactness, IndexingMap, Participant, RuntimeSource, Variable, renumber, variable,
+};
 
 const RANGES: usize = 1 << 24;
 const RUNTIME: usize = 1 << 25;
@@ -19,10 +21,23 @@ const RUNTIME: usize = 1 << 25;
 pub(super) struct Builder<'a> {
     pub(super) module: &'a Module,
     pub(super) instruction: &'a Instruction,
+    /// Which array of the result, numbered through its tuple from the left.
+    shape_leaf: usize,
+    /// Which of the arrays that the operation computes.
+    pub(super) leaf: usize,
 }
+
+/// The largest index plus one of a dimension whose size nothing bounds. No machine
+/// holds an array of more elements, and one without an element has no point.
+const MAX_EXTENT: i64 = 1 << 48;
 
 /// The sizes of an array, all known.
 pub(crate) type Sizes = SmallVec<[i64; 6]>;
+
+/// The last index of a dimension of this size.
+pub(super) fn last_index(size: &Term) -> Term {
+    size.add(&Term::constant(-1))
+}
 
 /// All sizes of an array.
 pub(crate) fn static_sizes(array: &ArrayShape) -> Result<Sizes, Cause> {
@@ -38,10 +53,17 @@ pub(super) fn index(dim: i64, rank: usize) -> Result<usize, Cause> {
 }
 
 impl<'a> Builder<'a> {
-    pub(super) fn new(module: &'a Module, instruction: &'a Instruction) -> Self {
+    pub(super) fn new(
+        module: &'a Module,
+        instruction: &'a Instruction,
+        shape_leaf: usize,
+        leaf: usize,
+    ) -> Self {
         Self {
             module,
             instruction,
+            shape_leaf,
+            leaf,
         }
     }
 
@@ -57,9 +79,9 @@ impl<'a> Builder<'a> {
             .ok_or(Cause::Malformed)
     }
 
-    /// The array of the result; of a tuple, the first.
+    /// The array of the result that is asked about.
     pub(super) fn output(&self) -> Result<&'a ArrayShape, Cause> {
-        array(&self.instruction.shape)
+        leaf_array(&self.instruction.shape, self.shape_leaf)
     }
 
     /// The array of an operand.
@@ -77,18 +99,23 @@ impl<'a> Builder<'a> {
 
     /// A map that starts from an array, without results yet.
     pub(super) fn draft(&self, from: &ArrayShape) -> Draft<'a> {
-        let mut draft = Draft {
-            module: self.module,
-            map: IndexingMap::default(),
-            symbols: FxHashMap::default(),
-        };
-        for (position, dim) in from.dims.iter().enumerate() {
-            let bounds = draft.bounds(dim);
-            draft.map.dims.push(Variable::new(bounds));
-            draft.stay_below(&variable(position), dim);
-        }
-        draft
+        draft(self.module, from)
     }
+}
+
+/// A map that starts from an array, without results yet.
+pub(super) fn draft<'a>(module: &'a Module, from: &ArrayShape) -> Draft<'a> {
+    let mut draft = Draft {
+        module,
+        map: IndexingMap::default(),
+        symbols: FxHashMap::default(),
+    };
+    for (position, dim) in from.dims.iter().enumerate() {
+        let bounds = draft.bounds(dim);
+        draft.map.dims.push(Variable::new(bounds));
+        draft.stay_below(&variable(position), dim);
+    }
+    draft
 }
 
 /// A map under construction.
@@ -111,9 +138,10 @@ impl Draft<'_> {
     }
 
     fn symbol_range(&self, var: Var) -> Interval {
+        let all = Interval::new(0, MAX_EXTENT);
         let symbol = self.module.symbols.get(var.0 as usize);
-        symbol.map_or(Interval::FULL, |symbol| {
-            Interval::new(symbol.lower, symbol.upper)
+        symbol.map_or(all, |symbol| {
+            all.intersect(&Interval::new(symbol.lower, symbol.upper))
         })
     }
 
@@ -130,7 +158,7 @@ impl Draft<'_> {
     fn bounds(&self, dim: &Dim) -> Interval {
         let size = match dim {
             Dim::Static(size) => *size,
-            Dim::Symbolic(term) => self.term_range(term).upper,
+            Dim::Symbolic(term) => self.term_range(term).upper.min(MAX_EXTENT),
             Dim::Bounded { bound, .. } => *bound,
         };
         Interval::of_size(size)
@@ -151,6 +179,11 @@ impl Draft<'_> {
             self.symbols.insert(var, extent.clone());
             Some(extent)
         })
+    }
+
+    /// The sizes of an array over this map's variables.
+    pub(super) fn extents(&mut self, array: &ArrayShape) -> Vec<Term> {
+        array.dims.iter().map(|dim| self.extent(dim)).collect()
     }
 
     /// Keeps an index below the size of a dimension where the bounds do not.
@@ -193,6 +226,57 @@ impl Draft<'_> {
         }
     }
 
+    /// Restricts the domain to `0 <= term <= last`.
+    pub(super) fn within(&mut self, term: &Term, last: &Term) {
+        if let Some(last) = last.as_constant() {
+            return self.constrain(term.clone(), 0, last);
+        }
+        self.at_least(term, 0);
+        self.at_least(&last.sub(term), 0);
+    }
+
+    /// Restricts the domain to `term >= lower`.
+    fn at_least(&mut self, term: &Term, lower: i64) {
+        let range = self.range_of(term);
+        if range.lower < lower {
+            self.map
+                .constrain(term.clone(), Interval::new(lower, range.upper));
+        }
+    }
+
+    /// Restricts a dimension variable to `first ..= last`.
+    pub(super) fn narrow_dim(
+        &mut self,
+        position: usize,
+        first: i64,
+        last: &Term,
+    ) -> Result<(), Cause> {
+        let upper = last.as_constant().unwrap_or(i64::MAX);
+        let slot = self.map.dims.get_mut(position).ok_or(Cause::Malformed)?;
+        slot.bounds = slot.bounds.intersect(&Interval::new(first, upper));
+        if last.as_constant().is_none() {
+            self.at_least(&last.sub(&variable(position)), 0);
+        }
+        Ok(())
+    }
+
+    /// All values of a term over this map's variables.
+    pub(super) fn range_of(&self, term: &Term) -> Interval {
+        range_of(term, &self.placeholder_ranges(term))
+    }
+
+    /// The limit of a run-time variable, and the constraint that keeps it.
+    pub(super) fn limit(&mut self, offset: &Term, most: Term) {
+        self.at_least(&most.sub(offset), 0);
+        let position = offset.as_var().map(|var| var.0 as usize);
+        if let Some(slot) = position
+            .and_then(|position| position.checked_sub(RUNTIME))
+            .and_then(|position| self.map.runtime.get_mut(position))
+        {
+            slot.most = Some(most);
+        }
+    }
+
     fn placeholder_ranges(&self, term: &Term) -> FxHashMap<Var, Interval> {
         let mut ranges = FxHashMap::default();
         term.for_each_var(&mut |var| {
@@ -214,13 +298,27 @@ impl Draft<'_> {
         ranges
     }
 
-    pub(super) fn superset(mut self) -> Self {
-        self.map.exactness = Exactness::Superset;
+    pub(super) fn superset(self) -> Self {
+        self.with(Exactness::Superset)
+    }
+
+    pub(super) fn with(mut self, exactness: Exactness) -> Self {
+        self.map.exactness = exactness;
         self
     }
 
+    /// Says whose array the map leads to.
+    pub(super) fn of_participant(&mut self, participant: Participant) {
+        self.map.participant = Some(Box::new(participant));
+    }
+
     /// The map with its results.
-    pub(super) fn finish(mut self, results: Vec<Term>) -> MapOrCause {
+    pub(super) fn finish(self, results: Vec<Term>) -> MapOrCause {
+        Ok(self.numbered(results))
+    }
+
+    /// The map with its results and the final numbers of variables.
+    pub(super) fn numbered(mut self, results: Vec<Term>) -> IndexingMap {
         self.map.results = results;
         let (dims, ranges) = (self.map.dims.len(), self.map.ranges.len());
         let number = |position: usize| {
@@ -234,6 +332,6 @@ impl Draft<'_> {
         };
         self.map
             .for_each_term(&mut |term| *term = renumber(term, &number));
-        Ok(self.map)
+        self.map
     }
 }

@@ -100,3 +100,32 @@ pub(super) fn dot(at: &Builder<'_>, operand: usize, dims: &DotDims) -> MapOrCaus
     }
     draft.finish(results)
 }
+
+/// A scale of a scaled dot: each of its elements serves a block of elements of
+/// the operand two before it.
+pub(super) fn scale(at: &Builder<'_>, operand: usize, dims: &DotDims) -> MapOrCause {
+    let scaled = operand.checked_sub(2).ok_or(Cause::Malformed)?;
+    let elements = dot(at, scaled, dims)?;
+    let (whole, scale) = (at.input(scaled)?, at.input(operand)?);
+    if whole.rank() != scale.rank() {
+        return Err(Cause::Malformed);
+    }
+    let mut map = elements;
+    for (result, (all, own)) in map
+        .results
+        .iter_mut()
+        .zip(whole.dims.iter().zip(&scale.dims))
+    {
+        if all.term() == own.term() {
+            continue;
+        }
+        let (Some(all), Some(own)) = (all.as_static(), own.as_static()) else {
+            return Err(Cause::SymbolicSize);
+        };
+        if own < 1 || all % own != 0 {
+            return Err(Cause::Malformed);
+        }
+        *result = result.floor_div(&Term::constant(all / own));
+    }
+    Ok(map)
+}

@@ -6,28 +6,36 @@
 use tegula_expr::{Interval, Term};
 use tegula_ir::{DimNumbers, GatherDims, InstructionId};
 
-use super::builder::{Builder, Draft, static_sizes};
+use super::builder::{Builder, Draft, last_index};
+use super::rearrange::known;
 use super::{Cause, MapOrCause};
 use crate::map::RuntimeSource;
 
-/// The run-time variable of an offset that is element `index` of `instruction`.
+/// The run-time variable of an offset that is element `index` of `instruction`,
+/// into a dimension of `size` of which `slice` elements are taken.
 pub(super) fn offset(
     draft: &mut Draft<'_>,
     instruction: InstructionId,
     index: Vec<Term>,
-    size: i64,
-    slice: i64,
+    size: &Term,
+    slice: &Term,
 ) -> Result<Term, Cause> {
-    let last = size
-        .checked_sub(slice)
-        .filter(|last| *last >= 0)
-        .ok_or(Cause::Malformed)?;
+    let last = known(size.sub(slice))?;
     let source = RuntimeSource::Element {
         instruction,
         index,
         clamped: true,
     };
-    Ok(draft.runtime(Interval::new(0, last), Some(source)))
+    if let Some(last) = last.as_constant() {
+        if last < 0 {
+            return Err(Cause::Malformed);
+        }
+        return Ok(draft.runtime(Interval::new(0, last), Some(source)));
+    }
+    let largest = draft.range_of(&last).upper.max(0);
+    let offset = draft.runtime(Interval::new(0, largest), Some(source));
+    draft.limit(&offset, last);
+    Ok(offset)
 }
 
 /// The offset of each dimension: operand `first + dim` is a scalar.
@@ -35,8 +43,8 @@ pub(super) fn offsets(
     at: &Builder<'_>,
     draft: &mut Draft<'_>,
     first: usize,
-    sizes: &[i64],
-    slice: &[i64],
+    sizes: &[Term],
+    slice: &[Term],
 ) -> Result<Vec<Term>, Cause> {
     let mut terms = Vec::new();
     for (dim, (size, slice)) in sizes.iter().zip(slice).enumerate() {
@@ -45,7 +53,7 @@ pub(super) fn offsets(
             // The old form with one vector of offsets.
             return Err(Cause::Operation(at.op().opcode()));
         }
-        terms.push(offset(draft, instruction, Vec::new(), *size, *slice)?);
+        terms.push(offset(draft, instruction, Vec::new(), size, slice)?);
     }
     Ok(terms)
 }
@@ -55,11 +63,11 @@ pub(super) fn dynamic_slice(at: &Builder<'_>, operand: usize, sizes: &DimNumbers
     if operand > 0 {
         return draft.finish(Vec::new());
     }
-    let input = static_sizes(at.input(0)?)?;
+    let input = draft.extents(at.input(0)?);
     if sizes.len() != input.len() || at.output()?.rank() != input.len() {
         return Err(Cause::Malformed);
     }
-    let starts = offsets(at, &mut draft, 1, &input, sizes)?;
+    let starts = offsets(at, &mut draft, 1, &input, &constants(sizes))?;
     let results = starts
         .iter()
         .enumerate()
@@ -79,7 +87,7 @@ pub(super) fn dynamic_update_slice(at: &Builder<'_>, operand: usize) -> MapOrCau
     if operand > 1 {
         return draft.finish(Vec::new());
     }
-    let (sizes, update) = (static_sizes(at.input(0)?)?, static_sizes(at.input(1)?)?);
+    let (sizes, update) = (draft.extents(at.input(0)?), draft.extents(at.input(1)?));
     if sizes.len() != update.len() || at.output()?.rank() != sizes.len() {
         return Err(Cause::Malformed);
     }
@@ -87,14 +95,15 @@ pub(super) fn dynamic_update_slice(at: &Builder<'_>, operand: usize) -> MapOrCau
     let mut results = Vec::new();
     for (dim, (start, size)) in starts.iter().zip(&update).enumerate() {
         let index = draft.dim(dim).sub(start);
-        draft.constrain(
-            index.clone(),
-            0,
-            size.checked_sub(1).ok_or(Cause::Overflow)?,
-        );
+        draft.within(&index, &last_index(size));
         results.push(index);
     }
     draft.finish(results)
+}
+
+/// Sizes that are attributes.
+pub(super) fn constants(sizes: &DimNumbers) -> Vec<Term> {
+    sizes.iter().map(|size| Term::constant(*size)).collect()
 }
 
 /// A gather in its general form, with collapsed and batching dimensions.
@@ -109,7 +118,7 @@ pub(super) fn gather(
     let has = |list: &DimNumbers, dim: usize| list.iter().any(|d| usize::try_from(*d) == Ok(dim));
     let place =
         |list: &DimNumbers, dim: usize| list.iter().position(|d| usize::try_from(*d) == Ok(dim));
-    let (sizes, indices) = (static_sizes(at.input(0)?)?, static_sizes(at.input(1)?)?);
+    let (sizes, indices) = (draft.extents(at.input(0)?), at.input(1)?.dims.as_slice());
     let vector = usize::try_from(dims.index_vector_dim).map_err(|_| Cause::Malformed)?;
     if slice_sizes.len() != sizes.len() || vector > indices.len() {
         return Err(Cause::Malformed);
@@ -131,7 +140,7 @@ pub(super) fn gather(
     };
     if operand == 1 {
         let component = match indices.get(vector) {
-            Some(size) => draft.range(Interval::of_size(*size)),
+            Some(size) => draft.range_over(size),
             None => Term::constant(0),
         };
         let results = index_of(component);
@@ -158,8 +167,8 @@ pub(super) fn gather(
                 &mut draft,
                 source,
                 index_of(component.into()),
-                *size,
-                *slice,
+                size,
+                &Term::constant(*slice),
             )?;
             term = term.add(&start);
         }

@@ -3,18 +3,19 @@
 use tegula_expr::{Interval, Term};
 use tegula_ir::{DimNumbers, DotDims, Op, PadDim, SliceDim};
 
-use super::builder::{Builder, index, static_sizes};
+use super::builder::{Builder, index, last_index};
 use super::contract::DotSide;
-use super::dynamic::offsets;
-use super::{Cause, MapOrCause, forward_window, rearrange, reshape};
+use super::dynamic::{constants, offsets};
+use super::rearrange::known;
+use super::{
+    Cause, MapOrCause, collective, forward_window, rearrange, reshape, scatter, select_scatter,
+    shared,
+};
 
 pub(super) fn forward(at: &Builder<'_>, operand: usize) -> MapOrCause {
     match at.op() {
         op if op.is_elementwise() => elementwise(at, operand),
-        Op::Copy | Op::OptBarrier | Op::Domain(_) | Op::Map { .. } => elementwise(at, operand),
-        Op::AllReduce { start: false, .. } | Op::AddDependency if operand == 0 => {
-            elementwise(at, operand)
-        }
+        Op::Map { .. } | Op::AllReduce { .. } | Op::SetDimensionSize(_) => elementwise(at, operand),
         Op::Broadcast(dims) => broadcast(at, dims),
         Op::Transpose(dims) => transpose(at, dims),
         // A reversal is its own inverse.
@@ -22,7 +23,8 @@ pub(super) fn forward(at: &Builder<'_>, operand: usize) -> MapOrCause {
         Op::Slice(dims) => slice(at, dims),
         Op::Pad(dims) => pad(at, operand, dims),
         Op::Concatenate(dim) => concatenate(at, operand, *dim),
-        Op::Reshape => reshape::reshape_arrays(at, at.input(0)?, at.output()?),
+        Op::DynamicReshape if operand > 0 => everywhere(at, operand),
+        Op::Reshape | Op::DynamicReshape => reshape::reshape_arrays(at, at.input(0)?, at.output()?),
         Op::Bitcast => reshape::bitcast(at, at.input(0)?, at.output()?),
         Op::BitcastConvert => rearrange::bitcast_convert(at, at.input(0)?, at.output()?),
         Op::DynamicSlice(sizes) => dynamic_slice(at, operand, sizes),
@@ -34,7 +36,18 @@ pub(super) fn forward(at: &Builder<'_>, operand: usize) -> MapOrCause {
         Op::Convolution { .. } => forward_window::convolution(at, operand),
         Op::Reduce { dimensions, .. } => reduce(at, operand, dimensions),
         Op::Dot { dims, .. } => dot(at, operand, dims),
-        op => Err(Cause::Operation(op.opcode())),
+        Op::ScaledDot { dims, .. } if operand < 2 => dot(at, operand, dims),
+        Op::ScaledDot { dims, .. } => scale(at, operand, dims),
+        Op::Scatter { .. } => scatter::forward(at, operand),
+        Op::SelectAndScatter { .. } => select_scatter::select_and_scatter(at, operand, true),
+        Op::Scan { .. } => select_scatter::scan(at, operand, true),
+        _ => match shared::shared(at, operand) {
+            Some(shared) => match shared? {
+                Some(shared) => shared.forward(at, operand),
+                None => Err(Cause::Operation(at.op().opcode())),
+            },
+            None => collective::collective(at, operand, true),
+        },
     }
 }
 
@@ -97,24 +110,19 @@ fn transpose(at: &Builder<'_>, dims: &DimNumbers) -> MapOrCause {
 
 /// Only elements that the slice takes are in the domain.
 fn slice(at: &Builder<'_>, dims: &[SliceDim]) -> MapOrCause {
-    let (output, input) = (static_sizes(at.output()?)?, at.input(0)?);
-    if dims.len() != input.rank() || output.len() != input.rank() {
+    let (output, input) = (at.output()?, at.input(0)?);
+    if dims.len() != input.rank() || output.rank() != input.rank() {
         return Err(Cause::Malformed);
     }
     let mut draft = at.draft(input);
     let mut results = Vec::new();
-    for (position, (dim, size)) in dims.iter().zip(&output).enumerate() {
+    for (position, (dim, size)) in dims.iter().zip(&output.dims).enumerate() {
         if dim.stride < 1 {
             return Err(Cause::Malformed);
         }
-        let last = size
-            .checked_sub(1)
-            .and_then(|last| last.checked_mul(dim.stride));
-        let last = last
-            .and_then(|last| last.checked_add(dim.start))
-            .ok_or(Cause::Overflow)?;
-        let slot = draft.map.dims.get_mut(position).ok_or(Cause::Malformed)?;
-        slot.bounds = slot.bounds.intersect(&Interval::new(dim.start, last));
+        let last = last_index(&draft.extent(size)).mul(&dim.stride.into());
+        let last = known(last.add(&dim.start.into()))?;
+        draft.narrow_dim(position, dim.start, &last)?;
         let start = dim.start.checked_neg().ok_or(Cause::Overflow)?;
         let distance = draft.dim(position).add(&start.into());
         if dim.stride > 1 {
@@ -132,20 +140,17 @@ fn pad(at: &Builder<'_>, operand: usize, dims: &[PadDim]) -> MapOrCause {
         map.exactness = crate::map::Exactness::Superset;
         return Ok(map);
     }
-    let (output, input) = (static_sizes(at.output()?)?, at.input(0)?);
-    if dims.len() != input.rank() || output.len() != input.rank() {
+    let (output, input) = (at.output()?, at.input(0)?);
+    if dims.len() != input.rank() || output.rank() != input.rank() {
         return Err(Cause::Malformed);
     }
     let mut draft = at.draft(input);
     let mut results = Vec::new();
-    for (position, (dim, size)) in dims.iter().zip(&output).enumerate() {
+    for (position, (dim, size)) in dims.iter().zip(&output.dims).enumerate() {
         let step = dim.interior.checked_add(1).ok_or(Cause::Overflow)?;
         let index = draft.dim(position).mul(&step.into()).add(&dim.low.into());
-        draft.constrain(
-            index.clone(),
-            0,
-            size.checked_sub(1).ok_or(Cause::Overflow)?,
-        );
+        let last = last_index(&draft.extent(size));
+        draft.within(&index, &last);
         results.push(index);
     }
     draft.finish(results)
@@ -157,20 +162,16 @@ fn dynamic_slice(at: &Builder<'_>, operand: usize, sizes: &DimNumbers) -> MapOrC
         return everywhere(at, operand);
     }
     let input = at.input(0)?;
-    let all = static_sizes(input)?;
+    let mut draft = at.draft(input);
+    let (all, sizes) = (draft.extents(input), constants(sizes));
     if sizes.len() != all.len() || at.output()?.rank() != all.len() {
         return Err(Cause::Malformed);
     }
-    let mut draft = at.draft(input);
-    let starts = offsets(at, &mut draft, 1, &all, sizes)?;
+    let starts = offsets(at, &mut draft, 1, &all, &sizes)?;
     let mut results = Vec::new();
-    for (dim, (start, size)) in starts.iter().zip(sizes).enumerate() {
+    for (dim, (start, size)) in starts.iter().zip(&sizes).enumerate() {
         let index = draft.dim(dim).sub(start);
-        draft.constrain(
-            index.clone(),
-            0,
-            size.checked_sub(1).ok_or(Cause::Overflow)?,
-        );
+        draft.within(&index, &last_index(size));
         results.push(index);
     }
     draft.finish(results)
@@ -188,11 +189,11 @@ fn dynamic_update_slice(at: &Builder<'_>, operand: usize) -> MapOrCause {
     if operand > 1 {
         return everywhere(at, operand);
     }
-    let (sizes, update) = (static_sizes(at.input(0)?)?, static_sizes(input)?);
+    let mut draft = at.draft(input);
+    let (sizes, update) = (draft.extents(at.input(0)?), draft.extents(input));
     if sizes.len() != update.len() || at.output()?.rank() != sizes.len() {
         return Err(Cause::Malformed);
     }
-    let mut draft = at.draft(input);
     let starts = offsets(at, &mut draft, 2, &sizes, &update)?;
     let results = starts
         .iter()
@@ -205,11 +206,11 @@ fn dynamic_update_slice(at: &Builder<'_>, operand: usize) -> MapOrCause {
 fn concatenate(at: &Builder<'_>, operand: usize, dim: i64) -> MapOrCause {
     let input = at.input(operand)?;
     let dim = index(dim, input.rank())?;
-    let (start, _) = rearrange::concatenated_part(at, operand, dim)?;
-    let draft = at.draft(input);
+    let mut draft = at.draft(input);
+    let (start, _) = rearrange::concatenated_part(at, &mut draft, operand, dim)?;
     let mut results = draft.dims();
     if let Some(slot) = results.get_mut(dim) {
-        *slot = slot.add(&start.into());
+        *slot = slot.add(&start);
     }
     draft.finish(results)
 }
@@ -254,4 +255,31 @@ fn dot(at: &Builder<'_>, operand: usize, dims: &DotDims) -> MapOrCause {
         .map(|(own, dim)| own.unwrap_or_else(|| draft.range_over(dim)))
         .collect();
     draft.finish(results)
+}
+
+/// A scale meets what every element of its block meets.
+fn scale(at: &Builder<'_>, operand: usize, dims: &DotDims) -> MapOrCause {
+    let scaled = operand.checked_sub(2).ok_or(Cause::Malformed)?;
+    let (whole, own) = (at.input(scaled)?, at.input(operand)?);
+    if whole.rank() != own.rank() {
+        return Err(Cause::Malformed);
+    }
+    // From the scale to the elements of its block, and on as they go.
+    let mut draft = at.draft(own);
+    let mut elements = Vec::new();
+    for (dim, (all, own)) in whole.dims.iter().zip(&own.dims).enumerate() {
+        if all.term() == own.term() {
+            elements.push(draft.dim(dim));
+            continue;
+        }
+        let (Some(all), Some(own)) = (all.as_static(), own.as_static()) else {
+            return Err(Cause::SymbolicSize);
+        };
+        if own < 1 || all % own != 0 {
+            return Err(Cause::Malformed);
+        }
+        let block = draft.range(Interval::of_size(all / own));
+        elements.push(draft.dim(dim).mul(&(all / own).into()).add(&block));
+    }
+    Ok(draft.finish(elements)?.then(&dot(at, scaled, dims)?))
 }

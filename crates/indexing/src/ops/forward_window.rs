@@ -5,11 +5,12 @@
 //! domain if it is a whole number inside the result.
 
 use tegula_expr::{Interval, Term};
-use tegula_ir::{DimNumbers, GatherDims, Op, WindowDim};
+use tegula_ir::{ArrayShape, DimNumbers, GatherDims, Op, WindowDim};
 
-use super::builder::{Builder, Draft, index, static_sizes};
+use super::builder::{Builder, Draft, index, last_index};
 use super::dynamic::offset;
 use super::forward::everywhere;
+use super::rearrange::known;
 use super::{Cause, MapOrCause};
 
 /// The result index whose window has the base's element `input` at `position`:
@@ -19,7 +20,7 @@ fn window_output(
     input: &Term,
     position: &Term,
     window: &WindowDim,
-    size: i64,
+    size: &Term,
 ) -> Result<Term, Cause> {
     if window.stride < 1 || window.base_dilation < 1 || window.window_dilation < 1 {
         return Err(Cause::Malformed);
@@ -39,10 +40,8 @@ fn window_output(
         .mul(&window.base_dilation.into())
         .add(&position.mul(&dilation.into()))
         .add(&window.padding_low.into());
-    let last = size
-        .checked_sub(1)
-        .and_then(|last| last.checked_mul(window.stride));
-    draft.constrain(raw.clone(), 0, last.ok_or(Cause::Overflow)?);
+    let last = last_index(size).mul(&window.stride.into());
+    draft.within(&raw, &known(last)?);
     if window.stride == 1 {
         return Ok(raw);
     }
@@ -62,16 +61,17 @@ pub(super) fn reduce_window(at: &Builder<'_>, operand: usize, window: &[WindowDi
     if operand >= at.instruction.operands.len() / 2 {
         return everywhere(at, operand);
     }
-    let (input, output) = (at.input(operand)?, static_sizes(at.output()?)?);
-    if window.len() != output.len() || input.rank() != output.len() {
+    let (input, output) = (at.input(operand)?, at.output()?);
+    if window.len() != output.rank() || input.rank() != output.rank() {
         return Err(Cause::Malformed);
     }
     let mut draft = at.draft(input);
     let mut results = Vec::new();
-    for (dim, (window, size)) in window.iter().zip(&output).enumerate() {
+    for (dim, (window, size)) in window.iter().zip(&output.dims).enumerate() {
+        let size = draft.extent(size);
         let place = position(&mut draft, window);
         let input = draft.dim(dim);
-        results.push(window_output(&mut draft, &input, &place, window, *size)?);
+        results.push(window_output(&mut draft, &input, &place, window, &size)?);
     }
     draft.finish(results)
 }
@@ -88,16 +88,15 @@ pub(super) fn convolution(at: &Builder<'_>, operand: usize) -> MapOrCause {
     else {
         return Err(Cause::Malformed);
     };
-    let output = static_sizes(at.output()?)?;
-    let (input, kernel) = (static_sizes(at.input(0)?)?, static_sizes(at.input(1)?)?);
-    let rank = output.len();
+    let (output, input, kernel) = (at.output()?, at.input(0)?, at.input(1)?);
+    let rank = output.rank();
     let spatial = [
         &dims.input_spatial,
         &dims.kernel_spatial,
         &dims.output_spatial,
     ];
-    if input.len() != rank
-        || kernel.len() != rank
+    if input.rank() != rank
+        || kernel.rank() != rank
         || window.len() + 2 != rank
         || spatial.iter().any(|spatial| spatial.len() != window.len())
         || *feature_group_count < 1
@@ -105,11 +104,14 @@ pub(super) fn convolution(at: &Builder<'_>, operand: usize) -> MapOrCause {
     {
         return Err(Cause::Malformed);
     }
-    let size = |sizes: &[i64], dim: i64| {
-        sizes
-            .get(index(dim, rank)?)
-            .copied()
-            .ok_or(Cause::Malformed)
+    let dim_of = |array: &'_ ArrayShape, dim: i64| {
+        let dim = array.dims.get(index(dim, rank)?);
+        dim.cloned().ok_or(Cause::Malformed)
+    };
+    // Groups are counted, so their sizes have to be known.
+    let count_of = |array: &'_ ArrayShape, dim: i64| {
+        let dim = dim_of(array, dim)?;
+        dim.as_static().ok_or(Cause::SymbolicSize)
     };
     let mut draft = at.draft(at.input(operand)?);
     let mut results = vec![Term::constant(0); rank];
@@ -124,28 +126,32 @@ pub(super) fn convolution(at: &Builder<'_>, operand: usize) -> MapOrCause {
         )?;
         let rest = dims.output_spatial.iter().chain([&dims.output_batch]);
         for dim in rest {
-            let bounds = Interval::of_size(size(&output, *dim)?);
-            put(*dim, draft.range(bounds))?;
+            put(*dim, draft.range_over(&dim_of(output, *dim)?))?;
         }
         return draft.finish(results);
     }
-    let features = size(&output, dims.output_feature)?;
     let batch = draft.dim(index(dims.input_batch, rank)?);
     let channel = draft.dim(index(dims.input_feature, rank)?);
     // Of groups, an element meets the output features of its own only.
     let groups = feature_group_count
         .checked_mul(*batch_group_count)
         .ok_or(Cause::Overflow)?;
-    let per_group = (features / groups).max(1);
-    let feature = draft.range(Interval::of_size(features / groups));
+    let features = dim_of(output, dims.output_feature)?;
+    let (per_group, feature) = if groups == 1 {
+        (1, draft.range_over(&features))
+    } else {
+        let features = features.as_static().ok_or(Cause::SymbolicSize)?;
+        let own = Interval::of_size(features / groups);
+        ((features / groups).max(1), draft.range(own))
+    };
     let mut group = Term::constant(0);
     if *feature_group_count > 1 {
-        let channels = size(&kernel, dims.kernel_input_feature)?.max(1);
+        let channels = count_of(kernel, dims.kernel_input_feature)?.max(1);
         group = channel.floor_div(&channels.into());
     }
     let mut output_batch = batch.clone();
     if *batch_group_count > 1 {
-        let batches = (size(&input, dims.input_batch)? / batch_group_count).max(1);
+        let batches = (count_of(input, dims.input_batch)? / batch_group_count).max(1);
         group = batch.floor_div(&batches.into());
         output_batch = batch.modulo(&batches.into());
     }
@@ -158,8 +164,8 @@ pub(super) fn convolution(at: &Builder<'_>, operand: usize) -> MapOrCause {
         let at_nth = |dims: &DimNumbers| dims.get(nth).copied().unwrap_or(-1);
         let place = position(&mut draft, window);
         let input = draft.dim(index(at_nth(&dims.input_spatial), rank)?);
-        let last = size(&output, at_nth(&dims.output_spatial))?;
-        let term = window_output(&mut draft, &input, &place, window, last)?;
+        let size = draft.extent(&dim_of(output, at_nth(&dims.output_spatial))?);
+        let term = window_output(&mut draft, &input, &place, window, &size)?;
         put(at_nth(&dims.output_spatial), term)?;
     }
     draft.finish(results)
@@ -176,12 +182,12 @@ pub(super) fn gather(
     let output = at.output()?;
     let place =
         |list: &DimNumbers, dim: usize| list.iter().position(|d| usize::try_from(*d) == Ok(dim));
-    let (sizes, indices) = (static_sizes(at.input(0)?)?, static_sizes(at.input(1)?)?);
+    let mut draft = at.draft(at.input(operand)?);
+    let (sizes, indices) = (draft.extents(at.input(0)?), at.input(1)?.dims.as_slice());
     let vector = usize::try_from(dims.index_vector_dim).map_err(|_| Cause::Malformed)?;
     if slice_sizes.len() != sizes.len() || vector > indices.len() {
         return Err(Cause::Malformed);
     }
-    let mut draft = at.draft(at.input(operand)?);
     let index_dims: Vec<usize> = (0..indices.len()).filter(|dim| *dim != vector).collect();
     let is_batch = |dim: usize| place(&dims.offset_dims, dim).is_none();
     if index_dims.len() != (0..output.rank()).filter(|dim| is_batch(*dim)).count() {
@@ -196,7 +202,7 @@ pub(super) fn gather(
         batch.push(match (operand, paired) {
             (1, _) => draft.dim(*dim),
             (_, Some(own)) => draft.dim(index(own, sizes.len())?),
-            _ => draft.range(Interval::of_size(indices.get(*dim).copied().unwrap_or(0))),
+            _ => draft.range_over(indices.get(*dim).ok_or(Cause::Malformed)?),
         });
     }
     let mut offsets = Vec::new();
@@ -218,7 +224,8 @@ pub(super) fn gather(
                 let component = i64::try_from(component).map_err(|_| Cause::Overflow)?;
                 at_index.insert(vector.min(at_index.len()), component.into());
             }
-            let start = offset(&mut draft, at.operand_id(1)?, at_index, *size, *slice)?;
+            let slice = Term::constant(*slice);
+            let start = offset(&mut draft, at.operand_id(1)?, at_index, size, &slice)?;
             term = term.sub(&start);
         }
         draft.constrain(

@@ -5,19 +5,26 @@
 //! panic, even if its attributes contradict its shapes.
 
 mod builder;
+mod collective;
 mod contract;
 mod dynamic;
 mod forward;
 mod forward_window;
 mod rearrange;
 mod reshape;
+mod route;
+mod scatter;
+mod select_scatter;
+mod shared;
 mod window;
 
-use tegula_ir::{InstructionId, Module, Op, Opcode, Shape};
+use tegula_ir::{ArrayShape, InstructionId, Module, Op, Opcode, Shape};
 use thiserror::Error;
 
 use crate::map::IndexingMap;
 use builder::Builder;
+pub(crate) use reshape::static_order;
+pub(crate) use route::{Route, route};
 
 /// Why an operand has no map.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -37,6 +44,9 @@ pub enum Cause {
     /// A number does not fit 64 bits.
     #[error("a number does not fit 64 bits")]
     Overflow,
+    /// Collectives over different replica groups follow one another.
+    #[error("collectives over different replica groups follow one another")]
+    MixedGroups,
     /// A fused operand is read through more different maps than are kept.
     #[error("the operand is read in more ways than are kept")]
     TooManyMaps,
@@ -51,58 +61,136 @@ pub struct Unknown {
     pub instruction: InstructionId,
 }
 
-/// What is known about one operand: the maps through which it is read, or why
-/// there are none. An instruction outside a fusion has one map for each operand.
+/// What is known about one array of one operand: the maps through which it is
+/// read, or why there are none. An instruction outside a fusion has at most one
+/// map for each.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OperandIndexing {
     /// The number of the operand.
     pub operand: usize,
+    /// Which of its arrays, numbered through its tuple from the left.
+    pub leaf: usize,
     /// The maps, or why there are none.
     pub maps: Result<Vec<IndexingMap>, Unknown>,
+}
+
+/// The identity over the indices of an array, whose sizes may be known at run
+/// time only.
+pub(crate) fn identity_of(module: &Module, array: &ArrayShape) -> IndexingMap {
+    let draft = builder::draft(module, array);
+    let results = draft.dims();
+    draft.numbered(results)
+}
+
+/// Every index of `from` with every index of `to`: a superset of any relation.
+pub(crate) fn whole(module: &Module, from: &ArrayShape, to: &ArrayShape) -> IndexingMap {
+    let mut draft = builder::draft(module, from).superset();
+    let results = to.dims.iter().map(|dim| draft.range_over(dim)).collect();
+    draft.numbered(results)
 }
 
 type MapOrCause = Result<IndexingMap, Cause>;
 
 /// For each operand, the map from indices of the result to indices of the
-/// operand. All arrays of a tuple result (variadic reductions) share the maps.
-///
-/// Fusions are not looked into; see [`crate::fusion_output_to_input`].
+/// operand; of a tuple result, of its first array. See
+/// [`output_leaf_to_input`].
 pub fn output_to_input(module: &Module, instruction: InstructionId) -> Vec<OperandIndexing> {
-    all_operands(module, instruction, backward)
+    output_leaf_to_input(module, instruction, 0)
+}
+
+/// For each array of each operand, the map from indices of array `leaf` of the
+/// result (numbered through its tuple from the left) to indices of the operand's.
+/// What is not read has no map; tokens are not listed as read.
+///
+/// Called computations are not looked into; see
+/// [`crate::fusion_output_to_input`].
+pub fn output_leaf_to_input(
+    module: &Module,
+    instruction: InstructionId,
+    leaf: usize,
+) -> Vec<OperandIndexing> {
+    all_operands(module, instruction, leaf, backward)
 }
 
 /// For each operand, the map from indices of the operand to the indices of the
-/// result that depend on them.
+/// result that depend on them; of a tuple result, of its first array. See
+/// [`input_to_output_leaf`].
 pub fn input_to_output(module: &Module, instruction: InstructionId) -> Vec<OperandIndexing> {
-    all_operands(module, instruction, forward::forward)
+    input_to_output_leaf(module, instruction, 0)
+}
+
+/// For each array of each operand, the map from its indices to the indices of
+/// array `leaf` of the result that depend on them.
+pub fn input_to_output_leaf(
+    module: &Module,
+    instruction: InstructionId,
+    leaf: usize,
+) -> Vec<OperandIndexing> {
+    all_operands(module, instruction, leaf, forward::forward)
 }
 
 fn all_operands(
     module: &Module,
     instruction: InstructionId,
+    leaf: usize,
     map: fn(&Builder<'_>, usize) -> MapOrCause,
 ) -> Vec<OperandIndexing> {
     let Some(data) = module.instructions.get(instruction) else {
         return Vec::new();
     };
-    let builder = Builder::new(module, data);
-    (0..data.operands.len())
-        .map(|operand| {
-            let maps = map(&builder, operand)
-                .map(|map| vec![map])
-                .map_err(|cause| Unknown { cause, instruction });
-            OperandIndexing { operand, maps }
-        })
-        .collect()
+    let route = route(module, data, leaf);
+    let mut all = Vec::with_capacity(data.operands.len());
+    for (operand, id) in data.operands.iter().enumerate() {
+        let Some(shape) = module.instructions.get(*id).map(|data| &data.shape) else {
+            continue;
+        };
+        let mut own = 0;
+        shape.for_each_leaf(&mut |shape: &Shape| {
+            let found = match (route, shape) {
+                (Route::From(from, array), Shape::Array(shape))
+                    if (from, array) == (operand, own) =>
+                {
+                    Ok(vec![identity_of(module, shape)])
+                }
+                (Route::From(..) | Route::Nothing, _) | (_, Shape::Token) => Ok(Vec::new()),
+                (Route::Made(made), _) => {
+                    let at = Builder::new(module, data, leaf, made);
+                    made_maps(&at, operand, map)
+                }
+            };
+            let maps = found.map_err(|cause| Unknown { cause, instruction });
+            all.push(OperandIndexing {
+                operand,
+                leaf: own,
+                maps,
+            });
+            own += 1;
+        });
+    }
+    all
+}
+
+/// The maps of an operand from which the result is computed.
+fn made_maps(
+    at: &Builder<'_>,
+    operand: usize,
+    map: fn(&Builder<'_>, usize) -> MapOrCause,
+) -> Result<Vec<IndexingMap>, Cause> {
+    let is_unread = match shared::shared(at, operand) {
+        Some(shared) => shared?.is_none(),
+        None => collective::is_other_operand(at, operand),
+    };
+    if is_unread {
+        return Ok(Vec::new());
+    }
+    Ok(vec![map(at, operand)?])
 }
 
 fn backward(at: &Builder<'_>, operand: usize) -> MapOrCause {
     match at.op() {
         op if op.is_elementwise() => rearrange::elementwise(at, operand),
-        Op::Copy | Op::OptBarrier | Op::Domain(_) | Op::Map { .. } => {
-            rearrange::elementwise(at, operand)
-        }
-        Op::AllReduce { start: false, .. } | Op::AddDependency if operand == 0 => {
+        // Of a reduction over participants, the own share.
+        Op::Map { .. } | Op::AllReduce { .. } | Op::SetDimensionSize(_) => {
             rearrange::elementwise(at, operand)
         }
         Op::BitcastConvert => rearrange::bitcast_convert(at, at.output()?, at.input(0)?),
@@ -112,7 +200,8 @@ fn backward(at: &Builder<'_>, operand: usize) -> MapOrCause {
         Op::Slice(dims) => rearrange::slice(at, dims),
         Op::Pad(dims) => rearrange::pad(at, operand, dims),
         Op::Concatenate(dim) => rearrange::concatenate(at, operand, *dim),
-        Op::Reshape => reshape::reshape(at),
+        Op::DynamicReshape if operand > 0 => at.draft(at.output()?).finish(Vec::new()),
+        Op::Reshape | Op::DynamicReshape => reshape::reshape(at),
         Op::Bitcast => reshape::bitcast(at, at.output()?, at.input(0)?),
         Op::Reduce { dimensions, .. } => contract::reduce(at, operand, dimensions),
         Op::Dot { dims, .. } => contract::dot(at, operand, dims),
@@ -123,12 +212,38 @@ fn backward(at: &Builder<'_>, operand: usize) -> MapOrCause {
         Op::Gather {
             dims, slice_sizes, ..
         } => dynamic::gather(at, operand, dims, slice_sizes),
-        op => Err(Cause::Operation(op.opcode())),
+        Op::ScaledDot { dims, .. } if operand < 2 => contract::dot(at, operand, dims),
+        Op::ScaledDot { dims, .. } => contract::scale(at, operand, dims),
+        Op::Scatter { .. } => scatter::backward(at, operand),
+        Op::SelectAndScatter { .. } => select_scatter::select_and_scatter(at, operand, false),
+        Op::Scan { .. } => select_scatter::scan(at, operand, false),
+        _ => match shared::shared(at, operand) {
+            Some(shared) => match shared? {
+                Some(shared) => shared.backward(at, operand),
+                None => Err(Cause::Operation(at.op().opcode())),
+            },
+            None => collective::collective(at, operand, false),
+        },
     }
 }
 
+/// The array `leaf` of a shape.
+fn leaf_array(shape: &Shape, leaf: usize) -> Result<&ArrayShape, Cause> {
+    let mut left = leaf;
+    let mut stack = vec![shape];
+    while let Some(shape) = stack.pop() {
+        match shape {
+            Shape::Tuple(elements) => stack.extend(elements.iter().rev()),
+            _ if left > 0 => left -= 1,
+            Shape::Array(array) => return Ok(array),
+            _ => return Err(Cause::NotAnArray),
+        }
+    }
+    Err(Cause::NotAnArray)
+}
+
 /// The array of a shape; of a tuple of arrays, the first.
-fn array(shape: &Shape) -> Result<&tegula_ir::ArrayShape, Cause> {
+fn array(shape: &Shape) -> Result<&ArrayShape, Cause> {
     match shape {
         Shape::Array(array) => Ok(array),
         Shape::Tuple(elements) => match elements.first() {

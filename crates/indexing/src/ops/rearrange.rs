@@ -3,7 +3,7 @@
 use tegula_expr::Term;
 use tegula_ir::{ArrayShape, DimNumbers, PadDim, SliceDim};
 
-use super::builder::{Builder, index, static_sizes};
+use super::builder::{Builder, Draft, index, last_index};
 use super::{Cause, MapOrCause};
 
 /// Each result element reads the operand element at the same index; a scalar
@@ -116,13 +116,13 @@ pub(super) fn pad(at: &Builder<'_>, operand: usize, dims: &[PadDim]) -> MapOrCau
     if operand == 1 {
         return at.draft(output).superset().finish(Vec::new());
     }
-    let input = static_sizes(at.input(0)?)?;
-    if dims.len() != output.rank() || input.len() != output.rank() {
+    let input = at.input(0)?;
+    if dims.len() != output.rank() || input.rank() != output.rank() {
         return Err(Cause::Malformed);
     }
     let mut draft = at.draft(output);
     let mut results = Vec::new();
-    for (position, (dim, size)) in dims.iter().zip(&input).enumerate() {
+    for (position, (dim, size)) in dims.iter().zip(&input.dims).enumerate() {
         let step = dim
             .interior
             .checked_add(1)
@@ -131,15 +131,8 @@ pub(super) fn pad(at: &Builder<'_>, operand: usize, dims: &[PadDim]) -> MapOrCau
         let index = draft
             .dim(position)
             .add(&dim.low.checked_neg().ok_or(Cause::Overflow)?.into());
-        let last = size.checked_sub(1).and_then(|last| last.checked_mul(step));
-        let first = dim.low;
-        let last = last
-            .and_then(|last| last.checked_add(first))
-            .ok_or(Cause::Overflow)?;
-        let slot = draft.map.dims.get_mut(position).ok_or(Cause::Malformed)?;
-        slot.bounds = slot
-            .bounds
-            .intersect(&tegula_expr::Interval::new(first, last));
+        let last = last_index(&draft.extent(size)).mul(&step.into());
+        draft.narrow_dim(position, dim.low, &known(last.add(&dim.low.into()))?)?;
         if step > 1 {
             draft.constrain(index.modulo(&step.into()), 0, 0);
         }
@@ -148,20 +141,29 @@ pub(super) fn pad(at: &Builder<'_>, operand: usize, dims: &[PadDim]) -> MapOrCau
     draft.finish(results)
 }
 
+/// The term, unless it is made of constants alone and does not fit.
+pub(super) fn known(term: Term) -> Result<Term, Cause> {
+    let mut is_variable = term.as_constant().is_some();
+    term.for_each_var(&mut |_| is_variable = true);
+    is_variable.then_some(term).ok_or(Cause::Overflow)
+}
+
 /// Each operand is read for its own part of the concatenated dimension.
 pub(super) fn concatenate(at: &Builder<'_>, operand: usize, dim: i64) -> MapOrCause {
     let output = at.output()?;
     let dim = index(dim, output.rank())?;
-    let (start, size) = concatenated_part(at, operand, dim)?;
-    let end = start.checked_add(size - 1).ok_or(Cause::Overflow)?;
     let mut draft = at.draft(output);
-    let slot = draft.map.dims.get_mut(dim).ok_or(Cause::Malformed)?;
-    slot.bounds = slot
-        .bounds
-        .intersect(&tegula_expr::Interval::new(start, end));
+    let (start, size) = concatenated_part(at, &mut draft, operand, dim)?;
+    let end = known(last_index(&start.add(&size)))?;
+    let first = start.as_constant().unwrap_or(0);
+    draft.narrow_dim(dim, first, &end)?;
     let mut results = draft.dims();
     if let Some(slot) = results.get_mut(dim) {
-        *slot = slot.add(&start.checked_neg().ok_or(Cause::Overflow)?.into());
+        *slot = slot.sub(&start);
+        if start.as_constant().is_none() {
+            let own = slot.clone();
+            draft.constrain(own, 0, i64::MAX);
+        }
     }
     draft.finish(results)
 }
@@ -169,19 +171,20 @@ pub(super) fn concatenate(at: &Builder<'_>, operand: usize, dim: i64) -> MapOrCa
 /// Where an operand of a concatenation starts in the result, and its size.
 pub(super) fn concatenated_part(
     at: &Builder<'_>,
+    draft: &mut Draft<'_>,
     operand: usize,
     dim: usize,
-) -> Result<(i64, i64), Cause> {
-    let size = |operand: usize| {
-        let array = at.input(operand)?;
-        let size = array.dims.get(dim).ok_or(Cause::Malformed)?;
-        size.as_static()
-            .filter(|size| *size >= 0)
-            .ok_or(Cause::SymbolicSize)
+) -> Result<(Term, Term), Cause> {
+    let mut size = |operand: usize| {
+        let size = at.input(operand)?.dims.get(dim).ok_or(Cause::Malformed)?;
+        match size.as_static() {
+            Some(size) if size < 0 => Err(Cause::Malformed),
+            _ => Ok(draft.extent(size)),
+        }
     };
-    let mut start = 0i64;
+    let mut start = Term::constant(0);
     for before in 0..operand {
-        start = start.checked_add(size(before)?).ok_or(Cause::Overflow)?;
+        start = known(start.add(&size(before)?))?;
     }
     Ok((start, size(operand)?))
 }

@@ -6,8 +6,8 @@
 //! mapped by its row-major number.
 
 use smallvec::SmallVec;
-use tegula_expr::{Interval, Term, canonicalize};
-use tegula_ir::ArrayShape;
+use tegula_expr::{Canonicalizer, Interval, Node, Term};
+use tegula_ir::{ArrayShape, Layout};
 
 use super::builder::{Builder, static_sizes};
 use super::{Cause, MapOrCause};
@@ -69,8 +69,18 @@ fn tiles(array: &ArrayShape) -> bool {
 
 /// The dimensions from the most major to the most minor.
 fn physical_order(array: &ArrayShape) -> Option<SmallVec<[usize; 6]>> {
-    let rank = array.rank();
-    let Some(layout) = &array.layout else {
+    minor_order(array.rank(), array.layout.as_deref())
+}
+
+/// The dimensions of an array without tiles, from the most major to the most
+/// minor.
+pub(crate) fn static_order(rank: usize, layout: Option<&Layout>) -> Option<SmallVec<[usize; 6]>> {
+    let is_tiled = layout.is_some_and(|layout| !layout.tiles.is_empty());
+    minor_order(rank, layout).filter(|_| !is_tiled)
+}
+
+fn minor_order(rank: usize, layout: Option<&Layout>) -> Option<SmallVec<[usize; 6]>> {
+    let Some(layout) = layout else {
         return Some((0..rank).collect());
     };
     let mut order: SmallVec<[usize; 6]> = SmallVec::new();
@@ -153,63 +163,128 @@ pub(crate) fn reshape_map(from: &[i64], to: &[i64]) -> MapOrCause {
 
 fn canonical_results(map: &mut IndexingMap) {
     let bounds = map.bounds();
+    let mut canonicalizer = Canonicalizer::new(bounds.as_slice());
+    for constraint in &map.constraints {
+        canonicalizer.assume(&constraint.term, constraint.interval);
+    }
     for result in &mut map.results {
-        *result = canonicalize(result, bounds.as_slice());
+        *result = canonicalizer.canonicalize(result);
     }
 }
 
-/// With symbolic sizes: dimensions that agree from either end are mapped one to
-/// one; what is left between them goes through its row-major number.
+/// A product of sizes: its constant, and what is known at run time, sorted.
+#[derive(Clone, PartialEq)]
+struct Product {
+    constant: i64,
+    factors: Vec<Term>,
+}
+
+impl Product {
+    fn one() -> Self {
+        Self {
+            constant: 1,
+            factors: Vec::new(),
+        }
+    }
+
+    /// The product with another size; `None` if its constant does not fit.
+    fn times(&self, size: &Term) -> Option<Self> {
+        let mut product = self.clone();
+        let mut stack = vec![size.clone()];
+        while let Some(term) = stack.pop() {
+            if let Some(value) = term.as_constant() {
+                product.constant = product.constant.checked_mul(value)?;
+            } else if let Node::Mul(a, b) = term.node() {
+                stack.extend([a.clone(), b.clone()]);
+            } else {
+                product.factors.push(term);
+            }
+        }
+        product.factors.sort_unstable();
+        Some(product)
+    }
+
+    /// The products of the first 0, 1, ... sizes.
+    fn prefixes(sizes: &[Term]) -> Option<Vec<Self>> {
+        let mut prefixes = vec![Self::one()];
+        for size in sizes {
+            let next = prefixes.last()?.times(size)?;
+            prefixes.push(next);
+        }
+        Some(prefixes)
+    }
+}
+
+/// With sizes known at run time: dimensions that agree from the right are mapped
+/// one to one; the rest is cut where products from the left are provably equal,
+/// and each run goes through its row-major number.
 fn symbolic_reshape(at: &Builder<'_>, from: &ArrayShape, to: &ArrayShape) -> MapOrCause {
     let mut draft = at.draft(from);
-    let (starts, ends) = (&from.dims, &to.dims);
+    let (starts, ends) = (draft.extents(from), draft.extents(to));
     let shorter = starts.len().min(ends.len());
-    let head = starts
-        .iter()
-        .zip(ends)
-        .take_while(|(a, b)| a.term() == b.term())
-        .count();
-    let tail = starts
-        .iter()
-        .rev()
-        .zip(ends.iter().rev())
-        .take(shorter - head)
-        .take_while(|(a, b)| a.term() == b.term())
-        .count();
-    let mut results: Vec<Term> = (0..head).map(|dim| draft.dim(dim)).collect();
-    let mut linear = Term::constant(0);
-    for position in head..starts.len() - tail {
-        let Some(dim) = starts.get(position) else {
-            continue;
-        };
-        let extent = draft.extent(dim);
-        linear = linear.mul(&extent).add(&draft.dim(position));
+    let pairs = starts.iter().rev().zip(ends.iter().rev());
+    let tail = pairs.take(shorter).take_while(|(a, b)| a == b).count();
+    let (from_count, to_count) = (starts.len() - tail, ends.len() - tail);
+    let (starts, ends) = (
+        starts.get(..from_count).unwrap_or(&[]),
+        ends.get(..to_count).unwrap_or(&[]),
+    );
+    let (Some(left), Some(right)) = (Product::prefixes(starts), Product::prefixes(ends)) else {
+        return Err(Cause::Overflow);
+    };
+    let mut results = Vec::new();
+    let (mut o, mut i) = (0, 0);
+    while o < from_count || i < to_count {
+        let (next_o, next_i) = next_cut(&left, &right, (o, i)).unwrap_or((from_count, to_count));
+        let dims = (o..next_o).map(|dim| draft.dim(dim)).collect::<Vec<_>>();
+        let run = (
+            starts.get(o..next_o).unwrap_or(&[]),
+            ends.get(i..next_i).unwrap_or(&[]),
+        );
+        results.extend(run_results(&dims, run.0, run.1));
+        (o, i) = (next_o, next_i);
     }
-    let mut stride = Term::constant(1);
-    let mut middle = Vec::new();
-    for (offset, dim) in ends
-        .iter()
-        .skip(head)
-        .take(ends.len() - tail - head)
-        .enumerate()
-        .rev()
-    {
-        let quotient = linear.floor_div(&stride);
-        let extent = draft.extent(dim);
-        middle.push(if offset == 0 {
-            quotient
-        } else {
-            quotient.modulo(&extent)
-        });
-        stride = stride.mul(&extent);
-    }
-    results.extend(middle.into_iter().rev());
-    results.extend((starts.len() - tail..starts.len()).map(|dim| draft.dim(dim)));
+    results.extend((from_count..from_count + tail).map(|dim| draft.dim(dim)));
     let mut map = draft.finish(results)?;
     // A symbolic size used as a divisor is at least 1 where there is an element.
-    for variable in map.variables_mut().skip(starts.len()) {
+    for variable in map.variables_mut().skip(from.rank()) {
         variable.bounds = variable.bounds.intersect(&Interval::new(1, i64::MAX));
     }
     canonical_results(&mut map);
     Ok(map)
+}
+
+/// The next pair of positions, beyond `at` on at least one side, with equal
+/// products to the left of them.
+fn next_cut(left: &[Product], right: &[Product], at: (usize, usize)) -> Option<(usize, usize)> {
+    (at.0..left.len())
+        .flat_map(|o| (at.1..right.len()).map(move |i| (o, i)))
+        .filter(|cut| *cut != at)
+        .find(|(o, i)| left.get(*o) == right.get(*i))
+}
+
+/// The indices of one run: the row-major number over sizes `starts`, taken apart
+/// by sizes `ends`.
+fn run_results(dims: &[Term], starts: &[Term], ends: &[Term]) -> Vec<Term> {
+    if let ([dim], [_]) = (dims, ends) {
+        return vec![dim.clone()];
+    }
+    let mut linear = Term::constant(0);
+    for (dim, size) in dims.iter().zip(starts) {
+        linear = linear.mul(size).add(dim);
+    }
+    let mut stride = Term::constant(1);
+    let mut results = Vec::new();
+    for (position, size) in ends.iter().enumerate().rev() {
+        let quotient = linear.floor_div(&stride);
+        // The outermost dimension of a run cannot overflow into another.
+        results.push(if position == 0 {
+            quotient
+        } else {
+            quotient.modulo(size)
+        });
+        stride = stride.mul(size);
+    }
+    results.reverse();
+    results
 }

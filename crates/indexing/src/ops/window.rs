@@ -1,9 +1,10 @@
 //! Windowed operations: from the result to the operands.
 
 use tegula_expr::{Interval, Term};
-use tegula_ir::{Op, WindowDim};
+use tegula_ir::{ArrayShape, Op, WindowDim};
 
-use super::builder::{Builder, Draft, index, static_sizes};
+use super::builder::{Builder, Draft, index, last_index};
+use super::rearrange::known;
 use super::{Cause, MapOrCause};
 
 /// The index of the base that window position `position` of result index `output`
@@ -14,7 +15,7 @@ fn window_index(
     output: &Term,
     position: &Term,
     window: &WindowDim,
-    size: i64,
+    size: &Term,
 ) -> Result<Term, Cause> {
     if window.stride < 1 || window.base_dilation < 1 || window.window_dilation < 1 {
         return Err(Cause::Malformed);
@@ -31,10 +32,8 @@ fn window_index(
         .mul(&window.stride.into())
         .add(&position.mul(&window.window_dilation.into()))
         .add(&padding.into());
-    let last = size
-        .checked_sub(1)
-        .and_then(|last| last.checked_mul(window.base_dilation));
-    draft.constrain(raw.clone(), 0, last.ok_or(Cause::Overflow)?);
+    let last = last_index(size).mul(&window.base_dilation.into());
+    draft.within(&raw, &known(last)?);
     if window.base_dilation == 1 {
         return Ok(raw);
     }
@@ -49,7 +48,7 @@ pub(super) fn reduce_window(at: &Builder<'_>, operand: usize, window: &[WindowDi
     if operand >= at.instruction.operands.len() / 2 {
         return draft.finish(Vec::new());
     }
-    let input = static_sizes(at.input(operand)?)?;
+    let input = draft.extents(at.input(operand)?);
     if window.len() != output.rank() || input.len() != output.rank() {
         return Err(Cause::Malformed);
     }
@@ -61,7 +60,7 @@ pub(super) fn reduce_window(at: &Builder<'_>, operand: usize, window: &[WindowDi
             size => draft.range(Interval::of_size(size)),
         };
         let output = draft.dim(dim);
-        results.push(window_index(&mut draft, &output, &position, window, *size)?);
+        results.push(window_index(&mut draft, &output, &position, window, size)?);
     }
     draft.finish(results)
 }
@@ -79,10 +78,10 @@ pub(super) fn convolution(at: &Builder<'_>, operand: usize) -> MapOrCause {
         return Err(Cause::Malformed);
     };
     let output = at.output()?;
-    let (input, kernel) = (static_sizes(at.input(0)?)?, static_sizes(at.input(1)?)?);
+    let (input, kernel) = (at.input(0)?, at.input(1)?);
     let rank = output.rank();
-    if input.len() != rank
-        || kernel.len() != rank
+    if input.rank() != rank
+        || kernel.rank() != rank
         || window.len() + 2 != rank
         || [
             &dims.input_spatial,
@@ -96,17 +95,15 @@ pub(super) fn convolution(at: &Builder<'_>, operand: usize) -> MapOrCause {
     {
         return Err(Cause::Malformed);
     }
-    let at_dim = |sizes: &[i64], dim: i64| {
-        sizes
-            .get(index(dim, rank)?)
-            .copied()
-            .ok_or(Cause::Malformed)
+    let dim_of = |array: &'_ ArrayShape, dim: i64| {
+        let dim = array.dims.get(index(dim, rank)?);
+        dim.cloned().ok_or(Cause::Malformed)
     };
     let mut draft = at.draft(output);
     let batch = draft.dim(index(dims.output_batch, rank)?);
     let feature = draft.dim(index(dims.output_feature, rank)?);
-    let group_inputs = at_dim(&kernel, dims.kernel_input_feature)?;
-    let outputs = at_dim(&kernel, dims.kernel_output_feature)?;
+    let group_inputs = dim_of(kernel, dims.kernel_input_feature)?;
+    let outputs = dim_of(kernel, dims.kernel_output_feature)?;
     let mut results: Vec<Term> = vec![Term::constant(0); rank];
     let mut put = |dim: i64, term: Term| -> Result<(), Cause> {
         *results.get_mut(index(dim, rank)?).ok_or(Cause::Malformed)? = term;
@@ -119,7 +116,7 @@ pub(super) fn convolution(at: &Builder<'_>, operand: usize) -> MapOrCause {
             size => draft.range(Interval::of_size(size)),
         })
         .collect();
-    let channel = draft.range(Interval::of_size(group_inputs));
+    let channel = draft.range_over(&group_inputs);
     if operand == 1 {
         put(dims.kernel_input_feature, channel)?;
         put(dims.kernel_output_feature, feature)?;
@@ -128,27 +125,33 @@ pub(super) fn convolution(at: &Builder<'_>, operand: usize) -> MapOrCause {
         }
         return draft.finish(results);
     }
-    let group = |count: i64| feature.floor_div(&Term::constant((outputs / count).max(1)));
+    // Groups are counted, so their sizes have to be known.
+    let group = |count: i64| {
+        let outputs = outputs.as_static().ok_or(Cause::SymbolicSize)?;
+        Ok(feature.floor_div(&Term::constant((outputs / count).max(1))))
+    };
     let channel = if *feature_group_count == 1 {
         channel
     } else {
-        group(*feature_group_count)
-            .mul(&group_inputs.into())
-            .add(&channel)
+        let inputs = draft.extent(&group_inputs);
+        group(*feature_group_count)?.mul(&inputs).add(&channel)
     };
     put(dims.input_feature, channel)?;
     let batch = if *batch_group_count == 1 {
         batch
     } else {
-        let per_group = at_dim(&input, dims.input_batch)? / batch_group_count;
-        group(*batch_group_count).mul(&per_group.into()).add(&batch)
+        let all = dim_of(input, dims.input_batch)?;
+        let per_group = draft
+            .extent(&all)
+            .floor_div(&Term::constant(*batch_group_count));
+        group(*batch_group_count)?.mul(&per_group).add(&batch)
     };
     put(dims.input_batch, batch)?;
     for (spatial, (window, position)) in window.iter().zip(&positions).enumerate() {
         let nth = |dims: &tegula_ir::DimNumbers| dims.get(spatial).copied().unwrap_or(-1);
         let output = draft.dim(index(nth(&dims.output_spatial), rank)?);
-        let size = at_dim(&input, nth(&dims.input_spatial))?;
-        let term = window_index(&mut draft, &output, position, window, size)?;
+        let size = draft.extent(&dim_of(input, nth(&dims.input_spatial))?);
+        let term = window_index(&mut draft, &output, position, window, &size)?;
         put(nth(&dims.input_spatial), term)?;
     }
     draft.finish(results)

@@ -25,7 +25,7 @@ use crate::map::{Constraint, IndexingMap, Status};
 use domain::Domain;
 use graph::Graph;
 pub use graph::address_cost;
-pub use report::{Explained, Report, StopReason};
+pub use report::{Explained, RULES, Report, Rule, StopReason};
 
 /// Rounds of the whole pipeline on one map.
 const MAX_ROUNDS: usize = 4;
@@ -39,6 +39,8 @@ pub struct Session {
     limits: Limits,
     explain: bool,
     maps: FxHashMap<IndexingMap, IndexingMap>,
+    /// How maps that were made came about, if explanations are kept.
+    derivations: FxHashMap<IndexingMap, Vec<Explained>>,
 }
 
 /// Bounds on the work of a session.
@@ -90,8 +92,56 @@ impl Session {
         if let Some(known) = self.maps.get(map) {
             return known.clone();
         }
-        let (simple, _) = self.simplify_with_report(map);
+        let (simple, report) = self.simplify_with_report(map);
+        if self.explain && !report.steps.is_empty() {
+            self.derivations.insert(simple.clone(), report.steps);
+        }
         self.maps.insert(map.clone(), simple.clone());
+        simple
+    }
+
+    /// Says that `map` is `from` under another numbering of its variables.
+    pub(crate) fn renumbered(&mut self, from: &IndexingMap, map: &IndexingMap) {
+        if from != map
+            && let Some(steps) = self.derivations.get(from).cloned()
+        {
+            self.derivations.entry(map.clone()).or_insert(steps);
+        }
+    }
+
+    /// As [`Session::simplify_map`], but a dimension that has one value keeps its
+    /// variable in the results instead of becoming that value: for a reader that
+    /// wants to see which dimension a result follows.
+    pub fn simplify_preserving_points(&mut self, map: &IndexingMap) -> IndexingMap {
+        let points: Vec<usize> = map
+            .dims
+            .iter()
+            .enumerate()
+            .filter(|(_, dim)| dim.bounds.as_point().is_some_and(|value| value < i64::MAX))
+            .map(|(position, _)| position)
+            .collect();
+        let mut wider = map.clone();
+        // What holds for two values holds for one of them.
+        for position in &points {
+            if let Some(dim) = wider.dims.get_mut(*position) {
+                dim.bounds.upper += 1;
+            }
+        }
+        let mut simple = self.simplify_map(&wider);
+        let is_kept = simple.dims.len() == map.dims.len()
+            && points.iter().all(|position| {
+                simple.dims.get(*position).map(|dim| dim.bounds.lower)
+                    == map.dims.get(*position).map(|dim| dim.bounds.lower)
+            });
+        if !is_kept {
+            return self.simplify_map(map);
+        }
+        for position in points {
+            if let (Some(dim), Some(own)) = (simple.dims.get_mut(position), map.dims.get(position))
+            {
+                dim.bounds = own.bounds;
+            }
+        }
         simple
     }
 
@@ -101,6 +151,8 @@ impl Session {
         if map.status != Status::Ok {
             return (map.clone(), report);
         }
+        // A composition that was simplified before keeps the steps it took.
+        report.steps = self.derivations.get(map).cloned().unwrap_or_default();
         let mut map = map.clone();
         for _ in 0..MAX_ROUNDS {
             report.rounds += 1;
@@ -113,7 +165,15 @@ impl Session {
                 variable.bounds = *bounds;
             }
             map.constraints = domain.constraints.clone();
-            map.results = self.simplify_results(&map.results, &domain, &mut report);
+            let mut terms = std::mem::take(&mut map.results);
+            terms.extend(map.participant.iter().map(|p| p.position.clone()));
+            terms = self.simplify_results(&terms, &domain, &mut report);
+            if let Some(participant) = &mut map.participant
+                && let Some(position) = terms.pop()
+            {
+                participant.position = position;
+            }
+            map.results = terms;
             if map == before {
                 break;
             }
@@ -184,6 +244,7 @@ impl Session {
                         fitted.push(Explained {
                             rule: "affine-on-every-point",
                             condition: "the domain was enumerated".into(),
+                            facts: Vec::new(),
                             before: canonical,
                             after: affine.clone(),
                         });
@@ -194,12 +255,31 @@ impl Session {
             }
         }
         let steps = canonicalizer.take_steps().into_iter().map(Explained::from);
-        for step in steps.chain(fitted) {
+        let mut steps: Vec<Explained> = steps.chain(fitted).collect();
+        self.search(&mut simple, domain, &mut canonicalizer, report);
+        if self.explain {
+            // What is left between the steps is collecting and spelling.
+            for (before, after) in results.iter().zip(&simple) {
+                let is_told = steps
+                    .iter()
+                    .chain(&report.steps)
+                    .any(|step| step.before == *before && step.after == *after);
+                if before != after && !is_told {
+                    steps.push(Explained {
+                        rule: "linear-form",
+                        condition: String::new(),
+                        facts: Vec::new(),
+                        before: before.clone(),
+                        after: after.clone(),
+                    });
+                }
+            }
+        }
+        for step in steps {
             if !report.steps.contains(&step) {
                 report.steps.push(step);
             }
         }
-        self.search(&mut simple, domain, &mut canonicalizer, report);
         simple
     }
 
@@ -249,6 +329,14 @@ impl Session {
             report.steps.extend(graph.explain());
         }
     }
+}
+
+/// What is known of the variables on the domain of a map; `None` if it has no
+/// point.
+pub(crate) fn refined(map: &IndexingMap) -> Option<impl VarRanges + use<>> {
+    let mut domain = Domain::of(map);
+    domain.tighten().ok()?;
+    Some(domain)
 }
 
 /// The largest magnitude that any part of the term can take.

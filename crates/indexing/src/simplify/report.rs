@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use tegula_expr::{Names, Step, Style, Term};
+use tegula_expr::{Facts, Interval, Names, Step, Style, Term};
 
 /// Why the rules stopped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -26,6 +26,9 @@ pub struct Explained {
     pub rule: &'static str,
     /// The side condition that held, empty if the rule has none.
     pub condition: String,
+    /// Terms and the bounds that they keep on the domain, which discharge the
+    /// condition.
+    pub facts: Facts,
     /// The term before.
     pub before: Term,
     /// The term after.
@@ -36,13 +39,14 @@ impl From<Step> for Explained {
     fn from(step: Step) -> Self {
         let Step {
             rule,
-            condition,
+            facts,
             before,
             after,
         } = step;
         Self {
             rule,
-            condition,
+            condition: String::new(),
+            facts,
             before,
             after,
         }
@@ -73,11 +77,93 @@ impl Explained {
                 self.after.display(names, style),
             );
             write!(f, "{before}  =>  {after}  by {}", self.rule)?;
-            if self.condition.is_empty() {
+            let facts = self.facts.iter().map(|(term, Interval { lower, upper })| {
+                format!("{} in [{lower}, {upper}]", term.display(names, style))
+            });
+            let condition = Some(self.condition.clone()).filter(|text| !text.is_empty());
+            let all: Vec<String> = condition.into_iter().chain(facts).collect();
+            if all.is_empty() {
                 Ok(())
             } else {
-                write!(f, " ({})", self.condition)
+                write!(f, " ({})", all.join("; "))
             }
         })
     }
 }
+
+/// A rule of the simplifier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rule {
+    /// Its name in explanations.
+    pub name: &'static str,
+    /// What it says.
+    pub identity: &'static str,
+    /// When, empty for always.
+    pub condition: &'static str,
+}
+
+const fn rule(name: &'static str, identity: &'static str, condition: &'static str) -> Rule {
+    Rule {
+        name,
+        identity,
+        condition,
+    }
+}
+
+/// All rules. `/` rounds towards negative infinity; `a`, `b`, `x`, `y` are terms,
+/// other letters constants, divisors positive.
+pub const RULES: &[Rule] = &[
+    rule(
+        "linear-form",
+        "terms of a sum are collected, `x - c * (x / c) = x mod c`",
+        "",
+    ),
+    rule("div-pull", "`(c*a + b) / c = a + b / c`", ""),
+    rule("div-range", "`b / c = t`", "`t*c <= b < (t+1)*c`"),
+    rule(
+        "div-near-const",
+        "`(b + c*a) / c = a + t`",
+        "`t*c <= b < (t+1)*c`",
+    ),
+    rule(
+        "div-drop-small",
+        "`(g*a + b) / c = (a + t) / (c/g)`",
+        "`g` divides `c`, `t*g <= b < (t+1)*g`",
+    ),
+    rule("div-lift", "`(x/b + y) / c = (x + b*y) / (b*c)`", ""),
+    rule(
+        "div-lift-negative",
+        "`(y - x/b) / c = (b*y + b-1 - x) / (b*c)`",
+        "",
+    ),
+    rule("div-split", "`x / (b*c) = (x/b) / c`", ""),
+    rule("exact-quotient", "`c * (x / c) = x - r`", "`x mod c = r`"),
+    rule("part-is-a-point", "`a + b = a + v`", "`b = v`"),
+    rule("range-is-a-point", "`x = v`", "`v <= x <= v`"),
+    rule(
+        "min-max-order",
+        "`min(a, b) = a`, `max(a, b) = b`",
+        "`a - b <= 0`",
+    ),
+    rule(
+        "comparison-decided",
+        "`a < b` is 1 or 0",
+        "the sign of `a - b`",
+    ),
+    rule("mod-def", "`x mod c = x - c * (x / c)`", ""),
+    rule("mod-recover", "`k*x - k*c * (x / c) = k * (x mod c)`", ""),
+    rule("sum-flatten", "a sum inside a sum is one sum", ""),
+    rule("sum-base", "`a + c` stands on `a`", ""),
+    rule("sum-factor", "`g*a + g*b = g * (a + b)`", ""),
+    rule(
+        "sum-share",
+        "`a + b + x` and `a + b + y` stand on `a + b`",
+        "",
+    ),
+    rule("sum-solve", "`x = a - b`", "`x + b = a`"),
+    rule(
+        "affine-on-every-point",
+        "`x` is an affine function",
+        "at every point of the domain",
+    ),
+];

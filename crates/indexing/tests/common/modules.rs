@@ -24,6 +24,7 @@ impl Program {
             computations: Default::default(),
             entry: ComputationId::from_u32(0),
             symbols: Vec::new(),
+            sizes: tegula_ir::RunTimeSizes::default(),
             source: Arc::from(""),
         };
         let computation = Self::computation(&mut module);
@@ -106,5 +107,25 @@ pub(crate) fn map_of(found: &[OperandIndexing], operand: usize) -> &IndexingMap 
     match &found[operand].maps {
         Ok(maps) if maps.len() == 1 => &maps[0],
         other => panic!("operand {operand}: {other:?}"),
+    }
+}
+
+/// An operation without a map: it does not say how many participants exchange.
+pub(crate) fn all_to_all_of_unknown_groups() -> Op {
+    Op::AllToAll {
+        collective: collective(&[]),
+        dimension: Some(0),
+    }
+}
+
+/// A collective over the given replica groups.
+pub(crate) fn collective(groups: &[&[i64]]) -> tegula_ir::Collective {
+    tegula_ir::Collective {
+        replica_groups: tegula_ir::ReplicaGroups::Lists(
+            groups.iter().map(|group| group.to_vec()).collect(),
+        ),
+        channel_id: None,
+        use_global_device_ids: false,
+        constrain_layout: false,
     }
 }

@@ -51,6 +51,7 @@ impl ModuleBuilder {
                 computations: PrimaryMap::new(),
                 entry: ComputationId::from_u32(0),
                 symbols: Vec::new(),
+                sizes: crate::RunTimeSizes::default(),
                 source: "".into(),
             },
             names: Names::default(),

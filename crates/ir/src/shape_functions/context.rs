@@ -3,7 +3,7 @@
 use crate::{ArrayShape, Dim, DimNumbers, Dims, ElementType, Error, Module, Op, Shape};
 use smallvec::SmallVec;
 use std::fmt::Display;
-use tegula_expr::Provider;
+use tegula_expr::{Cmp, Provider};
 
 /// Sizes from a provider.
 pub(crate) type Sizes<I> = SmallVec<[I; 6]>;
@@ -191,7 +191,7 @@ impl<'a, P: Provider> Context<'a, P> {
     }
 
     /// Two sizes that must be equal: an error if both are known and differ,
-    /// otherwise the known one.
+    /// otherwise the known one, and a requirement.
     pub(crate) fn same(
         &mut self,
         a: &P::Index,
@@ -202,8 +202,12 @@ impl<'a, P: Provider> Context<'a, P> {
             (Some(a), Some(b)) if a != b => {
                 Err(self.error(format_args!("{what} must be equal, found {a} and {b}")))
             }
-            (None, Some(_)) => Ok(b.clone()),
-            _ => Ok(a.clone()),
+            (Some(_), Some(_)) => Ok(a.clone()),
+            (known, other) => {
+                self.provider.require(Cmp::Eq, a, b, &what);
+                let b_alone_is_known = known.is_none() && other.is_some();
+                Ok(if b_alone_is_known { b } else { a }.clone())
+            }
         }
     }
 
@@ -218,7 +222,11 @@ impl<'a, P: Provider> Context<'a, P> {
             (Some(a), Some(b)) if a > b => {
                 Err(self.error(format_args!("{what}: {a} is more than {b}")))
             }
-            _ => Ok(()),
+            (Some(_), Some(_)) => Ok(()),
+            _ => {
+                self.provider.require(Cmp::Le, a, b, &what);
+                Ok(())
+            }
         }
     }
 
@@ -228,7 +236,13 @@ impl<'a, P: Provider> Context<'a, P> {
             Some(size) if size < 0 => Err(self.error(format_args!(
                 "a dimension of the result would have size {size}"
             ))),
-            _ => Ok(size),
+            Some(_) => Ok(size),
+            None => {
+                let zero = self.literal(0);
+                let what = "a dimension of the result would have a negative size";
+                self.provider.require(Cmp::Le, &zero, &size, &what);
+                Ok(size)
+            }
         }
     }
 

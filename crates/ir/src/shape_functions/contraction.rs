@@ -3,7 +3,7 @@
 use super::context::{Context, Inferred, Sizes, array};
 use crate::{ConvDims, DimNumbers, DotDims, ElementType, Error, WindowDim};
 use smallvec::SmallVec;
-use tegula_expr::Provider;
+use tegula_expr::{Cmp, Provider};
 
 impl<P: Provider> Context<'_, P> {
     /// The stated element type, or that of the operands.
@@ -220,12 +220,19 @@ impl<P: Provider> Context<'_, P> {
         Ok(array(ty, result))
     }
 
-    fn expect_multiple(&self, size: &P::Index, of: i64, what: &str) -> Result<(), Error> {
+    fn expect_multiple(&mut self, size: &P::Index, of: i64, what: &str) -> Result<(), Error> {
         match self.provider.as_literal(size) {
             Some(size) if size % of != 0 => {
                 Err(self.error(format_args!("{what}: {size} is not a multiple of {of}")))
             }
-            _ => Ok(()),
+            Some(_) => Ok(()),
+            None => {
+                let (zero, divisor) = (self.literal(0), self.literal(of));
+                let rest = self.provider.modulo(size, &divisor);
+                let what = format!("{what} modulo {of}, and 0,");
+                self.provider.require(Cmp::Eq, &rest, &zero, &what);
+                Ok(())
+            }
         }
     }
 }

@@ -148,7 +148,7 @@ impl Operands for Static<'_> {
 }
 
 /// Operands whose sizes are terms.
-struct Symbolic<'a>(&'a [&'a Shape]);
+pub(crate) struct Symbolic<'a>(pub(crate) &'a [&'a Shape]);
 
 impl Operands for Symbolic<'_> {
     type Index = Term;
@@ -167,7 +167,7 @@ impl Operands for Symbolic<'_> {
 }
 
 /// The values that a module's symbols can have.
-struct SymbolRanges<'a>(&'a [Symbol]);
+pub(crate) struct SymbolRanges<'a>(pub(crate) &'a [Symbol]);
 
 impl VarRanges for SymbolRanges<'_> {
     fn range(&self, var: Var) -> Interval {

@@ -86,7 +86,10 @@ impl<P: Provider> Context<'_, P> {
                 None
             }
             1 if self.provider.as_literal(&fixed) != Some(0) => {
-                Some(self.provider.floor_div(&count, &fixed))
+                let rest = self.provider.floor_div(&count, &fixed);
+                let whole = self.provider.mul(&rest, &fixed);
+                self.same(&count, &whole, "numbers of elements")?;
+                Some(rest)
             }
             _ => None,
         };

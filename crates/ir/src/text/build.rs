@@ -79,6 +79,7 @@ pub(crate) fn build_module<'a>(
         computations: PrimaryMap::with_capacity(computations.len()),
         entry: ComputationId::new(entry),
         symbols: Vec::new(),
+        sizes: crate::RunTimeSizes::default(),
         source: source.into(),
     };
     let mut leaves = MAX_INFERRED_LEAVES;

@@ -9,6 +9,11 @@ use crate::{ArrayShape, Dim, InstructionId, Module, Op, Shape, Symbol};
 use smallvec::SmallVec;
 use tegula_expr::{Term, Var};
 
+/// The largest value of a size that the text leaves open without a bound. It is
+/// stated so that products of two sizes are known to fit an `i64`, without which
+/// hardly any index could be simplified; a run checks it.
+const MAX_SIZE: i64 = i32::MAX as i64;
+
 /// Whether a shape has sizes that are not resolved.
 pub(crate) fn is_open(shape: &Shape) -> bool {
     match shape {
@@ -109,7 +114,7 @@ fn resolve_array(
         let known = known.filter(|known| !is_open_dim(known)).map(Dim::term);
         let upper = match dim {
             Dim::Bounded { bound, .. } => *bound,
-            _ => i64::MAX,
+            _ => MAX_SIZE,
         };
         let resolved = known.unwrap_or_else(|| fresh(module, format!("{prefix}_d{index}"), upper));
         match dim {

@@ -3,19 +3,28 @@
 
 use super::build::bug;
 use super::interference::{Interference, interference};
-use super::{Buffer, BufferId, Place, Plan, Step, ValueId};
+use super::{Alias, Buffer, BufferId, Place, Plan, Step, ValueId};
 use cranelift_entity::SecondaryMap;
 use rustc_hash::{FxHashMap, FxHashSet};
-use tegula_expr::Term;
+use tegula_expr::{Term, canonicalize};
 use tegula_fusion::Error;
 use tegula_ir::ALIGNMENT;
 
+/// Parameters that may become results.
+pub(super) struct WantedAliases {
+    /// A parameter and the result that it becomes.
+    pub pairs: Vec<Alias>,
+    /// Parameters that may become any result of their size.
+    pub donors: Vec<usize>,
+}
+
 /// Gives every value of a plan its buffer.
-pub(super) fn assign_buffers(plan: &mut Plan) -> Result<(), Error> {
+pub(super) fn assign_buffers(plan: &mut Plan, wanted: &WantedAliases) -> Result<(), Error> {
     let facts = interference(plan);
     let mut classes = Classes::new(plan, &facts)?;
+    plan.aliases = classes.join_aliases(plan, wanted);
     classes.follow_fixed(plan, &facts);
-    classes.join_copies(plan, &facts);
+    classes.join_copies(&facts);
     for &(read, written) in &facts.in_place {
         if !classes.try_join(read, written) {
             classes.separate(read, written);
@@ -28,7 +37,8 @@ pub(super) fn assign_buffers(plan: &mut Plan) -> Result<(), Error> {
 struct Classes {
     parent: SecondaryMap<ValueId, Option<ValueId>>,
     place: FxHashMap<ValueId, Place>,
-    bytes: SecondaryMap<ValueId, i64>,
+    /// The size in bytes, canonical.
+    bytes: SecondaryMap<ValueId, Term>,
     edges: FxHashMap<ValueId, FxHashSet<ValueId>>,
 }
 
@@ -40,11 +50,14 @@ impl Classes {
             bytes: SecondaryMap::default(),
             edges: facts.edges.clone(),
         };
+        let ranges = plan.symbol_ranges();
         for (id, value) in &plan.values {
-            classes.bytes[id] = value
-                .shape
-                .byte_size()
-                .ok_or_else(|| bug(format!("the size of {id} does not fit")))?;
+            let bytes = value.shape.byte_size_term();
+            let bytes = bytes.ok_or_else(|| bug(format!("the size of {id} does not fit")))?;
+            classes.bytes[id] = match bytes.as_constant() {
+                Some(_) => bytes,
+                None => canonicalize(&bytes, &ranges),
+            };
             if let Place::Constant(_) = plan.buffers[value.buffer].place {
                 classes
                     .place
@@ -58,6 +71,39 @@ impl Classes {
             classes.place.insert(id, Place::Output(i));
         }
         Ok(classes)
+    }
+
+    /// Puts parameters into the memory of results, where the program allows it and
+    /// the parameter is not read any more when the result is written.
+    fn join_aliases(&mut self, plan: &Plan, wanted: &WantedAliases) -> Vec<Alias> {
+        let mut joined: Vec<Alias> = Vec::new();
+        let any_output = wanted.donors.iter().flat_map(|&parameter| {
+            (0..plan.results.len()).map(move |output| Alias { parameter, output })
+        });
+        for alias in wanted.pairs.iter().copied().chain(any_output) {
+            let Alias { parameter, output } = alias;
+            let (Some(&from), Some(&to)) =
+                (plan.parameters.get(parameter), plan.results.get(output))
+            else {
+                continue;
+            };
+            let taken = joined
+                .iter()
+                .any(|j| j.parameter == parameter || j.output == output);
+            // Whose parameter is handed out twice has no memory to give away.
+            let unique = plan.parameters.iter().filter(|&&p| p == from).count() == 1;
+            if taken || !unique {
+                continue;
+            }
+            let place = self.place.remove(&from);
+            if self.try_join(from, to) {
+                joined.push(alias);
+            } else {
+                self.place.extend(place.map(|place| (from, place)));
+            }
+        }
+        joined.sort_by_key(|alias| alias.output);
+        joined
     }
 
     fn root(&self, mut id: ValueId) -> ValueId {
@@ -88,16 +134,18 @@ impl Classes {
         }
     }
 
-    fn join_copies(&mut self, plan: &Plan, facts: &Interference) {
+    fn join_copies(&mut self, facts: &Interference) {
         let mut copies = facts.copies.clone();
         // Copies in inner loops cost most, then large ones.
         copies.sort_by_key(|&(from, to, depth)| {
-            (std::cmp::Reverse((depth, self.bytes[from])), from, to)
+            (
+                std::cmp::Reverse((depth, typical(&self.bytes[from]))),
+                from,
+                to,
+            )
         });
         for (from, to, _) in copies {
-            if plan.values[from].shape.byte_size() == plan.values[to].shape.byte_size() {
-                self.try_join(from, to);
-            }
+            self.try_join(from, to);
         }
     }
 
@@ -145,16 +193,17 @@ impl Classes {
             .keys()
             .filter(|&id| self.parent[id].is_none())
             .collect();
-        let offsets = self.pack(&roots, plan)?;
+        let (offsets, end) = self.pack(&roots, plan)?;
+        plan.arena_bytes = end;
         roots.sort();
         plan.buffers.clear();
         let mut buffer_of: FxHashMap<ValueId, BufferId> = FxHashMap::default();
         for root in roots {
             let place = match self.place.get(&root) {
                 Some(place) => place.clone(),
-                None => Place::Arena(Term::constant(offsets.get(&root).copied().unwrap_or(0))),
+                None => Place::Arena(offsets.get(&root).cloned().unwrap_or_default()),
             };
-            let bytes = Term::constant(self.bytes[root]);
+            let bytes = self.bytes[root].clone();
             buffer_of.insert(root, plan.buffers.push(Buffer { place, bytes }));
         }
         for id in plan.values.keys() {
@@ -166,18 +215,39 @@ impl Classes {
         Ok(())
     }
 
-    /// First fit by decreasing size: each class at the lowest offset at which it
-    /// overlaps none that it interferes with.
-    fn pack(&self, roots: &[ValueId], plan: &mut Plan) -> Result<FxHashMap<ValueId, i64>, Error> {
-        let mut arena: Vec<ValueId> = roots
-            .iter()
-            .copied()
-            .filter(|r| !self.place.contains_key(r))
+    /// The offset of each class in the arena, and the arena's size. Classes of known
+    /// size come first, then slots for the others.
+    fn pack(
+        &self,
+        roots: &[ValueId],
+        plan: &Plan,
+    ) -> Result<(FxHashMap<ValueId, Term>, Term), Error> {
+        let arena = roots.iter().filter(|r| !self.place.contains_key(r));
+        let (mut known, mut open): (Vec<ValueId>, Vec<ValueId>) =
+            arena.partition(|&&r| self.bytes[r].as_constant().is_some());
+        let size = |r: &ValueId| typical(&self.bytes[*r]);
+        known.sort_by_key(|r| (std::cmp::Reverse(size(r)), *r));
+        open.sort_by_key(|r| (std::cmp::Reverse(size(r)), *r));
+        let (offsets, end) = self.first_fit(&known)?;
+        let mut offsets: FxHashMap<ValueId, Term> = (offsets.into_iter())
+            .map(|(root, offset)| (root, Term::constant(offset)))
             .collect();
-        arena.sort_by_key(|&r| (std::cmp::Reverse(self.bytes[r]), r));
+        let mut end = Term::constant(end);
+        let ranges = plan.symbol_ranges();
+        for slot in self.slots(&open) {
+            offsets.extend(slot.members.iter().map(|&root| (root, end.clone())));
+            end = canonicalize(&end.add(&aligned(&slot.bytes)), &ranges);
+        }
+        Ok((offsets, end))
+    }
+
+    /// First fit by decreasing size: each class at the lowest offset at which it
+    /// overlaps none that it interferes with. Gives the end of the last as well.
+    fn first_fit(&self, arena: &[ValueId]) -> Result<(FxHashMap<ValueId, i64>, i64), Error> {
+        let bytes = |root: ValueId| self.bytes[root].as_constant().unwrap_or(0);
         let mut offsets: FxHashMap<ValueId, i64> = FxHashMap::default();
         let mut end = 0i64;
-        for root in arena {
+        for &root in arena {
             let mut taken: Vec<(i64, i64)> = self
                 .edges
                 .get(&root)
@@ -185,11 +255,11 @@ impl Classes {
                 .flatten()
                 .filter_map(|&other| {
                     let other = self.root(other);
-                    offsets.get(&other).map(|&o| (o, o + self.bytes[other]))
+                    offsets.get(&other).map(|&o| (o, o + bytes(other)))
                 })
                 .collect();
             taken.sort_unstable();
-            let size = self.bytes[root];
+            let size = bytes(root);
             let mut offset = 0;
             for (start, stop) in taken {
                 if offset + size <= start {
@@ -204,9 +274,56 @@ impl Classes {
             end = end.max(stop);
             offsets.insert(root, offset);
         }
-        plan.arena_bytes = align(end);
-        Ok(offsets)
+        Ok((offsets, align(end)))
     }
+
+    /// Groups of classes of open sizes that do not interfere. Which of two is larger
+    /// may depend on the run, so a group has room for the largest, whichever it is.
+    fn slots(&self, open: &[ValueId]) -> Vec<Slot> {
+        let mut slots: Vec<Slot> = Vec::new();
+        for &root in open {
+            let apart = |slot: &&mut Slot| {
+                let edges = self.edges.get(&root);
+                let with = |m: &ValueId| edges.is_some_and(|e| e.contains(m));
+                !slot.members.iter().any(with)
+            };
+            let bytes = &self.bytes[root];
+            let growth =
+                |slot: &Slot| typical(&Term::max(&slot.bytes, bytes)) - typical(&slot.bytes);
+            let best = slots
+                .iter_mut()
+                .filter(apart)
+                .min_by_key(|slot| (slot.bytes != *bytes, growth(slot)));
+            match best {
+                Some(slot) => {
+                    slot.bytes = Term::max(&slot.bytes, bytes);
+                    slot.members.push(root);
+                }
+                None => slots.push(Slot {
+                    bytes: bytes.clone(),
+                    members: vec![root],
+                }),
+            }
+        }
+        slots
+    }
+}
+
+/// Room in the arena for classes that are never needed at once.
+struct Slot {
+    bytes: Term,
+    members: Vec<ValueId>,
+}
+
+/// A size, or a guess at one that is known only at run time.
+fn typical(bytes: &Term) -> i64 {
+    bytes.eval(&|_| Some(64)).unwrap_or(i64::MAX)
+}
+
+/// A size rounded up to the alignment.
+fn aligned(bytes: &Term) -> Term {
+    let alignment = Term::constant(ALIGNMENT as i64);
+    bytes.ceil_div(&alignment).mul(&alignment)
 }
 
 fn align(offset: i64) -> i64 {

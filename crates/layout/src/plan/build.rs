@@ -3,13 +3,15 @@
 //! caller) becomes a copy. Buffer assignment then removes most copies by giving
 //! both ends one buffer.
 
-use super::buffers::assign_buffers;
-use super::{Buffer, BufferId, KernelId, Place, Plan, PlanValue, Step, ValueId};
+use super::buffers::{WantedAliases, assign_buffers};
+use super::{Alias, Buffer, BufferId, KernelId, Place, Plan, PlanValue, Step, ValueId};
 use cranelift_entity::EntityRef;
 use rustc_hash::{FxHashMap, FxHashSet};
 use tegula_expr::Term;
-use tegula_fusion::{BoundKernel, Def, Error, Fault, Fused, FusedRegion, Kernel, Unit};
-use tegula_ir::{ArrayShape, Module, Span};
+use tegula_fusion::{
+    BoundKernel, Def, Error, Fault, Fused, FusedRegion, Kernel, Unit, array_leaves,
+};
+use tegula_ir::{ArrayShape, Module, Shape, Span};
 
 /// Plans a fused program.
 ///
@@ -21,6 +23,8 @@ pub fn plan(module: &Module, fused: &Fused) -> Result<Plan, Error> {
         plan: Plan {
             name: module.name.to_string(),
             symbols: module.symbols.clone(),
+            sizes: module.sizes.clone(),
+            arena_bytes: Term::constant(0),
             ..Plan::default()
         },
         values: FxHashMap::default(),
@@ -42,8 +46,54 @@ pub fn plan(module: &Module, fused: &Fused) -> Result<Plan, Error> {
     }
     let mut plan = builder.plan;
     plan.steps = steps;
-    assign_buffers(&mut plan)?;
+    assign_buffers(&mut plan, &wanted_aliases(module))?;
     Ok(plan)
+}
+
+/// The parameters that may become results: those that the program's header aliases
+/// with one, then those that it gives away.
+fn wanted_aliases(module: &Module) -> WantedAliases {
+    let entry = module.entry_computation();
+    let of_parameter = |number: i64, index: &[i64]| {
+        let number = usize::try_from(number).ok()?;
+        let before = entry.parameters.get(..number)?;
+        let before: usize = before
+            .iter()
+            .map(|&p| array_leaves(&module[p].shape).len())
+            .sum();
+        let shape = &module[*entry.parameters.get(number)?].shape;
+        Some(before + leaf(shape, index)?)
+    };
+    let attributes = &module.attributes;
+    WantedAliases {
+        pairs: attributes
+            .input_output_alias
+            .iter()
+            .filter_map(|alias| {
+                Some(Alias {
+                    parameter: of_parameter(alias.parameter, &alias.parameter_index)?,
+                    output: leaf(&module[entry.root].shape, &alias.output_index)?,
+                })
+            })
+            .collect(),
+        donors: attributes
+            .buffer_donor
+            .iter()
+            .filter_map(|(parameter, index)| of_parameter(*parameter, index))
+            .collect(),
+    }
+}
+
+/// The number of an array among those of a shape, by its place.
+fn leaf(shape: &Shape, index: &[i64]) -> Option<usize> {
+    let Some((&first, rest)) = index.split_first() else {
+        return shape.as_array().map(|_| 0);
+    };
+    let elements = shape.as_tuple()?;
+    let first = usize::try_from(first).ok()?;
+    let before = elements.get(..first)?;
+    let before: usize = before.iter().map(|e| array_leaves(e).len()).sum();
+    Some(before + leaf(elements.get(first)?, rest)?)
 }
 
 /// An error of the planner that no instruction can be named for.
@@ -71,11 +121,11 @@ impl Builder<'_> {
             return Ok(value);
         }
         let source = &self.fused.program.values[id];
-        let Some(bytes) = source.shape.byte_size() else {
-            return Err(bug(format!("the size of {id} does not fit")));
-        };
         let value = self.new_value(source.shape.clone());
         if let Def::Constant(literal) = &source.def {
+            let Some(bytes) = source.shape.byte_size() else {
+                return Err(bug(format!("the size of {id} does not fit")));
+            };
             let place = Place::Constant(self.plan.constants.len());
             self.plan.constants.push(literal.clone());
             let buffer = Buffer {

@@ -4,7 +4,7 @@
 
 use super::operation::module_of;
 use super::run_kernel::run_kernel;
-use super::{KernelId, Place, Plan, Step, ValueId};
+use super::{KernelId, Place, Plan, Step, ValueId, verify};
 use crate::dot::DotView;
 use tegula_fusion::{Contraction, Kernel, LibraryOp};
 use tegula_interp::scalar::apply_convert;
@@ -23,6 +23,9 @@ pub enum EvaluateError {
         /// What was given.
         actual: String,
     },
+    /// The sizes of the inputs do not go together.
+    #[error("{0}")]
+    Sizes(String),
     /// An index has no value or lies outside.
     #[error("an index cannot be evaluated: {0}")]
     Index(String),
@@ -69,9 +72,22 @@ const MAX_ARENA: i64 = 1 << 34;
 /// # Errors
 /// Inputs of another number or shape, or a plan that breaks its invariants.
 pub fn evaluate(plan: &Plan, inputs: &[Literal]) -> Result<Vec<Literal>, EvaluateError> {
+    if !plan.has_open_sizes() {
+        return evaluate_static(plan, inputs);
+    }
+    let shapes: Vec<&ArrayShape> = inputs.iter().map(Literal::shape).collect();
+    let sizes = plan.bind(&shapes).map_err(EvaluateError::Sizes)?;
+    let plan = plan.at(&sizes).map_err(EvaluateError::Sizes)?;
+    verify(&plan).map_err(|_| EvaluateError::Malformed("it is wrong at these sizes"))?;
+    evaluate_static(&plan, inputs)
+}
+
+fn evaluate_static(plan: &Plan, inputs: &[Literal]) -> Result<Vec<Literal>, EvaluateError> {
     check_inputs(plan, inputs)?;
-    if plan.arena_bytes > MAX_ARENA {
-        return Err(EvaluateError::TooLarge(plan.arena_bytes));
+    let arena_bytes = plan.arena_bytes.as_constant();
+    let arena_bytes = arena_bytes.ok_or(EvaluateError::Malformed("the arena has no size"))?;
+    if arena_bytes > MAX_ARENA {
+        return Err(EvaluateError::TooLarge(arena_bytes));
     }
     let mut outputs = Vec::with_capacity(plan.results.len());
     for &result in &plan.results {
@@ -81,9 +97,17 @@ pub fn evaluate(plan: &Plan, inputs: &[Literal]) -> Result<Vec<Literal>, Evaluat
         }
         outputs.push(vec![0; bytes as usize]);
     }
+    for alias in &plan.aliases {
+        if let (Some(output), Some(input)) =
+            (outputs.get_mut(alias.output), inputs.get(alias.parameter))
+            && output.len() == input.bytes().len()
+        {
+            output.copy_from_slice(input.bytes());
+        }
+    }
     let memory = Memory {
         // Reading what was never written shows.
-        arena: vec![0xA5; usize::try_from(plan.arena_bytes).unwrap_or(0)],
+        arena: vec![0xA5; usize::try_from(arena_bytes).unwrap_or(0)],
         outputs,
         parameters: inputs,
         constants: &plan.constants,

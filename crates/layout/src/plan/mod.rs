@@ -11,11 +11,16 @@
 //! # Invariants (checked by [`verify`])
 //! - A value is written before it is read, and nothing else is written to its
 //!   bytes in between.
-//! - A parameter's memory and a constant's are never written.
+//! - A parameter's memory and a constant's are never written; a parameter that
+//!   lies in a result's memory ([`Plan::aliases`]) is not the caller's any more.
 //! - A kernel's arguments have the element types and dimensions of its parameters.
 //! - Every arena buffer lies inside the arena and is aligned to
 //!   [`ALIGNMENT`](tegula_ir::ALIGNMENT).
+//!
+//! Sizes, offsets and extents are terms over the plan's symbols: sizes that are
+//! known at run time. A run asks for the plan [at](Plan::at) its own sizes.
 
+mod at;
 mod buffers;
 mod build;
 mod cursor;
@@ -34,7 +39,7 @@ mod verify_places;
 use cranelift_entity::{PrimaryMap, entity_impl};
 use tegula_expr::Term;
 use tegula_fusion::{Kernel, LibraryOp};
-use tegula_ir::{ArrayShape, Literal, Symbol};
+use tegula_ir::{ArrayShape, Literal, RunTimeSizes, Symbol};
 
 pub use build::plan;
 pub use cursor::PlanParseError;
@@ -71,12 +76,26 @@ pub struct PlanValue {
 pub enum Place {
     /// The caller's, by flattened parameter number; not written.
     Parameter(usize),
-    /// A result's, fresh for each run, by flattened result number.
+    /// A result's, by flattened result number: fresh for each run, or a
+    /// parameter's at first ([`Alias`]).
     Output(usize),
     /// A constant's, by number; not written.
     Constant(usize),
     /// The arena's, from this byte on.
     Arena(Term),
+}
+
+/// A result whose memory holds a parameter when a run starts: the caller's own
+/// memory if the caller gives it away, else a copy.
+///
+/// The parameter's value lies in the result's buffer, and steps may write there
+/// once they have read what they need of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Alias {
+    /// The parameter, by flattened number.
+    pub parameter: usize,
+    /// The result, by flattened number.
+    pub output: usize,
 }
 
 /// Memory for values.
@@ -156,7 +175,11 @@ pub struct Plan {
     /// What is done.
     pub steps: Vec<Step>,
     /// The size of the arena in bytes.
-    pub arena_bytes: i64,
+    pub arena_bytes: Term,
+    /// Where the symbols' values come from, and what a run checks of them.
+    pub sizes: RunTimeSizes,
+    /// Results that start as a parameter.
+    pub aliases: Vec<Alias>,
 }
 
 impl Plan {

@@ -1,9 +1,12 @@
 //! The reader of a plan's text: what [`Plan`]'s `Display` prints.
 //!
 //! ```text
-//! plan     := "plan" quoted "arena" int "{" symbol* constant* buffer* value* kernel*
-//!             "parameters" values "results" values step* "}"
+//! plan     := "plan" quoted "arena" term "{" symbol* size* guard* constant* buffer*
+//!             value* kernel* "parameters" values "results" values alias* step* "}"
 //! symbol   := "symbol" int "=" quoted "in" "[" int "," int "]"
+//! size     := "size" int "=" "parameter" int "dimension" int
+//! guard    := "guard" quoted "(" term ")" ("==" | "!=" | "<=" | "<") "(" term ")"
+//! alias    := "alias" "output" int "=" "parameter" int
 //! constant := "constant" int "=" shape "of" (literal as in HLO, to the line's end)
 //! buffer   := bN "=" place "bytes" term
 //! place    := "parameter" int | "output" int | "constant" int | "arena" term
@@ -35,12 +38,12 @@
 use super::cursor::{Cursor, PlanParseError, Result};
 use super::operation;
 use super::parse_kernel::kernel;
-use super::{Buffer, Place, Plan, PlanValue, Step, ValueId};
-use tegula_expr::{Term, Var};
+use super::{Alias, Buffer, Place, Plan, PlanValue, Step, ValueId};
+use tegula_expr::{Cmp, Term, Var};
 use tegula_fusion::{Contraction, Label, LibraryOp};
 use tegula_ir::{
-    ArrayShape, Dim, Dims, ElementType, Layout, Literal, Opcode, Shape, Symbol, parse_literal,
-    parse_shape,
+    ArrayShape, Dim, Dims, ElementType, Guard, Layout, Literal, Opcode, Shape, SizeSource, Symbol,
+    parse_literal, parse_shape,
 };
 
 /// Reads a plan's text.
@@ -58,6 +61,11 @@ pub fn parse_plan(text: &str) -> std::result::Result<Plan, PlanParseError> {
     Ok(reader.plan)
 }
 
+/// The symbol of a name in a plan's terms.
+fn symbol_name(name: &str) -> Option<Var> {
+    Some(Var(name.strip_prefix('p')?.parse::<u32>().ok()?))
+}
+
 struct Reader<'a> {
     cursor: Cursor<'a>,
     plan: Plan,
@@ -70,10 +78,18 @@ impl Reader<'_> {
         self.cursor.expect_word("plan")?;
         self.plan.name = self.cursor.quoted()?;
         self.cursor.expect_word("arena")?;
-        self.plan.arena_bytes = self.cursor.integer()?;
+        // The symbols that it names come after it.
+        self.plan.arena_bytes = self.cursor.term(&symbol_name)?;
         self.cursor.expect("{")?;
         while self.cursor.take_word("symbol") {
             self.symbol()?;
+        }
+        self.known_symbols()?;
+        while self.cursor.take_word("size") {
+            self.size()?;
+        }
+        while self.cursor.take_word("guard") {
+            self.guard()?;
         }
         while self.cursor.take_word("constant") {
             self.constant()?;
@@ -95,6 +111,14 @@ impl Reader<'_> {
         self.plan.parameters = self.values()?;
         self.cursor.expect_word("results")?;
         self.plan.results = self.values()?;
+        while self.cursor.take_word("alias") {
+            self.cursor.expect_word("output")?;
+            let output = self.cursor.integer()?;
+            self.cursor.expect("=")?;
+            self.cursor.expect_word("parameter")?;
+            let parameter = self.cursor.integer()?;
+            self.plan.aliases.push(Alias { parameter, output });
+        }
         self.plan.steps = self.steps()?;
         if !self.cursor.at_end() {
             return self.cursor.expected("nothing after the plan");
@@ -109,6 +133,68 @@ impl Reader<'_> {
         self.cursor.expect_word("in")?;
         let (lower, upper) = bounds(&mut self.cursor)?;
         self.plan.symbols.push(Symbol { name, lower, upper });
+        Ok(())
+    }
+
+    /// Whether the arena's size uses only symbols that there are.
+    fn known_symbols(&mut self) -> Result<()> {
+        let count = self.plan.symbols.len();
+        let mut unknown = None;
+        self.plan.arena_bytes.for_each_var(&mut |var| {
+            if var.0 as usize >= count {
+                unknown = Some(var.0);
+            }
+        });
+        match unknown {
+            Some(number) => self.cursor.error(format!("there is no symbol {number}")),
+            None => Ok(()),
+        }
+    }
+
+    fn size(&mut self) -> Result<()> {
+        let offset = self.cursor.offset();
+        let symbol: u32 = self.cursor.integer()?;
+        if symbol as usize >= self.plan.symbols.len() {
+            return self
+                .cursor
+                .error_at(offset, format!("there is no symbol {symbol}"));
+        }
+        self.cursor.expect("=")?;
+        self.cursor.expect_word("parameter")?;
+        let parameter = self.cursor.integer()?;
+        self.cursor.expect_word("dimension")?;
+        let dimension = self.cursor.integer()?;
+        self.plan.sizes.sources.push(SizeSource {
+            symbol: Var(symbol),
+            parameter,
+            dimension,
+        });
+        Ok(())
+    }
+
+    fn guard(&mut self) -> Result<()> {
+        let what = self.cursor.quoted()?.into();
+        self.cursor.expect("(")?;
+        let left = self.term()?;
+        self.cursor.expect(")")?;
+        let ops = [
+            ("==", Cmp::Eq),
+            ("!=", Cmp::Ne),
+            ("<=", Cmp::Le),
+            ("<", Cmp::Lt),
+        ];
+        let Some((_, op)) = ops.into_iter().find(|(text, _)| self.cursor.take(text)) else {
+            return self.cursor.expected("`==`, `!=`, `<=` or `<`");
+        };
+        self.cursor.expect("(")?;
+        let right = self.term()?;
+        self.cursor.expect(")")?;
+        self.plan.sizes.guards.push(Guard {
+            op,
+            left,
+            right,
+            what,
+        });
         Ok(())
     }
 
@@ -180,10 +266,8 @@ impl Reader<'_> {
     /// A term over the plan's symbols.
     fn term(&mut self) -> Result<Term> {
         let count = self.plan.symbols.len();
-        self.cursor.term(&|name| {
-            let number = name.strip_prefix('p')?.parse::<u32>().ok()?;
-            ((number as usize) < count).then_some(Var(number))
-        })
+        let known = |var: &Var| (var.0 as usize) < count;
+        self.cursor.term(&|name| symbol_name(name).filter(known))
     }
 
     fn shape(&mut self) -> Result<ArrayShape> {

@@ -5,17 +5,40 @@ use super::operation::print_attributes;
 use super::{Place, Plan, Step, ValueId};
 use rustc_hash::FxHashSet;
 use std::fmt::{self, Display, Formatter, Write};
-use tegula_expr::{Style, Term, Var};
+use tegula_expr::{Cmp, Style, Term, Var};
 use tegula_fusion::kernel::{Access, Block, IndexVar, ScalarId, ScalarOp, Statement};
 use tegula_fusion::{Contraction, Kernel, Label, LibraryOp};
 use tegula_ir::{ArrayShape, Dim, Op};
 
 impl Display for Plan {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        writeln!(f, "plan {:?} arena {} {{", self.name, self.arena_bytes)?;
+        writeln!(
+            f,
+            "plan {:?} arena {} {{",
+            self.name,
+            outer(&self.arena_bytes)
+        )?;
         for (i, symbol) in self.symbols.iter().enumerate() {
             let (lower, upper) = (symbol.lower, symbol.upper);
             writeln!(f, "  symbol {i} = {:?} in [{lower}, {upper}]", symbol.name)?;
+        }
+        for source in &self.sizes.sources {
+            let (parameter, dimension) = (source.parameter, source.dimension);
+            writeln!(
+                f,
+                "  size {} = parameter {parameter} dimension {dimension}",
+                source.symbol.0
+            )?;
+        }
+        for guard in &self.sizes.guards {
+            let op = match guard.op {
+                Cmp::Eq => "==",
+                Cmp::Ne => "!=",
+                Cmp::Lt => "<",
+                Cmp::Le => "<=",
+            };
+            let (left, right) = (outer(&guard.left), outer(&guard.right));
+            writeln!(f, "  guard {:?} ({left}) {op} ({right})", guard.what)?;
         }
         for (i, literal) in self.constants.iter().enumerate() {
             writeln!(
@@ -42,6 +65,10 @@ impl Display for Plan {
         }
         writeln!(f, "  parameters({})", values(&self.parameters))?;
         writeln!(f, "  results({})", values(&self.results))?;
+        for alias in &self.aliases {
+            let (output, parameter) = (alias.output, alias.parameter);
+            writeln!(f, "  alias output {output} = parameter {parameter}")?;
+        }
         write_steps(f, self, &self.steps, 1)?;
         writeln!(f, "}}")
     }

@@ -22,9 +22,10 @@ use super::verify_library::library_suits;
 use super::verify_places::{ids_exist, misplaced};
 use super::{KernelId, Place, Plan, Step, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
+use tegula_expr::{Cmp, Term};
 use tegula_fusion::LibraryOp;
 use tegula_fusion::kernel::Access;
-use tegula_ir::{ArrayShape, ElementType};
+use tegula_ir::{ArrayShape, ElementType, Guard};
 
 type Good = FxHashSet<ValueId>;
 
@@ -35,7 +36,45 @@ type Effect = FxHashMap<ValueId, bool>;
 const MAX_OVERLAPS: usize = 1 << 23;
 
 /// Checks a plan; gives everything that is wrong with it, up to a hundred things.
+///
+/// A plan with open sizes is checked at a few sizes that its guards allow: that
+/// finds what is wrong for all sizes. Whoever runs it checks it [at](Plan::at) the
+/// sizes of the run as well, which is a proof for these.
 pub fn verify(plan: &Plan) -> Result<(), Vec<String>> {
+    if !plan.has_open_sizes() {
+        return verify_static(plan);
+    }
+    ids_exist(plan).map_err(|error| vec![error])?;
+    let samples = [3, 2, 1, 64, 4, 16, 0].map(|size| allowed_sizes(plan, size));
+    for sizes in samples.into_iter().flatten().take(2) {
+        verify_static(&plan.at(&sizes).map_err(|error| vec![error])?)?;
+    }
+    Ok(())
+}
+
+/// Sizes that the plan's guards allow, most of them `size`.
+fn allowed_sizes(plan: &Plan, size: i64) -> Option<Vec<i64>> {
+    let mut sizes: Vec<i64> = (plan.symbols.iter())
+        .map(|symbol| size.clamp(symbol.lower, symbol.upper.max(symbol.lower)))
+        .collect();
+    // A guard that says what one input's size is comes before its uses.
+    for guard in &plan.sizes.guards {
+        if let (Cmp::Eq, Some(var)) = (guard.op, guard.left.as_var()) {
+            let value = guard.right.eval(&|v| sizes.get(v.0 as usize).copied());
+            *sizes.get_mut(var.0 as usize)? = value.ok()?;
+        }
+    }
+    let value = |term: &Term| term.eval(&|v| sizes.get(v.0 as usize).copied()).ok();
+    let holds = |guard: &Guard| Some(guard.op.holds(value(&guard.left)?, value(&guard.right)?));
+    let allowed = plan.sizes.guards.iter().all(|g| holds(g) == Some(true));
+    let in_bounds = sizes
+        .iter()
+        .zip(&plan.symbols)
+        .all(|(size, symbol)| (symbol.lower..=symbol.upper).contains(size));
+    (allowed && in_bounds).then_some(sizes)
+}
+
+fn verify_static(plan: &Plan) -> Result<(), Vec<String>> {
     ids_exist(plan).map_err(|error| vec![error])?;
     let mut verifier = Verifier {
         plan,
@@ -53,6 +92,12 @@ pub fn verify(plan: &Plan) -> Result<(), Vec<String>> {
         matches!(place, Place::Constant(_) | Place::Parameter(_))
     };
     let mut good: Good = plan.values.keys().filter(fixed).collect();
+    // What starts in a result's memory is there as long as nothing is written over it.
+    let aliased = plan
+        .aliases
+        .iter()
+        .filter_map(|a| plan.parameters.get(a.parameter));
+    good.extend(aliased);
     verifier.steps(&plan.steps, &mut good);
     for &result in &plan.results {
         verifier.read(result, &good, "the program's result");

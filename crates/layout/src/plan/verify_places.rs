@@ -1,7 +1,7 @@
 //! The part of the verifier that looks at places alone: that ids exist, that
 //! every buffer lies in the memory it claims, every value in its buffer.
 
-use super::{BufferId, Place, Plan, Step, ValueId};
+use super::{Alias, BufferId, Place, Plan, Step, ValueId};
 use tegula_ir::ALIGNMENT;
 
 /// Whether every id in the plan names something. Without that nothing else can
@@ -53,8 +53,8 @@ fn steps(plan: &Plan, steps_: &[Step]) -> Result<(), String> {
 /// What is wrong with the places of buffers and values.
 pub(super) fn misplaced(plan: &Plan) -> Vec<String> {
     let mut errors = Vec::new();
-    if plan.arena_bytes < 0 {
-        errors.push("the size of the arena is negative".to_owned());
+    if plan.arena_bytes.as_constant().is_none_or(|bytes| bytes < 0) {
+        errors.push("the size of the arena is not a number of bytes".to_owned());
     }
     errors.extend(plan.buffers.keys().filter_map(|id| buffer(plan, id).err()));
     for (id, value) in &plan.values {
@@ -65,12 +65,18 @@ pub(super) fn misplaced(plan: &Plan) -> Vec<String> {
     }
     let lies_in = |id: ValueId| &plan.buffers[plan.values[id].buffer].place;
     for (i, &id) in plan.parameters.iter().enumerate() {
-        if *lies_in(id) != Place::Parameter(i) {
+        let output = plan.aliases.iter().find(|a| a.parameter == i);
+        let place = match output {
+            Some(alias) => Place::Output(alias.output),
+            None => Place::Parameter(i),
+        };
+        if *lies_in(id) != place {
             errors.push(format!(
                 "{id} is parameter {i}, but does not lie in its memory"
             ));
         }
     }
+    errors.extend((0..plan.aliases.len()).filter_map(|i| alias(plan, i).err()));
     for (i, &id) in plan.results.iter().enumerate() {
         if *lies_in(id) != Place::Output(i) {
             errors.push(format!(
@@ -79,6 +85,29 @@ pub(super) fn misplaced(plan: &Plan) -> Vec<String> {
         }
     }
     errors
+}
+
+/// A result starts as one parameter of the same size, and as no other.
+fn alias(plan: &Plan, number: usize) -> Result<(), String> {
+    let (before, alias) = match plan.aliases.get(..=number).and_then(<[_]>::split_last) {
+        Some((alias, before)) => (before, *alias),
+        None => return Ok(()),
+    };
+    let Alias { parameter, output } = alias;
+    let twice = before
+        .iter()
+        .any(|a| a.parameter == parameter || a.output == output);
+    let bytes = |id: Option<&ValueId>| plan.values[*id?].shape.byte_size();
+    let (from, to) = (
+        bytes(plan.parameters.get(parameter)),
+        bytes(plan.results.get(output)),
+    );
+    match from.is_some() && from == to && !twice {
+        true => Ok(()),
+        false => Err(format!(
+            "output {output} cannot start as parameter {parameter}: one is missing, taken, or of another size"
+        )),
+    }
 }
 
 fn buffer(plan: &Plan, id: BufferId) -> Result<(), String> {
@@ -113,10 +142,10 @@ fn in_arena(plan: &Plan, id: BufferId, start: Option<i64>, bytes: i64) -> Result
         ));
     }
     match start.checked_add(bytes) {
-        Some(end) if end <= plan.arena_bytes => Ok(()),
+        Some(end) if Some(end) <= plan.arena_bytes.as_constant() => Ok(()),
         _ => Err(format!(
             "{id} of {bytes} bytes at {start} does not lie in the arena of {} bytes",
-            plan.arena_bytes
+            plan.arena_bytes.as_constant().unwrap_or(0)
         )),
     }
 }

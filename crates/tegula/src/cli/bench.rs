@@ -1,6 +1,6 @@
 //! `tegula bench`: how long a program takes to compile and run.
 
-use super::inputs::{InputArgs, Source, read_module};
+use super::inputs::{DimArgs, InputArgs, Source, read_module};
 use super::report::Failure;
 use super::{Common, SUCCESS, TargetName};
 use clap::Args;
@@ -14,6 +14,8 @@ use tegula::{Arg, Compiled, Options, compile};
 pub(crate) struct BenchArgs {
     /// The program: HLO text.
     pub model: PathBuf,
+    #[command(flatten)]
+    pub dims: DimArgs,
     /// What to compile it for.
     #[arg(long, value_enum, default_value = "cpu")]
     pub target: TargetName,
@@ -33,7 +35,7 @@ const COMPILES: usize = 3;
 
 /// Measures a program.
 pub(crate) fn bench(args: &BenchArgs, common: &Common) -> Result<u8, Failure> {
-    let source = read_module(&args.model)?;
+    let source = read_module(&args.model, &args.dims)?;
     let inputs = args.inputs.load(&source)?;
     let options = Options {
         target: args.target.into(),
@@ -64,7 +66,10 @@ pub(crate) fn bench(args: &BenchArgs, common: &Common) -> Result<u8, Failure> {
     let compile_ms = ms(compile_times[0]);
     let (peak, kernels) = match executable.compiled() {
         Compiled::Cpu(compiled) => {
-            let peak = compiled.peak_bytes();
+            let shapes: Vec<_> = inputs.iter().map(tegula::Buffer::shape).collect();
+            let peak = compiled
+                .peak_bytes(&shapes)
+                .map_err(|e| source.failure(e.into()))?;
             let borrowed: Vec<_> = inputs.iter().map(tegula::Buffer::literal).collect();
             let profile = compiled
                 .profile(&borrowed)

@@ -1,6 +1,6 @@
 //! `tegula compile`: one of a program's forms on the way to machine code.
 
-use super::inputs::read_module;
+use super::inputs::{DimArgs, read_module};
 use super::report::Failure;
 use super::{Common, SUCCESS};
 use anyhow::{Context, anyhow};
@@ -37,6 +37,8 @@ pub(crate) enum Form {
 pub(crate) struct CompileArgs {
     /// The program: HLO text.
     pub model: PathBuf,
+    #[command(flatten)]
+    pub dims: DimArgs,
     /// What to compile it for.
     #[arg(long, value_enum, default_value = "cpu")]
     pub target: CompileTarget,
@@ -60,7 +62,7 @@ pub(crate) fn compile(args: &CompileArgs, common: &Common) -> Result<u8, Failure
             args.cpu
         )
     })?;
-    let source = read_module(&args.model)?;
+    let source = read_module(&args.model, &args.dims)?;
     let planned = || tegula::plan(&source.module).map_err(|e| source.failure(e));
     let options = tegula_codegen_cpu::Options { cpu, threads: 1 };
     let text = match args.emit {

@@ -31,7 +31,8 @@ pub(crate) fn summary(plan: &Plan) -> String {
             let _ = write!(text, ", {count} {plural}");
         }
     }
-    let _ = write!(text, "; arena {} bytes", plan.arena_bytes);
+    let bytes = tegula_ir::spell_size(&plan.arena_bytes, &plan.symbols);
+    let _ = write!(text, "; arena {bytes} bytes");
     return text;
 
     #[derive(Default)]

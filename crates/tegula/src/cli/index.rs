@@ -1,6 +1,6 @@
 //! `tegula index`: the indexing maps of a program's instructions.
 
-use super::inputs::read_module;
+use super::inputs::{DimArgs, read_module};
 use super::report::Failure;
 use super::{Common, SUCCESS};
 use anyhow::anyhow;
@@ -9,9 +9,10 @@ use serde_json::{Value, json};
 use std::path::PathBuf;
 use tegula_expr::{Style, Var};
 use tegula_indexing::{
-    Exactness, OperandIndexing, Session, fusion_output_to_input, input_to_output, output_to_input,
+    Coalescing, Exactness, IndexingMap, OperandIndexing, Session, Unknown, Utilization, Warp,
+    coalescing, fusion_input_to_output, fusion_output_to_input, row_major_address, utilization,
 };
-use tegula_ir::{InstructionId, Module, Op};
+use tegula_ir::{ArrayShape, InstructionId, Module, Op, Shape};
 
 /// Which way maps go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -45,6 +46,8 @@ impl From<StyleName> for Style {
 pub(crate) struct IndexArgs {
     /// The program: HLO text.
     pub model: PathBuf,
+    #[command(flatten)]
+    pub dims: DimArgs,
     /// Only this instruction.
     #[arg(long, value_name = "NAME")]
     pub instruction: Option<String>,
@@ -61,7 +64,7 @@ pub(crate) struct IndexArgs {
 
 /// Prints indexing maps.
 pub(crate) fn index(args: &IndexArgs, common: &Common) -> Result<u8, Failure> {
-    let source = read_module(&args.model)?;
+    let source = read_module(&args.model, &args.dims)?;
     let module = &source.module;
     let mut session = if args.explain {
         Session::new().explaining()
@@ -70,16 +73,16 @@ pub(crate) fn index(args: &IndexArgs, common: &Common) -> Result<u8, Failure> {
     };
     let mut all = Vec::new();
     for id in chosen(module, args.instruction.as_deref())? {
-        let operands = match args.direction {
-            DirectionName::OutputToInput if matches!(module[id].op, Op::Fusion { .. }) => {
-                fusion_output_to_input(module, id, 0, &mut session)
-            }
-            DirectionName::OutputToInput => output_to_input(module, id),
-            DirectionName::InputToOutput => input_to_output(module, id),
-        };
+        let operands = of_all_results(module, id, args.direction, &mut session);
         let operands: Vec<Printed> = operands
             .iter()
-            .map(|o| printed(o, args.style.into(), &mut session, module))
+            .map(|o| {
+                let mut printed = printed(o, args.style.into(), &mut session, module);
+                if args.direction == DirectionName::OutputToInput {
+                    printed.uses = Uses::of(module, id, o);
+                }
+                printed
+            })
             .collect();
         if common.json {
             all.push(instruction_json(module, id, args.direction, &operands));
@@ -91,6 +94,87 @@ pub(crate) fn index(args: &IndexArgs, common: &Common) -> Result<u8, Failure> {
         println!("{}", json!({ "instructions": all }));
     }
     Ok(SUCCESS)
+}
+
+/// The maps of each operand's arrays, with those of all arrays of the result.
+fn of_all_results(
+    module: &Module,
+    id: InstructionId,
+    direction: DirectionName,
+    session: &mut Session,
+) -> Vec<OperandIndexing> {
+    let mut all: Vec<OperandIndexing> = Vec::new();
+    for result in 0..module[id].shape.leaf_count().max(1) {
+        let found = match direction {
+            DirectionName::OutputToInput => fusion_output_to_input(module, id, result, session),
+            DirectionName::InputToOutput => fusion_input_to_output(module, id, result, session),
+        };
+        for own in found {
+            let is_same = |o: &&mut OperandIndexing| (o.operand, o.leaf) == (own.operand, own.leaf);
+            match all.iter_mut().find(is_same) {
+                None => all.push(own),
+                Some(known) => add_maps(&mut known.maps, own.maps),
+            }
+        }
+    }
+    all
+}
+
+fn add_maps(
+    known: &mut Result<Vec<IndexingMap>, Unknown>,
+    more: Result<Vec<IndexingMap>, Unknown>,
+) {
+    match (known, more) {
+        (Ok(known), Ok(more)) => {
+            for map in more {
+                if !known.contains(&map) {
+                    known.push(map);
+                }
+            }
+        }
+        (known @ Ok(_), more @ Err(_)) => *known = more,
+        (Err(_), _) => {}
+    }
+}
+
+/// How a fusion uses an operand.
+struct Uses {
+    utilization: Utilization,
+    /// Of the first warp, for each map: addresses in the operand's own layout, or
+    /// row-major.
+    coalescing: Vec<Option<Coalescing>>,
+}
+
+impl Uses {
+    /// `None` for what is no fusion, or cannot be counted.
+    fn of(module: &Module, id: InstructionId, operand: &OperandIndexing) -> Option<Self> {
+        if !matches!(module[id].op, Op::Fusion { .. }) {
+            return None;
+        }
+        let maps = operand.maps.as_ref().ok()?;
+        let array = operand_array(module, id, operand)?;
+        let sizes = array.static_dims()?;
+        let address = row_major_address(&sizes, array.layout.as_deref());
+        let bytes = array.element_type.storage_bytes() as i64;
+        let load =
+            |map: &IndexingMap| coalescing(map, address.as_ref()?, bytes, Warp::default(), 0);
+        Some(Self {
+            utilization: utilization(maps, &sizes)?,
+            coalescing: maps.iter().map(load).collect(),
+        })
+    }
+}
+
+fn operand_array<'a>(
+    module: &'a Module,
+    id: InstructionId,
+    operand: &OperandIndexing,
+) -> Option<&'a ArrayShape> {
+    let shape = module.operand_shape(id, operand.operand)?;
+    match shape {
+        Shape::Array(array) if operand.leaf == 0 => Some(array),
+        _ => None,
+    }
 }
 
 /// The named instruction, or all of the entry computation.
@@ -111,6 +195,9 @@ fn chosen(module: &Module, name: Option<&str>) -> anyhow::Result<Vec<Instruction
 
 struct Printed {
     operand: usize,
+    /// Which array of a tuple.
+    leaf: usize,
+    uses: Option<Uses>,
     maps: Vec<String>,
     /// For each map, the rules that simplified it, if they are asked for.
     steps: Vec<Vec<String>>,
@@ -130,6 +217,8 @@ fn printed(
             let exact = maps.iter().all(|m| m.exactness == Exactness::Exact);
             let mut printed = Printed {
                 operand: number,
+                leaf: operand.leaf,
+                uses: None,
                 maps: Vec::new(),
                 steps: Vec::new(),
                 exact,
@@ -149,6 +238,8 @@ fn printed(
         }
         Err(unknown) => Printed {
             operand: number,
+            leaf: operand.leaf,
+            uses: None,
             maps: Vec::new(),
             steps: Vec::new(),
             exact: false,
@@ -178,6 +269,27 @@ fn instruction_json(
             if o.steps.iter().any(|steps| !steps.is_empty()) {
                 object["steps"] = json!(o.steps);
             }
+            if o.leaf > 0 {
+                object["leaf"] = json!(o.leaf);
+            }
+            if let Some(uses) = &o.uses {
+                object["utilization"] = json!({
+                    "distinct": uses.utilization.distinct.to_string().parse::<u64>().ok(),
+                    "elements": uses.utilization.elements.to_string().parse::<u64>().ok(),
+                    "reads": uses.utilization.reads.to_string().parse::<u64>().ok(),
+                    "exact": uses.utilization.exact,
+                });
+                let loads = uses.coalescing.iter().map(|load| {
+                    load.map(|load| {
+                        json!({
+                            "sectors": load.sectors,
+                            "ideal": load.ideal,
+                            "bytes": load.bytes,
+                        })
+                    })
+                });
+                object["coalescing"] = loads.collect::<Vec<_>>().into();
+            }
             object
         })
         .collect();
@@ -198,12 +310,36 @@ fn print_instruction(module: &Module, id: InstructionId, operands: &[Printed]) {
     );
     for operand in operands {
         let note = if operand.exact { "" } else { " (superset)" };
-        for (map, steps) in operand.maps.iter().zip(&operand.steps) {
-            println!("  operand {}:{note} {map}", operand.operand);
+        let name = match operand.leaf {
+            0 => operand.operand.to_string(),
+            leaf => format!("{}, array {leaf}", operand.operand),
+        };
+        for (position, (map, steps)) in operand.maps.iter().zip(&operand.steps).enumerate() {
+            println!("  operand {name}:{note} {map}");
             steps.iter().for_each(|step| println!("    {step}"));
+            let load = operand
+                .uses
+                .as_ref()
+                .and_then(|uses| uses.coalescing.get(position));
+            if let Some(Some(load)) = load {
+                let Coalescing { sectors, ideal, .. } = load;
+                println!("    a warp's load: {sectors} sectors of 32 bytes, {ideal} at best");
+            }
+        }
+        if let Some(Uses { utilization, .. }) = &operand.uses
+            && !operand.maps.is_empty()
+        {
+            println!(
+                "    utilisation: {}{} of {} elements ({:.1} %), {:.2} reads per element",
+                if utilization.exact { "" } else { "at most " },
+                utilization.distinct,
+                utilization.elements,
+                100.0 * utilization.fraction(),
+                utilization.reads_per_element(),
+            );
         }
         if let Some(unknown) = &operand.unknown {
-            println!("  operand {}: unknown: {unknown}", operand.operand);
+            println!("  operand {name}: unknown: {unknown}");
         }
     }
 }

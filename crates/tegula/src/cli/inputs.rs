@@ -9,6 +9,7 @@ use tegula::check::{self, Comparison, Tolerance};
 use tegula::npz::{self, NpyArray};
 use tegula::random_input::random_inputs;
 use tegula::{Buffer, Module};
+use tegula_ir::Shape;
 
 /// The largest program text that is read: 1 GiB.
 const MAX_TEXT: u64 = 1 << 30;
@@ -20,10 +21,29 @@ pub(crate) struct Source {
     pub module: Module,
 }
 
-/// Reads and verifies a program.
-pub(crate) fn read_module(path: &Path) -> Result<Source, Failure> {
+/// Sizes that are given for good.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct DimArgs {
+    /// Give a size that the program leaves open this value, for example p0_d0=8:
+    /// dimension 0 of input 0. May be repeated.
+    #[arg(long = "dim", value_name = "NAME=SIZE", value_parser = parse_dim)]
+    pub dims: Vec<(String, i64)>,
+}
+
+fn parse_dim(text: &str) -> Result<(String, i64), String> {
+    let (name, size) = text
+        .split_once('=')
+        .ok_or_else(|| "expected NAME=SIZE, for example p0_d0=8".to_owned())?;
+    let size = size.trim().parse();
+    let size = size.map_err(|_| format!("`{text}` does not end in a size"))?;
+    Ok((name.trim().to_owned(), size))
+}
+
+/// Reads and verifies a program; `dims` are sizes given for good.
+pub(crate) fn read_module(path: &Path, dims: &DimArgs) -> Result<Source, Failure> {
     let text = read_text(path)?;
-    match tegula::read(&text) {
+    let dims: Vec<(&str, i64)> = dims.dims.iter().map(|(n, s)| (n.as_str(), *s)).collect();
+    match tegula::read_specialised(&text, &dims) {
         Ok(module) => Ok(Source {
             path: path.to_owned(),
             text,
@@ -89,7 +109,7 @@ impl InputArgs {
                 let literal = array
                     .to_literal(shape.element_type)
                     .with_context(|| format!("{} cannot be used", path.display()))?;
-                if literal.shape().dims != shape.dims {
+                if !Shape::Array(literal.shape().clone()).may_equal(&Shape::Array(shape.clone())) {
                     let (given, taken) = (literal.shape(), shape);
                     let path = path.display();
                     return Err(anyhow!(

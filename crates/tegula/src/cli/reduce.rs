@@ -1,6 +1,6 @@
 //! `tegula reduce`: the smallest program on which a command still fails.
 
-use super::inputs::read_module;
+use super::inputs::{DimArgs, read_module};
 use super::report::Failure;
 use super::{Common, SUCCESS};
 use anyhow::{Context, anyhow};
@@ -30,7 +30,7 @@ pub(crate) struct ReduceArgs {
 
 /// Reduces a program.
 pub(crate) fn reduce(args: &ReduceArgs, common: &Common) -> Result<u8, Failure> {
-    let source = read_module(&args.model)?;
+    let source = read_module(&args.model, &DimArgs::default())?;
     let candidate = Candidate::new();
     if !candidate.fails(&source.module, &args.command)? {
         let command = args.command.join(" ");

@@ -1,6 +1,6 @@
 //! `tegula run`: compile, run, and show or check the results.
 
-use super::inputs::{CheckArgs, InputArgs, comparison_json, read_module};
+use super::inputs::{CheckArgs, DimArgs, InputArgs, comparison_json, read_module};
 use super::report::Failure;
 use super::{Common, FINDING, SUCCESS, TargetName};
 use anyhow::Context;
@@ -17,6 +17,8 @@ use tegula_ir::{Literal, Shape};
 pub(crate) struct RunArgs {
     /// The program: HLO text.
     pub model: PathBuf,
+    #[command(flatten)]
+    pub dims: DimArgs,
     /// What to compile it for.
     #[arg(long, value_enum, default_value = "cpu")]
     pub target: TargetName,
@@ -38,7 +40,7 @@ pub(crate) struct RunArgs {
 /// Runs a program.
 pub(crate) fn run(args: &RunArgs, common: &Common) -> Result<u8, Failure> {
     let read_start = Instant::now();
-    let source = read_module(&args.model)?;
+    let source = read_module(&args.model, &args.dims)?;
     let read_time = read_start.elapsed();
     let inputs = args.inputs.load(&source)?;
     let options = Options {

@@ -7,7 +7,7 @@ use clap::Args;
 use serde_json::{Value, json};
 use std::io::BufRead;
 use std::path::Path;
-use tegula_ir::{Shape, parse_shape};
+use tegula_ir::{Shape, parse_shape, spell_shape};
 use tegula_layout::physical::PhysicalLayout;
 
 /// The options of `tegula shape`.
@@ -28,6 +28,8 @@ pub(crate) struct ShapeArgs {
     /// Which element is at this position of the buffer, counted in elements?
     #[arg(long, value_name = "N")]
     pub linear: Option<i64>,
+    #[command(flatten)]
+    pub dims: super::inputs::DimArgs,
 }
 
 /// Prints sizes and positions.
@@ -44,7 +46,7 @@ pub(crate) fn shape(args: &ShapeArgs, common: &Common) -> Result<u8, Failure> {
         return Ok(code);
     }
     if !args.shape.contains('[') || Path::new(&args.shape).is_file() {
-        return values(Path::new(&args.shape), common);
+        return values(Path::new(&args.shape), args, common);
     }
     let facts = describe(&args.shape, args.index.as_deref(), args.linear)?;
     print(&args.shape, &facts, common);
@@ -142,8 +144,8 @@ fn print(text: &str, facts: &Facts, common: &Common) {
 }
 
 /// The shape of every value of a program.
-fn values(path: &Path, common: &Common) -> Result<u8, Failure> {
-    let source = super::inputs::read_module(path)?;
+fn values(path: &Path, args: &ShapeArgs, common: &Common) -> Result<u8, Failure> {
+    let source = super::inputs::read_module(path, &args.dims)?;
     let module = &source.module;
     let mut all = Vec::new();
     for computation in module.computations.values() {
@@ -153,12 +155,14 @@ fn values(path: &Path, common: &Common) -> Result<u8, Failure> {
                 all.push(json!({
                     "computation": &*computation.name,
                     "name": &*instruction.name,
-                    "shape": instruction.shape.to_string(),
+                    "shape": spell_shape(&instruction.shape, &module.symbols),
                 }));
             } else {
                 println!(
                     "{}::{}: {}",
-                    computation.name, instruction.name, instruction.shape
+                    computation.name,
+                    instruction.name,
+                    spell_shape(&instruction.shape, &module.symbols)
                 );
             }
         }

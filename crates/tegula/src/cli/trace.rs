@@ -1,4 +1,8 @@
-//! Logging to standard error, and the Chrome trace of the passes.
+//! Logging to standard error, and the Chrome trace of the passes and of what a run
+//! does: kernels, library calls, copies.
+//!
+//! Passes are spans of level INFO and are logged; the steps of a run are spans of
+//! level TRACE with a field `name`, and only go to the trace.
 
 use super::Common;
 use serde_json::{Value, json};
@@ -48,6 +52,20 @@ impl Trace {
     }
 }
 
+/// The name of a step of a run.
+#[derive(Default)]
+struct StepName(Option<String>);
+
+impl tracing::field::Visit for StepName {
+    fn record_str(&mut self, field: &tracing::field::Field, value: &str) {
+        if field.name() == "name" {
+            self.0 = Some(value.to_owned());
+        }
+    }
+
+    fn record_debug(&mut self, _: &tracing::field::Field, _: &dyn std::fmt::Debug) {}
+}
+
 /// Records each span as one complete event, in microseconds.
 struct Recorder {
     start: Instant,
@@ -58,7 +76,16 @@ struct Recorder {
 }
 
 impl<S: tracing::Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Recorder {
-    fn on_new_span(&self, _: &Attributes<'_>, id: &Id, _: Context<'_, S>) {
+    fn enabled(&self, metadata: &tracing::Metadata<'_>, _: Context<'_, S>) -> bool {
+        self.keep || *metadata.level() <= tracing::Level::INFO
+    }
+
+    fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
+        let mut name = StepName::default();
+        attributes.record(&mut name);
+        if let (Some(span), true) = (context.span(id), self.keep) {
+            span.extensions_mut().insert(name);
+        }
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         open.insert(id.into_u64(), Instant::now());
     }
@@ -69,13 +96,15 @@ impl<S: tracing::Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Recorder {
             return;
         };
         let took = from.elapsed();
-        if self.verbose {
+        if self.verbose && *span.metadata().level() <= tracing::Level::INFO {
             eprintln!("{:>10.3} ms  {}", took.as_secs_f64() * 1e3, span.name());
         }
         if self.keep {
             let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
+            let extensions = span.extensions();
+            let step = extensions.get::<StepName>().and_then(|s| s.0.as_deref());
             events.push(json!({
-                "name": span.name(),
+                "name": step.unwrap_or(span.name()),
                 "ph": "X",
                 "pid": 1,
                 "tid": 1,

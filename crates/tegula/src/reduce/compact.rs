@@ -15,6 +15,8 @@ pub(super) fn compact(module: &Module) -> Option<Module> {
         instructions: Default::default(),
         computations: Default::default(),
         attributes: ModuleAttributes::default(),
+        // Inputs are renumbered: reading the printed module relates its sizes anew.
+        sizes: tegula_ir::RunTimeSizes::default(),
         source: "".into(),
         ..forwarded.clone()
     };

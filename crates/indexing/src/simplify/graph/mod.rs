@@ -219,6 +219,7 @@ impl Graph {
                 found.push(Explained {
                     rule,
                     condition: condition.clone(),
+                    facts: Vec::new(),
                     before,
                     after,
                 });

@@ -1,0 +1,84 @@
+"""The coefficients of crates/codegen-cpu/src/vector/mathlib.
+
+Least squares in the Chebyshev basis on 4,000 Chebyshev points of the interval,
+reweighted towards the largest error (Lawson's method), in double precision. Prints
+each polynomial from the constant on, and its largest error before rounding.
+
+    python benches/coefficients.py
+"""
+
+import math
+
+import numpy as np
+from numpy.polynomial import chebyshev, polynomial
+
+
+def fit(f, weight, low, high, degree, rounds=200):
+    t = np.cos(np.pi * (np.arange(4000) + 0.5) / 4000)
+    x = low + (high - low) * (t + 1) / 2
+    y, scale, w = f(x), weight(x), np.ones_like(x)
+    basis = chebyshev.chebvander(t, degree)
+    best = (math.inf, None)
+    for _ in range(rounds):
+        s = np.sqrt(w) * scale
+        c, *_ = np.linalg.lstsq(basis * s[:, None], y * s, rcond=None)
+        error = np.abs((basis @ c - y) * scale)
+        if error.max() < best[0]:
+            best = (error.max(), c)
+        w = w * (error / error.max() + 1e-3)
+        w /= w.mean()
+    a, b = 2 / (high - low), -(low + high) / (high - low)
+    out = np.zeros(1)
+    for c in chebyshev.cheb2poly(best[1])[::-1]:
+        out = polynomial.polyadd(polynomial.polymul(out, [b, a]), [c])
+    return best[0], out[: degree + 1]
+
+
+def show(name, result, double=False):
+    error, c = result
+    print(f"{name}: {error:.2g}")
+    for x in c:
+        print("   ", repr(float(x if double else np.float32(x))))
+
+
+def exp_tail(r):
+    """(e^r - 1 - r) / r^2, by its series."""
+    total, term = np.zeros_like(r), np.ones_like(r) / 2
+    for k in range(3, 22):
+        total, term = total + term, term * r / k
+    return total
+
+
+@np.vectorize
+def log_tail(f):
+    """(log(1 + f) - f + f^2 / 2) / f^3, by its series where that is better."""
+    if abs(f) < 0.05:
+        return sum((1 if k % 2 else -1) * f ** (k - 3) / k for k in range(3, 30))
+    return (math.log1p(f) - f + f * f / 2) / f**3
+
+
+erf_low = np.vectorize(lambda u: math.erf(math.sqrt(u)) / math.sqrt(u))
+erf_high = np.vectorize(lambda t: math.erfc(t + 2.4))
+
+
+def log2_series(u):
+    """log2((1 + s) / (1 - s)) / s with u = s^2."""
+    s = np.sqrt(u)
+    return np.where(u < 1e-8, 1 + u / 3, np.arctanh(s) / s) * 2 / math.log(2)
+
+
+half = math.log(2) / 2 * 1.01
+low, high = math.sqrt(0.5) - 1.001, math.sqrt(2) - 0.999
+tangent = ((math.sqrt(2) - 1) / (math.sqrt(2) + 1)) ** 2 * 1.001
+one = lambda x: np.ones_like(x)
+quarter = 0.5001**2
+show("exp", fit(exp_tail, lambda r: r * r * np.exp(-r), -half, half, 4))
+show("expm1", fit(exp_tail, np.abs, -half, half, 5))
+show("log", fit(log_tail, lambda f: np.abs(f**3 / np.log1p(f)), low, high, 8))
+show("erf low", fit(erf_low, lambda u: 1 / erf_low(u), 1e-9, 1, 6))
+show("erf high", fit(erf_high, one, -1.4, 1.53, 12))
+show("exp2", fit(np.exp2, lambda x: np.exp2(-x), -0.5001, 0.5001, 9), True)
+show("log2", fit(log2_series, lambda u: 1 / log2_series(u), 1e-12, tangent, 6), True)
+turn = lambda u: np.sqrt(u) * math.pi / 2
+show("sin", fit(lambda u: np.sin(turn(u)) / np.sqrt(u), one, 1e-12, quarter, 6), True)
+show("cos", fit(lambda u: np.cos(turn(u)), one, 1e-12, quarter, 6), True)

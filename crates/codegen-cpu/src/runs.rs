@@ -1,0 +1,133 @@
+//! Runs of lanes in a kernel's function: what is before, the body's inputs, and
+//! what its reductions become.
+
+use crate::carrier::carrier_types;
+use crate::error::Error;
+use crate::lower::{Lower, Values};
+use crate::vector::{Combined, Input, Run, Source, portable, sine_table};
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::{BlockArg, InstBuilder, MemFlagsData, Value, types};
+use smallvec::SmallVec;
+use tegula_fusion::kernel::{Block, ScalarId};
+use tegula_ir::{Category, ElementType};
+
+impl Lower<'_, '_> {
+    /// `n` lanes from lane `first` on. Gives what the carried scalars become.
+    pub(crate) fn run_of_lanes(
+        &mut self,
+        run: &Run,
+        block: &Block,
+        [first, n]: [Value; 2],
+        carried: &[ScalarId],
+        init: &[Value],
+    ) -> Result<SmallVec<[Value; 4]>, Error> {
+        let (inside, exit) = (self.builder.create_block(), self.builder.create_block());
+        for &value in init {
+            let ty = self.builder.func.dfg.value_type(value);
+            self.builder.append_block_param(exit, ty);
+        }
+        // Nothing may be loaded for no lanes.
+        let any = self
+            .builder
+            .ins()
+            .icmp_imm_s(IntCC::SignedGreaterThan, n, 0);
+        let unchanged: Vec<BlockArg> = init.iter().copied().map(BlockArg::from).collect();
+        self.builder.ins().brif(any, inside, &[], exit, &unchanged);
+        self.builder.switch_to_block(inside);
+        self.builder.seal_block(inside);
+        self.open_terms();
+        let results = self.lanes_inside(run, block, [first, n], carried, init);
+        self.close_terms();
+        let results: Vec<BlockArg> = results?.into_iter().map(BlockArg::from).collect();
+        self.builder.ins().jump(exit, &results);
+        self.builder.switch_to_block(exit);
+        self.builder.seal_block(exit);
+        Ok(self.builder.block_params(exit).iter().copied().collect())
+    }
+
+    fn lanes_inside(
+        &mut self,
+        run: &Run,
+        block: &Block,
+        [first, n]: [Value; 2],
+        carried: &[ScalarId],
+        init: &[Value],
+    ) -> Result<SmallVec<[Value; 4]>, Error> {
+        self.set_var(run.lane, first);
+        for &i in &run.hoisted {
+            self.statement(&block.statements[i])?;
+        }
+        let mut inputs = Vec::with_capacity(run.sources.len());
+        for (source, input) in run.sources.iter().zip(&run.body.inputs) {
+            inputs.push(self.input(source, *input));
+        }
+        let reduced = self.body(run, &inputs, n)?;
+        let mut results: SmallVec<[Value; 4]> = init.iter().copied().collect();
+        for (Combined { carried: which, op }, value) in run.combined.iter().zip(reduced) {
+            let element_type = self.type_of(carried[*which]);
+            let value = self.carried_lane(element_type, value);
+            // Complex numbers are never combined, so each is one value.
+            let old: Values = SmallVec::from_slice(&[init[*which]]);
+            let new: Values = SmallVec::from_slice(&[value]);
+            let combined = self.binary(*op, element_type, &old, &new);
+            let combined = combined.ok_or_else(|| Error::Bug("a combination".to_owned()))?;
+            results[*which] = combined[0];
+        }
+        Ok(results)
+    }
+
+    fn body(&mut self, run: &Run, inputs: &[Value], n: Value) -> Result<Vec<Value>, Error> {
+        let fused = self.fused();
+        portable::emit(self.builder, &run.body, inputs, n, fused)
+    }
+
+    /// An input as a 64-bit integer.
+    fn input(&mut self, source: &Source, input: Input) -> Value {
+        match source {
+            Source::Address(param, linear, offset) => {
+                let address = self.address_of(*param, linear);
+                self.builder.ins().iadd_imm_s(address, i64::from(*offset))
+            }
+            Source::Integer(term) => self.term(term),
+            Source::Scalar(id, part) => {
+                let value = self.values(*id)[*part];
+                self.number(self.type_of(*id), value, input)
+            }
+            Source::Table => self.integer(types::I64, sine_table()),
+        }
+    }
+
+    /// A scalar as its lanes carry it, in 64 bits.
+    fn number(&mut self, element_type: ElementType, value: Value, _input: Input) -> Value {
+        let ty = self.builder.func.dfg.value_type(value);
+        let integer = match ty {
+            types::F32 | types::F64 => {
+                let to = if ty == types::F32 {
+                    types::I32
+                } else {
+                    types::I64
+                };
+                self.builder.ins().bitcast(to, MemFlagsData::new(), value)
+            }
+            _ => value,
+        };
+        if ty == types::I64 || ty == types::F64 {
+            return integer;
+        }
+        match element_type.category() {
+            Category::Signed => self.builder.ins().sextend(types::I64, integer),
+            _ => self.builder.ins().uextend(types::I64, integer),
+        }
+    }
+
+    /// What carries a scalar, from one lane.
+    fn carried_lane(&mut self, element_type: ElementType, value: Value) -> Value {
+        let to = carrier_types(element_type)[0];
+        let from = self.builder.func.dfg.value_type(value);
+        if from.is_int() && to.bits() < from.bits() {
+            self.builder.ins().ireduce(to, value)
+        } else {
+            value
+        }
+    }
+}

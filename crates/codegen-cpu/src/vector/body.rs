@@ -1,0 +1,321 @@
+//! Vector bodies: what is done for a run of lanes.
+//!
+//! A body is a structured program in single assignment over *lanes*: each value
+//! is one number per lane. Its lowerings choose how many lanes make a vector and
+//! repeat the body until all `n` lanes of the run are done; the lanes of a run are
+//! independent, apart from its reductions. What is the same for all lanes comes
+//! in through 64-bit *inputs*: addresses, integers, and numbers to broadcast.
+//!
+//! # Invariants
+//! - A value is defined once, before its uses, in the same block or one that
+//!   encloses it; its operands have the types that its operation wants.
+//! - Narrow integers are carried in 32 bits, extended by their sign; floats of
+//!   fewer than 32 bits as an `f32` that is one of their values.
+//! - A lane beyond `n`, or one whose mask is false, touches no memory.
+
+use smallvec::SmallVec;
+
+/// A value of a body, by number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct V(pub u32);
+
+/// What a lane of a value is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Type {
+    /// True or false.
+    Mask,
+    /// 32 bits.
+    I32,
+    /// Single precision.
+    F32,
+    /// 64 bits.
+    I64,
+    /// Double precision.
+    F64,
+}
+
+impl Type {
+    /// Whether a lane takes 64 bits.
+    pub(crate) fn is_wide(self) -> bool {
+        matches!(self, Self::I64 | Self::F64)
+    }
+
+    /// Whether it is a floating-point type.
+    pub(crate) fn is_float(self) -> bool {
+        matches!(self, Self::F32 | Self::F64)
+    }
+}
+
+/// Operations of one operand; the result has the operand's type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum UnaryOp {
+    /// IEEE square root.
+    Sqrt,
+    /// To an integral value, ties to even.
+    Nearest,
+    /// To an integral value, down.
+    Floor,
+    /// To an integral value, up.
+    Ceil,
+    /// To an integral value, towards zero.
+    Trunc,
+    /// The magnitude of a signed integer; the smallest stays as it is.
+    AbsInt,
+    /// Not, of masks.
+    Not,
+}
+
+/// Operations of two operands; operands and result have one type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum BinaryOp {
+    /// Sum; integers wrap.
+    Add,
+    /// Difference; integers wrap.
+    Sub,
+    /// Product; integers wrap.
+    Mul,
+    /// Quotient of floats.
+    Div,
+    /// IEEE 754-2019 `minimum`: NaN wins, -0 is below +0. Of floats.
+    Minimum,
+    /// IEEE 754-2019 `maximum`. Of floats.
+    Maximum,
+    /// `a < b ? a : b`, so `b` where either is NaN. Of floats.
+    LesserOrSecond,
+    /// `a > b ? a : b`. Of floats.
+    GreaterOrSecond,
+    /// Smaller signed integer.
+    MinSigned,
+    /// Larger signed integer.
+    MaxSigned,
+    /// Smaller unsigned integer.
+    MinUnsigned,
+    /// Larger unsigned integer.
+    MaxUnsigned,
+    /// Bits in both; also of masks.
+    And,
+    /// Bits in either; also of masks.
+    Or,
+    /// Bits in one; also of masks.
+    Xor,
+    /// `a * 2^b` rounded once; `b` is integral, |b| <= 512. Of floats.
+    Scale,
+    /// Left by `b` as an unsigned number; 0 from the width on. Of integers.
+    ShiftLeft,
+    /// Right, zeros in; 0 from the width on.
+    ShiftRight,
+    /// Right, signs in; all signs from the width on.
+    ShiftRightSigned,
+}
+
+/// A comparison; operands have one type, the result is a mask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Condition {
+    /// Equal; false for NaN.
+    Equal,
+    /// Not equal; true for NaN.
+    NotEqual,
+    /// Less; signed integers; false for NaN.
+    Less,
+    /// Less or equal; signed; false for NaN.
+    LessEqual,
+    /// Less, of unsigned integers.
+    LessUnsigned,
+    /// Less or equal, of unsigned integers.
+    LessEqualUnsigned,
+    /// Either is NaN. Of floats.
+    Unordered,
+}
+
+/// From one type to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Conversion {
+    /// The same bits in another type of the same width.
+    Bits,
+    /// An `f32` or `f64` rounded towards zero; any number if out of range.
+    /// To `I32` or, from `f64`, `I64`.
+    Truncate,
+    /// A signed integer to a float of either width.
+    FromSigned,
+    /// An unsigned integer to a float of either width.
+    FromUnsigned,
+    /// `f32` to `f64` or back, rounded to nearest.
+    Float,
+    /// `I32` to `I64`, sign-extended.
+    ExtendSigned,
+    /// `I32` to `I64`, zero-extended.
+    ExtendUnsigned,
+    /// `I64` to `I32`, the low half.
+    Low,
+}
+
+/// What defines a value.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Op {
+    /// The same bits in every lane; a mask is 0 or 1.
+    Const(u64),
+    /// An input in every lane, cut to the value's type.
+    Input(u32),
+    /// The number of the lane in the run, an `I32`.
+    Lane,
+    /// How often a loop around has run, an `I32`: the body's outermost is 0.
+    Counter(u32),
+    /// One operand.
+    Unary(UnaryOp, V),
+    /// Two operands.
+    Binary(BinaryOp, V, V),
+    /// `a * b + c`; rounded once where the machine has that, else twice.
+    Fma(V, V, V),
+    /// Two operands to a mask.
+    Compare(Condition, V, V),
+    /// By a mask, the first or the second.
+    Select(V, V, V),
+    /// By type.
+    Convert(Conversion, V),
+    /// An element per lane through an access; 0 where the mask is false.
+    Load {
+        /// Which.
+        access: u32,
+        /// The lanes that load.
+        mask: Option<V>,
+    },
+    /// Elements at indices (`I32`, counted in elements) from the access.
+    Gather {
+        /// Which.
+        access: u32,
+        /// Where, for each lane.
+        index: V,
+        /// The lanes that load.
+        mask: Option<V>,
+    },
+    /// A carried value of a loop, as its body sees it or after it.
+    Carried,
+}
+
+/// How elements are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Storage {
+    /// Bytes of an element: 1, 2, 4 or 8.
+    pub bytes: u32,
+    /// Whether elements of 1 or 2 bytes are extended by their sign.
+    pub signed: bool,
+}
+
+/// One place in the body that touches memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Access {
+    /// The input that holds the address for lane 0, loops at their start.
+    pub pointer: u32,
+    /// What an element is.
+    pub storage: Storage,
+    /// Whether all lanes load the same element; else the next lane's is next.
+    /// Without meaning for gathers and scatters.
+    pub splat: bool,
+}
+
+/// One statement.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Statement {
+    /// Defines a value that is no carried one.
+    Define(V),
+    /// An element per lane to memory.
+    Store {
+        /// Which.
+        access: u32,
+        /// What.
+        value: V,
+        /// Where to, counted in elements; else contiguous.
+        index: Option<V>,
+        /// The lanes that store.
+        mask: Option<V>,
+    },
+    /// A counted loop.
+    Loop(Loop),
+}
+
+/// A loop that runs as often for each lane.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Loop {
+    /// The input that says how often.
+    pub trips: u32,
+    /// What the carried values start as.
+    pub init: SmallVec<[V; 2]>,
+    /// The carried values in the body.
+    pub carried: SmallVec<[V; 2]>,
+    /// What they become.
+    pub next: SmallVec<[V; 2]>,
+    /// What they are after the loop.
+    pub results: SmallVec<[V; 2]>,
+    /// One iteration.
+    pub body: Vec<Statement>,
+    /// Accesses inside, and the inputs by how many bytes each iteration moves them.
+    pub steps: Vec<(u32, u32)>,
+}
+
+/// A combination of one value over all lanes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Reduction {
+    /// What combines; associative up to rounding.
+    pub op: BinaryOp,
+    /// Each lane's part.
+    pub value: V,
+}
+
+/// What an input is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Input {
+    /// An address or a 64-bit integer.
+    Integer,
+    /// A number whose low bits are broadcast.
+    Number(Type),
+}
+
+/// A vector body. See the module's text.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Body {
+    /// What it is given.
+    pub inputs: Vec<Input>,
+    /// Where it touches memory.
+    pub accesses: Vec<Access>,
+    /// The values.
+    pub values: Vec<(Op, Type)>,
+    /// What is done, in order.
+    pub statements: Vec<Statement>,
+    /// What is combined over the lanes.
+    pub reductions: Vec<Reduction>,
+    /// Inputs that are the address of the table of sines.
+    pub tables: Vec<u32>,
+}
+
+impl Body {
+    /// The type of a value.
+    pub(crate) fn type_of(&self, v: V) -> Type {
+        self.values[v.0 as usize].1
+    }
+
+    /// What defines a value.
+    pub(crate) fn op(&self, v: V) -> Op {
+        self.values[v.0 as usize].0
+    }
+}
+
+/// The bits that leave a combination as it is.
+pub(crate) fn identity(op: BinaryOp, ty: Type) -> u64 {
+    let wide = ty.is_wide();
+    let float = |x: f64| match wide {
+        true => x.to_bits(),
+        false => u64::from((x as f32).to_bits()),
+    };
+    let all = if wide { u64::MAX } else { u64::from(u32::MAX) };
+    match (op, ty.is_float()) {
+        (BinaryOp::Add, true) => float(-0.0),
+        (BinaryOp::Mul, true) => float(1.0),
+        (BinaryOp::Minimum, _) => float(f64::INFINITY),
+        (BinaryOp::Maximum, _) => float(f64::NEG_INFINITY),
+        (BinaryOp::Mul, false) => 1,
+        (BinaryOp::And | BinaryOp::MinUnsigned, _) => all,
+        (BinaryOp::MinSigned, _) => all >> 1,
+        (BinaryOp::MaxSigned, _) => all ^ (all >> 1),
+        _ => 0,
+    }
+}

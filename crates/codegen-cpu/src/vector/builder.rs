@@ -1,0 +1,304 @@
+//! Building bodies: one method per operation, equal values made once.
+
+use super::body::{
+    Access, BinaryOp, Body, Condition, Conversion, Input, Loop, Op, Statement, Type, UnaryOp, V,
+};
+use rustc_hash::FxHashMap;
+
+/// A body under construction.
+#[derive(Default)]
+pub(crate) struct Builder {
+    body: Body,
+    /// Statements of the open blocks, outermost first.
+    blocks: Vec<Vec<Statement>>,
+    /// Values without operands in memory, by the block that defines them.
+    known: Vec<FxHashMap<Key, V>>,
+}
+
+/// What two equal values have in common.
+type Key = (std::mem::Discriminant<Op>, u64, [u32; 3], Type);
+
+impl Builder {
+    pub(crate) fn new() -> Self {
+        Self {
+            body: Body::default(),
+            blocks: vec![Vec::new()],
+            known: vec![FxHashMap::default()],
+        }
+    }
+
+    /// The body, with the statements of the outermost block.
+    pub(crate) fn finish(mut self) -> Body {
+        self.body.statements = self.blocks.pop().unwrap_or_default();
+        self.body
+    }
+
+    /// The body so far, without its statements.
+    pub(crate) fn body(&mut self) -> &mut Body {
+        &mut self.body
+    }
+
+    pub(crate) fn type_of(&self, v: V) -> Type {
+        self.body.type_of(v)
+    }
+
+    fn push(&mut self, op: Op, ty: Type) -> V {
+        let v = V(self.body.values.len() as u32);
+        self.body.values.push((op, ty));
+        v
+    }
+
+    /// Constants and inputs belong to no block: a lowering puts them where it
+    /// likes. Everything else is defined where it is first asked for.
+    fn define(&mut self, op: Op, ty: Type) -> V {
+        let key = key(&op, ty);
+        if let Some(key) = &key
+            && let Some(&v) = self.known.iter().rev().find_map(|k| k.get(key))
+        {
+            return v;
+        }
+        let v = self.push(op, ty);
+        let anywhere = matches!(op, Op::Const(_) | Op::Input(_));
+        if !anywhere && let Some(block) = self.blocks.last_mut() {
+            block.push(Statement::Define(v));
+        }
+        let known = if anywhere {
+            self.known.first_mut()
+        } else {
+            self.known.last_mut()
+        };
+        if let (Some(key), Some(known)) = (key, known) {
+            known.insert(key, v);
+        }
+        v
+    }
+
+    // ---- inputs, memory, control ------------------------------------------
+
+    /// A new input.
+    pub(crate) fn input(&mut self, input: Input) -> u32 {
+        self.body.inputs.push(input);
+        self.body.inputs.len() as u32 - 1
+    }
+
+    /// The number of an input in every lane.
+    pub(crate) fn splat(&mut self, input: u32, ty: Type) -> V {
+        self.define(Op::Input(input), ty)
+    }
+
+    /// A new place that touches memory.
+    pub(crate) fn access(&mut self, access: Access) -> u32 {
+        self.body.accesses.push(access);
+        self.body.accesses.len() as u32 - 1
+    }
+
+    pub(crate) fn load(&mut self, access: u32, ty: Type, mask: Option<V>) -> V {
+        self.define(Op::Load { access, mask }, ty)
+    }
+
+    pub(crate) fn gather(&mut self, access: u32, ty: Type, index: V, mask: Option<V>) -> V {
+        self.define(
+            Op::Gather {
+                access,
+                index,
+                mask,
+            },
+            ty,
+        )
+    }
+
+    pub(crate) fn store(&mut self, access: u32, value: V, index: Option<V>, mask: Option<V>) {
+        if let Some(block) = self.blocks.last_mut() {
+            block.push(Statement::Store {
+                access,
+                value,
+                index,
+                mask,
+            });
+        }
+    }
+
+    /// Opens a loop's body; gives the carried values there.
+    pub(crate) fn open_loop(&mut self, init: &[V]) -> Vec<V> {
+        self.blocks.push(Vec::new());
+        self.known.push(FxHashMap::default());
+        init.iter()
+            .map(|&v| self.push(Op::Carried, self.type_of(v)))
+            .collect()
+    }
+
+    /// Closes the innermost loop; gives what is carried out of it.
+    pub(crate) fn close_loop(
+        &mut self,
+        trips: u32,
+        init: &[V],
+        carried: &[V],
+        next: &[V],
+        steps: Vec<(u32, u32)>,
+    ) -> Vec<V> {
+        self.known.pop();
+        let body = self.blocks.pop().unwrap_or_default();
+        let results: Vec<V> = carried
+            .iter()
+            .map(|&v| self.push(Op::Carried, self.type_of(v)))
+            .collect();
+        if let Some(block) = self.blocks.last_mut() {
+            block.push(Statement::Loop(Loop {
+                trips,
+                init: init.into(),
+                carried: carried.into(),
+                next: next.into(),
+                results: results.as_slice().into(),
+                body,
+                steps,
+            }));
+        }
+        results
+    }
+
+    /// The number of the lane in the run.
+    pub(crate) fn lane(&mut self) -> V {
+        self.define(Op::Lane, Type::I32)
+    }
+
+    /// The counter of a loop around; the body's outermost is 0.
+    pub(crate) fn counter(&mut self, depth: u32) -> V {
+        self.define(Op::Counter(depth), Type::I32)
+    }
+
+    // ---- constants ------------------------------------------------------------
+
+    pub(crate) fn constant(&mut self, ty: Type, bits: u64) -> V {
+        self.define(Op::Const(bits), ty)
+    }
+
+    pub(crate) fn f32(&mut self, x: f32) -> V {
+        self.constant(Type::F32, u64::from(x.to_bits()))
+    }
+
+    pub(crate) fn f64(&mut self, x: f64) -> V {
+        self.constant(Type::F64, x.to_bits())
+    }
+
+    pub(crate) fn i32(&mut self, x: i32) -> V {
+        self.constant(Type::I32, u64::from(x.cast_unsigned()))
+    }
+
+    /// A constant integer of the type `ty`.
+    pub(crate) fn integer(&mut self, ty: Type, x: i64) -> V {
+        match ty.is_wide() {
+            true => self.constant(ty, x.cast_unsigned()),
+            false => self.constant(ty, u64::from(x.cast_unsigned() as u32)),
+        }
+    }
+
+    // ---- operations ---------------------------------------------------------------
+
+    pub(crate) fn unary(&mut self, op: UnaryOp, a: V) -> V {
+        let ty = self.type_of(a);
+        self.define(Op::Unary(op, a), ty)
+    }
+
+    pub(crate) fn binary(&mut self, op: BinaryOp, a: V, b: V) -> V {
+        let ty = self.type_of(a);
+        self.define(Op::Binary(op, a, b), ty)
+    }
+
+    pub(crate) fn add(&mut self, a: V, b: V) -> V {
+        self.binary(BinaryOp::Add, a, b)
+    }
+
+    pub(crate) fn sub(&mut self, a: V, b: V) -> V {
+        self.binary(BinaryOp::Sub, a, b)
+    }
+
+    pub(crate) fn mul(&mut self, a: V, b: V) -> V {
+        self.binary(BinaryOp::Mul, a, b)
+    }
+
+    pub(crate) fn div(&mut self, a: V, b: V) -> V {
+        self.binary(BinaryOp::Div, a, b)
+    }
+
+    pub(crate) fn and(&mut self, a: V, b: V) -> V {
+        self.binary(BinaryOp::And, a, b)
+    }
+
+    pub(crate) fn or(&mut self, a: V, b: V) -> V {
+        self.binary(BinaryOp::Or, a, b)
+    }
+
+    pub(crate) fn xor(&mut self, a: V, b: V) -> V {
+        self.binary(BinaryOp::Xor, a, b)
+    }
+
+    pub(crate) fn not(&mut self, a: V) -> V {
+        self.unary(UnaryOp::Not, a)
+    }
+
+    /// Shifts by a constant.
+    pub(crate) fn shift(&mut self, op: BinaryOp, a: V, amount: i64) -> V {
+        let amount = self.integer(self.type_of(a), amount);
+        self.binary(op, a, amount)
+    }
+
+    pub(crate) fn fma(&mut self, a: V, b: V, c: V) -> V {
+        let ty = self.type_of(a);
+        self.define(Op::Fma(a, b, c), ty)
+    }
+
+    pub(crate) fn compare(&mut self, condition: Condition, a: V, b: V) -> V {
+        self.define(Op::Compare(condition, a, b), Type::Mask)
+    }
+
+    pub(crate) fn select(&mut self, mask: V, yes: V, no: V) -> V {
+        if yes == no {
+            return yes;
+        }
+        let ty = self.type_of(yes);
+        self.define(Op::Select(mask, yes, no), ty)
+    }
+
+    pub(crate) fn convert(&mut self, conversion: Conversion, a: V, to: Type) -> V {
+        self.define(Op::Convert(conversion, a), to)
+    }
+
+    /// The bits of a float as an integer, or back.
+    pub(crate) fn bits(&mut self, a: V) -> V {
+        let to = match self.type_of(a) {
+            Type::F32 => Type::I32,
+            Type::I32 => Type::F32,
+            Type::F64 => Type::I64,
+            Type::I64 => Type::F64,
+            Type::Mask => return a,
+        };
+        self.convert(Conversion::Bits, a, to)
+    }
+
+    /// 1 where the mask holds, else 0.
+    pub(crate) fn truth(&mut self, mask: V) -> V {
+        let (one, zero) = (self.i32(1), self.i32(0));
+        self.select(mask, one, zero)
+    }
+
+    /// Both masks, where there are two.
+    pub(crate) fn both(&mut self, a: Option<V>, b: V) -> V {
+        a.map_or(b, |a| self.and(a, b))
+    }
+}
+
+/// `None` for what must not be merged: loads and carried values.
+fn key(op: &Op, ty: Type) -> Option<Key> {
+    let (extra, operands) = match *op {
+        Op::Load { .. } | Op::Gather { .. } | Op::Carried => return None,
+        Op::Const(bits) => (bits, [0; 3]),
+        Op::Input(i) | Op::Counter(i) => (u64::from(i), [0; 3]),
+        Op::Lane => (0, [0; 3]),
+        Op::Unary(o, a) => (o as u64, [a.0, 0, 0]),
+        Op::Binary(o, a, b) => (o as u64, [a.0, b.0, 0]),
+        Op::Compare(o, a, b) => (o as u64, [a.0, b.0, 0]),
+        Op::Convert(o, a) => (o as u64, [a.0, 0, 0]),
+        Op::Fma(a, b, c) | Op::Select(a, b, c) => (0, [a.0, b.0, c.0]),
+    };
+    Some((std::mem::discriminant(op), extra, operands, ty))
+}

@@ -1,0 +1,199 @@
+//! Every function against the `f64` one rounded once: on a dense sample, or on
+//! all 2^32 inputs where `TEGULA_EXHAUSTIVE` is set.
+
+use super::{binary, trigonometric, unary};
+use crate::vector::body::{Access, Body, Input, Storage, Type};
+use crate::vector::builder::Builder;
+use crate::vector::run::Compiled;
+use tegula_interp::scalar;
+use tegula_ir::{Binary, Unary};
+
+const F32: Storage = Storage {
+    bytes: 4,
+    signed: false,
+};
+
+/// A body that applies `f` to what it loads.
+fn body_of(
+    f: &dyn Fn(&mut Builder, &[crate::vector::body::V]) -> crate::vector::body::V,
+    arity: u32,
+) -> Body {
+    let mut b = Builder::new();
+    let access = |b: &mut Builder| {
+        let pointer = b.input(Input::Integer);
+        b.access(Access {
+            pointer,
+            storage: F32,
+            splat: false,
+        })
+    };
+    let operands: Vec<_> = (0..arity)
+        .map(|_| {
+            let access = access(&mut b);
+            b.load(access, Type::F32, None)
+        })
+        .collect();
+    let out = access(&mut b);
+    let y = f(&mut b, &operands);
+    b.store(out, y, None, None);
+    b.finish()
+}
+
+/// Units in the last place between a result and what it should be.
+fn distance(got: f32, want: f32) -> u64 {
+    if got.is_nan() && want.is_nan() {
+        return 0;
+    }
+    if got.is_nan() || want.is_nan() || (want == 0.0) != (got == 0.0) && want.is_infinite() {
+        return u64::MAX;
+    }
+    let key = |x: f32| {
+        let bits = i64::from(x.to_bits().cast_signed());
+        if bits < 0 {
+            i64::from(i32::MIN) - bits
+        } else {
+            bits
+        }
+    };
+    if got == 0.0 && want == 0.0 && got.is_sign_negative() != want.is_sign_negative() {
+        return u64::MAX;
+    }
+    key(got).abs_diff(key(want))
+}
+
+fn inputs(step: u32) -> impl Iterator<Item = Vec<f32>> {
+    let count = (1u64 << 32).div_ceil(u64::from(step));
+    let chunk = 1u64 << 16;
+    (0..count.div_ceil(chunk)).map(move |c| {
+        (c * chunk..((c + 1) * chunk).min(count))
+            .map(|i| f32::from_bits((i * u64::from(step)) as u32))
+            .collect()
+    })
+}
+
+fn check(op: Unary, allowed: u64) {
+    let exhaustive = std::env::var_os("TEGULA_EXHAUSTIVE").is_some();
+    let step = if exhaustive { 1 } else { 4099 };
+    let body = body_of(&|b, x| unary(b, op, x[0]).expect("in the library"), 1);
+    for compiled in Compiled::all(&body) {
+        let mut worst = (0, 0.0);
+        for chunk in inputs(step) {
+            let mut out = vec![0f32; chunk.len()];
+            let mut args = vec![chunk.as_ptr() as u64, out.as_mut_ptr() as u64];
+            args.extend(
+                body.tables
+                    .iter()
+                    .map(|_| trigonometric::table().as_ptr() as u64),
+            );
+            // SAFETY: both arrays have as many elements as there are lanes.
+            unsafe { compiled.run(&args, chunk.len() as u64) };
+            for (&x, &y) in chunk.iter().zip(&out) {
+                let error = distance(y, scalar::unary_f32(op, x));
+                if error > worst.0 {
+                    worst = (error, x);
+                }
+            }
+        }
+        println!(
+            "{op:?} by {}: {} ulp at {:e}",
+            compiled.name, worst.0, worst.1
+        );
+        assert!(
+            worst.0 <= allowed,
+            "{op:?} by {}: {} units at {:e}",
+            compiled.name,
+            worst.0,
+            worst.1
+        );
+    }
+}
+
+#[test]
+fn exp_and_log_are_within_two_units() {
+    check(Unary::Exp, 2);
+    check(Unary::Log, 2);
+}
+
+#[test]
+fn the_others_are_within_four_units() {
+    for op in [
+        Unary::Expm1,
+        Unary::Log1p,
+        Unary::Logistic,
+        Unary::Tanh,
+        Unary::Erf,
+        Unary::Cbrt,
+        Unary::Rsqrt,
+        Unary::Sin,
+        Unary::Cos,
+    ] {
+        check(op, 4);
+    }
+}
+
+#[test]
+fn powers_are_within_four_units_and_follow_c() {
+    let mut x = Vec::new();
+    let special = [
+        0.0,
+        -0.0,
+        1.0,
+        -1.0,
+        2.0,
+        -2.0,
+        3.0,
+        -3.0,
+        0.5,
+        -0.5,
+        f32::INFINITY,
+        f32::NEG_INFINITY,
+        f32::NAN,
+        f32::MAX,
+        f32::MIN_POSITIVE,
+        1e-45,
+        -1e-45,
+        16_777_216.0,
+        16_777_217.0,
+        1e-3,
+    ];
+    for a in special {
+        x.extend(special.map(|b| (a, b)));
+    }
+    let mut seed = 1u64;
+    let mut next = || {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (seed >> 33) as u32
+    };
+    for _ in 0..200_000 {
+        let base = f32::from_bits(next() << 1 | next() & 1);
+        let near = base.abs().ln().abs().max(1e-3);
+        let exponent = (next() as f32 / 2f32.powi(30) - 1.0) * 90.0 / near;
+        x.push((base, exponent));
+        x.push((base, (next() % 64) as f32 - 32.0));
+    }
+    let body = body_of(
+        &|b, v| binary(b, Binary::Power, v[0], v[1]).expect("in the library"),
+        2,
+    );
+    for compiled in Compiled::all(&body) {
+        let a: Vec<f32> = x.iter().map(|p| p.0).collect();
+        let b: Vec<f32> = x.iter().map(|p| p.1).collect();
+        let mut out = vec![0f32; x.len()];
+        let args = [
+            a.as_ptr() as u64,
+            b.as_ptr() as u64,
+            out.as_mut_ptr() as u64,
+        ];
+        // SAFETY: the arrays have as many elements as there are lanes.
+        unsafe { compiled.run(&args, x.len() as u64) };
+        for (&(a, b), &y) in x.iter().zip(&out) {
+            let want = scalar::binary_f32(Binary::Power, a, b);
+            let error = distance(y, want);
+            assert!(
+                error <= 4,
+                "{}: {a:e}^{b:e}: {y:e}, not {want:e}",
+                compiled.name
+            );
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! Vector code for kernels.
+//!
+//! A kernel's innermost loop over a domain, or a loop of its body, becomes a
+//! [`body`]: what is done for each lane of a run. The body is lowered to 128-bit
+//! Cranelift vectors ([`portable`]).
+
+mod body;
+mod builder;
+mod choose;
+#[cfg(test)]
+mod evaluate;
+mod linear;
+mod mathlib;
+mod narrow;
+pub(crate) mod portable;
+#[cfg(test)]
+mod run;
+mod scalars;
+mod terms;
+pub(crate) mod translate;
+
+pub(crate) use body::Input;
+pub(crate) use choose::{Choice, choose};
+pub(crate) use translate::{Combined, Run, Source};
+
+/// The address of the table that sines and cosines look up.
+pub(crate) fn sine_table() -> i64 {
+    mathlib::sine_table().as_ptr() as i64
+}

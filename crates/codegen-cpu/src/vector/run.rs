@@ -1,0 +1,120 @@
+//! Bodies on their own, by the evaluator and by every lowering: for tests.
+
+use super::body::Body;
+use super::evaluate::{Machine, evaluate};
+use super::portable;
+use crate::jit::{Cpu, target};
+use cranelift_codegen::ir::{AbiParam, InstBuilder, MemFlagsData, types};
+use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
+use cranelift_jit::{JITBuilder, JITModule};
+use cranelift_module::{Linkage, Module};
+
+/// `fn(inputs and then results, lanes)`.
+type BodyFn = unsafe extern "C" fn(*mut u64, i64);
+
+enum How {
+    Evaluate(Machine),
+    Code(BodyFn, Option<Box<JITModule>>),
+}
+
+/// A body that can be run.
+pub(crate) struct Compiled {
+    /// By what.
+    pub(crate) name: &'static str,
+    how: How,
+    body: Body,
+}
+
+impl Drop for Compiled {
+    fn drop(&mut self) {
+        if let How::Code(_, module) = &mut self.how
+            && let Some(module) = module.take()
+        {
+            // SAFETY: the function is called through `self` only.
+            unsafe { module.free_memory() };
+        }
+    }
+}
+
+impl Compiled {
+    /// By the evaluator and by every lowering that this machine can run.
+    pub(crate) fn all(body: &Body) -> Vec<Self> {
+        let evaluator = |name, fused| Self {
+            name,
+            how: How::Evaluate(Machine { fused }),
+            body: body.clone(),
+        };
+        vec![
+            evaluator("the evaluator", false),
+            evaluator("the evaluator, fused", true),
+            Self::portable(body, "x86-64-v2", Cpu::X86V2, false),
+            Self::portable(body, "the portable lowering", Cpu::Native, true),
+        ]
+    }
+
+    fn portable(body: &Body, name: &'static str, cpu: Cpu, fused: bool) -> Self {
+        let isa = target(cpu).expect("this machine");
+        let builder = JITBuilder::with_isa(isa, cranelift_module::default_libcall_names());
+        let mut module = JITModule::new(builder);
+        let mut context = module.make_context();
+        let mut functions = FunctionBuilderContext::new();
+        let mut signature = module.make_signature();
+        signature.params = vec![AbiParam::new(types::I64); 2];
+        let id = module
+            .declare_function("body", Linkage::Local, &signature)
+            .expect("declared");
+        context.func.signature = signature;
+        let config = module.target_config();
+        let mut builder = FunctionBuilder::new(&mut context.func, &mut functions);
+        let entry = builder.create_block();
+        builder.append_block_params_for_function_params(entry);
+        builder.switch_to_block(entry);
+        builder.seal_block(entry);
+        let (slots, n) = (
+            builder.block_params(entry)[0],
+            builder.block_params(entry)[1],
+        );
+        let flags = MemFlagsData::new().with_notrap();
+        let inputs: Vec<_> = (0..body.inputs.len())
+            .map(|i| builder.ins().load(types::I64, flags, slots, 8 * i as i32))
+            .collect();
+        let results = portable::emit(&mut builder, body, &inputs, n, fused).expect("emitted");
+        for (i, result) in results.into_iter().enumerate() {
+            let at = 8 * (inputs.len() + i) as i32;
+            let zero = builder.ins().iconst(types::I64, 0);
+            builder.ins().store(flags, zero, slots, at);
+            builder.ins().store(flags, result, slots, at);
+        }
+        builder.ins().return_(&[]);
+        builder.seal_all_blocks();
+        builder.finalize(config);
+        module.define_function(id, &mut context).expect("compiled");
+        module.finalize_definitions().expect("placed");
+        let address = module.get_finalized_function(id);
+        // SAFETY: it was defined with this signature.
+        let function = unsafe { std::mem::transmute::<*const u8, BodyFn>(address) };
+        Self {
+            name,
+            how: How::Code(function, Some(Box::new(module))),
+            body: body.clone(),
+        }
+    }
+
+    /// Runs `n` lanes; gives the reductions.
+    ///
+    /// # Safety
+    /// The addresses among the inputs are good for what `n` lanes access.
+    pub(crate) unsafe fn run(&self, inputs: &[u64], n: u64) -> Vec<u64> {
+        match &self.how {
+            // SAFETY: the caller's promise.
+            How::Evaluate(machine) => unsafe { evaluate(&self.body, inputs, n, *machine) },
+            How::Code(function, _) => {
+                let mut slots = inputs.to_vec();
+                slots.resize(inputs.len() + self.body.reductions.len(), 0);
+                // SAFETY: the caller's promise; the results have room.
+                unsafe { function(slots.as_mut_ptr(), n.cast_signed()) };
+                slots.split_off(inputs.len())
+            }
+        }
+    }
+}

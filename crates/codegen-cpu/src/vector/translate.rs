@@ -1,0 +1,898 @@
+//! From a block of a kernel to a body: statements.
+//!
+//! What is the same for all lanes stays outside, as statements to run before the
+//! body ([`Run::hoisted`]) and as inputs ([`Source`]). Conditionals become masks.
+
+use super::body::{Access, BinaryOp, Body, Condition, Input, Reduction, Storage, Type, V};
+use super::builder::Builder;
+use super::linear::{Ranges, linear_index, split};
+use super::narrow;
+use super::scalars::{Lanes, combination, compute, lane_type, select};
+use rustc_hash::{FxHashMap, FxHashSet};
+use smallvec::{SmallVec, smallvec};
+use tegula_expr::{Term, Var, range_of};
+use tegula_fusion::Kernel;
+use tegula_fusion::kernel::{Access as Use, Block, IndexVar, ScalarId, ScalarOp, Statement};
+use tegula_ir::{Binary, ElementType};
+
+/// Why a loop stays scalar.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Reason(pub String);
+
+impl Reason {
+    pub(crate) fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+}
+
+/// What one input of a body holds.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Source {
+    /// The address so many bytes behind an element, which is counted from the
+    /// parameter's first by a term over the variables outside and the first lane.
+    Address(usize, Term, u32),
+    /// The value of a term over the same variables.
+    Integer(Term),
+    /// A part of a scalar defined outside or hoisted.
+    Scalar(ScalarId, usize),
+    /// The table of sines.
+    Table,
+}
+
+/// A carried scalar that is combined over the lanes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Combined {
+    /// Which of the loop's carried scalars.
+    pub carried: usize,
+    /// How, on scalars.
+    pub op: Binary,
+}
+
+/// A run of lanes: what to do before, the body, and what to do with its results.
+#[derive(Debug)]
+pub(crate) struct Run {
+    /// The loop or domain variable that counts the lanes.
+    pub lane: Var,
+    /// What is done for each lane.
+    pub body: Body,
+    /// The body's inputs.
+    pub sources: Vec<Source>,
+    /// Statements of the block, by number, to run before.
+    pub hoisted: Vec<usize>,
+    /// What the body's reductions are.
+    pub combined: Vec<Combined>,
+    /// Accesses that go through indices.
+    pub gathers: usize,
+}
+
+/// A loop of the body being translated.
+struct Frame {
+    var: Var,
+    steps: Vec<(u32, u32)>,
+}
+
+pub(crate) struct Translator<'k> {
+    kernel: &'k Kernel,
+    pub(crate) ranges: Ranges<'k>,
+    lane: Var,
+    /// Domain variables that are merged into the lane variable: 0.
+    merged: &'k [Var],
+    pub(crate) builder: Builder,
+    sources: Vec<Source>,
+    known: FxHashMap<Source, u32>,
+    /// What varies from lane to lane.
+    lanes: FxHashMap<ScalarId, Lanes>,
+    constants: FxHashMap<ScalarId, u128>,
+    /// Run-time variables that vary, as 32-bit integers.
+    pub(crate) vars: FxHashMap<Var, V>,
+    frames: Vec<Frame>,
+    mask: Option<V>,
+    gathers: usize,
+    /// Carried scalars of the loop that the lanes are taken from.
+    carried: FxHashSet<ScalarId>,
+    /// Of a loop whose turns are the lanes: where it stores, by parameter. The
+    /// points of a domain are independent by themselves.
+    stored: Option<FxHashMap<usize, &'k [Term]>>,
+}
+
+impl<'k> Translator<'k> {
+    fn new(kernel: &'k Kernel, lane: Var, merged: &'k [Var], extent: Option<i64>) -> Self {
+        let mut constants = FxHashMap::default();
+        find_constants(&kernel.body, &mut constants);
+        Self {
+            kernel,
+            ranges: Ranges {
+                vars: &kernel.vars,
+                lanes: extent.map(|n| (lane, n)),
+            },
+            lane,
+            merged,
+            builder: Builder::new(),
+            sources: Vec::new(),
+            known: FxHashMap::default(),
+            lanes: FxHashMap::default(),
+            constants,
+            vars: FxHashMap::default(),
+            frames: Vec::new(),
+            mask: None,
+            gathers: 0,
+            carried: FxHashSet::default(),
+            stored: None,
+        }
+    }
+
+    // ---- inputs ----------------------------------------------------------------
+
+    pub(crate) fn source(&mut self, source: Source, input: Input) -> u32 {
+        if let Some(&known) = self.known.get(&source) {
+            return known;
+        }
+        let number = self.builder.input(input);
+        // What is between was asked for by functions: their table.
+        self.sources.resize(number as usize, Source::Table);
+        self.sources.push(source.clone());
+        self.known.insert(source, number);
+        number
+    }
+
+    /// A term that is the same for all lanes, in every lane.
+    pub(crate) fn splat_term(&mut self, term: &Term) -> V {
+        if let Some(constant) = term.as_constant() {
+            return self.builder.integer(Type::I32, constant);
+        }
+        let input = self.source(Source::Integer(term.clone()), Input::Number(Type::I32));
+        self.builder.splat(input, Type::I32)
+    }
+
+    /// Whether a term is the same for all lanes, wherever it is evaluated.
+    pub(crate) fn is_uniform(&self, term: &Term) -> bool {
+        let mut uniform = true;
+        term.for_each_var(&mut |var| uniform &= !self.varies(var));
+        uniform
+    }
+
+    fn varies(&self, var: Var) -> bool {
+        var == self.lane || self.vars.contains_key(&var) || self.depth_of(var).is_some()
+    }
+
+    /// The loop of the body that a variable counts, the outermost 0.
+    pub(crate) fn depth_of(&self, var: Var) -> Option<u32> {
+        let depth = self.frames.iter().position(|f| f.var == var)?;
+        u32::try_from(depth).ok()
+    }
+
+    pub(crate) fn lane_var(&self) -> Var {
+        self.lane
+    }
+
+    fn lanes_of(&mut self, id: ScalarId) -> Result<Lanes, Reason> {
+        if let Some(lanes) = self.lanes.get(&id) {
+            return Ok(lanes.clone());
+        }
+        if self.carried.contains(&id) {
+            return Err(Reason::new("a carried scalar is not only combined"));
+        }
+        let element_type = self.kernel.scalars[id];
+        let ty = self.lane_type(element_type)?;
+        if let Some(&bits) = self.constants.get(&id) {
+            return Ok(self.constant(element_type, ty, bits));
+        }
+        let parts = if element_type.is_complex() { 2 } else { 1 };
+        Ok((0..parts)
+            .map(|part| {
+                let input = self.source(Source::Scalar(id, part), Input::Number(ty));
+                self.builder.splat(input, ty)
+            })
+            .collect())
+    }
+
+    fn constant(&mut self, element_type: ElementType, ty: Type, bits: u128) -> Lanes {
+        let low = bits as u64;
+        let b = &mut self.builder;
+        if element_type.is_complex() {
+            return smallvec![
+                b.constant(ty, low & u64::from(u32::MAX)),
+                b.constant(ty, low >> 32)
+            ];
+        }
+        if narrow::is_supported(element_type) {
+            let value = tegula_interp::scalar::decode_single(element_type, bits as u32);
+            return smallvec![b.f32(value)];
+        }
+        smallvec![match (ty, element_type.is_signed()) {
+            (Type::I32, true) => {
+                let up = 64 - element_type.bits();
+                b.integer(ty, (low << up).cast_signed() >> up)
+            }
+            (Type::Mask, _) => b.constant(ty, u64::from(low & 1 != 0)),
+            _ => b.constant(ty, low),
+        }]
+    }
+
+    fn lane_type(&self, element_type: ElementType) -> Result<Type, Reason> {
+        lane_type(element_type)
+            .ok_or_else(|| Reason::new(format!("{element_type} has no vector form")))
+    }
+
+    // ---- statements ----------------------------------------------------------------
+
+    /// The block that is the body; gives the statements that are hoisted.
+    fn outermost(&mut self, block: &Block) -> Result<Vec<usize>, Reason> {
+        let mut hoisted = Vec::new();
+        for (i, statement) in block.statements.iter().enumerate() {
+            if self.same_for_all(statement) {
+                hoisted.push(i);
+            } else {
+                self.statement(statement)?;
+            }
+        }
+        Ok(hoisted)
+    }
+
+    fn block(&mut self, block: &Block) -> Result<(), Reason> {
+        block
+            .statements
+            .iter()
+            .try_for_each(|statement| self.statement(statement))
+    }
+
+    /// Whether a statement does and gives the same for all lanes.
+    fn same_for_all(&self, statement: &Statement) -> bool {
+        let is_same = |id: &ScalarId| !self.lanes.contains_key(id) && !self.carried.contains(id);
+        let all = |b: &Block| b.statements.iter().all(|s| self.same_for_all(s));
+        match statement {
+            Statement::Compute { op, operands, .. } => {
+                operands.iter().all(is_same)
+                    && match op {
+                        ScalarOp::Index(term) => self.is_uniform(term),
+                        _ => true,
+                    }
+            }
+            Statement::Load { param, index, .. } => {
+                self.kernel.params[*param].access == Use::Read
+                    && index.iter().all(|t| self.is_uniform(&self.merge(t)))
+            }
+            Statement::Store { .. } => false,
+            Statement::Bind { var } => match self.kernel.var(*var) {
+                Some(IndexVar::Runtime { value, .. }) => is_same(value),
+                _ => false,
+            },
+            Statement::Loop {
+                var, init, body, ..
+            } => {
+                let extent = match self.kernel.var(*var) {
+                    Some(IndexVar::Loop(extent)) => self.is_uniform(extent),
+                    _ => false,
+                };
+                extent && init.iter().all(is_same) && body.results.iter().all(is_same) && all(body)
+            }
+            Statement::If {
+                condition,
+                then,
+                otherwise,
+                ..
+            } => {
+                self.is_uniform(condition)
+                    && [then, otherwise]
+                        .iter()
+                        .all(|b| b.results.iter().all(is_same) && all(b))
+            }
+        }
+    }
+
+    fn statement(&mut self, statement: &Statement) -> Result<(), Reason> {
+        match statement {
+            Statement::Compute {
+                result,
+                op,
+                operands,
+            } => {
+                let lanes = self.compute(*result, op, operands)?;
+                self.lanes.insert(*result, lanes);
+            }
+            Statement::Load {
+                result,
+                param,
+                index,
+            } => {
+                let lanes = self.load(*param, index)?;
+                self.lanes.insert(*result, lanes);
+            }
+            Statement::Store {
+                param,
+                index,
+                value,
+            } => self.store(*param, index, *value)?,
+            Statement::Bind { var } => self.bind(*var)?,
+            Statement::Loop {
+                var,
+                init,
+                carried,
+                body,
+                results,
+            } => self.inner_loop(*var, [init, carried, results], body)?,
+            Statement::If {
+                condition,
+                then,
+                otherwise,
+                results,
+            } => self.branch(condition, then, otherwise, results)?,
+        }
+        Ok(())
+    }
+
+    fn compute(
+        &mut self,
+        result: ScalarId,
+        op: &ScalarOp,
+        operands: &[ScalarId],
+    ) -> Result<Lanes, Reason> {
+        let to = self.kernel.scalars[result];
+        let ty = self.lane_type(to)?;
+        match op {
+            ScalarOp::Constant(bits) => return Ok(self.constant(to, ty, *bits)),
+            ScalarOp::Index(term) => {
+                let term = self.merge(term);
+                let index = self.term(&term)?;
+                return super::scalars::convert(&mut self.builder, ElementType::S32, to, index)
+                    .map(|v| smallvec![v])
+                    .ok_or_else(|| Reason::new(format!("an index to {to}")));
+            }
+            _ => {}
+        }
+        let from = operands.first().map_or(to, |&s| self.kernel.scalars[s]);
+        let operands: SmallVec<[Lanes; 3]> = operands
+            .iter()
+            .map(|&s| self.lanes_of(s))
+            .collect::<Result<_, _>>()?;
+        compute(&mut self.builder, op, from, to, &operands)
+            .ok_or_else(|| Reason::new(format!("{} of {from}", name(op))))
+    }
+
+    fn bind(&mut self, var: Var) -> Result<(), Reason> {
+        let Some(&IndexVar::Runtime {
+            value,
+            lower,
+            upper,
+        }) = self.kernel.var(var)
+        else {
+            return Err(Reason::new("a variable that is not a run-time one"));
+        };
+        if i32::try_from(lower).is_err() || i32::try_from(upper).is_err() {
+            return Err(Reason::new("a run-time index of more than 32 bits"));
+        }
+        let from = self.kernel.scalars[value];
+        let lanes = self.lanes_of(value)?;
+        let index = super::scalars::convert(&mut self.builder, from, ElementType::S32, lanes[0])
+            .ok_or_else(|| Reason::new("a run-time index of this type"))?;
+        self.vars.insert(var, index);
+        Ok(())
+    }
+
+    fn inner_loop(
+        &mut self,
+        var: Var,
+        [init, carried, results]: [&[ScalarId]; 3],
+        body: &Block,
+    ) -> Result<(), Reason> {
+        let Some(IndexVar::Loop(extent)) = self.kernel.var(var) else {
+            return Err(Reason::new("a variable that is not a loop's"));
+        };
+        let extent = self.merge(extent);
+        if !self.is_uniform(&extent) {
+            return Err(Reason::new("a loop that runs differently often"));
+        }
+        let trips = self.source(Source::Integer(extent), Input::Integer);
+        let flatten = |t: &mut Self, ids: &[ScalarId]| -> Result<Vec<V>, Reason> {
+            let mut out = Vec::new();
+            for &id in ids {
+                out.extend(t.lanes_of(id)?);
+            }
+            Ok(out)
+        };
+        let start = flatten(self, init)?;
+        let inside = self.builder.open_loop(&start);
+        self.frames.push(Frame {
+            var,
+            steps: Vec::new(),
+        });
+        self.define_flat(carried, &inside);
+        self.block(body)?;
+        let next = flatten(self, &body.results)?;
+        let steps = self.frames.pop().map(|f| f.steps).unwrap_or_default();
+        let last = self
+            .builder
+            .close_loop(trips, &start, &inside, &next, steps);
+        self.define_flat(results, &last);
+        Ok(())
+    }
+
+    fn define_flat(&mut self, ids: &[ScalarId], values: &[V]) {
+        let mut rest = values;
+        for &id in ids {
+            let parts = if self.kernel.scalars[id].is_complex() {
+                2
+            } else {
+                1
+            };
+            let (these, others) = rest.split_at(parts.min(rest.len()));
+            self.lanes.insert(id, these.into());
+            rest = others;
+        }
+    }
+
+    fn branch(
+        &mut self,
+        condition: &Term,
+        then: &Block,
+        otherwise: &Block,
+        results: &[ScalarId],
+    ) -> Result<(), Reason> {
+        let condition = self.merge(condition);
+        let yes = self.truth(&condition)?;
+        let no = self.builder.not(yes);
+        let outer = self.mask;
+        self.mask = Some(self.builder.both(outer, yes));
+        self.block(then)?;
+        self.mask = Some(self.builder.both(outer, no));
+        self.block(otherwise)?;
+        self.mask = outer;
+        for (i, &result) in results.iter().enumerate() {
+            let (a, b) = (
+                self.lanes_of(then.results[i])?,
+                self.lanes_of(otherwise.results[i])?,
+            );
+            let lanes = a
+                .iter()
+                .zip(&b)
+                .map(|(&a, &b)| select(&mut self.builder, yes, a, b))
+                .collect();
+            self.lanes.insert(result, lanes);
+        }
+        Ok(())
+    }
+
+    // ---- memory ----------------------------------------------------------------------
+
+    /// A term with the merged dimensions' variables gone.
+    pub(crate) fn merge(&self, term: &Term) -> Term {
+        if self.merged.is_empty() {
+            return term.clone();
+        }
+        term.substitute(&mut |var| self.merged.contains(&var).then(|| Term::constant(0)))
+    }
+
+    /// The place of an element: an access, and the index where it is a gather.
+    fn place(
+        &mut self,
+        param: usize,
+        index: &[Term],
+        part: usize,
+    ) -> Result<(u32, Option<V>), Reason> {
+        let element_type = self.kernel.params[param].element_type;
+        let storage = Storage {
+            bytes: match element_type.complex_part() {
+                Some(part) => part.storage_bytes() as u32,
+                None => element_type.storage_bytes() as u32,
+            },
+            signed: element_type.is_signed(),
+        };
+        // Elements of the storage to one of the array.
+        let scale = if element_type.is_complex() { 2 } else { 1 };
+        let ranges = Ranges {
+            vars: self.ranges.vars,
+            lanes: None,
+        };
+        let linear = linear_index(self.kernel, param, index, &ranges);
+        let linear = self.merge(&linear);
+        let offset = part as u32 * storage.bytes;
+        let linear_place = self.linear_place(&linear);
+        let Some((rest, steps, stride)) = linear_place else {
+            return self.gathered_place(param, &linear, storage, scale, offset);
+        };
+        let pointer = self.source(Source::Address(param, rest, offset), Input::Integer);
+        let stride = stride.mul(&Term::constant(scale));
+        let access = self.builder.access(Access {
+            pointer,
+            storage,
+            splat: stride.as_constant() == Some(0),
+        });
+        let bytes = Term::constant(scale * i64::from(storage.bytes));
+        for (frame, step) in steps {
+            let step = self.source(Source::Integer(step.mul(&bytes)), Input::Integer);
+            self.frames[frame].steps.push((access, step));
+        }
+        if matches!(stride.as_constant(), Some(0 | 1)) {
+            return Ok((access, None));
+        }
+        self.gathers += 1;
+        let lane = self.builder.lane();
+        self.fits(&stride.mul(&Term::var(self.lane)))?;
+        let stride = self.splat_term(&stride);
+        let index = self.builder.mul(lane, stride);
+        Ok((access, Some(index)))
+    }
+
+    /// An address that is a sum: for lane and loops 0 (a term that still has the
+    /// first lane), the step of each loop, and that of the lanes.
+    #[allow(clippy::type_complexity, reason = "three parts of one sum")]
+    fn linear_place(&self, linear: &Term) -> Option<(Term, Vec<(usize, Term)>, Term)> {
+        let (stride, rest) = split(linear, self.lane)?;
+        let (mut rest, mut steps) = (rest, Vec::new());
+        for (i, frame) in self.frames.iter().enumerate() {
+            let (step, without) = split(&rest, frame.var)?;
+            rest = without;
+            if step.as_constant() != Some(0) {
+                steps.push((i, step));
+            }
+        }
+        let uniform = |t: &Term| self.is_uniform(t);
+        if !uniform(&rest) || !uniform(&stride) || !steps.iter().all(|(_, t)| uniform(t)) {
+            return None;
+        }
+        let first = stride.mul(&Term::var(self.lane));
+        Some((rest.add(&first), steps, stride))
+    }
+
+    /// An address by an index that is computed for each lane.
+    fn gathered_place(
+        &mut self,
+        param: usize,
+        linear: &Term,
+        storage: Storage,
+        scale: i64,
+        offset: u32,
+    ) -> Result<(u32, Option<V>), Reason> {
+        self.gathers += 1;
+        // What is the same for all lanes goes into the address.
+        let mut base = Term::constant(0);
+        let mut varying = linear.clone();
+        if let Some((terms, constant)) = linear.as_linear() {
+            varying = Term::constant(0);
+            base = Term::constant(constant);
+            for (atom, factor) in terms {
+                let term = atom.mul(&Term::constant(factor));
+                if self.is_uniform(&atom) {
+                    base = base.add(&term);
+                } else {
+                    varying = varying.add(&term);
+                }
+            }
+        }
+        let varying = varying.mul(&Term::constant(scale));
+        let pointer = self.source(Source::Address(param, base, offset), Input::Integer);
+        let access = self.builder.access(Access {
+            pointer,
+            storage,
+            splat: false,
+        });
+        let index = self.term(&varying)?;
+        Ok((access, Some(index)))
+    }
+
+    /// A term that 32 bits hold.
+    pub(crate) fn fits(&self, term: &Term) -> Result<(), Reason> {
+        let range = range_of(term, &self.ranges);
+        let limit = i64::from(i32::MAX);
+        if range.lower < -limit || range.upper > limit {
+            return Err(Reason::new("an index of more than 32 bits"));
+        }
+        Ok(())
+    }
+
+    fn load(&mut self, param: usize, index: &[Term]) -> Result<Lanes, Reason> {
+        let declared = &self.kernel.params[param];
+        let element_type = declared.element_type;
+        let ty = self.lane_type(element_type)?;
+        let written = self.stored.as_ref().and_then(|s| s.get(&param));
+        if written.is_some_and(|&written| written != index) {
+            return Err(Reason::new("a loop that reads what it writes"));
+        }
+        let parts = if element_type.is_complex() { 2 } else { 1 };
+        (0..parts)
+            .map(|part| {
+                let (access, at) = self.place(param, index, part)?;
+                let narrow = narrow::is_supported(element_type);
+                let stored = match ty {
+                    Type::Mask => Type::I32,
+                    _ if narrow => Type::I32,
+                    _ => ty,
+                };
+                let mask = self.mask;
+                let b = &mut self.builder;
+                let value = match at {
+                    Some(at) => b.gather(access, stored, at, mask),
+                    None => b.load(access, stored, mask),
+                };
+                Ok(match ty {
+                    Type::Mask => {
+                        let zero = b.i32(0);
+                        b.compare(Condition::NotEqual, value, zero)
+                    }
+                    _ if narrow => narrow::decode(b, element_type, value),
+                    _ => value,
+                })
+            })
+            .collect()
+    }
+
+    fn store(&mut self, param: usize, index: &[Term], value: ScalarId) -> Result<(), Reason> {
+        let element_type = self.kernel.params[param].element_type;
+        let lanes = self.lanes_of(value)?;
+        if self.stored.is_some() && !self.writes_apart(param, index) {
+            return Err(Reason::new("a loop whose turns may write the same element"));
+        }
+        for (part, &value) in lanes.iter().enumerate() {
+            let (access, at) = self.place(param, index, part)?;
+            if at.is_none() && self.builder.body().accesses[access as usize].splat {
+                return Err(Reason::new("all lanes write one element"));
+            }
+            let b = &mut self.builder;
+            let stored = match b.type_of(value) {
+                Type::Mask => b.truth(value),
+                _ if narrow::is_supported(element_type) => narrow::encode(b, element_type, value),
+                _ => value,
+            };
+            b.store(access, stored, at, self.mask);
+        }
+        Ok(())
+    }
+
+    /// Whether the turns of the loop that the lanes come from write to different
+    /// elements: the place moves with the lane, and with no loop inside.
+    fn writes_apart(&self, param: usize, index: &[Term]) -> bool {
+        let linear = linear_index(self.kernel, param, index, &self.ranges);
+        let stride = split(&linear, self.lane).map(|(stride, _)| stride);
+        let moves = stride.is_some_and(|s| s.as_constant().is_some_and(|s| s != 0));
+        moves && self.frames.iter().all(|f| !linear.mentions(f.var))
+    }
+
+    fn finish(self, hoisted: Vec<usize>, combined: Vec<Combined>) -> Run {
+        let Self {
+            lane,
+            builder,
+            mut sources,
+            gathers,
+            ..
+        } = self;
+        let body = builder.finish();
+        // The functions ask for their table by themselves.
+        sources.resize(body.inputs.len(), Source::Table);
+        Run {
+            lane,
+            body,
+            sources,
+            hoisted,
+            combined,
+            gathers,
+        }
+    }
+}
+
+fn name(op: &ScalarOp) -> String {
+    match op {
+        ScalarOp::Unary(op) => op.opcode().to_string(),
+        ScalarOp::Binary(op) => op.opcode().to_string(),
+        ScalarOp::Convert => "convert".to_owned(),
+        ScalarOp::ReducePrecision { .. } => "reduce-precision".to_owned(),
+        ScalarOp::BitcastConvert => "bitcast-convert".to_owned(),
+        ScalarOp::Compare(..) => "compare".to_owned(),
+        _ => "operation".to_owned(),
+    }
+}
+
+fn find_constants(block: &Block, out: &mut FxHashMap<ScalarId, u128>) {
+    for statement in &block.statements {
+        match statement {
+            Statement::Compute {
+                result,
+                op: ScalarOp::Constant(bits),
+                ..
+            } => {
+                out.insert(*result, *bits);
+            }
+            Statement::Loop { body, .. } => find_constants(body, out),
+            Statement::If {
+                then, otherwise, ..
+            } => {
+                find_constants(then, out);
+                find_constants(otherwise, out);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The kernel's body with the innermost domain dimensions as lanes: `merged` are
+/// those beside the last.
+pub(crate) fn domain_run(
+    kernel: &Kernel,
+    merged: &[Var],
+    extent: Option<i64>,
+) -> Result<Run, Reason> {
+    let &lane = kernel
+        .domain
+        .last()
+        .ok_or_else(|| Reason::new("a kernel without a domain"))?;
+    let mut translator = Translator::new(kernel, lane, merged, extent);
+    let hoisted = translator.outermost(&kernel.body)?;
+    Ok(translator.finish(hoisted, Vec::new()))
+}
+
+/// A loop of the kernel's body with its turns as lanes.
+pub(crate) fn loop_run<'k>(kernel: &'k Kernel, statement: &'k Statement) -> Result<Run, Reason> {
+    let Statement::Loop {
+        var, carried, body, ..
+    } = statement
+    else {
+        return Err(Reason::new("not a loop"));
+    };
+    let mut translator = Translator::new(kernel, *var, &[], None);
+    let mut stored = FxHashMap::default();
+    if !find_stores(body, &mut stored) {
+        return Err(Reason::new("a loop that writes an array twice"));
+    }
+    translator.stored = Some(stored);
+    translator.carried = carried.iter().copied().collect();
+    let mut combined = Vec::new();
+    let mut values = Vec::new();
+    let mut hoisted = Vec::new();
+    for (i, statement) in body.statements.iter().enumerate() {
+        if let Some((which, op, value)) = translator.combination(statement, carried, body)? {
+            combined.push(Combined { carried: which, op });
+            values.push(value);
+        } else if translator.same_for_all(statement) {
+            hoisted.push(i);
+        } else {
+            translator.statement(statement)?;
+        }
+    }
+    if combined.len() != carried.len() {
+        return Err(Reason::new("a carried scalar is not combined"));
+    }
+    translator.builder.body().reductions = values;
+    Ok(translator.finish(hoisted, combined))
+}
+
+/// Where a block stores, by parameter; false if it stores to one twice.
+fn find_stores<'k>(block: &'k Block, out: &mut FxHashMap<usize, &'k [Term]>) -> bool {
+    block.statements.iter().all(|statement| match statement {
+        Statement::Store { param, index, .. } => out.insert(*param, index).is_none(),
+        Statement::Loop { body, .. } => find_stores(body, out),
+        Statement::If {
+            then, otherwise, ..
+        } => find_stores(then, out) && find_stores(otherwise, out),
+        Statement::Compute { .. } | Statement::Bind { .. } | Statement::Load { .. } => true,
+    })
+}
+
+impl Translator<'_> {
+    /// The part of a carried scalar that a statement combines into it: `None` if
+    /// the statement is no such combination.
+    #[allow(clippy::type_complexity, reason = "which, how and what")]
+    fn combination(
+        &mut self,
+        statement: &Statement,
+        carried: &[ScalarId],
+        body: &Block,
+    ) -> Result<Option<(usize, Binary, Reduction)>, Reason> {
+        match statement {
+            Statement::Compute {
+                result,
+                op: ScalarOp::Binary(op),
+                operands,
+            } => {
+                let Some((which, other)) = combined_into(carried, body, *result, operands) else {
+                    return Ok(None);
+                };
+                let value = self.lanes_of(other)?;
+                let reduction = self.reduction(*op, self.kernel.scalars[*result], &value)?;
+                Ok(Some((which, *op, reduction)))
+            }
+            Statement::If {
+                condition,
+                then,
+                otherwise,
+                results,
+            } => self.masked_combination(condition, [then, otherwise], results, carried, body),
+            _ => Ok(None),
+        }
+    }
+
+    /// `if condition { c op x } else { c }`.
+    #[allow(clippy::type_complexity, reason = "as its caller")]
+    fn masked_combination(
+        &mut self,
+        condition: &Term,
+        [then, otherwise]: [&Block; 2],
+        results: &[ScalarId],
+        carried: &[ScalarId],
+        body: &Block,
+    ) -> Result<Option<(usize, Binary, Reduction)>, Reason> {
+        let ([result], [kept], [made]) = (results, &otherwise.results[..], &then.results[..])
+        else {
+            return Ok(None);
+        };
+        let which = carried.iter().position(|c| c == kept);
+        let Some(which) = which.filter(|&w| body.results.get(w) == Some(result)) else {
+            return Ok(None);
+        };
+        let Some((last, before)) = then.statements.split_last() else {
+            return Ok(None);
+        };
+        let Statement::Compute {
+            result: combined,
+            op: ScalarOp::Binary(op),
+            operands,
+        } = last
+        else {
+            return Ok(None);
+        };
+        let inside = Block {
+            statements: Vec::new(),
+            results: body
+                .results
+                .iter()
+                .map(|r| if r == result { *made } else { *r })
+                .collect(),
+        };
+        let Some((_, other)) = combined_into(carried, &inside, *combined, operands) else {
+            return Ok(None);
+        };
+        if !otherwise.statements.is_empty() {
+            return Ok(None);
+        }
+        let condition = self.merge(condition);
+        let yes = self.truth(&condition)?;
+        let outer = self.mask.replace(yes);
+        for statement in before {
+            self.statement(statement)?;
+        }
+        self.mask = outer;
+        let value = self.lanes_of(other)?;
+        let mut reduction = self.reduction(*op, self.kernel.scalars[*result], &value)?;
+        let ty = self.builder.type_of(reduction.value);
+        let neutral = super::body::identity(reduction.op, ty);
+        let neutral = self.builder.constant(ty, neutral);
+        reduction.value = self.builder.select(yes, reduction.value, neutral);
+        Ok(Some((which, *op, reduction)))
+    }
+
+    fn reduction(
+        &mut self,
+        op: Binary,
+        element_type: ElementType,
+        value: &Lanes,
+    ) -> Result<Reduction, Reason> {
+        let exact = matches!(op, Binary::Maximum | Binary::Minimum);
+        let not = || Reason::new(format!("{} of {element_type} in order", op.opcode()));
+        if narrow::is_supported(element_type) && !exact || element_type.is_complex() {
+            return Err(not());
+        }
+        let combination: BinaryOp = combination(op, element_type).ok_or_else(not)?;
+        let mut value = value[0];
+        if self.builder.type_of(value) == Type::Mask {
+            value = self.builder.truth(value);
+        }
+        Ok(Reduction {
+            op: combination,
+            value,
+        })
+    }
+}
+
+/// Which carried scalar a combination goes on with, and what it adds.
+fn combined_into(
+    carried: &[ScalarId],
+    body: &Block,
+    result: ScalarId,
+    operands: &[ScalarId],
+) -> Option<(usize, ScalarId)> {
+    let which = body.results.iter().position(|&r| r == result)?;
+    let c = *carried.get(which)?;
+    match operands {
+        [a, b] if *a == c && !carried.contains(b) => Some((which, *b)),
+        [a, b] if *b == c && !carried.contains(a) => Some((which, *a)),
+        _ => None,
+    }
+}

@@ -1,0 +1,296 @@
+//! Loops and conditionals.
+
+use rustc_hash::FxHashMap;
+use tegula_ir::{ArrayShape, ComputationId, InstructionId, Module, Op, Shape};
+
+use super::{Maps, all_unknown, every_operand, walk};
+use crate::map::{Exactness, IndexingMap};
+use crate::ops::{Cause, OperandIndexing, Unknown, identity_of, whole};
+use crate::simplify::Session;
+
+/// Maps of one array of a loop's state before the whole array stands for them.
+const MAX_LOOP_MAPS: usize = 12;
+
+/// The array `leaf` of a shape.
+fn leaf_of(shape: &Shape, leaf: usize) -> Option<ArrayShape> {
+    let mut found = None;
+    let mut position = 0;
+    shape.for_each_leaf(&mut |shape: &Shape| {
+        if position == leaf {
+            found = shape.as_array().cloned();
+        }
+        position += 1;
+    });
+    found
+}
+
+fn superset(mut map: IndexingMap) -> IndexingMap {
+    map.exactness = Exactness::Superset;
+    map
+}
+
+/// From array `output` of a conditional's result: through the branch that is
+/// taken, which is not known.
+pub(super) fn branches_backward(
+    module: &Module,
+    call: InstructionId,
+    output: usize,
+    session: &mut Session,
+    depth: u32,
+) -> Vec<OperandIndexing> {
+    let Some((data, branches)) = conditional(module, call) else {
+        return Vec::new();
+    };
+    let Some(result) = leaf_of(&data.shape, output) else {
+        return all_unknown(module, call, &Cause::NotAnArray);
+    };
+    let mut found: Vec<Result<_, Cause>> = branches
+        .iter()
+        .map(|branch| walk::backward(module, *branch, output, session, depth + 1))
+        .collect();
+    every_operand(module, call, |operand, leaf| {
+        let Some(branch) = operand.checked_sub(1) else {
+            return Ok(vec![identity_of(module, &result).without_results()]);
+        };
+        match found.get_mut(branch) {
+            Some(Ok(maps)) => {
+                let maps = maps.remove(&(0, leaf)).unwrap_or(Ok(Vec::new()))?;
+                Ok(maps.into_iter().map(superset).collect())
+            }
+            Some(Err(cause)) => Err(Unknown {
+                cause: cause.clone(),
+                instruction: call,
+            }),
+            None => Ok(Vec::new()),
+        }
+    })
+}
+
+/// To array `output` of a conditional's result.
+pub(super) fn branches_forward(
+    module: &Module,
+    call: InstructionId,
+    output: usize,
+    session: &mut Session,
+    depth: u32,
+) -> Vec<OperandIndexing> {
+    let Some((data, branches)) = conditional(module, call) else {
+        return Vec::new();
+    };
+    let Some(result) = leaf_of(&data.shape, output) else {
+        return all_unknown(module, call, &Cause::NotAnArray);
+    };
+    let scalar = ArrayShape::new(tegula_ir::ElementType::Pred, &[]);
+    every_operand(module, call, |operand, leaf| {
+        let Some(branch) = operand.checked_sub(1).and_then(|n| branches.get(n)) else {
+            let mut map = whole(module, &scalar, &result);
+            map.exactness = Exactness::Exact;
+            return Ok(vec![map]);
+        };
+        let found = walk::forward(module, *branch, (0, leaf), output, session, depth + 1);
+        let maps = found.map_err(|cause| Unknown {
+            cause,
+            instruction: call,
+        })??;
+        Ok(maps.into_iter().map(superset).collect())
+    })
+}
+
+fn conditional(
+    module: &Module,
+    call: InstructionId,
+) -> Option<(&tegula_ir::Instruction, &[ComputationId])> {
+    let data = module.instructions.get(call)?;
+    match &data.op {
+        Op::Conditional { branches, .. } => Some((data, branches)),
+        _ => None,
+    }
+}
+
+/// A loop while its maps are collected.
+struct Loop<'a> {
+    module: &'a Module,
+    body: ComputationId,
+    state: &'a Shape,
+    session: &'a mut Session,
+    depth: u32,
+    /// For an array of the state after an iteration, the maps to the arrays
+    /// before it.
+    step: FxHashMap<usize, Vec<(usize, Maps)>>,
+}
+
+impl Loop<'_> {
+    fn step(&mut self, leaf: usize) -> Result<Vec<(usize, Maps)>, Cause> {
+        if let Some(known) = self.step.get(&leaf) {
+            return Ok(known.clone());
+        }
+        let (module, depth) = (self.module, self.depth + 1);
+        let found = walk::backward(module, self.body, leaf, self.session, depth)?;
+        let mut maps: Vec<(usize, Maps)> = found
+            .into_iter()
+            .map(|((_, leaf), maps)| (leaf, maps))
+            .collect();
+        maps.sort_unstable_by_key(|(leaf, _)| *leaf);
+        self.step.insert(leaf, maps.clone());
+        Ok(maps)
+    }
+
+    /// Whether an iteration leaves an array as it was.
+    fn is_invariant(&mut self, leaf: usize) -> Result<bool, Cause> {
+        let Some(array) = leaf_of(self.state, leaf) else {
+            return Ok(false);
+        };
+        let identity = identity_of(self.module, &array);
+        let identity = self.session.simplify_map(&identity);
+        let steps = self.step(leaf)?;
+        Ok(match steps.as_slice() {
+            [(from, Ok(maps))] => {
+                let is_same = |map: &IndexingMap| self.session.simplify_map(map) == identity;
+                *from == leaf && maps.len() == 1 && maps.iter().all(is_same)
+            }
+            _ => false,
+        })
+    }
+
+    /// All maps to the arrays of the initial state, by array.
+    fn close(
+        &mut self,
+        result: &ArrayShape,
+        start: Vec<(usize, IndexingMap)>,
+    ) -> Result<FxHashMap<usize, Vec<IndexingMap>>, Cause> {
+        let mut found: FxHashMap<usize, Vec<IndexingMap>> = FxHashMap::default();
+        let mut widened: FxHashMap<usize, ()> = FxHashMap::default();
+        let mut work = start;
+        while let Some((leaf, map)) = work.pop() {
+            let known = found.entry(leaf).or_default();
+            if known.contains(&map) || widened.contains_key(&leaf) {
+                continue;
+            }
+            known.push(map.clone());
+            let mut map = map;
+            if known.len() > MAX_LOOP_MAPS {
+                // Whatever the next iterations read, it is part of the array.
+                let Some(array) = leaf_of(self.state, leaf) else {
+                    return Err(Cause::NotAnArray);
+                };
+                map = whole(self.module, result, &array);
+                *known = vec![map.clone()];
+                widened.insert(leaf, ());
+            }
+            for (from, next) in self.step(leaf)? {
+                match next {
+                    Ok(next) => {
+                        work.extend(next.iter().map(|next| (from, self.compose(&map, next))));
+                    }
+                    Err(_) => {
+                        let Some(array) = leaf_of(self.state, from) else {
+                            return Err(Cause::NotAnArray);
+                        };
+                        work.push((from, whole(self.module, result, &array)));
+                    }
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// A run-time value of one iteration is not that of another: it has no source.
+    fn compose(&mut self, map: &IndexingMap, next: &IndexingMap) -> IndexingMap {
+        let mut composed = superset(map.then(next));
+        composed.forget_elements();
+        let mut simple = self.session.simplify_map(&composed);
+        simple.remove_unused_variables();
+        simple
+    }
+}
+
+/// From array `output` of a loop's result.
+pub(super) fn loop_backward(
+    module: &Module,
+    call: InstructionId,
+    output: usize,
+    session: &mut Session,
+    depth: u32,
+) -> Vec<OperandIndexing> {
+    match loop_reads(module, call, output, session, depth) {
+        Ok(mut found) => every_operand(module, call, |_, leaf| {
+            Ok(found.remove(&leaf).unwrap_or_default())
+        }),
+        Err(cause) => all_unknown(module, call, &cause),
+    }
+}
+
+fn loop_reads(
+    module: &Module,
+    call: InstructionId,
+    output: usize,
+    session: &mut Session,
+    depth: u32,
+) -> Result<FxHashMap<usize, Vec<IndexingMap>>, Cause> {
+    let data = module.instructions.get(call).ok_or(Cause::Malformed)?;
+    let Op::While { condition, body } = &data.op else {
+        return Err(Cause::Malformed);
+    };
+    let result = leaf_of(&data.shape, output).ok_or(Cause::NotAnArray)?;
+    let mut all = Loop {
+        module,
+        body: *body,
+        state: &data.shape,
+        session,
+        depth,
+        step: FxHashMap::default(),
+    };
+    let identity = identity_of(module, &result);
+    let identity = all.session.simplify_map(&identity);
+    if all.is_invariant(output)? {
+        return Ok(FxHashMap::from_iter([(output, vec![identity])]));
+    }
+    // Whether there is another iteration is decided for all indices alike.
+    let nothing = superset(identity_of(module, &result).without_results());
+    let mut start = Vec::new();
+    let decided = walk::backward(module, *condition, 0, all.session, depth + 1)?;
+    let mut decided: Vec<_> = decided.into_iter().collect();
+    decided.sort_unstable_by_key(|(place, _)| *place);
+    for ((_, leaf), maps) in decided {
+        let array = leaf_of(&data.shape, leaf).ok_or(Cause::NotAnArray)?;
+        match maps {
+            Ok(maps) => {
+                start.extend(maps.iter().map(|map| (leaf, all.compose(&nothing, map))));
+            }
+            Err(_) => start.push((leaf, whole(module, &result, &array))),
+        }
+    }
+    start.push((output, superset(identity)));
+    all.close(&result, start)
+}
+
+/// To array `output` of a loop's result: unchanged, or anywhere.
+pub(super) fn loop_forward(
+    module: &Module,
+    call: InstructionId,
+    output: usize,
+    session: &mut Session,
+    depth: u32,
+) -> Vec<OperandIndexing> {
+    let reads = match loop_reads(module, call, output, session, depth) {
+        Ok(reads) => reads,
+        Err(cause) => return all_unknown(module, call, &cause),
+    };
+    let Some(data) = module.instructions.get(call) else {
+        return Vec::new();
+    };
+    every_operand(module, call, |_, leaf| {
+        let Some(maps) = reads.get(&leaf) else {
+            return Ok(Vec::new());
+        };
+        let (Some(from), Some(to)) = (leaf_of(&data.shape, leaf), leaf_of(&data.shape, output))
+        else {
+            return Ok(Vec::new());
+        };
+        let is_invariant = maps.iter().all(|map| map.exactness == Exactness::Exact);
+        if is_invariant && leaf == output {
+            return Ok(vec![identity_of(module, &from)]);
+        }
+        Ok(vec![whole(module, &from, &to)])
+    })
+}

@@ -1,0 +1,212 @@
+//! One computation: from its root to its parameters, and back.
+
+use rustc_hash::FxHashMap;
+use tegula_ir::{ComputationId, InstructionId, Module, Op, Shape};
+
+use super::{MAX_DEPTH, MAX_MAPS, Maps, Value};
+use crate::map::IndexingMap;
+use crate::ops::{Cause, Route, Unknown, identity_of, route};
+use crate::simplify::Session;
+
+/// The maps from array `output` of the root to each array of each parameter,
+/// by the parameter's number and the array's. What is not there is not read.
+pub(super) fn backward(
+    module: &Module,
+    callee: ComputationId,
+    output: usize,
+    session: &mut Session,
+    depth: u32,
+) -> Result<FxHashMap<(usize, usize), Maps>, Cause> {
+    let computation = module.computations.get(callee).ok_or(Cause::Malformed)?;
+    let mut walk = Walk::new(module, session, depth)?;
+    walk.start((computation.root, output))?;
+    for id in computation.instructions.iter().rev() {
+        for leaf in 0..walk.leaves(*id) {
+            if let Some(maps) = walk.maps.get(&(*id, leaf)).cloned() {
+                walk.visit(*id, leaf, &maps);
+            }
+        }
+    }
+    let mut found = FxHashMap::default();
+    for (number, id) in computation.parameters.iter().enumerate() {
+        for leaf in 0..walk.leaves(*id) {
+            if let Some(maps) = walk.maps.remove(&(*id, leaf)) {
+                found.insert((number, leaf), maps);
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// The maps from an array of a parameter to array `output` of the root.
+pub(super) fn forward(
+    module: &Module,
+    callee: ComputationId,
+    parameter: (usize, usize),
+    output: usize,
+    session: &mut Session,
+    depth: u32,
+) -> Result<Maps, Cause> {
+    let computation = module.computations.get(callee).ok_or(Cause::Malformed)?;
+    let own = computation.parameters.get(parameter.0);
+    let own = *own.ok_or(Cause::Malformed)?;
+    let mut walk = Walk::new(module, session, depth)?;
+    walk.start((own, parameter.1))?;
+    for id in &computation.instructions {
+        walk.visit_forward(*id);
+    }
+    let root = walk.maps.remove(&(computation.root, output));
+    Ok(root.unwrap_or(Ok(Vec::new())))
+}
+
+struct Walk<'a> {
+    module: &'a Module,
+    session: &'a mut Session,
+    depth: u32,
+    /// From the start to each value met so far.
+    maps: FxHashMap<Value, Maps>,
+}
+
+impl<'a> Walk<'a> {
+    fn new(module: &'a Module, session: &'a mut Session, depth: u32) -> Result<Self, Cause> {
+        if depth >= MAX_DEPTH {
+            return Err(Cause::TooManyMaps);
+        }
+        Ok(Self {
+            module,
+            session,
+            depth,
+            maps: FxHashMap::default(),
+        })
+    }
+
+    fn leaves(&self, id: InstructionId) -> usize {
+        let data = self.module.instructions.get(id);
+        data.map_or(0, |data| data.shape.leaf_count())
+    }
+
+    /// Begins with the identity on a value.
+    fn start(&mut self, (id, leaf): Value) -> Result<(), Cause> {
+        let data = self.module.instructions.get(id).ok_or(Cause::Malformed)?;
+        let mut array = None;
+        let mut position = 0;
+        data.shape.for_each_leaf(&mut |shape: &Shape| {
+            if position == leaf {
+                array = shape.as_array().cloned();
+            }
+            position += 1;
+        });
+        let identity = identity_of(self.module, &array.ok_or(Cause::NotAnArray)?);
+        self.maps.insert((id, leaf), Ok(vec![identity]));
+        Ok(())
+    }
+
+    /// Passes the maps of a value on to what it is made of.
+    fn visit(&mut self, id: InstructionId, leaf: usize, maps: &Maps) {
+        let Some(data) = self.module.instructions.get(id) else {
+            return;
+        };
+        if matches!(data.op, Op::Parameter(_)) {
+            return;
+        }
+        match route(self.module, data, leaf) {
+            Route::From(operand, from) => {
+                if let Some(source) = data.operands.get(operand) {
+                    self.add((*source, from), maps.clone());
+                }
+                return;
+            }
+            Route::Nothing => return,
+            Route::Made(_) => {}
+        }
+        let inner = super::backward(self.module, id, leaf, self.session, self.depth + 1);
+        for operand in inner {
+            let Some(source) = data.operands.get(operand.operand) else {
+                continue;
+            };
+            let found = match (maps, operand.maps) {
+                (_, Ok(next)) if next.is_empty() => continue,
+                (Err(unknown), _) => Err(unknown.clone()),
+                (_, Err(unknown)) => Err(unknown),
+                (Ok(maps), Ok(next)) => Ok(self.products(maps, &next)),
+            };
+            self.add((*source, operand.leaf), found);
+        }
+    }
+
+    /// Collects the maps of an instruction's arrays from those of its operands.
+    fn visit_forward(&mut self, id: InstructionId) {
+        let Some(data) = self.module.instructions.get(id) else {
+            return;
+        };
+        let has_maps = |walk: &Self, operand: &InstructionId| {
+            (0..walk.leaves(*operand)).any(|leaf| walk.maps.contains_key(&(*operand, leaf)))
+        };
+        if !data.operands.iter().any(|operand| has_maps(self, operand)) {
+            return;
+        }
+        for leaf in 0..self.leaves(id) {
+            let inner = super::forward(self.module, id, leaf, self.session, self.depth + 1);
+            for operand in inner {
+                let Some(source) = data.operands.get(operand.operand) else {
+                    continue;
+                };
+                let Some(maps) = self.maps.get(&(*source, operand.leaf)).cloned() else {
+                    continue;
+                };
+                let found = match (maps, operand.maps) {
+                    (_, Ok(next)) if next.is_empty() => continue,
+                    (Err(unknown), _) | (_, Err(unknown)) => Err(unknown),
+                    (Ok(maps), Ok(next)) => Ok(self.products(&maps, &next)),
+                };
+                self.add((id, leaf), found);
+            }
+        }
+    }
+
+    fn products(&mut self, maps: &[IndexingMap], next: &[IndexingMap]) -> Vec<IndexingMap> {
+        let mut found: Vec<IndexingMap> = Vec::new();
+        for map in maps {
+            for next in next {
+                let simple = self.session.simplify_map(&map.then(next));
+                let mut composed = simple.clone();
+                composed.remove_unused_variables();
+                self.session.renumbered(&simple, &composed);
+                if !composed.is_empty() && !found.contains(&composed) {
+                    found.push(composed);
+                }
+            }
+        }
+        found
+    }
+
+    /// Adds maps to those of a value.
+    fn add(&mut self, value: Value, maps: Maps) {
+        let unknown = |cause| Unknown {
+            cause,
+            instruction: value.0,
+        };
+        let maps = match maps {
+            // Collectives over different groups have no common positions.
+            Ok(maps) if maps.iter().any(IndexingMap::is_undefined) => {
+                Err(unknown(Cause::MixedGroups))
+            }
+            maps => maps,
+        };
+        let known = self.maps.entry(value).or_insert_with(|| Ok(Vec::new()));
+        match (known, maps) {
+            (Err(_), _) => {}
+            (known, Err(unknown)) => *known = Err(unknown),
+            (Ok(known), Ok(maps)) => {
+                for map in maps {
+                    if !known.contains(&map) {
+                        known.push(map);
+                    }
+                }
+                if known.len() > MAX_MAPS {
+                    self.maps.insert(value, Err(unknown(Cause::TooManyMaps)));
+                }
+            }
+        }
+    }
+}

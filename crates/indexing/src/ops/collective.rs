@@ -1,0 +1,199 @@
+//! Collectives: which element, and whose.
+//!
+//! All participants run one program. The array of a map is that of the participant
+//! which [`Participant`] names by its position in the replica group; the position
+//! of the one that runs the map is a run-time variable.
+
+use std::sync::Arc;
+
+use tegula_expr::{Cmp, Interval, Term};
+use tegula_ir::{Collective, Op, ReplicaGroups};
+
+use super::builder::{Builder, Draft, index};
+use super::{Cause, MapOrCause};
+use crate::map::{Participant, RuntimeSource};
+
+/// Participants of one group that are told apart.
+const MAX_PARTICIPANTS: i64 = 1 << 20;
+/// Pairs of a permutation that become a term.
+const MAX_PAIRS: usize = 64;
+
+/// The number of participants of a group, if it is stated.
+fn group_size(groups: &ReplicaGroups) -> Option<i64> {
+    match groups {
+        ReplicaGroups::Lists(groups) => {
+            let size = groups.first().map(Vec::len).filter(|size| *size > 0)?;
+            i64::try_from(size).ok()
+        }
+        ReplicaGroups::Iota { dims, .. } => dims.get(1).copied(),
+    }
+}
+
+/// The position of the participant that runs the map.
+fn own_position(draft: &mut Draft<'_>, groups: &Arc<ReplicaGroups>) -> Term {
+    let size = group_size(groups).unwrap_or(MAX_PARTICIPANTS);
+    let source = RuntimeSource::Position(groups.clone());
+    draft.runtime(Interval::of_size(size), Some(source))
+}
+
+fn of(groups: &Arc<ReplicaGroups>, position: Term) -> Participant {
+    Participant {
+        groups: groups.clone(),
+        position,
+    }
+}
+
+/// One of many operands is read for the array of its number alone.
+pub(super) fn is_other_operand(at: &Builder<'_>, operand: usize) -> bool {
+    matches!(
+        at.op(),
+        Op::AllGather { .. }
+            | Op::AllReduce { .. }
+            | Op::ReduceScatter { .. }
+            | Op::CollectiveBroadcast(_)
+            | Op::CollectivePermute { .. }
+    ) && at.instruction.operands.len() > 1
+        && operand != at.leaf
+}
+
+/// `dimension` of the larger array is that of the smaller one, once for each
+/// participant: element `d` of the large array is `d mod part` of participant
+/// `d / part`.
+fn gathered(
+    at: &Builder<'_>,
+    operand: usize,
+    collective: &Collective,
+    dimension: i64,
+    large_first: bool,
+) -> MapOrCause {
+    let (output, input) = (at.output()?, at.input(operand)?);
+    let (large, small) = match at.op() {
+        Op::AllGather { .. } => (output, input),
+        _ => (input, output),
+    };
+    if large.rank() != small.rank() {
+        return Err(Cause::Malformed);
+    }
+    let dim = index(dimension, large.rank())?;
+    let groups = Arc::new(collective.replica_groups.clone());
+    let mut draft = at.draft(if large_first { large } else { small });
+    let part = draft.extent(small.dims.get(dim).ok_or(Cause::Malformed)?);
+    let mut results = draft.dims();
+    let slot = results.get_mut(dim).ok_or(Cause::Malformed)?;
+    if large_first {
+        draft.of_participant(of(&groups, slot.floor_div(&part)));
+        *slot = slot.modulo(&part);
+    } else {
+        let own = own_position(&mut draft, &groups);
+        *slot = own.mul(&part).add(slot);
+        let whole = draft.extent(large.dims.get(dim).ok_or(Cause::Malformed)?);
+        draft.within(&slot.clone(), &super::builder::last_index(&whole));
+    }
+    draft.finish(results)
+}
+
+/// Parts of `dimension` change places: part `q` of participant `p` is part `p` of
+/// participant `q`, in both directions.
+fn exchanged(
+    at: &Builder<'_>,
+    operand: usize,
+    collective: &Collective,
+    dimension: i64,
+) -> MapOrCause {
+    let array = at.input(operand)?;
+    let dim = index(dimension, array.rank())?;
+    let size = array.dims.get(dim).and_then(tegula_ir::Dim::as_static);
+    let size = size.ok_or(Cause::SymbolicSize)?;
+    let parts = group_size(&collective.replica_groups)
+        .filter(|parts| *parts > 0 && size % parts == 0)
+        .ok_or(Cause::Operation(at.op().opcode()))?;
+    let groups = Arc::new(collective.replica_groups.clone());
+    let mut draft = at.draft(array);
+    let own = own_position(&mut draft, &groups);
+    let part = Term::constant((size / parts).max(1));
+    let mut results = draft.dims();
+    let slot = results.get_mut(dim).ok_or(Cause::Malformed)?;
+    draft.of_participant(of(&groups, slot.floor_div(&part)));
+    *slot = own.mul(&part).add(&slot.modulo(&part));
+    draft.finish(results)
+}
+
+/// The same index of the participant that a permutation pairs with this one;
+/// without a partner nothing is read.
+fn permuted(at: &Builder<'_>, operand: usize, pairs: &[(i64, i64)], forward: bool) -> MapOrCause {
+    if pairs.len() > MAX_PAIRS {
+        return Err(Cause::TooManyMaps);
+    }
+    let mut draft = at.draft(at.input(operand)?);
+    let groups = Arc::new(ReplicaGroups::Lists(Vec::new()));
+    let own = own_position(&mut draft, &groups);
+    let mut partner = Term::constant(-1);
+    for (source, target) in pairs.iter().rev() {
+        let (this, that) = if forward {
+            (source, target)
+        } else {
+            (target, source)
+        };
+        let is_this = Term::cmp(Cmp::Eq, &own, &Term::constant(*this));
+        partner = Term::select(&is_this, &Term::constant(*that), &partner);
+    }
+    draft.constrain(partner.clone(), 0, i64::MAX);
+    draft.of_participant(of(&groups, partner));
+    let results = draft.dims();
+    draft.finish(results)
+}
+
+fn broadcast(
+    at: &Builder<'_>,
+    operand: usize,
+    collective: &Collective,
+    forward: bool,
+) -> MapOrCause {
+    let mut draft = at.draft(at.input(operand)?);
+    let groups = Arc::new(collective.replica_groups.clone());
+    if forward {
+        // Only the first participant's elements go anywhere.
+        let own = own_position(&mut draft, &groups);
+        draft.constrain(own, 0, 0);
+    } else {
+        draft.of_participant(of(&groups, Term::constant(0)));
+    }
+    let results = draft.dims();
+    draft.finish(results)
+}
+
+/// Either direction.
+pub(super) fn collective(at: &Builder<'_>, operand: usize, forward: bool) -> MapOrCause {
+    match at.op() {
+        Op::AllGather {
+            collective,
+            dimension,
+            ..
+        } => gathered(at, operand, collective, *dimension, !forward),
+        Op::ReduceScatter {
+            collective,
+            dimension,
+            ..
+        } => gathered(at, operand, collective, *dimension, forward),
+        Op::AllToAll {
+            collective,
+            dimension: Some(dimension),
+        } => exchanged(at, operand, collective, *dimension),
+        Op::AllToAll {
+            collective,
+            dimension: None,
+        } => {
+            // Operand q goes to participant q; result q comes from it.
+            let mut draft = at.draft(at.input(operand)?).superset();
+            let groups = Arc::new(collective.replica_groups.clone());
+            let position = if forward { operand } else { at.leaf };
+            let position = i64::try_from(position).map_err(|_| Cause::Overflow)?;
+            draft.of_participant(of(&groups, position.into()));
+            let results = draft.dims();
+            draft.finish(results)
+        }
+        Op::CollectiveBroadcast(collective) => broadcast(at, operand, collective, forward),
+        Op::CollectivePermute { pairs, .. } => permuted(at, operand, pairs, forward),
+        op => Err(Cause::Operation(op.opcode())),
+    }
+}

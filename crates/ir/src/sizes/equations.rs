@@ -1,0 +1,358 @@
+//! What the operations of a program require of its sizes.
+
+use super::SizeSource;
+use crate::shape_functions::{Symbolic, shape_of};
+use crate::{
+    ArrayShape, ComputationId, Dim, Error, Instruction, InstructionId, Module, Op, Shape, ShapeOf,
+};
+use std::fmt::Display;
+use tegula_expr::{Cmp, Provider, Symbols, Term, Var};
+
+/// A relation between two sizes that a program needs.
+pub(super) struct Equation {
+    pub(super) op: Cmp,
+    pub(super) left: Term,
+    pub(super) right: Term,
+    /// Who needs it.
+    pub(super) what: String,
+    /// The instruction, if one needs it.
+    pub(super) at: Option<InstructionId>,
+}
+
+/// Where the symbols that are sizes of entry parameters get their values. One
+/// that is the size of several dimensions is taken from the first.
+pub(super) fn sources(module: &Module) -> Vec<SizeSource> {
+    let mut sources: Vec<SizeSource> = Vec::new();
+    let mut parameter = 0;
+    for &id in &module.entry_computation().parameters {
+        module[id].shape.for_each_leaf(&mut |leaf| {
+            let Shape::Array(array) = leaf else { return };
+            for (dimension, dim) in array.dims.iter().enumerate() {
+                let symbol = match dim {
+                    Dim::Static(_) => None,
+                    _ => dim.term().as_var(),
+                };
+                if let Some(symbol) = symbol
+                    && sources.iter().all(|s| s.symbol != symbol)
+                {
+                    sources.push(SizeSource {
+                        symbol,
+                        parameter,
+                        dimension,
+                    });
+                }
+            }
+            parameter += 1;
+        });
+    }
+    sources
+}
+
+/// The equations of sizes that are given a value for good.
+pub(super) fn fixed(
+    module: &Module,
+    sources: &[SizeSource],
+    fixed: &[(&str, i64)],
+) -> Result<Vec<Equation>, Error> {
+    let name = |s: &SizeSource| module.symbols.get(s.symbol.0 as usize).map(|s| &*s.name);
+    let mut equations = Vec::with_capacity(fixed.len());
+    for &(wanted, size) in fixed {
+        let Some(source) = sources.iter().find(|s| name(s) == Some(wanted)) else {
+            let known: Vec<&str> = sources.iter().filter_map(name).collect();
+            let help = match known.as_slice() {
+                [] => "every size of its inputs is fixed".to_owned(),
+                _ => format!("its open sizes are {}", known.join(", ")),
+            };
+            let message = format!("`{wanted}` is no open size of the program's inputs");
+            return Err(Error::input(message).with_help(help));
+        };
+        if size < 0 {
+            let message = format!("`{wanted}` cannot be {size}: sizes are not negative");
+            return Err(Error::input(message));
+        }
+        equations.push(Equation {
+            op: Cmp::Eq,
+            left: Term::var(source.symbol),
+            right: Term::constant(size),
+            what: format!("the program was specialised to {wanted} = {size}"),
+            at: None,
+        });
+    }
+    Ok(equations)
+}
+
+/// Everything that the module's instructions require.
+pub(super) fn equations(module: &Module) -> Result<Vec<Equation>, Error> {
+    let mut all = Vec::new();
+    // The entry comes last, but its sizes are those that a user knows.
+    for computation in module.computations.values().rev() {
+        for &id in &computation.instructions {
+            let instruction = &module[id];
+            let open = is_open(&instruction.shape)
+                || instruction
+                    .operands
+                    .iter()
+                    .any(|&o| is_open(&module[o].shape));
+            if open {
+                let mut collector = Collector {
+                    module,
+                    id,
+                    instruction,
+                    equations: &mut all,
+                };
+                collector.instruction()?;
+            }
+        }
+    }
+    Ok(all)
+}
+
+fn is_open(shape: &Shape) -> bool {
+    let mut open = false;
+    shape.for_each_leaf(&mut |leaf| {
+        let array = leaf.as_array();
+        open |= array.is_some_and(|a| a.dims.iter().any(|d| !matches!(d, Dim::Static(_))));
+    });
+    open
+}
+
+struct Collector<'a> {
+    module: &'a Module,
+    id: InstructionId,
+    instruction: &'a Instruction,
+    equations: &'a mut Vec<Equation>,
+}
+
+impl Collector<'_> {
+    fn require(&mut self, op: Cmp, left: &Term, right: &Term, what: impl Display) {
+        if left != right || op == Cmp::Lt || op == Cmp::Ne {
+            self.equations.push(Equation {
+                op,
+                left: left.clone(),
+                right: right.clone(),
+                what: format!("`{}`: {what}", self.instruction.name),
+                at: Some(self.id),
+            });
+        }
+    }
+
+    fn instruction(&mut self) -> Result<(), Error> {
+        let module = self.module;
+        let operands: Vec<&Shape> = (self.instruction.operands.iter())
+            .map(|&operand| &module[operand].shape)
+            .collect();
+        let mut recorder = Recorder {
+            sizes: Symbols(Symbolic(&operands)),
+            required: Vec::new(),
+        };
+        let (op, stated) = (&self.instruction.op, &self.instruction.shape);
+        let inferred = shape_of(&mut recorder, module, op, &operands, Some(stated))?;
+        for (op, left, right, what) in recorder.required {
+            self.require(op, &left, &right, what);
+        }
+        self.stated(&inferred, stated);
+        self.called(&operands);
+        match (
+            op,
+            operands.first().and_then(|s| s.as_array()),
+            stated.as_array(),
+        ) {
+            (Op::Broadcast(dimensions), Some(from), Some(to)) => {
+                self.broadcast(dimensions, from, to);
+            }
+            (Op::Reshape | Op::Bitcast, Some(from), Some(to))
+                if from.element_type == to.element_type =>
+            {
+                self.require(Cmp::Eq, &count(from), &count(to), "numbers of elements");
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// The stated sizes are those that the shape function gives.
+    fn stated(&mut self, inferred: &ShapeOf<Term>, stated: &Shape) {
+        match (inferred, stated) {
+            (ShapeOf::Array { dims, .. }, Shape::Array(array)) => {
+                for (dimension, (size, dim)) in dims.iter().zip(&array.dims).enumerate() {
+                    let what = format!(
+                        "dimension {dimension} of the result, and what it is stated to be,"
+                    );
+                    self.require(Cmp::Eq, size, &dim.term(), what);
+                }
+            }
+            (ShapeOf::Tuple(elements), Shape::Tuple(shapes)) => {
+                for (element, shape) in elements.iter().zip(shapes) {
+                    self.stated(element, shape);
+                }
+            }
+            (ShapeOf::Same(shape), stated) => {
+                self.equal(shape, stated, "the result and what it is stated to be");
+            }
+            _ => {}
+        }
+    }
+
+    /// Two shapes are equal.
+    fn equal(&mut self, a: &Shape, b: &Shape, what: &str) {
+        match (a, b) {
+            (Shape::Array(a), Shape::Array(b)) => {
+                for (dimension, (x, y)) in a.dims.iter().zip(&b.dims).enumerate() {
+                    let what = format!("dimension {dimension} of {what}");
+                    self.require(Cmp::Eq, &x.term(), &y.term(), what);
+                }
+            }
+            (Shape::Tuple(a), Shape::Tuple(b)) => {
+                for (a, b) in a.iter().zip(b) {
+                    self.equal(a, b, what);
+                }
+            }
+            (Shape::Buffer(a), Shape::Buffer(b)) => self.equal(a, b, what),
+            _ => {}
+        }
+    }
+
+    fn broadcast(&mut self, dimensions: &[i64], from: &ArrayShape, to: &ArrayShape) {
+        for (dimension, &place) in dimensions.iter().enumerate() {
+            let target = usize::try_from(place).ok().and_then(|p| to.dims.get(p));
+            if let (Some(size), Some(target)) = (from.dims.get(dimension), target) {
+                let what =
+                    format!("sizes of operand dimension {dimension} and result dimension {place}");
+                self.require(Cmp::Eq, &size.term(), &target.term(), what);
+            }
+        }
+    }
+
+    /// What a called computation takes and gives is what its caller gives and takes.
+    fn called(&mut self, operands: &[&Shape]) {
+        let module = self.module;
+        let stated = &self.instruction.shape;
+        let parameter = |callee: ComputationId, number: usize| {
+            let id = module[callee].parameters.get(number);
+            id.map(|&id| &module[id].shape)
+        };
+        let result = |callee: ComputationId| &module[module[callee].root].shape;
+        match &self.instruction.op {
+            Op::Call {
+                to_apply: callee, ..
+            }
+            | Op::Fusion { calls: callee, .. }
+            | Op::AsyncStart { calls: callee, .. } => {
+                for (number, operand) in operands.iter().enumerate() {
+                    if let Some(parameter) = parameter(*callee, number) {
+                        self.equal(
+                            parameter,
+                            operand,
+                            "a called computation's parameter and what it is given",
+                        );
+                    }
+                }
+            }
+            Op::While { condition, body } => {
+                let what = "a loop's state before and after an iteration";
+                for callee in [*condition, *body] {
+                    if let (Some(parameter), Some(operand)) =
+                        (parameter(callee, 0), operands.first())
+                    {
+                        self.equal(parameter, operand, what);
+                    }
+                }
+                self.equal(result(*body), stated, what);
+            }
+            Op::Conditional { branches, .. } => {
+                for (number, &branch) in branches.iter().enumerate() {
+                    if let (Some(parameter), Some(operand)) =
+                        (parameter(branch, 0), operands.get(number + 1))
+                    {
+                        self.equal(
+                            parameter,
+                            operand,
+                            "a branch's parameter and what it is given",
+                        );
+                    }
+                    self.equal(
+                        result(branch),
+                        stated,
+                        "a branch's result and the conditional's",
+                    );
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+fn count(array: &ArrayShape) -> Term {
+    let one = Term::constant(1);
+    array
+        .dims
+        .iter()
+        .fold(one, |product, dim| product.mul(&dim.term()))
+}
+
+type Required = (Cmp, Term, Term, String);
+
+/// The provider of analyses, writing down what shape functions rely on.
+struct Recorder<'a> {
+    sizes: Symbols<Symbolic<'a>>,
+    required: Vec<Required>,
+}
+
+impl Provider for Recorder<'_> {
+    type Index = Term;
+
+    fn literal(&mut self, value: i64) -> Term {
+        self.sizes.literal(value)
+    }
+    fn add(&mut self, a: &Term, b: &Term) -> Term {
+        self.sizes.add(a, b)
+    }
+    fn sub(&mut self, a: &Term, b: &Term) -> Term {
+        self.sizes.sub(a, b)
+    }
+    fn mul(&mut self, a: &Term, b: &Term) -> Term {
+        self.sizes.mul(a, b)
+    }
+    fn floor_div(&mut self, a: &Term, b: &Term) -> Term {
+        self.sizes.floor_div(a, b)
+    }
+    fn ceil_div(&mut self, a: &Term, b: &Term) -> Term {
+        self.sizes.ceil_div(a, b)
+    }
+    fn modulo(&mut self, a: &Term, b: &Term) -> Term {
+        self.sizes.modulo(a, b)
+    }
+    fn min(&mut self, a: &Term, b: &Term) -> Term {
+        self.sizes.min(a, b)
+    }
+    fn max(&mut self, a: &Term, b: &Term) -> Term {
+        self.sizes.max(a, b)
+    }
+    fn cmp(&mut self, op: Cmp, a: &Term, b: &Term) -> Term {
+        self.sizes.cmp(op, a, b)
+    }
+    fn select(&mut self, condition: &Term, a: &Term, b: &Term) -> Term {
+        self.sizes.select(condition, a, b)
+    }
+    fn as_literal(&self, index: &Term) -> Option<i64> {
+        self.sizes.as_literal(index)
+    }
+    fn shape(&mut self, operand: usize, dim: usize) -> Term {
+        self.sizes.shape(operand, dim)
+    }
+    fn constant(&mut self, operand: usize, flat: usize) -> Option<i64> {
+        self.sizes.constant(operand, flat)
+    }
+    fn value(&mut self, operand: usize, flat: usize) -> Term {
+        self.sizes.value(operand, flat)
+    }
+    fn require(&mut self, op: Cmp, a: &Term, b: &Term, what: &dyn Display) {
+        self.required
+            .push((op, a.clone(), b.clone(), what.to_string()));
+    }
+}
+
+/// A symbol's variable by number.
+pub(super) fn symbol(number: usize) -> Var {
+    Var(u32::try_from(number).unwrap_or(u32::MAX))
+}

@@ -1,0 +1,203 @@
+//! Sizes that are known only when a program runs: which of them are equal, where
+//! their values come from, and what a run has to check.
+//!
+//! The reader gives every size that the text leaves open a symbol of its own. The
+//! operations of the program relate them: operands of an `add` have the same
+//! sizes, a `reshape` keeps the number of elements, a callee's parameters are the
+//! caller's operands. [`resolve_sizes`] collects these relations as equations over
+//! terms ([`equations`]), solves them ([`solve`]), and rewrites every shape of the
+//! module in the symbols that are left. A relation that does not follow from the
+//! others becomes a [`Guard`].
+//!
+//! # Invariants of a module whose sizes are resolved
+//! - A size that all runs agree on is static.
+//! - Sizes that must be equal are the same term.
+//! - A symbol that no [`SizeSource`] gives a value is in no shape, unless nothing
+//!   that the program is given determines it.
+
+mod equations;
+mod solve;
+
+use crate::{ArrayShape, Dim, Error, Module, Shape, Symbol};
+use std::sync::Arc;
+use tegula_expr::{Cmp, Style, Term, Var};
+
+/// Where a run finds the value of a symbol.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SizeSource {
+    /// The symbol.
+    pub symbol: Var,
+    /// The parameter, by flattened number.
+    pub parameter: usize,
+    /// The dimension of it whose size the symbol is.
+    pub dimension: usize,
+}
+
+/// What must hold of the sizes of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Guard {
+    /// How the two sides must compare.
+    pub op: Cmp,
+    /// The left side, a term over the module's symbols.
+    pub left: Term,
+    /// The right side, a term over the module's symbols.
+    pub right: Term,
+    /// Who needs it, in words that go before `must be equal` or the like.
+    pub what: Arc<str>,
+}
+
+/// The sizes of a program that are known only when it runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RunTimeSizes {
+    /// Where the symbols' values are found.
+    pub sources: Vec<SizeSource>,
+    /// What a run checks, in the order of the program.
+    pub guards: Vec<Guard>,
+}
+
+impl RunTimeSizes {
+    /// The value of every symbol in a run on inputs of these shapes, by number; 0
+    /// for a symbol that no input determines. `symbols` are the module's.
+    ///
+    /// # Errors
+    /// A size out of its symbol's bounds, or a guard that does not hold. Inputs of
+    /// another number or rank than the program's are not looked at.
+    pub fn bind(&self, symbols: &[Symbol], inputs: &[&ArrayShape]) -> Result<Vec<i64>, String> {
+        let mut values = vec![0; symbols.len()];
+        for source in &self.sources {
+            let input = inputs.get(source.parameter);
+            let size = input.and_then(|shape| shape.dims.get(source.dimension)?.as_static());
+            let index = source.symbol.0 as usize;
+            let (Some(size), Some(symbol), Some(value)) =
+                (size, symbols.get(index), values.get_mut(index))
+            else {
+                continue;
+            };
+            if size < symbol.lower || size > symbol.upper {
+                let (lower, upper) = (symbol.lower, symbol.upper);
+                return Err(format!(
+                    "{}, {}, is {size}, which is not between {lower} and {upper}",
+                    symbol.name,
+                    source.describe()
+                ));
+            }
+            *value = size;
+        }
+        for guard in &self.guards {
+            self.check(guard, symbols, &values)?;
+        }
+        Ok(values)
+    }
+
+    fn check(&self, guard: &Guard, symbols: &[Symbol], values: &[i64]) -> Result<(), String> {
+        let value_of = |var: Var| values.get(var.0 as usize).copied();
+        let side = |term: &Term| {
+            let value = term.eval(&value_of);
+            value.map_err(|error| format!("{}: {}: {error}", guard.what, spell(term, symbols)))
+        };
+        let (left, right) = (side(&guard.left)?, side(&guard.right)?);
+        if guard.op.holds(left, right) {
+            return Ok(());
+        }
+        let must = match guard.op {
+            Cmp::Eq => "must be equal",
+            Cmp::Ne => "must differ",
+            Cmp::Lt => "must be below",
+            Cmp::Le => "must be at most",
+        };
+        let mut message = format!(
+            "{}: {must}: {} and {}",
+            guard.what,
+            valued(&guard.left, left, symbols),
+            valued(&guard.right, right, symbols)
+        );
+        let mut named = Vec::new();
+        for source in &self.sources {
+            if guard.left.mentions(source.symbol) || guard.right.mentions(source.symbol) {
+                let name = symbols.get(source.symbol.0 as usize).map(|s| &*s.name);
+                named.push(format!(
+                    "{} is {}",
+                    name.unwrap_or_default(),
+                    source.describe()
+                ));
+            }
+        }
+        if !named.is_empty() {
+            message = format!("{message} ({})", named.join("; "));
+        }
+        Err(message)
+    }
+}
+
+impl SizeSource {
+    fn describe(&self) -> String {
+        format!("dimension {} of input {}", self.dimension, self.parameter)
+    }
+}
+
+/// A term over a module's symbols, by their names.
+pub fn spell(term: &Term, symbols: &[Symbol]) -> String {
+    let name = |Var(number): Var| match symbols.get(number as usize) {
+        Some(symbol) => symbol.name.to_string(),
+        None => format!("symbol{number}"),
+    };
+    term.display(&name, Style::Xla).to_string()
+}
+
+/// A shape without layouts, its open sizes by the names of a module's symbols.
+pub fn spell_shape(shape: &Shape, symbols: &[Symbol]) -> String {
+    match shape {
+        Shape::Array(array) => {
+            let dims = array.dims.iter().map(|dim| match dim {
+                Dim::Static(size) => size.to_string(),
+                Dim::Symbolic(size) => spell(size, symbols),
+                Dim::Bounded { bound, size } => format!("{} <= {bound}", spell(size, symbols)),
+            });
+            let dims: Vec<String> = dims.collect();
+            format!("{}[{}]", array.element_type, dims.join(","))
+        }
+        Shape::Tuple(elements) => {
+            let elements: Vec<String> = elements.iter().map(|e| spell_shape(e, symbols)).collect();
+            format!("({})", elements.join(", "))
+        }
+        other => format!("{other:#}"),
+    }
+}
+
+fn valued(term: &Term, value: i64, symbols: &[Symbol]) -> String {
+    match term.as_constant() {
+        Some(constant) => constant.to_string(),
+        None => format!("{} = {value}", spell(term, symbols)),
+    }
+}
+
+/// Relates the sizes of a verified module that its text leaves open; see the
+/// module's text. `fixed` gives symbols of inputs a value for good, by name.
+///
+/// A module without open sizes is left as it is.
+///
+/// # Errors
+/// Sizes that cannot be as the program needs them, with the instruction that needs
+/// it; a name in `fixed` that is no size of an input.
+pub fn resolve_sizes(module: &mut Module, fixed: &[(&str, i64)]) -> Result<(), Error> {
+    if module.symbols.is_empty() && fixed.is_empty() {
+        return Ok(());
+    }
+    let sources = equations::sources(module);
+    let fixed = equations::fixed(module, &sources, fixed)?;
+    let equations = equations::equations(module)?;
+    let mut solver = solve::Solver::new(module, &sources);
+    for equation in fixed {
+        solver.add(equation)?;
+    }
+    for equation in equations {
+        solver.add(equation)?;
+    }
+    let solution = solver.finish()?;
+    solution.apply(module);
+    module.sizes = RunTimeSizes {
+        sources,
+        guards: solution.guards,
+    };
+    Ok(())
+}

@@ -1,0 +1,347 @@
+//! Solving the equations between sizes.
+//!
+//! Each equation is brought to `0 = constant + sum of coefficient * atom` and
+//! solved for a symbol that stands alone in it: one that no input gives, if there
+//! is one, else the input's that comes last, which runs then check. An equation
+//! that cannot be solved is tried again once others are, and becomes a guard in
+//! the end.
+
+use super::equations::{Equation, symbol};
+use super::{Guard, SizeSource};
+use crate::shape_functions::SymbolRanges;
+use crate::{ArrayShape, Dim, Error, InstructionId, Module, Shape, Symbol};
+use rustc_hash::{FxHashMap, FxHashSet};
+use tegula_expr::{Cmp, Term, Var, canonicalize, floor_mod, gcd, range_of};
+
+/// The largest term that a symbol is replaced by, in nodes.
+const MAX_SOLUTION: u32 = 1 << 12;
+
+pub(super) struct Solver<'a> {
+    module: &'a Module,
+    given: FxHashSet<Var>,
+    /// What each eliminated symbol is; no eliminated symbol occurs in it.
+    values: FxHashMap<Var, Term>,
+    guards: Vec<Guard>,
+    /// Equations that could not be solved yet.
+    open: Vec<Equation>,
+}
+
+/// What every symbol is in terms of the others.
+pub(super) struct Solution {
+    values: FxHashMap<Var, Term>,
+    pub(super) guards: Vec<Guard>,
+}
+
+/// What became of an equation.
+enum Outcome {
+    Solved,
+    Open,
+}
+
+impl<'a> Solver<'a> {
+    pub(super) fn new(module: &'a Module, sources: &[SizeSource]) -> Self {
+        Self {
+            module,
+            given: sources.iter().map(|s| s.symbol).collect(),
+            values: FxHashMap::default(),
+            guards: Vec::new(),
+            open: Vec::new(),
+        }
+    }
+
+    /// Adds an equation.
+    ///
+    /// # Errors
+    /// No sizes satisfy it together with those before.
+    pub(super) fn add(&mut self, equation: Equation) -> Result<(), Error> {
+        match self.try_solve(&equation)? {
+            Outcome::Solved => {}
+            Outcome::Open => self.open.push(equation),
+        }
+        Ok(())
+    }
+
+    /// Solves what is left.
+    ///
+    /// # Errors
+    /// As [`Self::add`].
+    pub(super) fn finish(mut self) -> Result<Solution, Error> {
+        loop {
+            let open = std::mem::take(&mut self.open);
+            let before = open.len();
+            for equation in open {
+                self.add(equation)?;
+            }
+            if self.open.len() == before {
+                break;
+            }
+        }
+        for equation in std::mem::take(&mut self.open) {
+            self.guard(&equation);
+        }
+        for guard in &mut self.guards {
+            // The right side of a guard on an input's symbol may have been solved
+            // further since. Its left side stays the input's own size.
+            if guard.left.as_var().is_none() {
+                guard.left = substituted(&guard.left, &self.values, &self.module.symbols);
+            }
+            guard.right = substituted(&guard.right, &self.values, &self.module.symbols);
+        }
+        Ok(Solution {
+            values: self.values,
+            guards: self.guards,
+        })
+    }
+
+    fn simplify(&self, term: &Term) -> Term {
+        substituted(term, &self.values, &self.module.symbols)
+    }
+
+    fn try_solve(&mut self, equation: &Equation) -> Result<Outcome, Error> {
+        let (left, right) = (
+            self.simplify(&equation.left),
+            self.simplify(&equation.right),
+        );
+        if equation.op != Cmp::Eq {
+            return self.compare(equation, &left, &right);
+        }
+        let difference = self.simplify(&left.sub(&right));
+        match difference.as_constant() {
+            Some(0) => return Ok(Outcome::Solved),
+            Some(_) => return Err(self.contradiction(equation, &left, &right)),
+            None => {}
+        }
+        let Some((mut terms, mut constant)) = difference.as_linear() else {
+            return Ok(Outcome::Open);
+        };
+        let divisor = terms.iter().fold(0, |divisor, (_, c)| {
+            i64::try_from(gcd(divisor, *c)).unwrap_or(1)
+        });
+        if divisor > 1 {
+            if floor_mod(constant, divisor) != Some(0) {
+                return Err(self.contradiction(equation, &left, &right));
+            }
+            constant /= divisor;
+            terms.iter_mut().for_each(|(_, c)| *c /= divisor);
+        }
+        let Some((var, factor)) = self.candidate(&terms) else {
+            return Ok(Outcome::Open);
+        };
+        let rest = terms.iter().filter(|(atom, _)| atom.as_var() != Some(var));
+        let rest = rest.fold(Term::constant(constant), |sum, (atom, c)| {
+            sum.add(&atom.mul(&Term::constant(*c)))
+        });
+        // factor * var + rest = 0
+        let value = match factor {
+            1 => rest.neg(),
+            -1 => rest,
+            _ => {
+                let numerator = if factor > 0 { rest.neg() } else { rest };
+                let divisor = Term::constant(factor.saturating_abs());
+                self.guards.push(Guard {
+                    op: Cmp::Eq,
+                    left: self.simplify(&numerator.modulo(&divisor)),
+                    right: Term::constant(0),
+                    what: format!("{} (a remainder)", equation.what).into(),
+                });
+                numerator.floor_div(&divisor)
+            }
+        };
+        let value = self.simplify(&value);
+        if value.size() > MAX_SOLUTION {
+            return Ok(Outcome::Open);
+        }
+        self.eliminate(equation, var, value, &left, &right)?;
+        Ok(Outcome::Solved)
+    }
+
+    /// The symbol to solve for, and its coefficient.
+    fn candidate(&self, terms: &[(Term, i64)]) -> Option<(Var, i64)> {
+        let alone = |var: Var| {
+            let others = terms.iter().filter(|(atom, _)| atom.as_var() != Some(var));
+            others.into_iter().all(|(atom, _)| !atom.mentions(var))
+        };
+        let symbols = terms
+            .iter()
+            .filter_map(|(atom, c)| Some((atom.as_var()?, *c)));
+        let symbols: Vec<(Var, i64)> = symbols.filter(|&(var, _)| alone(var)).collect();
+        let plain = |&&(_, c): &&(Var, i64)| c == 1 || c == -1;
+        let derived = |&&(var, _): &&(Var, i64)| !self.given.contains(&var);
+        let last = |found: Vec<&(Var, i64)>| found.into_iter().max_by_key(|(var, _)| *var).copied();
+        let choices = [
+            symbols.iter().filter(derived).filter(plain).collect(),
+            symbols.iter().filter(plain).collect(),
+            symbols.iter().filter(derived).collect::<Vec<_>>(),
+        ];
+        // An input's symbol must not be solved in terms of what nothing gives.
+        let [first, second, third] = choices.map(last);
+        let only_given = terms.iter().all(|(atom, _)| {
+            let mut all = true;
+            atom.for_each_var(&mut |var| all &= self.given.contains(&var));
+            all
+        });
+        first.or(if only_given { second } else { None }).or(third)
+    }
+
+    fn eliminate(
+        &mut self,
+        equation: &Equation,
+        var: Var,
+        value: Term,
+        left: &Term,
+        right: &Term,
+    ) -> Result<(), Error> {
+        let Some(known) = self.module.symbols.get(var.0 as usize) else {
+            return Err(Error::bug(
+                "a size uses a symbol that the module does not have",
+            ));
+        };
+        let range = range_of(&value, &SymbolRanges(&self.module.symbols));
+        if range.upper < known.lower || range.lower > known.upper {
+            return Err(self.contradiction(equation, left, right));
+        }
+        if self.given.contains(&var) {
+            self.guards.push(Guard {
+                op: Cmp::Eq,
+                left: Term::var(var),
+                right: value.clone(),
+                what: equation.what.clone().into(),
+            });
+        } else {
+            for (smaller, larger, holds) in [
+                (
+                    Term::constant(known.lower),
+                    value.clone(),
+                    range.lower >= known.lower,
+                ),
+                (
+                    value.clone(),
+                    Term::constant(known.upper),
+                    range.upper <= known.upper,
+                ),
+            ] {
+                if !holds {
+                    self.guards.push(Guard {
+                        op: Cmp::Le,
+                        left: smaller,
+                        right: larger,
+                        what: format!("{}: the size {}", equation.what, known.name).into(),
+                    });
+                }
+            }
+        }
+        for other in self.values.values_mut() {
+            if other.mentions(var) {
+                let replaced = other.substitute(&mut |v| (v == var).then(|| value.clone()));
+                *other = canonicalize(&replaced, &SymbolRanges(&self.module.symbols));
+            }
+        }
+        self.values.insert(var, value);
+        Ok(())
+    }
+
+    /// A comparison other than equality: true, false, or a guard in the end.
+    fn compare(&self, equation: &Equation, left: &Term, right: &Term) -> Result<Outcome, Error> {
+        let condition = self.simplify(&Term::cmp(equation.op, left, right));
+        match condition.as_constant() {
+            Some(0) => Err(self.contradiction(equation, left, right)),
+            Some(_) => Ok(Outcome::Solved),
+            None => Ok(Outcome::Open),
+        }
+    }
+
+    fn guard(&mut self, equation: &Equation) {
+        self.guards.push(Guard {
+            op: equation.op,
+            left: self.simplify(&equation.left),
+            right: self.simplify(&equation.right),
+            what: equation.what.clone().into(),
+        });
+    }
+
+    fn contradiction(&self, equation: &Equation, left: &Term, right: &Term) -> Error {
+        let spell = |term: &Term| super::spell(term, &self.module.symbols);
+        let must = match equation.op {
+            Cmp::Eq => "must be equal, but are never",
+            _ => "can never be in order",
+        };
+        let message = format!(
+            "{} {must}: {} and {}",
+            equation.what,
+            spell(left),
+            spell(right)
+        );
+        let error = Error::input(message);
+        match equation.at {
+            Some(id) => error.at(&self.module.source, self.span(id)),
+            None => error,
+        }
+    }
+
+    fn span(&self, id: InstructionId) -> crate::Span {
+        self.module
+            .instructions
+            .get(id)
+            .map(|i| i.span)
+            .unwrap_or_default()
+    }
+}
+
+fn substituted(term: &Term, values: &FxHashMap<Var, Term>, symbols: &[Symbol]) -> Term {
+    let replaced = term.substitute(&mut |var| values.get(&var).cloned());
+    canonicalize(&replaced, &SymbolRanges(symbols))
+}
+
+impl Solution {
+    /// Writes the solution into every shape.
+    pub(super) fn apply(&self, module: &mut Module) {
+        let symbols = module.symbols.clone();
+        let mut known: FxHashMap<Term, Term> = FxHashMap::default();
+        let mut replace = |term: &Term| {
+            let new = known.entry(term.clone());
+            new.or_insert_with(|| substituted(term, &self.values, &symbols))
+                .clone()
+        };
+        for instruction in module.instructions.values_mut() {
+            rewrite(&mut instruction.shape, &mut replace);
+        }
+        if let Some((parameters, result)) = &mut module.attributes.entry_layout {
+            parameters
+                .iter_mut()
+                .for_each(|shape| rewrite(shape, &mut replace));
+            rewrite(result, &mut replace);
+        }
+        // What a symbol can be is what its equals can be.
+        for number in 0..symbols.len() {
+            let equal = self.values.get(&symbol(number)).and_then(Term::as_var);
+            let (Some(own), Some(Var(equal))) = (symbols.get(number), equal) else {
+                continue;
+            };
+            if let Some(kept) = module.symbols.get_mut(equal as usize) {
+                kept.lower = kept.lower.max(own.lower);
+                kept.upper = kept.upper.min(own.upper);
+            }
+        }
+    }
+}
+
+fn rewrite(shape: &mut Shape, replace: &mut dyn FnMut(&Term) -> Term) {
+    match shape {
+        Shape::Array(array) => rewrite_array(array, replace),
+        Shape::Tuple(elements) => elements.iter_mut().for_each(|e| rewrite(e, replace)),
+        Shape::Buffer(inner) => rewrite(inner, replace),
+        Shape::Token | Shape::Opaque => {}
+    }
+}
+
+fn rewrite_array(array: &mut ArrayShape, replace: &mut dyn FnMut(&Term) -> Term) {
+    for dim in &mut array.dims {
+        let (Dim::Symbolic(term) | Dim::Bounded { size: term, .. }) = dim else {
+            continue;
+        };
+        *term = replace(term);
+        if let Some(size) = term.as_constant() {
+            *dim = Dim::Static(size);
+        }
+    }
+}
