@@ -52,7 +52,7 @@ const MAX_RESIDENT: usize = 3 << 18;
 /// The most rows of a block.
 const MAX_ROWS: usize = 2048;
 /// Rows of a block of a left operand that is not packed whole.
-const BLOCK_ROWS: usize = 252;
+const BLOCK_ROWS: usize = 336;
 /// Columns whose right panels are packed together as they are used: what lies in
 /// one row of the right operand is fetched at once.
 const TOGETHER: usize = 256;
@@ -633,7 +633,8 @@ impl Worker<'_> {
                 // SAFETY: the caller's promise; the panels of a chunk fit.
                 unsafe { self.pack_right(&chunk, &units, units.start) };
             }
-            for rows in chunks(rows, self.blocks.rows) {
+            // Equal blocks: a small last one would read all panels for little.
+            for rows in tiles(rows, self.blocks.rows) {
                 let block = Block {
                     rows: rows.clone(),
                     columns: chunk.clone(),
