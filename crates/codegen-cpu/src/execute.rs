@@ -93,7 +93,6 @@ impl Executable {
             false => vec![Arc::new(Prepared::new(&plan, Vec::new(), isa, &pool)?)],
         };
         let (code, _) = compile_kernels(&plan, options.cpu, None)?;
-        let pool = Pool::new(options.threads);
         Ok(Self {
             plan,
             code,

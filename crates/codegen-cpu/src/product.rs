@@ -17,6 +17,7 @@ use crate::kernels::pack::{Lanes, MAX_LANES, PackFn, Run, pack_function};
 use crate::kernels::store::{StoreFn, Stored, store_function};
 use crate::kernels::tile::{Arithmetic, Target, TileKernel};
 use crate::pool::Pool;
+use smallvec::SmallVec;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tegula_ir::ElementType;
@@ -51,7 +52,12 @@ const MAX_RESIDENT: usize = 3 << 18;
 /// The most rows of a block.
 const MAX_ROWS: usize = 2048;
 /// Rows of a block of a left operand that is not packed whole.
-const BLOCK_ROWS: usize = 252;
+const BLOCK_ROWS: usize = 336;
+/// Columns whose right panels are packed together as they are used: what lies in
+/// one row of the right operand is fetched at once.
+const TOGETHER: usize = 256;
+/// Units of the depth that are packed of one panel before the next.
+const STRETCH: usize = 16;
 /// Bytes of packed right panels.
 const MAX_RIGHT: usize = 4 << 20;
 /// Scalar multiplications below which one thread does a product: about 10 us.
@@ -392,7 +398,8 @@ impl Blocks {
             <= MAX_RESIDENT;
         let (block_rows, block_columns, left_units, right_units) = if resident {
             let block = rows.min(MAX_ROWS);
-            (block, width, block * units, width * depth)
+            let chunk = TOGETHER.min(columns.next_multiple_of(width));
+            (block, chunk, block * units, chunk * depth)
         } else {
             let most = (MAX_RIGHT / unit_bytes / units.max(1)).max(width) / width * width;
             let chunk = most.min(columns.next_multiple_of(width));
@@ -489,36 +496,122 @@ impl Worker<'_> {
     unsafe fn left_first(&mut self, rows: &Range<usize>, columns: &Range<usize>) {
         let width = self.table.tile.width();
         for block in chunks(rows, self.blocks.rows) {
-            let block_columns = |panel: &Range<usize>| Block {
-                rows: block.clone(),
-                columns: panel.clone(),
-                sums_stride: width,
-            };
             for depth in 0..self.blocks.depths {
                 let units = self.blocks.depth(depth);
                 let target = self.left_panel(&block, &units);
                 // SAFETY: the caller's promise; the block fits.
                 unsafe { self.pack_left(&block, &units, target) };
             }
-            for panel in chunks(columns, width) {
-                let lanes = self.lanes(Side::Right, &panel);
+            // SAFETY: as above.
+            let columns = unsafe { self.in_place(&block, columns) };
+            for chunk in chunks(&columns, self.blocks.columns) {
+                let block = Block {
+                    rows: block.clone(),
+                    columns: chunk.clone(),
+                    sums_stride: self.blocks.columns,
+                };
                 for depth in 0..self.blocks.depths {
                     let units = self.blocks.depth(depth);
-                    let left = self.left_panel(&block, &units);
-                    let right = self.right();
-                    let stride = self.panel_width(panel.len());
+                    let left = self.left_panel(&block.rows, &units);
                     // SAFETY: as above.
                     unsafe {
-                        self.pack(Side::Right, &lanes, &units, right, stride);
-                        let right = Panel {
-                            start: right,
-                            stride,
-                        };
-                        self.row_tiles(&block_columns(&panel), &panel, depth, left, right);
+                        self.pack_right(&chunk, &units, 0);
+                        for panel in chunks(&chunk, width) {
+                            let right = self.right_panel(&chunk, &panel, &units, 0);
+                            self.row_tiles(&block, &panel, depth, left, right);
+                        }
                     }
                 }
             }
         }
+    }
+
+    /// Packs the right panels of a chunk for a block of the depth. They begin after
+    /// those of `before` units.
+    ///
+    /// # Safety
+    /// As [`Self::matrix`]; there is room for them.
+    unsafe fn pack_right(&mut self, chunk: &Range<usize>, units: &Range<usize>, before: usize) {
+        let width = self.table.tile.width();
+        // A right operand whose columns are neighbours is read along its rows.
+        let by_rows = self.product.axes.columns.last().is_some_and(|a| a.rhs == 1);
+        let stretch = if by_rows { STRETCH } else { units.len() };
+        for together in chunks(chunk, TOGETHER) {
+            let panels = chunks(&together, width).map(|panel| {
+                let right = self.right_panel(chunk, &panel, units, before);
+                (self.lanes(Side::Right, &panel), right)
+            });
+            let panels: SmallVec<[(Lanes, Panel); 8]> = panels.collect();
+            for stretch in chunks(units, stretch) {
+                for (lanes, right) in &panels {
+                    let skipped = (stretch.start - units.start) * right.stride;
+                    let skipped = skipped * self.blocks.unit_bytes;
+                    let start = right.start.wrapping_add(skipped).cast_mut();
+                    // SAFETY: the caller's promise.
+                    unsafe { self.pack(Side::Right, lanes, &stretch, start, right.stride) };
+                }
+            }
+        }
+    }
+
+    /// Computes columns of a few rows from the right operand as it lies in memory,
+    /// where it can be; gives the columns that are left.
+    ///
+    /// # Safety
+    /// As [`Self::matrix`]; the left panels are packed.
+    unsafe fn in_place(&self, rows: &Range<usize>, columns: &Range<usize>) -> Range<usize> {
+        let (axes, table) = (&self.product.axes, self.table);
+        let vectors = table.tile.wide(rows.len());
+        let (&[column], &[depth]) = (&axes.columns[..], &axes.depth[..]) else {
+            return columns.clone();
+        };
+        let neighbours = (column.rhs, column.out) == (1, 1) && depth.rhs >= 0;
+        let units = table.same
+            && table.arithmetic.step() == 1
+            && self.product.element_bytes[1] == self.blocks.unit_bytes;
+        if vectors == 0 || !neighbours || !units {
+            return columns.clone();
+        }
+        let width = vectors * table.tile.lanes;
+        let mut row_table = [0isize; MAX_LANES];
+        fill_offsets(
+            &axes.rows,
+            rows.start,
+            |a| a.out,
+            &mut row_table[..rows.len()],
+        );
+        let mut left = columns.clone();
+        while left.len() >= width {
+            for block in 0..self.blocks.depths {
+                let units = self.blocks.depth(block);
+                let first = left.start as isize;
+                let right = first + units.start as isize * depth.rhs;
+                let target = Target {
+                    out: self.product.place(self.arrays.out, 2, first),
+                    rows: row_table.as_ptr(),
+                    add: block > 0,
+                };
+                let packed = self.left_panel(rows, &units);
+                let right = self.product.place(self.arrays.rhs, 1, right);
+                let stride = depth.rhs.unsigned_abs();
+                // SAFETY: the columns are whole vectors that the operand and the
+                // result have.
+                unsafe {
+                    let function = table.tile.function;
+                    function(
+                        rows.len(),
+                        vectors,
+                        units.len(),
+                        packed,
+                        right,
+                        stride,
+                        &target,
+                    );
+                }
+            }
+            left.start += width;
+        }
+        left
     }
 
     /// Where the left panels of a block of the depth begin.
@@ -535,19 +628,13 @@ impl Worker<'_> {
     unsafe fn right_first(&mut self, rows: &Range<usize>, columns: &Range<usize>) {
         let width = self.table.tile.width();
         for chunk in chunks(columns, self.blocks.columns) {
-            for panel in chunks(&chunk, width) {
-                let lanes = self.lanes(Side::Right, &panel);
-                for depth in 0..self.blocks.depths {
-                    let units = self.blocks.depth(depth);
-                    let right = self.right_panel(&chunk, &panel, &units);
-                    // SAFETY: the caller's promise; the panels of a chunk fit.
-                    unsafe {
-                        let (start, stride) = (right.start.cast_mut(), right.stride);
-                        self.pack(Side::Right, &lanes, &units, start, stride);
-                    }
-                }
+            for depth in 0..self.blocks.depths {
+                let units = self.blocks.depth(depth);
+                // SAFETY: the caller's promise; the panels of a chunk fit.
+                unsafe { self.pack_right(&chunk, &units, units.start) };
             }
-            for rows in chunks(rows, self.blocks.rows) {
+            // Equal blocks: a small last one would read all panels for little.
+            for rows in tiles(rows, self.blocks.rows) {
                 let block = Block {
                     rows: rows.clone(),
                     columns: chunk.clone(),
@@ -559,7 +646,7 @@ impl Worker<'_> {
                     // SAFETY: as above.
                     unsafe { self.pack_left(&rows, &units, left) };
                     for panel in chunks(&chunk, width) {
-                        let right = self.right_panel(&chunk, &panel, &units);
+                        let right = self.right_panel(&chunk, &panel, &units, units.start);
                         // SAFETY: as above.
                         unsafe { self.row_tiles(&block, &panel, depth, left, right) };
                     }
@@ -568,16 +655,18 @@ impl Worker<'_> {
         }
     }
 
-    /// Where a right panel of a chunk is for a block of the depth.
+    /// Where a right panel of a chunk is for a block of the depth that `before` units
+    /// were packed before.
     fn right_panel(
         &self,
         chunk: &Range<usize>,
         panel: &Range<usize>,
         units: &Range<usize>,
+        before: usize,
     ) -> Panel {
         let width = self.table.tile.width();
         let chunk_width = chunk.len().next_multiple_of(width);
-        let before = units.start * chunk_width + (panel.start - chunk.start) * units.len();
+        let before = before * chunk_width + (panel.start - chunk.start) * units.len();
         Panel {
             start: self.right().wrapping_add(before * self.blocks.unit_bytes),
             stride: self.panel_width(panel.len()),

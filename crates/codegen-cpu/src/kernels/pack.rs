@@ -392,6 +392,12 @@ mod avx512 {
         // SAFETY: a mask has the bits of lanes alone, whose elements can be read;
         // the pointers are computed without being followed elsewhere.
         let load = |element: usize| unsafe {
+            if let [segment, ..] = segments {
+                // What is read 16 elements further on: large strides are not
+                // foreseen by the CPU.
+                let ahead = (element + 16) as isize * run.stride + segment.offset;
+                _mm_prefetch::<_MM_HINT_T0>(source.wrapping_offset(ahead).cast());
+            }
             let base = source.wrapping_offset(element as isize * run.stride);
             let mut x = _mm512_setzero_si512();
             for segment in segments {
