@@ -3,8 +3,9 @@
 use crate::call::Call;
 use crate::error::Error;
 use crate::kernels::Isa;
-use tegula_fusion::LibraryOp;
+use tegula_expr::Var;
 use tegula_fusion::kernel::IndexVar;
+use tegula_fusion::{Kernel, LibraryOp};
 use tegula_ir::{ArrayShape, ElementType};
 use tegula_layout::plan::{Place, Plan, Step, ValueId};
 
@@ -102,6 +103,21 @@ struct Resolver<'a> {
     comparators: usize,
 }
 
+/// The extent of a kernel's outermost domain dimension, 1 without one; 0 if the
+/// domain has no points, however long that dimension is.
+fn outermost_extent(kernel: &Kernel) -> Option<i64> {
+    let extent = |var: &Var| match kernel.var(*var) {
+        Some(IndexVar::Domain(extent)) => extent.as_constant(),
+        _ => None,
+    };
+    let extents: Option<Vec<i64>> = kernel.domain.iter().map(extent).collect();
+    let extents = extents?;
+    match extents.contains(&0) {
+        true => Some(0),
+        false => Some(extents.first().copied().unwrap_or(1)),
+    }
+}
+
 impl Resolver<'_> {
     fn actions(&mut self, steps: &[Step]) -> Result<Vec<Action>, Error> {
         let mut actions = Vec::with_capacity(steps.len());
@@ -144,13 +160,7 @@ impl Resolver<'_> {
     fn action(&mut self, step: &Step) -> Result<Option<Action>, Error> {
         Ok(Some(match step {
             Step::Kernel { kernel, args } => {
-                let source = &self.plan.kernels[*kernel];
-                let first = source.domain.first().and_then(|v| source.var(*v));
-                let extent = match first {
-                    Some(IndexVar::Domain(extent)) => extent.as_constant(),
-                    _ => Some(1),
-                };
-                let extent = extent
+                let extent = outermost_extent(&self.plan.kernels[*kernel])
                     .ok_or_else(|| Error::Bug(format!("{kernel} has a domain of unknown size")))?;
                 Action::Kernel {
                     kernel: kernel.as_u32() as usize,

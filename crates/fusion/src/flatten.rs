@@ -79,9 +79,11 @@ impl Flattener<'_> {
         shape.layout = None;
         for dim in &mut shape.dims {
             // A run knows the size: nothing is as large as the bound.
-            if let Dim::Bounded { size, .. } = dim {
-                *dim = Dim::Symbolic(size.clone());
-            }
+            let size = dim.term();
+            *dim = match size.as_constant() {
+                Some(size) => Dim::Static(size),
+                None => Dim::Symbolic(size),
+            };
         }
         self.program.values.push(Value { shape, def })
     }

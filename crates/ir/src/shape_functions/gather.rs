@@ -82,8 +82,15 @@ impl<P: Provider> Context<'_, P> {
                 &whole,
                 format_args!("the slice of dimension {dim}"),
             )?;
-            if size < 0 || (removed.contains(&dim) && size > 1) {
+            if size < 0 {
                 return Err(self.error(format_args!("slice size {size} in dimension {dim}")));
+            }
+            // Of a dimension that is left out, one element is taken: a slice of none
+            // would leave the result's elements without a value.
+            if removed.contains(&dim) && size != 1 {
+                return Err(self.error(format_args!(
+                    "the slice of dimension {dim}, which the result does not have, must be 1, not {size}"
+                )));
             }
             if !removed.contains(&dim) {
                 slice.push(size);

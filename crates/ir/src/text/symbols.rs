@@ -117,9 +117,10 @@ fn resolve_array(
             _ => MAX_SIZE,
         };
         let resolved = known.unwrap_or_else(|| fresh(module, format!("{prefix}_d{index}"), upper));
-        match dim {
-            Dim::Symbolic(term) | Dim::Bounded { size: term, .. } => *term = resolved,
-            Dim::Static(_) => {}
+        match (&mut *dim, resolved.as_constant()) {
+            (Dim::Symbolic(_), Some(size)) => *dim = Dim::Static(size),
+            (Dim::Symbolic(term) | Dim::Bounded { size: term, .. }, _) => *term = resolved,
+            (Dim::Static(_), _) => {}
         }
     }
 }

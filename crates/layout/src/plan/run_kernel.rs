@@ -26,6 +26,12 @@ pub(super) fn run_kernel(
         let dims: Result<Vec<i64>, _> = param.dims.iter().map(|d| run.term(d)).collect();
         run.strides.push(dims?);
     }
+    // A domain of no points may still have a very long dimension.
+    for &var in &kernel.domain {
+        if run.extent(var)? <= 0 {
+            return Ok(());
+        }
+    }
     run.domain(0)
 }
 
