@@ -169,8 +169,8 @@ struct ModuleImports {
         reason = "the code holds their addresses, so they must not move"
     )]
     operations: Vec<Box<General>>,
-    /// Whether bodies become functions of 512-bit vectors.
-    wide: bool,
+    /// What makes bodies functions of 512-bit vectors, where the machine has them.
+    wide: Option<wide::Wide>,
     /// How many did.
     bodies: usize,
 }
@@ -221,10 +221,10 @@ impl Imports for FunctionImports<'_> {
         builder: &mut FunctionBuilder<'_>,
         run: &Run,
     ) -> Result<Option<FuncRef>, Error> {
-        if !self.imports.wide {
+        let Some(wide) = &mut self.imports.wide else {
             return Ok(None);
-        }
-        let Some(code) = wide::lower(&run.body, run.lanes_at_most) else {
+        };
+        let Some(code) = wide.lower(&run.body, run.lanes_at_most) else {
             return Ok(None);
         };
         let mut signature = self.module.make_signature();
@@ -257,7 +257,7 @@ pub(crate) fn compile_kernels(
         functions: FunctionBuilderContext::new(),
         module,
         imports: ModuleImports {
-            wide: cpu.has_wide_vectors(),
+            wide: cpu.has_wide_vectors().then(wide::Wide::default),
             ..ModuleImports::default()
         },
         listing: listing.map(|l| (l, String::new())),

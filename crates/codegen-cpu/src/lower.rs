@@ -175,7 +175,7 @@ impl<'a, 'f> Lower<'a, 'f> {
 
     /// These dimensions as lanes, of the first one a part.
     fn domain_lanes(&mut self, vars: &[Var], [begin, end]: [Value; 2]) -> Result<(), Error> {
-        let (kernel, vectors) = (self.kernel, self.vectors);
+        let vectors = self.vectors;
         let Some((_, run)) = &vectors.domain else {
             return Ok(());
         };
@@ -190,7 +190,7 @@ impl<'a, 'f> Lower<'a, 'f> {
             self.set_var(var, zero);
         }
         let n = self.builder.ins().isub(last, first);
-        self.run_of_lanes(run, &kernel.body, [first, n], &[], &[])?;
+        self.run_of_lanes(run, [first, n], &[], &[])?;
         Ok(())
     }
 
@@ -366,7 +366,7 @@ impl<'a, 'f> Lower<'a, 'f> {
                 let init = self.flat(init);
                 let vectors = self.vectors;
                 if let Some(run) = vectors.loops.get(var) {
-                    let last = self.run_of_lanes(run, body, [zero, end], carried, &init)?;
+                    let last = self.run_of_lanes(run, [zero, end], carried, &init)?;
                     self.define_flat(results, &last);
                     return Ok(());
                 }

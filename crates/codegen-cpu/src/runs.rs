@@ -10,7 +10,7 @@ use cranelift_codegen::ir::{
     BlockArg, InstBuilder, MemFlagsData, StackSlotData, StackSlotKind, Value, types,
 };
 use smallvec::SmallVec;
-use tegula_fusion::kernel::{Block, ScalarId};
+use tegula_fusion::kernel::ScalarId;
 use tegula_ir::{Category, ElementType};
 
 impl Lower<'_, '_> {
@@ -18,7 +18,6 @@ impl Lower<'_, '_> {
     pub(crate) fn run_of_lanes(
         &mut self,
         run: &Run,
-        block: &Block,
         [first, n]: [Value; 2],
         carried: &[ScalarId],
         init: &[Value],
@@ -38,7 +37,7 @@ impl Lower<'_, '_> {
         self.builder.switch_to_block(inside);
         self.builder.seal_block(inside);
         self.open_terms();
-        let results = self.lanes_inside(run, block, [first, n], carried, init);
+        let results = self.lanes_inside(run, [first, n], carried, init);
         self.close_terms();
         let results: Vec<BlockArg> = results?.into_iter().map(BlockArg::from).collect();
         self.builder.ins().jump(exit, &results);
@@ -50,14 +49,13 @@ impl Lower<'_, '_> {
     fn lanes_inside(
         &mut self,
         run: &Run,
-        block: &Block,
         [first, n]: [Value; 2],
         carried: &[ScalarId],
         init: &[Value],
     ) -> Result<SmallVec<[Value; 4]>, Error> {
         self.set_var(run.lane, first);
-        for &i in &run.hoisted {
-            self.statement(&block.statements[i])?;
+        for statement in &run.hoisted {
+            self.statement(statement)?;
         }
         let mut inputs = Vec::with_capacity(run.sources.len());
         for (source, input) in run.sources.iter().zip(&run.body.inputs) {

@@ -29,7 +29,13 @@ impl Builder {
 
     /// The body, with the statements of the outermost block.
     pub(crate) fn finish(mut self) -> Body {
-        self.body.statements = self.blocks.pop().unwrap_or_default();
+        let mut statements = self.blocks.pop().unwrap_or_default();
+        let mut live = vec![false; self.body.values.len()];
+        for r in &self.body.reductions {
+            live[r.value.0 as usize] = true;
+        }
+        drop_dead(&self.body, &mut statements, &mut live);
+        self.body.statements = statements;
         self.body
     }
 
@@ -285,6 +291,41 @@ impl Builder {
     pub(crate) fn both(&mut self, a: Option<V>, b: V) -> V {
         a.map_or(b, |a| self.and(a, b))
     }
+}
+
+/// Removes definitions that nothing uses, from the last on; `live` are the values
+/// that are used further on.
+fn drop_dead(body: &Body, statements: &mut Vec<Statement>, live: &mut [bool]) {
+    let mut kept = Vec::with_capacity(statements.len());
+    while let Some(mut statement) = statements.pop() {
+        match &mut statement {
+            Statement::Define(v) => {
+                if !live[v.0 as usize] {
+                    continue;
+                }
+                for operand in body.op(*v).operands() {
+                    live[operand.0 as usize] = true;
+                }
+            }
+            Statement::Store {
+                value, index, mask, ..
+            } => {
+                for v in std::iter::once(&*value).chain(&*index).chain(&*mask) {
+                    live[v.0 as usize] = true;
+                }
+            }
+            Statement::Loop(l) => {
+                // Whatever is carried is taken to be used.
+                for v in l.init.iter().chain(&l.next) {
+                    live[v.0 as usize] = true;
+                }
+                drop_dead(body, &mut l.body, live);
+            }
+        }
+        kept.push(statement);
+    }
+    kept.reverse();
+    *statements = kept;
 }
 
 /// `None` for what must not be merged: loads and carried values.

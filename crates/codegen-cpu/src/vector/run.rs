@@ -56,8 +56,13 @@ impl Compiled {
         all
     }
 
+    /// Whether it runs one lane after the other.
+    pub(crate) fn is_evaluator(&self) -> bool {
+        matches!(self.how, How::Evaluate(_))
+    }
+
     fn wide(body: &Body) -> Option<Self> {
-        let code = wide::lower(body, None)?;
+        let code = wide::Wide::default().lower(body, None)?;
         let isa = target(Cpu::Native).expect("this machine");
         let builder = JITBuilder::with_isa(isa, cranelift_module::default_libcall_names());
         let mut module = JITModule::new(builder);

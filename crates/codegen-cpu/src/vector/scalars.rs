@@ -196,6 +196,12 @@ fn binary(b: &mut Builder, op: Binary, from: ElementType, x: &Lanes, y: &Lanes) 
             smallvec![x[0], y[0]]
         }
         Category::Float => smallvec![float_binary(b, op, from, x[0], y[0])?],
+        Category::Complex if op == Binary::Multiply => {
+            let ([re, im], [c, d]) = (parts(x)?, parts(y)?);
+            let (ac, bd) = (b.mul(re, c), b.mul(im, d));
+            let (ad, bc) = (b.mul(re, d), b.mul(im, c));
+            smallvec![b.sub(ac, bd), b.add(ad, bc)]
+        }
         Category::Complex => {
             let op = match op {
                 Binary::Add => BinaryOp::Add,
@@ -209,6 +215,11 @@ fn binary(b: &mut Builder, op: Binary, from: ElementType, x: &Lanes, y: &Lanes) 
             smallvec![integer_binary(b, op, from, x[0], y[0])?]
         }
     })
+}
+
+/// The real and the imaginary part.
+fn parts(x: &Lanes) -> Option<[V; 2]> {
+    Some([*x.first()?, *x.get(1)?])
 }
 
 fn float_binary(b: &mut Builder, op: Binary, from: ElementType, x: V, y: V) -> Option<V> {

@@ -57,8 +57,8 @@ pub(crate) struct Run {
     pub body: Body,
     /// The body's inputs.
     pub sources: Vec<Source>,
-    /// Statements of the block, by number, to run before.
-    pub hoisted: Vec<usize>,
+    /// Statements of the block to run before, in order.
+    pub hoisted: Vec<Statement>,
     /// What the body's reductions are.
     pub combined: Vec<Combined>,
     /// Accesses that go through indices.
@@ -90,6 +90,7 @@ pub(crate) struct Translator<'k> {
     frames: Vec<Frame>,
     mask: Option<V>,
     gathers: usize,
+    hoisted: Vec<Statement>,
     /// Carried scalars of the loop that the lanes are taken from.
     carried: FxHashSet<ScalarId>,
     /// Of a loop whose turns are the lanes: where it stores, by parameter. The
@@ -118,6 +119,7 @@ impl<'k> Translator<'k> {
             frames: Vec::new(),
             mask: None,
             gathers: 0,
+            hoisted: Vec::new(),
             carried: FxHashSet::default(),
             stored: None,
         }
@@ -218,17 +220,36 @@ impl<'k> Translator<'k> {
 
     // ---- statements ----------------------------------------------------------------
 
-    /// The block that is the body; gives the statements that are hoisted.
-    fn outermost(&mut self, block: &Block) -> Result<Vec<usize>, Reason> {
-        let mut hoisted = Vec::new();
-        for (i, statement) in block.statements.iter().enumerate() {
+    /// The block that is the body.
+    fn outermost(&mut self, block: &Block) -> Result<(), Reason> {
+        for statement in &block.statements {
             if self.same_for_all(statement) {
-                hoisted.push(i);
+                self.hoisted.push(statement.clone());
             } else {
                 self.statement(statement)?;
             }
         }
-        Ok(hoisted)
+        Ok(())
+    }
+
+    /// Whether a statement inside a conditional or a loop may as well run before.
+    fn may_be_hoisted(&self, statement: &Statement) -> bool {
+        let harmless = match statement {
+            Statement::Compute { .. } | Statement::Bind { .. } => true,
+            // In bounds wherever it is.
+            Statement::Load { param, index, .. } => {
+                let dims = &self.kernel.params[*param].dims;
+                index
+                    .iter()
+                    .zip(dims)
+                    .all(|(i, dim)| match (i.as_constant(), dim.as_constant()) {
+                        (Some(i), Some(dim)) => 0 <= i && i < dim,
+                        _ => false,
+                    })
+            }
+            _ => false,
+        };
+        harmless && self.same_for_all(statement)
     }
 
     fn block(&mut self, block: &Block) -> Result<(), Reason> {
@@ -283,6 +304,10 @@ impl<'k> Translator<'k> {
     }
 
     fn statement(&mut self, statement: &Statement) -> Result<(), Reason> {
+        if self.may_be_hoisted(statement) {
+            self.hoisted.push(statement.clone());
+            return Ok(());
+        }
         match statement {
             Statement::Compute {
                 result,
@@ -649,12 +674,13 @@ impl<'k> Translator<'k> {
         moves && self.frames.iter().all(|f| !linear.mentions(f.var))
     }
 
-    fn finish(self, hoisted: Vec<usize>, combined: Vec<Combined>) -> Run {
+    fn finish(self, combined: Vec<Combined>) -> Run {
         let Self {
             lane,
             builder,
             mut sources,
             gathers,
+            hoisted,
             ranges,
             ..
         } = self;
@@ -720,8 +746,8 @@ pub(crate) fn domain_run(
         .last()
         .ok_or_else(|| Reason::new("a kernel without a domain"))?;
     let mut translator = Translator::new(kernel, lane, merged, extent);
-    let hoisted = translator.outermost(&kernel.body)?;
-    Ok(translator.finish(hoisted, Vec::new()))
+    translator.outermost(&kernel.body)?;
+    Ok(translator.finish(Vec::new()))
 }
 
 /// A loop of the kernel's body with its turns as lanes.
@@ -741,13 +767,12 @@ pub(crate) fn loop_run<'k>(kernel: &'k Kernel, statement: &'k Statement) -> Resu
     translator.carried = carried.iter().copied().collect();
     let mut combined = Vec::new();
     let mut values = Vec::new();
-    let mut hoisted = Vec::new();
-    for (i, statement) in body.statements.iter().enumerate() {
+    for statement in &body.statements {
         if let Some((which, op, value)) = translator.combination(statement, carried, body)? {
             combined.push(Combined { carried: which, op });
             values.push(value);
         } else if translator.same_for_all(statement) {
-            hoisted.push(i);
+            translator.hoisted.push(statement.clone());
         } else {
             translator.statement(statement)?;
         }
@@ -756,7 +781,7 @@ pub(crate) fn loop_run<'k>(kernel: &'k Kernel, statement: &'k Statement) -> Resu
         return Err(Reason::new("a carried scalar is not combined"));
     }
     translator.builder.body().reductions = values;
-    Ok(translator.finish(hoisted, combined))
+    Ok(translator.finish(combined))
 }
 
 /// Where a block stores, by parameter; false if it stores to one twice.

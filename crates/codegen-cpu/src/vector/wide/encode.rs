@@ -6,15 +6,31 @@ use super::machine::{
 use super::opcodes::Size;
 use iced_x86::{Code, Encoder, Instruction, OpKind, Register};
 use regalloc2::{
-    Algorithm, Allocation, Block, Edit, InstOrEdit, Output, PReg, RegClass, RegallocOptions,
+    Algorithm, Allocation, Block, Ctx, Edit, InstOrEdit, MachineEnv, Output, PReg, RegClass,
+    RegallocOptions,
 };
 
 /// Above so many instructions, allocation is quick rather than good.
 const LARGE: usize = 600;
 
+/// The register allocator: the machine's registers, and memory that it uses again.
+pub(super) struct Allocator {
+    environment: MachineEnv,
+    context: Box<Ctx>,
+}
+
+impl Default for Allocator {
+    fn default() -> Self {
+        Self {
+            environment: environment(),
+            context: Box::default(),
+        }
+    }
+}
+
 /// The code of a function, its constants behind it. `None`: the allocator or the
 /// encoder refused, which says that the instructions break a rule.
-pub(super) fn encode(machine: &Machine, pool: &[u8]) -> Option<Vec<u8>> {
+pub(super) fn encode(allocator: &mut Allocator, machine: &Machine, pool: &[u8]) -> Option<Vec<u8>> {
     let algorithm = match machine.insts.len() > LARGE {
         true => Algorithm::Fastalloc,
         false => Algorithm::Ion,
@@ -24,16 +40,20 @@ pub(super) fn encode(machine: &Machine, pool: &[u8]) -> Option<Vec<u8>> {
         validate_ssa: cfg!(debug_assertions),
         algorithm,
     };
-    let output = regalloc2::run(machine, &environment(), &options).ok()?;
+    let Allocator {
+        environment,
+        context,
+    } = allocator;
+    let output = regalloc2::run_with_ctx(machine, environment, &options, context).ok()?;
     #[cfg(test)]
-    check(machine, &output);
+    check(machine, output);
     let mut writer = Writer {
         encoder: Encoder::new(64),
         position: 0,
         jumps: Vec::new(),
         constants: Vec::new(),
         starts: vec![0; machine.block_count()],
-        saved: saved(&output),
+        saved: saved(output),
         frame: i32::try_from(output.num_spillslots).ok()?.checked_mul(8)?,
     };
     writer.prologue();

@@ -15,12 +15,19 @@ mod select;
 
 use super::body::Body;
 
-/// A body's code; `None` if something in it has no instruction. `lanes_at_most`:
-/// what is known of the number of lanes.
-pub(crate) fn lower(body: &Body, lanes_at_most: Option<i64>) -> Option<Vec<u8>> {
-    let assembler = select::select(body, lanes_at_most)?;
-    let (blocks, registers, pool) = assembler.finish();
-    encode::encode(&machine::Machine::new(blocks, registers), &pool)
+/// The lowering, with what it keeps from one body to the next.
+#[derive(Default)]
+pub(crate) struct Wide(encode::Allocator);
+
+impl Wide {
+    /// A body's code; `None` if something in it has no instruction.
+    /// `lanes_at_most`: what is known of the number of lanes.
+    pub(crate) fn lower(&mut self, body: &Body, lanes_at_most: Option<i64>) -> Option<Vec<u8>> {
+        let assembler = select::select(body, lanes_at_most)?;
+        let (blocks, registers, pool) = assembler.finish();
+        let machine = machine::Machine::new(blocks, registers);
+        encode::encode(&mut self.0, &machine, &pool)
+    }
 }
 
 /// Whether this machine has what the code uses.
