@@ -1,6 +1,7 @@
 //! Calls of named routines, ready to run.
 
 use crate::convolution::Convolution;
+use crate::custom_call::Handled;
 use crate::dot::Dot;
 use crate::error::Error;
 use crate::jit::{Cpu, KernelFn};
@@ -9,6 +10,7 @@ use crate::pool::Pool;
 use crate::routine::Routine;
 use crate::sort::Sort;
 use tegula_fusion::LibraryOp;
+use tegula_interp::{CustomCallError, is_built_in};
 use tegula_ir::{ArrayShape, Op};
 
 /// A routine for certain shapes.
@@ -18,7 +20,12 @@ pub(crate) enum Call {
     Convolution(Box<Convolution>),
     Sort(Sort),
     Routine(Routine),
+    Handled(Box<Handled>),
 }
+
+/// Why a call failed while it ran. Boxed, so that what nearly never happens takes
+/// one register.
+pub(crate) type CallFailure = Box<CustomCallError>;
 
 /// Whether this backend has a routine for an operation on these shapes.
 ///
@@ -60,6 +67,13 @@ impl Call {
                     .map(|convolution| Self::Convolution(Box::new(convolution)))
                     .ok_or_else(|| Error::Unsupported("a convolution of this type".to_owned()))
             }
+            (LibraryOp::Operation(op), ..)
+                if let Op::CustomCall(call) = &**op
+                    && !is_built_in(&call.target) =>
+            {
+                let handled = Handled::new(call, operands, results)?;
+                Ok(Self::Handled(Box::new(handled)))
+            }
             (LibraryOp::Operation(op), ..) => {
                 Routine::new(op, operands, results).map(Self::Routine)
             }
@@ -71,6 +85,7 @@ impl Call {
         match self {
             Self::Dot(dot) => dot.to_string(),
             Self::Convolution(convolution) => convolution.to_string(),
+            Self::Handled(handled) => handled.target().to_owned(),
             Self::Sort(_) | Self::Routine(_) => op.name().to_owned(),
         }
     }
@@ -80,11 +95,14 @@ impl Call {
         match self {
             Self::Dot(dot) => dot.scratch_bytes(threads),
             Self::Convolution(convolution) => convolution.scratch_bytes(threads),
-            Self::Sort(_) | Self::Routine(_) => 0,
+            Self::Sort(_) | Self::Routine(_) | Self::Handled(_) => 0,
         }
     }
 
     /// Runs.
+    ///
+    /// # Errors
+    /// A handler of a custom call fails.
     ///
     /// # Safety
     /// `inputs` and `outputs` are dense arrays of the shapes this was made for,
@@ -98,7 +116,7 @@ impl Call {
         comparator: Option<KernelFn>,
         scratch: *mut u8,
         pool: &Pool,
-    ) {
+    ) -> Result<(), CallFailure> {
         // SAFETY: the caller's promise.
         unsafe {
             match (self, comparator) {
@@ -110,7 +128,9 @@ impl Call {
                 // Every sort of a plan has a comparator.
                 (Self::Sort(_), None) => {}
                 (Self::Routine(routine), _) => routine.run(inputs, outputs),
+                (Self::Handled(handled), _) => return handled.run(inputs, outputs),
             }
         }
+        Ok(())
     }
 }

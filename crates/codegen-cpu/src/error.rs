@@ -1,5 +1,6 @@
 //! What can go wrong when a plan is compiled or run on the CPU.
 
+use tegula_interp::CustomCallError;
 use tegula_ir::ElementType;
 
 /// An error of the CPU backend.
@@ -35,6 +36,9 @@ pub enum Error {
     /// The sizes of the inputs do not go together.
     #[error("{0}")]
     Sizes(String),
+    /// A custom call has no handler, or its handler fails.
+    #[error(transparent)]
+    CustomCall(#[from] CustomCallError),
     /// More memory is needed than there is.
     #[error("the program needs {0} bytes of memory, which cannot be allocated")]
     OutOfMemory(i64),

@@ -8,6 +8,7 @@
 //! as large as the plan says, which the Plan verifier has checked at the sizes of
 //! the run.
 
+use crate::call::CallFailure;
 use crate::error::Error;
 use crate::jit::{Code, Cpu, Listing, compile_kernels};
 use crate::kernels::Isa;
@@ -114,7 +115,7 @@ impl Executable {
     ///
     /// # Errors
     /// Inputs of another number or shape than the program's, sizes that do not go
-    /// together, or too little memory.
+    /// together, too little memory, or a custom call whose handler fails.
     pub fn run(&self, inputs: Vec<Cow<'_, Literal>>) -> Result<Vec<Literal>, Error> {
         self.run_with(inputs, None)
     }
@@ -150,9 +151,10 @@ impl Executable {
                 .collect(),
             profile,
         };
-        run.actions(&prepared.actions);
+        let ran = run.actions(&prepared.actions);
         give_back(&self.arenas, arena);
         give_back(&self.scratch, scratch);
+        ran.map_err(|failure| Error::CustomCall(*failure))?;
         Ok(outputs)
     }
 
@@ -355,25 +357,26 @@ impl Run<'_> {
         unsafe { base.add(location.offset) }
     }
 
-    fn actions(&self, actions: &[Action]) {
+    fn actions(&self, actions: &[Action]) -> Result<(), CallFailure> {
         // Asked once: a kernel may take less time than to ask.
         let traced = tracing::enabled!(tracing::Level::TRACE);
         for action in actions {
             let name = if traced { action.name() } else { None };
             let _span = name.map(|name| tracing::trace_span!("step", name).entered());
             let Some(profile) = self.profile else {
-                self.action(action);
+                self.action(action)?;
                 continue;
             };
             let start = Instant::now();
-            self.action(action);
+            self.action(action)?;
             if let Some(name) = action.name() {
                 note(&mut profile.borrow_mut(), name, start.elapsed());
             }
         }
+        Ok(())
     }
 
-    fn action(&self, action: &Action) {
+    fn action(&self, action: &Action) -> Result<(), CallFailure> {
         match action {
             Action::Kernel {
                 kernel,
@@ -409,7 +412,7 @@ impl Run<'_> {
                 // its operands, and values are aligned to 64 bytes.
                 unsafe {
                     let (scratch, pool) = (self.scratch, &self.executable.pool);
-                    call.run(&inputs, &outputs, comparator, scratch, pool);
+                    call.run(&inputs, &outputs, comparator, scratch, pool)?;
                 }
             }
             Action::Copy { from, to, bytes } => {
@@ -422,12 +425,12 @@ impl Run<'_> {
                 predicate,
                 body,
             } => loop {
-                self.actions(condition);
+                self.actions(condition)?;
                 // SAFETY: a pred scalar that the condition has written.
                 if unsafe { *self.address(*predicate) } == 0 {
                     break;
                 }
-                self.actions(body);
+                self.actions(body)?;
             },
             Action::Conditional {
                 selector,
@@ -446,9 +449,10 @@ impl Run<'_> {
                     usize::try_from(selected).map_or(last, |b| b.min(last))
                 };
                 if let Some(actions) = branches.get(branch) {
-                    self.actions(actions);
+                    self.actions(actions)?;
                 }
             }
         }
+        Ok(())
     }
 }

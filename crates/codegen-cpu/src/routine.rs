@@ -125,9 +125,6 @@ impl Routine {
                 let (rows, columns) = matrix(first)?;
                 Kind::Lu { rows, columns }
             }
-            Op::CustomCall(call) => {
-                return Err(unsupported(format!("the custom call `{}`", call.target)));
-            }
             other => return Err(unsupported(format!("`{}`", other.opcode()))),
         };
         let element_type = match kind {

@@ -306,6 +306,10 @@ impl Pass<'_> {
         }
         let root = reason.is_materialised();
         let Some(&result) = node.results.first() else {
+            // Done for its effect alone.
+            for &operand in &node.operands {
+                self.need(operand, Reason::LibraryOrControl);
+            }
             return;
         };
         let evaluations = if root {

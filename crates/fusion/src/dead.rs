@@ -1,21 +1,42 @@
-//! Removal of nodes whose results nothing uses. No operation that is compiled
-//! has a side effect, so an unused result is an unneeded node.
+//! Removal of nodes whose results nothing uses. Custom calls that say that they
+//! have a side effect stay, and the loops and conditionals that they are in. No
+//! pass changes the order of nodes, so effects happen in the program's order.
 
-use crate::program::{NodeId, NodeKind, Program, Region, ValueId};
+use crate::program::{Node, NodeId, NodeKind, Program, Region, ValueId};
 use rustc_hash::FxHashSet;
+use tegula_ir::{Module, Op};
 
-/// Drops every node that no result of the program depends on.
-pub(crate) fn remove_dead(program: &mut Program) {
+/// Whether a node does something besides giving results, by itself.
+pub(crate) fn has_effect(module: &Module, node: &Node) -> bool {
+    matches!(&module[node.origin].op, Op::CustomCall(call) if call.has_side_effect)
+}
+
+/// Drops every node that no result of the program depends on and that has no
+/// effect.
+pub(crate) fn remove_dead(module: &Module, program: &mut Program) {
     let mut entry = std::mem::take(&mut program.entry);
     let mut used: FxHashSet<ValueId> = entry.results.iter().copied().collect();
-    sweep(program, &mut entry, &mut used);
+    sweep(module, program, &mut entry, &mut used);
     program.entry = entry;
 }
 
-fn sweep(program: &mut Program, region: &mut Region, used: &mut FxHashSet<ValueId>) {
+/// Whether a node, or one in a region of it, has an effect.
+fn acts(module: &Module, program: &Program, id: NodeId) -> bool {
+    let node = &program.nodes[id];
+    let mut inner = node.kind.regions().into_iter().flat_map(|r| &r.nodes);
+    has_effect(module, node) || inner.any(|&n| acts(module, program, n))
+}
+
+fn sweep(
+    module: &Module,
+    program: &mut Program,
+    region: &mut Region,
+    used: &mut FxHashSet<ValueId>,
+) {
     let mut kept: Vec<NodeId> = Vec::with_capacity(region.nodes.len());
     for &id in region.nodes.iter().rev() {
-        if !program.nodes[id].results.iter().any(|v| used.contains(v)) {
+        let is_used = program.nodes[id].results.iter().any(|v| used.contains(v));
+        if !is_used && !acts(module, program, id) {
             continue;
         }
         let mut kind = std::mem::replace(&mut program.nodes[id].kind, NodeKind::Op);
@@ -30,7 +51,7 @@ fn sweep(program: &mut Program, region: &mut Region, used: &mut FxHashSet<ValueI
             used.extend(inner.results.iter().copied());
         }
         for inner in regions {
-            sweep(program, inner, used);
+            sweep(module, program, inner, used);
         }
         program.nodes[id].kind = kind;
         used.extend(program.nodes[id].operands.iter().copied());

@@ -29,7 +29,7 @@ pub(crate) fn fold(module: &Module, program: &mut Program) {
     pass.count(program, &entry);
     pass.region(program, &entry);
     program.entry = entry;
-    crate::dead::remove_dead(program);
+    crate::dead::remove_dead(module, program);
 }
 
 struct Fold<'a> {

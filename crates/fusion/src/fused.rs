@@ -6,6 +6,7 @@
 
 use crate::cluster::{Class, Clusters, classify, cluster};
 use crate::contraction::Contraction;
+use crate::dead::has_effect;
 use crate::emit::{BoundKernel, Context, Emitter};
 use crate::error::Error;
 use crate::kernel::{Access, Kernel};
@@ -198,7 +199,7 @@ impl Builder<'_> {
                     .results
                     .iter()
                     .any(|&v| self.0.clusters.is_materialised(v));
-                if kept {
+                if kept || has_effect(self.0.module, node) {
                     self.operation(id, units)?;
                 }
                 return Ok(());
@@ -275,6 +276,11 @@ impl Builder<'_> {
                 dimension: usize::try_from(*dimension).unwrap_or_default(),
                 comparator: Box::new(self.comparator(id, *to_apply)?),
             },
+            Op::CustomCall(call) if call.called.is_empty() => {
+                let annotations = self.0.module[node.origin].annotations.as_deref();
+                let call = Op::CustomCall(Box::new(call.to_run(annotations)));
+                LibraryOp::Operation(Box::new(call))
+            }
             op if is_routine(op) => LibraryOp::Operation(Box::new(op.clone())),
             _ => {
                 let what = "this operation cannot be compiled yet; `--target interp` evaluates it";
@@ -320,18 +326,17 @@ impl Builder<'_> {
 
 /// Whether an operation is a routine on whole arrays that calls no computation.
 fn is_routine(op: &Op) -> bool {
-    match op {
+    matches!(
+        op,
         Op::Fft { .. }
-        | Op::Convolution { .. }
-        | Op::Cholesky { .. }
-        | Op::TriangularSolve { .. }
-        | Op::TopK { .. }
-        | Op::Rng(_)
-        | Op::RngBitGenerator(_)
-        | Op::StochasticConvert => true,
-        Op::CustomCall(call) => call.called.is_empty() && !call.has_side_effect,
-        _ => false,
-    }
+            | Op::Convolution { .. }
+            | Op::Cholesky { .. }
+            | Op::TriangularSolve { .. }
+            | Op::TopK { .. }
+            | Op::Rng(_)
+            | Op::RngBitGenerator(_)
+            | Op::StochasticConvert
+    )
 }
 
 impl Unit {

@@ -1,5 +1,6 @@
 //! Which function evaluates which operation.
 
+use crate::custom_call::{CustomCallHandler, is_built_in};
 use crate::error::{Fault, invalid, unsupported};
 use crate::eval::Evaluator;
 use crate::program::{Callee, map};
@@ -60,6 +61,12 @@ impl Evaluator<'_> {
         }
         if self.is_control(id) {
             return self.control(id, operands);
+        }
+        if let Op::CustomCall(call) = &self.module[id].op
+            && !is_built_in(&call.target)
+        {
+            let annotations = self.module[id].annotations.as_deref();
+            return self.handled(&call.to_run(annotations), &operands, &self.module[id].shape);
         }
         let operands = operands.into_iter().map(Value::into_array);
         let operands = Arrays(operands.collect::<Result<_, _>>()?);
@@ -433,10 +440,45 @@ impl Evaluator<'_> {
             "Sharding" | "SPMDFullToShardShape" | "SPMDShardToFullShape" => {
                 Ok(Value::Array(x.clone()))
             }
-            target => Err(unsupported(format!(
-                "no meaning is known for the custom call {target}"
-            ))),
+            _ => Err(invalid("the custom call has no meaning of its own")),
         }
+    }
+
+    /// A custom call that has a handler.
+    fn handled(
+        &self,
+        call: &CustomCall,
+        operands: &[Value],
+        shape: &Shape,
+    ) -> Result<Value, Fault> {
+        let handler = CustomCallHandler::of(call)?;
+        let arrays = operands.iter().flat_map(Value::leaves);
+        let operands: Vec<Literal> = arrays.cloned().collect();
+        let mut shapes = Vec::new();
+        shape.for_each_leaf(&mut |leaf| {
+            if leaf.as_array().is_some() {
+                shapes.push(self.resolve(leaf));
+            }
+        });
+        let shapes: Vec<ArrayShape> = shapes.into_iter().collect::<Result<_, _>>()?;
+        let given = handler.run(call, &operands, &shapes)?;
+        arranged(shape, &mut given.into_iter())
+    }
+}
+
+/// A value of a shape from the arrays in it.
+fn arranged(shape: &Shape, arrays: &mut impl Iterator<Item = Literal>) -> Result<Value, Fault> {
+    match shape {
+        Shape::Array(_) => {
+            let array = arrays.next().ok_or_else(|| invalid("no result"))?;
+            Ok(Value::Array(array))
+        }
+        Shape::Tuple(parts) => {
+            let parts = parts.iter().map(|part| arranged(part, arrays));
+            parts.collect::<Result<_, _>>().map(Value::Tuple)
+        }
+        Shape::Buffer(inner) => arranged(inner, arrays),
+        _ => Ok(Value::Token),
     }
 }
 

@@ -1,5 +1,6 @@
 //! What can go wrong, by whose fault it is.
 
+use crate::custom_call::CustomCallError;
 use std::sync::Arc;
 use tegula_ir::{LiteralError, Opcode};
 
@@ -40,6 +41,14 @@ pub enum Error {
         /// Which rule.
         reason: String,
     },
+    /// The handler of a custom call fails.
+    #[error("{instruction}: {reason}")]
+    CustomCall {
+        /// The instruction's name.
+        instruction: Arc<str>,
+        /// How.
+        reason: CustomCallError,
+    },
     /// More memory, nesting or time than the evaluator gives.
     #[error("{instruction}: {opcode}: {reason}")]
     Limit {
@@ -58,6 +67,7 @@ pub(crate) enum Fault {
     Unsupported(String),
     Invalid(String),
     Limit(String),
+    CustomCall(CustomCallError),
     /// An error of an instruction of a called computation.
     Called(Box<Error>),
 }
@@ -89,6 +99,10 @@ impl Fault {
                 opcode,
                 reason,
             },
+            Self::CustomCall(reason) => Error::CustomCall {
+                instruction,
+                reason,
+            },
             Self::Called(error) => *error,
         }
     }
@@ -97,6 +111,17 @@ impl Fault {
 impl From<Error> for Fault {
     fn from(error: Error) -> Self {
         Self::Called(Box::new(error))
+    }
+}
+
+impl From<CustomCallError> for Fault {
+    fn from(error: CustomCallError) -> Self {
+        match error {
+            CustomCallError::Unknown { .. } | CustomCallError::CallsComputations { .. } => {
+                Self::Unsupported(error.to_string())
+            }
+            _ => Self::CustomCall(error),
+        }
     }
 }
 

@@ -30,8 +30,9 @@
 //! - `rng-get-and-update-state`: there is no state that outlives a run;
 //! - `ragged-dot`, `scaled-dot`, `scan`: new in XLA, and there is no definition of
 //!   their corners yet to be a reference for;
-//! - custom calls other than `LuDecomposition`, `TopK` and the partitioner's
-//!   annotations: their meaning is their own;
+//! - custom calls other than `LuDecomposition`, `TopK`, the partitioner's
+//!   annotations and those with a [handler](register_custom_call): their meaning is
+//!   their own;
 //! - a `bitcast` between tiled layouts: it would show the padding.
 //!
 //! # Invariants
@@ -44,6 +45,7 @@
 mod batch_norm;
 mod control;
 mod convolution;
+mod custom_call;
 mod dispatch;
 mod dot;
 mod elementwise;
@@ -66,6 +68,9 @@ mod strided;
 mod value;
 mod window;
 
+pub use custom_call::{
+    CustomCallError, CustomCallHandler, RegisterError, is_built_in, register_custom_call,
+};
 pub use envelope::{Bounds, Envelope, envelope};
 pub use error::Error;
 pub use eval::Options;

@@ -2,7 +2,7 @@
 //! precisions, replica groups and the like. Which operation takes which is in
 //! [`Op`](crate::Op).
 
-use crate::{ComputationId, Shape};
+use crate::{Annotations, ComputationId, Shape};
 use std::sync::Arc;
 
 /// Dimension numbers.
@@ -260,4 +260,21 @@ pub struct CustomCall {
     pub aliasing: Vec<(Vec<i64>, i64, Vec<i64>)>,
     /// `window=`, `dim_labels=` and the like, as written, in order.
     pub extra: Vec<(Arc<str>, Arc<str>)>,
+}
+
+impl CustomCall {
+    /// The call as whoever runs it sees it. What it says of memory (layouts of
+    /// operands, aliases) is left out: arrays are dense, row-major and apart. The
+    /// instruction's `backend_config=`, where callees find their options, is the last
+    /// of [`extra`](Self::extra).
+    pub fn to_run(&self, annotations: Option<&Annotations>) -> Self {
+        let config = annotations.and_then(|a| a.backend_config.clone());
+        let config = config.map(|config| ("backend_config".into(), config));
+        Self {
+            operand_layouts: None,
+            aliasing: Vec::new(),
+            extra: self.extra.iter().cloned().chain(config).collect(),
+            ..self.clone()
+        }
+    }
 }

@@ -1,5 +1,6 @@
 //! One error for everything that can go wrong between text and results.
 
+use tegula_interp::CustomCallError;
 use tegula_ir::Span;
 
 /// Whose fault an error is.
@@ -94,6 +95,7 @@ impl From<tegula_codegen_cpu::Error> for Error {
             Cpu::NoSuchOperation { .. } | Cpu::Input { .. } | Cpu::Sizes(_) | Cpu::Cpu(_) => {
                 Fault::Input
             }
+            Cpu::CustomCall(call) => of_custom_call(call),
             Cpu::Unsupported(_) => Fault::Unsupported,
             Cpu::OutOfMemory(_) => Fault::Limit,
             Cpu::Bug(_) => Fault::Bug,
@@ -107,6 +109,7 @@ impl From<tegula_layout::plan::EvaluateError> for Error {
         use tegula_layout::plan::EvaluateError as Plan;
         let fault = match &error {
             Plan::Input { .. } | Plan::Sizes(_) | Plan::NoSuchOperation(_) => Fault::Input,
+            Plan::CustomCall(call) => of_custom_call(call),
             Plan::TooLarge(_) => Fault::Limit,
             Plan::Index(_) | Plan::Malformed(_) => Fault::Bug,
         };
@@ -125,9 +128,19 @@ impl From<tegula_interp::Error> for Error {
         use tegula_interp::Error as Interp;
         let fault = match &error {
             Interp::Argument { .. } | Interp::Sizes { .. } | Interp::Invalid { .. } => Fault::Input,
+            Interp::CustomCall { reason, .. } => of_custom_call(reason),
             Interp::Unsupported { .. } => Fault::Unsupported,
             Interp::Limit { .. } => Fault::Limit,
         };
         Self::new(fault, error.to_string())
+    }
+}
+
+fn of_custom_call(error: &CustomCallError) -> Fault {
+    match error {
+        CustomCallError::Unknown { .. } | CustomCallError::CallsComputations { .. } => {
+            Fault::Unsupported
+        }
+        _ => Fault::Input,
     }
 }

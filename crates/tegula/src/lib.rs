@@ -19,6 +19,34 @@
 //! # }
 //! ```
 //!
+//! A program's custom calls are given their meaning by the process that runs it
+//! ([`register_custom_call`]):
+//!
+//! ```
+//! use tegula::{Arg, Buffer, Literal, Options, compile, read, register_custom_call};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! register_custom_call("twice", |_call, operands, results| {
+//!     let x = operands[0].as_f32s().ok_or("only f32 is doubled")?;
+//!     let doubled: Vec<u8> = x.iter().flat_map(|x| (2.0 * x).to_ne_bytes()).collect();
+//!     let result = Literal::from_bytes(&results[0], &doubled);
+//!     Ok(vec![result.map_err(|e| e.to_string())?])
+//! })?;
+//! let module = read(
+//!     "HloModule custom
+//!      ENTRY main {
+//!        p = f32[3] parameter(0)
+//!        ROOT d = f32[3] custom-call(p), custom_call_target=\"twice\"
+//!      }",
+//! )?;
+//! let executable = compile(&module, &Options::default())?;
+//! let input = Buffer::from_f32s(&[3], &[1.0, 2.0, 3.0])?;
+//! let outputs = executable.run(vec![Arg::Borrowed(&input)])?;
+//! assert_eq!(outputs[0].as_f32s(), Some(&[2.0, 4.0, 6.0][..]));
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! This crate is the facade over the others; whoever needs one part (indexing
 //! maps, the Plan, ...) depends on that part's crate.
 
@@ -34,7 +62,8 @@ pub use buffer::{Arg, Buffer};
 pub use compiled::{Compiled, Executable, Options, Planned, Target, compile, plan};
 pub use error::{Error, Fault};
 pub use tegula_codegen_cpu::Cpu;
-pub use tegula_ir::Module;
+pub use tegula_interp::{RegisterError, register_custom_call};
+pub use tegula_ir::{ArrayShape, CustomCall, Literal, Module};
 
 /// Reads a program: the text of an HLO module. It is verified.
 ///

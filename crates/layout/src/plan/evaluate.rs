@@ -8,6 +8,7 @@ use super::{KernelId, Place, Plan, Step, ValueId, verify};
 use crate::dot::DotView;
 use tegula_fusion::{Contraction, Kernel, LibraryOp};
 use tegula_interp::scalar::apply_convert;
+use tegula_interp::{CustomCallError, CustomCallHandler, is_built_in};
 use tegula_ir::{ArrayShape, ElementType, Literal, Op};
 
 /// Why a plan could not be evaluated.
@@ -35,6 +36,9 @@ pub enum EvaluateError {
     /// The plan breaks one of its invariants.
     #[error("the plan is malformed: {0}")]
     Malformed(&'static str),
+    /// A custom call has no handler, or its handler fails.
+    #[error(transparent)]
+    CustomCall(#[from] CustomCallError),
     /// A size cannot be allocated.
     #[error("{0} bytes cannot be allocated")]
     TooLarge(i64),
@@ -352,6 +356,12 @@ fn operation(
     inputs: &[Literal],
     results: &[&ArrayShape],
 ) -> Result<Vec<Literal>, EvaluateError> {
+    if let Op::CustomCall(call) = op
+        && !is_built_in(&call.target)
+    {
+        let results: Vec<ArrayShape> = results.iter().map(|&shape| shape.clone()).collect();
+        return Ok(CustomCallHandler::of(call)?.run(call, inputs, &results)?);
+    }
     let failed = |e: String| EvaluateError::NoSuchOperation(format!("{}: {e}", op.opcode()));
     let operands: Vec<&ArrayShape> = inputs.iter().map(Literal::shape).collect();
     let module = module_of(op, &operands, results).map_err(|e| failed(e.to_string()))?;

@@ -4,12 +4,14 @@
 //! Edits make the program smaller and leave it valid: an instruction becomes a
 //! parameter or zeros, or one of its operands takes its place, or another
 //! instruction becomes the result. Groups of instructions are tried before single
-//! ones. After each edit, what nothing uses is dropped. An edit is kept if the
+//! ones. Then sizes shrink. After each edit, what nothing uses is dropped. An edit is kept if the
 //! verifier accepts the program, it is smaller, and it still has the property.
 
 mod compact;
+mod sizes;
 
 use compact::compact;
+use sizes::{Sizes, resized, sizes_of};
 use std::collections::HashSet;
 use tegula_ir::{
     Instruction, InstructionId, Literal, Module, Op, PrintStyle, Shape, print_module, verify,
@@ -54,6 +56,7 @@ pub fn reduce<E>(
         reducer.results()?;
         reducer.groups()?;
         reducer.bypasses()?;
+        reducer.sizes()?;
         if measure(&reducer.best) >= before {
             break;
         }
@@ -200,6 +203,45 @@ impl<E> Reducer<'_, E> {
             size /= 2;
         }
         Ok(())
+    }
+
+    /// Makes dimensions smaller: all of them together, then those of one size.
+    fn sizes(&mut self) -> Result<(), E> {
+        for smallest in [1, 2] {
+            let all = sizes_of(&self.best).into_iter();
+            let all: Sizes = all
+                .filter(|&s| s > smallest)
+                .map(|s| (s, smallest))
+                .collect();
+            self.offer_resized(&all)?;
+        }
+        for size in sizes_of(&self.best) {
+            let mut current = size;
+            loop {
+                let mut smaller = vec![1, 2, current / 2, current - 1];
+                smaller.retain(|&to| 0 < to && to < current);
+                smaller.dedup();
+                let mut kept = None;
+                for to in smaller {
+                    if self.offer_resized(&Sizes::from([(current, to)]))? {
+                        kept = Some(to);
+                        break;
+                    }
+                }
+                match kept {
+                    Some(to) if to > 1 => current = to,
+                    _ => break,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn offer_resized(&mut self, sizes: &Sizes) -> Result<bool, E> {
+        match resized(&self.best, sizes) {
+            Some(candidate) if !sizes.is_empty() => self.offer(&candidate, false),
+            _ => Ok(false),
+        }
     }
 
     /// Puts an operand of the same shape in the place of an instruction.
