@@ -4,6 +4,7 @@
 //! - [`tile`]: one tile of a product, from packed panels.
 //! - [`pack`]: panels from arrays of any strides and type.
 //! - [`direct`]: products of many small groups, without packing.
+//! - [`rows`]: dot products along rows, without packing.
 //! - [`store`]: tiles to arrays of any strides and type.
 //!
 //! # Safety
@@ -14,6 +15,7 @@
 
 pub(crate) mod direct;
 pub(crate) mod pack;
+pub(crate) mod rows;
 pub(crate) mod store;
 pub(crate) mod tile;
 

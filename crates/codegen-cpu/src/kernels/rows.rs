@@ -1,0 +1,262 @@
+//! Dot products along the rows of a matrix as it lies in memory: what is left of a
+//! product whose left operand has few rows, and whose right one is contiguous along
+//! the depth.
+//!
+//! Each of a few columns is multiplied by each of a few rows; every such pair has
+//! vectors of sums of its own, which are added at the end.
+
+use super::{Isa, Width};
+use half::{bf16, f16};
+use tegula_ir::ElementType;
+
+/// The most rows of the left operand that are used together.
+pub(crate) const MAX_ROWS: usize = 4;
+/// Columns that are computed together.
+pub(crate) const COLUMNS: usize = 4;
+
+/// Some rows times some columns.
+pub(crate) struct Dots<'a> {
+    /// Rows of sums' type, one after the other, `depth` numbers each.
+    pub(crate) lhs: *const u8,
+    /// How many rows, 1 to [`MAX_ROWS`].
+    pub(crate) rows: usize,
+    pub(crate) depth: usize,
+    /// The right operand, from which columns are counted in elements.
+    pub(crate) rhs: *const u8,
+    /// At most [`COLUMNS`].
+    pub(crate) columns: &'a [isize],
+    /// Where the sums go: those of a row one after the other.
+    pub(crate) sums: *mut u8,
+    /// From one row of sums to the next.
+    pub(crate) stride: usize,
+}
+
+/// Computes dot products.
+///
+/// # Safety
+/// Every row and column has `depth` elements that can be read, the sums can be
+/// written, and the CPU has what the function was made for.
+pub(crate) type DotsFn = unsafe fn(&Dots<'_>);
+
+/// The function for a right operand of a type, whose left operand and sums are f64
+/// or, for other types, f32.
+pub(crate) fn dots_function(isa: Isa, rhs: ElementType) -> Option<DotsFn> {
+    #[cfg(target_arch = "x86_64")]
+    if isa.width == Width::Avx512 {
+        match rhs {
+            ElementType::F32 => return Some(avx512::dots::<avx512::F32>),
+            ElementType::F64 => return Some(avx512::dots::<avx512::F64>),
+            ElementType::BF16 => return Some(avx512::dots::<avx512::Bf16>),
+            ElementType::F16 => return Some(avx512::dots::<avx512::F16>),
+            _ => {}
+        }
+    }
+    let _ = (isa, Width::Portable);
+    match rhs {
+        ElementType::F32 => Some(portable::<f32, f32>),
+        ElementType::F64 => Some(portable::<f64, f64>),
+        ElementType::BF16 => Some(portable::<bf16, f32>),
+        ElementType::F16 => Some(portable::<f16, f32>),
+        _ => None,
+    }
+}
+
+/// # Safety
+/// As [`DotsFn`].
+unsafe fn portable<S, T>(dots: &Dots<'_>)
+where
+    S: Copy + super::pack::Convert<T>,
+    T: Copy + Default + std::ops::Add<Output = T> + std::ops::Mul<Output = T>,
+{
+    const LANES: usize = 16;
+    let (lhs, rhs) = (dots.lhs.cast::<T>(), dots.rhs.cast::<S>());
+    for row in 0..dots.rows {
+        for (i, &column) in dots.columns.iter().enumerate() {
+            // SAFETY: the caller's promise.
+            unsafe {
+                let left = std::slice::from_raw_parts(lhs.add(row * dots.depth), dots.depth);
+                let right = std::slice::from_raw_parts(rhs.offset(column), dots.depth);
+                let mut sums = [T::default(); LANES];
+                for (left, right) in left.chunks(LANES).zip(right.chunks(LANES)) {
+                    for ((sum, &a), &b) in sums.iter_mut().zip(left).zip(right) {
+                        *sum = *sum + a * b.convert();
+                    }
+                }
+                let sum = sums.iter().fold(T::default(), |a, &b| a + b);
+                *dots.sums.cast::<T>().add(row * dots.stride + i) = sum;
+            }
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod avx512 {
+    use super::{COLUMNS, Dots};
+    use std::arch::x86_64::*;
+
+    /// Vectors of an element type as numbers that are summed.
+    pub(super) trait Vector {
+        type Element;
+        type Number: Copy;
+        type Numbers: Copy;
+        const LANES: usize;
+        /// # Safety
+        /// AVX-512 F, BW and VL.
+        unsafe fn zero() -> Self::Numbers;
+        /// # Safety
+        /// The elements of the mask can be read; AVX-512 F, BW and VL.
+        unsafe fn load(from: *const Self::Element, mask: u16) -> Self::Numbers;
+        /// # Safety
+        /// The numbers of the mask can be read; AVX-512 F, BW and VL.
+        unsafe fn numbers(from: *const Self::Number, mask: u16) -> Self::Numbers;
+        /// # Safety
+        /// AVX-512 F, BW and VL.
+        unsafe fn multiply_add(
+            a: Self::Numbers,
+            b: Self::Numbers,
+            c: Self::Numbers,
+        ) -> Self::Numbers;
+        /// The sum of the lanes of a sum.
+        ///
+        /// # Safety
+        /// AVX-512 F, BW and VL.
+        unsafe fn total(a: Self::Numbers, b: Self::Numbers) -> Self::Number;
+    }
+
+    macro_rules! vectors {
+        ($($name:ident, $element:ty, $number:ty, $numbers:ty, $lanes:literal,
+           $zero:expr, $load:expr, $own:expr, $multiply_add:expr, $total:expr;)*) => {$(
+            pub(super) struct $name;
+            impl Vector for $name {
+                type Element = $element;
+                type Number = $number;
+                type Numbers = $numbers;
+                const LANES: usize = $lanes;
+                #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+                unsafe fn zero() -> $numbers {
+                    $zero
+                }
+                #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+                unsafe fn load(from: *const $element, mask: u16) -> $numbers {
+                    // SAFETY: the caller's promise.
+                    unsafe { $load(mask, from) }
+                }
+                #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+                unsafe fn numbers(from: *const $number, mask: u16) -> $numbers {
+                    // SAFETY: the caller's promise.
+                    unsafe { $own(mask, from) }
+                }
+                #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+                unsafe fn multiply_add(a: $numbers, b: $numbers, c: $numbers) -> $numbers {
+                    $multiply_add(a, b, c)
+                }
+                #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+                unsafe fn total(a: $numbers, b: $numbers) -> $number {
+                    $total(a, b)
+                }
+            }
+        )*};
+    }
+
+    vectors! {
+        F32, f32, f32, __m512, 16, _mm512_setzero_ps(),
+            |m, p| _mm512_maskz_loadu_ps(m, p), |m, p| _mm512_maskz_loadu_ps(m, p),
+            |a, b, c| _mm512_fmadd_ps(a, b, c),
+            |a, b| _mm512_reduce_add_ps(_mm512_add_ps(a, b));
+        Bf16, i16, f32, __m512, 16, _mm512_setzero_ps(),
+            |m, p| _mm512_castsi512_ps(_mm512_slli_epi32::<16>(
+                _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(m, p)))),
+            |m, p| _mm512_maskz_loadu_ps(m, p),
+            |a, b, c| _mm512_fmadd_ps(a, b, c),
+            |a, b| _mm512_reduce_add_ps(_mm512_add_ps(a, b));
+        F16, i16, f32, __m512, 16, _mm512_setzero_ps(),
+            |m, p| _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(m, p)),
+            |m, p| _mm512_maskz_loadu_ps(m, p),
+            |a, b, c| _mm512_fmadd_ps(a, b, c),
+            |a, b| _mm512_reduce_add_ps(_mm512_add_ps(a, b));
+        F64, f64, f64, __m512d, 8, _mm512_setzero_pd(),
+            |m, p| _mm512_maskz_loadu_pd(m as u8, p), |m, p| _mm512_maskz_loadu_pd(m as u8, p),
+            |a, b, c| _mm512_fmadd_pd(a, b, c),
+            |a, b| _mm512_reduce_add_pd(_mm512_add_pd(a, b));
+    }
+
+    /// # Safety
+    /// As [`super::DotsFn`], on a CPU with AVX-512 F, BW and VL.
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+    pub(super) unsafe fn dots<V: Vector>(dots: &Dots<'_>) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match (dots.rows, dots.columns.len()) {
+                (1, COLUMNS) => tile::<V, 1, COLUMNS, 2>(dots, 0),
+                (2, COLUMNS) => tile::<V, 2, COLUMNS, 1>(dots, 0),
+                (3, COLUMNS) => tile::<V, 3, COLUMNS, 1>(dots, 0),
+                (4, COLUMNS) => tile::<V, 4, COLUMNS, 1>(dots, 0),
+                (rows, columns) => {
+                    for column in 0..columns {
+                        match rows {
+                            1 => tile::<V, 1, 1, 2>(dots, column),
+                            2 => tile::<V, 2, 1, 2>(dots, column),
+                            3 => tile::<V, 3, 1, 2>(dots, column),
+                            _ => tile::<V, 4, 1, 2>(dots, column),
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// `M` rows times `N` columns from `start` on, `U` vectors of each at a time.
+    ///
+    /// # Safety
+    /// As [`dots`]; there are so many rows and columns.
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+    unsafe fn tile<V: Vector, const M: usize, const N: usize, const U: usize>(
+        dots: &Dots<'_>,
+        start: usize,
+    ) {
+        let depth = dots.depth;
+        let lhs = dots.lhs.cast::<V::Number>();
+        // SAFETY: the caller's promise; masks have elements below `depth` alone.
+        unsafe {
+            let rhs: [*const V::Element; N] = std::array::from_fn(|n| {
+                dots.rhs
+                    .cast::<V::Element>()
+                    .offset(dots.columns[start + n])
+            });
+            let mut sums = [[[V::zero(); U]; N]; M];
+            let mut step = |at: usize, u: usize, mask: u16| {
+                let left: [_; M] =
+                    std::array::from_fn(|m| V::numbers(lhs.add(m * depth + at), mask));
+                for n in 0..N {
+                    let right = V::load(rhs[n].add(at), mask);
+                    for m in 0..M {
+                        sums[m][n][u] = V::multiply_add(left[m], right, sums[m][n][u]);
+                    }
+                }
+            };
+            let all = ((1u32 << V::LANES) - 1) as u16;
+            let mut at = 0;
+            while at + U * V::LANES <= depth {
+                for u in 0..U {
+                    step(at + u * V::LANES, u, all);
+                }
+                at += U * V::LANES;
+            }
+            while at < depth {
+                let rest = (depth - at).min(V::LANES);
+                step(at, 0, ((1u32 << rest) - 1) as u16);
+                at += rest;
+            }
+            for (m, sums) in sums.iter().enumerate() {
+                for (n, sum) in sums.iter().enumerate() {
+                    let second = if U > 1 { sum[U - 1] } else { V::zero() };
+                    let place = dots
+                        .sums
+                        .cast::<V::Number>()
+                        .add(m * dots.stride + start + n);
+                    *place = V::total(sum[0], second);
+                }
+            }
+        }
+    }
+}

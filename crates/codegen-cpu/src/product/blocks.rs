@@ -1,0 +1,97 @@
+//! How a part of a product is blocked for the caches, and what memory it takes.
+
+use super::geometry::share;
+use super::{Product, Table};
+use std::ops::Range;
+
+/// The deepest block, in units: a right panel of so many groups is 32 KiB.
+const MAX_DEPTH: usize = 320;
+/// The most bytes of a left operand that is packed whole.
+pub(super) const MAX_RESIDENT: usize = 3 << 18;
+/// The most rows of a block.
+const MAX_ROWS: usize = 2048;
+/// Rows of a block of a left operand that is not packed whole.
+const BLOCK_ROWS: usize = 336;
+/// Columns whose right panels are packed together as they are used: what lies in
+/// one row of the right operand is fetched at once.
+pub(super) const TOGETHER: usize = 256;
+/// Bytes of packed right panels.
+const MAX_RIGHT: usize = 4 << 20;
+
+/// How a part of a product is blocked.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Blocks {
+    /// Units of a run, and of all runs.
+    pub(super) run_units: usize,
+    pub(super) units: usize,
+    /// How many blocks the depth has.
+    pub(super) depths: usize,
+    /// Whether the left operand's rows of a block are packed over all of the depth.
+    pub(super) resident: bool,
+    /// Rows of a block.
+    pub(super) rows: usize,
+    /// Columns whose right panels are packed together.
+    pub(super) columns: usize,
+    pub(super) left_bytes: usize,
+    pub(super) right_bytes: usize,
+    /// Sums of a block that cannot lie in the result.
+    pub(super) sums_bytes: usize,
+    pub(super) unit_bytes: usize,
+}
+
+impl Blocks {
+    pub(super) fn new(product: &Product, table: &Table, rows: usize, columns: usize) -> Self {
+        let (tile, unit_bytes) = (table.tile, table.arithmetic.bytes());
+        let run_units = product.sizes.run.div_ceil(table.arithmetic.step());
+        let units = run_units * product.sizes.runs;
+        let depths = units.div_ceil(MAX_DEPTH).max(1);
+        let depth = units.div_ceil(depths);
+        let width = tile.width();
+        let resident = rows
+            .min(MAX_ROWS)
+            .saturating_mul(units)
+            .saturating_mul(unit_bytes)
+            <= MAX_RESIDENT;
+        let (block_rows, block_columns, left_units, right_units) = if product.dots.is_some() {
+            (rows, 0, rows * units, 0)
+        } else if resident {
+            let block = rows.min(MAX_ROWS);
+            let chunk = TOGETHER.min(columns.next_multiple_of(width));
+            (block, chunk, block * units, chunk * depth)
+        } else {
+            let most = (MAX_RIGHT / unit_bytes / units.max(1)).max(width) / width * width;
+            let chunk = most.min(columns.next_multiple_of(width));
+            let block = rows.min(BLOCK_ROWS);
+            (block, chunk, block * depth, chunk * units)
+        };
+        let staged = !table.same && depths > 1;
+        let sums = if staged {
+            block_rows * block_columns
+        } else {
+            0
+        };
+        // Vectors are stored whole; what is too much lies behind.
+        let aligned = |bytes: usize| (bytes + 64).next_multiple_of(64);
+        Self {
+            run_units,
+            units,
+            depths,
+            resident,
+            rows: block_rows,
+            columns: block_columns,
+            left_bytes: aligned(left_units * unit_bytes),
+            right_bytes: aligned(right_units * unit_bytes),
+            sums_bytes: aligned(sums * unit_bytes),
+            unit_bytes,
+        }
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.left_bytes + self.right_bytes + self.sums_bytes
+    }
+
+    /// The units of a block of the depth.
+    pub(super) fn depth(&self, block: usize) -> Range<usize> {
+        share(self.units, self.depths, block)
+    }
+}

@@ -1,0 +1,151 @@
+//! The dimensions of a product: brought to a normal form, counted, and cut into
+//! parts.
+
+use std::ops::Range;
+
+/// One dimension: its size, and its stride in elements in each of the arrays.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Axis {
+    pub(crate) size: usize,
+    pub(crate) lhs: isize,
+    pub(crate) rhs: isize,
+    pub(crate) out: isize,
+}
+
+/// The dimensions of a product, outermost first.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Axes {
+    pub(crate) batch: Vec<Axis>,
+    pub(crate) rows: Vec<Axis>,
+    pub(crate) columns: Vec<Axis>,
+    pub(crate) depth: Vec<Axis>,
+    /// Where the first elements are.
+    pub(crate) starts: [isize; 3],
+}
+
+/// The part of `count` things that is the `part`-th of `parts` almost equal ones.
+/// None is larger than `count / parts`, rounded up.
+pub(crate) fn share(count: usize, parts: usize, part: usize) -> Range<usize> {
+    let at = |i: usize| count / parts * i + (count % parts).min(i);
+    at(part)..at(part + 1)
+}
+
+/// Parts of at most `size`, the last one smaller.
+pub(super) fn chunks(
+    range: &Range<usize>,
+    size: usize,
+) -> impl Iterator<Item = Range<usize>> + use<> {
+    let end = range.end;
+    let starts = range.clone().step_by(size.max(1));
+    starts.map(move |start| start..(start + size).min(end))
+}
+
+/// Parts of at most `size`, all almost equal.
+pub(super) fn tiles(
+    range: &Range<usize>,
+    size: usize,
+) -> impl Iterator<Item = Range<usize>> + use<> {
+    let (start, count) = (range.start, range.len());
+    let parts = count.div_ceil(size.max(1));
+    (0..parts).map(move |part| {
+        let share = share(count, parts, part);
+        start + share.start..start + share.end
+    })
+}
+
+/// The offsets of a row-major index in each array.
+pub(crate) fn offsets_at(axes: &[Axis], mut index: usize) -> [isize; 3] {
+    let mut offsets = [0; 3];
+    for axis in axes.iter().rev() {
+        let position = (index % axis.size.max(1)) as isize;
+        index /= axis.size.max(1);
+        offsets[0] += position * axis.lhs;
+        offsets[1] += position * axis.rhs;
+        offsets[2] += position * axis.out;
+    }
+    offsets
+}
+
+/// The offsets in one array of consecutive row-major indices.
+pub(super) fn fill_offsets(
+    axes: &[Axis],
+    start: usize,
+    pick: fn(&Axis) -> isize,
+    offsets: &mut [isize],
+) {
+    let Some((inner, outer)) = axes.split_last() else {
+        return offsets.fill(0);
+    };
+    let stride = pick(inner);
+    let mut done = 0;
+    while done < offsets.len() {
+        let index = start + done;
+        let (mut rest, position) = (index / inner.size.max(1), index % inner.size.max(1));
+        let mut base = position as isize * stride;
+        for axis in outer.iter().rev() {
+            base += (rest % axis.size.max(1)) as isize * pick(axis);
+            rest /= axis.size.max(1);
+        }
+        let taken = (inner.size - position).clamp(1, offsets.len() - done);
+        for (i, offset) in offsets[done..done + taken].iter_mut().enumerate() {
+            *offset = base + i as isize * stride;
+        }
+        done += taken;
+    }
+}
+
+/// Dimensions merged where they can be, columns contiguous in the result, the depth
+/// in the order in which an operand is best packed. Also whether the operands have
+/// changed places.
+pub(super) fn normalised(mut axes: Axes) -> (Axes, bool) {
+    axes.batch = merged(axes.batch);
+    axes.rows = merged(axes.rows);
+    axes.columns = merged(axes.columns);
+    let contiguous = |axes: &[Axis]| axes.last().is_some_and(|a| a.out == 1);
+    let swapped = !contiguous(&axes.columns) && contiguous(&axes.rows);
+    if swapped {
+        std::mem::swap(&mut axes.rows, &mut axes.columns);
+        axes.starts.swap(0, 1);
+        let all = [
+            &mut axes.batch,
+            &mut axes.rows,
+            &mut axes.columns,
+            &mut axes.depth,
+        ];
+        for axis in all.into_iter().flatten() {
+            std::mem::swap(&mut axis.lhs, &mut axis.rhs);
+        }
+    }
+    // Lanes that are contiguous are packed well whatever the depth is.
+    let by_right = axes.rows.last().is_some_and(|a| a.lhs == 1);
+    axes.depth.sort_by_key(|a| {
+        let stride = if by_right { a.rhs } else { a.lhs };
+        std::cmp::Reverse(stride.unsigned_abs())
+    });
+    axes.depth = merged(axes.depth);
+    (axes, swapped)
+}
+
+/// Drops dimensions of size 1 and merges neighbours that are one stride apart in
+/// every array.
+fn merged(axes: Vec<Axis>) -> Vec<Axis> {
+    let mut merged: Vec<Axis> = Vec::with_capacity(axes.len());
+    for axis in axes {
+        let size = axis.size as isize;
+        match merged.last_mut() {
+            _ if size == 1 => {}
+            Some(last)
+                if last.lhs == axis.lhs * size
+                    && last.rhs == axis.rhs * size
+                    && last.out == axis.out * size =>
+            {
+                *last = Axis {
+                    size: last.size * axis.size,
+                    ..axis
+                };
+            }
+            _ => merged.push(axis),
+        }
+    }
+    merged
+}

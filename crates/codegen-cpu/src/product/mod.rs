@@ -1,0 +1,384 @@
+//! Products of arrays as sums over strided dimensions: what dots and convolutions
+//! come down to, and how they are blocked for the caches.
+//!
+//! The *rows* of a product are the dimensions of the left operand and the result,
+//! its *columns* those of the right operand and the result, its *depth* those of
+//! both operands, its *batch* those of all three. Strides are arbitrary: a
+//! transposed operand, a window moving over an image (whose dimensions overlap) and
+//! a reversed kernel differ in nothing but numbers.
+//!
+//! A block of the left operand is packed into panels as high as a tile, the right
+//! operand into panels as wide as one. A left operand that fits the second-level
+//! cache is packed once, and right panels as they are used; otherwise right panels
+//! are packed first, and left blocks are used on all of them.
+
+mod blocks;
+mod few_rows;
+mod geometry;
+mod loops;
+mod packing;
+
+pub(crate) use geometry::{Axes, Axis, offsets_at, share};
+
+use crate::kernels::Isa;
+use crate::kernels::pack::{PackFn, pack_function};
+use crate::kernels::rows::DotsFn;
+use crate::kernels::store::{StoreFn, store_function};
+use crate::kernels::tile::{Arithmetic, TileKernel};
+use crate::pool::Pool;
+use blocks::Blocks;
+use few_rows::dots;
+use geometry::normalised;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+use tegula_ir::ElementType;
+
+/// Element types: left, right, result.
+pub(crate) type Types = [ElementType; 3];
+
+/// Scalar multiplications below which one thread does a product: about 10 us.
+pub(crate) const SERIAL: f64 = 1e6;
+
+/// How the numbers of a product are computed.
+#[derive(Clone, Copy, Debug)]
+struct Table {
+    arithmetic: Arithmetic,
+    tile: TileKernel,
+    pack_lhs: PackFn,
+    pack_rhs: PackFn,
+    store: StoreFn,
+    /// The result's elements are accumulated numbers.
+    same: bool,
+}
+
+impl Table {
+    fn new(isa: Isa, arithmetic: Arithmetic, [lhs, rhs, out]: Types) -> Option<Self> {
+        let (store, same) = store_function(arithmetic, out)?;
+        Some(Self {
+            arithmetic,
+            tile: TileKernel::new(isa, arithmetic)?,
+            pack_lhs: pack_function(isa, lhs, arithmetic)?,
+            pack_rhs: pack_function(isa, rhs, arithmetic)?,
+            store,
+            same,
+        })
+    }
+}
+
+/// The arithmetics for element types, the fastest first.
+fn arithmetics([lhs, rhs, out]: Types) -> &'static [Arithmetic] {
+    use ElementType::{BF16, F64, S8, S16, S64, U8, U64};
+    let narrow = |ty: ElementType| matches!(ty, S8 | U8 | S16);
+    match out {
+        F64 => &[Arithmetic::F64],
+        _ if out.is_float() && lhs == BF16 && rhs == BF16 => {
+            &[Arithmetic::Bf16Pairs, Arithmetic::F32]
+        }
+        _ if out.is_float() => &[Arithmetic::F32],
+        S64 | U64 => &[Arithmetic::I64],
+        _ if narrow(lhs) && narrow(rhs) => &[Arithmetic::I16Pairs, Arithmetic::I32],
+        _ => &[Arithmetic::I32],
+    }
+}
+
+/// A product ready to run.
+#[derive(Clone, Debug)]
+pub(crate) struct Product {
+    axes: Axes,
+    /// Operands change places, so that columns are contiguous in the result.
+    swapped: bool,
+    table: Table,
+    /// What computes units that the table must not: subnormal bf16.
+    exact: Option<Table>,
+    /// What computes it along the rows of the right operand, if they are few.
+    dots: Option<DotsFn>,
+    sizes: Sizes,
+    element_bytes: [usize; 3],
+}
+
+/// Numbers of elements.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sizes {
+    batch: usize,
+    rows: usize,
+    columns: usize,
+    depth: usize,
+    /// Elements of a run of the depth, and how many runs there are.
+    run: usize,
+    runs: usize,
+}
+
+impl Product {
+    /// Prepares a product; `None` if there is no arithmetic for the types.
+    pub(crate) fn new(isa: Isa, types: Types, axes: Axes) -> Option<Self> {
+        let (axes, swapped) = normalised(axes);
+        let types = if swapped {
+            [types[1], types[0], types[2]]
+        } else {
+            types
+        };
+        let mut tables = arithmetics(types)
+            .iter()
+            .filter_map(|&arithmetic| Table::new(isa, arithmetic, types));
+        let table = tables.next()?;
+        let exact = match table.arithmetic {
+            Arithmetic::Bf16Pairs => tables.next(),
+            _ => None,
+        };
+        let count = |axes: &[Axis]| axes.iter().map(|a| a.size).product::<usize>();
+        let run = axes.depth.last().map_or(1, |a| a.size);
+        let depth = count(&axes.depth);
+        let sizes = Sizes {
+            batch: count(&axes.batch),
+            rows: count(&axes.rows),
+            columns: count(&axes.columns),
+            depth,
+            run,
+            runs: depth.checked_div(run).unwrap_or(0),
+        };
+        let dots = dots(isa, types, &axes, sizes, table.arithmetic);
+        let (table, exact) = match (dots, exact) {
+            (Some(_), Some(exact)) => (exact, None),
+            tables => (table, tables.1),
+        };
+        Some(Self {
+            axes,
+            swapped,
+            table,
+            exact,
+            dots,
+            sizes,
+            element_bytes: types.map(ElementType::storage_bytes),
+        })
+    }
+
+    /// How many scalar multiplications it is.
+    pub(crate) fn work(&self) -> f64 {
+        let Sizes {
+            batch,
+            rows,
+            columns,
+            depth,
+            ..
+        } = self.sizes;
+        batch as f64 * rows as f64 * columns as f64 * depth as f64
+    }
+
+    /// Batch, rows, depth and columns, in the order of the operands.
+    pub(crate) fn shape(&self) -> [usize; 4] {
+        let s = self.sizes;
+        let (rows, columns) = match self.swapped {
+            true => (s.columns, s.rows),
+            false => (s.rows, s.columns),
+        };
+        [s.batch, rows, s.depth, columns]
+    }
+
+    /// How it is split between threads.
+    fn parts(&self, threads: usize) -> Parts {
+        let s = self.sizes;
+        if threads <= 1 || self.work() < SERIAL {
+            return Parts::Batch(1);
+        }
+        let enough = |count: usize, unit: usize| count.div_ceil(unit).min(threads);
+        if s.batch >= threads {
+            return Parts::Batch(threads);
+        }
+        // The operand that is not split is packed by every thread.
+        let kernel = self.table.tile;
+        match s.rows >= s.columns {
+            true => Parts::Rows(enough(s.rows, kernel.rows)),
+            false => Parts::Columns(enough(s.columns, kernel.width())),
+        }
+    }
+
+    /// Bytes of scratch memory for a run on so many threads.
+    pub(crate) fn scratch_bytes(&self, threads: usize) -> usize {
+        let parts = self.parts(threads);
+        let tables = [Some(self.table), self.exact];
+        let bytes = tables.into_iter().flatten().map(|table| {
+            let (rows, columns) = parts.largest(self.sizes);
+            Blocks::new(self, &table, rows, columns).bytes()
+        });
+        bytes.max().unwrap_or(0) * parts.count()
+    }
+
+    /// Computes the product.
+    ///
+    /// # Safety
+    /// The pointers lead to arrays of the types this was made for; every element
+    /// that the axes reach is inside them; `out` overlaps neither operand, and no
+    /// two indices reach one element of it. `scratch` has
+    /// [`Self::scratch_bytes`], aligned to 64.
+    pub(crate) unsafe fn run(
+        &self,
+        lhs: *const u8,
+        rhs: *const u8,
+        out: *mut u8,
+        scratch: *mut u8,
+        pool: &Pool,
+    ) {
+        let s = self.sizes;
+        if s.batch == 0 || s.rows == 0 || s.columns == 0 {
+            return;
+        }
+        let (lhs, rhs) = if self.swapped { (rhs, lhs) } else { (lhs, rhs) };
+        let arrays = Arrays {
+            lhs: self.place(lhs.cast_mut(), 0, self.axes.starts[0]),
+            rhs: self.place(rhs.cast_mut(), 1, self.axes.starts[1]),
+            out: self.place(out, 2, self.axes.starts[2]),
+        };
+        // SAFETY: the caller's promise.
+        let inexact = unsafe { self.run_with(&self.table, arrays, scratch, pool) };
+        if let (true, Some(exact)) = (inexact, &self.exact) {
+            // SAFETY: as above.
+            unsafe { self.run_with(exact, arrays, scratch, pool) };
+        }
+    }
+
+    /// The address of an element of an array.
+    fn place(&self, base: *mut u8, array: usize, offset: isize) -> *mut u8 {
+        base.wrapping_offset(offset * self.element_bytes[array] as isize)
+    }
+
+    /// Gives whether a unit was not suitable for the table.
+    ///
+    /// # Safety
+    /// As [`Self::run`].
+    unsafe fn run_with(
+        &self,
+        table: &Table,
+        arrays: Arrays,
+        scratch: *mut u8,
+        pool: &Pool,
+    ) -> bool {
+        let parts = self.parts(pool.threads());
+        let (rows, columns) = parts.largest(self.sizes);
+        let blocks = Blocks::new(self, table, rows, columns);
+        let shared = Shared { arrays, scratch };
+        let inexact = AtomicBool::new(false);
+        pool.run(parts.count(), &|part| {
+            let shared = &shared;
+            let (batch, rows, columns) = parts.ranges(part, self.sizes);
+            let mut worker = Worker {
+                product: self,
+                table,
+                blocks,
+                arrays: shared.arrays,
+                scratch: shared.scratch.wrapping_add(part * blocks.bytes()),
+                inexact: false,
+            };
+            for index in batch {
+                let [lhs, rhs, out] = offsets_at(&self.axes.batch, index);
+                worker.arrays = Arrays {
+                    lhs: self.place(shared.arrays.lhs, 0, lhs),
+                    rhs: self.place(shared.arrays.rhs, 1, rhs),
+                    out: self.place(shared.arrays.out, 2, out),
+                };
+                // SAFETY: the caller's promise; parts write different elements and
+                // have their own scratch memory.
+                unsafe { worker.matrix(rows.clone(), columns.clone()) };
+            }
+            if worker.inexact {
+                inexact.store(true, Ordering::Relaxed);
+            }
+        });
+        inexact.into_inner()
+    }
+}
+
+/// Which dimension is split.
+#[derive(Clone, Copy, Debug)]
+enum Parts {
+    Batch(usize),
+    Rows(usize),
+    Columns(usize),
+}
+
+impl Parts {
+    fn count(self) -> usize {
+        let (Self::Batch(n) | Self::Rows(n) | Self::Columns(n)) = self;
+        n
+    }
+
+    /// The most rows and columns of a part.
+    fn largest(self, s: Sizes) -> (usize, usize) {
+        match self {
+            Self::Batch(_) => (s.rows, s.columns),
+            Self::Rows(n) => (s.rows.div_ceil(n), s.columns),
+            Self::Columns(n) => (s.rows, s.columns.div_ceil(n)),
+        }
+    }
+
+    fn ranges(self, part: usize, s: Sizes) -> (Range<usize>, Range<usize>, Range<usize>) {
+        let (batch, rows, columns) = (0..s.batch, 0..s.rows, 0..s.columns);
+        match self {
+            Self::Batch(n) => (share(s.batch, n, part), rows, columns),
+            Self::Rows(n) => (batch, share(s.rows, n, part), columns),
+            Self::Columns(n) => (batch, rows, share(s.columns, n, part)),
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Arrays {
+    lhs: *mut u8,
+    rhs: *mut u8,
+    out: *mut u8,
+}
+
+/// What the threads of a run share.
+struct Shared {
+    arrays: Arrays,
+    scratch: *mut u8,
+}
+
+// SAFETY: operands are only read, and each thread writes its own part of the result
+// and of the scratch memory.
+unsafe impl Sync for Shared {}
+
+/// One thread's part of a product.
+struct Worker<'a> {
+    product: &'a Product,
+    table: &'a Table,
+    blocks: Blocks,
+    arrays: Arrays,
+    scratch: *mut u8,
+    inexact: bool,
+}
+
+/// One of the operands.
+#[derive(Clone, Copy)]
+enum Side {
+    Left,
+    Right,
+}
+
+impl Worker<'_> {
+    fn left(&self) -> *mut u8 {
+        self.scratch
+    }
+
+    fn right(&self) -> *mut u8 {
+        self.scratch.wrapping_add(self.blocks.left_bytes)
+    }
+
+    fn sums(&self) -> *mut u8 {
+        self.right().wrapping_add(self.blocks.right_bytes)
+    }
+
+    /// # Safety
+    /// As [`Product::run`]; these rows and columns are no other worker's.
+    unsafe fn matrix(&mut self, rows: Range<usize>, columns: Range<usize>) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            if let Some(function) = self.product.dots {
+                self.along_rows(function, &rows, &columns);
+            } else if self.blocks.resident {
+                self.left_first(&rows, &columns);
+            } else {
+                self.right_first(&rows, &columns);
+            }
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! Packing: which runs of an operand a panel is made of, and where it goes.
+
+use super::blocks::TOGETHER;
+use super::geometry::{Axis, chunks, fill_offsets, offsets_at, tiles};
+use super::{Side, Worker};
+use crate::kernels::pack::{Lanes, Run};
+use smallvec::SmallVec;
+use std::ops::Range;
+
+/// Units of the depth that are packed of one panel before the next.
+const STRETCH: usize = 16;
+
+/// Where a packed panel is, and its groups' distance in units.
+#[derive(Clone, Copy)]
+pub(super) struct Panel {
+    pub(super) start: *const u8,
+    pub(super) stride: usize,
+}
+
+impl Worker<'_> {
+    /// Where the left panels of a block of the depth begin.
+    pub(super) fn left_panel(&self, block: &Range<usize>, units: &Range<usize>) -> *mut u8 {
+        let offset = units.start * block.len() * self.blocks.unit_bytes;
+        self.left().wrapping_add(offset)
+    }
+
+    /// Packs the right panels of a chunk for a block of the depth. They begin after
+    /// those of `before` units.
+    ///
+    /// # Safety
+    /// As [`Self::matrix`]; there is room for them.
+    pub(super) unsafe fn pack_right(
+        &mut self,
+        chunk: &Range<usize>,
+        units: &Range<usize>,
+        before: usize,
+    ) {
+        let width = self.table.tile.width();
+        // A right operand whose columns are neighbours is read along its rows.
+        let by_rows = self.product.axes.columns.last().is_some_and(|a| a.rhs == 1);
+        let stretch = if by_rows { STRETCH } else { units.len() };
+        for together in chunks(chunk, TOGETHER) {
+            let panels = chunks(&together, width).map(|panel| {
+                let right = self.right_panel(chunk, &panel, units, before);
+                (self.lanes(Side::Right, &panel), right)
+            });
+            let panels: SmallVec<[(Lanes, Panel); 8]> = panels.collect();
+            for stretch in chunks(units, stretch) {
+                for (lanes, right) in &panels {
+                    let skipped = (stretch.start - units.start) * right.stride;
+                    let skipped = skipped * self.blocks.unit_bytes;
+                    let start = right.start.wrapping_add(skipped).cast_mut();
+                    // SAFETY: the caller's promise.
+                    unsafe { self.pack(Side::Right, lanes, &stretch, start, right.stride) };
+                }
+            }
+        }
+    }
+
+    /// Where a right panel of a chunk is for a block of the depth that `before` units
+    /// were packed before.
+    pub(super) fn right_panel(
+        &self,
+        chunk: &Range<usize>,
+        panel: &Range<usize>,
+        units: &Range<usize>,
+        before: usize,
+    ) -> Panel {
+        let width = self.table.tile.width();
+        let chunk_width = chunk.len().next_multiple_of(width);
+        let before = before * chunk_width + (panel.start - chunk.start) * units.len();
+        Panel {
+            start: self.right().wrapping_add(before * self.blocks.unit_bytes),
+            stride: self.panel_width(panel.len()),
+        }
+    }
+
+    /// Columns rounded up to whole vectors.
+    pub(super) fn panel_width(&self, columns: usize) -> usize {
+        columns.next_multiple_of(self.table.tile.lanes)
+    }
+
+    /// The offsets of rows or columns of an operand.
+    pub(super) fn lanes(&self, side: Side, range: &Range<usize>) -> Lanes {
+        let axes = &self.product.axes;
+        let (axes, pick): (_, fn(&Axis) -> isize) = match side {
+            Side::Left => (&axes.rows, |a| a.lhs),
+            Side::Right => (&axes.columns, |a| a.rhs),
+        };
+        Lanes::new(range.len(), |offsets| {
+            fill_offsets(axes, range.start, pick, offsets);
+        })
+    }
+
+    /// Packs the panels of a block's tiles, one after the other.
+    ///
+    /// # Safety
+    /// As [`Self::matrix`]; there is room at the target.
+    pub(super) unsafe fn pack_left(
+        &mut self,
+        rows: &Range<usize>,
+        units: &Range<usize>,
+        target: *mut u8,
+    ) {
+        for tile in tiles(rows, self.table.tile.rows) {
+            let lanes = self.lanes(Side::Left, &tile);
+            let before = (tile.start - rows.start) * units.len() * self.blocks.unit_bytes;
+            let target = target.wrapping_add(before);
+            // SAFETY: the caller's promise.
+            unsafe { self.pack(Side::Left, &lanes, units, target, tile.len()) };
+        }
+    }
+
+    /// Packs a panel run by run.
+    ///
+    /// # Safety
+    /// As [`Self::matrix`]; there is room at the target.
+    pub(super) unsafe fn pack(
+        &mut self,
+        side: Side,
+        lanes: &Lanes,
+        units: &Range<usize>,
+        target: *mut u8,
+        width: usize,
+    ) {
+        let (sizes, axes) = (self.product.sizes, &self.product.axes.depth);
+        let (outer, inner) = match axes.split_last() {
+            Some((inner, outer)) => (outer, *inner),
+            None => (&axes[..], Axis::default()),
+        };
+        let (function, base, array, stride) = match side {
+            Side::Left => (self.table.pack_lhs, self.arrays.lhs, 0, inner.lhs),
+            Side::Right => (self.table.pack_rhs, self.arrays.rhs, 1, inner.rhs),
+        };
+        let step = self.table.arithmetic.step();
+        let mut unit = units.start;
+        while unit < units.end {
+            let (run, skipped) = (unit / self.blocks.run_units, unit % self.blocks.run_units);
+            let taken = (self.blocks.run_units - skipped).min(units.end - unit);
+            let offset = offsets_at(outer, run)[array] + (skipped * step) as isize * stride;
+            let before = (unit - units.start) * width * self.blocks.unit_bytes;
+            let run = Run {
+                source: self.product.place(base, array, offset),
+                stride,
+                length: (taken * step).min(sizes.run - skipped * step),
+                lanes,
+                target: target.wrapping_add(before),
+                width,
+            };
+            // SAFETY: the caller's promise; the run lies inside the depth.
+            self.inexact |= unsafe { function(&run) };
+            unit += taken;
+        }
+    }
+}
