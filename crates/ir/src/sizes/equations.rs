@@ -151,6 +151,14 @@ impl Collector<'_> {
             self.require(op, &left, &right, what);
         }
         self.stated(&inferred, stated);
+        stated.for_each_leaf(&mut |leaf| {
+            for dim in leaf.as_array().map_or(&[][..], |array| &array.dims) {
+                if let Dim::Bounded { bound, size } = dim {
+                    let bound = Term::constant(*bound);
+                    self.require(Cmp::Le, size, &bound, "a size and its bound");
+                }
+            }
+        });
         self.called(&operands);
         match (
             op,

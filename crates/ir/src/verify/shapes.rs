@@ -23,6 +23,14 @@ fn check_array(module: &Module, array: &ArrayShape) -> Result<(), Error> {
             Dim::Static(size) | Dim::Bounded { bound: size, .. } => *size,
             Dim::Symbolic(_) => 1,
         });
+        if let Dim::Bounded { bound, size } = dim
+            && let Some(size) = size.as_constant()
+            && !(0..=*bound).contains(&size)
+        {
+            return Err(Error::input(format!(
+                "a dimension of at most {bound} cannot have size {size}"
+            )));
+        }
         if let Dim::Symbolic(term) | Dim::Bounded { size: term, .. } = dim {
             let mut unknown = None;
             term.for_each_var(&mut |Var(number)| {
