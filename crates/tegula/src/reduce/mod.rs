@@ -238,9 +238,12 @@ impl<E> Reducer<'_, E> {
     }
 
     fn offer_resized(&mut self, sizes: &Sizes) -> Result<bool, E> {
+        if sizes.is_empty() || self.is_spent() {
+            return Ok(false);
+        }
         match resized(&self.best, sizes) {
-            Some(candidate) if !sizes.is_empty() => self.offer(&candidate, false),
-            _ => Ok(false),
+            Some(candidate) => self.offer(&candidate, false),
+            None => Ok(false),
         }
     }
 
