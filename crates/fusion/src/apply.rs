@@ -4,6 +4,7 @@
 //! A value of such a computation is its array leaves, a scalar each. An array of
 //! one element is a scalar here: whatever moves it about gives it back.
 
+use crate::counted::{Bound, Counter};
 use crate::emit::{Emitter, Scalars};
 use crate::error::Error;
 use crate::flatten::{MAX_DEPTH, array_leaves};
@@ -64,6 +65,10 @@ impl Emitter<'_> {
                 } => self.apply_nested(*to_apply, &operands, depth + 1)?,
                 Op::Conditional { branches, .. } => {
                     self.choose(instruction, branches, &operands, depth + 1)?
+                }
+                Op::While { condition, body } if self.is_one_element(instruction) => {
+                    let states = operands.first().cloned().unwrap_or_default();
+                    self.repeat(instruction, (*condition, *body), &states, depth + 1)?
                 }
                 _ => self.apply_instruction(instruction, &operands)?,
             };
@@ -150,6 +155,39 @@ impl Emitter<'_> {
         Ok(taken.iter().copied().collect())
     }
 
+    /// A loop of which it is known how often it goes round.
+    fn repeat(
+        &mut self,
+        id: InstructionId,
+        (condition, body): (ComputationId, ComputationId),
+        states: &[ScalarId],
+        depth: usize,
+    ) -> Result<Scalars, Error> {
+        let Some(count) = self.iterations(condition, body, states) else {
+            let what = "a loop in a computation that is applied to single elements can be compiled only if it counts from one constant to another by a constant";
+            return Err(Error::unsupported(self.module, id, what));
+        };
+        self.loops(&[Term::constant(count)], states, &mut |e, _, states| {
+            let states: Scalars = states.iter().copied().collect();
+            e.apply_nested(body, &[states], depth)
+        })
+    }
+
+    fn iterations(
+        &self,
+        condition: ComputationId,
+        body: ComputationId,
+        states: &[ScalarId],
+    ) -> Option<i64> {
+        let counter = Counter::of(self.module, condition, body)?;
+        let start = |state: usize| self.constant_of(*states.get(state)?);
+        let bound = match counter.bound {
+            Bound::Constant(bound) => bound,
+            Bound::State(state) => start(state)?,
+        };
+        counter.iterations(start(counter.state)?, bound)
+    }
+
     /// A conditional: tests one after the other; what no test finds is the last
     /// branch's.
     fn choose(
@@ -204,6 +242,6 @@ fn not_scalar(emitter: &Emitter<'_>, id: InstructionId) -> Error {
     Error::unsupported(
         emitter.module,
         id,
-        "in a computation that is applied to single elements, only elementwise operations on single elements, calls and conditionals can be compiled yet",
+        "in a computation that is applied to single elements, only elementwise operations on single elements, calls, conditionals and counted loops can be compiled yet",
     )
 }

@@ -295,6 +295,20 @@ impl<'a> Emitter<'a> {
         self.compute(element_type, ScalarOp::Constant(bits), &[])
     }
 
+    /// The integer that a scalar is a constant for.
+    pub(crate) fn constant_of(&self, scalar: ScalarId) -> Option<i128> {
+        let statements = self.scopes.iter().flat_map(|s| &s.block.statements);
+        let bits = statements.rev().find_map(|statement| match statement {
+            Statement::Compute {
+                result,
+                op: ScalarOp::Constant(bits),
+                ..
+            } if *result == scalar => Some(*bits),
+            _ => None,
+        });
+        crate::counted::integer(self.kernel.scalars[scalar], bits?)
+    }
+
     /// Makes an integer scalar, clamped to a range, an index variable.
     pub(crate) fn bind(&mut self, value: ScalarId, lower: i64, upper: i64) -> Term {
         if lower == upper {

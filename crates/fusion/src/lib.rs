@@ -16,6 +16,7 @@
 mod apply;
 mod cluster;
 mod contraction;
+mod counted;
 mod dead;
 mod emit;
 mod emit_loops;

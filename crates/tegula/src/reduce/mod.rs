@@ -77,7 +77,7 @@ fn measure(module: &Module) -> (usize, usize, i64) {
         let leaves = tegula_fusion::array_leaves(&i.shape);
         leaves
             .iter()
-            .map(|l| l.element_count().unwrap_or(0))
+            .map(|l| l.typical().element_count().unwrap_or(0))
             .fold(0, i64::saturating_add)
     });
     (
@@ -238,9 +238,12 @@ impl<E> Reducer<'_, E> {
     }
 
     fn offer_resized(&mut self, sizes: &Sizes) -> Result<bool, E> {
+        if sizes.is_empty() || self.is_spent() {
+            return Ok(false);
+        }
         match resized(&self.best, sizes) {
-            Some(candidate) if !sizes.is_empty() => self.offer(&candidate, false),
-            _ => Ok(false),
+            Some(candidate) => self.offer(&candidate, false),
+            None => Ok(false),
         }
     }
 

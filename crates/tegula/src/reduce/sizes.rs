@@ -246,7 +246,7 @@ fn fit_window(window: &mut [WindowDim], dims: &[i64], sizes: &Sizes) {
             .padding_low
             .saturating_add(w.padding_high)
             .saturating_add(size);
-        w.size = replaced(w.size, sizes).min(room.max(1));
+        resize(w, replaced(w.size, sizes).min(room.max(1)));
     }
 }
 
@@ -254,8 +254,18 @@ fn fit_window(window: &mut [WindowDim], dims: &[i64], sizes: &Sizes) {
 fn fit_kernel(window: &mut [WindowDim], dims: &ConvDims, kernel: &[i64]) {
     for (w, &dimension) in window.iter_mut().zip(&dims.kernel_spatial) {
         let size = usize::try_from(dimension).ok().and_then(|d| kernel.get(d));
-        w.size = size.copied().unwrap_or(w.size);
+        resize(w, size.copied().unwrap_or(w.size));
     }
+}
+
+/// A window of another size; a smaller one needs less padding.
+fn resize(window: &mut WindowDim, size: i64) {
+    if size < window.size {
+        let reach = (size - 1).max(0).saturating_mul(window.window_dilation);
+        window.padding_low = window.padding_low.min(reach);
+        window.padding_high = window.padding_high.min(reach);
+    }
+    window.size = size;
 }
 
 /// A constant's first elements in each dimension.
