@@ -156,7 +156,7 @@ impl Worker<'_> {
                     rows: row_table.as_ptr(),
                     add: block > 0,
                 };
-                let packed = self.left_panel(rows, &units);
+                let packed = self.left_panel(rows, units.start);
                 let right = self.product.place(self.arrays.rhs, 1, right);
                 let stride = depth.rhs.unsigned_abs();
                 // SAFETY: the columns are whole vectors that the operand and the
