@@ -12,7 +12,7 @@ use std::mem::MaybeUninit;
 use std::ops::Range;
 
 /// The most rows of a product that is computed along the rows of its right operand.
-const ALONG_ROWS: usize = 32;
+const ALONG_ROWS: usize = 64;
 /// The most of them without vectors of 512 bits.
 const ALONG_ROWS_NARROW: usize = 2;
 /// The least depth for it: one vector.

@@ -72,6 +72,7 @@ fn every_blocking_gives_the_sum() {
         [14, 333, 34],
         [15, 100, 3],
         [33, 520, 65],
+        [64, 780, 21],
         [160, 1300, 40],
     ];
     for shape in shapes {
