@@ -510,3 +510,70 @@ mod avx512 {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Arithmetic, ElementType, Isa, Lanes, PackFn, Run, pack_function};
+    use crate::jit::Cpu;
+
+    /// The groups of a run of `length`, 18 lanes in groups of 20.
+    fn packed(
+        function: PackFn,
+        source: &[u16],
+        stride: isize,
+        lane: isize,
+        length: usize,
+    ) -> Vec<u32> {
+        let lanes = Lanes::new(18, |offsets| {
+            for (i, offset) in offsets.iter_mut().enumerate() {
+                *offset = i as isize * lane;
+            }
+        });
+        let mut target = vec![u32::MAX; length.div_ceil(2) * 20];
+        let run = Run {
+            source: source.as_ptr().cast(),
+            stride,
+            length,
+            lanes: &lanes,
+            target: target.as_mut_ptr().cast(),
+            width: 20,
+        };
+        // SAFETY: callers have sources of that length.
+        unsafe { function(&run) };
+        target
+    }
+
+    #[test]
+    fn pairs_end_in_zeros() {
+        let source: Vec<u16> = (1..2000).collect();
+        let portable: PackFn = super::pairs::<i16, false>;
+        let here = Isa::new(Cpu::Native);
+        let native = pack_function(here, ElementType::S16, Arithmetic::I16Pairs);
+        for function in [portable, native.expect("pairs of s16")] {
+            // Along the depth, across it, and neither.
+            for (stride, lane) in [(1, 41), (23, 1), (3, 50)] {
+                for length in [1, 2, 7, 32, 33] {
+                    let at = |lane_index: isize, element: usize| match element < length {
+                        true => {
+                            let place = lane_index * lane + element as isize * stride;
+                            u32::from(source[place as usize])
+                        }
+                        false => 0,
+                    };
+                    let target = packed(function, &source, stride, lane, length);
+                    for (unit, group) in target.chunks(20).enumerate() {
+                        for (i, &got) in group.iter().enumerate() {
+                            let pair =
+                                at(i as isize, 2 * unit) | at(i as isize, 2 * unit + 1) << 16;
+                            assert_eq!(
+                                got,
+                                if i < 18 { pair } else { 0 },
+                                "{stride} {lane} {length}"
+                            );
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

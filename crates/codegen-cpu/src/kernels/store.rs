@@ -127,3 +127,45 @@ unsafe fn store<A: Copy, D: Copy + Element<A>>(tile: &Stored<'_>) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Arithmetic, ElementType, Stored, bf16, rounded_to_bf16, store_function};
+
+    #[test]
+    fn bf16_is_the_nearest_with_ties_to_even() {
+        for high in (0..=u16::MAX).step_by(7) {
+            for low in [0u16, 1, 0x7fff, 0x8000, 0x8001, 0xffff] {
+                let x = f32::from_bits(u32::from(high) << 16 | u32::from(low));
+                let (got, want) = (bf16::from_bits(rounded_to_bf16(x)), bf16::from_f32(x));
+                let same = got.to_bits() == want.to_bits() || got.is_nan() && want.is_nan();
+                assert!(same, "{x}: {got} and not {want}");
+            }
+        }
+    }
+
+    #[test]
+    fn numbers_go_where_the_offsets_say() {
+        let (store, same) = store_function(Arithmetic::F32, ElementType::F32).expect("f32");
+        assert!(same);
+        let source = [1.0f32, 2.0, -1.0, 3.0, 4.0, -1.0];
+        let mut out = [10.0f32; 8];
+        let mut stored = Stored {
+            source: source.as_ptr().cast(),
+            stride: 3,
+            columns: 2,
+            out: out.as_mut_ptr().cast(),
+            row_offsets: &[0, 1],
+            column_offsets: Some(&[6, 2]),
+            add: false,
+        };
+        // SAFETY: the offsets are inside.
+        unsafe { store(&stored) };
+        stored.add = true;
+        stored.row_offsets = &[4, 0];
+        stored.column_offsets = None;
+        // SAFETY: as above.
+        unsafe { store(&stored) };
+        assert_eq!(out, [13.0, 14.0, 2.0, 4.0, 11.0, 12.0, 1.0, 3.0]);
+    }
+}

@@ -4,14 +4,19 @@ use super::geometry::share;
 use super::{Product, Table};
 use std::ops::Range;
 
-/// The deepest block, in units: a right panel of so many groups is 32 KiB.
-const MAX_DEPTH: usize = 320;
+/// The deepest block, in units: a right panel of so many groups is 64 KiB, which
+/// streams from the second-level cache as fast as it is used, and sums are added to
+/// the result seldom.
+const MAX_DEPTH: usize = 512;
 /// The most bytes of a left operand that is packed whole.
 pub(super) const MAX_RESIDENT: usize = 3 << 18;
 /// The most rows of a block.
 const MAX_ROWS: usize = 2048;
-/// Rows of a block of a left operand that is not packed whole.
-const BLOCK_ROWS: usize = 336;
+/// Bytes of a block of a left operand that is not packed whole: it stays in the
+/// second-level cache while right panels pass.
+const MAX_LEFT: usize = 1 << 19;
+/// Blocks of the depth over which it is packed at once.
+const MAX_TOGETHER: usize = 2;
 /// Columns whose right panels are packed together as they are used: what lies in
 /// one row of the right operand is fetched at once.
 pub(super) const TOGETHER: usize = 256;
@@ -26,6 +31,8 @@ pub(super) struct Blocks {
     pub(super) units: usize,
     /// How many blocks the depth has.
     pub(super) depths: usize,
+    /// How many of them the left operand is packed over at once, if not over all.
+    pub(super) together: usize,
     /// Whether the left operand's rows of a block are packed over all of the depth.
     pub(super) resident: bool,
     /// Rows of a block.
@@ -46,6 +53,7 @@ impl Blocks {
         let units = run_units * product.sizes.runs;
         let depths = units.div_ceil(MAX_DEPTH).max(1);
         let depth = units.div_ceil(depths);
+        let together = depths.min(MAX_TOGETHER);
         let width = tile.width();
         let resident = rows
             .min(MAX_ROWS)
@@ -61,8 +69,9 @@ impl Blocks {
         } else {
             let most = (MAX_RIGHT / unit_bytes / units.max(1)).max(width) / width * width;
             let chunk = most.min(columns.next_multiple_of(width));
-            let block = rows.min(BLOCK_ROWS);
-            (block, chunk, block * depth, chunk * units)
+            let fit = MAX_LEFT / unit_bytes / (depth * together).max(1) / tile.rows;
+            let block = rows.min(fit.max(1) * tile.rows);
+            (block, chunk, block * depth * together, chunk * units)
         };
         let staged = !table.same && depths > 1;
         let sums = if staged {
@@ -76,6 +85,7 @@ impl Blocks {
             run_units,
             units,
             depths,
+            together,
             resident,
             rows: block_rows,
             columns: block_columns,

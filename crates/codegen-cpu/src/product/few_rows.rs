@@ -12,7 +12,7 @@ use std::mem::MaybeUninit;
 use std::ops::Range;
 
 /// The most rows of a product that is computed along the rows of its right operand.
-const ALONG_ROWS: usize = 32;
+const ALONG_ROWS: usize = 64;
 /// The most of them without vectors of 512 bits.
 const ALONG_ROWS_NARROW: usize = 2;
 /// The least depth for it: one vector.
@@ -156,7 +156,7 @@ impl Worker<'_> {
                     rows: row_table.as_ptr(),
                     add: block > 0,
                 };
-                let packed = self.left_panel(rows, &units);
+                let packed = self.left_panel(rows, units.start);
                 let right = self.product.place(self.arrays.rhs, 1, right);
                 let stride = depth.rhs.unsigned_abs();
                 // SAFETY: the columns are whole vectors that the operand and the

@@ -41,7 +41,7 @@ impl Worker<'_> {
         for block in chunks(rows, self.blocks.rows) {
             for depth in 0..self.blocks.depths {
                 let units = self.blocks.depth(depth);
-                let target = self.left_panel(&block, &units);
+                let target = self.left_panel(&block, units.start);
                 // SAFETY: the caller's promise; the block fits.
                 unsafe { self.pack_left(&block, &units, target) };
             }
@@ -55,7 +55,7 @@ impl Worker<'_> {
                 };
                 for depth in 0..self.blocks.depths {
                     let units = self.blocks.depth(depth);
-                    let left = self.left_panel(&block.rows, &units);
+                    let left = self.left_panel(&block.rows, units.start);
                     // SAFETY: as above.
                     unsafe {
                         self.pack_right(&chunk, &units, 0);
@@ -75,7 +75,6 @@ impl Worker<'_> {
     /// # Safety
     /// As [`Self::matrix`].
     pub(super) unsafe fn right_first(&mut self, rows: &Range<usize>, columns: &Range<usize>) {
-        let width = self.table.tile.width();
         for chunk in chunks(columns, self.blocks.columns) {
             for depth in 0..self.blocks.depths {
                 let units = self.blocks.depth(depth);
@@ -89,17 +88,34 @@ impl Worker<'_> {
                     columns: chunk.clone(),
                     sums_stride: self.blocks.columns,
                 };
-                for depth in 0..self.blocks.depths {
-                    let units = self.blocks.depth(depth);
-                    let left = self.left();
+                for depths in chunks(&(0..self.blocks.depths), self.blocks.together) {
                     // SAFETY: as above.
-                    unsafe { self.pack_left(&rows, &units, left) };
-                    for panel in chunks(&chunk, width) {
-                        let right = self.right_panel(&chunk, &panel, &units, units.start);
-                        // SAFETY: as above.
-                        unsafe { self.row_tiles(&block, &panel, depth, left, right) };
-                    }
+                    unsafe { self.right_panels(&block, depths) };
                 }
+            }
+        }
+    }
+
+    /// Packs a block of the left operand over some blocks of the depth, and uses it
+    /// on all panels: what is added to the result is still near.
+    ///
+    /// # Safety
+    /// As [`Self::matrix`]; the right panels are packed.
+    unsafe fn right_panels(&mut self, block: &Block, depths: Range<usize>) {
+        let from = self.blocks.depth(depths.start).start;
+        for depth in depths.clone() {
+            let units = self.blocks.depth(depth);
+            let left = self.left_panel(&block.rows, units.start - from);
+            // SAFETY: the caller's promise; the block fits.
+            unsafe { self.pack_left(&block.rows, &units, left) };
+        }
+        for panel in chunks(&block.columns, self.table.tile.width()) {
+            for depth in depths.clone() {
+                let units = self.blocks.depth(depth);
+                let left = self.left_panel(&block.rows, units.start - from);
+                let right = self.right_panel(&block.columns, &panel, &units, units.start);
+                // SAFETY: the panels are packed.
+                unsafe { self.row_tiles(block, &panel, depth, left, right) };
             }
         }
     }

@@ -10,7 +10,8 @@
 //! A block of the left operand is packed into panels as high as a tile, the right
 //! operand into panels as wide as one. A left operand that fits the second-level
 //! cache is packed once, and right panels as they are used; otherwise right panels
-//! are packed first, and left blocks are used on all of them.
+//! are packed first, and left blocks are used on all of them. Few rows read a right
+//! operand that is contiguous along the depth where it lies.
 
 mod blocks;
 mod few_rows;
@@ -382,3 +383,6 @@ impl Worker<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

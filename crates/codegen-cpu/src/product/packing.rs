@@ -18,9 +18,10 @@ pub(super) struct Panel {
 }
 
 impl Worker<'_> {
-    /// Where the left panels of a block of the depth begin.
-    pub(super) fn left_panel(&self, block: &Range<usize>, units: &Range<usize>) -> *mut u8 {
-        let offset = units.start * block.len() * self.blocks.unit_bytes;
+    /// Where the left panels of a block begin for a block of the depth that `before`
+    /// units were packed before.
+    pub(super) fn left_panel(&self, block: &Range<usize>, before: usize) -> *mut u8 {
+        let offset = before * block.len() * self.blocks.unit_bytes;
         self.left().wrapping_add(offset)
     }
 

@@ -1,0 +1,113 @@
+use super::{Axes, Axis, Product};
+use crate::jit::Cpu;
+use crate::kernels::Isa;
+use crate::pool::Pool;
+use tegula_ir::ElementType;
+
+const CPUS: [Cpu; 4] = [Cpu::Native, Cpu::X86V4, Cpu::X86V3, Cpu::X86V2];
+
+/// `lhs` of `[m, k]` times `rhs` of `[k, n]`, or of `[n, k]` if it is transposed.
+fn product(
+    cpu: Cpu,
+    [m, k, n]: [usize; 3],
+    transposed: bool,
+    lhs: &[f32],
+    rhs: &[f32],
+    threads: usize,
+) -> Vec<f32> {
+    let (depth, column) = if transposed { (1, k) } else { (n, 1) };
+    let axis = |size, lhs: usize, rhs: usize, out: usize| Axis {
+        size,
+        lhs: lhs as isize,
+        rhs: rhs as isize,
+        out: out as isize,
+    };
+    let axes = Axes {
+        batch: vec![],
+        rows: vec![axis(m, k, 0, n)],
+        columns: vec![axis(n, 0, column, 1)],
+        depth: vec![axis(k, 1, depth, 0)],
+        starts: [0; 3],
+    };
+    let product = Product::new(Isa::new(cpu), [ElementType::F32; 3], axes).expect("it has f32");
+    let mut out = vec![-1.0f32; m * n];
+    let mut scratch = vec![0u64; product.scratch_bytes(threads) / 8 + 9];
+    let scratch = scratch.as_mut_ptr().cast::<u8>();
+    let scratch = scratch.wrapping_add(scratch.align_offset(64));
+    let pool = Pool::new(threads);
+    let (lhs, rhs) = (lhs.as_ptr().cast::<u8>(), rhs.as_ptr().cast::<u8>());
+    // SAFETY: the arrays have the sizes that the axes say, and the scratch memory
+    // what was asked for.
+    unsafe { product.run(lhs, rhs, out.as_mut_ptr().cast(), scratch, &pool) };
+    out
+}
+
+fn expected([m, k, n]: [usize; 3], transposed: bool, lhs: &[f32], rhs: &[f32]) -> Vec<f32> {
+    let element = |i: usize, j: usize| {
+        let terms = (0..k).map(|d| {
+            let right = if transposed { j * k + d } else { d * n + j };
+            lhs[i * k + d] * rhs[right]
+        });
+        terms.sum()
+    };
+    (0..m * n).map(|at| element(at / n, at % n)).collect()
+}
+
+/// Small dyadic numbers.
+fn numbers(count: usize, seed: usize) -> Vec<f32> {
+    let number = |i: usize| ((i * 7919 + seed * 31) % 23) as f32 / 4.0 - 2.5;
+    (0..count).map(number).collect()
+}
+
+#[test]
+fn every_blocking_gives_the_sum() {
+    let shapes = [
+        [1, 1, 1],
+        [1, 15, 7],
+        [1, 16, 33],
+        [2, 31, 5],
+        [3, 97, 70],
+        [4, 600, 9],
+        [5, 200, 37],
+        [14, 333, 34],
+        [15, 100, 3],
+        [33, 520, 65],
+        [64, 780, 21],
+        [160, 1300, 40],
+    ];
+    for shape in shapes {
+        let [m, k, n] = shape;
+        let (lhs, rhs) = (numbers(m * k, 1), numbers(k * n, 2));
+        for transposed in [false, true] {
+            let expected = expected(shape, transposed, &lhs, &rhs);
+            for cpu in CPUS {
+                for threads in [1, 3] {
+                    let got = product(cpu, shape, transposed, &lhs, &rhs, threads);
+                    assert!(got == expected, "{shape:?} {transposed} {cpu:?} {threads}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn nan_and_infinity_reach_their_elements_alone() {
+    for shape in [[1, 40, 37], [3, 33, 20], [20, 50, 40]] {
+        let [m, k, n] = shape;
+        for special in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+            for transposed in [false, true] {
+                let (mut lhs, mut rhs) = (vec![1.0; m * k], vec![1.0; k * n]);
+                lhs[(m - 1) * k + k - 1] = special;
+                // Column 5 at depth 2.
+                rhs[if transposed { 5 * k + 2 } else { 2 * n + 5 }] = special;
+                let expected = expected(shape, transposed, &lhs, &rhs);
+                for cpu in CPUS {
+                    let got = product(cpu, shape, transposed, &lhs, &rhs, 1);
+                    let same = got.iter().zip(&expected);
+                    let same = { same }.all(|(a, b)| a == b || a.is_nan() && b.is_nan());
+                    assert!(same, "{shape:?} {special} {transposed} {cpu:?}");
+                }
+            }
+        }
+    }
+}
