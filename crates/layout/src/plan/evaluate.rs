@@ -393,17 +393,19 @@ fn dot(
         false => ElementType::S64,
     };
     let (a, b) = (converted(lhs, wide), converted(rhs, wide));
+    // Where the summands of every element lie, from its row and column on.
+    let mut terms = Vec::new();
+    view.for_each_contracted(|i, j| terms.push((i, j)));
     let mut sums = vec![0u64; count];
     view.for_each(|left, right, out| {
-        let (mut float, mut integer) = (0f64, 0i64);
-        view.for_each_contracted(|i, j| {
-            let (a, b) = (a[left + i], b[right + j]);
-            float += f64::from_bits(a) * f64::from_bits(b);
-            integer = integer.wrapping_add((a as i64).wrapping_mul(b as i64));
-        });
+        let pairs = terms.iter().map(|&(i, j)| (a[left + i], b[right + j]));
         sums[out] = match wide {
-            ElementType::F64 => float.to_bits(),
-            _ => integer as u64,
+            ElementType::F64 => pairs
+                .fold(0f64, |sum, (a, b)| {
+                    sum + f64::from_bits(a) * f64::from_bits(b)
+                })
+                .to_bits(),
+            _ => pairs.fold(0u64, |sum, (a, b)| sum.wrapping_add(a.wrapping_mul(b))),
         };
     });
     let size = shape.element_type.storage_bytes();
