@@ -14,6 +14,7 @@
 mod call;
 mod carrier;
 mod convolution;
+mod counted_loop;
 mod custom_call;
 mod dot;
 mod error;

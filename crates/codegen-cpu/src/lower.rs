@@ -9,6 +9,7 @@
 //! enclosing block is not computed again.
 
 use crate::carrier::{carrier_types, integer_type, is_narrow_float};
+use crate::counted_loop::CountedLoop;
 use crate::error::Error;
 use crate::helpers::{General, Helper};
 use crate::vector::{Choice, Run};
@@ -236,46 +237,14 @@ impl<'a, 'f> Lower<'a, 'f> {
         init: &[Value],
         body: Iteration<'_, 'a, 'f>,
     ) -> Result<SmallVec<[Value; 4]>, Error> {
-        let header = self.builder.create_block();
-        let inside = self.builder.create_block();
-        let exit = self.builder.create_block();
-        self.builder.append_block_param(header, types::I64);
-        for &value in init {
-            let ty = self.builder.func.dfg.value_type(value);
-            self.builder.append_block_param(header, ty);
-        }
-        let arguments: Vec<BlockArg> = std::iter::once(begin)
-            .chain(init.iter().copied())
-            .map(BlockArg::from)
-            .collect();
-        self.builder.ins().jump(header, &arguments);
-        self.builder.switch_to_block(header);
-        let state: SmallVec<[Value; 4]> =
-            self.builder.block_params(header).iter().copied().collect();
-        let more = self
-            .builder
-            .ins()
-            .icmp(IntCC::SignedLessThan, state[0], end);
-        self.builder.ins().brif(more, inside, &[], exit, &[]);
-        self.builder.switch_to_block(inside);
+        let turn = CountedLoop::open(self.builder, begin, end, init);
         self.terms.push(FxHashMap::default());
         if let Some(var) = var {
-            self.vars[var.0 as usize] = Some(state[0]);
+            self.vars[var.0 as usize] = Some(turn.counter);
         }
-        let next = body(self, state[0], &state[1..]);
+        let next = body(self, turn.counter, &turn.carried);
         self.terms.pop();
-        let next = next?;
-        let counter = self.builder.ins().iadd_imm_s(state[0], 1);
-        let arguments: Vec<BlockArg> = std::iter::once(counter)
-            .chain(next)
-            .map(BlockArg::from)
-            .collect();
-        self.builder.ins().jump(header, &arguments);
-        self.builder.seal_block(header);
-        self.builder.seal_block(inside);
-        self.builder.switch_to_block(exit);
-        self.builder.seal_block(exit);
-        Ok(state[1..].iter().copied().collect())
+        Ok(turn.close(self.builder, 1, &next?))
     }
 
     // ---- statements ------------------------------------------------------------
@@ -435,11 +404,8 @@ impl<'a, 'f> Lower<'a, 'f> {
     /// The address of an element.
     fn address(&mut self, param: usize, index: &[Term]) -> Value {
         let declared = &self.kernel.params[param];
-        let mut linear = Term::constant(0);
-        for (term, dim) in index.iter().zip(&declared.dims) {
-            linear = linear.mul(dim).add(term);
-        }
-        let linear = canonicalize(&linear, &Ranges(&self.kernel.vars));
+        let before = declared.elements_before(index);
+        let linear = canonicalize(&before, &Ranges(&self.kernel.vars));
         self.address_of(param, &linear)
     }
 

@@ -49,6 +49,17 @@ pub struct Param {
     pub dims: Vec<Term>,
 }
 
+impl Param {
+    /// How many elements lie before the one at an index: they are dense and
+    /// row-major.
+    pub fn elements_before(&self, index: &[Term]) -> Term {
+        let pairs = index.iter().zip(&self.dims);
+        pairs.fold(Term::constant(0), |before, (term, dim)| {
+            before.mul(dim).add(term)
+        })
+    }
+}
+
 /// What an index variable of a kernel is.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum IndexVar {

@@ -420,6 +420,43 @@ pub enum Op {
     CollectiveDone(Opcode),
 }
 
+/// Calls `$f` with a reference to each computation that an operation calls, in a
+/// fixed order; `$iter` is `iter` for a shared operation, `iter_mut` for another.
+macro_rules! for_each_called {
+    ($op:expr, $iter:ident, $f:ident) => {
+        match $op {
+            Self::Scatter { to_apply, .. }
+            | Self::Reduce { to_apply, .. }
+            | Self::ReduceWindow { to_apply, .. }
+            | Self::Map { to_apply, .. }
+            | Self::Sort { to_apply, .. }
+            | Self::Scan { to_apply, .. }
+            | Self::AllReduce { to_apply, .. }
+            | Self::ReduceScatter { to_apply, .. }
+            | Self::Call { to_apply, .. }
+            | Self::Fusion {
+                calls: to_apply, ..
+            }
+            | Self::AsyncStart {
+                calls: to_apply, ..
+            } => $f(to_apply),
+            Self::SelectAndScatter {
+                select, scatter, ..
+            } => {
+                $f(select);
+                $f(scatter);
+            }
+            Self::While { condition, body } => {
+                $f(condition);
+                $f(body);
+            }
+            Self::Conditional { branches, .. } => branches.$iter().for_each($f),
+            Self::CustomCall(call) => call.called.$iter().for_each($f),
+            _ => {}
+        }
+    };
+}
+
 impl Op {
     /// The opcode.
     pub fn opcode(&self) -> Opcode {
@@ -508,66 +545,16 @@ impl Op {
 
     /// The computations this operation calls, in a fixed order.
     pub fn called_computations(&self) -> smallvec::SmallVec<[ComputationId; 2]> {
-        match self {
-            Self::Scatter { to_apply, .. }
-            | Self::Reduce { to_apply, .. }
-            | Self::ReduceWindow { to_apply, .. }
-            | Self::Map { to_apply, .. }
-            | Self::Sort { to_apply, .. }
-            | Self::Scan { to_apply, .. }
-            | Self::AllReduce { to_apply, .. }
-            | Self::ReduceScatter { to_apply, .. }
-            | Self::Call { to_apply, .. }
-            | Self::Fusion {
-                calls: to_apply, ..
-            }
-            | Self::AsyncStart {
-                calls: to_apply, ..
-            } => smallvec::smallvec![*to_apply],
-            Self::SelectAndScatter {
-                select, scatter, ..
-            } => {
-                smallvec::smallvec![*select, *scatter]
-            }
-            Self::While { condition, body } => smallvec::smallvec![*condition, *body],
-            Self::Conditional { branches, .. } => branches.iter().copied().collect(),
-            Self::CustomCall(call) => call.called.iter().copied().collect(),
-            _ => smallvec::SmallVec::new(),
-        }
+        let mut called = smallvec::SmallVec::new();
+        let mut note = |id: &ComputationId| called.push(*id);
+        for_each_called!(self, iter, note);
+        called
     }
 
     /// Replaces each computation this operation calls by `f` of it.
     pub fn map_computations(&mut self, mut f: impl FnMut(ComputationId) -> ComputationId) {
-        match self {
-            Self::Scatter { to_apply, .. }
-            | Self::Reduce { to_apply, .. }
-            | Self::ReduceWindow { to_apply, .. }
-            | Self::Map { to_apply, .. }
-            | Self::Sort { to_apply, .. }
-            | Self::Scan { to_apply, .. }
-            | Self::AllReduce { to_apply, .. }
-            | Self::ReduceScatter { to_apply, .. }
-            | Self::Call { to_apply, .. }
-            | Self::Fusion {
-                calls: to_apply, ..
-            }
-            | Self::AsyncStart {
-                calls: to_apply, ..
-            } => *to_apply = f(*to_apply),
-            Self::SelectAndScatter {
-                select, scatter, ..
-            } => {
-                *select = f(*select);
-                *scatter = f(*scatter);
-            }
-            Self::While { condition, body } => {
-                *condition = f(*condition);
-                *body = f(*body);
-            }
-            Self::Conditional { branches, .. } => branches.iter_mut().for_each(|b| *b = f(*b)),
-            Self::CustomCall(call) => call.called.iter_mut().for_each(|c| *c = f(*c)),
-            _ => {}
-        }
+        let mut replace = |id: &mut ComputationId| *id = f(*id);
+        for_each_called!(self, iter_mut, replace);
     }
 
     /// Whether each result element depends only on the operand elements at the

@@ -64,11 +64,7 @@ pub(crate) fn linear_index(
     index: &[Term],
     ranges: &Ranges<'_>,
 ) -> Term {
-    let mut linear = Term::constant(0);
-    for (term, dim) in index.iter().zip(&kernel.params[param].dims) {
-        linear = linear.mul(dim).add(term);
-    }
-    canonicalize(&linear, ranges)
+    canonicalize(&kernel.params[param].elements_before(index), ranges)
 }
 
 /// How many of the innermost domain dimensions can be one run of lanes: all

@@ -412,20 +412,7 @@ impl Select<'_> {
         let ty = self.body.type_of(v);
         match self.body.op(v) {
             Op::Const(bits) if ty == Type::Mask => {
-                let mask = self.asm.register(MASK);
-                let bits = if bits == 0 { 0u16 } else { u16::MAX };
-                let offset = self.asm.constant(&bits.to_le_bytes());
-                let source = Source::Pool {
-                    offset,
-                    broadcast: false,
-                };
-                self.asm.op(
-                    Code::VEX_Kmovw_kr_km16,
-                    out(mask, Size::K),
-                    &[(source, Size::K)],
-                    None,
-                );
-                Some(mask)
+                Some(self.constant_mask(if bits == 0 { 0 } else { u16::MAX }))
             }
             Op::Const(bits) => Some(self.splat_bits(bits, ty)),
             Op::Input(input) => {
@@ -445,8 +432,15 @@ impl Select<'_> {
     /// A mask of all lanes.
     pub(super) fn all_lanes(&mut self) -> VReg {
         let was = std::mem::replace(&mut self.asm.hoisting, true);
+        let mask = self.constant_mask(u16::MAX);
+        self.asm.hoisting = was;
+        mask
+    }
+
+    /// A mask of these lanes.
+    fn constant_mask(&mut self, lanes: u16) -> VReg {
         let mask = self.asm.register(MASK);
-        let offset = self.asm.constant(&u16::MAX.to_le_bytes());
+        let offset = self.asm.constant(&lanes.to_le_bytes());
         let source = Source::Pool {
             offset,
             broadcast: false,
@@ -457,7 +451,6 @@ impl Select<'_> {
             &[(source, Size::K)],
             None,
         );
-        self.asm.hoisting = was;
         mask
     }
 
