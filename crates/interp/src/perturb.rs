@@ -7,8 +7,13 @@
 //! `sqrt(n) * u * sum |term|`, where `u` is half an ulp of 1 in the type sums are
 //! kept in: the size of the error that another order of summation makes (Higham,
 //! "Accuracy and Stability of Numerical Algorithms", section 4.2, takes `n` in the
-//! worst case and `sqrt(n)` as the rule of thumb). Zeros, infinities and NaN stay,
-//! and nothing becomes infinite.
+//! worst case and `sqrt(n)` as the rule of thumb). Zeros and infinities stay, and
+//! nothing becomes infinite. The NaNs of an operation may change their sign, all or
+//! none: which they have is nobody's promise, and `TOTALORDER` and bit casts see it.
+//!
+//! In the run with seed 0 every sum that is no larger than its error is exactly zero
+//! instead, as what a program does at zero no small number shows, and every NaN
+//! changes its sign.
 
 use crate::error::Fault;
 use crate::lanes::BitsMut;
@@ -24,23 +29,55 @@ fn mix(mut z: u64) -> u64 {
 
 /// A stream of -1, 0 and +1 by position.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Directions(u64);
+pub(crate) struct Directions {
+    stream: u64,
+    /// Whether sums that cancel are exactly zero.
+    cancel: bool,
+    /// Whether NaNs change their sign.
+    flip_nans: bool,
+}
 
 impl Directions {
     pub(crate) fn new(seed: u64, operation: u64) -> Self {
-        Self(mix(
-            seed ^ mix(operation.wrapping_add(0x9e37_79b9_7f4a_7c15))
-        ))
+        let stream = mix(seed ^ mix(operation.wrapping_add(0x9e37_79b9_7f4a_7c15)));
+        Self {
+            stream,
+            cancel: seed == 0,
+            flip_nans: seed == 0 || stream % 2 == 1,
+        }
+    }
+
+    fn word(self, position: usize) -> u64 {
+        mix(self.stream.wrapping_add(position as u64))
     }
 
     /// -1 or +1. What cancels must show in few runs how far it may be off.
     fn sign_at(self, position: usize) -> f64 {
-        let odd = mix(self.0.wrapping_add(position as u64)) % 2 == 1;
-        if odd { 1.0 } else { -1.0 }
+        if self.word(position) % 2 == 1 {
+            1.0
+        } else {
+            -1.0
+        }
     }
 
-    fn at(self, position: usize) -> i64 {
-        (mix(self.0.wrapping_add(position as u64)) % 3) as i64 - 1
+    /// The bits of a float, moved by -1, 0 or +1 ulp; of a NaN, perhaps negated.
+    fn moved(self, ty: ElementType, bits: u128, position: usize) -> u128 {
+        let Some(format) = ty.float_format() else {
+            return bits;
+        };
+        let nan = |negative| format.nan_code(negative).map_or(bits, u128::from);
+        if self.flip_nans && (bits == nan(false) || bits == nan(true)) {
+            return nan(bits == nan(false));
+        }
+        let sign = u128::from(format.sign_mask());
+        let size = bits & !sign;
+        let largest = u128::from(format.largest_code());
+        if size == 0 || size > largest {
+            return bits;
+        }
+        let steps = i128::from(self.word(position) % 3) - 1;
+        let moved = size.saturating_add_signed(steps).clamp(1, largest);
+        (bits & sign) | moved
     }
 }
 
@@ -57,31 +94,16 @@ pub(crate) fn by_ulps(x: &mut Literal, directions: Directions) {
             };
             let mut word = [0u8; 16];
             word[..size].copy_from_slice(bytes);
-            let moved = move_bits(part, u128::from_le_bytes(word), directions.at(i));
+            let moved = directions.moved(part, u128::from_le_bytes(word), i);
             bytes.copy_from_slice(&moved.to_le_bytes()[..size]);
         }
     } else if ty.is_float() {
         let len = x.len();
         let mut bits = BitsMut::of(x);
         for i in 0..len {
-            bits.set(i, move_bits(ty, bits.get(i), directions.at(i)));
+            bits.set(i, directions.moved(ty, bits.get(i), i));
         }
     }
-}
-
-/// The bits of a float some steps away from or towards zero.
-fn move_bits(ty: ElementType, bits: u128, steps: i64) -> u128 {
-    let Some(format) = ty.float_format() else {
-        return bits;
-    };
-    let sign = u128::from(format.sign_mask());
-    let size = bits & !sign;
-    let largest = u128::from(format.largest_code());
-    if size == 0 || size > largest {
-        return bits;
-    }
-    let moved = size.saturating_add_signed(steps.into()).clamp(1, largest);
-    (bits & sign) | moved
 }
 
 /// Moves sums by the error of another order of summation.
@@ -109,7 +131,12 @@ pub(crate) fn by_sums(
     let scale = (terms.max(1) as f64).sqrt() * unit;
     let mut values = to_f64s(x);
     for (i, (value, &magnitude)) in values.iter_mut().zip(magnitudes).enumerate() {
-        let moved = *value + directions.sign_at(i) * scale * magnitude;
+        let error = scale * magnitude;
+        let moved = if directions.cancel && value.abs() <= error {
+            0.0
+        } else {
+            *value + directions.sign_at(i) * error
+        };
         if moved.is_finite() {
             *value = moved;
         }
@@ -137,9 +164,24 @@ mod tests {
         }
         assert!(seen.iter().all(|&count| count > 60), "{seen:?}");
         assert_eq!(moved.as_f32s().unwrap()[300..302], special[..2]);
+        let nan = Literal::from_f32s(&[1], &[f32::NAN]).unwrap();
+        let mut negated = nan.clone();
+        by_ulps(&mut negated, Directions::new(0, 7));
+        assert_eq!(
+            negated.as_f32s().unwrap()[0].to_bits(),
+            nan.as_f32s().unwrap()[0].to_bits() ^ (1 << 31)
+        );
         let mut again = original;
         by_ulps(&mut again, Directions::new(1, 2));
         assert_eq!(again, moved);
+    }
+
+    #[test]
+    fn a_sum_below_its_error_is_zero_in_the_first_run() {
+        let sums = Literal::from_f32s(&[2], &[1e-9, 1.0]).unwrap();
+        let moved = by_sums(&sums, &[1.0, 1.0], 4, Directions::new(0, 0)).unwrap();
+        let moved = moved.as_f32s().unwrap();
+        assert!(moved[0] == 0.0 && moved[1] != 0.0, "{moved:?}");
     }
 
     #[test]

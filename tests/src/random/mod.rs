@@ -12,6 +12,7 @@ mod ops;
 mod structure;
 mod types;
 mod windows;
+mod wrappers;
 
 use std::fmt::Write;
 use tegula_ir::{ArrayShape, Category, ElementType, Literal, Scalar};
@@ -146,6 +147,7 @@ fn significand(ty: ElementType) -> u32 {
 
 /// The program of a seed.
 pub fn random_program(seed: u64, regime: Regime) -> RandomProgram {
+    wrappers::register_custom_calls();
     let mut random = Random::new(seed);
     let mut generator = Generator {
         regime,

@@ -55,7 +55,7 @@ const BINARY_INTEGER: &[&str] = &[
 impl Generator {
     /// Adds one random operation, if the one drawn is possible.
     pub(super) fn step(&mut self, body: &mut Body) {
-        match self.random.below(36) {
+        match self.random.below(38) {
             0 | 1 => self.unary(body),
             2..=5 => self.binary(body),
             6 => self.compare(body),
@@ -83,6 +83,7 @@ impl Generator {
             29 | 30 => self.library(body),
             31 | 32 => self.representation(body),
             33 => self.complex(body),
+            34 | 35 => self.wrapper(body),
             _ => self.constant(body),
         }
     }

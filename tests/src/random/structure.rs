@@ -220,7 +220,7 @@ impl Generator {
 
     /// A computation of one parameter that gives a value of a wanted type and
     /// shape; gives its name and the bits of its result.
-    fn function(&mut self, parameter: &Known, result: &Known) -> (String, u32) {
+    pub(super) fn function(&mut self, parameter: &Known, result: &Known) -> (String, u32) {
         let name = self.name();
         let mut inner = Body::default();
         let argument = Known {

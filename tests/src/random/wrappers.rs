@@ -1,0 +1,110 @@
+//! Random operations that stand around others and change no value: fusions,
+//! asynchronous pairs, barriers; and custom calls, whose meaning is the tests' own.
+
+use super::{Body, Generator, Known};
+use std::fmt::Write;
+use std::sync::Once;
+use tegula_ir::{ArrayShape, Literal};
+
+/// The custom call that gives the elements of its operand from last to first.
+const REVERSED: &str = "tegula.tests.reversed";
+
+/// Gives the custom call of random programs its meaning, once in a process.
+pub(super) fn register_custom_calls() {
+    static REGISTERED: Once = Once::new();
+    REGISTERED.call_once(|| {
+        let handler = |_: &tegula::CustomCall, operands: &[Literal], results: &[ArrayShape]| {
+            let (Some(operand), Some(result)) = (operands.first(), results.first()) else {
+                return Err("one operand gives one result".to_owned());
+            };
+            let size = operand.element_type().storage_bytes();
+            let elements = operand.bytes().chunks_exact(size).rev();
+            let bytes: Vec<u8> = elements.flatten().copied().collect();
+            let reversed = Literal::from_bytes(result, &bytes).map_err(|e| e.to_string())?;
+            Ok(vec![reversed])
+        };
+        tegula::register_custom_call(REVERSED, handler).expect("the name is free");
+    });
+}
+
+impl Generator {
+    pub(super) fn wrapper(&mut self, body: &mut Body) {
+        match self.random.below(5) {
+            0 => self.barrier(body),
+            1 => self.copy_pair(body),
+            2 => self.fusion(body),
+            3 => self.async_pair(body),
+            _ => self.custom_call(body),
+        }
+    }
+
+    /// Several values through one barrier.
+    fn barrier(&mut self, body: &mut Body) {
+        let count = 1 + self.random.below(3);
+        let values: Vec<Known> = (0..count).map(|_| self.any(body)).collect();
+        let shapes: Vec<String> = values.iter().map(Known::shape).collect();
+        let names: Vec<&str> = values.iter().map(|k| k.name.as_str()).collect();
+        let tuple = self.name();
+        let (shapes, names) = (shapes.join(", "), names.join(", "));
+        let _ = writeln!(body.text, "  {tuple} = ({shapes}) tuple({names})");
+        let parts: Vec<_> = (values.iter())
+            .map(|k| (k.ty, k.dims.clone(), k.bits))
+            .collect();
+        self.define_tuple(body, &parts, &format!("opt-barrier({tuple})"));
+    }
+
+    fn copy_pair(&mut self, body: &mut Body) {
+        let x = self.any(body);
+        let (start, shape) = (self.name(), x.shape());
+        let _ = writeln!(
+            body.text,
+            "  {start} = ({shape}, {shape}, u32[]) copy-start({})",
+            x.name
+        );
+        self.define(body, x.ty, &x.dims, x.bits, &format!("copy-done({start})"));
+    }
+
+    fn fusion(&mut self, body: &mut Body) {
+        if self.depth >= 2 {
+            return;
+        }
+        self.depth += 1;
+        let (x, wanted) = (self.any(body), self.any(body));
+        let (name, bits) = self.function(&x, &wanted);
+        self.depth -= 1;
+        let kind = *self.random.pick(&["kLoop", "kInput", "kOutput", "kCustom"]);
+        let text = format!("fusion({}), kind={kind}, calls={name}", x.name);
+        self.define(body, wanted.ty, &wanted.dims, bits, &text);
+    }
+
+    /// A computation that is started, perhaps looked after, and waited for.
+    fn async_pair(&mut self, body: &mut Body) {
+        if self.depth >= 2 {
+            return;
+        }
+        self.depth += 1;
+        let (x, wanted) = (self.any(body), self.any(body));
+        let (name, bits) = self.function(&x, &wanted);
+        self.depth -= 1;
+        let state = format!("(({}), {}, s32[])", x.shape(), wanted.shape());
+        let mut last = self.name();
+        let _ = writeln!(
+            body.text,
+            "  {last} = {state} async-start({}), calls={name}",
+            x.name
+        );
+        if self.random.once_in(2) {
+            let update = self.name();
+            let _ = writeln!(body.text, "  {update} = {state} async-update({last})");
+            last = update;
+        }
+        let text = format!("async-done({last})");
+        self.define(body, wanted.ty, &wanted.dims, bits, &text);
+    }
+
+    fn custom_call(&mut self, body: &mut Body) {
+        let x = self.any(body);
+        let text = format!("custom-call({}), custom_call_target=\"{REVERSED}\"", x.name);
+        self.define(body, x.ty, &x.dims, x.bits, &text);
+    }
+}
