@@ -1,7 +1,9 @@
 //! Random programs on every target, in both regimes, against the reference
 //! evaluator. `TEGULA_SWEEP` says how many programs; `TEGULA_SEED` runs one.
 
+use std::collections::BTreeSet;
 use tegula::{Cpu, Options, Target};
+use tegula_ir::Opcode;
 use tegula_tests::judge::{Reference, Verdict};
 use tegula_tests::random::{Regime, random_program};
 
@@ -94,4 +96,68 @@ fn dyadic_programs_agree_to_the_bit() {
 #[test]
 fn general_programs_agree_within_the_envelope() {
     sweep(Regime::General);
+}
+
+/// Opcodes that no random program has, and why.
+const NOT_GENERATED: &[(&str, &[Opcode])] = &[
+    (
+        "one replica runs, and a collective needs the others",
+        &[
+            Opcode::AllGather,
+            Opcode::AllGatherDone,
+            Opcode::AllGatherStart,
+            Opcode::AllReduce,
+            Opcode::AllReduceDone,
+            Opcode::AllReduceStart,
+            Opcode::AllToAll,
+            Opcode::CollectiveBroadcast,
+            Opcode::CollectivePermute,
+            Opcode::CollectivePermuteDone,
+            Opcode::CollectivePermuteStart,
+            Opcode::RaggedAllToAll,
+            Opcode::ReduceScatter,
+        ],
+    ),
+    (
+        "there is nobody to exchange data with",
+        &[
+            Opcode::Infeed,
+            Opcode::Outfeed,
+            Opcode::Recv,
+            Opcode::RecvDone,
+            Opcode::Send,
+            Opcode::SendDone,
+        ],
+    ),
+    (
+        "the reference evaluator refuses it: see its documentation",
+        &[
+            Opcode::DynamicReshape,
+            Opcode::RaggedDot,
+            Opcode::RngGetAndUpdateState,
+            Opcode::ScaledDot,
+            Opcode::Scan,
+            Opcode::SetDimensionSize,
+        ],
+    ),
+    (
+        "a note to the partitioner, whose result is its operand",
+        &[Opcode::Domain],
+    ),
+];
+
+#[test]
+fn the_generator_covers_every_operation() {
+    let mut seen = BTreeSet::new();
+    for seed in 0..4000 {
+        let program = random_program(seed, Regime::General);
+        let module = tegula::read(&program.text).expect("random programs are valid");
+        let opcodes = module.instructions.values().map(|i| i.op.opcode().name());
+        seen.extend(opcodes);
+    }
+    let excepted = NOT_GENERATED.iter().flat_map(|(_, opcodes)| *opcodes);
+    let excepted: BTreeSet<&str> = excepted.map(|opcode| opcode.name()).collect();
+    let all: BTreeSet<&str> = Opcode::ALL.iter().map(|opcode| opcode.name()).collect();
+    let wanted: BTreeSet<&str> = all.difference(&excepted).copied().collect();
+    assert_eq!(seen, wanted);
 }

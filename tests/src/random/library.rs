@@ -17,7 +17,7 @@ impl Generator {
             4 => self.random_numbers(body),
             5 if general => self.fft(body),
             6 if general => self.decomposition(body),
-            7 | 8 if general => self.batch_norm(body),
+            7 if general => self.batch_norm(body),
             _ => self.map(body),
         }
     }

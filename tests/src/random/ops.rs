@@ -26,6 +26,13 @@ const UNARY_GENERAL: &[&str] = &[
     "log-plus-one",
     "tan",
     "round-nearest-afz",
+    "acos",
+    "acosh",
+    "asin",
+    "asinh",
+    "atanh",
+    "cosh",
+    "sinh",
 ];
 const UNARY_INTEGER: &[&str] = &[
     "negate",
@@ -50,6 +57,7 @@ const BINARY_INTEGER: &[&str] = &[
     "shift-right-logical",
     "shift-right-arithmetic",
     "power",
+    "mulhi",
 ];
 
 impl Generator {

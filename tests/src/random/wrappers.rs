@@ -4,7 +4,7 @@
 use super::{Body, Generator, Known};
 use std::fmt::Write;
 use std::sync::Once;
-use tegula_ir::{ArrayShape, Literal};
+use tegula_ir::{ArrayShape, ElementType, Literal};
 
 /// The custom call that gives the elements of its operand from last to first.
 const REVERSED: &str = "tegula.tests.reversed";
@@ -29,11 +29,14 @@ pub(super) fn register_custom_calls() {
 
 impl Generator {
     pub(super) fn wrapper(&mut self, body: &mut Body) {
-        match self.random.below(5) {
+        match self.random.below(8) {
             0 => self.barrier(body),
             1 => self.copy_pair(body),
             2 => self.fusion(body),
             3 => self.async_pair(body),
+            4 => self.token(body),
+            5 => self.size_of(body),
+            6 => self.place_of_run(body),
             _ => self.custom_call(body),
         }
     }
@@ -100,6 +103,30 @@ impl Generator {
         }
         let text = format!("async-done({last})");
         self.define(body, wanted.ty, &wanted.dims, bits, &text);
+    }
+
+    /// A value that waits for another's token.
+    fn token(&mut self, body: &mut Body) {
+        let x = self.any(body);
+        let token = self.name();
+        let _ = writeln!(body.text, "  {token} = token[] after-all()");
+        let text = format!("add-dependency({}, {token})", x.name);
+        self.define(body, x.ty, &x.dims, x.bits, &text);
+    }
+
+    fn size_of(&mut self, body: &mut Body) {
+        let Some(x) = self.any_where(body, |k| !k.dims.is_empty()) else {
+            return;
+        };
+        let dimension = self.random.below(x.dims.len());
+        let text = format!("get-dimension-size({}), dimensions={{{dimension}}}", x.name);
+        self.define(body, ElementType::S32, &[], 64, &text);
+    }
+
+    /// Which replica or partition of the program runs: there is one.
+    fn place_of_run(&mut self, body: &mut Body) {
+        let op = *self.random.pick(&["replica-id()", "partition-id()"]);
+        self.define(body, ElementType::U32, &[], 64, op);
     }
 
     fn custom_call(&mut self, body: &mut Body) {
