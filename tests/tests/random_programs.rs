@@ -74,11 +74,13 @@ fn sweep(regime: Regime) {
             Err(error) => failures.push(error),
         }
     }
-    let shown: Vec<&String> = failures.iter().take(3).collect();
+    let what: Vec<&str> = failures.iter().filter_map(|f| f.lines().next()).collect();
     assert!(
         failures.is_empty(),
-        "{} of {count} programs fail; the first:\n{shown:#?}",
-        failures.len()
+        "{} of {count} programs fail:\n{}\nthe first:\n{}",
+        failures.len(),
+        what.join("\n"),
+        failures[0]
     );
     println!("{judged} of {count} programs judged");
     // A test that judges nothing tests nothing.

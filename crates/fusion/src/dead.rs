@@ -21,7 +21,7 @@ pub(crate) fn remove_dead(module: &Module, program: &mut Program) {
 }
 
 /// Whether a node, or one in a region of it, has an effect.
-fn acts(module: &Module, program: &Program, id: NodeId) -> bool {
+pub(crate) fn acts(module: &Module, program: &Program, id: NodeId) -> bool {
     let node = &program.nodes[id];
     let mut inner = node.kind.regions().into_iter().flat_map(|r| &r.nodes);
     has_effect(module, node) || inner.any(|&n| acts(module, program, n))

@@ -41,6 +41,9 @@ pub(crate) struct Context<'a> {
 type Iteration<'f, 'a> =
     &'f mut dyn FnMut(&mut Emitter<'a>, &[Term], &[ScalarId]) -> Result<Scalars, Error>;
 
+/// From the emitter and an index, the scalars there.
+type AtIndex<'f, 'a> = &'f mut dyn FnMut(&mut Emitter<'a>, &[Term]) -> Result<Scalars, Error>;
+
 /// Builds one kernel.
 pub(crate) struct Emitter<'a> {
     pub module: &'a Module,
@@ -49,6 +52,9 @@ pub(crate) struct Emitter<'a> {
     pub maps: &'a ReadMaps<'a>,
     pub kernel: Kernel,
     pub args: Vec<ValueId>,
+    /// The values that the kernel computes at its own index though they are in memory,
+    /// and that index.
+    own: (Vec<ValueId>, Vec<Term>),
     /// The kernel's variable for each of the module's symbols that it uses.
     pub symbols: FxHashMap<Var, Var>,
     /// Open blocks, outermost first.
@@ -98,6 +104,7 @@ impl<'a> Emitter<'a> {
             maps: &context.maps,
             kernel: Kernel::default(),
             args: Vec::new(),
+            own: (Vec::new(), Vec::new()),
             symbols: FxHashMap::default(),
             scopes: vec![Scope::default()],
             root,
@@ -111,6 +118,36 @@ impl<'a> Emitter<'a> {
             kernel: self.kernel,
             args: self.args,
         }
+    }
+
+    /// Over the index space of values of one shape: computes their scalars at an index,
+    /// and stores them.
+    pub(crate) fn over(
+        &mut self,
+        values: &[ValueId],
+        compute: AtIndex<'_, 'a>,
+    ) -> Result<(), Error> {
+        let dims = values.first().map(|&v| self.dims(v)).unwrap_or_default();
+        let index = self.domain(&dims);
+        let outputs: Vec<usize> = (values.iter())
+            .map(|&v| self.param(v, Access::Write))
+            .collect();
+        if dims.iter().any(|d| d.as_constant() == Some(0)) {
+            return Ok(());
+        }
+        self.own = (values.to_vec(), index.clone());
+        let scalars = compute(self, &index)?;
+        // Last: an output may lie where an input does.
+        for (&output, &scalar) in outputs.iter().zip(&scalars) {
+            self.store(output, &index, scalar);
+        }
+        Ok(())
+    }
+
+    /// Whether a value is computed where this kernel asks for it.
+    fn computes(&self, value: ValueId, index: &[Term]) -> bool {
+        let (own, at) = &self.own;
+        !self.clusters.is_materialised(value) || (own.contains(&value) && index == at)
     }
 
     pub(crate) fn bug(&self, what: &str) -> Error {
@@ -413,9 +450,7 @@ impl<'a> Emitter<'a> {
             {
                 Ok(self.literal(literal))
             }
-            Def::Node(node, _) if !self.clusters.is_materialised(value) => {
-                self.computed(*node, index)
-            }
+            Def::Node(node, _) if self.computes(value, index) => self.computed(*node, index),
             _ => {
                 let param = self.param(value, Access::Read);
                 Ok(self.load(param, index))

@@ -6,7 +6,7 @@
 
 use crate::cluster::{Class, Clusters, classify, cluster};
 use crate::contraction::Contraction;
-use crate::dead::has_effect;
+use crate::dead::{acts, has_effect};
 use crate::emit::{BoundKernel, Context, Emitter};
 use crate::error::Error;
 use crate::kernel::{Access, Kernel};
@@ -16,6 +16,8 @@ use crate::updates;
 use petgraph::graph::DiGraph;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use tegula_ir::{ComputationId, ElementType, Module, Op};
 
 /// A named routine of a backend's runtime.
@@ -141,10 +143,22 @@ struct Builder<'a>(&'a Context<'a>);
 
 impl Builder<'_> {
     fn region(&self, region: &Region) -> Result<FusedRegion, Error> {
-        let mut units = Vec::new();
+        let mut steps = Vec::new();
         for &id in &region.nodes {
-            self.node(id, &mut units)?;
+            // A kernel of several operations stands at the last.
+            if self
+                .0
+                .clusters
+                .together(id)
+                .last()
+                .is_none_or(|&last| last == id)
+            {
+                let mut units = Vec::new();
+                self.node(id, &mut units)?;
+                steps.push(units);
+            }
         }
+        let units: Vec<(NodeId, Unit)> = in_order(self.0, steps).into_iter().flatten().collect();
         let mut graph = DiGraph::with_capacity(units.len(), units.len() * 2);
         let mut made = FxHashMap::default();
         for (id, unit) in units {
@@ -230,34 +244,31 @@ impl Builder<'_> {
                     {
                         units.push((id, Unit::Copy { from, to }));
                     }
-                    _ => units.push((id, Unit::Kernel(self.root_kernel(id)?))),
+                    _ => units.push((id, Unit::Kernel(self.kernel(id)?))),
                 }
             }
         }
         Ok(())
     }
 
-    /// The kernel that computes all results of a node over their index space.
-    fn root_kernel(&self, id: NodeId) -> Result<BoundKernel, Error> {
-        let node = &self.0.program.nodes[id];
+    /// The kernel that computes all results of a node over their index space, and what
+    /// is computed together with it.
+    fn kernel(&self, id: NodeId) -> Result<BoundKernel, Error> {
+        let nodes = &self.0.program.nodes;
+        let node = &nodes[id];
         let mut emitter = Emitter::new(self.0, node.origin);
-        let dims = node
-            .results
-            .first()
-            .map(|&v| emitter.dims(v))
-            .unwrap_or_default();
-        let index = emitter.domain(&dims);
-        let outputs: Vec<usize> = node
-            .results
-            .iter()
-            .map(|&v| emitter.param(v, Access::Write))
-            .collect();
-        let empty = dims.iter().any(|d| d.as_constant() == Some(0));
-        if !empty {
-            let scalars = emitter.results(id, &index)?;
-            for (&output, &scalar) in outputs.iter().zip(&scalars) {
-                emitter.store(output, &index, scalar);
+        if node.results.len() == 1 {
+            let together = self.0.clusters.together(id).iter();
+            let mut values: Vec<ValueId> =
+                together.flat_map(|&n| nodes[n].results.clone()).collect();
+            if values.is_empty() {
+                values.extend(&node.results);
             }
+            emitter.over(&values, &mut |e, index| {
+                values.iter().map(|&v| e.element(v, index)).collect()
+            })?;
+        } else {
+            emitter.over(&node.results, &mut |e, index| e.results(id, index))?;
         }
         Ok(emitter.finish())
     }
@@ -322,6 +333,49 @@ impl Builder<'_> {
         emitter.store(output, &[], result);
         Ok(emitter.finish().kernel)
     }
+}
+
+/// The steps of a region, each some units, with what makes a value before what reads
+/// it. A step stays where it is if it can, and steps with effects keep their order.
+fn in_order(context: &Context<'_>, steps: Vec<Vec<(NodeId, Unit)>>) -> Vec<Vec<(NodeId, Unit)>> {
+    let mut made = FxHashMap::default();
+    for (i, units) in steps.iter().enumerate() {
+        let writes = units.iter().flat_map(|(_, unit)| unit.writes());
+        made.extend(writes.map(|value| (value, i)));
+    }
+    let mut waits = vec![0; steps.len()];
+    let mut waiting = vec![Vec::new(); steps.len()];
+    let mut last_effect = None;
+    for (i, units) in steps.iter().enumerate() {
+        let reads = units.iter().flat_map(|(_, unit)| unit.reads());
+        let mut before: Vec<usize> = reads.filter_map(|v| made.get(&v).copied()).collect();
+        if units
+            .iter()
+            .any(|(id, _)| acts(context.module, context.program, *id))
+        {
+            before.extend(last_effect.replace(i));
+        }
+        before.sort_unstable();
+        before.dedup();
+        for from in before.into_iter().filter(|&from| from != i) {
+            waits[i] += 1;
+            waiting[from].push(i);
+        }
+    }
+    let ready = (0..steps.len()).filter(|&i| waits[i] == 0);
+    let mut ready: BinaryHeap<Reverse<usize>> = ready.map(Reverse).collect();
+    let mut steps: Vec<Option<Vec<_>>> = steps.into_iter().map(Some).collect();
+    let mut ordered = Vec::with_capacity(steps.len());
+    while let Some(Reverse(i)) = ready.pop() {
+        ordered.extend(steps[i].take());
+        for &next in &waiting[i] {
+            waits[next] -= 1;
+            if waits[next] == 0 {
+                ready.push(Reverse(next));
+            }
+        }
+    }
+    ordered
 }
 
 /// Whether an operation is a routine on whole arrays that calls no computation.

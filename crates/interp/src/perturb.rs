@@ -2,7 +2,9 @@
 //! differ, to see how far that carries.
 //!
 //! An element is moved by -1, 0 or +1 ulp, chosen by a hash of the seed, the
-//! number of operations perturbed before, and the element's position. A sum of
+//! number of operations perturbed before, and the element's position. Of a complex
+//! number each part is moved by that much of the larger one: products and quotients
+//! are accurate to their size, not to each part, which may cancel. A sum of
 //! `n` terms (dot, convolution, reduce, fft) is first moved by -1 or +1 times
 //! `sqrt(n) * u * sum |term|`, where `u` is half an ulp of 1 in the type sums are
 //! kept in: the size of the error that another order of summation makes (Higham,
@@ -18,7 +20,7 @@
 use crate::error::Fault;
 use crate::lanes::BitsMut;
 use crate::reduce::{from_f64s, to_f64s};
-use tegula_ir::{ElementType, Literal};
+use tegula_ir::{ElementType, FloatFormat, Literal};
 
 /// The finaliser of splitmix64 (Steele, Lea and Flood, OOPSLA 2014).
 fn mix(mut z: u64) -> u64 {
@@ -60,6 +62,22 @@ impl Directions {
         }
     }
 
+    /// The bits of one part of a complex number, moved by -1, 0 or +1 ulp of the part
+    /// of this magnitude.
+    fn moved_beside(self, ty: ElementType, bits: u128, larger: u128, position: usize) -> u128 {
+        let Some(format) = ty.float_format() else {
+            return bits;
+        };
+        let value = |bits: u128| format.decode(bits as u64);
+        let step = value(larger) - value(larger.saturating_sub(1));
+        let steps = (self.word(position) % 3) as f64 - 1.0;
+        let moved = value(bits) + steps * step;
+        if larger == magnitude(ty, bits) || steps == 0.0 || !moved.is_finite() {
+            return self.moved(ty, bits, position);
+        }
+        u128::from(format.encode(moved))
+    }
+
     /// The bits of a float, moved by -1, 0 or +1 ulp; of a NaN, perhaps negated.
     fn moved(self, ty: ElementType, bits: u128, position: usize) -> u128 {
         let Some(format) = ty.float_format() else {
@@ -86,16 +104,14 @@ pub(crate) fn by_ulps(x: &mut Literal, directions: Directions) {
     let ty = x.element_type();
     if let Some(part) = ty.complex_part() {
         let size = part.storage_bytes();
-        let len = x.len() * 2;
-        let bytes = x.bytes_mut();
-        for i in 0..len {
-            let Some(bytes) = bytes.get_mut(i * size..(i + 1) * size) else {
-                return;
-            };
-            let mut word = [0u8; 16];
-            word[..size].copy_from_slice(bytes);
-            let moved = directions.moved(part, u128::from_le_bytes(word), i);
-            bytes.copy_from_slice(&moved.to_le_bytes()[..size]);
+        for (i, pair) in x.bytes_mut().chunks_exact_mut(2 * size).enumerate() {
+            let (re, im) = pair.split_at_mut(size);
+            let parts = [word(re), word(im)];
+            let larger = magnitude(part, parts[0]).max(magnitude(part, parts[1]));
+            for (k, bytes) in [re, im].into_iter().enumerate() {
+                let moved = directions.moved_beside(part, parts[k], larger, 2 * i + k);
+                bytes.copy_from_slice(&moved.to_le_bytes()[..size]);
+            }
         }
     } else if ty.is_float() {
         let len = x.len();
@@ -104,6 +120,19 @@ pub(crate) fn by_ulps(x: &mut Literal, directions: Directions) {
             bits.set(i, directions.moved(ty, bits.get(i), i));
         }
     }
+}
+
+/// The bits of an element.
+fn word(bytes: &[u8]) -> u128 {
+    let mut word = [0u8; 16];
+    word[..bytes.len()].copy_from_slice(bytes);
+    u128::from_le_bytes(word)
+}
+
+/// The bits of a float's absolute value: larger ones are larger numbers.
+fn magnitude(ty: ElementType, bits: u128) -> u128 {
+    let sign = ty.float_format().map_or(0, FloatFormat::sign_mask);
+    bits & !u128::from(sign)
 }
 
 /// Moves sums by the error of another order of summation.

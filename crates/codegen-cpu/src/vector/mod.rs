@@ -17,6 +17,7 @@ pub(crate) mod portable;
 #[cfg(test)]
 mod run;
 mod scalars;
+mod schedule;
 mod terms;
 #[cfg(test)]
 mod tests;

@@ -532,3 +532,25 @@ fn bitcast(b: &mut Builder, from: ElementType, to: ElementType, x: V) -> Option<
         (false, _) => wrap(b, to, bits),
     })
 }
+
+/// The parts of a complex number that one 64-bit word holds, the real one lowest.
+pub(super) fn split_pair(b: &mut Builder, pair: V) -> Lanes {
+    let high = b.shift(BinaryOp::ShiftRight, pair, 32);
+    [pair, high]
+        .into_iter()
+        .map(|word| {
+            let low = b.convert(Conversion::Low, word, Type::I32);
+            b.convert(Conversion::Bits, low, Type::F32)
+        })
+        .collect()
+}
+
+/// The other way from [`split_pair`].
+pub(super) fn join_pair(b: &mut Builder, re: V, im: V) -> V {
+    let [low, high] = [re, im].map(|part| {
+        let bits = b.convert(Conversion::Bits, part, Type::I32);
+        b.convert(Conversion::ExtendUnsigned, bits, Type::I64)
+    });
+    let high = b.shift(BinaryOp::ShiftLeft, high, 32);
+    b.or(low, high)
+}

@@ -305,6 +305,30 @@ fn conversions() {
     }
 }
 
+/// Long enough to be ordered anew, with more alive than there are registers.
+#[test]
+fn long_bodies() {
+    let body = elementwise(Type::F32, &|b, [x, y, z]| {
+        let mut chains: Vec<V> = (0..40)
+            .map(|i| {
+                let c = b.f32(i as f32 - 20.5);
+                let sum = b.add(x, c);
+                let product = b.mul(sum, y);
+                let less = b.compare(Condition::Less, product, z);
+                b.select(less, product, c)
+            })
+            .collect();
+        while let [first, .., last] = chains[..] {
+            let sum = b.add(first, last);
+            chains.pop();
+            chains[0] = sum;
+        }
+        chains[0]
+    });
+    assert!(body.values.len() >= 200);
+    check("forty chains", Type::F32, &body, 3);
+}
+
 #[test]
 fn powers_of_two() {
     for ty in FLOATS {

@@ -14,6 +14,7 @@ mod opcodes;
 mod select;
 
 use super::body::Body;
+use super::schedule::scheduled;
 
 /// The lowering, with what it keeps from one body to the next.
 #[derive(Default)]
@@ -23,7 +24,9 @@ impl Wide {
     /// A body's code; `None` if something in it has no instruction.
     /// `lanes_at_most`: what is known of the number of lanes.
     pub(crate) fn lower(&mut self, body: &Body, lanes_at_most: Option<i64>) -> Option<Vec<u8>> {
-        let assembler = select::select(body, lanes_at_most)?;
+        // Where several vectors are in flight there is enough to do as it is.
+        let ordered = (body.values.len() >= select::LONG).then(|| scheduled(body));
+        let assembler = select::select(ordered.as_ref().unwrap_or(body), lanes_at_most)?;
         let (blocks, registers, pool) = assembler.finish();
         let machine = machine::Machine::new(blocks, registers);
         encode::encode(&mut self.0, &machine, &pool)

@@ -42,6 +42,8 @@ pub(super) struct Select<'b> {
 
 /// Bodies of more values than this are not repeated for the whole vectors.
 const SHORT: usize = 70;
+/// Of bodies of at least this many values, one vector is in flight.
+pub(super) const LONG: usize = 150;
 
 /// The instructions of a body; `None` if something in it has none.
 pub(super) fn select(body: &Body, lanes_at_most: Option<i64>) -> Option<Assembler> {
@@ -101,7 +103,7 @@ impl Select<'_> {
         let mut unroll = match size {
             _ if few => 1,
             0..12 => 4,
-            12..150 => 2,
+            12..LONG => 2,
             _ => 1,
         };
         if has_loops {

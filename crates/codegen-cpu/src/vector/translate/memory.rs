@@ -1,0 +1,228 @@
+//! Loads and stores: where the lanes' elements lie.
+
+use super::super::body::{Access, Condition, Input, Storage, Type, V};
+use super::super::linear::{Ranges, linear_index, split};
+use super::super::narrow;
+use super::super::scalars::{Lanes, join_pair, split_pair};
+use super::{Reason, Source, Translator};
+use smallvec::smallvec;
+use tegula_expr::{Term, range_of};
+use tegula_fusion::kernel::ScalarId;
+use tegula_ir::ElementType;
+
+impl Translator<'_> {
+    /// A term with the merged dimensions' variables gone.
+    pub(crate) fn merge(&self, term: &Term) -> Term {
+        if self.merged.is_empty() {
+            return term.clone();
+        }
+        term.substitute(&mut |var| self.merged.contains(&var).then(|| Term::constant(0)))
+    }
+
+    /// The place of an element: an access, and the index where it is a gather.
+    fn place(
+        &mut self,
+        param: usize,
+        index: &[Term],
+        part: usize,
+    ) -> Result<(u32, Option<V>), Reason> {
+        let element_type = self.kernel.params[param].element_type;
+        // Elements of the storage to one of the array.
+        let scale = element_type.storage_bytes().div_ceil(8) as i64;
+        let storage = Storage {
+            bytes: element_type.storage_bytes() as u32 / scale as u32,
+            signed: element_type.is_signed(),
+        };
+        let ranges = Ranges {
+            vars: self.ranges.vars,
+            lanes: None,
+        };
+        let linear = linear_index(self.kernel, param, index, &ranges);
+        let linear = self.merge(&linear);
+        let offset = part as u32 * storage.bytes;
+        let linear_place = self.linear_place(&linear);
+        let Some((rest, steps, stride)) = linear_place else {
+            return self.gathered_place(param, &linear, storage, scale, offset);
+        };
+        let pointer = self.source(Source::Address(param, rest, offset), Input::Integer);
+        let stride = stride.mul(&Term::constant(scale));
+        let access = self.builder.access(Access {
+            pointer,
+            storage,
+            splat: stride.as_constant() == Some(0),
+        });
+        let bytes = Term::constant(scale * i64::from(storage.bytes));
+        for (frame, step) in steps {
+            let step = self.source(Source::Integer(step.mul(&bytes)), Input::Integer);
+            self.frames[frame].steps.push((access, step));
+        }
+        if matches!(stride.as_constant(), Some(0 | 1)) {
+            return Ok((access, None));
+        }
+        self.gathers += 1;
+        let lane = self.builder.lane();
+        self.fits(&stride.mul(&Term::var(self.lane)))?;
+        let stride = self.splat_term(&stride);
+        let index = self.builder.mul(lane, stride);
+        Ok((access, Some(index)))
+    }
+
+    /// An address that is a sum: for lane and loops 0 (a term that still has the
+    /// first lane), the step of each loop, and that of the lanes.
+    #[allow(clippy::type_complexity, reason = "three parts of one sum")]
+    fn linear_place(&self, linear: &Term) -> Option<(Term, Vec<(usize, Term)>, Term)> {
+        let (stride, rest) = split(linear, self.lane)?;
+        let (mut rest, mut steps) = (rest, Vec::new());
+        for (i, frame) in self.frames.iter().enumerate() {
+            let (step, without) = split(&rest, frame.var)?;
+            rest = without;
+            if step.as_constant() != Some(0) {
+                steps.push((i, step));
+            }
+        }
+        let uniform = |t: &Term| self.is_uniform(t);
+        if !uniform(&rest) || !uniform(&stride) || !steps.iter().all(|(_, t)| uniform(t)) {
+            return None;
+        }
+        let first = stride.mul(&Term::var(self.lane));
+        Some((rest.add(&first), steps, stride))
+    }
+
+    /// An address by an index that is computed for each lane.
+    fn gathered_place(
+        &mut self,
+        param: usize,
+        linear: &Term,
+        storage: Storage,
+        scale: i64,
+        offset: u32,
+    ) -> Result<(u32, Option<V>), Reason> {
+        self.gathers += 1;
+        // What is the same for all lanes goes into the address.
+        let mut base = Term::constant(0);
+        let mut varying = linear.clone();
+        if let Some((terms, constant)) = linear.as_linear() {
+            varying = Term::constant(0);
+            base = Term::constant(constant);
+            for (atom, factor) in terms {
+                let term = atom.mul(&Term::constant(factor));
+                if self.is_uniform(&atom) {
+                    base = base.add(&term);
+                } else {
+                    varying = varying.add(&term);
+                }
+            }
+        }
+        let varying = varying.mul(&Term::constant(scale));
+        let pointer = self.source(Source::Address(param, base, offset), Input::Integer);
+        let access = self.builder.access(Access {
+            pointer,
+            storage,
+            splat: false,
+        });
+        let index = self.term(&varying)?;
+        Ok((access, Some(index)))
+    }
+
+    /// A term that 32 bits hold.
+    pub(crate) fn fits(&self, term: &Term) -> Result<(), Reason> {
+        let range = range_of(term, &self.ranges);
+        let limit = i64::from(i32::MAX);
+        if range.lower < -limit || range.upper > limit {
+            return Err(Reason::new("an index of more than 32 bits"));
+        }
+        Ok(())
+    }
+
+    pub(super) fn load(&mut self, param: usize, index: &[Term]) -> Result<Lanes, Reason> {
+        let declared = &self.kernel.params[param];
+        let element_type = declared.element_type;
+        let ty = self.lane_type(element_type)?;
+        let written = self.stored.as_ref().and_then(|s| s.get(&param));
+        if written.is_some_and(|&written| written != index) {
+            return Err(Reason::new("a loop that reads what it writes"));
+        }
+        if element_type == ElementType::C64 {
+            let pair = self.load_words(param, index, 0, Type::I64)?;
+            return Ok(split_pair(&mut self.builder, pair));
+        }
+        let narrow = narrow::is_supported(element_type);
+        let stored = match ty {
+            Type::Mask => Type::I32,
+            _ if narrow => Type::I32,
+            _ => ty,
+        };
+        let parts = if element_type.is_complex() { 2 } else { 1 };
+        (0..parts)
+            .map(|part| {
+                let value = self.load_words(param, index, part, stored)?;
+                let b = &mut self.builder;
+                Ok(match ty {
+                    Type::Mask => {
+                        let zero = b.i32(0);
+                        b.compare(Condition::NotEqual, value, zero)
+                    }
+                    _ if narrow => narrow::decode(b, element_type, value),
+                    _ => value,
+                })
+            })
+            .collect()
+    }
+
+    /// What memory holds for each lane: a whole element, or a part of one too large for
+    /// a lane.
+    fn load_words(
+        &mut self,
+        param: usize,
+        index: &[Term],
+        part: usize,
+        ty: Type,
+    ) -> Result<V, Reason> {
+        let (access, at) = self.place(param, index, part)?;
+        let (b, mask) = (&mut self.builder, self.mask);
+        Ok(match at {
+            Some(at) => b.gather(access, ty, at, mask),
+            None => b.load(access, ty, mask),
+        })
+    }
+
+    pub(super) fn store(
+        &mut self,
+        param: usize,
+        index: &[Term],
+        value: ScalarId,
+    ) -> Result<(), Reason> {
+        let element_type = self.kernel.params[param].element_type;
+        let mut lanes = self.lanes_of(value)?;
+        if element_type == ElementType::C64 {
+            // Both halves in one store: every second element alone would be a scatter.
+            lanes = smallvec![join_pair(&mut self.builder, lanes[0], lanes[1])];
+        }
+        if self.stored.is_some() && !self.writes_apart(param, index) {
+            return Err(Reason::new("a loop whose turns may write the same element"));
+        }
+        for (part, &value) in lanes.iter().enumerate() {
+            let (access, at) = self.place(param, index, part)?;
+            if at.is_none() && self.builder.body().accesses[access as usize].splat {
+                return Err(Reason::new("all lanes write one element"));
+            }
+            let b = &mut self.builder;
+            let stored = match b.type_of(value) {
+                Type::Mask => b.truth(value),
+                _ if narrow::is_supported(element_type) => narrow::encode(b, element_type, value),
+                _ => value,
+            };
+            b.store(access, stored, at, self.mask);
+        }
+        Ok(())
+    }
+
+    /// Whether the turns of the loop that the lanes come from write to different
+    /// elements: the place moves with the lane, and with no loop inside.
+    fn writes_apart(&self, param: usize, index: &[Term]) -> bool {
+        let linear = linear_index(self.kernel, param, index, &self.ranges);
+        let stride = split(&linear, self.lane).map(|(stride, _)| stride);
+        let moves = stride.is_some_and(|s| s.as_constant().is_some_and(|s| s != 0));
+        moves && self.frames.iter().all(|f| !linear.mentions(f.var))
+    }
+}

@@ -1,0 +1,140 @@
+//! What fusing an operation costs and how it reads: its class, and how often it asks
+//! for the elements of its operands.
+
+use crate::contraction::is_product_of;
+use crate::program::{Node, NodeId, NodeKind, Program, ValueId};
+use tegula_ir::{Binary, Module, Op, Unary};
+
+/// What a backend-independent view of an operation says about fusing it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// Each element is computed from a few elements of the operands; the number
+    /// is how expensive that is: 0 moves data, 1 is arithmetic, 2 transcendental.
+    Pointwise(u8),
+    /// Each element is computed by a loop.
+    Loop,
+    /// Writes part of an array in place.
+    Update,
+    /// A named routine.
+    Library,
+}
+
+/// The class of an operation. Control flow is not asked for.
+pub fn classify(module: &Module, program: &Program, node: NodeId) -> Class {
+    let node = &program.nodes[node];
+    if matches!(node.kind, NodeKind::Contraction(_)) {
+        return Class::Library;
+    }
+    match &module[node.origin].op {
+        Op::Unary(op) => Class::Pointwise(unary_cost(*op)),
+        Op::Binary(Binary::Divide | Binary::Remainder | Binary::Power | Binary::Atan2) => {
+            Class::Pointwise(2)
+        }
+        Op::Binary(_)
+        | Op::Compare { .. }
+        | Op::Select
+        | Op::Clamp
+        | Op::Convert
+        | Op::ReducePrecision { .. } => Class::Pointwise(1),
+        Op::BitcastConvert if is_reinterpretation(program, node) => Class::Library,
+        Op::BitcastConvert => Class::Pointwise(1),
+        Op::Map { .. } => Class::Pointwise(2),
+        Op::Gather { .. } | Op::DynamicSlice(_) => Class::Pointwise(1),
+        Op::Iota(_)
+        | Op::GetDimensionSize(_)
+        | Op::Broadcast(_)
+        | Op::Reshape
+        | Op::Bitcast
+        | Op::Transpose(_)
+        | Op::Reverse(_)
+        | Op::Slice(_)
+        | Op::Pad(_)
+        | Op::Concatenate(_) => Class::Pointwise(0),
+        // Dots that a routine computes are contractions.
+        Op::Reduce { .. } | Op::ReduceWindow { .. } | Op::Dot { .. } => Class::Loop,
+        Op::Convolution { .. } => {
+            let ty = |v: Option<&ValueId>| v.map(|&v| program.values[v].shape.element_type);
+            let [lhs, rhs] = [node.operands.first(), node.operands.get(1)].map(ty);
+            match (lhs, rhs, ty(node.results.first())) {
+                (Some(lhs), Some(rhs), Some(out)) if is_product_of(lhs, rhs, out) => Class::Library,
+                _ => Class::Loop,
+            }
+        }
+        Op::DynamicUpdateSlice | Op::Scatter { .. } | Op::SelectAndScatter { .. } => Class::Update,
+        _ => Class::Library,
+    }
+}
+
+/// Whether a bitcast-convert changes the width of elements: the bytes stay.
+fn is_reinterpretation(program: &Program, node: &Node) -> bool {
+    let bits = |v: Option<&ValueId>| v.map(|&v| program.values[v].shape.element_type.bits());
+    bits(node.operands.first()) != bits(node.results.first())
+}
+
+fn unary_cost(op: Unary) -> u8 {
+    match op {
+        Unary::Abs
+        | Unary::Ceil
+        | Unary::Floor
+        | Unary::Imag
+        | Unary::IsFinite
+        | Unary::Negate
+        | Unary::Not
+        | Unary::Real
+        | Unary::RoundNearestEven
+        | Unary::Sign
+        | Unary::CountLeadingZeros
+        | Unary::Popcnt => 1,
+        _ => 2,
+    }
+}
+
+/// Whether an operand of an update is the array that is updated.
+pub(super) fn is_updated(module: &Module, node: &Node, operand: usize) -> bool {
+    match &module[node.origin].op {
+        Op::Scatter { .. } => operand < node.results.len(),
+        Op::DynamicUpdateSlice => operand == 0,
+        // Select-and-scatter walks its operands with loops of its own.
+        _ => operand < 2,
+    }
+}
+
+/// How many elements of an operand one element of the result reads.
+pub(super) fn reads_per_element(
+    module: &Module,
+    program: &Program,
+    node: &Node,
+    operand: usize,
+) -> f64 {
+    let result = node
+        .results
+        .first()
+        .map_or(1.0, |&v| elements(program, v))
+        .max(1.0);
+    let size = |i: usize| node.operands.get(i).map_or(1.0, |&v| elements(program, v));
+    match &module[node.origin].op {
+        Op::Reduce { .. } if operand < node.operands.len() / 2 => size(operand) / result,
+        Op::ReduceWindow { window, .. } if operand < node.operands.len() / 2 => {
+            window.iter().map(|w| w.size as f64).product()
+        }
+        Op::Dot { dims, .. } => contracted(program, node.operands.first(), &dims.lhs_contracting),
+        Op::Convolution { .. } => 1e9,
+        // The update's own elements are visited once each.
+        Op::DynamicUpdateSlice | Op::Scatter { .. } => size(operand) / result,
+        Op::Pad(_) | Op::Concatenate(_) => size(operand).min(result) / result,
+        _ => 1.0,
+    }
+}
+
+/// How many elements a value has; where that is known only at run time, a guess.
+pub(super) fn elements(program: &Program, value: ValueId) -> f64 {
+    let dims = &program.values[value].shape.dims;
+    dims.iter().map(|dim| dim.typical() as f64).product()
+}
+
+fn contracted(program: &Program, lhs: Option<&ValueId>, dims: &[i64]) -> f64 {
+    let Some(&lhs) = lhs else { return 1.0 };
+    let shape = &program.values[lhs].shape;
+    let size = |&d: &i64| Some(shape.dims.get(usize::try_from(d).ok()?)?.typical());
+    dims.iter().map(|d| size(d).unwrap_or(1) as f64).product()
+}

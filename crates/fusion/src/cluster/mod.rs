@@ -1,0 +1,485 @@
+//! The decision which values are computed where they are read (fused) and which
+//! are written to memory once, and what is written by one kernel.
+//!
+//! Every value is either *materialised* or recomputed by each kernel that reads
+//! it. Walking from users to producers, the pass collects at which places of which
+//! kernels a value would be evaluated if it were fused into everything that reads it;
+//! a kernel evaluates it once per place. It compares the evaluations with the number
+//! of elements: a cheap operation may be evaluated a few times over, an expensive one
+//! only once.
+//!
+//! A kernel may write several values. What is materialised and read at a kernel's own
+//! index is computed and written there, if nothing in between needs it from memory;
+//! and kernels over one domain that would all evaluate an expensive value become one.
+
+mod classify;
+mod places;
+mod units;
+
+pub use classify::{Class, classify};
+
+use crate::program::{Def, NodeId, NodeKind, Program, Region, ValueId};
+use classify::{elements, is_updated, reads_per_element};
+use cranelift_entity::SecondaryMap;
+use places::{Place, Places};
+use smallvec::SmallVec;
+use std::fmt;
+use tegula_ir::{Module, Op};
+use units::{Domain, Readers, UnitId, Units};
+
+/// How often an element of a cheap value may be evaluated.
+const CHEAP_RATIO: f64 = 3.0;
+/// How often an element of an expensive value may be evaluated.
+const EXPENSIVE_RATIO: f64 = 1.0;
+/// The longest chain of operations fused into one another: emitting recurses along it.
+const MAX_CHAIN: u32 = 200;
+/// Operations that one kernel may evaluate: the time to compile a body grows faster
+/// than it does, because more lives at once than there are registers.
+const MAX_BODY: u32 = 400;
+/// Places at which one value may be evaluated.
+const MAX_PLACES: usize = 16;
+
+/// Why a value is fused or materialised.
+#[derive(Clone, Copy, Debug, PartialEq, Default)]
+pub enum Reason {
+    /// Nothing reads it.
+    #[default]
+    Unused,
+    /// A parameter or constant, or the state of a loop: in memory anyhow.
+    GivenInMemory,
+    /// The program, a loop or a branch gives it as a result.
+    RegionResult,
+    /// A library call or control flow makes it or reads it.
+    LibraryOrControl,
+    /// It updates an array in place, or has several results.
+    OwnKernel,
+    /// Fused, it would be evaluated this many times per element: too often.
+    TooOften(f64),
+    /// The kernels that read it evaluate too many operations already.
+    KernelTooLarge,
+    /// Fused into its readers, evaluated this many times per element.
+    Fused(f64),
+    /// Computed from constants alone, at no cost to speak of: fused everywhere.
+    FromConstants,
+}
+
+impl Reason {
+    /// Whether the value is written to memory.
+    pub fn is_materialised(self) -> bool {
+        !matches!(self, Self::Unused | Self::Fused(_) | Self::FromConstants)
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unused => f.write_str("unused"),
+            Self::GivenInMemory => f.write_str("already in memory"),
+            Self::RegionResult => f.write_str("a result of its region"),
+            Self::LibraryOrControl => f.write_str("made or read by a library call or control flow"),
+            Self::OwnKernel => f.write_str("updates in place or has several results"),
+            Self::TooOften(ratio) => {
+                write!(f, "fused, each element would be evaluated {ratio:.3} times")
+            }
+            Self::KernelTooLarge => write!(
+                f,
+                "its readers would exceed {MAX_BODY} operations or a chain of {MAX_CHAIN}"
+            ),
+            Self::Fused(ratio) => write!(f, "fused, evaluated {ratio:.3} times per element"),
+            Self::FromConstants => f.write_str("fused, from constants alone"),
+        }
+    }
+}
+
+/// What is fused and what is materialised.
+#[derive(Clone, Debug, Default)]
+pub struct Clusters {
+    reasons: SecondaryMap<ValueId, Reason>,
+    /// By operation: those that one kernel computes, if there are several, in the
+    /// program's order.
+    together: SecondaryMap<NodeId, SmallVec<[NodeId; 2]>>,
+}
+
+impl Clusters {
+    /// Why a value is fused or not.
+    pub fn reason(&self, value: ValueId) -> Reason {
+        self.reasons[value]
+    }
+
+    /// Whether a value is written to memory.
+    pub fn is_materialised(&self, value: ValueId) -> bool {
+        self.reasons[value].is_materialised()
+    }
+
+    /// The operations whose results the kernel of an operation writes, in the program's
+    /// order; empty if it is alone.
+    pub fn together(&self, node: NodeId) -> &[NodeId] {
+        &self.together[node]
+    }
+}
+
+/// Decides for every value of a flattened program.
+pub fn cluster(module: &Module, program: &Program) -> Clusters {
+    let mut pass = Pass {
+        module,
+        program,
+        clusters: Clusters::default(),
+        readers: SecondaryMap::default(),
+        must: SecondaryMap::default(),
+        chain: SecondaryMap::default(),
+        from_constants: SecondaryMap::default(),
+        home: SecondaryMap::default(),
+        regions: 0,
+        inside: Vec::new(),
+        units: Units::default(),
+        unit_of: SecondaryMap::default(),
+        places: Places::new(module, program),
+    };
+    for (id, value) in &program.values {
+        if matches!(value.def, Def::Parameter(_) | Def::LoopState) {
+            pass.clusters.reasons[id] = Reason::GivenInMemory;
+        }
+        if let Def::Constant(literal) = &value.def {
+            let splat = is_splat(literal.bytes(), literal.element_type().storage_bytes());
+            pass.from_constants[id] = splat;
+            pass.clusters.reasons[id] = if splat {
+                Reason::FromConstants
+            } else {
+                Reason::GivenInMemory
+            };
+        }
+    }
+    pass.mark_from_constants(&program.entry);
+    pass.region(&program.entry);
+    pass.clusters
+}
+
+/// Whether all elements have the same bits.
+pub(crate) fn is_splat(bytes: &[u8], element: usize) -> bool {
+    let mut elements = bytes.chunks_exact(element.max(1));
+    let first = elements.next();
+    elements.all(|e| Some(e) == first)
+}
+
+struct Pass<'a> {
+    module: &'a Module,
+    program: &'a Program,
+    clusters: Clusters,
+    /// The readers seen so far.
+    readers: SecondaryMap<ValueId, Readers>,
+    /// Why a reader seen so far needs the value in memory.
+    must: SecondaryMap<ValueId, Option<Reason>>,
+    /// The longest chain of fused readers.
+    chain: SecondaryMap<ValueId, u32>,
+    from_constants: SecondaryMap<ValueId, bool>,
+    /// The region that a node's results belong to, by number.
+    home: SecondaryMap<ValueId, u32>,
+    regions: u32,
+    /// The loops and branches around what is looked at: the region that each stands
+    /// in, and its unit.
+    inside: Vec<(u32, UnitId)>,
+    units: Units,
+    /// The unit that writes a node's results.
+    unit_of: SecondaryMap<NodeId, Option<UnitId>>,
+    places: Places<'a>,
+}
+
+impl Pass<'_> {
+    /// Finds values that follow from splat constants by cheap operations, and
+    /// notes which region each value belongs to.
+    fn mark_from_constants(&mut self, region: &Region) {
+        self.regions += 1;
+        let home = self.regions;
+        for &id in &region.nodes {
+            let node = &self.program.nodes[id];
+            for &result in &node.results {
+                self.home[result] = home;
+            }
+            for inner in node.kind.regions() {
+                self.mark_from_constants(inner);
+            }
+            if !matches!(node.kind, NodeKind::Op) {
+                continue;
+            }
+            let cheap = matches!(
+                classify(self.module, self.program, id),
+                Class::Pointwise(0 | 1)
+            ) && !matches!(
+                self.module[node.origin].op,
+                Op::Gather { .. } | Op::Concatenate(_)
+            );
+            let constant = node.operands.iter().all(|&v| self.from_constants[v]);
+            for &result in &node.results {
+                // A chain of cheap operations is still cheap only if it is short.
+                let chain = node
+                    .operands
+                    .iter()
+                    .map(|&v| self.chain[v])
+                    .max()
+                    .unwrap_or(0)
+                    + 1;
+                self.from_constants[result] = cheap && constant && chain <= 4;
+                self.chain[result] = if self.from_constants[result] {
+                    chain
+                } else {
+                    0
+                };
+            }
+        }
+    }
+
+    fn region(&mut self, region: &Region) {
+        for &result in &region.results {
+            self.must[result] = Some(Reason::RegionResult);
+            self.read_around(result);
+        }
+        for (position, &id) in region.nodes.iter().enumerate().rev() {
+            let node = &self.program.nodes[id];
+            if node.kind.regions().is_empty() {
+                self.operation(id, position);
+            } else {
+                self.control(id, position);
+            }
+        }
+        self.note_together(region);
+    }
+
+    /// A loop or a conditional.
+    fn control(&mut self, id: NodeId, position: usize) {
+        let node = &self.program.nodes[id];
+        let unit = self.units.add(id, position, None);
+        for &v in &node.results {
+            self.clusters.reasons[v] = Reason::LibraryOrControl;
+            self.note_readers(v, unit);
+        }
+        for &v in &node.operands {
+            self.need(v, unit, Reason::LibraryOrControl);
+        }
+        // A loop over no state has no result, and nothing to say where it stands.
+        let home = node.results.first().map_or(0, |&v| self.home[v]);
+        self.inside.push((home, unit));
+        for inner in node.kind.regions() {
+            self.region(inner);
+        }
+        self.inside.pop();
+    }
+
+    /// What a unit needs in memory.
+    fn need(&mut self, value: ValueId, unit: UnitId, reason: Reason) {
+        self.must[value] = Some(reason);
+        self.readers[value].memory.push(unit);
+    }
+
+    /// If a value comes from around the region that reads it: the loop or branch that
+    /// does so, in the value's own region, reads it from memory.
+    fn read_around(&mut self, value: ValueId) {
+        let home = self.home[value];
+        let around = self.inside.iter().find(|(region, _)| *region == home);
+        if let Some(&(_, unit)) = around {
+            self.need(value, unit, Reason::RegionResult);
+        }
+    }
+
+    /// Tells a unit who reads a value that it writes.
+    fn note_readers(&mut self, value: ValueId, unit: UnitId) {
+        for reader in self.readers[value].units() {
+            if self.units.find(reader) != self.units.find(unit) {
+                self.units.add_user(unit, reader);
+            }
+        }
+    }
+
+    fn operation(&mut self, id: NodeId, position: usize) {
+        let node = &self.program.nodes[id];
+        let class = classify(self.module, self.program, id);
+        for &v in &node.results {
+            let mut readers = std::mem::take(&mut self.readers[v]);
+            readers.settle(&self.units);
+            self.readers[v] = readers;
+        }
+        let reason = self.decide(id, class);
+        for &v in &node.results {
+            self.clusters.reasons[v] = reason;
+        }
+        let at = match node.results.first() {
+            Some(&result) if !reason.is_materialised() => self.readers[result].at.clone(),
+            result => {
+                let unit = self.unit_of_root(id, position, class);
+                let elements = result.map_or(1.0, |&v| elements(self.program, v));
+                vec![(unit, Place::TOP, elements)]
+            }
+        };
+        if !matches!(reason, Reason::FromConstants) {
+            at.iter().for_each(|(unit, ..)| self.units.grow(*unit));
+        }
+        let chain = match node.results.first() {
+            Some(&result) if !reason.is_materialised() => self.chain[result] + 1,
+            _ => 0,
+        };
+        for (i, &operand) in node.operands.iter().enumerate() {
+            self.operand(id, i, class, &at);
+            if !self.from_constants[operand] {
+                self.chain[operand] = self.chain[operand].max(chain);
+            }
+        }
+    }
+
+    /// Notes who reads an operand of a node that is evaluated at places.
+    fn operand(&mut self, id: NodeId, i: usize, class: Class, at: &[(UnitId, Place, f64)]) {
+        let (module, program) = (self.module, self.program);
+        let node = &program.nodes[id];
+        let operand = node.operands[i];
+        let in_memory = class == Class::Library
+            || node.results.is_empty()
+            || (class == Class::Update && is_updated(module, node, i));
+        if in_memory {
+            for &(unit, ..) in at {
+                self.need(operand, unit, Reason::LibraryOrControl);
+            }
+        }
+        if self.from_constants[operand] {
+            return;
+        }
+        // A loop would evaluate a value from around it in every iteration.
+        let home = node.results.first().map_or(0, |&v| self.home[v]);
+        if self.home[operand] != home {
+            self.must[operand] = Some(Reason::RegionResult);
+            return self.read_around(operand);
+        }
+        let times = reads_per_element(module, program, node, i);
+        for &(unit, place, evaluations) in at {
+            if !in_memory {
+                let place = self.places.step(place, id, i);
+                let reads = (unit, place, evaluations * times);
+                self.readers[operand].at.push(reads);
+            }
+        }
+    }
+
+    /// The unit that writes a node's results.
+    fn unit_of_root(&mut self, id: NodeId, position: usize, class: Class) -> UnitId {
+        let domain = self.domain(id, class);
+        let node = &self.program.nodes[id];
+        let unit = match (&domain, node.results.first()) {
+            (Some(domain), Some(&result)) => self.taken_in(id, position, domain, result),
+            _ => None,
+        };
+        let unit = unit.unwrap_or_else(|| self.units.add(id, position, domain));
+        self.unit_of[id] = Some(unit);
+        for &v in &node.results {
+            self.note_readers(v, unit);
+        }
+        unit
+    }
+
+    /// What the kernel of a node computes over, if it may compute other values too.
+    fn domain(&self, id: NodeId, class: Class) -> Option<Domain> {
+        let node = &self.program.nodes[id];
+        let [result] = node.results[..] else {
+            return None;
+        };
+        // Of what is in memory already, these are other names.
+        let relabels = matches!(self.module[node.origin].op, Op::Reshape | Op::Bitcast);
+        (!relabels && matches!(class, Class::Pointwise(_) | Class::Loop)).then(|| Domain {
+            region: self.home[result],
+            dims: self.program.values[result]
+                .shape
+                .dims
+                .iter()
+                .cloned()
+                .collect(),
+        })
+    }
+
+    /// The kernels that read a value at their own index and nowhere else.
+    fn at_top(&self, value: ValueId, domain: &Domain) -> SmallVec<[UnitId; 4]> {
+        let at = &self.readers[value].at;
+        let elsewhere = |unit| at.iter().any(|(u, p, _)| *u == unit && *p != Place::TOP);
+        let tops = at.iter().filter(|(_, place, _)| *place == Place::TOP);
+        tops.map(|(unit, ..)| *unit)
+            .filter(|&unit| self.units.computes_over(unit, domain) && !elsewhere(unit))
+            .collect()
+    }
+
+    /// Finds a kernel that reads the result at its own index and can write it too.
+    fn taken_in(
+        &mut self,
+        id: NodeId,
+        position: usize,
+        domain: &Domain,
+        result: ValueId,
+    ) -> Option<UnitId> {
+        let readers = self.readers[result].units();
+        let tops = self.at_top(result, domain);
+        let unit = (tops.iter().copied()).find(|&unit| self.units.takes_in(unit, &readers))?;
+        self.units.take_in(unit, id, position);
+        Some(unit)
+    }
+
+    fn decide(&mut self, id: NodeId, class: Class) -> Reason {
+        let node = &self.program.nodes[id];
+        let limit = match class {
+            Class::Library => return Reason::LibraryOrControl,
+            Class::Update => return Reason::OwnKernel,
+            Class::Pointwise(0 | 1) => CHEAP_RATIO,
+            Class::Pointwise(_) | Class::Loop => EXPENSIVE_RATIO,
+        };
+        let [result] = node.results[..] else {
+            return Reason::OwnKernel;
+        };
+        if let Some(reason) = self.must[result] {
+            return reason;
+        }
+        if self.from_constants[result] {
+            return Reason::FromConstants;
+        }
+        let size = elements(self.program, result).max(1.0);
+        let mut ratio = self.readers[result].evaluations() / size;
+        if ratio > limit && self.unite_readers(id, class, result) {
+            ratio = self.readers[result].evaluations() / size;
+        }
+        let readers = &self.readers[result].at;
+        if ratio > limit || readers.len() > MAX_PLACES {
+            return Reason::TooOften(ratio);
+        }
+        let full = readers.iter().any(|(unit, ..)| self.units.is_full(*unit));
+        if full || self.chain[result] >= MAX_CHAIN {
+            return Reason::KernelTooLarge;
+        }
+        Reason::Fused(ratio)
+    }
+
+    /// Makes one kernel of those that read a value at their own index. Gives whether
+    /// any became one.
+    fn unite_readers(&mut self, id: NodeId, class: Class, result: ValueId) -> bool {
+        let Some(domain) = self.domain(id, class) else {
+            return false;
+        };
+        let tops = self.at_top(result, &domain);
+        let mut united = false;
+        for (i, &a) in tops.iter().enumerate() {
+            for &b in &tops[i + 1..] {
+                united |= self.units.unite(a, b);
+            }
+        }
+        if united {
+            let mut readers = std::mem::take(&mut self.readers[result]);
+            readers.settle(&self.units);
+            self.readers[result] = readers;
+        }
+        united
+    }
+
+    /// Writes down which operations of a region share a kernel.
+    fn note_together(&mut self, region: &Region) {
+        for &id in &region.nodes {
+            let Some(unit) = self.unit_of[id] else {
+                continue;
+            };
+            let roots = self.units.roots(unit);
+            if roots.len() > 1 {
+                self.clusters.together[id] = roots;
+            }
+        }
+    }
+}

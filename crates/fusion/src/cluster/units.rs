@@ -1,0 +1,214 @@
+//! The units that a region will consist of: kernels, which may take in more values,
+//! and everything else; and who reads whose results.
+
+use super::MAX_BODY;
+use super::places::Place;
+use crate::program::NodeId;
+use smallvec::SmallVec;
+use tegula_ir::Dim;
+
+/// Results that one kernel may have: each is a pointer in a register.
+const MAX_RESULTS: usize = 8;
+/// Units looked at to find out whether one leads to another. Beyond that it is taken
+/// to do so.
+const MAX_SEARCH: usize = 256;
+
+/// A unit; several may have become one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct UnitId(u32);
+
+/// What kernels compute together.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Domain {
+    /// The region, by number.
+    pub region: u32,
+    /// The sizes of the results.
+    pub dims: SmallVec<[Dim; 4]>,
+}
+
+#[derive(Clone, Debug)]
+struct Unit {
+    /// What it has become part of, or itself.
+    parent: UnitId,
+    /// What it computes over, if it may take in more.
+    domain: Option<Domain>,
+    /// The operations whose results it writes, with their positions in the region.
+    roots: SmallVec<[(usize, NodeId); 2]>,
+    /// The units that read what it writes.
+    users: Vec<UnitId>,
+    /// The first and last position in the region of what it writes.
+    positions: (usize, usize),
+    /// How many operations it evaluates.
+    size: u32,
+}
+
+/// Every unit of a program.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Units(Vec<Unit>);
+
+impl Units {
+    pub(super) fn add(&mut self, node: NodeId, position: usize, domain: Option<Domain>) -> UnitId {
+        let id = UnitId(self.0.len() as u32);
+        self.0.push(Unit {
+            parent: id,
+            domain,
+            roots: SmallVec::from_slice(&[(position, node)]),
+            users: Vec::new(),
+            positions: (position, position),
+            size: 0,
+        });
+        id
+    }
+
+    /// What a unit has become part of.
+    pub(super) fn find(&self, mut unit: UnitId) -> UnitId {
+        while self.0[unit.0 as usize].parent != unit {
+            unit = self.0[unit.0 as usize].parent;
+        }
+        unit
+    }
+
+    fn get(&self, unit: UnitId) -> &Unit {
+        &self.0[self.find(unit).0 as usize]
+    }
+
+    fn get_mut(&mut self, unit: UnitId) -> &mut Unit {
+        let unit = self.find(unit);
+        &mut self.0[unit.0 as usize]
+    }
+
+    /// The operations whose results a unit writes, in the program's order.
+    pub(super) fn roots(&self, unit: UnitId) -> SmallVec<[NodeId; 2]> {
+        let mut roots = self.get(unit).roots.clone();
+        roots.sort_unstable();
+        roots.into_iter().map(|(_, node)| node).collect()
+    }
+
+    pub(super) fn computes_over(&self, unit: UnitId, domain: &Domain) -> bool {
+        self.get(unit).domain.as_ref() == Some(domain)
+    }
+
+    /// Notes that one unit reads what another writes.
+    pub(super) fn add_user(&mut self, unit: UnitId, user: UnitId) {
+        self.get_mut(unit).users.push(user);
+    }
+
+    /// Notes that a unit evaluates one more operation.
+    pub(super) fn grow(&mut self, unit: UnitId) {
+        self.get_mut(unit).size += 1;
+    }
+
+    pub(super) fn is_full(&self, unit: UnitId) -> bool {
+        self.get(unit).size >= MAX_BODY
+    }
+
+    /// Whether something reads what `from` writes and so on until `to`, by way of at
+    /// least one other unit if they are the same.
+    pub(super) fn leads_to(&self, from: UnitId, to: UnitId) -> bool {
+        let to = self.find(to);
+        let last = self.get(to).positions.1;
+        let mut seen: SmallVec<[UnitId; 16]> = SmallVec::new();
+        let mut open: SmallVec<[UnitId; 16]> = SmallVec::from_slice(&[self.find(from)]);
+        while let Some(unit) = open.pop() {
+            for &user in &self.get(unit).users {
+                let user = self.find(user);
+                if user == to {
+                    return true;
+                }
+                // Whoever reads comes later in the program's order.
+                if self.get(user).positions.0 > last || seen.contains(&user) {
+                    continue;
+                }
+                if seen.len() == MAX_SEARCH {
+                    return true;
+                }
+                seen.push(user);
+                open.push(user);
+            }
+        }
+        false
+    }
+
+    /// Whether an operation that `readers` read may be computed in a unit over the
+    /// same domain: no other reader may lead there.
+    pub(super) fn takes_in(&self, unit: UnitId, readers: &[UnitId]) -> bool {
+        let unit = self.find(unit);
+        let inner = self.get(unit);
+        inner.roots.len() < MAX_RESULTS
+            && inner.size < MAX_BODY
+            && !(readers.iter()).any(|&r| self.find(r) != unit && self.leads_to(r, unit))
+    }
+
+    /// Adds an operation's result to what a unit writes.
+    pub(super) fn take_in(&mut self, unit: UnitId, node: NodeId, position: usize) {
+        let unit = self.get_mut(unit);
+        unit.roots.push((position, node));
+        unit.positions.0 = unit.positions.0.min(position);
+        unit.positions.1 = unit.positions.1.max(position);
+    }
+
+    /// Makes one unit of two over the same domain, unless one needs the other's
+    /// results or they are too large. Gives whether they are one.
+    pub(super) fn unite(&mut self, a: UnitId, b: UnitId) -> bool {
+        let (a, b) = (self.find(a), self.find(b));
+        if a == b {
+            return true;
+        }
+        let (first, second) = (self.get(a), self.get(b));
+        if first.domain.is_none()
+            || first.domain != second.domain
+            || first.roots.len() + second.roots.len() > MAX_RESULTS
+            || first.size + second.size > MAX_BODY
+            || self.leads_to(a, b)
+            || self.leads_to(b, a)
+        {
+            return false;
+        }
+        let taken = second.clone();
+        self.get_mut(b).parent = a;
+        let unit = self.get_mut(a);
+        unit.roots.extend(taken.roots);
+        unit.users.extend(taken.users);
+        unit.positions.0 = unit.positions.0.min(taken.positions.0);
+        unit.positions.1 = unit.positions.1.max(taken.positions.1);
+        unit.size += taken.size;
+        true
+    }
+}
+
+/// Who asks for a value.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Readers {
+    /// Kernels that would evaluate it: where, and how many elements.
+    pub at: Vec<(UnitId, Place, f64)>,
+    /// Units that read it from memory.
+    pub memory: SmallVec<[UnitId; 2]>,
+}
+
+impl Readers {
+    /// Each unit and place once.
+    pub(super) fn settle(&mut self, units: &Units) {
+        for (unit, ..) in &mut self.at {
+            *unit = units.find(*unit);
+        }
+        let mut kept: Vec<(UnitId, Place, f64)> = Vec::with_capacity(self.at.len());
+        for &(unit, place, evaluations) in &self.at {
+            match kept.iter_mut().find(|(u, p, _)| (*u, *p) == (unit, place)) {
+                Some(known) => known.2 = known.2.max(evaluations),
+                None => kept.push((unit, place, evaluations)),
+            }
+        }
+        self.at = kept;
+    }
+
+    /// How many elements are evaluated in all.
+    pub(super) fn evaluations(&self) -> f64 {
+        self.at.iter().map(|(.., evaluations)| evaluations).sum()
+    }
+
+    /// All units.
+    pub(super) fn units(&self) -> SmallVec<[UnitId; 4]> {
+        let kernels = self.at.iter().map(|(unit, ..)| *unit);
+        kernels.chain(self.memory.iter().copied()).collect()
+    }
+}
