@@ -22,7 +22,7 @@ impl<R: VarRanges + ?Sized> Canonicalizer<'_, R> {
         if let Some(var) = atom.as_var() {
             return (self.ranges.range(var), self.ranges.residue(var));
         }
-        if let Some(facts) = self.facts.get(atom) {
+        if let Some(facts) = self.memory.facts.get(atom) {
             return *facts;
         }
         // A sum is an atom only if its numbers are too large to add up.
@@ -39,13 +39,13 @@ impl<R: VarRanges + ?Sized> Canonicalizer<'_, R> {
             .children()
             .into_iter()
             .map(|child| {
-                let linear = Linear::from_term(child);
+                let linear = self.operand(child);
                 (self.bounds(&linear), self.residue(&linear))
             })
             .collect();
         let (range, residue) = combine(atom.node(), &children, self.ranges);
         let facts = (range.narrow().snap(&residue), residue);
-        self.facts.insert(atom.clone(), facts);
+        self.memory.facts.insert(atom.clone(), facts);
         facts
     }
 
@@ -70,12 +70,12 @@ impl<R: VarRanges + ?Sized> Canonicalizer<'_, R> {
 
     /// Bounds that an assumption gives.
     fn assumed_bounds(&self, linear: &Linear) -> Option<Wide> {
-        if self.assumed.is_empty() || linear.terms.is_empty() {
+        if self.memory.assumed.is_empty() || linear.terms.is_empty() {
             return None;
         }
         let mut key = linear.clone();
         key.constant = 0;
-        let interval = self.assumed.get(&key)?;
+        let interval = self.memory.assumed.get(&key)?;
         Some(Wide::from(*interval).add(Wide::point(linear.constant.into())))
     }
 
@@ -93,6 +93,20 @@ impl<R: VarRanges + ?Sized> Canonicalizer<'_, R> {
         if quotients == 0 || linear.terms.len() == 1 {
             return best;
         }
+        if let Some(known) = self.memory.bounds.get(linear) {
+            return *known;
+        }
+        best = best.intersect(self.correlated_bounds(linear));
+        self.memory.bounds.insert(linear.clone(), best);
+        best
+    }
+
+    /// Bounds that eliminating quotients gives.
+    fn correlated_bounds(&mut self, linear: &Linear) -> Wide {
+        let mut best = Wide {
+            lower: i128::MIN,
+            upper: i128::MAX,
+        };
         // scale * linear = current + slack
         let (mut current, mut scale, mut slack) = (linear.clone(), 1i128, Wide::point(0));
         for _ in 0..MAX_ELIMINATIONS {
@@ -106,11 +120,10 @@ impl<R: VarRanges + ?Sized> Canonicalizer<'_, R> {
             let Some((_, atom, q, y, c)) = deepest else {
                 break;
             };
-            let y = Linear::from_term(y);
-            let Some(next) = Linear::atom(atom.clone())
-                .scale(-q)
-                .and_then(|negated| current.plus(&negated, 1))
-                .and_then(|rest| rest.scale(c))
+            let y = self.operand(y);
+            let Some(next) = current
+                .without(atom)
+                .scale(c)
                 .and_then(|rest| rest.plus(&y, q))
             else {
                 break;
@@ -156,7 +169,13 @@ impl<R: VarRanges + ?Sized> Canonicalizer<'_, R> {
         if let Node::Const(value) = term.node() {
             return Linear::constant(*value);
         }
-        match self.facts(&term).0.as_point() {
+        let point = self.facts(&term).0.as_point();
+        // Equal atoms share one tree, so that comparing them is cheap.
+        let term = match self.memory.facts.get_key_value(&term) {
+            Some((known, _)) => known.clone(),
+            None => term,
+        };
+        match point {
             Some(value) => {
                 if self.is_tracing() {
                     let facts = vec![(term.clone(), Interval::point(value))];

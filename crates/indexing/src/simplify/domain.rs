@@ -28,7 +28,7 @@ const MAX_ROUNDS: usize = 6;
 #[derive(Debug)]
 pub(super) struct Empty;
 
-#[derive(Clone)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Domain {
     pub(super) bounds: Vec<Interval>,
     pub(super) residues: Vec<Residue>,
