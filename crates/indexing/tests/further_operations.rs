@@ -46,7 +46,7 @@ fn gathered_elements_and_whose_they_are() {
     let found = input_to_output(&module, id);
     assert_eq!(
         text(map_of(&found, 0)),
-        "(d0, d1){rt0} -> (rt0 * 2 + d0, d1), domain: d0 in [0, 1], d1 in [0, 2], rt0 in [0, 3]"
+        "(d0, d1)[s0]{rt0} -> (rt0 * 2 + d0, d1), domain: d0 in [0, 1], d1 in [0, 2], s0 in [0, 3], rt0 in [0, 3]"
     );
 }
 
@@ -62,7 +62,7 @@ fn scattered_and_exchanged_parts() {
     let map = map_of(&found, 0);
     assert_eq!(
         text(map),
-        "(d0, d1){rt0} -> (d0, rt0 * 4 + d1), domain: d0 in [0, 2], d1 in [0, 3], rt0 in [0, 1]"
+        "(d0, d1)[s0]{rt0} -> (d0, rt0 * 4 + d1), domain: d0 in [0, 2], d1 in [0, 3], s0 in [0, 1], rt0 in [0, 1]"
     );
     assert!(matches!(
         map.runtime[0].source,

@@ -15,7 +15,7 @@ use super::{
 pub(super) fn forward(at: &Builder<'_>, operand: usize) -> MapOrCause {
     match at.op() {
         op if op.is_elementwise() => elementwise(at, operand),
-        Op::Map { .. } | Op::AllReduce { .. } | Op::SetDimensionSize(_) => elementwise(at, operand),
+        Op::Map { .. } | Op::SetDimensionSize(_) => elementwise(at, operand),
         Op::Broadcast(dims) => broadcast(at, dims),
         Op::Transpose(dims) => transpose(at, dims),
         // A reversal is its own inverse.
