@@ -6,6 +6,10 @@
 //! is eliminated in turn, the deepest first, and the bounds found on the way are
 //! intersected.
 
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
 use super::Canonicalizer;
 use super::linear::{Linear, as_quotient};
 use crate::interval::{Interval, Residue, Wide};
@@ -15,6 +19,25 @@ use crate::term::{Node, Term};
 
 /// Quotients eliminated from one sum at most.
 const MAX_ELIMINATIONS: usize = 6;
+/// Assumptions that a sum is held against.
+const MAX_ASSUMPTIONS: usize = 16;
+
+/// The positive numbers by which the assumed combination is multiplied in some term
+/// of the other one.
+fn factors_between(assumed: &Linear, linear: &Linear) -> SmallVec<[i64; 4]> {
+    let mut found = SmallVec::new();
+    for (atom, own) in &assumed.terms {
+        let other = linear.terms.iter().find(|(other, _)| other == atom);
+        if let Some((_, other)) = other
+            && other % own == 0
+            && other / own > 0
+            && !found.contains(&(other / own))
+        {
+            found.push(other / own);
+        }
+    }
+    found
+}
 
 impl<R: VarRanges + ?Sized> Canonicalizer<'_, R> {
     /// Bounds and remainder of an atom.
@@ -68,18 +91,36 @@ impl<R: VarRanges + ?Sized> Canonicalizer<'_, R> {
         sum
     }
 
-    /// Bounds that an assumption gives.
-    fn assumed_bounds(&self, linear: &Linear) -> Option<Wide> {
+    /// Bounds that an assumption gives: those of a multiple of what was assumed, and
+    /// of the rest.
+    fn assumed_bounds(&mut self, linear: &Linear) -> Option<Wide> {
         if self.memory.assumed.is_empty() || linear.terms.is_empty() {
             return None;
         }
-        let mut key = linear.clone();
-        key.constant = 0;
-        let interval = self.memory.assumed.get(&key)?;
-        Some(Wide::from(*interval).add(Wide::point(linear.constant.into())))
+        let assumptions = Arc::clone(&self.memory.assumed);
+        let mut best: Option<Wide> = None;
+        for (assumed, interval) in assumptions.iter().take(MAX_ASSUMPTIONS) {
+            for factor in factors_between(assumed, linear) {
+                let Some(rest) = linear.plus(assumed, -factor) else {
+                    continue;
+                };
+                // Facts of other atoms may need the bounds that are asked for.
+                let is_known = |(atom, _): &(Term, i64)| {
+                    atom.as_var().is_some() || linear.terms.iter().any(|(own, _)| own == atom)
+                };
+                if !rest.terms.iter().all(is_known) {
+                    continue;
+                }
+                let multiple = Wide::from(*interval).scale(factor.into());
+                let bounds = self.independent_bounds(&rest).add(multiple);
+                best = Some(best.map_or(bounds, |best| best.intersect(bounds)));
+            }
+        }
+        best
     }
 
-    /// Bounds of the combination.
+    /// Bounds of the combination. Assumptions that nothing satisfies may give bounds
+    /// without a value.
     pub(super) fn bounds(&mut self, linear: &Linear) -> Wide {
         let mut best = self.independent_bounds(linear);
         if let Some(assumed) = self.assumed_bounds(linear) {

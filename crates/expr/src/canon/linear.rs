@@ -10,7 +10,7 @@ const MAX_SIZE: u32 = 1 << 18;
 /// `constant + sum of coefficient * atom`. Atoms are sorted and distinct,
 /// coefficients are not zero, and the magnitudes of all numbers add up to at
 /// most `i64::MAX`: whatever `i64` values the atoms take, the sum fits `i128`.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Linear {
     pub(crate) terms: SmallVec<[(Term, i64); 4]>,
     pub(crate) constant: i64,

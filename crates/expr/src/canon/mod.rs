@@ -17,6 +17,7 @@ mod order;
 mod spell;
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
@@ -71,6 +72,9 @@ pub struct Step {
     pub after: Term,
 }
 
+/// The quotients of one dividend by divisor, where they have a form.
+type Quotients = SmallVec<[(i64, Option<Linear>); 1]>;
+
 /// What a [`Canonicalizer`] found out. It holds for its ranges and assumptions, and
 /// for no others.
 #[derive(Default)]
@@ -79,7 +83,7 @@ pub struct Memory {
     /// Parts of sums, before the sums are looked at as wholes.
     combined: FxHashMap<Term, Linear>,
     /// By dividend; for each divisor the quotient, if it has a form.
-    quotients: FxHashMap<Linear, SmallVec<[(i64, Option<Linear>); 1]>>,
+    quotients: FxHashMap<Linear, Quotients>,
     /// Combinations that are divided, as terms that their quotients share.
     dividends: FxHashMap<Linear, Term>,
     /// The way back, of all operands.
@@ -92,7 +96,7 @@ pub struct Memory {
     /// Of spelled combinations.
     sums: FxHashMap<Linear, Term>,
     /// Bounds that were assumed of combinations without a constant.
-    assumed: FxHashMap<Linear, Interval>,
+    assumed: Arc<BTreeMap<Linear, Interval>>,
 }
 
 impl Memory {
@@ -160,14 +164,15 @@ impl<'a, R: VarRanges + ?Sized> Canonicalizer<'a, R> {
         };
         linear.constant = 0;
         let interval = interval.add(&Interval::point(constant));
+        let mut assumed = BTreeMap::clone(&self.memory.assumed);
         if let Some(negated) = linear.scale(-1) {
-            let slot = self.memory.assumed.entry(negated).or_insert(Interval::FULL);
+            let slot = assumed.entry(negated).or_insert(Interval::FULL);
             *slot = slot.intersect(&interval.scale(-1));
         }
-        let slot = self.memory.assumed.entry(linear).or_insert(Interval::FULL);
+        let slot = assumed.entry(linear).or_insert(Interval::FULL);
         *slot = slot.intersect(&interval);
         self.memory = Memory {
-            assumed: std::mem::take(&mut self.memory.assumed),
+            assumed: Arc::new(assumed),
             ..Memory::default()
         };
     }
