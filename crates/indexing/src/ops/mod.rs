@@ -247,7 +247,7 @@ fn backward(at: &Builder<'_>, operand: usize) -> MapOrCause {
 }
 
 /// The array `leaf` of a shape.
-fn leaf_array(shape: &Shape, leaf: usize) -> Result<&ArrayShape, Cause> {
+pub(crate) fn leaf_array(shape: &Shape, leaf: usize) -> Result<&ArrayShape, Cause> {
     let mut left = leaf;
     let mut stack = vec![shape];
     while let Some(shape) = stack.pop() {
