@@ -6,6 +6,7 @@ mod common;
 #[path = "common/modules.rs"]
 mod modules;
 
+use common::proof::simplified;
 use std::collections::BTreeSet;
 
 use common::{Random, cases};
@@ -234,7 +235,7 @@ fn compare(found: &[OperandIndexing], truth: &[BTreeSet<(Vec<i64>, Element)>], w
         let mut all = BTreeSet::new();
         for map in maps {
             assert_eq!(map.exactness, Exactness::Exact, "{what}: {map}");
-            let simple = Session::new().simplify_map(map);
+            let simple = simplified(map);
             assert!(
                 simple.is_empty() || named(&simple, own) == named(map, own),
                 "{what}: {map}"

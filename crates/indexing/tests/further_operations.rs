@@ -4,6 +4,10 @@
 #[path = "common/modules.rs"]
 mod modules;
 
+#[path = "common/mod.rs"]
+mod common;
+
+use common::proof::simplified;
 use modules::{Program, collective, map_of, one_op};
 use smallvec::smallvec;
 use tegula_indexing::{
@@ -13,7 +17,7 @@ use tegula_indexing::{
 use tegula_ir::{DotDims, ElementType, FusionKind, Op, Opcode, Shape};
 
 fn text(map: &IndexingMap) -> String {
-    Session::new().simplify_map(map).to_string()
+    simplified(map).to_string()
 }
 
 fn position(map: &IndexingMap) -> String {

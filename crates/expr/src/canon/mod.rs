@@ -226,6 +226,7 @@ impl<'a, R: VarRanges + ?Sized> Canonicalizer<'a, R> {
     fn note(&mut self, rule: &'static str, facts: Facts, before: Term, after: Term) {
         if let Some(steps) = &mut self.steps
             && self.muted == 0
+            && before != after
         {
             steps.push(Step {
                 rule,
