@@ -52,7 +52,7 @@ mod range;
 mod term;
 mod walk;
 
-pub use canon::{Canonicalizer, Facts, Step, canonicalize};
+pub use canon::{Canonicalizer, Facts, Memory, Step, canonicalize};
 pub use eval::EvalError;
 pub use interval::{Interval, Residue};
 pub use number::{ceil_div, floor_div, floor_mod, gcd};

@@ -239,13 +239,44 @@ impl Term {
     }
 }
 
-/// Structural comparison with its own stack. Pairs already found equal are
-/// remembered once the terms are large, so that two equal graphs with many
-/// shared subterms compare in time linear in the graph.
+/// Structural comparison.
 fn compare(a: &Term, b: &Term) -> Ordering {
+    // It goes no deeper than the smaller of the two.
+    if a.size().min(b.size()) <= SMALL {
+        compare_small(a, b)
+    } else {
+        compare_large(a, b)
+    }
+}
+
+fn compare_small(a: &Term, b: &Term) -> Ordering {
+    if Arc::ptr_eq(&a.0, &b.0) {
+        return Ordering::Equal;
+    }
+    let order = a.node().compare_shallow(b.node());
+    if order != Ordering::Equal {
+        return order;
+    }
+    match (a.node(), b.node()) {
+        (Node::Add(a, x), Node::Add(b, y))
+        | (Node::Mul(a, x), Node::Mul(b, y))
+        | (Node::FloorDiv(a, x), Node::FloorDiv(b, y))
+        | (Node::Mod(a, x), Node::Mod(b, y)) => {
+            compare_small(a, b).then_with(|| compare_small(x, y))
+        }
+        (a, b) => {
+            let pairs = a.children().into_iter().zip(b.children());
+            let orders = pairs.map(|(a, b)| compare_small(a, b));
+            orders.fold(Ordering::Equal, Ordering::then)
+        }
+    }
+}
+
+/// Keeps its own stack, and remembers the pairs already found equal, so that two
+/// equal graphs with many shared subterms compare in time linear in the graph.
+fn compare_large(a: &Term, b: &Term) -> Ordering {
     let mut stack: SmallVec<[(&Term, &Term); 8]> = SmallVec::from_iter([(a, b)]);
     let mut seen = FxHashSet::default();
-    let remember = a.size().min(b.size()) > SMALL;
     while let Some((a, b)) = stack.pop() {
         if Arc::ptr_eq(&a.0, &b.0) {
             continue;
@@ -254,7 +285,7 @@ fn compare(a: &Term, b: &Term) -> Ordering {
         if order != Ordering::Equal {
             return order;
         }
-        if remember && !seen.insert((a.address(), b.address())) {
+        if !seen.insert((a.address(), b.address())) {
             continue;
         }
         let (left, right) = (a.node().children(), b.node().children());

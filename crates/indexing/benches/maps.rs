@@ -1,7 +1,7 @@
 //! How long the analysis takes, on one core: all maps of all fusions of programs,
 //! random maps, a chain of reshapes.
 //!
-//!     TEGULA_CORPUS=FOLDER cargo bench -p tegula-indexing
+//!     TEGULA_CORPUS=FOLDER cargo bench -p tegula-indexing [-- programs|random|sessions|reshapes]
 //!
 //! A fusion is what a loop fusion would be: a value that is written to memory (a
 //! contraction, a reduction, an operation with run-time indices, the root,
@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 
 use common::{Random, random_map};
 use tegula_indexing::{IndexingMap, Session, fusion_output_to_input, output_to_input};
-use tegula_ir::{Computation, InstructionId, Module, Op, Shape, parse_module};
+use tegula_ir::{InstructionId, Module, Op, Shape, parse_module};
 
 const REPETITIONS: usize = 10;
 
@@ -48,7 +48,6 @@ fn is_cheap(op: &Op) -> bool {
 /// Maps from a root down through cheap operations; gives how many there are.
 fn fusion(
     module: &Module,
-    computation: &Computation,
     root: InstructionId,
     written: &BTreeSet<InstructionId>,
     session: &mut Session,
@@ -62,19 +61,17 @@ fn fusion(
     let mut maps: BTreeMap<InstructionId, Vec<IndexingMap>> = BTreeMap::new();
     maps.insert(root, vec![IndexingMap::identity(&sizes)]);
     let mut reads = 0;
-    for id in computation.instructions.iter().rev() {
-        let Some(own) = maps.remove(id) else {
-            continue;
-        };
-        if *id != root && written.contains(id) {
+    // Operands come before their users.
+    while let Some((id, own)) = maps.pop_last() {
+        if id != root && written.contains(&id) {
             reads += own.len();
             continue;
         }
-        for operand in fusion_output_to_input(module, *id, 0, session) {
+        for operand in fusion_output_to_input(module, id, 0, session) {
             let Ok(next) = operand.maps else {
                 continue;
             };
-            let source = module[*id].operands[operand.operand];
+            let source = module[id].operands[operand.operand];
             let known = maps.entry(source).or_default();
             for (map, next) in own
                 .iter()
@@ -117,7 +114,7 @@ fn fusions(module: &Module) -> (usize, usize, Duration) {
             let mut own = 0;
             total += fastest(|| {
                 let mut session = Session::new();
-                own = fusion(module, computation, *root, &written, &mut session);
+                own = fusion(module, *root, &written, &mut session);
             });
             maps += own;
             roots += 1;
@@ -126,8 +123,12 @@ fn fusions(module: &Module) -> (usize, usize, Duration) {
     (roots, maps, total)
 }
 
-fn fastest(mut f: impl FnMut()) -> Duration {
-    let times = (0..REPETITIONS).map(|_| {
+fn fastest(f: impl FnMut()) -> Duration {
+    fastest_of(REPETITIONS, f)
+}
+
+fn fastest_of(repetitions: usize, mut f: impl FnMut()) -> Duration {
+    let times = (0..repetitions).map(|_| {
         let start = Instant::now();
         f();
         start.elapsed()
@@ -169,6 +170,52 @@ fn random_maps(count: u64) {
     );
 }
 
+/// Maps of one fused graph: several over one domain, whose results have terms in
+/// common.
+fn shared_domains(count: u64) {
+    let groups: Vec<Vec<IndexingMap>> = (0..count).map(group).collect();
+    let size: usize = groups.iter().map(Vec::len).sum();
+    let (mut together, mut alone) = (Duration::ZERO, Duration::ZERO);
+    for maps in &groups {
+        together += fastest(|| {
+            let mut session = Session::new();
+            for map in maps {
+                black_box(session.simplify_map(map));
+            }
+        });
+        alone += fastest(|| {
+            for map in maps {
+                black_box(Session::new().simplify_map(map));
+            }
+        });
+    }
+    println!(
+        "{count} groups of {size} maps: in a session each {together:.2?}, each map alone {alone:.2?}"
+    );
+}
+
+/// Eight maps over one domain: results of two random ones, taken together.
+fn group(case: u64) -> Vec<IndexingMap> {
+    let map = random_map(case, 10, case % 2 == 1);
+    let terms: Vec<_> = (0..)
+        .map(|other| random_map(case ^ (other << 32), 10, false))
+        .filter(|other| other.variable_count() <= map.variable_count())
+        .take(4)
+        .flat_map(|other| other.results)
+        .chain(map.results.clone())
+        .collect();
+    let mut random = Random(case);
+    let mut any =
+        || terms[usize::try_from(random.range(0, terms.len() as i64 - 1)).unwrap_or(0)].clone();
+    (0..8)
+        .map(|_| {
+            let mut map = map.clone();
+            map.results = vec![any().add(&any()), any()];
+            map
+        })
+        .collect()
+}
+
 /// Twelve reshapes between arrays of rank 12: `aligned` ones split and merge
 /// neighbours; others deal the same primes in another order, so that nothing fits.
 fn reshapes(aligned: bool) {
@@ -205,13 +252,14 @@ fn reshapes(aligned: bool) {
             modules::map_of(&output_to_input(&module, id), 0).clone()
         })
         .collect();
-    let mut all = IndexingMap::identity(&shapes[12]);
-    let mut time = Duration::ZERO;
-    for map in maps.iter().rev() {
-        let mut next = all.clone();
-        time += fastest(|| next = Session::new().simplify_map(&all.then(map)));
-        all = next;
-    }
+    let time = fastest_of(5 * REPETITIONS, || {
+        let mut session = Session::new();
+        let mut all = IndexingMap::identity(&shapes[12]);
+        for map in maps.iter().rev() {
+            all = session.simplify_map(&all.then(map));
+        }
+        black_box(all);
+    });
     // The same chain as one fusion.
     let mut program = modules::Program::new();
     let mut last = program.parameter(&shapes[0]);
@@ -242,11 +290,25 @@ fn reshapes(aligned: bool) {
 }
 
 fn main() {
-    match std::env::var_os("TEGULA_CORPUS") {
-        Some(folder) => programs(Path::new(&folder)),
-        None => println!("programs: skipped, TEGULA_CORPUS is not set"),
+    let wanted: Vec<String> = std::env::args()
+        .skip(1)
+        .filter(|argument| !argument.starts_with('-'))
+        .collect();
+    let is_wanted = |name: &str| wanted.is_empty() || wanted.iter().any(|w| w == name);
+    if is_wanted("programs") {
+        match std::env::var_os("TEGULA_CORPUS") {
+            Some(folder) => programs(Path::new(&folder)),
+            None => println!("programs: skipped, TEGULA_CORPUS is not set"),
+        }
     }
-    random_maps(20_000);
-    reshapes(true);
-    reshapes(false);
+    if is_wanted("random") {
+        random_maps(20_000);
+    }
+    if is_wanted("sessions") {
+        shared_domains(1_000);
+    }
+    if is_wanted("reshapes") {
+        reshapes(true);
+        reshapes(false);
+    }
 }

@@ -10,10 +10,12 @@ mod walk;
 
 use rustc_hash::FxHashMap;
 use tegula_expr::{Term, Var};
-use tegula_ir::{InstructionId, Module, Op};
+use tegula_ir::{ComputationId, Instruction, InstructionId, Module, Op};
 
 use crate::map::{IndexingMap, RuntimeSource};
-use crate::ops::{Cause, OperandIndexing, Unknown, input_to_output_leaf, output_leaf_to_input};
+use crate::ops::{
+    Cause, OperandIndexing, Route, Unknown, input_to_output_leaf, output_leaf_to_input,
+};
 use crate::simplify::Session;
 
 /// Different maps kept for one value.
@@ -74,12 +76,33 @@ fn every_operand(
 }
 
 fn all_unknown(module: &Module, call: InstructionId, cause: &Cause) -> Vec<OperandIndexing> {
-    every_operand(module, call, |_, _| {
-        Err(Unknown {
-            cause: cause.clone(),
-            instruction: call,
-        })
-    })
+    every_operand(module, call, |_, _| unknown(call, cause.clone()))
+}
+
+/// What an instruction's array comes from.
+enum Callee<'a> {
+    /// Array `.1` of what a computation gives.
+    Computation(ComputationId, usize),
+    /// What one of these gives, nobody knows which.
+    Branches(&'a [ComputationId]),
+    /// Any number of runs of a body.
+    Loop,
+    /// The instruction itself.
+    Nothing,
+}
+
+fn callee<'a>(module: &'a Module, call: &'a Instruction, output: usize) -> Callee<'a> {
+    match &call.op {
+        Op::Fusion { calls, .. } => Callee::Computation(*calls, output),
+        Op::Call { to_apply, .. } => Callee::Computation(*to_apply, output),
+        Op::AsyncStart { calls, .. } => match crate::ops::route(module, call, output) {
+            Route::Made(made) => Callee::Computation(*calls, made),
+            _ => Callee::Nothing,
+        },
+        Op::While { .. } => Callee::Loop,
+        Op::Conditional { branches, .. } => Callee::Branches(branches),
+        _ => Callee::Nothing,
+    }
 }
 
 fn backward(
@@ -92,18 +115,13 @@ fn backward(
     let Some(data) = module.instructions.get(call) else {
         return Vec::new();
     };
-    let (callee, output) = match &data.op {
-        Op::Fusion { calls, .. } => (*calls, output),
-        Op::Call { to_apply, .. } => (*to_apply, output),
-        Op::AsyncStart { calls, .. } => match crate::ops::route(module, data, output) {
-            crate::ops::Route::Made(made) => (*calls, made),
-            _ => return output_leaf_to_input(module, call, output),
-        },
-        Op::While { .. } => return control::loop_backward(module, call, output, session, depth),
-        Op::Conditional { .. } => {
-            return control::branches_backward(module, call, output, session, depth);
+    let (callee, output) = match callee(module, data, output) {
+        Callee::Computation(callee, output) => (callee, output),
+        Callee::Branches(branches) => {
+            return control::branches_backward(module, (call, output), branches, session, depth);
         }
-        _ => return output_leaf_to_input(module, call, output),
+        Callee::Loop => return control::loop_backward(module, call, output, session, depth),
+        Callee::Nothing => return output_leaf_to_input(module, call, output),
     };
     let mut found = match walk::backward(module, callee, output, session, depth) {
         Ok(found) => found,
@@ -111,11 +129,8 @@ fn backward(
     };
     let symbols = caller_sizes(module, callee, &data.operands);
     every_operand(module, call, |operand, leaf| {
-        let mut maps = found.remove(&(operand, leaf)).unwrap_or(Ok(Vec::new()));
-        for map in maps.iter_mut().flatten() {
-            rename_sizes(map, &symbols);
-        }
-        maps
+        let maps = found.remove(&(operand, leaf)).unwrap_or(Ok(Vec::new()));
+        with_sizes(maps, &symbols)
     })
 }
 
@@ -129,39 +144,29 @@ fn forward(
     let Some(data) = module.instructions.get(call) else {
         return Vec::new();
     };
-    let (callee, output) = match &data.op {
-        Op::Fusion { calls, .. } => (*calls, output),
-        Op::Call { to_apply, .. } => (*to_apply, output),
-        Op::AsyncStart { calls, .. } => match crate::ops::route(module, data, output) {
-            crate::ops::Route::Made(made) => (*calls, made),
-            _ => return input_to_output_leaf(module, call, output),
-        },
-        Op::While { .. } => return control::loop_forward(module, call, output, session, depth),
-        Op::Conditional { .. } => {
-            return control::branches_forward(module, call, output, session, depth);
+    let (callee, output) = match callee(module, data, output) {
+        Callee::Computation(callee, output) => (callee, output),
+        Callee::Branches(branches) => {
+            return control::branches_forward(module, (call, output), branches, session, depth);
         }
-        _ => return input_to_output_leaf(module, call, output),
+        Callee::Loop => return control::loop_forward(module, call, output, session, depth),
+        Callee::Nothing => return input_to_output_leaf(module, call, output),
     };
     let symbols = caller_sizes(module, callee, &data.operands);
     every_operand(module, call, |operand, leaf| {
-        let found = walk::forward(module, callee, (operand, leaf), output, session, depth);
-        let mut maps = found.unwrap_or_else(|cause| {
-            Err(Unknown {
-                cause,
-                instruction: call,
-            })
-        });
-        for map in maps.iter_mut().flatten() {
-            rename_sizes(map, &symbols);
-        }
-        maps
+        let maps = walk::forward(module, callee, (operand, leaf), output, session, depth);
+        with_sizes(maps.unwrap_or_else(|cause| unknown(call, cause)), &symbols)
     })
+}
+
+fn unknown(instruction: InstructionId, cause: Cause) -> Maps {
+    Err(Unknown { cause, instruction })
 }
 
 /// What the symbols of a computation's parameters are to its caller.
 fn caller_sizes(
     module: &Module,
-    callee: tegula_ir::ComputationId,
+    callee: ComputationId,
     operands: &[InstructionId],
 ) -> FxHashMap<Var, Term> {
     let dims = |id: &InstructionId| {
@@ -181,6 +186,14 @@ fn caller_sizes(
         }
     }
     sizes
+}
+
+/// The maps with the caller's sizes.
+fn with_sizes(mut maps: Maps, symbols: &FxHashMap<Var, Term>) -> Maps {
+    for map in maps.iter_mut().flatten() {
+        rename_sizes(map, symbols);
+    }
+    maps
 }
 
 fn rename_sizes(map: &mut IndexingMap, symbols: &FxHashMap<Var, Term>) {

@@ -4,6 +4,10 @@
 #[path = "common/modules.rs"]
 mod modules;
 
+#[path = "common/mod.rs"]
+mod common;
+
+use common::proof::simplified;
 use modules::{Program, collective, map_of, one_op};
 use smallvec::smallvec;
 use tegula_indexing::{
@@ -13,7 +17,7 @@ use tegula_indexing::{
 use tegula_ir::{DotDims, ElementType, FusionKind, Op, Opcode, Shape};
 
 fn text(map: &IndexingMap) -> String {
-    Session::new().simplify_map(map).to_string()
+    simplified(map).to_string()
 }
 
 fn position(map: &IndexingMap) -> String {
@@ -46,7 +50,7 @@ fn gathered_elements_and_whose_they_are() {
     let found = input_to_output(&module, id);
     assert_eq!(
         text(map_of(&found, 0)),
-        "(d0, d1){rt0} -> (rt0 * 2 + d0, d1), domain: d0 in [0, 1], d1 in [0, 2], rt0 in [0, 3]"
+        "(d0, d1)[s0]{rt0} -> (rt0 * 2 + d0, d1), domain: d0 in [0, 1], d1 in [0, 2], s0 in [0, 3], rt0 in [0, 3]"
     );
 }
 
@@ -62,7 +66,7 @@ fn scattered_and_exchanged_parts() {
     let map = map_of(&found, 0);
     assert_eq!(
         text(map),
-        "(d0, d1){rt0} -> (d0, rt0 * 4 + d1), domain: d0 in [0, 2], d1 in [0, 3], rt0 in [0, 1]"
+        "(d0, d1)[s0]{rt0} -> (d0, rt0 * 4 + d1), domain: d0 in [0, 2], d1 in [0, 3], s0 in [0, 1], rt0 in [0, 1]"
     );
     assert!(matches!(
         map.runtime[0].source,
@@ -251,4 +255,111 @@ fn whole_operands() {
         assert_eq!(maps[0].exactness, Exactness::Superset);
         assert_eq!(maps[0].ranges.len(), maps[0].results.len());
     }
+}
+
+/// The maps of an instruction's array to its first operand, from HLO text.
+fn maps_in(text: &str, name: &str, leaf: usize) -> Vec<Vec<String>> {
+    let module = tegula_ir::parse_module(text).unwrap_or_else(|error| panic!("{text}\n{error}"));
+    let (id, _) = module
+        .instructions
+        .iter()
+        .find(|(_, data)| &*data.name == name)
+        .expect("an instruction");
+    let maps = output_leaf_to_input(&module, id, leaf)
+        .into_iter()
+        .map(|operand| {
+            let maps = operand.maps.expect("maps");
+            maps.iter().map(ToString::to_string).collect()
+        });
+    maps.collect()
+}
+
+#[test]
+fn arrays_that_are_passed_on() {
+    let text = "HloModule m
+        add { x = f32[] parameter(0) y = f32[] parameter(1) ROOT s = f32[] add(x, y) }
+        twice { x = f32[2,3] parameter(0) ROOT s = f32[2,3] add(x, x) }
+        ENTRY e {
+            p = f32[2,3] parameter(0)
+            t = token[] after-all()
+            dependency = f32[2,3] add-dependency(p, t)
+            start = (f32[2,3], f32[2,3], u32[]) copy-start(p)
+            done = f32[2,3] copy-done(start)
+            domain = f32[2,3] domain(p), domain={kind=\"sharding\", entry={replicated}, exit={replicated}}
+            begun = ((f32[2,3]), f32[2,3], u32[]) async-start(p), calls=twice
+            going = ((f32[2,3]), f32[2,3], u32[]) async-update(begun)
+            ended = f32[2,3] async-done(going)
+            reduced = f32[2,3] all-reduce-start(p), replica_groups={{0,1}}, to_apply=add
+            sum = f32[2,3] all-reduce-done(reduced)
+            sent = (f32[2,3], f32[2,3]) collective-permute-start(p), source_target_pairs={{0,1}}
+            got = f32[2,3] collective-permute-done(sent)
+            ROOT r = (f32[2,3]) tuple(p)
+        }";
+    let own = "(d0, d1) -> (d0, d1), domain: d0 in [0, 1], d1 in [0, 2]".to_owned();
+    for (name, leaf, operand) in [
+        ("dependency", 0, 0),
+        ("start", 0, 0),
+        ("start", 1, 0),
+        ("done", 0, 0),
+        ("domain", 0, 0),
+        ("begun", 0, 0),
+        ("going", 0, 0),
+        ("going", 1, 1),
+        ("ended", 0, 1),
+        ("sum", 0, 0),
+        ("sent", 0, 0),
+        ("got", 0, 1),
+    ] {
+        let found = maps_in(text, name, leaf);
+        for (position, maps) in found.iter().enumerate() {
+            let expected = if position == operand {
+                vec![own.clone()]
+            } else {
+                Vec::new()
+            };
+            assert_eq!(
+                *maps, expected,
+                "{name}, array {leaf}, operand array {position}"
+            );
+        }
+        assert!(operand < found.len(), "{name}");
+    }
+}
+
+#[test]
+fn whatever_an_operation_may_do_with_its_operand() {
+    let text = "HloModule m
+        ENTRY e {
+            p = f32[2,3] parameter(0)
+            key = u64[2] parameter(1)
+            bits = u32[2,3] parameter(2)
+            low = f32[] parameter(3)
+            size = s32[] parameter(4)
+            custom = f32[5] custom-call(p), custom_call_target=\"x\"
+            random = (u64[2], u32[4]) rng-bit-generator(key), algorithm=rng_default
+            uniform = f32[2,3] rng(low, low), distribution=rng_uniform
+            rounded = bf16[2,3] stochastic-convert(p, bits)
+            shaped = f32[<=3,<=2] dynamic-reshape(p, size, size)
+            ROOT r = (f32[2,3]) tuple(p)
+        }";
+    let of = |name, leaf, operand: usize| maps_in(text, name, leaf)[operand].clone();
+    assert_eq!(
+        of("custom", 0, 0),
+        ["(d0)[s0, s1] -> (s0, s1), domain: d0 in [0, 4], s0 in [0, 1], s1 in [0, 2]"]
+    );
+    assert_eq!(
+        of("random", 1, 0),
+        ["(d0)[s0] -> (s0), domain: d0 in [0, 3], s0 in [0, 1]"]
+    );
+    assert_eq!(
+        of("uniform", 0, 1),
+        ["(d0, d1) -> (), domain: d0 in [0, 1], d1 in [0, 2]"]
+    );
+    for operand in [0, 1] {
+        assert_eq!(
+            of("rounded", 0, operand),
+            ["(d0, d1) -> (d0, d1), domain: d0 in [0, 1], d1 in [0, 2]"]
+        );
+    }
+    assert_eq!(of("shaped", 0, 1).len(), 1);
 }

@@ -2,9 +2,13 @@
 //! distinct numbers, and its result is computed again from the operands through
 //! the maps alone.
 
+#[path = "common/mod.rs"]
+mod common;
+
+use common::proof::simplified;
 use tegula_expr::Var;
 use tegula_indexing::{
-    IndexingMap, OperandIndexing, RuntimeSource, Session, input_to_output, output_to_input,
+    IndexingMap, OperandIndexing, RuntimeSource, input_to_output, output_to_input,
 };
 use tegula_interp::{Value, evaluate};
 use tegula_ir::{ElementType, InstructionId, Literal, Module, parse_module};
@@ -157,7 +161,7 @@ impl Case {
     /// Checks the result at every index against `expected`, which gets the reads
     /// of each operand; before and after simplification.
     fn check(&self, expected: impl Fn(&[Vec<i64>]) -> i64) {
-        let simple = |map: &IndexingMap| Session::new().simplify_map(map);
+        let simple = |map: &IndexingMap| simplified(map);
         for maps in [self.maps(), self.maps().iter().map(simple).collect()] {
             for flat in 0..self.output.values.len() {
                 let mut index = vec![0; self.output.sizes.len()];

@@ -6,9 +6,10 @@ mod common;
 #[path = "common/modules.rs"]
 mod modules;
 
+use common::proof::prove;
 use common::{Random, cases};
 use modules::{map_of, one_op};
-use tegula_indexing::{IndexingMap, Session, output_to_input};
+use tegula_indexing::{IndexingMap, Limits, Session, output_to_input};
 use tegula_ir::Op;
 
 /// Sizes with a given product: its prime factors dealt to random dimensions.
@@ -74,7 +75,9 @@ fn there_and_back_is_the_identity() {
         let mut sizes = start.clone();
         for _ in 0..random.range(1, 3) {
             let next = shape(&mut random, &primes);
-            map = session.simplify_map(&map.then(&reshape(&next, &sizes)));
+            let composed = map.then(&reshape(&next, &sizes));
+            map = session.simplify_map(&composed);
+            prove(&composed, &map, Limits::default());
             sizes = next;
         }
         map = session.simplify_map(&map.then(&reshape(&start, &sizes)));

@@ -1,6 +1,10 @@
 //! Sizes known at run time: the maps of all operations over symbolic dimensions,
 //! with each symbol bound to a value, are the maps over those values.
 
+#[path = "common/mod.rs"]
+mod common;
+
+use common::proof::simplified;
 use tegula_expr::Var;
 use tegula_indexing::{
     IndexingMap, OperandIndexing, RuntimeSource, Session, fusion_output_to_input, input_to_output,
@@ -96,7 +100,7 @@ fn check(operands: &[&str], result: &str, operation: &str) {
                 let (symbolic, fixed) = (&maps(symbolic)[0], &maps(fixed)[0]);
                 let most = 40;
                 let expected = accesses(fixed, most);
-                let simple = Session::new().simplify_map(symbolic);
+                let simple = simplified(symbolic);
                 for map in [symbolic, &simple] {
                     let found = accesses(&bound_to(map, size), most);
                     assert_eq!(found, expected, "{operation} at {size}:\n{map}\n{fixed}");
@@ -203,7 +207,7 @@ fn reshapes_that_split_or_merge_known_parts() {
         check(&[from], to, "reshape");
         let module = module(&[from], to, "reshape", None);
         let found = output_to_input(&module, root(&module));
-        let found = Session::new().simplify_map(&found[0].maps.as_ref().expect("a map")[0]);
+        let found = simplified(&found[0].maps.as_ref().expect("a map")[0]);
         let text = found.display(tegula_expr::Style::Document).to_string();
         assert!(text.contains(map), "{text}");
     }

@@ -2,6 +2,7 @@
 
 mod common;
 
+use common::proof::simplified;
 use std::collections::BTreeSet;
 
 use common::{Random, cases, random_map};
@@ -21,7 +22,7 @@ fn inverses_of_random_maps_are_exact() {
             continue;
         }
         let inverse = map.inverse();
-        let simple = Session::new().simplify_map(&inverse);
+        let simple = simplified(&inverse);
         for inverse in [&inverse, &simple] {
             let Some(found) = inverse.accesses(200_000) else {
                 continue;
@@ -54,7 +55,7 @@ fn what_results_determine_becomes_a_term() {
         ),
     ] {
         let map: IndexingMap = map.parse().expect("a map");
-        let inverse = Session::new().simplify_map(&map.inverse());
+        let inverse = simplified(&map.inverse());
         assert_eq!(inverse.accesses(100_000), Some(turned(&map)));
         if !expected.contains("d0, d1)") {
             assert!(inverse.ranges.is_empty(), "{inverse}");

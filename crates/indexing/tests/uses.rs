@@ -2,11 +2,12 @@
 
 mod common;
 
+use common::proof::simplified;
 use std::collections::BTreeSet;
 
 use common::{Random, cases, random_map};
 use tegula_indexing::{
-    Answer, IndexingMap, Session, Tile, Warp, coalescing, contiguous_elements, is_multiple_of,
+    Answer, IndexingMap, Tile, Warp, coalescing, contiguous_elements, is_multiple_of,
     propagate_tile, row_major_address, stride_along, utilization,
 };
 
@@ -318,7 +319,7 @@ fn strides_and_vector_widths() {
             );
         }
     }
-    let simple = Session::new().simplify_map(&parse(
+    let simple = simplified(&parse(
         "(d0, d1) -> (d0 * 64 + d1), domain: d0 in [0, 9], d1 in [0, 63]",
     ));
     assert_eq!(contiguous_elements(&simple, 0, 1, 16).0, 16);

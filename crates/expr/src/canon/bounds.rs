@@ -6,6 +6,10 @@
 //! is eliminated in turn, the deepest first, and the bounds found on the way are
 //! intersected.
 
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
 use super::Canonicalizer;
 use super::linear::{Linear, as_quotient};
 use crate::interval::{Interval, Residue, Wide};
@@ -15,6 +19,25 @@ use crate::term::{Node, Term};
 
 /// Quotients eliminated from one sum at most.
 const MAX_ELIMINATIONS: usize = 6;
+/// Assumptions that a sum is held against.
+const MAX_ASSUMPTIONS: usize = 16;
+
+/// The positive numbers by which the assumed combination is multiplied in some term
+/// of the other one.
+fn factors_between(assumed: &Linear, linear: &Linear) -> SmallVec<[i64; 4]> {
+    let mut found = SmallVec::new();
+    for (atom, own) in &assumed.terms {
+        let other = linear.terms.iter().find(|(other, _)| other == atom);
+        if let Some((_, other)) = other
+            && other % own == 0
+            && other / own > 0
+            && !found.contains(&(other / own))
+        {
+            found.push(other / own);
+        }
+    }
+    found
+}
 
 impl<R: VarRanges + ?Sized> Canonicalizer<'_, R> {
     /// Bounds and remainder of an atom.
@@ -22,7 +45,7 @@ impl<R: VarRanges + ?Sized> Canonicalizer<'_, R> {
         if let Some(var) = atom.as_var() {
             return (self.ranges.range(var), self.ranges.residue(var));
         }
-        if let Some(facts) = self.facts.get(atom) {
+        if let Some(facts) = self.memory.facts.get(atom) {
             return *facts;
         }
         // A sum is an atom only if its numbers are too large to add up.
@@ -39,13 +62,13 @@ impl<R: VarRanges + ?Sized> Canonicalizer<'_, R> {
             .children()
             .into_iter()
             .map(|child| {
-                let linear = Linear::from_term(child);
+                let linear = self.operand(child);
                 (self.bounds(&linear), self.residue(&linear))
             })
             .collect();
         let (range, residue) = combine(atom.node(), &children, self.ranges);
         let facts = (range.narrow().snap(&residue), residue);
-        self.facts.insert(atom.clone(), facts);
+        self.memory.facts.insert(atom.clone(), facts);
         facts
     }
 
@@ -68,18 +91,36 @@ impl<R: VarRanges + ?Sized> Canonicalizer<'_, R> {
         sum
     }
 
-    /// Bounds that an assumption gives.
-    fn assumed_bounds(&self, linear: &Linear) -> Option<Wide> {
-        if self.assumed.is_empty() || linear.terms.is_empty() {
+    /// Bounds that an assumption gives: those of a multiple of what was assumed, and
+    /// of the rest.
+    fn assumed_bounds(&mut self, linear: &Linear) -> Option<Wide> {
+        if self.memory.assumed.is_empty() || linear.terms.is_empty() {
             return None;
         }
-        let mut key = linear.clone();
-        key.constant = 0;
-        let interval = self.assumed.get(&key)?;
-        Some(Wide::from(*interval).add(Wide::point(linear.constant.into())))
+        let assumptions = Arc::clone(&self.memory.assumed);
+        let mut best: Option<Wide> = None;
+        for (assumed, interval) in assumptions.iter().take(MAX_ASSUMPTIONS) {
+            for factor in factors_between(assumed, linear) {
+                let Some(rest) = linear.plus(assumed, -factor) else {
+                    continue;
+                };
+                // Facts of other atoms may need the bounds that are asked for.
+                let is_known = |(atom, _): &(Term, i64)| {
+                    atom.as_var().is_some() || linear.terms.iter().any(|(own, _)| own == atom)
+                };
+                if !rest.terms.iter().all(is_known) {
+                    continue;
+                }
+                let multiple = Wide::from(*interval).scale(factor.into());
+                let bounds = self.independent_bounds(&rest).add(multiple);
+                best = Some(best.map_or(bounds, |best| best.intersect(bounds)));
+            }
+        }
+        best
     }
 
-    /// Bounds of the combination.
+    /// Bounds of the combination. Assumptions that nothing satisfies may give bounds
+    /// without a value.
     pub(super) fn bounds(&mut self, linear: &Linear) -> Wide {
         let mut best = self.independent_bounds(linear);
         if let Some(assumed) = self.assumed_bounds(linear) {
@@ -93,6 +134,20 @@ impl<R: VarRanges + ?Sized> Canonicalizer<'_, R> {
         if quotients == 0 || linear.terms.len() == 1 {
             return best;
         }
+        if let Some(known) = self.memory.bounds.get(linear) {
+            return *known;
+        }
+        best = best.intersect(self.correlated_bounds(linear));
+        self.memory.bounds.insert(linear.clone(), best);
+        best
+    }
+
+    /// Bounds that eliminating quotients gives.
+    fn correlated_bounds(&mut self, linear: &Linear) -> Wide {
+        let mut best = Wide {
+            lower: i128::MIN,
+            upper: i128::MAX,
+        };
         // scale * linear = current + slack
         let (mut current, mut scale, mut slack) = (linear.clone(), 1i128, Wide::point(0));
         for _ in 0..MAX_ELIMINATIONS {
@@ -106,11 +161,10 @@ impl<R: VarRanges + ?Sized> Canonicalizer<'_, R> {
             let Some((_, atom, q, y, c)) = deepest else {
                 break;
             };
-            let y = Linear::from_term(y);
-            let Some(next) = Linear::atom(atom.clone())
-                .scale(-q)
-                .and_then(|negated| current.plus(&negated, 1))
-                .and_then(|rest| rest.scale(c))
+            let y = self.operand(y);
+            let Some(next) = current
+                .without(atom)
+                .scale(c)
                 .and_then(|rest| rest.plus(&y, q))
             else {
                 break;
@@ -156,7 +210,13 @@ impl<R: VarRanges + ?Sized> Canonicalizer<'_, R> {
         if let Node::Const(value) = term.node() {
             return Linear::constant(*value);
         }
-        match self.facts(&term).0.as_point() {
+        let point = self.facts(&term).0.as_point();
+        // Equal atoms share one tree, so that comparing them is cheap.
+        let term = match self.memory.facts.get_key_value(&term) {
+            Some((known, _)) => known.clone(),
+            None => term,
+        };
+        match point {
             Some(value) => {
                 if self.is_tracing() {
                     let facts = vec![(term.clone(), Interval::point(value))];

@@ -11,6 +11,8 @@
 //! | div-lift | `(x/b + y) / c = (x + b*y) / (b*c)` | |
 //! | div-lift-negative | `(y - x/b) / c = (b*y + b-1 - x) / (b*c)` | |
 
+use smallvec::SmallVec;
+
 use super::linear::{Linear, as_quotient, as_remainder};
 use super::{Canonicalizer, Facts};
 use crate::number::{gcd, wide_floor};
@@ -26,7 +28,7 @@ const MAX_NESTED: u32 = 24;
 const MAX_DIVISOR: i64 = 1 << 48;
 /// Units of which every choice is tried by div-near-const.
 const MAX_CHOICES: usize = 3;
-/// Terms whose coefficients are compared in pairs.
+/// Divisors of coefficients that are compared in pairs.
 const MAX_PAIRED: usize = 24;
 /// Candidate divisors tried by div-drop-small.
 const MAX_CANDIDATES: usize = 12;
@@ -52,8 +54,8 @@ impl<R: VarRanges + ?Sized> Canonicalizer<'_, R> {
         if divisor == 1 {
             return Some(linear.clone());
         }
-        let key = (linear.clone(), divisor);
-        if let Some(known) = self.quotients.get(&key) {
+        let known = self.memory.quotients.get(linear);
+        if let Some((_, known)) = known.and_then(|known| known.iter().find(|q| q.0 == divisor)) {
             return known.clone();
         }
         if self.nested >= MAX_NESTED {
@@ -64,7 +66,8 @@ impl<R: VarRanges + ?Sized> Canonicalizer<'_, R> {
         self.nested -= 1;
         // What was only tried must be explained when it is taken.
         if !self.is_tracing() || self.muted == 0 {
-            self.quotients.insert(key, result.clone());
+            let known = self.memory.quotients.entry(linear.clone()).or_default();
+            known.push((divisor, result.clone()));
         }
         result
     }
@@ -94,11 +97,21 @@ impl<R: VarRanges + ?Sized> Canonicalizer<'_, R> {
                 if !self.bounds(&q.rest).fits() {
                     return None;
                 }
-                let divisor = Term::constant(q.divisor);
-                self.atom(Term::raw(Node::FloorDiv(q.rest.to_term(), divisor)))
+                let (dividend, divisor) = (self.dividend(&q.rest), Term::constant(q.divisor));
+                self.atom(Term::raw(Node::FloorDiv(dividend, divisor)))
             }
         };
         q.pulled.plus(&rest, 1)
+    }
+
+    /// The combination as a term that all quotients of it share.
+    pub(super) fn dividend(&mut self, linear: &Linear) -> Term {
+        if let Some(known) = self.memory.dividends.get(linear) {
+            return known.clone();
+        }
+        let term = linear.to_term();
+        self.memory.dividends.insert(linear.clone(), term.clone());
+        term
     }
 
     /// Applies the first rule that fits; the outer `None` is an overflow.
@@ -153,7 +166,7 @@ impl<R: VarRanges + ?Sized> Canonicalizer<'_, R> {
         if out.terms.is_empty() && out.constant == 0 {
             return Some(false);
         }
-        q.rest = q.rest.plus(&out.scale(q.divisor)?, -1)?;
+        q.rest = q.rest.plus(&out, q.divisor.checked_neg()?)?;
         q.pulled = q.pulled.plus(&out, 1)?;
         Some(true)
     }
@@ -176,6 +189,9 @@ impl<R: VarRanges + ?Sized> Canonicalizer<'_, R> {
     /// Drops what cannot carry into the multiples of a common divisor `g`.
     fn drop_small(&mut self, q: &mut Quotient, units: &Linear) -> Option<Option<Facts>> {
         for candidate in candidates(units, q.divisor) {
+            if self.is_wide(units, candidate) {
+                continue;
+            }
             let (big, small) = units.partition(|_, c| c % candidate == 0);
             if big.terms.is_empty() && small.terms.is_empty() {
                 continue;
@@ -193,6 +209,27 @@ impl<R: VarRanges + ?Sized> Canonicalizer<'_, R> {
             return Some(Some(facts));
         }
         Some(None)
+    }
+
+    /// Whether what the candidate does not divide certainly takes values of several
+    /// of its multiples: true of independent terms that span as much. Most
+    /// candidates fail here, before anything is built for them.
+    fn is_wide(&mut self, units: &Linear, candidate: i64) -> bool {
+        if !self.memory.assumed.is_empty() {
+            return false;
+        }
+        let mut span = 0u128;
+        for (unit, coefficient) in &units.terms {
+            if coefficient % candidate == 0 {
+                continue;
+            }
+            if as_quotient(unit).is_some() || as_remainder(unit).is_some() {
+                return false;
+            }
+            let values = self.facts(unit).0.count().saturating_sub(1);
+            span = span.saturating_add(values.saturating_mul(coefficient.unsigned_abs().into()));
+        }
+        span >= u128::from(candidate.unsigned_abs())
     }
 
     /// Takes the other multiple of the divisor next to some coefficients if then
@@ -214,12 +251,13 @@ impl<R: VarRanges + ?Sized> Canonicalizer<'_, R> {
             nearer..nearer + 1
         };
         for choice in choices {
-            let mut out = Linear::constant(0);
+            let mut chosen = Linear::constant(0);
             for (position, (unit, coefficient)) in units.terms.iter().enumerate() {
                 if choice >> position.min(31) & 1 == 1 {
-                    out = out.plus(&self.expand(unit), coefficient.signum())?;
+                    chosen.terms.push((unit.clone(), coefficient.signum()));
                 }
             }
+            let out = self.expand_all(&chosen)?;
             if out.terms.is_empty() {
                 continue;
             }
@@ -245,7 +283,7 @@ impl<R: VarRanges + ?Sized> Canonicalizer<'_, R> {
             .checked_mul(q.divisor)
             .filter(|product| *product <= MAX_DIVISOR)?;
         let sign = *sign;
-        let rest = q.rest.plus(&Linear::atom(atom.clone()), -sign)?;
+        let rest = q.rest.without(atom);
         let mut lifted = rest.scale(b)?.plus(&Linear::from_term(inner), sign)?;
         if sign < 0 {
             lifted = lifted.plus_constant(b - 1)?;
@@ -276,6 +314,13 @@ impl<R: VarRanges + ?Sized> Canonicalizer<'_, R> {
     }
 
     fn expand_all(&mut self, units: &Linear) -> Option<Linear> {
+        if units
+            .terms
+            .iter()
+            .all(|(unit, _)| as_remainder(unit).is_none())
+        {
+            return Some(units.clone());
+        }
         let mut sum = Linear::constant(units.constant);
         for (unit, coefficient) in &units.terms {
             sum = sum.plus(&self.expand(unit), *coefficient)?;
@@ -284,35 +329,37 @@ impl<R: VarRanges + ?Sized> Canonicalizer<'_, R> {
     }
 }
 
-/// Common divisors of coefficients and the divisor, largest first.
+/// Common divisors of coefficients and the divisor, largest first: of each
+/// coefficient, of pairs, and of all.
 fn candidates(units: &Linear, divisor: i64) -> Vec<i64> {
+    // gcd(a, b, c) = gcd(gcd(a, c), gcd(b, c)), and there are few different ones.
+    let mut own: SmallVec<[i64; 8]> = SmallVec::new();
+    let mut all = divisor;
+    for (_, coefficient) in &units.terms {
+        let common = common_divisor(*coefficient, divisor);
+        all = common_divisor(all, common);
+        if !own.contains(&common) && own.len() < MAX_PAIRED {
+            own.push(common);
+        }
+    }
     let mut found: Vec<i64> = Vec::new();
-    let mut consider = |value: u64| {
-        if let Ok(value) = i64::try_from(value)
-            && value > 1
-            && !found.contains(&value)
-            && found.len() < MAX_CANDIDATES
-        {
+    let mut consider = |value: i64| {
+        if value > 1 && !found.contains(&value) && found.len() < MAX_CANDIDATES {
             found.push(value);
         }
     };
-    for (_, coefficient) in &units.terms {
-        consider(gcd(*coefficient, divisor));
-    }
-    consider(
-        units
-            .terms
-            .iter()
-            .fold(divisor.unsigned_abs(), |g, (_, c)| {
-                gcd(i64::try_from(g).unwrap_or(1), *c)
-            }),
-    );
-    for (position, (_, a)) in units.terms.iter().enumerate().take(MAX_PAIRED) {
-        for (_, b) in units.terms.iter().take(MAX_PAIRED).skip(position + 1) {
-            let both = i64::try_from(gcd(*a, *b)).unwrap_or(1);
-            consider(gcd(both, divisor));
+    own.iter().for_each(|value| consider(*value));
+    consider(all);
+    for (position, a) in own.iter().enumerate() {
+        for b in own.iter().skip(position + 1) {
+            consider(common_divisor(*a, *b));
         }
     }
     found.sort_unstable_by_key(|value| std::cmp::Reverse(*value));
     found
+}
+
+/// The greatest common divisor of a number and a positive one.
+fn common_divisor(a: i64, b: i64) -> i64 {
+    i64::try_from(gcd(a, b)).unwrap_or(1)
 }

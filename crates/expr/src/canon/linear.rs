@@ -1,6 +1,5 @@
 //! Linear combinations of atoms: the inside of the canonical form.
 
-use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use crate::term::{Node, Term};
@@ -11,7 +10,7 @@ const MAX_SIZE: u32 = 1 << 18;
 /// `constant + sum of coefficient * atom`. Atoms are sorted and distinct,
 /// coefficients are not zero, and the magnitudes of all numbers add up to at
 /// most `i64::MAX`: whatever `i64` values the atoms take, the sum fits `i128`.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Linear {
     pub(crate) terms: SmallVec<[(Term, i64); 4]>,
     pub(crate) constant: i64,
@@ -89,7 +88,22 @@ impl Linear {
     }
 
     pub(crate) fn scale(&self, factor: i64) -> Option<Self> {
-        Self::constant(0).plus(self, factor)
+        if factor == 0 {
+            return Some(Self::constant(0));
+        }
+        let mut scaled = self.clone();
+        scaled.constant = scaled.constant.checked_mul(factor)?;
+        for (_, coefficient) in &mut scaled.terms {
+            *coefficient = coefficient.checked_mul(factor)?;
+        }
+        scaled.checked()
+    }
+
+    /// The combination without one of its atoms.
+    pub(crate) fn without(&self, atom: &Term) -> Self {
+        let mut rest = self.clone();
+        rest.terms.retain(|(own, _)| own != atom);
+        rest
     }
 
     fn checked(self) -> Option<Self> {
@@ -152,7 +166,7 @@ impl Linear {
         if term.size() > MAX_SIZE {
             return None;
         }
-        let mut pairs: FxHashMap<Term, i64> = FxHashMap::default();
+        let mut pairs: SmallVec<[(&Term, i64); 16]> = SmallVec::new();
         let mut constant = 0i64;
         let mut stack: SmallVec<[(&Term, i64); 8]> = SmallVec::from_iter([(term, 1)]);
         while let Some((term, factor)) = stack.pop() {
@@ -164,15 +178,22 @@ impl Linear {
                 Node::Const(value) => {
                     constant = constant.checked_add(value.checked_mul(factor)?)?;
                 }
-                _ => {
-                    let slot = pairs.entry(term.clone()).or_insert(0);
-                    *slot = slot.checked_add(factor)?;
-                }
+                _ => pairs.push((term, factor)),
             }
         }
-        let mut terms: SmallVec<[(Term, i64); 4]> =
-            pairs.into_iter().filter(|(_, c)| *c != 0).collect();
-        terms.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+        // The stack gave them from the right; what `to_term` wrote is sorted.
+        pairs.reverse();
+        if !pairs.is_sorted_by(|a, b| a.0 < b.0) {
+            pairs.sort_by(|a, b| a.0.cmp(b.0));
+        }
+        let mut terms: SmallVec<[(Term, i64); 4]> = SmallVec::with_capacity(pairs.len());
+        for (atom, factor) in pairs {
+            match terms.last_mut().filter(|(last, _)| last == atom) {
+                Some((_, sum)) => *sum = sum.checked_add(factor)?,
+                None => terms.push((atom.clone(), factor)),
+            }
+        }
+        terms.retain(|(_, c)| *c != 0);
         Self { terms, constant }.checked()
     }
 }

@@ -16,10 +16,14 @@ mod linear;
 mod order;
 mod spell;
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use crate::interval::{Interval, Residue};
+use crate::interval::{Interval, Residue, Wide};
 use crate::range::VarRanges;
 use crate::term::{Node, Term};
 pub(crate) use linear::Linear;
@@ -68,18 +72,57 @@ pub struct Step {
     pub after: Term,
 }
 
+/// The quotients of one dividend by divisor, where they have a form.
+type Quotients = SmallVec<[(i64, Option<Linear>); 1]>;
+
+/// What a [`Canonicalizer`] found out. It holds for its ranges and assumptions, and
+/// for no others.
+#[derive(Default)]
+pub struct Memory {
+    normal: FxHashMap<Term, Linear>,
+    /// Parts of sums, before the sums are looked at as wholes.
+    combined: FxHashMap<Term, Linear>,
+    /// By dividend; for each divisor the quotient, if it has a form.
+    quotients: FxHashMap<Linear, Quotients>,
+    /// Combinations that are divided, as terms that their quotients share.
+    dividends: FxHashMap<Linear, Term>,
+    /// The way back, of all operands.
+    operands: FxHashMap<Term, Arc<Linear>>,
+    facts: FxHashMap<Term, (Interval, Residue)>,
+    /// Of combinations with quotients.
+    bounds: FxHashMap<Linear, Wide>,
+    costs: FxHashMap<Term, u32>,
+    spelled: FxHashMap<Term, Term>,
+    /// Of spelled combinations.
+    sums: FxHashMap<Linear, Term>,
+    /// Bounds that were assumed of combinations without a constant.
+    assumed: Arc<BTreeMap<Linear, Interval>>,
+}
+
+impl Memory {
+    /// How many terms it remembers.
+    pub fn len(&self) -> usize {
+        self.normal.len() + self.combined.len() + self.quotients.len() + self.facts.len()
+    }
+
+    /// Whether it remembers nothing.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0 && self.assumed.is_empty()
+    }
+}
+
+impl std::fmt::Debug for Memory {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Memory")
+            .field("len", &self.len())
+            .finish_non_exhaustive()
+    }
+}
+
 /// Canonicalises terms over one set of ranges and remembers what it did.
 pub struct Canonicalizer<'a, R: ?Sized> {
     ranges: &'a R,
-    normal: FxHashMap<Term, Linear>,
-    /// Terms that are no sums, before they are looked at as wholes.
-    combined: FxHashMap<Term, Linear>,
-    quotients: FxHashMap<(Linear, i64), Option<Linear>>,
-    facts: FxHashMap<Term, (Interval, Residue)>,
-    costs: FxHashMap<Term, u32>,
-    spelled: FxHashMap<Term, Term>,
-    /// Bounds that were assumed of combinations without a constant.
-    assumed: FxHashMap<Linear, Interval>,
+    memory: Memory,
     steps: Option<Vec<Step>>,
     /// Above zero while forms are tried that may not be taken.
     muted: u32,
@@ -90,20 +133,25 @@ pub struct Canonicalizer<'a, R: ?Sized> {
 impl<'a, R: VarRanges + ?Sized> Canonicalizer<'a, R> {
     /// A canonicaliser that knows nothing yet.
     pub fn new(ranges: &'a R) -> Self {
+        Self::resume(ranges, Memory::default())
+    }
+
+    /// A canonicaliser that goes on where another one over the same ranges ended,
+    /// with its assumptions. With the memory of other ranges its answers are wrong.
+    pub fn resume(ranges: &'a R, memory: Memory) -> Self {
         Self {
             ranges,
-            normal: FxHashMap::default(),
-            combined: FxHashMap::default(),
-            quotients: FxHashMap::default(),
-            facts: FxHashMap::default(),
-            costs: FxHashMap::default(),
-            spelled: FxHashMap::default(),
-            assumed: FxHashMap::default(),
+            memory,
             steps: None,
             muted: 0,
             nested: 0,
             spelling: 0,
         }
+    }
+
+    /// What it found out; see [`Canonicalizer::resume`].
+    pub fn into_memory(self) -> Memory {
+        self.memory
     }
 
     /// Restricts the values that are considered to those where the term lies in
@@ -116,17 +164,17 @@ impl<'a, R: VarRanges + ?Sized> Canonicalizer<'a, R> {
         };
         linear.constant = 0;
         let interval = interval.add(&Interval::point(constant));
+        let mut assumed = BTreeMap::clone(&self.memory.assumed);
         if let Some(negated) = linear.scale(-1) {
-            let slot = self.assumed.entry(negated).or_insert(Interval::FULL);
+            let slot = assumed.entry(negated).or_insert(Interval::FULL);
             *slot = slot.intersect(&interval.scale(-1));
         }
-        let slot = self.assumed.entry(linear).or_insert(Interval::FULL);
+        let slot = assumed.entry(linear).or_insert(Interval::FULL);
         *slot = slot.intersect(&interval);
-        self.normal.clear();
-        self.combined.clear();
-        self.quotients.clear();
-        self.facts.clear();
-        self.spelled.clear();
+        self.memory = Memory {
+            assumed: Arc::new(assumed),
+            ..Memory::default()
+        };
     }
 
     /// Records the steps of what is canonicalised from now on.
@@ -142,7 +190,13 @@ impl<'a, R: VarRanges + ?Sized> Canonicalizer<'a, R> {
     /// The canonical form.
     pub fn canonicalize(&mut self, term: &Term) -> Term {
         let linear = self.normalize(term);
-        self.spell(&linear)
+        let spelled = self.spell(&linear);
+        // It comes back as part of what is canonicalised next.
+        if spelled.size() >= MEMO_SIZE && self.steps.is_none() {
+            self.memory.combined.insert(spelled.clone(), linear.clone());
+            self.memory.normal.insert(spelled.clone(), linear);
+        }
+        spelled
     }
 
     /// Bounds and remainder of the term; unlike [`crate::facts_of`] they know
@@ -153,6 +207,18 @@ impl<'a, R: VarRanges + ?Sized> Canonicalizer<'a, R> {
         (self.bounds(&linear).narrow().snap(&residue), residue)
     }
 
+    /// A canonical operand of an atom as a combination.
+    fn operand(&mut self, term: &Term) -> Arc<Linear> {
+        if let Some(known) = self.memory.operands.get(term) {
+            return known.clone();
+        }
+        let linear = Arc::new(Linear::from_term(term));
+        if term.size() >= MEMO_SIZE {
+            self.memory.operands.insert(term.clone(), linear.clone());
+        }
+        linear
+    }
+
     fn is_tracing(&self) -> bool {
         self.steps.is_some()
     }
@@ -160,6 +226,7 @@ impl<'a, R: VarRanges + ?Sized> Canonicalizer<'a, R> {
     fn note(&mut self, rule: &'static str, facts: Facts, before: Term, after: Term) {
         if let Some(steps) = &mut self.steps
             && self.muted == 0
+            && before != after
         {
             steps.push(Step {
                 rule,
@@ -171,13 +238,13 @@ impl<'a, R: VarRanges + ?Sized> Canonicalizer<'a, R> {
     }
 
     fn normalize(&mut self, term: &Term) -> Linear {
-        if let Some(known) = self.normal.get(term) {
+        if let Some(known) = self.memory.normal.get(term) {
             return known.clone();
         }
         let value = term.fold_with(
             self,
             &|this, term| {
-                let known = (term.size() >= MEMO_SIZE).then(|| this.combined.get(term));
+                let known = (term.size() >= MEMO_SIZE).then(|| this.memory.combined.get(term));
                 known.flatten().cloned().map(Value::Sum)
             },
             &|this, term, children: &[Value]| {
@@ -192,8 +259,8 @@ impl<'a, R: VarRanges + ?Sized> Canonicalizer<'a, R> {
                 Value::Sum(this.atomic(term, children))
             },
         );
-        let linear = self.whole(value);
-        self.normal.insert(term.clone(), linear.clone());
+        let linear = self.whole(&value).into_owned();
+        self.memory.normal.insert(term.clone(), linear.clone());
         linear
     }
 
@@ -201,15 +268,13 @@ impl<'a, R: VarRanges + ?Sized> Canonicalizer<'a, R> {
     fn atomic(&mut self, term: &Term, children: &[Value]) -> Linear {
         // Only whole sums are looked at, lest the form depend on how a sum
         // is put in parentheses.
-        let whole: SmallVec<[Linear; 3]> = children
-            .iter()
-            .map(|child| self.whole(child.clone()))
-            .collect();
+        let whole: SmallVec<[Cow<'_, Linear>; 3]> =
+            children.iter().map(|child| self.whole(child)).collect();
         let linear = self.combine(term, &whole);
         let linear = linear.unwrap_or_else(|| self.opaque(term, &whole));
         // What was only tried must be explained when it is taken.
         if term.size() >= MEMO_SIZE && (!self.is_tracing() || self.muted == 0) {
-            self.combined.insert(term.clone(), linear.clone());
+            self.memory.combined.insert(term.clone(), linear.clone());
         }
         linear
     }
@@ -241,22 +306,22 @@ impl<'a, R: VarRanges + ?Sized> Canonicalizer<'a, R> {
     }
 
     /// A sum that is no part of another.
-    fn whole(&mut self, value: Value) -> Linear {
+    fn whole<'v>(&mut self, value: &'v Value) -> Cow<'v, Linear> {
         match value {
             Value::Sum(linear) => self.exact_quotients(linear),
-            Value::Large(term) => Linear::from_term(&term),
+            Value::Large(term) => Cow::Owned(Linear::from_term(term)),
         }
     }
 
     /// The node over canonical operands, as an atom.
-    fn opaque(&mut self, term: &Term, children: &[Linear]) -> Linear {
-        let children: Vec<Term> = children.iter().map(Linear::to_term).collect();
+    fn opaque(&mut self, term: &Term, children: &[Cow<'_, Linear>]) -> Linear {
+        let children: Vec<Term> = children.iter().map(|child| child.to_term()).collect();
         self.atom(term.rebuild(&children))
     }
 
     /// The node over canonical operands; `None` where numbers grow too large or
     /// the node has no better form.
-    fn combine(&mut self, term: &Term, children: &[Linear]) -> Option<Linear> {
+    fn combine(&mut self, term: &Term, children: &[Cow<'_, Linear>]) -> Option<Linear> {
         match (term.node(), children) {
             (Node::Const(value), _) => Some(Linear::constant(*value)),
             (Node::Var(_), _) => Some(self.atom(term.clone())),
@@ -275,19 +340,19 @@ impl<'a, R: VarRanges + ?Sized> Canonicalizer<'a, R> {
     /// Replaces multiples of quotients that leave a known remainder, and parts
     /// of a sum of which bounds leave one value: `2 * (x / 2) = x` for even `x`,
     /// `(x + 3) / 4 - x = 0` for `x` in `[0, 1]`.
-    pub(crate) fn exact_quotients(&mut self, sum: Linear) -> Linear {
-        let mut result = sum;
+    pub(crate) fn exact_quotients<'s>(&mut self, sum: &'s Linear) -> Cow<'s, Linear> {
+        let mut result = Cow::Borrowed(sum);
         let mut position = 0;
         while let Some((atom, coefficient)) = result.terms.get(position).cloned() {
             position += 1;
             let Some((inner, divisor)) = as_quotient(&atom) else {
                 continue;
             };
-            let inner = Linear::from_term(inner);
+            let inner = self.operand(inner);
             if let Some(replaced) =
                 self.exact_quotient(&result, &atom, coefficient, &inner, divisor)
             {
-                result = replaced;
+                result = Cow::Owned(replaced);
                 position = 0;
             }
         }
@@ -302,19 +367,21 @@ impl<'a, R: VarRanges + ?Sized> Canonicalizer<'a, R> {
         inner: &Linear,
         divisor: i64,
     ) -> Option<Linear> {
-        let without = Linear::atom(atom.clone()).scale(coefficient.checked_neg()?)?;
         if coefficient % divisor == 0
             && let Some(remainder) = self.remainder_bounds(inner, divisor).as_point()
         {
             // c * floor(x / c) = x - r
             let exact = inner.plus_constant(remainder.checked_neg()?)?;
-            let result = sum.plus(&without, 1)?.plus(&exact, coefficient / divisor)?;
+            let result = sum.without(atom).plus(&exact, coefficient / divisor)?;
             if self.is_tracing() {
                 let rest = inner.to_term().modulo(&Term::constant(divisor));
                 let facts = vec![(rest, Interval::point(remainder))];
                 self.note("exact-quotient", facts, sum.to_term(), result.to_term());
             }
             return Some(result);
+        }
+        if !self.may_cancel(sum, coefficient, inner, divisor) {
+            return None;
         }
         let (mut part, _) = sum
             .partition(|other, _| other == atom || inner.terms.iter().any(|(own, _)| own == other));
@@ -330,6 +397,35 @@ impl<'a, R: VarRanges + ?Sized> Canonicalizer<'a, R> {
             return Some(result);
         }
         None
+    }
+
+    /// Whether a quotient and the variables of its dividend can have one value
+    /// together, judged by single steps: where a variable alone goes up by one, its
+    /// own multiple must make up for what the quotient gains.
+    fn may_cancel(&self, sum: &Linear, coefficient: i64, inner: &Linear, divisor: i64) -> bool {
+        if !self.memory.assumed.is_empty() {
+            return true;
+        }
+        let is_free = |term: &Term| {
+            let var = term.as_var()?;
+            let is_point = self.ranges.range(var).as_point().is_some();
+            Some(!is_point && self.ranges.residue(var) == Residue::ANY)
+        };
+        // Inside another quotient a variable's steps are not known so easily.
+        if inner.terms.iter().any(|(atom, _)| atom.as_var().is_none()) {
+            return true;
+        }
+        inner.terms.iter().all(|(atom, k)| {
+            if is_free(atom) != Some(true) {
+                return true;
+            }
+            let own = sum.terms.iter().find(|(other, _)| other == atom);
+            let own = i128::from(own.map_or(0, |(_, own)| *own));
+            let gains = [k.div_euclid(divisor), k.div_euclid(divisor) + 1];
+            gains
+                .iter()
+                .any(|gain| own + i128::from(coefficient) * i128::from(*gain) == 0)
+        })
     }
 
     /// A product of sums is multiplied out if that makes few terms and no

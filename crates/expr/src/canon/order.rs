@@ -73,7 +73,8 @@ impl<R: VarRanges + ?Sized> Canonicalizer<'_, R> {
         } else {
             right.constant = constant.checked_neg()?;
         }
-        let (left, right) = (self.exact_quotients(left), self.exact_quotients(right));
+        let left = self.exact_quotients(&left).into_owned();
+        let right = self.exact_quotients(&right).into_owned();
         if !self.bounds(&left).fits() || !self.bounds(&right).fits() {
             return None;
         }

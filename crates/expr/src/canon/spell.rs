@@ -63,7 +63,7 @@ impl<R: VarRanges + ?Sized> Canonicalizer<'_, R> {
         let Some((inner, divisor)) = as_quotient(&atom) else {
             return Vec::new();
         };
-        let inner = Linear::from_term(inner);
+        let inner = self.operand(inner);
         let mut moduli: Vec<i64> = vec![divisor];
         for (_, other) in &linear.terms {
             let m = coefficient
@@ -101,12 +101,12 @@ impl<R: VarRanges + ?Sized> Canonicalizer<'_, R> {
         {
             return None;
         }
-        let remainder = dividend.to_term().modulo(&Term::constant(modulus));
+        let remainder = self.dividend(&dividend).modulo(&Term::constant(modulus));
         if remainder.as_constant().is_some() {
             return None;
         }
         linear
-            .plus(&Linear::atom(atom.clone()), coefficient.checked_neg()?)?
+            .without(atom)
             .plus(&dividend, factor.checked_neg()?)?
             .plus(&Linear::atom(remainder), factor)
     }
@@ -124,12 +124,12 @@ impl<R: VarRanges + ?Sized> Canonicalizer<'_, R> {
     fn atom_cost(&mut self, atom: &Term) -> u32 {
         match as_quotient(atom).or_else(|| as_remainder(atom)) {
             Some((inner, _)) => {
-                if let Some(cost) = self.costs.get(atom) {
+                if let Some(cost) = self.memory.costs.get(atom) {
                     return *cost;
                 }
-                let inner = Linear::from_term(inner);
+                let inner = self.operand(inner);
                 let cost = self.cost(&inner).saturating_add(DIVISION);
-                self.costs.insert(atom.clone(), cost);
+                self.memory.costs.insert(atom.clone(), cost);
                 cost
             }
             None => 0,
@@ -138,6 +138,17 @@ impl<R: VarRanges + ?Sized> Canonicalizer<'_, R> {
 
     /// The combination as a term for readers and backends.
     pub(super) fn spell(&mut self, linear: &Linear) -> Term {
+        if let Some(known) = self.memory.sums.get(linear) {
+            return known.clone();
+        }
+        let term = self.spell_sum(linear);
+        if linear.terms.len() > 1 && self.spelling < MAX_NESTED {
+            self.memory.sums.insert(linear.clone(), term.clone());
+        }
+        term
+    }
+
+    fn spell_sum(&mut self, linear: &Linear) -> Term {
         let mut units = self.recover(linear);
         self.absorb_constant(&mut units);
         let mut terms: Vec<Term> = units
@@ -189,7 +200,7 @@ impl<R: VarRanges + ?Sized> Canonicalizer<'_, R> {
         if atom.as_var().is_some() {
             return atom.clone();
         }
-        if let Some(known) = self.spelled.get(atom) {
+        if let Some(known) = self.memory.spelled.get(atom) {
             return known.clone();
         }
         if self.spelling >= MAX_NESTED {
@@ -212,7 +223,7 @@ impl<R: VarRanges + ?Sized> Canonicalizer<'_, R> {
             spelled_node(atom, &children)
         };
         self.spelling -= 1;
-        self.spelled.insert(atom.clone(), term.clone());
+        self.memory.spelled.insert(atom.clone(), term.clone());
         term
     }
 

@@ -3,25 +3,17 @@
 use rustc_hash::FxHashMap;
 use tegula_ir::{ArrayShape, ComputationId, InstructionId, Module, Op, Shape};
 
-use super::{Maps, all_unknown, every_operand, walk};
+use super::{Maps, Value, all_unknown, every_operand, unknown, walk};
 use crate::map::{Exactness, IndexingMap};
-use crate::ops::{Cause, OperandIndexing, Unknown, identity_of, whole};
+use crate::ops::{Cause, OperandIndexing, identity_of, leaf_array, whole};
 use crate::simplify::Session;
 
 /// Maps of one array of a loop's state before the whole array stands for them.
 const MAX_LOOP_MAPS: usize = 12;
 
-/// The array `leaf` of a shape.
-fn leaf_of(shape: &Shape, leaf: usize) -> Option<ArrayShape> {
-    let mut found = None;
-    let mut position = 0;
-    shape.for_each_leaf(&mut |shape: &Shape| {
-        if position == leaf {
-            found = shape.as_array().cloned();
-        }
-        position += 1;
-    });
-    found
+fn result_of(module: &Module, (id, leaf): Value) -> Result<&ArrayShape, Cause> {
+    let data = module.instructions.get(id).ok_or(Cause::Malformed)?;
+    leaf_array(&data.shape, leaf)
 }
 
 fn superset(mut map: IndexingMap) -> IndexingMap {
@@ -29,20 +21,18 @@ fn superset(mut map: IndexingMap) -> IndexingMap {
     map
 }
 
-/// From array `output` of a conditional's result: through the branch that is
-/// taken, which is not known.
+/// From an array of a conditional's result: through the branch that is taken, which
+/// is not known.
 pub(super) fn branches_backward(
     module: &Module,
-    call: InstructionId,
-    output: usize,
+    (call, output): Value,
+    branches: &[ComputationId],
     session: &mut Session,
     depth: u32,
 ) -> Vec<OperandIndexing> {
-    let Some((data, branches)) = conditional(module, call) else {
-        return Vec::new();
-    };
-    let Some(result) = leaf_of(&data.shape, output) else {
-        return all_unknown(module, call, &Cause::NotAnArray);
+    let result = match result_of(module, (call, output)) {
+        Ok(result) => result,
+        Err(cause) => return all_unknown(module, call, &cause),
     };
     let mut found: Vec<Result<_, Cause>> = branches
         .iter()
@@ -50,61 +40,42 @@ pub(super) fn branches_backward(
         .collect();
     every_operand(module, call, |operand, leaf| {
         let Some(branch) = operand.checked_sub(1) else {
-            return Ok(vec![identity_of(module, &result).without_results()]);
+            return Ok(vec![identity_of(module, result).without_results()]);
         };
         match found.get_mut(branch) {
             Some(Ok(maps)) => {
                 let maps = maps.remove(&(0, leaf)).unwrap_or(Ok(Vec::new()))?;
                 Ok(maps.into_iter().map(superset).collect())
             }
-            Some(Err(cause)) => Err(Unknown {
-                cause: cause.clone(),
-                instruction: call,
-            }),
+            Some(Err(cause)) => unknown(call, cause.clone()),
             None => Ok(Vec::new()),
         }
     })
 }
 
-/// To array `output` of a conditional's result.
+/// To an array of a conditional's result.
 pub(super) fn branches_forward(
     module: &Module,
-    call: InstructionId,
-    output: usize,
+    (call, output): Value,
+    branches: &[ComputationId],
     session: &mut Session,
     depth: u32,
 ) -> Vec<OperandIndexing> {
-    let Some((data, branches)) = conditional(module, call) else {
-        return Vec::new();
-    };
-    let Some(result) = leaf_of(&data.shape, output) else {
-        return all_unknown(module, call, &Cause::NotAnArray);
+    let result = match result_of(module, (call, output)) {
+        Ok(result) => result,
+        Err(cause) => return all_unknown(module, call, &cause),
     };
     let scalar = ArrayShape::new(tegula_ir::ElementType::Pred, &[]);
     every_operand(module, call, |operand, leaf| {
         let Some(branch) = operand.checked_sub(1).and_then(|n| branches.get(n)) else {
-            let mut map = whole(module, &scalar, &result);
+            let mut map = whole(module, &scalar, result);
             map.exactness = Exactness::Exact;
             return Ok(vec![map]);
         };
         let found = walk::forward(module, *branch, (0, leaf), output, session, depth + 1);
-        let maps = found.map_err(|cause| Unknown {
-            cause,
-            instruction: call,
-        })??;
+        let maps = found.unwrap_or_else(|cause| unknown(call, cause))?;
         Ok(maps.into_iter().map(superset).collect())
     })
-}
-
-fn conditional(
-    module: &Module,
-    call: InstructionId,
-) -> Option<(&tegula_ir::Instruction, &[ComputationId])> {
-    let data = module.instructions.get(call)?;
-    match &data.op {
-        Op::Conditional { branches, .. } => Some((data, branches)),
-        _ => None,
-    }
 }
 
 /// A loop while its maps are collected.
@@ -137,10 +108,10 @@ impl Loop<'_> {
 
     /// Whether an iteration leaves an array as it was.
     fn is_invariant(&mut self, leaf: usize) -> Result<bool, Cause> {
-        let Some(array) = leaf_of(self.state, leaf) else {
+        let Ok(array) = leaf_array(self.state, leaf) else {
             return Ok(false);
         };
-        let identity = identity_of(self.module, &array);
+        let identity = identity_of(self.module, array);
         let identity = self.session.simplify_map(&identity);
         let steps = self.step(leaf)?;
         Ok(match steps.as_slice() {
@@ -170,10 +141,7 @@ impl Loop<'_> {
             let mut map = map;
             if known.len() > MAX_LOOP_MAPS {
                 // Whatever the next iterations read, it is part of the array.
-                let Some(array) = leaf_of(self.state, leaf) else {
-                    return Err(Cause::NotAnArray);
-                };
-                map = whole(self.module, result, &array);
+                map = whole(self.module, result, leaf_array(self.state, leaf)?);
                 *known = vec![map.clone()];
                 widened.insert(leaf, ());
             }
@@ -183,10 +151,8 @@ impl Loop<'_> {
                         work.extend(next.iter().map(|next| (from, self.compose(&map, next))));
                     }
                     Err(_) => {
-                        let Some(array) = leaf_of(self.state, from) else {
-                            return Err(Cause::NotAnArray);
-                        };
-                        work.push((from, whole(self.module, result, &array)));
+                        let array = leaf_array(self.state, from)?;
+                        work.push((from, whole(self.module, result, array)));
                     }
                 }
             }
@@ -231,7 +197,7 @@ fn loop_reads(
     let Op::While { condition, body } = &data.op else {
         return Err(Cause::Malformed);
     };
-    let result = leaf_of(&data.shape, output).ok_or(Cause::NotAnArray)?;
+    let result = leaf_array(&data.shape, output)?;
     let mut all = Loop {
         module,
         body: *body,
@@ -240,28 +206,28 @@ fn loop_reads(
         depth,
         step: FxHashMap::default(),
     };
-    let identity = identity_of(module, &result);
+    let identity = identity_of(module, result);
     let identity = all.session.simplify_map(&identity);
     if all.is_invariant(output)? {
         return Ok(FxHashMap::from_iter([(output, vec![identity])]));
     }
     // Whether there is another iteration is decided for all indices alike.
-    let nothing = superset(identity_of(module, &result).without_results());
+    let nothing = superset(identity_of(module, result).without_results());
     let mut start = Vec::new();
     let decided = walk::backward(module, *condition, 0, all.session, depth + 1)?;
     let mut decided: Vec<_> = decided.into_iter().collect();
     decided.sort_unstable_by_key(|(place, _)| *place);
     for ((_, leaf), maps) in decided {
-        let array = leaf_of(&data.shape, leaf).ok_or(Cause::NotAnArray)?;
+        let array = leaf_array(&data.shape, leaf)?;
         match maps {
             Ok(maps) => {
                 start.extend(maps.iter().map(|map| (leaf, all.compose(&nothing, map))));
             }
-            Err(_) => start.push((leaf, whole(module, &result, &array))),
+            Err(_) => start.push((leaf, whole(module, result, array))),
         }
     }
     start.push((output, superset(identity)));
-    all.close(&result, start)
+    all.close(result, start)
 }
 
 /// To array `output` of a loop's result: unchanged, or anywhere.
@@ -283,14 +249,17 @@ pub(super) fn loop_forward(
         let Some(maps) = reads.get(&leaf) else {
             return Ok(Vec::new());
         };
-        let (Some(from), Some(to)) = (leaf_of(&data.shape, leaf), leaf_of(&data.shape, output))
-        else {
+        let arrays = (
+            leaf_array(&data.shape, leaf),
+            leaf_array(&data.shape, output),
+        );
+        let (Ok(from), Ok(to)) = arrays else {
             return Ok(Vec::new());
         };
         let is_invariant = maps.iter().all(|map| map.exactness == Exactness::Exact);
         if is_invariant && leaf == output {
-            return Ok(vec![identity_of(module, &from)]);
+            return Ok(vec![identity_of(module, from)]);
         }
-        Ok(vec![whole(module, &from, &to)])
+        Ok(vec![whole(module, from, to)])
     })
 }

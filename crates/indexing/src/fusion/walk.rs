@@ -1,11 +1,11 @@
 //! One computation: from its root to its parameters, and back.
 
 use rustc_hash::FxHashMap;
-use tegula_ir::{ComputationId, InstructionId, Module, Op, Shape};
+use tegula_ir::{ComputationId, InstructionId, Module, Op};
 
 use super::{MAX_DEPTH, MAX_MAPS, Maps, Value};
 use crate::map::IndexingMap;
-use crate::ops::{Cause, Route, Unknown, identity_of, reshape_map, route};
+use crate::ops::{Cause, Route, Unknown, identity_of, leaf_array, reshape_map, route};
 use crate::simplify::Session;
 
 /// The maps from array `output` of the root to each array of each parameter,
@@ -88,15 +88,7 @@ impl<'a> Walk<'a> {
     /// Begins with the identity on a value.
     fn start(&mut self, (id, leaf): Value) -> Result<(), Cause> {
         let data = self.module.instructions.get(id).ok_or(Cause::Malformed)?;
-        let mut array = None;
-        let mut position = 0;
-        data.shape.for_each_leaf(&mut |shape: &Shape| {
-            if position == leaf {
-                array = shape.as_array().cloned();
-            }
-            position += 1;
-        });
-        let identity = identity_of(self.module, &array.ok_or(Cause::NotAnArray)?);
+        let identity = identity_of(self.module, leaf_array(&data.shape, leaf)?);
         self.maps.insert((id, leaf), Ok(vec![identity]));
         Ok(())
     }

@@ -43,6 +43,26 @@ fn of(groups: &Arc<ReplicaGroups>, position: Term) -> Participant {
     }
 }
 
+/// Leads to the arrays of all participants of the group. If their number is not
+/// stated, some of those named may not be there.
+fn of_everyone<'a>(draft: Draft<'a>, groups: &Arc<ReplicaGroups>) -> Draft<'a> {
+    let (mut draft, size) = match group_size(groups) {
+        Some(size) => (draft, size),
+        None => (draft.superset(), MAX_PARTICIPANTS),
+    };
+    let position = draft.range(Interval::of_size(size));
+    draft.of_participant(of(groups, position));
+    draft
+}
+
+/// The same index of all participants, in both directions.
+fn reduced(at: &Builder<'_>, operand: usize, collective: &Collective) -> MapOrCause {
+    let groups = Arc::new(collective.replica_groups.clone());
+    let draft = of_everyone(at.draft(at.input(operand)?), &groups);
+    let results = draft.dims();
+    draft.finish(results)
+}
+
 /// One of many operands is read for the array of its number alone.
 pub(super) fn is_other_operand(at: &Builder<'_>, operand: usize) -> bool {
     matches!(
@@ -58,7 +78,7 @@ pub(super) fn is_other_operand(at: &Builder<'_>, operand: usize) -> bool {
 
 /// `dimension` of the larger array is that of the smaller one, once for each
 /// participant: element `d` of the large array is `d mod part` of participant
-/// `d / part`.
+/// `d / part`. The other way round everyone has the large array.
 fn gathered(
     at: &Builder<'_>,
     operand: usize,
@@ -79,6 +99,9 @@ fn gathered(
     let mut draft = at.draft(if large_first { large } else { small });
     let part = draft.extent(small.dims.get(dim).ok_or(Cause::Malformed)?);
     let mut results = draft.dims();
+    if !large_first {
+        draft = of_everyone(draft, &groups);
+    }
     let slot = results.get_mut(dim).ok_or(Cause::Malformed)?;
     if large_first {
         draft.of_participant(of(&groups, slot.floor_div(&part)));
@@ -152,9 +175,10 @@ fn broadcast(
     let mut draft = at.draft(at.input(operand)?);
     let groups = Arc::new(collective.replica_groups.clone());
     if forward {
-        // Only the first participant's elements go anywhere.
+        // Only the first participant's elements go anywhere: to everyone.
         let own = own_position(&mut draft, &groups);
         draft.constrain(own, 0, 0);
+        draft = of_everyone(draft, &groups);
     } else {
         draft.of_participant(of(&groups, Term::constant(0)));
     }
@@ -184,14 +208,22 @@ pub(super) fn collective(at: &Builder<'_>, operand: usize, forward: bool) -> Map
             dimension: None,
         } => {
             // Operand q goes to participant q; result q comes from it.
-            let mut draft = at.draft(at.input(operand)?).superset();
+            let mut draft = at.draft(at.input(operand)?);
             let groups = Arc::new(collective.replica_groups.clone());
-            let position = if forward { operand } else { at.leaf };
-            let position = i64::try_from(position).map_err(|_| Cause::Overflow)?;
-            draft.of_participant(of(&groups, position.into()));
+            let (own, other) = if forward {
+                (at.leaf, operand)
+            } else {
+                (operand, at.leaf)
+            };
+            let number = |position| i64::try_from(position).map_err(|_| Cause::Overflow);
+            let (own, other) = (number(own)?, number(other)?);
+            let position = own_position(&mut draft, &groups);
+            draft.constrain(position, own, own);
+            draft.of_participant(of(&groups, other.into()));
             let results = draft.dims();
             draft.finish(results)
         }
+        Op::AllReduce { collective, .. } => reduced(at, operand, collective),
         Op::CollectiveBroadcast(collective) => broadcast(at, operand, collective, forward),
         Op::CollectivePermute { pairs, .. } => permuted(at, operand, pairs, forward),
         op => Err(Cause::Operation(op.opcode())),

@@ -92,8 +92,13 @@ pub(super) fn dynamic_update_slice(at: &Builder<'_>, operand: usize) -> MapOrCau
         return Err(Cause::Malformed);
     }
     let starts = offsets(at, &mut draft, 2, &sizes, &update)?;
+    inside_slice(draft, &starts, &update)
+}
+
+/// From an index of an array to that of a slice, where it is in the slice.
+pub(super) fn inside_slice(mut draft: Draft<'_>, starts: &[Term], sizes: &[Term]) -> MapOrCause {
     let mut results = Vec::new();
-    for (dim, (start, size)) in starts.iter().zip(&update).enumerate() {
+    for (dim, (start, size)) in starts.iter().zip(sizes).enumerate() {
         let index = draft.dim(dim).sub(start);
         draft.within(&index, &last_index(size));
         results.push(index);

@@ -5,7 +5,7 @@ use tegula_ir::{DimNumbers, DotDims, Op, PadDim, SliceDim};
 
 use super::builder::{Builder, index, last_index};
 use super::contract::DotSide;
-use super::dynamic::{constants, offsets};
+use super::dynamic::{constants, inside_slice, offsets};
 use super::rearrange::known;
 use super::{
     Cause, MapOrCause, collective, forward_window, rearrange, reshape, scatter, select_scatter,
@@ -15,7 +15,7 @@ use super::{
 pub(super) fn forward(at: &Builder<'_>, operand: usize) -> MapOrCause {
     match at.op() {
         op if op.is_elementwise() => elementwise(at, operand),
-        Op::Map { .. } | Op::AllReduce { .. } | Op::SetDimensionSize(_) => elementwise(at, operand),
+        Op::Map { .. } | Op::SetDimensionSize(_) => elementwise(at, operand),
         Op::Broadcast(dims) => broadcast(at, dims),
         Op::Transpose(dims) => transpose(at, dims),
         // A reversal is its own inverse.
@@ -168,13 +168,7 @@ fn dynamic_slice(at: &Builder<'_>, operand: usize, sizes: &DimNumbers) -> MapOrC
         return Err(Cause::Malformed);
     }
     let starts = offsets(at, &mut draft, 1, &all, &sizes)?;
-    let mut results = Vec::new();
-    for (dim, (start, size)) in starts.iter().zip(&sizes).enumerate() {
-        let index = draft.dim(dim).sub(start);
-        draft.within(&index, &last_index(size));
-        results.push(index);
-    }
-    draft.finish(results)
+    inside_slice(draft, &starts, &sizes)
 }
 
 /// The updated array goes everywhere but the slice, a superset of which is

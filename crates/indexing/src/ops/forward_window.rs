@@ -7,10 +7,10 @@
 use tegula_expr::{Interval, Term};
 use tegula_ir::{ArrayShape, DimNumbers, GatherDims, Op, WindowDim};
 
-use super::builder::{Builder, Draft, index, last_index};
+use super::builder::{Builder, Draft, index};
 use super::dynamic::offset;
 use super::forward::everywhere;
-use super::rearrange::known;
+use super::window::{distance, spaced};
 use super::{Cause, MapOrCause};
 
 /// The result index whose window has the base's element `input` at `position`:
@@ -22,31 +22,12 @@ fn window_output(
     window: &WindowDim,
     size: &Term,
 ) -> Result<Term, Cause> {
-    if window.stride < 1 || window.base_dilation < 1 || window.window_dilation < 1 {
-        return Err(Cause::Malformed);
-    }
-    let position = if window.reversal {
-        position.neg().add(&Term::constant(
-            window.size.checked_sub(1).ok_or(Cause::Overflow)?,
-        ))
-    } else {
-        position.clone()
-    };
-    let dilation = window
-        .window_dilation
-        .checked_neg()
-        .ok_or(Cause::Overflow)?;
+    let distance = distance(position, window)?;
     let raw = input
         .mul(&window.base_dilation.into())
-        .add(&position.mul(&dilation.into()))
+        .sub(&distance)
         .add(&window.padding_low.into());
-    let last = last_index(size).mul(&window.stride.into());
-    draft.within(&raw, &known(last)?);
-    if window.stride == 1 {
-        return Ok(raw);
-    }
-    draft.constrain(raw.modulo(&window.stride.into()), 0, 0);
-    Ok(raw.floor_div(&window.stride.into()))
+    spaced(draft, raw, window.stride, size)
 }
 
 /// The variable over the positions of a window; one position needs none.

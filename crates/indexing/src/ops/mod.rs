@@ -18,7 +18,7 @@
 //! | scatter of several arrays, or one that forgets the old value | arrays and updates | what the combination uses is its own matter |
 //! | cholesky, triangular-solve | all | triangles and prefixes are read, not whole matrices |
 //! | ragged-dot, ragged-all-to-all, rng-bit-generator, custom-call | all | whole operands |
-//! | all-to-all of whole operands | all | one of them is read, by position |
+//! | collectives whose groups are not stated | what goes to everyone | how many there are |
 //! | conditional | branches' operands | one branch is taken |
 //! | while | what changes | how often it runs is data |
 //!
@@ -211,10 +211,7 @@ fn made_maps(
 fn backward(at: &Builder<'_>, operand: usize) -> MapOrCause {
     match at.op() {
         op if op.is_elementwise() => rearrange::elementwise(at, operand),
-        // Of a reduction over participants, the own share.
-        Op::Map { .. } | Op::AllReduce { .. } | Op::SetDimensionSize(_) => {
-            rearrange::elementwise(at, operand)
-        }
+        Op::Map { .. } | Op::SetDimensionSize(_) => rearrange::elementwise(at, operand),
         Op::BitcastConvert => rearrange::bitcast_convert(at, at.output()?, at.input(0)?),
         Op::Broadcast(dims) => rearrange::broadcast(at, dims),
         Op::Transpose(dims) => rearrange::transpose(at, dims),
@@ -250,7 +247,7 @@ fn backward(at: &Builder<'_>, operand: usize) -> MapOrCause {
 }
 
 /// The array `leaf` of a shape.
-fn leaf_array(shape: &Shape, leaf: usize) -> Result<&ArrayShape, Cause> {
+pub(crate) fn leaf_array(shape: &Shape, leaf: usize) -> Result<&ArrayShape, Cause> {
     let mut left = leaf;
     let mut stack = vec![shape];
     while let Some(shape) = stack.pop() {

@@ -17,28 +17,44 @@ fn window_index(
     window: &WindowDim,
     size: &Term,
 ) -> Result<Term, Cause> {
+    let distance = distance(position, window)?;
+    let padding = window.padding_low.checked_neg().ok_or(Cause::Overflow)?;
+    let raw = output
+        .mul(&window.stride.into())
+        .add(&distance)
+        .add(&padding.into());
+    spaced(draft, raw, window.base_dilation, size)
+}
+
+/// How far a position is from the window's start, in elements of the dilated base.
+pub(super) fn distance(position: &Term, window: &WindowDim) -> Result<Term, Cause> {
     if window.stride < 1 || window.base_dilation < 1 || window.window_dilation < 1 {
         return Err(Cause::Malformed);
     }
     let position = if window.reversal {
-        position.neg().add(&Term::constant(
-            window.size.checked_sub(1).ok_or(Cause::Overflow)?,
-        ))
+        let last = window.size.checked_sub(1).ok_or(Cause::Overflow)?;
+        position.neg().add(&Term::constant(last))
     } else {
         position.clone()
     };
-    let padding = window.padding_low.checked_neg().ok_or(Cause::Overflow)?;
-    let raw = output
-        .mul(&window.stride.into())
-        .add(&position.mul(&window.window_dilation.into()))
-        .add(&padding.into());
-    let last = last_index(size).mul(&window.base_dilation.into());
+    Ok(position.mul(&window.window_dilation.into()))
+}
+
+/// The index, below `size`, of an element that lies at `raw` when elements are
+/// `step` apart; the domain is restricted to where there is one.
+pub(super) fn spaced(
+    draft: &mut Draft<'_>,
+    raw: Term,
+    step: i64,
+    size: &Term,
+) -> Result<Term, Cause> {
+    let last = last_index(size).mul(&step.into());
     draft.within(&raw, &known(last)?);
-    if window.base_dilation == 1 {
+    if step == 1 {
         return Ok(raw);
     }
-    draft.constrain(raw.modulo(&window.base_dilation.into()), 0, 0);
-    Ok(raw.floor_div(&window.base_dilation.into()))
+    draft.constrain(raw.modulo(&step.into()), 0, 0);
+    Ok(raw.floor_div(&step.into()))
 }
 
 /// Operands are inputs, then as many initial values.

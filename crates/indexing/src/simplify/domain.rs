@@ -21,6 +21,8 @@ const MAX_SHAVED: usize = 12;
 const MAX_TERMS: usize = 32;
 /// Steps of one constraint to its normal form.
 const MAX_STEPS: usize = 12;
+/// Constraints that are combined in pairs.
+const MAX_PAIRED: usize = 12;
 /// Rounds of narrowing with all constraints.
 const MAX_ROUNDS: usize = 6;
 
@@ -28,7 +30,7 @@ const MAX_ROUNDS: usize = 6;
 #[derive(Debug)]
 pub(super) struct Empty;
 
-#[derive(Clone)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Domain {
     pub(super) bounds: Vec<Interval>,
     pub(super) residues: Vec<Residue>,
@@ -101,6 +103,7 @@ impl Domain {
                 return Err(Empty);
             }
             self.normalize_constraints()?;
+            self.eliminate()?;
             for constraint in self.constraints.clone() {
                 self.narrow(&constraint.term, constraint.interval, 0)?;
                 if let Some((inner, residue)) = remainder_constraint(&constraint) {
@@ -117,42 +120,53 @@ impl Domain {
         Ok(())
     }
 
-    /// Canonical terms without constants, merged by term, implied ones dropped.
+    /// Narrows by every pair of constraints with a common atom: a multiple of one
+    /// and a multiple of the other make a sum without it.
+    fn eliminate(&mut self) -> Result<(), Empty> {
+        if self.constraints.len() < 2 || self.constraints.len() > MAX_PAIRED {
+            return Ok(());
+        }
+        let sums: Vec<_> = self
+            .constraints
+            .iter()
+            .filter_map(|constraint| {
+                let (terms, constant) = constraint.term.as_linear()?;
+                (constant == 0).then_some((terms, constraint.interval))
+            })
+            .collect();
+        for (position, (first, own)) in sums.iter().enumerate() {
+            for (second, other) in sums.iter().skip(position + 1) {
+                for (atom, a) in first {
+                    let Some((_, b)) = second.iter().find(|(same, _)| same == atom) else {
+                        continue;
+                    };
+                    let Some((sum, interval)) = without_common(first, *own, *b, second, *other, *a)
+                    else {
+                        continue;
+                    };
+                    self.narrow(&sum, interval, 0)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Canonical terms without constants, merged by term, implied ones dropped. Sums
+    /// of variables stand on their own; the others are simplified where those hold.
     fn normalize_constraints(&mut self) -> Result<(), Empty> {
         let bounds = self.bounds.clone();
+        let given = std::mem::take(&mut self.constraints);
+        let (affine, others): (Vec<_>, Vec<_>) = given
+            .into_iter()
+            .partition(|constraint| constraint.term.is_affine());
         let mut canonicalizer = Canonicalizer::new(bounds.as_slice());
         let mut kept: Vec<Constraint> = Vec::new();
-        for constraint in std::mem::take(&mut self.constraints) {
-            let mut term = canonicalizer.canonicalize(&constraint.term);
-            let mut interval = constraint.interval;
-            for _ in 0..MAX_STEPS {
-                // What is moved to the bounds must not make the rest too large.
-                if !super::is_moderate(&term, &bounds) {
-                    break;
-                }
-                let Some((next, bounds)) = normal_form(&term, interval) else {
-                    break;
-                };
-                term = canonicalizer.canonicalize(&next);
-                interval = bounds;
+        normalize(affine, &mut canonicalizer, &bounds, &mut kept)?;
+        if !others.is_empty() {
+            for constraint in kept.iter().filter(|c| c.term.is_affine()) {
+                canonicalizer.assume(&constraint.term, constraint.interval);
             }
-            // Operands are independent in `range_of`; both bounds hold.
-            let range = canonicalizer
-                .facts_of(&term)
-                .0
-                .intersect(&range_of(&term, &bounds));
-            if interval.intersect(&range).is_empty() {
-                return Err(Empty);
-            }
-            if interval.contains_all(&range) {
-                continue;
-            }
-            // Ends beyond the range say nothing.
-            interval = interval.intersect(&range);
-            match kept.iter_mut().find(|other| other.term == term) {
-                Some(same) => same.interval = same.interval.intersect(&interval),
-                None => kept.push(Constraint { term, interval }),
-            }
+            normalize(others, &mut canonicalizer, &bounds, &mut kept)?;
         }
         self.constraints = kept;
         self.merge_remainders()?;
@@ -234,8 +248,9 @@ impl Domain {
                         var,
                         value,
                     };
-                    let range = range_of(&constraint.term, &probe);
-                    if !constraint.interval.intersect(&range).is_empty() {
+                    let (range, residue) = facts_of(&constraint.term, &probe);
+                    let left = constraint.interval.intersect(&range).snap(&residue);
+                    if !left.is_empty() {
                         break;
                     }
                     let rest = if from_below {
@@ -255,8 +270,8 @@ impl Domain {
 
     /// Narrows the variables of a term that is known to lie in an interval.
     fn narrow(&mut self, term: &Term, interval: Interval, depth: u32) -> Result<(), Empty> {
-        let range = range_of(term, self);
-        let interval = interval.intersect(&range);
+        let (range, residue) = facts_of(term, self);
+        let interval = interval.intersect(&range).snap(&residue);
         if interval.is_empty() {
             return Err(Empty);
         }
@@ -433,6 +448,14 @@ impl Domain {
             }
             return self.set_bounds(var, Interval::FULL);
         }
+        if let Node::Mod(inner, c) = term.node()
+            && let Some(c) = c.as_constant().filter(|c| *c > 0)
+        {
+            // What divides both moduli divides the difference of dividend and rest.
+            let common = i64::try_from(gcd(residue.modulus, c)).unwrap_or(1);
+            let own = Residue::new(common.max(1), residue.remainder);
+            return self.narrow_residue(inner, own, depth + 1);
+        }
         let Some((terms, constant)) = term.as_linear() else {
             return Ok(());
         };
@@ -458,6 +481,76 @@ impl Domain {
         }
         Ok(())
     }
+}
+
+/// Adds constraints in normal form to those kept.
+fn normalize(
+    constraints: Vec<Constraint>,
+    canonicalizer: &mut Canonicalizer<'_, [Interval]>,
+    bounds: &[Interval],
+    kept: &mut Vec<Constraint>,
+) -> Result<(), Empty> {
+    for constraint in constraints {
+        let mut term = canonicalizer.canonicalize(&constraint.term);
+        let mut interval = constraint.interval;
+        for _ in 0..MAX_STEPS {
+            // What is moved to the bounds must not make the rest too large.
+            if !super::is_moderate(&term, &bounds) {
+                break;
+            }
+            let Some((next, bounds)) = normal_form(&term, interval) else {
+                break;
+            };
+            term = canonicalizer.canonicalize(&next);
+            interval = bounds;
+        }
+        // Operands are independent in `range_of`; both bounds hold.
+        let range = canonicalizer
+            .facts_of(&term)
+            .0
+            .intersect(&range_of(&term, bounds));
+        if interval.intersect(&range).is_empty() {
+            return Err(Empty);
+        }
+        if interval.contains_all(&range) {
+            continue;
+        }
+        // Ends beyond the range say nothing.
+        interval = interval.intersect(&range);
+        match kept.iter_mut().find(|other| other.term == term) {
+            Some(same) => same.interval = same.interval.intersect(&interval),
+            None => kept.push(Constraint { term, interval }),
+        }
+    }
+    Ok(())
+}
+
+/// `p * first - q * second`, in which an atom with the coefficients `q` and `p` is
+/// gone, and its bounds. Common divisors are taken out first.
+fn without_common(
+    first: &[(Term, i64)],
+    own: Interval,
+    p: i64,
+    second: &[(Term, i64)],
+    other: Interval,
+    q: i64,
+) -> Option<(Term, Interval)> {
+    let g = i64::try_from(gcd(p, q)).ok()?;
+    let (p, q) = (p.checked_div(g)?, q.checked_div(g)?.checked_neg()?);
+    let mut sum = Term::constant(0);
+    for (terms, factor) in [(first, p), (second, q)] {
+        for (atom, k) in terms {
+            sum = sum.add(&atom.mul(&Term::constant(k.checked_mul(factor)?)));
+        }
+    }
+    sum.as_linear()?;
+    let scaled = |interval: Interval, factor: i64| {
+        let ends = [interval.lower, interval.upper].map(|end| end.checked_mul(factor));
+        Some((ends[0]?.min(ends[1]?), ends[0]?.max(ends[1]?)))
+    };
+    let (own, other) = (scaled(own, p)?, scaled(other, q)?);
+    let interval = Interval::new(own.0.checked_add(other.0)?, own.1.checked_add(other.1)?);
+    Some((sum, interval))
 }
 
 /// All `x` with `k * x` in the residue; `None` if that says nothing.
@@ -543,14 +636,7 @@ fn normal_form(term: &Term, interval: Interval) -> Option<(Term, Interval)> {
         return normal_remainder(&inner, residue);
     }
     let (terms, constant) = term.as_linear()?;
-    let factor = terms
-        .iter()
-        .fold(0i64, |g, (_, k)| i64::try_from(gcd(g, *k)).unwrap_or(1));
-    let factor = if terms.first().is_some_and(|(_, k)| *k < 0) {
-        -factor
-    } else {
-        factor
-    };
+    let factor = common_factor(&terms)?;
     if terms.is_empty() || (constant == 0 && factor == 1) {
         return None;
     }
@@ -576,29 +662,37 @@ fn normal_form(term: &Term, interval: Interval) -> Option<(Term, Interval)> {
     Some((sum, interval))
 }
 
-/// `(k * x + o) mod c = r` with one atom as `x mod (c / g) = s`; with several
-/// atoms only the offset moves.
+/// `(k * x + o) mod c = r` as `x mod (c / g) = s`, `k` what the coefficients of the
+/// sum have in common; without a common factor only the offset moves.
 fn normal_remainder(inner: &Term, residue: Residue) -> Option<(Term, Interval)> {
     let (terms, constant) = inner.as_linear()?;
     let shifted = residue.add(&Residue::point(constant.checked_neg()?));
-    if let [(atom, k)] = terms.as_slice()
-        && (*k != 1 || constant != 0)
-        && let Ok(Some(own)) = divide_residue(shifted, *k)
-    {
-        return Some((
-            atom.modulo(&own.modulus.into()),
-            Interval::point(own.remainder),
-        ));
+    let mut factor = common_factor(&terms)?;
+    let mut own = shifted;
+    match divide_residue(shifted, factor) {
+        Ok(Some(divided)) if factor != 1 => own = divided,
+        _ => factor = 1,
     }
-    if constant == 0 {
+    if terms.is_empty() || (constant == 0 && factor == 1) {
         return None;
     }
     let sum = terms
         .iter()
-        .map(|(atom, k)| atom.mul(&Term::constant(*k)))
+        .map(|(atom, k)| atom.mul(&Term::constant(k / factor)))
         .reduce(|sum, term| sum.add(&term))?;
     Some((
-        sum.modulo(&shifted.modulus.into()),
-        Interval::point(shifted.remainder),
+        sum.modulo(&own.modulus.into()),
+        Interval::point(own.remainder),
     ))
+}
+
+/// The greatest common divisor of the coefficients, with the sign of the first.
+fn common_factor(terms: &[(Term, i64)]) -> Option<i64> {
+    let factor = terms
+        .iter()
+        .fold(0i64, |g, (_, k)| i64::try_from(gcd(g, *k)).unwrap_or(1));
+    match terms.first() {
+        Some((_, k)) if *k < 0 => factor.checked_neg(),
+        _ => Some(factor),
+    }
 }

@@ -71,9 +71,9 @@ fn box_of(domain: &Domain, variables: &[usize]) -> Vec<Interval> {
         .collect()
 }
 
-/// Whether enumerating a program over a box is cheap enough.
-fn affordable(bounds: &[Interval], program: &Program, max_work: u64) -> bool {
-    let work = box_size(bounds).and_then(|points| points.checked_mul(program.len() as u128 + 1));
+/// Whether enumerating a box is cheap enough, with so many operations at a point.
+fn affordable(bounds: &[Interval], operations: usize, max_work: u64) -> bool {
+    let work = box_size(bounds).and_then(|points| points.checked_mul(operations as u128 + 1));
     work.is_some_and(|work| work <= u128::from(max_work))
 }
 
@@ -123,9 +123,12 @@ fn tighten_component(
         .iter()
         .filter_map(|position| constraints.get(*position))
         .collect();
-    let mut program = Program::new(own.iter().map(|c| &c.term), &component.variables);
     let bounds = box_of(domain, &component.variables);
-    if !affordable(&bounds, &program, max_work) {
+    if !affordable(&bounds, 0, max_work) {
+        return Ok(None);
+    }
+    let mut program = Program::new(own.iter().map(|c| &c.term), &component.variables);
+    if !affordable(&bounds, program.len(), max_work) {
         return Ok(None);
     }
     let failed = |program: &Program| {
@@ -197,10 +200,13 @@ pub(super) fn affine_form(term: &Term, domain: &Domain, max_work: u64) -> Option
         .iter()
         .filter_map(|position| domain.constraints.get(*position))
         .collect();
+    let bounds = box_of(domain, &component.variables);
+    if component.variables.len() > MAX_FITTED || !affordable(&bounds, 0, max_work) {
+        return None;
+    }
     let terms = own.iter().map(|c| &c.term).chain([term]);
     let mut program = Program::new(terms, &component.variables);
-    let bounds = box_of(domain, &component.variables);
-    if component.variables.len() > MAX_FITTED || !affordable(&bounds, &program, max_work) {
+    if !affordable(&bounds, program.len(), max_work) {
         return None;
     }
     if own.is_empty() && !may_be_affine(&bounds, &mut program) {

@@ -15,6 +15,7 @@
 mod domain;
 mod exact;
 mod graph;
+mod known;
 mod program;
 mod report;
 
@@ -25,6 +26,7 @@ use crate::map::{Constraint, IndexingMap, Status};
 use domain::Domain;
 use graph::Graph;
 pub use graph::address_cost;
+use known::{Domains, Known, Searched};
 pub use report::{Explained, RULES, Report, Rule, StopReason};
 
 /// Rounds of the whole pipeline on one map.
@@ -43,6 +45,8 @@ pub struct Session {
     limits: Limits,
     explain: bool,
     maps: FxHashMap<IndexingMap, IndexingMap>,
+    /// What is known of each domain: maps share terms through these alone.
+    domains: Domains,
     /// How maps that were made came about, if explanations are kept.
     derivations: FxHashMap<IndexingMap, Vec<Explained>>,
 }
@@ -172,7 +176,8 @@ impl Session {
             map.constraints = domain.constraints.clone();
             let mut terms = std::mem::take(&mut map.results);
             terms.extend(map.participant.iter().map(|p| p.position.clone()));
-            let (terms_found, searched) = self.simplify_results(&terms, &domain, &mut report);
+            let is_same = given.0 == domain.bounds && given.1 == domain.constraints;
+            let (terms_found, searched) = self.simplify_results(&terms, domain, &mut report);
             terms = terms_found;
             if let Some(participant) = &mut map.participant
                 && let Some(position) = terms.pop()
@@ -182,8 +187,7 @@ impl Session {
             map.results = terms;
             // The canonical form of a canonical form is itself: only what the domain
             // or the e-graph changed can lead on.
-            let is_settled = !searched && given == (domain.bounds, domain.constraints);
-            if is_settled || map == before {
+            if !searched && is_same || map == before {
                 break;
             }
         }
@@ -208,9 +212,7 @@ impl Session {
         }
         let count = u32::try_from(bounds.len()).unwrap_or(u32::MAX);
         let mut graph = Graph::new(&bounds, count, false);
-        canonical.iter().for_each(|term| graph.add_root(term));
-        graph.saturate(&self.limits);
-        match graph.extract() {
+        match graph.cheapest(&canonical, &self.limits).1 {
             Some(found) if address_cost(&found) < address_cost(&canonical) => found,
             _ => canonical,
         }
@@ -228,44 +230,35 @@ impl Session {
     fn simplify_results(
         &mut self,
         results: &[Term],
-        domain: &Domain,
+        domain: Domain,
         report: &mut Report,
     ) -> (Vec<Term>, bool) {
-        let mut canonicalizer = Canonicalizer::new(domain);
-        for constraint in &domain.constraints {
-            canonicalizer.assume(&constraint.term, constraint.interval);
-        }
+        // What is remembered has no steps.
+        let mut alone = Domains::default();
+        let domains = if self.explain {
+            &mut alone
+        } else {
+            &mut self.domains
+        };
+        let Known {
+            domain,
+            memory,
+            searched,
+        } = domains.get(domain);
+        let mut canonicalizer = Canonicalizer::resume(domain, std::mem::take(memory));
         if self.explain {
             canonicalizer.trace();
         }
-        let mut simple = Vec::with_capacity(results.len());
-        let mut fitted = Vec::new();
-        for result in results {
-            let canonical = canonicalizer.canonicalize(result);
-            if canonical.is_affine() {
-                simple.push(canonical);
-                continue;
-            }
-            match exact::affine_form(&canonical, domain, self.limits.enumeration) {
-                Some(affine) => {
-                    let affine = canonicalizer.canonicalize(&affine);
-                    if self.explain {
-                        fitted.push(Explained {
-                            rule: "affine-on-every-point",
-                            condition: "the domain was enumerated".into(),
-                            facts: Vec::new(),
-                            before: canonical,
-                            after: affine.clone(),
-                        });
-                    }
-                    simple.push(affine);
-                }
-                None => simple.push(canonical),
-            }
-        }
+        let (mut simple, fitted) = canonical(results, domain, &mut canonicalizer, &self.limits);
         let steps = canonicalizer.take_steps().into_iter().map(Explained::from);
         let mut steps: Vec<Explained> = steps.chain(fitted).collect();
-        let searched = self.search(&mut simple, domain, &mut canonicalizer, report);
+        let searched = Search {
+            limits: self.limits,
+            explain: self.explain,
+            domain,
+        }
+        .improve(&mut simple, searched, &mut canonicalizer, report);
+        *memory = canonicalizer.into_memory();
         if self.explain {
             // What is left between the steps is collecting and spelling.
             for (before, after) in results.iter().zip(&simple) {
@@ -283,68 +276,123 @@ impl Session {
                     });
                 }
             }
-        }
-        for step in steps {
-            if !report.steps.contains(&step) {
-                report.steps.push(step);
+            for step in steps {
+                if !report.steps.contains(&step) {
+                    report.steps.push(step);
+                }
             }
         }
         (simple, searched)
     }
+}
 
+/// The canonical forms, or affine ones where all points of a small domain allow
+/// them; and the steps that found the latter.
+fn canonical(
+    results: &[Term],
+    domain: &Domain,
+    canonicalizer: &mut Canonicalizer<'_, Domain>,
+    limits: &Limits,
+) -> (Vec<Term>, Vec<Explained>) {
+    let mut simple = Vec::with_capacity(results.len());
+    let mut fitted = Vec::new();
+    for result in results {
+        let canonical = canonicalizer.canonicalize(result);
+        let affine = if canonical.is_affine() {
+            None
+        } else {
+            exact::affine_form(&canonical, domain, limits.enumeration)
+        };
+        let Some(affine) = affine else {
+            simple.push(canonical);
+            continue;
+        };
+        let affine = canonicalizer.canonicalize(&affine);
+        fitted.push(Explained {
+            rule: "affine-on-every-point",
+            condition: "the domain was enumerated".into(),
+            facts: Vec::new(),
+            before: canonical,
+            after: affine.clone(),
+        });
+        simple.push(affine);
+    }
+    (simple, fitted)
+}
+
+/// The e-graph's part in simplifying the results of one map.
+struct Search<'a> {
+    limits: Limits,
+    explain: bool,
+    domain: &'a Domain,
+}
+
+impl Search<'_> {
     /// Replaces results that still divide by what the e-graph finds, where that
     /// is shorter. Gives whether it did.
-    fn search(
-        &mut self,
+    fn improve(
+        &self,
         results: &mut [Term],
-        domain: &Domain,
+        searched: &mut Searched,
         canonicalizer: &mut Canonicalizer<'_, Domain>,
         report: &mut Report,
     ) -> bool {
-        let constraints = domain.constraints.iter().map(|constraint| &constraint.term);
         if results.iter().all(Term::is_affine) {
             return false;
         }
+        let constraints = || self.domain.constraints.iter().map(|c| &c.term);
         let size = |sum: u32, term: &Term| sum.saturating_add(term.size());
-        let is_moderate = |term: &Term| is_moderate(term, domain);
+        let is_moderate = |term: &Term| is_moderate(term, self.domain);
         if results.iter().fold(0, size) > MAX_SEARCHED
-            || !results.iter().chain(constraints.clone()).all(is_moderate)
-            || !graph::is_small(results.iter().chain(constraints))
+            || !results.iter().chain(constraints()).all(is_moderate)
+            || !graph::is_small(results.iter().chain(constraints()))
         {
             report.stop = StopReason::TooLarge;
             return false;
         }
-        let count = u32::try_from(domain.bounds.len()).unwrap_or(u32::MAX);
-        let mut graph = Graph::new(domain, count, self.explain);
-        domain
-            .constraints
-            .iter()
-            .for_each(|constraint| graph.assume(constraint));
-        results.iter().for_each(|result| graph.add_root(result));
-        // One map's results share little: a small graph is enough.
         let limits = Limits {
             nodes: self.limits.nodes / 8,
             rounds: self.limits.rounds / 2,
             ..self.limits
         };
-        report.stop = graph.saturate(&limits);
-        let Some(found) = graph.extract() else {
-            return false;
-        };
         let mut used = false;
-        for (result, found) in results.iter_mut().zip(found) {
+        for result in results.iter_mut().filter(|result| !result.is_affine()) {
+            if let Some((stop, known)) = searched.get(result) {
+                report.stop = *stop;
+                if let Some(known) = known {
+                    *result = known.clone();
+                    used = true;
+                }
+                continue;
+            }
+            let mut graph = self.new_graph();
+            let (stop, found) = graph.cheapest(std::slice::from_ref(result), &limits);
+            report.stop = stop;
             // Extraction weighs machine operations; readers want sums multiplied
             // out, so only its divisions are taken.
-            let found = canonicalizer.canonicalize(&found);
-            if simplicity(&found) < simplicity(result) {
+            let found = found
+                .and_then(|found| found.into_iter().next())
+                .map(|found| canonicalizer.canonicalize(&found))
+                .filter(|found| simplicity(found) < simplicity(result));
+            searched.insert(result.clone(), (stop, found.clone()));
+            if let Some(found) = found {
                 *result = found;
                 used = true;
+                if self.explain {
+                    report.steps.extend(graph.explain());
+                }
             }
         }
-        if used && self.explain {
-            report.steps.extend(graph.explain());
-        }
         used
+    }
+
+    fn new_graph(&self) -> Graph {
+        let count = u32::try_from(self.domain.bounds.len()).unwrap_or(u32::MAX);
+        let mut graph = Graph::new(self.domain, count, self.explain);
+        for constraint in &self.domain.constraints {
+            graph.assume(constraint);
+        }
+        graph
     }
 }
 

@@ -1,6 +1,8 @@
 //! Random maps over small boxes, and brute force, shared by the test files.
 #![allow(dead_code, reason = "no test file uses all of it")]
 
+pub(crate) mod proof;
+
 use tegula_expr::{Interval, Term, Var};
 use tegula_indexing::{IndexingMap, Point, Variable};
 

@@ -16,10 +16,15 @@ pub(super) struct Facts {
     pub(super) residue: Residue,
 }
 
+/// Refinements of facts for the terms of one map: bounds on cyclic classes could
+/// creep for long.
+const FUEL: u32 = 4096;
+
 /// The analysis, with the domain that it speaks of.
+#[derive(Debug)]
 pub(super) struct Knowledge {
     variables: Vec<Facts>,
-    /// Refinements left: bounds on cyclic classes could creep for long.
+    /// Refinements left.
     fuel: u32,
 }
 
@@ -31,8 +36,12 @@ impl Knowledge {
         };
         Self {
             variables: (0..variables).map(facts).collect(),
-            fuel: 4096,
+            fuel: FUEL,
         }
+    }
+
+    pub(super) fn refuel(&mut self) {
+        self.fuel = FUEL;
     }
 }
 

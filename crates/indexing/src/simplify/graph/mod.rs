@@ -28,10 +28,13 @@ const MAX_DEPTH: u32 = 256;
 const MAX_SIZE: u32 = 8192;
 
 /// Terms over one domain, equal ones in one class.
+#[derive(Debug)]
 pub(super) struct Graph {
     graph: EGraph<Node, Knowledge>,
     classes: FxHashMap<Term, Id>,
     roots: Vec<Id>,
+    /// The nodes that were there before the roots.
+    before: usize,
     /// Which rule made a node, and under which condition; kept on request.
     origins: Option<FxHashMap<Node, (&'static str, String)>>,
 }
@@ -42,14 +45,29 @@ impl Graph {
             graph: EGraph::new(Knowledge::new(ranges, variables)),
             classes: FxHashMap::default(),
             roots: Vec::new(),
+            before: 0,
             origins: explain.then(FxHashMap::default),
         }
     }
 
-    /// Adds a term whose form is wanted.
-    pub(super) fn add_root(&mut self, term: &Term) {
-        let id = self.insert(term);
-        self.roots.push(id);
+    /// The forms of the terms that are cheapest together, as far as rules lead
+    /// within the limits, and why they stopped. What was added before stays, and may
+    /// help.
+    pub(super) fn cheapest(
+        &mut self,
+        terms: &[Term],
+        limits: &Limits,
+    ) -> (StopReason, Option<Vec<Term>>) {
+        self.graph.analysis.refuel();
+        self.before = self.nodes();
+        self.roots = terms.iter().map(|term| self.insert(term)).collect();
+        let stop = self.saturate(limits);
+        (stop, self.extract())
+    }
+
+    /// How many nodes there are.
+    pub(super) fn nodes(&self) -> usize {
+        self.graph.total_number_of_nodes()
     }
 
     /// Restricts the domain: the term lies in the interval.
@@ -139,8 +157,9 @@ impl Graph {
     }
 
     /// Applies the rules until nothing changes or a limit is met.
-    pub(super) fn saturate(&mut self, limits: &Limits) -> StopReason {
+    fn saturate(&mut self, limits: &Limits) -> StopReason {
         self.graph.rebuild();
+        let most = self.before.saturating_add(limits.nodes);
         for _ in 0..limits.rounds {
             let reachable = self.reachable();
             let proposals: Vec<Proposal> = {
@@ -160,7 +179,7 @@ impl Graph {
             };
             let mut changed = false;
             for proposal in proposals {
-                if self.graph.total_number_of_nodes() > limits.nodes {
+                if self.nodes() > most {
                     self.graph.rebuild();
                     return StopReason::NodeLimit;
                 }
@@ -191,7 +210,7 @@ impl Graph {
     }
 
     /// The cheapest forms of the roots, taken together.
-    pub(super) fn extract(&self) -> Option<Vec<Term>> {
+    fn extract(&self) -> Option<Vec<Term>> {
         let reachable = self.reachable();
         Choice::new(&self.graph, &self.roots, &reachable).terms(&self.roots)
     }

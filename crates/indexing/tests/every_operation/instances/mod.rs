@@ -1,0 +1,40 @@
+//! Random instances of operations.
+
+mod control;
+mod elementwise;
+mod library;
+mod movement;
+mod offsets;
+mod windows;
+
+pub(crate) use control::control;
+pub(crate) use elementwise::elementwise;
+pub(crate) use library::library;
+pub(crate) use movement::movement;
+pub(crate) use offsets::with_offsets;
+pub(crate) use windows::contraction;
+
+use crate::common::Random;
+
+fn shape(ty: &str, sizes: &[i64]) -> String {
+    let sizes: Vec<String> = sizes.iter().map(ToString::to_string).collect();
+    format!("{ty}[{}]", sizes.join(","))
+}
+
+fn list(numbers: &[i64]) -> String {
+    let numbers: Vec<String> = numbers.iter().map(ToString::to_string).collect();
+    numbers.join(",")
+}
+
+fn random_sizes(random: &mut Random, rank: i64, most: i64) -> Vec<i64> {
+    (0..rank).map(|_| random.range(1, most)).collect()
+}
+
+fn permutation(random: &mut Random, rank: usize) -> Vec<i64> {
+    let mut order: Vec<i64> = (0..rank as i64).collect();
+    for last in (1..rank).rev() {
+        let other = usize::try_from(random.range(0, last as i64)).expect("a place");
+        order.swap(last, other);
+    }
+    order
+}
