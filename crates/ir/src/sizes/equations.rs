@@ -6,7 +6,7 @@ use crate::{
     ArrayShape, ComputationId, Dim, Error, Instruction, InstructionId, Module, Op, Shape, ShapeOf,
 };
 use std::fmt::Display;
-use tegula_expr::{Cmp, Provider, Symbols, Term, Var};
+use tegula_expr::{Arithmetic, Cmp, Provider, Symbols, Term, Var};
 
 /// A relation between two sizes that a program needs.
 pub(super) struct Equation {
@@ -312,32 +312,8 @@ impl Provider for Recorder<'_> {
     fn literal(&mut self, value: i64) -> Term {
         self.sizes.literal(value)
     }
-    fn add(&mut self, a: &Term, b: &Term) -> Term {
-        self.sizes.add(a, b)
-    }
-    fn sub(&mut self, a: &Term, b: &Term) -> Term {
-        self.sizes.sub(a, b)
-    }
-    fn mul(&mut self, a: &Term, b: &Term) -> Term {
-        self.sizes.mul(a, b)
-    }
-    fn floor_div(&mut self, a: &Term, b: &Term) -> Term {
-        self.sizes.floor_div(a, b)
-    }
-    fn ceil_div(&mut self, a: &Term, b: &Term) -> Term {
-        self.sizes.ceil_div(a, b)
-    }
-    fn modulo(&mut self, a: &Term, b: &Term) -> Term {
-        self.sizes.modulo(a, b)
-    }
-    fn min(&mut self, a: &Term, b: &Term) -> Term {
-        self.sizes.min(a, b)
-    }
-    fn max(&mut self, a: &Term, b: &Term) -> Term {
-        self.sizes.max(a, b)
-    }
-    fn cmp(&mut self, op: Cmp, a: &Term, b: &Term) -> Term {
-        self.sizes.cmp(op, a, b)
+    fn arithmetic(&mut self, op: Arithmetic, a: &Term, b: &Term) -> Term {
+        self.sizes.arithmetic(op, a, b)
     }
     fn select(&mut self, condition: &Term, a: &Term, b: &Term) -> Term {
         self.sizes.select(condition, a, b)
