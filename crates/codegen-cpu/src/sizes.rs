@@ -183,9 +183,12 @@ impl Emitter for MachineSizes<'_, '_> {
     }
 }
 
+/// Sizes and elements of each operand, the results; gives the first result's fault.
+type SizeFunction = unsafe extern "C" fn(*const *const i64, *const *const i64, *mut i64) -> i64;
+
 /// Machine code that computes sizes from those of operands and from their elements.
 pub struct SizeCode {
-    function: unsafe extern "C" fn(*const *const i64, *const *const i64, *mut i64) -> i64,
+    function: SizeFunction,
     results: usize,
     reads: Reads,
     module: Option<JITModule>,
@@ -234,7 +237,7 @@ impl SizeCode {
         module.finalize_definitions().map_err(bug)?;
         let address = module.get_finalized_function(id);
         // SAFETY: the function was defined with this signature.
-        let function = unsafe { std::mem::transmute::<*const u8, _>(address) };
+        let function = unsafe { std::mem::transmute::<*const u8, SizeFunction>(address) };
         Ok(Self {
             function,
             results,
@@ -259,7 +262,7 @@ impl SizeCode {
         if !all_there(&self.reads.dims, dims) || !all_there(&self.reads.elements, elements) {
             return Err(EvalError::Overflow);
         }
-        let starts = |lists: &[Vec<i64>]| lists.iter().map(|l| l.as_ptr()).collect::<Vec<_>>();
+        let starts = |lists: &[Vec<i64>]| lists.iter().map(Vec::as_ptr).collect::<Vec<_>>();
         let (dims, elements) = (starts(dims), starts(elements));
         let mut out = vec![0i64; self.results];
         // SAFETY: the code reads as many numbers of each list as `reads` says, which

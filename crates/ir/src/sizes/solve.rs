@@ -11,6 +11,7 @@ use super::{Guard, SizeSource};
 use crate::shape_functions::SymbolRanges;
 use crate::{ArrayShape, Dim, Error, InstructionId, Module, Shape, Symbol};
 use rustc_hash::{FxHashMap, FxHashSet};
+use std::sync::Arc;
 use tegula_expr::{Cmp, Term, Var, canonicalize, floor_mod, gcd, range_of};
 
 /// The largest term that a symbol is replaced by, in nodes.
@@ -24,12 +25,27 @@ pub(super) struct Solver<'a> {
     guards: Vec<Guard>,
     /// Equations that could not be solved yet.
     open: Vec<Equation>,
+    derivations: Vec<Derivation>,
+}
+
+/// Why a symbol is a term over others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Derivation {
+    /// The symbol.
+    pub symbol: Var,
+    /// What it is, over symbols that are derived later or not at all.
+    pub value: Term,
+    /// Who needs it, as in [`Guard::what`].
+    pub what: Arc<str>,
+    /// Whether the symbol is the size of an input, so that runs check it.
+    pub checked: bool,
 }
 
 /// What every symbol is in terms of the others.
 pub(super) struct Solution {
     values: FxHashMap<Var, Term>,
     pub(super) guards: Vec<Guard>,
+    pub(super) derivations: Vec<Derivation>,
 }
 
 /// What became of an equation.
@@ -46,6 +62,7 @@ impl<'a> Solver<'a> {
             values: FxHashMap::default(),
             guards: Vec::new(),
             open: Vec::new(),
+            derivations: Vec::new(),
         }
     }
 
@@ -90,6 +107,7 @@ impl<'a> Solver<'a> {
         Ok(Solution {
             values: self.values,
             guards: self.guards,
+            derivations: self.derivations,
         })
     }
 
@@ -230,6 +248,12 @@ impl<'a> Solver<'a> {
                 }
             }
         }
+        self.derivations.push(Derivation {
+            symbol: var,
+            value: value.clone(),
+            what: equation.what.clone().into(),
+            checked: self.given.contains(&var),
+        });
         for other in self.values.values_mut() {
             if other.mentions(var) {
                 let replaced = other.substitute(&mut |v| (v == var).then(|| value.clone()));
