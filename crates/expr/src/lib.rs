@@ -57,12 +57,12 @@ mod walk;
 pub use canon::{Canonicalizer, Facts, Step, canonicalize};
 pub use eval::EvalError;
 pub use interval::{Interval, Residue};
-pub use number::{ceil_div, floor_div, floor_mod, gcd};
+pub use number::{ceil_div, exact_ratio, floor_div, floor_mod, gcd};
 pub use parse::{MAX_NESTING, ParseError, parse, parse_prefix};
 pub use print::{Names, Numbered, Printed, Style};
 pub use provider::{
-    Arithmetic, CFunction, CText, Emitted, Emitter, Emitting, Extract, KnownOperand, Number,
-    Numbers, Operands, Provider, ShapeHelper, Symbols, Values, emit_term,
+    Arithmetic, CFunction, CText, Emitted, Emitter, Emitting, Extract, KnownOperand, NoOperands,
+    Number, Numbers, Operands, Provider, ShapeHelper, Symbols, Values, emit_term, terms,
 };
 pub use range::{VarRanges, facts_of, range_of, residue_of};
 pub use term::{Cmp, Node, Term, Var};

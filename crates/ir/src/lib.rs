@@ -28,6 +28,7 @@ mod builder;
 mod element_type;
 mod error;
 mod float_format;
+pub mod helpers;
 mod layout;
 mod literal;
 mod module;

@@ -3,6 +3,7 @@
 use super::{Home, IndexError, IndexExpr, Kind, Ratio, form_of};
 use crate::canon::Canonicalizer;
 use crate::interval::{Interval, Residue};
+use crate::number::exact_ratio;
 use crate::range::VarRanges;
 use crate::term::{Term, Var};
 use rustc_hash::FxHashMap;
@@ -127,16 +128,9 @@ impl Scope {
     /// [`IndexError::NotRepresentable`]: not finite, above 2^63, or with a bit below
     /// 2^-62.
     pub fn float_literal(&self, value: f64) -> Result<IndexExpr, IndexError> {
-        let unfit = || IndexError::NotRepresentable(value.to_string().into());
-        let (mut numerator, mut denominator) = (value, 1i64);
-        while numerator.is_finite() && numerator.fract() != 0.0 {
-            numerator *= 2.0;
-            denominator = denominator.checked_mul(2).ok_or_else(unfit)?;
-        }
-        // 2^63 is the first double above all i64.
-        match numerator.is_finite() && numerator.abs() < 9_223_372_036_854_775_808.0 {
-            true => self.ratio_literal(numerator as i64, denominator),
-            false => Err(unfit()),
+        match exact_ratio(value) {
+            Some((numerator, denominator)) => self.ratio_literal(numerator, denominator),
+            None => Err(IndexError::NotRepresentable(value.to_string().into())),
         }
     }
 

@@ -60,6 +60,15 @@ pub trait Extract: Provider {
         self.product(&dims)
     }
 
+    /// `floor(number * scale)` of the exact product; `None` for a scale that is no
+    /// fraction of 64-bit integers (see [`exact_ratio`](crate::exact_ratio)).
+    fn floor_scaled(&mut self, number: &Self::Index, scale: f64) -> Option<Self::Index> {
+        let (numerator, denominator) = crate::number::exact_ratio(scale)?;
+        let (numerator, denominator) = (self.literal(numerator), self.literal(denominator));
+        let product = self.mul(number, &numerator);
+        Some(self.floor_div(&product, &denominator))
+    }
+
     /// The product of numbers; 1 of none.
     fn product(&mut self, numbers: &[Self::Index]) -> Self::Index {
         let one = self.literal(1);

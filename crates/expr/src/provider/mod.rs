@@ -24,7 +24,7 @@ pub use c::{CFunction, CText};
 pub use emit::{Emitted, Emitter, Emitting, emit_term};
 pub use extract::Extract;
 pub use numbers::{Number, Numbers, Values};
-pub use symbols::Symbols;
+pub use symbols::{NoOperands, Symbols, terms};
 
 use crate::term::Cmp;
 use std::fmt::Display;
@@ -171,4 +171,7 @@ pub trait ShapeHelper {
     /// The operation is wrong, whatever its sizes will be.
     fn compute<P: Provider>(&self, provider: &mut P)
     -> Result<Self::Shapes<P::Index>, Self::Error>;
+
+    /// All numbers of what is computed, in one list: the sizes of the results first.
+    fn numbers<I: Clone>(shapes: Self::Shapes<I>) -> Vec<I>;
 }

@@ -7,6 +7,29 @@ use crate::term::Term;
 #[derive(Debug)]
 pub struct Symbols<O>(pub O);
 
+/// The provider of terms alone: no operands to take numbers from.
+pub fn terms() -> Symbols<NoOperands> {
+    Symbols(NoOperands)
+}
+
+/// No operands: every extent and element is 0.
+#[derive(Clone, Copy, Debug)]
+pub struct NoOperands;
+
+impl Operands for NoOperands {
+    type Index = Term;
+
+    fn shape(&mut self, _operand: usize, _dim: usize) -> Term {
+        Term::constant(0)
+    }
+    fn constant(&mut self, _operand: usize, _flat: usize) -> Option<i64> {
+        None
+    }
+    fn value(&mut self, _operand: usize, _flat: usize) -> Term {
+        Term::constant(0)
+    }
+}
+
 impl<O: Operands<Index = Term>> Provider for Symbols<O> {
     type Index = Term;
 

@@ -1,6 +1,6 @@
 //! Windowed operations: from the result to the operands.
 
-use tegula_expr::{Interval, Term};
+use tegula_expr::{Interval, Term, terms};
 use tegula_ir::{ArrayShape, Op, WindowDim};
 
 use super::builder::{Builder, Draft, index, last_index};
@@ -17,21 +17,10 @@ fn window_index(
     window: &WindowDim,
     size: &Term,
 ) -> Result<Term, Cause> {
-    if window.stride < 1 || window.base_dilation < 1 || window.window_dilation < 1 {
+    if !window.is_possible() {
         return Err(Cause::Malformed);
     }
-    let position = if window.reversal {
-        position.neg().add(&Term::constant(
-            window.size.checked_sub(1).ok_or(Cause::Overflow)?,
-        ))
-    } else {
-        position.clone()
-    };
-    let padding = window.padding_low.checked_neg().ok_or(Cause::Overflow)?;
-    let raw = output
-        .mul(&window.stride.into())
-        .add(&position.mul(&window.window_dilation.into()))
-        .add(&padding.into());
+    let raw = known(window.place(&mut terms(), output, position))?;
     let last = last_index(size).mul(&window.base_dilation.into());
     draft.within(&raw, &known(last)?);
     if window.base_dilation == 1 {

@@ -22,6 +22,8 @@ pub(super) struct Solver<'a> {
     given: FxHashSet<Var>,
     /// What each eliminated symbol is; no eliminated symbol occurs in it.
     values: FxHashMap<Var, Term>,
+    /// The eliminated symbols in whose values a symbol occurs.
+    users: FxHashMap<Var, Vec<Var>>,
     guards: Vec<Guard>,
     /// Equations that could not be solved yet.
     open: Vec<Equation>,
@@ -60,6 +62,7 @@ impl<'a> Solver<'a> {
             module,
             given: sources.iter().map(|s| s.symbol).collect(),
             values: FxHashMap::default(),
+            users: FxHashMap::default(),
             guards: Vec::new(),
             open: Vec::new(),
             derivations: Vec::new(),
@@ -122,6 +125,9 @@ impl<'a> Solver<'a> {
         );
         if equation.op != Cmp::Eq {
             return self.compare(equation, &left, &right);
+        }
+        if left == right {
+            return Ok(Outcome::Solved);
         }
         let difference = self.simplify(&left.sub(&right));
         match difference.as_constant() {
@@ -254,14 +260,21 @@ impl<'a> Solver<'a> {
             what: equation.what.clone().into(),
             checked: self.given.contains(&var),
         });
-        for other in self.values.values_mut() {
-            if other.mentions(var) {
-                let replaced = other.substitute(&mut |v| (v == var).then(|| value.clone()));
-                *other = canonicalize(&replaced, &SymbolRanges(&self.module.symbols));
-            }
+        for user in self.users.remove(&var).unwrap_or_default() {
+            let Some(other) = self.values.get(&user) else {
+                continue;
+            };
+            let replaced = other.substitute(&mut |v| (v == var).then(|| value.clone()));
+            let replaced = canonicalize(&replaced, &SymbolRanges(&self.module.symbols));
+            self.insert(user, replaced);
         }
-        self.values.insert(var, value);
+        self.insert(var, value);
         Ok(())
+    }
+
+    fn insert(&mut self, var: Var, value: Term) {
+        value.for_each_var(&mut |used| self.users.entry(used).or_default().push(var));
+        self.values.insert(var, value);
     }
 
     /// A comparison other than equality: true, false, or a guard in the end.
