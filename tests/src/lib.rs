@@ -4,6 +4,10 @@
 pub mod corpus;
 pub mod judge;
 pub mod models;
+pub mod onnx_like;
+pub mod open_models;
+pub mod opened;
 pub mod program;
 pub mod random;
+pub mod shape_modes;
 pub mod symbolic;

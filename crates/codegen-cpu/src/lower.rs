@@ -12,13 +12,14 @@ use crate::carrier::{carrier_types, integer_type, is_narrow_float};
 use crate::counted_loop::CountedLoop;
 use crate::error::Error;
 use crate::helpers::{General, Helper};
+use crate::integer;
 use crate::vector::{Choice, Run};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{BlockArg, FuncRef, InstBuilder, MemFlagsData, Type, Value, types};
 use cranelift_frontend::FunctionBuilder;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
-use tegula_expr::{Cmp, Interval, Node, Term, Var, VarRanges, canonicalize};
+use tegula_expr::{Arithmetic, Interval, Node, Term, Var, VarRanges, canonicalize};
 use tegula_fusion::kernel::{Access, Block, IndexVar, ScalarId, Statement};
 use tegula_fusion::{Kernel, var_range};
 use tegula_ir::ElementType;
@@ -503,22 +504,10 @@ impl<'a, 'f> Lower<'a, 'f> {
                 Some(value) => value,
                 None => self.integer(types::I64, 0),
             },
-            Node::Add(a, b) => {
-                let (a, b) = (self.term_value(a), self.term_value(b));
-                self.builder.ins().iadd(a, b)
-            }
-            Node::Mul(a, b) => {
-                let (a, b) = (self.term_value(a), self.term_value(b));
-                self.builder.ins().imul(a, b)
-            }
-            Node::Min(a, b) => {
-                let (a, b) = (self.term_value(a), self.term_value(b));
-                self.builder.ins().smin(a, b)
-            }
-            Node::Max(a, b) => {
-                let (a, b) = (self.term_value(a), self.term_value(b));
-                self.builder.ins().smax(a, b)
-            }
+            Node::Add(a, b) => self.arithmetic(Arithmetic::Add, a, b),
+            Node::Mul(a, b) => self.arithmetic(Arithmetic::Mul, a, b),
+            Node::Min(a, b) => self.arithmetic(Arithmetic::Min, a, b),
+            Node::Max(a, b) => self.arithmetic(Arithmetic::Max, a, b),
             Node::FloorDiv(a, b) => self.floor_div(a, b),
             Node::CeilDiv(a, b) => {
                 let (zero, a) = (Term::constant(0), a.clone());
@@ -561,18 +550,12 @@ impl<'a, 'f> Lower<'a, 'f> {
             }
         }
         let y = self.term_value(b);
-        let quotient = self.builder.ins().sdiv(x, y);
-        let product = self.builder.ins().imul(quotient, y);
-        let remainder = self.builder.ins().isub(x, product);
-        let signs = self.builder.ins().bxor(remainder, y);
-        let differ = self
-            .builder
-            .ins()
-            .icmp_imm_s(IntCC::SignedLessThan, signs, 0);
-        let inexact = self.builder.ins().icmp_imm_s(IntCC::NotEqual, remainder, 0);
-        let down = self.builder.ins().band(differ, inexact);
-        let down = self.builder.ins().uextend(types::I64, down);
-        self.builder.ins().isub(quotient, down)
+        integer::arithmetic(self.builder, Arithmetic::FloorDiv, x, y)
+    }
+
+    fn arithmetic(&mut self, op: Arithmetic, a: &Term, b: &Term) -> Value {
+        let (a, b) = (self.term_value(a), self.term_value(b));
+        integer::arithmetic(self.builder, op, a, b)
     }
 
     /// A division in 32 bits, where it fits, is several times faster.
@@ -595,13 +578,7 @@ impl<'a, 'f> Lower<'a, 'f> {
         match term.node() {
             Node::Cmp(op, a, b) => {
                 let (a, b) = (self.term_value(a), self.term_value(b));
-                let condition = match op {
-                    Cmp::Eq => IntCC::Equal,
-                    Cmp::Ne => IntCC::NotEqual,
-                    Cmp::Lt => IntCC::SignedLessThan,
-                    Cmp::Le => IntCC::SignedLessThanOrEqual,
-                };
-                self.builder.ins().icmp(condition, a, b)
+                integer::compare(self.builder, *op, a, b)
             }
             // A product is not zero if no factor is.
             Node::Mul(a, b) => {

@@ -14,7 +14,8 @@
 //! - [`canonicalize`]: the canonical form over the variables' ranges;
 //! - [`parse`] and [`Term::display`]: text in both spellings;
 //! - [`Provider`]: numbers from analyses, evaluators or backends behind one
-//!   interface, so that the shape of an operation is written once.
+//!   interface, so that the shape of an operation is written once;
+//! - [`index`]: index expressions, which are terms with a kind and a scope.
 //!
 //! What it is not: it knows no arrays, no operations and no e-graph. Searching
 //! for better forms is the indexing crate's business.
@@ -43,6 +44,7 @@
 mod build;
 mod canon;
 mod eval;
+pub mod index;
 mod interval;
 mod number;
 mod parse;
@@ -55,10 +57,13 @@ mod walk;
 pub use canon::{Canonicalizer, Facts, Memory, Step, canonicalize};
 pub use eval::EvalError;
 pub use interval::{Interval, Residue};
-pub use number::{ceil_div, floor_div, floor_mod, gcd};
+pub use number::{ceil_div, exact_ratio, floor_div, floor_mod, gcd};
 pub use parse::{MAX_NESTING, ParseError, parse, parse_prefix};
 pub use print::{Names, Numbered, Printed, Style};
-pub use provider::{Number, Numbers, Operands, Provider, Symbols};
+pub use provider::{
+    Arithmetic, CFunction, CText, Emitted, Emitter, Emitting, Extract, KnownOperand, NoOperands,
+    Number, Numbers, Operands, Provider, ShapeHelper, Symbols, Values, emit_term, terms,
+};
 pub use range::{VarRanges, facts_of, range_of, residue_of};
 pub use term::{Cmp, Node, Term, Var};
 pub use walk::LinearTerms;

@@ -8,7 +8,7 @@ use crate::fused::Unit;
 use crate::kernel::{Access, ScalarId, ScalarOp};
 use crate::program::{NodeId, ValueId};
 use smallvec::smallvec;
-use tegula_expr::{Cmp, Term};
+use tegula_expr::{Cmp, Term, terms};
 use tegula_ir::{ComputationId, ElementType, Op, ScatterDims, WindowDim};
 
 /// The units of a dynamic-update-slice, scatter or select-and-scatter.
@@ -261,10 +261,12 @@ fn window_position(
 ) -> (Vec<Term>, Term) {
     let mut inside = Term::constant(1);
     let position = window.iter().enumerate().map(|(d, w)| {
-        let term = at[d]
-            .mul(&Term::constant(w.stride))
-            .add(&offset[d].mul(&Term::constant(w.window_dilation)))
-            .sub(&Term::constant(w.padding_low));
+        // Which of equal elements is chosen depends on the order, which is the array's.
+        let w = WindowDim {
+            reversal: false,
+            ..*w
+        };
+        let term = w.place(&mut terms(), &at[d], &offset[d]);
         inside = inside
             .mul(&Term::cmp(Cmp::Le, &Term::constant(0), &term))
             .mul(&Term::cmp(Cmp::Lt, &term, &sizes[d]));

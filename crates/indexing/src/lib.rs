@@ -12,6 +12,7 @@
 //! - counts what they read ([`utilization`]) and how a warp's loads coalesce
 //!   ([`coalescing`]), takes tiles through them ([`propagate_tile`]) and proves
 //!   alignment ([`is_multiple_of`], [`stride_along`], [`contiguous_elements`]);
+//! - decides whether two sizes are equal, under assumptions ([`equality`]);
 //! - reads and prints them ([`parse_map`], [`IndexingMap::display`]).
 //!
 //! What it is not: it chooses no fusion, no layout and no tile, and emits no
@@ -46,6 +47,7 @@
 
 mod checker;
 mod compose;
+pub mod equality;
 mod fusion;
 mod map;
 mod ops;

@@ -4,7 +4,7 @@ use crate::error::{Fault, invalid};
 use crate::lanes::{Bits, BitsMut};
 use crate::scalar::{Number, encode};
 use crate::strided::{Sizes, Walk, product, read_along, row_major, sizes, write_along};
-use tegula_ir::{ArrayShape, ElementType, Literal, PadDim, SliceDim};
+use tegula_ir::{ArrayShape, ElementType, Literal, PadDim, SliceDim, TO_END};
 
 /// Dimension numbers as positions below `rank`.
 pub(crate) fn positions(numbers: &[i64], rank: usize) -> Result<Sizes, Fault> {
@@ -116,14 +116,18 @@ pub(crate) fn slice(x: &Literal, slices: &[SliceDim]) -> Result<Literal, Fault> 
         return Err(invalid("not one slice for each dimension"));
     }
     for (dimension, slice) in slices.iter().enumerate() {
-        let in_range = 0 <= slice.start
-            && slice.start <= slice.limit
-            && slice.limit <= dims[dimension] as i64
-            && slice.stride >= 1;
+        let size = dims[dimension] as i64;
+        let limit = if slice.limit == TO_END {
+            size
+        } else {
+            slice.limit
+        };
+        let in_range =
+            0 <= slice.start && slice.start <= limit && limit <= size && slice.stride >= 1;
         if !in_range {
             return Err(invalid("a slice lies outside its array"));
         }
-        let len = (slice.limit - slice.start) as u64;
+        let len = (limit - slice.start) as u64;
         walk.dims[dimension] = len.div_ceil(slice.stride as u64) as usize;
         walk.offset += walk.strides[dimension] * slice.start as isize;
         walk.strides[dimension] = walk.strides[dimension].saturating_mul(slice.stride as isize);
@@ -331,7 +335,11 @@ pub(crate) fn dynamic_slice(
     slice: &[i64],
 ) -> Result<Literal, Fault> {
     let dims = sizes(x);
-    let slice: Sizes = slice.iter().map(|&size| size.max(0) as usize).collect();
+    let length = |(&size, &whole): (&i64, &usize)| match size {
+        TO_END => whole,
+        size => size.max(0) as usize,
+    };
+    let slice: Sizes = slice.iter().zip(&dims).map(length).collect();
     let starts = clamped_starts(starts, &dims, &slice)?;
     read(
         x,

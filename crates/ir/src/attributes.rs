@@ -112,12 +112,17 @@ pub struct PadDim {
     pub interior: i64,
 }
 
+/// As the limit of a slice, or the size of a dynamic one: to the end of the
+/// dimension, whatever its size is. Text spells it `?`; HLO has no such thing, because
+/// it has no sizes that are known only at run time.
+pub const TO_END: i64 = i64::MAX;
+
 /// A slice of one dimension: `[start:limit:stride]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SliceDim {
     /// The first element taken.
     pub start: i64,
-    /// One past the last element that may be taken.
+    /// One past the last element that may be taken, or [`TO_END`].
     pub limit: i64,
     /// The distance between elements taken, at least 1.
     pub stride: i64,

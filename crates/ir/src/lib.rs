@@ -28,6 +28,7 @@ mod builder;
 mod element_type;
 mod error;
 mod float_format;
+pub mod helpers;
 mod layout;
 mod literal;
 mod module;
@@ -61,6 +62,9 @@ pub use print::{PrintStyle, print_instruction, print_module};
 pub use scalar::Scalar;
 pub use shape::{ArrayShape, Dim, Dims, Shape};
 pub use shape_functions::{ShapeOf, infer_shape, shape_of};
-pub use sizes::{Guard, RunTimeSizes, SizeSource, resolve_sizes, spell as spell_size, spell_shape};
+pub use sizes::{
+    Derivation, Guard, RunTimeSizes, SizeSource, derive_sizes, resolve_sizes, spell as spell_size,
+    spell_shape,
+};
 pub use text::{parse_literal, parse_module, parse_shape};
 pub use verify::verify;

@@ -82,19 +82,32 @@ pub fn read(text: &str) -> Result<Module, Error> {
 /// # Errors
 /// As [`read`]; sizes that contradict the program; a name that is no open size.
 pub fn read_specialised(text: &str, sizes: &[(&str, i64)]) -> Result<Module, Error> {
-    let mut module = tracing::info_span!("read").in_scope(|| tegula_ir::parse_module(text))?;
-    let verify = |module: &Module| {
-        tracing::info_span!("verify")
-            .in_scope(|| tegula_ir::verify(module))
-            .map_err(Error::from_list)
-    };
-    verify(&module)?;
+    let mut module = read_stated(text)?;
     if !module.symbols.is_empty() || !sizes.is_empty() {
-        tracing::info_span!("resolve sizes")
-            .in_scope(|| tegula_ir::resolve_sizes(&mut module, sizes))?;
+        tracing::info_span!("resolve sizes").in_scope(|| {
+            tegula_ir::resolve_sizes(&mut module, sizes)?;
+            tegula_indexing::equality::settle_guards(&mut module)
+        })?;
         verify(&module)?;
     }
     Ok(module)
+}
+
+/// Reads a program with its sizes as the text states them: those that it leaves open
+/// are not related to each other yet, so it can be asked about but not compiled.
+///
+/// # Errors
+/// As [`read`], but for sizes that contradict each other.
+pub fn read_stated(text: &str) -> Result<Module, Error> {
+    let module = tracing::info_span!("read").in_scope(|| tegula_ir::parse_module(text))?;
+    verify(&module)?;
+    Ok(module)
+}
+
+fn verify(module: &Module) -> Result<(), Error> {
+    tracing::info_span!("verify")
+        .in_scope(|| tegula_ir::verify(module))
+        .map_err(Error::from_list)
 }
 
 /// The README's code is a test.

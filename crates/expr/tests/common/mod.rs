@@ -1,7 +1,7 @@
 //! Random terms over small boxes, shared by the test files.
 #![allow(dead_code, reason = "no test file uses all of it")]
 
-use tegula_expr::{Cmp, Interval, Term, Var};
+use tegula_expr::{Arithmetic, Cmp, Extract, Interval, Provider, Term, Var};
 
 /// A small generator with a fixed sequence per seed (splitmix64).
 pub(crate) struct Random(pub(crate) u64);
@@ -116,4 +116,45 @@ pub(crate) fn names(name: &str) -> Option<Var> {
 
 pub(crate) fn spell(var: Var) -> String {
     format!("d{}", var.0)
+}
+
+/// A random computation of one to three results over operands: 0 has three extents,
+/// 1 and 2 two elements each. The same seed makes the same one with every provider.
+pub(crate) fn random_computation<P: Provider>(
+    provider: &mut P,
+    random: &mut Random,
+) -> Vec<P::Index> {
+    const OPERATIONS: [Arithmetic; 12] = [
+        Arithmetic::Add,
+        Arithmetic::Sub,
+        Arithmetic::Mul,
+        Arithmetic::FloorDiv,
+        Arithmetic::CeilDiv,
+        Arithmetic::Mod,
+        Arithmetic::Min,
+        Arithmetic::Max,
+        Arithmetic::Cmp(Cmp::Eq),
+        Arithmetic::Cmp(Cmp::Ne),
+        Arithmetic::Cmp(Cmp::Lt),
+        Arithmetic::Cmp(Cmp::Le),
+    ];
+    let mut numbers = provider.shape_as_dims(0, 3).to_vec();
+    numbers.extend(provider.ints_from_operand_as_symbols(1, 2));
+    numbers.extend(provider.ints_from_operand_as_symbols(2, 2));
+    let constants = [0, 1, -1, 2, 100, i64::MAX, i64::MIN];
+    numbers.extend(provider.ints_from_array_as_literals(&constants));
+    let pick = |random: &mut Random, count: usize| (random.next() % count as u64) as usize;
+    for _ in 0..random.range(1, 8) {
+        let count = numbers.len();
+        let [a, b, c] = [(); 3].map(|()| numbers[pick(random, count)].clone());
+        let result = match random.range(0, 5) {
+            0 => provider.select(&a, &b, &c),
+            _ => provider.arithmetic(OPERATIONS[pick(random, 12)], &a, &b),
+        };
+        // Later operations rather use what was computed.
+        numbers.push(result.clone());
+        numbers.push(result);
+    }
+    let results = random.range(1, 3) as usize;
+    numbers.split_off(numbers.len() - 2 * results)
 }

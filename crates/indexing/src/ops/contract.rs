@@ -1,6 +1,7 @@
 //! Reductions and dots: from the result to the operands.
 
 use tegula_expr::Term;
+use tegula_ir::helpers::kept_dimensions;
 use tegula_ir::{DimNumbers, DotDims};
 
 use super::builder::{Builder, index};
@@ -17,21 +18,16 @@ pub(super) fn reduce(at: &Builder<'_>, operand: usize, dimensions: &DimNumbers) 
     if output.rank() + dimensions.len() != input.rank() {
         return Err(Cause::Malformed);
     }
-    let mut kept = 0;
+    let kept = kept_dimensions(dimensions, input.rank());
+    if kept.len() != output.rank() {
+        return Err(Cause::Malformed);
+    }
     let mut results = Vec::new();
     for (position, dim) in input.dims.iter().enumerate() {
-        if dimensions
-            .iter()
-            .any(|reduced| usize::try_from(*reduced) == Ok(position))
-        {
-            results.push(draft.range_over(dim));
-        } else {
-            results.push(draft.dim(kept));
-            kept += 1;
-        }
-    }
-    if kept != output.rank() {
-        return Err(Cause::Malformed);
+        results.push(match kept.iter().position(|&own| own == position) {
+            Some(place) => draft.dim(place),
+            None => draft.range_over(dim),
+        });
     }
     draft.finish(results)
 }
@@ -47,21 +43,18 @@ pub(super) struct DotSide<'a> {
 
 impl<'a> DotSide<'a> {
     pub(super) fn of(at: &Builder<'_>, operand: usize, dims: &'a DotDims) -> Result<Self, Cause> {
-        let free = at
-            .input(0)?
-            .rank()
-            .checked_sub(dims.lhs_batch.len() + dims.lhs_contracting.len())
-            .ok_or(Cause::Malformed)?;
+        let ranks = [at.input(0)?.rank(), at.input(1)?.rank()];
+        let roles = dims.roles(ranks).ok_or(Cause::Malformed)?;
         match operand {
             0 => Ok(Self {
                 batch: &dims.lhs_batch,
                 contracting: &dims.lhs_contracting,
-                first_free: dims.lhs_batch.len(),
+                first_free: roles.first_free(0),
             }),
             1 => Ok(Self {
                 batch: &dims.rhs_batch,
                 contracting: &dims.rhs_contracting,
-                first_free: dims.rhs_batch.len() + free,
+                first_free: roles.first_free(1),
             }),
             _ => Err(Cause::Malformed),
         }

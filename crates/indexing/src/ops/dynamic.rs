@@ -4,7 +4,7 @@
 //! run-time variable stands for the clamped offset, from 0 to size - slice.
 
 use tegula_expr::{Interval, Term};
-use tegula_ir::{DimNumbers, GatherDims, InstructionId};
+use tegula_ir::{DimNumbers, GatherDims, InstructionId, TO_END};
 
 use super::builder::{Builder, Draft, last_index};
 use super::rearrange::known;
@@ -67,7 +67,7 @@ pub(super) fn dynamic_slice(at: &Builder<'_>, operand: usize, sizes: &DimNumbers
     if sizes.len() != input.len() || at.output()?.rank() != input.len() {
         return Err(Cause::Malformed);
     }
-    let starts = offsets(at, &mut draft, 1, &input, &constants(sizes))?;
+    let starts = offsets(at, &mut draft, 1, &input, &lengths(sizes, &input))?;
     let results = starts
         .iter()
         .enumerate()
@@ -106,9 +106,13 @@ pub(super) fn inside_slice(mut draft: Draft<'_>, starts: &[Term], sizes: &[Term]
     draft.finish(results)
 }
 
-/// Sizes that are attributes.
-pub(super) fn constants(sizes: &DimNumbers) -> Vec<Term> {
-    sizes.iter().map(|size| Term::constant(*size)).collect()
+/// The sizes of a slice of an array of these extents.
+pub(super) fn lengths(sizes: &DimNumbers, extents: &[Term]) -> Vec<Term> {
+    let length = |(&size, extent): (&i64, &Term)| match size {
+        TO_END => extent.clone(),
+        size => Term::constant(size),
+    };
+    sizes.iter().zip(extents).map(length).collect()
 }
 
 /// A gather in its general form, with collapsed and batching dimensions.
@@ -120,22 +124,14 @@ pub(super) fn gather(
 ) -> MapOrCause {
     let output = at.output()?;
     let mut draft = at.draft(output);
-    let has = |list: &DimNumbers, dim: usize| list.iter().any(|d| usize::try_from(*d) == Ok(dim));
-    let place =
-        |list: &DimNumbers, dim: usize| list.iter().position(|d| usize::try_from(*d) == Ok(dim));
     let (sizes, indices) = (draft.extents(at.input(0)?), at.input(1)?.dims.as_slice());
     let vector = usize::try_from(dims.index_vector_dim).map_err(|_| Cause::Malformed)?;
-    if slice_sizes.len() != sizes.len() || vector > indices.len() {
+    let roles = dims.roles([sizes.len(), indices.len(), output.rank()]);
+    let roles = roles.ok_or(Cause::Malformed)?;
+    if slice_sizes.len() != sizes.len() {
         return Err(Cause::Malformed);
     }
-    // Result dimensions that are no offsets run over the indices, in order.
-    let batch: Vec<Term> = (0..output.rank())
-        .filter(|dim| !has(&dims.offset_dims, *dim))
-        .map(|d| draft.dim(d))
-        .collect();
-    if batch.len() != indices.len() - usize::from(vector < indices.len()) {
-        return Err(Cause::Malformed);
-    }
+    let batch: Vec<Term> = roles.batch.iter().map(|&dim| draft.dim(dim)).collect();
     let index_of = |component: Term| {
         let mut index = batch.clone();
         if vector < indices.len() {
@@ -152,21 +148,15 @@ pub(super) fn gather(
         return draft.finish(results);
     }
     let source = at.operand_id(1)?;
-    let mut windows = (0..output.rank()).filter(|dim| has(&dims.offset_dims, *dim));
     let mut results = Vec::new();
-    for (dim, (size, slice)) in sizes.iter().zip(slice_sizes).enumerate() {
-        let mut term = Term::constant(0);
-        if let Some(batching) = place(&dims.operand_batching_dims, dim) {
-            let indices_dim = dims.start_indices_batching_dims.get(batching).copied();
-            let indices_dim = indices_dim
-                .and_then(|d| usize::try_from(d).ok())
-                .ok_or(Cause::Malformed)?;
-            let position = indices_dim - usize::from(indices_dim > vector);
-            term = batch.get(position).cloned().ok_or(Cause::Malformed)?;
-        } else if !has(&dims.collapsed_slice_dims, dim) {
-            term = draft.dim(windows.next().ok_or(Cause::Malformed)?);
-        }
-        if let Some(component) = place(&dims.start_index_map, dim) {
+    let slices = sizes.iter().zip(slice_sizes);
+    for (role, (size, slice)) in roles.operand.iter().zip(slices) {
+        let mut term = match (role.paired, role.offset) {
+            (Some(paired), _) => batch.get(paired).cloned().ok_or(Cause::Malformed)?,
+            (None, Some(offset)) => draft.dim(offset),
+            (None, None) => Term::constant(0),
+        };
+        if let Some(component) = role.component {
             let component = i64::try_from(component).map_err(|_| Cause::Overflow)?;
             let start = offset(
                 &mut draft,

@@ -5,7 +5,7 @@ use tegula_ir::{DimNumbers, DotDims, Op, PadDim, SliceDim};
 
 use super::builder::{Builder, index, last_index};
 use super::contract::DotSide;
-use super::dynamic::{constants, inside_slice, offsets};
+use super::dynamic::{inside_slice, lengths, offsets};
 use super::rearrange::known;
 use super::{
     Cause, MapOrCause, collective, forward_window, rearrange, reshape, scatter, select_scatter,
@@ -163,7 +163,8 @@ fn dynamic_slice(at: &Builder<'_>, operand: usize, sizes: &DimNumbers) -> MapOrC
     }
     let input = at.input(0)?;
     let mut draft = at.draft(input);
-    let (all, sizes) = (draft.extents(input), constants(sizes));
+    let all = draft.extents(input);
+    let sizes = lengths(sizes, &all);
     if sizes.len() != all.len() || at.output()?.rank() != all.len() {
         return Err(Cause::Malformed);
     }

@@ -161,37 +161,35 @@ pub(super) fn gather(
     slice_sizes: &DimNumbers,
 ) -> MapOrCause {
     let output = at.output()?;
-    let place =
-        |list: &DimNumbers, dim: usize| list.iter().position(|d| usize::try_from(*d) == Ok(dim));
     let mut draft = at.draft(at.input(operand)?);
     let (sizes, indices) = (draft.extents(at.input(0)?), at.input(1)?.dims.as_slice());
     let vector = usize::try_from(dims.index_vector_dim).map_err(|_| Cause::Malformed)?;
-    if slice_sizes.len() != sizes.len() || vector > indices.len() {
-        return Err(Cause::Malformed);
-    }
-    let index_dims: Vec<usize> = (0..indices.len()).filter(|dim| *dim != vector).collect();
-    let is_batch = |dim: usize| place(&dims.offset_dims, dim).is_none();
-    if index_dims.len() != (0..output.rank()).filter(|dim| is_batch(*dim)).count() {
+    let roles = dims.roles([sizes.len(), indices.len(), output.rank()]);
+    let roles = roles.ok_or(Cause::Malformed)?;
+    if slice_sizes.len() != sizes.len() {
         return Err(Cause::Malformed);
     }
     // The index dimensions: own ones of the indices, else all, but for batching
     // dimensions, which the operand's element fixes.
     let mut batch = Vec::new();
-    for dim in &index_dims {
-        let paired = place(&dims.start_indices_batching_dims, *dim)
-            .and_then(|pair| dims.operand_batching_dims.get(pair).copied());
+    for (number, dim) in roles.indices.iter().enumerate() {
+        let paired = roles
+            .operand
+            .iter()
+            .position(|own| own.paired == Some(number));
         batch.push(match (operand, paired) {
             (1, _) => draft.dim(*dim),
-            (_, Some(own)) => draft.dim(index(own, sizes.len())?),
+            (_, Some(own)) => draft.dim(own),
             _ => draft.range_over(indices.get(*dim).ok_or(Cause::Malformed)?),
         });
     }
     let mut offsets = Vec::new();
     for (dim, (size, slice)) in sizes.iter().zip(slice_sizes).enumerate() {
-        if place(&dims.operand_batching_dims, dim).is_some() {
+        let role = roles.operand.get(dim).copied().unwrap_or_default();
+        if role.paired.is_some() {
             continue;
         }
-        let is_kept = place(&dims.collapsed_slice_dims, dim).is_none();
+        let is_kept = role.offset.is_some();
         if operand == 1 {
             if is_kept {
                 offsets.push(draft.range(Interval::of_size(*slice)));
@@ -199,7 +197,7 @@ pub(super) fn gather(
             continue;
         }
         let mut term = draft.dim(dim);
-        if let Some(component) = place(&dims.start_index_map, dim) {
+        if let Some(component) = role.component {
             let mut at_index = batch.clone();
             if vector < indices.len() {
                 let component = i64::try_from(component).map_err(|_| Cause::Overflow)?;
@@ -221,7 +219,7 @@ pub(super) fn gather(
     let (mut batch, mut offsets) = (batch.into_iter(), offsets.into_iter());
     let results: Option<Vec<Term>> = (0..output.rank())
         .map(|dim| {
-            if is_batch(dim) {
+            if roles.batch.contains(&dim) {
                 batch.next()
             } else {
                 offsets.next()

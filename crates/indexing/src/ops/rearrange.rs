@@ -1,6 +1,7 @@
 //! Operations that move elements: from the result to the operand.
 
-use tegula_expr::Term;
+use tegula_expr::{Term, terms};
+use tegula_ir::helpers::ConcatenateSizes;
 use tegula_ir::{ArrayShape, DimNumbers, PadDim, SliceDim};
 
 use super::builder::{Builder, Draft, index, last_index};
@@ -99,12 +100,7 @@ pub(super) fn slice(at: &Builder<'_>, dims: &[SliceDim]) -> MapOrCause {
     let results = dims
         .iter()
         .enumerate()
-        .map(|(position, dim)| {
-            draft
-                .dim(position)
-                .mul(&dim.stride.into())
-                .add(&dim.start.into())
-        })
+        .map(|(position, dim)| dim.element(&mut terms(), &draft.dim(position)))
         .collect();
     draft.finish(results)
 }
@@ -182,9 +178,10 @@ pub(super) fn concatenated_part(
             _ => Ok(draft.extent(size)),
         }
     };
-    let mut start = Term::constant(0);
-    for before in 0..operand {
-        start = known(start.add(&size(before)?))?;
+    let sizes: Vec<Term> = (0..=operand).map(&mut size).collect::<Result<_, _>>()?;
+    let whole = ConcatenateSizes::of(&mut terms(), &sizes);
+    match (whole.starts.last(), sizes.last()) {
+        (Some(start), Some(size)) => Ok((known(start.clone())?, size.clone())),
+        _ => Err(Cause::Malformed),
     }
-    Ok((start, size(operand)?))
 }

@@ -1,6 +1,6 @@
 //! Windowed operations: from the result to the operands.
 
-use tegula_expr::{Interval, Term};
+use tegula_expr::{Interval, Term, terms};
 use tegula_ir::{ArrayShape, Op, WindowDim};
 
 use super::builder::{Builder, Draft, index, last_index};
@@ -17,27 +17,19 @@ fn window_index(
     window: &WindowDim,
     size: &Term,
 ) -> Result<Term, Cause> {
-    let distance = distance(position, window)?;
-    let padding = window.padding_low.checked_neg().ok_or(Cause::Overflow)?;
-    let raw = output
-        .mul(&window.stride.into())
-        .add(&distance)
-        .add(&padding.into());
+    if !window.is_possible() {
+        return Err(Cause::Malformed);
+    }
+    let raw = known(window.place(&mut terms(), output, position))?;
     spaced(draft, raw, window.base_dilation, size)
 }
 
 /// How far a position is from the window's start, in elements of the dilated base.
 pub(super) fn distance(position: &Term, window: &WindowDim) -> Result<Term, Cause> {
-    if window.stride < 1 || window.base_dilation < 1 || window.window_dilation < 1 {
+    if !window.is_possible() {
         return Err(Cause::Malformed);
     }
-    let position = if window.reversal {
-        let last = window.size.checked_sub(1).ok_or(Cause::Overflow)?;
-        position.neg().add(&Term::constant(last))
-    } else {
-        position.clone()
-    };
-    Ok(position.mul(&window.window_dilation.into()))
+    known(window.tap(&mut terms(), position))
 }
 
 /// The index, below `size`, of an element that lies at `raw` when elements are

@@ -1,7 +1,7 @@
 //! Attribute values as XLA prints them.
 
 use super::shape::joined;
-use crate::{ConvDims, Metadata, PadDim, ReplicaGroups, SliceDim, WindowDim};
+use crate::{ConvDims, Metadata, PadDim, ReplicaGroups, SliceDim, TO_END, WindowDim};
 use std::fmt::{self, Display, Formatter, Write};
 
 /// Values in braces.
@@ -66,13 +66,26 @@ pub(crate) fn padding(padding: &[PadDim]) -> String {
     }))
 }
 
+/// A number, or `?` for [`TO_END`].
+fn or_end(number: i64) -> String {
+    match number {
+        TO_END => "?".to_owned(),
+        number => number.to_string(),
+    }
+}
+
+/// `{1,?,64}`: the sizes of a dynamic slice.
+pub(crate) fn slice_sizes(sizes: &[i64]) -> String {
+    braced(sizes.iter().map(|&size| or_end(size)))
+}
+
 /// `{[0:4], [1:9:2]}`; the stride only where it is not 1 in some dimension.
 pub(crate) fn slices(slices: &[SliceDim]) -> String {
     let strides = slices.iter().any(|dim| dim.stride != 1);
     let mut text = String::from("{");
     for (index, dim) in slices.iter().enumerate() {
         let separator = if index > 0 { ", " } else { "" };
-        let _ = write!(text, "{separator}[{}:{}", dim.start, dim.limit);
+        let _ = write!(text, "{separator}[{}:{}", dim.start, or_end(dim.limit));
         if strides {
             let _ = write!(text, ":{}", dim.stride);
         }

@@ -246,14 +246,6 @@ impl<'a, P: Provider> Context<'a, P> {
         }
     }
 
-    /// The product of sizes.
-    pub(crate) fn product(&mut self, sizes: &[P::Index]) -> P::Index {
-        let one = self.provider.literal(1);
-        sizes
-            .iter()
-            .fold(one, |product, size| self.provider.mul(&product, size))
-    }
-
     /// Checks that an operand is of this element type.
     pub(crate) fn expect_type(&self, operand: usize, expected: ElementType) -> Result<(), Error> {
         let found = self.array(operand)?.element_type;

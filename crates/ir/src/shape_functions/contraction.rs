@@ -1,6 +1,7 @@
 //! Dot products and convolutions.
 
 use super::context::{Context, Inferred, Sizes, array};
+use crate::helpers::{DotRoles, WindowSizes};
 use crate::{ConvDims, DimNumbers, DotDims, ElementType, Error, WindowDim};
 use smallvec::SmallVec;
 use tegula_expr::{Cmp, Provider};
@@ -41,11 +42,10 @@ impl<P: Provider> Context<'_, P> {
         Ok(sizes)
     }
 
-    /// The dimensions of an operand that are in neither list, in order.
-    fn free(&self, operand: usize, used: [&[usize]; 2]) -> Result<SmallVec<[usize; 6]>, Error> {
-        let rank = self.rank(operand)?;
-        let is_free = |dim: &usize| !used.iter().any(|list| list.contains(dim));
-        Ok((0..rank).filter(is_free).collect())
+    /// The roles of checked dimension numbers.
+    fn dot_roles(&self, dims: &DotDims) -> Result<DotRoles, Error> {
+        let roles = dims.roles([self.rank(0)?, self.rank(1)?]);
+        roles.ok_or_else(|| self.error("an operand has too few dimensions"))
     }
 
     /// Batch and contracting numbers of one side, checked to be disjoint.
@@ -72,11 +72,8 @@ impl<P: Provider> Context<'_, P> {
         let (r_batch, r_contract) = self.dot_side(1, &dims.rhs_batch, &dims.rhs_contracting)?;
         let mut sizes = self.paired(&l_batch, &r_batch, "batch")?;
         self.paired(&l_contract, &r_contract, "contracting")?;
-        for dim in self.free(0, [&l_batch, &l_contract])? {
-            sizes.push(self.provider.shape(0, dim));
-        }
-        for dim in self.free(1, [&r_batch, &r_contract])? {
-            sizes.push(self.provider.shape(1, dim));
+        for (operand, free) in self.dot_roles(dims)?.free.iter().enumerate() {
+            sizes.extend(free.iter().map(|&dim| self.provider.shape(operand, dim)));
         }
         Ok(array(ty, sizes))
     }
@@ -107,45 +104,29 @@ impl<P: Provider> Context<'_, P> {
         }
         sizes.extend(self.paired(&l_batch, &r_batch, "batch")?);
         self.paired(&l_contract, &r_contract, "contracting")?;
-        for dim in self.free(0, [&l_batch, &l_contract])? {
-            sizes.push(self.provider.shape(0, dim));
-        }
-        for dim in self.free(1, [&r_batch, &r_contract])? {
-            if !groups.contains(&dim) {
-                sizes.push(self.provider.shape(1, dim));
-            }
+        let roles = self.dot_roles(dims)?;
+        let [left, right] = &roles.free;
+        sizes.extend(left.iter().map(|&dim| self.provider.shape(0, dim)));
+        for &dim in right.iter().filter(|dim| !groups.contains(dim)) {
+            sizes.push(self.provider.shape(1, dim));
         }
         Ok(array(ty, sizes))
     }
 
-    /// The number of positions of a window along a dimension of this size:
-    /// `floor((padded - dilated window) / stride) + 1`, or 0 if it does not fit.
+    /// The sizes of a window along a dimension of this size.
     pub(super) fn windowed(
         &mut self,
         size: &P::Index,
         window: &WindowDim,
-    ) -> Result<P::Index, Error> {
-        let positive = [window.stride, window.base_dilation, window.window_dilation];
-        if window.size < 0 || positive.iter().any(|&value| value < 1) {
+    ) -> Result<WindowSizes<P::Index>, Error> {
+        if !window.is_possible() {
             return Err(
                 self.error("sizes cannot be negative, strides and dilations must be positive")
             );
         }
-        let base = self.dilated(size, window.base_dilation);
-        let base = self.padded(&base, window.padding_low, window.padding_high)?;
-        let window_size = self.literal(window.size);
-        let extent = self.dilated(&window_size, window.window_dilation);
-        let (zero, one) = (self.literal(0), self.literal(1));
-        let stride = self.literal(window.stride);
-        let room = self.provider.sub(&base, &extent);
-        let steps = self.provider.floor_div(&room, &stride);
-        let count = self.provider.add(&steps, &one);
-        let count = self.provider.max(&count, &zero);
-        // Nothing fits into nothing, not even a window of no elements.
-        match self.provider.as_literal(&base) {
-            Some(0) => Ok(zero),
-            _ => Ok(count),
-        }
+        let sizes = window.sizes(self.provider, size);
+        self.not_negative(sizes.padded.clone())?;
+        Ok(sizes)
     }
 
     pub(super) fn convolution(
@@ -215,7 +196,7 @@ impl<P: Provider> Context<'_, P> {
             self.same(&kernel_size, &window_size, "sizes of kernel and window")?;
             let size = self.dim(0, input)?;
             let size = self.windowed(&size, window)?;
-            put(self, output, size)?;
+            put(self, output, size.positions)?;
         }
         Ok(array(ty, result))
     }

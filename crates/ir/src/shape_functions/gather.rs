@@ -104,15 +104,21 @@ impl<P: Provider> Context<'_, P> {
                 slice.len()
             )));
         }
-        let (mut slice, mut index_sizes) = (slice.into_iter(), index_sizes.into_iter());
         let total = slice.len() + index_sizes.len();
-        let mut result = Sizes::new();
-        for dim in 0..total {
-            let size = match offsets.contains(&dim) {
-                true => slice.next().map(|size| self.literal(size)),
-                false => index_sizes.next(),
-            };
-            result.extend(size);
+        let roles = dims.roles([rank, self.rank(1)?, total]);
+        let roles = roles.ok_or_else(|| self.error("dimension numbers do not go together"))?;
+        let zero = self.literal(0);
+        let mut result: Sizes<P::Index> = SmallVec::from_elem(zero, total);
+        let offsets = roles.operand.iter().map(|dim| dim.offset).zip(slice_sizes);
+        for (place, &size) in offsets {
+            if let Some(slot) = place.and_then(|place| result.get_mut(place)) {
+                *slot = self.provider.literal(size);
+            }
+        }
+        for (&place, size) in roles.batch.iter().zip(index_sizes) {
+            if let Some(slot) = result.get_mut(place) {
+                *slot = size;
+            }
         }
         Ok(array(ty, result))
     }
@@ -144,12 +150,12 @@ impl<P: Provider> Context<'_, P> {
             .copied()
             .collect();
         self.increasing(&dims.inserted_window_dims, rank)?;
-        let absent = self.distinct(&absent, rank)?;
+        self.distinct(&absent, rank)?;
         for input in 0..inputs {
             let update = inputs + 1 + input;
             self.expect_type(update, self.array(input)?.element_type)?;
             self.same_dims(0, input)?;
-            self.check_update(update, dims, &absent, &index_sizes)?;
+            self.check_update(update, dims, inputs, &index_sizes)?;
         }
         if inputs == 1 {
             return self.same_as(0);
@@ -162,36 +168,27 @@ impl<P: Provider> Context<'_, P> {
         &mut self,
         update: usize,
         dims: &ScatterDims,
-        absent: &[usize],
+        indices: usize,
         index_sizes: &[P::Index],
     ) -> Result<(), Error> {
-        let rank = self.rank(update)?;
-        let window = self.increasing(&dims.update_window_dims, rank)?;
-        let mut whole = (0..self.rank(0)?).filter(|dim| !absent.contains(dim));
-        let mut indices = index_sizes.iter();
-        for dim in 0..rank {
-            let size = self.provider.shape(update, dim);
-            let fits = if window.contains(&dim) {
-                whole.next().map(|operand_dim| {
-                    let whole = self.provider.shape(0, operand_dim);
-                    self.at_most(&size, &whole, format_args!("the window of dimension {dim}"))
-                })
-            } else {
-                indices.next().map(|index_size| {
-                    let what = format!("sizes of update dimension {dim} and of the indices");
-                    self.same(&size, index_size, what).map(|_| ())
-                })
-            };
-            match fits {
-                Some(result) => result?,
-                None => {
-                    return Err(self.error(format_args!("the updates have too many dimensions")));
-                }
+        let ranks = [self.rank(0)?, self.rank(indices)?, self.rank(update)?];
+        self.increasing(&dims.update_window_dims, ranks[2])?;
+        let roles = dims.roles(ranks).ok_or_else(|| {
+            self.error("the updates have another number of dimensions than indices and windows")
+        })?;
+        for (dim, gathered) in roles.operand.iter().enumerate() {
+            if let Some(place) = gathered.offset {
+                let size = self.provider.shape(update, place);
+                let whole = self.provider.shape(0, dim);
+                let what = format!("the window of dimension {place}");
+                self.at_most(&size, &whole, what)?;
             }
         }
-        match (whole.next(), indices.next()) {
-            (None, None) => Ok(()),
-            _ => Err(self.error("the updates have too few dimensions")),
+        for (&place, index_size) in roles.batch.iter().zip(index_sizes) {
+            let size = self.provider.shape(update, place);
+            let what = format!("sizes of update dimension {place} and of the indices");
+            self.same(&size, index_size, what)?;
         }
+        Ok(())
     }
 }

@@ -1,6 +1,7 @@
 //! Reductions, windows, sorting and scanning.
 
 use super::context::{Context, Inferred, ShapeOf, Sizes, array};
+use crate::helpers::kept_dimensions;
 use crate::{ComputationId, DimNumbers, ElementType, Error, WindowDim};
 use tegula_expr::Provider;
 
@@ -36,10 +37,13 @@ impl<P: Provider> Context<'_, P> {
 
     pub(super) fn reduce(&mut self, dimensions: &DimNumbers) -> Inferred<P::Index> {
         let count = self.inputs_and_inits()?;
-        let reduced = self.distinct(dimensions, self.rank(0)?)?;
-        let sizes = self.dims(0)?.into_iter().enumerate();
-        let sizes = sizes.filter(|(dim, _)| !reduced.contains(dim));
-        let sizes: Sizes<P::Index> = sizes.map(|(_, size)| size).collect();
+        let rank = self.rank(0)?;
+        self.distinct(dimensions, rank)?;
+        let kept = kept_dimensions(dimensions, rank);
+        let sizes = kept
+            .iter()
+            .map(|&dim| self.provider.shape(0, dim))
+            .collect();
         self.one_or_tuple(count, &sizes)
     }
 
@@ -50,7 +54,7 @@ impl<P: Provider> Context<'_, P> {
         sizes
             .iter()
             .zip(window)
-            .map(|(size, window)| self.windowed(size, window))
+            .map(|(size, window)| Ok(self.windowed(size, window)?.positions))
             .collect()
     }
 

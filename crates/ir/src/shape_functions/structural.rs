@@ -1,6 +1,7 @@
 //! Operations that move elements.
 
 use super::context::{Context, Inferred, ShapeOf, array};
+use crate::helpers::{ConcatenateSizes, ReshapeSizes, up_to};
 use crate::{ArrayShape, Dim, DimNumbers, Error, PadDim, Shape, SliceDim};
 use tegula_expr::Provider;
 
@@ -69,31 +70,20 @@ impl<P: Provider> Context<'_, P> {
         let operand = self.array(0)?;
         let stated = self.stated_array()?;
         let from = self.dims(0)?;
-        let count = self.product(&from);
-        let open = |dim: &&Dim| !matches!(dim, Dim::Static(_));
-        let fixed: super::Sizes<P::Index> = stated
-            .dims
-            .iter()
-            .filter_map(|dim| match dim {
-                Dim::Static(size) => Some(self.provider.literal(*size)),
-                _ => None,
-            })
-            .collect();
-        let fixed = self.product(&fixed);
-        let rest = match stated.dims.iter().filter(open).count() {
-            0 => {
-                self.same(&count, &fixed, "numbers of elements")?;
-                None
-            }
-            1 if self.provider.as_literal(&fixed) != Some(0) => {
-                let rest = self.provider.floor_div(&count, &fixed);
-                let whole = self.provider.mul(&rest, &fixed);
-                self.same(&count, &whole, "numbers of elements")?;
-                Some(rest)
-            }
-            _ => None,
-        };
-        self.with_stated_sizes(operand, stated, |_, _| rest.clone())
+        let sizes = ReshapeSizes::of(self.provider, &operand.dims, &from, &stated.dims);
+        let is_static = stated.dims.iter().all(|dim| matches!(dim, Dim::Static(_)));
+        if is_static {
+            self.same(&sizes.count, &sizes.fixed, "numbers of elements")?;
+        }
+        let open = sizes.open.unwrap_or_default();
+        if let [(_, size)] = open.as_slice() {
+            let whole = self.provider.mul(size, &sizes.fixed);
+            self.same(&sizes.count, &whole, "numbers of elements")?;
+        }
+        self.with_stated_sizes(operand, stated, |_, place| {
+            let found = open.iter().find(|(own, _)| *own == place);
+            found.map(|(_, size)| size.clone())
+        })
     }
 
     /// The statement, of as many bits, if neither side is padded.
@@ -150,18 +140,16 @@ impl<P: Provider> Context<'_, P> {
         let mut dims = super::Sizes::new();
         for (dim, slice) in slices.iter().enumerate() {
             let size = self.provider.shape(0, dim);
-            let limit = self.literal(slice.limit);
-            self.at_most(&limit, &size, format_args!("the limit of dimension {dim}"))?;
-            let valid = slice.start >= 0 && slice.start <= slice.limit && slice.stride >= 1;
-            if !valid {
+            let sizes = slice.sizes(self.provider, &size);
+            let what = format!("the limit of dimension {dim}");
+            self.at_most(&sizes.limit, &size, what)?;
+            if !slice.is_possible() {
                 return Err(self.error(format_args!(
                     "[{}:{}:{}] is not a slice of dimension {dim}",
                     slice.start, slice.limit, slice.stride
                 )));
             }
-            let (start, stride) = (self.literal(slice.start), self.literal(slice.stride));
-            let length = self.provider.sub(&limit, &start);
-            dims.push(self.provider.ceil_div(&length, &stride));
+            dims.push(sizes.length);
         }
         Ok(array(ty, dims))
     }
@@ -185,43 +173,17 @@ impl<P: Provider> Context<'_, P> {
                 return Err(self.error("interior padding cannot be negative"));
             }
             let size = self.provider.shape(0, dim);
-            let size = self.dilated(&size, padding.interior.saturating_add(1));
-            dims.push(self.padded(&size, padding.low, padding.high)?);
+            let sizes = padding.sizes(self.provider, &size);
+            dims.push(self.not_negative(sizes.padded)?);
         }
         Ok(array(ty, dims))
-    }
-
-    /// The extent of `size` elements that are `dilation` apart: `(size - 1) *
-    /// dilation + 1`, or 0 if there are none.
-    pub(super) fn dilated(&mut self, size: &P::Index, dilation: i64) -> P::Index {
-        if dilation == 1 {
-            return size.clone();
-        }
-        let (zero, one) = (self.literal(0), self.literal(1));
-        let dilation = self.literal(dilation);
-        let gaps = self.provider.sub(size, &one);
-        let span = self.provider.mul(&gaps, &dilation);
-        let extent = self.provider.add(&span, &one);
-        self.provider.max(&extent, &zero)
-    }
-
-    /// `low + size + high`, which must not be negative.
-    pub(super) fn padded(
-        &mut self,
-        size: &P::Index,
-        low: i64,
-        high: i64,
-    ) -> Result<P::Index, Error> {
-        let (low, high) = (self.literal(low), self.literal(high));
-        let sum = self.provider.add(size, &low);
-        let sum = self.provider.add(&sum, &high);
-        self.not_negative(sum)
     }
 
     pub(super) fn concatenate(&mut self, dimension: i64) -> Inferred<P::Index> {
         let ty = self.array(0)?.element_type;
         let place = self.dimension(0, dimension)?;
         let mut dims = self.dims(0)?;
+        let mut along: Vec<P::Index> = dims.get(place).cloned().into_iter().collect();
         for operand in 1..self.operands.len() {
             self.expect_type(operand, ty)?;
             let others = self.dims(operand)?;
@@ -229,11 +191,17 @@ impl<P: Provider> Context<'_, P> {
                 return Err(self.error("operands must have the same number of dimensions"));
             }
             for (dim, (size, other)) in dims.iter_mut().zip(&others).enumerate() {
-                *size = match dim == place {
-                    true => self.provider.add(size, other),
-                    false => self.same(size, other, format_args!("sizes of dimension {dim}"))?,
-                };
+                match dim == place {
+                    true => along.push(other.clone()),
+                    false => {
+                        *size = self.same(size, other, format_args!("sizes of dimension {dim}"))?;
+                    }
+                }
             }
+        }
+        let whole = ConcatenateSizes::of(self.provider, &along);
+        if let Some(size) = dims.get_mut(place) {
+            *size = whole.size;
         }
         Ok(array(ty, dims))
     }
@@ -261,7 +229,8 @@ impl<P: Provider> Context<'_, P> {
         self.start_indices(1)?;
         let mut dims = super::Sizes::new();
         for (dim, &size) in sizes.iter().enumerate() {
-            let (size, whole) = (self.literal(size), self.provider.shape(0, dim));
+            let whole = self.provider.shape(0, dim);
+            let size = up_to(self.provider, size, &whole);
             self.at_most(&size, &whole, format_args!("the slice of dimension {dim}"))?;
             dims.push(self.not_negative(size)?);
         }

@@ -6,7 +6,7 @@ use crate::{
     ArrayShape, ComputationId, Dim, Error, Instruction, InstructionId, Module, Op, Shape, ShapeOf,
 };
 use std::fmt::Display;
-use tegula_expr::{Cmp, Provider, Symbols, Term, Var};
+use tegula_expr::{Arithmetic, Cmp, Provider, Symbols, Term, Var};
 
 /// A relation between two sizes that a program needs.
 pub(super) struct Equation {
@@ -183,7 +183,7 @@ impl Collector<'_> {
         match (inferred, stated) {
             (ShapeOf::Array { dims, .. }, Shape::Array(array)) => {
                 for (dimension, (size, dim)) in dims.iter().zip(&array.dims).enumerate() {
-                    let what = format!(
+                    let what = format_args!(
                         "dimension {dimension} of the result, and what it is stated to be,"
                     );
                     self.require(Cmp::Eq, size, &dim.term(), what);
@@ -206,7 +206,7 @@ impl Collector<'_> {
         match (a, b) {
             (Shape::Array(a), Shape::Array(b)) => {
                 for (dimension, (x, y)) in a.dims.iter().zip(&b.dims).enumerate() {
-                    let what = format!("dimension {dimension} of {what}");
+                    let what = format_args!("dimension {dimension} of {what}");
                     self.require(Cmp::Eq, &x.term(), &y.term(), what);
                 }
             }
@@ -224,8 +224,9 @@ impl Collector<'_> {
         for (dimension, &place) in dimensions.iter().enumerate() {
             let target = usize::try_from(place).ok().and_then(|p| to.dims.get(p));
             if let (Some(size), Some(target)) = (from.dims.get(dimension), target) {
-                let what =
-                    format!("sizes of operand dimension {dimension} and result dimension {place}");
+                let what = format_args!(
+                    "sizes of operand dimension {dimension} and result dimension {place}"
+                );
                 self.require(Cmp::Eq, &size.term(), &target.term(), what);
             }
         }
@@ -312,32 +313,8 @@ impl Provider for Recorder<'_> {
     fn literal(&mut self, value: i64) -> Term {
         self.sizes.literal(value)
     }
-    fn add(&mut self, a: &Term, b: &Term) -> Term {
-        self.sizes.add(a, b)
-    }
-    fn sub(&mut self, a: &Term, b: &Term) -> Term {
-        self.sizes.sub(a, b)
-    }
-    fn mul(&mut self, a: &Term, b: &Term) -> Term {
-        self.sizes.mul(a, b)
-    }
-    fn floor_div(&mut self, a: &Term, b: &Term) -> Term {
-        self.sizes.floor_div(a, b)
-    }
-    fn ceil_div(&mut self, a: &Term, b: &Term) -> Term {
-        self.sizes.ceil_div(a, b)
-    }
-    fn modulo(&mut self, a: &Term, b: &Term) -> Term {
-        self.sizes.modulo(a, b)
-    }
-    fn min(&mut self, a: &Term, b: &Term) -> Term {
-        self.sizes.min(a, b)
-    }
-    fn max(&mut self, a: &Term, b: &Term) -> Term {
-        self.sizes.max(a, b)
-    }
-    fn cmp(&mut self, op: Cmp, a: &Term, b: &Term) -> Term {
-        self.sizes.cmp(op, a, b)
+    fn arithmetic(&mut self, op: Arithmetic, a: &Term, b: &Term) -> Term {
+        self.sizes.arithmetic(op, a, b)
     }
     fn select(&mut self, condition: &Term, a: &Term, b: &Term) -> Term {
         self.sizes.select(condition, a, b)
@@ -355,8 +332,11 @@ impl Provider for Recorder<'_> {
         self.sizes.value(operand, flat)
     }
     fn require(&mut self, op: Cmp, a: &Term, b: &Term, what: &dyn Display) {
-        self.required
-            .push((op, a.clone(), b.clone(), what.to_string()));
+        // Most sizes are the same term already; their words are not needed.
+        if a != b || !matches!(op, Cmp::Eq | Cmp::Le) {
+            self.required
+                .push((op, a.clone(), b.clone(), what.to_string()));
+        }
     }
 }
 

@@ -19,6 +19,7 @@ mod equations;
 mod solve;
 
 use crate::{ArrayShape, Dim, Error, Module, Shape, Symbol};
+pub use solve::Derivation;
 use std::sync::Arc;
 use tegula_expr::{Cmp, Style, Term, Var};
 
@@ -184,20 +185,35 @@ pub fn resolve_sizes(module: &mut Module, fixed: &[(&str, i64)]) -> Result<(), E
         return Ok(());
     }
     let sources = equations::sources(module);
-    let fixed = equations::fixed(module, &sources, fixed)?;
-    let equations = equations::equations(module)?;
-    let mut solver = solve::Solver::new(module, &sources);
-    for equation in fixed {
-        solver.add(equation)?;
-    }
-    for equation in equations {
-        solver.add(equation)?;
-    }
-    let solution = solver.finish()?;
+    let solution = solve(module, &sources, fixed)?;
     solution.apply(module);
     module.sizes = RunTimeSizes {
         sources,
         guards: solution.guards,
     };
     Ok(())
+}
+
+/// Why symbols of a module whose sizes are not resolved yet are what
+/// [`resolve_sizes`] makes of them, each after those that it was solved for.
+///
+/// # Errors
+/// As [`resolve_sizes`].
+pub fn derive_sizes(module: &Module, fixed: &[(&str, i64)]) -> Result<Vec<Derivation>, Error> {
+    let sources = equations::sources(module);
+    Ok(solve(module, &sources, fixed)?.derivations)
+}
+
+fn solve(
+    module: &Module,
+    sources: &[SizeSource],
+    fixed: &[(&str, i64)],
+) -> Result<solve::Solution, Error> {
+    let fixed = equations::fixed(module, sources, fixed)?;
+    let equations = equations::equations(module)?;
+    let mut solver = solve::Solver::new(module, sources);
+    for equation in fixed.into_iter().chain(equations) {
+        solver.add(equation)?;
+    }
+    solver.finish()
 }

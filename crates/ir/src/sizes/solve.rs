@@ -11,6 +11,7 @@ use super::{Guard, SizeSource};
 use crate::shape_functions::SymbolRanges;
 use crate::{ArrayShape, Dim, Error, InstructionId, Module, Shape, Symbol};
 use rustc_hash::{FxHashMap, FxHashSet};
+use std::sync::Arc;
 use tegula_expr::{Cmp, Term, Var, canonicalize, floor_mod, gcd, range_of};
 
 /// The largest term that a symbol is replaced by, in nodes.
@@ -21,15 +22,32 @@ pub(super) struct Solver<'a> {
     given: FxHashSet<Var>,
     /// What each eliminated symbol is; no eliminated symbol occurs in it.
     values: FxHashMap<Var, Term>,
+    /// The eliminated symbols in whose values a symbol occurs.
+    users: FxHashMap<Var, Vec<Var>>,
     guards: Vec<Guard>,
     /// Equations that could not be solved yet.
     open: Vec<Equation>,
+    derivations: Vec<Derivation>,
+}
+
+/// Why a symbol is a term over others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Derivation {
+    /// The symbol.
+    pub symbol: Var,
+    /// What it is, over symbols that are derived later or not at all.
+    pub value: Term,
+    /// Who needs it, as in [`Guard::what`].
+    pub what: Arc<str>,
+    /// Whether the symbol is the size of an input, so that runs check it.
+    pub checked: bool,
 }
 
 /// What every symbol is in terms of the others.
 pub(super) struct Solution {
     values: FxHashMap<Var, Term>,
     pub(super) guards: Vec<Guard>,
+    pub(super) derivations: Vec<Derivation>,
 }
 
 /// What became of an equation.
@@ -44,8 +62,10 @@ impl<'a> Solver<'a> {
             module,
             given: sources.iter().map(|s| s.symbol).collect(),
             values: FxHashMap::default(),
+            users: FxHashMap::default(),
             guards: Vec::new(),
             open: Vec::new(),
+            derivations: Vec::new(),
         }
     }
 
@@ -90,6 +110,7 @@ impl<'a> Solver<'a> {
         Ok(Solution {
             values: self.values,
             guards: self.guards,
+            derivations: self.derivations,
         })
     }
 
@@ -104,6 +125,9 @@ impl<'a> Solver<'a> {
         );
         if equation.op != Cmp::Eq {
             return self.compare(equation, &left, &right);
+        }
+        if left == right {
+            return Ok(Outcome::Solved);
         }
         let difference = self.simplify(&left.sub(&right));
         match difference.as_constant() {
@@ -230,14 +254,27 @@ impl<'a> Solver<'a> {
                 }
             }
         }
-        for other in self.values.values_mut() {
-            if other.mentions(var) {
-                let replaced = other.substitute(&mut |v| (v == var).then(|| value.clone()));
-                *other = canonicalize(&replaced, &SymbolRanges(&self.module.symbols));
-            }
+        self.derivations.push(Derivation {
+            symbol: var,
+            value: value.clone(),
+            what: equation.what.clone().into(),
+            checked: self.given.contains(&var),
+        });
+        for user in self.users.remove(&var).unwrap_or_default() {
+            let Some(other) = self.values.get(&user) else {
+                continue;
+            };
+            let replaced = other.substitute(&mut |v| (v == var).then(|| value.clone()));
+            let replaced = canonicalize(&replaced, &SymbolRanges(&self.module.symbols));
+            self.insert(user, replaced);
         }
-        self.values.insert(var, value);
+        self.insert(var, value);
         Ok(())
+    }
+
+    fn insert(&mut self, var: Var, value: Term) {
+        value.for_each_var(&mut |used| self.users.entry(used).or_default().push(var));
+        self.values.insert(var, value);
     }
 
     /// A comparison other than equality: true, false, or a guard in the end.

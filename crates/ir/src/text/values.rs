@@ -9,7 +9,7 @@ use super::lexer::Token;
 use super::strings::unescape;
 use crate::{
     ConvDims, DimNumbers, Error, Metadata, PadDim, Precision, ReplicaGroups, Shape, SliceDim, Span,
-    WindowDim,
+    TO_END, WindowDim,
 };
 use std::sync::Arc;
 
@@ -133,7 +133,6 @@ impl<'a> Cursor<'a> {
             | "lhs_ragged_dims"
             | "rhs_group_dims"
             | "slice_sizes"
-            | "dynamic_slice_sizes"
             | "offset_dims"
             | "collapsed_slice_dims"
             | "start_index_map"
@@ -155,6 +154,7 @@ impl<'a> Cursor<'a> {
             "dim_labels" if self.peek_text().contains('?') => self.raw()?,
             "dim_labels" => Value::ConvDims(Box::new(self.conv_dims()?)),
             "padding" => Value::Padding(self.padding()?),
+            "dynamic_slice_sizes" => Value::Ints(self.slice_sizes()?),
             "slice" => Value::Slices(self.slices()?),
             "operand_precision" => Value::Precisions(self.precisions()?),
             "replica_groups" => Value::Groups(self.replica_groups()?),
@@ -239,6 +239,24 @@ impl<'a> Cursor<'a> {
             Ok(())
         })?;
         Ok(numbers)
+    }
+
+    /// Reads a number, or `?` for [`TO_END`].
+    fn int_or_end(&mut self) -> Result<i64, Error> {
+        match self.eat(Token::Question) {
+            true => Ok(TO_END),
+            false => self.int(),
+        }
+    }
+
+    /// Reads the sizes of a dynamic slice.
+    fn slice_sizes(&mut self) -> Result<DimNumbers, Error> {
+        let mut sizes = DimNumbers::new();
+        self.list(Token::BraceOpen, Token::BraceClose, |cursor| {
+            sizes.push(cursor.int_or_end()?);
+            Ok(())
+        })?;
+        Ok(sizes)
     }
 
     /// Reads `{(0,1)}`-style and `{{0,1},{2,3}}`-style pairs; XLA prints the latter.
@@ -371,7 +389,7 @@ impl<'a> Cursor<'a> {
             cursor.expect(Token::BracketOpen)?;
             let start = cursor.int()?;
             cursor.expect(Token::Colon)?;
-            let limit = cursor.int()?;
+            let limit = cursor.int_or_end()?;
             let stride = if cursor.eat(Token::Colon) {
                 cursor.int()?
             } else {

@@ -178,7 +178,7 @@ fn operand_array<'a>(
 }
 
 /// The named instruction, or all of the entry computation.
-fn chosen(module: &Module, name: Option<&str>) -> anyhow::Result<Vec<InstructionId>> {
+pub(crate) fn chosen(module: &Module, name: Option<&str>) -> anyhow::Result<Vec<InstructionId>> {
     let entry = module.entry_computation();
     let Some(name) = name else {
         return Ok(entry.instructions.clone());

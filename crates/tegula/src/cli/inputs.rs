@@ -53,7 +53,7 @@ pub(crate) fn read_module(path: &Path, dims: &DimArgs) -> Result<Source, Failure
     }
 }
 
-fn read_text(path: &Path) -> anyhow::Result<String> {
+pub(crate) fn read_text(path: &Path) -> anyhow::Result<String> {
     let about = || format!("{} cannot be read", path.display());
     let metadata = std::fs::metadata(path).with_context(about)?;
     if metadata.is_dir() {

@@ -9,6 +9,7 @@ mod inputs;
 mod reduce;
 mod report;
 mod run;
+mod same_size;
 mod shape;
 mod simplify;
 mod trace;

@@ -28,6 +28,11 @@ pub(crate) struct ShapeArgs {
     /// Which element is at this position of the buffer, counted in elements?
     #[arg(long, value_name = "N")]
     pub linear: Option<i64>,
+    /// Of a program: why are these two sizes equal? Each is a dimension (`dot.3:0`,
+    /// of array 1 of a tuple `while.2:1.0`) or a formula over the sizes of the inputs
+    /// (`p0_d0 * 2 / 2`).
+    #[arg(long, num_args = 2, value_names = ["A", "B"], allow_hyphen_values = true)]
+    pub why: Option<Vec<String>>,
     #[command(flatten)]
     pub dims: super::inputs::DimArgs,
 }
@@ -46,7 +51,14 @@ pub(crate) fn shape(args: &ShapeArgs, common: &Common) -> Result<u8, Failure> {
         return Ok(code);
     }
     if !args.shape.contains('[') || Path::new(&args.shape).is_file() {
-        return values(Path::new(&args.shape), args, common);
+        let path = Path::new(&args.shape);
+        return match args.why.as_deref() {
+            Some([a, b]) => super::same_size::why(path, [a, b], &args.dims, common),
+            _ => values(path, args, common),
+        };
+    }
+    if args.why.is_some() {
+        return Err(anyhow!("`--why` needs a program, not a shape").into());
     }
     let facts = describe(&args.shape, args.index.as_deref(), args.linear)?;
     print(&args.shape, &facts, common);

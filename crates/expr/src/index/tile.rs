@@ -1,0 +1,48 @@
+//! Tiles of an iteration range: which are full, and how large the last one is.
+
+use super::{IndexError, IndexExpr, Scope};
+
+type Outcome = Result<IndexExpr, IndexError>;
+
+impl Scope {
+    /// The number of tiles of `block` elements that cover `extent` elements.
+    ///
+    /// # Errors
+    /// As [`Scope::floor_div`].
+    pub fn tile_count(&self, extent: &IndexExpr, block: &IndexExpr) -> Outcome {
+        self.ceil_div(extent, block)
+    }
+
+    /// Whether the tile of `block` elements that begins at `start` ends within
+    /// `extent` elements: a predicate, or a literal if that is known.
+    ///
+    /// # Errors
+    /// As [`Scope::add`].
+    pub fn is_full_tile(
+        &self,
+        start: &IndexExpr,
+        block: &IndexExpr,
+        extent: &IndexExpr,
+    ) -> Outcome {
+        self.le(&self.add(start, block)?, extent)
+    }
+
+    /// How many of the elements of the tile that begins at `start` there are:
+    /// `block` of a full one, 0 of one that begins behind the end.
+    ///
+    /// # Errors
+    /// As [`Scope::add`].
+    pub fn tile_size(&self, start: &IndexExpr, block: &IndexExpr, extent: &IndexExpr) -> Outcome {
+        let rest = self.sub(extent, start)?;
+        self.clamp(&rest, &self.literal(0), block)
+    }
+
+    /// The size of the partial tile of `extent` elements: what is left after all full
+    /// tiles, 0 if nothing is.
+    ///
+    /// # Errors
+    /// As [`Scope::floor_div`].
+    pub fn partial_tile_size(&self, extent: &IndexExpr, block: &IndexExpr) -> Outcome {
+        self.modulo(extent, block)
+    }
+}

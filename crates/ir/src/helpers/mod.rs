@@ -1,0 +1,31 @@
+//! Shape helpers: what an operation's shape and its lowering both compute, written
+//! once.
+//!
+//! A helper is a value with the numbers that an operation's attributes mean: a window
+//! with its dilated and padded extents, the roles that an operand's dimensions have in
+//! a gather. Shape functions take result sizes from it, the verifier what it checks,
+//! and indexing maps (from which every backend gets its loops) where elements lie.
+//! Numbers come from a [`Provider`](tegula_expr::Provider), so they are terms in an
+//! analysis, values in an evaluator, registers in generated code. Roles of dimensions
+//! are known from attributes and ranks alone.
+//!
+//! Helpers check nothing that depends on more than their own attributes: an impossible
+//! one gives `None`, and the shape function says what is wrong.
+
+mod roles;
+mod sizes;
+mod window;
+
+pub use roles::{DotRoles, GatherRoles, GatheredDim, kept_dimensions};
+pub use sizes::{ConcatenateSizes, PadSizes, ReshapeSizes, SliceSizes, up_to};
+pub use window::WindowSizes;
+
+use smallvec::SmallVec;
+
+/// Dimension numbers, checked to be in range.
+pub type Dimensions = SmallVec<[usize; 6]>;
+
+/// Where a dimension is in a list of an attribute.
+pub(crate) fn place(list: &[i64], dim: usize) -> Option<usize> {
+    list.iter().position(|&d| usize::try_from(d) == Ok(dim))
+}

@@ -1,0 +1,174 @@
+//! Slices, padding, concatenations and reshapes.
+
+use super::window::{dilated, padded};
+use crate::{Dim, PadDim, SliceDim, TO_END};
+use tegula_expr::{Extract, Provider};
+
+/// One dimension of a slice.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SliceSizes<I> {
+    /// One past the last element that may be taken; the dimension's size for
+    /// [`TO_END`].
+    pub limit: I,
+    /// How many elements are taken: `ceil((limit - start) / stride)`.
+    pub length: I,
+}
+
+impl SliceDim {
+    /// Whether the slice goes forwards through elements that can be.
+    pub fn is_possible(&self) -> bool {
+        self.start >= 0 && self.start <= self.limit && self.stride >= 1
+    }
+
+    /// The sizes of a slice of a dimension of this size.
+    pub fn sizes<P: Provider>(&self, p: &mut P, size: &P::Index) -> SliceSizes<P::Index> {
+        let limit = up_to(p, self.limit, size);
+        let (start, stride) = (p.literal(self.start), p.literal(self.stride));
+        let span = p.sub(&limit, &start);
+        SliceSizes {
+            length: p.ceil_div(&span, &stride),
+            limit,
+        }
+    }
+
+    /// The element that element `index` of the slice is.
+    pub fn element<P: Provider>(&self, p: &mut P, index: &P::Index) -> P::Index {
+        let (start, stride) = (p.literal(self.start), p.literal(self.stride));
+        let steps = p.mul(index, &stride);
+        p.add(&steps, &start)
+    }
+}
+
+/// The number of an attribute, where [`TO_END`] means this size.
+pub fn up_to<P: Provider>(p: &mut P, number: i64, size: &P::Index) -> P::Index {
+    match number {
+        TO_END => size.clone(),
+        number => p.literal(number),
+    }
+}
+
+/// One dimension of a padded array.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PadSizes<I> {
+    /// From the first element to the last, with what is between them.
+    pub dilated: I,
+    /// The same with the padding on both sides; it must not be negative.
+    pub padded: I,
+}
+
+impl PadDim {
+    /// The distance between neighbouring elements of the operand in the result.
+    pub fn step(&self) -> i64 {
+        self.interior.saturating_add(1)
+    }
+
+    /// The sizes of a dimension of this size when it is padded.
+    pub fn sizes<P: Provider>(&self, p: &mut P, size: &P::Index) -> PadSizes<P::Index> {
+        let dilated = dilated(p, size, self.step());
+        PadSizes {
+            padded: padded(p, &dilated, self.low, self.high),
+            dilated,
+        }
+    }
+}
+
+/// The dimension along which arrays are concatenated.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConcatenateSizes<I> {
+    /// The first index of each operand in the result.
+    pub starts: Vec<I>,
+    /// The size of the result.
+    pub size: I,
+}
+
+impl<I: Clone> ConcatenateSizes<I> {
+    /// Of operands of these sizes.
+    pub fn of<P: Provider<Index = I>>(p: &mut P, sizes: &[I]) -> Self {
+        let mut starts = Vec::with_capacity(sizes.len());
+        let mut end = None;
+        for size in sizes {
+            let start: I = match &end {
+                Some(end) => I::clone(end),
+                None => p.literal(0),
+            };
+            end = Some(match starts.is_empty() {
+                true => size.clone(),
+                false => p.add(&start, size),
+            });
+            starts.push(start);
+        }
+        Self {
+            size: end.unwrap_or_else(|| p.literal(0)),
+            starts,
+        }
+    }
+}
+
+/// A reshape whose statement leaves sizes open.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReshapeSizes<I> {
+    /// The number of elements, from the operand.
+    pub count: I,
+    /// The product of the sizes that are stated.
+    pub fixed: I,
+    /// The open sizes of the statement, by dimension; `None` if they do not follow.
+    ///
+    /// If the operand has as many open sizes, with as many elements between them, they
+    /// are the operand's. Otherwise a single one is `count / fixed`, which must leave no
+    /// rest.
+    pub open: Option<Vec<(usize, I)>>,
+}
+
+impl<I: Clone> ReshapeSizes<I> {
+    /// Of an operand with these dimensions, of these sizes, to the stated ones.
+    pub fn of<P: Provider<Index = I>>(
+        p: &mut P,
+        operand: &[Dim],
+        from: &[I],
+        stated: &[Dim],
+    ) -> Self {
+        let count = p.product(from);
+        let known = stated.iter().filter_map(|dim| match dim {
+            Dim::Static(size) => Some(p.literal(*size)),
+            _ => None,
+        });
+        let known: Vec<I> = known.collect();
+        let fixed = p.product(&known);
+        let open = match kept_open(operand, stated) {
+            Some(kept) => {
+                let kept = kept.into_iter();
+                let size = |(own, place)| Some((place, from.get::<usize>(own)?.clone()));
+                kept.map(size).collect()
+            }
+            None => {
+                let is_open = |dim: &Dim| !matches!(dim, Dim::Static(_));
+                let place = stated.iter().position(is_open);
+                let is_alone = known.len() + 1 == stated.len();
+                let place = place.filter(|_| is_alone && p.as_literal(&fixed) != Some(0));
+                place.map(|place| vec![(place, p.floor_div(&count, &fixed))])
+            }
+        };
+        Self { count, fixed, open }
+    }
+}
+
+/// The open dimensions of both sides in pairs, if the known sizes before, between and
+/// behind them have the same products.
+fn kept_open(operand: &[Dim], stated: &[Dim]) -> Option<Vec<(usize, usize)>> {
+    let parts = |dims: &[Dim]| {
+        let (mut open, mut products) = (Vec::new(), vec![1i64]);
+        for (place, dim) in dims.iter().enumerate() {
+            match (dim, products.last_mut()) {
+                (Dim::Static(size), Some(last)) => *last = last.checked_mul(*size)?,
+                _ => {
+                    open.push(place);
+                    products.push(1);
+                }
+            }
+        }
+        Some((open, products))
+    };
+    let ((own, between), (places, stated)) = (parts(operand)?, parts(stated)?);
+    let agree = !own.is_empty() && between == stated;
+    agree.then(|| own.into_iter().zip(places).collect())
+}
