@@ -3,6 +3,7 @@
 
 mod bench;
 mod compile;
+mod draw;
 mod fused_text;
 mod index;
 mod inputs;
