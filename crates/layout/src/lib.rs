@@ -4,6 +4,7 @@
 //! [`Plan`], which every backend compiles and the Plan evaluator
 //! defines the meaning of. It knows no backend.
 
+pub mod assign;
 pub mod dot;
 pub mod physical;
 pub mod plan;

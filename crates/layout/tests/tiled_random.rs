@@ -5,7 +5,7 @@
 use smallvec::SmallVec;
 use tegula_indexing::Session;
 use tegula_ir::{ArrayShape, ElementType, Layout, Tile, TileDim};
-use tegula_layout::physical::{MemoryImage, PhysicalLayout, layout_map};
+use tegula_layout::physical::{MemoryImage, PhysicalLayout, Placement, is_bitcast, layout_map};
 
 /// splitmix64.
 struct Random(u64);
@@ -119,4 +119,47 @@ fn four_descriptions_of_a_layout_agree() {
         layouts += 1;
     }
     println!("{tried} cases of {layouts} layouts");
+}
+
+/// A reshape that is said to move nothing moves nothing, and one of tiled arrays that
+/// moves nothing is found.
+#[test]
+fn bitcasts_are_found_and_are_true() {
+    let mut random = Random(0xB17_CA57);
+    let (mut same, mut moved) = (0, 0);
+    for _ in 0..60_000 {
+        let factors: Vec<i64> = (0..4)
+            .map(|_| [1, 2, 2, 3, 4, 8][random.below(6) as usize])
+            .collect();
+        let mut group = || {
+            // The same elements under other dimensions.
+            let mut dims = vec![1];
+            for &factor in &factors {
+                match random.below(2) {
+                    0 => dims.push(factor),
+                    _ => *dims.last_mut().unwrap() *= factor,
+                }
+            }
+            let mut shape = ArrayShape::new(ElementType::F32, &dims);
+            let mut layout = Layout::row_major(dims.len());
+            for last in (1..dims.len()).rev() {
+                layout
+                    .minor_to_major
+                    .swap(last, random.below(last as u64 + 1) as usize);
+            }
+            for level in [[2, 4], [2, 1]].iter().take(random.below(3) as usize) {
+                let dims = level.iter().map(|&size| TileDim::Size(size)).collect();
+                layout.tiles.push(Tile { dims });
+            }
+            shape.layout = Some(Box::new(layout));
+            shape
+        };
+        let (from, to) = (group(), group());
+        let images = [&from, &to].map(|shape| MemoryImage::new(shape).unwrap());
+        assert!(Placement::new(&from).is_some());
+        let equal = images[0] == images[1];
+        assert_eq!(is_bitcast(&from, &to), equal, "{from} {to}");
+        *(if equal { &mut same } else { &mut moved }) += 1;
+    }
+    assert!(same > 1000 && moved > 1000, "{same} {moved}");
 }

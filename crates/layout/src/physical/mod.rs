@@ -12,10 +12,12 @@
 //! the elements of an array, as the oracle and for pictures; [`layout_map`] says it
 //! as an indexing map.
 
+mod bitcast;
 mod error;
 mod image;
 mod map;
 
+pub use bitcast::{Placement, is_bitcast};
 pub use error::PhysicalError;
 pub use image::{MAX_IMAGE, MemoryImage};
 pub use map::{layout_map, physical_access};
