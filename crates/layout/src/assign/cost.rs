@@ -8,11 +8,13 @@ use crate::physical::Placement;
 use rustc_hash::FxHashMap;
 use tegula_ir::{ArrayShape, ElementType};
 
-/// Of an array that runs through the matrix unit with rows where it wants lanes: how
-/// many times its bytes are moved to turn it.
-const TURN_STREAMED: f64 = 1.0;
-/// The same for the array that is held in the matrix unit: it can be loaded turned.
+/// Of an array that is held in the matrix unit, turned: it can be loaded so, and moves
+/// this share of its bytes more. One that runs through has to be turned before.
 const TURN_HELD: f64 = 0.1;
+/// Of a kernel's own time: what a turn inside one takes before the first result.
+const TURN_WAIT: f64 = 0.5;
+/// Of the time that bytes take from memory: what they take through registers.
+const REGISTER_SHARE: f64 = 0.05;
 /// Between orders of equal cost the default is preferred by this share of the bytes.
 const PREFER_DEFAULT: f64 = 1e-3;
 
@@ -32,7 +34,9 @@ pub(crate) fn of_space(machine: &Machine, space: &Space, number: usize) -> Parts
     };
     let seconds = |bits: u32| machine.bytes(bits, &space.dims, order) / machine.bandwidth;
     let traffic = space.traffic.iter();
-    let traffic: f64 = traffic.map(|&(bits, weight)| weight * seconds(bits)).sum();
+    let traffic: f64 = traffic.map(|&bits| seconds(bits)).sum();
+    let registers = machine.register_bytes(&space.dims, order) / machine.bandwidth;
+    let registers = REGISTER_SHARE * f64::from(space.registers) * registers;
     let wishes = space.wishes.iter();
     let denied = wishes.map(|(wish, bits)| wish.share(machine, order) * seconds(*bits));
     let other = if number == 0 {
@@ -41,7 +45,7 @@ pub(crate) fn of_space(machine: &Machine, space: &Space, number: usize) -> Parts
         PREFER_DEFAULT * seconds(space.bits)
     };
     Parts {
-        traffic: traffic + other,
+        traffic: traffic + registers + other,
         wishes: denied.sum(),
     }
 }
@@ -55,6 +59,20 @@ pub(crate) fn copy(
 ) -> f64 {
     let bytes = machine.bytes(bits, from_dims, from) + machine.bytes(bits, to_dims, to);
     machine.kernel + bytes * machine.stride_penalty(bits) / machine.bandwidth
+}
+
+/// The seconds of turning the smaller of two arrays inside a kernel, from the order of
+/// the one to that of the other. It has no kernel of its own, but it waits for itself.
+fn turn(
+    machine: &Machine,
+    bits: u32,
+    (from_dims, from): (&[i64], &Order),
+    (to_dims, to): (&[i64], &Order),
+) -> f64 {
+    let ours = machine.bytes(bits, from_dims, from);
+    let theirs = machine.bytes(bits, to_dims, to);
+    let bytes = 2.0 * ours.min(theirs) * machine.stride_penalty(bits);
+    TURN_WAIT * machine.kernel + bytes / machine.bandwidth
 }
 
 /// The cost of every pair of orders of two linked spaces, a row for each order of the
@@ -101,9 +119,7 @@ pub(crate) fn of_link(machine: &Machine, link: &Link, from: &Space, to: &Space) 
                     let turned = if agree(own, other, pairs) {
                         0.0
                     } else {
-                        let ours = machine.bytes(*bits, &from.dims, own);
-                        let theirs = machine.bytes(*bits, &to.dims, other);
-                        2.0 * machine.stride_penalty(*bits) * ours.min(theirs) / machine.bandwidth
+                        turn(machine, *bits, (&from.dims, own), (&to.dims, other))
                     };
                     costs.push(turned);
                 }
@@ -115,17 +131,18 @@ pub(crate) fn of_link(machine: &Machine, link: &Link, from: &Space, to: &Space) 
             bits,
         } => {
             for own in &from.orders {
-                let seconds = machine.bytes(*bits, &from.dims, own) / machine.bandwidth;
+                let bytes = machine.bytes(*bits, &from.dims, own);
                 let across = own.first().is_some_and(|minor| contracted.contains(minor));
                 for other in &to.orders {
                     // The operand whose dimension becomes the lanes is held.
                     let held = other.first().is_some_and(|minor| in_result.contains(minor));
-                    let share = match (machine.has_lanes(), held, across) {
-                        (true, false, false) => TURN_STREAMED,
-                        (true, true, true) => TURN_HELD,
+                    costs.push(match (machine.has_lanes(), held, across) {
+                        (true, false, false) => {
+                            turn(machine, *bits, (&from.dims, own), (&from.dims, own))
+                        }
+                        (true, true, true) => TURN_HELD * bytes / machine.bandwidth,
                         _ => 0.0,
-                    };
-                    costs.push(share * seconds);
+                    });
                 }
             }
         }

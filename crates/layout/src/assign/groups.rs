@@ -18,7 +18,7 @@ use tegula_ir::{ArrayShape, Binary, Module, Op, Unary};
 /// in arithmetic operations per element.
 const MOST_WORK_REPEATED: u32 = 24;
 /// The longest chain of operations in one kernel.
-const MOST_NODES: u32 = 64;
+const MOST_NODES: u32 = 128;
 
 /// What an operation does with memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,6 +142,8 @@ struct Grouper<'a> {
     plain: SecondaryMap<ValueId, bool>,
     /// Work per element of a value that is not written to memory.
     work: SecondaryMap<ValueId, u32>,
+    /// Values that follow from constants alone, by operations that move nothing.
+    constant: SecondaryMap<ValueId, bool>,
     /// Kernels that have their product.
     has_product: FxHashSet<NodeId>,
     sizes: FxHashMap<NodeId, u32>,
@@ -157,6 +159,7 @@ pub(crate) fn group(module: &Module, program: &Program, region: &Region) -> Grou
         fused_into: FxHashMap::default(),
         plain: SecondaryMap::default(),
         work: SecondaryMap::default(),
+        constant: SecondaryMap::default(),
         has_product: FxHashSet::default(),
         sizes: FxHashMap::default(),
     };
@@ -198,10 +201,18 @@ impl Grouper<'_> {
             Kind::Move => 0,
             _ => return,
         };
+        let given = |&v: &ValueId| {
+            let shape = &self.program.values[v].shape;
+            let scalar = shape.rank() == 0;
+            self.constant[v]
+                || (scalar && matches!(self.program.values[v].def, tegula_fusion::Def::Constant(_)))
+        };
+        let constant = node.operands.iter().all(given);
         let before = node.operands.iter().map(|&v| self.work[v]);
         let work = before.fold(own, u32::saturating_add);
         for &result in &node.results {
             self.work[result] = work;
+            self.constant[result] = constant && work <= MOST_WORK_REPEATED;
         }
     }
 
@@ -228,7 +239,7 @@ impl Grouper<'_> {
             return;
         };
         let own = self.kind(id);
-        let elements = elements(self.program, result);
+        let count = elements(self.program, result);
         let mut roots = Roots::new();
         let mut plain = true;
         for user in users {
@@ -240,8 +251,8 @@ impl Grouper<'_> {
                 _ => true,
             };
             let made = self.program.nodes[user].results.first();
-            let grows = made.is_some_and(|&made| elements_of(self.program, made) > 2 * elements);
-            if !accepts || (grows && elements > 1 && self.work[result] > 1) {
+            let grows = made.is_some_and(|&made| elements(self.program, made) > 2 * count);
+            if !accepts || (grows && count > 1 && !self.constant[result] && self.work[result] > 1) {
                 return;
             }
             let same = made.is_some_and(|&made| {
@@ -268,7 +279,8 @@ impl Grouper<'_> {
             Kind::Product => repeats == 0 && plain && !roots.iter().any(|r| self.is_product(*r)),
             _ => false,
         };
-        if !fused || roots.is_empty() || !roots.iter().all(fits) {
+        let free = self.constant[result];
+        if !(fused || free) || roots.is_empty() || !(free || roots.iter().all(fits)) {
             return;
         }
         for root in &roots {
@@ -316,10 +328,6 @@ pub(crate) fn captured(program: &Program, region: &Region, visit: &mut dyn FnMut
 }
 
 fn elements(program: &Program, value: ValueId) -> i64 {
-    elements_of(program, value)
-}
-
-fn elements_of(program: &Program, value: ValueId) -> i64 {
     let dims = program.values[value].shape.dims.iter();
     dims.fold(1i64, |n, dim| n.saturating_mul(dim.typical()))
 }

@@ -125,6 +125,23 @@ impl Machine {
         }
     }
 
+    /// The bytes of the registers that hold an array: on a chip with tiles one register
+    /// is eight rows of 128 lanes of 32 bits, however few rows are used.
+    pub fn register_bytes(&self, dims: &[i64], order: &[u32]) -> f64 {
+        let mut elements = 1.0;
+        for (dim, &size) in dims.iter().enumerate() {
+            let place = order.iter().position(|&d| d as usize == dim);
+            let multiple = match (&self.tiling, place) {
+                (Tiling::Chip(_), Some(0)) => 128,
+                (Tiling::Chip(_), Some(1)) => 8,
+                _ => 1,
+            };
+            let blocks = size / multiple + i64::from(size % multiple != 0);
+            elements *= (blocks * multiple) as f64;
+        }
+        4.0 * elements
+    }
+
     /// How many times more bytes are moved where neighbours in the walk are not
     /// neighbours in memory.
     pub fn stride_penalty(&self, element_bits: u32) -> f64 {

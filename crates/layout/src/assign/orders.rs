@@ -34,7 +34,8 @@ pub(crate) fn candidates(machine: &Machine, element_bits: u32, dims: &[i64]) -> 
     orders
 }
 
-fn with_minor(minor: u32, second: u32, rank: u32) -> Order {
+/// The order with these two most minor, the others descending.
+pub(crate) fn with_minor(minor: u32, second: u32, rank: u32) -> Order {
     let rest = (0..rank).rev().filter(|&d| d != minor && d != second);
     [minor, second].into_iter().chain(rest).collect()
 }

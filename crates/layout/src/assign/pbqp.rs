@@ -4,9 +4,10 @@
 //! 2002).
 //!
 //! Variables with at most two neighbours are taken away exactly, by folding their
-//! best answer into the neighbours. Where only larger ones are left, one is decided
-//! by its neighbours' best case; then the answer is improved variable by variable,
-//! and is no longer known to be the best.
+//! best answer into the neighbours; so are those that never gain by disagreeing with a
+//! neighbour. Where only others are left, one is decided by its neighbours' best case;
+//! then the answer is improved variable by variable, and is no longer known to be the
+//! best.
 
 use std::collections::BTreeMap;
 
@@ -91,7 +92,7 @@ impl Problem {
         for step in order.iter().rev() {
             let mut costs = step.costs.clone();
             for (neighbour, matrix) in &step.neighbours {
-                let columns = reduction.costs[*neighbour].len();
+                let columns = self.costs[*neighbour].len();
                 for (row, cost) in costs.iter_mut().enumerate() {
                     *cost += matrix[row * columns + choices[*neighbour]];
                 }
@@ -202,6 +203,12 @@ impl Reduction {
                 steps.push(self.take(variable));
                 small.extend(neighbours);
             }
+            if let Some((variable, other, follows)) = self.follower() {
+                let neighbours: Vec<usize> = self.around[variable].keys().copied().collect();
+                steps.push(self.follow(variable, other, &follows));
+                small.extend(neighbours);
+                continue;
+            }
             // The largest, because that sets most others free.
             let left = (0..self.costs.len()).filter(|&v| !self.gone[v]);
             let Some(variable) = left.max_by_key(|&v| (self.around[v].len(), std::cmp::Reverse(v)))
@@ -213,6 +220,70 @@ impl Reduction {
             steps.push(self.decide(variable));
             small.extend(neighbours);
         }
+    }
+
+    /// A variable that does best to follow a neighbour: for each alternative of the
+    /// neighbour it has one that costs the pair so much less than all others that
+    /// nothing else it touches can make up for it.
+    fn follower(&self) -> Option<(usize, usize, Vec<usize>)> {
+        for variable in (0..self.costs.len()).filter(|&v| !self.gone[v]) {
+            let own = spread(self.costs[variable].iter());
+            let rows = self.costs[variable].len();
+            let spreads: Vec<f64> = self.around[variable]
+                .values()
+                .map(|matrix| column_spread(matrix, rows))
+                .collect();
+            let total: f64 = own + spreads.iter().sum::<f64>();
+            for ((&other, matrix), without) in self.around[variable].iter().zip(&spreads) {
+                let most = total - without;
+                let columns = self.costs[other].len();
+                let follows: Option<Vec<usize>> = (0..columns)
+                    .map(|column| {
+                        let pair = |row: usize| matrix[row * columns + column];
+                        let best = (0..rows).min_by(|&a, &b| pair(a).total_cmp(&pair(b)))?;
+                        let worse = (0..rows).filter(|&row| row != best);
+                        let far = |row: usize| pair(row) - pair(best) >= most;
+                        worse.into_iter().all(far).then_some(best)
+                    })
+                    .collect();
+                if let Some(follows) = follows {
+                    return Some((variable, other, follows));
+                }
+            }
+        }
+        None
+    }
+
+    /// Takes a variable away that follows a neighbour.
+    fn follow(&mut self, variable: usize, other: usize, follows: &[usize]) -> Step {
+        let mut own = std::mem::take(&mut self.around[variable]);
+        let costs = std::mem::take(&mut self.costs[variable]);
+        let columns = follows.len();
+        let pair = own.remove(&other).unwrap_or_default();
+        for (column, &row) in follows.iter().enumerate() {
+            self.costs[other][column] += costs[row] + pair[row * columns + column];
+        }
+        for (&third, matrix) in &own {
+            let width = self.costs[third].len();
+            let rows = follows.iter();
+            let folded: Vec<f64> = rows
+                .flat_map(|&row| matrix[row * width..(row + 1) * width].iter().copied())
+                .collect();
+            self.link(third, other, &transposed(&folded, width));
+            self.link(other, third, &folded);
+        }
+        let mut bound = vec![f64::INFINITY; costs.len() * columns];
+        for (column, &row) in follows.iter().enumerate() {
+            bound[row * columns + column] = 0.0;
+        }
+        let all: Vec<(usize, Vec<f64>)> = own
+            .into_keys()
+            .chain([other])
+            .map(|v| (v, Vec::new()))
+            .collect();
+        let mut step = self.finish(variable, vec![0.0; costs.len()], all);
+        step.neighbours = vec![(other, bound)];
+        step
     }
 
     /// Takes a variable of at most two neighbours away.
@@ -307,6 +378,19 @@ impl Reduction {
     }
 }
 
+/// The difference of the largest and the least.
+fn spread<'a>(costs: impl Iterator<Item = &'a f64> + Clone) -> f64 {
+    let most = costs.clone().fold(f64::NEG_INFINITY, |a, &b| a.max(b));
+    most - costs.fold(f64::INFINITY, |a, &b| a.min(b))
+}
+
+/// The largest spread of a column of a matrix of so many rows.
+fn column_spread(matrix: &[f64], rows: usize) -> f64 {
+    let columns = matrix.len() / rows.max(1);
+    let column = |c: usize| spread((0..rows).map(move |r| &matrix[r * columns + c]));
+    (0..columns).map(column).fold(0.0, f64::max)
+}
+
 fn transposed(matrix: &[f64], columns: usize) -> Vec<f64> {
     let rows = matrix.len() / columns.max(1);
     let places = (0..columns).flat_map(|c| (0..rows).map(move |r| r * columns + c));
@@ -373,6 +457,7 @@ mod tests {
         }
         // Most small problems are solved exactly, the others nearly.
         assert!(exact > 2000, "{exact}");
+        println!("{exact} of 3000 exact");
         assert!(total < 1.02 * best, "{total} {best}");
     }
 }

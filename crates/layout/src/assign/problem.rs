@@ -7,7 +7,7 @@
 
 use super::groups::{Group, Groups, Kind, captured, group, kind};
 use super::machine::{Machine, Order};
-use super::orders::{add, candidates, reshaped, transposed};
+use super::orders::{add, candidates, reshaped, transposed, with_minor};
 use super::wish::{Dims, Wish};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -32,9 +32,11 @@ pub(crate) struct Space {
     pub dims: SmallVec<[i64; 6]>,
     /// Bits of an element of the first array.
     pub bits: u32,
-    /// Bytes of traffic: for each array in memory its bits, once written and once for
-    /// each kernel that reads it; for others a small share.
-    pub traffic: Vec<(u32, f64)>,
+    /// Traffic: for each array in memory its bits, once written and once for each
+    /// kernel that reads it.
+    pub traffic: Vec<u32>,
+    /// How many arrays pass through registers.
+    pub registers: u32,
     /// What is asked of it, of arrays of so many bits.
     pub wishes: Vec<(Wish, u32)>,
     /// The only order it may have, and why.
@@ -169,11 +171,12 @@ impl<'a> Spaces<'a> {
         let id = self.all.len();
         let bits = shape.element_type.bits();
         // In memory it is written and read; in a kernel it passes through registers.
-        let weight = if place == Place::Memory { 1.0 } else { 0.05 };
+        let memory = place == Place::Memory;
         self.all.push(Space {
             dims: shape.dims.iter().map(tegula_ir::Dim::typical).collect(),
             bits,
-            traffic: vec![(bits, weight)],
+            traffic: if memory { vec![bits] } else { Vec::new() },
+            registers: u32::from(!memory),
             ..Space::default()
         });
         self.parent.push(id);
@@ -216,6 +219,7 @@ impl<'a> Spaces<'a> {
         let merged = std::mem::take(&mut self.all[b]);
         let kept = &mut self.all[a];
         kept.traffic.extend(merged.traffic);
+        kept.registers += merged.registers;
         kept.wishes.extend(merged.wishes);
         if kept.fixed.is_none() {
             kept.fixed = merged.fixed;
@@ -326,7 +330,7 @@ impl<'a> Spaces<'a> {
     fn reads(&mut self, value: ValueId) {
         let bits = self.program.values[value].shape.element_type.bits();
         if let Some(id) = self.space(Place::Memory, value) {
-            self.all[id].traffic.push((bits, 1.0));
+            self.all[id].traffic.push(bits);
         }
     }
 
@@ -604,11 +608,22 @@ impl<'a> Spaces<'a> {
 
     fn whole(&mut self, op: &Op, node: &Node, place: Place) {
         if let Op::Sort { dimension, .. } = op {
-            let along = u32::try_from(*dimension).unwrap_or(0);
+            let dim = u32::try_from(*dimension).unwrap_or(0);
+            let size = |&value: &ValueId| {
+                let dims = &self.program.values[value].shape.dims;
+                dims.get(dim as usize).map(tegula_ir::Dim::typical)
+            };
+            let size = node.operands.first().and_then(size).unwrap_or(1);
+            let log = 64 - (size - 1).max(0).leading_zeros();
+            // A bitonic sort compares log n (log n + 1) / 2 times.
+            let along = Wish::Along {
+                dim,
+                passes: log * (log + 1) / 2,
+            };
             for (&operand, &result) in node.operands.iter().zip(&node.results) {
                 let rank = self.program.values[operand].shape.rank() as u32;
-                self.wish(place, Some(&operand), Wish::Along(along));
-                self.wish(place, Some(&result), Wish::Along(along));
+                self.wish(place, Some(&operand), along.clone());
+                self.wish(place, Some(&result), along.clone());
                 self.shared(place, operand, result, (0..rank).map(|dim| (dim, dim)));
             }
             if let (Some(&one), Some(&two)) = (node.results.first(), node.results.get(1)) {
@@ -636,6 +651,19 @@ impl<'a> Spaces<'a> {
                 Some((order, _)) => vec![order.clone()],
                 None => candidates(self.machine, space.bits, &space.dims),
             };
+            if space.fixed.is_none() {
+                // A unit may write orders that pad more than any of those.
+                let rank = space.dims.len() as u32;
+                let pairs: Vec<(u32, u32)> = space
+                    .wishes
+                    .iter()
+                    .filter_map(|(wish, _)| wish.pair())
+                    .collect();
+                for (minor, second) in pairs {
+                    add(&mut space.orders, with_minor(minor, second, rank));
+                    add(&mut space.orders, with_minor(second, minor, rank));
+                }
+            }
         }
         // Orders that make a view a bitcast, as far as two views in a row.
         for _ in 0..2 {

@@ -8,6 +8,12 @@
 use super::machine::Machine;
 use smallvec::SmallVec;
 
+/// An order that a unit cannot write or a routine cannot read.
+const IMPOSSIBLE: f64 = 1e6;
+/// A slice whose neighbours are not lanes touches a tile of 8 x 128 words for each of
+/// its elements; eight elements share one.
+const SCATTERED: f64 = 16.0;
+
 /// Dimension numbers.
 pub(crate) type Dims = SmallVec<[u32; 4]>;
 
@@ -28,8 +34,9 @@ pub(crate) enum Wish {
         second: u32,
         result: bool,
     },
-    /// Sorted or scanned along this dimension: not across lanes.
-    Along(u32),
+    /// Sorted along this dimension, in so many passes over the array: not across
+    /// lanes.
+    Along { dim: u32, passes: u32 },
     /// Windows run over these dimensions: not across lanes.
     Windows(Dims),
     /// Slices of these dimensions are taken at indices that are data: they lie
@@ -41,7 +48,6 @@ pub(crate) enum Wish {
     InOrder,
 }
 
-/// How many times the array's bytes are moved for nothing.
 impl Wish {
     /// The share of an array's bytes that an order moves for nothing.
     pub(crate) fn share(&self, machine: &Machine, order: &[u32]) -> f64 {
@@ -54,7 +60,7 @@ impl Wish {
                 Self::InOrder if !row_major => 2.0,
                 Self::Slices(dims) if !dims.is_empty() && !dims.contains(&minor) => 2.0,
                 Self::Channels { first, .. } if minor != *first => 1.0,
-                Self::Along(dim) if minor != *dim => 1.0,
+                Self::Along { dim, .. } if minor != *dim => 1.0,
                 _ => 0.0,
             };
         }
@@ -89,21 +95,29 @@ impl Wish {
                 if here == (*first, *other) || here == (*other, *first) {
                     0.0
                 } else if *result {
-                    8.0
+                    IMPOSSIBLE
                 } else if minor == *first {
                     0.25
                 } else {
                     2.0
                 }
             }
-            Self::Along(dim) if minor == *dim => 2.0,
+            Self::Along { dim, passes } if minor == *dim => f64::from(*passes),
             Self::Windows(dims) if dims.contains(&minor) => 1.0,
             Self::Windows(dims) if second.is_some_and(|s| dims.contains(&s)) => 0.25,
-            Self::Slices(dims) if !dims.is_empty() && !dims.contains(&minor) => 2.0,
+            Self::Slices(dims) if !dims.is_empty() && !dims.contains(&minor) => SCATTERED,
             Self::Joined(dim) if minor == *dim => 0.5,
             Self::Joined(dim) if second == Some(*dim) => 0.1,
-            Self::InOrder if !row_major => 2.0,
+            Self::InOrder if !row_major => IMPOSSIBLE,
             _ => 0.0,
+        }
+    }
+
+    /// The rows and lanes that are asked for, in either order, if they are these two.
+    pub(crate) fn pair(&self) -> Option<(u32, u32)> {
+        match self {
+            Self::Channels { first, second, .. } if first != second => Some((*first, *second)),
+            _ => None,
         }
     }
 
@@ -134,7 +148,9 @@ impl Wish {
             Self::Channels { first, second, .. } => {
                 format!("of a convolution: rows and lanes are dimensions {first} and {second}")
             }
-            Self::Along(dim) => format!("worked along dimension {dim}: not across lanes"),
+            Self::Along { dim, passes } => {
+                format!("{passes} passes along dimension {dim}: not across lanes")
+            }
             Self::Windows(dims) => format!("windows over {}: not across lanes", list(dims)),
             Self::Slices(dims) => {
                 format!(
