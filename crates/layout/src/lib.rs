@@ -6,6 +6,7 @@
 
 pub mod assign;
 pub mod dot;
+pub mod memory;
 pub mod physical;
 pub mod plan;
 pub mod sort;

@@ -11,8 +11,9 @@ use tegula_ir::{ArrayShape, ElementType};
 /// Of an array that is held in the matrix unit, turned: it can be loaded so, and moves
 /// this share of its bytes more. One that runs through has to be turned before.
 const TURN_HELD: f64 = 0.1;
-/// Of a kernel's own time: what a turn inside one takes before the first result.
-const TURN_WAIT: f64 = 0.5;
+/// Of a kernel's own time: what a turn inside one takes before the first result; more
+/// than a copy's, which the kernel before it hides.
+const TURN_WAIT: f64 = 1.25;
 /// Of the time that bytes take from memory: what they take through registers.
 const REGISTER_SHARE: f64 = 0.05;
 /// Between orders of equal cost the default is preferred by this share of the bytes.
