@@ -117,19 +117,6 @@ fn compare(program: &Program, lines: &mut Vec<String>) -> Score {
             && one(theirs.iter().map(|(_, order)| order).collect());
         if !plain && ours.len() != theirs.len() {
             score.ambiguous += theirs.len();
-                println!(
-                    "AMB {} {:?}: theirs {:?} ours {:?}",
-                    program.name,
-                    dims,
-                    theirs
-                        .iter()
-                        .map(|(m, o)| format!("{} {} {o:?}", m.name, m.shape.element_type))
-                        .collect::<Vec<_>>(),
-                    ours.iter()
-                        .map(|o| format!("{} {:?}", o.name, o.order))
-                        .collect::<Vec<_>>()
-                );
-            }
             continue;
         }
         for (number, (made, order)) in theirs.iter().enumerate() {

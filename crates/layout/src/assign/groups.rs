@@ -185,10 +185,10 @@ impl Grouper<'_> {
                     users.push(id);
                 }
             }
-            for inner in node.kind.regions() {
-                captured(self.program, inner, &mut |value| {
+            if !node.kind.regions().is_empty() {
+                for value in captured(self.program, node) {
                     self.uses.insert(value, None);
-                });
+                }
             }
         }
     }
@@ -313,18 +313,40 @@ impl Grouper<'_> {
     }
 }
 
-/// Values of outside that a region reads.
-pub(crate) fn captured(program: &Program, region: &Region, visit: &mut dyn FnMut(ValueId)) {
-    for &result in &region.results {
-        visit(result);
+/// The values of outside that the regions of a loop or choice read, each once, in the
+/// order of first use.
+pub(crate) fn captured(program: &Program, node: &Node) -> Vec<ValueId> {
+    let mut inside = FxHashSet::default();
+    let mut used = Vec::new();
+    for region in node.kind.regions() {
+        walk(program, region, &mut inside, &mut used);
     }
+    if let NodeKind::While { states, .. } = &node.kind {
+        inside.extend(states.iter().copied());
+    }
+    let mut seen = FxHashSet::default();
+    used.retain(|value| !inside.contains(value) && seen.insert(*value));
+    used
+}
+
+fn walk(
+    program: &Program,
+    region: &Region,
+    inside: &mut FxHashSet<ValueId>,
+    used: &mut Vec<ValueId>,
+) {
     for &id in &region.nodes {
         let node = &program.nodes[id];
-        node.operands.iter().for_each(|&operand| visit(operand));
-        for inner in node.kind.regions() {
-            captured(program, inner, visit);
+        used.extend(node.operands.iter().copied());
+        inside.extend(node.results.iter().copied());
+        if let NodeKind::While { states, .. } = &node.kind {
+            inside.extend(states.iter().copied());
+        }
+        for region in node.kind.regions() {
+            walk(program, region, inside, used);
         }
     }
+    used.extend(region.results.iter().copied());
 }
 
 fn elements(program: &Program, value: ValueId) -> i64 {

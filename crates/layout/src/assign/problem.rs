@@ -712,16 +712,10 @@ fn root(parent: &[usize], mut id: usize) -> usize {
     id
 }
 
-/// The values that a loop or choice reads: operands and what its regions take from
-/// around it.
+/// The values that a loop or choice reads: its operands, then what its regions take
+/// from around it.
 pub(crate) fn control_reads(program: &Program, node: &Node) -> Vec<ValueId> {
-    let mut reads: Vec<ValueId> = node.operands.to_vec();
-    for inner in node.kind.regions() {
-        captured(program, inner, &mut |value| {
-            if !reads.contains(&value) {
-                reads.push(value);
-            }
-        });
-    }
+    let mut reads = node.operands.to_vec();
+    reads.extend(captured(program, node));
     reads
 }

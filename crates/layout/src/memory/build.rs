@@ -175,9 +175,6 @@ impl Builder<'_> {
                 let layout = kernel.inside.get(&result).cloned();
                 let layout = layout.unwrap_or_else(|| self.layout(result));
                 let id = self.buffer(result, layout, Source::Kernel);
-                if control {
-                    self.schedule.buffers[id].reason = Reason::Control;
-                }
                 self.home.insert(result, id);
                 writes.push(id);
             }
@@ -188,6 +185,7 @@ impl Builder<'_> {
             let work = operations(self.module, self.program(), &kernel.nodes);
             self.schedule.steps.push(Step::Kernel {
                 kernel: number,
+                is_control: control,
                 scoped: if control {
                     self.options.scoped_bytes
                 } else {
@@ -482,11 +480,22 @@ impl<'a> Placer<'a> {
         let schedule = &self.builder.schedule;
         let lives = schedule.lifetimes();
         let mut reads: Vec<Vec<usize>> = vec![Vec::new(); schedule.buffers.len()];
+        let mut passed = vec![false; schedule.buffers.len()];
         for (number, step) in schedule.steps.iter().enumerate() {
             match step {
-                Step::Kernel { reads: ids, .. } => {
-                    ids.iter()
-                        .for_each(|&id| reads[schedule.base(id)].push(number));
+                Step::Kernel {
+                    reads: ids,
+                    writes,
+                    is_control,
+                    ..
+                } => {
+                    for &id in ids {
+                        reads[schedule.base(id)].push(number);
+                    }
+                    if *is_control {
+                        let all = ids.iter().chain(writes);
+                        all.for_each(|&id| passed[schedule.base(id)] = true);
+                    }
                 }
                 Step::Relayout { from, .. } => reads[schedule.base(*from)].push(number),
                 _ => {}
@@ -507,6 +516,10 @@ impl<'a> Placer<'a> {
                 .element_count();
             if results.contains(&id) {
                 self.decided.push((id, None, Reason::Boundary));
+                continue;
+            }
+            if passed[id] {
+                self.decided.push((id, None, Reason::Control));
                 continue;
             }
             if elements == Some(1) {

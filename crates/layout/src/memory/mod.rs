@@ -16,10 +16,12 @@
 
 mod build;
 mod heap;
+mod hlo;
 mod time;
 mod verify;
 
 pub use build::{Options, schedule};
+pub use hlo::to_module;
 pub use verify::{VerifyError, verify};
 
 use tegula_fusion::{NodeId, ValueId};
@@ -115,6 +117,8 @@ pub enum Step {
     Kernel {
         /// Which.
         kernel: usize,
+        /// Whether it is a loop or a choice.
+        is_control: bool,
         /// What it reads.
         reads: Vec<BufferId>,
         /// What it writes.
