@@ -12,6 +12,17 @@ use tegula_ir::{
     Module, ModuleBuilder, Op, Shape,
 };
 
+/// How views that move no byte are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Views {
+    /// As `bitcast`s, which mean what the layouts say.
+    #[default]
+    Bitcasts,
+    /// As the reshapes and transpositions of the program, which mean the same whatever
+    /// the layouts.
+    Operations,
+}
+
 /// The program with its layouts and its schedule.
 ///
 /// # Errors
@@ -20,6 +31,7 @@ pub fn to_module(
     module: &Module,
     assignment: &Assignment,
     schedule: &Schedule,
+    views: Views,
 ) -> Result<Module, Error> {
     let mut builder = ModuleBuilder::new(&module.name);
     *builder.attributes_mut() = tegula_ir::ModuleAttributes {
@@ -38,7 +50,7 @@ pub fn to_module(
         return Err(Error::bug("the program has no region of its own"));
     };
     let prepared = writer.prepare(region)?;
-    let entry = writer.entry(region, &prepared, schedule)?;
+    let entry = writer.entry(region, &prepared, schedule, views)?;
     let mut written = writer.builder.build_unverified(entry);
     let computation = &written.computations[entry];
     let shape = |id: &InstructionId| written.instructions[*id].shape.clone();
@@ -260,6 +272,7 @@ impl Writer<'_> {
         region: &Region,
         prepared: &[Prepared],
         schedule: &Schedule,
+        views: Views,
     ) -> Result<ComputationId, Error> {
         let (module, assignment) = (self.module, self.assignment);
         let program = &assignment.program;
@@ -325,12 +338,15 @@ impl Writer<'_> {
                     let copy = new.push_named(Some("copy"), Op::Copy, &[from], Some(shape(*to)))?;
                     ids.insert(*to, copy);
                 }
-                Step::Bitcast { from, to, .. } => {
+                Step::Bitcast { root, from, to } => {
                     let from = held(&ids, from)?;
                     let name = name_of(module, program, schedule.buffers[*to].value);
                     let name = format!("bitcast.{}", name.unwrap_or("view"));
-                    let view =
-                        new.push_named(Some(&name), Op::Bitcast, &[from], Some(shape(*to)))?;
+                    let op = match views {
+                        Views::Bitcasts => Op::Bitcast,
+                        Views::Operations => module[program.nodes[*root].origin].op.clone(),
+                    };
+                    let view = new.push_named(Some(&name), op, &[from], Some(shape(*to)))?;
                     ids.insert(*to, view);
                 }
                 Step::CopyStart(copy) => {
