@@ -10,5 +10,6 @@ pub mod memory;
 pub mod physical;
 pub mod plan;
 pub mod sort;
+pub mod windows;
 
 pub use plan::Plan;

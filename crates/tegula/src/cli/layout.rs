@@ -8,9 +8,11 @@ use clap::Args;
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::path::PathBuf;
+use tegula_fusion::ValueId;
 use tegula_ir::{Module, PrintStyle};
 use tegula_layout::assign::{AssignError, Assignment, Explanation, Machine, assign, name_of};
 use tegula_layout::memory::{self, Buffer, Reason, Schedule, Step, Views};
+use tegula_layout::windows::{Choice, Windows, windows};
 use tegula_target::Chip;
 
 /// The options of `tegula layout`.
@@ -33,6 +35,7 @@ pub(crate) struct LayoutArgs {
 
 /// A program with everything that was decided.
 struct Laid<'a> {
+    chip: &'a Chip,
     module: &'a Module,
     assignment: Assignment,
     schedule: Schedule,
@@ -60,6 +63,7 @@ pub(crate) fn layout(args: &LayoutArgs, common: &Common) -> Result<u8, Failure> 
     memory::verify(&schedule)
         .map_err(|e| anyhow!("a bug of Tegula: the schedule is wrong: {e}"))?;
     let laid = Laid {
+        chip: &chip,
         module: &expanded,
         assignment,
         schedule,
@@ -130,7 +134,7 @@ impl Laid<'_> {
 
     fn why(&self, name: &str, common: &Common) -> Result<u8, Failure> {
         let program = &self.assignment.program;
-        let own = |value| name_of(self.module, program, value) == Some(name);
+        let own = |value: ValueId| name_of(self.module, program, value) == Some(name);
         let values: Vec<_> = program.values.keys().filter(|&value| own(value)).collect();
         if values.is_empty() {
             let message = format!(
@@ -168,8 +172,20 @@ impl Laid<'_> {
             if let Some(explanation) = explanation {
                 explain(explanation, &mut text);
             }
+            let windows = self.windows(value);
+            if let Some(windows) = &windows {
+                self.show_windows(windows, &mut text);
+            }
             all.push(json!({
                 "name": name,
+                "windows": windows.map(|windows| json!({
+                    "block": windows.chosen.block,
+                    "grid": windows.chosen.grid,
+                    "vmem_bytes": windows.chosen.vmem_bytes,
+                    "hbm_bytes": windows.chosen.hbm_bytes,
+                    "seconds": windows.chosen.seconds,
+                    "masked": windows.masked,
+                })),
                 "buffers": places.iter().map(|(_, buffer)| json!({
                     "shape": self.shape(buffer),
                     "memory_space": buffer.space(),
@@ -195,6 +211,73 @@ impl Laid<'_> {
             print!("{text}");
         }
         Ok(SUCCESS)
+    }
+
+    /// The windows of the kernel that writes a value.
+    fn windows(&self, value: ValueId) -> Option<Windows> {
+        let program = &self.assignment.program;
+        let kernels = self
+            .assignment
+            .regions
+            .iter()
+            .flat_map(|region| &region.kernels);
+        let mut writers = kernels.filter(|kernel| {
+            program.nodes[kernel.root].results.contains(&value) && !kernel.is_view
+        });
+        let kernel = writers.next()?;
+        let in_hbm = |value: ValueId| {
+            let own = self
+                .schedule
+                .buffers
+                .iter()
+                .filter(|buffer| buffer.value == value);
+            let spaces: Vec<i64> = own.map(Buffer::space).collect();
+            !spaces.is_empty() && spaces.iter().all(|&space| space == memory::HBM)
+        };
+        let limit = memory::Options::default().scoped_bytes;
+        windows(
+            self.module,
+            &self.assignment,
+            kernel,
+            self.chip,
+            limit,
+            &in_hbm,
+        )
+    }
+
+    fn show_windows(&self, windows: &Windows, text: &mut String) {
+        let _ = writeln!(text, "  windows of its kernel, for what lies in HBM:");
+        let one = |choice: &Choice| {
+            format!(
+                "block {:?} x grid {:?}: {} bytes of VMEM, {:.0} bytes of HBM moved, {:.3} us",
+                choice.block,
+                choice.grid,
+                choice.vmem_bytes,
+                choice.hbm_bytes,
+                choice.seconds * 1e6
+            )
+        };
+        let _ = writeln!(text, "  * {}", one(&windows.chosen));
+        for window in &windows.windows {
+            let name = name_of(self.module, &self.assignment.program, window.value);
+            let _ = writeln!(
+                text,
+                "      {}: {:?}, {} bytes twice",
+                name.unwrap_or("constant"),
+                window.dims,
+                window.bytes
+            );
+        }
+        if !windows.masked.is_empty() {
+            let _ = writeln!(
+                text,
+                "      the last block is masked along {:?}",
+                windows.masked
+            );
+        }
+        for choice in &windows.alternatives {
+            let _ = writeln!(text, "    {}", one(choice));
+        }
     }
 
     /// Where a buffer is, when it lives, and why.
