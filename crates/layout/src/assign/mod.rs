@@ -22,6 +22,7 @@ mod problem;
 mod wish;
 
 pub use machine::{Machine, Order};
+pub(crate) use orders::reshaped;
 
 use cost::Cache;
 use groups::{Group, Kind};

@@ -4,11 +4,11 @@
 use super::heap::Heap;
 use super::time::{Speeds, operations};
 use super::{Buffer, BufferId, HBM, Reason, Schedule, Source, Step, Transfer, VMEM};
-use crate::assign::{Assignment, Kernel, Region};
-use crate::physical::PhysicalLayout;
+use crate::assign::{Assignment, Kernel, Order, Region, reshaped};
+use crate::physical::{PhysicalLayout, is_bitcast};
 use rustc_hash::FxHashMap;
 use tegula_fusion::{Def, Program, ValueId};
-use tegula_ir::{ArrayShape, Layout, Module};
+use tegula_ir::{ArrayShape, Layout, Module, Op};
 use tegula_target::{Chip, Param};
 
 /// Buffers in VMEM begin at multiples of this many bytes: one transfer of VMEM (JAX
@@ -169,6 +169,11 @@ impl Builder<'_> {
                 continue;
             }
             let control = !node.kind.regions().is_empty();
+            if let (true, [result]) = (kernel.is_view, results.as_slice())
+                && self.view_of_copy(region, kernel, *result)
+            {
+                continue;
+            }
             let reads = self.reads(region, kernel);
             let mut writes = Vec::new();
             for &result in &results {
@@ -196,6 +201,60 @@ impl Builder<'_> {
                 writes,
             });
         }
+    }
+
+    /// A view that moves bytes, as a copy into the layout of which it is a bitcast, if
+    /// there is one.
+    fn view_of_copy(&mut self, region: &Region, kernel: &Kernel, result: ValueId) -> bool {
+        let [read] = kernel.reads.as_slice() else {
+            return false;
+        };
+        let program = self.program();
+        let shapes = [read.value, result].map(|value| program.values[value].shape.clone());
+        let to = self.layout(result);
+        let sizes = [0, 1].map(|at| shapes[at].static_dims().unwrap_or_default());
+        let op = &self.module[program.nodes[kernel.root].origin].op;
+        let order = match op {
+            // Dimension `i` of the result is dimension `permutation[i]` of the operand.
+            Op::Transpose(permutation) => to
+                .minor_to_major
+                .iter()
+                .map(|&dim| permutation.get(dim as usize).map(|&d| d as u32))
+                .collect(),
+            _ => reshaped(&to.minor_to_major, &sizes[1], &sizes[0]),
+        };
+        let bits = shapes[0].element_type.bits();
+        let layout = order
+            .and_then(|order: Order| tegula_target::layout_in_order(bits, &sizes[0], &order).ok());
+        let Some(layout) = layout else { return false };
+        let [from, into] =
+            [(&shapes[0], &layout), (&shapes[1], &to)].map(|(shape, layout)| ArrayShape {
+                layout: Some(Box::new(layout.clone())),
+                ..shape.clone()
+            });
+        // A transposition was turned to the same order: the same bytes, unless padded
+        // otherwise.
+        let same = match op {
+            Op::Transpose(_) => {
+                let bytes = |shape| PhysicalLayout::new(shape).map(|layout| layout.padded_bytes());
+                bytes(&from) == bytes(&into)
+            }
+            _ => is_bitcast(&from, &into),
+        };
+        if !same {
+            return false;
+        }
+        let home = self.home(region, read.value);
+        let copy = self.turn(read.value, home, &layout);
+        let view = self.buffer(result, to, Source::Bitcast(copy));
+        self.home.insert(result, view);
+        let root = kernel.root;
+        self.schedule.steps.push(Step::Bitcast {
+            root,
+            from: copy,
+            to: view,
+        });
+        true
     }
 
     /// VMEM for two windows each of what a kernel moves, up to the limit.
@@ -260,7 +319,7 @@ impl Builder<'_> {
             layout: Some(Box::new(layout.clone())),
             ..self.program().values[value].shape.clone()
         };
-        a == b || crate::physical::is_bitcast(&with(a), &with(b))
+        a == b || is_bitcast(&with(a), &with(b))
     }
 
     /// Sets what was decided, and the views' spaces after their bases'.
