@@ -85,6 +85,25 @@ impl ArrayShape {
         self.dims.len()
     }
 
+    /// The *true number of dimensions*: how many have a size greater than 1, or one
+    /// that is not known.
+    pub fn true_rank(&self) -> usize {
+        let counts = |dim: &&Dim| dim.as_static().is_none_or(|size| size > 1);
+        self.dims.iter().filter(counts).count()
+    }
+
+    /// The size of a dimension; a negative number counts from the end, -1 being the
+    /// last.
+    pub fn dimension(&self, number: i64) -> Option<&Dim> {
+        let rank = i64::try_from(self.rank()).ok()?;
+        let number = if number < 0 {
+            number.checked_add(rank)?
+        } else {
+            number
+        };
+        self.dims.get(usize::try_from(number).ok()?)
+    }
+
     /// All sizes, if every one is known.
     pub fn static_dims(&self) -> Option<SmallVec<[i64; 6]>> {
         self.dims.iter().map(Dim::as_static).collect()

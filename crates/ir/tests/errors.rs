@@ -344,7 +344,7 @@ fn attributes() {
         "x = f32[2,3]{1,1} abs(a)",
         1,
         13,
-        "a layout of 2 dimensions lists each of them once",
+        "minor_to_major lists each of the 2 dimensions once",
     );
     check(
         "x = f32[2,3]{1,0:T(0)} abs(a)",

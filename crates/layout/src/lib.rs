@@ -4,9 +4,12 @@
 //! [`Plan`], which every backend compiles and the Plan evaluator
 //! defines the meaning of. It knows no backend.
 
+pub mod assign;
 pub mod dot;
+pub mod memory;
 pub mod physical;
 pub mod plan;
 pub mod sort;
+pub mod windows;
 
 pub use plan::Plan;

@@ -30,4 +30,4 @@ pub use cpu::{Cache, Cpu};
 pub use param::Param;
 pub use quantity::{Dimension, Quantity, Unit};
 pub use text::ChipTextError;
-pub use tile::{TileError, default_layout};
+pub use tile::{TileError, default_layout, layout_in_order, padded_bytes};

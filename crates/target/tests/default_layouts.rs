@@ -1,7 +1,7 @@
 //! The default layout against the real compiler's.
 
 use tegula_ir::{ElementType, parse_shape};
-use tegula_target::{Chip, TileError, default_layout};
+use tegula_target::{Chip, TileError, default_layout, layout_in_order};
 
 fn text(bits: u32, dims: &[i64]) -> String {
     default_layout(bits, dims).unwrap().to_string()
@@ -27,6 +27,7 @@ fn measured_points() {
         (8, &[12, 63, 16], "{1,2,0:T(8,128)(4,1)}"),
         (4, &[32, 31], "{1,0:T(8,128)(8,1)E(4)}"),
         (16, &[512, 16, 3072], "{2,1,0:T(8,128)(2,1)}"),
+        (64, &[64, 256], "{1,0:T(8,128)}"),
     ] {
         assert_eq!(text(bits, dims), expected, "{bits} bits, {dims:?}");
     }
@@ -34,7 +35,8 @@ fn measured_points() {
 
 #[test]
 fn what_was_not_measured_is_an_error() {
-    assert_eq!(default_layout(64, &[8]), Err(TileError::Bits(64)));
+    assert_eq!(default_layout(128, &[8]), Err(TileError::Bits(128)));
+    assert_eq!(layout_in_order(32, &[4, 5], &[1]), Err(TileError::Order(2)));
     assert_eq!(default_layout(0, &[8]), Err(TileError::Bits(0)));
     assert_eq!(default_layout(32, &[-1]), Err(TileError::Dimension(-1)));
     assert_eq!(

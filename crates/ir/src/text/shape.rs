@@ -144,7 +144,7 @@ impl<'a> Cursor<'a> {
             }
         }
         layout.minor_to_major = permutation(&numbers, rank).ok_or_else(|| {
-            let message = format!("a layout of {rank} dimensions lists each of them once");
+            let message = format!("minor_to_major lists each of the {rank} dimensions once");
             self.error_at(span, message)
         })?;
         if self.eat(Token::Colon) {
@@ -171,12 +171,12 @@ impl<'a> Cursor<'a> {
             "T" => while_tiles(self, layout)?,
             // A padding to 1 element is none.
             "L" => {
-                let multiple = self.parenthesised(1)?;
+                let multiple = self.parenthesised("L", 1)?;
                 layout.tail_padding = if multiple == 1 { 0 } else { multiple };
             }
-            "E" => layout.element_bits = self.parenthesised(0)?,
-            "S" => layout.memory_space = self.parenthesised(0)?,
-            "M" => layout.metadata_prefix = self.parenthesised(0)?,
+            "E" => layout.element_bits = self.parenthesised("E", 0)?,
+            "S" => layout.memory_space = self.parenthesised("S", 0)?,
+            "M" => layout.metadata_prefix = self.parenthesised("M", 0)?,
             "SC" => {
                 while self.peek() == Some(Token::ParenOpen) {
                     let split = self.split_config(rank)?;
@@ -198,14 +198,14 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
-    /// Reads `(n)`, with `n` at least `least`.
-    fn parenthesised(&mut self, least: i64) -> Result<i64, Error> {
+    /// Reads `(n)` of a property, with `n` at least `least`.
+    fn parenthesised(&mut self, name: &str, least: i64) -> Result<i64, Error> {
         self.expect(Token::ParenOpen)?;
         let span = self.span();
         let value = self.int()?;
         self.expect(Token::ParenClose)?;
         if value < least {
-            return Err(self.error_at(span, format!("{value} is less than {least}")));
+            return Err(self.error_at(span, format!("{name}({value}): at least {least} is meant")));
         }
         Ok(value)
     }

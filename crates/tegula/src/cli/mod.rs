@@ -3,9 +3,11 @@
 
 mod bench;
 mod compile;
+mod draw;
 mod fused_text;
 mod index;
 mod inputs;
+mod layout;
 mod reduce;
 mod report;
 mod run;
@@ -81,6 +83,8 @@ enum Command {
     Simplify(simplify::SimplifyArgs),
     /// Print sizes and element positions of a shape.
     Shape(shape::ShapeArgs),
+    /// Print a program with layouts, tiles and memory spaces for a TPU.
+    Layout(layout::LayoutArgs),
     /// Measure how long a program takes to compile and run.
     Bench(bench::BenchArgs),
     /// Find the smallest program on which a command still fails.
@@ -98,6 +102,7 @@ impl Cli {
             Command::Index(args) => index::index(args, common),
             Command::Simplify(args) => simplify::simplify(args, common),
             Command::Shape(args) => shape::shape(args, common),
+            Command::Layout(args) => layout::layout(args, common),
             Command::Bench(args) => bench::bench(args, common),
             Command::Reduce(args) => reduce::reduce(args, common),
         };

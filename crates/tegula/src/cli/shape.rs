@@ -1,13 +1,14 @@
 //! `tegula shape`: how large an array is, and where its elements lie.
 
+use super::draw::{Limits, Picture};
 use super::report::Failure;
 use super::{BAD_USAGE, Common, SUCCESS};
-use anyhow::anyhow;
+use anyhow::{Context, anyhow};
 use clap::Args;
 use serde_json::{Value, json};
 use std::io::BufRead;
-use std::path::Path;
-use tegula_ir::{Shape, parse_shape, spell_shape};
+use std::path::{Path, PathBuf};
+use tegula_ir::{ArrayShape, Shape, parse_shape, spell_shape};
 use tegula_layout::physical::PhysicalLayout;
 
 /// The options of `tegula shape`.
@@ -33,9 +34,33 @@ pub(crate) struct ShapeArgs {
     /// (`p0_d0 * 2 / 2`).
     #[arg(long, num_args = 2, value_names = ["A", "B"], allow_hyphen_values = true)]
     pub why: Option<Vec<String>>,
+    /// Draw which element sits where in memory.
+    #[arg(long)]
+    pub draw: bool,
+    /// Draw in SVG, to this file.
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
+    /// Draw to this file; in SVG if its name ends in `.svg`.
+    #[arg(short = 'o', value_name = "FILE")]
+    pub output: Option<PathBuf>,
     #[command(flatten)]
     pub dims: super::inputs::DimArgs,
 }
+
+/// What fits a terminal.
+const TEXT_LIMITS: Limits = Limits {
+    planes: 4,
+    rows: 16,
+    columns: 16,
+    places: 256,
+};
+/// What fits a page.
+const SVG_LIMITS: Limits = Limits {
+    planes: 8,
+    rows: 64,
+    columns: 64,
+    places: 4096,
+};
 
 /// Prints sizes and positions.
 pub(crate) fn shape(args: &ShapeArgs, common: &Common) -> Result<u8, Failure> {
@@ -62,7 +87,36 @@ pub(crate) fn shape(args: &ShapeArgs, common: &Common) -> Result<u8, Failure> {
     }
     let facts = describe(&args.shape, args.index.as_deref(), args.linear)?;
     print(&args.shape, &facts, common);
+    draw(args, common)?;
     Ok(SUCCESS)
+}
+
+/// Draws as the options say: to files, or to standard output.
+fn draw(args: &ShapeArgs, common: &Common) -> anyhow::Result<()> {
+    let array = array(&args.shape)?;
+    let is_svg = |path: &PathBuf| path.extension().is_some_and(|e| e == "svg");
+    for path in args.svg.iter().chain(&args.output) {
+        let picture = if Some(path) == args.svg.as_ref() || is_svg(path) {
+            super::draw::svg(&Picture::new(&array, SVG_LIMITS)?)
+        } else {
+            super::draw::text(&Picture::new(&array, TEXT_LIMITS)?)
+        };
+        std::fs::write(path, picture)
+            .with_context(|| format!("{} cannot be written", path.display()))?;
+    }
+    let to_file = args.svg.is_some() || args.output.is_some();
+    if args.draw && !to_file && !common.json {
+        let picture = Picture::new(&array, TEXT_LIMITS)?;
+        print!("\n{}", super::draw::text(&picture));
+    }
+    Ok(())
+}
+
+fn array(text: &str) -> anyhow::Result<ArrayShape> {
+    match parse_shape(text)? {
+        Shape::Array(array) => Ok(array),
+        _ => Err(anyhow!("`{text}` is not an array")),
+    }
 }
 
 /// A line out for a line in, whatever is wrong with it.
@@ -104,11 +158,7 @@ struct Facts {
 }
 
 fn describe(text: &str, index: Option<&[i64]>, linear: Option<i64>) -> anyhow::Result<Facts> {
-    let shape = parse_shape(text)?;
-    let Shape::Array(array) = &shape else {
-        return Err(anyhow!("`{text}` is not an array"));
-    };
-    let layout = PhysicalLayout::new(array)?;
+    let layout = PhysicalLayout::new(&array(text)?)?;
     let mut facts = Facts {
         elements: layout.elements(),
         bytes: layout.bytes(),
@@ -143,9 +193,10 @@ fn print(text: &str, facts: &Facts, common: &Common) {
         return;
     }
     let waste = facts.padded_bytes as f64 / (facts.bytes.max(1)) as f64;
+    let lost = facts.padded_bytes - facts.bytes;
     println!("{text}: {} elements, {} bytes", facts.elements, facts.bytes);
     println!(
-        "padded: {} elements, {} bytes ({waste:.2} times)",
+        "padded: {} elements, {} bytes ({waste:.2} times, {lost} bytes wasted)",
         facts.padded_elements, facts.padded_bytes
     );
     match (&facts.index, facts.linear) {

@@ -7,46 +7,29 @@
 //! `*` merges its dimension into the next more minor one before the level is
 //! applied. A level sees the dimensions that the level before it made. The
 //! position of an element is its row-major index over the final dimensions.
+//!
+//! [`PhysicalLayout`] computes positions; [`MemoryImage`] says the same by moving
+//! the elements of an array, as the oracle and for pictures; [`layout_map`] says it
+//! as an indexing map.
+
+mod bitcast;
+mod error;
+mod image;
+mod map;
+
+pub use bitcast::{Placement, is_bitcast};
+pub use error::PhysicalError;
+pub use image::{MAX_IMAGE, MemoryImage};
+pub use map::{layout_map, physical_access};
 
 use smallvec::SmallVec;
 use tegula_ir::{ArrayShape, Layout, Tile, TileDim};
 
 type Sizes = SmallVec<[i64; 8]>;
 
-/// Why a layout has no positions.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum PhysicalError {
-    /// A dimension is not a known, non-negative number.
-    #[error("dimension {0} has no fixed size")]
-    NotStatic(usize),
-    /// `minor_to_major` does not name every dimension once.
-    #[error("minor_to_major is not a permutation of the {0} dimensions")]
-    NotAPermutation(usize),
-    /// A tile has a dimension that is not positive.
-    #[error("tile {level} has the size {size} in dimension {dim}: sizes must be positive")]
-    BadTile {
-        /// The tile's number.
-        level: usize,
-        /// The dimension within the tile.
-        dim: usize,
-        /// Its size.
-        size: i64,
-    },
-    /// The most minor dimension of a tile is `*`.
-    #[error("tile {0} ends in `*`, which has no more minor dimension to be combined with")]
-    CombinesNothing(usize),
-    /// A number does not fit 64 bits.
-    #[error("the padded size does not fit 64 bits")]
-    Overflow,
-    /// An index is not one of the array's.
-    #[error("index {index:?} is not inside an array of {dims:?}")]
-    OutOfBounds {
-        /// The index.
-        index: Vec<i64>,
-        /// The array's dimensions.
-        dims: Vec<i64>,
-    },
-}
+/// The most tile levels of a layout, and the most dimensions of a tile. The real
+/// compiler prints at most three levels of two dimensions.
+pub const MAX_TILES: usize = 16;
 
 /// One change of the dimensions on the way from logical to physical.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,28 +63,29 @@ impl PhysicalLayout {
     /// # Errors
     /// The shape is dynamic, the layout does not fit it, or a size overflows.
     pub fn new(shape: &ArrayShape) -> Result<Self, PhysicalError> {
-        let mut logical = Sizes::new();
-        for (i, dim) in shape.dims.iter().enumerate() {
-            let size = dim.as_static().filter(|&d| d >= 0);
-            logical.push(size.ok_or(PhysicalError::NotStatic(i))?);
-        }
+        let logical = static_sizes(shape)?;
         let default = Layout::row_major(logical.len());
         let layout = shape.layout.as_deref().unwrap_or(&default);
         let order = major_to_minor(layout, logical.len())?;
         let mut dims: Sizes = order.iter().map(|&d| logical[d]).collect();
+        check_numbers(layout, &dims)?;
         let mut changes = Vec::new();
         for (level, tile) in layout.tiles.iter().enumerate() {
             apply(&mut dims, tile, level, &mut changes)?;
         }
-        let elements = product(&logical)?;
-        let padded = align(product(&dims)?, layout.tail_padding.max(1))?;
+        let elements = product(&logical).ok_or(PhysicalError::Overflow("dimensions"))?;
+        let tiled = product(&dims).ok_or(PhysicalError::Overflow("tiles"))?;
+        let tail = PhysicalError::Overflow("tail_padding_alignment_in_elements");
+        let padded = align(tiled, layout.tail_padding.max(1)).ok_or(tail)?;
         let element_bits = match layout.element_bits {
             0 => 8 * shape.element_type.storage_bytes() as i64,
             bits => bits,
         };
+        // Bytes are counted by rounding bits up.
         padded
             .checked_mul(element_bits)
-            .ok_or(PhysicalError::Overflow)?;
+            .and_then(|bits| bits.checked_add(7))
+            .ok_or(PhysicalError::Overflow("element_size_in_bits"))?;
         Ok(Self {
             logical,
             order,
@@ -110,6 +94,24 @@ impl PhysicalLayout {
             elements,
             padded,
             element_bits,
+        })
+    }
+
+    /// The layout without its tiles, tail padding and packing: what XLA's
+    /// `IndexUtil` converts indices by.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn untiled(shape: &ArrayShape) -> Result<Self, PhysicalError> {
+        let layout = shape.layout.as_deref().map(|layout| {
+            Box::new(Layout {
+                minor_to_major: layout.minor_to_major.clone(),
+                ..Layout::default()
+            })
+        });
+        Self::new(&ArrayShape {
+            layout,
+            ..shape.clone()
         })
     }
 
@@ -131,6 +133,17 @@ impl PhysicalLayout {
     /// The bytes of the buffer, padding included.
     pub fn padded_bytes(&self) -> i64 {
         bytes(self.padded, self.element_bits)
+    }
+
+    /// The first bit of the element at a position of the buffer.
+    pub fn bit_offset(&self, linear: i64) -> Option<i64> {
+        linear.checked_mul(self.element_bits)
+    }
+
+    /// The dimensions after all tile levels, most major first; their product is the
+    /// number of elements before tail padding.
+    pub fn physical_dims(&self) -> &[i64] {
+        &self.physical
     }
 
     /// The position of an element in the buffer, counted in elements.
@@ -224,6 +237,44 @@ impl PhysicalLayout {
     }
 }
 
+/// The sizes of a shape's dimensions, if all are known.
+fn static_sizes(shape: &ArrayShape) -> Result<Sizes, PhysicalError> {
+    let known = |(i, dim): (usize, &tegula_ir::Dim)| {
+        let size = dim.as_static().filter(|&size| size >= 0);
+        size.ok_or(PhysicalError::NotStatic(i))
+    };
+    shape.dims.iter().enumerate().map(known).collect()
+}
+
+/// The numbers beside the tiles; `dims` in physical order.
+fn check_numbers(layout: &Layout, dims: &[i64]) -> Result<(), PhysicalError> {
+    let numbers = [
+        ("tail_padding_alignment_in_elements", layout.tail_padding),
+        ("element_size_in_bits", layout.element_bits),
+        ("memory_space", layout.memory_space),
+        (
+            "dynamic_shape_metadata_prefix_bytes",
+            layout.metadata_prefix,
+        ),
+    ];
+    if let Some(&(field, value)) = numbers.iter().find(|(_, value)| *value < 0) {
+        return Err(PhysicalError::Negative { field, value });
+    }
+    if layout.tiles.len() > MAX_TILES {
+        return Err(PhysicalError::TooManyTiles(layout.tiles.len()));
+    }
+    for (config, split) in layout.splits.iter().enumerate() {
+        let size = usize::try_from(split.dimension)
+            .ok()
+            .and_then(|dimension| dims.get(dimension).copied());
+        let inside = |&index: &i64| size.is_some_and(|size| (1..size).contains(&index));
+        if !split.indices.iter().all(inside) || !split.indices.is_sorted_by(|a, b| a < b) {
+            return Err(PhysicalError::BadSplit(config));
+        }
+    }
+    Ok(())
+}
+
 fn major_to_minor(layout: &Layout, rank: usize) -> Result<SmallVec<[usize; 8]>, PhysicalError> {
     let order: SmallVec<[usize; 8]> = layout
         .minor_to_major
@@ -246,6 +297,9 @@ fn apply(
     level: usize,
     changes: &mut Vec<Change>,
 ) -> Result<(), PhysicalError> {
+    if tile.dims.len() > MAX_TILES {
+        return Err(PhysicalError::TileTooLong { level });
+    }
     if let Some(missing) = tile.dims.len().checked_sub(dims.len()).filter(|&n| n > 0) {
         dims.insert_many(0, std::iter::repeat_n(1, missing));
         changes.push(Change::Lead(missing));
@@ -260,7 +314,9 @@ fn apply(
             TileDim::Combine => {
                 let major = dims.remove(at);
                 let minor = dims[at];
-                dims[at] = major.checked_mul(minor).ok_or(PhysicalError::Overflow)?;
+                dims[at] = major
+                    .checked_mul(minor)
+                    .ok_or(PhysicalError::Overflow("tiles"))?;
                 changes.push(Change::Combine { at, minor });
             }
             TileDim::Size(size) if size > 0 => {
@@ -275,7 +331,7 @@ fn apply(
     for (slot, &t) in dims[first..].iter_mut().zip(&sizes) {
         *slot = (*slot / t)
             .checked_add(i64::from(*slot % t != 0))
-            .ok_or(PhysicalError::Overflow)?;
+            .ok_or(PhysicalError::Overflow("tiles"))?;
     }
     dims.extend(sizes.iter().copied());
     changes.push(Change::Tile {
@@ -285,19 +341,17 @@ fn apply(
     Ok(())
 }
 
-fn product(dims: &[i64]) -> Result<i64, PhysicalError> {
+fn product(dims: &[i64]) -> Option<i64> {
     if dims.contains(&0) {
-        return Ok(0);
+        return Some(0);
     }
-    dims.iter()
-        .try_fold(1i64, |p, &d| p.checked_mul(d))
-        .ok_or(PhysicalError::Overflow)
+    dims.iter().try_fold(1i64, |p, &d| p.checked_mul(d))
 }
 
-fn align(size: i64, to: i64) -> Result<i64, PhysicalError> {
+fn align(size: i64, to: i64) -> Option<i64> {
     match size % to {
-        0 => Ok(size),
-        over => size.checked_add(to - over).ok_or(PhysicalError::Overflow),
+        0 => Some(size),
+        over => size.checked_add(to - over),
     }
 }
 
@@ -306,86 +360,27 @@ fn bytes(elements: i64, bits: i64) -> i64 {
     (elements * bits + 7) / 8
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use tegula_ir::{Shape, parse_shape};
-
-    fn layout(text: &str) -> PhysicalLayout {
-        let Ok(Shape::Array(array)) = parse_shape(text) else {
-            panic!("{text}")
+/// The size of the largest piece along each dimension, by number, once the layout's
+/// split configurations have divided the array between memories.
+///
+/// # Errors
+/// As [`PhysicalLayout::new`].
+pub fn largest_split(shape: &ArrayShape) -> Result<Vec<i64>, PhysicalError> {
+    let layout = PhysicalLayout::new(shape)?;
+    let mut sizes = layout.logical.to_vec();
+    for split in shape.layout.iter().flat_map(|layout| &layout.splits) {
+        // The dimension and the indices were checked.
+        let Some(&dimension) = layout.order.get(split.dimension as usize) else {
+            continue;
         };
-        PhysicalLayout::new(&array).unwrap()
+        let ends = split
+            .indices
+            .iter()
+            .copied()
+            .chain([layout.logical[dimension]]);
+        let starts = [0].into_iter().chain(split.indices.iter().copied());
+        let largest = ends.zip(starts).map(|(end, start)| end - start).max();
+        sizes[dimension] = sizes[dimension].min(largest.unwrap_or(sizes[dimension]));
     }
-
-    #[test]
-    fn figure_1_of_the_tiled_layout_document() {
-        let layout = layout("f32[3,5]{1,0:T(2,2)}");
-        assert_eq!(layout.linear_index(&[2, 3]), Ok(17));
-        assert_eq!(layout.padded_elements(), 24);
-    }
-
-    #[test]
-    fn published_positions() {
-        assert_eq!(layout("f32[8]{0:T(2,2)}").linear_index(&[5]), Ok(9));
-        let bf16 = layout("bf16[2048]{0:T(1024)(128)(2,1)}");
-        assert_eq!(bf16.linear_index(&[128]), Ok(1));
-        assert_eq!(bf16.linear_index(&[1]), Ok(2));
-        let tiled = layout("bf16[2,8,128]{2,1,0:T(8,128)(2,1)}");
-        assert_eq!(tiled.linear_index(&[0, 2, 0]), Ok(256));
-        assert_eq!(layout("f32[3]{0:T(8,128)}").linear_index(&[2]), Ok(2));
-        assert_eq!(layout("f32[8,4]{1,0:T(2,2)}").linear_index(&[3, 1]), Ok(11));
-    }
-
-    #[test]
-    fn published_padded_sizes() {
-        for (shape, bytes) in [
-            ("s32[8388608,8,4]{2,1,0:T(8,128)}", 32 << 30),
-            ("bf16[2048,1,2048,128]{0,1,3,2:T(4,128)(2,1)}", 4 << 30),
-            ("bf16[128,4096,352]{2,1,0:T(16,128)(2,1)}", 384 << 20),
-            ("f32[128,3]{1,0:T(8,128)}", 64 << 10),
-            ("f32[256,512,128,2]{3,2,1,0:T(8,128)}", 8 << 30),
-            ("bf16[512,16,3072]{2,1,0:T(8,128)(2,1)}", 48 << 20),
-            ("u8[327680,327680]{1,0:T(8,128)(4,1)}", 107_374_182_400),
-        ] {
-            assert_eq!(layout(shape).padded_bytes(), bytes, "{shape}");
-        }
-    }
-
-    #[test]
-    fn combined_dimensions_of_the_document() {
-        let combined = layout("f32[2,7,8,11,10]{4,3,2,1,0:T(*,*,2,*,3)}");
-        let flat = layout("f32[112,110]{1,0:T(2,3)}");
-        assert_eq!(combined.padded_elements(), flat.padded_elements());
-        for index in [[0, 0, 0, 0, 0], [1, 6, 7, 10, 9], [0, 3, 5, 2, 7]] {
-            let row = (index[0] * 7 + index[1]) * 8 + index[2];
-            let column = index[3] * 10 + index[4];
-            assert_eq!(
-                combined.linear_index(&index),
-                flat.linear_index(&[row, column])
-            );
-        }
-    }
-
-    #[test]
-    fn inverse_inverts_and_padding_has_no_element() {
-        for text in [
-            "f32[3,5]{1,0:T(2,2)}",
-            "f32[4,8]{1,0:T(2,4)(2,1)}",
-            "bf16[5,7,9]{0,2,1:T(4,3)(2,1)L(16)}",
-            "f32[2,3,4,5]{3,2,1,0:T(*,2,*,3)}",
-            "f32[7]{0:T(2,2)}",
-            "u32[]{:T(128)}",
-        ] {
-            let layout = layout(text);
-            let mut found = 0;
-            for linear in 0..layout.padded_elements() {
-                if let Some(index) = layout.index_of(linear).unwrap() {
-                    assert_eq!(layout.linear_index(&index), Ok(linear), "{text}");
-                    found += 1;
-                }
-            }
-            assert_eq!(found, layout.elements(), "{text}");
-        }
-    }
+    Ok(sizes)
 }

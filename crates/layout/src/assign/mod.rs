@@ -1,0 +1,499 @@
+//! Layout assignment: the order of dimensions of every array in memory, chosen so that
+//! the whole program's stated cost is least.
+//!
+//! The program is cut into [kernels](groups); inside one, arrays that are computed
+//! element by element share an order. Each such set has orders to try, each order a
+//! cost in seconds (traffic with its padding, and what operations wish for), and each
+//! place where two sets meet a cost for every pair (nothing if they agree or if the
+//! difference is a bitcast; else a copy or a turn). The least sum is found by
+//! [`pbqp`]. Parameters, results and layouts that the program states are fixed; where
+//! two sets disagree in the end, there is a copy, or a read in strides where that is
+//! cheaper.
+//!
+//! The machine says how an order is laid out (tiles of a TPU, dense rows of a CPU or
+//! GPU) and what bytes cost; nothing else depends on it.
+
+mod cost;
+mod groups;
+mod machine;
+mod orders;
+pub mod pbqp;
+mod problem;
+mod wish;
+
+pub use machine::{Machine, Order};
+pub(crate) use orders::reshaped;
+
+use cost::Cache;
+use groups::{Group, Kind};
+use problem::{Place, Relation, Spaces};
+use rustc_hash::FxHashMap;
+use tegula_fusion::{NodeId, Program, ValueId};
+use tegula_ir::{ArrayShape, Layout, Module, Shape};
+
+/// Why a program has no layouts.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum AssignError {
+    /// The program cannot be flattened.
+    #[error(transparent)]
+    Program(#[from] tegula_fusion::Error),
+    /// A size is known only at run time.
+    #[error("the size of `{0}` is known only at run time: give it with --dim")]
+    Size(String),
+    /// The chip's layouts are not known.
+    #[error("the layouts of the chip {0} are not known")]
+    Chip(String),
+}
+
+/// How a kernel reads an array.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Read {
+    /// What it reads.
+    pub value: ValueId,
+    /// The layout that it reads it in; [`None`] for arrays of at most one dimension.
+    pub layout: Option<Layout>,
+    /// Whether that needs a copy of the array as it was written.
+    pub copied: bool,
+}
+
+/// A kernel with the layouts inside it.
+#[derive(Clone, Debug)]
+pub struct Kernel {
+    /// The operation whose results it writes.
+    pub root: NodeId,
+    /// All its operations, the root last.
+    pub nodes: Vec<NodeId>,
+    /// What it reads, in the order of first use.
+    pub reads: Vec<Read>,
+    /// Layouts of the values inside, in registers.
+    pub inside: FxHashMap<ValueId, Layout>,
+    /// Whether it has a product.
+    pub has_product: bool,
+    /// Whether it is a view of its operand: no kernel at all if nothing is copied.
+    pub is_view: bool,
+    /// Whether it is a view that moves no byte.
+    pub is_bitcast: bool,
+}
+
+/// A region's kernels, in order.
+#[derive(Clone, Debug)]
+pub struct Region {
+    /// The loop or choice and which of its regions; [`None`]: the program.
+    pub of: Option<(NodeId, usize)>,
+    /// The kernels.
+    pub kernels: Vec<Kernel>,
+    /// What the region gives.
+    pub results: Vec<ValueId>,
+}
+
+/// One order that was tried for an array.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Alternative {
+    /// The layout.
+    pub layout: Layout,
+    /// Seconds of traffic, padding included.
+    pub traffic: f64,
+    /// Seconds for wishes denied.
+    pub wishes: f64,
+    /// Seconds of copies and turns, if the neighbours stay as they are.
+    pub links: f64,
+    /// Whether it was chosen.
+    pub chosen: bool,
+}
+
+/// Why an array has its layout.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Explanation {
+    /// Why there was no choice, if there was none.
+    pub fixed: Option<&'static str>,
+    /// What operations ask.
+    pub wishes: Vec<String>,
+    /// What was tried, the cheapest first.
+    pub alternatives: Vec<Alternative>,
+    /// Other arrays in one order with it, or linked with it.
+    pub neighbours: usize,
+}
+
+/// The layouts of a program.
+#[derive(Clone, Debug)]
+pub struct Assignment {
+    /// The flattened program.
+    pub program: Program,
+    /// Its kernels, region by region; the program's own last.
+    pub regions: Vec<Region>,
+    /// The layout of each array in memory.
+    pub layouts: FxHashMap<ValueId, Layout>,
+    /// The layouts of the program's results, in order.
+    pub results: Vec<Layout>,
+    /// The whole cost, in seconds.
+    pub cost: f64,
+    /// Whether no assignment costs less.
+    pub is_best: bool,
+    /// Why, for each array in memory.
+    pub explanations: FxHashMap<ValueId, Explanation>,
+}
+
+/// Assigns layouts to a verified module whose compositions are
+/// [written out](tegula_fusion::expand). Explanations are made for the arrays that
+/// `explain` names.
+///
+/// # Errors
+/// A program that cannot be flattened, or sizes known only at run time.
+pub fn assign(
+    module: &Module,
+    machine: &Machine,
+    explain: &dyn Fn(&str) -> bool,
+) -> Result<Assignment, AssignError> {
+    let program = tegula_fusion::flatten(module)?;
+    check_sizes(module, &program)?;
+    let stated = stated(module, &program);
+    let spaces = Spaces::new(module, &program, machine, &stated);
+    let (problem, variables) = build(machine, &spaces);
+    let answer = problem.solve();
+    let chosen = Chosen {
+        spaces: &spaces,
+        machine,
+        program: &program,
+        variables: &variables,
+        choices: &answer.choices,
+    };
+    let mut layouts = FxHashMap::default();
+    let mut explanations = FxHashMap::default();
+    for value in program.values.keys() {
+        if let Some(layout) = chosen.layout(Place::Memory, value) {
+            layouts.insert(value, layout);
+            let name = name_of(module, &program, value);
+            if name.is_some_and(explain) {
+                explanations.insert(value, chosen.explain(Place::Memory, value));
+            }
+        }
+    }
+    let regions = spaces.regions.iter().map(|region| Region {
+        of: region.of,
+        kernels: region
+            .groups
+            .groups
+            .iter()
+            .map(|group| chosen.kernel(module, group, &layouts))
+            .collect(),
+        results: region.results.clone(),
+    });
+    let regions: Vec<Region> = regions.collect();
+    let results = program.entry.results.iter();
+    let results = results
+        .map(|&value| {
+            let layout = chosen.layout(Place::Result, value);
+            layout.unwrap_or_else(|| flat_layout(machine, &program, value))
+        })
+        .collect();
+    Ok(Assignment {
+        regions,
+        layouts,
+        results,
+        cost: answer.cost,
+        is_best: answer.is_best,
+        explanations,
+        program,
+    })
+}
+
+/// The name of the instruction that makes a value.
+pub fn name_of<'a>(module: &'a Module, program: &Program, value: ValueId) -> Option<&'a str> {
+    match program.values[value].def {
+        tegula_fusion::Def::Node(node, _) => Some(&module[program.nodes[node].origin].name),
+        tegula_fusion::Def::Parameter(number) => {
+            let parameters = &module.entry_computation().parameters;
+            parameters.get(number).map(|&id| &*module[id].name)
+        }
+        _ => None,
+    }
+}
+
+fn check_sizes(module: &Module, program: &Program) -> Result<(), AssignError> {
+    for (value, data) in &program.values {
+        if data.shape.static_dims().is_none() {
+            let name = name_of(module, program, value).unwrap_or("a value");
+            return Err(AssignError::Size(name.to_owned()));
+        }
+    }
+    Ok(())
+}
+
+/// Layouts with tiles that the program states for its parameters are kept.
+fn stated(module: &Module, program: &Program) -> FxHashMap<(Place, ValueId), Order> {
+    let mut orders = FxHashMap::default();
+    let entry = module.entry_computation();
+    let mut leaves: Vec<&ArrayShape> = Vec::new();
+    for &parameter in &entry.parameters {
+        leaves.extend(tegula_fusion::array_leaves(&module[parameter].shape));
+    }
+    let results = tegula_fusion::array_leaves(&module[entry.root].shape);
+    let tiled = |shape: &ArrayShape| {
+        let layout = shape.layout.as_deref()?;
+        Machine::is_tiled(&layout.tiles).then(|| layout.minor_to_major.clone())
+    };
+    for (&value, shape) in program.parameters.iter().zip(leaves) {
+        if let Some(order) = tiled(shape) {
+            orders.insert((Place::Memory, value), order);
+        }
+    }
+    for (&value, shape) in program.entry.results.iter().zip(results) {
+        if let Some(order) = tiled(shape) {
+            orders.insert((Place::Result, value), order);
+        }
+    }
+    orders
+}
+
+/// The layout of an array of at most one dimension.
+fn flat_layout(machine: &Machine, program: &Program, value: ValueId) -> Layout {
+    let shape = &program.values[value].shape;
+    let dims = shape.static_dims().unwrap_or_default();
+    let bits = shape.element_type.bits();
+    machine.layout(bits, &dims, &machine.default_order(bits, &dims))
+}
+
+/// The problem, and which variable each space is.
+fn build(machine: &Machine, spaces: &Spaces<'_>) -> (pbqp::Problem, Vec<usize>) {
+    let mut problem = pbqp::Problem::default();
+    let mut variables = vec![usize::MAX; spaces.len()];
+    for id in (0..spaces.len()).filter(|&id| spaces.is_root(id)) {
+        let space = spaces.get(id);
+        let costs = (0..space.orders.len()).map(|number| {
+            let parts = cost::of_space(machine, space, number);
+            parts.traffic + parts.wishes
+        });
+        variables[id] = problem.variable(costs.collect());
+    }
+    let mut cache = Cache::default();
+    for link in &spaces.links {
+        if link.from == link.to {
+            continue;
+        }
+        let (from, to) = (spaces.get(link.from), spaces.get(link.to));
+        let costs = cache.of_link(machine, link, from, to);
+        let columns = to.orders.len();
+        problem.pair(variables[link.from], variables[link.to], &mut |i, j| {
+            costs[i * columns + j]
+        });
+    }
+    (problem, variables)
+}
+
+struct Chosen<'a> {
+    spaces: &'a Spaces<'a>,
+    machine: &'a Machine,
+    program: &'a Program,
+    variables: &'a [usize],
+    choices: &'a [usize],
+}
+
+impl Chosen<'_> {
+    fn order(&self, id: usize) -> Option<&Order> {
+        let variable = *self.variables.get(id)?;
+        let choice = *self.choices.get(variable)?;
+        self.spaces.get(id).orders.get(choice)
+    }
+
+    fn layout(&self, place: Place, value: ValueId) -> Option<Layout> {
+        let shape = &self.program.values[value].shape;
+        let order = self.order(self.spaces.find(place, value)?)?;
+        let dims = shape.static_dims()?;
+        Some(self.machine.layout(shape.element_type.bits(), &dims, order))
+    }
+
+    fn kernel(
+        &self,
+        module: &Module,
+        group: &Group,
+        layouts: &FxHashMap<ValueId, Layout>,
+    ) -> Kernel {
+        let place = Place::Kernel(group.root);
+        let root = &self.program.nodes[group.root];
+        let mut inside = FxHashMap::default();
+        let mut reads: Vec<Read> = Vec::new();
+        let mut has_product = false;
+        let own_kind = groups::kind(module, self.program, root);
+        let control = own_kind == Kind::Control;
+        let read_values: Vec<ValueId> = if control {
+            problem::control_reads(self.program, root)
+        } else {
+            Vec::new()
+        };
+        for value in read_values {
+            let layout = layouts.get(&value).cloned();
+            reads.push(Read {
+                value,
+                layout,
+                copied: false,
+            });
+        }
+        for &id in &group.nodes {
+            let node = &self.program.nodes[id];
+            has_product |= groups::kind(module, self.program, node) == Kind::Product;
+            if control {
+                continue;
+            }
+            for &operand in &node.operands {
+                if inside.contains_key(&operand) || reads.iter().any(|r| r.value == operand) {
+                    continue;
+                }
+                let layout = self.layout(place, operand);
+                let copied = match (&layout, layouts.get(&operand)) {
+                    (Some(read), Some(written)) => !self.is_same(operand, read, written),
+                    _ => false,
+                };
+                reads.push(Read {
+                    value: operand,
+                    layout,
+                    copied,
+                });
+            }
+            for &result in &node.results {
+                let layout = self.layout(place, result);
+                let flat = || flat_layout(self.machine, self.program, result);
+                inside.insert(result, layout.unwrap_or_else(flat));
+            }
+        }
+        let is_view = own_kind == Kind::View && group.nodes.len() == 1;
+        Kernel {
+            root: group.root,
+            nodes: group.nodes.clone(),
+            is_bitcast: is_view && self.is_free(group, &reads),
+            reads,
+            inside,
+            has_product,
+            is_view,
+        }
+    }
+
+    /// Whether an array in two layouts is the same bytes.
+    fn is_same(&self, value: ValueId, a: &Layout, b: &Layout) -> bool {
+        let with = |layout: &Layout| ArrayShape {
+            layout: Some(Box::new(layout.clone())),
+            ..self.program.values[value].shape.clone()
+        };
+        a == b || crate::physical::is_bitcast(&with(a), &with(b))
+    }
+
+    /// Whether the link from what a view reads to what it makes costs nothing.
+    fn is_free(&self, group: &Group, reads: &[Read]) -> bool {
+        let node = &self.program.nodes[group.root];
+        let (Some(read), Some(&result)) = (reads.first(), node.results.first()) else {
+            return false;
+        };
+        let place = Place::Kernel(group.root);
+        let ids = (
+            self.spaces.find(place, read.value),
+            self.spaces.find(place, result),
+        );
+        let (Some(from), Some(to)) = ids else {
+            // Between arrays of one dimension and more only their bytes count.
+            let shape = |value: ValueId, layout: Option<Layout>| ArrayShape {
+                layout: Some(Box::new(
+                    layout.unwrap_or_else(|| flat_layout(self.machine, self.program, value)),
+                )),
+                ..self.program.values[value].shape.clone()
+            };
+            let from = shape(read.value, read.layout.clone());
+            return crate::physical::is_bitcast(&from, &shape(result, self.layout(place, result)));
+        };
+        let mut links = self.spaces.links.iter();
+        links
+            .find(|link| {
+                (link.from, link.to) == (from, to)
+                    && matches!(
+                        link.relation,
+                        Relation::Reshape(_) | Relation::Transpose(..)
+                    )
+            })
+            .is_some_and(|link| self.link_cost(link) == 0.0)
+    }
+
+    fn link_cost(&self, link: &problem::Link) -> f64 {
+        let (from, to) = (self.spaces.get(link.from), self.spaces.get(link.to));
+        let number = |id: usize| {
+            let variable = self.variables.get(id).copied().unwrap_or(0);
+            self.choices.get(variable).copied().unwrap_or(0)
+        };
+        let costs = cost::of_link(self.machine, link, from, to);
+        let at = number(link.from) * to.orders.len() + number(link.to);
+        costs.get(at).copied().unwrap_or(0.0)
+    }
+
+    fn explain(&self, place: Place, value: ValueId) -> Explanation {
+        let Some(id) = self.spaces.find(place, value) else {
+            return Explanation {
+                fixed: Some("it has one order only"),
+                wishes: Vec::new(),
+                alternatives: Vec::new(),
+                neighbours: 0,
+            };
+        };
+        let space = self.spaces.get(id);
+        let links: Vec<&problem::Link> = self
+            .spaces
+            .links
+            .iter()
+            .filter(|link| link.from != link.to && (link.from == id || link.to == id))
+            .collect();
+        let chosen = self.order(id);
+        let shape = &self.program.values[value].shape;
+        let dims = shape.static_dims().unwrap_or_default();
+        let mut alternatives: Vec<Alternative> = (0..space.orders.len())
+            .map(|number| {
+                let parts = cost::of_space(self.machine, space, number);
+                let around = links
+                    .iter()
+                    .map(|link| self.link_if(link, id, number))
+                    .sum();
+                let order = &space.orders[number];
+                Alternative {
+                    layout: self.machine.layout(shape.element_type.bits(), &dims, order),
+                    traffic: parts.traffic,
+                    wishes: parts.wishes,
+                    links: around,
+                    chosen: Some(order) == chosen,
+                }
+            })
+            .collect();
+        let total = |a: &Alternative| a.traffic + a.wishes + a.links;
+        alternatives.sort_by(|a, b| total(a).total_cmp(&total(b)));
+        let mut wishes: Vec<String> = Vec::new();
+        for (wish, _) in &space.wishes {
+            let reason = wish.reason();
+            if !wishes.contains(&reason) {
+                wishes.push(reason);
+            }
+        }
+        Explanation {
+            fixed: space.fixed.as_ref().map(|(_, why)| *why),
+            wishes,
+            alternatives,
+            neighbours: links.len(),
+        }
+    }
+
+    /// The cost of a link if the space of this number took another order.
+    fn link_if(&self, link: &problem::Link, id: usize, number: usize) -> f64 {
+        let (from, to) = (self.spaces.get(link.from), self.spaces.get(link.to));
+        let own = |space: usize| {
+            if space == id {
+                return number;
+            }
+            let variable = self.variables.get(space).copied().unwrap_or(0);
+            self.choices.get(variable).copied().unwrap_or(0)
+        };
+        let costs = cost::of_link(self.machine, link, from, to);
+        let at = own(link.from) * to.orders.len() + own(link.to);
+        costs.get(at).copied().unwrap_or(0.0)
+    }
+}
+
+/// The layout of an array of the program as text, for a shape that has none.
+pub fn with_layout(shape: &ArrayShape, layout: &Layout) -> Shape {
+    Shape::Array(ArrayShape {
+        layout: Some(Box::new(layout.clone())),
+        ..shape.clone()
+    })
+}

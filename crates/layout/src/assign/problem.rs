@@ -1,0 +1,721 @@
+//! From kernels to a problem of choice: which arrays have an order of their own, what
+//! each asks, and what it costs where two disagree.
+//!
+//! Inside a kernel an array and what is computed from it element by element share one
+//! order: a *space*. Spaces are linked where an operation leads from one to another,
+//! and where a kernel reads what another has written.
+
+use super::groups::{Group, Groups, Kind, captured, group, kind};
+use super::machine::{Machine, Order};
+use super::orders::{add, candidates, reshaped, transposed, with_minor};
+use super::wish::{Dims, Wish};
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+use tegula_fusion::{Node, NodeId, NodeKind, Program, Region, ValueId};
+use tegula_ir::{Module, Op};
+
+/// Where an array is: as it was written, or inside the kernel of this root.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Place {
+    /// In memory.
+    Memory,
+    /// In a kernel.
+    Kernel(NodeId),
+    /// As the program, a loop or a branch gives it.
+    Result,
+}
+
+/// Arrays of one order.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Space {
+    /// The dimensions.
+    pub dims: SmallVec<[i64; 6]>,
+    /// Bits of an element of the first array.
+    pub bits: u32,
+    /// Traffic: for each array in memory its bits, once written and once for each
+    /// kernel that reads it.
+    pub traffic: Vec<u32>,
+    /// How many arrays pass through registers.
+    pub registers: u32,
+    /// What is asked of it, of arrays of so many bits.
+    pub wishes: Vec<(Wish, u32)>,
+    /// The only order it may have, and why.
+    pub fixed: Option<(Order, &'static str)>,
+    /// Orders to try.
+    pub orders: Vec<Order>,
+}
+
+/// Why two spaces are linked.
+#[derive(Clone, Debug)]
+pub(crate) enum Relation {
+    /// The same array, of so many bits, written in one order and read in another.
+    Same(u32),
+    /// A reshape between arrays of so many bits.
+    Reshape(u32),
+    /// A transposition.
+    Transpose(SmallVec<[u32; 6]>, u32),
+    /// Dimensions that both have; the smaller array, of so many bits, is turned where
+    /// they are not in one order.
+    Shared(SmallVec<[(u32, u32); 6]>, u32),
+    /// A product's operand and its result: which operand runs through the matrix unit
+    /// follows from the result's lanes. Contracted dimensions of the operand, its own
+    /// dimensions in the result, bits of the operand.
+    Product {
+        contracted: Dims,
+        in_result: Dims,
+        bits: u32,
+    },
+}
+
+/// Two spaces that an operation or a read leads between.
+#[derive(Clone, Debug)]
+pub(crate) struct Link {
+    /// From the array that is read.
+    pub from: usize,
+    /// To the one computed from it.
+    pub to: usize,
+    /// How.
+    pub relation: Relation,
+}
+
+/// The kernels of a region and where it is.
+#[derive(Clone, Debug)]
+pub(crate) struct RegionGroups {
+    /// The loop or choice and which of its regions; `None` for the program.
+    pub of: Option<(NodeId, usize)>,
+    /// The kernels.
+    pub groups: Groups,
+    /// What the region gives.
+    pub results: Vec<ValueId>,
+}
+
+/// The problem before it is solved.
+pub(crate) struct Spaces<'a> {
+    module: &'a Module,
+    program: &'a Program,
+    machine: &'a Machine,
+    all: Vec<Space>,
+    parent: Vec<usize>,
+    by_place: FxHashMap<(Place, ValueId), usize>,
+    pub(crate) links: Vec<Link>,
+    pub(crate) regions: Vec<RegionGroups>,
+}
+
+impl<'a> Spaces<'a> {
+    /// The spaces of a program. `fixed` are orders that a user states.
+    pub(crate) fn new(
+        module: &'a Module,
+        program: &'a Program,
+        machine: &'a Machine,
+        stated: &FxHashMap<(Place, ValueId), Order>,
+    ) -> Self {
+        let mut spaces = Self {
+            module,
+            program,
+            machine,
+            all: Vec::new(),
+            parent: Vec::new(),
+            by_place: FxHashMap::default(),
+            links: Vec::new(),
+            regions: Vec::new(),
+        };
+        for &parameter in &program.parameters {
+            spaces.fix(
+                Place::Memory,
+                parameter,
+                stated,
+                "a parameter has the default layout",
+            );
+        }
+        spaces.region(None, &program.entry);
+        for &result in &program.entry.results {
+            spaces.fix(
+                Place::Result,
+                result,
+                stated,
+                "a result has the default layout",
+            );
+            spaces.same(result, (Place::Memory, Place::Result));
+        }
+        spaces.finish();
+        spaces
+    }
+
+    fn fix(
+        &mut self,
+        place: Place,
+        value: ValueId,
+        stated: &FxHashMap<(Place, ValueId), Order>,
+        why: &'static str,
+    ) {
+        let Some(id) = self.space(place, value) else {
+            return;
+        };
+        let space = &self.all[id];
+        let order = match stated.get(&(place, value)) {
+            Some(order) => (order.clone(), "the program states this layout"),
+            None => (self.machine.default_order(space.bits, &space.dims), why),
+        };
+        self.all[id].fixed = Some(order);
+    }
+
+    /// The space of an array at a place, if it has more than one dimension.
+    fn space(&mut self, place: Place, value: ValueId) -> Option<usize> {
+        if let Some(&id) = self.by_place.get(&(place, value)) {
+            return Some(self.root(id));
+        }
+        let shape = &self.program.values[value].shape;
+        if shape.rank() < 2 {
+            return None;
+        }
+        let id = self.all.len();
+        let bits = shape.element_type.bits();
+        // In memory it is written and read; in a kernel it passes through registers.
+        let memory = place == Place::Memory;
+        self.all.push(Space {
+            dims: shape.dims.iter().map(tegula_ir::Dim::typical).collect(),
+            bits,
+            traffic: if memory { vec![bits] } else { Vec::new() },
+            registers: u32::from(!memory),
+            ..Space::default()
+        });
+        self.parent.push(id);
+        self.by_place.insert((place, value), id);
+        Some(id)
+    }
+
+    fn root(&self, mut id: usize) -> usize {
+        while self.parent[id] != id {
+            id = self.parent[id];
+        }
+        id
+    }
+
+    /// The space of an array, after all is built.
+    pub(crate) fn find(&self, place: Place, value: ValueId) -> Option<usize> {
+        self.by_place.get(&(place, value)).map(|&id| self.root(id))
+    }
+
+    /// A space.
+    pub(crate) fn get(&self, id: usize) -> &Space {
+        &self.all[id]
+    }
+
+    /// The number of spaces, those that were united included.
+    pub(crate) fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    /// Whether a space stands for itself.
+    pub(crate) fn is_root(&self, id: usize) -> bool {
+        self.parent[id] == id
+    }
+
+    fn unite(&mut self, a: usize, b: usize) {
+        let (a, b) = (self.root(a), self.root(b));
+        if a == b || self.all[a].dims != self.all[b].dims {
+            return;
+        }
+        let merged = std::mem::take(&mut self.all[b]);
+        let kept = &mut self.all[a];
+        kept.traffic.extend(merged.traffic);
+        kept.registers += merged.registers;
+        kept.wishes.extend(merged.wishes);
+        if kept.fixed.is_none() {
+            kept.fixed = merged.fixed;
+        }
+        self.parent[b] = a;
+    }
+
+    /// Links one array at two places.
+    fn same(&mut self, value: ValueId, (from, to): (Place, Place)) {
+        let bits = self.program.values[value].shape.element_type.bits();
+        if let (Some(from), Some(to)) = (self.space(from, value), self.space(to, value)) {
+            self.link(from, to, Relation::Same(bits));
+        }
+    }
+
+    /// Links two arrays in memory of which one becomes the other.
+    fn becomes(&mut self, from: ValueId, to: ValueId) {
+        let bits = self.program.values[from].shape.element_type.bits();
+        let ids = (
+            self.space(Place::Memory, from),
+            self.space(Place::Memory, to),
+        );
+        if let (Some(from), Some(to)) = ids {
+            self.link(from, to, Relation::Same(bits));
+        }
+    }
+
+    fn link(&mut self, from: usize, to: usize, relation: Relation) {
+        self.links.push(Link { from, to, relation });
+    }
+
+    fn region(&mut self, of: Option<(NodeId, usize)>, region: &Region) {
+        let groups = group(self.module, self.program, region);
+        for group in &groups.groups {
+            self.group(group);
+        }
+        self.regions.push(RegionGroups {
+            of,
+            groups,
+            results: region.results.clone(),
+        });
+        for &id in &region.nodes {
+            let node = &self.program.nodes[id];
+            for (number, inner) in node.kind.regions().into_iter().enumerate() {
+                self.region(Some((id, number)), inner);
+            }
+            self.control(node);
+        }
+    }
+
+    /// A loop's states have one order throughout, a choice's results that of the
+    /// branches, each up to copies.
+    fn control(&mut self, node: &Node) {
+        match &node.kind {
+            NodeKind::While { body, states, .. } => {
+                for (number, &state) in states.iter().enumerate() {
+                    for from in [node.operands.get(number), body.results.get(number)] {
+                        if let Some(&from) = from {
+                            self.becomes(from, state);
+                        }
+                    }
+                    if let Some(&result) = node.results.get(number) {
+                        self.becomes(state, result);
+                    }
+                }
+            }
+            NodeKind::Conditional { branches } => {
+                for branch in branches {
+                    for (&from, &to) in branch.results.iter().zip(&node.results) {
+                        self.becomes(from, to);
+                    }
+                }
+            }
+            NodeKind::Op | NodeKind::Contraction(_) => {}
+        }
+    }
+
+    fn group(&mut self, group: &Group) {
+        let place = Place::Kernel(group.root);
+        let mut made: Vec<ValueId> = Vec::new();
+        let mut read: Vec<ValueId> = Vec::new();
+        for &id in &group.nodes {
+            let node = &self.program.nodes[id];
+            for &operand in &node.operands {
+                let outside = !made.contains(&operand) && !read.contains(&operand);
+                if outside && node.kind.regions().is_empty() {
+                    self.same(operand, (Place::Memory, place));
+                    self.reads(operand);
+                    read.push(operand);
+                }
+            }
+            self.node(node, place);
+            made.extend(&node.results);
+        }
+        let root = &self.program.nodes[group.root];
+        if !root.kind.regions().is_empty() {
+            return;
+        }
+        for &result in &root.results {
+            let memory = self.space(Place::Memory, result);
+            if let (Some(memory), Some(inside)) = (memory, self.space(place, result)) {
+                self.unite(memory, inside);
+            }
+        }
+    }
+
+    /// One more kernel reads an array.
+    fn reads(&mut self, value: ValueId) {
+        let bits = self.program.values[value].shape.element_type.bits();
+        if let Some(id) = self.space(Place::Memory, value) {
+            self.all[id].traffic.push(bits);
+        }
+    }
+
+    fn wish(&mut self, place: Place, value: Option<&ValueId>, wish: Wish) {
+        let Some(&value) = value else { return };
+        let bits = self.program.values[value].shape.element_type.bits();
+        if let Some(id) = self.space(place, value) {
+            self.all[id].wishes.push((wish, bits));
+        }
+    }
+
+    /// Links arrays inside a kernel by dimensions that both have.
+    fn shared(
+        &mut self,
+        place: Place,
+        from: ValueId,
+        to: ValueId,
+        pairs: impl Iterator<Item = (u32, u32)>,
+    ) {
+        let (Some(a), Some(b)) = (self.space(place, from), self.space(place, to)) else {
+            return;
+        };
+        let (rows, columns) = (&self.all[a].dims, &self.all[b].dims);
+        let large = |&(i, j): &(u32, u32)| {
+            let sizes = (rows.get(i as usize), columns.get(j as usize));
+            matches!(sizes, (Some(&i), Some(&j)) if i > 1 && j > 1)
+        };
+        let pairs: SmallVec<[(u32, u32); 6]> = pairs.filter(large).collect();
+        if pairs.len() > 1 {
+            let bits = self.program.values[from].shape.element_type.bits();
+            self.link(a, b, Relation::Shared(pairs, bits));
+        }
+    }
+
+    fn node(&mut self, node: &Node, place: Place) {
+        let own = kind(self.module, self.program, node);
+        let op = &self.module[node.origin].op;
+        let first = node.operands.first().copied();
+        let result = node.results.first().copied();
+        let (Some(result), operands) = (result, &node.operands) else {
+            return;
+        };
+        match own {
+            Kind::Elementwise => {
+                for &operand in operands {
+                    let ids = (self.space(place, operand), self.space(place, result));
+                    if let (Some(a), Some(b)) = ids {
+                        self.unite(b, a);
+                    }
+                }
+            }
+            Kind::Move | Kind::View => {
+                if let Some(first) = first {
+                    self.moved(op, own, first, result, place);
+                }
+            }
+            Kind::Join => {
+                for &operand in operands {
+                    let rank = self.program.values[operand].shape.rank() as u32;
+                    self.shared(place, operand, result, (0..rank).map(|dim| (dim, dim)));
+                }
+                if let Op::Concatenate(dim) = op {
+                    let dim = u32::try_from(*dim).unwrap_or(0);
+                    self.wish(place, Some(&result), Wish::Joined(dim));
+                }
+            }
+            Kind::Reduce => self.reduce(op, node, place),
+            Kind::Window => self.windows(op, node, place),
+            Kind::Product => self.product(op, node, place),
+            Kind::Indexed => self.indexed(op, node, place),
+            Kind::Whole => self.whole(op, node, place),
+            Kind::Control => {}
+        }
+    }
+
+    fn moved(&mut self, op: &Op, own: Kind, from: ValueId, to: ValueId, place: Place) {
+        let rank = self.program.values[from].shape.rank() as u32;
+        let bits = self.program.values[from].shape.element_type.bits();
+        match op {
+            Op::Broadcast(dims) => {
+                let pairs = dims.iter().map(|&dim| u32::try_from(dim).unwrap_or(0));
+                let pairs: Vec<(u32, u32)> = (0..rank).zip(pairs).collect();
+                self.shared(place, from, to, pairs.into_iter());
+            }
+            Op::Transpose(dims) => {
+                let permutation: SmallVec<[u32; 6]> = dims
+                    .iter()
+                    .map(|&dim| u32::try_from(dim).unwrap_or(0))
+                    .collect();
+                if let (Some(a), Some(b)) = (self.space(place, from), self.space(place, to)) {
+                    self.link(a, b, Relation::Transpose(permutation, bits));
+                }
+            }
+            Op::Reshape | Op::Bitcast if own == Kind::View => {
+                if let (Some(a), Some(b)) = (self.space(place, from), self.space(place, to)) {
+                    self.link(a, b, Relation::Reshape(bits));
+                }
+            }
+            Op::Reshape | Op::Bitcast => {
+                let large = |value: ValueId| {
+                    let dims = self.program.values[value].shape.dims.iter().enumerate();
+                    let large = dims.filter(|(_, dim)| dim.typical() != 1);
+                    large.map(|(dim, _)| dim as u32).collect::<Vec<_>>()
+                };
+                let pairs: Vec<(u32, u32)> = large(from).into_iter().zip(large(to)).collect();
+                self.shared(place, from, to, pairs.into_iter());
+            }
+            _ => self.shared(place, from, to, (0..rank).map(|dim| (dim, dim))),
+        }
+    }
+
+    fn reduce(&mut self, op: &Op, node: &Node, place: Place) {
+        let Op::Reduce { dimensions, .. } = op else {
+            return;
+        };
+        let gone: Dims = dimensions
+            .iter()
+            .map(|&dim| u32::try_from(dim).unwrap_or(0))
+            .collect();
+        for (number, &result) in node.results.iter().enumerate() {
+            let Some(&operand) = node.operands.get(number) else {
+                return;
+            };
+            self.wish(place, Some(&operand), Wish::Reduced(gone.clone()));
+            let rank = self.program.values[operand].shape.rank() as u32;
+            let kept = (0..rank).filter(|dim| !gone.contains(dim)).zip(0..);
+            let pairs: Vec<(u32, u32)> = kept.collect();
+            self.shared(place, operand, result, pairs.into_iter());
+        }
+    }
+
+    fn windows(&mut self, op: &Op, node: &Node, place: Place) {
+        let (Op::ReduceWindow { window, .. } | Op::SelectAndScatter { window, .. }) = op else {
+            return;
+        };
+        let over: Dims = window
+            .iter()
+            .zip(0..)
+            .filter(|(dim, _)| dim.size != 1)
+            .map(|(_, number)| number)
+            .collect();
+        let half = node.operands.len() / 2;
+        let arrays = if matches!(op, Op::SelectAndScatter { .. }) {
+            2
+        } else {
+            half
+        };
+        for &operand in node.operands.iter().take(arrays) {
+            self.wish(place, Some(&operand), Wish::Windows(over.clone()));
+            for &result in &node.results {
+                let rank = self.program.values[operand].shape.rank() as u32;
+                self.shared(place, operand, result, (0..rank).map(|dim| (dim, dim)));
+            }
+        }
+    }
+
+    fn product(&mut self, op: &Op, node: &Node, place: Place) {
+        let number = |&dim: &i64| u32::try_from(dim).unwrap_or(0);
+        let (Some(lhs), Some(rhs)) = (node.operands.first(), node.operands.get(1)) else {
+            return;
+        };
+        let result = node.results.first();
+        match op {
+            Op::Dot { dims, .. } => {
+                let sides = [
+                    (lhs, &dims.lhs_contracting, &dims.lhs_batch),
+                    (rhs, &dims.rhs_contracting, &dims.rhs_batch),
+                ];
+                let mut next = dims.lhs_batch.len() as u32;
+                let mut own = [Dims::new(), Dims::new()];
+                for (side, (operand, contracted, batch)) in sides.into_iter().enumerate() {
+                    let shape = &self.program.values[*operand].shape;
+                    let size = |dim: u32| shape.dims.get(dim as usize).map(tegula_ir::Dim::typical);
+                    let contracted: Dims = contracted.iter().map(number).collect();
+                    let mut free = Dims::new();
+                    for dim in 0..shape.rank() as u32 {
+                        if contracted.contains(&dim) || batch.iter().map(number).any(|b| b == dim) {
+                            continue;
+                        }
+                        if size(dim) != Some(1) {
+                            free.push(dim);
+                            own[side].push(next);
+                        }
+                        next += 1;
+                    }
+                    let bits = shape.element_type.bits();
+                    let wish = Wish::Operand {
+                        contracted: contracted.clone(),
+                        free,
+                    };
+                    self.wish(place, Some(operand), wish);
+                    let to = result.and_then(|&result| self.space(place, result));
+                    if let (Some(from), Some(to)) = (self.space(place, *operand), to) {
+                        let in_result = own[side].clone();
+                        let relation = Relation::Product {
+                            contracted,
+                            in_result,
+                            bits,
+                        };
+                        self.link(from, to, relation);
+                    }
+                }
+                let [lhs, rhs] = own;
+                self.wish(place, result, Wish::Result { lhs, rhs });
+            }
+            Op::Convolution { dims, .. } => {
+                for (value, first, second, is_result) in [
+                    (Some(lhs), &dims.input_feature, &dims.input_batch, false),
+                    (
+                        Some(rhs),
+                        &dims.kernel_output_feature,
+                        &dims.kernel_input_feature,
+                        false,
+                    ),
+                    (result, &dims.output_feature, &dims.output_batch, true),
+                ] {
+                    let wish = Wish::Channels {
+                        first: number(first),
+                        second: number(second),
+                        result: is_result,
+                    };
+                    self.wish(place, value, wish);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn indexed(&mut self, op: &Op, node: &Node, place: Place) {
+        let (first, result) = (node.operands.first(), node.results.first());
+        let number = |&dim: &i64| u32::try_from(dim).unwrap_or(0);
+        match op {
+            Op::Gather {
+                dims, slice_sizes, ..
+            } => {
+                let slices = slice_sizes
+                    .iter()
+                    .zip(0u32..)
+                    .filter(|(size, _)| **size > 1);
+                let slices = slices.map(|(_, dim)| dim).collect();
+                self.wish(place, first, Wish::Slices(slices));
+                let offsets = dims.offset_dims.iter().map(number).collect();
+                self.wish(place, result, Wish::Slices(offsets));
+            }
+            Op::Scatter { dims, .. } => {
+                let inserted =
+                    |dim: &u32| dims.inserted_window_dims.iter().any(|d| number(d) == *dim);
+                let arrays = node.results.len();
+                for (at, &result) in node.results.iter().enumerate() {
+                    let rank = self.program.values[result].shape.rank() as u32;
+                    let slices: Dims = (0..rank).filter(|dim| !inserted(dim)).collect();
+                    self.wish(place, Some(&result), Wish::Slices(slices));
+                    if let Some(&operand) = node.operands.get(at) {
+                        self.shared(place, operand, result, (0..rank).map(|dim| (dim, dim)));
+                    }
+                    let windows = dims.update_window_dims.iter().map(number).collect();
+                    self.wish(
+                        place,
+                        node.operands.get(arrays + 1 + at),
+                        Wish::Slices(windows),
+                    );
+                }
+            }
+            Op::DynamicUpdateSlice => {
+                for operand in node.operands.iter().take(2) {
+                    if let Some(&result) = result {
+                        let rank = self.program.values[*operand].shape.rank() as u32;
+                        self.shared(place, *operand, result, (0..rank).map(|dim| (dim, dim)));
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn whole(&mut self, op: &Op, node: &Node, place: Place) {
+        if let Op::Sort { dimension, .. } = op {
+            let dim = u32::try_from(*dimension).unwrap_or(0);
+            let size = |&value: &ValueId| {
+                let dims = &self.program.values[value].shape.dims;
+                dims.get(dim as usize).map(tegula_ir::Dim::typical)
+            };
+            let size = node.operands.first().and_then(size).unwrap_or(1);
+            let log = 64 - (size - 1).max(0).leading_zeros();
+            // A bitonic sort compares log n (log n + 1) / 2 times.
+            let along = Wish::Along {
+                dim,
+                passes: log * (log + 1) / 2,
+            };
+            for (&operand, &result) in node.operands.iter().zip(&node.results) {
+                let rank = self.program.values[operand].shape.rank() as u32;
+                self.wish(place, Some(&operand), along.clone());
+                self.wish(place, Some(&result), along.clone());
+                self.shared(place, operand, result, (0..rank).map(|dim| (dim, dim)));
+            }
+            if let (Some(&one), Some(&two)) = (node.results.first(), node.results.get(1)) {
+                let rank = self.program.values[one].shape.rank() as u32;
+                self.shared(place, one, two, (0..rank).map(|dim| (dim, dim)));
+            }
+            return;
+        }
+        for value in node.operands.iter().chain(&node.results) {
+            self.wish(place, Some(value), Wish::InOrder);
+        }
+    }
+
+    /// Gathers the orders to try, now that spaces are known.
+    fn finish(&mut self) {
+        for link in &mut self.links {
+            (link.from, link.to) = (root(&self.parent, link.from), root(&self.parent, link.to));
+        }
+        for id in 0..self.all.len() {
+            if self.parent[id] != id {
+                continue;
+            }
+            let space = &mut self.all[id];
+            space.orders = match &space.fixed {
+                Some((order, _)) => vec![order.clone()],
+                None => candidates(self.machine, space.bits, &space.dims),
+            };
+            if space.fixed.is_none() {
+                // A unit may write orders that pad more than any of those.
+                let rank = space.dims.len() as u32;
+                let pairs: Vec<(u32, u32)> = space
+                    .wishes
+                    .iter()
+                    .filter_map(|(wish, _)| wish.pair())
+                    .collect();
+                for (minor, second) in pairs {
+                    add(&mut space.orders, with_minor(minor, second, rank));
+                    add(&mut space.orders, with_minor(second, minor, rank));
+                }
+            }
+        }
+        // Orders that make a view a bitcast, as far as two views in a row.
+        for _ in 0..2 {
+            for link in 0..self.links.len() {
+                self.carry_over(link);
+            }
+        }
+    }
+
+    fn carry_over(&mut self, link: usize) {
+        /// Orders that are not carried further: only the first few are likely.
+        const CARRIED: usize = 6;
+        let Link { from, to, relation } = self.links[link].clone();
+        let (a, b) = (&self.all[from], &self.all[to]);
+        let there = |order: &Order| match &relation {
+            Relation::Transpose(permutation, _) => transposed(order, permutation),
+            Relation::Reshape(_) => reshaped(order, &a.dims, &b.dims),
+            Relation::Same(_) => Some(order.clone()),
+            _ => None,
+        };
+        let back = |order: &Order| match &relation {
+            Relation::Transpose(permutation, _) => {
+                let dims = order.iter().map(|&d| permutation.get(d as usize).copied());
+                dims.collect()
+            }
+            Relation::Reshape(_) => reshaped(order, &b.dims, &a.dims),
+            Relation::Same(_) => Some(order.clone()),
+            _ => None,
+        };
+        let new_there: Vec<Order> = a.orders.iter().take(CARRIED).filter_map(there).collect();
+        let new_back: Vec<Order> = b.orders.iter().take(CARRIED).filter_map(back).collect();
+        for (id, orders) in [(to, new_there), (from, new_back)] {
+            if self.all[id].fixed.is_none() {
+                orders
+                    .into_iter()
+                    .for_each(|order| add(&mut self.all[id].orders, order));
+            }
+        }
+    }
+}
+
+fn root(parent: &[usize], mut id: usize) -> usize {
+    while parent[id] != id {
+        id = parent[id];
+    }
+    id
+}
+
+/// The values that a loop or choice reads: its operands, then what its regions take
+/// from around it.
+pub(crate) fn control_reads(program: &Program, node: &Node) -> Vec<ValueId> {
+    let mut reads = node.operands.to_vec();
+    reads.extend(captured(program, node));
+    reads
+}

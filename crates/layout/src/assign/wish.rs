@@ -1,0 +1,165 @@
+//! What operations ask of the order of an array, and what it costs to deny it.
+//!
+//! Costs are seconds: bytes over bandwidth, times how often the bytes are moved more
+//! than they need be. On a machine with tiles the two most minor dimensions are the
+//! rows and the lanes of registers; a unit that works on lanes and rows wants the
+//! right dimensions there. On a machine without them only the walk matters.
+
+use super::machine::Machine;
+use smallvec::SmallVec;
+
+/// An order that a unit cannot write or a routine cannot read.
+const IMPOSSIBLE: f64 = 1e6;
+/// A slice whose neighbours are not lanes touches a tile of 8 x 128 words for each of
+/// its elements; eight elements share one.
+const SCATTERED: f64 = 16.0;
+
+/// Dimension numbers.
+pub(crate) type Dims = SmallVec<[u32; 4]>;
+
+/// What an operation asks of an array.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Wish {
+    /// These dimensions are reduced away: across lanes that takes a few more steps.
+    Reduced(Dims),
+    /// A product's operand: rows and lanes are a contracted dimension and one of its
+    /// own.
+    Operand { contracted: Dims, free: Dims },
+    /// A product's result: rows are of one operand and lanes of the other.
+    Result { lhs: Dims, rhs: Dims },
+    /// A convolution's array: rows and lanes are these two; for the result that is
+    /// what the matrix unit writes.
+    Channels {
+        first: u32,
+        second: u32,
+        result: bool,
+    },
+    /// Sorted along this dimension, in so many passes over the array: not across
+    /// lanes.
+    Along { dim: u32, passes: u32 },
+    /// Windows run over these dimensions: not across lanes.
+    Windows(Dims),
+    /// Slices of these dimensions are taken at indices that are data: they lie
+    /// together.
+    Slices(Dims),
+    /// Joined along this dimension: not inside a tile.
+    Joined(u32),
+    /// Read as a whole in the order of the dimensions.
+    InOrder,
+}
+
+impl Wish {
+    /// The share of an array's bytes that an order moves for nothing.
+    pub(crate) fn share(&self, machine: &Machine, order: &[u32]) -> f64 {
+        let (Some(&minor), second) = (order.first(), order.get(1).copied()) else {
+            return 0.0;
+        };
+        let row_major = order.iter().rev().copied().eq(0..order.len() as u32);
+        if !machine.has_lanes() {
+            return match self {
+                Self::InOrder if !row_major => 2.0,
+                Self::Slices(dims) if !dims.is_empty() && !dims.contains(&minor) => 2.0,
+                Self::Channels { first, .. } if minor != *first => 1.0,
+                Self::Along { dim, .. } if minor != *dim => 1.0,
+                _ => 0.0,
+            };
+        }
+        match self {
+            Self::Reduced(dims) if dims.contains(&minor) => 0.05,
+            Self::Operand { contracted, free } if !contracted.is_empty() && !free.is_empty() => {
+                let proper = |a: &Dims, b: &Dims| {
+                    a.contains(&minor) && second.is_some_and(|second| b.contains(&second))
+                };
+                if proper(contracted, free) || proper(free, contracted) {
+                    0.0
+                } else {
+                    1.0
+                }
+            }
+            Self::Result { lhs, rhs } if !lhs.is_empty() && !rhs.is_empty() => {
+                let proper = |a: &Dims, b: &Dims| {
+                    a.contains(&minor) && second.is_some_and(|second| b.contains(&second))
+                };
+                if proper(lhs, rhs) || proper(rhs, lhs) {
+                    0.0
+                } else {
+                    2.0
+                }
+            }
+            Self::Channels {
+                first,
+                second: other,
+                result,
+            } => {
+                let here = (minor, second.unwrap_or(minor));
+                if here == (*first, *other) || here == (*other, *first) {
+                    0.0
+                } else if *result {
+                    IMPOSSIBLE
+                } else if minor == *first {
+                    0.25
+                } else {
+                    2.0
+                }
+            }
+            Self::Along { dim, passes } if minor == *dim => f64::from(*passes),
+            Self::Windows(dims) if dims.contains(&minor) => 1.0,
+            Self::Windows(dims) if second.is_some_and(|s| dims.contains(&s)) => 0.25,
+            Self::Slices(dims) if !dims.is_empty() && !dims.contains(&minor) => SCATTERED,
+            Self::Joined(dim) if minor == *dim => 0.5,
+            Self::Joined(dim) if second == Some(*dim) => 0.1,
+            Self::InOrder if !row_major => IMPOSSIBLE,
+            _ => 0.0,
+        }
+    }
+
+    /// The rows and lanes that are asked for, in either order, if they are these two.
+    pub(crate) fn pair(&self) -> Option<(u32, u32)> {
+        match self {
+            Self::Channels { first, second, .. } if first != second => Some((*first, *second)),
+            _ => None,
+        }
+    }
+
+    /// What is asked, in words.
+    pub(crate) fn reason(&self) -> String {
+        let list = |dims: &Dims| {
+            let numbers: Vec<String> = dims.iter().map(ToString::to_string).collect();
+            numbers.join(",")
+        };
+        match self {
+            Self::Reduced(dims) => {
+                format!(
+                    "dimensions {} are reduced: better not across lanes",
+                    list(dims)
+                )
+            }
+            Self::Operand { contracted, free } => format!(
+                "operand of a product: rows and lanes are one of the contracted {} and one of {}",
+                list(contracted),
+                list(free)
+            ),
+            Self::Result { lhs, rhs } => format!(
+                "result of a product: rows and lanes are one of the left's {} and one of the \
+                 right's {}",
+                list(lhs),
+                list(rhs)
+            ),
+            Self::Channels { first, second, .. } => {
+                format!("of a convolution: rows and lanes are dimensions {first} and {second}")
+            }
+            Self::Along { dim, passes } => {
+                format!("{passes} passes along dimension {dim}: not across lanes")
+            }
+            Self::Windows(dims) => format!("windows over {}: not across lanes", list(dims)),
+            Self::Slices(dims) => {
+                format!(
+                    "slices of {} at indices that are data: lying together",
+                    list(dims)
+                )
+            }
+            Self::Joined(dim) => format!("joined along dimension {dim}: not inside a tile"),
+            Self::InOrder => "read as a whole in the order of its dimensions".to_owned(),
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! A layout as an indexing map: from an element's index to its position in the
+//! buffer.
+//!
+//! Composed with a map that says which element is read, it says which place of
+//! memory is read.
+
+use super::{Change, PhysicalError, PhysicalLayout};
+use tegula_expr::Term;
+use tegula_indexing::{IndexingMap, Session};
+use tegula_ir::ArrayShape;
+
+/// The map from an array's indices to positions in its buffer, counted in elements.
+/// Not simplified.
+///
+/// # Errors
+/// As [`PhysicalLayout::new`].
+pub fn layout_map(shape: &ArrayShape) -> Result<IndexingMap, PhysicalError> {
+    let layout = PhysicalLayout::new(shape)?;
+    let mut map = IndexingMap::over(&layout.logical);
+    let mut at: Vec<Term> = layout.order.iter().map(|&dim| map.dim(dim)).collect();
+    for change in &layout.changes {
+        match change {
+            Change::Lead(count) => {
+                at.splice(0..0, std::iter::repeat_n(Term::constant(0), *count));
+            }
+            Change::Combine { at: dim, minor } => {
+                let major = at.remove(*dim);
+                at[*dim] = major.mul(&Term::constant(*minor)).add(&at[*dim]);
+            }
+            Change::Tile { tile, .. } => {
+                let first = at.len() - tile.len();
+                for (dim, &size) in tile.iter().enumerate() {
+                    let size = Term::constant(size);
+                    at.push(at[first + dim].modulo(&size));
+                    at[first + dim] = at[first + dim].floor_div(&size);
+                }
+            }
+        }
+    }
+    let terms = at.iter().zip(&layout.physical);
+    let linear = terms.fold(Term::constant(0), |linear, (at, &size)| {
+        linear.mul(&Term::constant(size)).add(at)
+    });
+    map.results = vec![linear];
+    Ok(map)
+}
+
+/// The places of an array's buffer that an access reaches: the map that says which
+/// elements are reached, followed by the array's layout, simplified.
+///
+/// # Errors
+/// As [`PhysicalLayout::new`].
+pub fn physical_access(
+    session: &mut Session,
+    access: &IndexingMap,
+    shape: &ArrayShape,
+) -> Result<IndexingMap, PhysicalError> {
+    Ok(session.simplify_map(&access.then(&layout_map(shape)?)))
+}
