@@ -33,6 +33,39 @@ impl Emitter<'_> {
             .collect()
     }
 
+    /// What a fold carries before its first step: the initial values, a plain sum of
+    /// narrow floats in a wider type.
+    pub(crate) fn fold_start(
+        &mut self,
+        id: NodeId,
+        to_apply: ComputationId,
+    ) -> Result<Scalars, Error> {
+        let init = self.inits(id)?;
+        Ok(match self.wide_sum(to_apply, &init) {
+            Some(wide) => smallvec![self.convert(init[0], wide)],
+            None => init,
+        })
+    }
+
+    /// What a fold carries after one more element of each input.
+    pub(crate) fn fold_step(
+        &mut self,
+        to_apply: ComputationId,
+        carried: &[ScalarId],
+        values: &[ScalarId],
+    ) -> Result<Scalars, Error> {
+        let types = |e: &Self, list: &[ScalarId]| list.first().map(|&s| e.kernel.scalars[s]);
+        let wide = types(self, carried);
+        if let (&[sum], &[value], Some(wide)) = (carried, values, wide)
+            && types(self, values) != Some(wide)
+        {
+            let value = self.convert(value, wide);
+            return Ok(smallvec![self.binary(Binary::Add, sum, value)]);
+        }
+        let arguments: Scalars = carried.iter().chain(values).copied().collect();
+        self.apply(to_apply, &arguments)
+    }
+
     /// `reduce` and `reduce-window`: loops over the reduced dimensions or the
     /// window, skipping what lies in a window's padding.
     pub(crate) fn fold(
@@ -44,14 +77,9 @@ impl Emitter<'_> {
         let program = self.program;
         let node = &program.nodes[id];
         let inputs = self.halves(id);
-        let init = self.inits(id)?;
+        let start = self.fold_start(id, to_apply)?;
         // All inputs are read through one map.
         let extents = self.extents(id, 0)?;
-        let wide = self.wide_sum(to_apply, &init);
-        let start: Scalars = match wide {
-            Some(wide) => smallvec![self.convert(init[0], wide)],
-            None => init.clone(),
-        };
         let results = self.loops(&extents, &start, &mut |e, ranges, carried| {
             let read = e.read(id, 0, index, ranges)?;
             e.branch(
@@ -61,21 +89,15 @@ impl Emitter<'_> {
                     for &operand in &node.operands[..inputs] {
                         values.push(e.element(operand, &read.index)?);
                     }
-                    if let Some(wide) = wide {
-                        let value = e.convert(values[0], wide);
-                        return Ok(smallvec![e.binary(Binary::Add, carried[0], value)]);
-                    }
-                    let arguments: Scalars = carried.iter().copied().chain(values).collect();
-                    e.apply(to_apply, &arguments)
+                    e.fold_step(to_apply, carried, &values)
                 },
                 &mut |_| Ok(carried.iter().copied().collect()),
             )
         })?;
-        let narrow = self.kernel.scalars[init[0]];
-        Ok(match wide {
-            Some(_) => smallvec![self.convert(results[0], narrow)],
-            None => results,
-        })
+        let types = node.results.iter().map(|&v| self.element_type(v));
+        let types: Vec<ElementType> = types.collect();
+        let narrowed = results.iter().zip(types);
+        Ok(narrowed.map(|(&s, ty)| self.convert(s, ty)).collect())
     }
 
     /// The wider type a reduction accumulates in: only a plain sum of narrow

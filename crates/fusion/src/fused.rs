@@ -12,6 +12,7 @@ use crate::error::Error;
 use crate::kernel::{Access, Kernel};
 use crate::program::{NodeId, NodeKind, Program, Region, ValueId};
 use crate::reads::ReadMaps;
+use crate::scan::{self, as_scan};
 use crate::updates;
 use petgraph::graph::DiGraph;
 use rustc_hash::FxHashMap;
@@ -234,6 +235,17 @@ impl Builder<'_> {
             Class::Update => {
                 let new = updates::update(self.0, id)?;
                 units.extend(new.into_iter().map(|unit| (id, unit)));
+            }
+            Class::Scan => {
+                let scan = as_scan(self.0.module, self.0.program, node);
+                let Some(scan) = scan else {
+                    return Err(Error::bug(
+                        self.0.module,
+                        node.origin,
+                        "a scan was expected",
+                    ));
+                };
+                units.push((id, scan::scan(self.0, id, scan)?));
             }
             Class::Pointwise(_) | Class::Loop => {
                 let relabel = matches!(self.0.module[node.origin].op, Op::Reshape | Op::Bitcast);

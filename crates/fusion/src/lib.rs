@@ -28,6 +28,7 @@ mod fused;
 pub mod kernel;
 mod program;
 mod reads;
+mod scan;
 mod symbolic;
 mod updates;
 

@@ -65,10 +65,11 @@ impl Generator {
 
     /// Gather, scatter, sort, reduce-window.
     pub(super) fn indexed(&mut self, body: &mut Body) {
-        match self.random.below(4) {
+        match self.random.below(5) {
             0 => self.gather(body),
             1 => self.scatter(body),
             2 => self.sort(body),
+            3 => self.running(body),
             _ => self.reduce_window(body),
         }
     }

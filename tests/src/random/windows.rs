@@ -286,4 +286,45 @@ impl Generator {
         );
         self.define(body, x.ty, &x.dims, bits, &text);
     }
+
+    /// A running combination along a dimension: a window of its whole length.
+    pub(super) fn running(&mut self, body: &mut Body) {
+        let Some(x) = self.any_where(body, |k| {
+            !k.dims.is_empty()
+                && k.ty != ElementType::Pred
+                && !k.ty.is_complex()
+                && k.elements() > 0
+        }) else {
+            return;
+        };
+        let Some(init) = self.any_where(body, |k| k.ty == x.ty && k.dims.is_empty()) else {
+            return;
+        };
+        let along = self.random.below(x.dims.len());
+        let size = x.dims[along];
+        let reversed = self.random.once_in(2);
+        let (mut sizes, mut pads) = (Vec::new(), Vec::new());
+        for d in 0..x.dims.len() {
+            let all = if d == along { size } else { 1 };
+            sizes.push(all.to_string());
+            pads.push(match reversed {
+                true => format!("0_{}", all - 1),
+                false => format!("{}_0", all - 1),
+            });
+        }
+        let bits = x.bits.max(init.bits) + 5;
+        let op = match self.fits(x.ty, bits) {
+            true => "add",
+            false => "maximum",
+        };
+        let apply = self.combiner(op, x.ty);
+        let text = format!(
+            "reduce-window({}, {}), window={{size={} pad={}}}, to_apply={apply}",
+            x.name,
+            init.name,
+            sizes.join("x"),
+            pads.join("x")
+        );
+        self.define(body, x.ty, &x.dims, bits, &text);
+    }
 }

@@ -3,6 +3,7 @@
 
 use crate::contraction::is_product_of;
 use crate::program::{Node, NodeId, NodeKind, Program, ValueId};
+use crate::scan::as_scan;
 use tegula_ir::{Binary, Module, Op, Unary};
 
 /// What a backend-independent view of an operation says about fusing it.
@@ -13,6 +14,8 @@ pub enum Class {
     Pointwise(u8),
     /// Each element is computed by a loop.
     Loop,
+    /// A loop along one dimension gives all elements along it.
+    Scan,
     /// Writes part of an array in place.
     Update,
     /// A named routine.
@@ -50,6 +53,7 @@ pub fn classify(module: &Module, program: &Program, node: NodeId) -> Class {
         | Op::Slice(_)
         | Op::Pad(_)
         | Op::Concatenate(_) => Class::Pointwise(0),
+        Op::ReduceWindow { .. } if as_scan(module, program, node).is_some() => Class::Scan,
         // Dots that a routine computes are contractions.
         Op::Reduce { .. } | Op::ReduceWindow { .. } | Op::Dot { .. } => Class::Loop,
         Op::Convolution { .. } => {
@@ -114,6 +118,7 @@ pub(super) fn reads_per_element(
     let size = |i: usize| node.operands.get(i).map_or(1.0, |&v| elements(program, v));
     match &module[node.origin].op {
         Op::Reduce { .. } if operand < node.operands.len() / 2 => size(operand) / result,
+        Op::ReduceWindow { .. } if as_scan(module, program, node).is_some() => 1.0,
         Op::ReduceWindow { window, .. } if operand < node.operands.len() / 2 => {
             window.iter().map(|w| w.size as f64).product()
         }

@@ -51,7 +51,7 @@ pub enum Reason {
     RegionResult,
     /// A library call or control flow makes it or reads it.
     LibraryOrControl,
-    /// It updates an array in place, or has several results.
+    /// It updates an array in place, runs along a dimension, or has several results.
     OwnKernel,
     /// Fused, it would be evaluated this many times per element: too often.
     TooOften(f64),
@@ -77,7 +77,9 @@ impl fmt::Display for Reason {
             Self::GivenInMemory => f.write_str("already in memory"),
             Self::RegionResult => f.write_str("a result of its region"),
             Self::LibraryOrControl => f.write_str("made or read by a library call or control flow"),
-            Self::OwnKernel => f.write_str("updates in place or has several results"),
+            Self::OwnKernel => {
+                f.write_str("updates in place, runs along a dimension or has several results")
+            }
             Self::TooOften(ratio) => {
                 write!(f, "fused, each element would be evaluated {ratio:.3} times")
             }
@@ -420,7 +422,7 @@ impl Pass<'_> {
         let node = &self.program.nodes[id];
         let limit = match class {
             Class::Library => return Reason::LibraryOrControl,
-            Class::Update => return Reason::OwnKernel,
+            Class::Update | Class::Scan => return Reason::OwnKernel,
             Class::Pointwise(0 | 1) => CHEAP_RATIO,
             Class::Pointwise(_) | Class::Loop => EXPENSIVE_RATIO,
         };

@@ -24,7 +24,8 @@ pub(crate) fn loop_run<'k>(kernel: &'k Kernel, statement: &'k Statement) -> Resu
         return Err(Reason::new("a loop that writes an array twice"));
     }
     translator.stored = Some(stored);
-    translator.carried = carried.iter().copied().collect();
+    // What a turn has combined so far is known in order only.
+    translator.carried = carried.iter().chain(&body.results).copied().collect();
     let mut combined = Vec::new();
     let mut values = Vec::new();
     for statement in &body.statements {
