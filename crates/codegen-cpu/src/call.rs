@@ -4,11 +4,11 @@ use crate::convolution::Convolution;
 use crate::custom_call::Handled;
 use crate::dot::Dot;
 use crate::error::Error;
-use crate::jit::{Cpu, KernelFn};
+use crate::jit::Cpu;
 use crate::kernels::Isa;
 use crate::pool::Pool;
 use crate::routine::Routine;
-use crate::sort::Sort;
+use crate::sort::{Sort, SortCode};
 use tegula_fusion::LibraryOp;
 use tegula_interp::{CustomCallError, is_built_in};
 use tegula_ir::{ArrayShape, Op};
@@ -107,25 +107,25 @@ impl Call {
     /// # Safety
     /// `inputs` and `outputs` are dense arrays of the shapes this was made for,
     /// aligned to 64 bytes; no output overlaps anything else. A sort is given its
-    /// own comparator. `scratch` has [`Self::scratch_bytes`] for the pool's threads,
+    /// own code. `scratch` has [`Self::scratch_bytes`] for the pool's threads,
     /// aligned to 64.
     pub(crate) unsafe fn run(
         &self,
         inputs: &[*const u8],
         outputs: &[*mut u8],
-        comparator: Option<KernelFn>,
+        sort: Option<&SortCode>,
         scratch: *mut u8,
         pool: &Pool,
     ) -> Result<(), CallFailure> {
         // SAFETY: the caller's promise.
         unsafe {
-            match (self, comparator) {
+            match (self, sort) {
                 (Self::Dot(dot), _) => dot.run([inputs[0], inputs[1]], outputs[0], scratch, pool),
                 (Self::Convolution(convolution), _) => {
                     convolution.run([inputs[0], inputs[1]], outputs[0], scratch, pool);
                 }
-                (Self::Sort(sort), Some(comparator)) => sort.run(inputs, outputs, comparator),
-                // Every sort of a plan has a comparator.
+                (Self::Sort(sort), Some(code)) => sort.run(inputs, outputs, code),
+                // Every sort of a plan has code.
                 (Self::Sort(_), None) => {}
                 (Self::Routine(routine), _) => routine.run(inputs, outputs),
                 (Self::Handled(handled), _) => return handled.run(inputs, outputs),

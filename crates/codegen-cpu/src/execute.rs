@@ -397,7 +397,7 @@ impl Run<'_> {
                 call,
                 inputs,
                 outputs,
-                comparator,
+                sort,
                 ..
             } => {
                 let inputs: smallvec::SmallVec<[*const u8; 8]> = inputs
@@ -407,12 +407,12 @@ impl Run<'_> {
                 let outputs: smallvec::SmallVec<[*mut u8; 8]> =
                     outputs.iter().map(|&l| self.address(l)).collect();
                 let code = &self.executable.code;
-                let comparator = code.comparators.get(*comparator).copied();
+                let sort = code.sorts.get(*sort);
                 // SAFETY: see the module's text; a call's results overlap none of
                 // its operands, and values are aligned to 64 bytes.
                 unsafe {
                     let (scratch, pool) = (self.scratch, &self.executable.pool);
-                    call.run(&inputs, &outputs, comparator, scratch, pool)?;
+                    call.run(&inputs, &outputs, sort, scratch, pool)?;
                 }
             }
             Action::Copy { from, to, bytes } => {

@@ -3,6 +3,7 @@
 use crate::error::Error;
 use crate::helpers::{General, Helper};
 use crate::lower::{Imports, KERNEL_PARAMS, lower_kernel};
+use crate::sort::{SortCode, SortKey, key_of};
 use crate::vector::{Run, choose, wide};
 use cranelift_codegen::ir::{AbiParam, FuncRef, Signature, types};
 use cranelift_codegen::isa::OwnedTargetIsa;
@@ -89,8 +90,8 @@ pub(crate) type KernelFn = unsafe extern "C" fn(*const *mut u8, i64, i64);
 pub(crate) struct Code {
     /// The plan's kernels, by number.
     pub kernels: Vec<KernelFn>,
-    /// The comparators of the plan's sorts, in the order of the schedule.
-    pub comparators: Vec<KernelFn>,
+    /// The code of the plan's sorts, in the order of the schedule.
+    pub sorts: Vec<SortCode>,
     module: Option<JITModule>,
     /// Operations that the code has the addresses of: each in its own place.
     #[allow(
@@ -266,18 +267,25 @@ pub(crate) fn compile_kernels(
     for (id, kernel) in &plan.kernels {
         kernels.push(builder.function(&id.to_string(), kernel)?);
     }
-    let mut comparators = Vec::new();
     let mut sorts = Vec::new();
-    find_comparators(&plan.steps, &mut sorts);
-    for (i, kernel) in sorts.iter().enumerate() {
-        comparators.push(builder.function(&format!("comparator{i}"), kernel)?);
+    let mut comparators = Vec::new();
+    find_comparators(&plan.steps, &mut comparators);
+    for (i, comparator) in comparators.into_iter().enumerate() {
+        let key = match key_of(comparator) {
+            Some(key) => Some((builder.function(&format!("key{i}"), &key.kernel)?, key)),
+            None => None,
+        };
+        sorts.push((
+            builder.function(&format!("comparator{i}"), comparator)?,
+            key,
+        ));
     }
     let text = builder
         .listing
         .take()
         .map(|(_, text)| text)
         .unwrap_or_default();
-    let code = builder.finish(&kernels, &comparators)?;
+    let code = builder.finish(&kernels, sorts)?;
     Ok((code, text))
 }
 
@@ -343,7 +351,11 @@ impl Builder {
         Ok(id)
     }
 
-    fn finish(mut self, kernels: &[FuncId], comparators: &[FuncId]) -> Result<Code, Error> {
+    fn finish(
+        mut self,
+        kernels: &[FuncId],
+        sorts: Vec<(FuncId, Option<(FuncId, SortKey)>)>,
+    ) -> Result<Code, Error> {
         self.module
             .finalize_definitions()
             .map_err(|e| Error::Bug(e.to_string()))?;
@@ -353,10 +365,14 @@ impl Builder {
             unsafe { std::mem::transmute::<*const u8, KernelFn>(address) }
         };
         let kernels = kernels.iter().map(pointer).collect();
-        let comparators = comparators.iter().map(pointer).collect();
+        let sorts = sorts.into_iter().map(|(comparator, key)| SortCode {
+            comparator: pointer(&comparator),
+            key: key.map(|(function, key)| (pointer(&function), key.arrays, key.order)),
+        });
+        let sorts = sorts.collect();
         Ok(Code {
             kernels,
-            comparators,
+            sorts,
             module: Some(self.module),
             _operations: self.imports.operations,
         })

@@ -38,8 +38,8 @@ pub(crate) enum Action {
         call: Call,
         inputs: Vec<Location>,
         outputs: Vec<Location>,
-        /// Of a sort: which of the code's comparators.
-        comparator: usize,
+        /// Of a sort: which of the code's sorts.
+        sort: usize,
     },
     Copy {
         from: Location,
@@ -92,7 +92,7 @@ pub(crate) fn resolve(plan: &Plan, isa: Isa) -> Result<Vec<Action>, Error> {
     let mut resolver = Resolver {
         plan,
         isa,
-        comparators: 0,
+        sorts: 0,
     };
     resolver.actions(&plan.steps)
 }
@@ -100,7 +100,7 @@ pub(crate) fn resolve(plan: &Plan, isa: Isa) -> Result<Vec<Action>, Error> {
 struct Resolver<'a> {
     plan: &'a Plan,
     isa: Isa,
-    comparators: usize,
+    sorts: usize,
 }
 
 /// The extent of a kernel's outermost domain dimension, 1 without one; 0 if the
@@ -217,14 +217,14 @@ impl Resolver<'_> {
         let outputs: Vec<&ArrayShape> = results.iter().map(shape).collect();
         let call = Call::new(self.isa, op, &inputs, &outputs)?;
         if matches!(call, Call::Sort(_)) {
-            self.comparators += 1;
+            self.sorts += 1;
         }
         Ok(Action::Call {
             name: call.name(op),
             call,
             inputs: self.locations(operands)?,
             outputs: self.locations(results)?,
-            comparator: self.comparators.saturating_sub(1),
+            sort: self.sorts.saturating_sub(1),
         })
     }
 }

@@ -149,9 +149,10 @@ impl Generator {
         };
         let name = self.name();
         let ty = x.ty;
+        let (first, second) = *self.random.pick(&[("a", "b"), ("b", "a"), ("ka", "kb")]);
         let _ = writeln!(
             self.computations,
-            "{name} {{\n  a = {ty}[] parameter(0)\n  b = {ty}[] parameter(1)\n  ROOT c = pred[] compare(a, b), direction={direction}{order}\n}}\n"
+            "{name} {{\n  a = {ty}[] parameter(0)\n  b = {ty}[] parameter(1)\n  ka = {ty}[] negate(a)\n  kb = {ty}[] negate(b)\n  ROOT c = pred[] compare({first}, {second}), direction={direction}{order}\n}}\n"
         );
         let text = format!(
             "sort({}), dimensions={{{along}}}, is_stable=true, to_apply={name}",
