@@ -27,7 +27,7 @@ use domain::Domain;
 use graph::Graph;
 pub use graph::address_cost;
 use known::{Domains, Known, Searched};
-pub use report::{Explained, RULES, Report, Rule, StopReason};
+pub use report::{Explained, Narrowed, RULES, Report, Rule, StopReason};
 
 /// Rounds of the whole pipeline on one map.
 const MAX_ROUNDS: usize = 4;
@@ -161,12 +161,13 @@ impl Session {
         }
         // A composition that was simplified before keeps the steps it took.
         report.steps = self.derivations.get(map).cloned().unwrap_or_default();
+        let given = map;
         let mut map = map.clone();
         for _ in 0..MAX_ROUNDS {
             report.rounds += 1;
             let before = map.clone();
             let mut domain = Domain::of(&map);
-            let given = (domain.bounds.clone(), domain.constraints.clone());
+            let wide = (domain.bounds.clone(), domain.constraints.clone());
             if self.tighten(&mut domain).is_err() {
                 return (IndexingMap::empty(), report);
             }
@@ -176,7 +177,7 @@ impl Session {
             map.constraints = domain.constraints.clone();
             let mut terms = std::mem::take(&mut map.results);
             terms.extend(map.participant.iter().map(|p| p.position.clone()));
-            let is_same = given.0 == domain.bounds && given.1 == domain.constraints;
+            let is_same = wide.0 == domain.bounds && wide.1 == domain.constraints;
             let (terms_found, searched) = self.simplify_results(&terms, domain, &mut report);
             terms = terms_found;
             if let Some(participant) = &mut map.participant
@@ -190,6 +191,9 @@ impl Session {
             if !searched && is_same || map == before {
                 break;
             }
+        }
+        if self.explain {
+            report.domain = Narrowed::between(given, &map);
         }
         (map, report)
     }
