@@ -6,8 +6,12 @@
 //! 2. results take their canonical form over the narrowed bounds, under the
 //!    constraints ([`tegula_expr::Canonicalizer`]);
 //! 3. results that still divide are tested for being affine on the domain;
-//! 4. what is left enters an e-graph ([`graph`]) with all other terms over the
-//!    same domain, from which the cheapest forms are extracted jointly.
+//! 4. what is left enters an e-graph of its own ([`graph`]), whose cheapest form is
+//!    taken where it divides less.
+//!
+//! What was found of a domain is remembered with it ([`known`]), for all maps of the
+//! session. Terms that are to be computed together share one e-graph, and their
+//! cheapest forms are extracted jointly ([`Session::simplify_terms`]).
 //!
 //! The meaning of a map is never touched: no point of the domain is lost or
 //! added, and no result changes its value on any point.
@@ -38,8 +42,10 @@ const MAX_SEARCHED: u32 = 150;
 
 /// Simplifies the maps and terms of one fused graph.
 ///
-/// A session remembers results; what it remembers never changes them, for a
-/// result depends on its map alone. Terms of different domains never meet.
+/// A session remembers results, and by domain what it found of terms: canonical
+/// forms, intervals, what the e-graph made of them. That is worth the same in every
+/// map over the domain, so a result depends on its map alone, whatever else the
+/// session holds. Terms of different domains never meet.
 #[derive(Debug, Default)]
 pub struct Session {
     limits: Limits,
