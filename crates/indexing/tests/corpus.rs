@@ -9,11 +9,13 @@ use std::path::PathBuf;
 use tegula_indexing::{
     IndexingMap, OperandIndexing, Session, fusion_input_to_output, fusion_output_to_input,
 };
-use tegula_ir::{ArrayShape, InstructionId, Module, Shape, parse_module};
+use tegula_ir::{ArrayShape, InstructionId, Module, Op, Shape, parse_module};
 
 /// Arrays of one result that are looked at: a loop's state may have a hundred, each
 /// of which depends on all.
 const MAX_OUTPUTS: usize = 2;
+/// Arrays of a loop's state beyond which its maps take minutes; see docs/limits.md.
+const MAX_STATE: usize = 12;
 
 /// The array `leaf` of a shape.
 fn array(shape: &Shape, leaf: usize) -> Option<ArrayShape> {
@@ -56,7 +58,11 @@ fn check(
 ) -> u32 {
     let data = &module[id];
     let mut count = 0;
-    for output in 0..data.shape.leaf_count().min(MAX_OUTPUTS) {
+    let leaves = data.shape.leaf_count();
+    if matches!(data.op, Op::While { .. }) && leaves > MAX_STATE {
+        return 0;
+    }
+    for output in 0..leaves.min(MAX_OUTPUTS) {
         for (backward, found) in [
             (true, fusion_output_to_input(module, id, output, session)),
             (false, fusion_input_to_output(module, id, output, session)),
