@@ -68,7 +68,9 @@ pub use ops::{
     output_to_input,
 };
 pub use points::{Access, Point};
-pub use simplify::{Explained, Limits, RULES, Report, Rule, Session, StopReason, address_cost};
+pub use simplify::{
+    Explained, Limits, Narrowed, RULES, Report, Rule, Session, StopReason, address_cost,
+};
 pub use text::{PrintedMap, parse_map};
 pub use uses::{
     Answer, Coalescing, Condition, Proof, Tile, TileDim, TiledMap, Utilization, Warp, coalescing,

@@ -102,3 +102,26 @@ fn a_session_changes_no_result() {
         );
     }
 }
+
+#[test]
+fn what_constraints_did_is_told() {
+    let map: IndexingMap = "(d0, d1) -> (d0), domain: d0 in [0, 9], d1 in [0, 9], \
+         d0 + d1 in [0, 4], (d0 + d1) / 2 in [0, 5], d0 * 2 in [4, 30]"
+        .parse()
+        .expect("a map");
+    let (simple, report) = Session::new().explaining().simplify_with_report(&map);
+    assert_eq!(
+        simple.to_string(),
+        "(d0, d1) -> (d0), domain: d0 in [2, 4], d1 in [0, 2], d0 + d1 in [2, 4]"
+    );
+    let names = |var: Var| map.name(var);
+    assert_eq!(
+        report.domain.lines(&names, Style::Xla),
+        [
+            "d0 in [0, 9]  =>  d0 in [2, 4]  by constraints",
+            "d1 in [0, 9]  =>  d1 in [0, 2]  by constraints",
+            "d0 + d1 in [0, 4], (d0 + d1) / 2 in [0, 5], d0 * 2 in [4, 30]  =>  \
+             d0 + d1 in [2, 4]  by constraints",
+        ]
+    );
+}

@@ -168,3 +168,174 @@ fn deep_and_wide_maps() {
     let _ = simple.inverse();
     let _ = utilization(&[simple], &[1000, 1000]);
 }
+
+/// A map text with `count` of something, and what it is about.
+fn large_texts(count: usize) -> Vec<(&'static str, String)> {
+    let in_domain =
+        |result: String| format!("(d0, d1) -> ({result}), domain: d0 in [0, 99], d1 in [0, 99]");
+    let nested = |open: &str, close: &str| {
+        in_domain(format!("{}d0{}", open.repeat(count), close.repeat(count)))
+    };
+    let list = |f: &dyn Fn(usize) -> String| (0..count).map(f).collect::<Vec<_>>().join(", ");
+    let sum = |f: &dyn Fn(usize) -> String| (0..count).map(f).collect::<Vec<_>>().join(" + ");
+    let names = list(&|n| format!("d{n}"));
+    let bounds = list(&|n| format!("d{n} in [0, {n}]"));
+    vec![
+        ("open parentheses", "(".repeat(count)),
+        ("parentheses", nested("(", ")")),
+        ("signs", nested("-", "")),
+        ("minima", nested("min(d1, ", ")")),
+        ("divisions", nested("(", " + d1) / 2")),
+        ("remainders", nested("(", " * 3) mod 7")),
+        ("terms", in_domain(sum(&|n| format!("(d0 + {n}) mod 5")))),
+        ("equal terms", in_domain(sum(&|_| "d0 / 3".to_owned()))),
+        ("factors", in_domain(vec!["d0"; count].join(" * "))),
+        ("variables", format!("({names}) -> (d0), domain: {bounds}")),
+        (
+            "results",
+            format!(
+                "({names}) -> ({}), domain: {bounds}",
+                list(&|n| format!("d{n} mod 7"))
+            ),
+        ),
+        (
+            "constraints",
+            in_domain("d0".to_owned()) + ", " + &list(&|n| format!("d0 * {n} + d1 in [0, 9000]")),
+        ),
+        (
+            "distinct constraints",
+            in_domain("d0".to_owned())
+                + ", "
+                + &list(&|n| format!("(d0 + {n}) mod 9 + d1 in [0, 90]")),
+        ),
+        (
+            "spaces",
+            format!("(d0){}-> (d0), domain: d0 in [0, 9]", " ".repeat(count)),
+        ),
+        (
+            "digits",
+            format!(
+                "(d0) -> (d0 + 1{}), domain: d0 in [0, 9]",
+                "0".repeat(count)
+            ),
+        ),
+    ]
+}
+
+#[test]
+fn large_texts_are_read_or_refused() {
+    for count in [100, 10_000, 100_000] {
+        for (what, text) in large_texts(count) {
+            let is_nesting = what.contains("parenth") || what == "signs" || what == "digits";
+            if count > 10_000 && !is_nesting {
+                continue;
+            }
+            let start = std::time::Instant::now();
+            let shown = match parse_map(&text) {
+                Ok(map) => {
+                    let simple = Session::new().simplify_map(&map);
+                    let _ = simple.to_string();
+                    drop(simple);
+                    "read"
+                }
+                Err(_) => "refused",
+            };
+            println!("{count} {what}: {shown}, {:?}", start.elapsed());
+        }
+    }
+}
+
+#[test]
+fn odd_texts_are_refused() {
+    for text in [
+        "",
+        "(",
+        "->",
+        "(d0)",
+        "(d0) ->",
+        "(d0) -> (d0",
+        "(d0) -> (d0), domain: d0 in [0, 99999999999999999999]",
+        "(d0) -> (d0 + 9223372036854775808), domain: d0 in [0, 9]",
+        "(d0, d0) -> (d0), domain: d0 in [0, 9], d0 in [0, 9]",
+        "(d0)[d0] -> (d0), domain: d0 in [0, 9]",
+        "(d0) -> (d1), domain: d0 in [0, 9]",
+        "(d0) -> (d0), domain: d1 in [0, 9]",
+        "(d0) -> (d0), domain: d0 in [0 9]",
+        "(d0) -> (d0), domain: d0 in [0, 9]\0",
+        "(d0) \u{2192} (d0), domain: d0 in [0, 9]",
+        "(d0) -> (d0 % 3), domain: d0 in [0, 9]",
+        "(d0) -> (d0 mod), domain: d0 in [0, 9]",
+        "(d0) -> (min(d0)), domain: d0 in [0, 9]",
+        "(d0) -> (d0 /), domain: d0 in [0, 9]",
+        "(d0) -> (d0)) , domain: d0 in [0, 9]",
+        "KNOWN EMPTYX",
+        "UNDEFINED UNDEFINED",
+    ] {
+        match parse_map(text) {
+            Ok(map) => panic!("`{text}` was read as {map}"),
+            Err(error) => assert!(!error.to_string().is_empty()),
+        }
+    }
+}
+
+#[test]
+fn changed_texts() {
+    let texts = [
+        "(d0, d1)[s0]{rt0} -> (d0 * 5 + d1 / 2, (d1 mod 2) * 10 + s0 - rt0), domain: d0 in [0, 9], d1 in [-3, 9], s0 in [0, 9], rt0 in [0, 4], d0 + s0 mod 3 in [0, 7]",
+        "(d0) -> (min(d0, 7) floordiv -3, max(d0 ceildiv 2, 1)), domain: d0 in [-9223372036854775808, 9]",
+    ];
+    let pieces = [
+        "(",
+        ")",
+        "[",
+        "]",
+        "-",
+        "+",
+        "*",
+        "/",
+        " mod ",
+        "0",
+        "9",
+        "9223372036854775807",
+        ",",
+        "d0",
+        "s0",
+        "in",
+        "min(",
+        "-9223372036854775808",
+        "é",
+        "\r\n",
+        " floordiv ",
+        "KNOWN EMPTY",
+    ];
+    let mut read = 0;
+    for case in 0..cases(3_000) {
+        let mut random = Random(case ^ 0xF00D);
+        let mut text: Vec<char> = texts[usize::try_from(case % 2).expect("two")]
+            .chars()
+            .collect();
+        for _ in 0..random.range(1, 3) {
+            let at = usize::try_from(random.range(0, text.len() as i64 - 1)).expect("a place");
+            match random.range(0, 2) {
+                0 => drop(text.remove(at)),
+                1 => {
+                    let piece = pieces
+                        [usize::try_from(random.range(0, pieces.len() as i64 - 1)).expect("one")];
+                    text.splice(at..at, piece.chars());
+                }
+                _ => text.truncate(
+                    text.len()
+                        - usize::try_from(random.range(0, 9))
+                            .expect("few")
+                            .min(text.len() - 1),
+                ),
+            }
+        }
+        let text: String = text.into_iter().collect();
+        if let Ok(map) = parse_map(&text) {
+            read += 1;
+            use_it(&map);
+        }
+    }
+    assert!(read > 50, "{read}");
+}

@@ -203,6 +203,11 @@ fn tiles_of_operations() {
             "(d0) -> (d0 / 12, (d0 / 4) mod 3, d0 mod 4), domain: d0 in [0, 23]",
             &[24],
         ),
+        // m to n, neither a multiple of the other: [6, 4] as [8, 3]
+        (
+            "(d0, d1) -> ((d0 * 3 + d1) / 4, (d0 * 3 + d1) mod 4), domain: d0 in [0, 7], d1 in [0, 2]",
+            &[8, 3],
+        ),
         // a slice of a split reshape
         (
             "(d0) -> (d0 / 4, d0 mod 4 + 2), domain: d0 in [0, 15]",

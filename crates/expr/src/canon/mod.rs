@@ -164,7 +164,8 @@ impl<'a, R: VarRanges + ?Sized> Canonicalizer<'a, R> {
         };
         linear.constant = 0;
         let interval = interval.add(&Interval::point(constant));
-        let mut assumed = BTreeMap::clone(&self.memory.assumed);
+        let mut all = std::mem::take(&mut self.memory.assumed);
+        let assumed = Arc::make_mut(&mut all);
         if let Some(negated) = linear.scale(-1) {
             let slot = assumed.entry(negated).or_insert(Interval::FULL);
             *slot = slot.intersect(&interval.scale(-1));
@@ -172,7 +173,7 @@ impl<'a, R: VarRanges + ?Sized> Canonicalizer<'a, R> {
         let slot = assumed.entry(linear).or_insert(Interval::FULL);
         *slot = slot.intersect(&interval);
         self.memory = Memory {
-            assumed: Arc::new(assumed),
+            assumed: all,
             ..Memory::default()
         };
     }

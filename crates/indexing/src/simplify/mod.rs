@@ -6,8 +6,12 @@
 //! 2. results take their canonical form over the narrowed bounds, under the
 //!    constraints ([`tegula_expr::Canonicalizer`]);
 //! 3. results that still divide are tested for being affine on the domain;
-//! 4. what is left enters an e-graph ([`graph`]) with all other terms over the
-//!    same domain, from which the cheapest forms are extracted jointly.
+//! 4. what is left enters an e-graph of its own ([`graph`]), whose cheapest form is
+//!    taken where it divides less.
+//!
+//! What was found of a domain is remembered with it ([`known`]), for all maps of the
+//! session. Terms that are to be computed together share one e-graph, and their
+//! cheapest forms are extracted jointly ([`Session::simplify_terms`]).
 //!
 //! The meaning of a map is never touched: no point of the domain is lost or
 //! added, and no result changes its value on any point.
@@ -27,7 +31,7 @@ use domain::Domain;
 use graph::Graph;
 pub use graph::address_cost;
 use known::{Domains, Known, Searched};
-pub use report::{Explained, RULES, Report, Rule, StopReason};
+pub use report::{Explained, Narrowed, RULES, Report, Rule, StopReason};
 
 /// Rounds of the whole pipeline on one map.
 const MAX_ROUNDS: usize = 4;
@@ -38,8 +42,10 @@ const MAX_SEARCHED: u32 = 150;
 
 /// Simplifies the maps and terms of one fused graph.
 ///
-/// A session remembers results; what it remembers never changes them, for a
-/// result depends on its map alone. Terms of different domains never meet.
+/// A session remembers results, and by domain what it found of terms: canonical
+/// forms, intervals, what the e-graph made of them. That is worth the same in every
+/// map over the domain, so a result depends on its map alone, whatever else the
+/// session holds. Terms of different domains never meet.
 #[derive(Debug, Default)]
 pub struct Session {
     limits: Limits,
@@ -161,12 +167,13 @@ impl Session {
         }
         // A composition that was simplified before keeps the steps it took.
         report.steps = self.derivations.get(map).cloned().unwrap_or_default();
+        let given = map;
         let mut map = map.clone();
         for _ in 0..MAX_ROUNDS {
             report.rounds += 1;
             let before = map.clone();
             let mut domain = Domain::of(&map);
-            let given = (domain.bounds.clone(), domain.constraints.clone());
+            let wide = (domain.bounds.clone(), domain.constraints.clone());
             if self.tighten(&mut domain).is_err() {
                 return (IndexingMap::empty(), report);
             }
@@ -176,7 +183,7 @@ impl Session {
             map.constraints = domain.constraints.clone();
             let mut terms = std::mem::take(&mut map.results);
             terms.extend(map.participant.iter().map(|p| p.position.clone()));
-            let is_same = given.0 == domain.bounds && given.1 == domain.constraints;
+            let is_same = wide.0 == domain.bounds && wide.1 == domain.constraints;
             let (terms_found, searched) = self.simplify_results(&terms, domain, &mut report);
             terms = terms_found;
             if let Some(participant) = &mut map.participant
@@ -190,6 +197,9 @@ impl Session {
             if !searched && is_same || map == before {
                 break;
             }
+        }
+        if self.explain {
+            report.domain = Narrowed::between(given, &map);
         }
         (map, report)
     }

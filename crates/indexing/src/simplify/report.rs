@@ -5,6 +5,8 @@ use std::fmt;
 
 use tegula_expr::{Facts, Interval, Names, Step, Style, Term};
 
+use crate::map::{Constraint, IndexingMap};
+
 /// Why the rules stopped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum StopReason {
@@ -55,6 +57,65 @@ impl From<Step> for Explained {
     }
 }
 
+/// What constraints did to the domain: for points of it, and no others, what was
+/// before and what is after say the same together.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Narrowed {
+    /// Variables by number whose bounds became narrower.
+    pub bounds: Vec<(usize, Interval, Interval)>,
+    /// Constraints that are gone: implied, or said in another way.
+    pub gone: Vec<Constraint>,
+    /// Constraints that were not there before.
+    pub new: Vec<Constraint>,
+}
+
+impl Narrowed {
+    pub(super) fn between(given: &IndexingMap, map: &IndexingMap) -> Self {
+        let pairs = given.bounds().into_iter().zip(map.bounds()).enumerate();
+        let missing = |from: &IndexingMap, other: &IndexingMap| {
+            let is_missing = |c: &&Constraint| !other.constraints.contains(c);
+            from.constraints
+                .iter()
+                .filter(is_missing)
+                .cloned()
+                .collect()
+        };
+        Self {
+            bounds: pairs
+                .filter(|(_, (before, after))| before != after)
+                .map(|(variable, (before, after))| (variable, before, after))
+                .collect(),
+            gone: missing(given, map),
+            new: missing(map, given),
+        }
+    }
+
+    /// A line for each change, with the names of variables.
+    pub fn lines<N: Names + ?Sized>(&self, names: &N, style: Style) -> Vec<String> {
+        let within = |term: &Term, Interval { lower, upper }: Interval| {
+            format!("{} in [{lower}, {upper}]", term.display(names, style))
+        };
+        let bounds = self.bounds.iter().map(|(variable, before, after)| {
+            let term = crate::map::variable(*variable);
+            let (before, after) = (within(&term, *before), within(&term, *after));
+            format!("{before}  =>  {after}  by constraints")
+        });
+        let list = |constraints: &[Constraint]| {
+            let all: Vec<String> = constraints
+                .iter()
+                .map(|c| within(&c.term, c.interval))
+                .collect();
+            all.join(", ")
+        };
+        let constraints = match (self.gone.as_slice(), self.new.as_slice()) {
+            ([], []) => None,
+            (gone, []) => Some(format!("{}  implied", list(gone))),
+            (gone, new) => Some(format!("{}  =>  {}  by constraints", list(gone), list(new))),
+        };
+        bounds.chain(constraints).collect()
+    }
+}
+
 /// What simplifying one map did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
@@ -62,6 +123,8 @@ pub struct Report {
     pub stop: StopReason,
     /// Rounds of the pipeline over the map.
     pub rounds: usize,
+    /// What became of the domain, if explanations are kept.
+    pub domain: Narrowed,
     /// The rules that made the result, in order, if explanations are kept.
     pub steps: Vec<Explained>,
 }

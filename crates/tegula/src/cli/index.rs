@@ -91,7 +91,7 @@ pub(crate) fn index(args: &IndexArgs, common: &Common) -> Result<u8, Failure> {
         }
     }
     if common.json {
-        println!("{}", json!({ "instructions": all }));
+        say!("{}", json!({ "instructions": all }));
     }
     Ok(SUCCESS)
 }
@@ -199,6 +199,8 @@ struct Printed {
     leaf: usize,
     uses: Option<Uses>,
     maps: Vec<String>,
+    /// For each map, whose array it leads to, if that is another participant's.
+    participants: Vec<Option<String>>,
     /// For each map, the rules that simplified it, if they are asked for.
     steps: Vec<Vec<String>>,
     exact: bool,
@@ -220,6 +222,7 @@ fn printed(
                 leaf: operand.leaf,
                 uses: None,
                 maps: Vec::new(),
+                participants: Vec::new(),
                 steps: Vec::new(),
                 exact,
                 unknown: None,
@@ -228,6 +231,9 @@ fn printed(
                 let (simplified, report) = session.simplify_with_report(map);
                 printed.maps.push(simplified.display(style).to_string());
                 let names = |var: Var| map.name(var);
+                let participant = simplified.participant.as_ref();
+                let position = participant.map(|p| p.position.display(&names, style).to_string());
+                printed.participants.push(position);
                 let steps = report
                     .steps
                     .iter()
@@ -241,6 +247,7 @@ fn printed(
             leaf: operand.leaf,
             uses: None,
             maps: Vec::new(),
+            participants: Vec::new(),
             steps: Vec::new(),
             exact: false,
             unknown: Some(format!(
@@ -268,6 +275,9 @@ fn instruction_json(
             });
             if o.steps.iter().any(|steps| !steps.is_empty()) {
                 object["steps"] = json!(o.steps);
+            }
+            if o.participants.iter().any(Option::is_some) {
+                object["participants"] = json!(o.participants);
             }
             if o.leaf > 0 {
                 object["leaf"] = json!(o.leaf);
@@ -302,7 +312,7 @@ fn instruction_json(
 
 fn print_instruction(module: &Module, id: InstructionId, operands: &[Printed]) {
     let instruction = &module[id];
-    println!(
+    say!(
         "{} = {} {}",
         instruction.name,
         instruction.shape,
@@ -315,21 +325,27 @@ fn print_instruction(module: &Module, id: InstructionId, operands: &[Printed]) {
             leaf => format!("{}, array {leaf}", operand.operand),
         };
         for (position, (map, steps)) in operand.maps.iter().zip(&operand.steps).enumerate() {
-            println!("  operand {name}:{note} {map}");
-            steps.iter().for_each(|step| println!("    {step}"));
+            let whose = match operand.participants.get(position) {
+                Some(Some(whose)) => format!(", of participant {whose} of the group"),
+                _ => String::new(),
+            };
+            say!("  operand {name}:{note} {map}{whose}");
+            for step in steps {
+                say!("    {step}");
+            }
             let load = operand
                 .uses
                 .as_ref()
                 .and_then(|uses| uses.coalescing.get(position));
             if let Some(Some(load)) = load {
                 let Coalescing { sectors, ideal, .. } = load;
-                println!("    a warp's load: {sectors} sectors of 32 bytes, {ideal} at best");
+                say!("    a warp's load: {sectors} sectors of 32 bytes, {ideal} at best");
             }
         }
         if let Some(Uses { utilization, .. }) = &operand.uses
             && !operand.maps.is_empty()
         {
-            println!(
+            say!(
                 "    utilisation: {}{} of {} elements ({:.1} %), {:.2} reads per element",
                 if utilization.exact { "" } else { "at most " },
                 utilization.distinct,
@@ -339,7 +355,7 @@ fn print_instruction(module: &Module, id: InstructionId, operands: &[Printed]) {
             );
         }
         if let Some(unknown) = &operand.unknown {
-            println!("  operand {name}: unknown: {unknown}");
+            say!("  operand {name}: unknown: {unknown}");
         }
     }
 }

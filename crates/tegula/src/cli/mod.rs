@@ -1,6 +1,14 @@
 //! Commands, their options, and how their outcomes become exit codes:
 //! 0 for success, 1 for a finding or a failed check, 2 for bad usage or input.
 
+/// Prints a line. A reader that went away wants no more, which is no error.
+macro_rules! say {
+    ($($text:tt)*) => {{
+        use std::io::Write as _;
+        let _ = writeln!(std::io::stdout(), $($text)*);
+    }};
+}
+
 mod bench;
 mod compile;
 mod draw;

@@ -6,7 +6,7 @@ use clap::Args;
 use serde_json::json;
 use std::io::BufRead;
 use tegula_expr::{Style, Var};
-use tegula_indexing::{Checked, Difference, Session, Status, check_same, parse_map};
+use tegula_indexing::{Checked, Difference, IndexingMap, Session, Status, check_same, parse_map};
 
 /// The options of `tegula simplify`.
 #[derive(Debug, Args)]
@@ -23,6 +23,17 @@ pub(crate) struct SimplifyArgs {
 
 /// Points at which `--check` evaluates both maps, at most.
 const CHECKED_POINTS: usize = 1 << 20;
+/// Operations that it may take in all.
+const CHECKED_WORK: usize = 1 << 26;
+
+/// As many points as are evaluated in a few seconds.
+fn points_to_check(map: &IndexingMap) -> usize {
+    let constraints = map.constraints.iter().map(|constraint| &constraint.term);
+    let terms = map.results.iter().chain(constraints);
+    let work: usize = terms.map(|term| term.size() as usize).sum();
+    let each = work.saturating_add(map.variable_count()).max(1);
+    (CHECKED_WORK / each).clamp(1, CHECKED_POINTS)
+}
 
 /// Simplifies maps.
 pub(crate) fn simplify(args: &SimplifyArgs, common: &Common) -> Result<u8, Failure> {
@@ -30,10 +41,13 @@ pub(crate) fn simplify(args: &SimplifyArgs, common: &Common) -> Result<u8, Failu
         return Ok(one(&args.map, args, common));
     }
     let mut code = SUCCESS;
-    for line in std::io::stdin().lock().lines() {
+    for line in std::io::stdin().lock().split(b'\n') {
         let line = line.map_err(anyhow::Error::new)?;
-        if !line.trim().is_empty() {
-            code = code.max(one(&line, args, common));
+        // What is no UTF-8 is no map either, and says so on a line of its own.
+        let line = String::from_utf8_lossy(&line);
+        let line = line.trim();
+        if !line.is_empty() {
+            code = code.max(one(line, args, common));
         }
     }
     Ok(code)
@@ -53,14 +67,16 @@ fn one(text: &str, args: &SimplifyArgs, common: &Common) -> u8 {
     };
     let (simplified, report) = session.simplify_with_report(&map);
     let names = |var: Var| map.name(var);
-    let steps: Vec<String> = report
-        .steps
-        .iter()
-        .map(|s| s.display(&names, Style::Xla).to_string())
-        .collect();
+    let mut steps = report.domain.lines(&names, Style::Xla);
+    steps.extend(
+        report
+            .steps
+            .iter()
+            .map(|s| s.display(&names, Style::Xla).to_string()),
+    );
     let checked = args
         .check
-        .then(|| check_same(&map, &simplified, CHECKED_POINTS));
+        .then(|| check_same(&map, &simplified, points_to_check(&map)));
     let printed = simplified.display(Style::Xla).to_string();
     if common.json {
         let status = match simplified.status {
@@ -76,18 +92,21 @@ fn one(text: &str, args: &SimplifyArgs, common: &Common) -> u8 {
         if let Some(checked) = &checked {
             object["check"] = json!(describe_check(checked));
         }
-        println!("{object}");
+        say!("{object}");
     } else {
-        println!("{printed}");
-        steps.iter().for_each(|step| println!("  {step}"));
+        say!("{printed}");
+        for step in &steps {
+            say!("  {step}");
+        }
         if args.explain {
-            println!(
+            say!(
                 "  stopped: {:?} after {} round(s)",
-                report.stop, report.rounds
+                report.stop,
+                report.rounds
             );
         }
         if let Some(checked) = &checked {
-            println!("  check: {}", describe_check(checked));
+            say!("  check: {}", describe_check(checked));
         }
     }
     if matches!(checked, Some(Err(_))) {
@@ -108,13 +127,18 @@ fn describe_check(checked: &Result<Checked, Difference>) -> String {
     }
 }
 
+/// Characters of a malformed map that are shown.
+const SHOWN: usize = 400;
+
 /// Of standard input, every line gets a line, whatever is wrong with it.
 fn malformed(text: &str, message: &str, lines: bool, common: &Common) -> u8 {
-    eprintln!("error: {message}\n  {text}");
+    let shown: String = text.chars().take(SHOWN).collect();
+    let more = if shown.len() < text.len() { " ..." } else { "" };
+    eprintln!("error: {message}\n  {shown}{more}");
     if common.json {
-        println!("{}", json!({ "error": { "message": message } }));
+        say!("{}", json!({ "error": { "message": message } }));
     } else if lines {
-        println!("error: {message}");
+        say!("error: {message}");
     }
     BAD_USAGE
 }
