@@ -6,8 +6,10 @@ use cranelift_entity::PrimaryMap;
 use rustc_hash::{FxHashMap, FxHashSet};
 use tegula_expr::{Term, Var};
 
-/// How many instructions copies may add, besides as many as there are.
-const MAX_ADDED: usize = 1 << 14;
+/// How many instructions a module of so many may have with all copies.
+pub(super) fn most_instructions(count: usize) -> usize {
+    count.saturating_mul(2).saturating_add(1 << 14)
+}
 
 /// Whether an operation calls a computation on its own operands, once.
 pub(super) fn is_call(op: &Op) -> bool {
@@ -34,8 +36,8 @@ pub(super) fn shared(module: &Module, calls: &FxHashSet<InstructionId>) -> Vec<I
 }
 
 /// Gives each of these calls a copy of what it calls, just before its own computation;
-/// `false` if that would be too much.
-pub(super) fn separate(module: &mut Module, calls: &[InstructionId]) -> bool {
+/// `false` if the module would have more than `most` instructions.
+pub(super) fn separate(module: &mut Module, calls: &[InstructionId], most: usize) -> bool {
     let size = |id: &InstructionId| {
         let callees = module[*id].op.called_computations();
         callees
@@ -44,7 +46,7 @@ pub(super) fn separate(module: &mut Module, calls: &[InstructionId]) -> bool {
             .sum::<usize>()
     };
     let added: usize = calls.iter().map(size).sum();
-    if added > module.instructions.len().saturating_add(MAX_ADDED) {
+    if added.saturating_add(module.instructions.len()) > most {
         return false;
     }
     let old = std::mem::replace(&mut module.computations, PrimaryMap::new());

@@ -219,10 +219,11 @@ fn solve(
     sources: &[SizeSource],
     fixed: &[(&str, i64)],
 ) -> Result<solve::Solution, Error> {
+    let most = copies::most_instructions(module.instructions.len());
     for round in 0..=MAX_COPIES {
         let (solution, calls) = solve_once(module, sources, fixed);
         let calls = copies::shared(module, &calls);
-        if calls.is_empty() || round == MAX_COPIES || !copies::separate(module, &calls) {
+        if calls.is_empty() || round == MAX_COPIES || !copies::separate(module, &calls, most) {
             return solution;
         }
     }
