@@ -233,3 +233,109 @@ fn a_parameter_that_is_still_read_is_not_overwritten() {
         }
     }
 }
+
+const SHARED: &str = "HloModule shared
+f { x = f32[?] parameter(0) y = f32[?] negate(x) ROOT z = f32[?] add(x, y) }
+g { x = f32[?] parameter(0) c = f32[?] call(x), to_apply=f ROOT r = f32[?] multiply(c, x) }
+ENTRY main {
+  a = f32[?] parameter(0)
+  b = f32[?] parameter(1)
+  c = f32[4] parameter(2)
+  p = f32[?] call(a), to_apply=g
+  q = f32[?] call(b), to_apply=g
+  r = f32[?] call(c), to_apply=f
+  s = f32[?] call(b), to_apply=f
+  ROOT t = (f32[?], f32[?], f32[?], f32[?]) tuple(p, q, r, s)
+}";
+
+#[test]
+fn calls_that_share_a_computation_need_not_share_sizes() {
+    let module = read(SHARED).unwrap();
+    assert!(module.sizes.guards.is_empty(), "{:?}", module.sizes.guards);
+    for target in TARGETS {
+        let executable = compile(&module, &options(target)).unwrap();
+        for (a, b) in [(3, 5), (5, 3), (0, 2), (4, 4)] {
+            let inputs = [array(&[a]), array(&[b]), array(&[4])];
+            let results = executable.run(inputs.iter().map(Arg::Borrowed).collect());
+            let results = results.unwrap();
+            let sizes: Vec<usize> = results.iter().map(|r| r.as_f32s().unwrap().len()).collect();
+            assert_eq!(sizes, [a, b, 4, b].map(|size| size as usize), "{target:?}");
+        }
+    }
+    // What the callee itself needs to be equal stays so.
+    let both = "HloModule both
+f { x = f32[?] parameter(0) y = f32[?] parameter(1) ROOT z = f32[?] add(x, y) }
+ENTRY main {
+  a = f32[?] parameter(0)
+  b = f32[?] parameter(1)
+  p = f32[?] call(a, a), to_apply=f
+  ROOT q = f32[?] call(a, b), to_apply=f
+}";
+    let module = read(both).unwrap();
+    let executable = compile(&module, &options(Target::Cpu)).unwrap();
+    let (a, b) = (array(&[3]), array(&[4]));
+    assert!(
+        executable
+            .run(vec![Arg::Borrowed(&a), Arg::Borrowed(&a)])
+            .is_ok()
+    );
+    let error = executable
+        .run(vec![Arg::Borrowed(&a), Arg::Borrowed(&b)])
+        .unwrap_err();
+    assert!(error.message.contains("p1_d0 = 4"), "{}", error.message);
+}
+
+#[test]
+fn a_bitcast_may_permute_open_sizes() {
+    let text = "HloModule m
+ENTRY main {
+  a = f32[?,3,4]{2,1,0} parameter(0)
+  b = f32[4,?,3]{0,2,1} bitcast(a)
+  ROOT c = f32[4,?,3]{0,2,1} negate(b)
+}";
+    at_every_batch(text, &["p0_d0"], &|batch| vec![vec![batch, 3, 4]]);
+}
+
+#[test]
+fn batch_norms_at_any_batch() {
+    let inference = "HloModule m
+ENTRY main {
+  x = f32[?,3,5] parameter(0)
+  scale = f32[5] parameter(1)
+  offset = f32[5] parameter(2)
+  mean = f32[5] parameter(3)
+  some = f32[5] parameter(4)
+  variance = f32[5] multiply(some, some)
+  ROOT y = f32[?,3,5] batch-norm-inference(x, scale, offset, mean, variance), epsilon=0.01, feature_index=2
+}";
+    let training = "HloModule m
+ENTRY main {
+  x = f32[?,3,5] parameter(0)
+  scale = f32[5] parameter(1)
+  offset = f32[5] parameter(2)
+  t = (f32[?,3,5], f32[5], f32[5]) batch-norm-training(x, scale, offset), epsilon=0.01, feature_index=2
+  ROOT y = f32[?,3,5] get-tuple-element(t), index=0
+}";
+    let gradient = "HloModule m
+ENTRY main {
+  x = f32[?,3,5] parameter(0)
+  scale = f32[5] parameter(1)
+  mean = f32[5] parameter(2)
+  some = f32[5] parameter(3)
+  g = f32[?,3,5] parameter(4)
+  variance = f32[5] multiply(some, some)
+  t = (f32[?,3,5], f32[5], f32[5]) batch-norm-grad(x, scale, mean, variance, g), epsilon=0.01, feature_index=2
+  ROOT y = f32[?,3,5] get-tuple-element(t), index=0
+}";
+    let five = || vec![5];
+    at_every_batch(inference, &["p0_d0"], &|batch| {
+        vec![vec![batch, 3, 5], five(), five(), five(), five()]
+    });
+    at_every_batch(training, &["p0_d0"], &|batch| {
+        vec![vec![batch, 3, 5], five(), five()]
+    });
+    at_every_batch(gradient, &["p0_d0", "p4_d0"], &|batch| {
+        let whole = vec![batch, 3, 5];
+        vec![whole.clone(), five(), five(), five(), whole]
+    });
+}

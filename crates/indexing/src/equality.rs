@@ -25,6 +25,11 @@ use thiserror::Error;
 /// The most combinations of "equal or 1" that are told apart; each doubles them.
 const MAX_CASES: usize = 64;
 
+/// The most guards of a program that are tried, for each may rely on all before it,
+/// and the most nodes of one. What is not tried, runs check.
+const MAX_SETTLED: usize = 64;
+const MAX_GUARD: u32 = 256;
+
 /// Something that holds wherever sizes are compared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Assumption {
@@ -332,8 +337,9 @@ pub fn assumptions_of(module: &Module) -> Assumptions {
 pub fn settle_guards(module: &mut Module) -> Result<(), tegula_ir::Error> {
     let mut known = assumptions_of(module);
     let guards = std::mem::take(&mut module.sizes.guards);
-    for guard in guards {
-        if guard.op != Cmp::Eq {
+    for (number, guard) in guards.into_iter().enumerate() {
+        let is_large = guard.left.size().saturating_add(guard.right.size()) > MAX_GUARD;
+        if guard.op != Cmp::Eq || number >= MAX_SETTLED || is_large {
             module.sizes.guards.push(guard);
             continue;
         }

@@ -5,10 +5,10 @@
 //! summed is not rounded in between. Exporters write batch norms out themselves,
 //! so speed does not decide here.
 
-use super::{converted, sizes};
+use super::converted;
 use tegula_ir::{
-    Binary, ComputationBuilder, ComputationId, ElementType, Error, InstructionId, ModuleBuilder,
-    Op, Shape, Unary,
+    ArrayShape, Binary, ComputationBuilder, ComputationId, Dims, ElementType, Error, InstructionId,
+    ModuleBuilder, Op, Shape, Unary,
 };
 
 /// The computation of a batch norm on operands of these shapes.
@@ -43,9 +43,10 @@ pub(super) fn expand(
     let x = *wide
         .first()
         .ok_or_else(|| Error::bug("a batch norm has operands"))?;
-    let dims = sizes(&b, x)?;
+    let dims = b.array_shape(x)?.dims.clone();
     let mut norm = Norm {
         add,
+        x,
         dims,
         feature,
         epsilon,
@@ -66,8 +67,9 @@ pub(super) fn expand(
 struct Norm<'b> {
     /// The sum of two f64.
     add: ComputationId,
-    /// The sizes of the array.
-    dims: Vec<i64>,
+    /// The array, and its sizes.
+    x: InstructionId,
+    dims: Dims,
     /// Which of its dimensions counts features.
     feature: i64,
     epsilon: f32,
@@ -77,14 +79,38 @@ struct Norm<'b> {
 impl Norm<'_> {
     /// A value of each feature, at each element of the array.
     fn spread(&mut self, of_features: InstructionId) -> Result<InstructionId, Error> {
-        self.b.broadcast(of_features, &self.dims, &[self.feature])
+        let dims = self.dims.clone();
+        self.broadcast(of_features, dims, &[self.feature])
+    }
+
+    fn broadcast(
+        &mut self,
+        x: InstructionId,
+        dims: Dims,
+        mapping: &[i64],
+    ) -> Result<InstructionId, Error> {
+        let shape = Shape::Array(ArrayShape {
+            element_type: self.b.array_shape(x)?.element_type,
+            dims,
+            layout: None,
+        });
+        let op = Op::Broadcast(mapping.into());
+        self.b.push_with_shape(op, &[x], shape)
     }
 
     /// A number, as often as a value has elements.
     fn number(&mut self, value: f64, like: InstructionId) -> Result<InstructionId, Error> {
-        let dims = sizes(&self.b, like)?;
         let value = self.b.scalar(value)?;
-        self.b.broadcast(value, &dims, &[])
+        self.as_often(value, like)
+    }
+
+    fn as_often(
+        &mut self,
+        value: InstructionId,
+        like: InstructionId,
+    ) -> Result<InstructionId, Error> {
+        let dims = self.b.array_shape(like)?.dims.clone();
+        self.broadcast(value, dims, &[])
     }
 
     fn binary(
@@ -105,14 +131,24 @@ impl Norm<'_> {
         self.b.reduce(of, zero, &others, self.add)
     }
 
-    /// How many elements each feature has.
-    fn count(&self) -> f64 {
-        let others = self
-            .dims
-            .iter()
-            .enumerate()
-            .filter(|&(d, _)| d as i64 != self.feature);
-        others.map(|(_, &size)| size as f64).product()
+    /// How many elements each feature has, as often as a value has elements.
+    fn count(&mut self, like: InstructionId) -> Result<InstructionId, Error> {
+        let others = self.dims.iter().enumerate();
+        let others = others.filter(|&(d, _)| d as i64 != self.feature);
+        let known = others.clone().filter_map(|(_, dim)| dim.as_static());
+        let known: f64 = known.map(|size| size as f64).product();
+        let open: Vec<usize> = others
+            .filter(|(_, dim)| dim.as_static().is_none())
+            .map(|(d, _)| d)
+            .collect();
+        let mut count = self.b.scalar(known)?;
+        for dimension in open {
+            let size = Op::GetDimensionSize(dimension as i64);
+            let size = self.b.push(size, &[self.x])?;
+            let size = converted(&mut self.b, size, ElementType::F64)?;
+            count = self.binary(Binary::Multiply, count, size)?;
+        }
+        self.as_often(count, like)
     }
 
     fn centred(&mut self, x: InstructionId, mean: InstructionId) -> Result<InstructionId, Error> {
@@ -152,7 +188,7 @@ impl Norm<'_> {
         offset: InstructionId,
     ) -> Result<Vec<InstructionId>, Error> {
         let sum = self.sums(x)?;
-        let count = self.number(self.count(), sum)?;
+        let count = self.count(sum)?;
         let mean = self.binary(Binary::Divide, sum, count)?;
         let centred = self.centred(x, mean)?;
         let square = self.binary(Binary::Multiply, centred, centred)?;
@@ -184,7 +220,7 @@ impl Norm<'_> {
         let grad_scale = self.binary(Binary::Divide, moment, deviation)?;
 
         let factor = self.binary(Binary::Divide, scale, deviation)?;
-        let count = self.number(self.count(), factor)?;
+        let count = self.count(factor)?;
         let factor = self.binary(Binary::Divide, factor, count)?;
         let (factor, spread_sum, moment, above_zero) = (
             self.spread(factor)?,
@@ -192,7 +228,7 @@ impl Norm<'_> {
             self.spread(moment)?,
             self.spread(above_zero)?,
         );
-        let count = self.number(self.count(), grad)?;
+        let count = self.count(grad)?;
         let whole = self.binary(Binary::Multiply, count, grad)?;
         let rest = self.binary(Binary::Subtract, whole, spread_sum)?;
         let along = self.binary(Binary::Divide, centred, above_zero)?;

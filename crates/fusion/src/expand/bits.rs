@@ -11,7 +11,7 @@
 
 use super::{converted, sizes};
 use tegula_ir::{
-    ArrayShape, Binary, ComputationBuilder, ComputationId, ElementType, Error, InstructionId,
+    ArrayShape, Binary, ComputationBuilder, ComputationId, Dims, ElementType, Error, InstructionId,
     Literal, Module, ModuleBuilder, Op, Scalar, Shape,
 };
 
@@ -24,6 +24,17 @@ pub(super) fn is_more_than_reshape(module: &Module, id: InstructionId) -> bool {
         return false;
     };
     from.element_type != to.element_type || permutes(from) || permutes(to)
+}
+
+/// Whether a bitcast keeps the element type and has no tiles, so that its sizes may be
+/// open.
+pub(super) fn keeps_elements(module: &Module, id: InstructionId) -> bool {
+    let plain = |s: &ArrayShape| s.layout.as_deref().is_none_or(|l| l.tiles.is_empty());
+    let from = module.operand_shape(id, 0).and_then(Shape::as_array);
+    match (from, module[id].shape.as_array()) {
+        (Some(from), Some(to)) => from.element_type == to.element_type && plain(from) && plain(to),
+        _ => false,
+    }
 }
 
 /// The dimensions from the slowest to the fastest, of an array with a layout.
@@ -78,21 +89,26 @@ pub(super) fn bitcast(
         None => x,
     };
     let order = physical_order(to).unwrap_or_else(|| (0..to.rank() as i64).collect());
-    let to_dims = to
-        .static_dims()
-        .ok_or_else(|| Error::input("a dynamic size"))?;
     let mut back = vec![0i64; order.len()];
-    let mut physical = Vec::with_capacity(order.len());
+    let mut physical = Dims::with_capacity(order.len());
     for (place, &d) in order.iter().enumerate() {
         let d = usize::try_from(d).unwrap_or(usize::MAX);
-        let size = to_dims
-            .get(d)
-            .ok_or_else(|| Error::input("a layout of another rank"))?;
-        physical.push(*size);
+        let size = to.dims.get(d);
+        physical.push(
+            size.ok_or_else(|| Error::input("a layout of another rank"))?
+                .clone(),
+        );
         back[d] = place as i64;
     }
-    let x = seen_as(&mut b, x, to.element_type, combine)?;
-    let x = b.reshape(x, &physical)?;
+    let x = match from.element_type == to.element_type {
+        true => x,
+        false => seen_as(&mut b, x, to.element_type, combine)?,
+    };
+    let physical = ArrayShape {
+        dims: physical,
+        ..plain(to)
+    };
+    let x = b.push_with_shape(Op::Reshape, &[x], Shape::Array(physical))?;
     let root = b.transpose(x, &back)?;
     b.finish(root)
 }

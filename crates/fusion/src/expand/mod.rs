@@ -56,9 +56,12 @@ fn expands(module: &Module, id: InstructionId) -> bool {
     let all_static = operands_static && is_static(&instruction.shape);
     match &instruction.op {
         Op::BatchNormTraining { .. } | Op::BatchNormInference { .. } | Op::BatchNormGrad { .. } => {
-            all_static
+            true
         }
-        Op::Bitcast => all_static && bits::is_more_than_reshape(module, id),
+        Op::Bitcast => {
+            let open_or_not = all_static || bits::keeps_elements(module, id);
+            open_or_not && bits::is_more_than_reshape(module, id)
+        }
         Op::BitcastConvert => all_static && bits::changes_sub_byte_width(module, id),
         Op::CustomCall(call) => stands_for(&call.target).is_some(),
         _ => false,

@@ -1,6 +1,6 @@
 //! What the operations of a program require of its sizes.
 
-use super::SizeSource;
+use super::{SizeSource, copies};
 use crate::shape_functions::{Symbolic, shape_of};
 use crate::{
     ArrayShape, ComputationId, Dim, Error, Instruction, InstructionId, Module, Op, Shape, ShapeOf,
@@ -17,6 +17,8 @@ pub(super) struct Equation {
     pub(super) what: String,
     /// The instruction, if one needs it.
     pub(super) at: Option<InstructionId>,
+    /// Whether it is between a call and the computation that it calls.
+    pub(super) of_call: bool,
 }
 
 /// Where the symbols that are sizes of entry parameters get their values. One
@@ -76,6 +78,7 @@ pub(super) fn fixed(
             right: Term::constant(size),
             what: format!("the program was specialised to {wanted} = {size}"),
             at: None,
+            of_call: false,
         });
     }
     Ok(equations)
@@ -99,6 +102,7 @@ pub(super) fn equations(module: &Module) -> Result<Vec<Equation>, Error> {
                     id,
                     instruction,
                     equations: &mut all,
+                    of_call: false,
                 };
                 collector.instruction()?;
             }
@@ -121,6 +125,7 @@ struct Collector<'a> {
     id: InstructionId,
     instruction: &'a Instruction,
     equations: &'a mut Vec<Equation>,
+    of_call: bool,
 }
 
 impl Collector<'_> {
@@ -132,6 +137,7 @@ impl Collector<'_> {
                 right: right.clone(),
                 what: format!("`{}`: {what}", self.instruction.name),
                 at: Some(self.id),
+                of_call: self.of_call,
             });
         }
     }
@@ -150,7 +156,9 @@ impl Collector<'_> {
         for (op, left, right, what) in recorder.required {
             self.require(op, &left, &right, what);
         }
+        self.of_call = copies::is_call(op);
         self.stated(&inferred, stated);
+        self.of_call = false;
         stated.for_each_leaf(&mut |leaf| {
             for dim in leaf.as_array().map_or(&[][..], |array| &array.dims) {
                 if let Dim::Bounded { bound, size } = dim {
@@ -159,7 +167,9 @@ impl Collector<'_> {
                 }
             }
         });
+        self.of_call = copies::is_call(op);
         self.called(&operands);
+        self.of_call = false;
         match (
             op,
             operands.first().and_then(|s| s.as_array()),

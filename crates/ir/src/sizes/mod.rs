@@ -6,7 +6,8 @@
 //! sizes, a `reshape` keeps the number of elements, a callee's parameters are the
 //! caller's operands. [`resolve_sizes`] collects these relations as equations over
 //! terms ([`equations`]), solves them ([`solve`]), and rewrites every shape of the
-//! module in the symbols that are left. A relation that does not follow from the
+//! module in the symbols that are left. A computation that is called with several sizes
+//! gets a copy for each ([`copies`]). A relation that does not follow from the
 //! others becomes a [`Guard`].
 //!
 //! # Invariants of a module whose sizes are resolved
@@ -15,10 +16,12 @@
 //! - A symbol that no [`SizeSource`] gives a value is in no shape, unless nothing
 //!   that the program is given determines it.
 
+mod copies;
 mod equations;
 mod solve;
 
-use crate::{ArrayShape, Dim, Error, Module, Shape, Symbol};
+use crate::{ArrayShape, Dim, Error, InstructionId, Module, Shape, Symbol};
+use rustc_hash::FxHashSet;
 pub use solve::Derivation;
 use std::sync::Arc;
 use tegula_expr::{Cmp, Style, Term, Var};
@@ -195,25 +198,50 @@ pub fn resolve_sizes(module: &mut Module, fixed: &[(&str, i64)]) -> Result<(), E
 }
 
 /// Why symbols of a module whose sizes are not resolved yet are what
-/// [`resolve_sizes`] makes of them, each after those that it was solved for.
+/// [`resolve_sizes`] makes of them, each before those that it was solved for. Calls get
+/// copies of computations that they can not share, as in [`resolve_sizes`].
 ///
 /// # Errors
 /// As [`resolve_sizes`].
-pub fn derive_sizes(module: &Module, fixed: &[(&str, i64)]) -> Result<Vec<Derivation>, Error> {
+pub fn derive_sizes(module: &mut Module, fixed: &[(&str, i64)]) -> Result<Vec<Derivation>, Error> {
     let sources = equations::sources(module);
     Ok(solve(module, &sources, fixed)?.derivations)
 }
 
+/// Rounds of copies: a copy may call what must be copied in turn.
+const MAX_COPIES: usize = 8;
+
+/// Solves the equations of the module. Two calls of one computation need not have the
+/// same sizes: one that would only be related to another by sharing what it calls gets
+/// a copy.
 fn solve(
-    module: &Module,
+    module: &mut Module,
     sources: &[SizeSource],
     fixed: &[(&str, i64)],
 ) -> Result<solve::Solution, Error> {
-    let fixed = equations::fixed(module, sources, fixed)?;
-    let equations = equations::equations(module)?;
-    let mut solver = solve::Solver::new(module, sources);
-    for equation in fixed.into_iter().chain(equations) {
-        solver.add(equation)?;
+    let most = copies::most_instructions(module.instructions.len());
+    for round in 0..=MAX_COPIES {
+        let (solution, calls) = solve_once(module, sources, fixed);
+        let calls = copies::shared(module, &calls);
+        if calls.is_empty() || round == MAX_COPIES || !copies::separate(module, &calls, most) {
+            return solution;
+        }
     }
-    solver.finish()
+    Err(Error::bug("copies of computations do not end"))
+}
+
+type Attempt = (Result<solve::Solution, Error>, FxHashSet<InstructionId>);
+
+fn solve_once(module: &Module, sources: &[SizeSource], fixed: &[(&str, i64)]) -> Attempt {
+    let mut solver = solve::Solver::new(module, sources);
+    let mut attempt = || {
+        let fixed = equations::fixed(module, sources, fixed)?;
+        let equations = equations::equations(module)?;
+        for equation in fixed.into_iter().chain(equations) {
+            solver.add(equation)?;
+        }
+        solver.finish()
+    };
+    let solution = attempt();
+    (solution, solver.calls)
 }

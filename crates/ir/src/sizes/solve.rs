@@ -28,6 +28,8 @@ pub(super) struct Solver<'a> {
     /// Equations that could not be solved yet.
     open: Vec<Equation>,
     derivations: Vec<Derivation>,
+    /// Calls that relate sizes of inputs only because they share what they call.
+    pub(super) calls: FxHashSet<InstructionId>,
 }
 
 /// Why a symbol is a term over others.
@@ -66,6 +68,7 @@ impl<'a> Solver<'a> {
             guards: Vec::new(),
             open: Vec::new(),
             derivations: Vec::new(),
+            calls: FxHashSet::default(),
         }
     }
 
@@ -85,7 +88,7 @@ impl<'a> Solver<'a> {
     ///
     /// # Errors
     /// As [`Self::add`].
-    pub(super) fn finish(mut self) -> Result<Solution, Error> {
+    pub(super) fn finish(&mut self) -> Result<Solution, Error> {
         loop {
             let open = std::mem::take(&mut self.open);
             let before = open.len();
@@ -108,9 +111,9 @@ impl<'a> Solver<'a> {
             guard.right = substituted(&guard.right, &self.values, &self.module.symbols);
         }
         Ok(Solution {
-            values: self.values,
-            guards: self.guards,
-            derivations: self.derivations,
+            values: std::mem::take(&mut self.values),
+            guards: std::mem::take(&mut self.guards),
+            derivations: std::mem::take(&mut self.derivations),
         })
     }
 
@@ -225,6 +228,7 @@ impl<'a> Solver<'a> {
             return Err(self.contradiction(equation, left, right));
         }
         if self.given.contains(&var) {
+            self.note_call(equation);
             self.guards.push(Guard {
                 op: Cmp::Eq,
                 left: Term::var(var),
@@ -278,7 +282,12 @@ impl<'a> Solver<'a> {
     }
 
     /// A comparison other than equality: true, false, or a guard in the end.
-    fn compare(&self, equation: &Equation, left: &Term, right: &Term) -> Result<Outcome, Error> {
+    fn compare(
+        &mut self,
+        equation: &Equation,
+        left: &Term,
+        right: &Term,
+    ) -> Result<Outcome, Error> {
         let condition = self.simplify(&Term::cmp(equation.op, left, right));
         match condition.as_constant() {
             Some(0) => Err(self.contradiction(equation, left, right)),
@@ -287,7 +296,14 @@ impl<'a> Solver<'a> {
         }
     }
 
+    fn note_call(&mut self, equation: &Equation) {
+        if equation.of_call {
+            self.calls.extend(equation.at);
+        }
+    }
+
     fn guard(&mut self, equation: &Equation) {
+        self.note_call(equation);
         self.guards.push(Guard {
             op: equation.op,
             left: self.simplify(&equation.left),
@@ -296,7 +312,8 @@ impl<'a> Solver<'a> {
         });
     }
 
-    fn contradiction(&self, equation: &Equation, left: &Term, right: &Term) -> Error {
+    fn contradiction(&mut self, equation: &Equation, left: &Term, right: &Term) -> Error {
+        self.note_call(equation);
         let spell = |term: &Term| super::spell(term, &self.module.symbols);
         let must = match equation.op {
             Cmp::Eq => "must be equal, but are never",

@@ -23,9 +23,9 @@ pub(crate) fn why(
 ) -> Result<u8, Failure> {
     let text = read_text(path)?;
     let failure = |error: tegula::Error| Failure::program(path, &text, error);
-    let module = tegula::read_stated(&text).map_err(failure)?;
+    let mut module = tegula::read_stated(&text).map_err(failure)?;
     let fixed: Vec<(&str, i64)> = dims.dims.iter().map(|(n, s)| (n.as_str(), *s)).collect();
-    let derivations = derive_sizes(&module, &fixed).map_err(|e| failure(e.into()))?;
+    let derivations = derive_sizes(&mut module, &fixed).map_err(|e| failure(e.into()))?;
     let mut explanation = Explanation {
         module: &module,
         derivations: &derivations,
