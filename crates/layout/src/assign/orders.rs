@@ -96,7 +96,7 @@ fn factor(from: &[i64], to: &[i64]) -> Option<Vec<(Range, Range)>> {
         let (start_i, start_j) = (i, j);
         let (mut a, mut b) = (1i64, 1i64);
         loop {
-            if a == b && (i > start_i || j > start_j) && (i > start_i && j > start_j) {
+            if a == b && i > start_i && j > start_j {
                 break;
             }
             if (a <= b || j >= to.len()) && i < from.len() {

@@ -276,10 +276,9 @@ impl<'a> Spaces<'a> {
         match &node.kind {
             NodeKind::While { body, states, .. } => {
                 for (number, &state) in states.iter().enumerate() {
-                    for from in [node.operands.get(number), body.results.get(number)] {
-                        if let Some(&from) = from {
-                            self.becomes(from, state);
-                        }
+                    let first = node.operands.get(number);
+                    for &from in first.into_iter().chain(body.results.get(number)) {
+                        self.becomes(from, state);
                     }
                     if let Some(&result) = node.results.get(number) {
                         self.becomes(state, result);

@@ -326,7 +326,12 @@ impl Builder<'_> {
     fn apply(&mut self, decided: Vec<(BufferId, Option<i64>, Reason)>) {
         for (id, offset, reason) in decided {
             let buffer = &mut self.schedule.buffers[id];
-            buffer.layout.memory_space = if offset.is_some() { VMEM } else { HBM };
+            // What is given may be in the host's memory, and a result may go there.
+            if offset.is_some() {
+                buffer.layout.memory_space = VMEM;
+            } else if buffer.layout.memory_space == VMEM {
+                buffer.layout.memory_space = HBM;
+            }
             buffer.offset = offset;
             buffer.reason = reason;
         }
