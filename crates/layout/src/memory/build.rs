@@ -355,10 +355,13 @@ impl Builder<'_> {
         for fetch in &fetches {
             let from = fetch.of;
             let mut buffer = self.schedule.buffers[from].clone();
-            buffer.layout.memory_space = VMEM;
+            buffer.layout.memory_space = if fetch.offset.is_some() { VMEM } else { HBM };
             buffer.source = Source::Copy(from);
-            buffer.offset = Some(fetch.offset);
-            buffer.reason = Reason::Saves(fetch.saves);
+            buffer.offset = fetch.offset;
+            buffer.reason = match fetch.offset {
+                Some(_) => Reason::Saves(fetch.saves),
+                None => Reason::Evicted,
+            };
             self.schedule.buffers.push(buffer);
             let to = self.schedule.buffers.len() - 1;
             let bytes = self.schedule.buffers[from].bytes;
@@ -375,13 +378,21 @@ impl Builder<'_> {
         }
         let mut fetched: FxHashMap<BufferId, BufferId> = FxHashMap::default();
         for (number, mut step) in old.into_iter().enumerate() {
+            // What is evicted makes room for what is fetched.
+            let evicts = |copy: &&usize| fetches[**copy].offset.is_none();
+            for &copy in dones[number].iter().filter(evicts) {
+                self.schedule.steps.push(Step::CopyDone(copy));
+            }
             for &copy in &starts[number] {
                 self.schedule.steps.push(Step::CopyStart(copy));
             }
-            for &copy in &dones[number] {
+            for &copy in dones[number].iter().filter(|copy| !evicts(copy)) {
                 self.schedule.steps.push(Step::CopyDone(copy));
-                let transfer = &self.schedule.transfers[copy];
-                fetched.insert(transfer.from, transfer.to);
+            }
+            for (fetch, transfer) in fetches.iter().zip(&self.schedule.transfers) {
+                if fetch.switch == number {
+                    fetched.insert(transfer.from, transfer.to);
+                }
             }
             let moved = |id: &mut BufferId| {
                 if let Some(&to) = fetched.get(id) {
@@ -453,7 +464,10 @@ struct Fetch {
     start: usize,
     /// Before this step it must be done.
     first: usize,
-    offset: i64,
+    /// From this step on the copy is read.
+    switch: usize,
+    /// Where in VMEM it goes; without, it goes to HBM.
+    offset: Option<i64>,
     saves: f64,
 }
 
@@ -464,6 +478,8 @@ struct Candidate {
     saves: f64,
     /// Steps that read it; for one that is written, from the step that writes it on.
     steps: (usize, usize),
+    /// The kernels that read it.
+    reads: Vec<usize>,
     fetched: bool,
 }
 
@@ -534,9 +550,44 @@ impl<'a> Placer<'a> {
                     let reason = Reason::Saves(candidate.saves);
                     self.decided.push((candidate.id, Some(offset), reason));
                 }
-                Err(gap) => self.decided.push((candidate.id, None, Reason::NoRoom(gap))),
+                Err(gap) => self.evict(candidate, gap),
             }
         }
+    }
+
+    /// Keeps an array that finds no room for all its life in VMEM for the first part of
+    /// it, and copies it to HBM meanwhile for what reads it later.
+    fn evict(&mut self, candidate: &Candidate, gap: i64) {
+        let buffer = &self.builder.schedule.buffers[candidate.id];
+        let (bytes, written) = (buffer.bytes, candidate.steps.0);
+        let seconds = self.builder.speeds.copy(bytes);
+        for (kept, later) in candidate
+            .reads
+            .iter()
+            .zip(candidate.reads.iter().skip(1))
+            .rev()
+        {
+            // The copy runs beside the kernels behind the one that writes, up to the
+            // last that reads VMEM.
+            let hidden = self.elapsed[*kept + 1] - self.elapsed[written + 1];
+            if *kept <= written || hidden < LEAST_HIDDEN * seconds {
+                continue;
+            }
+            if let Ok(offset) = self.heap.take(bytes, (written, *kept)) {
+                let reason = Reason::Saves(candidate.saves);
+                self.decided.push((candidate.id, Some(offset), reason));
+                self.fetches.push(Fetch {
+                    of: candidate.id,
+                    start: written + 1,
+                    first: *kept + 1,
+                    switch: *later,
+                    offset: None,
+                    saves: candidate.saves,
+                });
+                return;
+            }
+        }
+        self.decided.push((candidate.id, None, Reason::NoRoom(gap)));
     }
 
     /// What may go to VMEM, in the order of buffers; the rest is decided.
@@ -610,6 +661,7 @@ impl<'a> Placer<'a> {
                 id,
                 saves,
                 steps: (first, last),
+                reads: reads[id].clone(),
                 fetched,
             });
         }
@@ -645,7 +697,8 @@ impl<'a> Placer<'a> {
                     of: input.id,
                     start,
                     first,
-                    offset,
+                    switch: first,
+                    offset: Some(offset),
                     saves: input.saves,
                 });
             }

@@ -178,7 +178,11 @@ impl Writer<'_> {
         {
             let layout = read.layout.clone();
             let layout = layout.unwrap_or_else(|| layout_of(assignment, read.value));
-            let name = name_of(module, program, read.value).unwrap_or("constant");
+            let nameless = match program.values[read.value].def {
+                Def::LoopState => "state",
+                _ => "constant",
+            };
+            let name = name_of(module, program, read.value).unwrap_or(nameless);
             let shape = with_layout(&program.values[read.value].shape, &layout);
             let id = new.named_parameter(&format!("param.{name}"), shape);
             env.insert(read.value, (id, layout));
