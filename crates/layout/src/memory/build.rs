@@ -368,11 +368,16 @@ impl Builder<'_> {
             starts[fetch.start].push(self.schedule.transfers.len());
             dones[fetch.first].push(self.schedule.transfers.len());
             let seconds = self.speeds.copy(bytes);
-            let slices = self.slices(from);
+            let slices = if fetch.before_program {
+                1
+            } else {
+                self.slices(from)
+            };
             self.schedule.transfers.push(Transfer {
                 from,
                 to,
                 slices,
+                before_program: fetch.before_program,
                 seconds,
             });
         }
@@ -466,6 +471,7 @@ struct Fetch {
     first: usize,
     /// From this step on the copy is read.
     switch: usize,
+    before_program: bool,
     /// Where in VMEM it goes; without, it goes to HBM.
     offset: Option<i64>,
     saves: f64,
@@ -581,6 +587,7 @@ impl<'a> Placer<'a> {
                     start: written + 1,
                     first: *kept + 1,
                     switch: *later,
+                    before_program: false,
                     offset: None,
                     saves: candidate.saves,
                 });
@@ -698,6 +705,7 @@ impl<'a> Placer<'a> {
                     start,
                     first,
                     switch: first,
+                    before_program: from.is_some(),
                     offset: Some(offset),
                     saves: input.saves,
                 });

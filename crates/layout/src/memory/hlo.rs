@@ -50,7 +50,8 @@ pub fn to_module(
         return Err(Error::bug("the program has no region of its own"));
     };
     let prepared = writer.prepare(region)?;
-    let entry = writer.entry(region, &prepared, schedule, views)?;
+    let slices = writer.slices(schedule)?;
+    let entry = writer.entry(region, &prepared, schedule, (views, &slices))?;
     let mut written = writer.builder.build_unverified(entry);
     let computation = &written.computations[entry];
     let shape = |id: &InstructionId| written.instructions[*id].shape.clone();
@@ -271,18 +272,67 @@ impl Writer<'_> {
         new.finish(root)
     }
 
+    /// For each copy the slices that it is made in; none if it is made as a whole.
+    fn slices(&mut self, schedule: &Schedule) -> Result<Vec<Vec<Slice>>, Error> {
+        let program = &self.assignment.program;
+        let mut all = Vec::new();
+        for transfer in &schedule.transfers {
+            let (from, to) = (
+                &schedule.buffers[transfer.from],
+                &schedule.buffers[transfer.to],
+            );
+            let array = &program.values[from.value].shape;
+            let dims = array.static_dims().unwrap_or_default();
+            let major = from
+                .layout
+                .minor_to_major
+                .last()
+                .map_or(0, |&dim| dim as usize);
+            let size = dims.get(major).copied().unwrap_or(1) / transfer.slices.max(1);
+            let mut slices = Vec::new();
+            for number in 0..if transfer.slices > 1 {
+                transfer.slices
+            } else {
+                0
+            } {
+                let taken = |(dim, &whole): (usize, &i64)| tegula_ir::SliceDim {
+                    start: if dim == major { number * size } else { 0 },
+                    limit: if dim == major {
+                        (number + 1) * size
+                    } else {
+                        whole
+                    },
+                    stride: 1,
+                };
+                let op = Op::Slice(dims.iter().enumerate().map(taken).collect());
+                let mut part = array.clone();
+                if let Some(dim) = part.dims.get_mut(major) {
+                    *dim = size.into();
+                }
+                let shape = with_layout(&part, &to.layout);
+                let mut new = self.builder.computation("async_slice");
+                let whole = new.named_parameter("param", with_layout(array, &from.layout));
+                let root = new.push_named(Some("slice"), op, &[whole], Some(shape.clone()))?;
+                let computation = new.finish(root)?;
+                slices.push(Slice { computation, shape });
+            }
+            all.push(slices);
+        }
+        Ok(all)
+    }
+
     fn entry(
         &mut self,
         region: &Region,
         prepared: &[Prepared],
         schedule: &Schedule,
-        views: Views,
+        (views, slices): (Views, &[Vec<Slice>]),
     ) -> Result<ComputationId, Error> {
         let (module, assignment) = (self.module, self.assignment);
         let program = &assignment.program;
         let mut new = self.builder.computation(&module.entry_computation().name);
         let mut ids: FxHashMap<BufferId, InstructionId> = FxHashMap::default();
-        let mut starts: FxHashMap<usize, InstructionId> = FxHashMap::default();
+        let mut starts: FxHashMap<usize, Vec<InstructionId>> = FxHashMap::default();
         let given = schedule.buffers.iter().enumerate();
         for (id, buffer) in given.filter(|(_, buffer)| buffer.source == super::Source::Given) {
             let shape = with_layout(&program.values[buffer.value].shape, &buffer.layout);
@@ -355,29 +405,25 @@ impl Writer<'_> {
                 }
                 Step::CopyStart(copy) => {
                     let transfer = &schedule.transfers[*copy];
-                    let flags = Layout {
-                        memory_space: FLAGS,
-                        ..Layout::default()
-                    };
-                    let flag = tegula_ir::ArrayShape::new(ElementType::U32, &[]);
-                    let tuple = Shape::Tuple(vec![
-                        shape(transfer.to),
-                        shape(transfer.from),
-                        with_layout(&flag, &flags),
-                    ]);
+                    let shapes = (shape(transfer.from), shape(transfer.to));
                     let from = held(&ids, &transfer.from)?;
-                    let op = Op::CopyStart {
-                        cross_program_prefetch_index: None,
-                    };
-                    let start = new.push_named(Some("copy-start"), op, &[from], Some(tuple))?;
-                    starts.insert(*copy, start);
+                    starts.insert(
+                        *copy,
+                        start(
+                            &mut new,
+                            (from, transfer.before_program),
+                            shapes,
+                            &slices[*copy],
+                        )?,
+                    );
                 }
                 Step::CopyDone(copy) => {
                     let to = schedule.transfers[*copy].to;
-                    let start = starts.get(copy).copied();
-                    let start = start.ok_or_else(|| Error::bug("a copy ends before it begins"))?;
-                    let shape = Some(shape(to));
-                    let done = new.push_named(Some("copy-done"), Op::CopyDone, &[start], shape)?;
+                    let begun = starts.get(copy);
+                    let begun = begun.ok_or_else(|| Error::bug("a copy ends before it begins"))?;
+                    let major = schedule.buffers[to].layout.minor_to_major.last().copied();
+                    let at = (shape(to), major.unwrap_or(0));
+                    let done = done(&mut new, begun, at, &slices[*copy])?;
                     ids.insert(to, done);
                 }
             }
@@ -403,6 +449,76 @@ impl Writer<'_> {
         };
         new.finish(root)
     }
+}
+
+/// A slice of a copy: the computation that takes it, and its shape in the destination.
+struct Slice {
+    computation: ComputationId,
+    shape: Shape,
+}
+
+/// The flag that a copy in flight sets.
+fn flag(element_type: ElementType) -> Shape {
+    let layout = Layout {
+        memory_space: FLAGS,
+        ..Layout::default()
+    };
+    with_layout(&tegula_ir::ArrayShape::new(element_type, &[]), &layout)
+}
+
+/// Begins a copy between memories: as a whole, or slice by slice.
+fn start(
+    new: &mut ComputationBuilder<'_>,
+    (from, before_program): (InstructionId, bool),
+    (source, target): (Shape, Shape),
+    slices: &[Slice],
+) -> Result<Vec<InstructionId>, Error> {
+    if slices.is_empty() {
+        let tuple = Shape::Tuple(vec![target, source, flag(ElementType::U32)]);
+        let op = Op::CopyStart {
+            cross_program_prefetch_index: before_program.then_some(0),
+        };
+        return Ok(vec![new.push_named(
+            Some("copy-start"),
+            op,
+            &[from],
+            Some(tuple),
+        )?]);
+    }
+    let begin = |slice: &Slice| {
+        let operand = Shape::Tuple(vec![source.clone()]);
+        let tuple = vec![operand, slice.shape.clone(), flag(ElementType::S32)];
+        let op = Op::AsyncStart {
+            calls: slice.computation,
+            thread: None,
+        };
+        new.push_named(Some("slice-start"), op, &[from], Some(Shape::Tuple(tuple)))
+    };
+    slices.iter().map(begin).collect()
+}
+
+/// Waits for a copy. Slices lie one behind the other, so that putting them together
+/// moves nothing.
+fn done(
+    new: &mut ComputationBuilder<'_>,
+    begun: &[InstructionId],
+    (shape, major): (Shape, u32),
+    slices: &[Slice],
+) -> Result<InstructionId, Error> {
+    if let (&[whole], true) = (begun, slices.is_empty()) {
+        return new.push_named(Some("copy-done"), Op::CopyDone, &[whole], Some(shape));
+    }
+    let mut parts = Vec::new();
+    for (slice, &begun) in slices.iter().zip(begun) {
+        let shape = Some(slice.shape.clone());
+        parts.push(new.push_named(Some("slice-done"), Op::AsyncDone, &[begun], shape)?);
+    }
+    new.push_named(
+        Some("sliced"),
+        Op::Concatenate(major.into()),
+        &parts,
+        Some(shape),
+    )
 }
 
 fn region_index(region: &Region, kernel: &Kernel) -> usize {

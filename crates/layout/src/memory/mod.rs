@@ -108,6 +108,8 @@ pub struct Transfer {
     pub to: BufferId,
     /// In how many slices.
     pub slices: i64,
+    /// Whether it is made before the program begins.
+    pub before_program: bool,
     /// Seconds, alone.
     pub seconds: f64,
 }
