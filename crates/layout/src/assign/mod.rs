@@ -261,6 +261,14 @@ fn flat_layout(machine: &Machine, program: &Program, value: ValueId) -> Layout {
     machine.layout(bits, &dims, &machine.default_order(bits, &dims))
 }
 
+/// The layout of an array of at most one dimension by the rule of TPU chips.
+pub(crate) fn flat(program: &Program, value: ValueId) -> Layout {
+    let shape = &program.values[value].shape;
+    let dims = shape.static_dims().unwrap_or_default();
+    tegula_target::default_layout(shape.element_type.bits(), &dims)
+        .unwrap_or_else(|_| Layout::row_major(dims.len()))
+}
+
 /// The problem, and which variable each space is.
 fn build(machine: &Machine, spaces: &Spaces<'_>) -> (pbqp::Problem, Vec<usize>) {
     let mut problem = pbqp::Problem::default();

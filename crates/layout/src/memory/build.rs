@@ -4,7 +4,7 @@
 use super::heap::Heap;
 use super::time::{Speeds, operations};
 use super::{Buffer, BufferId, HBM, Reason, Schedule, Source, Step, Transfer, VMEM};
-use crate::assign::{Assignment, Kernel, Order, Region, reshaped};
+use crate::assign::{Assignment, Kernel, Order, Region, flat, reshaped};
 use crate::physical::{PhysicalLayout, is_bitcast};
 use rustc_hash::FxHashMap;
 use tegula_fusion::{Def, Program, ValueId};
@@ -103,15 +103,7 @@ impl Builder<'_> {
 
     fn layout(&self, value: ValueId) -> Layout {
         let layout = self.assignment.layouts.get(&value).cloned();
-        layout.unwrap_or_else(|| self.flat(value))
-    }
-
-    /// The layout of an array of at most one dimension, from any kernel that has it.
-    fn flat(&self, value: ValueId) -> Layout {
-        let shape = &self.program().values[value].shape;
-        let dims = shape.static_dims().unwrap_or_default();
-        tegula_target::default_layout(shape.element_type.bits(), &dims)
-            .unwrap_or_else(|_| Layout::row_major(dims.len()))
+        layout.unwrap_or_else(|| flat(self.program(), value))
     }
 
     fn buffer(&mut self, value: ValueId, layout: Layout, source: Source) -> BufferId {
