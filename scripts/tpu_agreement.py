@@ -73,6 +73,54 @@ def programs():
         "transpose": (lambda x: jnp.transpose(x, (0, 2, 1)) * 2, [((8, 200, 300), f32)]),
         "gather": (lambda table, i: table[i] * 2, [((5000, 96), f32), ((300,), jnp.int32)]),
         "sort": (lambda x: jnp.sort(x, -1), [((64, 500), f32)]),
+        **further_programs(convolution),
+    }
+
+
+def further_programs(convolution):
+    """Gradients, loops, and operations on whole arrays."""
+    import jax
+    import jax.numpy as jnp
+
+    def network(x, w1, w2, w3):
+        h = jax.lax.reduce_window(convolution(x, w1), -jnp.inf, jax.lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID")
+        return jax.nn.softmax(convolution(h, w2).mean((1, 2)) @ w3)
+
+    def loss(w1, w2, w3, x):
+        return jnp.log(network(x, w1, w2, w3)).sum()
+
+    def language_model(table, tokens, w):
+        return jax.nn.log_softmax(jnp.tanh(table[tokens] @ w) @ table.T, -1)
+
+    def grouped_attention(q, k, v):
+        batch, length, heads, size = q.shape
+        q = q.reshape(batch, length, k.shape[2], heads // k.shape[2], size)
+        p = jax.nn.softmax(jnp.einsum("bsghd,btgd->bghst", q, k), -1)
+        return jnp.einsum("bghst,btgd->bsghd", p, v).reshape(batch, length, heads, size)
+
+    def decode(q, k, v):
+        return jnp.einsum("bhs,bshd->bhd", jax.nn.softmax(jnp.einsum("bhd,bshd->bhs", q, k), -1), v)
+
+    def recurrence(x, w):
+        first = jnp.zeros(x.shape[1:], x.dtype)
+        return jax.lax.scan(lambda state, now: (jnp.tanh(state @ w + now), state), first, x)
+
+    f32, bf16 = jnp.float32, jnp.bfloat16
+    weights = [((3, 3, 3, 32), f32), ((3, 3, 32, 64), f32), ((64, 10), f32)]
+    images = ((32, 32, 32, 3), f32)
+    return {
+        "network": (network, [images, *weights]),
+        "network_gradient": (jax.grad(loss, (0, 1, 2)), [*weights, images]),
+        "language_model": (language_model, [((8000, 512), f32), ((4, 128), jnp.int32), ((512, 512), f32)]),
+        "grouped_attention": (grouped_attention, [((2, 256, 16, 64), bf16)] + [((2, 256, 4, 64), bf16)] * 2),
+        "decode": (decode, [((8, 16, 64), bf16)] + [((8, 512, 16, 64), bf16)] * 2),
+        "recurrence": (recurrence, [((50, 16, 128), f32), ((128, 128), f32)]),
+        "batched": (lambda x, y: jnp.einsum("bij,bjk->bik", x, y), [((16, 200, 96), f32), ((16, 96, 300), f32)]),
+        "argmax": (lambda x: jnp.argmax(x, -1), [((512, 1000), f32)]),
+        "cumsum": (lambda x: jnp.cumsum(x, 1), [((64, 512), f32)]),
+        "distances": (lambda x, y: jnp.exp(-((x[:, None] - y[None]) ** 2).sum(-1)), [((300, 16), f32), ((400, 16), f32)]),
+        "moments": (lambda x: (x.mean(0), x.var(1)), [((300, 500), f32)]),
+        "concatenate": (lambda x, y: jnp.concatenate([x * 2, y + 1], 1), [((100, 200), f32), ((100, 56), f32)]),
     }
 
 

@@ -2,7 +2,9 @@
 //!
 //! It takes the fused program, decides where each value lies, and ends in the
 //! [`Plan`], which every backend compiles and the Plan evaluator
-//! defines the meaning of. It knows no backend.
+//! defines the meaning of. For a TPU it takes the flattened program to orders and tiles
+//! ([`assign`]), memory spaces and a schedule ([`memory`]), and blocks of kernels
+//! ([`windows`]). It knows no backend.
 
 pub mod assign;
 pub mod dot;

@@ -129,3 +129,30 @@ fn leaves(value: &tegula_interp::Value) -> Vec<Vec<u8>> {
         _ => Vec::new(),
     }
 }
+
+/// A large input that is fetched in slices is the same input.
+#[test]
+fn slices_put_together_are_the_array() {
+    let text = "HloModule s
+
+ENTRY main {
+  x = f32[8,1024] parameter(0)
+  v = f32[1024,512] parameter(1)
+  w = f32[512,512] parameter(2)
+  h = f32[8,512] dot(x, v), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  ROOT y = f32[8,512] dot(h, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+}
+";
+    let module = parse_module(text).unwrap();
+    let written = written(&module, Views::Operations);
+    let text = print_module(&written, PrintStyle::Short);
+    assert_eq!(text.matches(" async-start(").count(), 4, "{text}");
+    assert!(text.contains("cross_program_prefetch_index=0"), "{text}");
+    let parameters = &module.entry_computation().parameters;
+    let arguments: Vec<_> = (0..3)
+        .map(|at| argument(module[parameters[at]].shape.as_array().unwrap(), at))
+        .collect();
+    let [found, expected] = [&written, &module]
+        .map(|module| leaves(&tegula_interp::evaluate(module, &arguments).unwrap()));
+    assert_eq!(found, expected);
+}

@@ -132,13 +132,36 @@ fn compare(program: &Program, lines: &mut Vec<String>) -> Score {
                 score.equal += 1;
             } else {
                 score.differ += 1;
+                let costs = costs(&expanded, &own.name, (&own.order, order));
                 let own = format!("{} {:?}", own.name, own.order);
-                let line = format!("{}: {} {}; ours {own}", program.name, made.name, made.shape);
-                lines.push(line);
+                lines.push(format!(
+                    "{}: {} {}; ours {own}: {costs}",
+                    program.name, made.name, made.shape
+                ));
             }
         }
     }
     score
+}
+
+/// What we think an array costs in our order and in theirs, all else as we have it.
+fn costs(module: &tegula_ir::Module, name: &str, (own, theirs): (&[u32], &[u32])) -> String {
+    let assignment = assign(module, &v5e(), &|other| other == name).unwrap();
+    let program = &assignment.program;
+    let named = |value: &tegula_fusion::ValueId| name_of(module, program, *value) == Some(name);
+    let Some(value) = assignment.explanations.keys().copied().find(named) else {
+        return "no estimate".to_owned();
+    };
+    let cost = |order: &[u32]| {
+        let alternatives = &assignment.explanations[&value].alternatives;
+        let found = alternatives.iter().find(|alternative| {
+            squeezed(&program.values[value].shape, &alternative.layout).1 == order
+        });
+        found.map_or("not tried".to_owned(), |a| {
+            format!("{:.2} us", (a.traffic + a.wishes + a.links) * 1e6)
+        })
+    };
+    format!("ours {}, theirs {}", cost(own), cost(theirs))
 }
 
 fn is_held_out(name: &str) -> bool {

@@ -238,3 +238,54 @@ fn the_verifier_refuses_broken_schedules() {
     let twice = broken(&|s| s.steps.insert(done, s.steps[done].clone()));
     assert_eq!(twice, VerifyError::NotUnderWay(done + 1));
 }
+
+/// With less VMEM arrays are evicted or stay in HBM, and every schedule still holds.
+#[test]
+fn schedules_hold_with_any_amount_of_vmem() {
+    let chip = Chip::by_name("v5e").unwrap();
+    let machine = Machine::tpu(&chip).unwrap();
+    // `a` is read at once and at the end; between lie larger arrays.
+    let product = "lhs_contracting_dims={1}, rhs_contracting_dims={0}";
+    let mut text = "HloModule r\n\nENTRY main {\n  x = f32[512,1024] parameter(0)\n  v = f32[1024,256] parameter(1)\n  u = f32[256,1024] parameter(2)\n  w = f32[1024,1024] parameter(3)\n".to_owned();
+    text += &format!(
+        "  a = f32[512,256] dot(x, v), {product}\n  c0 = f32[512,1024] dot(a, u), {product}\n"
+    );
+    for layer in 0..4 {
+        text += &format!(
+            "  c{} = f32[512,1024] dot(c{layer}, w), {product}\n",
+            layer + 1
+        );
+    }
+    text += &format!(
+        "  d = f32[512,256] dot(c4, v), {product}\n  ROOT y = f32[512,256] add(d, a)\n}}\n"
+    );
+    let module = tegula_ir::parse_module(&text).unwrap();
+    let assignment = assign(&module, &machine, &|_| false).unwrap();
+    let (mut evicted, mut resident) = (0, Vec::new());
+    for mebibytes in 0..48 {
+        let options = Options {
+            vmem_bytes: Some(mebibytes << 19),
+            scoped_bytes: 1 << 20,
+        };
+        let schedule = schedule(&module, &assignment, &chip, &options);
+        if mebibytes >= 2 {
+            verify(&schedule).unwrap_or_else(|error| panic!("{mebibytes}: {error}"));
+        }
+        let evictions = schedule
+            .transfers
+            .iter()
+            .filter(|t| schedule.buffers[t.to].space() == HBM);
+        evicted += evictions.count();
+        resident.push(
+            schedule
+                .buffers
+                .iter()
+                .filter(|b| b.offset.is_some())
+                .count(),
+        );
+        assert!(schedule.vmem_peak <= options.vmem_bytes.unwrap().max(options.scoped_bytes));
+    }
+    println!("{evicted} evictions; buffers in VMEM by its size: {resident:?}");
+    assert!(resident[0] == 0 && resident[47] > resident[4]);
+    assert!(evicted > 0);
+}

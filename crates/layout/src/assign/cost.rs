@@ -47,7 +47,8 @@ pub(crate) fn of_space(machine: &Machine, space: &Space, number: usize) -> Parts
     };
     Parts {
         traffic: traffic + registers + other,
-        wishes: denied.sum(),
+        // An empty sum is minus zero.
+        wishes: denied.sum::<f64>() + 0.0,
     }
 }
 

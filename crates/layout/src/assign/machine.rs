@@ -2,7 +2,7 @@
 //! order of dimensions, and how long bytes take.
 
 use smallvec::SmallVec;
-use tegula_ir::{Layout, Tile};
+use tegula_ir::Layout;
 use tegula_target::{Chip, Param};
 
 /// An order of dimensions, the most minor first.
@@ -155,16 +155,5 @@ impl Machine {
     /// Whether the two most minor dimensions are the rows and lanes of registers.
     pub fn has_lanes(&self) -> bool {
         matches!(self.tiling, Tiling::Chip(_))
-    }
-
-    /// The innermost tile's text, for explanations.
-    pub fn spell(&self, element_bits: u32, dims: &[i64], order: &[u32]) -> String {
-        let layout = self.layout(element_bits, dims, order);
-        layout.to_string()
-    }
-
-    /// Whether a tile is the chip's own.
-    pub fn is_tiled(tiles: &[Tile]) -> bool {
-        !tiles.is_empty()
     }
 }

@@ -147,7 +147,10 @@ pub fn assign(
     let program = tegula_fusion::flatten(module)?;
     check_sizes(module, &program)?;
     let stated = stated(module, &program);
-    let spaces = Spaces::new(module, &program, machine, &stated);
+    let orders = stated
+        .iter()
+        .map(|(at, layout)| (*at, layout.minor_to_major.clone()));
+    let spaces = Spaces::new(module, &program, machine, &orders.collect());
     let (problem, variables) = build(machine, &spaces);
     let answer = problem.solve();
     let chosen = Chosen {
@@ -160,7 +163,9 @@ pub fn assign(
     let mut layouts = FxHashMap::default();
     let mut explanations = FxHashMap::default();
     for value in program.values.keys() {
-        if let Some(layout) = chosen.layout(Place::Memory, value) {
+        // A stated layout is kept whole, whatever the machine's rule for its order.
+        let kept = stated.get(&(Place::Memory, value)).cloned();
+        if let Some(layout) = kept.or_else(|| chosen.layout(Place::Memory, value)) {
             layouts.insert(value, layout);
             let name = name_of(module, &program, value);
             if name.is_some_and(explain) {
@@ -182,7 +187,8 @@ pub fn assign(
     let results = program.entry.results.iter();
     let results = results
         .map(|&value| {
-            let layout = chosen.layout(Place::Result, value);
+            let kept = stated.get(&(Place::Result, value)).cloned();
+            let layout = kept.or_else(|| chosen.layout(Place::Result, value));
             layout.unwrap_or_else(|| flat_layout(machine, &program, value))
         })
         .collect();
@@ -219,9 +225,10 @@ fn check_sizes(module: &Module, program: &Program) -> Result<(), AssignError> {
     Ok(())
 }
 
-/// Layouts with tiles that the program states for its parameters are kept.
-fn stated(module: &Module, program: &Program) -> FxHashMap<(Place, ValueId), Order> {
-    let mut orders = FxHashMap::default();
+/// Layouts with tiles or a memory space that the program states for its parameters and
+/// results. An order alone is what every printer writes, and says nothing.
+fn stated(module: &Module, program: &Program) -> FxHashMap<(Place, ValueId), Layout> {
+    let mut layouts = FxHashMap::default();
     let entry = module.entry_computation();
     let mut leaves: Vec<&ArrayShape> = Vec::new();
     for &parameter in &entry.parameters {
@@ -230,19 +237,20 @@ fn stated(module: &Module, program: &Program) -> FxHashMap<(Place, ValueId), Ord
     let results = tegula_fusion::array_leaves(&module[entry.root].shape);
     let tiled = |shape: &ArrayShape| {
         let layout = shape.layout.as_deref()?;
-        Machine::is_tiled(&layout.tiles).then(|| layout.minor_to_major.clone())
+        let says = !layout.tiles.is_empty() || layout.memory_space != 0;
+        says.then(|| layout.clone())
     };
     for (&value, shape) in program.parameters.iter().zip(leaves) {
-        if let Some(order) = tiled(shape) {
-            orders.insert((Place::Memory, value), order);
+        if let Some(layout) = tiled(shape) {
+            layouts.insert((Place::Memory, value), layout);
         }
     }
     for (&value, shape) in program.entry.results.iter().zip(results) {
-        if let Some(order) = tiled(shape) {
-            orders.insert((Place::Result, value), order);
+        if let Some(layout) = tiled(shape) {
+            layouts.insert((Place::Result, value), layout);
         }
     }
-    orders
+    layouts
 }
 
 /// The layout of an array of at most one dimension.
@@ -251,6 +259,14 @@ fn flat_layout(machine: &Machine, program: &Program, value: ValueId) -> Layout {
     let dims = shape.static_dims().unwrap_or_default();
     let bits = shape.element_type.bits();
     machine.layout(bits, &dims, &machine.default_order(bits, &dims))
+}
+
+/// The layout of an array of at most one dimension by the rule of TPU chips.
+pub(crate) fn flat(program: &Program, value: ValueId) -> Layout {
+    let shape = &program.values[value].shape;
+    let dims = shape.static_dims().unwrap_or_default();
+    tegula_target::default_layout(shape.element_type.bits(), &dims)
+        .unwrap_or_else(|_| Layout::row_major(dims.len()))
 }
 
 /// The problem, and which variable each space is.

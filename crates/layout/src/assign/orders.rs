@@ -96,7 +96,7 @@ fn factor(from: &[i64], to: &[i64]) -> Option<Vec<(Range, Range)>> {
         let (start_i, start_j) = (i, j);
         let (mut a, mut b) = (1i64, 1i64);
         loop {
-            if a == b && (i > start_i || j > start_j) && (i > start_i && j > start_j) {
+            if a == b && i > start_i && j > start_j {
                 break;
             }
             if (a <= b || j >= to.len()) && i < from.len() {
@@ -122,6 +122,24 @@ fn factor(from: &[i64], to: &[i64]) -> Option<Vec<(Range, Range)>> {
         groups.push((start_i..i, start_j..j));
     }
     Some(groups)
+}
+
+/// The order of an array that follows another's, if all its dimensions larger than 1
+/// are among those that they share. `shared` pairs the other's dimensions with its own.
+pub(crate) fn followed(order: &[u32], shared: &[(u32, u32)], dims: &[i64]) -> Option<Order> {
+    let own = |dim: &u32| {
+        let pair = shared.iter().find(|(other, _)| other == dim);
+        pair.map(|&(_, own)| own)
+    };
+    let mut result: Order = order.iter().filter_map(own).collect();
+    let rank = dims.len() as u32;
+    let rest: Vec<u32> = (0..rank)
+        .rev()
+        .filter(|dim| !result.contains(dim))
+        .collect();
+    let small = rest.iter().all(|&dim| dims[dim as usize] == 1);
+    result.extend(rest);
+    (small && result.len() == dims.len()).then_some(result)
 }
 
 /// Whether the dimensions that two arrays share are in one order. `shared` pairs

@@ -7,7 +7,7 @@
 
 use super::groups::{Group, Groups, Kind, captured, group, kind};
 use super::machine::{Machine, Order};
-use super::orders::{add, candidates, reshaped, transposed, with_minor};
+use super::orders::{add, candidates, followed, reshaped, transposed, with_minor};
 use super::wish::{Dims, Wish};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -276,10 +276,9 @@ impl<'a> Spaces<'a> {
         match &node.kind {
             NodeKind::While { body, states, .. } => {
                 for (number, &state) in states.iter().enumerate() {
-                    for from in [node.operands.get(number), body.results.get(number)] {
-                        if let Some(&from) = from {
-                            self.becomes(from, state);
-                        }
+                    let first = node.operands.get(number);
+                    for &from in first.into_iter().chain(body.results.get(number)) {
+                        self.becomes(from, state);
                     }
                     if let Some(&result) = node.results.get(number) {
                         self.becomes(state, result);
@@ -682,7 +681,8 @@ impl<'a> Spaces<'a> {
             Relation::Transpose(permutation, _) => transposed(order, permutation),
             Relation::Reshape(_) => reshaped(order, &a.dims, &b.dims),
             Relation::Same(_) => Some(order.clone()),
-            _ => None,
+            Relation::Shared(pairs, _) => followed(order, pairs, &b.dims),
+            Relation::Product { .. } => None,
         };
         let back = |order: &Order| match &relation {
             Relation::Transpose(permutation, _) => {
@@ -691,7 +691,11 @@ impl<'a> Spaces<'a> {
             }
             Relation::Reshape(_) => reshaped(order, &b.dims, &a.dims),
             Relation::Same(_) => Some(order.clone()),
-            _ => None,
+            Relation::Shared(pairs, _) => {
+                let turned = pairs.iter().map(|&(own, other)| (other, own));
+                followed(order, &turned.collect::<Vec<_>>(), &a.dims)
+            }
+            Relation::Product { .. } => None,
         };
         let new_there: Vec<Order> = a.orders.iter().take(CARRIED).filter_map(there).collect();
         let new_back: Vec<Order> = b.orders.iter().take(CARRIED).filter_map(back).collect();

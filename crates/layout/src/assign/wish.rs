@@ -10,6 +10,10 @@ use smallvec::SmallVec;
 
 /// An order that a unit cannot write or a routine cannot read.
 const IMPOSSIBLE: f64 = 1e6;
+/// A pass of a sort that compares lanes with one another, beside one that compares
+/// rows: twice as many lanes of padding cost more than it saves, and a copy less (what
+/// the real compiler does with 64 and with 128 rows).
+const ACROSS_LANES: f64 = 1.5;
 /// A slice whose neighbours are not lanes touches a tile of 8 x 128 words for each of
 /// its elements; eight elements share one.
 const SCATTERED: f64 = 16.0;
@@ -102,7 +106,10 @@ impl Wish {
                     2.0
                 }
             }
-            Self::Along { dim, passes } if minor == *dim => f64::from(*passes),
+            Self::Along { dim, passes } => {
+                let across = if minor == *dim { ACROSS_LANES } else { 1.0 };
+                f64::from(*passes) * across
+            }
             Self::Windows(dims) if dims.contains(&minor) => 1.0,
             Self::Windows(dims) if second.is_some_and(|s| dims.contains(&s)) => 0.25,
             Self::Slices(dims) if !dims.is_empty() && !dims.contains(&minor) => SCATTERED,

@@ -4,7 +4,7 @@
 use super::heap::Heap;
 use super::time::{Speeds, operations};
 use super::{Buffer, BufferId, HBM, Reason, Schedule, Source, Step, Transfer, VMEM};
-use crate::assign::{Assignment, Kernel, Order, Region, reshaped};
+use crate::assign::{Assignment, Kernel, Order, Region, flat, reshaped};
 use crate::physical::{PhysicalLayout, is_bitcast};
 use rustc_hash::FxHashMap;
 use tegula_fusion::{Def, Program, ValueId};
@@ -103,15 +103,7 @@ impl Builder<'_> {
 
     fn layout(&self, value: ValueId) -> Layout {
         let layout = self.assignment.layouts.get(&value).cloned();
-        layout.unwrap_or_else(|| self.flat(value))
-    }
-
-    /// The layout of an array of at most one dimension, from any kernel that has it.
-    fn flat(&self, value: ValueId) -> Layout {
-        let shape = &self.program().values[value].shape;
-        let dims = shape.static_dims().unwrap_or_default();
-        tegula_target::default_layout(shape.element_type.bits(), &dims)
-            .unwrap_or_else(|_| Layout::row_major(dims.len()))
+        layout.unwrap_or_else(|| flat(self.program(), value))
     }
 
     fn buffer(&mut self, value: ValueId, layout: Layout, source: Source) -> BufferId {
@@ -326,7 +318,12 @@ impl Builder<'_> {
     fn apply(&mut self, decided: Vec<(BufferId, Option<i64>, Reason)>) {
         for (id, offset, reason) in decided {
             let buffer = &mut self.schedule.buffers[id];
-            buffer.layout.memory_space = if offset.is_some() { VMEM } else { HBM };
+            // What is given may be in the host's memory, and a result may go there.
+            if offset.is_some() {
+                buffer.layout.memory_space = VMEM;
+            } else if buffer.layout.memory_space == VMEM {
+                buffer.layout.memory_space = HBM;
+            }
             buffer.offset = offset;
             buffer.reason = reason;
         }
@@ -350,33 +347,49 @@ impl Builder<'_> {
         for fetch in &fetches {
             let from = fetch.of;
             let mut buffer = self.schedule.buffers[from].clone();
-            buffer.layout.memory_space = VMEM;
+            buffer.layout.memory_space = if fetch.offset.is_some() { VMEM } else { HBM };
             buffer.source = Source::Copy(from);
-            buffer.offset = Some(fetch.offset);
-            buffer.reason = Reason::Saves(fetch.saves);
+            buffer.offset = fetch.offset;
+            buffer.reason = match fetch.offset {
+                Some(_) => Reason::Saves(fetch.saves),
+                None => Reason::Evicted,
+            };
             self.schedule.buffers.push(buffer);
             let to = self.schedule.buffers.len() - 1;
             let bytes = self.schedule.buffers[from].bytes;
             starts[fetch.start].push(self.schedule.transfers.len());
             dones[fetch.first].push(self.schedule.transfers.len());
             let seconds = self.speeds.copy(bytes);
-            let slices = self.slices(from);
+            let slices = if fetch.before_program {
+                1
+            } else {
+                self.slices(from)
+            };
             self.schedule.transfers.push(Transfer {
                 from,
                 to,
                 slices,
+                before_program: fetch.before_program,
                 seconds,
             });
         }
         let mut fetched: FxHashMap<BufferId, BufferId> = FxHashMap::default();
         for (number, mut step) in old.into_iter().enumerate() {
+            // What is evicted makes room for what is fetched.
+            let evicts = |copy: &&usize| fetches[**copy].offset.is_none();
+            for &copy in dones[number].iter().filter(evicts) {
+                self.schedule.steps.push(Step::CopyDone(copy));
+            }
             for &copy in &starts[number] {
                 self.schedule.steps.push(Step::CopyStart(copy));
             }
-            for &copy in &dones[number] {
+            for &copy in dones[number].iter().filter(|copy| !evicts(copy)) {
                 self.schedule.steps.push(Step::CopyDone(copy));
-                let transfer = &self.schedule.transfers[copy];
-                fetched.insert(transfer.from, transfer.to);
+            }
+            for (fetch, transfer) in fetches.iter().zip(&self.schedule.transfers) {
+                if fetch.switch == number {
+                    fetched.insert(transfer.from, transfer.to);
+                }
             }
             let moved = |id: &mut BufferId| {
                 if let Some(&to) = fetched.get(id) {
@@ -448,7 +461,11 @@ struct Fetch {
     start: usize,
     /// Before this step it must be done.
     first: usize,
-    offset: i64,
+    /// From this step on the copy is read.
+    switch: usize,
+    before_program: bool,
+    /// Where in VMEM it goes; without, it goes to HBM.
+    offset: Option<i64>,
     saves: f64,
 }
 
@@ -459,6 +476,8 @@ struct Candidate {
     saves: f64,
     /// Steps that read it; for one that is written, from the step that writes it on.
     steps: (usize, usize),
+    /// The kernels that read it.
+    reads: Vec<usize>,
     fetched: bool,
 }
 
@@ -529,9 +548,45 @@ impl<'a> Placer<'a> {
                     let reason = Reason::Saves(candidate.saves);
                     self.decided.push((candidate.id, Some(offset), reason));
                 }
-                Err(gap) => self.decided.push((candidate.id, None, Reason::NoRoom(gap))),
+                Err(gap) => self.evict(candidate, gap),
             }
         }
+    }
+
+    /// Keeps an array that finds no room for all its life in VMEM for the first part of
+    /// it, and copies it to HBM meanwhile for what reads it later.
+    fn evict(&mut self, candidate: &Candidate, gap: i64) {
+        let buffer = &self.builder.schedule.buffers[candidate.id];
+        let (bytes, written) = (buffer.bytes, candidate.steps.0);
+        let seconds = self.builder.speeds.copy(bytes);
+        for (kept, later) in candidate
+            .reads
+            .iter()
+            .zip(candidate.reads.iter().skip(1))
+            .rev()
+        {
+            // The copy runs beside the kernels behind the one that writes, up to the
+            // last that reads VMEM.
+            let hidden = self.elapsed[*kept + 1] - self.elapsed[written + 1];
+            if *kept <= written || hidden < LEAST_HIDDEN * seconds {
+                continue;
+            }
+            if let Ok(offset) = self.heap.take(bytes, (written, *kept)) {
+                let reason = Reason::Saves(candidate.saves);
+                self.decided.push((candidate.id, Some(offset), reason));
+                self.fetches.push(Fetch {
+                    of: candidate.id,
+                    start: written + 1,
+                    first: *kept + 1,
+                    switch: *later,
+                    before_program: false,
+                    offset: None,
+                    saves: candidate.saves,
+                });
+                return;
+            }
+        }
+        self.decided.push((candidate.id, None, Reason::NoRoom(gap)));
     }
 
     /// What may go to VMEM, in the order of buffers; the rest is decided.
@@ -605,6 +660,7 @@ impl<'a> Placer<'a> {
                 id,
                 saves,
                 steps: (first, last),
+                reads: reads[id].clone(),
                 fetched,
             });
         }
@@ -640,7 +696,9 @@ impl<'a> Placer<'a> {
                     of: input.id,
                     start,
                     first,
-                    offset,
+                    switch: first,
+                    before_program: from.is_some(),
+                    offset: Some(offset),
                     saves: input.saves,
                 });
             }

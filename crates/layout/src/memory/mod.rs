@@ -82,6 +82,8 @@ pub enum Reason {
     Saves(f64),
     /// It found no room: the largest gap had this many bytes.
     NoRoom(i64),
+    /// VMEM had room for the first part of its life only.
+    Evicted,
     /// Nothing earlier hides the copy.
     NotHidden,
     /// It lies where the array lies that it is a view of.
@@ -106,6 +108,8 @@ pub struct Transfer {
     pub to: BufferId,
     /// In how many slices.
     pub slices: i64,
+    /// Whether it is made before the program begins.
+    pub before_program: bool,
     /// Seconds, alone.
     pub seconds: f64,
 }

@@ -308,6 +308,7 @@ fn reason(reason: &Reason) -> String {
         Reason::SingleElement => "a single element, which the scalar unit reads".to_owned(),
         Reason::Saves(seconds) => format!("saves {:.3} us of HBM traffic", seconds * 1e6),
         Reason::NoRoom(gap) => format!("found no room in VMEM: the largest gap has {gap} bytes"),
+        Reason::Evicted => "VMEM had room for the first part of its life only".to_owned(),
         Reason::NotHidden => "no earlier kernel hides the copy into VMEM".to_owned(),
         Reason::View => "lies where the array is that it is a view of".to_owned(),
         Reason::Control => "passed to or by a loop or a choice".to_owned(),

@@ -1,0 +1,332 @@
+//! Kernels as instructions: operations alone, fusions, loops and choices, and the
+//! instructions that hold their operands.
+
+use crate::assign::{Assignment, Kernel, flat, with_layout};
+use crate::memory::build::is_immediate;
+use rustc_hash::FxHashMap;
+use tegula_fusion::{Def, NodeId, NodeKind, Program, ValueId};
+use tegula_ir::{
+    ComputationBuilder, ComputationId, ElementType, Error, FusionKind, InstructionId, Layout,
+    Module, Op, Shape,
+};
+
+/// What a kernel needs before it can be written.
+pub(super) enum Prepared {
+    /// One operation.
+    Plain,
+    /// A fusion of this computation.
+    Fusion(ComputationId),
+    /// A loop's condition and body, or a choice's branches.
+    Control(Vec<ComputationId>),
+}
+
+/// The instructions that hold values inside a computation, with their layouts.
+pub(super) type Env = FxHashMap<ValueId, (InstructionId, Layout)>;
+
+pub(super) fn layout_of(assignment: &Assignment, value: ValueId) -> Layout {
+    let layout = assignment.layouts.get(&value).cloned();
+    layout.unwrap_or_else(|| flat(&assignment.program, value))
+}
+
+/// What goes into the tuple of a loop (its states, then what it reads), or of a choice
+/// (what its branches read).
+pub(super) fn carried(assignment: &Assignment, kernel: &Kernel) -> Vec<(ValueId, Layout)> {
+    let program = &assignment.program;
+    let node = &program.nodes[kernel.root];
+    let outside = kernel
+        .reads
+        .iter()
+        .skip(node.operands.len())
+        .map(|read| read.value);
+    let outside = outside.filter(|&value| !is_immediate(program, value));
+    let states: &[ValueId] = match &node.kind {
+        NodeKind::While { states, .. } => states,
+        _ => &[],
+    };
+    let all = states.iter().copied().chain(outside);
+    all.map(|value| (value, layout_of(assignment, value)))
+        .collect()
+}
+
+/// The layout in which a branch gives a result.
+pub(super) fn result_layout(
+    assignment: &Assignment,
+    root: NodeId,
+    at: usize,
+    value: ValueId,
+    condition: bool,
+) -> Layout {
+    let result = assignment.program.nodes[root].results.get(at);
+    match result {
+        Some(&result) if !condition => layout_of(assignment, result),
+        _ => layout_of(assignment, value),
+    }
+}
+
+/// The instruction that holds a value in a layout: a constant is written where it is
+/// used, and another layout is a copy.
+pub(super) fn held(
+    new: &mut ComputationBuilder<'_>,
+    program: &Program,
+    value: ValueId,
+    wanted: &Layout,
+    env: &mut Env,
+) -> Result<InstructionId, Error> {
+    let shape = |layout: &Layout| with_layout(&program.values[value].shape, layout);
+    let Some((id, layout)) = env.get(&value).cloned() else {
+        let Def::Constant(literal) = &program.values[value].def else {
+            return Err(Error::bug("a value is read before it is made"));
+        };
+        let op = Op::Constant([literal.clone()].into());
+        let id = new.push_named(Some("constant"), op, &[], Some(shape(wanted)))?;
+        env.insert(value, (id, wanted.clone()));
+        return Ok(id);
+    };
+    let order = |layout: &Layout| (layout.minor_to_major.clone(), layout.tiles.clone());
+    if order(&layout) == order(wanted) {
+        return Ok(id);
+    }
+    new.push_named(Some("copy"), Op::Copy, &[id], Some(shape(wanted)))
+}
+
+/// One operation; gives what holds its results.
+pub(super) fn operation(
+    new: &mut ComputationBuilder<'_>,
+    assignment: &Assignment,
+    module: &Module,
+    id: NodeId,
+    op: Op,
+    env: &mut Env,
+    layout: &dyn Fn(ValueId) -> Layout,
+) -> Result<Vec<InstructionId>, Error> {
+    let program = &assignment.program;
+    let node = &program.nodes[id];
+    let mut operands = Vec::new();
+    for &operand in &node.operands {
+        let wanted = env.get(&operand).map(|(_, layout)| layout.clone());
+        let wanted = wanted.unwrap_or_else(|| flat(program, operand));
+        operands.push(held(new, program, operand, &wanted, env)?);
+    }
+    let layouts: Vec<Layout> = node.results.iter().map(|&value| layout(value)).collect();
+    let shapes: Vec<Shape> = node
+        .results
+        .iter()
+        .zip(&layouts)
+        .map(|(&value, layout)| with_layout(&program.values[value].shape, layout))
+        .collect();
+    let name = &module[node.origin].name;
+    let made = match (shapes.as_slice(), &module[node.origin].shape) {
+        ([one], Shape::Array(_)) => {
+            vec![new.push_named(Some(name), op, &operands, Some(one.clone()))?]
+        }
+        _ => {
+            let tuple = Some(Shape::Tuple(shapes.clone()));
+            let all = new.push_named(Some(name), op, &operands, tuple)?;
+            elements(new, all, &shapes)?
+        }
+    };
+    for ((&value, layout), &id) in node.results.iter().zip(layouts).zip(&made) {
+        env.insert(value, (id, layout));
+    }
+    Ok(made)
+}
+
+/// A tuple whose elements keep their layouts.
+pub(super) fn tuple_of(
+    new: &mut ComputationBuilder<'_>,
+    elements: &[InstructionId],
+) -> Result<InstructionId, Error> {
+    let shapes: Result<Vec<Shape>, Error> =
+        elements.iter().map(|&id| new.shape(id).cloned()).collect();
+    new.push_named(
+        Some("tuple"),
+        Op::Tuple,
+        elements,
+        Some(Shape::Tuple(shapes?)),
+    )
+}
+
+/// The elements of a tuple.
+fn elements(
+    new: &mut ComputationBuilder<'_>,
+    tuple: InstructionId,
+    shapes: &[Shape],
+) -> Result<Vec<InstructionId>, Error> {
+    let element = |(at, shape): (usize, &Shape)| {
+        let op = Op::GetTupleElement(at as i64);
+        new.push_named(Some("get-tuple-element"), op, &[tuple], Some(shape.clone()))
+    };
+    shapes.iter().enumerate().map(element).collect()
+}
+
+/// A kernel inside a loop or branch: reads in the layouts that it wants, everything in
+/// main memory.
+pub(super) fn write_kernel(
+    new: &mut ComputationBuilder<'_>,
+    module: &Module,
+    assignment: &Assignment,
+    imported: &FxHashMap<ComputationId, ComputationId>,
+    kernel: &Kernel,
+    prepared: &Prepared,
+    env: &mut Env,
+) -> Result<(), Error> {
+    let program = &assignment.program;
+    let mut inside = Env::default();
+    for read in kernel
+        .reads
+        .iter()
+        .filter(|read| !is_immediate(program, read.value))
+    {
+        let wanted = match &read.layout {
+            Some(layout) if read.copied => layout.clone(),
+            _ => layout_of(assignment, read.value),
+        };
+        let id = held(new, program, read.value, &wanted, env)?;
+        inside.insert(read.value, (id, wanted));
+    }
+    let results = &program.nodes[kernel.root].results;
+    let layouts: Vec<(ValueId, Layout)> = results
+        .iter()
+        .map(|&value| (value, layout_of(assignment, value)))
+        .collect();
+    let at = (module, assignment, imported);
+    let made = run_kernel(new, at, kernel, prepared, &mut inside, &layouts)?;
+    for ((value, layout), id) in layouts.into_iter().zip(made) {
+        env.insert(value, (id, layout));
+    }
+    Ok(())
+}
+
+/// Writes a kernel whose operands are in `env`; gives what holds its results.
+pub(super) fn run_kernel(
+    new: &mut ComputationBuilder<'_>,
+    (module, assignment, imported): (
+        &Module,
+        &Assignment,
+        &FxHashMap<ComputationId, ComputationId>,
+    ),
+    kernel: &Kernel,
+    prepared: &Prepared,
+    env: &mut Env,
+    results: &[(ValueId, Layout)],
+) -> Result<Vec<InstructionId>, Error> {
+    let program = &assignment.program;
+    let layout = |value: ValueId| {
+        let found = results.iter().find(|(own, _)| *own == value);
+        found.map_or_else(
+            || layout_of(assignment, value),
+            |(_, layout)| layout.clone(),
+        )
+    };
+    let node = &program.nodes[kernel.root];
+    match prepared {
+        Prepared::Plain => {
+            let mut op = module[node.origin].op.clone();
+            op.map_computations(|id| imported.get(&id).copied().unwrap_or(id));
+            operation(new, assignment, module, kernel.root, op, env, &layout)
+        }
+        Prepared::Fusion(calls) => {
+            let mut operands = Vec::new();
+            for read in kernel
+                .reads
+                .iter()
+                .filter(|read| !is_immediate(program, read.value))
+            {
+                let (id, _) = env
+                    .get(&read.value)
+                    .ok_or_else(|| Error::bug("a read was lost"))?;
+                operands.push(*id);
+            }
+            let kind = if kernel.has_product {
+                FusionKind::Output
+            } else {
+                FusionKind::Loop
+            };
+            let op = Op::Fusion {
+                kind,
+                calls: *calls,
+            };
+            let name = &module[node.origin].name;
+            let shapes: Vec<Shape> = results
+                .iter()
+                .map(|(value, layout)| with_layout(&program.values[*value].shape, layout))
+                .collect();
+            if let [one] = shapes.as_slice() {
+                return Ok(vec![new.push_named(
+                    Some(name),
+                    op,
+                    &operands,
+                    Some(one.clone()),
+                )?]);
+            }
+            let tuple = Some(Shape::Tuple(shapes.clone()));
+            let all = new.push_named(Some(name), op, &operands, tuple)?;
+            elements(new, all, &shapes)
+        }
+        Prepared::Control(computations) => control(
+            new,
+            (module, assignment),
+            kernel,
+            computations,
+            env,
+            results,
+        ),
+    }
+}
+
+/// A loop or a choice.
+fn control(
+    new: &mut ComputationBuilder<'_>,
+    (module, assignment): (&Module, &Assignment),
+    kernel: &Kernel,
+    computations: &[ComputationId],
+    env: &mut Env,
+    results: &[(ValueId, Layout)],
+) -> Result<Vec<InstructionId>, Error> {
+    let program = &assignment.program;
+    let node = &program.nodes[kernel.root];
+    let name = Some(&*module[node.origin].name);
+    let carried = carried(assignment, kernel);
+    let is_loop = matches!(node.kind, NodeKind::While { .. });
+    let mut elements_of = Vec::new();
+    for (at, (value, layout)) in carried.iter().enumerate() {
+        // A loop's states begin as its operands.
+        let from = if is_loop {
+            node.operands.get(at).copied().unwrap_or(*value)
+        } else {
+            *value
+        };
+        elements_of.push(held(new, program, from, layout, env)?);
+    }
+    let tuple = tuple_of(new, &elements_of)?;
+    let made = if let (true, &[condition, body]) = (is_loop, computations) {
+        let op = Op::While { condition, body };
+        let shape = new.shape(tuple)?.clone();
+        new.push_named(name, op, &[tuple], Some(shape))?
+    } else {
+        let selector = node.operands.first().copied();
+        let selector = selector.ok_or_else(|| Error::bug("there is no selector"))?;
+        let wanted = flat(program, selector);
+        let mut operands = vec![held(new, program, selector, &wanted, env)?];
+        operands.extend(computations.iter().map(|_| tuple));
+        let shapes = results
+            .iter()
+            .map(|(value, layout)| with_layout(&program.values[*value].shape, layout));
+        let op = Op::Conditional {
+            branches: computations.to_vec(),
+            predicated: program.values[selector].shape.element_type == ElementType::Pred,
+        };
+        new.push_named(name, op, &operands, Some(Shape::Tuple(shapes.collect())))?
+    };
+    let mut held_results = Vec::new();
+    for (at, (value, layout)) in results.iter().enumerate() {
+        let own = carried.get(at).filter(|_| is_loop);
+        let own = own.map_or_else(|| layout.clone(), |(_, layout)| layout.clone());
+        let shape = with_layout(&program.values[*value].shape, &own);
+        let element = Op::GetTupleElement(at as i64);
+        let id = new.push_named(Some("get-tuple-element"), element, &[made], Some(shape))?;
+        env.insert(*value, (id, own));
+        held_results.push(held(new, program, *value, layout, env)?);
+    }
+    Ok(held_results)
+}
