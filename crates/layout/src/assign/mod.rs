@@ -1,7 +1,7 @@
 //! Layout assignment: the order of dimensions of every array in memory, chosen so that
 //! the whole program's stated cost is least.
 //!
-//! The program is cut into [kernels](groups); inside one, arrays that are computed
+//! The program is cut into kernels (`groups`); inside one, arrays that are computed
 //! element by element share an order. Each such set has orders to try, each order a
 //! cost in seconds (traffic with its padding, and what operations wish for), and each
 //! place where two sets meet a cost for every pair (nothing if they agree or if the
