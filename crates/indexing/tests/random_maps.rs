@@ -14,7 +14,7 @@ fn checked(map: &IndexingMap, limits: Limits, case: u64) -> Option<IndexingMap> 
     let points = map.enumerate(LIMIT)?;
     let simple = Session::with_limits(limits).simplify_map(map);
     // Sweeps prove some; the tests as they are, all.
-    if case < 5_000 || case % 16 == 0 {
+    if case < 5_000 || case.is_multiple_of(16) {
         prove(map, &simple, limits);
     }
     if simple.status == Status::Empty {
