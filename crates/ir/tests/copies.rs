@@ -38,7 +38,7 @@ ENTRY main {
 fn copies_of_copies_end() {
     let mut text =
         String::from("HloModule m\nf0 { x = f32[?] parameter(0) ROOT y = f32[?] negate(x) }\n");
-    for level in 1..12 {
+    for level in 1..40 {
         let callee = level - 1;
         text += &format!(
             "f{level} {{ x = f32[?] parameter(0) y = f32[?] parameter(1)
@@ -50,7 +50,7 @@ fn copies_of_copies_end() {
         );
     }
     text += "ENTRY main { p = f32[?] parameter(0) q = f32[?] parameter(1)
-  ROOT r = f32[?] call(p, q), to_apply=f11 }";
+  ROOT r = f32[?] call(p, q), to_apply=f39 }";
     let mut module = parse_module(&text).expect("reads");
     verify(&module).expect("is well-formed");
     let before = module.instructions.len();
