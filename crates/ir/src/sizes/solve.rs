@@ -11,6 +11,7 @@ use super::{Guard, SizeSource};
 use crate::shape_functions::SymbolRanges;
 use crate::{ArrayShape, Dim, Error, InstructionId, Module, Shape, Symbol};
 use rustc_hash::{FxHashMap, FxHashSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use tegula_expr::{Cmp, Term, Var, canonicalize, floor_mod, gcd, range_of};
 
@@ -23,7 +24,7 @@ pub(super) struct Solver<'a> {
     /// What each eliminated symbol is; no eliminated symbol occurs in it.
     values: FxHashMap<Var, Term>,
     /// The eliminated symbols in whose values a symbol occurs.
-    users: FxHashMap<Var, Vec<Var>>,
+    users: FxHashMap<Var, BTreeSet<Var>>,
     guards: Vec<Guard>,
     /// Equations that could not be solved yet.
     open: Vec<Equation>,
@@ -277,7 +278,9 @@ impl<'a> Solver<'a> {
     }
 
     fn insert(&mut self, var: Var, value: Term) {
-        value.for_each_var(&mut |used| self.users.entry(used).or_default().push(var));
+        value.for_each_var(&mut |used| {
+            self.users.entry(used).or_default().insert(var);
+        });
         self.values.insert(var, value);
     }
 
