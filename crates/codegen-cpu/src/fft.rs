@@ -3,20 +3,60 @@
 
 use rustfft::num_complex::Complex;
 use rustfft::{FftDirection, FftNum, FftPlanner};
+use std::fmt;
+use std::sync::Arc;
 use tegula_ir::FftType;
 
-/// A transform of the last dimensions of an array.
-#[derive(Clone, Debug)]
-pub(crate) struct Fft {
-    /// Which.
-    pub kind: FftType,
+/// A transform of the last dimensions of an array of numbers with parts of type `T`.
+#[derive(Clone)]
+pub(crate) struct Fft<T> {
+    kind: FftType,
     /// The dimensions of the real or of the full complex array.
-    pub full: Vec<usize>,
-    /// How many of the last dimensions are transformed.
-    pub count: usize,
+    full: Vec<usize>,
+    /// How each of the last dimensions is transformed.
+    plans: Vec<Arc<dyn rustfft::Fft<T>>>,
 }
 
-impl Fft {
+impl<T> fmt::Debug for Fft<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{:?} of {} of {:?}",
+            self.kind,
+            self.plans.len(),
+            self.full
+        )
+    }
+}
+
+impl<T: FftNum> Fft<T> {
+    /// Prepares a transform of the last `count` dimensions of the real or full complex
+    /// array.
+    pub(crate) fn new(kind: FftType, full: Vec<usize>, count: usize) -> Self {
+        let direction = match kind {
+            FftType::Fft | FftType::Rfft => FftDirection::Forward,
+            FftType::Ifft | FftType::Irfft => FftDirection::Inverse,
+        };
+        let mut planner = FftPlanner::new();
+        let first = full.len().saturating_sub(count);
+        let lengths = full[first..].iter();
+        let plans = lengths.map(|&n| planner.plan_fft(n, direction)).collect();
+        Self { kind, full, plans }
+    }
+
+    pub(crate) fn kind(&self) -> FftType {
+        self.kind
+    }
+
+    /// The dimensions that are transformed, with their plans; `half` without the last.
+    fn along(&self, values: &mut [Complex<T>], dims: &[usize], half: bool) {
+        let first = self.full.len() - self.plans.len();
+        let count = self.plans.len() - usize::from(half);
+        for (d, plan) in (first..).zip(&self.plans[..count]) {
+            along(values, dims, d, plan.as_ref());
+        }
+    }
+
     /// The dimensions of the array of half-complex numbers.
     fn half(&self) -> Vec<usize> {
         let mut dims = self.full.clone();
@@ -27,30 +67,22 @@ impl Fft {
     }
 
     /// Complex to complex.
-    pub(crate) fn complex<T: FftNum>(&self, input: &[Complex<T>], output: &mut [Complex<T>]) {
+    pub(crate) fn complex(&self, input: &[Complex<T>], output: &mut [Complex<T>]) {
         output.copy_from_slice(input);
-        let direction = match self.kind {
-            FftType::Fft | FftType::Rfft => FftDirection::Forward,
-            FftType::Ifft | FftType::Irfft => FftDirection::Inverse,
-        };
-        let rank = self.full.len();
-        for d in rank - self.count..rank {
-            along(output, &self.full, d, direction);
-        }
-        if direction == FftDirection::Inverse {
+        self.along(output, &self.full, false);
+        if self.kind == FftType::Ifft {
             scale(output, self.points());
         }
     }
 
     /// Real to half-complex.
-    pub(crate) fn real_to_half<T: FftNum>(&self, input: &[T], output: &mut [Complex<T>]) {
-        let Some(&length) = self.full.last().filter(|&&n| n > 0) else {
+    pub(crate) fn real_to_half(&self, input: &[T], output: &mut [Complex<T>]) {
+        let Some((&length, plan)) = self.last() else {
             return;
         };
         let zero = T::zero();
         let mut lines: Vec<Complex<T>> = input.iter().map(|&x| Complex::new(x, zero)).collect();
-        let rank = self.full.len();
-        along(&mut lines, &self.full, rank - 1, FftDirection::Forward);
+        along(&mut lines, &self.full, self.full.len() - 1, plan);
         let half = length / 2 + 1;
         for (line, out) in lines
             .chunks_exact(length)
@@ -58,24 +90,17 @@ impl Fft {
         {
             out.copy_from_slice(&line[..half]);
         }
-        let dims = self.half();
-        for d in rank - self.count..rank - 1 {
-            along(output, &dims, d, FftDirection::Forward);
-        }
+        self.along(output, &self.half(), true);
     }
 
     /// Half-complex to real. The other half of each line is the conjugate of this.
-    pub(crate) fn half_to_real<T: FftNum>(&self, input: &[Complex<T>], output: &mut [T]) {
-        let Some(&length) = self.full.last().filter(|&&n| n > 0) else {
+    pub(crate) fn half_to_real(&self, input: &[Complex<T>], output: &mut [T]) {
+        let Some((&length, plan)) = self.last() else {
             return;
         };
         let mut values = input.to_vec();
-        let (rank, dims) = (self.full.len(), self.half());
-        for d in rank - self.count..rank - 1 {
-            along(&mut values, &dims, d, FftDirection::Inverse);
-        }
+        self.along(&mut values, &self.half(), true);
         let half = length / 2 + 1;
-        let fft = FftPlanner::new().plan_fft(length, FftDirection::Inverse);
         let mut line = vec![Complex::new(T::zero(), T::zero()); length];
         let factor = reciprocal::<T>(self.points());
         for (from, to) in values
@@ -86,16 +111,24 @@ impl Fft {
             for k in half..length {
                 line[k] = from[length - k].conj();
             }
-            fft.process(&mut line);
+            plan.process(&mut line);
             for (out, value) in to.iter_mut().zip(&line) {
                 *out = value.re * factor;
             }
         }
     }
 
+    /// The last dimension, if there is anything in it.
+    fn last(&self) -> Option<(&usize, &dyn rustfft::Fft<T>)> {
+        let length = self.full.last().filter(|&&n| n > 0)?;
+        Some((length, self.plans.last()?.as_ref()))
+    }
+
     /// The number of points that one transform is over.
     fn points(&self) -> usize {
-        self.full[self.full.len() - self.count..].iter().product()
+        self.full[self.full.len() - self.plans.len()..]
+            .iter()
+            .product()
     }
 }
 
@@ -115,7 +148,7 @@ fn along<T: FftNum>(
     values: &mut [Complex<T>],
     dims: &[usize],
     dimension: usize,
-    direction: FftDirection,
+    fft: &dyn rustfft::Fft<T>,
 ) {
     let (length, inner) = (
         dims[dimension],
@@ -124,7 +157,6 @@ fn along<T: FftNum>(
     if values.is_empty() || length == 0 {
         return;
     }
-    let fft = FftPlanner::new().plan_fft(length, direction);
     if inner == 1 {
         fft.process(values);
         return;

@@ -24,7 +24,8 @@ pub(crate) struct Routine {
 
 #[derive(Clone, Debug)]
 enum Kind {
-    Fft(Fft),
+    Fft(Fft<f32>),
+    DoubleFft(Fft<f64>),
     Cholesky {
         n: usize,
         lower: bool,
@@ -74,11 +75,13 @@ impl Routine {
                 } else {
                     first
                 };
-                Kind::Fft(Fft {
-                    kind: *kind,
-                    full: dims(full)?,
-                    count: length.len(),
-                })
+                let (full, count) = (dims(full)?, length.len());
+                // Real transforms are named by their complex side.
+                let half = [first, results[0]].map(|s| s.element_type == ElementType::C64);
+                match half.contains(&true) {
+                    true => Kind::Fft(Fft::new(*kind, full, count)),
+                    false => Kind::DoubleFft(Fft::new(*kind, full, count)),
+                }
             }
             Op::Cholesky { lower } => Kind::Cholesky {
                 n: matrix(first)?.0,
@@ -128,9 +131,10 @@ impl Routine {
             other => return Err(unsupported(format!("`{}`", other.opcode()))),
         };
         let element_type = match kind {
-            // Real transforms are named by their complex side.
-            Kind::Fft(_) if first.element_type.is_complex() => first.element_type,
-            Kind::Fft(_) => results[0].element_type,
+            Kind::Fft(_) | Kind::DoubleFft(_) if first.element_type.is_complex() => {
+                first.element_type
+            }
+            Kind::Fft(_) | Kind::DoubleFft(_) => results[0].element_type,
             // The state's type is another.
             Kind::Random(_) => results
                 .last()
@@ -162,7 +166,8 @@ impl Routine {
     fn knows(&self, operands: &[&ArrayShape], results: &[&ArrayShape]) -> bool {
         use ElementType::{C64, C128, F32, F64, S32};
         match &self.kind {
-            Kind::Fft(_) => matches!(self.element_type, C64 | C128),
+            Kind::Fft(_) => self.element_type == C64,
+            Kind::DoubleFft(_) => self.element_type == C128,
             Kind::Cholesky { .. } => matches!(self.element_type, F32 | F64 | C64 | C128),
             Kind::Solve { .. } => {
                 matches!(self.element_type, F32 | F64 | C64 | C128)
@@ -191,8 +196,8 @@ impl Routine {
         // SAFETY: the caller's promise, for the element type of the shapes.
         unsafe {
             match (&self.kind, self.element_type) {
-                (Kind::Fft(fft), ElementType::C64) => self.fft::<f32>(fft, inputs, outputs),
-                (Kind::Fft(fft), _) => self.fft::<f64>(fft, inputs, outputs),
+                (Kind::Fft(fft), _) => self.fft(fft, inputs, outputs),
+                (Kind::DoubleFft(fft), _) => self.fft(fft, inputs, outputs),
                 (Kind::TopK(top), element_type) => {
                     let size = element_type.storage_bytes();
                     let input = std::slice::from_raw_parts(inputs[0], self.lengths[0] * size);
@@ -242,19 +247,24 @@ impl Routine {
 
     /// # Safety
     /// As [`Self::run`], for arrays of `T` and of pairs of them.
-    unsafe fn fft<T: rustfft::FftNum>(&self, fft: &Fft, inputs: &[*const u8], outputs: &[*mut u8]) {
+    unsafe fn fft<T: rustfft::FftNum>(
+        &self,
+        fft: &Fft<T>,
+        inputs: &[*const u8],
+        outputs: &[*mut u8],
+    ) {
         // SAFETY: the caller's promise; a complex number is two of its parts.
         unsafe {
-            match fft.kind {
-                FftType::Fft | FftType::Ifft => fft.complex::<T>(
+            match fft.kind() {
+                FftType::Fft | FftType::Ifft => fft.complex(
                     self.input::<Complex<T>>(inputs, 0),
                     self.output::<Complex<T>>(outputs, 0),
                 ),
                 FftType::Rfft => {
-                    fft.real_to_half::<T>(self.input::<T>(inputs, 0), self.output(outputs, 0));
+                    fft.real_to_half(self.input::<T>(inputs, 0), self.output(outputs, 0));
                 }
                 FftType::Irfft => {
-                    fft.half_to_real::<T>(self.input(inputs, 0), self.output::<T>(outputs, 0));
+                    fft.half_to_real(self.input(inputs, 0), self.output::<T>(outputs, 0));
                 }
             }
         }
@@ -284,7 +294,11 @@ impl Routine {
                     self.output::<i32>(outputs, 1),
                     self.output::<i32>(outputs, 2),
                 ),
-                Kind::Fft(_) | Kind::TopK(_) | Kind::Random(_) | Kind::StochasticConvert(_) => {}
+                Kind::Fft(_)
+                | Kind::DoubleFft(_)
+                | Kind::TopK(_)
+                | Kind::Random(_)
+                | Kind::StochasticConvert(_) => {}
             }
         }
     }

@@ -34,6 +34,15 @@ pub(crate) struct KeyOrder {
 }
 
 impl KeyOrder {
+    /// The order of a type's numbers; the total one of floats.
+    pub(crate) fn new(element_type: ElementType, descending: bool) -> Self {
+        Self {
+            category: element_type.category(),
+            bytes: element_type.storage_bytes(),
+            descending,
+        }
+    }
+
     /// Of a key's bits, a number of so many bytes that is smaller where the key goes first.
     pub(crate) fn rank(self, bits: u64) -> u64 {
         let sign = 1 << (8 * self.bytes - 1);
@@ -86,15 +95,10 @@ pub(crate) fn key_of(comparator: &Kernel) -> Option<SortKey> {
     };
     ordered.then_some(())?;
     let (kernel, arrays) = key_kernel(comparator, before, key, element_type)?;
-    let order = KeyOrder {
-        category,
-        bytes: element_type.storage_bytes(),
-        descending,
-    };
     Some(SortKey {
         kernel,
         arrays,
-        order,
+        order: KeyOrder::new(element_type, descending),
     })
 }
 
@@ -231,14 +235,6 @@ fn key_kernel(
 mod tests {
     use super::*;
 
-    fn order(category: Category, bytes: usize, descending: bool) -> KeyOrder {
-        KeyOrder {
-            category,
-            bytes,
-            descending,
-        }
-    }
-
     #[test]
     fn ranks_are_in_the_total_order_of_floats() {
         let negative_nan = f32::from_bits(0xffc0_0000);
@@ -255,7 +251,8 @@ mod tests {
             f32::NAN,
         ];
         for descending in [false, true] {
-            let rank = |x: &f32| order(Category::Float, 4, descending).rank(x.to_bits().into());
+            let rank =
+                |x: &f32| KeyOrder::new(ElementType::F32, descending).rank(x.to_bits().into());
             let ranks: Vec<u64> = ordered.iter().map(rank).collect();
             assert!(
                 ranks
@@ -267,12 +264,12 @@ mod tests {
 
     #[test]
     fn ranks_of_integers_are_in_their_order() {
-        let signed = order(Category::Signed, 1, false);
+        let signed = KeyOrder::new(ElementType::S8, false);
         let ranks: Vec<u64> = (-128..128i64)
             .map(|x| signed.rank((x as u8).into()))
             .collect();
         assert!(ranks.windows(2).all(|w| w[0] + 1 == w[1]));
-        let unsigned = order(Category::Unsigned, 8, true);
+        let unsigned = KeyOrder::new(ElementType::U64, true);
         assert!(unsigned.rank(u64::MAX) < unsigned.rank(0));
     }
 }
