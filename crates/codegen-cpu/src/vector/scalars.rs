@@ -55,7 +55,7 @@ pub(crate) fn compute(
             )?;
             binary(b, Binary::Minimum, from, &raised, operands.get(2)?)?
         }
-        ScalarOp::Convert => smallvec![convert(b, from, to, one(0)?)?],
+        ScalarOp::Convert => convert_parts(b, from, to, operands.first()?)?,
         ScalarOp::BitcastConvert => smallvec![bitcast(b, from, to, one(0)?)?],
         ScalarOp::ReducePrecision { .. } | ScalarOp::Constant(_) | ScalarOp::Index(_) => {
             return None;
@@ -390,7 +390,21 @@ fn total_order_key(b: &mut Builder, x: V) -> V {
     b.xor(bits, flip)
 }
 
-/// HLO's `convert`.
+/// HLO's `convert`: of the parts of complex numbers each, and a real number is the real
+/// part of a complex one.
+fn convert_parts(b: &mut Builder, from: ElementType, to: ElementType, x: &Lanes) -> Option<Lanes> {
+    let Some(part) = to.complex_part() else {
+        return Some(smallvec![convert(b, from, to, *x.first()?)?]);
+    };
+    if let Some(from) = from.complex_part() {
+        return x.iter().map(|&x| convert(b, from, part, x)).collect();
+    }
+    let re = convert(b, from, part, *x.first()?)?;
+    let ty = b.type_of(re);
+    Some(smallvec![re, b.constant(ty, 0)])
+}
+
+/// HLO's `convert` between real types.
 pub(crate) fn convert(b: &mut Builder, from: ElementType, to: ElementType, x: V) -> Option<V> {
     if from == to {
         return Some(x);
