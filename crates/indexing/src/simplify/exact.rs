@@ -7,6 +7,7 @@
 //! variables on the whole domain.
 
 use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 use tegula_expr::{Interval, Term};
 
 use super::domain::{Domain, Empty};
@@ -141,19 +142,15 @@ fn tighten_component(
     };
     let mut tight: Vec<Interval> = vec![Interval::EMPTY; bounds.len()];
     let mut total = true;
-    let mut masks: Vec<(Vec<i64>, u32)> = Vec::new();
     for_each_point(&bounds, &mut |point| {
         if program.run(point).is_none() {
             total = false;
             return false;
         }
-        let mask = failed(&program);
-        if mask == 0 {
+        if failed(&program) == 0 {
             for (interval, value) in tight.iter_mut().zip(point) {
                 *interval = interval.hull(&Interval::point(*value));
             }
-        } else {
-            masks.push((point.to_vec(), mask));
         }
         true
     });
@@ -174,13 +171,22 @@ fn tighten_component(
             *slot = *interval;
         }
     }
-    // Points outside the tight box are excluded by the bounds.
-    masks.retain(|(point, _)| tight.iter().zip(point).all(|(i, value)| i.contains(*value)));
+    // Points outside the tight box are excluded by the bounds. What fails together is kept
+    // once: there are far fewer such sets than points.
+    let mut masks: SmallVec<[u32; 16]> = SmallVec::new();
+    for_each_point(&tight, &mut |point| {
+        program.run(point);
+        let mask = failed(&program);
+        if mask != 0 && !masks.contains(&mask) {
+            masks.push(mask);
+        }
+        true
+    });
     let mut gone = 0u32;
     let mut redundant = Vec::new();
     for (bit, position) in component.constraints.iter().enumerate() {
         let without = gone | (1 << bit);
-        if masks.iter().all(|(_, mask)| mask & !without != 0) {
+        if masks.iter().all(|mask| mask & !without != 0) {
             gone = without;
             redundant.push(*position);
         }
