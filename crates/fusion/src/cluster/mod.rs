@@ -395,11 +395,12 @@ impl Pass<'_> {
 
     /// The kernels that read a value at their own index and nowhere else.
     fn at_top(&self, value: ValueId, domain: &Domain) -> SmallVec<[UnitId; 4]> {
-        let at = &self.readers[value].at;
-        let elsewhere = |unit| at.iter().any(|(u, p, _)| *u == unit && *p != Place::TOP);
-        let tops = at.iter().filter(|(_, place, _)| *place == Place::TOP);
-        tops.map(|(unit, ..)| *unit)
-            .filter(|&unit| self.units.computes_over(unit, domain) && !elsewhere(unit))
+        // Sorted by unit and place, of which the top is the first.
+        let by_unit = self.readers[value].at.chunk_by(|a, b| a.0 == b.0);
+        by_unit
+            .filter(|at| matches!(at, [(_, Place::TOP, _)]))
+            .map(|at| at[0].0)
+            .filter(|&unit| self.units.computes_over(unit, domain))
             .collect()
     }
 
@@ -413,7 +414,8 @@ impl Pass<'_> {
     ) -> Option<UnitId> {
         let readers = self.readers[result].units();
         let tops = self.at_top(result, domain);
-        let unit = (tops.iter().copied()).find(|&unit| self.units.takes_in(unit, &readers))?;
+        let mut tops = tops.iter().copied().take(MAX_PLACES);
+        let unit = tops.find(|&unit| self.units.takes_in(unit, &readers))?;
         self.units.take_in(unit, id, position);
         Some(unit)
     }
@@ -458,6 +460,9 @@ impl Pass<'_> {
             return false;
         };
         let tops = self.at_top(result, &domain);
+        if tops.len() > MAX_PLACES {
+            return false;
+        }
         let mut united = false;
         for (i, &a) in tops.iter().enumerate() {
             for &b in &tops[i + 1..] {

@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 use tegula_ir::{Module, Op, Opcode};
 
 /// An index in a scope of a kernel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Place(u32);
 
 impl Place {

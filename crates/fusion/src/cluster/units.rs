@@ -14,7 +14,7 @@ const MAX_RESULTS: usize = 8;
 const MAX_SEARCH: usize = 256;
 
 /// A unit; several may have become one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct UnitId(u32);
 
 /// What kernels compute together.
@@ -191,14 +191,14 @@ impl Readers {
         for (unit, ..) in &mut self.at {
             *unit = units.find(*unit);
         }
-        let mut kept: Vec<(UnitId, Place, f64)> = Vec::with_capacity(self.at.len());
-        for &(unit, place, evaluations) in &self.at {
-            match kept.iter_mut().find(|(u, p, _)| (*u, *p) == (unit, place)) {
-                Some(known) => known.2 = known.2.max(evaluations),
-                None => kept.push((unit, place, evaluations)),
+        self.at.sort_by_key(|&(unit, place, _)| (unit, place));
+        self.at.dedup_by(|next, kept| {
+            let same = (next.0, next.1) == (kept.0, kept.1);
+            if same {
+                kept.2 = kept.2.max(next.2);
             }
-        }
-        self.at = kept;
+            same
+        });
     }
 
     /// How many elements are evaluated in all.

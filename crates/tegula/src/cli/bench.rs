@@ -83,7 +83,7 @@ pub(crate) fn bench(args: &BenchArgs, common: &Common) -> Result<u8, Failure> {
             .iter()
             .map(|k| json!({ "name": k.name, "ms": ms(k.time), "runs": k.runs }))
             .collect();
-        println!(
+        say!(
             "{}",
             json!({
                 "read_ms": read_ms,
@@ -97,20 +97,20 @@ pub(crate) fn bench(args: &BenchArgs, common: &Common) -> Result<u8, Failure> {
         );
         return Ok(SUCCESS);
     }
-    println!(
+    say!(
         "{}: {} runs on {} thread(s)",
         source.module.name,
         times.len(),
         args.threads
     );
-    println!("read     {read_ms:.3} ms with verifying");
-    println!("compile  {compile_ms:.3} ms");
-    println!("run      {median:.4} ms median, {least:.4} ms fastest");
-    println!("memory   {peak} bytes of arena and results");
+    say!("read     {read_ms:.3} ms with verifying");
+    say!("compile  {compile_ms:.3} ms");
+    say!("run      {median:.4} ms median, {least:.4} ms fastest");
+    say!("memory   {peak} bytes of arena and results");
     let mut by_time = kernels;
     by_time.sort_by_key(|k| std::cmp::Reverse(k.time));
     for kernel in by_time.iter().take(20) {
-        println!(
+        say!(
             "  {:>10.4} ms  {:>6} x  {}",
             ms(kernel.time),
             kernel.runs,

@@ -84,8 +84,8 @@ pub(crate) fn compile(args: &CompileArgs, common: &Common) -> Result<u8, Failure
     match &args.output {
         Some(path) => std::fs::write(path, &text)
             .with_context(|| format!("{} cannot be written", path.display()))?,
-        None if common.json => println!("{}", json!({ "text": text })),
-        None => print!("{text}"),
+        None if common.json => say!("{}", json!({ "text": text })),
+        None => say!("{}", text.trim_end_matches('\n')),
     }
     Ok(SUCCESS)
 }

@@ -79,9 +79,9 @@ pub(crate) fn layout(args: &LayoutArgs, common: &Common) -> Result<u8, Failure> 
             .with_context(|| format!("{} cannot be written", path.display()))?;
     }
     if common.json {
-        println!("{}", laid.json(&chip));
+        say!("{}", laid.json(&chip));
     } else if args.output.is_none() {
-        print!("{text}");
+        say!("{}", text.trim_end_matches('\n'));
     }
     Ok(SUCCESS)
 }
@@ -206,9 +206,9 @@ impl Laid<'_> {
             }));
         }
         if common.json {
-            println!("{}", json!({ "why": all }));
+            say!("{}", json!({ "why": all }));
         } else {
-            print!("{text}");
+            say!("{}", text.trim_end_matches('\n'));
         }
         Ok(SUCCESS)
     }

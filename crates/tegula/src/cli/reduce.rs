@@ -67,10 +67,10 @@ pub(crate) fn reduce(args: &ReduceArgs, common: &Common) -> Result<u8, Failure> 
             "tries": reduction.tries,
             "gave_up": reduction.gave_up,
         });
-        println!("{report}");
+        say!("{report}");
     } else {
         let tries = reduction.tries;
-        println!(
+        say!(
             "{}: {after} instructions of {before}, after {tries} tries",
             output.display()
         );

@@ -60,7 +60,7 @@ impl Failure {
             }
         };
         if json {
-            println!(
+            say!(
                 "{}",
                 json!({ "error": { "message": message, "line": line } })
             );

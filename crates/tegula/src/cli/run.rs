@@ -114,7 +114,7 @@ fn print_json(outputs: &[Buffer], comparisons: Option<&[Comparison]>, times: &Ti
             .collect(),
     };
     let ok = comparisons.is_none_or(|all| all.iter().all(|c| c.ok));
-    println!(
+    say!(
         "{}",
         json!({
             "ok": ok,
@@ -138,16 +138,16 @@ fn print_text(
     times: &Times,
 ) {
     let instructions = module.instructions.len();
-    println!(
+    say!(
         "{}: {instructions} instructions, {} inputs, {} results",
         module.name,
         inputs.len(),
         outputs.len()
     );
     if let Compiled::Cpu(compiled) = executable.compiled() {
-        println!("fused:    {}", super::fused_text::summary(compiled.plan()));
+        say!("fused:    {}", super::fused_text::summary(compiled.plan()));
     }
-    println!(
+    say!(
         "compiled: {:.2} ms (read and verified in {:.2} ms)",
         milliseconds(times.compile),
         milliseconds(times.read)
@@ -157,9 +157,9 @@ fn print_text(
     } else {
         String::new()
     };
-    println!("ran:      {:.3} ms{best}", milliseconds(times.run));
+    say!("ran:      {:.3} ms{best}", milliseconds(times.run));
     for (i, output) in outputs.iter().enumerate() {
-        println!(
+        say!(
             "out{i} {} {}",
             shape_text(output),
             first_numbers(output.literal())
@@ -186,7 +186,5 @@ fn print_comparison(index: usize, comparison: &Comparison) {
         ok,
     } = comparison;
     let verdict = if *ok { "agrees" } else { "DIFFERS" };
-    println!(
-        "check out{index}: {verdict} (largest difference {max_abs:.3e}, relative {max_rel:.3e})"
-    );
+    say!("check out{index}: {verdict} (largest difference {max_abs:.3e}, relative {max_rel:.3e})");
 }

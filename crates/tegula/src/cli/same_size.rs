@@ -67,23 +67,23 @@ pub(crate) fn why(
             "proof": proofs,
             "missing": lacking,
         });
-        println!("{object}");
+        say!("{object}");
     } else {
         for (name, stated, _) in sizes {
-            println!("{name}: {}", spell(stated));
+            say!("{name}: {}", spell(stated));
         }
         for relation in &explanation.relations {
-            println!("  {relation}");
+            say!("  {relation}");
         }
         for proof in &proofs {
-            println!("{proof}");
+            say!("{proof}");
         }
         let (left, right) = (spell(&simple_a), spell(&simple_b));
         match verdict {
-            Some(true) if left == right => println!("equal: both are {left}"),
-            Some(true) => println!("equal: {left} and {right}"),
-            Some(false) => println!("never equal: {left} and {right}"),
-            None => println!("not proved: it would take {}", lacking.join(" and ")),
+            Some(true) if left == right => say!("equal: both are {left}"),
+            Some(true) => say!("equal: {left} and {right}"),
+            Some(false) => say!("never equal: {left} and {right}"),
+            None => say!("not proved: it would take {}", lacking.join(" and ")),
         }
     }
     Ok(if answer.is_yes() { SUCCESS } else { FINDING })

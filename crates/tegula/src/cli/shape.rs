@@ -107,7 +107,8 @@ fn draw(args: &ShapeArgs, common: &Common) -> anyhow::Result<()> {
     let to_file = args.svg.is_some() || args.output.is_some();
     if args.draw && !to_file && !common.json {
         let picture = Picture::new(&array, TEXT_LIMITS)?;
-        print!("\n{}", super::draw::text(&picture));
+        let picture = super::draw::text(&picture);
+        say!("\n{}", picture.trim_end_matches('\n'));
     }
     Ok(())
 }
@@ -139,7 +140,7 @@ fn one_line(line: &str, args: &ShapeArgs, common: &Common) -> u8 {
         }
         Err(error) => {
             eprintln!("error: {text}: {error:#}");
-            println!(
+            say!(
                 "{}",
                 json!({ "error": { "message": format!("{error:#}") } })
             );
@@ -189,19 +190,20 @@ fn print(text: &str, facts: &Facts, common: &Common) {
             "linear_index": facts.linear,
             "index": facts.index,
         });
-        println!("{value}");
+        say!("{value}");
         return;
     }
     let waste = facts.padded_bytes as f64 / (facts.bytes.max(1)) as f64;
     let lost = facts.padded_bytes - facts.bytes;
-    println!("{text}: {} elements, {} bytes", facts.elements, facts.bytes);
-    println!(
+    say!("{text}: {} elements, {} bytes", facts.elements, facts.bytes);
+    say!(
         "padded: {} elements, {} bytes ({waste:.2} times, {lost} bytes wasted)",
-        facts.padded_elements, facts.padded_bytes
+        facts.padded_elements,
+        facts.padded_bytes
     );
     match (&facts.index, facts.linear) {
-        (Some(index), Some(linear)) => println!("element {index:?} is at {linear}"),
-        (None, Some(linear)) => println!("position {linear} is padding"),
+        (Some(index), Some(linear)) => say!("element {index:?} is at {linear}"),
+        (None, Some(linear)) => say!("position {linear} is padding"),
         _ => {}
     }
 }
@@ -221,7 +223,7 @@ fn values(path: &Path, args: &ShapeArgs, common: &Common) -> Result<u8, Failure>
                     "shape": spell_shape(&instruction.shape, &module.symbols),
                 }));
             } else {
-                println!(
+                say!(
                     "{}::{}: {}",
                     computation.name,
                     instruction.name,
@@ -231,7 +233,7 @@ fn values(path: &Path, args: &ShapeArgs, common: &Common) -> Result<u8, Failure>
         }
     }
     if common.json {
-        println!("{}", json!({ "values": all }));
+        say!("{}", json!({ "values": all }));
     }
     Ok(SUCCESS)
 }
