@@ -1,6 +1,6 @@
 //! Makes sizes of a static program open.
 //!
-//!     cargo run -p tegula-tests --bin open-sizes -- gpt2_small_fwd.hlo 148:0 > open.hlo
+//!     cargo run -p tegula-tests --example open_sizes -- gpt2_small_fwd.hlo 148:0 > open.hlo
 //!
 //! opens dimension 0 of input 148 (counted from 0) and every size that is the same.
 
@@ -9,7 +9,7 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
     let Some(path) = arguments.next() else {
-        eprintln!("usage: open-sizes PROGRAM INPUT:DIMENSION ...");
+        eprintln!("usage: open_sizes PROGRAM INPUT:DIMENSION ...");
         return ExitCode::from(2);
     };
     let inputs: Option<Vec<(usize, usize)>> = arguments
