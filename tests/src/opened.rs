@@ -6,9 +6,8 @@
 //! slice of everything) is added here. Numbers in constants stay as they are.
 
 use std::collections::BTreeMap;
-use tegula_expr::{
-    Arithmetic, Cmp, Interval, Operands, Provider, Symbols, Term, Var, canonicalize,
-};
+use std::fmt::Display;
+use tegula_expr::{Cmp, Interval, Operands, Symbols, Term, Var, Watched, canonicalize};
 use tegula_ir::{
     ArrayShape, ComputationId, Dim, Error, Instruction, InstructionId, Module, Op, Shape, ShapeOf,
     TO_END, shape_of,
@@ -255,15 +254,19 @@ impl Classes {
             .map(|&operand| &module[operand].shape)
             .collect();
         let nodes = instruction.operands.iter().map(|o| self.first[o]).collect();
-        let mut provider = Relations {
-            sizes: Symbols(Nodes(nodes)),
-            equal: Vec::new(),
+        let mut equal = Vec::new();
+        let mut provider = Watched {
+            provider: Symbols(Nodes(nodes)),
+            required: |op, a: &Term, b: &Term, _: &dyn Display| {
+                if op == Cmp::Eq {
+                    equal.push((a.clone(), b.clone()));
+                }
+            },
         };
         let stated = Some(&instruction.shape);
         let Ok(inferred) = shape_of(&mut provider, module, &instruction.op, &shapes, stated) else {
             return;
         };
-        let equal = std::mem::take(&mut provider.equal);
         let ranges = vec![Interval::new(1, 1 << 31); self.parent.len()];
         let node = |term: &Term| {
             canonicalize(term, &ranges)
@@ -345,43 +348,6 @@ impl Operands for Nodes {
     }
     fn value(&mut self, _: usize, _: usize) -> Term {
         Term::constant(0)
-    }
-}
-
-/// The provider of analyses, noting what must be equal.
-struct Relations {
-    sizes: Symbols<Nodes>,
-    equal: Vec<(Term, Term)>,
-}
-
-impl Provider for Relations {
-    type Index = Term;
-
-    fn literal(&mut self, value: i64) -> Term {
-        self.sizes.literal(value)
-    }
-    fn arithmetic(&mut self, op: Arithmetic, a: &Term, b: &Term) -> Term {
-        self.sizes.arithmetic(op, a, b)
-    }
-    fn select(&mut self, condition: &Term, a: &Term, b: &Term) -> Term {
-        self.sizes.select(condition, a, b)
-    }
-    fn as_literal(&self, index: &Term) -> Option<i64> {
-        self.sizes.as_literal(index)
-    }
-    fn shape(&mut self, operand: usize, dim: usize) -> Term {
-        self.sizes.shape(operand, dim)
-    }
-    fn constant(&mut self, operand: usize, flat: usize) -> Option<i64> {
-        self.sizes.constant(operand, flat)
-    }
-    fn value(&mut self, operand: usize, flat: usize) -> Term {
-        self.sizes.value(operand, flat)
-    }
-    fn require(&mut self, op: Cmp, a: &Term, b: &Term, _: &dyn std::fmt::Display) {
-        if op == Cmp::Eq {
-            self.equal.push((a.clone(), b.clone()));
-        }
     }
 }
 

@@ -4,24 +4,9 @@
 #[path = "../../expr/tests/common/mod.rs"]
 mod common;
 
-use common::{Random, random_computation};
+use common::{Random, VALUES, random_computation};
 use tegula_codegen_cpu::{Error, SizeCode};
 use tegula_expr::{EvalError, Extract, KnownOperand, Numbers, Values};
-
-const VALUES: [i64; 12] = [
-    i64::MIN,
-    i64::MIN + 1,
-    -(1 << 32),
-    -7,
-    -1,
-    0,
-    1,
-    2,
-    13,
-    1 << 31,
-    i64::MAX - 1,
-    i64::MAX,
-];
 
 #[test]
 fn machine_code_means_what_numbers_mean() {

@@ -3,26 +3,10 @@
 
 mod common;
 
-use common::{Random, random_computation};
+use common::{Random, VALUES, random_computation};
 use std::fmt::Write;
 use std::process::Command;
 use tegula_expr::{CFunction, CText, Emitting, EvalError, KnownOperand, Numbers, Values};
-
-/// Values near everything that can go wrong.
-const VALUES: [i64; 12] = [
-    i64::MIN,
-    i64::MIN + 1,
-    -(1 << 32),
-    -7,
-    -1,
-    0,
-    1,
-    2,
-    13,
-    1 << 31,
-    i64::MAX - 1,
-    i64::MAX,
-];
 
 const COMPUTATIONS: u64 = 60;
 const POINTS: usize = 40;

@@ -161,16 +161,20 @@ impl Generator {
         self.define(body, x.ty, &x.dims, x.bits, &text);
     }
 
-    fn reduce_window(&mut self, body: &mut Body) {
-        let Some(x) = self.any_where(body, |k| {
-            (1..=3).contains(&k.dims.len())
+    /// Numbers along at most so many dimensions, and what their combinations start from.
+    pub(super) fn summed(&mut self, body: &Body, rank: usize) -> Option<(Known, Known)> {
+        let x = self.any_where(body, |k| {
+            (1..=rank).contains(&k.dims.len())
                 && k.ty != ElementType::Pred
                 && !k.ty.is_complex()
                 && k.elements() > 0
-        }) else {
-            return;
-        };
-        let Some(init) = self.any_where(body, |k| k.ty == x.ty && k.dims.is_empty()) else {
+        })?;
+        let init = self.any_where(body, |k| k.ty == x.ty && k.dims.is_empty())?;
+        Some((x, init))
+    }
+
+    fn reduce_window(&mut self, body: &mut Body) {
+        let Some((x, init)) = self.summed(body, 3) else {
             return;
         };
         let mut dims = Vec::new();

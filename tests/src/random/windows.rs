@@ -289,15 +289,7 @@ impl Generator {
 
     /// A running combination along a dimension: a window of its whole length.
     pub(super) fn running(&mut self, body: &mut Body) {
-        let Some(x) = self.any_where(body, |k| {
-            !k.dims.is_empty()
-                && k.ty != ElementType::Pred
-                && !k.ty.is_complex()
-                && k.elements() > 0
-        }) else {
-            return;
-        };
-        let Some(init) = self.any_where(body, |k| k.ty == x.ty && k.dims.is_empty()) else {
+        let Some((x, init)) = self.summed(body, usize::MAX) else {
             return;
         };
         let along = self.random.below(x.dims.len());

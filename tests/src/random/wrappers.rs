@@ -67,29 +67,33 @@ impl Generator {
         self.define(body, x.ty, &x.dims, x.bits, &format!("copy-done({start})"));
     }
 
-    fn fusion(&mut self, body: &mut Body) {
+    /// What a new computation is applied to, its name, and what it gives.
+    fn called(&mut self, body: &Body) -> Option<(Known, String, Known)> {
         if self.depth >= 2 {
-            return;
+            return None;
         }
         self.depth += 1;
         let (x, wanted) = (self.any(body), self.any(body));
         let (name, bits) = self.function(&x, &wanted);
         self.depth -= 1;
+        Some((x, name, Known { bits, ..wanted }))
+    }
+
+    fn fusion(&mut self, body: &mut Body) {
+        let Some((x, name, result)) = self.called(body) else {
+            return;
+        };
         let kind = *self.random.pick(&["kLoop", "kInput", "kOutput", "kCustom"]);
         let text = format!("fusion({}), kind={kind}, calls={name}", x.name);
-        self.define(body, wanted.ty, &wanted.dims, bits, &text);
+        self.define(body, result.ty, &result.dims, result.bits, &text);
     }
 
     /// A computation that is started, perhaps looked after, and waited for.
     fn async_pair(&mut self, body: &mut Body) {
-        if self.depth >= 2 {
+        let Some((x, name, result)) = self.called(body) else {
             return;
-        }
-        self.depth += 1;
-        let (x, wanted) = (self.any(body), self.any(body));
-        let (name, bits) = self.function(&x, &wanted);
-        self.depth -= 1;
-        let state = format!("(({}), {}, s32[])", x.shape(), wanted.shape());
+        };
+        let state = format!("(({}), {}, s32[])", x.shape(), result.shape());
         let mut last = self.name();
         let _ = writeln!(
             body.text,
@@ -102,7 +106,7 @@ impl Generator {
             last = update;
         }
         let text = format!("async-done({last})");
-        self.define(body, wanted.ty, &wanted.dims, bits, &text);
+        self.define(body, result.ty, &result.dims, result.bits, &text);
     }
 
     /// A value that waits for another's token.

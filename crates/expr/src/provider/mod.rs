@@ -19,12 +19,14 @@ mod emit;
 mod extract;
 mod numbers;
 mod symbols;
+mod watched;
 
 pub use c::{CFunction, CText};
 pub use emit::{Emitted, Emitter, Emitting, emit_term};
 pub use extract::Extract;
 pub use numbers::{Number, Numbers, Values};
 pub use symbols::{NoOperands, Symbols, terms};
+pub use watched::Watched;
 
 use crate::term::Cmp;
 use std::fmt::Display;

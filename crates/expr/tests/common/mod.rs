@@ -3,6 +3,22 @@
 
 use tegula_expr::{Arithmetic, Cmp, Extract, Interval, Provider, Term, Var};
 
+/// Numbers near everything that can go wrong.
+pub(crate) const VALUES: [i64; 12] = [
+    i64::MIN,
+    i64::MIN + 1,
+    -(1 << 32),
+    -7,
+    -1,
+    0,
+    1,
+    2,
+    13,
+    1 << 31,
+    i64::MAX - 1,
+    i64::MAX,
+];
+
 /// A small generator with a fixed sequence per seed (splitmix64).
 pub(crate) struct Random(pub(crate) u64);
 

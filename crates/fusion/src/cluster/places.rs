@@ -55,21 +55,9 @@ impl<'a> Places<'a> {
         let rank = |v| self.program.values[v].shape.rank();
         let from = node.results.first().map_or(0, |&v| rank(v));
         let to = node.operands.get(operand).map_or(0, |&v| rank(v));
-        match &self.module[node.origin].op {
-            Op::Unary(_)
-            | Op::Binary(_)
-            | Op::Compare { .. }
-            | Op::Select
-            | Op::Clamp
-            | Op::Convert
-            | Op::BitcastConvert
-            | Op::ReducePrecision { .. }
-            | Op::Map { .. }
-                if from == to =>
-            {
-                place
-            }
-            op if opens_scope(op, operand, node.operands.len()) => self.unique(),
+        match reads(&self.module[node.origin].op, operand, node.operands.len()) {
+            Reads::Inside => self.unique(),
+            Reads::Here if from == to => place,
             _ if to == 0 => self.scalar(self.scopes[place.0 as usize]),
             _ => self.moved(place, id, operand),
         }
@@ -125,12 +113,21 @@ impl<'a> Places<'a> {
     }
 }
 
-/// Whether an operand is read in a loop or in a branch.
-fn opens_scope(op: &Op, operand: usize, operands: usize) -> bool {
+/// Where an operation reads an operand.
+enum Reads {
+    /// At the index of its own element.
+    Here,
+    /// At another index, that follows from its own.
+    Moved,
+    /// In a loop or in a branch.
+    Inside,
+}
+
+fn reads(op: &Op, operand: usize, operands: usize) -> Reads {
     match op {
-        Op::Iota(_)
-        | Op::GetDimensionSize(_)
-        | Op::Broadcast(_)
+        Op::BitcastConvert | Op::Map { .. } => Reads::Here,
+        op if op.is_elementwise() => Reads::Here,
+        Op::Broadcast(_)
         | Op::Reshape
         | Op::Bitcast
         | Op::Transpose(_)
@@ -138,16 +135,9 @@ fn opens_scope(op: &Op, operand: usize, operands: usize) -> bool {
         | Op::Slice(_)
         | Op::DynamicSlice(_)
         | Op::Gather { .. }
-        | Op::Unary(_)
-        | Op::Binary(_)
-        | Op::Compare { .. }
-        | Op::Select
-        | Op::Clamp
-        | Op::Convert
-        | Op::BitcastConvert
-        | Op::ReducePrecision { .. }
-        | Op::Map { .. } => false,
-        Op::Reduce { .. } | Op::ReduceWindow { .. } => operand < operands / 2,
-        _ => true,
+        | Op::GetDimensionSize(_) => Reads::Moved,
+        // What they start from.
+        Op::Reduce { .. } | Op::ReduceWindow { .. } if operand >= operands / 2 => Reads::Moved,
+        _ => Reads::Inside,
     }
 }

@@ -6,7 +6,7 @@ use crate::{
     ArrayShape, ComputationId, Dim, Error, Instruction, InstructionId, Module, Op, Shape, ShapeOf,
 };
 use std::fmt::Display;
-use tegula_expr::{Arithmetic, Cmp, Provider, Symbols, Term, Var};
+use tegula_expr::{Cmp, Symbols, Term, Var, Watched};
 
 /// A relation between two sizes that a program needs.
 pub(super) struct Equation {
@@ -147,13 +147,19 @@ impl Collector<'_> {
         let operands: Vec<&Shape> = (self.instruction.operands.iter())
             .map(|&operand| &module[operand].shape)
             .collect();
-        let mut recorder = Recorder {
-            sizes: Symbols(Symbolic(&operands)),
-            required: Vec::new(),
+        let mut required: Vec<Required> = Vec::new();
+        let mut provider = Watched {
+            provider: Symbols(Symbolic(&operands)),
+            required: |op, a: &Term, b: &Term, what: &dyn Display| {
+                // Most sizes are the same term already; their words are not needed.
+                if a != b || !matches!(op, Cmp::Eq | Cmp::Le) {
+                    required.push((op, a.clone(), b.clone(), what.to_string()));
+                }
+            },
         };
         let (op, stated) = (&self.instruction.op, &self.instruction.shape);
-        let inferred = shape_of(&mut recorder, module, op, &operands, Some(stated))?;
-        for (op, left, right, what) in recorder.required {
+        let inferred = shape_of(&mut provider, module, op, &operands, Some(stated))?;
+        for (op, left, right, what) in required {
             self.require(op, &left, &right, what);
         }
         self.of_call = copies::is_call(op);
@@ -309,46 +315,8 @@ fn count(array: &ArrayShape) -> Term {
         .fold(one, |product, dim| product.mul(&dim.term()))
 }
 
+/// What a shape function relies on, with its words.
 type Required = (Cmp, Term, Term, String);
-
-/// The provider of analyses, writing down what shape functions rely on.
-struct Recorder<'a> {
-    sizes: Symbols<Symbolic<'a>>,
-    required: Vec<Required>,
-}
-
-impl Provider for Recorder<'_> {
-    type Index = Term;
-
-    fn literal(&mut self, value: i64) -> Term {
-        self.sizes.literal(value)
-    }
-    fn arithmetic(&mut self, op: Arithmetic, a: &Term, b: &Term) -> Term {
-        self.sizes.arithmetic(op, a, b)
-    }
-    fn select(&mut self, condition: &Term, a: &Term, b: &Term) -> Term {
-        self.sizes.select(condition, a, b)
-    }
-    fn as_literal(&self, index: &Term) -> Option<i64> {
-        self.sizes.as_literal(index)
-    }
-    fn shape(&mut self, operand: usize, dim: usize) -> Term {
-        self.sizes.shape(operand, dim)
-    }
-    fn constant(&mut self, operand: usize, flat: usize) -> Option<i64> {
-        self.sizes.constant(operand, flat)
-    }
-    fn value(&mut self, operand: usize, flat: usize) -> Term {
-        self.sizes.value(operand, flat)
-    }
-    fn require(&mut self, op: Cmp, a: &Term, b: &Term, what: &dyn Display) {
-        // Most sizes are the same term already; their words are not needed.
-        if a != b || !matches!(op, Cmp::Eq | Cmp::Le) {
-            self.required
-                .push((op, a.clone(), b.clone(), what.to_string()));
-        }
-    }
-}
 
 /// A symbol's variable by number.
 pub(super) fn symbol(number: usize) -> Var {
