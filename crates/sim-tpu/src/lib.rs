@@ -1,0 +1,21 @@
+//! A simulated TPU core: memories of physical bytes, copies that run beside the
+//! computation, and engines with a clock. It says of a tiled placement whether it fits,
+//! what is wasted in padding, whether it races, and how long it takes and why.
+//!
+//! There is one machine. A [`TpuProgram`] is what it runs: buffers with a place and a
+//! layout, copies between them, semaphores, computations on slices, loops. People write
+//! one as text; a compiled program is lowered to one. What a computation means is
+//! [`tegula_interp`]'s business, how an array lies in memory [`tegula_layout`]'s.
+//!
+//! - [`program`]: the data;
+//! - [`engine`]: the clock: what runs when, and who waited for whom.
+//!
+//! # Invariants
+//! - The simulator executes a [`TpuProgram`] and nothing else.
+//! - Every number of a chip is a parameter of [`tegula_target::Chip`] with a source.
+//! - Same program, same chip, same options: the same report, to the byte.
+
+pub mod engine;
+pub mod program;
+
+pub use program::TpuProgram;

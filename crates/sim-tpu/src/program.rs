@@ -1,0 +1,321 @@
+//! A program for one TPU core as data: what a person writes to have a placement
+//! checked, and what a plan is lowered to.
+//!
+//! The core runs statements in order. A copy ([`StatementKind::Start`]) runs beside
+//! them and raises its semaphore when it is done. Terms are over the program's
+//! [`Variable`]s: a variable's number is its [`Var`].
+
+use cranelift_entity::{PrimaryMap, entity_impl};
+use std::sync::Arc;
+use tegula_expr::{Cmp, Term, Var};
+use tegula_ir::{ArrayShape, Literal, Module};
+
+/// A buffer of a program.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BufferId(u32);
+entity_impl!(BufferId, "buffer");
+
+/// An array of semaphores of a program.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SemaphoreId(u32);
+entity_impl!(SemaphoreId, "semaphore");
+
+/// A variable of a program; `VariableId` n is `Var(n)` in its terms.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct VariableId(u32);
+entity_impl!(VariableId, "variable");
+
+impl VariableId {
+    /// The variable as terms know it.
+    pub fn var(self) -> Var {
+        Var(self.0)
+    }
+}
+
+/// A kernel, or a whole program, for one core.
+#[derive(Clone, Debug, Default)]
+pub struct TpuProgram {
+    /// Its name.
+    pub name: String,
+    /// Every buffer that the body declares.
+    pub buffers: PrimaryMap<BufferId, Buffer>,
+    /// Every array of semaphores, all zero at first.
+    pub semaphores: PrimaryMap<SemaphoreId, Semaphores>,
+    /// Loop variables, `let` names, scalars that were loaded.
+    pub variables: PrimaryMap<VariableId, Variable>,
+    /// What is run, in order.
+    pub body: Vec<Statement>,
+}
+
+/// A memory of the chip.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Space {
+    /// The chip's large memory.
+    Hbm,
+    /// The core's vector memory.
+    Vmem,
+    /// The core's scalar memory.
+    Smem,
+    /// The memory that the cores of some chips share.
+    Cmem,
+}
+
+/// What a buffer is to the outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Nothing: not initialised, gone at the end.
+    Scratch,
+    /// Holds the argument of this number when the program starts.
+    Parameter(usize),
+    /// What it holds at the end is the result of this number.
+    Result(usize),
+}
+
+/// An array in a memory.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Buffer {
+    /// Its name, unique in the program.
+    pub name: String,
+    /// Where it lies.
+    pub space: Space,
+    /// Element type, static dimensions, and the layout with its tiles. Without a layout
+    /// it has the chip's default one.
+    pub shape: ArrayShape,
+    /// What it is to the outside.
+    pub role: Role,
+    /// The byte at which it begins, if that was chosen; else the simulator places it.
+    pub offset: Option<i64>,
+    /// Whether it counts as scratch of the whole program and not against the limit of
+    /// scoped VMEM: what a compiler's schedule keeps from kernel to kernel.
+    pub program_lifetime: bool,
+}
+
+/// An array of semaphores.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Semaphores {
+    /// Its name, unique in the program.
+    pub name: String,
+    /// How many there are.
+    pub count: i64,
+}
+
+/// A variable of terms.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Variable {
+    /// Its name; an inner scope may use a name again.
+    pub name: String,
+    /// What is known of a scalar that was loaded, both ends included.
+    pub range: Option<(i64, i64)>,
+}
+
+/// A statement with its place in the text.
+#[derive(Clone, Debug)]
+pub struct Statement {
+    /// What is done.
+    pub kind: StatementKind,
+    /// The line of the text, from 1. A lowered program counts instructions of the module
+    /// it comes from, or is 0.
+    pub line: u32,
+}
+
+/// What is done.
+#[derive(Clone, Debug)]
+pub enum StatementKind {
+    /// A buffer's life begins. Those of a text's head come first in the body.
+    Declare(BufferId),
+    /// A buffer's life ends.
+    Free(BufferId),
+    /// Begins a copy; the shapes of both slices agree.
+    Start {
+        /// What is read.
+        source: Slice,
+        /// What is written.
+        destination: Slice,
+        /// Counts the bytes when it is done.
+        semaphore: SemaphoreRef,
+    },
+    /// Waits for the oldest copy on a semaphore that was not yet waited for.
+    Wait {
+        /// The semaphore.
+        semaphore: SemaphoreRef,
+        /// Waits for so many bytes instead.
+        bytes: Option<Term>,
+    },
+    /// Adds to a counting semaphore.
+    Signal {
+        /// The semaphore.
+        semaphore: SemaphoreRef,
+        /// How much.
+        amount: Term,
+    },
+    /// Waits until a counting semaphore has so much, and takes it.
+    Await {
+        /// The semaphore.
+        semaphore: SemaphoreRef,
+        /// How much.
+        amount: Term,
+    },
+    /// Computes on slices.
+    Compute(Box<Compute>),
+    /// Runs the body for each value from `low` up to, not including, `high`.
+    For {
+        /// Takes the values.
+        variable: VariableId,
+        /// The first value.
+        low: Term,
+        /// One past the last.
+        high: Term,
+        /// What is run.
+        body: Vec<Statement>,
+    },
+    /// Runs one of two bodies.
+    If {
+        /// Which.
+        condition: Comparison,
+        /// If it holds.
+        then: Vec<Statement>,
+        /// If not.
+        otherwise: Vec<Statement>,
+    },
+    /// Names a term's value.
+    Let {
+        /// The name.
+        variable: VariableId,
+        /// The value.
+        value: Term,
+    },
+    /// Reads a scalar from SMEM into a variable.
+    Load {
+        /// Takes the value.
+        variable: VariableId,
+        /// A slice of one element of an integer buffer in SMEM.
+        source: Slice,
+    },
+    /// States what a loaded scalar can be. Checked when run.
+    Assume {
+        /// The variable.
+        variable: VariableId,
+        /// The least value.
+        low: Term,
+        /// The greatest value.
+        high: Term,
+    },
+    /// A pipeline over a grid; it means its expansion to starts and waits.
+    Grid(Box<Grid>),
+}
+
+/// A comparison of terms.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Comparison {
+    /// Left.
+    pub left: Term,
+    /// How.
+    pub cmp: Cmp,
+    /// Right.
+    pub right: Term,
+}
+
+/// One semaphore of an array.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SemaphoreRef {
+    /// The array.
+    pub array: SemaphoreId,
+    /// Which; 0 where the array has one.
+    pub index: Term,
+}
+
+/// Part of a buffer: one entry per dimension.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Slice {
+    /// The buffer.
+    pub buffer: BufferId,
+    /// One entry per dimension of the buffer.
+    pub entries: Vec<SliceEntry>,
+}
+
+/// What a slice takes of one dimension.
+#[derive(Clone, Debug, PartialEq)]
+pub enum SliceEntry {
+    /// All of it.
+    Whole,
+    /// One element; the slice does not have the dimension.
+    Element(Term),
+    /// `size` elements from `start` on.
+    Range {
+        /// The first.
+        start: Term,
+        /// How many.
+        size: i64,
+        /// Whether elements beyond the end of the dimension are left out: what a window
+        /// whose block does not divide the array does at the edge.
+        clipped: bool,
+    },
+}
+
+/// An operand of a computation.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Operand {
+    /// Part of a buffer in VMEM or SMEM.
+    Slice(Slice),
+    /// A value in the text.
+    Literal(Literal),
+}
+
+/// A computation: `destination = operation(operands)`.
+#[derive(Clone, Debug)]
+pub struct Compute {
+    /// What is written, in VMEM or SMEM; several if the operation gives a tuple.
+    pub destinations: Vec<Slice>,
+    /// Adds the result to what is there.
+    pub accumulate: bool,
+    /// What is computed: a module whose entry computation has one parameter per operand
+    /// with the slices' shapes, and the destinations' shapes as result. A single
+    /// operation or the computation of a fusion.
+    pub operation: Arc<Module>,
+    /// What it is given.
+    pub operands: Vec<Operand>,
+}
+
+/// A pipeline: for each point of the grid the windows' blocks are in VMEM.
+#[derive(Clone, Debug)]
+pub struct Grid {
+    /// Outermost first.
+    pub dimensions: Vec<GridDimension>,
+    /// What is fetched or written back.
+    pub windows: Vec<Window>,
+    /// Run at each point.
+    pub body: Vec<Statement>,
+}
+
+/// A dimension of a grid.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GridDimension {
+    /// Takes the values.
+    pub variable: VariableId,
+    /// The first value.
+    pub low: Term,
+    /// One past the last.
+    pub high: Term,
+    /// Whether the points may be visited in any order.
+    pub parallel: bool,
+}
+
+/// A block of an array in HBM that is in VMEM while a point is worked on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Window {
+    /// What the body calls the block: a buffer in VMEM with `buffers` blocks in its
+    /// first dimension once expanded; the body's slices have the block's dimensions.
+    pub block: BufferId,
+    /// The array.
+    pub array: BufferId,
+    /// The block's size along each dimension of the array.
+    pub sizes: Vec<i64>,
+    /// Which block along each dimension: the slice begins at `index * size`.
+    pub indices: Vec<Term>,
+    /// How many blocks there is room for.
+    pub buffers: i64,
+    /// Whether blocks are written back rather than fetched.
+    pub output: bool,
+    /// The line of its declaration, as of a statement.
+    pub line: u32,
+}
