@@ -1,8 +1,17 @@
-//! The clock of a core. Statements take their time in order; copies run beside them
-//! and share the bandwidth of their direction; waiting for one is a stall that is
-//! charged to it.
+//! The clock of a core.
+//!
+//! The core runs its statements in order; within one computation its units work side by
+//! side, so that a computation takes as long as its slowest unit. Copies run beside the
+//! core: those of one direction one after the other, those of different directions
+//! sharing the bandwidth of HBM. A copy is done its direction's latency after its last
+//! byte was moved. Waiting for one that is not done is a stall, and is charged to it.
+//!
+//! The core's time is therefore a sum of [`Cause`]s, and an engine is idle for exactly
+//! those that are not its own: [`Engines::stalls`] is complete.
 
 use crate::program::Space;
+use crate::speeds::Speeds;
+use std::collections::{BTreeMap, VecDeque};
 
 /// A copy that was begun, by number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -19,44 +28,474 @@ pub struct Transfer {
     pub bytes: i64,
 }
 
-/// What the units of the core have to do for one computation.
+/// What the units of the core have to do for one computation, in cycles.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Work {
-    /// Cycles of the matrix units, all of them together.
+    /// The matrix units, all of them together.
     pub matrix: f64,
-    /// Cycles of the vector unit.
+    /// The vector unit.
     pub vector: f64,
-    /// Cycles of loads from and stores to VMEM.
+    /// Loads from and stores to VMEM.
     pub memory: f64,
-    /// Cycles of the cross-lane units.
+    /// The cross-lane units.
     pub cross_lane: f64,
 }
 
-/// The engines of one core and the time that each has reached.
+impl Work {
+    /// The cycles of the slowest unit, and which it is.
+    pub fn bound(&self) -> (f64, Engine) {
+        let mut slowest = (self.matrix, Engine::Matrix);
+        for (cycles, engine) in [
+            (self.vector, Engine::Vector),
+            (self.memory, Engine::Memory),
+            (self.cross_lane, Engine::CrossLane),
+        ] {
+            if cycles > slowest.0 {
+                slowest = (cycles, engine);
+            }
+        }
+        slowest
+    }
+
+    /// The work of doing both.
+    #[must_use]
+    pub fn plus(&self, other: &Self) -> Self {
+        Self {
+            matrix: self.matrix + other.matrix,
+            vector: self.vector + other.vector,
+            memory: self.memory + other.memory,
+            cross_lane: self.cross_lane + other.cross_lane,
+        }
+    }
+}
+
+/// A part of the core or a direction of copies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Engine {
+    /// Issues statements.
+    Scalar,
+    /// The matrix units.
+    Matrix,
+    /// The vector unit.
+    Vector,
+    /// Loads from and stores to VMEM.
+    Memory,
+    /// The cross-lane units.
+    CrossLane,
+    /// Copies that end in a memory of the core.
+    CopyIn,
+    /// Copies that end in HBM.
+    CopyOut,
+}
+
+impl Engine {
+    /// Every engine, in the order of reports.
+    pub const ALL: [Self; 7] = [
+        Self::Scalar,
+        Self::Matrix,
+        Self::Vector,
+        Self::Memory,
+        Self::CrossLane,
+        Self::CopyIn,
+        Self::CopyOut,
+    ];
+
+    /// Its name in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Scalar => "scalar unit",
+            Self::Matrix => "matrix units",
+            Self::Vector => "vector unit",
+            Self::Memory => "VMEM accesses",
+            Self::CrossLane => "cross-lane units",
+            Self::CopyIn => "copies to the core",
+            Self::CopyOut => "copies to HBM",
+        }
+    }
+}
+
+/// What the core's time went to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Cause {
+    /// A computation, bound by a unit.
+    Compute(Engine),
+    /// Waiting for a copy that was begun at this line.
+    Copy {
+        /// Its direction.
+        engine: Engine,
+        /// The line of its start.
+        started: u32,
+    },
+    /// Issuing statements and stepping loops.
+    Issue,
+}
+
+/// Something that an engine did.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Span {
+    /// Which engine.
+    pub engine: Engine,
+    /// From, in seconds.
+    pub from: f64,
+    /// To, in seconds.
+    pub to: f64,
+    /// The statement's line.
+    pub line: u32,
+    /// Bytes, if it is a copy.
+    pub bytes: i64,
+    /// Whether the core was only waiting.
+    pub is_wait: bool,
+}
+
+/// Most spans that are kept; those after are counted.
+const MOST_SPANS: usize = 1 << 20;
+
+/// A copy on its way.
+#[derive(Clone, Copy, Debug)]
+struct Flight {
+    line: u32,
+    engine: Engine,
+    bytes: i64,
+    /// When its last byte was moved and the latency is over; infinite before.
+    done: f64,
+    /// When its first byte moved.
+    began: f64,
+}
+
+/// A direction: copies in order, the first being moved.
 #[derive(Clone, Debug, Default)]
+struct Queue {
+    waiting: VecDeque<usize>,
+    /// Bytes of the first that are still to be moved.
+    left: f64,
+}
+
+/// The engines of one core and the time that each has reached.
+#[derive(Clone, Debug)]
 pub struct Engines {
+    speeds: Speeds,
     now: f64,
-    done: Vec<f64>,
+    /// The time up to which copies have been moved.
+    moved_to: f64,
+    flights: Vec<Flight>,
+    queues: [Queue; 2],
+    causes: BTreeMap<(u32, Cause), f64>,
+    busy: [f64; Engine::ALL.len()],
+    spans: Option<Vec<Span>>,
+    spans_left_out: usize,
 }
 
 impl Engines {
+    /// Engines of these speeds at time zero; `record` keeps a timeline.
+    pub fn new(speeds: &Speeds, record: bool) -> Self {
+        Self {
+            speeds: speeds.clone(),
+            now: 0.0,
+            moved_to: 0.0,
+            flights: Vec::new(),
+            queues: [Queue::default(), Queue::default()],
+            causes: BTreeMap::new(),
+            busy: [0.0; Engine::ALL.len()],
+            spans: record.then(Vec::new),
+            spans_left_out: 0,
+        }
+    }
+
+    /// The speeds.
+    pub fn speeds(&self) -> &Speeds {
+        &self.speeds
+    }
+
     /// The time that the core has reached, in seconds.
     pub fn now(&self) -> f64 {
         self.now
     }
 
     /// Begins a copy for the statement of a line.
-    pub fn start(&mut self, _transfer: &Transfer, _line: u32) -> TransferId {
-        self.done.push(self.now);
-        TransferId(self.done.len() - 1)
+    pub fn start(&mut self, transfer: &Transfer, line: u32) -> TransferId {
+        self.issue(line);
+        self.move_copies(self.now);
+        let outward = transfer.to == Space::Hbm;
+        let (at, engine) = if outward {
+            (1, Engine::CopyOut)
+        } else {
+            (0, Engine::CopyIn)
+        };
+        let id = self.flights.len();
+        self.flights.push(Flight {
+            line,
+            engine,
+            bytes: transfer.bytes,
+            done: f64::INFINITY,
+            began: f64::INFINITY,
+        });
+        let queue = &mut self.queues[at];
+        queue.waiting.push_back(id);
+        if queue.waiting.len() == 1 {
+            queue.left = transfer.bytes.max(0) as f64;
+            self.flights[id].began = self.now;
+        }
+        TransferId(id)
     }
 
-    /// Waits for a copy.
-    pub fn wait(&mut self, transfer: TransferId, _line: u32) {
-        let done = self.done.get(transfer.0).copied().unwrap_or(self.now);
-        self.now = self.now.max(done);
+    /// Waits for a copy for the statement of a line.
+    pub fn wait(&mut self, transfer: TransferId, line: u32) {
+        self.issue(line);
+        let Some(&flight) = self.flights.get(transfer.0) else {
+            return;
+        };
+        self.move_copies(self.now);
+        while self.flights[transfer.0].done.is_infinite() {
+            let next = self.next_completion();
+            self.move_copies(next);
+        }
+        let done = self.flights[transfer.0].done;
+        if done > self.now {
+            let cause = Cause::Copy {
+                engine: flight.engine,
+                started: flight.line,
+            };
+            *self.causes.entry((line, cause)).or_default() += done - self.now;
+            self.record(Engine::Scalar, self.now, done, line, 0, true);
+            self.now = done;
+        }
     }
 
-    /// Computes.
-    pub fn compute(&mut self, _work: &Work, _line: u32) {}
+    /// Computes for the statement of a line.
+    pub fn compute(&mut self, work: &Work, line: u32) {
+        self.issue(line);
+        let (cycles, slowest) = work.bound();
+        let seconds = cycles / self.speeds.clock;
+        for (engine, cycles) in [
+            (Engine::Matrix, work.matrix),
+            (Engine::Vector, work.vector),
+            (Engine::Memory, work.memory),
+            (Engine::CrossLane, work.cross_lane),
+        ] {
+            if cycles > 0.0 {
+                let end = self.now + cycles / self.speeds.clock;
+                self.record(engine, self.now, end, line, 0, false);
+                self.busy[engine as usize] += end - self.now;
+            }
+        }
+        let cause = Cause::Compute(slowest);
+        *self.causes.entry((line, cause)).or_default() += seconds;
+        self.now += seconds;
+    }
+
+    /// Goes once round a loop for the statement of a line.
+    pub fn step(&mut self, line: u32) {
+        self.scalar(self.speeds.step, line);
+    }
+
+    /// The core has run its last statement; copies that nobody waited for are moved to
+    /// their end.
+    pub fn finish(&mut self) {
+        while self.queues.iter().any(|queue| !queue.waiting.is_empty()) {
+            let next = self.next_completion();
+            self.move_copies(next);
+        }
+    }
+
+    /// What the core's time went to, by line.
+    pub fn causes(&self) -> impl Iterator<Item = (u32, Cause, f64)> {
+        self.causes
+            .iter()
+            .map(|(&(line, cause), &seconds)| (line, cause, seconds))
+    }
+
+    /// How long an engine worked, in seconds.
+    pub fn busy(&self, engine: Engine) -> f64 {
+        self.busy[engine as usize]
+    }
+
+    /// For an engine that was idle: whom it waited for, by line, in seconds. Together
+    /// with [`Engines::busy`] of the core's units this is all of the core's time.
+    pub fn stalls(&self, engine: Engine) -> Vec<(u32, Cause, f64)> {
+        let own = |cause: Cause| match cause {
+            Cause::Compute(slowest) => slowest == engine,
+            Cause::Copy { engine: of, .. } => of == engine,
+            Cause::Issue => engine == Engine::Scalar,
+        };
+        let mut waits: Vec<_> = self.causes().filter(|&(_, cause, _)| !own(cause)).collect();
+        waits.sort_by(|a, b| b.2.total_cmp(&a.2).then(a.0.cmp(&b.0)));
+        waits
+    }
+
+    /// What the engines did, if it was recorded, and how much was left out.
+    pub fn timeline(&self) -> (&[Span], usize) {
+        (
+            self.spans.as_deref().unwrap_or_default(),
+            self.spans_left_out,
+        )
+    }
+
+    fn issue(&mut self, line: u32) {
+        self.scalar(1.0 / self.speeds.clock, line);
+    }
+
+    fn scalar(&mut self, seconds: f64, line: u32) {
+        *self.causes.entry((line, Cause::Issue)).or_default() += seconds;
+        self.busy[Engine::Scalar as usize] += seconds;
+        self.now += seconds;
+    }
+
+    /// The rate of each direction that has something to move, in bytes per second.
+    fn rate(&self) -> f64 {
+        let active = self.queues.iter().filter(|queue| !queue.waiting.is_empty());
+        self.speeds.bandwidth / active.count().max(1) as f64
+    }
+
+    /// When the next copy's last byte is moved if nothing is begun before.
+    fn next_completion(&self) -> f64 {
+        let rate = self.rate();
+        let heads = self.queues.iter().filter(|queue| !queue.waiting.is_empty());
+        let soonest = heads.map(|queue| queue.left / rate).min_by(f64::total_cmp);
+        self.moved_to + soonest.unwrap_or(0.0)
+    }
+
+    /// Moves bytes up to a time.
+    fn move_copies(&mut self, until: f64) {
+        loop {
+            let idle = self.queues.iter().all(|queue| queue.waiting.is_empty());
+            let next = self.next_completion();
+            if idle || next > until {
+                let bytes = (until - self.moved_to).max(0.0) * self.rate();
+                for queue in &mut self.queues {
+                    queue.left = (queue.left - bytes).max(0.0);
+                }
+                self.moved_to = self.moved_to.max(until);
+                return;
+            }
+            let bytes = (next - self.moved_to) * self.rate();
+            self.moved_to = next;
+            // The smallest remainder ends here, whatever rounding left of it.
+            let ends = self.queues.iter().filter(|queue| !queue.waiting.is_empty());
+            let least = ends.map(|queue| queue.left).min_by(f64::total_cmp);
+            for at in 0..self.queues.len() {
+                if self.queues[at].waiting.is_empty() {
+                    continue;
+                }
+                if Some(self.queues[at].left) == least {
+                    self.end_first(at, next);
+                } else {
+                    self.queues[at].left = (self.queues[at].left - bytes).max(0.0);
+                }
+            }
+        }
+    }
+
+    /// The first copy of a direction has moved its last byte.
+    fn end_first(&mut self, at: usize, now: f64) {
+        let latency = [self.speeds.latency_in, self.speeds.latency_out][at];
+        let Some(id) = self.queues[at].waiting.pop_front() else {
+            return;
+        };
+        self.flights[id].done = now + latency;
+        let flight = self.flights[id];
+        self.busy[flight.engine as usize] += now - flight.began;
+        self.record(
+            flight.engine,
+            flight.began,
+            now + latency,
+            flight.line,
+            flight.bytes,
+            false,
+        );
+        if let Some(&next) = self.queues[at].waiting.front() {
+            self.flights[next].began = now;
+            self.queues[at].left = self.flights[next].bytes.max(0) as f64;
+        }
+    }
+
+    fn record(&mut self, engine: Engine, from: f64, to: f64, line: u32, bytes: i64, wait: bool) {
+        let Some(spans) = &mut self.spans else { return };
+        if spans.len() >= MOST_SPANS {
+            self.spans_left_out += 1;
+            return;
+        }
+        spans.push(Span {
+            engine,
+            from,
+            to,
+            line,
+            bytes,
+            is_wait: wait,
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn speeds() -> Speeds {
+        Speeds {
+            clock: 1e9,
+            bandwidth: 1e9,
+            latency_in: 1e-6,
+            latency_out: 2e-6,
+            step: 1e-7,
+            ..Speeds::default()
+        }
+    }
+
+    const IN: Transfer = Transfer {
+        from: Space::Hbm,
+        to: Space::Vmem,
+        bytes: 4000,
+    };
+    const OUT: Transfer = Transfer {
+        from: Space::Vmem,
+        to: Space::Hbm,
+        bytes: 4000,
+    };
+
+    #[test]
+    fn a_copy_takes_its_latency_and_its_bytes() {
+        let mut engines = Engines::new(&speeds(), true);
+        let copy = engines.start(&IN, 1);
+        engines.wait(copy, 2);
+        // One cycle before the first byte.
+        assert!((engines.now() - (1e-9 + 4e-6 + 1e-6)).abs() < 1e-12);
+        let waits: Vec<_> = engines.stalls(Engine::Matrix);
+        assert_eq!(waits[0].0, 2);
+        assert!(matches!(waits[0].1, Cause::Copy { started: 1, .. }));
+    }
+
+    #[test]
+    fn copies_of_one_direction_follow_each_other_and_hide_their_latency() {
+        let mut engines = Engines::new(&speeds(), false);
+        let (_, second) = (engines.start(&IN, 1), engines.start(&IN, 2));
+        engines.wait(second, 3);
+        assert!((engines.now() - (1e-9 + 8e-6 + 1e-6)).abs() < 1e-12);
+    }
+
+    #[test]
+    fn directions_share_the_bandwidth() {
+        let mut engines = Engines::new(&speeds(), false);
+        let inward = engines.start(&IN, 1);
+        let outward = engines.start(&OUT, 2);
+        engines.wait(inward, 3);
+        engines.wait(outward, 4);
+        // One nanosecond alone, then halves of the bandwidth, then the rest alone.
+        assert!((engines.now() - (1e-9 + 8e-6 + 2e-6)).abs() < 2e-9);
+    }
+
+    #[test]
+    fn a_copy_behind_a_computation_costs_nothing() {
+        let mut engines = Engines::new(&speeds(), false);
+        let copy = engines.start(&IN, 1);
+        let work = Work {
+            matrix: 6000.0,
+            vector: 10.0,
+            ..Work::default()
+        };
+        engines.compute(&work, 2);
+        let before = engines.now();
+        engines.wait(copy, 3);
+        assert!((engines.now() - before - 1e-9).abs() < 1e-15);
+        let total: f64 = engines.causes().map(|(_, _, seconds)| seconds).sum();
+        assert!((total - engines.now()).abs() < 1e-15);
+    }
 }

@@ -8,7 +8,9 @@
 //! [`tegula_interp`]'s business, how an array lies in memory [`tegula_layout`]'s.
 //!
 //! - [`program`]: the data;
-//! - [`engine`]: the clock: what runs when, and who waited for whom.
+//! - [`engine`]: the clock: what runs when, and who waited for whom;
+//! - [`speeds`]: a chip's numbers, as the clock uses them;
+//! - [`work`]: what a computation asks of the units.
 //!
 //! # Invariants
 //! - The simulator executes a [`TpuProgram`] and nothing else.
@@ -17,5 +19,7 @@
 
 pub mod engine;
 pub mod program;
+pub mod speeds;
+pub mod work;
 
 pub use program::TpuProgram;

@@ -43,6 +43,7 @@ params! {
     MosaicScratchBytes "mosaic_scratch_bytes" Bytes "VMEM that the kernel compiler keeps for itself.";
     CmemBytes "cmem_bytes" Bytes "CMEM of a chip.";
     SmemBytes "smem_bytes" Bytes "SMEM of a core.";
+    StepOverhead "step_overhead" Time "One step of a loop over blocks, besides its copies and its computation.";
     MxuDim "mxu_dim" Count "Rows and columns of a matrix unit.";
     MxusPerCore "mxus_per_core" Count "Matrix units of a core.";
     MxuRowsPerCycleBf16 "mxu_rows_per_cycle_bf16" Count "bf16 rows that a matrix unit takes per cycle.";

@@ -1,0 +1,459 @@
+//! What one computation asks of the core's units, from the shapes of its operations.
+//!
+//! Every operation works on whole vector registers, so shapes are counted with the
+//! padding of their two minor dimensions. The matrix units take a product as tiles of
+//! weights (`dim` x `dim`) through which the rows of the other operand are pushed; the
+//! vector unit adds the partial sums. Which operand is held is chosen as a compiler
+//! would: the one that takes fewer cycles. A product with one row or column is no
+//! matrix operation: it is multiplied and added in vector registers, as the real
+//! compiler does (matmul sweep of libtpu 0.0.50).
+//!
+//! The counts of vector operations are those of the usual polynomials and iterations;
+//! they are not measured, and one factor of two more or less in them decides nothing
+//! unless a kernel is bound by the vector unit.
+
+use crate::engine::Work;
+use crate::speeds::{MatrixUnits, Speeds};
+use tegula_ir::{
+    ArrayShape, Binary, ComputationId, ConvDims, DotDims, ElementType, Instruction, Module, Op,
+    Precision, Shape, Unary, WindowDim,
+};
+
+/// Operations on whole vector registers that issue in one cycle ("4 f32 adds a cycle",
+/// scaling-book tpus.md, Feb 2025, of v5).
+const VECTOR_SLOTS: f64 = 4.0;
+/// Vector operations of a transcendental function: range reduction, a polynomial of
+/// degree about 6, reconstruction.
+const TRANSCENDENTAL: f64 = 16.0;
+/// Vector operations of a division or root: an estimate and two Newton steps.
+const DIVISION: f64 = 8.0;
+/// Lanes are combined by halves: rotations of a register with 128 lanes.
+const LANE_STEPS: f64 = 7.0;
+/// Cycles of the scalar unit for one row that is fetched by an index.
+const INDEXED_ROW: f64 = 8.0;
+
+/// The work of a module's entry computation: what its operands' and results' bytes ask
+/// of VMEM, and what its operations ask of the units.
+pub fn of(module: &Module, speeds: &Speeds) -> Work {
+    let entry = module.entry_computation();
+    let mut work = of_computation(module, module.entry, speeds, 0);
+    let moved: f64 = entry
+        .parameters
+        .iter()
+        .chain([&entry.root])
+        .map(|&id| arrays(&module[id].shape).map(padded_bytes).sum::<f64>())
+        .sum();
+    work.memory += moved / speeds.vmem_bytes_per_cycle.max(1.0);
+    work
+}
+
+/// How deep calls may be nested; a verified module has no cycles, and deeper ones cost
+/// nothing more.
+const MOST_CALLS: usize = 64;
+
+fn of_computation(module: &Module, id: ComputationId, speeds: &Speeds, depth: usize) -> Work {
+    let mut total = Work::default();
+    if depth > MOST_CALLS {
+        return total;
+    }
+    for &id in &module[id].instructions {
+        let instruction = &module[id];
+        let own = match &instruction.op {
+            Op::Fusion { calls, .. }
+            | Op::Call {
+                to_apply: calls, ..
+            } => of_computation(module, *calls, speeds, depth + 1),
+            Op::While { condition, body } => {
+                let body = of_computation(module, *body, speeds, depth + 1);
+                body.plus(&of_computation(module, *condition, speeds, depth + 1))
+            }
+            Op::Conditional { branches, .. } => branches
+                .iter()
+                .map(|&branch| of_computation(module, branch, speeds, depth + 1))
+                .max_by(|a, b| a.bound().0.total_cmp(&b.bound().0))
+                .unwrap_or_default(),
+            _ => of_instruction(module, instruction, speeds),
+        };
+        total = total.plus(&own);
+    }
+    total
+}
+
+fn of_instruction(module: &Module, instruction: &Instruction, speeds: &Speeds) -> Work {
+    let operand = |at: usize| {
+        let id = instruction.operands.get(at)?;
+        module[*id].shape.as_array()
+    };
+    let result = arrays(&instruction.shape).next();
+    match (&instruction.op, result) {
+        (
+            Op::Dot {
+                dims, precision, ..
+            },
+            Some(result),
+        ) => {
+            let (Some(lhs), Some(rhs)) = (operand(0), operand(1)) else {
+                return Work::default();
+            };
+            product(
+                &Product::of_dot(lhs, rhs, result, dims),
+                &(result, lhs, passes(lhs.element_type, precision)),
+                speeds,
+            )
+        }
+        (
+            Op::Convolution {
+                window,
+                dims,
+                feature_group_count,
+                batch_group_count,
+                precision,
+            },
+            Some(result),
+        ) => {
+            let (Some(lhs), Some(rhs)) = (operand(0), operand(1)) else {
+                return Work::default();
+            };
+            let groups = (feature_group_count * batch_group_count).max(1) as f64;
+            product(
+                &Product::of_convolution(rhs, result, window, dims, groups),
+                &(result, lhs, passes(lhs.element_type, precision)),
+                speeds,
+            )
+        }
+        _ => other(module, instruction, speeds),
+    }
+}
+
+/// `batch` products of `[m,k]` and `[k,n]`.
+#[derive(Clone, Copy, Debug)]
+struct Product {
+    batch: f64,
+    m: f64,
+    k: f64,
+    n: f64,
+}
+
+impl Product {
+    fn of_dot(lhs: &ArrayShape, rhs: &ArrayShape, result: &ArrayShape, dims: &DotDims) -> Self {
+        let sizes = |shape: &ArrayShape, dims: &[i64]| -> f64 {
+            dims.iter().map(|&dim| size(shape, dim)).product()
+        };
+        let batch = sizes(lhs, &dims.lhs_batch);
+        let k = sizes(lhs, &dims.lhs_contracting);
+        let n = elements(rhs) / (batch * k).max(1.0);
+        let m = elements(result) / (batch * n).max(1.0);
+        Self { batch, m, k, n }
+    }
+
+    fn of_convolution(
+        kernel: &ArrayShape,
+        result: &ArrayShape,
+        window: &[WindowDim],
+        dims: &ConvDims,
+        groups: f64,
+    ) -> Self {
+        let taps: f64 = window.iter().map(|dim| dim.size as f64).product();
+        let n = size(kernel, dims.kernel_output_feature) / groups;
+        Self {
+            batch: groups,
+            m: elements(result) / (n * groups).max(1.0),
+            k: taps * size(kernel, dims.kernel_input_feature),
+            n,
+        }
+    }
+}
+
+/// How often the matrix units go over a product: f32 operands are split into parts of 8
+/// bits of mantissa as the precision asks (1, 3 or 6 products of parts).
+fn passes(element_type: ElementType, precision: &[Precision]) -> f64 {
+    if element_type.bits() <= 16 {
+        return 1.0;
+    }
+    let worst = |a: f64, precision: &Precision| {
+        a.max(match precision {
+            Precision::Default => 1.0,
+            Precision::High => 3.0,
+            Precision::Highest => 6.0,
+        })
+    };
+    precision.iter().fold(1.0, worst)
+}
+
+fn product(
+    product: &Product,
+    (result, operand, passes): &(&ArrayShape, &ArrayShape, f64),
+    speeds: &Speeds,
+) -> Work {
+    let Product { batch, m, k, n } = *product;
+    if m < 2.0 || k < 2.0 || n < 2.0 {
+        // Multiplied and added in vector registers.
+        let registers = (batch * m * n * k / speeds.lanes).max(1.0);
+        return Work {
+            vector: 2.0 * registers / VECTOR_SLOTS,
+            cross_lane: LANE_STEPS * (batch * m * n / speeds.lanes).max(1.0)
+                / speeds.cross_lane_units,
+            ..Work::default()
+        };
+    }
+    let units = &speeds.matrix;
+    let width = match operand.element_type.bits() {
+        17.. => 0,
+        9..=16 => 1,
+        _ => 2,
+    };
+    // f32 operands are rounded to bf16 parts before they are pushed.
+    let width = if width == 0 { 1 } else { width };
+    let held = |rows: f64, columns: f64| matrix_cycles(units, width, (batch, rows, k, columns));
+    let cycles = held(m, n).min(held(n, m));
+    let depth = (k / units.dim).ceil();
+    Work {
+        matrix: passes * cycles,
+        vector: passes * depth * registers(result, speeds) / VECTOR_SLOTS,
+        ..Work::default()
+    }
+}
+
+/// The cycles in which the matrix units multiply `batch` times `[rows,k]` by
+/// `[k,columns]`, the latter held; `width` 0, 1, 2 for elements of 32, 16, 8 bits.
+///
+/// Each tile of weights takes its rows in pushes of 8 (16, 32); the next tile's weights
+/// are loaded meanwhile if the unit overlaps. Tiles are spread over the units; with
+/// fewer tiles than units, rows are.
+pub fn matrix_cycles(
+    units: &MatrixUnits,
+    width: usize,
+    (batch, rows, k, columns): (f64, f64, f64, f64),
+) -> f64 {
+    let packed = [8.0, 16.0, 32.0].get(width).copied().unwrap_or(8.0);
+    let of = |values: [f64; 3]| values.get(width).copied().unwrap_or(values[0]);
+    let tiles = batch * (k / units.dim).ceil() * (columns / units.dim).ceil();
+    let count = units.count.max(1.0);
+    let (rounds, rows) = if tiles >= count {
+        ((tiles / count).ceil(), rows)
+    } else {
+        let shares = (count / tiles.max(1.0)).floor().max(1.0);
+        (1.0, (rows / shares).ceil())
+    };
+    let push = (rows / packed).ceil() * of(units.cadence);
+    let latch = units.dim / packed * of(units.latch);
+    if units.overlap {
+        latch + rounds * push.max(latch) + units.latency
+    } else {
+        rounds * (latch + push + units.latency) - 1.0
+    }
+}
+
+fn other(module: &Module, instruction: &Instruction, speeds: &Speeds) -> Work {
+    let read = |at: usize| {
+        let id = instruction.operands.get(at)?;
+        module[*id].shape.as_array()
+    };
+    let written: f64 = arrays(&instruction.shape)
+        .map(|array| registers(array, speeds))
+        .sum();
+    let first = read(0).map_or(0.0, |array| registers(array, speeds));
+    let vector = |operations: f64| Work {
+        vector: operations / VECTOR_SLOTS,
+        ..Work::default()
+    };
+    match &instruction.op {
+        Op::Unary(op) => vector(written * unary(*op)),
+        Op::Binary(op) => vector(written * binary(*op)),
+        op if op.is_elementwise() => vector(written),
+        Op::Reduce { dimensions, .. } => {
+            let lanes = read(0).is_some_and(|array| {
+                minor(array).is_some_and(|minor| dimensions.contains(&(minor as i64)))
+            });
+            let across = if lanes {
+                LANE_STEPS * written.max(first / LANE_STEPS / 16.0)
+            } else {
+                0.0
+            };
+            Work {
+                vector: first / VECTOR_SLOTS,
+                cross_lane: across / speeds.cross_lane_units,
+                ..Work::default()
+            }
+        }
+        Op::ReduceWindow { window, .. } | Op::SelectAndScatter { window, .. } => {
+            let taps: f64 = window.iter().map(|dim| dim.size as f64).product();
+            vector(written.max(first) * taps)
+        }
+        Op::Transpose(_) | Op::Copy | Op::Reverse(_) if moves_lanes(module, instruction) => Work {
+            vector: written / VECTOR_SLOTS,
+            cross_lane: written / speeds.cross_lane_units,
+            ..Work::default()
+        },
+        Op::Gather { slice_sizes, .. } => {
+            let row: f64 = slice_sizes.iter().map(|&size| size as f64).product();
+            let rows = arrays(&instruction.shape).map(elements).sum::<f64>() / row.max(1.0);
+            vector(written.max(rows * INDEXED_ROW))
+        }
+        Op::Scatter { .. } => {
+            let rows = read(1).map_or(0.0, elements);
+            vector(first + rows * INDEXED_ROW)
+        }
+        Op::Sort { .. } | Op::TopK { .. } => {
+            let length = read(0)
+                .and_then(ArrayShape::static_dims)
+                .and_then(|dims| dims.last().copied());
+            let rounds = (length.unwrap_or(2).max(2) as f64).log2().ceil();
+            // A network of compare and exchange: n log n (log n + 1) / 4 pairs.
+            let steps = rounds * (rounds + 1.0) / 2.0;
+            Work {
+                vector: first * steps / VECTOR_SLOTS,
+                cross_lane: first * steps / speeds.cross_lane_units,
+                ..Work::default()
+            }
+        }
+        Op::Parameter(_) | Op::Constant(_) | Op::Tuple | Op::GetTupleElement(_) | Op::Bitcast => {
+            Work::default()
+        }
+        _ => vector(written),
+    }
+}
+
+fn unary(op: Unary) -> f64 {
+    match op {
+        Unary::Abs
+        | Unary::Negate
+        | Unary::Not
+        | Unary::Sign
+        | Unary::Floor
+        | Unary::Ceil
+        | Unary::IsFinite
+        | Unary::Real
+        | Unary::Imag
+        | Unary::RoundNearestAfz
+        | Unary::RoundNearestEven
+        | Unary::CountLeadingZeros
+        | Unary::Popcnt => 1.0,
+        Unary::Sqrt | Unary::Rsqrt => DIVISION,
+        _ => TRANSCENDENTAL,
+    }
+}
+
+fn binary(op: Binary) -> f64 {
+    match op {
+        Binary::Divide | Binary::Remainder => DIVISION,
+        Binary::Power | Binary::Atan2 => 2.0 * TRANSCENDENTAL,
+        _ => 1.0,
+    }
+}
+
+/// Whether the dimension along the lanes becomes another one.
+fn moves_lanes(module: &Module, instruction: &Instruction) -> bool {
+    let operand = instruction.operands.first();
+    let operand = operand.and_then(|&id| module[id].shape.as_array());
+    let (Some(from), Some(to)) = (operand, instruction.shape.as_array()) else {
+        return false;
+    };
+    let to = minor(to);
+    match &instruction.op {
+        Op::Transpose(permutation) => {
+            let source = to.and_then(|dim| permutation.get(dim).copied());
+            source != minor(from).map(|dim| dim as i64)
+        }
+        Op::Reverse(dimensions) => to.is_some_and(|dim| dimensions.contains(&(dim as i64))),
+        _ => to != minor(from),
+    }
+}
+
+/// The dimension that lies along the lanes.
+fn minor(shape: &ArrayShape) -> Option<usize> {
+    match &shape.layout {
+        Some(layout) => layout.minor_to_major.first().map(|&dim| dim as usize),
+        None => shape.dims.len().checked_sub(1),
+    }
+}
+
+fn arrays(shape: &Shape) -> impl Iterator<Item = &ArrayShape> {
+    let (one, many) = match shape {
+        Shape::Array(array) => (Some(array), None),
+        Shape::Tuple(shapes) => (None, Some(shapes)),
+        _ => (None, None),
+    };
+    let many = many.into_iter().flatten().filter_map(Shape::as_array);
+    one.into_iter().chain(many)
+}
+
+fn size(shape: &ArrayShape, dim: i64) -> f64 {
+    let dim = usize::try_from(dim).ok();
+    dim.and_then(|dim| shape.dims.get(dim))
+        .map_or(1.0, |dim| dim.typical() as f64)
+}
+
+fn elements(shape: &ArrayShape) -> f64 {
+    shape.dims.iter().map(|dim| dim.typical() as f64).product()
+}
+
+/// Elements with the two minor dimensions rounded up to a register's sublanes and lanes.
+fn padded_elements(shape: &ArrayShape) -> f64 {
+    let rank = shape.dims.len();
+    let order: Vec<usize> = match &shape.layout {
+        Some(layout) if layout.minor_to_major.len() == rank => layout
+            .minor_to_major
+            .iter()
+            .map(|&dim| dim as usize)
+            .collect(),
+        _ => (0..rank).rev().collect(),
+    };
+    let mut product = 1.0;
+    for (at, &dim) in order.iter().enumerate() {
+        let size = shape.dims.get(dim).map_or(1, tegula_ir::Dim::typical);
+        let granule = match (at, rank) {
+            // A vector of one dimension fills the sublanes too.
+            (0, 1) => 1024,
+            (0, _) => 128,
+            (1, _) => 8,
+            _ => 1,
+        };
+        product *= (size.max(0) as f64 / f64::from(granule)).ceil() * f64::from(granule);
+    }
+    product
+}
+
+/// Vector registers of 32-bit elements that an array fills: narrower elements are
+/// widened to be computed with.
+fn registers(shape: &ArrayShape, speeds: &Speeds) -> f64 {
+    let wide = (f64::from(shape.element_type.bits()) / 32.0).max(1.0);
+    padded_elements(shape) * wide / speeds.lanes.max(1.0)
+}
+
+fn padded_bytes(shape: &ArrayShape) -> f64 {
+    padded_elements(shape) * f64::from(shape.element_type.bits()) / 8.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A weight-stationary array of 128 x 128 that loads its weights row by row and does
+    /// not overlap: the configuration in which SCALE-Sim's cycles are
+    /// `folds * (M + 2R + C - 2) - 1`.
+    #[test]
+    fn the_closed_form_of_a_systolic_array() {
+        let units = MatrixUnits {
+            count: 1.0,
+            dim: 128.0,
+            cadence: [8.0, 16.0, 32.0],
+            latch: [8.0, 16.0, 32.0],
+            latency: 128.0 + 128.0 - 2.0,
+            overlap: false,
+        };
+        for (n, expected) in [(256.0, 2551.0), (512.0, 14303.0), (1024.0, 89983.0)] {
+            assert_eq!(matrix_cycles(&units, 1, (1.0, n, n, n)), expected);
+        }
+    }
+
+    #[test]
+    fn a_large_product_runs_near_the_peak() {
+        let chip = tegula_target::Chip::by_name("v5e").expect("there is one");
+        let speeds = Speeds::of(&chip).expect("it has a clock");
+        let n = 4096.0;
+        let cycles = matrix_cycles(&speeds.matrix, 1, (1.0, n, n, n));
+        let peak = 2.0 * n * n * n / (cycles / speeds.clock);
+        assert!((0.99..1.01).contains(&(peak / 197e12)), "{peak}");
+    }
+}
