@@ -204,6 +204,16 @@ impl Literal {
         self.bytes.as_slice()
     }
 
+    /// The bytes of one element if all have the same; [`None`] if they differ or if
+    /// there are none.
+    pub fn uniform_element(&self) -> Option<&[u8]> {
+        let mut elements = self
+            .bytes()
+            .chunks_exact(self.element_type().storage_bytes().max(1));
+        let first = elements.next()?;
+        elements.all(|element| element == first).then_some(first)
+    }
+
     /// The bytes, for writing; copied first if shared.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         Arc::make_mut(&mut self.bytes).as_mut_slice()

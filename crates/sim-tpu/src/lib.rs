@@ -9,6 +9,7 @@
 //!
 //! - [`program`]: the data;
 //! - [`engine`]: the clock: what runs when, and who waited for whom;
+//! - [`lower`]: a scheduled program as a [`TpuProgram`];
 //! - [`speeds`]: a chip's numbers, as the clock uses them;
 //! - [`work`]: what a computation asks of the units.
 //!
@@ -18,6 +19,7 @@
 //! - Same program, same chip, same options: the same report, to the byte.
 
 pub mod engine;
+pub mod lower;
 pub mod program;
 pub mod speeds;
 pub mod work;

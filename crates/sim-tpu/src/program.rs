@@ -168,6 +168,15 @@ pub enum StatementKind {
         /// What is run.
         body: Vec<Statement>,
     },
+    /// Runs `condition`; while `test` holds after it, the body and again the condition.
+    While {
+        /// Loads what the test reads.
+        condition: Vec<Statement>,
+        /// Whether to go on.
+        test: Comparison,
+        /// What is run.
+        body: Vec<Statement>,
+    },
     /// Runs one of two bodies.
     If {
         /// Which.

@@ -443,12 +443,7 @@ impl Builder<'_> {
 pub(crate) fn is_immediate(program: &Program, value: ValueId) -> bool {
     let data = &program.values[value];
     match &data.def {
-        Def::Constant(literal) => {
-            let size = literal.element_type().storage_bytes().max(1);
-            let mut elements = literal.bytes().chunks_exact(size);
-            let first = elements.next();
-            elements.all(|element| Some(element) == first)
-        }
+        Def::Constant(literal) => literal.is_empty() || literal.uniform_element().is_some(),
         _ => false,
     }
 }

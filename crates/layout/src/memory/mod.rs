@@ -21,7 +21,7 @@ mod time;
 mod verify;
 
 pub use build::{Options, schedule};
-pub use hlo::{Views, to_module};
+pub use hlo::{Views, kernel_module, to_module};
 pub use verify::{VerifyError, verify};
 
 use tegula_fusion::{NodeId, ValueId};

@@ -66,6 +66,33 @@ pub fn to_module(
     Ok(written)
 }
 
+/// One kernel as a module of its own: its parameters are the arrays that it reads
+/// ([`Kernel::reads`] without those that are written where they are used), its result
+/// what it writes, a tuple if it writes several. The parameters' values are given, in
+/// order.
+///
+/// # Errors
+/// An operation that cannot be written alone, such as a loop; or a bug.
+pub fn kernel_module(
+    module: &Module,
+    assignment: &Assignment,
+    kernel: &Kernel,
+) -> Result<(Module, Vec<ValueId>), Error> {
+    let mut writer = Writer {
+        module,
+        assignment,
+        builder: ModuleBuilder::new(&module.name),
+        imported: FxHashMap::default(),
+    };
+    let computation = writer.fused(kernel)?;
+    let reads = kernel.reads.iter().map(|read| read.value);
+    let reads = reads.filter(|&value| !is_immediate(&assignment.program, value));
+    Ok((
+        writer.builder.build_unverified(computation),
+        reads.collect(),
+    ))
+}
+
 struct Writer<'a> {
     module: &'a Module,
     assignment: &'a Assignment,

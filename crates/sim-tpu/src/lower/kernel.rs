@@ -1,0 +1,398 @@
+//! A kernel as a computation in VMEM: what lies in HBM is staged as a whole, or in
+//! blocks that follow the result's.
+
+use super::blocks::{Blocks, Cut};
+use super::{LowerError, Lowering, whole};
+use crate::program::{
+    Buffer, BufferId, Compute, Grid, GridDimension, Operand, Role, SemaphoreId, SemaphoreRef,
+    Slice, SliceEntry, Space, Statement, StatementKind, Variable, VariableId, Window,
+};
+use std::sync::Arc;
+use tegula_expr::Term;
+use tegula_ir::{ArrayShape, ComputationBuilder, InstructionId, Module, ModuleBuilder, Op, Shape};
+use tegula_layout::assign::with_layout;
+use tegula_layout::memory;
+use tegula_layout::physical::PhysicalLayout;
+
+/// An array of a kernel.
+#[derive(Clone, Copy, Debug)]
+struct Array {
+    /// Where it lies.
+    buffer: BufferId,
+    /// Whether it has to be brought to VMEM.
+    staged: bool,
+}
+
+impl Lowering<'_> {
+    /// A kernel of the program.
+    pub(super) fn kernel(
+        &mut self,
+        number: usize,
+        reads: &[memory::BufferId],
+        writes: &[memory::BufferId],
+    ) -> Result<(), LowerError> {
+        let kernel = &self.region.kernels[number];
+        let (module, values) = memory::kernel_module(self.module, self.assignment, kernel)?;
+        if values.len() != reads.len() {
+            return Err(tegula_ir::Error::bug("a kernel's reads were lost").into());
+        }
+        let module = self.through_views(module, reads)?;
+        let (reads, writes) = (self.held_by(reads)?, self.held_by(writes)?);
+        self.compute(module, &reads, &writes)
+    }
+
+    /// A copy into another layout.
+    pub(super) fn relayout(
+        &mut self,
+        from: memory::BufferId,
+        to: memory::BufferId,
+    ) -> Result<(), LowerError> {
+        let mut builder = ModuleBuilder::new("copy");
+        let mut new = builder.computation("copy");
+        let shape = self.shape(from);
+        let operand = new.named_parameter("operand", shape.clone());
+        let root = new.push_named(Some("copy"), Op::Copy, &[operand], Some(self.shape(to)))?;
+        let entry = new.finish(root)?;
+        let module = self.through_views(builder.build_unverified(entry), &[from])?;
+        let (reads, writes) = (self.held_by(&[from])?, self.held_by(&[to])?);
+        self.compute(module, &reads, &writes)
+    }
+
+    /// For a result that is a view: the operations that show it.
+    pub(super) fn view_module(&self, id: memory::BufferId) -> Result<Option<Module>, LowerError> {
+        if !self.views.contains_key(&id) {
+            return Ok(None);
+        }
+        let mut builder = ModuleBuilder::new("view");
+        let mut new = builder.computation("view");
+        let base = self.schedule.base(id);
+        let parameter = new.named_parameter("operand", self.shape(base));
+        let root = self.show(&mut new, id, parameter)?;
+        let entry = new.finish(root)?;
+        Ok(Some(builder.build_unverified(entry)))
+    }
+
+    fn shape(&self, id: memory::BufferId) -> Shape {
+        let buffer = &self.schedule.buffers[id];
+        with_layout(
+            &self.assignment.program.values[buffer.value].shape,
+            &buffer.layout,
+        )
+    }
+
+    /// The chain of views from a buffer's bytes to it.
+    fn show(
+        &self,
+        new: &mut ComputationBuilder<'_>,
+        id: memory::BufferId,
+        base: InstructionId,
+    ) -> Result<InstructionId, LowerError> {
+        let mut chain = Vec::new();
+        let mut at = id;
+        while let Some(&(root, of)) = self.views.get(&at) {
+            chain.push((root, at));
+            at = of;
+        }
+        let mut shown = base;
+        for &(root, view) in chain.iter().rev() {
+            let origin = self.assignment.program.nodes[root].origin;
+            let op = self.module[origin].op.clone();
+            shown = new.push_named(Some("view"), op, &[shown], Some(self.shape(view)))?;
+        }
+        Ok(shown)
+    }
+
+    /// A kernel's module with the arrays as parameters of which its operands are views.
+    fn through_views(
+        &self,
+        module: Module,
+        reads: &[memory::BufferId],
+    ) -> Result<Module, LowerError> {
+        if reads.iter().all(|id| !self.views.contains_key(id)) {
+            return Ok(module);
+        }
+        let entry = module.entry_computation().clone();
+        let instructions = entry.instructions.iter();
+        let instructions: Vec<_> = instructions.map(|&id| (id, module[id].clone())).collect();
+        let mut builder = ModuleBuilder::extend(module);
+        let mut new = builder.computation("kernel");
+        let mut made = rustc_hash::FxHashMap::default();
+        let mut given = Vec::new();
+        for &read in reads {
+            let base = self.schedule.base(read);
+            given.push(new.named_parameter("operand", self.shape(base)));
+        }
+        for ((parameter, &read), base) in entry.parameters.iter().zip(reads).zip(given) {
+            made.insert(*parameter, self.show(&mut new, read, base)?);
+        }
+        for (id, instruction) in instructions {
+            if made.contains_key(&id) {
+                continue;
+            }
+            let operands = instruction.operands.iter();
+            let operands: Vec<_> = operands.filter_map(|id| made.get(id).copied()).collect();
+            let name = Some(&*instruction.name);
+            let shape = Some(instruction.shape.clone());
+            made.insert(id, new.push_named(name, instruction.op, &operands, shape)?);
+        }
+        let root = made.get(&entry.root).copied();
+        let root = root.ok_or_else(|| tegula_ir::Error::bug("a kernel has no root"))?;
+        let entry = new.finish(root)?;
+        Ok(builder.build_unverified(entry))
+    }
+
+    /// The buffers whose bytes these have.
+    fn held_by(&self, ids: &[memory::BufferId]) -> Result<Vec<BufferId>, LowerError> {
+        let of = |&id: &memory::BufferId| {
+            let base = self.schedule.base(id);
+            let buffer = self.buffers.get(&base).copied();
+            buffer.ok_or_else(|| tegula_ir::Error::bug("an array has no buffer").into())
+        };
+        ids.iter().map(of).collect()
+    }
+
+    /// A computation of whole arrays, or one over blocks of them.
+    pub(super) fn compute(
+        &mut self,
+        module: Module,
+        reads: &[BufferId],
+        writes: &[BufferId],
+    ) -> Result<(), LowerError> {
+        let array = |&buffer: &BufferId| Array {
+            buffer,
+            staged: self.program.buffers[buffer].space != Space::Vmem,
+        };
+        let reads: Vec<Array> = reads.iter().map(array).collect();
+        let writes: Vec<Array> = writes.iter().map(array).collect();
+        let mut staged: Vec<BufferId> = Vec::new();
+        for array in reads.iter().chain(&writes).filter(|array| array.staged) {
+            if !staged.contains(&array.buffer) {
+                staged.push(array.buffer);
+            }
+        }
+        let needed: i64 = staged
+            .iter()
+            .map(|&buffer| self.bytes(&self.program.buffers[buffer].shape))
+            .sum();
+        if needed <= self.scoped {
+            self.whole_arrays(module, &reads, &writes);
+            return Ok(());
+        }
+        let parameters = reads.iter().map(|array| array.staged);
+        let results = writes.iter().map(|array| array.staged);
+        let staged: Vec<bool> = parameters.chain(results).collect();
+        let bytes = |shape: &ArrayShape| self.bytes(shape);
+        let blocks = Blocks::of(&module, &staged, self.scoped, &bytes);
+        match blocks {
+            Ok(blocks) => self.in_blocks(&blocks, &reads, &writes),
+            Err(needed) => Err(LowerError::Room {
+                instruction: self.instructions.last().cloned().unwrap_or_default(),
+                needed,
+                limit: self.scoped,
+            }),
+        }
+    }
+
+    fn bytes(&self, shape: &ArrayShape) -> i64 {
+        PhysicalLayout::new(shape).map_or(i64::MAX / 8, |layout| layout.padded_bytes())
+    }
+
+    /// A place in VMEM for a block while a kernel runs.
+    fn scratch(&mut self, of: BufferId, shape: ArrayShape) -> BufferId {
+        let name = self.unique(&format!("{}_block", self.program.buffers[of].name));
+        self.program.buffers.push(Buffer {
+            name,
+            space: Space::Vmem,
+            shape,
+            role: Role::Scratch,
+            offset: None,
+            program_lifetime: false,
+        })
+    }
+
+    /// A semaphore of its own.
+    pub(super) fn semaphore(&mut self, name: &str) -> SemaphoreRef {
+        let array: SemaphoreId = self.semaphores(name, 1);
+        SemaphoreRef {
+            array,
+            index: Term::constant(0),
+        }
+    }
+
+    /// Brings whole arrays to VMEM, computes, and writes the results back.
+    fn whole_arrays(&mut self, module: Module, reads: &[Array], writes: &[Array]) {
+        let mut places: Vec<(BufferId, BufferId)> = Vec::new();
+        for array in reads.iter().chain(writes) {
+            if array.staged && places.iter().all(|(of, _)| *of != array.buffer) {
+                let mut shape = self.program.buffers[array.buffer].shape.clone();
+                if let Some(layout) = &mut shape.layout {
+                    layout.memory_space = memory::VMEM;
+                }
+                let block = self.scratch(array.buffer, shape);
+                self.push(StatementKind::Declare(block));
+                places.push((array.buffer, block));
+            }
+        }
+        let place = |array: &Array| {
+            let found = places.iter().find(|(of, _)| *of == array.buffer);
+            found.map_or(array.buffer, |(_, block)| *block)
+        };
+        let fetched: Vec<(BufferId, BufferId)> = places
+            .iter()
+            .copied()
+            .filter(|(of, _)| reads.iter().any(|array| array.buffer == *of))
+            .collect();
+        let mut waits = Vec::new();
+        for &(of, block) in &fetched {
+            let semaphore = self.semaphore("fetch");
+            self.start(of, block, semaphore.clone());
+            waits.push(semaphore);
+        }
+        for semaphore in waits {
+            self.push(StatementKind::Wait {
+                semaphore,
+                bytes: None,
+            });
+        }
+        let slice = |buffer: BufferId| whole(buffer, &self.program.buffers[buffer].shape);
+        let compute = Compute {
+            destinations: writes.iter().map(|array| slice(place(array))).collect(),
+            accumulate: false,
+            operands: reads
+                .iter()
+                .map(|array| Operand::Slice(slice(place(array))))
+                .collect(),
+            operation: Arc::new(module),
+        };
+        self.push(StatementKind::Compute(Box::new(compute)));
+        let mut waits = Vec::new();
+        for array in writes.iter().filter(|array| array.staged) {
+            let semaphore = self.semaphore("store");
+            self.start(place(array), array.buffer, semaphore.clone());
+            waits.push(semaphore);
+        }
+        for semaphore in waits {
+            self.push(StatementKind::Wait {
+                semaphore,
+                bytes: None,
+            });
+        }
+        for (_, block) in places {
+            self.push(StatementKind::Free(block));
+        }
+    }
+
+    /// Begins a copy of a whole buffer.
+    pub(super) fn start(&mut self, from: BufferId, to: BufferId, semaphore: SemaphoreRef) {
+        let slice = |buffer: BufferId| whole(buffer, &self.program.buffers[buffer].shape);
+        let (source, destination) = (slice(from), slice(to));
+        self.push(StatementKind::Start {
+            source,
+            destination,
+            semaphore,
+        });
+    }
+
+    /// A pipeline over the blocks of the result.
+    fn in_blocks(
+        &mut self,
+        blocks: &Blocks,
+        reads: &[Array],
+        writes: &[Array],
+    ) -> Result<(), LowerError> {
+        let variables: Vec<Option<VariableId>> = blocks
+            .counts
+            .iter()
+            .enumerate()
+            .map(|(dim, &count)| {
+                (count > 1).then(|| {
+                    self.program.variables.push(Variable {
+                        name: format!("i{dim}"),
+                        range: None,
+                    })
+                })
+            })
+            .collect();
+        let index = |cut: &Cut| match cut {
+            Cut::Whole => Term::constant(0),
+            Cut::Follows { dim, .. } => variables
+                .get(*dim)
+                .copied()
+                .flatten()
+                .map_or(Term::constant(0), |variable| Term::var(variable.var())),
+        };
+        let mut windows: Vec<Window> = Vec::new();
+        let mut slices: Vec<Slice> = Vec::new();
+        let arrays = reads.iter().chain(writes);
+        for (at, (array, cuts)) in arrays.zip(&blocks.cuts).enumerate() {
+            let shape = self.program.buffers[array.buffer].shape.clone();
+            if !array.staged {
+                let entries = cuts.iter().map(|cut| match cut {
+                    Cut::Whole => SliceEntry::Whole,
+                    Cut::Follows { size, .. } => SliceEntry::Range {
+                        start: index(cut).mul(&Term::constant(*size)),
+                        size: *size,
+                        clipped: false,
+                    },
+                });
+                slices.push(Slice {
+                    buffer: array.buffer,
+                    entries: entries.collect(),
+                });
+                continue;
+            }
+            let mut block_shape = shape.clone();
+            let mut sizes = Vec::new();
+            for (dim, cut) in block_shape.dims.iter_mut().zip(cuts) {
+                if let Cut::Follows { size, .. } = cut {
+                    *dim = (*size).into();
+                }
+                sizes.push(dim.as_static().unwrap_or(1));
+            }
+            if let Some(layout) = &mut block_shape.layout {
+                layout.memory_space = memory::VMEM;
+            }
+            let block = self.scratch(array.buffer, block_shape.clone());
+            let moves = cuts.iter().any(|cut| matches!(cut, Cut::Follows { .. }));
+            windows.push(Window {
+                block,
+                array: array.buffer,
+                sizes,
+                indices: cuts.iter().map(index).collect(),
+                buffers: if moves { blocks.copies } else { 1 },
+                output: at >= reads.len(),
+                line: self.line,
+            });
+            slices.push(whole(block, &block_shape));
+        }
+        let destinations = slices.split_off(reads.len());
+        let compute = Compute {
+            destinations,
+            accumulate: false,
+            operation: Arc::new(blocks.module.clone()),
+            operands: slices.into_iter().map(Operand::Slice).collect(),
+        };
+        let line = self.line;
+        let dimensions = variables
+            .iter()
+            .zip(&blocks.counts)
+            .filter_map(|(variable, &count)| {
+                Some(GridDimension {
+                    variable: (*variable)?,
+                    low: Term::constant(0),
+                    high: Term::constant(count),
+                    parallel: false,
+                })
+            });
+        let grid = Grid {
+            dimensions: dimensions.collect(),
+            windows,
+            body: vec![Statement {
+                kind: StatementKind::Compute(Box::new(compute)),
+                line,
+            }],
+        };
+        self.push(StatementKind::Grid(Box::new(grid)));
+        Ok(())
+    }
+}

@@ -1,0 +1,400 @@
+//! A scheduled program as a [`TpuProgram`].
+//!
+//! Every buffer of the [`Schedule`] becomes a buffer with its place and its life, every
+//! copy a start and a wait, every kernel a computation. A kernel computes in VMEM: what
+//! lies in HBM is brought there as a whole if there is room, else block by block
+//! ([`blocks`]). A view has no buffer: whoever reads it reads the array that it shows
+//! and begins with the view's operation.
+//!
+//! Constants become parameters behind the program's own ([`Lowered::constants`]).
+
+mod blocks;
+mod control;
+mod kernel;
+
+use crate::program::{
+    Buffer, BufferId, Role, SemaphoreId, SemaphoreRef, Semaphores, Slice, SliceEntry, Space,
+    Statement, StatementKind, TpuProgram,
+};
+use rustc_hash::FxHashMap;
+use tegula_expr::Term;
+use tegula_fusion::{Def, ValueId};
+use tegula_ir::{ArrayShape, Literal, Module};
+use tegula_layout::assign::{Assignment, Region, name_of};
+use tegula_layout::memory::{self, Schedule, Source, Step};
+use tegula_target::{Chip, Param};
+
+/// Why a program cannot be run on the simulated machine.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum LowerError {
+    /// A kind of instruction that the lowering does not have.
+    #[error("`{instruction}`: {what} cannot be run on the simulated TPU yet")]
+    Unsupported {
+        /// The instruction.
+        instruction: String,
+        /// What it is.
+        what: &'static str,
+    },
+    /// A kernel whose arrays have no room in VMEM, and which cannot be cut.
+    #[error(
+        "`{instruction}` needs {needed} bytes of VMEM at once where {limit} are left for a \
+         kernel, and cannot be cut into blocks"
+    )]
+    Room {
+        /// The kernel's instruction.
+        instruction: String,
+        /// What its smallest blocks need.
+        needed: i64,
+        /// The limit.
+        limit: i64,
+    },
+    /// An instruction that cannot be written.
+    #[error(transparent)]
+    Module(#[from] tegula_ir::Error),
+}
+
+/// A program for the simulated machine, and what it has to be given besides arguments.
+#[derive(Clone, Debug)]
+pub struct Lowered {
+    /// The program.
+    pub program: TpuProgram,
+    /// Arguments behind the program's own.
+    pub constants: Vec<Literal>,
+    /// For each flattened result, where it comes from.
+    pub results: Vec<ResultOf>,
+    /// By line of the program (from 1): the instruction of the module.
+    pub instructions: Vec<String>,
+}
+
+/// Where a result of the program comes from.
+#[derive(Clone, Debug)]
+pub enum ResultOf {
+    /// The lowered program's result of this number, seen through a module of one
+    /// parameter if it is a view of it.
+    Result(usize, Option<Module>),
+    /// A parameter, by number (constants behind the program's own), likewise.
+    Parameter(usize, Option<Module>),
+}
+
+/// Lowers the scheduled program.
+///
+/// # Errors
+/// It has an instruction that the machine has no form for, or a kernel for which VMEM
+/// has no room.
+pub fn lower(
+    module: &Module,
+    assignment: &Assignment,
+    schedule: &Schedule,
+    chip: &Chip,
+) -> Result<Lowered, LowerError> {
+    let region = assignment.regions.iter().find(|region| region.of.is_none());
+    let region = region.ok_or_else(|| tegula_ir::Error::bug("the program has no region"))?;
+    let scoped = chip.base(Param::ScopedVmemBytes).unwrap_or(0.0) as i64;
+    let lowering = Lowering {
+        module,
+        assignment,
+        schedule,
+        region,
+        scoped,
+        program: TpuProgram {
+            name: module.name.to_string(),
+            ..TpuProgram::default()
+        },
+        buffers: FxHashMap::default(),
+        constants: Vec::new(),
+        given: Vec::new(),
+        instructions: Vec::new(),
+        views: FxHashMap::default(),
+        line: 0,
+    };
+    lowering.run()
+}
+
+struct Lowering<'a> {
+    module: &'a Module,
+    assignment: &'a Assignment,
+    schedule: &'a Schedule,
+    region: &'a Region,
+    /// Bytes of VMEM that a kernel may use while it runs.
+    scoped: i64,
+    program: TpuProgram,
+    buffers: FxHashMap<memory::BufferId, BufferId>,
+    constants: Vec<Literal>,
+    /// Declarations of constants that were met inside loops; they go in front.
+    given: Vec<Statement>,
+    instructions: Vec<String>,
+    /// For a buffer that is a view: which operation shows it, of which buffer.
+    views: FxHashMap<memory::BufferId, (tegula_fusion::NodeId, memory::BufferId)>,
+    line: u32,
+}
+
+impl Lowering<'_> {
+    fn run(mut self) -> Result<Lowered, LowerError> {
+        let lives = self.schedule.lifetimes();
+        let copies = self.semaphores("copies", self.schedule.transfers.len() as i64);
+        self.declare_buffers();
+        for (id, life) in lives.iter().enumerate() {
+            if life.0 == 0 && self.schedule.buffers[id].source == Source::Given {
+                self.declare(id);
+            }
+        }
+        for (at, step) in self.schedule.steps.iter().enumerate() {
+            self.note(step);
+            for (id, life) in lives.iter().enumerate() {
+                if life.0 == at && self.schedule.buffers[id].source != Source::Given {
+                    self.declare(id);
+                }
+            }
+            self.step(step, copies)?;
+            for (id, life) in lives.iter().enumerate() {
+                if life.1 == at && at > 0 && self.schedule.buffers[id].source != Source::Given {
+                    self.free(id);
+                }
+            }
+        }
+        let results = self.results()?;
+        self.program.body.splice(0..0, self.given);
+        Ok(Lowered {
+            program: self.program,
+            constants: self.constants,
+            results,
+            instructions: self.instructions,
+        })
+    }
+
+    fn semaphores(&mut self, name: &str, count: i64) -> SemaphoreId {
+        let name = self.unique(name);
+        let count = count.max(1);
+        self.program.semaphores.push(Semaphores { name, count })
+    }
+
+    /// A name that no buffer and no semaphore has: the text form's names are one space.
+    fn unique(&self, name: &str) -> String {
+        let plain: String = name
+            .chars()
+            .map(|c| if c.is_ascii_alphanumeric() { c } else { '_' })
+            .collect();
+        let plain = if plain.starts_with(|c: char| c.is_ascii_digit()) {
+            format!("_{plain}")
+        } else {
+            plain
+        };
+        let taken = |name: &str| {
+            self.program
+                .buffers
+                .values()
+                .any(|buffer| buffer.name == name)
+                || self
+                    .program
+                    .semaphores
+                    .values()
+                    .any(|array| array.name == name)
+        };
+        let mut name = plain.clone();
+        let mut number = 1;
+        while taken(&name) {
+            number += 1;
+            name = format!("{plain}_{number}");
+        }
+        name
+    }
+
+    /// Every buffer that has bytes of its own.
+    fn declare_buffers(&mut self) {
+        let parameters = self.assignment.program.parameters.len();
+        for (id, buffer) in self.schedule.buffers.iter().enumerate() {
+            if matches!(buffer.source, Source::Bitcast(_)) {
+                continue;
+            }
+            let program = &self.assignment.program;
+            let name = name_of(self.module, program, buffer.value).unwrap_or("constant");
+            let name = self.unique(name);
+            let role = match (&program.values[buffer.value].def, buffer.source) {
+                (Def::Parameter(number), Source::Given) => Role::Parameter(*number),
+                (Def::Constant(literal), Source::Given) => {
+                    self.constants.push(literal.clone());
+                    Role::Parameter(parameters + self.constants.len() - 1)
+                }
+                _ => Role::Scratch,
+            };
+            let space = if buffer.space() == memory::VMEM {
+                Space::Vmem
+            } else {
+                Space::Hbm
+            };
+            let mut shape = program.values[buffer.value].shape.clone();
+            shape.layout = Some(Box::new(buffer.layout.clone()));
+            let made = self.program.buffers.push(Buffer {
+                name,
+                space,
+                shape,
+                role,
+                offset: buffer.offset,
+                program_lifetime: space == Space::Vmem,
+            });
+            self.buffers.insert(id, made);
+        }
+        self.give_results();
+    }
+
+    /// Buffers that the program gives have the role.
+    fn give_results(&mut self) {
+        let mut number = 0;
+        for &id in &self.schedule.results {
+            let base = self.schedule.base(id);
+            let Some(&buffer) = self.buffers.get(&base) else {
+                continue;
+            };
+            let buffer = &mut self.program.buffers[buffer];
+            if buffer.role == Role::Scratch {
+                buffer.role = Role::Result(number);
+                number += 1;
+            }
+        }
+    }
+
+    fn results(&self) -> Result<Vec<ResultOf>, LowerError> {
+        let of = |&id: &memory::BufferId| {
+            let view = self.view_module(id)?;
+            let base = self.schedule.base(id);
+            let buffer = self.buffers.get(&base).map(|&id| &self.program.buffers[id]);
+            match buffer.map(|buffer| buffer.role) {
+                Some(Role::Result(number)) => Ok(ResultOf::Result(number, view)),
+                Some(Role::Parameter(number)) => Ok(ResultOf::Parameter(number, view)),
+                _ => Err(tegula_ir::Error::bug("a result has no buffer").into()),
+            }
+        };
+        self.schedule.results.iter().map(of).collect()
+    }
+
+    fn push(&mut self, kind: StatementKind) {
+        let line = self.line;
+        self.program.body.push(Statement { kind, line });
+    }
+
+    fn declare(&mut self, id: memory::BufferId) {
+        if let Some(&buffer) = self.buffers.get(&id) {
+            self.push(StatementKind::Declare(buffer));
+        }
+    }
+
+    fn free(&mut self, id: memory::BufferId) {
+        if let Some(&buffer) = self.buffers.get(&id) {
+            self.push(StatementKind::Free(buffer));
+        }
+    }
+
+    /// What the statements from here on stand for.
+    fn note(&mut self, step: &Step) {
+        let program = &self.assignment.program;
+        let name = |value: ValueId| name_of(self.module, program, value).unwrap_or("constant");
+        let held = |id: &memory::BufferId| name(self.schedule.buffers[*id].value);
+        let text = match step {
+            Step::Kernel { kernel, .. } => self.kernel_name(*kernel),
+            Step::Relayout { from, .. } => format!("copy of {}", held(from)),
+            Step::Bitcast { to, .. } => format!("bitcast {}", held(to)),
+            Step::CopyStart(copy) => {
+                format!(
+                    "copy-start of {}",
+                    held(&self.schedule.transfers[*copy].from)
+                )
+            }
+            Step::CopyDone(copy) => {
+                format!(
+                    "copy-done of {}",
+                    held(&self.schedule.transfers[*copy].from)
+                )
+            }
+        };
+        self.instructions.push(text);
+        self.line += 1;
+    }
+
+    fn kernel_name(&self, kernel: usize) -> String {
+        let kernel = &self.region.kernels[kernel];
+        let origin = self.assignment.program.nodes[kernel.root].origin;
+        self.module[origin].name.to_string()
+    }
+
+    fn step(&mut self, step: &Step, copies: SemaphoreId) -> Result<(), LowerError> {
+        match step {
+            Step::Kernel {
+                kernel,
+                is_control: true,
+                reads,
+                writes,
+                ..
+            } => self.control_step(*kernel, reads, writes),
+            Step::Kernel {
+                kernel,
+                reads,
+                writes,
+                ..
+            } => self.kernel(*kernel, reads, writes),
+            Step::Relayout { from, to, .. } => self.relayout(*from, *to),
+            Step::Bitcast { root, from, to } => {
+                self.views.insert(*to, (*root, *from));
+                Ok(())
+            }
+            Step::CopyStart(copy) => self.copy(*copy, copies, true),
+            Step::CopyDone(copy) => self.copy(*copy, copies, false),
+        }
+    }
+
+    /// Starts or waits for a copy between memories, slice by slice.
+    fn copy(&mut self, number: usize, copies: SemaphoreId, start: bool) -> Result<(), LowerError> {
+        let transfer = &self.schedule.transfers[number];
+        let (Some(&from), Some(&to)) = (
+            self.buffers.get(&self.schedule.base(transfer.from)),
+            self.buffers.get(&self.schedule.base(transfer.to)),
+        ) else {
+            return Err(tegula_ir::Error::bug("a copy has no buffer").into());
+        };
+        let slices = transfer.slices.max(1);
+        let semaphore = SemaphoreRef {
+            array: copies,
+            index: Term::constant(number as i64),
+        };
+        let layout = &self.schedule.buffers[transfer.from].layout;
+        let major = layout.minor_to_major.last().map_or(0, |&dim| dim as usize);
+        for slice in 0..slices {
+            if !start {
+                self.push(StatementKind::Wait {
+                    semaphore: semaphore.clone(),
+                    bytes: None,
+                });
+                continue;
+            }
+            let part = |buffer: BufferId| {
+                let mut whole = whole(buffer, &self.program.buffers[buffer].shape);
+                let size = self.program.buffers[buffer].shape.static_dims();
+                let size = size.and_then(|dims| dims.get(major).copied()).unwrap_or(1) / slices;
+                if slices > 1
+                    && let Some(entry) = whole.entries.get_mut(major)
+                {
+                    *entry = SliceEntry::Range {
+                        start: Term::constant(slice * size),
+                        size,
+                        clipped: false,
+                    };
+                }
+                whole
+            };
+            let (source, destination) = (part(from), part(to));
+            self.push(StatementKind::Start {
+                source,
+                destination,
+                semaphore: semaphore.clone(),
+            });
+        }
+        Ok(())
+    }
+}
+
+/// All of a buffer.
+fn whole(buffer: BufferId, shape: &ArrayShape) -> Slice {
+    Slice {
+        buffer,
+        entries: vec![SliceEntry::Whole; shape.dims.len()],
+    }
+}
