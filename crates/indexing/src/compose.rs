@@ -5,8 +5,8 @@ use smallvec::SmallVec;
 use tegula_expr::{Interval, Term};
 
 use crate::map::{
-    Constraint, IndexingMap, Participant, RuntimeSource, RuntimeVariable, Status, renumber,
-    variable,
+    Constraint, Exactness, IndexingMap, Participant, RuntimeSource, RuntimeVariable, Status,
+    renumber, variable,
 };
 
 impl IndexingMap {
@@ -237,6 +237,35 @@ impl IndexingMap {
             .take(self.dims.len())
             .for_each(|used| *used = true);
         self.keep_variables(&used);
+    }
+
+    /// Drops the constraints that involve a range or run-time variable of which no
+    /// result depends: what they exclude is then included, so that the map is a superset.
+    pub(crate) fn drop_loose_constraints(&mut self) {
+        let mut used = vec![false; self.variable_count()];
+        used.iter_mut()
+            .take(self.dims.len())
+            .for_each(|used| *used = true);
+        let position = self.participant.iter().map(|p| &p.position);
+        for term in self.results.iter().chain(position) {
+            term.for_each_var(&mut |var| {
+                if let Some(slot) = used.get_mut(var.0 as usize) {
+                    *slot = true;
+                }
+            });
+        }
+        let before = self.constraints.len();
+        self.constraints.retain(|constraint| {
+            let mut loose = false;
+            let is_used = |var: tegula_expr::Var| used.get(var.0 as usize) == Some(&true);
+            constraint
+                .term
+                .for_each_var(&mut |var| loose |= !is_used(var));
+            !loose
+        });
+        if self.constraints.len() < before {
+            self.exactness = Exactness::Superset;
+        }
     }
 
     /// Drops the variables whose flag is false; they must occur nowhere.

@@ -97,10 +97,20 @@ impl Loop<'_> {
         }
         let (module, depth) = (self.module, self.depth + 1);
         let found = walk::backward(module, self.body, leaf, self.session, depth)?;
-        let mut maps: Vec<(usize, Maps)> = found
-            .into_iter()
-            .map(|((_, leaf), maps)| (leaf, maps))
-            .collect();
+        let mut maps: Vec<(usize, Maps)> = Vec::new();
+        for ((_, leaf), found) in found {
+            let coarse = |found: Vec<IndexingMap>| {
+                let mut coarse: Vec<IndexingMap> = Vec::new();
+                for map in found {
+                    let map = self.coarse(map);
+                    if !coarse.contains(&map) {
+                        coarse.push(map);
+                    }
+                }
+                coarse
+            };
+            maps.push((leaf, found.map(coarse)));
+        }
         maps.sort_unstable_by_key(|(leaf, _)| *leaf);
         self.step.insert(leaf, maps.clone());
         Ok(maps)
@@ -160,11 +170,18 @@ impl Loop<'_> {
         Ok(found)
     }
 
-    /// A run-time value of one iteration is not that of another: it has no source.
     fn compose(&mut self, map: &IndexingMap, next: &IndexingMap) -> IndexingMap {
-        let mut composed = superset(map.then(next));
-        composed.forget_elements();
-        let mut simple = self.session.simplify_map(&composed);
+        self.coarse(superset(map.then(next)))
+    }
+
+    /// A map as iterations see it. A run-time value of one iteration is not that of
+    /// another: it has no source. What restricts only that which no result depends on
+    /// would grow from iteration to iteration and says little: it is dropped.
+    fn coarse(&mut self, mut map: IndexingMap) -> IndexingMap {
+        map.forget_elements();
+        map.drop_loose_constraints();
+        map.remove_unused_variables();
+        let mut simple = self.session.simplify_map(&map);
         simple.remove_unused_variables();
         simple
     }
