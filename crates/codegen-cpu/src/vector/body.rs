@@ -179,6 +179,16 @@ pub(crate) enum Op {
         /// The lanes that load.
         mask: Option<V>,
     },
+    /// Half of an element of 8 bytes per lane through an access, an `F32`; 0 where the
+    /// mask is false. No value of 64 bits: pairs do not make lanes wide.
+    LoadHalf {
+        /// Which.
+        access: u32,
+        /// Whether the half at the higher address.
+        high: bool,
+        /// The lanes that load.
+        mask: Option<V>,
+    },
     /// Elements at indices (`I32`, counted in elements) from the access.
     Gather {
         /// Which.
@@ -226,6 +236,15 @@ pub(crate) enum Statement {
         value: V,
         /// Where to, counted in elements; else contiguous.
         index: Option<V>,
+        /// The lanes that store.
+        mask: Option<V>,
+    },
+    /// An element of 8 bytes per lane, in two halves, to contiguous memory.
+    StorePair {
+        /// Which.
+        access: u32,
+        /// The half at the lower address, and the other; of 32 bits.
+        halves: [V; 2],
         /// The lanes that store.
         mask: Option<V>,
     },
@@ -301,7 +320,6 @@ impl Body {
     /// Whether some value takes 64 bits per lane.
     pub(crate) fn is_wide(&self) -> bool {
         self.values.iter().any(|(_, t)| t.is_wide())
-            || self.accesses.iter().any(|a| a.storage.bytes == 8)
     }
 }
 
@@ -315,7 +333,7 @@ impl Op {
             Self::Unary(_, a) | Self::Convert(_, a) => SmallVec::from_slice(&[a]),
             Self::Binary(_, a, b) | Self::Compare(_, a, b) => SmallVec::from_slice(&[a, b]),
             Self::Fma(a, b, c) | Self::Select(a, b, c) => SmallVec::from_slice(&[a, b, c]),
-            Self::Load { mask, .. } => mask.into_iter().collect(),
+            Self::Load { mask, .. } | Self::LoadHalf { mask, .. } => mask.into_iter().collect(),
             Self::Gather { index, mask, .. } => std::iter::once(index).chain(mask).collect(),
         }
     }

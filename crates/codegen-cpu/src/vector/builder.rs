@@ -102,6 +102,11 @@ impl Builder {
         self.define(Op::Load { access, mask }, ty)
     }
 
+    /// Half of an element of 8 bytes.
+    pub(crate) fn load_half(&mut self, access: u32, high: bool, mask: Option<V>) -> V {
+        self.define(Op::LoadHalf { access, high, mask }, Type::F32)
+    }
+
     pub(crate) fn gather(&mut self, access: u32, ty: Type, index: V, mask: Option<V>) -> V {
         self.define(
             Op::Gather {
@@ -119,6 +124,17 @@ impl Builder {
                 access,
                 value,
                 index,
+                mask,
+            });
+        }
+    }
+
+    /// An element of 8 bytes in two halves.
+    pub(crate) fn store_pair(&mut self, access: u32, halves: [V; 2], mask: Option<V>) {
+        if let Some(block) = self.blocks.last_mut() {
+            block.push(Statement::StorePair {
+                access,
+                halves,
                 mask,
             });
         }
@@ -314,6 +330,11 @@ fn drop_dead(body: &Body, statements: &mut Vec<Statement>, live: &mut [bool]) {
                     live[v.0 as usize] = true;
                 }
             }
+            Statement::StorePair { halves, mask, .. } => {
+                for v in halves.iter().chain(&*mask) {
+                    live[v.0 as usize] = true;
+                }
+            }
             Statement::Loop(l) => {
                 // Whatever is carried is taken to be used.
                 for v in l.init.iter().chain(&l.next) {
@@ -331,7 +352,7 @@ fn drop_dead(body: &Body, statements: &mut Vec<Statement>, live: &mut [bool]) {
 /// `None` for what must not be merged: loads and carried values.
 fn key(op: &Op, ty: Type) -> Option<Key> {
     let (extra, operands) = match *op {
-        Op::Load { .. } | Op::Gather { .. } | Op::Carried => return None,
+        Op::Load { .. } | Op::LoadHalf { .. } | Op::Gather { .. } | Op::Carried => return None,
         Op::Const(bits) => (bits, [0; 3]),
         Op::Input(i) | Op::Counter(i) => (u64::from(i), [0; 3]),
         Op::Lane => (0, [0; 3]),

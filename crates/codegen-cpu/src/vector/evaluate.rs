@@ -99,6 +99,22 @@ impl Lane<'_> {
                         std::ptr::copy_nonoverlapping(bits.as_ptr(), address as *mut u8, bytes);
                     }
                 }
+                Statement::StorePair {
+                    access,
+                    halves,
+                    mask,
+                } => {
+                    if mask.is_some_and(|m| self.value(m) == 0) {
+                        continue;
+                    }
+                    let address = self.address(*access, None);
+                    let [low, high] = halves.map(|v| self.value(v) as u32);
+                    let bits = (u64::from(high) << 32 | u64::from(low)).to_le_bytes();
+                    // SAFETY: the caller's promise.
+                    unsafe {
+                        std::ptr::copy_nonoverlapping(bits.as_ptr(), address as *mut u8, 8);
+                    }
+                }
                 Statement::Loop(l) => {
                     let mut state: Vec<u64> = l.init.iter().map(|&v| self.value(v)).collect();
                     let saved = self.moved.clone();
@@ -189,6 +205,11 @@ impl Lane<'_> {
             }
             // SAFETY: the caller's promise.
             Op::Load { access, mask } => unsafe { self.load(access, None, mask) },
+            Op::LoadHalf { access, high, mask } => {
+                // SAFETY: the caller's promise.
+                let pair = unsafe { self.load(access, None, mask) };
+                cut(ty, if high { pair >> 32 } else { pair })
+            }
             Op::Gather {
                 access,
                 index,

@@ -45,6 +45,9 @@ fn count(body: &Body, statements: &[Statement], uses: &mut [u32]) {
                 let all = std::iter::once(value).chain(index).chain(mask);
                 all.for_each(&mut add);
             }
+            Statement::StorePair { halves, mask, .. } => {
+                halves.iter().chain(mask).for_each(&mut add);
+            }
             Statement::Loop(inner) => {
                 inner.init.iter().chain(&inner.next).for_each(&mut add);
             }
@@ -68,7 +71,7 @@ fn block(body: &Body, statements: &[Statement], uses: &[u32]) -> Vec<Statement> 
     for statement in statements {
         match statement {
             Statement::Define(v) => stretch.push(*v),
-            Statement::Store { .. } => {
+            Statement::Store { .. } | Statement::StorePair { .. } => {
                 flush(&mut stretch, &mut ordered);
                 ordered.push(statement.clone());
             }
@@ -89,6 +92,7 @@ fn block(body: &Body, statements: &[Statement], uses: &[u32]) -> Vec<Statement> 
 fn latency(body: &Body, v: V) -> u32 {
     match body.op(v) {
         Op::Load { .. } => 7,
+        Op::LoadHalf { .. } => 10,
         Op::Gather { .. } => 20,
         Op::Binary(BinaryOp::Div, ..) => 11,
         Op::Unary(UnaryOp::Sqrt, _) => 14,

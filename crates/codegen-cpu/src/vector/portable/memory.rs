@@ -173,29 +173,57 @@ impl Emitter<'_, '_> {
         }
     }
 
+    /// One half of pairs: they are loaded as words of 64 bits.
+    pub(super) fn load_half(&mut self, access: u32, high: bool, mask: Option<V>) -> Value {
+        let pairs = self.load(access, Type::I64, None, mask);
+        let first = if high { 4 } else { 0 };
+        let words = [first, first + 8, first + 16, first + 24];
+        let half = self.shuffle(pairs[0], pairs[1], bytes_of(words, 4));
+        self.bitcast(types::F32X4, half)
+    }
+
+    pub(super) fn store_pair(&mut self, access: u32, halves: [V; 2], mask: Option<V>) {
+        let [low, high] = halves.map(|v| self.one(v));
+        let pairs = [[0, 16, 4, 20], [8, 24, 12, 28]].map(|words| {
+            let pair = self.shuffle(low, high, bytes_of(words, 4));
+            self.bitcast(types::I64X2, pair)
+        });
+        self.store_parts(access, Type::I64, &SmallVec::from_slice(&pairs), None, mask);
+    }
+
     pub(super) fn store(&mut self, access: u32, value: V, index: Option<V>, mask: Option<V>) {
-        let storage = self.body.accesses[access as usize].storage;
-        let ty = self.body.type_of(value);
         let parts = self.parts(value);
+        self.store_parts(access, self.body.type_of(value), &parts, index, mask);
+    }
+
+    fn store_parts(
+        &mut self,
+        access: u32,
+        ty: Type,
+        parts: &Parts,
+        index: Option<V>,
+        mask: Option<V>,
+    ) {
+        let storage = self.body.accesses[access as usize].storage;
         let mask = self.effective(mask);
         match mask {
-            None if index.is_none() => self.store_all(access, storage, &parts),
+            None if index.is_none() => self.store_all(access, storage, parts),
             Some(mask) if index.is_none() && self.tail.is_none() => {
                 let [all, some, join] = [(); 3].map(|()| self.builder.create_block());
                 let full = self.builder.ins().vall_true(mask);
                 self.builder.ins().brif(full, all, &[], some, &[]);
                 self.builder.switch_to_block(all);
                 self.builder.seal_block(all);
-                self.store_all(access, storage, &parts);
+                self.store_all(access, storage, parts);
                 self.builder.ins().jump(join, &[]);
                 self.builder.switch_to_block(some);
                 self.builder.seal_block(some);
-                self.store_lanes(access, ty, &parts, None, Some(mask));
+                self.store_lanes(access, ty, parts, None, Some(mask));
                 self.builder.ins().jump(join, &[]);
                 self.builder.switch_to_block(join);
                 self.builder.seal_block(join);
             }
-            _ => self.store_lanes(access, ty, &parts, index, mask),
+            _ => self.store_lanes(access, ty, parts, index, mask),
         }
     }
 

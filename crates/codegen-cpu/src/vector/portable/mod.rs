@@ -287,6 +287,11 @@ impl Emitter<'_, '_> {
                     index,
                     mask,
                 } => self.store(*access, *value, *index, *mask),
+                Statement::StorePair {
+                    access,
+                    halves,
+                    mask,
+                } => self.store_pair(*access, *halves, *mask),
                 Statement::Loop(l) => self.inner_loop(l)?,
             }
         }
@@ -384,6 +389,7 @@ impl Emitter<'_, '_> {
                 self.convert(conversion, from, ty, &a)
             }
             Op::Load { access, mask } => self.load(access, ty, None, mask),
+            Op::LoadHalf { access, high, mask } => smallvec![self.load_half(access, high, mask)],
             Op::Gather {
                 access,
                 index,

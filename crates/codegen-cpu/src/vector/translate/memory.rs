@@ -5,7 +5,7 @@ use super::super::linear::{Ranges, linear_index, split};
 use super::super::narrow;
 use super::super::scalars::{Lanes, join_pair, split_pair};
 use super::{Reason, Source, Translator};
-use smallvec::smallvec;
+use smallvec::SmallVec;
 use tegula_expr::{Term, range_of};
 use tegula_fusion::kernel::ScalarId;
 use tegula_ir::ElementType;
@@ -143,8 +143,7 @@ impl Translator<'_> {
             return Err(Reason::new("a loop that reads what it writes"));
         }
         if element_type == ElementType::C64 {
-            let pair = self.load_words(param, index, 0, Type::I64)?;
-            return Ok(split_pair(&mut self.builder, pair));
+            return self.load_pair(param, index);
         }
         let narrow = narrow::is_supported(element_type);
         let stored = match ty {
@@ -167,6 +166,21 @@ impl Translator<'_> {
                 })
             })
             .collect()
+    }
+
+    /// The parts of a complex number of two `f32`.
+    fn load_pair(&mut self, param: usize, index: &[Term]) -> Result<Lanes, Reason> {
+        let (access, at) = self.place(param, index, 0)?;
+        let (b, mask) = (&mut self.builder, self.mask);
+        if at.is_none() && !b.body().accesses[access as usize].splat {
+            let halves = [false, true].map(|high| b.load_half(access, high, mask));
+            return Ok(SmallVec::from_slice(&halves));
+        }
+        let pair = match at {
+            Some(at) => b.gather(access, Type::I64, at, mask),
+            None => b.load(access, Type::I64, mask),
+        };
+        Ok(split_pair(b, pair))
     }
 
     /// What memory holds for each lane: a whole element, or a part of one too large for
@@ -193,13 +207,12 @@ impl Translator<'_> {
         value: ScalarId,
     ) -> Result<(), Reason> {
         let element_type = self.kernel.params[param].element_type;
-        let mut lanes = self.lanes_of(value)?;
-        if element_type == ElementType::C64 {
-            // Both halves in one store: every second element alone would be a scatter.
-            lanes = smallvec![join_pair(&mut self.builder, lanes[0], lanes[1])];
-        }
+        let lanes = self.lanes_of(value)?;
         if self.stored.is_some() && !self.writes_apart(param, index) {
             return Err(Reason::new("a loop whose turns may write the same element"));
+        }
+        if element_type == ElementType::C64 {
+            return self.store_pair(param, index, [lanes[0], lanes[1]]);
         }
         for (part, &value) in lanes.iter().enumerate() {
             let (access, at) = self.place(param, index, part)?;
@@ -214,6 +227,23 @@ impl Translator<'_> {
             };
             b.store(access, stored, at, self.mask);
         }
+        Ok(())
+    }
+
+    /// Both parts of a complex number in one store: every second element alone would be
+    /// a scatter.
+    fn store_pair(&mut self, param: usize, index: &[Term], parts: [V; 2]) -> Result<(), Reason> {
+        let (access, at) = self.place(param, index, 0)?;
+        let (b, mask) = (&mut self.builder, self.mask);
+        if at.is_some() {
+            let pair = join_pair(b, parts[0], parts[1]);
+            b.store(access, pair, at, mask);
+            return Ok(());
+        }
+        if b.body().accesses[access as usize].splat {
+            return Err(Reason::new("all lanes write one element"));
+        }
+        b.store_pair(access, parts, mask);
         Ok(())
     }
 

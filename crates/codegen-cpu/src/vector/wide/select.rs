@@ -75,7 +75,12 @@ fn invariants(body: &Body) -> Vec<bool> {
         let (op, _) = body.values[i];
         known[i] = match op {
             Op::Const(_) | Op::Input(_) => true,
-            Op::Lane | Op::Counter(_) | Op::Carried | Op::Load { .. } | Op::Gather { .. } => false,
+            Op::Lane
+            | Op::Counter(_)
+            | Op::Carried
+            | Op::Load { .. }
+            | Op::LoadHalf { .. }
+            | Op::Gather { .. } => false,
             // Operands come before what is computed from them.
             _ => op.operands().iter().all(|v| known[v.0 as usize]),
         };
@@ -306,6 +311,11 @@ impl Select<'_> {
 
     // ---- inputs and constants -------------------------------------------------------
 
+    /// Lanes of a vector.
+    pub(super) fn lanes(&self) -> i32 {
+        self.lanes
+    }
+
     pub(super) fn form(&self, ty: Type) -> Form {
         match (ty.is_wide(), self.lanes) {
             (true, _) => Form::Full64,
@@ -472,6 +482,15 @@ impl Select<'_> {
                         self.store(*access, *value, *index, *mask, u)?;
                     }
                 }
+                Statement::StorePair {
+                    access,
+                    halves,
+                    mask,
+                } => {
+                    for u in 0..self.unroll {
+                        self.store_pair(*access, *halves, *mask, u)?;
+                    }
+                }
                 Statement::Loop(l) => self.inner_loop(l)?,
             }
         }
@@ -609,6 +628,7 @@ impl Select<'_> {
                 result
             }
             Op::Load { access, mask } => self.load(access, ty, mask, u)?,
+            Op::LoadHalf { access, high, mask } => self.load_half(access, high, mask, u)?,
             Op::Gather {
                 access,
                 index,
