@@ -98,7 +98,8 @@ pub(crate) fn compile(args: &CompileArgs, common: &Common) -> Result<u8, Failure
             match String::from_utf8(bytes) {
                 Ok(text) if form != Form::Cubin => text,
                 other => {
-                    let bytes = other.map_or_else(|e| e.into_bytes(), String::into_bytes);
+                    let bytes = other
+                        .map_or_else(std::string::FromUtf8Error::into_bytes, String::into_bytes);
                     let path = args.output.as_ref();
                     let path =
                         path.ok_or_else(|| anyhow!("a cubin is no text: give a file with -o"))?;
