@@ -19,6 +19,8 @@ pub enum Target {
     Interp,
     /// The Plan, evaluated by plain loops: what every backend must compute.
     Plan,
+    /// A device program for the first GPU.
+    Cuda,
 }
 
 /// How to compile.
@@ -59,6 +61,8 @@ pub enum Compiled {
     Interp(Box<Module>),
     /// Its plan.
     Plan(Box<Plan>),
+    /// A device program.
+    Cuda(Box<tegula_codegen_cuda::Executable>),
 }
 
 /// A program on its way to a backend.
@@ -120,6 +124,12 @@ pub fn compile(module: &Module, options: &Options) -> Result<Executable, Error> 
             let executable = tracing::info_span!("generate", kernels = plan.kernels.len())
                 .in_scope(|| tegula_codegen_cpu::Executable::new(plan, &options))?;
             Compiled::Cpu(Box::new(executable))
+        }
+        Target::Cuda => {
+            let plan = plan(module)?.plan;
+            let executable = tracing::info_span!("generate", kernels = plan.kernels.len())
+                .in_scope(|| tegula_codegen_cuda::for_gpu(plan))?;
+            Compiled::Cuda(Box::new(executable))
         }
     };
     let parameters = parameter_count(module);
@@ -207,6 +217,7 @@ impl Executable {
         inputs.extend(given);
         let outputs = match &self.compiled {
             Compiled::Cpu(executable) => executable.run(inputs)?,
+            Compiled::Cuda(executable) => executable.run(&inputs)?,
             Compiled::Plan(plan) => {
                 let inputs: Vec<Literal> = inputs.into_iter().map(Cow::into_owned).collect();
                 tegula_layout::plan::evaluate(plan, &inputs)?

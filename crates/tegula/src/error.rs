@@ -104,6 +104,24 @@ impl From<tegula_codegen_cpu::Error> for Error {
     }
 }
 
+impl From<tegula_codegen_cuda::Error> for Error {
+    fn from(error: tegula_codegen_cuda::Error) -> Self {
+        use tegula_codegen_cuda::Error as Cuda;
+        let fault = match &error {
+            Cuda::NoSuchOperation { .. } | Cuda::Input { .. } | Cuda::Sizes(_) | Cuda::Host(_) => {
+                Fault::Input
+            }
+            Cuda::CustomCall(call) => of_custom_call(call),
+            Cuda::Unsupported(_) => Fault::Unsupported,
+            Cuda::MissingLibrary(_) | Cuda::OutOfMemory { .. } | Cuda::Device { .. } => {
+                Fault::Limit
+            }
+            Cuda::Compiler(_) | Cuda::Bug(_) => Fault::Bug,
+        };
+        Self::new(fault, error.to_string())
+    }
+}
+
 impl From<tegula_layout::plan::EvaluateError> for Error {
     fn from(error: tegula_layout::plan::EvaluateError) -> Self {
         use tegula_layout::plan::EvaluateError as Plan;

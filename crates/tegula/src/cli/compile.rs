@@ -15,6 +15,8 @@ use tegula_ir::PrintStyle;
 pub(crate) enum CompileTarget {
     /// Machine code for the CPU.
     Cpu,
+    /// A device program for a GPU.
+    Cuda,
 }
 
 /// A form of the program.
@@ -30,6 +32,12 @@ pub(crate) enum Form {
     Clif,
     /// Machine code.
     Asm,
+    /// CUDA C++.
+    Cuda,
+    /// The GPU's virtual machine code.
+    Ptx,
+    /// The GPU's machine code, as a file for its tools.
+    Cubin,
 }
 
 /// The options of `tegula compile`.
@@ -48,6 +56,9 @@ pub(crate) struct CompileArgs {
     /// Which instructions may be used: native, x86-64-v2, x86-64-v3 or x86-64-v4.
     #[arg(long, default_value = "native")]
     pub cpu: String,
+    /// The GPU's compute capability, as sm_90.
+    #[arg(long, default_value = "sm_90")]
+    pub arch: String,
     /// Write to this file instead of standard output.
     #[arg(short = 'o', value_name = "FILE")]
     pub output: Option<PathBuf>,
@@ -55,30 +66,54 @@ pub(crate) struct CompileArgs {
 
 /// Compiles a program and prints a form of it.
 pub(crate) fn compile(args: &CompileArgs, common: &Common) -> Result<u8, Failure> {
-    let CompileTarget::Cpu = args.target;
-    let cpu = Cpu::from_name(&args.cpu).ok_or_else(|| {
-        anyhow!(
-            "there is no CPU `{}`: use native, x86-64-v2, x86-64-v3 or x86-64-v4",
-            args.cpu
-        )
-    })?;
+    let cpu = cpu(&args.cpu)?;
     let source = read_module(&args.model, &args.dims)?;
     let planned = || tegula::plan(&source.module).map_err(|e| source.failure(e));
-    let options = tegula_codegen_cpu::Options { cpu, threads: 1 };
-    let text = match args.emit {
-        Form::Hlo => tegula_ir::print_module(&source.module, PrintStyle::Canonical),
-        Form::Fused => {
+    let text = match (args.emit, args.target) {
+        (Form::Hlo, _) => tegula_ir::print_module(&source.module, PrintStyle::Canonical),
+        (Form::Fused, _) => {
             let planned = planned()?;
             super::fused_text::fused(&planned.module, &planned.fused)
         }
-        Form::Plan => planned()?.plan.to_string(),
-        Form::Clif | Form::Asm => {
-            let what = if args.emit == Form::Clif {
+        (Form::Plan, _) => planned()?.plan.to_string(),
+        (form @ (Form::Clif | Form::Asm), CompileTarget::Cpu) => {
+            let options = tegula_codegen_cpu::Options { cpu, threads: 1 };
+            let what = if form == Form::Clif {
                 Listing::Clif
             } else {
                 Listing::Asm
             };
             listing(&planned()?.plan, &options, what).map_err(|e| source.failure(e.into()))?
+        }
+        (form @ (Form::Cuda | Form::Ptx | Form::Cubin), CompileTarget::Cuda) => {
+            let arch = tegula_codegen_cuda::Arch::from_name(&args.arch)
+                .ok_or_else(|| anyhow!("there is no GPU `{}`: use sm_80 or later", args.arch))?;
+            let what = match form {
+                Form::Cuda => tegula_codegen_cuda::Listing::Cuda,
+                Form::Ptx => tegula_codegen_cuda::Listing::Ptx,
+                _ => tegula_codegen_cuda::Listing::Cubin,
+            };
+            let bytes = tegula_codegen_cuda::listing(&planned()?.plan, arch, what)
+                .map_err(|e| source.failure(e.into()))?;
+            match String::from_utf8(bytes) {
+                Ok(text) if form != Form::Cubin => text,
+                other => {
+                    let bytes = other
+                        .map_or_else(std::string::FromUtf8Error::into_bytes, String::into_bytes);
+                    let path = args.output.as_ref();
+                    let path =
+                        path.ok_or_else(|| anyhow!("a cubin is no text: give a file with -o"))?;
+                    std::fs::write(path, bytes)
+                        .with_context(|| format!("{} cannot be written", path.display()))?;
+                    return Ok(SUCCESS);
+                }
+            }
+        }
+        (Form::Clif | Form::Asm, CompileTarget::Cuda) => {
+            return Err(anyhow!("a GPU's program has no such form: use cuda, ptx or cubin").into());
+        }
+        (Form::Cuda | Form::Ptx | Form::Cubin, CompileTarget::Cpu) => {
+            return Err(anyhow!("a CPU's program has no such form: say --target cuda").into());
         }
     };
     match &args.output {
@@ -88,4 +123,11 @@ pub(crate) fn compile(args: &CompileArgs, common: &Common) -> Result<u8, Failure
         None => say!("{}", text.trim_end_matches('\n')),
     }
     Ok(SUCCESS)
+}
+
+fn cpu(name: &str) -> Result<Cpu, Failure> {
+    let cpu = Cpu::from_name(name).ok_or_else(|| {
+        anyhow!("there is no CPU `{name}`: use native, x86-64-v2, x86-64-v3 or x86-64-v4")
+    })?;
+    Ok(cpu)
 }

@@ -67,6 +67,8 @@ pub(crate) enum TargetName {
     Interp,
     /// The Plan evaluator.
     Plan,
+    /// The first GPU.
+    Cuda,
 }
 
 impl From<TargetName> for tegula::Target {
@@ -75,6 +77,7 @@ impl From<TargetName> for tegula::Target {
             TargetName::Cpu => Self::Cpu,
             TargetName::Interp => Self::Interp,
             TargetName::Plan => Self::Plan,
+            TargetName::Cuda => Self::Cuda,
         }
     }
 }

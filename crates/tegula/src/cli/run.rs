@@ -144,8 +144,13 @@ fn print_text(
         inputs.len(),
         outputs.len()
     );
-    if let Compiled::Cpu(compiled) = executable.compiled() {
-        say!("fused:    {}", super::fused_text::summary(compiled.plan()));
+    let plan = match executable.compiled() {
+        Compiled::Cpu(compiled) => Some(compiled.plan()),
+        Compiled::Cuda(compiled) => Some(compiled.plan()),
+        Compiled::Interp(_) | Compiled::Plan(_) => None,
+    };
+    if let Some(plan) = plan {
+        say!("fused:    {}", super::fused_text::summary(plan));
     }
     say!(
         "compiled: {:.2} ms (read and verified in {:.2} ms)",

@@ -1,0 +1,57 @@
+//! What a program is run on: a GPU, or the simulator that stands for one.
+
+use crate::error::Error;
+
+/// One launch of a function of the loaded program.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Launch<'a> {
+    /// The function, by its number in the program.
+    pub function: usize,
+    /// Its name, for errors.
+    pub name: &'a str,
+    /// Blocks, none of them 0.
+    pub grid: [u32; 3],
+    /// Threads of a block.
+    pub block: [u32; 3],
+    /// Its parameters, of eight bytes each: addresses, then sizes.
+    pub arguments: &'a [u64],
+}
+
+/// A device with a program loaded. What is asked of it happens in order; what fails
+/// may be reported by a later call, at the latest by one that reads.
+pub(crate) trait Device: Send + Sync {
+    /// Memory of so many bytes, aligned to 256.
+    fn allocate(&self, bytes: u64) -> Result<u64, Error>;
+    /// Gives back memory that [`Self::allocate`] gave.
+    fn free(&self, address: u64);
+    /// Copies from the host; the bytes may change once it is done.
+    fn write(&self, address: u64, bytes: &[u8]) -> Result<(), Error>;
+    /// Copies to the host, when everything before is done.
+    fn read(&self, address: u64, bytes: &mut [u8]) -> Result<(), Error>;
+    /// Copies between two places that do not overlap.
+    fn copy(&self, from: u64, to: u64, bytes: u64) -> Result<(), Error>;
+    /// Runs a function.
+    fn launch(&self, launch: &Launch<'_>) -> Result<(), Error>;
+}
+
+/// Device memory that is given back when it goes.
+pub(crate) struct Allocation<'a> {
+    device: &'a dyn Device,
+    pub address: u64,
+}
+
+impl<'a> Allocation<'a> {
+    /// # Errors
+    /// The device has not so much.
+    pub(crate) fn new(device: &'a dyn Device, bytes: u64) -> Result<Self, Error> {
+        // An allocation of nothing has no address.
+        let address = device.allocate(bytes.max(1))?;
+        Ok(Self { device, address })
+    }
+}
+
+impl Drop for Allocation<'_> {
+    fn drop(&mut self) {
+        self.device.free(self.address);
+    }
+}

@@ -1,0 +1,40 @@
+struct __align__(8) tegula_c64 { float re, im; };
+
+struct __align__(16) tegula_c128 { double re, im; };
+
+__device__ tegula_c64 tegula_complex(float re, float im) { tegula_c64 z; z.re = re; z.im = im; return z; }
+
+__device__ tegula_c128 tegula_complex(double re, double im) { tegula_c128 z; z.re = re; z.im = im; return z; }
+
+__device__ tegula_c128 tegula_widen(tegula_c64 z) { return tegula_complex((double)z.re, (double)z.im); }
+
+__device__ tegula_c128 tegula_widen(tegula_c128 z) { return z; }
+
+__device__ void tegula_narrow(tegula_c128 z, tegula_c64 &out) { out = tegula_complex((float)z.re, (float)z.im); }
+
+__device__ void tegula_narrow(tegula_c128 z, tegula_c128 &out) { out = z; }
+
+template <typename C> __device__ C tegula_as(tegula_c128 z) { C out; tegula_narrow(z, out); return out; }
+
+template <typename C> __device__ C tegula_add(C a, C b) { return tegula_complex(a.re + b.re, a.im + b.im); }
+
+template <typename C> __device__ C tegula_subtract(C a, C b) { return tegula_complex(a.re - b.re, a.im - b.im); }
+
+template <typename C> __device__ C tegula_multiply(C a, C b) {
+    return tegula_complex(a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re);
+}
+
+template <typename C> __device__ C tegula_negate(C a) { return tegula_complex(-a.re, -a.im); }
+
+template <typename C> __device__ bool tegula_equal(C a, C b) { return a.re == b.re && a.im == b.im; }
+
+// Smith's division, scaled by the larger part of the divisor.
+__device__ tegula_c128 tegula_quotient(tegula_c128 a, tegula_c128 b) {
+    if (b.re == 0.0 && b.im == 0.0) return tegula_complex(a.re / b.re, a.im / b.re);
+    if (fabs(b.re) >= fabs(b.im)) {
+        double ratio = b.im / b.re, scale = b.re + b.im * ratio;
+        return tegula_complex((a.re + a.im * ratio) / scale, (a.im - a.re * ratio) / scale);
+    }
+    double ratio = b.re / b.im, scale = b.re * ratio + b.im;
+    return tegula_complex((a.re * ratio + a.im) / scale, (a.im * ratio - a.re) / scale);
+}

@@ -1,0 +1,45 @@
+//! One thread per point of the domain: what suits a kernel of no other kind.
+//!
+//! Threads are numbered along the domain's innermost dimension, which is that of the
+//! elements written, so the writes of a warp are next to each other.
+
+use crate::body::Body;
+use crate::error::Error;
+use crate::function::{Function, head, linear, name_domain, over_symbols, points, symbols};
+use crate::terms::is_short;
+use tegula_expr::Term;
+use tegula_fusion::Kernel;
+
+/// Threads of a block.
+const THREADS: u32 = 256;
+
+pub(super) fn function(name: &str, kernel: &Kernel, apart: bool) -> Result<Function, Error> {
+    let mut body = Body::new(kernel);
+    let count = points(kernel);
+    // Threads beyond the last point have numbers too.
+    let padded = count.add(&Term::constant(i64::from(THREADS)));
+    let wide = !is_short(body.terms.range(&padded));
+    let ty = if wide {
+        "unsigned long long"
+    } else {
+        "unsigned int"
+    };
+    body.line(&format!(
+        "const {ty} point = ({ty})blockIdx.x * {THREADS}u + threadIdx.x;"
+    ));
+    let bound = body.term(&count);
+    body.line(&format!("if (point >= ({ty})({bound})) return;"));
+    name_domain(&mut body, "point", wide)?;
+    body.block(&kernel.body)?;
+    let blocks = count.ceil_div(&Term::constant(i64::from(THREADS)));
+    let statements = body.finish();
+    let head = head(name, kernel, apart, THREADS);
+    Ok(Function {
+        name: name.to_owned(),
+        reason: "one thread per point".to_owned(),
+        text: format!("{head} {{\n{statements}}}\n"),
+        block: [THREADS, 1, 1],
+        grid: linear(over_symbols(kernel, &blocks)),
+        symbols: symbols(kernel),
+    })
+}

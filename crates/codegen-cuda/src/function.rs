@@ -1,0 +1,133 @@
+//! Functions of a device program: their text and how they are launched.
+
+use crate::body::Body;
+use crate::error::Error;
+use crate::types::storage;
+use tegula_expr::Term;
+use tegula_fusion::Kernel;
+use tegula_fusion::kernel::{Access, IndexVar};
+
+/// A `__global__` function.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Function {
+    /// Its name in the program.
+    pub name: String,
+    /// How its work is spread over threads, and why so.
+    pub reason: String,
+    /// Its definition.
+    pub text: String,
+    /// Threads of a block.
+    pub block: [u32; 3],
+    /// Blocks, as terms over the plan's symbols.
+    pub grid: [Term; 3],
+    /// The plan's symbols whose values it takes after its arrays.
+    pub symbols: Vec<u32>,
+}
+
+/// Blocks along one dimension.
+pub(crate) fn linear(blocks: Term) -> [Term; 3] {
+    [blocks, Term::constant(1), Term::constant(1)]
+}
+
+/// Symbols that a kernel's terms use, in ascending order.
+pub(crate) fn symbols(kernel: &Kernel) -> Vec<u32> {
+    let used = kernel.vars.iter().filter_map(|var| match var {
+        IndexVar::Symbol { symbol, .. } => Some(*symbol),
+        _ => None,
+    });
+    let mut used: Vec<u32> = used.collect();
+    used.sort_unstable();
+    used.dedup();
+    used
+}
+
+/// A term over a kernel's variables, which uses symbols only, as one over the plan's
+/// symbols.
+pub(crate) fn over_symbols(kernel: &Kernel, term: &Term) -> Term {
+    term.substitute(&mut |var| match kernel.var(var) {
+        Some(IndexVar::Symbol { symbol, .. }) => Some(Term::var(tegula_expr::Var(*symbol))),
+        _ => None,
+    })
+}
+
+/// The number of points of a kernel's domain, over the kernel's variables.
+pub(crate) fn points(kernel: &Kernel) -> Term {
+    let extents = kernel
+        .domain
+        .iter()
+        .filter_map(|&var| match kernel.var(var) {
+            Some(IndexVar::Domain(extent)) => Some(extent),
+            _ => None,
+        });
+    extents.fold(Term::constant(1), |all, extent| all.mul(extent))
+}
+
+/// The head of a kernel's function: its arrays `p0`, ... and sizes `s0`, ....
+/// `apart`: none of the arrays that it reads lies where it writes.
+pub(crate) fn head(name: &str, kernel: &Kernel, apart: bool, threads: u32) -> String {
+    let mut parameters = Vec::new();
+    for (i, param) in kernel.params.iter().enumerate() {
+        let constant = if param.access == Access::Read {
+            "const "
+        } else {
+            ""
+        };
+        let restrict = if apart { "__restrict__ " } else { "" };
+        let ty = storage(param.element_type);
+        parameters.push(format!("{constant}{ty} *{restrict}p{i}"));
+    }
+    for symbol in symbols(kernel) {
+        parameters.push(format!("const long long s{symbol}"));
+    }
+    format!(
+        "extern \"C\" __global__ void __launch_bounds__({threads}) {name}({})",
+        parameters.join(", ")
+    )
+}
+
+/// Whether a kernel has no points whatever the sizes are.
+pub(crate) fn is_empty(kernel: &Kernel) -> bool {
+    points(kernel).as_constant() == Some(0)
+}
+
+/// A function that does nothing, for a kernel without points.
+pub(crate) fn empty(name: &str, kernel: &Kernel) -> Function {
+    let head = head(name, kernel, false, 32);
+    Function {
+        name: name.to_owned(),
+        reason: "no points".to_owned(),
+        text: format!("{head} {{}}\n"),
+        block: [32, 1, 1],
+        grid: linear(Term::constant(0)),
+        symbols: symbols(kernel),
+    }
+}
+
+/// Names the domain's variables from the number of a point, `name`, an `unsigned int`
+/// or, if `wide`, an `unsigned long long`.
+///
+/// # Errors
+/// The kernel breaks its invariants.
+pub(crate) fn name_domain(body: &mut Body<'_>, name: &str, wide: bool) -> Result<(), Error> {
+    let ty = if wide {
+        "unsigned long long"
+    } else {
+        "unsigned int"
+    };
+    let mut rest = name.to_owned();
+    for (level, &var) in body.kernel.domain.iter().enumerate().rev() {
+        let extent = body.extent(var)?;
+        if extent.as_constant() == Some(1) {
+            body.declare_index(var, "0");
+        } else if level == 0 {
+            body.declare_index(var, &rest);
+        } else {
+            let extent = body.term(extent);
+            body.declare_index(var, &format!("{rest} % ({ty})({extent})"));
+            let next = format!("{}n{level}", body.prefix);
+            body.line(&format!("const {ty} {next} = {rest} / ({ty})({extent});"));
+            rest = next;
+        }
+    }
+    Ok(())
+}

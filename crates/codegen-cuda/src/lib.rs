@@ -1,0 +1,38 @@
+//! The CUDA backend: a Plan to CUDA C++, compiled by NVRTC, launched on a device.
+//!
+//! Each kernel of the plan becomes one `__global__` function; dots and convolutions
+//! become such functions too. All functions of a program are one source that includes
+//! no header, compiled once and kept on disk. What the device has no routine for runs
+//! on the host between launches.
+//!
+//! # Invariants
+//! - Results are those of the Plan evaluator: integers and data movement to the bit,
+//!   every floating-point operation rounded by itself, functions like `exp` within
+//!   some units in the last place, sums in another order.
+//! - Building needs nothing of CUDA. A library that is missing when it is needed is an
+//!   error that says how to get it.
+
+mod body;
+mod cache;
+mod device;
+mod driver;
+mod emit;
+mod error;
+mod execute;
+mod function;
+mod functions;
+mod host;
+mod library;
+mod listing;
+mod nvrtc;
+mod program;
+mod scalars;
+mod schedule;
+mod terms;
+mod types;
+
+pub use driver::executable as for_gpu;
+pub use error::Error;
+pub use execute::Executable;
+pub use listing::{Listing, listing};
+pub use nvrtc::{Arch, Compiler, Form, compiler};

@@ -1,0 +1,142 @@
+//! A dot as a kernel: one point per element of the result, a loop per label that is
+//! summed over.
+
+use super::builder::Builder;
+use rustc_hash::FxHashMap;
+use tegula_expr::Term;
+use tegula_fusion::kernel::{Access, ScalarId};
+use tegula_fusion::{Contraction, Kernel};
+use tegula_ir::{ArrayShape, Binary, Dim, ElementType, Symbol};
+
+type Label = u32;
+
+/// The sizes of a contraction's labels: the dimension that is a label's own, else 1.
+pub(super) fn label_sizes(
+    contraction: &Contraction,
+    operands: [&ArrayShape; 2],
+) -> FxHashMap<Label, Term> {
+    let mut sizes: FxHashMap<Label, Term> = FxHashMap::default();
+    for (labels, shape) in [&contraction.lhs, &contraction.rhs]
+        .into_iter()
+        .zip(operands)
+    {
+        for (labels, dim) in labels.iter().zip(&shape.dims) {
+            if let [label] = labels[..] {
+                sizes.entry(label).or_insert_with(|| dim.term());
+            }
+        }
+    }
+    sizes
+}
+
+/// The type in which a sum of products is accumulated: floats in `f32` or wider,
+/// integers modulo the result's size.
+pub(super) fn accumulator(result: ElementType) -> ElementType {
+    match result.is_float() && result.bits() < 32 {
+        true => ElementType::F32,
+        false => result,
+    }
+}
+
+/// The kernel of a dot. Its parameters are the operands and the result; that one has
+/// the contraction's own dimensions, which its shape may split or merge.
+pub(super) fn kernel(
+    contraction: &Contraction,
+    operands: [&ArrayShape; 2],
+    result: &ArrayShape,
+    symbols: &[Symbol],
+) -> Kernel {
+    let mut builder = Builder::new(symbols);
+    let mut sizes: FxHashMap<Label, Term> = FxHashMap::default();
+    for (label, size) in label_sizes(contraction, operands) {
+        let size = builder.size(&size);
+        sizes.insert(label, size);
+    }
+    let size = |label: Label| {
+        sizes
+            .get(&label)
+            .cloned()
+            .unwrap_or_else(|| Term::constant(1))
+    };
+    let mut index: FxHashMap<Label, Term> = FxHashMap::default();
+    let mut out = Vec::new();
+    for &label in &contraction.out {
+        let at = builder.domain(size(label));
+        index.insert(label, at.clone());
+        out.push(at);
+    }
+    let mut params = Vec::new();
+    for shape in operands {
+        let dims = shape
+            .dims
+            .iter()
+            .map(|dim: &Dim| builder.size(&dim.term()))
+            .collect();
+        params.push(builder.param(Access::Read, shape.element_type, dims));
+    }
+    let dims = contraction.out.iter().map(|&label| size(label)).collect();
+    let to = builder.param(Access::Write, result.element_type, dims);
+    let labels = contraction.lhs.iter().flatten().copied();
+    let summed: Vec<Label> = labels
+        .filter(|label| !contraction.out.contains(label))
+        .collect();
+    let wide = accumulator(result.element_type);
+    let zero = builder.zero(wide);
+    let product = Product {
+        contraction,
+        size: &size,
+        params: [params[0], params[1]],
+        wide,
+    };
+    let sum = product.sum(&mut builder, &summed, &mut index, zero);
+    let sum = builder.convert(result.element_type, sum);
+    builder.store(to, out, sum);
+    builder.finish()
+}
+
+struct Product<'a> {
+    contraction: &'a Contraction,
+    size: &'a dyn Fn(Label) -> Term,
+    params: [usize; 2],
+    wide: ElementType,
+}
+
+impl Product<'_> {
+    /// Adds to `sum` the products over the labels that are left.
+    fn sum(
+        &self,
+        builder: &mut Builder<'_>,
+        labels: &[Label],
+        index: &mut FxHashMap<Label, Term>,
+        sum: ScalarId,
+    ) -> ScalarId {
+        let Some((&label, rest)) = labels.split_first() else {
+            let sides = [&self.contraction.lhs, &self.contraction.rhs];
+            let factors = [0, 1].map(|side| {
+                let at = sides[side]
+                    .iter()
+                    .map(|labels| self.position(labels, index))
+                    .collect();
+                let value = builder.load(self.params[side], at);
+                builder.convert(self.wide, value)
+            });
+            let product = builder.binary(Binary::Multiply, factors[0], factors[1]);
+            return builder.binary(Binary::Add, sum, product);
+        };
+        builder.fold((self.size)(label), sum, &mut |builder, at, sum| {
+            index.insert(label, at);
+            self.sum(builder, rest, index, sum)
+        })
+    }
+
+    /// The position along a dimension that labels run over, row-major.
+    fn position(&self, labels: &[Label], index: &FxHashMap<Label, Term>) -> Term {
+        labels.iter().fold(Term::constant(0), |at, label| {
+            let own = index
+                .get(label)
+                .cloned()
+                .unwrap_or_else(|| Term::constant(0));
+            at.mul(&(self.size)(*label)).add(&own)
+        })
+    }
+}

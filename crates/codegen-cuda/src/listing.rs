@@ -1,0 +1,31 @@
+//! The text of a plan's device program.
+
+use crate::error::Error;
+use crate::nvrtc::{Arch, Form, compiler};
+use crate::{cache, program};
+use tegula_layout::Plan;
+
+/// A form of a device program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Listing {
+    /// CUDA C++, which needs no CUDA library.
+    Cuda,
+    /// What NVRTC makes of it for a virtual architecture.
+    Ptx,
+    /// Machine code for an architecture.
+    Cubin,
+}
+
+/// A plan's device program: text, but for machine code.
+///
+/// # Errors
+/// An operation that a type lacks; NVRTC is missing or refuses the program.
+pub fn listing(plan: &Plan, arch: Arch, what: Listing) -> Result<Vec<u8>, Error> {
+    let source = program::program(plan)?.source();
+    let form = match what {
+        Listing::Cuda => return Ok(source.into_bytes()),
+        Listing::Ptx => Form::Ptx,
+        Listing::Cubin => Form::Cubin,
+    };
+    cache::compile(compiler()?, &source, arch, form)
+}

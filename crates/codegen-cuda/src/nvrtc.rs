@@ -1,0 +1,337 @@
+//! NVRTC, the compiler from CUDA C++ to PTX and machine code, as a library that is
+//! looked for when it is first needed.
+//!
+//! It is looked for in the folder that `TEGULA_CUDA_LIBS` names, in `nvrtc` of the
+//! build folder (`scripts/get-nvrtc` puts it there), and where the system has its
+//! libraries. Nothing of CUDA is needed to build this crate.
+
+use crate::error::Error;
+use libloading::Library;
+use std::ffi::{CString, c_char, c_int, c_void};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+/// What NVRTC makes of a source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Form {
+    /// The virtual machine's text.
+    Ptx,
+    /// Machine code of one architecture.
+    Cubin,
+}
+
+/// A GPU's architecture by its compute capability: 90 is 9.0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Arch(pub u32);
+
+impl Arch {
+    /// The oldest that generated programs run on: the instructions for NaN and `bf16`
+    /// begin with it.
+    pub const OLDEST: Self = Self(80);
+
+    /// The architecture of a name like `sm_90`, if programs can be made for it.
+    pub fn from_name(name: &str) -> Option<Self> {
+        let digits = name.strip_prefix("sm_")?;
+        let arch = Self(digits.parse().ok()?);
+        (arch.0 >= Self::OLDEST.0).then_some(arch)
+    }
+}
+
+/// Options that the meaning of programs depends on: every operation is rounded by
+/// itself, as the reference evaluator does.
+const OPTIONS: &[&str] = &["--fmad=false", "--std=c++17"];
+
+/// The loaded library.
+pub struct Compiler {
+    version: (i32, i32),
+    functions: Functions,
+    place: String,
+    // Its code must stay as long as the functions; the part with its built-in
+    // functions was loaded before it.
+    _libraries: Vec<Library>,
+}
+
+type Handle = *mut c_void;
+
+struct Functions {
+    create: unsafe extern "C" fn(
+        *mut Handle,
+        *const c_char,
+        *const c_char,
+        c_int,
+        *const *const c_char,
+        *const *const c_char,
+    ) -> c_int,
+    destroy: unsafe extern "C" fn(*mut Handle) -> c_int,
+    compile: unsafe extern "C" fn(Handle, c_int, *const *const c_char) -> c_int,
+    log_size: unsafe extern "C" fn(Handle, *mut usize) -> c_int,
+    log: unsafe extern "C" fn(Handle, *mut c_char) -> c_int,
+    ptx_size: unsafe extern "C" fn(Handle, *mut usize) -> c_int,
+    ptx: unsafe extern "C" fn(Handle, *mut c_char) -> c_int,
+    cubin_size: unsafe extern "C" fn(Handle, *mut usize) -> c_int,
+    cubin: unsafe extern "C" fn(Handle, *mut c_char) -> c_int,
+}
+
+/// Names of the library, the newest first.
+const NAMES: &[&str] = &["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"];
+
+/// The compiler of this process.
+///
+/// # Errors
+/// It is not there; the error says how to get it.
+pub fn compiler() -> Result<&'static Compiler, Error> {
+    static COMPILER: OnceLock<Result<Compiler, String>> = OnceLock::new();
+    let compiler = COMPILER.get_or_init(|| Compiler::load(&folders()));
+    compiler
+        .as_ref()
+        .map_err(|reason| Error::MissingLibrary(reason.clone()))
+}
+
+/// Where the library is looked for before the system's places.
+fn folders() -> Vec<PathBuf> {
+    let mut folders = Vec::new();
+    if let Some(named) = std::env::var_os("TEGULA_CUDA_LIBS") {
+        folders.extend(std::env::split_paths(&named));
+    }
+    let build = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from);
+    folders.push(build.join("nvrtc"));
+    // A test runs in its package's folder, a program anywhere.
+    if let Ok(program) = std::env::current_exe() {
+        folders.extend(
+            program
+                .ancestors()
+                .skip(1)
+                .take(3)
+                .map(|folder| folder.join("nvrtc")),
+        );
+    }
+    if let Some(toolkit) = std::env::var_os("CUDA_HOME").or_else(|| std::env::var_os("CUDA_PATH")) {
+        folders.push(Path::new(&toolkit).join("lib64"));
+    }
+    folders.push("/usr/local/cuda/lib64".into());
+    folders
+}
+
+impl Compiler {
+    fn load(folders: &[PathBuf]) -> Result<Self, String> {
+        let mut last = None;
+        let found = folders
+            .iter()
+            .flat_map(|folder| NAMES.iter().map(|name| folder.join(name)));
+        for path in found.filter(|path| path.exists()) {
+            match Self::open(&path) {
+                Ok(compiler) => return Ok(compiler),
+                Err(reason) => last = Some(format!("{}: {reason}", path.display())),
+            }
+        }
+        for name in NAMES {
+            match Self::open(Path::new(name)) {
+                Ok(compiler) => return Ok(compiler),
+                Err(reason) => last = last.or(Some(reason)),
+            }
+        }
+        let reason = last.map_or_else(String::new, |reason| format!(" ({reason})"));
+        Err(format!(
+            "the CUDA compiler library NVRTC (libnvrtc.so) is not found{reason}: \
+             `scripts/get-nvrtc target/nvrtc` installs it, TEGULA_CUDA_LIBS names a folder that has it"
+        ))
+    }
+
+    fn open(path: &Path) -> Result<Self, String> {
+        let mut libraries = Vec::new();
+        // NVRTC looks for its built-in functions by name, where it may not find them.
+        if let Some(built_in) = path.parent().and_then(built_in_functions) {
+            // SAFETY: the library's initialisation is NVIDIA's and asks nothing of us.
+            libraries.extend(unsafe { Library::new(built_in) }.ok());
+        }
+        // SAFETY: as above.
+        let library = unsafe { Library::new(path) }.map_err(|e| e.to_string())?;
+        // SAFETY: the names and types are those of nvrtc.h, which have not changed
+        // since CUDA 11.1.
+        let functions = unsafe { Functions::of(&library)? };
+        // SAFETY: the type is that of nvrtc.h, and both numbers can be written.
+        let version = unsafe {
+            let ask = symbol::<unsafe extern "C" fn(*mut c_int, *mut c_int) -> c_int>(
+                &library,
+                "nvrtcVersion",
+            )?;
+            let (mut major, mut minor) = (0, 0);
+            match ask(&raw mut major, &raw mut minor) {
+                0 => (major, minor),
+                code => return Err(format!("nvrtcVersion gives {code}")),
+            }
+        };
+        libraries.push(library);
+        Ok(Self {
+            version,
+            functions,
+            place: path.display().to_string(),
+            _libraries: libraries,
+        })
+    }
+
+    /// Its major and minor version.
+    pub fn version(&self) -> (i32, i32) {
+        self.version
+    }
+
+    /// Where it was found.
+    pub fn place(&self) -> &str {
+        &self.place
+    }
+
+    /// What options a compilation for an architecture is given.
+    pub fn options(arch: Arch, form: Form) -> Vec<String> {
+        let kind = if form == Form::Ptx { "compute" } else { "sm" };
+        let mut options = vec![format!("--gpu-architecture={kind}_{}", arch.0)];
+        options.extend(OPTIONS.iter().map(|&option| option.to_owned()));
+        options
+    }
+
+    /// Compiles a source.
+    ///
+    /// # Errors
+    /// What the compiler says.
+    pub fn compile(&self, source: &str, arch: Arch, form: Form) -> Result<Vec<u8>, Error> {
+        let _span = tracing::info_span!("nvrtc", bytes = source.len()).entered();
+        let text = CString::new(source).map_err(|e| Error::Bug(e.to_string()))?;
+        let mut options = Self::options(arch, form);
+        // Its own cache needs a home folder; ours knows the program's text.
+        options.push("-no-cache".to_owned());
+        let options: Result<Vec<CString>, _> = options.into_iter().map(CString::new).collect();
+        let options = options.map_err(|e| Error::Bug(e.to_string()))?;
+        let program = Program::new(&self.functions, &text)?;
+        program.compile(&options)?;
+        program.result(form)
+    }
+}
+
+/// The library of built-in functions beside NVRTC.
+fn built_in_functions(folder: &Path) -> Option<PathBuf> {
+    let entries = std::fs::read_dir(folder).ok()?;
+    let mut found: Vec<PathBuf> = entries
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| {
+            let name = path.file_name().and_then(|name| name.to_str());
+            name.is_some_and(|name| name.starts_with("libnvrtc-builtins.so"))
+        })
+        .collect();
+    found.sort();
+    found.pop()
+}
+
+/// # Safety
+/// `T` is the type of the function of this name.
+unsafe fn symbol<T: Copy>(library: &Library, name: &str) -> Result<T, String> {
+    // SAFETY: the caller's promise.
+    let found = unsafe { library.get::<T>(name.as_bytes()) };
+    found.map(|f| *f).map_err(|e| e.to_string())
+}
+
+impl Functions {
+    /// # Safety
+    /// The library is NVRTC.
+    unsafe fn of(library: &Library) -> Result<Self, String> {
+        // SAFETY: the types are those of nvrtc.h.
+        unsafe {
+            Ok(Self {
+                create: symbol(library, "nvrtcCreateProgram")?,
+                destroy: symbol(library, "nvrtcDestroyProgram")?,
+                compile: symbol(library, "nvrtcCompileProgram")?,
+                log_size: symbol(library, "nvrtcGetProgramLogSize")?,
+                log: symbol(library, "nvrtcGetProgramLog")?,
+                ptx_size: symbol(library, "nvrtcGetPTXSize")?,
+                ptx: symbol(library, "nvrtcGetPTX")?,
+                cubin_size: symbol(library, "nvrtcGetCUBINSize")?,
+                cubin: symbol(library, "nvrtcGetCUBIN")?,
+            })
+        }
+    }
+}
+
+/// A program being compiled, destroyed when it goes.
+struct Program<'a> {
+    functions: &'a Functions,
+    handle: Handle,
+}
+
+impl Drop for Program<'_> {
+    fn drop(&mut self) {
+        // SAFETY: the handle is that of a program which nothing else destroys.
+        unsafe { (self.functions.destroy)(&raw mut self.handle) };
+    }
+}
+
+impl<'a> Program<'a> {
+    fn new(functions: &'a Functions, text: &CString) -> Result<Self, Error> {
+        let mut handle = std::ptr::null_mut();
+        // SAFETY: the text and the name end with a zero; there are no headers.
+        let code = unsafe {
+            (functions.create)(
+                &raw mut handle,
+                text.as_ptr(),
+                c"program.cu".as_ptr(),
+                0,
+                std::ptr::null(),
+                std::ptr::null(),
+            )
+        };
+        match code {
+            0 => Ok(Self { functions, handle }),
+            code => Err(Error::Compiler(format!(
+                "no program can be made: code {code}"
+            ))),
+        }
+    }
+
+    fn compile(&self, options: &[CString]) -> Result<(), Error> {
+        let pointers: Vec<*const c_char> = options.iter().map(|o| o.as_ptr()).collect();
+        let count = c_int::try_from(pointers.len()).unwrap_or(0);
+        // SAFETY: so many texts that end with a zero.
+        let code = unsafe { (self.functions.compile)(self.handle, count, pointers.as_ptr()) };
+        if code == 0 {
+            return Ok(());
+        }
+        let log = self
+            .bytes(self.functions.log_size, self.functions.log)
+            .unwrap_or_default();
+        let log = String::from_utf8_lossy(&log);
+        Err(Error::Compiler(format!(
+            "code {code}: {}",
+            log.trim_end_matches('\0').trim_end()
+        )))
+    }
+
+    fn result(&self, form: Form) -> Result<Vec<u8>, Error> {
+        let (size, get) = match form {
+            Form::Ptx => (self.functions.ptx_size, self.functions.ptx),
+            Form::Cubin => (self.functions.cubin_size, self.functions.cubin),
+        };
+        let mut bytes = self
+            .bytes(size, get)
+            .map_err(|code| Error::Compiler(format!("it gives no {form:?}: code {code}")))?;
+        if form == Form::Ptx && bytes.last() == Some(&0) {
+            bytes.pop();
+        }
+        Ok(bytes)
+    }
+
+    fn bytes(
+        &self,
+        size: unsafe extern "C" fn(Handle, *mut usize) -> c_int,
+        get: unsafe extern "C" fn(Handle, *mut c_char) -> c_int,
+    ) -> Result<Vec<u8>, c_int> {
+        let mut length = 0;
+        // SAFETY: the size can be written.
+        let code = unsafe { size(self.handle, &raw mut length) };
+        if code != 0 {
+            return Err(code);
+        }
+        let mut bytes = vec![0u8; length];
+        // SAFETY: NVRTC writes as many bytes as it has said.
+        match unsafe { get(self.handle, bytes.as_mut_ptr().cast()) } {
+            0 => Ok(bytes),
+            code => Err(code),
+        }
+    }
+}

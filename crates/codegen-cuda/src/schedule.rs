@@ -1,0 +1,255 @@
+//! A device program at the sizes of a run: every address is a place in one
+//! allocation, every launch has its numbers.
+//!
+//! The allocation holds constants, parameters, results and the arena, in this order.
+
+use crate::error::Error;
+use crate::function::Function;
+use crate::host::HostCall;
+use crate::program::{Program, Stage};
+use tegula_expr::Term;
+use tegula_ir::ArrayShape;
+use tegula_layout::plan::{Place, Plan, ValueId};
+
+/// One thing that a run does. Places are bytes from the allocation's start.
+#[derive(Debug)]
+pub(crate) enum Action {
+    Launch {
+        function: usize,
+        grid: [u32; 3],
+        places: Vec<u64>,
+        /// What follows the arrays among the parameters.
+        sizes: Vec<i64>,
+    },
+    Copy {
+        from: u64,
+        to: u64,
+        bytes: u64,
+    },
+    Host {
+        call: Box<HostCall>,
+        operands: Vec<u64>,
+        results: Vec<u64>,
+    },
+    While {
+        condition: Vec<Action>,
+        predicate: u64,
+        body: Vec<Action>,
+    },
+    Conditional {
+        selector: u64,
+        is_pred: bool,
+        branches: Vec<Vec<Action>>,
+    },
+}
+
+/// What a run does, and with how much memory.
+#[derive(Debug)]
+pub(crate) struct Schedule {
+    pub actions: Vec<Action>,
+    /// Where each constant, parameter and result lies.
+    pub constants: Vec<u64>,
+    pub parameters: Vec<u64>,
+    pub results: Vec<(u64, ArrayShape)>,
+    /// Bytes of the allocation.
+    pub bytes: u64,
+    /// Bytes of the arena and the results.
+    pub own_bytes: u64,
+}
+
+/// Resolves a program of a plan at given sizes; `plan` is that at these sizes.
+///
+/// # Errors
+/// A size that does not fit.
+pub(crate) fn schedule(program: &Program, plan: &Plan, sizes: &[i64]) -> Result<Schedule, Error> {
+    let mut next = 0u64;
+    let constants = plan.constants.iter().map(|c| c.bytes().len() as u64);
+    let constants = constants
+        .map(|bytes| reserve(&mut next, bytes))
+        .collect::<Result<_, _>>()?;
+    let values = |values: &[ValueId], next: &mut u64| -> Result<Vec<u64>, Error> {
+        values
+            .iter()
+            .map(|&v| reserve(next, bytes_of(plan, v)?))
+            .collect()
+    };
+    let parameters = values(&plan.parameters, &mut next)?;
+    let before = next;
+    let results = values(&plan.results, &mut next)?;
+    let arena = plan
+        .arena_bytes
+        .as_constant()
+        .and_then(|b| u64::try_from(b).ok());
+    let arena = arena.ok_or_else(|| Error::Bug("the arena has no size".to_owned()))?;
+    let start = reserve(&mut next, arena)?;
+    let mut resolver = Resolver {
+        functions: &program.functions,
+        plan,
+        sizes,
+        constants,
+        parameters,
+        results,
+        arena: start,
+    };
+    let actions = resolver.actions(&program.stages)?;
+    let shapes = plan.results.iter().map(|&v| plan.values[v].shape.clone());
+    resolver.alias_parameters();
+    Ok(Schedule {
+        actions,
+        results: resolver.results.iter().copied().zip(shapes).collect(),
+        constants: resolver.constants,
+        parameters: resolver.parameters,
+        bytes: next,
+        own_bytes: next - before,
+    })
+}
+
+/// What device memory is aligned to.
+const ALIGNMENT: u64 = 256;
+
+fn reserve(next: &mut u64, bytes: u64) -> Result<u64, Error> {
+    let place = *next;
+    let end = place
+        .checked_add(bytes)
+        .and_then(|end| end.checked_next_multiple_of(ALIGNMENT));
+    *next = end.ok_or_else(|| Error::Sizes("the program's arrays do not fit".to_owned()))?;
+    Ok(place)
+}
+
+fn bytes_of(plan: &Plan, value: ValueId) -> Result<u64, Error> {
+    let bytes = plan.values[value].shape.byte_size();
+    let bytes = bytes.and_then(|bytes| u64::try_from(bytes).ok());
+    bytes.ok_or_else(|| Error::Bug(format!("{value} has no size")))
+}
+
+struct Resolver<'a> {
+    functions: &'a [Function],
+    plan: &'a Plan,
+    sizes: &'a [i64],
+    constants: Vec<u64>,
+    parameters: Vec<u64>,
+    results: Vec<u64>,
+    arena: u64,
+}
+
+impl Resolver<'_> {
+    /// A parameter that a result may take over is written to the result's place.
+    fn alias_parameters(&mut self) {
+        for alias in &self.plan.aliases {
+            if let (Some(parameter), Some(&result)) = (
+                self.parameters.get_mut(alias.parameter),
+                self.results.get(alias.output),
+            ) {
+                *parameter = result;
+            }
+        }
+    }
+
+    fn place(&self, value: ValueId) -> Result<u64, Error> {
+        let found = match &self.plan.buffers[self.plan.values[value].buffer].place {
+            Place::Parameter(i) => self.parameters.get(*i).copied(),
+            Place::Output(i) => self.results.get(*i).copied(),
+            Place::Constant(i) => self.constants.get(*i).copied(),
+            Place::Arena(offset) => {
+                let offset = offset.as_constant().and_then(|o| u64::try_from(o).ok());
+                offset.and_then(|offset| self.arena.checked_add(offset))
+            }
+        };
+        found.ok_or_else(|| Error::Bug(format!("{value} has no place")))
+    }
+
+    fn places(&self, values: &[ValueId]) -> Result<Vec<u64>, Error> {
+        values.iter().map(|&v| self.place(v)).collect()
+    }
+
+    fn number(&self, term: &Term) -> Result<i64, Error> {
+        let value = term.eval(&|var| self.sizes.get(var.0 as usize).copied());
+        value.map_err(|error| Error::Sizes(format!("a size cannot be computed: {error}")))
+    }
+
+    fn actions(&self, stages: &[Stage]) -> Result<Vec<Action>, Error> {
+        let mut actions = Vec::with_capacity(stages.len());
+        for stage in stages {
+            actions.extend(self.action(stage)?);
+        }
+        Ok(actions)
+    }
+
+    fn action(&self, stage: &Stage) -> Result<Option<Action>, Error> {
+        Ok(Some(match stage {
+            Stage::Launch {
+                function,
+                arguments,
+            } => return self.launch(*function, arguments),
+            Stage::Copy { from, to } => Action::Copy {
+                from: self.place(*from)?,
+                to: self.place(*to)?,
+                bytes: bytes_of(self.plan, *from)?,
+            },
+            Stage::Host {
+                op,
+                operands,
+                results,
+            } => Action::Host {
+                call: Box::new(HostCall::new(self.plan, op, operands, results)?),
+                operands: self.places(operands)?,
+                results: self.places(results)?,
+            },
+            Stage::While {
+                condition,
+                predicate,
+                body,
+            } => Action::While {
+                condition: self.actions(condition)?,
+                predicate: self.place(*predicate)?,
+                body: self.actions(body)?,
+            },
+            Stage::Conditional {
+                selector,
+                is_pred,
+                branches,
+            } => Action::Conditional {
+                selector: self.place(*selector)?,
+                is_pred: *is_pred,
+                branches: branches
+                    .iter()
+                    .map(|b| self.actions(b))
+                    .collect::<Result<_, _>>()?,
+            },
+        }))
+    }
+
+    /// No launch if there is nothing to do.
+    fn launch(&self, number: usize, arguments: &[ValueId]) -> Result<Option<Action>, Error> {
+        let function = self.functions.get(number);
+        let function =
+            function.ok_or_else(|| Error::Bug(format!("there is no function {number}")))?;
+        let mut grid = [0u32; 3];
+        for (blocks, term) in grid.iter_mut().zip(&function.grid) {
+            let wanted = self.number(term)?;
+            if wanted == 0 {
+                return Ok(None);
+            }
+            *blocks = u32::try_from(wanted)
+                .ok()
+                .filter(|&blocks| blocks <= MAX_BLOCKS)
+                .ok_or_else(|| {
+                    Error::Sizes(format!("`{}` needs {wanted} blocks", function.name))
+                })?;
+        }
+        let sizes = function
+            .symbols
+            .iter()
+            .map(|&s| self.number(&Term::var(tegula_expr::Var(s))));
+        Ok(Some(Action::Launch {
+            function: number,
+            grid,
+            places: self.places(arguments)?,
+            sizes: sizes.collect::<Result<_, _>>()?,
+        }))
+    }
+}
+
+/// The most blocks along the first dimension of a grid (CUDA C++ Programming Guide,
+/// technical specifications per compute capability).
+const MAX_BLOCKS: u32 = i32::MAX as u32;
