@@ -7,9 +7,9 @@
 //! one as text; a compiled program is lowered to one. What a computation means is
 //! [`tegula_interp`]'s business, how an array lies in memory [`tegula_layout`]'s.
 //!
-//! - [`program`]: the data;
-//! - [`engine`]: the clock: what runs when, and who waited for whom;
+//! - [`program`]: the data; [`text`]: its text, in and out; [`expand`]: grids written out;
 //! - [`lower`]: a scheduled program as a [`TpuProgram`];
+//! - [`engine`]: the clock: what runs when, and who waited for whom;
 //! - [`speeds`]: a chip's numbers, as the clock uses them;
 //! - [`work`]: what a computation asks of the units.
 //!
@@ -19,9 +19,13 @@
 //! - Same program, same chip, same options: the same report, to the byte.
 
 pub mod engine;
+mod expand;
 pub mod lower;
 pub mod program;
 pub mod speeds;
+pub mod text;
 pub mod work;
 
+pub use expand::expand;
 pub use program::TpuProgram;
+pub use text::{PrintForm, is_kernel, print_kernel, read_kernel};

@@ -193,6 +193,14 @@ pub enum StatementKind {
         /// The value.
         value: Term,
     },
+    /// Gives a name of an enclosing scope another value: what counts from one pass of a
+    /// loop to the next.
+    Set {
+        /// The name.
+        variable: VariableId,
+        /// The value.
+        value: Term,
+    },
     /// Reads a scalar from SMEM into a variable.
     Load {
         /// Takes the value.
@@ -286,7 +294,7 @@ pub struct Compute {
 }
 
 /// A pipeline: for each point of the grid the windows' blocks are in VMEM.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Grid {
     /// Outermost first.
     pub dimensions: Vec<GridDimension>,

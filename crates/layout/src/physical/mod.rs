@@ -13,11 +13,13 @@
 //! as an indexing map.
 
 mod bitcast;
+mod digits;
 mod error;
 mod image;
 mod map;
 
 pub use bitcast::{Placement, is_bitcast};
+pub use digits::Digit;
 pub use error::PhysicalError;
 pub use image::{MAX_IMAGE, MemoryImage};
 pub use map::{layout_map, physical_access};

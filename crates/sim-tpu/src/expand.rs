@@ -1,0 +1,419 @@
+//! Grids written out.
+//!
+//! A grid means loops over its points in order. An input window's block for the next
+//! point is fetched while this point is worked on, if it is another block; it is waited
+//! for at the point where it is new. An output window's block is written back behind the
+//! last point of a run of points that share it; the next block goes into the next of the
+//! window's buffers, once what was written back from there is done. With one buffer an
+//! input's next block is fetched behind the point's work instead.
+//!
+//! For a window `w` the text has the variables `w_slot` (which of its buffers is worked
+//! on), `w_new` (whether this point is the first with its block), `w_next` (whether the
+//! next point has another), and for an output `w_count` (blocks written back so far).
+
+use crate::program::{
+    BufferId, Comparison, Compute, Grid, Operand, SemaphoreId, SemaphoreRef, Semaphores, Slice,
+    SliceEntry, Statement, StatementKind, TpuProgram, Variable, VariableId, Window,
+};
+use std::borrow::Cow;
+use tegula_expr::{Cmp, Term};
+use tegula_target::layout_in_order;
+
+/// The program with every grid written out.
+pub fn expand(program: &TpuProgram) -> Cow<'_, TpuProgram> {
+    if !has_grid(&program.body) {
+        return Cow::Borrowed(program);
+    }
+    let mut expanded = program.clone();
+    let body = std::mem::take(&mut expanded.body);
+    expanded.body = Expander {
+        program: &mut expanded,
+    }
+    .statements(body);
+    Cow::Owned(expanded)
+}
+
+fn has_grid(statements: &[Statement]) -> bool {
+    statements.iter().any(|statement| match &statement.kind {
+        StatementKind::Grid(_) => true,
+        StatementKind::For { body, .. } => has_grid(body),
+        StatementKind::If {
+            then, otherwise, ..
+        } => has_grid(then) || has_grid(otherwise),
+        _ => false,
+    })
+}
+
+struct Expander<'p> {
+    program: &'p mut TpuProgram,
+}
+
+/// A window with what its expansion counts by.
+struct Expanded {
+    window: Window,
+    semaphores: SemaphoreId,
+    slot: VariableId,
+    new: VariableId,
+    next: VariableId,
+    count: VariableId,
+}
+
+fn term(variable: VariableId) -> Term {
+    Term::var(variable.var())
+}
+
+fn equal(left: Term, right: i64) -> Comparison {
+    Comparison {
+        left,
+        cmp: Cmp::Eq,
+        right: Term::constant(right),
+    }
+}
+
+impl Expanded {
+    fn statement(&self, kind: StatementKind) -> Statement {
+        Statement {
+            kind,
+            line: self.window.line,
+        }
+    }
+
+    /// The next of the window's buffers.
+    fn next_slot(&self) -> Term {
+        (term(self.slot) + 1).modulo(&self.window.buffers.into())
+    }
+
+    fn semaphore(&self, index: Term) -> SemaphoreRef {
+        SemaphoreRef {
+            array: self.semaphores,
+            index,
+        }
+    }
+
+    /// One of the window's buffers.
+    fn block(&self, slot: Term) -> Slice {
+        let mut entries = vec![SliceEntry::Element(slot)];
+        entries.extend(self.window.sizes.iter().map(|_| SliceEntry::Whole));
+        Slice {
+            buffer: self.window.block,
+            entries,
+        }
+    }
+
+    /// The block of the array at a point.
+    fn array(&self, program: &TpuProgram, at: &dyn Fn(&Term) -> Term) -> Slice {
+        let dims = program.buffers[self.window.array].shape.static_dims();
+        let dims = dims.unwrap_or_default();
+        let pairs = self.window.indices.iter().zip(&self.window.sizes);
+        let entries = pairs.enumerate().map(|(d, (index, &size))| {
+            let whole = dims.get(d).copied().unwrap_or(size);
+            SliceEntry::Range {
+                start: at(index) * size,
+                size,
+                clipped: whole % size != 0,
+            }
+        });
+        Slice {
+            buffer: self.window.array,
+            entries: entries.collect(),
+        }
+    }
+
+    fn fetch(&self, program: &TpuProgram, slot: Term, at: &dyn Fn(&Term) -> Term) -> Statement {
+        self.statement(StatementKind::Start {
+            source: self.array(program, at),
+            destination: self.block(slot.clone()),
+            semaphore: self.semaphore(slot),
+        })
+    }
+
+    fn set(&self, variable: VariableId, value: Term) -> Statement {
+        self.statement(StatementKind::Set { variable, value })
+    }
+
+    fn define(&self, variable: VariableId, value: impl Into<Term>) -> Statement {
+        let value = value.into();
+        self.statement(StatementKind::Let { variable, value })
+    }
+
+    fn when(&self, condition: Comparison, then: Vec<Statement>) -> Statement {
+        self.statement(StatementKind::If {
+            condition,
+            then,
+            otherwise: Vec::new(),
+        })
+    }
+
+    /// 1 if the block of the next point is another one.
+    fn changes(&self, next: &dyn Fn(&Term) -> Term) -> Term {
+        let differ = self.window.indices.iter().map(|index| {
+            let there = next(index);
+            Term::cmp(Cmp::Ne, &there, index)
+        });
+        let any = differ.reduce(|a, b| Term::max(&a, &b));
+        any.unwrap_or_default()
+    }
+}
+
+impl Expander<'_> {
+    fn statements(&mut self, statements: Vec<Statement>) -> Vec<Statement> {
+        let mut out = Vec::with_capacity(statements.len());
+        for mut statement in statements {
+            match &mut statement.kind {
+                StatementKind::For { body, .. } => {
+                    *body = self.statements(std::mem::take(body));
+                }
+                StatementKind::If {
+                    then, otherwise, ..
+                } => {
+                    *then = self.statements(std::mem::take(then));
+                    *otherwise = self.statements(std::mem::take(otherwise));
+                }
+                StatementKind::Grid(grid) => {
+                    let line = statement.line;
+                    self.grid(std::mem::take(&mut **grid), line, &mut out);
+                    continue;
+                }
+                _ => {}
+            }
+            out.push(statement);
+        }
+        out
+    }
+
+    fn variable(&mut self, name: String) -> VariableId {
+        self.program.variables.push(Variable { name, range: None })
+    }
+
+    /// Gives a window its buffers and variables.
+    fn window(&mut self, window: Window) -> Expanded {
+        let buffer = &mut self.program.buffers[window.block];
+        let name = buffer.name.clone();
+        buffer.shape.dims.insert(0, window.buffers.into());
+        if buffer.shape.layout.is_none() {
+            // Blocks lie one behind the other, each in its own tiles.
+            let dims = buffer.shape.static_dims().unwrap_or_default();
+            let order: Vec<u32> = (0..dims.len() as u32).rev().collect();
+            let layout = layout_in_order(buffer.shape.element_type.bits(), &dims, &order);
+            buffer.shape.layout = layout.ok().map(Box::new);
+        }
+        let semaphores = self.program.semaphores.push(Semaphores {
+            name: format!("{name}_sem"),
+            count: window.buffers,
+        });
+        Expanded {
+            semaphores,
+            slot: self.variable(format!("{name}_slot")),
+            new: self.variable(format!("{name}_new")),
+            next: self.variable(format!("{name}_next")),
+            count: self.variable(format!("{name}_count")),
+            window,
+        }
+    }
+
+    fn grid(&mut self, grid: Grid, line: u32, out: &mut Vec<Statement>) {
+        let Grid {
+            dimensions,
+            windows,
+            body,
+        } = grid;
+        let mut body = self.statements(body);
+        let at_line = |kind| Statement { kind, line };
+        let windows: Vec<Expanded> = windows.into_iter().map(|w| self.window(w)).collect();
+        for window in &windows {
+            let slot = term(window.slot);
+            in_slot(&mut body, window.window.block, &slot);
+        }
+        // The next point, innermost dimension first, and whether there is none.
+        let mut last = Term::constant(1);
+        let mut inner = Vec::new();
+        let mut next_values = Vec::new();
+        for dimension in dimensions.iter().rev() {
+            let here = term(dimension.variable);
+            let at_end = Term::cmp(Cmp::Le, &dimension.high, &(&here + 1));
+            let step = Term::select(&at_end, &dimension.low, &(&here + 1));
+            let value = Term::select(&last, &step, &here);
+            let name = format!("next_{}", self.program.variables[dimension.variable].name);
+            let variable = self.variable(name);
+            inner.push(at_line(StatementKind::Let { variable, value }));
+            next_values.push((dimension.variable, variable));
+            last = last.mul(&at_end);
+        }
+        let last_name = self.variable("last".to_owned());
+        inner.push(at_line(StatementKind::Let {
+            variable: last_name,
+            value: last,
+        }));
+        let next = |index: &Term| {
+            index.substitute(&mut |var| {
+                let found = next_values.iter().find(|(here, _)| here.var() == var);
+                found.map(|(_, there)| term(*there))
+            })
+        };
+        let first = |index: &Term| {
+            index.substitute(&mut |var| {
+                let found = dimensions.iter().find(|d| d.variable.var() == var);
+                found.map(|d| d.low.clone())
+            })
+        };
+        let mut prologue = Vec::new();
+        for w in &windows {
+            out.push(w.statement(StatementKind::Declare(w.window.block)));
+            out.push(w.define(w.slot, 0));
+            out.push(w.define(w.new, 1));
+            if w.window.output {
+                out.push(w.define(w.count, 0));
+            } else {
+                prologue.push(w.fetch(self.program, Term::constant(0), &first));
+            }
+        }
+        let some = dimensions.iter().fold(Term::constant(1), |some, d| {
+            some.mul(&Term::cmp(Cmp::Lt, &d.low, &d.high))
+        });
+        match some.as_constant() {
+            Some(0) => {}
+            Some(_) => out.append(&mut prologue),
+            None => out.push(at_line(StatementKind::If {
+                condition: equal(some, 1),
+                then: prologue,
+                otherwise: Vec::new(),
+            })),
+        }
+        self.point(&windows, &next, &term(last_name), &mut inner, body);
+        let nest = dimensions.into_iter().rev().fold(inner, |body, d| {
+            vec![at_line(StatementKind::For {
+                variable: d.variable,
+                low: d.low,
+                high: d.high,
+                body,
+            })]
+        });
+        out.extend(nest);
+        self.epilogue(&windows, out);
+    }
+
+    /// What is done at one point.
+    fn point(
+        &self,
+        windows: &[Expanded],
+        next: &dyn Fn(&Term) -> Term,
+        last: &Term,
+        out: &mut Vec<Statement>,
+        body: Vec<Statement>,
+    ) {
+        let (outputs, inputs): (Vec<&Expanded>, Vec<&Expanded>) =
+            windows.iter().partition(|w| w.window.output);
+        let none = Term::constant(0);
+        for w in &inputs {
+            let changes = Term::select(last, &none, &w.changes(next));
+            out.push(w.define(w.next, changes));
+            if w.window.buffers > 1 {
+                let fetch = w.fetch(self.program, w.next_slot(), next);
+                out.push(w.when(equal(term(w.next), 1), vec![fetch]));
+            }
+        }
+        for w in windows {
+            let wait = w.statement(StatementKind::Wait {
+                semaphore: w.semaphore(term(w.slot)),
+                bytes: None,
+            });
+            let mut condition = term(w.new);
+            if w.window.output {
+                let used = Term::cmp(Cmp::Le, &w.window.buffers.into(), &term(w.count));
+                condition = condition.mul(&used);
+            }
+            out.push(w.when(equal(condition, 1), vec![wait]));
+        }
+        out.extend(body);
+        for w in &outputs {
+            let changes = Term::select(last, &Term::constant(1), &w.changes(next));
+            out.push(w.define(w.next, changes));
+            let back = w.statement(StatementKind::Start {
+                source: w.block(term(w.slot)),
+                destination: w.array(self.program, &Term::clone),
+                semaphore: w.semaphore(term(w.slot)),
+            });
+            let slot = w.set(w.slot, w.next_slot());
+            let count = w.set(w.count, term(w.count) + 1);
+            out.push(w.when(equal(term(w.next), 1), vec![back, slot, count]));
+            out.push(w.set(w.new, term(w.next)));
+        }
+        for w in &inputs {
+            if w.window.buffers == 1 {
+                let fetch = w.fetch(self.program, Term::constant(0), next);
+                out.push(w.when(equal(term(w.next), 1), vec![fetch]));
+            }
+            let slot = (term(w.slot) + term(w.next)).modulo(&w.window.buffers.into());
+            out.push(w.set(w.slot, slot));
+            out.push(w.set(w.new, term(w.next)));
+        }
+    }
+
+    /// Waits for what is still being written back, and ends the blocks' lives.
+    fn epilogue(&mut self, windows: &[Expanded], out: &mut Vec<Statement>) {
+        for w in windows {
+            if w.window.output {
+                let slot = self.variable("slot".to_owned());
+                let wait = w.statement(StatementKind::Wait {
+                    semaphore: w.semaphore(term(slot)),
+                    bytes: None,
+                });
+                let used = Comparison {
+                    left: term(slot),
+                    cmp: Cmp::Lt,
+                    right: term(w.count),
+                };
+                out.push(w.statement(StatementKind::For {
+                    variable: slot,
+                    low: Term::constant(0),
+                    high: Term::constant(w.window.buffers),
+                    body: vec![w.when(used, vec![wait])],
+                }));
+            }
+            out.push(w.statement(StatementKind::Free(w.window.block)));
+        }
+    }
+}
+
+/// Lets the slices of a block lead to one of the window's buffers.
+fn in_slot(statements: &mut [Statement], block: BufferId, slot: &Term) {
+    let enter = |slice: &mut Slice| {
+        if slice.buffer == block {
+            slice.entries.insert(0, SliceEntry::Element(slot.clone()));
+        }
+    };
+    for statement in statements {
+        match &mut statement.kind {
+            StatementKind::Start {
+                source,
+                destination,
+                ..
+            } => {
+                enter(source);
+                enter(destination);
+            }
+            StatementKind::Load { source, .. } => enter(source),
+            StatementKind::Compute(compute) => {
+                let Compute {
+                    destinations,
+                    operands,
+                    ..
+                } = &mut **compute;
+                destinations.iter_mut().for_each(&enter);
+                for operand in operands {
+                    if let Operand::Slice(slice) = operand {
+                        enter(slice);
+                    }
+                }
+            }
+            StatementKind::For { body, .. } => in_slot(body, block, slot),
+            StatementKind::If {
+                then, otherwise, ..
+            } => {
+                in_slot(then, block, slot);
+                in_slot(otherwise, block, slot);
+            }
+            _ => {}
+        }
+    }
+}

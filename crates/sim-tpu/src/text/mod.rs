@@ -1,0 +1,61 @@
+//! Kernels as text.
+//!
+//! [`read_kernel`] reads what a person writes, by recursive descent over the text with
+//! its comments blanked out: [`cursor`] moves over it, [`declarations`], [`slices`],
+//! [`statements`] and [`grids`] are the grammar, [`computations`] turns what is computed
+//! into HLO, which the readers of that language read and verify. [`print_kernel`] is the
+//! way back; the text that it prints reads back to the same text.
+//!
+//! Beside the statements of the reference the text has: declarations inside bodies, `at
+//! BYTE` and `program` behind a declaration, `set NAME = TERM` for a name of an outer
+//! scope, `clipped` behind a range that ends at the edge of its dimension at the latest,
+//! and `computation NAME { ... }` in the head with a computation in HLO text, which
+//! `to_apply=` and `calls=` name.
+//!
+//! Input is hostile: nesting, numbers of statements and sizes are bounded, and nothing
+//! is allocated for a size that the text merely states.
+
+mod computations;
+mod cursor;
+mod declarations;
+mod grids;
+mod print;
+mod print_compute;
+mod slices;
+mod statements;
+
+pub use print::{PrintForm, print_kernel, print_statement};
+
+use crate::TpuProgram;
+use tegula_ir::Error;
+
+/// The longest text that is read, in bytes.
+const MAX_TEXT: usize = 1 << 26;
+
+/// Reads a kernel.
+///
+/// # Errors
+/// The first thing that is wrong, with its place in the text.
+pub fn read_kernel(text: &str) -> Result<TpuProgram, Error> {
+    if text.len() > MAX_TEXT {
+        return Err(Error::limit(format!(
+            "the text has {} bytes; at most {MAX_TEXT} are read",
+            text.len()
+        )));
+    }
+    let blanked = cursor::without_comments(text);
+    statements::Reader::new(text, &blanked).kernel()
+}
+
+/// Whether a text is meant as a kernel: its first word is `kernel`.
+pub fn is_kernel(text: &str) -> bool {
+    let mut rest = text.trim_start();
+    while let Some(comment) = rest.strip_prefix("//") {
+        rest = comment
+            .split_once('\n')
+            .map_or("", |(_, rest)| rest)
+            .trim_start();
+    }
+    let name = rest.strip_prefix("kernel");
+    name.is_some_and(|name| name.starts_with(|c: char| c.is_whitespace()))
+}
