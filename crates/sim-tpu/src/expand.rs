@@ -37,6 +37,9 @@ fn has_grid(statements: &[Statement]) -> bool {
     statements.iter().any(|statement| match &statement.kind {
         StatementKind::Grid(_) => true,
         StatementKind::For { body, .. } => has_grid(body),
+        StatementKind::While {
+            condition, body, ..
+        } => has_grid(condition) || has_grid(body),
         StatementKind::If {
             then, otherwise, ..
         } => has_grid(then) || has_grid(otherwise),
@@ -161,6 +164,12 @@ impl Expander<'_> {
         for mut statement in statements {
             match &mut statement.kind {
                 StatementKind::For { body, .. } => {
+                    *body = self.statements(std::mem::take(body));
+                }
+                StatementKind::While {
+                    condition, body, ..
+                } => {
+                    *condition = self.statements(std::mem::take(condition));
                     *body = self.statements(std::mem::take(body));
                 }
                 StatementKind::If {
@@ -407,6 +416,12 @@ fn in_slot(statements: &mut [Statement], block: BufferId, slot: &Term) {
                 }
             }
             StatementKind::For { body, .. } => in_slot(body, block, slot),
+            StatementKind::While {
+                condition, body, ..
+            } => {
+                in_slot(condition, block, slot);
+                in_slot(body, block, slot);
+            }
             StatementKind::If {
                 then, otherwise, ..
             } => {

@@ -74,7 +74,7 @@ pub enum Role {
 /// An array in a memory.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Buffer {
-    /// Its name, unique in the program.
+    /// Its name. Text tells equal ones apart by a number.
     pub name: String,
     /// Where it lies.
     pub space: Space,
@@ -93,7 +93,7 @@ pub struct Buffer {
 /// An array of semaphores.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Semaphores {
-    /// Its name, unique in the program.
+    /// Its name. Text tells equal ones apart by a number.
     pub name: String,
     /// How many there are.
     pub count: i64,

@@ -40,3 +40,21 @@ fn a_grid() {
 }";
     println!("{}", settles(text));
 }
+
+#[test]
+fn a_loop_with_a_condition() {
+    let text = "kernel count {
+  hbm x : s32[] = parameter(0)
+  smem n : s32[]
+  sem done
+  while {
+    start x[] -> n[], done
+    wait done
+    let left = load(n[])
+  } left > 0 {
+    if left == 1 { signal done, 1; await done, 1 }
+  }
+}";
+    let printed = settles(text);
+    assert!(printed.contains("} left > 0 {"), "{printed}");
+}

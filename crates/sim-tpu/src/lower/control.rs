@@ -278,7 +278,7 @@ impl Lowering<'_> {
     fn buffer(&mut self, value: ValueId, space: Space, role: Role) -> BufferId {
         let program = &self.assignment.program;
         let name = name_of(self.module, program, value).unwrap_or("state");
-        let name = self.unique(name);
+        let name = name.to_owned();
         let mut shape = program.values[value].shape.clone();
         let layout = self.assignment.layouts.get(&value).cloned();
         shape.layout = layout.filter(|_| space == Space::Hbm).map(Box::new);
@@ -354,7 +354,7 @@ impl Lowering<'_> {
     /// Reads a value of one element into a variable.
     fn scalar(&mut self, value: ValueId, held: &Held) -> Result<VariableId, LowerError> {
         let element_type = self.assignment.program.values[value].shape.element_type;
-        let name = self.unique("scalar");
+        let name = "scalar".to_owned();
         let place = self.program.buffers.push(Buffer {
             name,
             space: Space::Smem,

@@ -199,7 +199,7 @@ impl Lowering<'_> {
 
     /// A place in VMEM for a block while a kernel runs.
     fn scratch(&mut self, of: BufferId, shape: ArrayShape) -> BufferId {
-        let name = self.unique(&format!("{}_block", self.program.buffers[of].name));
+        let name = format!("{}_block", self.program.buffers[of].name);
         self.program.buffers.push(Buffer {
             name,
             space: Space::Vmem,

@@ -163,40 +163,9 @@ impl Lowering<'_> {
     }
 
     fn semaphores(&mut self, name: &str, count: i64) -> SemaphoreId {
-        let name = self.unique(name);
+        let name = name.to_owned();
         let count = count.max(1);
         self.program.semaphores.push(Semaphores { name, count })
-    }
-
-    /// A name that no buffer and no semaphore has: the text form's names are one space.
-    fn unique(&self, name: &str) -> String {
-        let plain: String = name
-            .chars()
-            .map(|c| if c.is_ascii_alphanumeric() { c } else { '_' })
-            .collect();
-        let plain = if plain.starts_with(|c: char| c.is_ascii_digit()) {
-            format!("_{plain}")
-        } else {
-            plain
-        };
-        let taken = |name: &str| {
-            self.program
-                .buffers
-                .values()
-                .any(|buffer| buffer.name == name)
-                || self
-                    .program
-                    .semaphores
-                    .values()
-                    .any(|array| array.name == name)
-        };
-        let mut name = plain.clone();
-        let mut number = 1;
-        while taken(&name) {
-            number += 1;
-            name = format!("{plain}_{number}");
-        }
-        name
     }
 
     /// Every buffer that has bytes of its own.
@@ -208,7 +177,7 @@ impl Lowering<'_> {
             }
             let program = &self.assignment.program;
             let name = name_of(self.module, program, buffer.value).unwrap_or("constant");
-            let name = self.unique(name);
+            let name = name.to_owned();
             let role = match (&program.values[buffer.value].def, buffer.source) {
                 (Def::Parameter(number), Source::Given) => Role::Parameter(*number),
                 (Def::Constant(literal), Source::Given) => {

@@ -49,7 +49,8 @@ impl Computations {
             let message = format!("the computation `{name}` is there already");
             return Err(cursor.error_at(start, end, message));
         }
-        self.texts.insert(name.to_owned(), format!("{name} {body}\n"));
+        self.texts
+            .insert(name.to_owned(), format!("{name} {body}\n"));
         Ok(())
     }
 
@@ -142,9 +143,8 @@ impl Reader<'_> {
         let start = self.cursor.at;
         let end = self.cursor.piece_end(&["("], true);
         let name = self.cursor.text.get(start..end).unwrap_or("").trim();
-        let opcode = Opcode::from_name(name).filter(|opcode| {
-            !matches!(opcode, Opcode::Parameter | Opcode::Constant)
-        });
+        let opcode = Opcode::from_name(name)
+            .filter(|opcode| !matches!(opcode, Opcode::Parameter | Opcode::Constant));
         let Some(opcode) = opcode else {
             let message = format!("`{name}` is no operation");
             return Err(self.cursor.error_at(start, end.max(start + 1), message));
@@ -239,7 +239,9 @@ impl Reader<'_> {
         if self.cursor.behind_word() == Some(b'[') && !word.is_empty() {
             if self.buffers.contains_key(word) || ElementType::from_name(word).is_none() {
                 let slice = self.slice()?;
-                let wrong = self.cursor.error_at(start, self.cursor.at, "no fixed shape");
+                let wrong = self
+                    .cursor
+                    .error_at(start, self.cursor.at, "no fixed shape");
                 let shape = slice.shape(&self.program).ok_or(wrong)?;
                 return Ok(Given::Slice(slice, shape));
             }
@@ -320,6 +322,9 @@ fn module_text(
         several => format!("({})", list(several)),
     };
     let operands = names.join(", ");
-    let _ = writeln!(text, "  ROOT r = {result} {opcode}({operands}){attributes}\n}}");
+    let _ = writeln!(
+        text,
+        "  ROOT r = {result} {opcode}({operands}){attributes}\n}}"
+    );
     text
 }

@@ -105,7 +105,10 @@ impl<'a> Reader<'a> {
         let end = self.cursor.at;
         let text = self.cursor.text.get(start..end).unwrap_or("");
         let shape = parse_shape(text).map_err(|error| {
-            let Span { start: from, end: to } = error.span();
+            let Span {
+                start: from,
+                end: to,
+            } = error.span();
             let message = error.message().to_owned();
             let place = |at: u32| start + at as usize;
             self.cursor.error_at(place(from), place(to), message)

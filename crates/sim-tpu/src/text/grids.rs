@@ -78,7 +78,9 @@ impl Reader<'_> {
             Ok(size)
         })?;
         if !self.cursor.eat_word("at") {
-            return Err(self.cursor.error("expected `at` and the block's number along each dimension"));
+            return Err(self
+                .cursor
+                .error("expected `at` and the block's number along each dimension"));
         }
         let indices = self.list(|reader| reader.term(&[","], false))?;
         let rank = self.program.buffers[array].shape.rank();

@@ -8,7 +8,7 @@
 //!
 //! Beside the statements of the reference the text has: declarations inside bodies, `at
 //! BYTE` and `program` behind a declaration, `set NAME = TERM` for a name of an outer
-//! scope, `clipped` behind a range that ends at the edge of its dimension at the latest,
+//! scope, `while { CONDITION } COMPARISON { BODY }`, `clipped` behind a range that ends at the edge of its dimension at the latest,
 //! and `computation NAME { ... }` in the head with a computation in HLO text, which
 //! `to_apply=` and `calls=` name.
 //!

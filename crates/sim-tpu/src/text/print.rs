@@ -69,7 +69,13 @@ pub(super) struct NamesOf {
 
 /// A name with what the text cannot say replaced.
 fn identifier(name: &str, otherwise: &str) -> String {
-    let good = |c: char| if c.is_ascii_alphanumeric() || c == '_' || c == '.' { c } else { '_' };
+    let good = |c: char| {
+        if c.is_ascii_alphanumeric() || c == '_' || c == '.' {
+            c
+        } else {
+            '_'
+        }
+    };
     let mut text: String = name.trim_end_matches('.').chars().map(good).collect();
     while text.contains("..") {
         text = text.replace("..", ".");
@@ -81,8 +87,8 @@ fn identifier(name: &str, otherwise: &str) -> String {
     }
 }
 
-fn unique(name: String, taken: &mut FxHashSet<String>) -> String {
-    let mut text = name.clone();
+fn unique(name: &str, taken: &mut FxHashSet<String>) -> String {
+    let mut text = name.to_owned();
     let mut number = 1;
     while !taken.insert(text.clone()) {
         number += 1;
@@ -96,11 +102,11 @@ impl NamesOf {
         let mut taken = FxHashSet::default();
         let mut buffers = SecondaryMap::new();
         for (id, buffer) in &program.buffers {
-            buffers[id] = unique(identifier(&buffer.name, "buffer"), &mut taken);
+            buffers[id] = unique(&identifier(&buffer.name, "buffer"), &mut taken);
         }
         let mut semaphores = SecondaryMap::new();
         for (id, array) in &program.semaphores {
-            semaphores[id] = unique(identifier(&array.name, "semaphore"), &mut taken);
+            semaphores[id] = unique(&identifier(&array.name, "semaphore"), &mut taken);
         }
         let mut variables = SecondaryMap::new();
         for (id, variable) in &program.variables {
@@ -142,6 +148,16 @@ impl<'p> Printer<'p> {
             self.statement_head(&statement.kind);
             match &statement.kind {
                 StatementKind::For { body, .. } => self.block(body, depth),
+                StatementKind::While {
+                    condition,
+                    test,
+                    body,
+                } => {
+                    self.block(condition, depth);
+                    let test = self.comparison(test);
+                    self.write(format_args!(" {test} {{"));
+                    self.block(body, depth);
+                }
                 StatementKind::If {
                     then, otherwise, ..
                 } => {
@@ -218,6 +234,7 @@ impl<'p> Printer<'p> {
                 let (low, high) = (self.term(low), self.term(high));
                 self.write(format_args!("for {name} in {low}..{high} {{"));
             }
+            StatementKind::While { .. } => self.out.push_str("while {"),
             StatementKind::If { condition, .. } => {
                 let condition = self.comparison(condition);
                 self.write(format_args!("if {condition} {{"));
@@ -301,9 +318,7 @@ impl<'p> Printer<'p> {
     }
 
     fn term(&self, term: &Term) -> String {
-        let name = |var: Var| {
-            self.names.variables[VariableId::new(var.0 as usize)].clone()
-        };
+        let name = |var: Var| self.names.variables[VariableId::new(var.0 as usize)].clone();
         term.display(&name, Style::Document).to_string()
     }
 
@@ -321,7 +336,11 @@ impl<'p> Printer<'p> {
                 _ => text,
             }
         };
-        format!("{} {operator} {}", side(&condition.left), side(&condition.right))
+        format!(
+            "{} {operator} {}",
+            side(&condition.left),
+            side(&condition.right)
+        )
     }
 
     fn semaphore(&self, semaphore: &SemaphoreRef) -> String {
@@ -343,6 +362,10 @@ impl<'p> Printer<'p> {
             }
         });
         let entries: Vec<String> = entries.collect();
-        format!("{}[{}]", self.names.buffers[slice.buffer], entries.join(", "))
+        format!(
+            "{}[{}]",
+            self.names.buffers[slice.buffer],
+            entries.join(", ")
+        )
     }
 }

@@ -42,7 +42,10 @@ impl Called {
             let wanted = if wanted == self.entry {
                 "body".to_owned()
             } else {
-                wanted.replace(|c: char| !c.is_ascii_alphanumeric() && !"_.-".contains(c), "_")
+                wanted.replace(
+                    |c: char| !c.is_ascii_alphanumeric() && !"_.-".contains(c),
+                    "_",
+                )
             };
             let mut name = wanted.clone();
             for number in 2.. {
@@ -173,7 +176,11 @@ fn is_single(module: &Module, operands: usize) -> bool {
         let source = &module[spread(id)];
         matches!(source.op, Op::Parameter(number) if number as usize == i)
     });
-    let spreads = root.operands.iter().filter(|id| spread(**id) != **id).count();
+    let spreads = root
+        .operands
+        .iter()
+        .filter(|id| spread(**id) != **id)
+        .count();
     let plain = !matches!(root.op, Op::Parameter(_) | Op::Constant(_) | Op::Tuple);
     plain
         && in_order

@@ -2,7 +2,9 @@
 
 use super::cursor::Read;
 use super::statements::Reader;
-use crate::program::{BufferId, Comparison, SemaphoreRef, Slice, SliceEntry, TpuProgram};
+use crate::program::{
+    BufferId, Comparison, SemaphoreRef, Slice, SliceEntry, TpuProgram, VariableId,
+};
 use tegula_expr::{Cmp, Term, parse_prefix};
 use tegula_ir::ArrayShape;
 
@@ -33,14 +35,17 @@ impl Reader<'_> {
         let start = self.cursor.at;
         let end = self.cursor.piece_end(stops, one_line);
         let text = self.cursor.text.get(..end).unwrap_or("");
-        let names = |name: &str| self.variable(name).map(|id| id.var());
+        let names = |name: &str| self.variable(name).map(VariableId::var);
         let wrong = |at: usize, message: String| self.cursor.error_at(at, at + 1, message);
         let (term, used) = parse_prefix(text, start, &names)
             .map_err(|error| wrong(error.offset, error.message))?;
         let rest = text.get(used..).unwrap_or("");
         if !rest.trim().is_empty() {
             let at = used + (rest.len() - rest.trim_start().len());
-            return Err(wrong(at, "expected an operator or the end of the term".to_owned()));
+            return Err(wrong(
+                at,
+                "expected an operator or the end of the term".to_owned(),
+            ));
         }
         self.cursor.at = end;
         Ok(term)
@@ -54,7 +59,9 @@ impl Reader<'_> {
         let mut left = self.term(&stops, false)?;
         let found = operators.into_iter().find(|op| self.cursor.eat(op));
         let Some(found) = found else {
-            return Err(self.cursor.error("expected a comparison: ==, !=, <, <=, > or >="));
+            return Err(self
+                .cursor
+                .error("expected a comparison: ==, !=, <, <=, > or >="));
         };
         let mut right = self.term(&stops, false)?;
         let cmp = match found {

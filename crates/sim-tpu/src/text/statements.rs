@@ -3,8 +3,8 @@
 use super::computations::Computations;
 use super::cursor::{Cursor, Read};
 use crate::program::{
-    BufferId, Compute, Operand, SemaphoreId, Space, Statement, StatementKind, TpuProgram,
-    Variable, VariableId,
+    BufferId, Compute, Operand, SemaphoreId, Space, Statement, StatementKind, TpuProgram, Variable,
+    VariableId,
 };
 use rustc_hash::FxHashMap;
 use tegula_expr::Term;
@@ -51,7 +51,9 @@ impl<'a> Reader<'a> {
         if !self.cursor.eat_word("kernel") {
             return Err(self.cursor.error("expected `kernel`"));
         }
-        self.cursor.name("the kernel")?.clone_into(&mut self.program.name);
+        self.cursor
+            .name("the kernel")?
+            .clone_into(&mut self.program.name);
         self.cursor.expect("{")?;
         self.program.body = self.statements_to_brace()?;
         if self.cursor.peek().is_some() {
@@ -87,12 +89,19 @@ impl<'a> Reader<'a> {
 
     /// Statements up to `}`, which is taken. Names of the body end with it.
     pub(super) fn statements_to_brace(&mut self) -> Read<Vec<Statement>> {
+        let scope = self.variables.len();
+        let body = self.named_statements_to_brace()?;
+        self.variables.truncate(scope);
+        Ok(body)
+    }
+
+    /// Statements up to `}`, which is taken. Names of the body stay.
+    fn named_statements_to_brace(&mut self) -> Read<Vec<Statement>> {
         self.nesting += 1;
         if self.nesting > MAX_NESTING {
             let message = format!("bodies are nested more than {MAX_NESTING} deep");
             return Err(self.cursor.error(message));
         }
-        let scope = self.variables.len();
         let mut body = Vec::new();
         loop {
             while self.cursor.eat(";") {}
@@ -112,7 +121,6 @@ impl<'a> Reader<'a> {
                 body.push(Statement { kind, line });
             }
         }
-        self.variables.truncate(scope);
         self.nesting -= 1;
         Ok(body)
     }
@@ -142,6 +150,7 @@ impl<'a> Reader<'a> {
                 return Ok(None);
             }
             "free" => self.free()?,
+            "while" => self.while_loop()?,
             "start" => self.start()?,
             "wait" => {
                 let semaphore = self.semaphore()?;
@@ -225,7 +234,8 @@ impl<'a> Reader<'a> {
         if let (Some(from), Some(to)) = &shapes
             && from != to
         {
-            let message = format!("the source is {from} and the destination {to}: a copy's are equal");
+            let message =
+                format!("the source is {from} and the destination {to}: a copy's are equal");
             return Err(self.cursor.error_at(at, end, message));
         }
         Ok(StatementKind::Start {
@@ -246,6 +256,22 @@ impl<'a> Reader<'a> {
         let high = self.term(stops, false)?;
         self.in_scope(variable);
         Ok((variable, low, high))
+    }
+
+    /// `{ CONDITION } COMPARISON { BODY }`: comparison and body see the condition's names.
+    fn while_loop(&mut self) -> Read<StatementKind> {
+        self.cursor.expect("{")?;
+        let scope = self.variables.len();
+        let condition = self.named_statements_to_brace()?;
+        let test = self.comparison()?;
+        self.cursor.expect("{")?;
+        let body = self.statements_to_brace()?;
+        self.variables.truncate(scope);
+        Ok(StatementKind::While {
+            condition,
+            test,
+            body,
+        })
     }
 
     fn branches(&mut self) -> Read<StatementKind> {
