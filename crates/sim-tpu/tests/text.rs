@@ -56,5 +56,5 @@ fn a_loop_with_a_condition() {
   }
 }";
     let printed = settles(text);
-    assert!(printed.contains("} left > 0 {"), "{printed}");
+    assert!(printed.contains("} 0 < left {"), "{printed}");
 }
