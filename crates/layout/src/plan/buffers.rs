@@ -2,10 +2,10 @@
 //! not interfere, and buffers that do not interfere share bytes of the arena.
 
 use super::build::bug;
-use super::interference::{Interference, interference};
+use super::interference::{Interference, ValueSet, interference};
 use super::{Alias, Buffer, BufferId, Place, Plan, Step, ValueId};
 use cranelift_entity::SecondaryMap;
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 use tegula_expr::{Term, canonicalize};
 use tegula_fusion::Error;
 use tegula_ir::ALIGNMENT;
@@ -39,7 +39,11 @@ struct Classes {
     place: FxHashMap<ValueId, Place>,
     /// The size in bytes, canonical.
     bytes: SecondaryMap<ValueId, Term>,
-    edges: FxHashMap<ValueId, FxHashSet<ValueId>>,
+    /// For a class, values that its members must not share memory with, or whose class
+    /// has a member of this one in its set.
+    edges: FxHashMap<ValueId, ValueSet>,
+    /// The members of classes that have several.
+    members: FxHashMap<ValueId, ValueSet>,
 }
 
 impl Classes {
@@ -49,6 +53,7 @@ impl Classes {
             place: FxHashMap::default(),
             bytes: SecondaryMap::default(),
             edges: facts.edges.clone(),
+            members: FxHashMap::default(),
         };
         let ranges = plan.symbol_ranges();
         for (id, value) in &plan.values {
@@ -156,9 +161,8 @@ impl Classes {
             return true;
         }
         let both_placed = self.place.contains_key(&a) && self.place.contains_key(&b);
-        let interfere = self.edges.get(&a).is_some_and(|e| e.contains(&b));
         if both_placed
-            || interfere
+            || self.interfere(a, b)
             || self.is_fixed(a)
             || self.is_fixed(b)
             || self.bytes[a] != self.bytes[b]
@@ -171,20 +175,34 @@ impl Classes {
             (a, b)
         };
         self.parent[loser] = Some(winner);
-        for other in self.edges.remove(&loser).unwrap_or_default() {
-            if let Some(edges) = self.edges.get_mut(&other) {
-                edges.remove(&loser);
-                edges.insert(winner);
-            }
-            self.edges.entry(winner).or_default().insert(other);
+        if let Some(edges) = self.edges.remove(&loser) {
+            self.edges.entry(winner).or_default().extend(&edges);
         }
+        let joined = self.members.remove(&loser);
+        let joined = joined.unwrap_or_else(|| ValueSet::from_iter([loser]));
+        let own = self.members.entry(winner);
+        own.or_insert_with(|| ValueSet::from_iter([winner]))
+            .extend(&joined);
         true
+    }
+
+    /// Whether some member of one class must not share memory with one of the other.
+    fn interfere(&self, a: ValueId, b: ValueId) -> bool {
+        let meets = |from: ValueId, to: ValueId| {
+            let Some(edges) = self.edges.get(&from) else {
+                return false;
+            };
+            match self.members.get(&to) {
+                Some(members) => edges.meets(members),
+                None => edges.contains(to),
+            }
+        };
+        meets(a, b) || meets(b, a)
     }
 
     fn separate(&mut self, a: ValueId, b: ValueId) {
         let (a, b) = (self.root(a), self.root(b));
         self.edges.entry(a).or_default().insert(b);
-        self.edges.entry(b).or_default().insert(a);
     }
 
     fn write_back(&self, plan: &mut Plan) -> Result<(), Error> {
@@ -247,31 +265,27 @@ impl Classes {
         let bytes = |root: ValueId| self.bytes[root].as_constant().unwrap_or(0);
         let mut offsets: FxHashMap<ValueId, i64> = FxHashMap::default();
         let mut end = 0i64;
+        // Where each class begins and ends, by where it begins.
+        let mut taken: Vec<(i64, i64, ValueId)> = Vec::new();
         for &root in arena {
-            let mut taken: Vec<(i64, i64)> = self
-                .edges
-                .get(&root)
-                .into_iter()
-                .flatten()
-                .filter_map(|&other| {
-                    let other = self.root(other);
-                    offsets.get(&other).map(|&o| (o, o + bytes(other)))
-                })
-                .collect();
-            taken.sort_unstable();
             let size = bytes(root);
             let mut offset = 0;
-            for (start, stop) in taken {
+            for &(start, stop, other) in &taken {
                 if offset + size <= start {
                     break;
                 }
-                offset = offset.max(align(stop));
+                if align(stop) > offset && self.interfere(root, other) {
+                    offset = align(stop);
+                }
             }
             let stop = offset
                 .checked_add(size)
                 .filter(|&s| s < i64::MAX / 2)
                 .ok_or_else(|| bug("the arena's size does not fit"))?;
             end = end.max(stop);
+            let own = (offset, stop, root);
+            let at = taken.partition_point(|known| *known < own);
+            taken.insert(at, own);
             offsets.insert(root, offset);
         }
         Ok((offsets, align(end)))
@@ -283,8 +297,7 @@ impl Classes {
         let mut slots: Vec<Slot> = Vec::new();
         for &root in open {
             let apart = |slot: &&mut Slot| {
-                let edges = self.edges.get(&root);
-                let with = |m: &ValueId| edges.is_some_and(|e| e.contains(m));
+                let with = |&member: &ValueId| self.interfere(root, member);
                 !slot.members.iter().any(with)
             };
             let bytes = &self.bytes[root];

@@ -7,17 +7,56 @@
 //! parameter that a kernel updates is one value before and after.
 
 use super::{KernelId, Plan, Step, ValueId};
-use rustc_hash::{FxHashMap, FxHashSet};
+use roaring::RoaringBitmap;
+use rustc_hash::FxHashMap;
 use tegula_fusion::Kernel;
 use tegula_fusion::kernel::{Access, Block, Statement};
 
-type Live = FxHashSet<ValueId>;
+/// A set of values. Thousands may be live at once, so sets of them are compressed bits.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct ValueSet(RoaringBitmap);
+
+impl ValueSet {
+    pub(super) fn insert(&mut self, value: ValueId) {
+        self.0.insert(value.as_u32());
+    }
+
+    fn remove(&mut self, value: ValueId) {
+        self.0.remove(value.as_u32());
+    }
+
+    pub(super) fn extend(&mut self, other: &Self) {
+        self.0 |= &other.0;
+    }
+
+    fn extend_from(&mut self, values: impl IntoIterator<Item = ValueId>) {
+        self.0.extend(values.into_iter().map(ValueId::as_u32));
+    }
+
+    pub(super) fn contains(&self, value: ValueId) -> bool {
+        self.0.contains(value.as_u32())
+    }
+
+    pub(super) fn meets(&self, other: &Self) -> bool {
+        !self.0.is_disjoint(&other.0)
+    }
+}
+
+impl FromIterator<ValueId> for ValueSet {
+    fn from_iter<I: IntoIterator<Item = ValueId>>(values: I) -> Self {
+        let mut set = Self::default();
+        set.extend_from(values);
+        set
+    }
+}
+
+type Live = ValueSet;
 
 /// What buffer assignment has to know of a plan's values.
 #[derive(Default)]
 pub(super) struct Interference {
-    /// For each value, those it must not share memory with.
-    pub edges: FxHashMap<ValueId, FxHashSet<ValueId>>,
+    /// Of two values that must not share memory, one has the other in its set.
+    pub edges: FxHashMap<ValueId, ValueSet>,
     /// Copies: from, to, and how many loops they are in.
     pub copies: Vec<(ValueId, ValueId, u32)>,
     /// An operand and a result of a kernel that may share all their memory, but
@@ -61,7 +100,7 @@ impl Pass<'_> {
             Step::Copy { from, to } => {
                 self.out.copies.push((*from, *to, depth));
                 self.write(*to, live, &[*from]);
-                live.remove(to);
+                live.remove(*to);
                 live.insert(*from);
             }
             Step::Kernel { kernel, args } => self.kernel(*kernel, args, live),
@@ -75,10 +114,10 @@ impl Pass<'_> {
                     }
                 }
                 self.pairwise(results);
-                for result in results {
+                for &result in results {
                     live.remove(result);
                 }
-                live.extend(operands);
+                live.extend_from(operands.iter().copied());
             }
             Step::While {
                 condition,
@@ -88,14 +127,14 @@ impl Pass<'_> {
                 // What the condition needs at the loop's head, however it is reached.
                 let needs = self.reads_first(body);
                 let mut around = live.clone();
-                around.extend(needs);
+                around.extend(&needs);
                 around.insert(*predicate);
-                around.extend(self.reads_first(condition));
+                around.extend(&self.reads_first(condition));
                 let mut at_end = around.clone();
-                at_end.remove(predicate);
+                at_end.remove(*predicate);
                 self.steps(body, &mut at_end, depth + 1);
                 let mut head = around;
-                head.extend(at_end);
+                head.extend(&at_end);
                 self.steps(condition, &mut head, depth + 1);
                 *live = head;
             }
@@ -105,7 +144,7 @@ impl Pass<'_> {
                 for branch in branches {
                     let mut live = after.clone();
                     self.steps(branch, &mut live, depth);
-                    before.extend(live);
+                    before.extend(&live);
                 }
                 before.insert(*selector);
                 *live = before;
@@ -141,18 +180,23 @@ impl Pass<'_> {
             }
         }
         for i in with(|a| a == Access::Write) {
-            live.remove(&args[i]);
+            live.remove(args[i]);
         }
-        live.extend(with(|a| a != Access::Write).map(|i| args[i]));
+        live.extend_from(with(|a| a != Access::Write).map(|i| args[i]));
     }
 
     /// Notes a write of `value` while `live` is still to be read.
     fn write(&mut self, value: ValueId, live: &Live, except: &[ValueId]) {
         *self.out.writes.entry(value).or_default() += 1;
-        for &other in live {
-            if other != value && !except.contains(&other) {
-                self.edge(value, other);
-            }
+        let edges = self.out.edges.entry(value).or_default();
+        let known: Vec<ValueId> = std::iter::once(&value)
+            .chain(except)
+            .copied()
+            .filter(|&other| !edges.contains(other))
+            .collect();
+        edges.extend(live);
+        for other in known {
+            edges.remove(other);
         }
     }
 
@@ -167,7 +211,6 @@ impl Pass<'_> {
     fn edge(&mut self, a: ValueId, b: ValueId) {
         if a != b {
             self.out.edges.entry(a).or_default().insert(b);
-            self.out.edges.entry(b).or_default().insert(a);
         }
     }
 
@@ -181,14 +224,14 @@ impl Pass<'_> {
         for step in steps.iter().rev() {
             match step {
                 Step::Copy { from, to } => {
-                    live.remove(to);
+                    live.remove(*to);
                     live.insert(*from);
                 }
                 Step::Kernel { kernel, args } => {
                     let params = &self.plan.kernels[*kernel].params;
                     for (param, arg) in params.iter().zip(args) {
                         if param.access == Access::Write {
-                            live.remove(arg);
+                            live.remove(*arg);
                         }
                     }
                     for (param, &arg) in params.iter().zip(args) {
@@ -200,10 +243,10 @@ impl Pass<'_> {
                 Step::Library {
                     operands, results, ..
                 } => {
-                    for result in results {
+                    for &result in results {
                         live.remove(result);
                     }
-                    live.extend(operands);
+                    live.extend_from(operands.iter().copied());
                 }
                 Step::While {
                     condition,
@@ -211,13 +254,13 @@ impl Pass<'_> {
                     body,
                 } => {
                     let mut inner = self.reads_first(body);
-                    inner.extend(self.reads_first(condition));
-                    inner.remove(predicate);
-                    live.extend(inner);
+                    inner.extend(&self.reads_first(condition));
+                    inner.remove(*predicate);
+                    live.extend(&inner);
                 }
                 Step::Conditional { selector, branches } => {
                     for branch in branches {
-                        live.extend(self.reads_first(branch));
+                        live.extend(&self.reads_first(branch));
                     }
                     live.insert(*selector);
                 }
