@@ -1,0 +1,580 @@
+//! Loads and stores: addresses, bounds, alignment, shadow, then the bytes.
+
+use super::context::Context;
+use super::warp::Warp;
+use crate::memory::{LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW};
+use crate::operation::{Address, LANES, Slot, Space, Transfer};
+use crate::race::Access;
+use crate::region::Region;
+use crate::report::FindingKind;
+
+/// Which region an access goes to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    Shared,
+    /// An allocation by index.
+    Global(usize),
+}
+
+/// Everything about an access but its bytes.
+#[derive(Clone, Copy)]
+pub(super) struct Request {
+    pub(super) pc: u32,
+    /// Bytes of each lane.
+    pub(super) bytes: u32,
+    pub(super) writes: bool,
+    pub(super) reads: bool,
+    pub(super) strong: bool,
+    pub(super) constant: bool,
+    /// The index of the warp.
+    pub(super) warp: u32,
+}
+
+/// The addresses of all lanes.
+#[inline(always)]
+pub(super) fn addresses(warp: &Warp, address: &Address) -> [u64; LANES] {
+    let offset = address.offset as u64;
+    match address.base {
+        None => [offset; LANES],
+        Some(Slot::D(r)) => warp.double(r).map(|base| base.wrapping_add(offset)),
+        Some(Slot::W(r)) => warp
+            .word(r)
+            .map(|base| u64::from(base.wrapping_add(offset as u32))),
+    }
+}
+
+/// The space of a generic address, and the address in it.
+pub(super) fn window(address: u64) -> (Space, u64) {
+    match address & !0xffff_ffff {
+        SHARED_WINDOW => (Space::Shared, address - SHARED_WINDOW),
+        LOCAL_WINDOW => (Space::Local, address - LOCAL_WINDOW),
+        PARAM_WINDOW => (Space::Param, address - PARAM_WINDOW),
+        _ => (Space::Global, address),
+    }
+}
+
+/// Calls `f` once for each space that generic addresses of the active lanes lie in.
+pub(super) fn by_space(
+    space: Space,
+    mut addresses: [u64; LANES],
+    mask: u32,
+    mut f: impl FnMut(Space, &[u64; LANES], u32),
+) {
+    if space != Space::Generic {
+        return f(space, &addresses, mask);
+    }
+    let spaces = addresses.map(|a| window(a).0);
+    addresses = addresses.map(|a| window(a).1);
+    for space in [Space::Global, Space::Shared, Space::Local, Space::Param] {
+        let lanes = (0..LANES)
+            .filter(|l| spaces[*l] == space)
+            .fold(0, |m, l| m | 1 << l)
+            & mask;
+        if lanes != 0 {
+            f(space, &addresses, lanes);
+        }
+    }
+}
+
+/// A load by the active lanes.
+pub(super) fn load(warp: &mut Warp, context: &mut Context<'_>, pc: u32, t: &Transfer, mask: u32) {
+    let addresses = addresses(warp, &t.address);
+    by_space(
+        t.address.space,
+        addresses,
+        mask,
+        |space, addresses, mask| {
+            transfer(warp, context, pc, t, space, addresses, mask, false);
+        },
+    );
+}
+
+/// A store by the active lanes.
+pub(super) fn store(warp: &mut Warp, context: &mut Context<'_>, pc: u32, t: &Transfer, mask: u32) {
+    let addresses = addresses(warp, &t.address);
+    by_space(
+        t.address.space,
+        addresses,
+        mask,
+        |space, addresses, mask| {
+            transfer(warp, context, pc, t, space, addresses, mask, true);
+        },
+    );
+}
+
+#[allow(clippy::too_many_arguments, reason = "one access, by its parts")]
+fn transfer(
+    warp: &mut Warp,
+    context: &mut Context<'_>,
+    pc: u32,
+    t: &Transfer,
+    space: Space,
+    addresses: &[u64; LANES],
+    mask: u32,
+    writes: bool,
+) {
+    let bytes = t.width * t.count;
+    match space {
+        Space::Param => return parameters(warp, context, pc, t, addresses, mask, writes),
+        Space::Local => return local(warp, context, pc, t, addresses, mask, writes),
+        _ => {}
+    }
+    let request = Request {
+        pc,
+        bytes,
+        writes,
+        reads: !writes,
+        strong: t.strong,
+        constant: t.constant,
+        warp: warp.index,
+    };
+    let mask = aligned(context, &request, addresses, mask);
+    note_traffic(context, &request, space, addresses, mask);
+    let mut rest = mask;
+    while rest != 0 {
+        let Some((place, lanes, offsets)) = resolve(context, &request, space, addresses, &mut rest)
+        else {
+            continue;
+        };
+        if writes {
+            put(warp, context, place, t, &request, &offsets, lanes);
+        } else {
+            shadow(context, place, &request, &offsets, lanes, 0);
+            get(warp, context, place, t, &offsets, lanes);
+        }
+    }
+}
+
+/// The lanes whose addresses are multiples of the access's size; the others are findings.
+pub(super) fn aligned(
+    context: &mut Context<'_>,
+    r: &Request,
+    addresses: &[u64; LANES],
+    mask: u32,
+) -> u32 {
+    let low = u64::from(r.bytes) - 1;
+    let joined = addresses.iter().fold(0, |all, a| all | a);
+    if joined & low == 0 {
+        return mask;
+    }
+    let mut good = mask;
+    for lane in (0..LANES).filter(|l| mask >> l & 1 != 0) {
+        let address = addresses[lane];
+        if address & low != 0 {
+            good &= !(1 << lane);
+            let thread = context.thread(r.warp * 32 + lane as u32);
+            context.find(FindingKind::Misaligned, r.pc, None, vec![thread], |_| {
+                format!(
+                    "an access of {} bytes at {address:#x}, which is no multiple of it: the device \
+                     would stop here",
+                    r.bytes
+                )
+            });
+        }
+    }
+    good
+}
+
+pub(super) fn note_traffic(
+    context: &mut Context<'_>,
+    r: &Request,
+    space: Space,
+    addresses: &[u64; LANES],
+    mask: u32,
+) {
+    if !context.options.statistics || mask == 0 {
+        return;
+    }
+    let traffic = &mut context.traffic[r.pc as usize];
+    if space == Space::Shared {
+        traffic.shared(addresses, mask, u64::from(r.bytes));
+    } else {
+        traffic.global(addresses, mask, u64::from(r.bytes));
+    }
+}
+
+/// The region of the first lane in `rest`, the lanes that lie in it, and their offsets.
+/// They are taken from `rest`; lanes out of bounds are findings and taken too.
+#[inline]
+pub(super) fn resolve(
+    context: &mut Context<'_>,
+    r: &Request,
+    space: Space,
+    addresses: &[u64; LANES],
+    rest: &mut u32,
+) -> Option<(Place, u32, [usize; LANES])> {
+    let first = addresses[rest.trailing_zeros() as usize];
+    let (place, start, size) = if space == Space::Shared {
+        (Place::Shared, 0, context.shared.data.len() as u64)
+    } else {
+        let hint = context.hints[r.pc as usize] as usize;
+        let fits = |b: &(u64, u64)| first >= b.0 && first - b.0 < b.1;
+        let index = match context.memory.bounds(hint).filter(fits) {
+            Some(_) => Some(hint),
+            None => context.memory.find(first),
+        };
+        match index {
+            Some(index) => {
+                context.hints[r.pc as usize] = index as u32;
+                let (start, size) = context.memory.bounds(index).unwrap_or_default();
+                (Place::Global(index), start, size)
+            }
+            None => (Place::Global(usize::MAX), 0, 0),
+        }
+    };
+    let offsets = addresses.map(|a| a.wrapping_sub(start) as usize);
+    let limit = size.checked_sub(u64::from(r.bytes));
+    let mut inside = 0;
+    if let Some(limit) = limit {
+        for lane in 0..LANES {
+            inside |= u32::from(offsets[lane] as u64 <= limit) << lane;
+        }
+    }
+    let lanes = inside & *rest;
+    if lanes != 0 {
+        *rest &= !lanes;
+        return Some((place, lanes, offsets));
+    }
+    out_of_bounds(context, r, space, first, rest.trailing_zeros());
+    *rest &= *rest - 1;
+    None
+}
+
+#[cold]
+fn out_of_bounds(context: &mut Context<'_>, r: &Request, space: Space, address: u64, lane: u32) {
+    let thread = context.thread(r.warp * 32 + lane);
+    context.find(
+        FindingKind::OutOfBounds,
+        r.pc,
+        None,
+        vec![thread],
+        |context| {
+            let what = if r.writes { "writes" } else { "reads" };
+            let place = if space == Space::Shared {
+                let size = context.shared.data.len() as u64;
+                let past = (address + u64::from(r.bytes)).saturating_sub(size);
+                format!("{past} bytes past the end of the block's shared memory of {size} bytes")
+            } else {
+                context.memory.describe(address, u64::from(r.bytes))
+            };
+            format!("{what} {} bytes at {address:#x}: {place}", r.bytes)
+        },
+    );
+}
+
+/// The region of a place.
+#[inline(always)]
+pub(super) fn region<'c>(context: &'c mut Context<'_>, place: Place) -> &'c mut Region {
+    match place {
+        Place::Shared => &mut context.shared,
+        Place::Global(index) => context.memory.region(index),
+    }
+}
+
+/// Checks that what is read was written, and notes the accesses for races. `same`
+/// marks lanes that write what is there already.
+pub(super) fn shadow(
+    context: &mut Context<'_>,
+    place: Place,
+    r: &Request,
+    offsets: &[usize; LANES],
+    lanes: u32,
+    same: u32,
+) {
+    let global = place != Place::Shared;
+    let check = r.reads
+        && if global {
+            context.options.initialised_global
+        } else {
+            context.options.initialised
+        };
+    let bytes = r.bytes as usize;
+    if check {
+        let region = region(context, place);
+        let mut missing = 0;
+        for lane in 0..LANES {
+            if lanes >> lane & 1 != 0 && !region.all_written(offsets[lane], bytes) {
+                missing |= 1 << lane;
+            }
+        }
+        if missing != 0 {
+            uninitialised(context, place, r, offsets, missing);
+        }
+    }
+    if !context.options.races {
+        return;
+    }
+    if r.writes && r.strong && global {
+        context.clocks.atomic();
+    }
+    let clock = context.clocks.now(r.warp as usize);
+    let region = match place {
+        Place::Shared => &mut context.shared,
+        Place::Global(index) => context.memory.region(index),
+    };
+    region.track();
+    let byte_mask = if bytes >= 4 { 15 } else { (1u32 << bytes) - 1 };
+    let mut races: Vec<(Access, Access, usize)> = Vec::new();
+    for lane in 0..LANES {
+        if lanes >> lane & 1 == 0 {
+            continue;
+        }
+        let at = offsets[lane];
+        let thread = r.warp * 32 + lane as u32;
+        let now = Access::new(clock, r.pc, thread, r.strong, byte_mask << (at % 4));
+        for word in at / 4..(at + bytes).div_ceil(4) {
+            let Some(cell) = region.cells[3 * word..].first_chunk_mut::<3>() else {
+                continue;
+            };
+            let race = if r.writes {
+                context
+                    .clocks
+                    .write(cell, now, !global, same >> lane & 1 != 0)
+            } else if r.constant && context.clocks.written_in_launch(cell) {
+                Some(Access(cell[0]))
+            } else {
+                context.clocks.read(cell, now, !global)
+            };
+            if let Some(earlier) = race {
+                races.push((now, earlier, at));
+            }
+        }
+    }
+    if !races.is_empty() {
+        report_races(context, place, r, &races);
+    }
+}
+
+#[cold]
+fn report_races(
+    context: &mut Context<'_>,
+    place: Place,
+    r: &Request,
+    races: &[(Access, Access, usize)],
+) {
+    for &(now, earlier, at) in races {
+        let wrote = earlier_writes(context, earlier);
+        let name = match place {
+            Place::Shared => format!("shared memory at byte {at}"),
+            Place::Global(index) => {
+                let (start, size) = context.memory.bounds(index).unwrap_or_default();
+                format!("byte {at} of the allocation of {size} bytes at {start:#x}")
+            }
+        };
+        context.race(now, earlier, r.writes, wrote, &name);
+    }
+}
+
+/// Whether the instruction of an access writes.
+fn earlier_writes(context: &Context<'_>, access: Access) -> bool {
+    use crate::operation::{Collective, Op};
+    let op = context
+        .kernel
+        .code
+        .get(access.instruction() as usize)
+        .map(|i| &i.op);
+    !matches!(
+        op,
+        Some(
+            Op::Load(_)
+                | Op::Collective {
+                    what: Collective::LoadMatrix { .. },
+                    ..
+                }
+        )
+    )
+}
+
+#[cold]
+fn uninitialised(
+    context: &mut Context<'_>,
+    place: Place,
+    r: &Request,
+    offsets: &[usize; LANES],
+    missing: u32,
+) {
+    let lane = missing.trailing_zeros();
+    let at = offsets[lane as usize];
+    let threads = context.threads(r.warp, missing);
+    match place {
+        Place::Shared => context.find(FindingKind::UninitialisedShared, r.pc, None, threads, |_| {
+            format!(
+                "reads {} bytes of shared memory at byte {at}, which this block has not written: write \
+                 them first, with a barrier in between",
+                r.bytes
+            )
+        }),
+        Place::Global(index) => {
+            let (start, size) = context.memory.bounds(index).unwrap_or_default();
+            context.find(FindingKind::UninitialisedGlobal, r.pc, None, threads, |_| {
+                format!(
+                    "reads byte {at} of the allocation of {size} bytes at {start:#x}, which nobody has \
+                     written: copy to it or set it before the launch"
+                )
+            });
+        }
+    }
+}
+
+/// Reads the bytes of the active lanes into registers.
+fn get(
+    warp: &mut Warp,
+    context: &mut Context<'_>,
+    place: Place,
+    t: &Transfer,
+    offsets: &[usize; LANES],
+    lanes: u32,
+) {
+    let data = &region(context, place).data;
+    let width = t.width as usize;
+    for (element, register) in t.registers.iter().enumerate() {
+        let Some(register) = register else { continue };
+        let at = element * width;
+        match (width, register) {
+            (4, Slot::W(r)) => {
+                let target = &mut warp.words[r.0 as usize];
+                for lane in 0..LANES {
+                    if lanes >> lane & 1 != 0
+                        && let Some(bytes) = data[offsets[lane] + at..].first_chunk()
+                    {
+                        target[lane] = u32::from_le_bytes(*bytes);
+                    }
+                }
+            }
+            _ => {
+                let mut values = [0u64; LANES];
+                for lane in (0..LANES).filter(|l| lanes >> l & 1 != 0) {
+                    let from = offsets[lane] + at;
+                    values[lane] = from_bytes(&data[from..from + width], t.signed);
+                }
+                warp.set(*register, lanes, &values);
+            }
+        }
+    }
+}
+
+/// A little-endian value, extended.
+pub(super) fn from_bytes(bytes: &[u8], signed: bool) -> u64 {
+    let mut all = [0; 8];
+    all[..bytes.len()].copy_from_slice(bytes);
+    let value = u64::from_le_bytes(all);
+    if !signed {
+        return value;
+    }
+    let shift = 64 - 8 * bytes.len() as u32;
+    ((value << shift) as i64 >> shift) as u64
+}
+
+/// Writes registers of the active lanes to memory.
+fn put(
+    warp: &mut Warp,
+    context: &mut Context<'_>,
+    place: Place,
+    t: &Transfer,
+    r: &Request,
+    offsets: &[usize; LANES],
+    lanes: u32,
+) {
+    let width = t.width as usize;
+    let bytes = r.bytes as usize;
+    let mut images = [[0u8; 32]; LANES];
+    for (element, register) in t.registers.iter().enumerate() {
+        let Some(register) = register else { continue };
+        let values = warp.wide(*register);
+        for lane in 0..LANES {
+            images[lane][element * width..][..width]
+                .copy_from_slice(&values[lane].to_le_bytes()[..width]);
+        }
+    }
+    let target = region(context, place);
+    let mut same = 0;
+    for lane in (0..LANES).filter(|l| lanes >> l & 1 != 0) {
+        let at = offsets[lane];
+        same |= u32::from(target.data[at..at + bytes] == images[lane][..bytes]) << lane;
+        target.data[at..at + bytes].copy_from_slice(&images[lane][..bytes]);
+        if bytes >= 4 {
+            target.written[at / 4..(at + bytes) / 4].fill(15);
+        } else {
+            target.written[at / 4] |= ((1 << bytes) - 1) << (at % 4);
+        }
+    }
+    shadow(context, place, r, offsets, lanes, same);
+}
+
+/// Local memory: each thread has its own, without a shadow.
+fn local(
+    warp: &mut Warp,
+    context: &mut Context<'_>,
+    pc: u32,
+    t: &Transfer,
+    addresses: &[u64; LANES],
+    mask: u32,
+    writes: bool,
+) {
+    let size = context.kernel.local;
+    let width = t.width as usize;
+    let bytes = u64::from(t.width * t.count);
+    context.traffic[pc as usize].requests += 1;
+    for lane in (0..LANES).filter(|l| mask >> l & 1 != 0) {
+        let address = addresses[lane];
+        if address.checked_add(bytes).is_none_or(|end| end > size) {
+            let thread = context.thread(warp.index * 32 + lane as u32);
+            context.find(FindingKind::OutOfBounds, pc, None, vec![thread], |_| {
+                format!("byte {address} of the thread's local memory of {size} bytes")
+            });
+            continue;
+        }
+        let start = (lane as u64 * size + address) as usize;
+        for (element, register) in t.registers.iter().enumerate() {
+            let Some(register) = *register else { continue };
+            let at = start + element * width;
+            if writes {
+                let value = warp.wide(register)[lane].to_le_bytes();
+                warp.local[at..at + width].copy_from_slice(&value[..width]);
+            } else {
+                let value = from_bytes(&warp.local[at..at + width], t.signed);
+                match register {
+                    Slot::W(r) => warp.words[r.0 as usize][lane] = value as u32,
+                    Slot::D(r) => warp.doubles[r.0 as usize][lane] = value,
+                }
+            }
+        }
+    }
+}
+
+/// The kernel's parameters, which are only read.
+fn parameters(
+    warp: &mut Warp,
+    context: &mut Context<'_>,
+    pc: u32,
+    t: &Transfer,
+    addresses: &[u64; LANES],
+    mask: u32,
+    writes: bool,
+) {
+    let width = t.width as usize;
+    let size = context.params.len();
+    for (element, register) in t.registers.iter().enumerate() {
+        let Some(register) = *register else { continue };
+        let mut values = [0; LANES];
+        for lane in (0..LANES).filter(|l| mask >> l & 1 != 0) {
+            let at = usize::try_from(addresses[lane])
+                .unwrap_or(usize::MAX)
+                .saturating_add(element * width);
+            match context.params.get(at..at.saturating_add(width)) {
+                Some(bytes) if !writes => values[lane] = from_bytes(bytes, t.signed),
+                _ => {
+                    let thread = context.thread(warp.index * 32 + lane as u32);
+                    context.find(FindingKind::OutOfBounds, pc, None, vec![thread], |_| {
+                        format!(
+                            "byte {at} of the parameters, which have {size} bytes and are only read"
+                        )
+                    });
+                }
+            }
+        }
+        if !writes {
+            warp.set(register, mask, &values);
+        }
+    }
+}

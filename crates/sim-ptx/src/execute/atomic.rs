@@ -1,0 +1,286 @@
+//! Atomics, lane after lane in order, and asynchronous copies.
+
+use super::access::{
+    Request, addresses, aligned, by_space, from_bytes, note_traffic, region, resolve, shadow,
+};
+use super::context::Context;
+use super::convert::format_of;
+use super::float::largest;
+use super::warp::{PendingCopy, Warp};
+use crate::number::{Format, Rounding, add_odd, canonical};
+use crate::operation::{AsyncCopy, Atomic, AtomicOp, LANES, Space, Type};
+use crate::report::FindingKind;
+
+pub(super) fn atomic(warp: &mut Warp, context: &mut Context<'_>, pc: u32, a: &Atomic, mask: u32) {
+    let addresses = addresses(warp, &a.address);
+    let bytes = a.kind.bits() / 8;
+    let request = Request {
+        pc,
+        bytes,
+        writes: true,
+        reads: true,
+        strong: true,
+        constant: false,
+        warp: warp.index,
+    };
+    by_space(
+        a.address.space,
+        addresses,
+        mask,
+        |space, addresses, mask| {
+            if !matches!(space, Space::Global | Space::Shared) {
+                context.find(FindingKind::OutOfBounds, pc, None, Vec::new(), |_| {
+                    "an atomic on local memory or parameters: it needs global or shared memory"
+                        .to_owned()
+                });
+                return;
+            }
+            let mask = aligned(context, &request, addresses, mask);
+            note_traffic(context, &request, space, addresses, mask);
+            let mut rest = mask;
+            while rest != 0 {
+                let Some((place, lanes, offsets)) =
+                    resolve(context, &request, space, addresses, &mut rest)
+                else {
+                    continue;
+                };
+                shadow(context, place, &request, &offsets, lanes, 0);
+                let (b, c) = (warp.wide(a.b), a.c.map(|c| warp.wide(c)));
+                let target = region(context, place);
+                let mut old = [0; LANES];
+                for lane in (0..LANES).filter(|l| lanes >> l & 1 != 0) {
+                    let at = offsets[lane];
+                    let end = at + bytes as usize;
+                    old[lane] = from_bytes(&target.data[at..end], false);
+                    let new = combine(a.op, a.kind, old[lane], b[lane], c.map_or(0, |c| c[lane]));
+                    target.data[at..end].copy_from_slice(&new.to_le_bytes()[..bytes as usize]);
+                    target.mark_written(at, bytes as usize);
+                }
+                if let Some(d) = a.d {
+                    warp.set(d, lanes, &old);
+                }
+            }
+        },
+    );
+}
+
+/// The new value of an atomic's memory.
+pub(super) fn combine(op: AtomicOp, kind: Type, old: u64, b: u64, c: u64) -> u64 {
+    let narrow = kind.bits() < 64;
+    let cut = |value: u64| {
+        if narrow {
+            value & ((1 << kind.bits()) - 1)
+        } else {
+            value
+        }
+    };
+    let sign = |value: u64| {
+        if narrow {
+            i64::from(value as u32 as i32)
+        } else {
+            value as i64
+        }
+    };
+    match op {
+        AtomicOp::Exchange => b,
+        AtomicOp::CompareAndSwap => {
+            if old == cut(b) {
+                c
+            } else {
+                old
+            }
+        }
+        AtomicOp::And => old & b,
+        AtomicOp::Or => old | b,
+        AtomicOp::Xor => old ^ b,
+        AtomicOp::Inc => {
+            if old >= b {
+                0
+            } else {
+                old + 1
+            }
+        }
+        AtomicOp::Dec => {
+            if old == 0 || old > b {
+                b
+            } else {
+                old - 1
+            }
+        }
+        _ if !kind.is_integer() && !kind.is_bits() => float(op, kind, old, b),
+        AtomicOp::Add => cut(old.wrapping_add(b)),
+        AtomicOp::Min if kind.is_signed() => {
+            if sign(b) < sign(old) {
+                b
+            } else {
+                old
+            }
+        }
+        AtomicOp::Max if kind.is_signed() => {
+            if sign(b) > sign(old) {
+                b
+            } else {
+                old
+            }
+        }
+        AtomicOp::Min => old.min(b),
+        AtomicOp::Max => old.max(b),
+    }
+}
+
+fn float(op: AtomicOp, kind: Type, old: u64, b: u64) -> u64 {
+    match kind {
+        Type::F64 => (f64::from_bits(old) + f64::from_bits(b)).to_bits(),
+        Type::F32 => {
+            let (x, y) = (f32::from_bits(old as u32), f32::from_bits(b as u32));
+            u64::from(canonical(match op {
+                AtomicOp::Min => -largest(-x, -y),
+                AtomicOp::Max => largest(x, y),
+                _ => x + y,
+            }))
+        }
+        _ => {
+            let Some(format) = format_of(kind) else {
+                return old;
+            };
+            let low = half(op, format, old as u32 & 0xffff, b as u32 & 0xffff);
+            if kind.bits() == 16 {
+                return u64::from(low);
+            }
+            u64::from(low | half(op, format, old as u32 >> 16, b as u32 >> 16) << 16)
+        }
+    }
+}
+
+fn half(op: AtomicOp, format: Format, old: u32, b: u32) -> u32 {
+    let (x, y) = (format.value(old), format.value(b));
+    let value = match op {
+        AtomicOp::Min => {
+            if y.is_nan() || x <= y {
+                x
+            } else {
+                y
+            }
+        }
+        AtomicOp::Max => {
+            if y.is_nan() || x >= y {
+                x
+            } else {
+                y
+            }
+        }
+        _ => add_odd(x, y),
+    };
+    format.round(value, Rounding::NearestEven)
+}
+
+/// `cp.async`: reads now, writes when it is waited for.
+pub(super) fn copy(
+    warp: &mut Warp,
+    context: &mut Context<'_>,
+    pc: u32,
+    copy: &AsyncCopy,
+    mask: u32,
+) {
+    let (from, to) = (addresses(warp, &copy.from), addresses(warp, &copy.to));
+    let count = copy.source_bytes.map(|r| *warp.word(r));
+    let request = Request {
+        pc,
+        bytes: copy.bytes,
+        writes: false,
+        reads: true,
+        strong: false,
+        constant: false,
+        warp: warp.index,
+    };
+    let read = (0..LANES)
+        .filter(|l| count.is_none_or(|c| c[*l] > 0))
+        .fold(0, |m, l| m | 1 << l);
+    let good = aligned(context, &request, &from, mask);
+    let good = aligned(
+        context,
+        &Request {
+            writes: true,
+            ..request
+        },
+        &to,
+        good,
+    );
+    note_traffic(context, &request, Space::Global, &from, good & read);
+    let mut data = [[0u8; 16]; LANES];
+    let bytes = copy.bytes as usize;
+    let mut rest = good & read;
+    while rest != 0 {
+        let Some((place, lanes, offsets)) =
+            resolve(context, &request, Space::Global, &from, &mut rest)
+        else {
+            continue;
+        };
+        shadow(context, place, &request, &offsets, lanes, 0);
+        let source = region(context, place);
+        for lane in (0..LANES).filter(|l| lanes >> l & 1 != 0) {
+            let taken = count.map_or(bytes, |c| (c[lane] as usize).min(bytes));
+            data[lane][..taken].copy_from_slice(&source.data[offsets[lane]..][..taken]);
+        }
+    }
+    for lane in (0..LANES).filter(|l| good >> l & 1 != 0) {
+        warp.pending.push(PendingCopy {
+            lane: lane as u32,
+            group: warp.groups[lane],
+            at: to[lane],
+            bytes: copy.bytes,
+            data: data[lane],
+            instruction: pc,
+        });
+    }
+}
+
+/// Ends the group of each active lane.
+pub(super) fn commit(warp: &mut Warp, mask: u32) {
+    (0..LANES)
+        .filter(|l| mask >> l & 1 != 0)
+        .for_each(|l| warp.groups[l] += 1);
+}
+
+/// Completes all but the last `left` groups of the active lanes.
+pub(super) fn wait(warp: &mut Warp, context: &mut Context<'_>, left: u32, mask: u32) {
+    let groups = warp.groups;
+    let all = std::mem::take(&mut warp.pending);
+    // `wait_all` completes copies that were not committed too.
+    let (done, pending): (Vec<_>, Vec<_>) = all.into_iter().partition(|c| {
+        mask >> c.lane & 1 != 0
+            && (left == 0 || c.group.saturating_add(left) < groups[c.lane as usize])
+    });
+    warp.pending = pending;
+    for copy in done {
+        let request = Request {
+            pc: copy.instruction,
+            bytes: copy.bytes,
+            writes: true,
+            reads: false,
+            strong: false,
+            constant: false,
+            warp: warp.index,
+        };
+        let mut rest = 1 << copy.lane;
+        let to = [copy.at; LANES];
+        if let Some((place, lanes, offsets)) =
+            resolve(context, &request, Space::Shared, &to, &mut rest)
+        {
+            let bytes = copy.bytes as usize;
+            let at = offsets[0];
+            let target = region(context, place);
+            let same = target.data[at..at + bytes] == copy.data[..bytes];
+            target.data[at..at + bytes].copy_from_slice(&copy.data[..bytes]);
+            target.mark_written(at, bytes);
+            shadow(
+                context,
+                place,
+                &request,
+                &offsets,
+                lanes,
+                if same { u32::MAX } else { 0 },
+            );
+        }
+    }
+}

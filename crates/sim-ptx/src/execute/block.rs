@@ -1,0 +1,230 @@
+//! A block: its warps in turns, and the barriers between them.
+
+use super::context::Context;
+use super::launch::LaunchError;
+use super::warp::{State, Warp};
+use super::{collective, step};
+use crate::operation::{BarrierKind, LANES, Op, R32};
+use crate::report::FindingKind;
+
+/// Barriers of a block.
+pub(crate) const BARRIERS: usize = 16;
+
+/// One barrier.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct BarrierState {
+    /// Threads that have come.
+    arrived: u32,
+    /// Threads that are waited for, if the instruction says so.
+    expected: Option<u32>,
+    /// Warps that came, and warps that wait.
+    warps: u32,
+    waiting: u32,
+    /// Of the predicates of a reduction.
+    all: bool,
+    any: bool,
+    count: u32,
+    /// The instruction that came first.
+    instruction: u32,
+}
+
+type Arrival = (BarrierKind, bool, R32, Option<R32>);
+
+/// Comes to a barrier with the active lanes. True if the fragment goes on (`arrive`).
+pub(super) fn arrive(
+    warp: &mut Warp,
+    context: &mut Context<'_>,
+    pc: u32,
+    (kind, aligned, id, threads): Arrival,
+    active: u32,
+) -> bool {
+    let lanes = if active == 0 { return true } else { active };
+    let missing = warp.live & !lanes;
+    if aligned && missing != 0 {
+        let threads = context.threads(warp.index, missing);
+        context.find(FindingKind::BarrierDivergence, pc, None, threads, |_| {
+            format!(
+                "lanes {missing:#010x} of the warp do not come to this barrier with the others: the \
+                 condition around it must be the same for all threads of the block"
+            )
+        });
+    }
+    let first = lanes.trailing_zeros() as usize;
+    let id = warp.word(id)[first];
+    if id as usize >= BARRIERS {
+        context.find(FindingKind::BarrierDivergence, pc, None, Vec::new(), |_| {
+            format!("barrier {id}: a block has {BARRIERS}")
+        });
+        return true;
+    }
+    let expected = threads.map(|r| warp.word(r)[first]);
+    let state = &mut context.barrier_state[id as usize];
+    if state.arrived == 0 {
+        *state = BarrierState {
+            expected,
+            all: true,
+            instruction: pc,
+            ..BarrierState::default()
+        };
+    }
+    let other = (state.expected != expected).then_some(state.instruction);
+    state.arrived += lanes.count_ones();
+    state.warps |= 1 << warp.index;
+    if let BarrierKind::And { p, .. } | BarrierKind::Or { p, .. } | BarrierKind::Count { p, .. } =
+        kind
+    {
+        let votes = warp.test(p) & lanes;
+        state.all &= votes == lanes;
+        state.any |= votes != 0;
+        state.count += votes.count_ones();
+    }
+    let arrives = matches!(kind, BarrierKind::Arrive);
+    if !arrives {
+        state.waiting |= 1 << warp.index;
+        warp.fragments[warp.current].state = State::Barrier(id);
+    }
+    if other.is_some() {
+        context.find(
+            FindingKind::BarrierDivergence,
+            pc,
+            other,
+            Vec::new(),
+            |_| format!("barrier {id} is used with different counts of threads"),
+        );
+    }
+    arrives
+}
+
+/// Runs a block to its end.
+pub(super) fn run(warps: &mut [Warp], context: &mut Context<'_>) -> Result<(), LaunchError> {
+    context.barrier_state = vec![BarrierState::default(); BARRIERS];
+    loop {
+        let mut moves = false;
+        for warp in warps.iter_mut() {
+            moves |= step::run(warp, context)?;
+            if context.trapped {
+                return Ok(());
+            }
+        }
+        for id in 0..BARRIERS {
+            moves |= release(warps, context, id);
+        }
+        if moves {
+            continue;
+        }
+        if warps.iter().all(|w| w.live == 0) {
+            return Ok(());
+        }
+        // Nothing can run: members of collectives that do not come are given up first.
+        if warps
+            .iter_mut()
+            .any(|warp| collective::force(warp, context))
+        {
+            continue;
+        }
+        // Then lanes that only wait to run together again.
+        if warps.iter_mut().any(Warp::part) {
+            continue;
+        }
+        deadlock(warps, context);
+        return Ok(());
+    }
+}
+
+/// Lets the threads at a barrier go if all that are waited for have come.
+fn release(warps: &mut [Warp], context: &mut Context<'_>, id: usize) -> bool {
+    let state = context.barrier_state[id].clone();
+    if state.arrived == 0 {
+        return false;
+    }
+    let live: u32 = warps.iter().map(|w| w.live.count_ones()).sum();
+    if state.arrived < state.expected.unwrap_or(live) {
+        return false;
+    }
+    let existing: u32 = warps.iter().map(|w| w.existing.count_ones()).sum();
+    if state.expected.is_none() && live < existing && context.options.exited_at_barriers {
+        let gone = warps.iter().find(|w| w.existing != w.live);
+        let threads =
+            gone.map_or_else(Vec::new, |w| context.threads(w.index, w.existing & !w.live));
+        context.find(FindingKind::BarrierDivergence, state.instruction, None, threads, |_| {
+            format!(
+                "{} threads of the block exited before this barrier, which the others wait at: let all \
+                 threads come to it and guard the work instead",
+                existing - live
+            )
+        });
+    }
+    context.barriers += 1;
+    context.clocks.barrier(state.warps, state.waiting);
+    for warp in warps.iter_mut() {
+        for index in 0..warp.fragments.len() {
+            if warp.fragments[index].state == State::Barrier(id as u32) {
+                finish(warp, context, index, &state);
+            }
+        }
+    }
+    context.barrier_state[id] = BarrierState::default();
+    true
+}
+
+/// Gives a fragment that waited its results.
+fn finish(warp: &mut Warp, context: &Context<'_>, index: usize, state: &BarrierState) {
+    let (pc, mask) = (warp.fragments[index].pc, warp.fragments[index].mask);
+    let instruction = &context.kernel.code[pc as usize];
+    let lanes = mask & step::guarded(warp, instruction.guard);
+    if let Op::Barrier { kind, .. } = &instruction.op {
+        let bits = |value: bool| u32::from(value).wrapping_neg();
+        match kind {
+            BarrierKind::And { d, .. } => warp.set_predicate(*d, lanes, bits(state.all)),
+            BarrierKind::Or { d, .. } => warp.set_predicate(*d, lanes, bits(state.any)),
+            BarrierKind::Count { d, .. } => warp.set_word(*d, lanes, &[state.count; LANES]),
+            BarrierKind::Sync | BarrierKind::Arrive => {}
+        }
+    }
+    let fragment = &mut warp.fragments[index];
+    fragment.pc += 1;
+    fragment.state = State::Ready;
+}
+
+/// All threads that are left wait, and nothing will let them go.
+fn deadlock(warps: &[Warp], context: &mut Context<'_>) {
+    let mut places: Vec<(u32, u32, u32)> = Vec::new();
+    for warp in warps {
+        for fragment in warp
+            .fragments
+            .iter()
+            .filter(|f| matches!(f.state, State::Barrier(_)))
+        {
+            let State::Barrier(id) = fragment.state else {
+                continue;
+            };
+            match places.iter_mut().find(|p| p.0 == fragment.pc) {
+                Some(place) => place.2 += fragment.mask.count_ones(),
+                None => places.push((fragment.pc, id, fragment.mask.count_ones())),
+            }
+        }
+    }
+    let live: u32 = warps.iter().map(|w| w.live.count_ones()).sum();
+    let pc = places.first().map_or(0, |p| p.0);
+    let other = places.get(1).map(|p| p.0);
+    let threads = warps
+        .iter()
+        .find(|w| w.live != 0)
+        .map_or_else(Vec::new, |w| context.threads(w.index, w.live));
+    context.find(FindingKind::Deadlock, pc, other, threads, |context| {
+        let list: Vec<String> = places
+            .iter()
+            .map(|(pc, id, count)| {
+                let expected = context.barrier_state[*id as usize].expected.unwrap_or(live);
+                format!(
+                    "{count} threads at {}, barrier {id}, for which {expected} must come",
+                    context.location(*pc)
+                )
+            })
+            .collect();
+        format!(
+            "the threads of the block wait for ever: {}",
+            list.join("; ")
+        )
+    });
+}

@@ -1,0 +1,18 @@
+//! Running a kernel: blocks one after another, the warps of a block in turns.
+
+mod access;
+mod atomic;
+mod block;
+mod collective;
+mod compare;
+mod context;
+mod convert;
+mod float;
+mod integer;
+mod launch;
+mod matrix;
+mod step;
+mod traffic;
+mod warp;
+
+pub use launch::{Launch, LaunchError, Options, launch};

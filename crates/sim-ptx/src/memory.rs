@@ -1,0 +1,325 @@
+//! Device memory: allocations with bounds, and what was written to them.
+//!
+//! Addresses are never given out twice, and allocations lie far apart, so that an
+//! access past an end or to freed memory hits nothing. Three windows below all
+//! allocations are where shared, local and parameter memory appear in the generic
+//! address space.
+
+use std::collections::VecDeque;
+
+use crate::region::Region;
+
+/// Generic address of the start of shared memory.
+pub(crate) const SHARED_WINDOW: u64 = 1 << 32;
+/// Generic address of the start of local memory.
+pub(crate) const LOCAL_WINDOW: u64 = 2 << 32;
+/// Generic address of the kernel's parameters.
+pub(crate) const PARAM_WINDOW: u64 = 3 << 32;
+/// The lowest address of an allocation.
+const FIRST_ADDRESS: u64 = 0x10_0000_0000;
+/// Allocations start at multiples of this, as those of the CUDA driver do.
+const ALIGNMENT: u64 = 512;
+/// Bytes between allocations that belong to none.
+const GAP: u64 = 1 << 20;
+/// Freed allocations that are remembered for messages.
+const REMEMBERED: usize = 256;
+
+/// Why device memory cannot be had or touched.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MemoryError {
+    /// The capacity does not suffice.
+    #[error("out of device memory: {asked} bytes asked, {free} of {capacity} free")]
+    OutOfMemory {
+        /// Bytes asked for.
+        asked: u64,
+        /// Bytes that are free.
+        free: u64,
+        /// Bytes of the device.
+        capacity: u64,
+    },
+    /// An address that starts no allocation was freed.
+    #[error(
+        "{address:#x} is not the start of an allocation: it was freed before, or never allocated"
+    )]
+    NotAllocated {
+        /// The address.
+        address: u64,
+    },
+    /// A copy goes outside an allocation.
+    #[error("{bytes} bytes at {address:#x}: {place}")]
+    OutOfBounds {
+        /// First address.
+        address: u64,
+        /// Bytes of the access.
+        bytes: u64,
+        /// Where the address lies.
+        place: String,
+    },
+}
+
+/// One allocation.
+#[derive(Debug)]
+struct Allocation {
+    start: u64,
+    region: Region,
+}
+
+/// Global memory of the simulated device.
+#[derive(Debug)]
+pub struct Memory {
+    capacity: u64,
+    used: u64,
+    next: u64,
+    /// Sorted by address.
+    allocations: Vec<Allocation>,
+    /// Start and size of the last freed allocations.
+    freed: VecDeque<(u64, u64)>,
+    /// Module variables: module, then their addresses.
+    modules: Vec<(u64, Vec<u64>)>,
+    /// The event clock of the last launch's end.
+    pub(crate) clock: u32,
+}
+
+impl Memory {
+    /// Memory of `capacity` bytes. Nothing is reserved before it is allocated.
+    #[must_use]
+    pub fn new(capacity: u64) -> Self {
+        Self {
+            capacity,
+            used: 0,
+            next: FIRST_ADDRESS,
+            allocations: Vec::new(),
+            freed: VecDeque::new(),
+            modules: Vec::new(),
+            clock: 1,
+        }
+    }
+
+    /// Bytes of the device.
+    #[must_use]
+    pub fn capacity(&self) -> u64 {
+        self.capacity
+    }
+
+    /// Bytes that are allocated.
+    #[must_use]
+    pub fn used(&self) -> u64 {
+        self.used
+    }
+
+    /// An allocation of `bytes` bytes (at least one), aligned to 512.
+    ///
+    /// # Errors
+    /// [`MemoryError::OutOfMemory`].
+    pub fn allocate(&mut self, bytes: u64) -> Result<u64, MemoryError> {
+        let taken = bytes.max(1).checked_next_multiple_of(ALIGNMENT);
+        let free = self.capacity - self.used;
+        let taken = match taken {
+            Some(taken) if taken <= free => taken,
+            _ => {
+                return Err(MemoryError::OutOfMemory {
+                    asked: bytes,
+                    free,
+                    capacity: self.capacity,
+                });
+            }
+        };
+        let region = Region::new(bytes.max(1) as usize).ok_or(MemoryError::OutOfMemory {
+            asked: bytes,
+            free,
+            capacity: self.capacity,
+        })?;
+        let start = self.next;
+        self.next += taken + GAP;
+        self.used += taken;
+        self.allocations.push(Allocation { start, region });
+        Ok(start)
+    }
+
+    /// Frees the allocation that starts at `address`.
+    ///
+    /// # Errors
+    /// [`MemoryError::NotAllocated`].
+    pub fn free(&mut self, address: u64) -> Result<(), MemoryError> {
+        let Ok(index) = self.allocations.binary_search_by_key(&address, |a| a.start) else {
+            return Err(MemoryError::NotAllocated { address });
+        };
+        let allocation = self.allocations.remove(index);
+        let bytes = allocation.region.data.len() as u64;
+        self.used -= bytes.next_multiple_of(ALIGNMENT);
+        self.freed.push_back((address, bytes));
+        if self.freed.len() > REMEMBERED {
+            self.freed.pop_front();
+        }
+        Ok(())
+    }
+
+    /// Start and size of the allocation that holds `address`.
+    #[must_use]
+    pub fn allocation_of(&self, address: u64) -> Option<(u64, u64)> {
+        let index = self.find(address)?;
+        let allocation = &self.allocations[index];
+        Some((allocation.start, allocation.region.data.len() as u64))
+    }
+
+    /// Copies `bytes` to `address`.
+    ///
+    /// # Errors
+    /// [`MemoryError::OutOfBounds`].
+    pub fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), MemoryError> {
+        let (index, at) = self.range(address, bytes.len() as u64)?;
+        let region = &mut self.allocations[index].region;
+        region.data[at..at + bytes.len()].copy_from_slice(bytes);
+        region.mark_written(at, bytes.len());
+        Ok(())
+    }
+
+    /// Copies from `address` to `bytes`. Reading what was never written gives zeros.
+    ///
+    /// # Errors
+    /// [`MemoryError::OutOfBounds`].
+    pub fn read(&self, address: u64, bytes: &mut [u8]) -> Result<(), MemoryError> {
+        let (index, at) = self.range(address, bytes.len() as u64)?;
+        bytes.copy_from_slice(&self.allocations[index].region.data[at..at + bytes.len()]);
+        Ok(())
+    }
+
+    /// Sets `bytes` bytes from `address` on to `value`.
+    ///
+    /// # Errors
+    /// [`MemoryError::OutOfBounds`].
+    pub fn fill(&mut self, address: u64, bytes: u64, value: u8) -> Result<(), MemoryError> {
+        let (index, at) = self.range(address, bytes)?;
+        let region = &mut self.allocations[index].region;
+        region.data[at..at + bytes as usize].fill(value);
+        region.mark_written(at, bytes as usize);
+        Ok(())
+    }
+
+    /// Copies within device memory; bytes that were never written stay so.
+    ///
+    /// # Errors
+    /// [`MemoryError::OutOfBounds`].
+    pub fn copy(&mut self, from: u64, to: u64, bytes: u64) -> Result<(), MemoryError> {
+        let (source, source_at) = self.range(from, bytes)?;
+        let (target, target_at) = self.range(to, bytes)?;
+        let bytes = bytes as usize;
+        let data = self.allocations[source].region.data[source_at..source_at + bytes].to_vec();
+        let written: Vec<bool> = (0..bytes)
+            .map(|i| self.allocations[source].region.is_written(source_at + i))
+            .collect();
+        let region = &mut self.allocations[target].region;
+        region.data[target_at..target_at + bytes].copy_from_slice(&data);
+        if written.iter().all(|w| *w) {
+            region.mark_written(target_at, bytes);
+        } else {
+            for (i, written) in written.into_iter().enumerate() {
+                region.set_written(target_at + i, written);
+            }
+        }
+        Ok(())
+    }
+
+    fn range(&self, address: u64, bytes: u64) -> Result<(usize, usize), MemoryError> {
+        let found = self.find(address).filter(|index| {
+            let allocation = &self.allocations[*index];
+            bytes <= allocation.region.data.len() as u64 - (address - allocation.start)
+        });
+        match found {
+            Some(index) => Ok((index, (address - self.allocations[index].start) as usize)),
+            None => {
+                let place = self.describe(address, bytes);
+                Err(MemoryError::OutOfBounds {
+                    address,
+                    bytes,
+                    place,
+                })
+            }
+        }
+    }
+
+    /// The index of the allocation that holds `address`.
+    pub(crate) fn find(&self, address: u64) -> Option<usize> {
+        let index = self
+            .allocations
+            .partition_point(|a| a.start <= address)
+            .checked_sub(1)?;
+        let allocation = &self.allocations[index];
+        (address - allocation.start < allocation.region.data.len() as u64).then_some(index)
+    }
+
+    /// Start and bytes of an allocation by index, if it (still) exists.
+    #[inline]
+    pub(crate) fn bounds(&self, index: usize) -> Option<(u64, u64)> {
+        let allocation = self.allocations.get(index)?;
+        Some((allocation.start, allocation.region.data.len() as u64))
+    }
+
+    #[inline]
+    pub(crate) fn region(&mut self, index: usize) -> &mut Region {
+        &mut self.allocations[index].region
+    }
+
+    /// Says where `address` lies relative to the allocations.
+    pub(crate) fn describe(&self, address: u64, bytes: u64) -> String {
+        for &(start, size) in &self.freed {
+            if address >= start && address < start + size {
+                return format!(
+                    "byte {} of an allocation of {size} bytes that was freed",
+                    address - start
+                );
+            }
+        }
+        let after = self.allocations.partition_point(|a| a.start <= address);
+        if let Some(allocation) = after.checked_sub(1).map(|i| &self.allocations[i]) {
+            let size = allocation.region.data.len() as u64;
+            let past = address + bytes - (allocation.start + size).min(address + bytes);
+            if address < allocation.start + size + GAP / 2 {
+                return format!("{past} bytes past the end of an allocation of {size} bytes");
+            }
+        }
+        if let Some(allocation) = self.allocations.get(after) {
+            let before = allocation.start - address;
+            if before < GAP / 2 {
+                let size = allocation.region.data.len();
+                return format!("{before} bytes before an allocation of {size} bytes");
+            }
+        }
+        if address < 1 << 16 {
+            "a null pointer".to_owned()
+        } else {
+            "no allocation is near".to_owned()
+        }
+    }
+
+    /// Addresses of a module's variables, if it was loaded.
+    pub(crate) fn module(&self, id: u64) -> Option<&[u64]> {
+        self.modules
+            .iter()
+            .find(|m| m.0 == id)
+            .map(|m| m.1.as_slice())
+    }
+
+    pub(crate) fn add_module(&mut self, id: u64, addresses: Vec<u64>) {
+        self.modules.push((id, addresses));
+    }
+
+    pub(crate) fn remove_module(&mut self, id: u64) {
+        while let Some(index) = self.modules.iter().position(|m| m.0 == id) {
+            for address in self.modules.remove(index).1 {
+                // Shared variables have no address.
+                if address != 0 {
+                    let _freed = self.free(address);
+                }
+            }
+        }
+    }
+
+    /// Forgets who accessed what.
+    pub(crate) fn forget_accesses(&mut self) {
+        for allocation in &mut self.allocations {
+            allocation.region.cells = Vec::new();
+        }
+        self.clock = 1;
+    }
+}

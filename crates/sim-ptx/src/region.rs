@@ -1,0 +1,72 @@
+//! A piece of memory with its shadow: bytes, which of them were written, and who
+//! accessed each word last.
+
+/// Bytes with shadow state. The shadow is made of zeroed vectors, of which the system
+/// commits only what is touched.
+#[derive(Debug, Default)]
+pub(crate) struct Region {
+    pub(crate) data: Vec<u8>,
+    /// One mask of four bits per word of four bytes.
+    pub(crate) written: Vec<u8>,
+    /// Three accesses per word, see [`crate::race`]; empty until the first one.
+    pub(crate) cells: Vec<u64>,
+}
+
+impl Region {
+    /// A region of zeros; `None` if the host has not so much memory.
+    pub(crate) fn new(bytes: usize) -> Option<Self> {
+        let mut probe = Vec::<u8>::new();
+        probe.try_reserve_exact(bytes).ok()?;
+        drop(probe);
+        Some(Self {
+            data: vec![0; bytes],
+            written: vec![0; bytes.div_ceil(4)],
+            cells: Vec::new(),
+        })
+    }
+
+    pub(crate) fn mark_written(&mut self, at: usize, bytes: usize) {
+        let end = at + bytes;
+        let (first, last) = (at.next_multiple_of(4), end / 4 * 4);
+        if first <= last {
+            self.written[first / 4..last / 4].fill(15);
+            (at..first)
+                .chain(last..end)
+                .for_each(|i| self.set_written(i, true));
+        } else {
+            (at..end).for_each(|i| self.set_written(i, true));
+        }
+    }
+
+    pub(crate) fn set_written(&mut self, at: usize, written: bool) {
+        let bit = 1 << (at % 4);
+        if written {
+            self.written[at / 4] |= bit;
+        } else {
+            self.written[at / 4] &= !bit;
+        }
+    }
+
+    pub(crate) fn is_written(&self, at: usize) -> bool {
+        self.written[at / 4] >> (at % 4) & 1 != 0
+    }
+
+    /// Whether `bytes` bytes (1, 2, 4, 8 or a multiple of 4, aligned) were all written.
+    #[inline(always)]
+    pub(crate) fn all_written(&self, at: usize, bytes: usize) -> bool {
+        if bytes < 4 {
+            let mask = ((1 << bytes) - 1) << (at % 4);
+            return self.written[at / 4] & mask == mask;
+        }
+        self.written[at / 4..(at + bytes) / 4]
+            .iter()
+            .all(|w| *w == 15)
+    }
+
+    /// Makes room for the accesses.
+    pub(crate) fn track(&mut self) {
+        if self.cells.is_empty() {
+            self.cells = vec![0; self.written.len() * 3];
+        }
+    }
+}
