@@ -12,6 +12,7 @@
 //! - Building needs nothing of CUDA. A library that is missing when it is needed is an
 //!   error that says how to get it.
 
+mod access;
 mod body;
 mod cache;
 mod device;
@@ -26,6 +27,7 @@ mod library;
 mod listing;
 mod nvrtc;
 mod program;
+mod reduction;
 mod scalars;
 mod schedule;
 mod terms;

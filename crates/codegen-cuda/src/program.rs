@@ -8,8 +8,8 @@ use crate::functions::needed;
 use crate::library::{Routine, routine};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::fmt::Write;
+use tegula_fusion::LibraryOp;
 use tegula_fusion::kernel::Access;
-use tegula_fusion::{Kernel, LibraryOp};
 use tegula_ir::{ArrayShape, ElementType};
 use tegula_layout::plan::{KernelId, Plan, Step, ValueId};
 
@@ -69,14 +69,17 @@ pub(crate) fn program(plan: &Plan) -> Result<Program, Error> {
     })
 }
 
+/// What stands for the name of a function that has none yet.
+const UNNAMED: &str = "unnamed";
+
 struct Maker<'a> {
     plan: &'a Plan,
     /// Kernels of which some step reads an array where it writes.
     together: FxHashSet<KernelId>,
     functions: Vec<Function>,
     kernels: FxHashMap<KernelId, usize>,
-    /// Library operations as kernels.
-    routines: FxHashMap<Kernel, usize>,
+    /// Library operations' functions by their text without a name.
+    routines: FxHashMap<String, usize>,
 }
 
 impl Maker<'_> {
@@ -181,22 +184,24 @@ impl Maker<'_> {
         let shapes = |values: &[ValueId]| -> Vec<&ArrayShape> {
             values.iter().map(|&v| &self.plan.values[v].shape).collect()
         };
-        let routine = routine(op, &shapes(operands), &shapes(results), &self.plan.symbols);
-        let Routine::Kernel(kernel) = routine else {
+        let symbols = &self.plan.symbols;
+        let routine = routine(UNNAMED, op, &shapes(operands), &shapes(results), symbols)?;
+        let Routine::Function(mut function) = routine else {
             return Ok(Stage::Host {
                 op: op.clone(),
                 operands: operands.to_vec(),
                 results: results.to_vec(),
             });
         };
-        let function = match self.routines.get(&*kernel) {
+        let function = match self.routines.get(&function.text) {
             Some(&known) => known,
             None => {
                 let name = format!("{}{}", op.name().replace('-', "_"), self.routines.len());
-                // A library call's results overlap none of its operands.
-                let function = emit::function(&name, &kernel, true)?;
-                let number = self.add(function);
-                self.routines.insert(*kernel, number);
+                let unnamed = function.text.clone();
+                function.text = unnamed.replacen(UNNAMED, &name, 1);
+                function.name = name;
+                let number = self.add(*function);
+                self.routines.insert(unnamed, number);
                 number
             }
         };

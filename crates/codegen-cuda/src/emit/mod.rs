@@ -2,6 +2,7 @@
 //! suits it, and why.
 
 mod pointwise;
+mod rows;
 
 use crate::error::Error;
 use crate::function::{Function, empty, is_empty};
@@ -15,6 +16,9 @@ use tegula_fusion::Kernel;
 pub(crate) fn function(name: &str, kernel: &Kernel, apart: bool) -> Result<Function, Error> {
     if is_empty(kernel) {
         return Ok(empty(name, kernel));
+    }
+    if let Some(function) = rows::function(name, kernel, apart)? {
+        return Ok(function);
     }
     pointwise::function(name, kernel, apart)
 }

@@ -1,32 +1,43 @@
-//! Library operations of a plan: those that become kernels of the device, and those
+//! Library operations of a plan: those that become functions of the device, and those
 //! that run on the host.
 
 mod builder;
 mod convolution;
 mod dot;
+mod product;
 
-use tegula_fusion::{Kernel, LibraryOp};
+use crate::emit;
+use crate::error::Error;
+use crate::function::Function;
+use tegula_fusion::LibraryOp;
 use tegula_ir::{ArrayShape, Op, Symbol};
 
 /// How a library operation is done.
 pub(crate) enum Routine {
-    /// By a kernel, whose parameters are the operands and the result.
-    Kernel(Box<Kernel>),
+    /// By a function, whose parameters are the operands and the result.
+    Function(Box<Function>),
     /// On the host, which the operands are copied to.
     Host,
 }
 
-/// How an operation on these shapes is done.
+/// How an operation on these shapes is done; a function gets this name.
+///
+/// # Errors
+/// An operation that a type lacks.
 pub(crate) fn routine(
+    name: &str,
     op: &LibraryOp,
     operands: &[&ArrayShape],
     results: &[&ArrayShape],
     symbols: &[Symbol],
-) -> Routine {
-    match (op, operands, results) {
+) -> Result<Routine, Error> {
+    let kernel = match (op, operands, results) {
         (LibraryOp::Dot(contraction), &[lhs, rhs], &[out]) => {
-            let kernel = dot::kernel(contraction, [lhs, rhs], out, symbols);
-            Routine::Kernel(Box::new(kernel))
+            let tiled = product::function(name, contraction, [lhs, rhs], out, symbols)?;
+            if let Some(function) = tiled {
+                return Ok(Routine::Function(Box::new(function)));
+            }
+            dot::kernel(contraction, [lhs, rhs], out, symbols)
         }
         (LibraryOp::Operation(op), &[input, weights], &[out])
             if let Op::Convolution {
@@ -43,9 +54,11 @@ pub(crate) fn routine(
                 feature_groups: *feature_group_count,
                 batch_groups: *batch_group_count,
             };
-            let kernel = convolution::kernel(attributes, [input, weights, out], symbols);
-            Routine::Kernel(Box::new(kernel))
+            convolution::kernel(attributes, [input, weights, out], symbols)
         }
-        _ => Routine::Host,
-    }
+        _ => return Ok(Routine::Host),
+    };
+    // A library call's results overlap none of its operands.
+    let function = emit::function(name, &kernel, true)?;
+    Ok(Routine::Function(Box::new(function)))
 }

@@ -1,0 +1,493 @@
+//! A dot by tiles in shared memory: a block of 16 x 16 threads computes a tile of the
+//! result, each thread some elements of it that are 16 apart, so that what neighbours
+//! read and write lies together.
+//!
+//! Labels of the contraction are in four groups: of both operands and the result
+//! (batches), of the left and the result (rows), of the right and the result
+//! (columns), of both operands only (summed). An element's place in an array is the
+//! sum of what its row, column, batch and position in the sum contribute. Sums are
+//! fused multiply-adds in the accumulator's type: their rounding, like their order, is
+//! not the program's.
+
+use super::dot::{accumulator, label_sizes};
+use crate::error::Error;
+use crate::function::{Function, linear};
+use crate::scalars::convert;
+use crate::terms::{Terms, is_short};
+use crate::types::{carrier, load, storage, store, wrapped};
+use rustc_hash::FxHashMap;
+use tegula_expr::{Interval, Term, Var};
+use tegula_fusion::Contraction;
+use tegula_ir::{ArrayShape, ElementType, Symbol};
+
+type Label = u32;
+
+/// Threads along each side of a block.
+const SIDE: i64 = 16;
+/// Positions of the sum that are in shared memory at once.
+const DEPTH: i64 = 16;
+/// Where a result has fewer rows or columns, most of a tile would be empty.
+const SMALLEST: i64 = 8;
+
+/// The four groups of labels, in the order of the numbers that count them.
+const BATCH: usize = 0;
+const ROWS: usize = 1;
+const COLUMNS: usize = 2;
+const SUMMED: usize = 3;
+
+struct Product<'a> {
+    contraction: &'a Contraction,
+    types: [ElementType; 3],
+    sizes: FxHashMap<Label, Term>,
+    groups: [Vec<Label>; 4],
+    symbols: &'a [Symbol],
+    /// Columns of the text's variables: symbols, then one number per group.
+    first: u32,
+}
+
+/// The function of a dot, if tiles suit it; its parameters are the operands and the
+/// result.
+///
+/// # Errors
+/// A type that cannot be converted: a bug.
+pub(super) fn function(
+    name: &str,
+    contraction: &Contraction,
+    operands: [&ArrayShape; 2],
+    result: &ArrayShape,
+    symbols: &[Symbol],
+) -> Result<Option<Function>, Error> {
+    if !result.element_type.is_float() && !result.element_type.is_integer() {
+        return Ok(None);
+    }
+    let mut groups: [Vec<Label>; 4] = Default::default();
+    let side = |labels: &[tegula_fusion::Labels], label: Label| {
+        labels.iter().flatten().any(|&own| own == label)
+    };
+    for &label in &contraction.out {
+        let group = match (side(&contraction.lhs, label), side(&contraction.rhs, label)) {
+            (true, true) => BATCH,
+            (true, false) => ROWS,
+            _ => COLUMNS,
+        };
+        groups[group].push(label);
+    }
+    for &label in contraction.lhs.iter().flatten() {
+        if !contraction.out.contains(&label) {
+            groups[SUMMED].push(label);
+        }
+    }
+    let product = Product {
+        contraction,
+        types: [
+            operands[0].element_type,
+            operands[1].element_type,
+            result.element_type,
+        ],
+        sizes: label_sizes(contraction, operands),
+        groups,
+        symbols,
+        first: symbols.len() as u32,
+    };
+    product.function(name)
+}
+
+/// How wide the tile is along rows or columns.
+fn tile(size: i64) -> i64 {
+    match size {
+        ..=16 => SIDE,
+        17..=32 => 2 * SIDE,
+        _ => 4 * SIDE,
+    }
+}
+
+impl Product<'_> {
+    fn size(&self, label: Label) -> Term {
+        self.sizes
+            .get(&label)
+            .cloned()
+            .unwrap_or_else(|| Term::constant(1))
+    }
+
+    fn group_size(&self, group: usize) -> Term {
+        let labels = self.groups[group].iter();
+        labels.fold(Term::constant(1), |all, &label| all.mul(&self.size(label)))
+    }
+
+    fn var(&self, group: usize) -> Var {
+        Var(self.first + group as u32)
+    }
+
+    /// The position along each label of a group, from the group's number.
+    fn digits(&self, group: usize) -> Vec<(Label, Term)> {
+        let mut rest = Term::var(self.var(group));
+        let mut digits = Vec::new();
+        let labels = &self.groups[group];
+        for (level, &label) in labels.iter().enumerate().rev() {
+            let size = self.size(label);
+            digits.push((
+                label,
+                if level == 0 {
+                    rest.clone()
+                } else {
+                    rest.modulo(&size)
+                },
+            ));
+            rest = rest.floor_div(&size);
+        }
+        digits
+    }
+
+    /// What a group contributes to the place of an element, with strides by label.
+    fn place(&self, group: usize, strides: &FxHashMap<Label, Term>) -> Term {
+        self.digits(group)
+            .iter()
+            .fold(Term::constant(0), |place, (label, at)| {
+                match strides.get(label) {
+                    Some(stride) => place.add(&at.mul(stride)),
+                    None => place,
+                }
+            })
+    }
+
+    /// Elements between neighbours along each label of a dense array.
+    fn strides(&self, labels: &[Label]) -> FxHashMap<Label, Term> {
+        let mut stride = Term::constant(1);
+        let mut strides = FxHashMap::default();
+        for &label in labels.iter().rev() {
+            strides.insert(label, stride.clone());
+            stride = stride.mul(&self.size(label));
+        }
+        strides
+    }
+
+    fn function(&self, name: &str) -> Result<Option<Function>, Error> {
+        let typical: Vec<i64> = self
+            .symbols
+            .iter()
+            .map(|s| 64.clamp(s.lower, s.upper.max(s.lower)))
+            .collect();
+        let value = |term: &Term| {
+            term.eval(&|var: Var| typical.get(var.0 as usize).copied())
+                .ok()
+        };
+        let sizes = [BATCH, ROWS, COLUMNS, SUMMED].map(|group| value(&self.group_size(group)));
+        let [_, Some(rows), Some(columns), Some(depth)] = sizes else {
+            return Ok(None);
+        };
+        if rows < SMALLEST || columns < SMALLEST || depth < 2 {
+            return Ok(None);
+        }
+        let (tile_rows, tile_columns) = (tile(rows), tile(columns));
+        let flat = |labels: &[tegula_fusion::Labels]| -> Vec<Label> {
+            labels.iter().flatten().copied().collect()
+        };
+        let strides = [
+            self.strides(&flat(&self.contraction.lhs)),
+            self.strides(&flat(&self.contraction.rhs)),
+            self.strides(&self.contraction.out),
+        ];
+        let text = Text::new(self, [tile_rows, tile_columns], &strides, name);
+        let text = text.write()?;
+        let tiles = |group, tile| self.group_size(group).ceil_div(&Term::constant(tile));
+        let blocks = self
+            .group_size(BATCH)
+            .mul(&tiles(ROWS, tile_rows))
+            .mul(&tiles(COLUMNS, tile_columns));
+        Ok(Some(Function {
+            name: name.to_owned(),
+            reason: format!("tiles of {tile_rows} x {tile_columns} in shared memory, {DEPTH} deep"),
+            text,
+            block: [(SIDE * SIDE) as u32, 1, 1],
+            grid: linear(blocks),
+            symbols: (0..self.first).collect(),
+        }))
+    }
+}
+
+struct Text<'a> {
+    product: &'a Product<'a>,
+    tiles: [i64; 2],
+    strides: &'a [FxHashMap<Label, Term>; 3],
+    name: &'a str,
+    terms: Terms,
+    /// The type of indices.
+    index: &'static str,
+    lines: String,
+}
+
+impl<'a> Text<'a> {
+    fn new(
+        product: &'a Product<'a>,
+        tiles: [i64; 2],
+        strides: &'a [FxHashMap<Label, Term>; 3],
+        name: &'a str,
+    ) -> Self {
+        let mut ranges: Vec<Interval> = product
+            .symbols
+            .iter()
+            .map(|s| Interval::new(s.lower, s.upper))
+            .collect();
+        for group in [BATCH, ROWS, COLUMNS, SUMMED] {
+            let most =
+                tegula_expr::range_of(&product.group_size(group), &ranges[..product.symbols.len()])
+                    .upper;
+            // Tiles reach beyond the last row.
+            ranges.push(Interval::new(0, most.saturating_add(64)));
+        }
+        let mut terms = Terms::new(ranges);
+        for symbol in 0..product.first {
+            terms.name(Var(symbol), &format!("s{symbol}"), true);
+        }
+        // All places are computed in 64 bits if one array needs it.
+        let places = (0..3).flat_map(|side| (0..4).map(move |group| (side, group)));
+        let wide = places
+            .map(|(side, group)| terms.range(&product.place(group, &strides[side])))
+            .fold(Interval::point(0), |all, one| all.add(&one));
+        let wide = !is_short(wide);
+        let index = if wide { "long long" } else { "int" };
+        for (group, name) in [
+            (BATCH, "batch"),
+            (ROWS, "row"),
+            (COLUMNS, "column"),
+            (SUMMED, "k"),
+        ] {
+            terms.name(product.var(group), name, wide);
+        }
+        Self {
+            product,
+            tiles,
+            strides,
+            name,
+            terms,
+            index,
+            lines: String::new(),
+        }
+    }
+
+    fn line(&mut self, text: &str) {
+        self.lines.push_str(text);
+        self.lines.push('\n');
+    }
+
+    fn constant(&mut self, name: &str, term: &Term) {
+        let mut statements = Vec::new();
+        let value = self.terms.term(term, &mut statements);
+        for statement in statements {
+            self.line(&format!("    {statement}"));
+        }
+        let index = self.index;
+        self.line(&format!("    const {index} {name} = {};", value.text));
+    }
+
+    /// A function object from a group's number to what it contributes to a place.
+    fn place(&mut self, name: &str, side: usize, group: usize, argument: &str) {
+        let place = self.product.place(group, &self.strides[side]);
+        self.terms.open_block();
+        let mut statements = Vec::new();
+        let value = self.terms.term(&place, &mut statements);
+        self.terms.close_block();
+        let index = self.index;
+        let before: String = statements.iter().map(|s| format!("{s} ")).collect();
+        let text = value.text;
+        self.line(&format!(
+            "    const auto {name} = [&]({index} {argument}) -> {index} {{ {before}return {text}; }};"
+        ));
+    }
+
+    /// Whether neighbours along the sum are neighbours in the operand.
+    fn sum_is_innermost(&self, side: usize) -> bool {
+        let operand = [&self.product.contraction.lhs, &self.product.contraction.rhs][side];
+        let last = operand
+            .iter()
+            .flatten()
+            .rev()
+            .find(|&&label| self.product.size(label).as_constant() != Some(1));
+        last.is_none_or(|label| self.product.groups[SUMMED].contains(label))
+    }
+
+    fn write(mut self) -> Result<String, Error> {
+        let product = self.product;
+        let [lhs, rhs, out] = product.types;
+        let wide = accumulator(out);
+        // Integers are summed modulo a power of two, which unsigned ones are.
+        let sum = match (wide.is_float(), wide.bits()) {
+            (true, _) => carrier(wide),
+            (false, 64) => "unsigned long long",
+            (false, _) => "unsigned int",
+        };
+        let mut parameters = format!(
+            "const {} *__restrict__ a, const {} *__restrict__ b, {} *__restrict__ c",
+            storage(lhs),
+            storage(rhs),
+            storage(out)
+        );
+        for symbol in 0..product.first {
+            parameters += &format!(", const long long s{symbol}");
+        }
+        let threads = SIDE * SIDE;
+        let (name, index) = (self.name, self.index);
+        let [rows, columns] = self.tiles;
+        self.line(&format!(
+            "extern \"C\" __global__ void __launch_bounds__({threads}) {name}({parameters}) {{"
+        ));
+        self.line(&format!(
+            "    __shared__ {sum} left[{DEPTH}][{}];",
+            rows + 1
+        ));
+        self.line(&format!(
+            "    __shared__ {sum} right[{DEPTH}][{}];",
+            columns + 1
+        ));
+        for (group, name) in [(ROWS, "rows"), (COLUMNS, "columns"), (SUMMED, "depth")] {
+            let size = product.group_size(group);
+            self.constant(name, &size);
+        }
+        self.line(&format!(
+            "    const {index} across = (columns + {}) / {columns};",
+            columns - 1
+        ));
+        self.line(&format!(
+            "    const {index} down = (rows + {}) / {rows};",
+            rows - 1
+        ));
+        self.line(&format!("    const {index} tile = blockIdx.x;"));
+        self.line(&format!(
+            "    const {index} column0 = tile % across * {columns};"
+        ));
+        self.line(&format!(
+            "    const {index} row0 = tile / across % down * {rows};"
+        ));
+        self.line(&format!(
+            "    const {index} batch_number = tile / across / down;"
+        ));
+        for (side, array) in ["a", "b", "c"].into_iter().enumerate() {
+            self.place(&format!("{array}_batch"), side, BATCH, "batch");
+        }
+        self.place("a_row", 0, ROWS, "row");
+        self.place("a_k", 0, SUMMED, "k");
+        self.place("b_column", 1, COLUMNS, "column");
+        self.place("b_k", 1, SUMMED, "k");
+        self.place("c_row", 2, ROWS, "row");
+        self.place("c_column", 2, COLUMNS, "column");
+        self.line("    a += a_batch(batch_number);");
+        self.line("    b += b_batch(batch_number);");
+        self.line("    c += c_batch(batch_number);");
+        // What is next to each other in the result is stored by neighbouring threads.
+        let last = product
+            .contraction
+            .out
+            .iter()
+            .rev()
+            .find(|&&l| product.size(l).as_constant() != Some(1));
+        let by_column = last.is_none_or(|label| !product.groups[ROWS].contains(label));
+        let (x, y) = if by_column {
+            ("column", "row")
+        } else {
+            ("row", "column")
+        };
+        self.line(&format!("    const int {x}_thread = threadIdx.x % {SIDE};"));
+        self.line(&format!("    const int {y}_thread = threadIdx.x / {SIDE};"));
+        let (m, n) = (rows / SIDE, columns / SIDE);
+        self.line(&format!("    {sum} sum[{m}][{n}] = {{}};"));
+        self.line(&format!(
+            "    for ({index} k0 = 0; k0 < depth; k0 += {DEPTH}) {{"
+        ));
+        self.fill(0, "left", "a", "row", [lhs, wide], sum)?;
+        self.fill(1, "right", "b", "column", [rhs, wide], sum)?;
+        self.line("        __syncthreads();");
+        self.line("        #pragma unroll");
+        self.line(&format!("        for (int k = 0; k < {DEPTH}; ++k) {{"));
+        self.line(&format!("            {sum} x[{m}], y[{n}];"));
+        self.line("            #pragma unroll");
+        self.line(&format!(
+            "            for (int i = 0; i < {m}; ++i) x[i] = left[k][row_thread + {SIDE} * i];"
+        ));
+        self.line("            #pragma unroll");
+        self.line(&format!(
+            "            for (int j = 0; j < {n}; ++j) y[j] = right[k][column_thread + {SIDE} * j];"
+        ));
+        self.line("            #pragma unroll");
+        self.line(&format!("            for (int i = 0; i < {m}; ++i) {{"));
+        self.line("                #pragma unroll");
+        let product = match wide {
+            ElementType::F64 => "fma(x[i], y[j], sum[i][j])",
+            _ if wide.is_float() => "fmaf(x[i], y[j], sum[i][j])",
+            _ => "sum[i][j] + x[i] * y[j]",
+        };
+        self.line(&format!(
+            "                for (int j = 0; j < {n}; ++j) sum[i][j] = {product};"
+        ));
+        self.line("            }\n        }");
+        self.line("        __syncthreads();\n    }");
+        self.line("    #pragma unroll");
+        self.line(&format!("    for (int i = 0; i < {m}; ++i) {{"));
+        self.line(&format!(
+            "        const {index} row = row0 + row_thread + {SIDE} * i;"
+        ));
+        self.line("        if (row >= rows) continue;");
+        self.line("        #pragma unroll");
+        self.line(&format!("        for (int j = 0; j < {n}; ++j) {{"));
+        self.line(&format!(
+            "            const {index} column = column0 + column_thread + {SIDE} * j;"
+        ));
+        let own = carrier(wide);
+        let total = if wide.is_float() {
+            "sum[i][j]".to_owned()
+        } else {
+            wrapped(wide, "sum[i][j]")
+        };
+        let value = convert(wide, out, "total")
+            .ok_or_else(|| Error::Bug(format!("no conversion from {wide} to {out}")))?;
+        let value = store(out, &value);
+        self.line(&format!("            const {own} total = {total};"));
+        self.line(&format!(
+            "            if (column < columns) c[c_row(row) + c_column(column)] = {value};"
+        ));
+        self.line("        }\n    }\n}");
+        Ok(self.lines)
+    }
+
+    /// Fills a tile of an operand in shared memory; what is outside is zero.
+    fn fill(
+        &mut self,
+        side: usize,
+        tile: &str,
+        array: &str,
+        number: &str,
+        [from, to]: [ElementType; 2],
+        sum: &str,
+    ) -> Result<(), Error> {
+        let (width, index) = (self.tiles[side], self.index);
+        let elements = width * DEPTH / (SIDE * SIDE);
+        self.line("        #pragma unroll");
+        self.line(&format!("        for (int i = 0; i < {elements}; ++i) {{"));
+        let at = format!("(int)threadIdx.x + {} * i", SIDE * SIDE);
+        // Neighbouring threads read what lies together.
+        let (own, k) = match self.sum_is_innermost(side) {
+            true => (format!("({at}) / {DEPTH}"), format!("({at}) % {DEPTH}")),
+            false => (format!("({at}) % {width}"), format!("({at}) / {width}")),
+        };
+        self.line(&format!("            const int own = {own}, k = {k};"));
+        self.line(&format!(
+            "            const {index} {number} = {number}0 + own;"
+        ));
+        let element = format!("{array}[{array}_{number}({number}) + {array}_k(k0 + k)]");
+        let loaded = load(from, &element);
+        let value = convert(from, to, "element")
+            .ok_or_else(|| Error::Bug(format!("no conversion from {from} to {to}")))?;
+        let own_type = carrier(from);
+        self.line(&format!("            {sum} value = 0;"));
+        self.line(&format!(
+            "            if ({number} < {number}s && k0 + k < depth) {{"
+        ));
+        self.line(&format!(
+            "                const {own_type} element = {loaded};"
+        ));
+        self.line(&format!("                value = ({sum})({value});"));
+        self.line("            }");
+        self.line(&format!("            {tile}[k][own] = value;"));
+        self.line("        }");
+        Ok(())
+    }
+}
