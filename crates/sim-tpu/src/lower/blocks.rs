@@ -1,17 +1,14 @@
-//! Cutting a kernel along dimensions of its result: which dimensions of its operands
-//! follow, how large a block may be, and the kernel's operations on one block.
-//!
-//! A dimension can be cut if every operation from the result back to the operands
-//! treats its elements alike and independently: such a dimension of an operation's
-//! result is the same dimension of its operands, or none of theirs. Walking backwards
-//! from the result finds which dimension each value's dimensions follow; where two users
-//! of a value disagree, or an operation needs all of a dimension, the result's dimension
-//! cannot be cut.
+//! A kernel in blocks: its operations on one block of the result, and, where a product's
+//! depth is cut too, on one block of that.
 
-use rustc_hash::FxHashMap;
+use super::follow::{Follows, follow, is_kept};
+use super::search::Search;
+use crate::speeds::Speeds;
+use crate::work;
+use rustc_hash::{FxHashMap, FxHashSet};
 use tegula_ir::{
-    ArrayShape, ConvDims, DotDims, GatherDims, Instruction, InstructionId, Literal, Module,
-    ModuleBuilder, Op, Shape, SliceDim, TileDim,
+    ArrayShape, ElementType, Instruction, InstructionId, Literal, Module, ModuleBuilder, Op, Shape,
+    SliceDim,
 };
 
 /// How an array is cut along one of its dimensions.
@@ -21,7 +18,7 @@ pub(super) enum Cut {
     Whole,
     /// Into blocks of this size, which follow a dimension of the result.
     Follows {
-        /// The result's dimension.
+        /// The result's dimension; the one behind them is a product's depth.
         dim: usize,
         /// Elements of a block.
         size: i64,
@@ -31,9 +28,9 @@ pub(super) enum Cut {
 /// A kernel in blocks.
 #[derive(Clone, Debug)]
 pub(super) struct Blocks {
-    /// The kernel on one block.
-    pub module: Module,
-    /// For each dimension of the result: how many blocks.
+    /// What is done on a block.
+    pub work: OnBlock,
+    /// For each dimension of the result, then a product's depth: how many blocks.
     pub counts: Vec<i64>,
     /// For each parameter and then the result, by dimension.
     pub cuts: Vec<Vec<Cut>>,
@@ -41,473 +38,253 @@ pub(super) struct Blocks {
     pub copies: i64,
 }
 
-/// For each dimension of a value the dimension of the result that it follows.
-type Follows = Vec<Option<usize>>;
+/// What is done on a block.
+#[derive(Clone, Debug)]
+pub(super) enum OnBlock {
+    /// The kernel.
+    Whole(Module),
+    /// Sums over blocks of a product's depth, then what follows the product.
+    Sums(Box<Sums>),
+}
+
+/// A product's sums over blocks of its depth, and what follows.
+#[derive(Clone, Debug)]
+pub(super) struct Sums {
+    /// The product on one block.
+    pub partial: Module,
+    /// Of which parameters it is.
+    pub partial_reads: Vec<usize>,
+    /// From the sums, and then these parameters, to the result.
+    pub last: Module,
+    /// Which parameters it reads.
+    pub last_reads: Vec<usize>,
+    /// The sums.
+    pub shape: ArrayShape,
+}
+
+/// What limits blocks and what makes them slow.
+pub(super) struct Limits<'a> {
+    /// Bytes of VMEM.
+    pub bytes: i64,
+    /// The chip.
+    pub speeds: &'a Speeds,
+}
 
 impl Blocks {
-    /// Cuts a kernel so that what is `staged` (by parameter, then the result) fits in
-    /// `limit` bytes, if possible twice where it moves from block to block.
+    /// Cuts a kernel so that what is `staged` (by parameter, then the result) fits, if
+    /// possible twice where it moves from block to block.
     ///
     /// # Errors
     /// The bytes that the smallest blocks need.
     pub(super) fn of(
         module: &Module,
         staged: &[bool],
-        limit: i64,
+        limits: &Limits<'_>,
         bytes: &dyn Fn(&ArrayShape) -> i64,
     ) -> Result<Self, i64> {
         let entry = module.entry_computation();
-        let Some(result) = module[entry.root].shape.as_array() else {
-            return Err(i64::MAX);
-        };
-        let extents: Vec<i64> = result.static_dims().ok_or(i64::MAX)?.to_vec();
-        let mut cut: Vec<usize> = (0..extents.len()).collect();
-        cut.retain(|&dim| follow(module, &[dim]).is_some());
+        let result = module[entry.root].shape.as_array().ok_or(i64::MAX)?;
+        let mut extents: Vec<i64> = result.static_dims().ok_or(i64::MAX)?.to_vec();
+        let rank = extents.len();
+        let mut cut: Vec<usize> = (0..rank).collect();
+        cut.retain(|&dim| follow(module, &[dim], None).is_some());
         // Together they may still disagree: the later ones give way.
-        while follow(module, &cut).is_none() && cut.pop().is_some() {}
-        let follows = follow(module, &cut).ok_or(i64::MAX)?;
-        let arrays: Vec<InstructionId> = entry
-            .parameters
-            .iter()
-            .copied()
-            .chain([entry.root])
-            .collect();
+        while follow(module, &cut, None).is_none() && cut.pop().is_some() {}
+        let product = the_product(module);
+        let product = product.filter(|&(dot, _)| follow(module, &cut, Some(dot)).is_some());
+        if let Some((_, depth)) = product {
+            extents.push(depth);
+            cut.push(rank);
+        }
+        let product = product.map(|(dot, _)| dot);
+        let result_cut = &cut[..cut.len() - usize::from(product.is_some())];
+        let follows = follow(module, result_cut, product).ok_or(i64::MAX)?;
+        let arrays = entry.parameters.iter().copied().chain([entry.root]);
+        let arrays: Vec<InstructionId> = arrays.collect();
+        let (cycles, _) = work::of(module, limits.speeds).bound();
         let mut search = Search {
             module,
             arrays: &arrays,
-            follows: &follows,
             staged,
+            follows: &follows,
             extents: &extents,
             copies: 2,
+            sums: product,
+            limit: limits.bytes,
+            arithmetic: cycles / limits.speeds.clock,
+            speeds: limits.speeds,
             bytes,
         };
         // Without room for two blocks of each array there may be room for one.
-        let sizes = search.sizes(&cut, limit).or_else(|_| {
+        let sizes = search.sizes(&cut).or_else(|_| {
             search.copies = 1;
-            search.sizes(&cut, limit)
+            search.sizes(&cut)
         })?;
-        let counts = extents.iter().zip(&sizes);
-        let counts = counts.map(|(&extent, &size)| (extent + size - 1) / size.max(1));
-        let cuts = arrays.iter().map(|id| search.cuts(*id, &sizes)).collect();
-        let counts = counts.collect();
-        let module = on_block(module, &follows, &sizes, &extents).ok_or(i64::MAX)?;
-        Ok(Self {
+        let rewrite = Rewrite {
             module,
-            counts,
-            cuts,
+            follows: &follows,
+            sizes: &sizes,
+            extents: &extents,
+        };
+        let work = match product {
+            Some(dot) if sizes[rank] < extents[rank] => rewrite.sums(dot),
+            _ => rewrite.whole().map(OnBlock::Whole),
+        };
+        Ok(Self {
+            work: work.ok_or(i64::MAX)?,
+            counts: search.counts(&sizes),
+            cuts: arrays.iter().map(|id| search.cuts(*id, &sizes)).collect(),
             copies: search.copies,
         })
     }
 }
 
-/// The search for the sizes of blocks.
-struct Search<'a> {
-    module: &'a Module,
-    arrays: &'a [InstructionId],
-    follows: &'a FxHashMap<InstructionId, Follows>,
-    staged: &'a [bool],
-    extents: &'a [i64],
-    copies: i64,
-    bytes: &'a dyn Fn(&ArrayShape) -> i64,
-}
-
-impl Search<'_> {
-    /// Halves the block along the dimension that saves most until it fits.
-    fn sizes(&self, cut: &[usize], limit: i64) -> Result<Vec<i64>, i64> {
-        let mut sizes = self.extents.to_vec();
-        loop {
-            let needed = self.needed(&sizes);
-            if needed <= limit {
-                return Ok(sizes);
-            }
-            let smaller = |&dim: &usize| {
-                let mut next = sizes.clone();
-                next[dim] = self.smaller(dim, sizes[dim])?;
-                Some((self.needed(&next), next))
-            };
-            let best = cut.iter().filter_map(smaller).min();
-            match best {
-                Some((fewer, next)) if fewer <= needed => sizes = next,
-                _ => return Err(needed),
-            }
-        }
-    }
-
-    /// The next smaller block along a dimension: about half, whole tiles of the arrays
-    /// that follow it. Where an array that stays in VMEM is cut, its blocks are all of
-    /// one size.
-    fn smaller(&self, dim: usize, size: i64) -> Option<i64> {
-        let mut granule = 1;
-        let mut exact = false;
-        for (at, id) in self.arrays.iter().enumerate() {
-            let Some(shape) = self.module[*id].shape.as_array() else {
-                continue;
-            };
-            let own = self.follows.get(id)?;
-            for (own_dim, follows) in own.iter().enumerate() {
-                if *follows == Some(dim) {
-                    granule = granule.max(tile_of(shape, own_dim));
-                    exact |= !self.staged.get(at).copied().unwrap_or(true);
-                }
-            }
-        }
-        let extent = self.extents[dim];
-        let mut next = (size / 2 / granule) * granule;
-        if size <= granule || next == 0 {
-            next = if size > granule { granule } else { return None };
-        }
-        while exact && next > 0 && extent % next != 0 {
-            next -= granule;
-        }
-        (next > 0 && next < size).then_some(next)
-    }
-
-    fn needed(&self, sizes: &[i64]) -> i64 {
-        let mut total = 0_i64;
-        for (at, id) in self.arrays.iter().enumerate() {
-            if !self.staged.get(at).copied().unwrap_or(true) {
-                continue;
-            }
-            let Some(shape) = self.module[*id].shape.as_array() else {
-                return i64::MAX;
-            };
-            let mut block = shape.clone();
-            let mut moves = false;
-            for (dim, cut) in block.dims.iter_mut().zip(self.cuts(*id, sizes)) {
-                if let Cut::Follows { size, dim: of } = cut {
-                    moves |= size < self.extents[of];
-                    *dim = size.into();
-                }
-            }
-            let copies = if moves { self.copies } else { 1 };
-            total = total.saturating_add(copies * (self.bytes)(&block));
-        }
-        total
-    }
-
-    fn cuts(&self, id: InstructionId, sizes: &[i64]) -> Vec<Cut> {
-        let follows = self.follows.get(&id).cloned().unwrap_or_default();
-        let cut = |follows: &Option<usize>| match *follows {
-            Some(dim) if sizes[dim] < self.extents[dim] => Cut::Follows {
-                dim,
-                size: sizes[dim],
-            },
-            _ => Cut::Whole,
-        };
-        follows.iter().map(cut).collect()
-    }
-}
-
-/// Elements of a tile along a dimension.
-fn tile_of(shape: &ArrayShape, dim: usize) -> i64 {
-    let Some(layout) = &shape.layout else {
-        return 1;
-    };
-    let position = layout
-        .minor_to_major
-        .iter()
-        .position(|&minor| minor as usize == dim);
-    let tile = layout.tiles.first();
-    let (Some(position), Some(tile)) = (position, tile) else {
-        return 1;
-    };
-    let sizes = tile.dims.len();
-    let at = sizes.checked_sub(1 + position);
-    match at.and_then(|at| tile.dims.get(at)) {
-        Some(TileDim::Size(size)) => *size,
-        _ => 1,
-    }
-}
-
-/// Which dimensions follow those of the result that are cut; `None` if one of them
-/// cannot be.
-fn follow(module: &Module, cut: &[usize]) -> Option<FxHashMap<InstructionId, Follows>> {
+/// The kernel's only product, if it sums over one dimension, and how many it sums.
+fn the_product(module: &Module) -> Option<(InstructionId, i64)> {
     let entry = module.entry_computation();
-    let rank = module[entry.root].shape.as_array()?.dims.len();
-    let mut all: FxHashMap<InstructionId, Follows> = FxHashMap::default();
-    let own = (0..rank).map(|dim| cut.contains(&dim).then_some(dim));
-    all.insert(entry.root, own.collect());
-    for &id in entry.instructions.iter().rev() {
-        let instruction = &module[id];
-        let Some(own) = all.get(&id).cloned() else {
-            continue;
-        };
-        if own.iter().all(Option::is_none) {
-            // All of it is computed at every block, from all of its operands.
-            for &operand in &instruction.operands {
-                let rank = module[operand].shape.as_array()?.dims.len();
-                agree(&mut all, operand, vec![None; rank])?;
-            }
-            continue;
-        }
-        let operands = of_operands(module, instruction, &own)?;
-        for (&operand, follows) in instruction.operands.iter().zip(operands) {
-            agree(&mut all, operand, follows)?;
-        }
-    }
-    for &parameter in &entry.parameters {
-        let rank = module[parameter].shape.as_array()?.dims.len();
-        all.entry(parameter).or_insert_with(|| vec![None; rank]);
-    }
-    Some(all)
-}
-
-/// Notes how a value is cut; `None` if another user needs it otherwise. Constants and
-/// what has one element may be made for each user alike.
-fn agree(
-    all: &mut FxHashMap<InstructionId, Follows>,
-    id: InstructionId,
-    follows: Follows,
-) -> Option<()> {
-    match all.get(&id) {
-        Some(other) if *other != follows => None,
-        _ => {
-            all.insert(id, follows);
-            Some(())
-        }
-    }
-}
-
-/// How the operands of an instruction are cut if its result is cut so.
-fn of_operands(module: &Module, instruction: &Instruction, own: &Follows) -> Option<Vec<Follows>> {
-    let shapes: Option<Vec<&ArrayShape>> = instruction
-        .operands
-        .iter()
-        .map(|&id| module[id].shape.as_array())
-        .collect();
-    let shapes = shapes?;
-    let whole = |at: usize| vec![None; shapes.get(at).map_or(0, |shape| shape.dims.len())];
-    let result = instruction.shape.as_array()?;
-    match &instruction.op {
-        Op::Parameter(_) => Some(Vec::new()),
-        Op::Constant(literals) => literals.first()?.uniform_element().map(|_| Vec::new()),
-        Op::Iota(dim) => {
-            let along = usize::try_from(*dim).ok()?;
-            own.get(along)?.is_none().then(Vec::new)
-        }
-        op if op.is_elementwise() || matches!(op, Op::Copy) => {
-            // Scalars beside arrays are whole.
-            let of = |at: usize| match shapes[at].dims.len() == own.len() {
-                true => own.clone(),
-                false => whole(at),
-            };
-            Some((0..shapes.len()).map(of).collect())
-        }
-        Op::Broadcast(dimensions) => {
-            let of = |&dim: &i64| own.get(usize::try_from(dim).ok()?).copied();
-            let follows: Option<Follows> = dimensions.iter().map(of).collect();
-            Some(vec![follows?])
-        }
-        Op::Transpose(permutation) => {
-            let mut follows = whole(0);
-            for (to, &from) in permutation.iter().enumerate() {
-                *follows.get_mut(usize::try_from(from).ok()?)? = *own.get(to)?;
-            }
-            Some(vec![follows])
-        }
-        Op::Reshape => Some(vec![of_reshape(shapes.first()?, result, own)?]),
-        Op::Slice(slices) => {
-            // What is cut must be taken whole.
-            let operand = shapes.first()?.static_dims()?;
-            for ((follows, slice), &size) in own.iter().zip(slices).zip(&operand) {
-                let all = slice.start == 0 && slice.stride == 1 && slice.limit == size;
-                if follows.is_some() && !all {
-                    return None;
-                }
-            }
-            Some(vec![own.clone()])
-        }
-        Op::Concatenate(dim) => {
-            let dim = usize::try_from(*dim).ok()?;
-            own.get(dim)?
-                .is_none()
-                .then(|| vec![own.clone(); shapes.len()])
-        }
-        Op::Reduce { dimensions, .. } => {
-            let mut rest = own.iter().copied();
-            let arrays = shapes.len() / 2;
-            let rank = shapes.first()?.dims.len();
-            let one: Option<Follows> = (0..rank as i64)
-                .map(|dim| match dimensions.contains(&dim) {
-                    true => Some(None),
-                    false => rest.next(),
-                })
-                .collect();
-            let one = one?;
-            let of = |at: usize| if at < arrays { one.clone() } else { whole(at) };
-            Some((0..shapes.len()).map(of).collect())
-        }
-        Op::Gather {
-            dims, slice_sizes, ..
-        } => of_gather(&shapes, dims, slice_sizes, own),
-        Op::Dot { dims, .. } => of_dot(&shapes, dims, own),
-        Op::Convolution {
-            dims,
-            feature_group_count: 1,
-            batch_group_count: 1,
-            ..
-        } => of_convolution(&shapes, dims, own),
-        _ => None,
-    }
-}
-
-/// A dimension that a reshape keeps: as many elements before it and as large.
-fn of_reshape(operand: &ArrayShape, result: &ArrayShape, own: &Follows) -> Option<Follows> {
-    let (from, to) = (operand.static_dims()?, result.static_dims()?);
-    let mut follows = vec![None; from.len()];
-    for (dim, wanted) in own
-        .iter()
-        .enumerate()
-        .filter(|(_, follows)| follows.is_some())
-    {
-        let before: i64 = to[..dim].iter().product();
-        let mut product = 1;
-        let place = (0..from.len()).find(|&at| {
-            let found = product == before && from[at] == to[dim] && to[dim] > 1;
-            product *= from[at];
-            found
-        })?;
-        follows[place] = *wanted;
-    }
-    Some(follows)
-}
-
-/// What a gather takes whole can be cut, and so can what it is indexed by.
-fn of_gather(
-    shapes: &[&ArrayShape],
-    dims: &GatherDims,
-    slice_sizes: &[i64],
-    own: &Follows,
-) -> Option<Vec<Follows>> {
-    let [operand, indices] = shapes else {
+    let is_product = |id: &&InstructionId| matches!(module[**id].op, Op::Dot { .. });
+    let mut products = entry.instructions.iter().filter(is_product);
+    let (&dot, None) = (products.next()?, products.next()) else {
         return None;
     };
-    let sizes = operand.static_dims()?;
-    let (mut left, mut right) = (vec![None; sizes.len()], vec![None; indices.dims.len()]);
-    let kept = (0..sizes.len()).filter(|&dim| is_kept(dims, dim));
-    for (dim, &offset) in kept.zip(&dims.offset_dims) {
-        let follows = *own.get(usize::try_from(offset).ok()?)?;
-        if follows.is_some() && slice_sizes.get(dim) != sizes.get(dim) {
-            return None;
-        }
-        *left.get_mut(dim)? = follows;
-    }
-    let mut places = (0..right.len()).filter(|&dim| dim as i64 != dims.index_vector_dim);
-    for (dim, follows) in own.iter().enumerate() {
-        if dims.offset_dims.contains(&(dim as i64)) {
-            continue;
-        }
-        let place = places.next()?;
-        let batched = dims.start_indices_batching_dims.contains(&(place as i64));
-        if follows.is_some() && batched {
-            return None;
-        }
-        *right.get_mut(place)? = *follows;
-    }
-    Some(vec![left, right])
-}
-
-/// Whether a dimension of a gather's operand is one of the result.
-fn is_kept(dims: &GatherDims, dim: usize) -> bool {
-    let dim = dim as i64;
-    !dims.collapsed_slice_dims.contains(&dim) && !dims.operand_batching_dims.contains(&dim)
-}
-
-fn of_dot(shapes: &[&ArrayShape], dims: &DotDims, own: &Follows) -> Option<Vec<Follows>> {
-    let [lhs, rhs] = shapes else { return None };
-    let mut at = 0;
-    let mut next = || {
-        at += 1;
-        own.get(at - 1).copied()
+    let Op::Dot { dims, .. } = &module[dot].op else {
+        return None;
     };
-    let (mut left, mut right) = (vec![None; lhs.dims.len()], vec![None; rhs.dims.len()]);
-    for (&l, &r) in dims.lhs_batch.iter().zip(&dims.rhs_batch) {
-        let follows = next()?;
-        *left.get_mut(usize::try_from(l).ok()?)? = follows;
-        *right.get_mut(usize::try_from(r).ok()?)? = follows;
-    }
-    for (dim, place) in left.iter_mut().enumerate() {
-        let dim = dim as i64;
-        if !dims.lhs_batch.contains(&dim) && !dims.lhs_contracting.contains(&dim) {
-            *place = next()?;
-        }
-    }
-    for (dim, place) in right.iter_mut().enumerate() {
-        let dim = dim as i64;
-        if !dims.rhs_batch.contains(&dim) && !dims.rhs_contracting.contains(&dim) {
-            *place = next()?;
-        }
-    }
-    Some(vec![left, right])
+    let (&[left], [_]) = (&dims.lhs_contracting[..], &dims.rhs_contracting[..]) else {
+        return None;
+    };
+    let lhs = module[*module[dot].operands.first()?].shape.as_array()?;
+    let size = lhs.static_dims()?;
+    Some((dot, *size.get(usize::try_from(left).ok()?)?))
 }
 
-/// Batches and output features can be cut; positions overlap and cannot.
-fn of_convolution(shapes: &[&ArrayShape], dims: &ConvDims, own: &Follows) -> Option<Vec<Follows>> {
-    let [input, kernel] = shapes else { return None };
-    for &spatial in &dims.output_spatial {
-        if own.get(usize::try_from(spatial).ok()?)?.is_some() {
-            return None;
-        }
-    }
-    let at = |dim: i64| own.get(usize::try_from(dim).ok()?).copied();
-    let (mut left, mut right) = (vec![None; input.dims.len()], vec![None; kernel.dims.len()]);
-    *left.get_mut(usize::try_from(dims.input_batch).ok()?)? = at(dims.output_batch)?;
-    *right.get_mut(usize::try_from(dims.kernel_output_feature).ok()?)? = at(dims.output_feature)?;
-    Some(vec![left, right])
+/// A kernel's operations with the sizes of a block.
+struct Rewrite<'a> {
+    module: &'a Module,
+    follows: &'a FxHashMap<InstructionId, Follows>,
+    sizes: &'a [i64],
+    extents: &'a [i64],
 }
 
-/// The kernel's operations on one block.
-fn on_block(
-    module: &Module,
-    follows: &FxHashMap<InstructionId, Follows>,
-    sizes: &[i64],
-    extents: &[i64],
-) -> Option<Module> {
-    let entry = module.entry_computation().clone();
-    let instructions: Vec<(InstructionId, Instruction)> = entry
-        .instructions
-        .iter()
-        .map(|&id| (id, module[id].clone()))
-        .collect();
-    let mut builder = ModuleBuilder::extend(module.clone());
-    let mut new = builder.computation("block");
-    let mut made: FxHashMap<InstructionId, InstructionId> = FxHashMap::default();
-    let block = |id: InstructionId, shape: &Shape| {
-        let mut shape = shape.clone();
-        if let (Shape::Array(array), Some(follows)) = (&mut shape, follows.get(&id)) {
+impl Rewrite<'_> {
+    fn block(&self, id: InstructionId) -> Shape {
+        let mut shape = self.module[id].shape.clone();
+        if let (Shape::Array(array), Some(follows)) = (&mut shape, self.follows.get(&id)) {
             for (dim, follows) in array.dims.iter_mut().zip(follows) {
                 if let Some(of) = follows
-                    && sizes[*of] < extents[*of]
+                    && self.sizes[*of] < self.extents[*of]
                 {
-                    *dim = sizes[*of].into();
+                    *dim = self.sizes[*of].into();
                 }
             }
         }
         shape
-    };
-    for &parameter in &entry.parameters {
-        let shape = block(parameter, &module[parameter].shape);
-        made.insert(
-            parameter,
-            new.named_parameter(&module[parameter].name, shape),
-        );
     }
-    for (id, instruction) in instructions {
-        if made.contains_key(&id) || !follows.contains_key(&id) {
-            continue;
+
+    /// All of it.
+    fn whole(&self) -> Option<Module> {
+        let entry = self.module.entry_computation();
+        let given = entry.parameters.iter();
+        let given: Vec<_> = given.map(|&id| (id, self.block(id))).collect();
+        self.part(&given, entry.root, None)
+    }
+
+    /// The product alone, and what follows it.
+    fn sums(&self, dot: InstructionId) -> Option<OnBlock> {
+        let entry = self.module.entry_computation();
+        let given = |of: &FxHashSet<InstructionId>| -> Vec<usize> {
+            let parameters = entry.parameters.iter().enumerate();
+            let used = parameters.filter(|(_, id)| of.contains(id));
+            used.map(|(number, _)| number).collect()
+        };
+        let shapes = |numbers: &[usize]| -> Vec<(InstructionId, Shape)> {
+            let ids = numbers.iter().map(|&number| entry.parameters[number]);
+            ids.map(|id| (id, self.block(id))).collect()
+        };
+        let partial_reads = given(&self.cone(dot, None));
+        let last_reads = given(&self.cone(entry.root, Some(dot)));
+        let product = self.module[dot].shape.as_array()?.element_type;
+        let mut sums = self.block(dot).as_array()?.clone();
+        if product.is_float() && product.bits() < 32 {
+            sums.element_type = ElementType::F32;
+            sums.layout = None;
         }
-        let shape = block(id, &instruction.shape);
-        let op = op_on_block(&instruction.op, &shape)?;
-        let operands: Option<Vec<InstructionId>> = instruction
-            .operands
-            .iter()
-            .map(|id| made.get(id).copied())
-            .collect();
-        let name = Some(&*instruction.name);
-        made.insert(id, new.push_named(name, op, &operands?, Some(shape)).ok()?);
+        let wide = (dot, Shape::Array(sums.clone()));
+        let partial = self.part(&shapes(&partial_reads), dot, Some(&wide))?;
+        let mut given = vec![wide];
+        given.extend(shapes(&last_reads));
+        let last = self.part(&given, entry.root, None)?;
+        Some(OnBlock::Sums(Box::new(Sums {
+            partial,
+            partial_reads,
+            last,
+            last_reads,
+            shape: sums,
+        })))
     }
-    let entry = new.finish(*made.get(&entry.root)?).ok()?;
-    Some(builder.build_unverified(entry))
+
+    /// What a value is computed from, without what `given` is.
+    fn cone(&self, root: InstructionId, given: Option<InstructionId>) -> FxHashSet<InstructionId> {
+        let mut found = FxHashSet::default();
+        let mut work = vec![root];
+        while let Some(id) = work.pop() {
+            if Some(id) != given && found.insert(id) {
+                work.extend(&self.module[id].operands);
+            }
+        }
+        found
+    }
+
+    /// The operations from the values that are given to one of them, which may get
+    /// another shape.
+    fn part(
+        &self,
+        given: &[(InstructionId, Shape)],
+        root: InstructionId,
+        shaped: Option<&(InstructionId, Shape)>,
+    ) -> Option<Module> {
+        let entry = self.module.entry_computation().clone();
+        let mut builder = ModuleBuilder::extend(self.module.clone());
+        let mut new = builder.computation("block");
+        let mut made: FxHashMap<InstructionId, InstructionId> = FxHashMap::default();
+        for (id, shape) in given {
+            let Instruction { name, .. } = &self.module[*id];
+            let mut value = new.named_parameter(name, shape.clone());
+            let (own, held) = (self.block(*id), shape);
+            if own.as_array()?.element_type != held.as_array()?.element_type {
+                value = new
+                    .push_named(Some("rounded"), Op::Convert, &[value], Some(own))
+                    .ok()?;
+            }
+            made.insert(*id, value);
+        }
+        let stops: FxHashSet<InstructionId> = given.iter().map(|(id, _)| *id).collect();
+        let mut wanted = FxHashSet::default();
+        let mut work = vec![root];
+        while let Some(id) = work.pop() {
+            if !stops.contains(&id) && wanted.insert(id) {
+                work.extend(&self.module[id].operands);
+            }
+        }
+        for &id in &entry.instructions {
+            if !wanted.contains(&id) {
+                continue;
+            }
+            let instruction = &self.module[id];
+            let shape = match shaped {
+                Some((of, shape)) if *of == id => shape.clone(),
+                _ => self.block(id),
+            };
+            let op = op_on_block(&instruction.op, &shape)?;
+            let operands = instruction.operands.iter();
+            let operands: Option<Vec<InstructionId>> =
+                operands.map(|id| made.get(id).copied()).collect();
+            let name = Some(&*instruction.name);
+            made.insert(id, new.push_named(name, op, &operands?, Some(shape)).ok()?);
+        }
+        let entry = new.finish(*made.get(&root)?).ok()?;
+        Some(builder.build_unverified(entry))
+    }
 }
 
 /// An operation whose attributes say how large its result is.

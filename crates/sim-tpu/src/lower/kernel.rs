@@ -1,14 +1,14 @@
 //! A kernel as a computation in VMEM: what lies in HBM is staged as a whole, or in
 //! blocks that follow the result's.
 
-use super::blocks::{Blocks, Cut};
+use super::blocks::{Blocks, Cut, Limits, OnBlock};
 use super::{LowerError, Lowering, whole};
 use crate::program::{
-    Buffer, BufferId, Compute, Grid, GridDimension, Operand, Role, SemaphoreId, SemaphoreRef,
-    Slice, SliceEntry, Space, Statement, StatementKind, Variable, VariableId, Window,
+    Buffer, BufferId, Comparison, Compute, Grid, GridDimension, Operand, Role, SemaphoreId,
+    SemaphoreRef, Slice, SliceEntry, Space, Statement, StatementKind, Variable, VariableId, Window,
 };
 use std::sync::Arc;
-use tegula_expr::Term;
+use tegula_expr::{Cmp, Term};
 use tegula_ir::{ArrayShape, ComputationBuilder, InstructionId, Module, ModuleBuilder, Op, Shape};
 use tegula_layout::assign::with_layout;
 use tegula_layout::memory;
@@ -182,7 +182,11 @@ impl Lowering<'_> {
         let results = writes.iter().map(|array| array.staged);
         let staged: Vec<bool> = parameters.chain(results).collect();
         let bytes = |shape: &ArrayShape| self.bytes(shape);
-        let blocks = Blocks::of(&module, &staged, self.scoped, &bytes);
+        let limits = Limits {
+            bytes: self.scoped,
+            speeds: &self.speeds,
+        };
+        let blocks = Blocks::of(&module, &staged, &limits, &bytes);
         match blocks {
             Ok(blocks) => self.in_blocks(&blocks, &reads, &writes),
             Err(needed) => Err(LowerError::Room {
@@ -197,9 +201,11 @@ impl Lowering<'_> {
         PhysicalLayout::new(shape).map_or(i64::MAX / 8, |layout| layout.padded_bytes())
     }
 
-    /// A place in VMEM for a block while a kernel runs.
-    fn scratch(&mut self, of: BufferId, shape: ArrayShape) -> BufferId {
-        let name = format!("{}_block", self.program.buffers[of].name);
+    /// A place in VMEM while a kernel runs.
+    fn vmem(&mut self, name: String, mut shape: ArrayShape) -> BufferId {
+        if let Some(layout) = &mut shape.layout {
+            layout.memory_space = memory::VMEM;
+        }
         self.program.buffers.push(Buffer {
             name,
             space: Space::Vmem,
@@ -208,6 +214,12 @@ impl Lowering<'_> {
             offset: None,
             program_lifetime: false,
         })
+    }
+
+    /// One for a block of an array.
+    fn scratch(&mut self, of: BufferId, shape: ArrayShape) -> BufferId {
+        let name = format!("{}_block", self.program.buffers[of].name);
+        self.vmem(name, shape)
     }
 
     /// A semaphore of its own.
@@ -224,10 +236,7 @@ impl Lowering<'_> {
         let mut places: Vec<(BufferId, BufferId)> = Vec::new();
         for array in reads.iter().chain(writes) {
             if array.staged && places.iter().all(|(of, _)| *of != array.buffer) {
-                let mut shape = self.program.buffers[array.buffer].shape.clone();
-                if let Some(layout) = &mut shape.layout {
-                    layout.memory_space = memory::VMEM;
-                }
+                let shape = self.program.buffers[array.buffer].shape.clone();
                 let block = self.scratch(array.buffer, shape);
                 self.push(StatementKind::Declare(block));
                 places.push((array.buffer, block));
@@ -349,9 +358,6 @@ impl Lowering<'_> {
                 }
                 sizes.push(dim.as_static().unwrap_or(1));
             }
-            if let Some(layout) = &mut block_shape.layout {
-                layout.memory_space = memory::VMEM;
-            }
             let block = self.scratch(array.buffer, block_shape.clone());
             let moves = cuts.iter().any(|cut| matches!(cut, Cut::Follows { .. }));
             windows.push(Window {
@@ -366,13 +372,20 @@ impl Lowering<'_> {
             slices.push(whole(block, &block_shape));
         }
         let destinations = slices.split_off(reads.len());
-        let compute = Compute {
-            destinations,
-            accumulate: false,
-            operation: Arc::new(blocks.module.clone()),
-            operands: slices.into_iter().map(Operand::Slice).collect(),
+        let depth = variables.get(blocks.cuts.last().map_or(0, Vec::len));
+        let depth = depth.copied().flatten().map(|variable| {
+            let count = blocks.counts.last().copied().unwrap_or(1);
+            (Term::var(variable.var()), count)
+        });
+        let sums = match &blocks.work {
+            OnBlock::Whole(_) => None,
+            OnBlock::Sums(sums) => {
+                let buffer = self.vmem("sums".to_owned(), sums.shape.clone());
+                self.push(StatementKind::Declare(buffer));
+                Some(buffer)
+            }
         };
-        let line = self.line;
+        let body = self.on_block(&blocks.work, &slices, destinations, (sums, depth));
         let dimensions = variables
             .iter()
             .zip(&blocks.counts)
@@ -387,12 +400,75 @@ impl Lowering<'_> {
         let grid = Grid {
             dimensions: dimensions.collect(),
             windows,
-            body: vec![Statement {
-                kind: StatementKind::Compute(Box::new(compute)),
-                line,
-            }],
+            body,
         };
         self.push(StatementKind::Grid(Box::new(grid)));
+        if let Some(sums) = sums {
+            self.push(StatementKind::Free(sums));
+        }
         Ok(())
+    }
+
+    /// The statements at one point of a grid; with the buffer of the sums, the block of a
+    /// product's depth and how many there are.
+    fn on_block(
+        &self,
+        work: &OnBlock,
+        reads: &[Slice],
+        destinations: Vec<Slice>,
+        (sums, depth): (Option<BufferId>, Option<(Term, i64)>),
+    ) -> Vec<Statement> {
+        let line = self.line;
+        let at = |kind: StatementKind| Statement { kind, line };
+        let compute = |destinations, accumulate, module: &Module, operands| {
+            let compute = Compute {
+                destinations,
+                accumulate,
+                operation: Arc::new(module.clone()),
+                operands,
+            };
+            at(StatementKind::Compute(Box::new(compute)))
+        };
+        let of = |numbers: &[usize]| -> Vec<Operand> {
+            let slices = numbers.iter().filter_map(|&number| reads.get(number));
+            slices.cloned().map(Operand::Slice).collect()
+        };
+        let (kept, buffer) = match (work, sums) {
+            (OnBlock::Sums(kept), Some(buffer)) => (kept, buffer),
+            (OnBlock::Sums(_), None) => return Vec::new(),
+            (OnBlock::Whole(module), _) => {
+                let all: Vec<usize> = (0..reads.len()).collect();
+                return vec![compute(destinations, false, module, of(&all))];
+            }
+        };
+        let sums = whole(buffer, &self.program.buffers[buffer].shape);
+        let (block, count) = depth.unwrap_or((Term::constant(0), 1));
+        let is = |value: i64| Comparison {
+            left: block.clone(),
+            cmp: Cmp::Eq,
+            right: Term::constant(value),
+        };
+        let adds = |accumulate| {
+            compute(
+                vec![sums.clone()],
+                accumulate,
+                &kept.partial,
+                of(&kept.partial_reads),
+            )
+        };
+        let mut operands = vec![Operand::Slice(sums.clone())];
+        operands.extend(of(&kept.last_reads));
+        vec![
+            at(StatementKind::If {
+                condition: is(0),
+                then: vec![adds(false)],
+                otherwise: vec![adds(true)],
+            }),
+            at(StatementKind::If {
+                condition: is(count - 1),
+                then: vec![compute(destinations, false, &kept.last, operands)],
+                otherwise: Vec::new(),
+            }),
+        ]
     }
 }

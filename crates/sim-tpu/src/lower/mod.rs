@@ -10,12 +10,15 @@
 
 mod blocks;
 mod control;
+mod follow;
 mod kernel;
+mod search;
 
 use crate::program::{
     Buffer, BufferId, Role, SemaphoreId, SemaphoreRef, Semaphores, Slice, SliceEntry, Space,
     Statement, StatementKind, TpuProgram,
 };
+use crate::speeds::{MissingParam, Speeds};
 use rustc_hash::FxHashMap;
 use tegula_expr::Term;
 use tegula_fusion::{Def, ValueId};
@@ -48,6 +51,9 @@ pub enum LowerError {
         /// The limit.
         limit: i64,
     },
+    /// What the choice of blocks needs to know of the chip.
+    #[error(transparent)]
+    Chip(#[from] MissingParam),
     /// An instruction that cannot be written.
     #[error(transparent)]
     Module(#[from] tegula_ir::Error),
@@ -96,6 +102,7 @@ pub fn lower(
         schedule,
         region,
         scoped,
+        speeds: Speeds::of(chip)?,
         program: TpuProgram {
             name: module.name.to_string(),
             ..TpuProgram::default()
@@ -117,6 +124,7 @@ struct Lowering<'a> {
     region: &'a Region,
     /// Bytes of VMEM that a kernel may use while it runs.
     scoped: i64,
+    speeds: Speeds,
     program: TpuProgram,
     buffers: FxHashMap<memory::BufferId, BufferId>,
     constants: Vec<Literal>,

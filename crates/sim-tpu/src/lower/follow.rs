@@ -1,0 +1,285 @@
+//! Which dimensions of a kernel's values follow which dimension of its result.
+//!
+//! A dimension can be cut if every operation from the result back to the operands
+//! treats its elements alike and independently: such a dimension of an operation's
+//! result is the same dimension of its operands, or none of theirs. Walking backwards
+//! from the result finds which dimension each value's dimensions follow; where two users
+//! of a value disagree, or an operation needs all of a dimension, the result's dimension
+//! cannot be cut.
+
+use rustc_hash::FxHashMap;
+use tegula_ir::{
+    ArrayShape, ConvDims, DotDims, GatherDims, Instruction, InstructionId, Module, Op,
+};
+
+/// For each dimension of a value the dimension of the result that it follows.
+pub(super) type Follows = Vec<Option<usize>>;
+
+/// Which dimensions follow those of the result that are cut; `None` if one of them
+/// cannot be. With a product, what it sums over is cut too, and followed as the
+/// dimension behind the result's.
+pub(super) fn follow(
+    module: &Module,
+    cut: &[usize],
+    product: Option<InstructionId>,
+) -> Option<FxHashMap<InstructionId, Follows>> {
+    let entry = module.entry_computation();
+    let rank = module[entry.root].shape.as_array()?.dims.len();
+    let mut all: FxHashMap<InstructionId, Follows> = FxHashMap::default();
+    let own = (0..rank).map(|dim| cut.contains(&dim).then_some(dim));
+    all.insert(entry.root, own.collect());
+    for &id in entry.instructions.iter().rev() {
+        let instruction = &module[id];
+        let Some(own) = all.get(&id).cloned() else {
+            continue;
+        };
+        if product == Some(id) {
+            let operands = of_product(module, instruction, &own, rank)?;
+            for (&operand, follows) in instruction.operands.iter().zip(operands) {
+                agree(&mut all, operand, follows)?;
+            }
+            continue;
+        }
+        if own.iter().all(Option::is_none) {
+            // All of it is computed at every block, from all of its operands.
+            for &operand in &instruction.operands {
+                let rank = module[operand].shape.as_array()?.dims.len();
+                agree(&mut all, operand, vec![None; rank])?;
+            }
+            continue;
+        }
+        let operands = of_operands(module, instruction, &own)?;
+        for (&operand, follows) in instruction.operands.iter().zip(operands) {
+            agree(&mut all, operand, follows)?;
+        }
+    }
+    for &parameter in &entry.parameters {
+        let rank = module[parameter].shape.as_array()?.dims.len();
+        all.entry(parameter).or_insert_with(|| vec![None; rank]);
+    }
+    Some(all)
+}
+
+/// Notes how a value is cut; `None` if another user needs it otherwise. Constants and
+/// what has one element may be made for each user alike.
+fn agree(
+    all: &mut FxHashMap<InstructionId, Follows>,
+    id: InstructionId,
+    follows: Follows,
+) -> Option<()> {
+    match all.get(&id) {
+        Some(other) if *other != follows => None,
+        _ => {
+            all.insert(id, follows);
+            Some(())
+        }
+    }
+}
+
+/// How the operands of an instruction are cut if its result is cut so.
+fn of_operands(module: &Module, instruction: &Instruction, own: &Follows) -> Option<Vec<Follows>> {
+    let shapes: Option<Vec<&ArrayShape>> = instruction
+        .operands
+        .iter()
+        .map(|&id| module[id].shape.as_array())
+        .collect();
+    let shapes = shapes?;
+    let whole = |at: usize| vec![None; shapes.get(at).map_or(0, |shape| shape.dims.len())];
+    let result = instruction.shape.as_array()?;
+    match &instruction.op {
+        Op::Parameter(_) => Some(Vec::new()),
+        Op::Constant(literals) => literals.first()?.uniform_element().map(|_| Vec::new()),
+        Op::Iota(dim) => {
+            let along = usize::try_from(*dim).ok()?;
+            own.get(along)?.is_none().then(Vec::new)
+        }
+        op if op.is_elementwise() || matches!(op, Op::Copy) => {
+            // Scalars beside arrays are whole.
+            let of = |at: usize| match shapes[at].dims.len() == own.len() {
+                true => own.clone(),
+                false => whole(at),
+            };
+            Some((0..shapes.len()).map(of).collect())
+        }
+        Op::Broadcast(dimensions) => {
+            let of = |&dim: &i64| own.get(usize::try_from(dim).ok()?).copied();
+            let follows: Option<Follows> = dimensions.iter().map(of).collect();
+            Some(vec![follows?])
+        }
+        Op::Transpose(permutation) => {
+            let mut follows = whole(0);
+            for (to, &from) in permutation.iter().enumerate() {
+                *follows.get_mut(usize::try_from(from).ok()?)? = *own.get(to)?;
+            }
+            Some(vec![follows])
+        }
+        Op::Reshape => Some(vec![of_reshape(shapes.first()?, result, own)?]),
+        Op::Slice(slices) => {
+            // What is cut must be taken whole.
+            let operand = shapes.first()?.static_dims()?;
+            for ((follows, slice), &size) in own.iter().zip(slices).zip(&operand) {
+                let all = slice.start == 0 && slice.stride == 1 && slice.limit == size;
+                if follows.is_some() && !all {
+                    return None;
+                }
+            }
+            Some(vec![own.clone()])
+        }
+        Op::Concatenate(dim) => {
+            let dim = usize::try_from(*dim).ok()?;
+            own.get(dim)?
+                .is_none()
+                .then(|| vec![own.clone(); shapes.len()])
+        }
+        Op::Reduce { dimensions, .. } => {
+            let mut rest = own.iter().copied();
+            let arrays = shapes.len() / 2;
+            let rank = shapes.first()?.dims.len();
+            let one: Option<Follows> = (0..rank as i64)
+                .map(|dim| match dimensions.contains(&dim) {
+                    true => Some(None),
+                    false => rest.next(),
+                })
+                .collect();
+            let one = one?;
+            let of = |at: usize| if at < arrays { one.clone() } else { whole(at) };
+            Some((0..shapes.len()).map(of).collect())
+        }
+        Op::Gather {
+            dims, slice_sizes, ..
+        } => of_gather(&shapes, dims, slice_sizes, own),
+        Op::Dot { dims, .. } => of_dot(&shapes, dims, own),
+        Op::Convolution {
+            dims,
+            feature_group_count: 1,
+            batch_group_count: 1,
+            ..
+        } => of_convolution(&shapes, dims, own),
+        _ => None,
+    }
+}
+
+/// A dimension that a reshape keeps: as many elements before it and as large.
+fn of_reshape(operand: &ArrayShape, result: &ArrayShape, own: &Follows) -> Option<Follows> {
+    let (from, to) = (operand.static_dims()?, result.static_dims()?);
+    let mut follows = vec![None; from.len()];
+    for (dim, wanted) in own
+        .iter()
+        .enumerate()
+        .filter(|(_, follows)| follows.is_some())
+    {
+        let before: i64 = to[..dim].iter().product();
+        let mut product = 1;
+        let place = (0..from.len()).find(|&at| {
+            let found = product == before && from[at] == to[dim] && to[dim] > 1;
+            product *= from[at];
+            found
+        })?;
+        follows[place] = *wanted;
+    }
+    Some(follows)
+}
+
+/// What a gather takes whole can be cut, and so can what it is indexed by.
+fn of_gather(
+    shapes: &[&ArrayShape],
+    dims: &GatherDims,
+    slice_sizes: &[i64],
+    own: &Follows,
+) -> Option<Vec<Follows>> {
+    let [operand, indices] = shapes else {
+        return None;
+    };
+    let sizes = operand.static_dims()?;
+    let (mut left, mut right) = (vec![None; sizes.len()], vec![None; indices.dims.len()]);
+    let kept = (0..sizes.len()).filter(|&dim| is_kept(dims, dim));
+    for (dim, &offset) in kept.zip(&dims.offset_dims) {
+        let follows = *own.get(usize::try_from(offset).ok()?)?;
+        if follows.is_some() && slice_sizes.get(dim) != sizes.get(dim) {
+            return None;
+        }
+        *left.get_mut(dim)? = follows;
+    }
+    let mut places = (0..right.len()).filter(|&dim| dim as i64 != dims.index_vector_dim);
+    for (dim, follows) in own.iter().enumerate() {
+        if dims.offset_dims.contains(&(dim as i64)) {
+            continue;
+        }
+        let place = places.next()?;
+        let batched = dims.start_indices_batching_dims.contains(&(place as i64));
+        if follows.is_some() && batched {
+            return None;
+        }
+        *right.get_mut(place)? = *follows;
+    }
+    Some(vec![left, right])
+}
+
+/// Whether a dimension of a gather's operand is one of the result.
+pub(super) fn is_kept(dims: &GatherDims, dim: usize) -> bool {
+    let dim = dim as i64;
+    !dims.collapsed_slice_dims.contains(&dim) && !dims.operand_batching_dims.contains(&dim)
+}
+
+/// A product that is cut along what it sums over, too.
+fn of_product(
+    module: &Module,
+    instruction: &Instruction,
+    own: &Follows,
+    depth: usize,
+) -> Option<Vec<Follows>> {
+    let Op::Dot { dims, .. } = &instruction.op else {
+        return None;
+    };
+    let (&[left], &[right]) = (&dims.lhs_contracting[..], &dims.rhs_contracting[..]) else {
+        return None;
+    };
+    let mut operands = of_operands(module, instruction, own)?;
+    for (follows, dim) in operands.iter_mut().zip([left, right]) {
+        *follows.get_mut(usize::try_from(dim).ok()?)? = Some(depth);
+    }
+    Some(operands)
+}
+
+fn of_dot(shapes: &[&ArrayShape], dims: &DotDims, own: &Follows) -> Option<Vec<Follows>> {
+    let [lhs, rhs] = shapes else { return None };
+    let mut at = 0;
+    let mut next = || {
+        at += 1;
+        own.get(at - 1).copied()
+    };
+    let (mut left, mut right) = (vec![None; lhs.dims.len()], vec![None; rhs.dims.len()]);
+    for (&l, &r) in dims.lhs_batch.iter().zip(&dims.rhs_batch) {
+        let follows = next()?;
+        *left.get_mut(usize::try_from(l).ok()?)? = follows;
+        *right.get_mut(usize::try_from(r).ok()?)? = follows;
+    }
+    for (dim, place) in left.iter_mut().enumerate() {
+        let dim = dim as i64;
+        if !dims.lhs_batch.contains(&dim) && !dims.lhs_contracting.contains(&dim) {
+            *place = next()?;
+        }
+    }
+    for (dim, place) in right.iter_mut().enumerate() {
+        let dim = dim as i64;
+        if !dims.rhs_batch.contains(&dim) && !dims.rhs_contracting.contains(&dim) {
+            *place = next()?;
+        }
+    }
+    Some(vec![left, right])
+}
+
+/// Batches and output features can be cut; positions overlap and cannot.
+fn of_convolution(shapes: &[&ArrayShape], dims: &ConvDims, own: &Follows) -> Option<Vec<Follows>> {
+    let [input, kernel] = shapes else { return None };
+    for &spatial in &dims.output_spatial {
+        if own.get(usize::try_from(spatial).ok()?)?.is_some() {
+            return None;
+        }
+    }
+    let at = |dim: i64| own.get(usize::try_from(dim).ok()?).copied();
+    let (mut left, mut right) = (vec![None; input.dims.len()], vec![None; kernel.dims.len()]);
+    *left.get_mut(usize::try_from(dims.input_batch).ok()?)? = at(dims.output_batch)?;
+    *right.get_mut(usize::try_from(dims.kernel_output_feature).ok()?)? = at(dims.output_feature)?;
+    Some(vec![left, right])
+}
