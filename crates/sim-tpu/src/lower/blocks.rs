@@ -42,7 +42,7 @@ pub(super) struct Blocks {
 #[derive(Clone, Debug)]
 pub(super) enum OnBlock {
     /// The kernel.
-    Whole(Module),
+    Whole(Box<Module>),
     /// Sums over blocks of a product's depth, then what follows the product.
     Sums(Box<Sums>),
 }
@@ -128,7 +128,7 @@ impl Blocks {
         };
         let work = match product {
             Some(dot) if sizes[rank] < extents[rank] => rewrite.sums(dot),
-            _ => rewrite.whole().map(OnBlock::Whole),
+            _ => rewrite.whole().map(|whole| OnBlock::Whole(Box::new(whole))),
         };
         Ok(Self {
             work: work.ok_or(i64::MAX)?,
