@@ -8,12 +8,14 @@ use std::path::Path;
 use std::time::Instant;
 use tegula::{Cpu, Options, Target};
 use tegula_tests::corpus::{load, names, small_corpus, whole_corpus};
+use tegula_tests::nvrtc;
 
 const TARGETS: &[(&str, Target, Cpu)] = &[
     ("interp", Target::Interp, Cpu::Native),
     ("plan", Target::Plan, Cpu::Native),
     ("cpu", Target::Cpu, Cpu::Native),
     ("cpu-v2", Target::Cpu, Cpu::X86V2),
+    ("cuda-sim", Target::CudaSim, Cpu::Native),
 ];
 
 /// The largest programs: they take the Plan's evaluator, which knows no faster way
@@ -25,6 +27,10 @@ const SLOW_ON_THE_PLAN: &[&str] = &[
     "resnet50_fwd_bf16",
     "resnet50_fwd_f32",
 ];
+
+/// Programs that take the simulated GPU, which interprets every instruction of every
+/// lane, more than some seconds. They are shown as ignored.
+const SLOW_ON_THE_SIMULATOR: &[&str] = &[];
 
 fn main() {
     let arguments = Arguments::from_args();
@@ -49,12 +55,20 @@ fn add(trials: &mut Vec<Trial>, group: &str, folder: &Path) {
             return;
         }
     };
+    let simulator = nvrtc::is_there();
     for name in names {
         for &(label, target, cpu) in TARGETS {
+            if target == Target::CudaSim && !simulator {
+                continue;
+            }
             let (folder, program) = (folder.to_owned(), name.clone());
             let run = move || check(&folder, &program, target, cpu);
             let run = move || run().map_err(|error| Failed::from(format!("{error:#}")));
-            let slow = target == Target::Plan && SLOW_ON_THE_PLAN.contains(&name.as_str());
+            let slow = match target {
+                Target::Plan => SLOW_ON_THE_PLAN.contains(&name.as_str()),
+                Target::CudaSim => SLOW_ON_THE_SIMULATOR.contains(&name.as_str()),
+                _ => false,
+            };
             let trial = Trial::test(format!("{label}/{group}/{name}"), run);
             trials.push(trial.with_ignored_flag(slow));
         }

@@ -4,12 +4,14 @@ use anyhow::{Result, bail};
 use libtest_mimic::{Arguments, Failed, Trial};
 use tegula::Target;
 use tegula_tests::models::{load, names};
+use tegula_tests::nvrtc;
 
 const TARGETS: &[(&str, Target, usize)] = &[
     ("interp", Target::Interp, 1),
     ("plan", Target::Plan, 1),
     ("cpu", Target::Cpu, 1),
     ("cpu-2-threads", Target::Cpu, 2),
+    ("cuda-sim", Target::CudaSim, 1),
 ];
 
 /// What a target cannot do yet. The list only shrinks: a program on it that works
@@ -19,8 +21,12 @@ const NOT_YET: &[(&str, &str)] = &[];
 fn main() {
     let arguments = Arguments::from_args();
     let mut trials = vec![trial("not_yet", known)];
+    let simulator = nvrtc::is_there();
     for name in names().unwrap_or_default() {
         for &(label, target, threads) in TARGETS {
+            if target == Target::CudaSim && !simulator {
+                continue;
+            }
             let listed = NOT_YET.contains(&(label, name.as_str()));
             let program = name.clone();
             let run = move || check(&program, target, threads, listed);

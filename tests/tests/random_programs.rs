@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use tegula::{Cpu, Options, Target};
 use tegula_ir::Opcode;
 use tegula_tests::judge::{Reference, Verdict};
+use tegula_tests::nvrtc;
 use tegula_tests::random::{Regime, random_program};
 
 /// Programs of each regime when nothing else is asked for.
@@ -17,8 +18,17 @@ fn count() -> u64 {
         .unwrap_or(PROGRAMS)
 }
 
+/// What a sweep runs programs on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum On {
+    /// The Plan evaluator and the CPU.
+    Here,
+    /// The simulated GPU.
+    Simulator,
+}
+
 /// Gives whether all targets could be judged.
-fn check(seed: u64, regime: Regime) -> Result<bool, String> {
+fn check(seed: u64, regime: Regime, on: On) -> Result<bool, String> {
     let program = random_program(seed, regime);
     let fail = |what: &str, error: String| {
         Err(format!(
@@ -37,12 +47,17 @@ fn check(seed: u64, regime: Regime) -> Result<bool, String> {
     let mut judged = true;
     // The widest vectors there are, and those that every machine has.
     let (native, oldest) = (Cpu::Native, Cpu::X86V2);
-    for (target, cpu, threads) in [
+    let here: &[(Target, Cpu, usize)] = &[
         (Target::Plan, native, 1),
         (Target::Cpu, native, 1),
         (Target::Cpu, native, 2),
         (Target::Cpu, oldest, 1),
-    ] {
+    ];
+    let targets = match on {
+        On::Here => here,
+        On::Simulator => &[(Target::CudaSim, native, 1)],
+    };
+    for &(target, cpu, threads) in targets {
         let options = Options {
             target,
             cpu,
@@ -56,19 +71,18 @@ fn check(seed: u64, regime: Regime) -> Result<bool, String> {
     Ok(judged)
 }
 
-fn sweep(regime: Regime) {
+fn sweep(regime: Regime, on: On, count: u64) {
     if let Some(seed) = std::env::var("TEGULA_SEED")
         .ok()
         .and_then(|s| s.parse().ok())
     {
-        check(seed, regime).unwrap_or_else(|e| panic!("{e}"));
+        check(seed, regime, on).unwrap_or_else(|e| panic!("{e}"));
         return;
     }
     let mut failures = Vec::new();
     let mut judged = 0;
-    let count = count();
     for seed in 0..count {
-        match check(seed, regime) {
+        match check(seed, regime, on) {
             Ok(true) => judged += 1,
             Ok(false) => {}
             Err(error) => failures.push(error),
@@ -92,12 +106,22 @@ fn sweep(regime: Regime) {
 
 #[test]
 fn dyadic_programs_agree_to_the_bit() {
-    sweep(Regime::Dyadic);
+    sweep(Regime::Dyadic, On::Here, count());
 }
 
 #[test]
 fn general_programs_agree_within_the_envelope() {
-    sweep(Regime::General);
+    sweep(Regime::General, On::Here, count());
+}
+
+/// A tenth of the programs: compiling one for a GPU takes as long as ten for the CPU.
+#[test]
+fn programs_agree_on_the_simulated_gpu() {
+    if nvrtc::is_there() {
+        for regime in [Regime::Dyadic, Regime::General] {
+            sweep(regime, On::Simulator, count().div_ceil(10));
+        }
+    }
 }
 
 /// Opcodes that no random program has, and why.

@@ -30,6 +30,7 @@ mod program;
 mod reduction;
 mod scalars;
 mod schedule;
+mod simulated;
 mod terms;
 mod types;
 
@@ -38,3 +39,4 @@ pub use error::Error;
 pub use execute::Executable;
 pub use listing::{Listing, listing};
 pub use nvrtc::{Arch, Compiler, Form, compiler};
+pub use simulated::executable as for_simulator;

@@ -8,6 +8,7 @@ use crate::functions::needed;
 use crate::library::{Routine, routine};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::fmt::Write;
+use tegula_expr::Term;
 use tegula_fusion::LibraryOp;
 use tegula_fusion::kernel::Access;
 use tegula_ir::{ArrayShape, ElementType};
@@ -21,6 +22,13 @@ pub(crate) enum Stage {
         /// Its number.
         function: usize,
         arguments: Vec<ValueId>,
+    },
+    /// Sorts along a dimension of this length, by passes of a function.
+    Sort {
+        function: usize,
+        length: Term,
+        operands: Vec<ValueId>,
+        results: Vec<ValueId>,
     },
     /// Copies one value to another.
     Copy { from: ValueId, to: ValueId },
@@ -70,7 +78,7 @@ pub(crate) fn program(plan: &Plan) -> Result<Program, Error> {
 }
 
 /// What stands for the name of a function that has none yet.
-const UNNAMED: &str = "unnamed";
+const UNNAMED: &str = "routine_without_name";
 
 struct Maker<'a> {
     plan: &'a Plan,
@@ -186,29 +194,38 @@ impl Maker<'_> {
         };
         let symbols = &self.plan.symbols;
         let routine = routine(UNNAMED, op, &shapes(operands), &shapes(results), symbols)?;
-        let Routine::Function(mut function) = routine else {
-            return Ok(Stage::Host {
+        let (operands, results) = (operands.to_vec(), results.to_vec());
+        Ok(match routine {
+            Routine::Function(function) => Stage::Launch {
+                function: self.routine(op, *function),
+                arguments: operands.into_iter().chain(results).collect(),
+            },
+            Routine::Sort(function, length) => Stage::Sort {
+                function: self.routine(op, *function),
+                length,
+                operands,
+                results,
+            },
+            Routine::Host => Stage::Host {
                 op: op.clone(),
-                operands: operands.to_vec(),
-                results: results.to_vec(),
-            });
-        };
-        let function = match self.routines.get(&function.text) {
-            Some(&known) => known,
-            None => {
-                let name = format!("{}{}", op.name().replace('-', "_"), self.routines.len());
-                let unnamed = function.text.clone();
-                function.text = unnamed.replacen(UNNAMED, &name, 1);
-                function.name = name;
-                let number = self.add(*function);
-                self.routines.insert(unnamed, number);
-                number
-            }
-        };
-        Ok(Stage::Launch {
-            function,
-            arguments: operands.iter().chain(results).copied().collect(),
+                operands,
+                results,
+            },
         })
+    }
+
+    /// The number of a library operation's function, which has no name yet.
+    fn routine(&mut self, op: &LibraryOp, mut function: Function) -> usize {
+        if let Some(&known) = self.routines.get(&function.text) {
+            return known;
+        }
+        let name = format!("{}{}", op.name().replace('-', "_"), self.routines.len());
+        let unnamed = function.text.clone();
+        function.text = unnamed.replace(UNNAMED, &name);
+        function.name = name;
+        let number = self.add(function);
+        self.routines.insert(unnamed, number);
+        number
     }
 }
 

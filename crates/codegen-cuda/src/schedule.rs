@@ -82,6 +82,7 @@ pub(crate) fn schedule(program: &Program, plan: &Plan, sizes: &[i64]) -> Result<
         .and_then(|b| u64::try_from(b).ok());
     let arena = arena.ok_or_else(|| Error::Bug("the arena has no size".to_owned()))?;
     let start = reserve(&mut next, arena)?;
+    let scratch = next;
     let mut resolver = Resolver {
         functions: &program.functions,
         plan,
@@ -90,6 +91,8 @@ pub(crate) fn schedule(program: &Program, plan: &Plan, sizes: &[i64]) -> Result<
         parameters,
         results,
         arena: start,
+        scratch,
+        end: scratch,
     };
     let actions = resolver.actions(&program.stages)?;
     let shapes = plan.results.iter().map(|&v| plan.values[v].shape.clone());
@@ -99,8 +102,8 @@ pub(crate) fn schedule(program: &Program, plan: &Plan, sizes: &[i64]) -> Result<
         results: resolver.results.iter().copied().zip(shapes).collect(),
         constants: resolver.constants,
         parameters: resolver.parameters,
-        bytes: next,
-        own_bytes: next - before,
+        bytes: resolver.end,
+        own_bytes: resolver.end - before,
     })
 }
 
@@ -130,6 +133,10 @@ struct Resolver<'a> {
     parameters: Vec<u64>,
     results: Vec<u64>,
     arena: u64,
+    /// Where memory that one call needs for itself begins, and where the most of it
+    /// ends.
+    scratch: u64,
+    end: u64,
 }
 
 impl Resolver<'_> {
@@ -167,7 +174,7 @@ impl Resolver<'_> {
         value.map_err(|error| Error::Sizes(format!("a size cannot be computed: {error}")))
     }
 
-    fn actions(&self, stages: &[Stage]) -> Result<Vec<Action>, Error> {
+    fn actions(&mut self, stages: &[Stage]) -> Result<Vec<Action>, Error> {
         let mut actions = Vec::with_capacity(stages.len());
         for stage in stages {
             actions.extend(self.action(stage)?);
@@ -175,12 +182,21 @@ impl Resolver<'_> {
         Ok(actions)
     }
 
-    fn action(&self, stage: &Stage) -> Result<Option<Action>, Error> {
-        Ok(Some(match stage {
+    fn action(&mut self, stage: &Stage) -> Result<Vec<Action>, Error> {
+        Ok(vec![match stage {
             Stage::Launch {
                 function,
                 arguments,
-            } => return self.launch(*function, arguments),
+            } => {
+                let places = self.places(arguments)?;
+                return Ok(self.launch(*function, places, None)?.into_iter().collect());
+            }
+            Stage::Sort {
+                function,
+                length,
+                operands,
+                results,
+            } => return self.sort(*function, length, operands, results),
             Stage::Copy { from, to } => Action::Copy {
                 from: self.place(*from)?,
                 to: self.place(*to)?,
@@ -216,11 +232,63 @@ impl Resolver<'_> {
                     .map(|b| self.actions(b))
                     .collect::<Result<_, _>>()?,
             },
-        }))
+        }])
     }
 
-    /// No launch if there is nothing to do.
-    fn launch(&self, number: usize, arguments: &[ValueId]) -> Result<Option<Action>, Error> {
+    /// Passes from the operands to the results, by way of scratch memory and the
+    /// results in turn.
+    fn sort(
+        &mut self,
+        function: usize,
+        length: &Term,
+        operands: &[ValueId],
+        results: &[ValueId],
+    ) -> Result<Vec<Action>, Error> {
+        let length = self.number(length)?;
+        let (from, to) = (self.places(operands)?, self.places(results)?);
+        let mut passes = 0u32;
+        while length > 1i64 << passes.min(62) {
+            passes += 1;
+        }
+        if passes == 0 {
+            let pairs = operands.iter().zip(from).zip(to);
+            let copies = pairs.map(|((&value, from), to)| {
+                let bytes = bytes_of(self.plan, value)?;
+                Ok(Action::Copy { from, to, bytes })
+            });
+            return copies.collect();
+        }
+        let mut end = self.scratch;
+        let mut scratch = Vec::with_capacity(operands.len());
+        if passes > 1 {
+            for &value in operands {
+                scratch.push(reserve(&mut end, bytes_of(self.plan, value)?)?);
+            }
+        }
+        self.end = self.end.max(end);
+        let mut source = from;
+        let mut actions = Vec::new();
+        for pass in 0..passes {
+            // The last pass writes the results.
+            let target = if (passes - pass) % 2 == 1 {
+                &to
+            } else {
+                &scratch
+            };
+            let places = source.iter().chain(target).copied().collect();
+            actions.extend(self.launch(function, places, Some(1 << pass))?);
+            source.clone_from(target);
+        }
+        Ok(actions)
+    }
+
+    /// No launch if there is nothing to do; `last` follows the sizes.
+    fn launch(
+        &self,
+        number: usize,
+        places: Vec<u64>,
+        last: Option<i64>,
+    ) -> Result<Option<Action>, Error> {
         let function = self.functions.get(number);
         let function =
             function.ok_or_else(|| Error::Bug(format!("there is no function {number}")))?;
@@ -244,8 +312,8 @@ impl Resolver<'_> {
         Ok(Some(Action::Launch {
             function: number,
             grid,
-            places: self.places(arguments)?,
-            sizes: sizes.collect::<Result<_, _>>()?,
+            places,
+            sizes: sizes.chain(last.map(Ok)).collect::<Result<_, _>>()?,
         }))
     }
 }

@@ -72,6 +72,12 @@ pub(crate) enum Int3 {
         a: bool,
         b: bool,
     },
+    /// Two-way dot product of halves of `a` with the lower or upper bytes of `b`.
+    Dp2a {
+        a: bool,
+        b: bool,
+        upper: bool,
+    },
     Bmsk {
         wrap: bool,
     },

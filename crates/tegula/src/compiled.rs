@@ -21,6 +21,8 @@ pub enum Target {
     Plan,
     /// A device program for the first GPU.
     Cuda,
+    /// The same program on a GPU that is simulated, with checks that none makes.
+    CudaSim,
 }
 
 /// How to compile.
@@ -125,10 +127,14 @@ pub fn compile(module: &Module, options: &Options) -> Result<Executable, Error> 
                 .in_scope(|| tegula_codegen_cpu::Executable::new(plan, &options))?;
             Compiled::Cpu(Box::new(executable))
         }
-        Target::Cuda => {
+        Target::Cuda | Target::CudaSim => {
             let plan = plan(module)?.plan;
+            let generate = match options.target {
+                Target::Cuda => tegula_codegen_cuda::for_gpu,
+                _ => tegula_codegen_cuda::for_simulator,
+            };
             let executable = tracing::info_span!("generate", kernels = plan.kernels.len())
-                .in_scope(|| tegula_codegen_cuda::for_gpu(plan))?;
+                .in_scope(|| generate(plan))?;
             Compiled::Cuda(Box::new(executable))
         }
     };

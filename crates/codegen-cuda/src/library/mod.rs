@@ -5,10 +5,12 @@ mod builder;
 mod convolution;
 mod dot;
 mod product;
+mod sort;
 
 use crate::emit;
 use crate::error::Error;
 use crate::function::Function;
+use tegula_expr::Term;
 use tegula_fusion::LibraryOp;
 use tegula_ir::{ArrayShape, Op, Symbol};
 
@@ -16,6 +18,9 @@ use tegula_ir::{ArrayShape, Op, Symbol};
 pub(crate) enum Routine {
     /// By a function, whose parameters are the operands and the result.
     Function(Box<Function>),
+    /// By passes of a function that reads one set of arrays and writes another; the
+    /// runs that are sorted double until they have the length of the dimension.
+    Sort(Box<Function>, Term),
     /// On the host, which the operands are copied to.
     Host,
 }
@@ -38,6 +43,22 @@ pub(crate) fn routine(
                 return Ok(Routine::Function(Box::new(function)));
             }
             dot::kernel(contraction, [lhs, rhs], out, symbols)
+        }
+        (
+            LibraryOp::Sort {
+                dimension,
+                comparator,
+            },
+            ..,
+        ) => {
+            let function = sort::function(name, operands, *dimension, comparator, symbols)?;
+            let length = operands
+                .first()
+                .and_then(|shape| shape.dims.get(*dimension));
+            return Ok(match (function, length) {
+                (Some(function), Some(length)) => Routine::Sort(Box::new(function), length.term()),
+                _ => Routine::Host,
+            });
         }
         (LibraryOp::Operation(op), &[input, weights], &[out])
             if let Op::Convolution {

@@ -464,6 +464,25 @@ pub(super) fn funnel(d: &mut Decoding<'_, '_>) -> Decoded {
     })
 }
 
+pub(super) fn dp2a(d: &mut Decoding<'_, '_>) -> Decoded {
+    let upper = d.take("hi");
+    d.ignore(&["lo"]);
+    let (a_type, b_type) = (d.kind()?, d.kind()?);
+    let (target, a, b, c) = three(d)?;
+    let f = Int3::Dp2a {
+        a: a_type.is_signed(),
+        b: b_type.is_signed(),
+        upper,
+    };
+    Ok(Op::Int3 {
+        f,
+        d: target,
+        a,
+        b,
+        c,
+    })
+}
+
 pub(super) fn dp4a(d: &mut Decoding<'_, '_>) -> Decoded {
     let (a_type, b_type) = (d.kind()?, d.kind()?);
     let (target, a, b, c) = three(d)?;

@@ -57,6 +57,7 @@ table! {
     "cvta", "global const shared local param, with and without to", moves::cvta;
     "discard", "ignored", memory::prefetch;
     "div", "integers; f32 (rn rz rm rp, full, approx), f64", float::div;
+    "dp2a", "lo hi, u32 s32", integer::dp2a;
     "dp4a", "u32 s32", integer::dp4a;
     "elect", "sync", collective::elect;
     "ex2", "approx: f32 f16 f16x2 bf16 bf16x2", |d| float::function(d, Float1::Ex2);

@@ -361,6 +361,19 @@ fn dp4a(a: u32, b: u32, c: u32, a_signed: bool, b_signed: bool) -> u32 {
     })
 }
 
+/// Halves of `a` times the lower two bytes of `b`.
+fn dp2a(a: u32, b: u32, c: u32, a_signed: bool, b_signed: bool) -> u32 {
+    let half = |i: u32| match a_signed {
+        true => i32::from((a >> (16 * i)) as u16 as i16),
+        false => i32::from((a >> (16 * i)) as u16),
+    };
+    let byte = |i: u32| match b_signed {
+        true => i32::from((b >> (8 * i)) as u8 as i8),
+        false => i32::from((b >> (8 * i)) as u8),
+    };
+    (0..2).fold(c, |sum, i| sum.wrapping_add((half(i) * byte(i)) as u32))
+}
+
 /// Any function of three bits, by its table.
 #[inline(always)]
 fn lop3(a: u32, b: u32, c: u32, table: u8) -> u32 {
@@ -411,6 +424,10 @@ fn int3(warp: &mut Warp, mask: u32, f: Int3, slots: [R32; 4]) {
                 (value >> by) as u32
             }
         }),
+        Int3::Dp2a { a: x, b: y, upper } => {
+            let shift = if upper { 16 } else { 0 };
+            map3(warp, mask, slots, |a, b, c| dp2a(a, b >> shift, c, x, y));
+        }
         Int3::Dp4a { a: x, b: y } => map3(warp, mask, slots, |a, b, c| dp4a(a, b, c, x, y)),
         Int3::Bmsk { wrap } => map3(warp, mask, slots, |a, b, _| {
             let (a, b) = if wrap { (a & 31, b & 31) } else { (a, b) };
@@ -628,5 +645,10 @@ mod tests {
             dp4a(0x01ff_0203, 0x0102_0304, 10, true, true),
             10 + 1 - 2 + 6 + 12
         );
+        assert_eq!(
+            dp2a(0xffff_0002, 0x7f7f_0304, 10, false, false),
+            10 + 2 * 4 + 0xffff * 3
+        );
+        assert_eq!(dp2a(0xffff_0002, 0x0000_03ff, 10, true, true), 10 - 2 - 3);
     }
 }

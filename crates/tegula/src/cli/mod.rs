@@ -69,6 +69,8 @@ pub(crate) enum TargetName {
     Plan,
     /// The first GPU.
     Cuda,
+    /// A simulated GPU, which needs the CUDA compiler library only.
+    CudaSim,
 }
 
 impl From<TargetName> for tegula::Target {
@@ -78,6 +80,7 @@ impl From<TargetName> for tegula::Target {
             TargetName::Interp => Self::Interp,
             TargetName::Plan => Self::Plan,
             TargetName::Cuda => Self::Cuda,
+            TargetName::CudaSim => Self::CudaSim,
         }
     }
 }

@@ -1,0 +1,123 @@
+//! A device that is simulated: the PTX that NVRTC makes is interpreted, and what it
+//! does wrong is an error.
+//!
+//! Races, accesses out of bounds and reads of what was never written fail the run with
+//! the kernel and the instruction.
+
+use crate::device::{Device, Launch};
+use crate::error::Error;
+use crate::execute::Executable;
+use crate::nvrtc::{Arch, Form, compiler};
+use crate::program::program;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use tegula_layout::Plan;
+use tegula_sim_ptx::{LaunchError, Memory, MemoryError, Module, Options, launch};
+
+/// The simulated device's memory: 16 GiB, of which the host uses what is written.
+const CAPACITY: u64 = 1 << 34;
+/// The architecture that is simulated.
+const ARCH: Arch = Arch(90);
+
+struct Simulated {
+    module: Module,
+    memory: Mutex<Memory>,
+}
+
+/// Compiles a plan for the simulated device.
+///
+/// # Errors
+/// There is no NVRTC; an operation that a type lacks; PTX that the simulator does not
+/// know.
+pub fn executable(plan: Plan) -> Result<Executable, Error> {
+    let program = program(&plan)?;
+    // Programs that are simulated are tests: many, and used once.
+    let ptx = compiler()?.compile(&program.source(), ARCH, Form::Ptx)?;
+    let text = String::from_utf8(ptx).map_err(|e| Error::Bug(e.to_string()))?;
+    let module = Module::parse(&text).map_err(|e| Error::Device {
+        step: "loading the program".to_owned(),
+        reason: e.to_string(),
+    })?;
+    let device = Simulated {
+        module,
+        memory: Mutex::new(Memory::new(CAPACITY)),
+    };
+    Ok(Executable::assemble(plan, program, Box::new(device)))
+}
+
+impl Simulated {
+    fn memory(&self) -> MutexGuard<'_, Memory> {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn failed(step: &str, error: &impl ToString) -> Error {
+    Error::Device {
+        step: step.to_owned(),
+        reason: error.to_string(),
+    }
+}
+
+impl Device for Simulated {
+    fn allocate(&self, bytes: u64) -> Result<u64, Error> {
+        self.memory().allocate(bytes).map_err(|error| match error {
+            MemoryError::OutOfMemory { .. } => Error::OutOfMemory {
+                needed: bytes,
+                reason: error.to_string(),
+            },
+            other => failed("allocating memory", &other),
+        })
+    }
+
+    fn free(&self, address: u64) {
+        // The address was given by `allocate`, and each is given back once.
+        let _ = self.memory().free(address);
+    }
+
+    fn write(&self, address: u64, bytes: &[u8]) -> Result<(), Error> {
+        let written = self.memory().write(address, bytes);
+        written.map_err(|e| failed("copying to the device", &e))
+    }
+
+    fn read(&self, address: u64, bytes: &mut [u8]) -> Result<(), Error> {
+        let read = self.memory().read(address, bytes);
+        read.map_err(|e| failed("copying from the device", &e))
+    }
+
+    fn copy(&self, from: u64, to: u64, bytes: u64) -> Result<(), Error> {
+        let copied = self.memory().copy(from, to, bytes);
+        copied.map_err(|e| failed("copying on the device", &e))
+    }
+
+    fn launch(&self, wanted: &Launch<'_>) -> Result<(), Error> {
+        let params: Vec<u8> = wanted
+            .arguments
+            .iter()
+            .flat_map(|a| a.to_le_bytes())
+            .collect();
+        let shape = tegula_sim_ptx::Launch {
+            grid: wanted.grid,
+            block: wanted.block,
+            dynamic_shared: 0,
+            params: &params,
+        };
+        let options = Options {
+            statistics: false,
+            // A thread without a point may leave before the others.
+            exited_at_barriers: false,
+            ..Options::default()
+        };
+        let step = || format!("running `{}`", wanted.name);
+        let launched = launch(
+            &self.module,
+            wanted.name,
+            &mut self.memory(),
+            &shape,
+            &options,
+        );
+        let report = launched.map_err(|error: LaunchError| failed(&step(), &error))?;
+        if let Some(finding) = report.errors().next() {
+            return Err(failed(&step(), finding));
+        }
+        Ok(())
+    }
+}
