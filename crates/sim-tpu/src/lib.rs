@@ -11,21 +11,32 @@
 //! - [`lower`]: a scheduled program as a [`TpuProgram`];
 //! - [`engine`]: the clock: what runs when, and who waited for whom;
 //! - [`speeds`]: a chip's numbers, as the clock uses them;
-//! - [`work`]: what a computation asks of the units.
+//! - [`work`]: what a computation asks of the units;
+//! - `machine`: runs the statements on `memory`, with or without values;
+//! - `check`: what is checked before running, and which elements padding reaches;
+//! - [`finding`], [`report`]: what comes out.
 //!
 //! # Invariants
 //! - The simulator executes a [`TpuProgram`] and nothing else.
 //! - Every number of a chip is a parameter of [`tegula_target::Chip`] with a source.
 //! - Same program, same chip, same options: the same report, to the byte.
 
+mod check;
 pub mod engine;
 mod expand;
+pub mod finding;
 pub mod lower;
+mod machine;
+mod memory;
 pub mod program;
+pub mod report;
 pub mod speeds;
 pub mod text;
 pub mod work;
 
 pub use expand::expand;
+pub use finding::{Code, Finding, Severity};
+pub use machine::simulate;
 pub use program::TpuProgram;
+pub use report::{Error, Options, Report};
 pub use text::{PrintForm, is_kernel, print_kernel, read_kernel};

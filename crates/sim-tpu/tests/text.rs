@@ -17,7 +17,7 @@ fn settles(text: &str) -> String {
 
 #[test]
 fn the_reference_example() {
-    println!("{}", settles(SCALE));
+    assert!(settles(SCALE).contains("start x[0 +: 128, :] -> a[0, :, :], in[0]"));
 }
 
 #[test]
@@ -38,7 +38,14 @@ fn a_grid() {
     zb[0 +: 8, :] = multiply(zb[0 +: 8, :], 2.0); zb[:, :] = call(zb[:,:], zb[:,:]), to_apply=body
   }
 }";
-    println!("{}", settles(text));
+    let expanded = settles(text);
+    for part in [
+        "for k in 0..4 {",
+        "if xb_next == 1 {",
+        "wait zb_sem[zb_slot]",
+    ] {
+        assert!(expanded.contains(part), "{part}\n{expanded}");
+    }
 }
 
 #[test]

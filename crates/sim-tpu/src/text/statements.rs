@@ -90,13 +90,13 @@ impl<'a> Reader<'a> {
     /// Statements up to `}`, which is taken. Names of the body end with it.
     pub(super) fn statements_to_brace(&mut self) -> Read<Vec<Statement>> {
         let scope = self.variables.len();
-        let body = self.named_statements_to_brace()?;
+        let body = self.statements_in_scope()?;
         self.variables.truncate(scope);
         Ok(body)
     }
 
-    /// Statements up to `}`, which is taken. Names of the body stay.
-    fn named_statements_to_brace(&mut self) -> Read<Vec<Statement>> {
+    /// As [`Self::statements_to_brace`], but names stay.
+    fn statements_in_scope(&mut self) -> Read<Vec<Statement>> {
         self.nesting += 1;
         if self.nesting > MAX_NESTING {
             let message = format!("bodies are nested more than {MAX_NESTING} deep");
@@ -150,7 +150,6 @@ impl<'a> Reader<'a> {
                 return Ok(None);
             }
             "free" => self.free()?,
-            "while" => self.while_loop()?,
             "start" => self.start()?,
             "wait" => {
                 let semaphore = self.semaphore()?;
@@ -185,6 +184,7 @@ impl<'a> Reader<'a> {
                     body,
                 }
             }
+            "while" => self.while_loop()?,
             "if" => self.branches()?,
             "let" => self.name_value()?,
             "set" => {
@@ -258,11 +258,12 @@ impl<'a> Reader<'a> {
         Ok((variable, low, high))
     }
 
-    /// `{ CONDITION } COMPARISON { BODY }`: comparison and body see the condition's names.
+    /// `{ statements } COMPARISON { statements }`; names of the first are known in the
+    /// rest.
     fn while_loop(&mut self) -> Read<StatementKind> {
-        self.cursor.expect("{")?;
         let scope = self.variables.len();
-        let condition = self.named_statements_to_brace()?;
+        self.cursor.expect("{")?;
+        let condition = self.statements_in_scope()?;
         let test = self.comparison()?;
         self.cursor.expect("{")?;
         let body = self.statements_to_brace()?;

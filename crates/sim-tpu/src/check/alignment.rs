@@ -1,0 +1,171 @@
+//! Whether an offset is a multiple of the tile, for all values of the variables.
+//!
+//! Loads and copies address whole tiles, so a compiler must know at compile time that a
+//! dynamic offset is a multiple of the tile; that it happens to be at run time does not
+//! help. The question goes to the indexing crate, over a map whose variables are those
+//! of the loops around the statement, with their ranges, what is assumed of scalars, and
+//! the conditions of the branches that lead there.
+
+use crate::program::{Comparison, TpuProgram, VariableId};
+use cranelift_entity::EntityRef;
+use rustc_hash::FxHashMap;
+use tegula_expr::{Cmp, Interval, Style, Term, Var, VarRanges, facts_of, range_of};
+use tegula_indexing::{Answer, IndexingMap, Variable, is_multiple_of};
+
+/// What is known at a statement.
+#[derive(Clone, Default)]
+pub(super) struct Scope {
+    /// All values that a variable can take here.
+    ranges: FxHashMap<Var, Interval>,
+    /// What a `let` name stands for.
+    values: FxHashMap<Var, Term>,
+    constraints: Vec<(Term, Interval)>,
+}
+
+impl VarRanges for Scope {
+    fn range(&self, var: Var) -> Interval {
+        self.ranges.get(&var).copied().unwrap_or(WIDE)
+    }
+}
+
+/// What a scalar of 32 bits can be.
+const WIDE: Interval = Interval::new(i32::MIN as i64, i32::MAX as i64);
+/// No more conditions than this are used for a proof.
+const MAX_CONSTRAINTS: usize = 16;
+
+impl Scope {
+    /// The term with `let` names replaced by what they stand for.
+    fn resolved(&self, term: &Term) -> Term {
+        term.substitute(&mut |var| self.values.get(&var).cloned())
+    }
+
+    /// A loop variable from `low` up to, not including, `high`.
+    pub(super) fn enter_loop(&mut self, variable: VariableId, low: &Term, high: &Term) {
+        let (low, high) = (self.resolved(low), self.resolved(high));
+        let range = Interval::new(
+            range_of(&low, self).lower,
+            range_of(&high, self).upper.saturating_sub(1),
+        );
+        let own = Term::var(variable.var());
+        for (bound, interval) in [
+            (own.sub(&low), Interval::new(0, i64::MAX)),
+            (own.sub(&high), Interval::new(i64::MIN, -1)),
+        ] {
+            if low.as_constant().is_none() || high.as_constant().is_none() {
+                self.constrain(bound, interval);
+            }
+        }
+        self.values.remove(&variable.var());
+        self.ranges.insert(variable.var(), range);
+    }
+
+    /// A name for a term.
+    pub(super) fn define(&mut self, variable: VariableId, value: &Term) {
+        let value = self.resolved(value);
+        self.values.insert(variable.var(), value);
+    }
+
+    /// A variable that can have any value of its type, or what the program says of it.
+    pub(super) fn forget(&mut self, variable: VariableId, program: &TpuProgram) {
+        self.values.remove(&variable.var());
+        let stated = program.variables.get(variable).and_then(|v| v.range);
+        let range = stated.map_or(WIDE, |(low, high)| Interval::new(low, high));
+        self.ranges.insert(variable.var(), range);
+    }
+
+    /// A scalar is in a range from here on.
+    pub(super) fn assume(&mut self, variable: VariableId, low: &Term, high: &Term) {
+        let (low, high) = (self.resolved(low), self.resolved(high));
+        let stated = Interval::new(range_of(&low, self).lower, range_of(&high, self).upper);
+        let range = self.range(variable.var()).intersect(&stated);
+        self.ranges.insert(variable.var(), range);
+    }
+
+    /// A comparison holds, or does not, from here on.
+    pub(super) fn suppose(&mut self, condition: &Comparison, holds: bool) {
+        let difference = self.resolved(&condition.left.sub(&condition.right));
+        let interval = match (condition.cmp, holds) {
+            (Cmp::Eq, true) | (Cmp::Ne, false) => Interval::point(0),
+            (Cmp::Lt, true) => Interval::new(i64::MIN, -1),
+            (Cmp::Lt, false) => Interval::new(0, i64::MAX),
+            (Cmp::Le, true) => Interval::new(i64::MIN, 0),
+            (Cmp::Le, false) => Interval::new(1, i64::MAX),
+            (Cmp::Eq, false) | (Cmp::Ne, true) => return,
+        };
+        self.constrain(difference, interval);
+    }
+
+    fn constrain(&mut self, term: Term, interval: Interval) {
+        if self.constraints.len() < MAX_CONSTRAINTS {
+            self.constraints.push((term, interval));
+        }
+    }
+
+    /// Why an offset is not known to be a multiple of `modulus`; nothing if it is.
+    pub(super) fn misaligned(
+        &self,
+        program: &TpuProgram,
+        offset: &Term,
+        modulus: i64,
+    ) -> Option<String> {
+        let term = self.resolved(offset);
+        let mut order: Vec<Var> = Vec::new();
+        let mut note = |var: Var| {
+            if !order.contains(&var) {
+                order.push(var);
+            }
+        };
+        term.for_each_var(&mut note);
+        for (constraint, _) in &self.constraints {
+            constraint.for_each_var(&mut note);
+        }
+        let place = |var: Var| order.iter().position(|&known| known == var);
+        let renamed =
+            |term: &Term| term.substitute(&mut |var| Some(Term::var(Var(place(var)? as u32))));
+        let mut map = IndexingMap {
+            dims: order
+                .iter()
+                .map(|&v| Variable::new(self.range(v)))
+                .collect(),
+            ..IndexingMap::default()
+        };
+        for (constraint, interval) in &self.constraints {
+            map.constrain(renamed(constraint), *interval);
+        }
+        let names = |var: Var| {
+            let variable = VariableId::new(var.0 as usize);
+            let known = program.variables.get(variable);
+            known.map_or_else(|| format!("v{}", var.0), |v| v.name.clone())
+        };
+        let shown = term.display(&names, Style::Document).to_string();
+        match is_multiple_of(&map, &renamed(&term), modulus) {
+            Answer::Yes(_) => None,
+            Answer::No(point) => {
+                let env = |var: Var| point.get(place(var)?).copied();
+                let value = term.eval(&env).unwrap_or_default();
+                let mut at = Vec::new();
+                term.for_each_var(&mut |var| {
+                    let value = env(var).unwrap_or_default();
+                    at.push(format!("{} = {value}", names(var)));
+                });
+                at.sort();
+                at.dedup();
+                let at = match at.is_empty() {
+                    true => String::new(),
+                    false => format!(" at {}", at.join(", ")),
+                };
+                Some(format!(
+                    "the offset {shown} is {value}{at}, which is no multiple of {modulus}"
+                ))
+            }
+            Answer::Unknown => {
+                let (range, residue) = facts_of(&renamed(&term), &map);
+                Some(format!(
+                    "the offset {shown} is not provably a multiple of {modulus}: of it is known \
+                     that it lies in [{}, {}] and leaves {} modulo {}",
+                    range.lower, range.upper, residue.remainder, residue.modulus
+                ))
+            }
+        }
+    }
+}

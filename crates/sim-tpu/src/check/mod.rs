@@ -1,0 +1,371 @@
+//! What is checked before anything runs: blocks against tiles, offsets against tiles,
+//! element types against units, grids whose order is free. [`taint`] is the check of
+//! padding, which needs values.
+
+mod alignment;
+pub(crate) mod taint;
+mod types;
+
+use crate::finding::{Code, Findings, Told};
+use crate::memory::geometry::Geometry;
+use crate::program::{
+    BufferId, Compute, Grid, Operand, Slice, SliceEntry, Space, Statement, StatementKind,
+    TpuProgram, VariableId, Window,
+};
+use crate::report::{AlignmentProofs, Error};
+use crate::text::print_statement;
+use alignment::Scope;
+use rustc_hash::{FxHashMap, FxHashSet};
+use tegula_expr::Term;
+use tegula_target::Chip;
+
+/// What the checks before the run give.
+pub(crate) struct Fixed {
+    pub(crate) proofs: AlignmentProofs,
+    /// The output windows' blocks, with their arrays.
+    pub(crate) write_backs: FxHashMap<BufferId, BufferId>,
+}
+
+/// Checks what can be known before running.
+pub(crate) fn fixed_checks(
+    program: &TpuProgram,
+    chip: &Chip,
+    findings: &mut Findings,
+) -> Result<Fixed, Error> {
+    let geometry = program.buffers.values().map(|buffer| {
+        Geometry::new(buffer, chip).map_err(|message| Error::Program {
+            line: 0,
+            message: format!("buffer `{}`: {message}", buffer.name),
+        })
+    });
+    let mut checker = Checker {
+        program,
+        chip,
+        geometry: geometry.collect::<Result<_, _>>()?,
+        findings,
+        proofs: AlignmentProofs::default(),
+        write_backs: FxHashMap::default(),
+        changed: FxHashSet::default(),
+        modules: FxHashMap::default(),
+    };
+    checker.note_changes(&program.body);
+    checker.body(&program.body, &mut Scope::default());
+    Ok(Fixed {
+        proofs: checker.proofs,
+        write_backs: checker.write_backs,
+    })
+}
+
+struct Checker<'a> {
+    program: &'a TpuProgram,
+    chip: &'a Chip,
+    geometry: Vec<Geometry>,
+    findings: &'a mut Findings,
+    proofs: AlignmentProofs,
+    write_backs: FxHashMap<BufferId, BufferId>,
+    /// Variables that are set again somewhere.
+    changed: FxHashSet<VariableId>,
+    /// What was said of a computation's types.
+    modules: FxHashMap<*const tegula_ir::Module, Option<(String, String)>>,
+}
+
+impl Checker<'_> {
+    fn find(
+        &mut self,
+        code: Code,
+        statement: &Statement,
+        line: u32,
+        buffer: BufferId,
+        told: (String, String),
+    ) {
+        let program = self.program;
+        self.findings.add(code, line, Some(buffer), || Told {
+            message: told.0,
+            help: told.1,
+            instruction: print_statement(program, statement),
+            buffer: program.buffers.get(buffer).map(|b| b.name.clone()),
+        });
+    }
+
+    fn note_changes(&mut self, body: &[Statement]) {
+        for statement in body {
+            match &statement.kind {
+                StatementKind::Set { variable, .. } => {
+                    self.changed.insert(*variable);
+                }
+                StatementKind::For { body, .. } => self.note_changes(body),
+                StatementKind::While {
+                    condition, body, ..
+                } => {
+                    self.note_changes(condition);
+                    self.note_changes(body);
+                }
+                StatementKind::If {
+                    then, otherwise, ..
+                } => {
+                    self.note_changes(then);
+                    self.note_changes(otherwise);
+                }
+                StatementKind::Grid(grid) => self.note_changes(&grid.body),
+                _ => {}
+            }
+        }
+    }
+
+    fn body(&mut self, body: &[Statement], scope: &mut Scope) {
+        for statement in body {
+            self.statement(statement, scope);
+        }
+    }
+
+    fn statement(&mut self, statement: &Statement, scope: &mut Scope) {
+        match &statement.kind {
+            StatementKind::Declare(id) => self.declaration(statement, *id),
+            StatementKind::Start {
+                source,
+                destination,
+                ..
+            } => {
+                self.copied(statement, source, scope);
+                self.copied(statement, destination, scope);
+            }
+            StatementKind::Compute(compute) => self.compute(statement, compute, scope),
+            StatementKind::For {
+                variable,
+                low,
+                high,
+                body,
+            } => {
+                let mut inner = scope.clone();
+                inner.enter_loop(*variable, low, high);
+                self.body(body, &mut inner);
+            }
+            StatementKind::While {
+                condition,
+                test,
+                body,
+            } => {
+                let mut inner = scope.clone();
+                self.body(condition, &mut inner);
+                inner.suppose(test, true);
+                self.body(body, &mut inner);
+            }
+            StatementKind::If {
+                condition,
+                then,
+                otherwise,
+            } => {
+                let (mut yes, mut no) = (scope.clone(), scope.clone());
+                yes.suppose(condition, true);
+                no.suppose(condition, false);
+                self.body(then, &mut yes);
+                self.body(otherwise, &mut no);
+            }
+            StatementKind::Let { variable, value } if !self.changed.contains(variable) => {
+                scope.define(*variable, value);
+            }
+            StatementKind::Let { variable, .. } | StatementKind::Load { variable, .. } => {
+                scope.forget(*variable, self.program);
+            }
+            StatementKind::Assume {
+                variable,
+                low,
+                high,
+            } => scope.assume(*variable, low, high),
+            StatementKind::Grid(grid) => self.grid(statement, grid, scope),
+            _ => {}
+        }
+    }
+
+    fn declaration(&mut self, statement: &Statement, id: BufferId) {
+        let Some(buffer) = self.program.buffers.get(id) else {
+            return;
+        };
+        let ty = buffer.shape.element_type;
+        if buffer.space == Space::Smem && !types::scalar_memory(ty) {
+            let told = (
+                format!("SMEM holds words of 32 bits, not {ty}"),
+                "convert to s32, u32 or f32".to_owned(),
+            );
+            self.find(Code::ElementType, statement, statement.line, id, told);
+        }
+    }
+
+    /// One end of a copy: whole tiles, or up to the end of the array.
+    fn copied(&mut self, statement: &Statement, slice: &Slice, scope: &Scope) {
+        let id = slice.buffer;
+        let Some(geometry) = self.geometry_of(id) else {
+            return;
+        };
+        let (name, line) = (self.program.buffers[id].name.clone(), statement.line);
+        for (d, entry) in slice.entries.iter().enumerate() {
+            let (Some(&tile), Some(&whole)) = (geometry.tile.get(d), geometry.dims.get(d)) else {
+                continue;
+            };
+            let (start, size) = match entry {
+                SliceEntry::Whole => continue,
+                SliceEntry::Element(start) => (start, 1),
+                SliceEntry::Range { start, size, .. } => (start, *size),
+            };
+            let to_end = start.as_constant().and_then(|s| s.checked_add(size)) == Some(whole);
+            if tile == 1 || size == whole && to_end {
+                continue;
+            }
+            if size % tile != 0 && !to_end {
+                let told = (
+                    format!(
+                        "the copy takes {size} elements of dimension {d} of `{name}`, whose tile is {tile} and whose size is {whole}: not whole tiles"
+                    ),
+                    format!("take a multiple of {tile}, or all {whole}"),
+                );
+                self.find(Code::Block, statement, line, id, told);
+                continue;
+            }
+            self.aligned(statement, line, id, d, start, tile, scope);
+        }
+    }
+
+    fn geometry_of(&self, id: BufferId) -> Option<Geometry> {
+        use cranelift_entity::EntityRef;
+        self.geometry.get(id.index()).cloned()
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "where, what and how much")]
+    fn aligned(
+        &mut self,
+        statement: &Statement,
+        line: u32,
+        id: BufferId,
+        dimension: usize,
+        start: &Term,
+        tile: i64,
+        scope: &Scope,
+    ) {
+        let Some(why) = scope.misaligned(self.program, start, tile) else {
+            self.proofs.proved += 1;
+            return;
+        };
+        self.proofs.failed += 1;
+        let name = &self.program.buffers[id].name;
+        let told = (
+            format!("dimension {dimension} of `{name}` has tiles of {tile}: {why}"),
+            format!(
+                "write the offset as a multiple of {tile}, such as `{tile} * i`, or `assume` a range from which it follows"
+            ),
+        );
+        self.find(Code::Alignment, statement, line, id, told);
+    }
+
+    fn compute(&mut self, statement: &Statement, compute: &Compute, scope: &Scope) {
+        let key = std::sync::Arc::as_ptr(&compute.operation);
+        let said = self
+            .modules
+            .entry(key)
+            .or_insert_with(|| types::unsupported(&compute.operation, self.chip));
+        let said = said.clone();
+        if let (Some(told), Some(slice)) = (said, compute.destinations.first()) {
+            self.find(
+                Code::ElementType,
+                statement,
+                statement.line,
+                slice.buffer,
+                told,
+            );
+        }
+        let operands = compute.operands.iter().filter_map(|operand| match operand {
+            Operand::Slice(slice) => Some(slice),
+            Operand::Literal(_) => None,
+        });
+        for slice in operands.chain(&compute.destinations) {
+            self.computed(statement, slice, scope);
+        }
+    }
+
+    /// An operand or destination: a dynamic offset along the lanes is a multiple of the
+    /// tile, and so is one along the sublanes where several elements share a word.
+    /// Constant offsets are the compiler's to shift by.
+    fn computed(&mut self, statement: &Statement, slice: &Slice, scope: &Scope) {
+        let id = slice.buffer;
+        let Some(geometry) = self.geometry_of(id) else {
+            return;
+        };
+        for (d, entry) in slice.entries.iter().enumerate() {
+            let start = match entry {
+                SliceEntry::Whole => continue,
+                SliceEntry::Element(start) | SliceEntry::Range { start, .. } => start,
+            };
+            let tile = geometry.tile.get(d).copied().unwrap_or(1);
+            let along_lanes = geometry.lanes == Some(d);
+            let packed = geometry.sublanes == Some(d) && geometry.bits < 32;
+            if tile > 1 && (along_lanes || packed) && start.as_constant().is_none() {
+                self.aligned(statement, statement.line, id, d, start, tile, scope);
+            }
+        }
+    }
+
+    fn grid(&mut self, statement: &Statement, grid: &Grid, scope: &Scope) {
+        let mut inner = scope.clone();
+        for dimension in &grid.dimensions {
+            inner.enter_loop(dimension.variable, &dimension.low, &dimension.high);
+        }
+        for window in &grid.windows {
+            self.window(statement, grid, window, &inner);
+        }
+        self.body(&grid.body, &mut inner);
+    }
+
+    fn window(&mut self, statement: &Statement, grid: &Grid, window: &Window, scope: &Scope) {
+        let Some(geometry) = self.geometry_of(window.array) else {
+            return;
+        };
+        let name = self.program.buffers[window.array].name.clone();
+        for (d, &size) in window.sizes.iter().enumerate() {
+            let (Some(&tile), Some(&whole)) = (geometry.tile.get(d), geometry.dims.get(d)) else {
+                continue;
+            };
+            if tile == 1 || size == whole {
+                continue;
+            }
+            if size % tile != 0 {
+                let told = (
+                    format!(
+                        "blocks of {size} along dimension {d} of `{name}`: the tile is {tile} and the dimension has {whole}"
+                    ),
+                    format!("take a multiple of {tile}, or all {whole}"),
+                );
+                self.find(Code::Block, statement, window.line, window.array, told);
+                continue;
+            }
+            let Some(index) = window.indices.get(d) else {
+                continue;
+            };
+            let start = index * size;
+            let line = window.line;
+            self.aligned(statement, line, window.array, d, &start, tile, scope);
+        }
+        if window.output {
+            self.write_backs.insert(window.block, window.array);
+            self.free_order(statement, grid, window);
+        }
+    }
+
+    /// Points of a parallel dimension run in any order, so their output blocks differ.
+    fn free_order(&mut self, statement: &Statement, grid: &Grid, window: &Window) {
+        for dimension in &grid.dimensions {
+            let var = dimension.variable.var();
+            let many = dimension.high.sub(&dimension.low).as_constant() != Some(1);
+            let follows = window.indices.iter().any(|index| index.mentions(var));
+            if dimension.parallel && many && !follows {
+                let name = &self.program.variables[dimension.variable].name;
+                let block = &self.program.buffers[window.block].name;
+                let told = (
+                    format!(
+                        "the points of `parallel {name}` run in any order, and all of them write the same block of `{block}`"
+                    ),
+                    format!("take `parallel` off `{name}`, or let the block depend on it"),
+                );
+                self.find(Code::TwoWrites, statement, window.line, window.block, told);
+            }
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! What every access is checked for: that its buffer lives, that it stays inside, that
+//! no copy runs beside it, that what it reads was written.
+
+use super::code::Cut;
+use super::{Here, Life, Machine};
+use crate::finding::Code;
+use crate::memory::region::Region;
+use crate::program::BufferId;
+use crate::report::Error;
+use cranelift_entity::EntityRef;
+use smallvec::SmallVec;
+
+/// A slice with the values of its terms.
+#[derive(Clone, Debug)]
+pub(super) struct Access {
+    pub(super) buffer: BufferId,
+    /// The elements that there are.
+    pub(super) region: Region,
+    /// How far the region lies inside the slice, by dimension of the buffer.
+    pub(super) lead: SmallVec<[i64; 4]>,
+    /// Whether some of the slice's elements do not exist.
+    pub(super) partial: bool,
+    /// Whether that is wrong, and was said.
+    pub(super) outside: bool,
+}
+
+/// What is about to touch elements.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Touch {
+    Read,
+    Write,
+    /// Both, as `+=` does.
+    Update,
+}
+
+impl<'p> Machine<'p> {
+    /// The elements of a slice; nothing if the buffer does not live or none of them
+    /// exists.
+    pub(super) fn access(&mut self, cut: &Cut, here: Here<'p>) -> Result<Option<Access>, Error> {
+        let id = cut.buffer;
+        if self.states[id.index()].life != Life::Live {
+            let (name, life) = (self.name(id), self.states[id.index()].life);
+            self.find(Code::UseAfterFree, here, Some(id), || match life {
+                Life::Freed(line) => (
+                    format!("`{name}` is used, but it was freed at line {line}"),
+                    format!("move the `free {name}` behind its last use"),
+                ),
+                _ => (
+                    format!("`{name}` is used before its life begins"),
+                    "declare it first".to_owned(),
+                ),
+            });
+            return Ok(None);
+        }
+        let geometry = &self.geometry[id.index()];
+        let mut access = Access {
+            buffer: id,
+            region: Region::default(),
+            lead: SmallVec::new(),
+            partial: false,
+            outside: false,
+        };
+        let mut outside: Option<(usize, i64, i64)> = None;
+        for (d, entry) in cut.entries.iter().enumerate() {
+            let start = entry.start.value(&self.values);
+            let end = start.and_then(|start| Some((start, start.checked_add(entry.size)?)));
+            let Some((start, end)) = end else {
+                return Err(Error::Program {
+                    line: here.line,
+                    message: "an index of a slice has no value: a variable without one, a division by zero, or a number beyond 64 bits".to_owned(),
+                });
+            };
+            let size = geometry.dims[d];
+            let over = end > size && !(entry.clipped && start < size);
+            if (start < 0 || over) && outside.is_none() {
+                outside = Some((d, start, end));
+            }
+            access.partial |= start < 0 || end > size;
+            access.lead.push((-start).clamp(0, entry.size));
+            access.region.low.push(start.clamp(0, size));
+            access.region.high.push(end.clamp(0, size));
+        }
+        if let Some((d, start, end)) = outside {
+            access.outside = true;
+            self.outside(id, d, start, end, here);
+        }
+        Ok((!access.region.is_empty()).then_some(access))
+    }
+
+    fn outside(&mut self, id: BufferId, d: usize, start: i64, end: i64, here: Here<'p>) {
+        let geometry = &self.geometry[id.index()];
+        let (size, padded, name) = (geometry.dims[d], geometry.padded(d), self.name(id));
+        if start >= 0 && end <= padded {
+            self.find(Code::InPadding, here, Some(id), || {
+                let message = format!(
+                    "elements {start}..{end} of dimension {d} of `{name}`, which has {size}: the rest, up to {padded}, is padding of the tile and holds nothing"
+                );
+                (message, "end the slice at the array's edge (`clipped`), and mask what is beyond it".to_owned())
+            });
+        } else {
+            self.find(Code::OutOfBounds, here, Some(id), || {
+                let message = format!(
+                    "elements {start}..{end} of dimension {d} of `{name}`, which has {size}: this is memory of something else"
+                );
+                (message, "bound the index, or `assume` the range that it has".to_owned())
+            });
+        }
+    }
+
+    /// Compares an access with every copy that may still run.
+    pub(super) fn check_races(&mut self, access: &Access, touch: Touch, here: Here<'p>) {
+        let id = access.buffer;
+        let mut found: SmallVec<[(Code, u32, usize, i64); 2]> = SmallVec::new();
+        for flight in self.flights.of(id) {
+            let writes = flight.destination.0 == id && flight.destination.1.meets(&access.region);
+            let reads = flight.source.0 == id && flight.source.1.meets(&access.region);
+            let code = match touch {
+                Touch::Read | Touch::Update if writes => Code::ReadBeforeDone,
+                Touch::Write if writes => Code::TwoWrites,
+                Touch::Write | Touch::Update if reads => Code::Overwritten,
+                _ => continue,
+            };
+            let (array, index) = flight.semaphore;
+            found.push((code, flight.line, array.index(), index));
+        }
+        for (code, line, array, index) in found {
+            let (name, region) = (self.name(id), access.region.clone());
+            let semaphores = self.program.semaphores.values();
+            let semaphore = semaphores.map(|s| s.name.as_str()).nth(array);
+            let semaphore = semaphore.unwrap_or_default();
+            self.find(code, here, Some(id), || {
+                let what = match code {
+                    Code::ReadBeforeDone => "is read, but the copy that writes it",
+                    Code::Overwritten => "is overwritten, but the copy that reads it",
+                    _ => "is written, but the copy that writes it too",
+                };
+                let message =
+                    format!("`{name}{region}` {what}, begun at line {line}, was not waited for");
+                let help = format!("`wait {semaphore}[{index}]` before this statement");
+                (message, help)
+            });
+        }
+    }
+
+    /// Whether all that is read was written.
+    pub(super) fn check_written(&mut self, access: &Access, here: Here<'p>) {
+        let state = &self.states[access.buffer.index()];
+        if let Some(missing) = state.written.missing(&access.region) {
+            self.not_written(access.buffer, &missing, here, false);
+        }
+    }
+
+    pub(super) fn not_written(
+        &mut self,
+        id: BufferId,
+        missing: &Region,
+        here: Here<'p>,
+        at_end: bool,
+    ) {
+        let writers = self.states[id.index()].writers.clone();
+        let (name, missing) = (self.name(id), missing.clone());
+        self.find(Code::Uninitialised, here, Some(id), || {
+            let lines: Vec<String> = writers.iter().map(ToString::to_string).collect();
+            let origin = match lines.as_slice() {
+                [] => "no statement writes it".to_owned(),
+                [one] => format!("the statement of line {one} should have written it"),
+                many => format!("the statements of lines {} should have", many.join(", ")),
+            };
+            let when = if at_end { " at the end" } else { "" };
+            let message = format!("`{name}{missing}` was never written{when}: {origin}");
+            let help = match lines.is_empty() {
+                true => format!("copy into `{name}` or compute it first"),
+                false => "run that statement before, for all of these elements".to_owned(),
+            };
+            (message, help)
+        });
+    }
+}

@@ -1,0 +1,433 @@
+//! Programs made ready to run: terms as sums of multiples, slices with their entries at
+//! hand. A statement keeps its original for messages.
+
+use crate::memory::geometry::Geometry;
+use crate::program::{
+    BufferId, Comparison, Compute, Operand, SemaphoreRef, Slice, SliceEntry, Statement,
+    StatementKind, TpuProgram,
+};
+use crate::report::Error;
+use cranelift_entity::EntityRef;
+use smallvec::SmallVec;
+use tegula_expr::{Cmp, Term, Var};
+
+/// The values of the variables; `None` before they have one.
+pub(super) type Values = Vec<Option<i64>>;
+
+/// A term that is evaluated often.
+#[derive(Clone, Debug)]
+pub(super) enum Index {
+    Constant(i64),
+    Linear(i64, SmallVec<[(u32, i64); 3]>),
+    General(Term),
+}
+
+impl Index {
+    pub(super) fn new(term: &Term) -> Self {
+        if let Some(constant) = term.as_constant() {
+            return Self::Constant(constant);
+        }
+        if term.is_affine()
+            && let Some((terms, constant)) = term.as_linear()
+        {
+            let pairs = terms.iter().map(|(atom, c)| Some((atom.as_var()?.0, *c)));
+            if let Some(pairs) = pairs.collect() {
+                return Self::Linear(constant, pairs);
+            }
+        }
+        Self::General(term.clone())
+    }
+
+    /// The value; `None` where it has none.
+    pub(super) fn value(&self, values: &Values) -> Option<i64> {
+        let of = |var: u32| values.get(var as usize).copied().flatten();
+        match self {
+            Self::Constant(constant) => Some(*constant),
+            Self::Linear(constant, pairs) => {
+                let mut sum = *constant;
+                for &(var, coefficient) in pairs {
+                    sum = sum.checked_add(of(var)?.checked_mul(coefficient)?)?;
+                }
+                Some(sum)
+            }
+            Self::General(term) => fast(term, &of).or_else(|| {
+                let env = |var: Var| of(var.0);
+                term.eval(&env).ok()
+            }),
+        }
+    }
+}
+
+/// The value by plain recursion, for shallow terms in small numbers; `None` leaves it to
+/// the checked evaluator.
+fn fast(term: &Term, of: &impl Fn(u32) -> Option<i64>) -> Option<i64> {
+    use tegula_expr::{Node, ceil_div, floor_div, floor_mod};
+    if term.depth() > 32 {
+        return None;
+    }
+    let at = |t: &Term| fast(t, of);
+    match term.node() {
+        Node::Const(value) => Some(*value),
+        Node::Var(var) => of(var.0),
+        Node::Add(a, b) => at(a)?.checked_add(at(b)?),
+        Node::Mul(a, b) => at(a)?.checked_mul(at(b)?),
+        Node::FloorDiv(a, b) => floor_div(at(a)?, at(b)?),
+        Node::CeilDiv(a, b) => ceil_div(at(a)?, at(b)?),
+        Node::Mod(a, b) => floor_mod(at(a)?, at(b)?),
+        Node::Min(a, b) => Some(at(a)?.min(at(b)?)),
+        Node::Max(a, b) => Some(at(a)?.max(at(b)?)),
+        Node::Cmp(cmp, a, b) => Some(i64::from(cmp.holds(at(a)?, at(b)?))),
+        Node::Select(c, a, b) => {
+            if at(c)? != 0 {
+                at(a)
+            } else {
+                at(b)
+            }
+        }
+    }
+}
+
+/// A slice with its sizes.
+#[derive(Clone, Debug)]
+pub(super) struct Cut {
+    pub(super) buffer: BufferId,
+    pub(super) entries: SmallVec<[CutEntry; 4]>,
+    /// The dimensions that are kept, and their sizes.
+    pub(super) kept: SmallVec<[usize; 4]>,
+    pub(super) sizes: SmallVec<[i64; 4]>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct CutEntry {
+    pub(super) start: Index,
+    pub(super) size: i64,
+    pub(super) clipped: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Signal {
+    pub(super) array: usize,
+    pub(super) index: Index,
+}
+
+/// A statement ready to run.
+pub(super) struct Step<'p> {
+    pub(super) line: u32,
+    pub(super) statement: &'p Statement,
+    pub(super) action: Action<'p>,
+}
+
+pub(super) enum Action<'p> {
+    Declare(BufferId),
+    Free(BufferId),
+    Start(Box<Copy>),
+    Wait(Signal, Option<Index>),
+    Signal(Signal, Index),
+    Await(Signal, Index),
+    /// The number of the computation.
+    Compute(usize),
+    For {
+        variable: usize,
+        low: Index,
+        high: Index,
+        body: Vec<Step<'p>>,
+        /// Whether going round is a step of work over blocks: what the chip's overhead
+        /// of a step is charged for.
+        innermost: bool,
+    },
+    While {
+        condition: Vec<Step<'p>>,
+        left: Index,
+        cmp: Cmp,
+        right: Index,
+        body: Vec<Step<'p>>,
+    },
+    If {
+        left: Index,
+        cmp: Cmp,
+        right: Index,
+        then: Vec<Step<'p>>,
+        otherwise: Vec<Step<'p>>,
+    },
+    Assign(usize, Index),
+    Load(usize, Box<Cut>),
+    Assume(usize, Index, Index),
+}
+
+pub(super) struct Copy {
+    pub(super) source: Cut,
+    pub(super) destination: Cut,
+    pub(super) semaphore: Signal,
+}
+
+/// What a computation reads.
+pub(super) enum Input {
+    Cut(Box<Cut>),
+    Literal(tegula_ir::Literal),
+}
+
+/// A computation ready to run.
+pub(super) struct Job<'p> {
+    pub(super) compute: &'p Compute,
+    pub(super) inputs: Vec<Input>,
+    pub(super) outputs: Vec<Cut>,
+}
+
+/// Makes statements ready.
+pub(super) struct Compiler<'p> {
+    pub(super) program: &'p TpuProgram,
+    pub(super) geometry: &'p [Geometry],
+    pub(super) jobs: Vec<Job<'p>>,
+}
+
+type Made<T> = Result<T, Error>;
+
+impl<'p> Compiler<'p> {
+    pub(super) fn steps(&mut self, statements: &'p [Statement]) -> Made<Vec<Step<'p>>> {
+        statements.iter().map(|s| self.step(s)).collect()
+    }
+
+    fn step(&mut self, statement: &'p Statement) -> Made<Step<'p>> {
+        let line = statement.line;
+        let number = |variable: crate::program::VariableId| variable.index();
+        let action = match &statement.kind {
+            StatementKind::Declare(buffer) => Action::Declare(self.known(*buffer, line)?),
+            StatementKind::Free(buffer) => Action::Free(self.known(*buffer, line)?),
+            StatementKind::Start {
+                source,
+                destination,
+                semaphore,
+            } => {
+                let source = self.cut(source, line)?;
+                let destination = self.cut(destination, line)?;
+                let types =
+                    [&source, &destination].map(|c| self.geometry[c.buffer.index()].element_type);
+                if source.sizes != destination.sizes || types[0] != types[1] {
+                    return Err(wrong(
+                        line,
+                        "a copy's source and destination differ in shape",
+                    ));
+                }
+                Action::Start(Box::new(Copy {
+                    source,
+                    destination,
+                    semaphore: self.signal(semaphore, line)?,
+                }))
+            }
+            StatementKind::Wait { semaphore, bytes } => Action::Wait(
+                self.signal(semaphore, line)?,
+                bytes.as_ref().map(Index::new),
+            ),
+            StatementKind::Signal { semaphore, amount } => {
+                Action::Signal(self.signal(semaphore, line)?, Index::new(amount))
+            }
+            StatementKind::Await { semaphore, amount } => {
+                Action::Await(self.signal(semaphore, line)?, Index::new(amount))
+            }
+            StatementKind::Compute(compute) => {
+                let inputs = compute.operands.iter().map(|operand| {
+                    Ok(match operand {
+                        Operand::Slice(slice) => Input::Cut(Box::new(self.cut(slice, line)?)),
+                        Operand::Literal(literal) => Input::Literal(literal.clone()),
+                    })
+                });
+                let inputs = inputs.collect::<Made<Vec<Input>>>()?;
+                let outputs = compute.destinations.iter().map(|d| self.cut(d, line));
+                let outputs = outputs.collect::<Made<Vec<Cut>>>()?;
+                self.check_shapes(compute, &inputs, &outputs, line)?;
+                self.jobs.push(Job {
+                    compute,
+                    inputs,
+                    outputs,
+                });
+                Action::Compute(self.jobs.len() - 1)
+            }
+            StatementKind::For {
+                variable,
+                low,
+                high,
+                body,
+            } => Action::For {
+                variable: number(*variable),
+                low: Index::new(low),
+                high: Index::new(high),
+                innermost: is_innermost(body),
+                body: self.steps(body)?,
+            },
+            StatementKind::While {
+                condition,
+                test,
+                body,
+            } => Action::While {
+                condition: self.steps(condition)?,
+                left: Index::new(&test.left),
+                cmp: test.cmp,
+                right: Index::new(&test.right),
+                body: self.steps(body)?,
+            },
+            StatementKind::If {
+                condition: Comparison { left, cmp, right },
+                then,
+                otherwise,
+            } => Action::If {
+                left: Index::new(left),
+                cmp: *cmp,
+                right: Index::new(right),
+                then: self.steps(then)?,
+                otherwise: self.steps(otherwise)?,
+            },
+            StatementKind::Let { variable, value } | StatementKind::Set { variable, value } => {
+                Action::Assign(number(*variable), Index::new(value))
+            }
+            StatementKind::Load { variable, source } => {
+                Action::Load(number(*variable), Box::new(self.cut(source, line)?))
+            }
+            StatementKind::Assume {
+                variable,
+                low,
+                high,
+            } => Action::Assume(number(*variable), Index::new(low), Index::new(high)),
+            StatementKind::Grid(_) => return Err(wrong(line, "a grid that was not written out")),
+        };
+        Ok(Step {
+            line,
+            statement,
+            action,
+        })
+    }
+
+    fn known(&self, buffer: BufferId, line: u32) -> Made<BufferId> {
+        if self.program.buffers.is_valid(buffer) {
+            return Ok(buffer);
+        }
+        Err(wrong(line, "a buffer that the program does not have"))
+    }
+
+    fn cut(&self, slice: &Slice, line: u32) -> Made<Cut> {
+        let buffer = self.known(slice.buffer, line)?;
+        let dims = &self.geometry[buffer.index()].dims;
+        if dims.len() != slice.entries.len() {
+            return Err(wrong(line, "a slice has other dimensions than its buffer"));
+        }
+        let mut cut = Cut {
+            buffer,
+            entries: SmallVec::new(),
+            kept: SmallVec::new(),
+            sizes: SmallVec::new(),
+        };
+        for (d, (entry, &whole)) in slice.entries.iter().zip(dims).enumerate() {
+            let (start, size, clipped, kept) = match entry {
+                SliceEntry::Whole => (Index::Constant(0), whole, false, true),
+                SliceEntry::Element(at) => (Index::new(at), 1, false, false),
+                SliceEntry::Range {
+                    start,
+                    size,
+                    clipped,
+                } => (Index::new(start), *size, *clipped, true),
+            };
+            if size < 0 {
+                return Err(wrong(line, "a slice of negative size"));
+            }
+            cut.entries.push(CutEntry {
+                start,
+                size,
+                clipped,
+            });
+            if kept {
+                cut.kept.push(d);
+                cut.sizes.push(size);
+            }
+        }
+        Ok(cut)
+    }
+
+    fn signal(&self, semaphore: &SemaphoreRef, line: u32) -> Made<Signal> {
+        if !self.program.semaphores.is_valid(semaphore.array) {
+            return Err(wrong(line, "a semaphore that the program does not have"));
+        }
+        Ok(Signal {
+            array: semaphore.array.index(),
+            index: Index::new(&semaphore.index),
+        })
+    }
+
+    /// The module takes and gives what the slices are.
+    fn check_shapes(
+        &self,
+        compute: &Compute,
+        inputs: &[Input],
+        outputs: &[Cut],
+        line: u32,
+    ) -> Made<()> {
+        use tegula_ir::{ArrayShape, Shape};
+        let shape_of = |cut: &Cut| {
+            let element_type = self.geometry[cut.buffer.index()].element_type;
+            ArrayShape::new(element_type, &cut.sizes)
+        };
+        let module = &*compute.operation;
+        let entry = module.entry_computation();
+        let mut given = Vec::new();
+        for input in inputs {
+            given.push(match input {
+                Input::Cut(cut) => shape_of(cut),
+                Input::Literal(literal) => literal.shape().clone(),
+            });
+        }
+        let takes = entry
+            .parameters
+            .iter()
+            .map(|&id| module[id].shape.as_array());
+        let fits = entry.parameters.len() == given.len()
+            && takes
+                .zip(&given)
+                .all(|(takes, given)| takes.is_some_and(|t| t.same_ignoring_layout(given)));
+        if !fits {
+            return Err(wrong(
+                line,
+                "the operands are not what the computation takes",
+            ));
+        }
+        let mut gives = Vec::new();
+        module[entry.root]
+            .shape
+            .for_each_leaf(&mut |leaf| gives.push(leaf.clone()));
+        let fits = gives.len() == outputs.len()
+            && gives.iter().zip(outputs).all(|(gives, cut)| {
+                let wanted = Shape::Array(shape_of(cut));
+                gives.same_ignoring_layout(&wanted)
+            });
+        if !fits {
+            return Err(wrong(
+                line,
+                "the destinations are not what the computation gives",
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// Whether a loop's body computes or copies and has no loop.
+fn is_innermost(body: &[Statement]) -> bool {
+    fn looks(body: &[Statement]) -> (bool, bool) {
+        let parts = body.iter().map(|statement| match &statement.kind {
+            StatementKind::Start { .. } | StatementKind::Compute(_) => (true, false),
+            StatementKind::For { .. } | StatementKind::While { .. } => (false, true),
+            StatementKind::If {
+                then, otherwise, ..
+            } => {
+                let (a, b) = (looks(then), looks(otherwise));
+                (a.0 || b.0, a.1 || b.1)
+            }
+            _ => (false, false),
+        });
+        parts.fold((false, false), |a, b| (a.0 || b.0, a.1 || b.1))
+    }
+    looks(body) == (true, false)
+}
+
+pub(super) fn wrong(line: u32, message: &str) -> Error {
+    Error::Program {
+        line,
+        message: message.to_owned(),
+    }
+}

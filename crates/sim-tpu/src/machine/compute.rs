@@ -1,0 +1,362 @@
+//! Computations.
+
+use super::access::{Access, Touch};
+use super::code::{Cut, Input};
+use super::matrix::{Product, rounded, to_bf16};
+use super::{Flow, Here, Machine};
+use crate::check::taint::{self, Taint};
+use crate::finding::Code;
+use crate::memory::image::{Dense, POISON};
+use crate::memory::region::Region;
+use crate::report::Error;
+use cranelift_entity::EntityRef;
+use std::sync::Arc;
+use tegula_interp::Value;
+use tegula_ir::{ArrayShape, ElementType, Literal, Module, parse_module};
+
+/// Iterations of the loops of one computation.
+const MAX_ITERATIONS: u64 = 1 << 24;
+
+/// How a computation is evaluated.
+pub(super) struct Plan {
+    /// The module with the rounding of the matrix units.
+    module: Arc<Module>,
+    product: Option<Product>,
+    /// For each destination that is added to.
+    sums: Vec<Arc<Module>>,
+}
+
+impl Plan {
+    fn of(module: &Arc<Module>, sums: &[ArrayShape]) -> Result<Self, String> {
+        let sums = sums.iter().map(|shape| {
+            let text = format!(
+                "ENTRY sum {{\n a = {shape} parameter(0)\n b = {shape} parameter(1)\n \
+                 ROOT r = {shape} add(a, b)\n}}"
+            );
+            parse_module(&text).map(Arc::new)
+        });
+        Ok(Self {
+            product: Product::of(module),
+            module: rounded(module),
+            sums: sums
+                .collect::<Result<_, _>>()
+                .map_err(|error| error.to_string())?,
+        })
+    }
+}
+
+fn evaluate(module: &Module, arguments: Vec<Literal>) -> Result<Vec<Literal>, String> {
+    let arguments: Vec<Value> = arguments.into_iter().map(Value::Array).collect();
+    let options = tegula_interp::Options {
+        max_iterations: Some(MAX_ITERATIONS),
+        ..tegula_interp::Options::default()
+    };
+    let value = tegula_interp::evaluate_with(module, &arguments, &options);
+    let value = value.map_err(|error| error.to_string())?;
+    Ok(value.leaves().into_iter().cloned().collect())
+}
+
+impl<'p> Machine<'p> {
+    pub(super) fn compute(&mut self, number: usize, here: Here<'p>) -> Result<Flow, Error> {
+        let jobs = self.jobs;
+        let job = &jobs[number];
+        let mut inputs = Vec::with_capacity(job.inputs.len());
+        let mut whole = true;
+        for input in &job.inputs {
+            let access = match input {
+                Input::Cut(cut) => self.access(cut, here)?,
+                Input::Literal(_) => {
+                    inputs.push(None);
+                    continue;
+                }
+            };
+            if let Some(access) = &access {
+                self.check_races(access, Touch::Read, here);
+                self.check_written(access, here);
+            }
+            whole &= access.is_some();
+            inputs.push(access);
+        }
+        let mut outputs = Vec::with_capacity(job.outputs.len());
+        for cut in &job.outputs {
+            let access = self.access(cut, here)?;
+            if let Some(access) = &access {
+                let touch = if job.compute.accumulate {
+                    self.check_written(access, here);
+                    Touch::Update
+                } else {
+                    Touch::Write
+                };
+                self.check_races(access, touch, here);
+            }
+            outputs.push(access);
+        }
+        let work = self.work[number];
+        self.engines.compute(&work, here.line);
+        if self.functional && whole {
+            self.compute_values(number, &inputs, &outputs, here)?;
+        }
+        for access in outputs.iter().flatten() {
+            let state = &mut self.states[access.buffer.index()];
+            if state.written.missing(&access.region).is_some() {
+                state.written.insert(&access.region);
+            }
+        }
+        Ok(Flow::Next)
+    }
+
+    fn compute_values(
+        &mut self,
+        number: usize,
+        inputs: &[Option<Access>],
+        outputs: &[Option<Access>],
+        here: Here<'p>,
+    ) -> Result<(), Error> {
+        let jobs = self.jobs;
+        let job = &jobs[number];
+        let failed = |message: String| Error::Program {
+            line: here.line,
+            message,
+        };
+        let mut work = 0u64;
+        let mut values = Vec::with_capacity(inputs.len());
+        let mut taints: Vec<Option<Vec<bool>>> = Vec::with_capacity(inputs.len());
+        for (input, access) in job.inputs.iter().zip(inputs) {
+            match (input, access) {
+                (Input::Cut(cut), Some(access)) => {
+                    let value = self.fetch(cut, access).map_err(failed)?;
+                    work += value.len() as u64 / 16;
+                    taints.push(self.taint_of(cut, access));
+                    values.push(value);
+                }
+                (Input::Literal(literal), _) => {
+                    values.push(literal.clone());
+                    taints.push(None);
+                }
+                (Input::Cut(_), None) => return Ok(()),
+            }
+        }
+        if self.plans[number].is_none() {
+            let shapes: Vec<ArrayShape> = match job.compute.accumulate {
+                true => job.outputs.iter().map(|cut| self.shape(cut)).collect(),
+                false => Vec::new(),
+            };
+            let plan = Plan::of(&job.compute.operation, &shapes).map_err(failed)?;
+            self.plans[number] = Some(plan);
+        }
+        let tainted = taints.iter().any(Option::is_some);
+        let taint = tainted.then(|| taint::propagate(&job.compute.operation, &values, &taints));
+        if let Some(Taint {
+            mixed: Some(how), ..
+        }) = &taint
+        {
+            let position = taints.iter().position(Option::is_some).unwrap_or(0);
+            self.padding_reaches(number, position, how, here);
+        }
+        let shapes: Vec<ArrayShape> = job.outputs.iter().map(|cut| self.shape(cut)).collect();
+        work += shapes
+            .iter()
+            .map(|s| s.element_count().unwrap_or(0) as u64 / 16)
+            .sum::<u64>();
+        self.spend(work, here.line)?;
+        let mut existing = Vec::new();
+        if job.compute.accumulate {
+            for (cut, access) in job.outputs.iter().zip(outputs) {
+                let Some(access) = access else { return Ok(()) };
+                existing.push(self.fetch(cut, access).map_err(failed)?);
+            }
+        }
+        let results = match &self.plans[number] {
+            Some(plan) => results(plan, values, existing, &shapes).map_err(failed)?,
+            None => return Ok(()),
+        };
+        let targets = job.outputs.iter().zip(outputs).enumerate();
+        for ((i, (cut, access)), value) in targets.zip(&results) {
+            let Some(access) = access else { continue };
+            self.store(cut, access, value);
+            let mask = taint.as_ref().and_then(|taint| taint.outputs.get(i));
+            self.mark_taint(
+                cut,
+                access,
+                mask.and_then(Option::as_deref),
+                job.compute.accumulate,
+            );
+        }
+        Ok(())
+    }
+
+    fn padding_reaches(&mut self, number: usize, position: usize, how: &str, here: Here<'p>) {
+        let jobs = self.jobs;
+        let Some(Input::Cut(cut)) = jobs[number].inputs.get(position) else {
+            return;
+        };
+        let (id, name) = (cut.buffer, self.name(cut.buffer));
+        self.find(Code::Padding, here, Some(id), || {
+            (
+                format!("the {how} combines elements of `{name}` with others that are padding: the block reaches beyond the edge of its array"),
+                "replace the lanes beyond the array by the operation's neutral value first: `select` on a comparison of `iota`".to_owned(),
+            )
+        });
+    }
+
+    fn shape(&self, cut: &Cut) -> ArrayShape {
+        let element_type = self.geometry[cut.buffer.index()].element_type;
+        ArrayShape::new(element_type, &cut.sizes)
+    }
+
+    fn dense(cut: &Cut, access: &Access) -> Dense {
+        Dense::slice(cut.entries.len(), &cut.kept, &cut.sizes, &access.lead)
+    }
+
+    /// The elements of a slice; those that do not exist are poison.
+    fn fetch(&self, cut: &Cut, access: &Access) -> Result<Literal, String> {
+        let geometry = &self.geometry[access.buffer.index()];
+        let zeros = Literal::zeros(&self.shape(cut)).map_err(|error| error.to_string());
+        let mut literal = zeros?;
+        let out = literal.bytes_mut();
+        if access.partial {
+            out.fill(POISON);
+        }
+        let space = self.program.buffers[access.buffer].space as usize;
+        let offset = self.states[access.buffer.index()].offset;
+        let dense = Self::dense(cut, access);
+        self.images[space].read(geometry, offset, &access.region, &dense, out);
+        Ok(literal)
+    }
+
+    fn store(&mut self, cut: &Cut, access: &Access, value: &Literal) {
+        let geometry = &self.geometry[access.buffer.index()];
+        let space = self.program.buffers[access.buffer].space as usize;
+        let offset = self.states[access.buffer.index()].offset;
+        let dense = Self::dense(cut, access);
+        let image = &mut self.images[space];
+        image.write(geometry, offset, &access.region, &dense, value.bytes());
+    }
+
+    /// Which elements of a slice are padding, if any is.
+    fn taint_of(&self, cut: &Cut, access: &Access) -> Option<Vec<bool>> {
+        let state = &self.states[access.buffer.index()];
+        if state.tainted.is_empty() || !state.tainted.meets(&access.region) {
+            return None;
+        }
+        let mut mask = vec![false; cut.sizes.iter().product::<i64>().max(0) as usize];
+        let dense = Self::dense(cut, access);
+        for part in state.tainted.within(&access.region) {
+            each(&part, &mut |index| {
+                let offsets = index.iter().zip(&access.region.low).zip(&dense.strides);
+                let at: i64 = offsets.map(|((i, low), stride)| (i - low) * stride).sum();
+                if let Some(slot) = mask.get_mut((dense.start + at) as usize) {
+                    *slot = true;
+                }
+            });
+        }
+        Some(mask)
+    }
+
+    fn mark_taint(&mut self, cut: &Cut, access: &Access, mask: Option<&[bool]>, added: bool) {
+        let state = &mut self.states[access.buffer.index()];
+        if !added && !state.tainted.is_empty() {
+            state.tainted.remove(&access.region);
+        }
+        let Some(mask) = mask else { return };
+        let dense = Self::dense(cut, access);
+        let is_tainted = |index: &[i64]| {
+            let offsets = index.iter().zip(&access.region.low).zip(&dense.strides);
+            let at: i64 = offsets.map(|((i, low), stride)| (i - low) * stride).sum();
+            mask.get((dense.start + at) as usize)
+                .copied()
+                .unwrap_or(false)
+        };
+        // Most often it is one box: the lanes beyond an edge.
+        let mut around: Option<Region> = None;
+        let mut count = 0;
+        each(&access.region, &mut |index| {
+            if is_tainted(index) {
+                count += 1;
+                let around = around.get_or_insert_with(|| Region {
+                    low: index.into(),
+                    high: index.into(),
+                });
+                for (d, &i) in index.iter().enumerate() {
+                    around.low[d] = around.low[d].min(i);
+                    around.high[d] = around.high[d].max(i + 1);
+                }
+            }
+        });
+        let Some(around) = around else { return };
+        if around.elements() == count {
+            state.tainted.insert(&around);
+            return;
+        }
+        each(&around, &mut |index| {
+            if is_tainted(index) {
+                let high = index.iter().map(|i| i + 1).collect();
+                let low = index.into();
+                state.tainted.insert(&Region { low, high });
+            }
+        });
+    }
+}
+
+fn results(
+    plan: &Plan,
+    values: Vec<Literal>,
+    existing: Vec<Literal>,
+    shapes: &[ArrayShape],
+) -> Result<Vec<Literal>, String> {
+    if let (Some(product), [lhs, rhs], [shape]) = (&plan.product, values.as_slice(), shapes)
+        && let Some(mut sums) = product.multiply(lhs, rhs)
+    {
+        let mut out = Literal::zeros(shape).map_err(|error| error.to_string())?;
+        if product.result() == ElementType::BF16 {
+            let slots = out.bytes_mut().chunks_exact_mut(2);
+            for (slot, sum) in slots.zip(&sums) {
+                slot.copy_from_slice(&to_bf16(*sum).to_ne_bytes());
+            }
+        } else {
+            // What is added to is in f32 as the sums are.
+            if let [existing] = existing.as_slice() {
+                let old = existing.bytes().chunks_exact(4);
+                for (sum, old) in sums.iter_mut().zip(old) {
+                    *sum += f32::from_ne_bytes([old[0], old[1], old[2], old[3]]);
+                }
+            }
+            let slots = out.bytes_mut().chunks_exact_mut(4);
+            for (slot, sum) in slots.zip(&sums) {
+                slot.copy_from_slice(&sum.to_ne_bytes());
+            }
+            return Ok(vec![out]);
+        }
+        return add(plan, vec![out], existing);
+    }
+    let results = evaluate(&plan.module, values)?;
+    add(plan, results, existing)
+}
+
+fn add(plan: &Plan, results: Vec<Literal>, existing: Vec<Literal>) -> Result<Vec<Literal>, String> {
+    if existing.is_empty() {
+        return Ok(results);
+    }
+    let mut sums = Vec::with_capacity(results.len());
+    for ((module, new), old) in plan.sums.iter().zip(results).zip(existing) {
+        sums.extend(evaluate(module, vec![old, new])?);
+    }
+    Ok(sums)
+}
+
+/// Every index of a box, the last dimension fastest.
+fn each(region: &Region, visit: &mut dyn FnMut(&[i64])) {
+    if region.is_empty() {
+        return;
+    }
+    let mut index = region.low.to_vec();
+    loop {
+        visit(&index);
+        let next = (0..index.len())
+            .rev()
+            .find(|&d| index[d] + 1 < region.high[d]);
+        let Some(next) = next else { return };
+        index[next] += 1;
+        index[next + 1..].copy_from_slice(&region.low[next + 1..]);
+    }
+}

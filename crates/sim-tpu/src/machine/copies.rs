@@ -1,0 +1,269 @@
+//! Copies begin.
+
+use super::access::{Access, Touch};
+use super::code::{Copy, Cut};
+use super::flights::Flight;
+use super::{Flow, Here, Machine};
+use crate::engine::Transfer;
+use crate::finding::Code;
+use crate::memory::image::{Dense, POISON};
+use crate::memory::region::Region;
+use crate::program::{BufferId, Space};
+use crate::report::Error;
+use cranelift_entity::EntityRef;
+use smallvec::SmallVec;
+
+/// More copies than this cannot be under way at once.
+const MAX_FLIGHTS: usize = 1 << 14;
+
+/// Both ends of a copy, as far as both exist.
+struct Moved {
+    source: Region,
+    destination: Region,
+    /// What is moved, by dimension of the copy.
+    sizes: SmallVec<[i64; 4]>,
+}
+
+impl Moved {
+    fn of(copy: &Copy, source: &Access, destination: &Access) -> Self {
+        let mut moved = Self {
+            source: source.region.clone(),
+            destination: destination.region.clone(),
+            sizes: SmallVec::new(),
+        };
+        for (&s, &d) in copy.source.kept.iter().zip(&copy.destination.kept) {
+            let end = |access: &Access, dim: usize| {
+                let lead = access.lead[dim];
+                (
+                    lead,
+                    lead + access.region.high[dim] - access.region.low[dim],
+                )
+            };
+            let (from, to) = (end(source, s), end(destination, d));
+            let (low, high) = (from.0.max(to.0), from.1.min(to.1));
+            moved.source.low[s] = source.region.low[s] + (low - from.0);
+            moved.source.high[s] = source.region.low[s] + (high - from.0);
+            moved.destination.low[d] = destination.region.low[d] + (low - to.0);
+            moved.destination.high[d] = destination.region.low[d] + (high - to.0);
+            moved.sizes.push((high - low).max(0));
+        }
+        moved
+    }
+
+    /// Where part of the source lands.
+    fn landing(&self, copy: &Copy, part: &Region) -> Region {
+        let mut region = self.destination.clone();
+        for (&s, &d) in copy.source.kept.iter().zip(&copy.destination.kept) {
+            let shift = self.destination.low[d] - self.source.low[s];
+            region.low[d] = part.low[s] + shift;
+            region.high[d] = part.high[s] + shift;
+        }
+        region
+    }
+}
+
+impl<'p> Machine<'p> {
+    pub(super) fn start(&mut self, copy: &Copy, here: Here<'p>) -> Result<Flow, Error> {
+        let semaphore = self.semaphore(&copy.semaphore, here)?;
+        let source = self.access(&copy.source, here)?;
+        let destination = self.access(&copy.destination, here)?;
+        let none = |cut: &Cut| (cut.buffer, Region::whole(&[0]));
+        let (mut from, mut to) = (none(&copy.source), none(&copy.destination));
+        let mut bytes = 0;
+        if let (Some(source), Some(destination)) = (source, destination) {
+            let moved = Moved::of(copy, &source, &destination);
+            self.check_copy(copy, &source, &destination, &moved, here);
+            bytes = self.physical_bytes(copy, &moved);
+            let elements = moved.source.elements();
+            if self.functional {
+                self.spend(elements as u64 / 256, here.line)?;
+                self.move_bytes(&source, &destination, &moved, copy);
+            }
+            self.mark(copy, &source, &destination, &moved, here);
+            if let Some(&array) = self.write_backs.get(&copy.source.buffer)
+                && array == copy.destination.buffer
+            {
+                self.check_revisit(copy.source.buffer, &moved.destination, here);
+            }
+            // An empty copy touches nothing.
+            if elements > 0 {
+                from = (copy.source.buffer, moved.source);
+                to = (copy.destination.buffer, destination.region);
+            }
+        }
+        if self.flights.len() >= MAX_FLIGHTS {
+            return Err(Error::Limit {
+                line: here.line,
+                message: format!("more than {MAX_FLIGHTS} copies are under way at once"),
+            });
+        }
+        let space = |id: BufferId| self.program.buffers[id].space;
+        let transfer = Transfer {
+            from: space(copy.source.buffer),
+            to: space(copy.destination.buffer),
+            bytes,
+        };
+        self.copies += 1;
+        self.copied_bytes = self.copied_bytes.saturating_add(bytes);
+        let transfer = self.engines.start(&transfer, here.line);
+        let number = self.flights.add(Flight {
+            transfer,
+            source: from,
+            destination: to,
+            semaphore,
+            line: here.line,
+            statement: here.statement,
+            bytes,
+        });
+        self.semaphores[semaphore.0.index()][semaphore.1 as usize]
+            .copies
+            .push_back(number);
+        Ok(Flow::Next)
+    }
+
+    fn check_copy(
+        &mut self,
+        copy: &Copy,
+        source: &Access,
+        destination: &Access,
+        moved: &Moved,
+        here: Here<'p>,
+    ) {
+        let read = Access {
+            region: moved.source.clone(),
+            ..source.clone()
+        };
+        if !read.region.is_empty() {
+            self.check_races(&read, Touch::Read, here);
+            self.check_written(&read, here);
+        }
+        self.check_races(destination, Touch::Write, here);
+        if copy.source.buffer == copy.destination.buffer && moved.source.meets(&moved.destination) {
+            let id = copy.source.buffer;
+            let name = self.name(id);
+            self.find(Code::Overwritten, here, Some(id), || {
+                (
+                    format!("the copy overwrites part of what it reads of `{name}`"),
+                    "copy to another buffer".to_owned(),
+                )
+            });
+        }
+    }
+
+    /// The bytes that travel: whole tiles, counted where they lie in HBM if one end does.
+    fn physical_bytes(&self, copy: &Copy, moved: &Moved) -> i64 {
+        let in_hbm = self.program.buffers[copy.source.buffer].space == Space::Hbm;
+        let (id, region) = if in_hbm {
+            (copy.source.buffer, &moved.source)
+        } else {
+            (copy.destination.buffer, &moved.destination)
+        };
+        self.geometry[id.index()].tile_bytes(&region.low, &region.high)
+    }
+
+    fn move_bytes(&mut self, source: &Access, destination: &Access, moved: &Moved, copy: &Copy) {
+        let elements = moved.sizes.iter().product::<i64>().max(0);
+        let (from, to) = (source.buffer, destination.buffer);
+        let (from_geometry, to_geometry) =
+            (&self.geometry[from.index()], &self.geometry[to.index()]);
+        let space = |id: BufferId| self.program.buffers[id].space as usize;
+        let size = from_geometry.host_bytes();
+        let to_offset = self.states[to.index()].offset;
+        if source.partial && destination.region != moved.destination {
+            let sizes = destination.region.low.iter().zip(&destination.region.high);
+            let sizes: Vec<i64> = sizes.map(|(low, high)| high - low).collect();
+            let poison = vec![POISON; destination.region.elements() as usize * size];
+            let dense = Dense::whole(&sizes);
+            let image = &mut self.images[space(to)];
+            image.write(to_geometry, to_offset, &destination.region, &dense, &poison);
+        }
+        let lead = |rank| vec![0; rank];
+        let dense = |cut: &Cut| {
+            let rank = cut.entries.len();
+            Dense::slice(rank, &cut.kept, &moved.sizes, &lead(rank))
+        };
+        let mut buffer = vec![0; elements as usize * size];
+        let from_offset = self.states[from.index()].offset;
+        self.images[space(from)].read(
+            from_geometry,
+            from_offset,
+            &moved.source,
+            &dense(&copy.source),
+            &mut buffer,
+        );
+        self.images[space(to)].write(
+            to_geometry,
+            to_offset,
+            &moved.destination,
+            &dense(&copy.destination),
+            &buffer,
+        );
+    }
+
+    /// What is known of the destination's elements afterwards.
+    fn mark(
+        &mut self,
+        copy: &Copy,
+        source: &Access,
+        destination: &Access,
+        moved: &Moved,
+        here: Here<'p>,
+    ) {
+        let mut tainted: Vec<Region> = Vec::new();
+        if self.functional && !self.states[source.buffer.index()].tainted.is_empty() {
+            let parts = self.states[source.buffer.index()]
+                .tainted
+                .within(&moved.source);
+            tainted.extend(parts.iter().map(|part| moved.landing(copy, part)));
+        }
+        let to = destination.buffer;
+        if self.program.buffers[to].space == Space::Hbm {
+            if let Some(part) = tainted.first().cloned() {
+                let (name, from) = (self.name(to), self.name(source.buffer));
+                self.find(Code::Padding, here, Some(source.buffer), || {
+                    (
+                        format!("what is stored to `{name}{part}` was computed in `{from}` from padding of a block at the edge"),
+                        "mask the lanes beyond the array (`select` on an `iota`) before they are combined with others".to_owned(),
+                    )
+                });
+            }
+            tainted.clear();
+        }
+        let functional = self.functional;
+        let state = &mut self.states[to.index()];
+        let all = if source.partial {
+            &destination.region
+        } else {
+            &moved.destination
+        };
+        if state.written.missing(all).is_some() {
+            state.written.insert(all);
+        }
+        if functional && (source.partial || !tainted.is_empty() || !state.tainted.is_empty()) {
+            if source.partial && !source.outside {
+                state.tainted.insert(&destination.region);
+            }
+            state.tainted.remove(&moved.destination);
+            for part in &tainted {
+                state.tainted.insert(part);
+            }
+        }
+    }
+
+    /// An output window's block is written back once.
+    fn check_revisit(&mut self, block: BufferId, region: &Region, here: Here<'p>) {
+        let (seen, last) = self.visited.entry(block).or_default();
+        let index = region.low.to_vec();
+        let again = !seen.insert(index.clone()) && *last != index;
+        *last = index;
+        if again {
+            let (name, region) = (self.name(block), region.clone());
+            self.find(Code::Revisited, here, Some(block), || {
+                (
+                    format!("the block {region} is written back by `{name}` again after others: what was there is not fetched, so it is lost"),
+                    "let the grid dimensions that the block does not depend on be the innermost".to_owned(),
+                )
+            });
+        }
+    }
+}

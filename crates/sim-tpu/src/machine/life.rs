@@ -1,0 +1,341 @@
+//! Buffers' lives: placing them, their bytes' capacity, their end.
+
+use super::{Flow, Here, Life, Machine, Semaphore, State};
+use crate::finding::Code;
+use crate::memory::geometry::Geometry;
+use crate::memory::image::Dense;
+use crate::memory::ledger::Ledger;
+use crate::memory::region::{Region, Regions};
+use crate::program::{BufferId, Role, Space, Statement, StatementKind, TpuProgram};
+use crate::report::{Error, Occupancy};
+use cranelift_entity::EntityRef;
+use tegula_target::{Chip, Param};
+
+/// States before anything runs.
+pub(super) fn first_states(program: &TpuProgram) -> Vec<State> {
+    let mut states: Vec<State> = program
+        .buffers
+        .keys()
+        .map(|_| State {
+            life: Life::NotYet,
+            offset: 0,
+            written: Regions::default(),
+            tainted: Regions::default(),
+            writers: Vec::new(),
+            since: 0.0,
+        })
+        .collect();
+    writers(&program.body, &mut states);
+    states
+}
+
+/// Notes which statements write which buffer.
+fn writers(body: &[Statement], states: &mut [State]) {
+    let mut note = |buffer: BufferId, line: u32| {
+        if let Some(state) = states.get_mut(buffer.index())
+            && state.writers.len() < 4
+        {
+            state.writers.push(line);
+        }
+    };
+    for statement in body {
+        match &statement.kind {
+            StatementKind::Start { destination, .. } => note(destination.buffer, statement.line),
+            StatementKind::Compute(compute) => {
+                for destination in &compute.destinations {
+                    note(destination.buffer, statement.line);
+                }
+            }
+            _ => {}
+        }
+    }
+    for statement in body {
+        match &statement.kind {
+            StatementKind::For { body, .. } => writers(body, states),
+            StatementKind::While {
+                condition, body, ..
+            } => {
+                writers(condition, states);
+                writers(body, states);
+            }
+            StatementKind::If {
+                then, otherwise, ..
+            } => {
+                writers(then, states);
+                writers(otherwise, states);
+            }
+            _ => {}
+        }
+    }
+}
+
+pub(super) fn ledgers(program: &TpuProgram, geometry: &[Geometry]) -> [Ledger; 4] {
+    [Space::Hbm, Space::Vmem, Space::Smem, Space::Cmem].map(|space| {
+        let stated = program.buffers.iter().filter_map(|(id, buffer)| {
+            let start = buffer.offset.filter(|_| buffer.space == space)?;
+            Some((start, start.saturating_add(geometry[id.index()].bytes)))
+        });
+        Ledger::new(stated)
+    })
+}
+
+/// The bytes of each memory. A core has its own VMEM and SMEM, and a device its part of
+/// the chip's HBM and CMEM.
+pub(super) fn limits(chip: &Chip) -> [Option<i64>; 4] {
+    let cores = chip.base(Param::CoresPerChip).unwrap_or(1.0).max(1.0);
+    let fused = chip.base(Param::CoresPerDevice).unwrap_or(1.0);
+    let share = |param| chip.base(param).map(|bytes| (bytes * fused / cores) as i64);
+    [
+        share(Param::HbmBytes),
+        Machine::param(chip, Param::VmemBytes),
+        Machine::param(chip, Param::SmemBytes),
+        share(Param::CmemBytes),
+    ]
+}
+
+/// The scoped VMEM that is left for a kernel's own buffers.
+pub(super) fn scoped_limit(chip: &Chip) -> Option<i64> {
+    let kept = Machine::param(chip, Param::MosaicScratchBytes).unwrap_or(0);
+    Machine::param(chip, Param::ScopedVmemBytes).map(|bytes| bytes - kept)
+}
+
+pub(super) fn semaphores(program: &TpuProgram) -> Vec<Vec<Semaphore>> {
+    let arrays = program.semaphores.values();
+    arrays
+        .map(|array| vec![Semaphore::default(); array.count.clamp(0, 1 << 16) as usize])
+        .collect()
+}
+
+/// Bytes as a person reads them.
+pub(crate) fn bytes(count: i64) -> String {
+    const UNITS: [(&str, i64); 3] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
+    for (unit, size) in UNITS {
+        if count >= size {
+            let value = format!("{:.2}", count as f64 / size as f64);
+            let value = value.trim_end_matches('0').trim_end_matches('.');
+            return format!("{value} {unit}");
+        }
+    }
+    format!("{count} B")
+}
+
+impl<'p> Machine<'p> {
+    /// A buffer's life begins.
+    pub(super) fn declare(&mut self, id: BufferId, here: Here<'p>) -> Result<Flow, Error> {
+        if self.states[id.index()].life == Life::Live {
+            // A declaration in a loop begins a new life at each pass.
+            self.end_life(id, here);
+        }
+        let buffer = &self.program.buffers[id];
+        let geometry = &self.geometry[id.index()];
+        let space = buffer.space as usize;
+        let (offset, other) =
+            self.ledgers[space].place(id, buffer.space, geometry.bytes, buffer.offset);
+        let state = &mut self.states[id.index()];
+        state.life = Life::Live;
+        state.offset = offset;
+        state.since = self.engines.now();
+        state.written.clear();
+        state.tainted.clear();
+        self.visited.remove(&id);
+        if let Some(other) = other {
+            let (name, other) = (self.name(id), self.name(other));
+            let end = offset.saturating_add(geometry.bytes);
+            self.find(Code::Overlap, here, Some(id), || {
+                let message = format!(
+                    "`{name}` takes bytes {offset} to {end}, part of which `{other}` holds while both live"
+                );
+                let help = format!(
+                    "give it another offset, leave the offset out, or `free {other}` before"
+                );
+                (message, help)
+            });
+        }
+        if buffer.space == Space::Vmem && !buffer.program_lifetime {
+            self.scoped.0 = self.scoped.0.saturating_add(geometry.bytes);
+            self.scoped.1 = self.scoped.1.max(self.scoped.0);
+        }
+        self.check_capacity(id, offset, here);
+        self.give_memory(id, here)?;
+        if let Role::Parameter(number) = buffer.role {
+            self.states[id.index()]
+                .written
+                .insert(&Region::whole(&geometry.dims));
+            if self.functional
+                && let Some(input) = self.options.inputs.get(number)
+            {
+                let region = Region::whole(&geometry.dims);
+                let dense = Dense::whole(&geometry.dims);
+                let image = &mut self.images[space];
+                image.write(geometry, offset, &region, &dense, input.bytes());
+            }
+        }
+        Ok(Flow::Next)
+    }
+
+    /// Bytes on the host for what was placed. Without room for it, or once the program
+    /// does not fit the chip, no values are computed any more.
+    fn give_memory(&mut self, id: BufferId, here: Here<'p>) -> Result<(), Error> {
+        if !self.functional {
+            return Ok(());
+        }
+        let space = self.program.buffers[id].space as usize;
+        let extent = self.ledgers[space].extent;
+        let over = self.limits[space].is_some_and(|limit| extent > limit);
+        if over {
+            self.functional = false;
+            self.images = Default::default();
+            return Ok(());
+        }
+        if self.host_memory() > self.options.host_bytes || !self.images[space].reserve(extent) {
+            return Err(Error::Limit {
+                line: here.line,
+                message: format!(
+                    "the buffers take {} of this machine, and {} are allowed: run without values",
+                    bytes(self.host_memory()),
+                    bytes(self.options.host_bytes)
+                ),
+            });
+        }
+        Ok(())
+    }
+
+    fn check_capacity(&mut self, id: BufferId, offset: i64, here: Here<'p>) {
+        let buffer = &self.program.buffers[id];
+        let space = buffer.space;
+        let end = offset.saturating_add(self.geometry[id.index()].bytes);
+        let name = space.name().to_uppercase();
+        let code = match space {
+            Space::Hbm => Code::HbmCapacity,
+            Space::Vmem => Code::VmemCapacity,
+            Space::Smem | Space::Cmem => Code::ScalarCapacity,
+        };
+        let used = self.ledgers[space as usize].used;
+        if let Some(limit) = self.limits[space as usize]
+            && end > limit
+        {
+            let holders = self.holders(space);
+            let why = match (limit, used <= limit) {
+                (0, _) => format!("this chip has no {name}"),
+                (_, true) => format!(
+                    "{} of {name} would do, but the free bytes are in pieces or below a stated offset",
+                    bytes(used)
+                ),
+                _ => format!("{} are held at once", bytes(used)),
+            };
+            self.find(code, here, None, || {
+                let message = format!("{name} has {}: {why}: {holders}", bytes(limit));
+                (message, advice(space))
+            });
+            return;
+        }
+        if let Some(limit) = self.scoped_limit
+            && space == Space::Vmem
+            && !buffer.program_lifetime
+            && self.scoped.0 > limit
+        {
+            let (scoped, holders) = (self.scoped.0, self.holders(space));
+            self.find(code, here, None, || {
+                let message = format!(
+                    "a kernel has {} of scoped VMEM, and {} are held at once: {holders}",
+                    bytes(limit),
+                    bytes(scoped)
+                );
+                (message, advice(space))
+            });
+        }
+    }
+
+    /// Who holds a memory, the most first, in words.
+    fn holders(&self, space: Space) -> String {
+        let held = self.ledgers[space as usize].holders();
+        let mut parts: Vec<String> = Vec::new();
+        for holder in held.iter().take(5) {
+            let geometry = &self.geometry[holder.buffer.index()];
+            let buffer = &self.program.buffers[holder.buffer];
+            let padding = geometry.bytes - geometry.useful;
+            let padding = match padding {
+                0 => String::new(),
+                padding => format!(" ({} of it padding)", bytes(padding)),
+            };
+            let (name, size) = (&buffer.name, bytes(geometry.bytes));
+            parts.push(format!("`{name}` {size}{padding}"));
+        }
+        if held.len() > 5 {
+            parts.push(format!("{} more", held.len() - 5));
+        }
+        parts.join(", ")
+    }
+
+    /// A buffer's life ends.
+    pub(super) fn free(&mut self, id: BufferId, here: Here<'p>) -> Flow {
+        match self.states[id.index()].life {
+            Life::Live => {
+                self.end_life(id, here);
+                self.states[id.index()].life = Life::Freed(here.line);
+            }
+            Life::Freed(line) => {
+                let name = self.name(id);
+                self.find(Code::UseAfterFree, here, Some(id), || {
+                    (
+                        format!("`{name}` is freed a second time; first at line {line}"),
+                        "take one of them out".to_owned(),
+                    )
+                });
+            }
+            Life::NotYet => {}
+        }
+        Flow::Next
+    }
+
+    fn end_life(&mut self, id: BufferId, here: Here<'p>) {
+        let flying = self.flights.of(id).next();
+        if let Some(flight) = flying {
+            let (name, line) = (self.name(id), flight.line);
+            let array = self.program.semaphores[flight.semaphore.0].name.clone();
+            let index = flight.semaphore.1;
+            self.find(Code::UseAfterFree, here, Some(id), || {
+                let message = format!(
+                    "`{name}` is freed while the copy that line {line} begins may still run"
+                );
+                (message, format!("`wait {array}[{index}]` before the free"))
+            });
+        }
+        self.record_end(id);
+        let buffer = &self.program.buffers[id];
+        self.ledgers[buffer.space as usize].release(id);
+        if buffer.space == Space::Vmem && !buffer.program_lifetime {
+            self.scoped.0 -= self.geometry[id.index()].bytes;
+        }
+    }
+
+    pub(super) fn record_end(&mut self, id: BufferId) {
+        const MOST: usize = 1 << 18;
+        if self.options.record_timeline && self.occupancy.len() < MOST {
+            let buffer = &self.program.buffers[id];
+            let state = &self.states[id.index()];
+            self.occupancy.push(Occupancy {
+                buffer: buffer.name.clone(),
+                space: buffer.space,
+                offset: state.offset,
+                bytes: self.geometry[id.index()].bytes,
+                from: state.since,
+                to: self.engines.now(),
+            });
+        }
+    }
+}
+
+fn advice(space: Space) -> String {
+    match space {
+        Space::Hbm => {
+            "hold fewer arrays at once, or lay out small dimensions so that they are not padded"
+        }
+        Space::Vmem => {
+            "take smaller blocks, fewer buffers for each window, or free what is no longer used"
+        }
+        Space::Smem => "keep only scalars in SMEM; arrays go to VMEM",
+        Space::Cmem => "use VMEM or HBM",
+    }
+    .to_owned()
+}

@@ -1,0 +1,357 @@
+//! What the matrix units do to numbers.
+//!
+//! They multiply bf16 and add in f32. An f32 operand is rounded to bf16 at the default
+//! precision; at `high` it is the sum of two bf16, 16 significant bits, as three passes
+//! give; at `highest` it is whole (six passes). A product on its own is summed here, in
+//! f32 and in the order of the contracted index. One inside a fusion or with other types
+//! is the reference evaluator's, which rounds its operands alike and sums in f64.
+
+use std::sync::Arc;
+use tegula_ir::{DotDims, ElementType, Instruction, InstructionId, Literal, Module, Op, Precision};
+
+/// Bits of the mantissa that an operand keeps, if it loses any.
+fn mantissa_bits(precision: &[Precision], operand: usize, algorithm: Option<&str>) -> Option<u32> {
+    if let Some(algorithm) = algorithm {
+        return match algorithm {
+            a if a.ends_with("_x3") => Some(15),
+            a if a.ends_with("_x6") || a.ends_with("_x9") => None,
+            a if a.contains("f32_f32_f32") || a.contains("f64") => None,
+            _ => Some(7),
+        };
+    }
+    match precision.get(operand).copied().unwrap_or_default() {
+        Precision::Default => Some(7),
+        Precision::High => Some(15),
+        Precision::Highest => None,
+    }
+}
+
+/// For each operand of a product, the bits that it keeps.
+fn kept(op: &Op) -> Option<[Option<u32>; 2]> {
+    let (precision, algorithm) = match op {
+        Op::Dot {
+            precision,
+            algorithm,
+            ..
+        } => (precision, algorithm.as_deref()),
+        Op::Convolution { precision, .. } => (precision, None),
+        _ => return None,
+    };
+    Some([0, 1].map(|operand| mantissa_bits(precision, operand, algorithm)))
+}
+
+/// Whether a module has a product.
+pub(crate) fn has_product(module: &Module) -> bool {
+    module.instructions.values().any(|i| kept(&i.op).is_some())
+}
+
+/// The module with the operands of its products rounded as the units round them.
+pub(super) fn rounded(module: &Arc<Module>) -> Arc<Module> {
+    if !has_product(module) {
+        return Arc::clone(module);
+    }
+    let mut module = (**module).clone();
+    for id in module.instructions.keys().collect::<Vec<_>>() {
+        let Some(kept) = kept(&module[id].op) else {
+            continue;
+        };
+        for (operand, bits) in kept.into_iter().enumerate() {
+            let Some(&from) = module[id].operands.get(operand) else {
+                continue;
+            };
+            let array = module[from].shape.as_array();
+            let single = array.is_some_and(|array| array.element_type == ElementType::F32);
+            if let (Some(bits), true) = (bits, single) {
+                round(&mut module, id, operand, from, bits);
+            }
+        }
+    }
+    Arc::new(module)
+}
+
+fn round(module: &mut Module, id: InstructionId, operand: usize, from: InstructionId, bits: u32) {
+    let computation = module[id].computation;
+    let rounded = Instruction {
+        name: Arc::from(format!(
+            "{}.rounded.{}.{operand}",
+            module[from].name, module[id].name
+        )),
+        op: Op::ReducePrecision {
+            exponent_bits: 8,
+            mantissa_bits: bits,
+        },
+        operands: [from].as_slice().into(),
+        annotations: None,
+        ..module[from].clone()
+    };
+    let new = module.instructions.push(rounded);
+    let list = &mut module.computations[computation].instructions;
+    let position = list.iter().position(|&other| other == id);
+    list.insert(position.unwrap_or(0), new);
+    if let Some(slot) = module.instructions[id].operands.get_mut(operand) {
+        *slot = new;
+    }
+}
+
+/// A product of f32 or bf16 arrays on its own.
+#[derive(Clone, Debug)]
+pub(super) struct Product {
+    dims: DotDims,
+    kept: [Option<u32>; 2],
+    result: ElementType,
+}
+
+impl Product {
+    /// The product that a module is, if it is one and nothing else.
+    pub(super) fn of(module: &Module) -> Option<Self> {
+        let entry = module.entry_computation();
+        let root = &module[entry.root];
+        let Op::Dot { dims, .. } = &root.op else {
+            return None;
+        };
+        let alone = entry.instructions.len() == 3
+            && root.operands.len() == 2
+            && root
+                .operands
+                .iter()
+                .enumerate()
+                .all(|(i, &id)| matches!(module[id].op, Op::Parameter(n) if n as usize == i));
+        let floats = |ty| matches!(ty, ElementType::F32 | ElementType::BF16);
+        let types = entry
+            .instructions
+            .iter()
+            .map(|&id| module[id].shape.as_array());
+        let all = types
+            .into_iter()
+            .all(|a| a.is_some_and(|a| floats(a.element_type)));
+        (alone && all).then_some(Self {
+            dims: dims.clone(),
+            kept: kept(&root.op)?,
+            result: root.shape.as_array()?.element_type,
+        })
+    }
+
+    /// The product, row-major, as `[batch, m, n]` in f32, before it is rounded to the
+    /// result's type.
+    pub(super) fn multiply(&self, lhs: &Literal, rhs: &Literal) -> Option<Vec<f32>> {
+        let (l, r) = (&self.dims, &self.dims);
+        let a = Side::new(lhs, &l.lhs_batch, &l.lhs_contracting)?;
+        let b = Side::new(rhs, &r.rhs_batch, &r.rhs_contracting)?;
+        let (batch, m, k, n) = (a.batch, a.free, a.contracted, b.free);
+        let left = a.values(lhs, self.kept[0], false);
+        let right = b.values(rhs, self.kept[1], true);
+        let mut out = vec![0f32; batch * m * n];
+        if k > 0 && m > 0 && n > 0 {
+            for (i, c) in out.chunks_exact_mut(m * n).enumerate() {
+                let a = &left[i * m * k..(i + 1) * m * k];
+                let b = &right[i * k * n..(i + 1) * k * n];
+                multiply(a, b, c, k, n);
+            }
+        }
+        Some(out)
+    }
+
+    /// The type that the product is rounded to.
+    pub(super) fn result(&self) -> ElementType {
+        self.result
+    }
+}
+
+/// One operand: the sizes that its dimensions come to, and how to walk them.
+struct Side {
+    batch: usize,
+    free: usize,
+    contracted: usize,
+    /// Size and stride of each dimension: batch, free, contracted.
+    groups: [Vec<(usize, usize)>; 3],
+}
+
+impl Side {
+    fn new(literal: &Literal, batch: &[i64], contracted: &[i64]) -> Option<Self> {
+        let dims = literal.shape().static_dims()?;
+        let mut strides = vec![1usize; dims.len()];
+        for d in (1..dims.len()).rev() {
+            strides[d - 1] = strides[d] * usize::try_from(dims[d]).ok()?;
+        }
+        let pick = |which: &[i64]| -> Option<Vec<(usize, usize)>> {
+            let one = |&d: &i64| {
+                let d = usize::try_from(d).ok()?;
+                Some((usize::try_from(*dims.get(d)?).ok()?, *strides.get(d)?))
+            };
+            which.iter().map(one).collect()
+        };
+        let all = 0..dims.len() as i64;
+        let free: Vec<i64> = all
+            .filter(|d| !batch.contains(d) && !contracted.contains(d))
+            .collect();
+        let groups = [pick(batch)?, pick(&free)?, pick(contracted)?];
+        let size = |group: &[(usize, usize)]| group.iter().map(|(size, _)| size).product();
+        Some(Self {
+            batch: size(&groups[0]),
+            free: size(&groups[1]),
+            contracted: size(&groups[2]),
+            groups,
+        })
+    }
+
+    /// The elements as `[batch, free, contracted]`, or with the last two exchanged.
+    fn values(&self, literal: &Literal, kept: Option<u32>, exchanged: bool) -> Vec<f32> {
+        let [batch, free, contracted] = &self.groups;
+        let (middle, last) = if exchanged {
+            (contracted, free)
+        } else {
+            (free, contracted)
+        };
+        let (batch, middle, last) = (offsets(batch), offsets(middle), offsets(last));
+        let source = singles(literal, kept);
+        let mut values = Vec::with_capacity(source.len());
+        for b in &batch {
+            for m in &middle {
+                let row = b + m;
+                let contiguous = last.last().is_none_or(|&end| end + 1 == last.len());
+                if let (true, Some(run)) = (contiguous, source.get(row..row + last.len())) {
+                    values.extend_from_slice(run);
+                } else {
+                    values.extend(last.iter().filter_map(|l| source.get(row + l)));
+                }
+            }
+        }
+        values
+    }
+}
+
+/// Where each index of some dimensions lies, row-major.
+fn offsets(dims: &[(usize, usize)]) -> Vec<usize> {
+    dims.iter().fold(vec![0], |offsets, &(size, stride)| {
+        let next = offsets.iter();
+        next.flat_map(|&o| (0..size).map(move |i| o + i * stride))
+            .collect()
+    })
+}
+
+/// The elements in f32, rounded to so many bits.
+fn singles(literal: &Literal, kept: Option<u32>) -> Vec<f32> {
+    let bytes = literal.bytes();
+    if literal.element_type() == ElementType::BF16 {
+        let words = bytes.chunks_exact(2);
+        return words
+            .map(|w| f32::from_bits(u32::from(u16::from_ne_bytes([w[0], w[1]])) << 16))
+            .collect();
+    }
+    let words = bytes.chunks_exact(4);
+    let words = words.map(|w| u32::from_ne_bytes([w[0], w[1], w[2], w[3]]));
+    match kept {
+        Some(bits) => words.map(|w| nearest(w, 23 - bits)).collect(),
+        None => words.map(f32::from_bits).collect(),
+    }
+}
+
+/// An f32 without its last bits, rounded to nearest even.
+fn nearest(word: u32, dropped: u32) -> f32 {
+    if word & 0x7f80_0000 == 0x7f80_0000 {
+        // An infinity stays; a NaN stays one.
+        let quiet = u32::from(word & 0x007f_ffff != 0) << 22;
+        return f32::from_bits(word & !((1 << dropped) - 1) | quiet);
+    }
+    let half = (1 << (dropped - 1)) - 1 + ((word >> dropped) & 1);
+    f32::from_bits(word.wrapping_add(half) & !((1 << dropped) - 1))
+}
+
+/// f32 as bf16, to nearest even.
+pub(super) fn to_bf16(value: f32) -> u16 {
+    (nearest(value.to_bits(), 16).to_bits() >> 16) as u16
+}
+
+/// Rows and columns of the result that stay in registers.
+const ROWS: usize = 4;
+const COLUMNS: usize = 8;
+
+/// `c += a * b` for `a` of `[m, k]` and `b` of `[k, n]`; each element is the sum of its
+/// products in increasing order.
+fn multiply(a: &[f32], b: &[f32], c: &mut [f32], k: usize, n: usize) {
+    let wide = n / COLUMNS * COLUMNS;
+    let mut packed = vec![[0f32; COLUMNS]; k];
+    for j in (0..wide).step_by(COLUMNS) {
+        for (slot, row) in packed.iter_mut().zip(b.chunks_exact(n)) {
+            slot.copy_from_slice(&row[j..j + COLUMNS]);
+        }
+        for (rows, c) in a.chunks(ROWS * k).zip(c.chunks_mut(ROWS * n)) {
+            if rows.len() == ROWS * k {
+                let sums = tile(rows, &packed, k);
+                for (r, sums) in sums.iter().enumerate() {
+                    c[r * n + j..r * n + j + COLUMNS].copy_from_slice(sums);
+                }
+            } else {
+                for (row, c) in rows.chunks_exact(k).zip(c.chunks_exact_mut(n)) {
+                    let mut sums = [0f32; COLUMNS];
+                    for (&x, b) in row.iter().zip(&packed) {
+                        for (sum, &y) in sums.iter_mut().zip(b) {
+                            *sum += x * y;
+                        }
+                    }
+                    c[j..j + COLUMNS].copy_from_slice(&sums);
+                }
+            }
+        }
+    }
+    for j in wide..n {
+        for (row, c) in a.chunks_exact(k).zip(c.chunks_exact_mut(n)) {
+            let column = b.iter().skip(j).step_by(n);
+            c[j] = row
+                .iter()
+                .zip(column)
+                .fold(0.0, |sum, (&x, &y)| sum + x * y);
+        }
+    }
+}
+
+fn tile(rows: &[f32], columns: &[[f32; COLUMNS]], k: usize) -> [[f32; COLUMNS]; ROWS] {
+    let mut sums = [[0f32; COLUMNS]; ROWS];
+    let (a, rest) = rows.split_at(k);
+    let (b, rest) = rest.split_at(k);
+    let (c, d) = rest.split_at(k);
+    let rows = a.iter().zip(b).zip(c.iter().zip(d));
+    for (((&a, &b), (&c, &d)), column) in rows.zip(columns) {
+        for (sums, x) in sums.iter_mut().zip([a, b, c, d]) {
+            for (sum, &y) in sums.iter_mut().zip(column) {
+                *sum += x * y;
+            }
+        }
+    }
+    sums
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rounding_is_to_nearest_even() {
+        assert_eq!(nearest(1.0f32.to_bits(), 16), 1.0);
+        // Halfway between 1 and the next bf16: to the even one.
+        assert_eq!(nearest((1.0f32 + 1.0 / 256.0).to_bits(), 16), 1.0);
+        assert_eq!(
+            nearest((1.0f32 + 3.0 / 256.0).to_bits(), 16),
+            1.0 + 4.0 / 256.0
+        );
+        assert!(nearest(0x7f80_0001, 16).is_nan());
+        assert_eq!(nearest(f32::INFINITY.to_bits(), 16), f32::INFINITY);
+        assert_eq!(nearest(f32::MAX.to_bits(), 16), f32::INFINITY);
+    }
+
+    #[test]
+    fn products_of_all_shapes() {
+        for (m, k, n) in [(1, 1, 1), (4, 8, 8), (5, 7, 9), (13, 3, 17), (8, 128, 128)] {
+            let a: Vec<f32> = (0..m * k).map(|i| (i * 7 % 13) as f32 - 6.0).collect();
+            let b: Vec<f32> = (0..k * n).map(|i| (i * 5 % 11) as f32 - 5.0).collect();
+            let mut c = vec![0.0; m * n];
+            multiply(&a, &b, &mut c, k, n);
+            for i in 0..m {
+                for j in 0..n {
+                    let sum: f32 = (0..k).map(|p| a[i * k + p] * b[p * n + j]).sum();
+                    assert_eq!(c[i * n + j], sum, "{m} {k} {n} at {i} {j}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,412 @@
+//! Runs a program's statements.
+//!
+//! The core is one thread, and every copy is one of its own. A copy is ordered before
+//! what comes after a wait for it, and before nothing else; so at any statement exactly
+//! the copies that were begun and not waited for ([`flights`]) are unordered with it,
+//! and comparing an access with those finds every race and no other thing.
+//!
+//! With values, a copy moves its bytes when it begins and a computation is what
+//! [`tegula_interp`] says of it, but for the rounding of the matrix units ([`matrix`]).
+//! Without values the same checks run on boxes of indices alone.
+
+mod access;
+mod code;
+mod compute;
+mod copies;
+mod flights;
+mod life;
+mod matrix;
+mod run;
+mod waits;
+
+use crate::check::{Fixed, fixed_checks};
+use crate::engine::{Engines, Work};
+use crate::expand::expand;
+use crate::finding::{Code, Findings, Told};
+use crate::memory::geometry::Geometry;
+use crate::memory::image::{Dense, Image};
+use crate::memory::ledger::Ledger;
+use crate::memory::region::{Region, Regions};
+use crate::program::{BufferId, Role, Space, Statement, StatementKind, TpuProgram};
+use crate::report::{Error, Occupancy, Options, Report, SpaceUse};
+use crate::speeds::Speeds;
+use crate::text::print_statement;
+use code::{Compiler, Job, Values};
+use cranelift_entity::EntityRef;
+use flights::Flights;
+use rustc_hash::{FxHashMap, FxHashSet};
+use tegula_ir::{ArrayShape, Literal};
+use tegula_target::{Chip, Param};
+
+/// Where a buffer is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Life {
+    NotYet,
+    Live,
+    /// Since the statement of this line.
+    Freed(u32),
+}
+
+/// What is known of a buffer.
+struct State {
+    life: Life,
+    /// Its first byte in its memory.
+    offset: i64,
+    /// Elements that were written, padding included.
+    written: Regions,
+    /// Elements that are padding, or computed from it.
+    tainted: Regions,
+    /// Lines of the statements that write it, in order; what a read of nothing may have
+    /// meant to come after.
+    writers: Vec<u32>,
+    /// When its life began.
+    since: f64,
+}
+
+/// A semaphore: the copies on it that were not waited for, and its count.
+#[derive(Clone, Debug, Default)]
+struct Semaphore {
+    copies: std::collections::VecDeque<usize>,
+    count: i64,
+    /// The line that raised the count last.
+    raised: u32,
+}
+
+/// How a statement ends.
+enum Flow {
+    Next,
+    /// Nothing after it can run.
+    Stop,
+}
+
+/// A statement that is being run: what findings name.
+#[derive(Clone, Copy)]
+struct Here<'p> {
+    line: u32,
+    statement: &'p Statement,
+}
+
+struct Machine<'p> {
+    program: &'p TpuProgram,
+    options: &'p Options,
+    geometry: &'p [Geometry],
+    jobs: &'p [Job<'p>],
+    /// By number of the computation: its work, and what it takes to compute it.
+    work: Vec<Work>,
+    plans: Vec<Option<compute::Plan>>,
+    functional: bool,
+    values: Values,
+    states: Vec<State>,
+    images: [Image; 4],
+    ledgers: [Ledger; 4],
+    /// Scoped VMEM now and at most.
+    scoped: (i64, i64),
+    /// Bytes of each memory, if known, and of scoped VMEM.
+    limits: [Option<i64>; 4],
+    scoped_limit: Option<i64>,
+    semaphores: Vec<Vec<Semaphore>>,
+    flights: Flights<'p>,
+    engines: Engines,
+    findings: Findings,
+    /// Blocks that each output window has written back, and the last one.
+    visited: FxHashMap<BufferId, (FxHashSet<Vec<i64>>, Vec<i64>)>,
+    /// The output windows' blocks, with their arrays.
+    write_backs: FxHashMap<BufferId, BufferId>,
+    occupancy: Vec<Occupancy>,
+    steps: u64,
+    copies: u64,
+    copied_bytes: i64,
+}
+
+/// Runs a program on a chip.
+///
+/// # Errors
+/// The program contradicts itself or the inputs are not what it takes; it runs longer
+/// than [`Options::step_limit`]; the chip lacks a number that the clock needs.
+pub fn simulate(program: &TpuProgram, chip: &Chip, options: &Options) -> Result<Report, Error> {
+    let mut findings = Findings::default();
+    let Fixed {
+        proofs,
+        write_backs,
+    } = fixed_checks(program, chip, &mut findings)?;
+    let expanded = expand(program);
+    let program = &*expanded;
+    let geometry = program.buffers.values().map(|buffer| {
+        let wrong = |message| Error::Program {
+            line: 0,
+            message: format!("buffer `{}`: {message}", buffer.name),
+        };
+        Geometry::new(buffer, chip).map_err(wrong)
+    });
+    let geometry = geometry.collect::<Result<Vec<_>, Error>>()?;
+    let mut compiler = Compiler {
+        program,
+        geometry: &geometry,
+        jobs: Vec::new(),
+    };
+    let steps = compiler.steps(&program.body)?;
+    let jobs = compiler.jobs;
+    let speeds = Speeds::of(chip).map_err(|error| Error::Inputs(error.to_string()))?;
+    let work = jobs
+        .iter()
+        .map(|job| crate::work::of(&job.compute.operation, &speeds));
+    let mut machine = Machine {
+        program,
+        options,
+        geometry: &geometry,
+        work: work.collect(),
+        plans: jobs.iter().map(|_| None).collect(),
+        jobs: &jobs,
+        functional: options.functional,
+        values: vec![None; program.variables.len()],
+        states: life::first_states(program),
+        images: Default::default(),
+        ledgers: life::ledgers(program, &geometry),
+        scoped: (0, 0),
+        limits: life::limits(chip),
+        scoped_limit: life::scoped_limit(chip),
+        semaphores: life::semaphores(program),
+        flights: Flights::default(),
+        engines: Engines::new(&speeds, options.record_timeline),
+        findings,
+        visited: FxHashMap::default(),
+        write_backs,
+        occupancy: Vec::new(),
+        steps: 0,
+        copies: 0,
+        copied_bytes: 0,
+    };
+    if machine.functional {
+        machine.check_inputs()?;
+    }
+    if let Flow::Next = machine.run(&steps)? {
+        machine.at_end();
+    }
+    let mut report = machine.report()?;
+    report.chip = chip.name.clone();
+    report.alignment = proofs;
+    Ok(report)
+}
+
+impl<'p> Machine<'p> {
+    fn name(&self, buffer: BufferId) -> String {
+        self.program.buffers[buffer].name.clone()
+    }
+
+    /// Records a finding at a statement.
+    fn find(
+        &mut self,
+        code: Code,
+        here: Here<'p>,
+        buffer: Option<BufferId>,
+        tell: impl FnOnce() -> (String, String),
+    ) {
+        let program = self.program;
+        self.findings.add(code, here.line, buffer, || {
+            let (message, help) = tell();
+            Told {
+                message,
+                help,
+                instruction: print_statement(program, here.statement),
+                buffer: buffer.map(|id| program.buffers[id].name.clone()),
+            }
+        });
+    }
+
+    /// The declaration of a buffer, as a place for findings.
+    fn declaration(&self, buffer: BufferId) -> Option<Here<'p>> {
+        fn search(body: &[Statement], buffer: BufferId) -> Option<&Statement> {
+            body.iter().find_map(|statement| match &statement.kind {
+                StatementKind::Declare(id) if *id == buffer => Some(statement),
+                StatementKind::For { body, .. } => search(body, buffer),
+                StatementKind::While {
+                    condition, body, ..
+                } => search(condition, buffer).or_else(|| search(body, buffer)),
+                StatementKind::If {
+                    then, otherwise, ..
+                } => search(then, buffer).or_else(|| search(otherwise, buffer)),
+                _ => None,
+            })
+        }
+        let statement = search(&self.program.body, buffer)?;
+        Some(Here {
+            line: statement.line,
+            statement,
+        })
+    }
+
+    fn check_inputs(&self) -> Result<(), Error> {
+        for buffer in self.program.buffers.values() {
+            let Role::Parameter(number) = buffer.role else {
+                continue;
+            };
+            let wanted = ArrayShape {
+                layout: None,
+                ..buffer.shape.clone()
+            };
+            let given = self.options.inputs.get(number);
+            if given.is_none_or(|given| *given.shape() != wanted) {
+                let given = given.map_or("nothing".to_owned(), |g| g.shape().to_string());
+                let name = &buffer.name;
+                return Err(Error::Inputs(format!(
+                    "parameter {number}, `{name}`, is {wanted}; input {number} is {given}"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// What must hold once the last statement has run.
+    fn at_end(&mut self) {
+        let line = |number: u32| match number {
+            0 => String::new(),
+            n => format!(" (line {n})"),
+        };
+        for flight in self.flights.all() {
+            let here = Here {
+                line: flight.line,
+                statement: flight.statement,
+            };
+            let (name, semaphore) = (self.name(flight.destination.0), flight.semaphore);
+            let array = &self.program.semaphores[semaphore.0].name;
+            let help = format!("add `wait {array}[{}]` before the end", semaphore.1);
+            self.find(Code::NeverWaited, here, Some(flight.destination.0), || {
+                let message = format!(
+                    "this copy into `{name}` is never waited for: nothing says that it is done"
+                );
+                (message, help)
+            });
+        }
+        for (array, semaphores) in self.program.semaphores.keys().zip(self.semaphores.clone()) {
+            for (index, semaphore) in semaphores.iter().enumerate() {
+                if semaphore.count == 0 {
+                    continue;
+                }
+                let name = &self.program.semaphores[array].name;
+                let message = format!(
+                    "`{name}[{index}]` is {} at the end, not 0: the last signal{} is not awaited",
+                    semaphore.count,
+                    line(semaphore.raised)
+                );
+                let count = semaphore.count;
+                self.findings
+                    .add(Code::SemaphoreLeft, semaphore.raised, None, || Told {
+                        message,
+                        help: format!("add `await {name}[{index}], {count}` before the end"),
+                        instruction: format!("signal {name}[{index}]"),
+                        buffer: None,
+                    });
+            }
+        }
+        let results = self.program.buffers.iter();
+        let results = results.filter(|(_, buffer)| matches!(buffer.role, Role::Result(_)));
+        for (id, _) in results.collect::<Vec<_>>() {
+            let whole = Region::whole(&self.geometry[id.index()].dims);
+            let missing = self.states[id.index()].written.missing(&whole);
+            if let (Some(missing), Some(here)) = (missing, self.declaration(id)) {
+                self.not_written(id, &missing, here, true);
+            }
+        }
+    }
+
+    fn report(mut self) -> Result<Report, Error> {
+        self.engines.finish();
+        let seconds = self.engines.now();
+        for id in self.program.buffers.keys() {
+            if self.states[id.index()].life == Life::Live {
+                self.record_end(id);
+            }
+        }
+        let mut results = Vec::new();
+        if self.functional {
+            let mut ids: Vec<(usize, BufferId)> = self
+                .program
+                .buffers
+                .iter()
+                .filter_map(|(id, buffer)| match buffer.role {
+                    Role::Result(number) => Some((number, id)),
+                    _ => None,
+                })
+                .collect();
+            ids.sort_unstable();
+            for (_, id) in ids {
+                results.push(self.whole_value(id)?);
+            }
+        }
+        let padding = |g: &Geometry| (g.bytes - g.useful).max(0);
+        let padding = self.geometry.iter().map(padding);
+        let spaces = [Space::Hbm, Space::Vmem, Space::Smem, Space::Cmem];
+        let capacities = [Code::HbmCapacity, Code::VmemCapacity, Code::ScalarCapacity];
+        let findings = self.findings.into_list();
+        Ok(Report {
+            chip: String::new(),
+            fits: !findings.iter().any(|f| capacities.contains(&f.code)),
+            findings,
+            seconds,
+            results,
+            functional: self.functional,
+            hbm_bytes: self.ledgers[Space::Hbm as usize].peak,
+            vmem_peak_bytes: self.ledgers[Space::Vmem as usize].peak,
+            padding_bytes: padding.fold(0, i64::saturating_add),
+            spaces: spaces
+                .into_iter()
+                .filter(|&space| self.ledgers[space as usize].peak > 0)
+                .map(|space| SpaceUse {
+                    space,
+                    peak_bytes: self.ledgers[space as usize].peak,
+                    extent_bytes: self.ledgers[space as usize].extent,
+                    fragmented_bytes: self.ledgers[space as usize].fragmented,
+                    capacity_bytes: self.limits[space as usize],
+                })
+                .collect(),
+            scoped_vmem_peak_bytes: self.scoped.1,
+            occupancy: self.occupancy,
+            alignment: Default::default(),
+            steps: self.steps,
+            copies: self.copies,
+            copied_bytes: self.copied_bytes,
+            engines: self.engines,
+        })
+    }
+
+    /// A buffer's elements.
+    fn whole_value(&self, id: BufferId) -> Result<Literal, Error> {
+        let geometry = &self.geometry[id.index()];
+        let shape = ArrayShape::new(geometry.element_type, &geometry.dims);
+        let wrong = |error: tegula_ir::LiteralError| Error::Inputs(error.to_string());
+        let mut literal = Literal::zeros(&shape).map_err(wrong)?;
+        let region = Region::whole(&geometry.dims);
+        let dense = Dense::whole(&geometry.dims);
+        let space = self.program.buffers[id].space as usize;
+        let offset = self.states[id.index()].offset;
+        let out = literal.bytes_mut();
+        self.images[space].read(geometry, offset, &region, &dense, out);
+        Ok(literal)
+    }
+
+    /// Counts work, and stops a program that does not end.
+    fn spend(&mut self, work: u64, line: u32) -> Result<(), Error> {
+        self.steps = self.steps.saturating_add(work);
+        if self.steps > self.options.step_limit {
+            return Err(Error::Limit {
+                line,
+                message: format!(
+                    "stopped after {} steps: the program runs longer than is simulated",
+                    self.options.step_limit
+                ),
+            });
+        }
+        Ok(())
+    }
+
+    /// Memory of the host for everything that is placed, or no values from now on.
+    fn host_memory(&self) -> i64 {
+        self.ledgers
+            .iter()
+            .fold(0, |sum, ledger| sum.saturating_add(ledger.extent))
+    }
+
+    fn param(chip: &Chip, param: Param) -> Option<i64> {
+        chip.base(param).map(|value| value as i64)
+    }
+}

@@ -1,0 +1,182 @@
+//! Statements, one after the other.
+
+use super::code::{Action, Cut, Index, Step};
+use super::{Flow, Here, Machine};
+use crate::finding::Code;
+use crate::machine::access::Touch;
+use crate::memory::image::Dense;
+use crate::report::Error;
+use cranelift_entity::EntityRef;
+use tegula_ir::{ArrayShape, Literal, Scalar};
+
+impl<'p> Machine<'p> {
+    pub(super) fn run(&mut self, steps: &[Step<'p>]) -> Result<Flow, Error> {
+        for step in steps {
+            if let Flow::Stop = self.step(step)? {
+                return Ok(Flow::Stop);
+            }
+        }
+        Ok(Flow::Next)
+    }
+
+    /// The value of a term of a statement.
+    pub(super) fn value(&self, index: &Index, here: Here<'p>) -> Result<i64, Error> {
+        index.value(&self.values).ok_or_else(|| Error::Program {
+            line: here.line,
+            message: "a term has no value: a variable without one, a division by zero, or a number beyond 64 bits".to_owned(),
+        })
+    }
+
+    fn step(&mut self, step: &Step<'p>) -> Result<Flow, Error> {
+        let here = Here {
+            line: step.line,
+            statement: step.statement,
+        };
+        self.spend(1, step.line)?;
+        match &step.action {
+            Action::Declare(buffer) => self.declare(*buffer, here),
+            Action::Free(buffer) => Ok(self.free(*buffer, here)),
+            Action::Start(copy) => self.start(copy, here),
+            Action::Wait(semaphore, bytes) => self.wait(semaphore, bytes.as_ref(), here),
+            Action::Signal(semaphore, amount) => self.signal(semaphore, amount, here),
+            Action::Await(semaphore, amount) => self.await_count(semaphore, amount, here),
+            Action::Compute(job) => self.compute(*job, here),
+            Action::For {
+                variable,
+                low,
+                high,
+                body,
+                innermost,
+            } => {
+                let (mut at, high) = (self.value(low, here)?, self.value(high, here)?);
+                while at < high {
+                    self.spend(1, step.line)?;
+                    self.values[*variable] = Some(at);
+                    if *innermost {
+                        self.engines.step(step.line);
+                    }
+                    if let Flow::Stop = self.run(body)? {
+                        return Ok(Flow::Stop);
+                    }
+                    at += 1;
+                }
+                Ok(Flow::Next)
+            }
+            Action::While {
+                condition,
+                left,
+                cmp,
+                right,
+                body,
+            } => loop {
+                self.spend(1, step.line)?;
+                if let Flow::Stop = self.run(condition)? {
+                    return Ok(Flow::Stop);
+                }
+                if !cmp.holds(self.value(left, here)?, self.value(right, here)?) {
+                    return Ok(Flow::Next);
+                }
+                self.engines.step(step.line);
+                if let Flow::Stop = self.run(body)? {
+                    return Ok(Flow::Stop);
+                }
+            },
+            Action::If {
+                left,
+                cmp,
+                right,
+                then,
+                otherwise,
+            } => {
+                let holds = cmp.holds(self.value(left, here)?, self.value(right, here)?);
+                self.run(if holds { then } else { otherwise })
+            }
+            Action::Assign(variable, value) => {
+                self.values[*variable] = Some(self.value(value, here)?);
+                Ok(Flow::Next)
+            }
+            Action::Load(variable, source) => self.load(*variable, source, here),
+            Action::Assume(variable, low, high) => self.assume(*variable, low, high, here),
+        }
+    }
+
+    /// Reads a scalar. Without values it has the least value that is assumed of it.
+    fn load(&mut self, variable: usize, source: &Cut, here: Here<'p>) -> Result<Flow, Error> {
+        let ranges = self.program.variables.values();
+        let range = ranges
+            .map(|variable| variable.range)
+            .nth(variable)
+            .flatten();
+        self.values[variable] = Some(range.map_or(0, |(low, _)| low));
+        let Some(access) = self.access(source, here)? else {
+            return Ok(Flow::Next);
+        };
+        self.check_races(&access, Touch::Read, here);
+        self.check_written(&access, here);
+        let id = access.buffer;
+        if self.states[id.index()].tainted.meets(&access.region) {
+            let name = self.name(id);
+            self.find(Code::Padding, here, Some(id), || {
+                let region = &access.region;
+                (
+                    format!("`{name}{region}` comes from padding, and the program depends on it"),
+                    "load an element of the array".to_owned(),
+                )
+            });
+        }
+        if self.functional {
+            let geometry = &self.geometry[id.index()];
+            let space = self.program.buffers[id].space as usize;
+            let shape = ArrayShape::new(geometry.element_type, &[]);
+            let failed = |error: tegula_ir::LiteralError| Error::Program {
+                line: here.line,
+                message: error.to_string(),
+            };
+            let mut literal = Literal::zeros(&shape).map_err(failed)?;
+            let offset = self.states[id.index()].offset;
+            let dense = Dense {
+                start: 0,
+                strides: vec![0; geometry.dims.len()],
+            };
+            let out = literal.bytes_mut();
+            self.images[space].read(geometry, offset, &access.region, &dense, out);
+            let value = match literal.scalar(0) {
+                Some(Scalar::Int(value)) => Some(value),
+                Some(Scalar::Uint(value)) => i64::try_from(value).ok(),
+                Some(Scalar::Bool(value)) => Some(i64::from(value)),
+                _ => None,
+            };
+            self.values[variable] = Some(value.ok_or_else(|| Error::Program {
+                line: here.line,
+                message: "what is loaded is no integer of 64 bits".to_owned(),
+            })?);
+        }
+        Ok(Flow::Next)
+    }
+
+    fn assume(
+        &mut self,
+        variable: usize,
+        low: &Index,
+        high: &Index,
+        here: Here<'p>,
+    ) -> Result<Flow, Error> {
+        let (low, high) = (self.value(low, here)?, self.value(high, here)?);
+        let value = self.values.get(variable).copied().flatten();
+        if self.functional && value.is_some_and(|value| !(low..=high).contains(&value)) {
+            let value = value.unwrap_or_default();
+            let names = self.program.variables.values().map(|v| v.name.clone());
+            let name = names.into_iter().nth(variable).unwrap_or_default();
+            self.find(Code::OutOfBounds, here, None, || {
+                (
+                    format!("`{name}` is {value}, and is assumed to be in [{low}, {high}]"),
+                    "clamp it, or assume what it can be".to_owned(),
+                )
+            });
+        }
+        if !self.functional && value.is_none_or(|value| value < low) {
+            self.values[variable] = Some(low);
+        }
+        Ok(Flow::Next)
+    }
+}

@@ -1,0 +1,169 @@
+//! Waiting: for copies, and for counts.
+
+use super::code::{Index, Signal};
+use super::{Flow, Here, Machine};
+use crate::finding::Code;
+use crate::program::{SemaphoreId, Statement, StatementKind};
+use crate::report::Error;
+use cranelift_entity::EntityRef;
+
+impl<'p> Machine<'p> {
+    /// Which semaphore a statement names.
+    pub(super) fn semaphore(
+        &self,
+        semaphore: &Signal,
+        here: Here<'p>,
+    ) -> Result<(SemaphoreId, i64), Error> {
+        let index = self.value(&semaphore.index, here)?;
+        let array = SemaphoreId::new(semaphore.array);
+        let count = self.semaphores[semaphore.array].len() as i64;
+        if (0..count).contains(&index) {
+            return Ok((array, index));
+        }
+        let name = &self.program.semaphores[array].name;
+        Err(Error::Program {
+            line: here.line,
+            message: format!("there is no semaphore `{name}[{index}]`: `{name}` has {count}"),
+        })
+    }
+
+    /// Waits for the oldest copy on a semaphore, or for so many bytes of the oldest.
+    pub(super) fn wait(
+        &mut self,
+        semaphore: &Signal,
+        bytes: Option<&Index>,
+        here: Here<'p>,
+    ) -> Result<Flow, Error> {
+        let (array, index) = self.semaphore(semaphore, here)?;
+        let name = format!("{}[{index}]", self.program.semaphores[array].name);
+        let bytes = bytes.map(|bytes| self.value(bytes, here)).transpose()?;
+        let slot = (array.index(), index as usize);
+        if self.semaphores[slot.0][slot.1].copies.is_empty() {
+            self.find(Code::NeverStarted, here, None, || {
+                (
+                    format!("`{name}` has no copy that was begun and not waited for: this waits for ever"),
+                    format!("`start` a copy on `{name}` before, or take the wait out"),
+                )
+            });
+            return Ok(Flow::Next);
+        }
+        let Some(wanted) = bytes else {
+            self.land(slot, here);
+            return Ok(Flow::Next);
+        };
+        let mut left = wanted;
+        while left > 0 {
+            let oldest = self.semaphores[slot.0][slot.1].copies.front().copied();
+            let Some(flight) = oldest.and_then(|number| self.flights.get_mut(number)) else {
+                let there = wanted - left;
+                self.find(Code::ByteCount, here, None, || {
+                    (
+                        format!("{wanted} bytes are waited for on `{name}`, and the copies on it bring {there}: this waits for ever"),
+                        format!("wait for {there} bytes, padding of the tiles included"),
+                    )
+                });
+                return Ok(Flow::Next);
+            };
+            if left < flight.bytes {
+                let (bytes, line) = (flight.bytes, flight.line);
+                flight.bytes -= left;
+                self.find(Code::ByteCount, here, None, || {
+                    (
+                        format!("{wanted} bytes are waited for on `{name}`, and the copy that line {line} begins has {bytes} left: it may still run afterwards"),
+                        format!("wait for {bytes} bytes, padding of the tiles included"),
+                    )
+                });
+                return Ok(Flow::Next);
+            }
+            left -= flight.bytes;
+            self.land(slot, here);
+        }
+        Ok(Flow::Next)
+    }
+
+    /// The oldest copy on a semaphore is done.
+    fn land(&mut self, slot: (usize, usize), here: Here<'p>) {
+        let number = self.semaphores[slot.0][slot.1].copies.pop_front();
+        if let Some(flight) = number.and_then(|number| self.flights.land(number)) {
+            self.engines.wait(flight.transfer, here.line);
+        }
+    }
+
+    pub(super) fn signal(
+        &mut self,
+        semaphore: &Signal,
+        amount: &Index,
+        here: Here<'p>,
+    ) -> Result<Flow, Error> {
+        let (array, index) = self.semaphore(semaphore, here)?;
+        let amount = self.value(amount, here)?;
+        let semaphore = &mut self.semaphores[array.index()][index as usize];
+        semaphore.count = semaphore.count.saturating_add(amount);
+        semaphore.raised = here.line;
+        Ok(Flow::Next)
+    }
+
+    /// The core is the only one who signals, so a count that is too small stays so.
+    pub(super) fn await_count(
+        &mut self,
+        semaphore: &Signal,
+        amount: &Index,
+        here: Here<'p>,
+    ) -> Result<Flow, Error> {
+        let (array, index) = self.semaphore(semaphore, here)?;
+        let amount = self.value(amount, here)?;
+        let slot = &mut self.semaphores[array.index()][index as usize];
+        if slot.count >= amount {
+            slot.count -= amount;
+            return Ok(Flow::Next);
+        }
+        let count = slot.count;
+        let name = format!("{}[{index}]", self.program.semaphores[array].name);
+        let mut lines = Vec::new();
+        signals(&self.program.body, array, &mut lines);
+        let (line, program) = (here.line, self.program);
+        self.find(Code::Deadlock, here, None, || {
+            let source = match lines.as_slice() {
+                [] => "which no statement signals".to_owned(),
+                lines => {
+                    let lines: Vec<String> = lines.iter().map(ToString::to_string).collect();
+                    format!(
+                        "which only the core signals, at line {}, behind this wait",
+                        lines.join(", ")
+                    )
+                }
+            };
+            let array = &program.semaphores[array].name;
+            (
+                format!("deadlock: the core waits at line {line} for `{name}` to be {amount}; it is {count}; the core -> `{array}`, {source} -> the core"),
+                format!("`signal {name}, {amount}` before, or take the wait out"),
+            )
+        });
+        Ok(Flow::Stop)
+    }
+}
+
+/// The lines that signal one of an array of semaphores.
+fn signals(body: &[Statement], array: SemaphoreId, lines: &mut Vec<u32>) {
+    for statement in body {
+        match &statement.kind {
+            StatementKind::Signal { semaphore, .. } if semaphore.array == array => {
+                lines.push(statement.line);
+            }
+            StatementKind::For { body, .. } => signals(body, array, lines),
+            StatementKind::While {
+                condition, body, ..
+            } => {
+                signals(condition, array, lines);
+                signals(body, array, lines);
+            }
+            StatementKind::If {
+                then, otherwise, ..
+            } => {
+                signals(then, array, lines);
+                signals(otherwise, array, lines);
+            }
+            _ => {}
+        }
+    }
+}

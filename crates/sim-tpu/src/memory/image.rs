@@ -1,0 +1,297 @@
+//! Bytes of a memory, and boxes of arrays moved between them and dense host arrays.
+
+use super::geometry::Geometry;
+use super::region::Region;
+use tegula_ir::AlignedBytes;
+use tegula_layout::physical::Digit;
+
+/// What an element is set to that nobody wrote: a NaN in every float, -1 in every
+/// integer.
+pub(crate) const POISON: u8 = 0xff;
+
+/// The bytes of one memory. What was never touched takes no memory of the host.
+#[derive(Default)]
+pub(crate) struct Image {
+    bytes: AlignedBytes,
+}
+
+/// A box inside a dense row-major array: where its first element is, and how far
+/// elements lie apart along each dimension of the box, in elements.
+#[derive(Clone, Debug)]
+pub(crate) struct Dense {
+    pub(crate) start: i64,
+    pub(crate) strides: Vec<i64>,
+}
+
+impl Dense {
+    /// All of an array.
+    pub(crate) fn whole(dims: &[i64]) -> Self {
+        let mut strides = vec![1i64; dims.len()];
+        for d in (1..dims.len()).rev() {
+            strides[d - 1] = strides[d].saturating_mul(dims[d]);
+        }
+        Self { start: 0, strides }
+    }
+
+    /// The part of a slice that a box is: `sizes` are those of the dimensions `kept` of
+    /// `rank`, and the box begins `lead` elements inside the slice.
+    pub(crate) fn slice(rank: usize, kept: &[usize], sizes: &[i64], lead: &[i64]) -> Self {
+        let own = Self::whole(sizes);
+        let mut strides = vec![0; rank];
+        for (&d, &stride) in kept.iter().zip(&own.strides) {
+            strides[d] = stride;
+        }
+        let start = strides.iter().zip(lead).map(|(stride, lead)| stride * lead);
+        Self {
+            start: start.sum(),
+            strides,
+        }
+    }
+}
+
+impl Image {
+    /// Makes sure that there are so many bytes.
+    pub(crate) fn reserve(&mut self, bytes: i64) -> bool {
+        let Ok(wanted) = usize::try_from(bytes) else {
+            return false;
+        };
+        let present = self.bytes.as_slice().len();
+        if wanted <= present {
+            return true;
+        }
+        let Some(mut larger) = AlignedBytes::try_zeroed(wanted) else {
+            return false;
+        };
+        larger.as_mut_slice()[..present].copy_from_slice(self.bytes.as_slice());
+        self.bytes = larger;
+        true
+    }
+
+    /// Copies a box of the array at byte `offset` into a dense array.
+    pub(crate) fn read(
+        &self,
+        geometry: &Geometry,
+        offset: i64,
+        region: &Region,
+        dense: &Dense,
+        out: &mut [u8],
+    ) {
+        let size = geometry.host_bytes();
+        let bytes = self.bytes.as_slice();
+        walk(geometry, offset, region, dense, &mut |run| {
+            if geometry.bits % 8 != 0 {
+                for i in 0..run.count {
+                    let bit = run.bit + i * run.bit_step;
+                    let place = dense_range(run.element + i * run.step, 1, size);
+                    if let (Some(&byte), Some(slot)) =
+                        (bytes.get((bit / 8) as usize), out.get_mut(place))
+                    {
+                        slot[0] = unpack(byte, bit % 8, geometry);
+                    }
+                }
+                return;
+            }
+            let stored = (geometry.bits / 8) as usize;
+            if run.bit_step == geometry.bits && run.step == 1 && stored == size {
+                let from = (run.bit / 8) as usize;
+                let place = dense_range(run.element, run.count, size);
+                if let (Some(from), Some(to)) =
+                    (bytes.get(from..from + place.len()), out.get_mut(place))
+                {
+                    to.copy_from_slice(from);
+                }
+                return;
+            }
+            for i in 0..run.count {
+                let from = ((run.bit + i * run.bit_step) / 8) as usize;
+                let place = dense_range(run.element + i * run.step, 1, size);
+                if let (Some(from), Some(to)) = (bytes.get(from..from + size), out.get_mut(place)) {
+                    to.copy_from_slice(from);
+                }
+            }
+        });
+    }
+
+    /// Copies a dense array into a box of the array at byte `offset`.
+    pub(crate) fn write(
+        &mut self,
+        geometry: &Geometry,
+        offset: i64,
+        region: &Region,
+        dense: &Dense,
+        from: &[u8],
+    ) {
+        let size = geometry.host_bytes();
+        let bytes = self.bytes.as_mut_slice();
+        walk(geometry, offset, region, dense, &mut |run| {
+            if geometry.bits % 8 != 0 {
+                for i in 0..run.count {
+                    let bit = run.bit + i * run.bit_step;
+                    let place = dense_range(run.element + i * run.step, 1, size);
+                    if let (Some(byte), Some(value)) =
+                        (bytes.get_mut((bit / 8) as usize), from.get(place))
+                    {
+                        pack(byte, bit % 8, geometry.bits, value[0]);
+                    }
+                }
+                return;
+            }
+            let stored = (geometry.bits / 8) as usize;
+            if run.bit_step == geometry.bits && run.step == 1 && stored == size {
+                let to = (run.bit / 8) as usize;
+                let place = dense_range(run.element, run.count, size);
+                if let (Some(to), Some(from)) =
+                    (bytes.get_mut(to..to + place.len()), from.get(place))
+                {
+                    to.copy_from_slice(from);
+                }
+                return;
+            }
+            for i in 0..run.count {
+                let to = ((run.bit + i * run.bit_step) / 8) as usize;
+                let place = dense_range(run.element + i * run.step, 1, size);
+                if let (Some(to), Some(from)) = (bytes.get_mut(to..to + size), from.get(place)) {
+                    to.copy_from_slice(from);
+                }
+            }
+        });
+    }
+}
+
+fn dense_range(element: i64, count: i64, size: usize) -> std::ops::Range<usize> {
+    let start = element.max(0) as usize * size;
+    start..start + count.max(0) as usize * size
+}
+
+fn unpack(byte: u8, bit: i64, geometry: &Geometry) -> u8 {
+    let bits = geometry.bits as u32;
+    let mask = ((1u16 << bits) - 1) as u8;
+    let value = (byte >> bit) & mask;
+    let negative = geometry.element_type.is_signed() && value >> (bits - 1) == 1;
+    if negative { value | !mask } else { value }
+}
+
+fn pack(byte: &mut u8, bit: i64, bits: i64, value: u8) {
+    let mask = ((1u16 << bits) - 1) as u8;
+    *byte = (*byte & !(mask << bit)) | ((value & mask) << bit);
+}
+
+/// Elements of the box's last dimension that lie evenly apart.
+struct Run {
+    /// The first element's first bit.
+    bit: i64,
+    /// Bits from one to the next.
+    bit_step: i64,
+    /// The first element's number in the dense array.
+    element: i64,
+    /// Numbers from one to the next.
+    step: i64,
+    count: i64,
+}
+
+/// Calls `visit` with runs that together are the box.
+fn walk(
+    geometry: &Geometry,
+    offset: i64,
+    region: &Region,
+    dense: &Dense,
+    visit: &mut dyn FnMut(&Run),
+) {
+    if region.is_empty() {
+        return;
+    }
+    let rank = region.low.len();
+    let base = offset * 8;
+    let Some(digits) = &geometry.digits else {
+        one_by_one(geometry, base, region, dense, visit);
+        return;
+    };
+    // What each index contributes, by dimension, in bits.
+    let tables: Vec<Vec<i64>> = (0..rank)
+        .map(|d| {
+            let own: Vec<&Digit> = digits.iter().filter(|digit| digit.dimension == d).collect();
+            let at = |i| own.iter().map(|digit| digit.offset(i)).sum::<i64>() * geometry.bits;
+            (region.low[d]..region.high[d]).map(at).collect()
+        })
+        .collect();
+    let Some((last, outer)) = tables.split_last() else {
+        visit(&Run {
+            bit: base,
+            bit_step: geometry.bits,
+            element: dense.start,
+            step: 1,
+            count: 1,
+        });
+        return;
+    };
+    let runs = even_runs(last);
+    let step = dense.strides[rank - 1];
+    let mut index = vec![0usize; rank - 1];
+    loop {
+        let bit: i64 = outer.iter().zip(&index).map(|(table, &i)| table[i]).sum();
+        let element: i64 = index
+            .iter()
+            .zip(&dense.strides)
+            .map(|(&i, stride)| i as i64 * stride)
+            .sum();
+        for &(first, count, bit_step) in &runs {
+            visit(&Run {
+                bit: base + bit + last[first],
+                bit_step,
+                element: dense.start + element + first as i64 * step,
+                step,
+                count,
+            });
+        }
+        let next = (0..rank - 1).rev().find(|&d| index[d] + 1 < outer[d].len());
+        let Some(next) = next else { return };
+        index[next] += 1;
+        index[next + 1..].fill(0);
+    }
+}
+
+/// Stretches of a table whose entries lie evenly apart: first, count, distance.
+fn even_runs(table: &[i64]) -> Vec<(usize, i64, i64)> {
+    let mut runs = Vec::new();
+    let mut first = 0;
+    while first < table.len() {
+        let step = table.get(first + 1).map_or(1, |next| next - table[first]);
+        let mut end = first + 1;
+        while end < table.len() && table[end] - table[end - 1] == step {
+            end += 1;
+        }
+        runs.push((first, (end - first) as i64, step));
+        first = end;
+    }
+    runs
+}
+
+/// For layouts that mix dimensions.
+fn one_by_one(
+    geometry: &Geometry,
+    base: i64,
+    region: &Region,
+    dense: &Dense,
+    visit: &mut dyn FnMut(&Run),
+) {
+    let mut index: Vec<i64> = region.low.to_vec();
+    loop {
+        if let Ok(position) = geometry.layout.linear_index(&index) {
+            let offsets = index.iter().zip(&region.low).zip(&dense.strides);
+            let element: i64 = offsets.map(|((i, low), stride)| (i - low) * stride).sum();
+            visit(&Run {
+                bit: base + position * geometry.bits,
+                bit_step: geometry.bits,
+                element: dense.start + element,
+                step: 1,
+                count: 1,
+            });
+        }
+        let next = (0..index.len())
+            .rev()
+            .find(|&d| index[d] + 1 < region.high[d]);
+        let Some(next) = next else { return };
+        index[next] += 1;
+        index[next + 1..].copy_from_slice(&region.low[next + 1..]);
+    }
+}

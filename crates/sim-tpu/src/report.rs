@@ -1,0 +1,151 @@
+//! What a simulation is asked and what it answers.
+
+use crate::engine::Engines;
+use crate::finding::{Code, Finding};
+use crate::program::Space;
+use tegula_ir::Literal;
+
+/// How to simulate.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Whether values are computed. Without, memories hold no bytes: everything that
+    /// needs no values is checked and timed, a scalar that is loaded has the least value
+    /// that is assumed of it, and padding lanes are not followed.
+    pub functional: bool,
+    /// The parameters' values, by number, for a functional run.
+    pub inputs: Vec<Literal>,
+    /// Statements to execute, and as much other work, before giving up.
+    pub step_limit: u64,
+    /// Bytes of the host that the memories may take in a functional run.
+    pub host_bytes: i64,
+    /// Whether the report lists what each buffer held when.
+    pub record_timeline: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            functional: false,
+            inputs: Vec::new(),
+            step_limit: 2_000_000_000,
+            host_bytes: 8 << 30,
+            record_timeline: true,
+        }
+    }
+}
+
+/// A buffer's place in memory, and for how long.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Occupancy {
+    /// The buffer's name.
+    pub buffer: String,
+    /// Its memory.
+    pub space: Space,
+    /// Its first byte.
+    pub offset: i64,
+    /// Its bytes, padding included.
+    pub bytes: i64,
+    /// When its life began, in seconds.
+    pub from: f64,
+    /// When it ended.
+    pub to: f64,
+}
+
+/// How the alignment of offsets was settled.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AlignmentProofs {
+    /// Offsets whose alignment was proved for all values of the variables.
+    pub proved: usize,
+    /// Offsets for which it was not; each is a finding.
+    pub failed: usize,
+}
+
+/// The most of a memory that was held at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SpaceUse {
+    /// The memory.
+    pub space: Space,
+    /// The most bytes that were held at once, padding included.
+    pub peak_bytes: i64,
+    /// The greatest byte that was held.
+    pub extent_bytes: i64,
+    /// The most bytes that lay free below one that was held.
+    pub fragmented_bytes: i64,
+    /// What the chip has, if that is known.
+    pub capacity_bytes: Option<i64>,
+}
+
+/// What was found.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// The chip's name.
+    pub chip: String,
+    /// What is wrong, by line.
+    pub findings: Vec<Finding>,
+    /// Whether every memory has room: no finding of a capacity.
+    pub fits: bool,
+    /// How long it takes on the chip.
+    pub seconds: f64,
+    /// The results, by number; none if no values were computed.
+    pub results: Vec<Literal>,
+    /// Whether values were computed; they are not where the program does not fit.
+    pub functional: bool,
+    /// The most bytes of HBM that were held at once.
+    pub hbm_bytes: i64,
+    /// The most bytes of VMEM that were held at once.
+    pub vmem_peak_bytes: i64,
+    /// Padding of all buffers together, in bytes.
+    pub padding_bytes: i64,
+    /// Each memory that the program uses.
+    pub spaces: Vec<SpaceUse>,
+    /// The most bytes of scoped VMEM that were held at once.
+    pub scoped_vmem_peak_bytes: i64,
+    /// Each buffer's place and time, if that was asked for.
+    pub occupancy: Vec<Occupancy>,
+    /// How the alignment of dynamic offsets was settled.
+    pub alignment: AlignmentProofs,
+    /// Statements that were executed.
+    pub steps: u64,
+    /// Copies that were begun.
+    pub copies: u64,
+    /// The physical bytes that they moved.
+    pub copied_bytes: i64,
+    /// The engines at the end: where the time went, and the timeline if it was recorded.
+    pub engines: Engines,
+}
+
+impl Report {
+    /// Whether nothing is wrong.
+    pub fn is_clean(&self) -> bool {
+        self.findings.is_empty()
+    }
+
+    /// How often a code was found, place by place.
+    pub fn count(&self, code: Code) -> usize {
+        self.findings.iter().filter(|f| f.code == code).count()
+    }
+}
+
+/// Why there is no report.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum Error {
+    /// The program contradicts itself.
+    #[error("line {line}: {message}")]
+    Program {
+        /// The statement's line.
+        line: u32,
+        /// What is wrong.
+        message: String,
+    },
+    /// The inputs are not what the program takes.
+    #[error("{0}")]
+    Inputs(String),
+    /// The simulation takes more than it was given.
+    #[error("line {line}: {message}")]
+    Limit {
+        /// Where it stopped.
+        line: u32,
+        /// Which limit.
+        message: String,
+    },
+}
