@@ -82,6 +82,7 @@ fn check(folder: &Path, name: &str, target: Target, cpu: Cpu) -> Result<()> {
         target,
         cpu,
         threads: 1,
+        chip: None,
     };
     program.check_with(&options)?;
     println!(

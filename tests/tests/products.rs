@@ -49,6 +49,7 @@ fn agrees(text: &str) -> Module {
             target,
             cpu,
             threads,
+            chip: None,
         };
         let executable = match compile(&module, &options) {
             Err(_) if cpu == Cpu::X86V3 && !has_avx2() => continue,

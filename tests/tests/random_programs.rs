@@ -62,6 +62,7 @@ fn check(seed: u64, regime: Regime, on: On) -> Result<bool, String> {
             target,
             cpu,
             threads,
+            chip: None,
         };
         match reference.judge_with(&module, &program.inputs, &options) {
             Ok(verdict) => judged &= verdict == Verdict::Agrees,

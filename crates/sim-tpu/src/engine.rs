@@ -39,6 +39,8 @@ pub struct Work {
     pub memory: f64,
     /// The cross-lane units.
     pub cross_lane: f64,
+    /// Arithmetic operations, a multiplication and an addition each one.
+    pub operations: f64,
 }
 
 impl Work {
@@ -65,6 +67,7 @@ impl Work {
             vector: self.vector + other.vector,
             memory: self.memory + other.memory,
             cross_lane: self.cross_lane + other.cross_lane,
+            operations: self.operations + other.operations,
         }
     }
 }
@@ -147,6 +150,17 @@ pub struct Span {
     pub is_wait: bool,
 }
 
+/// What the statement of one line did in all its executions.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct LineUse {
+    /// Arithmetic operations.
+    pub operations: f64,
+    /// Bytes copied between HBM and the core.
+    pub bytes: f64,
+    /// Seconds of its computations.
+    pub seconds: f64,
+}
+
 /// Most spans that are kept; those after are counted.
 const MOST_SPANS: usize = 1 << 20;
 
@@ -181,6 +195,7 @@ pub struct Engines {
     queues: [Queue; 2],
     causes: BTreeMap<(u32, Cause), f64>,
     busy: [f64; Engine::ALL.len()],
+    lines: BTreeMap<u32, LineUse>,
     spans: Option<Vec<Span>>,
     spans_left_out: usize,
 }
@@ -196,6 +211,7 @@ impl Engines {
             queues: [Queue::default(), Queue::default()],
             causes: BTreeMap::new(),
             busy: [0.0; Engine::ALL.len()],
+            lines: BTreeMap::new(),
             spans: record.then(Vec::new),
             spans_left_out: 0,
         }
@@ -221,6 +237,7 @@ impl Engines {
         } else {
             (0, Engine::CopyIn)
         };
+        self.lines.entry(line).or_default().bytes += transfer.bytes as f64;
         let id = self.flights.len();
         self.flights.push(Flight {
             line,
@@ -278,6 +295,9 @@ impl Engines {
                 self.busy[engine as usize] += end - self.now;
             }
         }
+        let used = self.lines.entry(line).or_default();
+        used.operations += work.operations;
+        used.seconds += seconds;
         let cause = Cause::Compute(slowest);
         *self.causes.entry((line, cause)).or_default() += seconds;
         self.now += seconds;
@@ -307,6 +327,11 @@ impl Engines {
     /// How long an engine worked, in seconds.
     pub fn busy(&self, engine: Engine) -> f64 {
         self.busy[engine as usize]
+    }
+
+    /// What each line's statement did.
+    pub fn lines(&self) -> &BTreeMap<u32, LineUse> {
+        &self.lines
     }
 
     /// For an engine that was idle: whom it waited for, by line, in seconds. Together

@@ -14,7 +14,8 @@
 //! - [`work`]: what a computation asks of the units;
 //! - `machine`: runs the statements on `memory`, with or without values;
 //! - `check`: what is checked before running, and which elements padding reaches;
-//! - [`finding`], [`report`]: what comes out.
+//! - [`finding`], [`report`]: what comes out; [`page`]: that as a page for people, and
+//!   [`chrome_trace`] as a timeline for their tools.
 //!
 //! # Invariants
 //! - The simulator executes a [`TpuProgram`] and nothing else.
@@ -28,10 +29,12 @@ pub mod finding;
 pub mod lower;
 mod machine;
 mod memory;
+pub mod page;
 pub mod program;
 pub mod report;
 pub mod speeds;
 pub mod text;
+mod trace;
 pub mod work;
 
 pub use expand::expand;
@@ -40,3 +43,4 @@ pub use machine::simulate;
 pub use program::TpuProgram;
 pub use report::{Error, Options, Report};
 pub use text::{PrintForm, is_kernel, print_kernel, read_kernel};
+pub use trace::chrome_trace;

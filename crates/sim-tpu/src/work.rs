@@ -121,7 +121,14 @@ fn of_instruction(module: &Module, instruction: &Instruction, speeds: &Speeds) -
                 speeds,
             )
         }
-        _ => other(module, instruction, speeds),
+        _ => {
+            let work = other(module, instruction, speeds);
+            Work {
+                // Vector operations on whole registers, all lanes counted.
+                operations: work.vector * VECTOR_SLOTS * speeds.lanes,
+                ..work
+            }
+        }
     }
 }
 
@@ -193,6 +200,7 @@ fn product(
             vector: 2.0 * registers / VECTOR_SLOTS,
             cross_lane: LANE_STEPS * (batch * m * n / speeds.lanes).max(1.0)
                 / speeds.cross_lane_units,
+            operations: 2.0 * batch * m * n * k,
             ..Work::default()
         };
     }
@@ -210,6 +218,7 @@ fn product(
     Work {
         matrix: passes * cycles,
         vector: passes * depth * registers(result, speeds) / VECTOR_SLOTS,
+        operations: 2.0 * batch * m * n * k,
         ..Work::default()
     }
 }

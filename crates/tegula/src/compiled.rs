@@ -1,5 +1,6 @@
 //! Compiling a module for a target, and running it.
 
+use crate::tpu::TpuExecutable;
 use crate::{Arg, Buffer, Error, Fault};
 use std::borrow::Cow;
 use std::time::{Duration, Instant};
@@ -23,10 +24,12 @@ pub enum Target {
     Cuda,
     /// The same program on a GPU that is simulated, with checks that none makes.
     CudaSim,
+    /// The simulated TPU, which also checks the placement.
+    Tpu,
 }
 
 /// How to compile.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Options {
     /// What for.
     pub target: Target,
@@ -34,6 +37,8 @@ pub struct Options {
     pub cpu: Cpu,
     /// How many threads a run may use, at least 1.
     pub threads: usize,
+    /// Which chip, for [`Target::Tpu`]; [`None`]: a v5e.
+    pub chip: Option<tegula_target::Chip>,
 }
 
 impl Default for Options {
@@ -42,6 +47,7 @@ impl Default for Options {
             target: Target::Cpu,
             cpu: Cpu::Native,
             threads: 1,
+            chip: None,
         }
     }
 }
@@ -65,6 +71,8 @@ pub enum Compiled {
     Plan(Box<Plan>),
     /// A device program.
     Cuda(Box<tegula_codegen_cuda::Executable>),
+    /// A program for the simulated TPU.
+    Tpu(Box<TpuExecutable>),
 }
 
 /// A program on its way to a backend.
@@ -136,6 +144,12 @@ pub fn compile(module: &Module, options: &Options) -> Result<Executable, Error> 
             let executable = tracing::info_span!("generate", kernels = plan.kernels.len())
                 .in_scope(|| generate(plan))?;
             Compiled::Cuda(Box::new(executable))
+        }
+        Target::Tpu => {
+            let chip = options.chip.clone();
+            let chip = chip.map_or_else(|| tegula_target::Chip::by_name("v5e"), Ok);
+            let chip = chip.map_err(|error| Error::new(Fault::Bug, error.to_string()))?;
+            Compiled::Tpu(Box::new(TpuExecutable::new(module, &chip)?))
         }
     };
     let parameters = parameter_count(module);
@@ -224,6 +238,9 @@ impl Executable {
         let outputs = match &self.compiled {
             Compiled::Cpu(executable) => executable.run(inputs)?,
             Compiled::Cuda(executable) => executable.run(&inputs)?,
+            Compiled::Tpu(executable) => {
+                executable.run(inputs.into_iter().map(Cow::into_owned).collect())?
+            }
             Compiled::Plan(plan) => {
                 let inputs: Vec<Literal> = inputs.into_iter().map(Cow::into_owned).collect();
                 tegula_layout::plan::evaluate(plan, &inputs)?

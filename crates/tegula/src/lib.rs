@@ -57,6 +57,7 @@ mod error;
 pub mod npz;
 pub mod random_input;
 pub mod reduce;
+pub mod tpu;
 
 pub use buffer::{Arg, Buffer};
 pub use compiled::{Compiled, Executable, Options, Planned, Target, compile, plan};

@@ -4,8 +4,7 @@
 
 use super::{LowerError, Lowering, whole};
 use crate::program::{
-    Buffer, BufferId, Comparison, Role, Slice, SliceEntry, Space, Statement, StatementKind,
-    Variable, VariableId,
+    Buffer, BufferId, Comparison, Role, Space, Statement, StatementKind, Variable, VariableId,
 };
 use rustc_hash::FxHashMap;
 use tegula_expr::{Cmp, Term};
@@ -323,12 +322,7 @@ impl Lowering<'_> {
         }
         let shape = |id: BufferId| self.program.buffers[id].shape.clone();
         if shape(from).layout == shape(to).layout {
-            let semaphore = self.semaphore("assign");
-            self.start(from, to, semaphore.clone());
-            self.push(StatementKind::Wait {
-                semaphore,
-                bytes: None,
-            });
+            self.copy_whole(from, to);
             return Ok(());
         }
         let mut builder = ModuleBuilder::new("copy");
@@ -351,31 +345,51 @@ impl Lowering<'_> {
         self.compute(builder.build_unverified(entry), &[], &[to])
     }
 
-    /// Reads a value of one element into a variable.
+    /// Reads a value of one element into a variable, by way of SMEM, whose words are of
+    /// 32 bits.
     fn scalar(&mut self, value: ValueId, held: &Held) -> Result<VariableId, LowerError> {
-        let element_type = self.assignment.program.values[value].shape.element_type;
-        let name = "scalar".to_owned();
-        let place = self.program.buffers.push(Buffer {
-            name,
-            space: Space::Smem,
-            shape: ArrayShape::new(element_type, &[]),
-            role: Role::Scratch,
-            offset: None,
-            program_lifetime: false,
+        let word = ArrayShape::new(ElementType::S32, &[]);
+        let [in_hbm, place] = [Space::Hbm, Space::Smem].map(|space| {
+            self.program.buffers.push(Buffer {
+                name: "scalar".to_owned(),
+                space,
+                shape: word.clone(),
+                role: Role::Scratch,
+                offset: None,
+                program_lifetime: false,
+            })
         });
+        self.push(StatementKind::Declare(in_hbm));
         self.push(StatementKind::Declare(place));
-        self.assign(value, held, place)?;
+        let own = self.hbm(value);
+        self.assign(value, held, own)?;
+        let mut builder = ModuleBuilder::new("word");
+        let mut new = builder.computation("word");
+        let shape = Shape::Array(self.program.buffers[own].shape.clone());
+        let operand = new.named_parameter("operand", shape);
+        let word = Some(Shape::Array(word));
+        let root = new.push_named(Some("word"), Op::Convert, &[operand], word)?;
+        let entry = new.finish(root)?;
+        self.compute(builder.build_unverified(entry), &[own], &[in_hbm])?;
+        self.copy_whole(in_hbm, place);
         let variable = self.program.variables.push(Variable {
             name: format!("s{}", self.program.variables.len()),
             range: None,
         });
-        let source = Slice {
-            entries: Vec::<SliceEntry>::new(),
-            ..whole(place, &self.program.buffers[place].shape)
-        };
+        let source = whole(place, &self.program.buffers[place].shape);
         self.push(StatementKind::Load { variable, source });
-        self.push(StatementKind::Free(place));
+        self.free_all(&[own, place, in_hbm]);
         Ok(variable)
+    }
+
+    /// Copies a buffer, and waits for it.
+    fn copy_whole(&mut self, from: BufferId, to: BufferId) {
+        let semaphore = self.semaphore("assign");
+        self.start(from, to, semaphore.clone());
+        self.push(StatementKind::Wait {
+            semaphore,
+            bytes: None,
+        });
     }
 }
 

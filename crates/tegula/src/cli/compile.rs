@@ -9,6 +9,7 @@ use serde_json::json;
 use std::path::PathBuf;
 use tegula_codegen_cpu::{Cpu, Listing, listing};
 use tegula_ir::PrintStyle;
+use tegula_sim_tpu::{PrintForm, print_kernel};
 
 /// Targets of `tegula compile`.
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -17,6 +18,8 @@ pub(crate) enum CompileTarget {
     Cpu,
     /// A device program for a GPU.
     Cuda,
+    /// A program for a simulated TPU.
+    Tpu,
 }
 
 /// A form of the program.
@@ -38,6 +41,8 @@ pub(crate) enum Form {
     Ptx,
     /// The GPU's machine code, as a file for its tools.
     Cubin,
+    /// The kernel text of the simulated TPU.
+    Tpu,
 }
 
 /// The options of `tegula compile`.
@@ -59,6 +64,9 @@ pub(crate) struct CompileArgs {
     /// The GPU's compute capability, as sm_90.
     #[arg(long, default_value = "sm_90")]
     pub arch: String,
+    /// The TPU chip: a name, or a file that describes one.
+    #[arg(long, default_value = "v5e")]
+    pub chip: String,
     /// Write to this file instead of standard output.
     #[arg(short = 'o', value_name = "FILE")]
     pub output: Option<PathBuf>,
@@ -86,34 +94,34 @@ pub(crate) fn compile(args: &CompileArgs, common: &Common) -> Result<u8, Failure
             listing(&planned()?.plan, &options, what).map_err(|e| source.failure(e.into()))?
         }
         (form @ (Form::Cuda | Form::Ptx | Form::Cubin), CompileTarget::Cuda) => {
-            let arch = tegula_codegen_cuda::Arch::from_name(&args.arch)
-                .ok_or_else(|| anyhow!("there is no GPU `{}`: use sm_80 or later", args.arch))?;
-            let what = match form {
-                Form::Cuda => tegula_codegen_cuda::Listing::Cuda,
-                Form::Ptx => tegula_codegen_cuda::Listing::Ptx,
-                _ => tegula_codegen_cuda::Listing::Cubin,
-            };
-            let bytes = tegula_codegen_cuda::listing(&planned()?.plan, arch, what)
-                .map_err(|e| source.failure(e.into()))?;
+            let bytes =
+                gpu_form(args, form, &planned()?.plan)?.map_err(|e| source.failure(e.into()))?;
             match String::from_utf8(bytes) {
                 Ok(text) if form != Form::Cubin => text,
                 other => {
                     let bytes = other
                         .map_or_else(std::string::FromUtf8Error::into_bytes, String::into_bytes);
-                    let path = args.output.as_ref();
-                    let path =
-                        path.ok_or_else(|| anyhow!("a cubin is no text: give a file with -o"))?;
-                    std::fs::write(path, bytes)
-                        .with_context(|| format!("{} cannot be written", path.display()))?;
-                    return Ok(SUCCESS);
+                    return write_cubin(args, &bytes);
                 }
             }
         }
-        (Form::Clif | Form::Asm, CompileTarget::Cuda) => {
+        (Form::Tpu, CompileTarget::Tpu) => {
+            let chip = super::chip::load(&args.chip)?;
+            let executable = tegula::tpu::TpuExecutable::new(&source.module, &chip);
+            let executable = executable.map_err(|e| source.failure(e))?;
+            print_kernel(&executable.lowered.program, PrintForm::Short)
+        }
+        (_, CompileTarget::Cpu) => {
+            return Err(anyhow!(
+                "a CPU's program has no such form: use clif or asm, or say --target"
+            )
+            .into());
+        }
+        (_, CompileTarget::Cuda) => {
             return Err(anyhow!("a GPU's program has no such form: use cuda, ptx or cubin").into());
         }
-        (Form::Cuda | Form::Ptx | Form::Cubin, CompileTarget::Cpu) => {
-            return Err(anyhow!("a CPU's program has no such form: say --target cuda").into());
+        (_, CompileTarget::Tpu) => {
+            return Err(anyhow!("a TPU's program has no such form: use tpu").into());
         }
     };
     match &args.output {
@@ -122,6 +130,28 @@ pub(crate) fn compile(args: &CompileArgs, common: &Common) -> Result<u8, Failure
         None if common.json => say!("{}", json!({ "text": text })),
         None => say!("{}", text.trim_end_matches('\n')),
     }
+    Ok(SUCCESS)
+}
+
+fn gpu_form(
+    args: &CompileArgs,
+    form: Form,
+    plan: &tegula_layout::Plan,
+) -> Result<Result<Vec<u8>, tegula_codegen_cuda::Error>, Failure> {
+    let arch = tegula_codegen_cuda::Arch::from_name(&args.arch)
+        .ok_or_else(|| anyhow!("there is no GPU `{}`: use sm_80 or later", args.arch))?;
+    let what = match form {
+        Form::Cuda => tegula_codegen_cuda::Listing::Cuda,
+        Form::Ptx => tegula_codegen_cuda::Listing::Ptx,
+        _ => tegula_codegen_cuda::Listing::Cubin,
+    };
+    Ok(tegula_codegen_cuda::listing(plan, arch, what))
+}
+
+fn write_cubin(args: &CompileArgs, bytes: &[u8]) -> Result<u8, Failure> {
+    let path = args.output.as_ref();
+    let path = path.ok_or_else(|| anyhow!("a cubin is no text: give a file with -o"))?;
+    std::fs::write(path, bytes).with_context(|| format!("{} cannot be written", path.display()))?;
     Ok(SUCCESS)
 }
 

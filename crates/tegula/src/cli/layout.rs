@@ -1,6 +1,6 @@
 //! `tegula layout`: a program with layouts, tiles and memory spaces, and why.
 
-use super::inputs::{DimArgs, Source, read_module};
+use super::inputs::{DimArgs, read_module};
 use super::report::Failure;
 use super::{Common, SUCCESS};
 use anyhow::{Context, anyhow};
@@ -10,7 +10,7 @@ use std::fmt::Write;
 use std::path::PathBuf;
 use tegula_fusion::ValueId;
 use tegula_ir::{Module, PrintStyle};
-use tegula_layout::assign::{AssignError, Assignment, Explanation, Machine, assign, name_of};
+use tegula_layout::assign::{Assignment, Explanation, name_of};
 use tegula_layout::memory::{self, Buffer, Reason, Schedule, Step, Views};
 use tegula_layout::windows::{Choice, Windows, windows};
 use tegula_target::Chip;
@@ -43,36 +43,27 @@ struct Laid<'a> {
 
 /// Prints a program with its layouts, or the reasons for one instruction.
 pub(crate) fn layout(args: &LayoutArgs, common: &Common) -> Result<u8, Failure> {
-    let chip = Chip::by_name(&args.chip).map_err(|e| anyhow!("{e}"))?;
-    let machine = Machine::tpu(&chip).ok_or_else(|| {
-        anyhow!(
-            "the default layouts of the chip {} are not known",
-            chip.name
-        )
-    })?;
+    let chip = super::chip::load(&args.chip)?;
     let source = read_module(&args.model, &args.dims)?;
     let failed = |error: tegula::Error| source.failure(error);
-    let expanded = tegula_fusion::expand(&source.module).map_err(|e| failed(e.into()))?;
     let why = args.why.clone().unwrap_or_default();
-    let assignment = tracing::info_span!("assign")
-        .in_scope(|| assign(&expanded, &machine, &|name| name == why))
-        .map_err(|error| of_assign(&source, error))?;
-    let options = memory::Options::default();
-    let schedule = tracing::info_span!("schedule")
-        .in_scope(|| memory::schedule(&expanded, &assignment, &chip, &options));
-    memory::verify(&schedule)
-        .map_err(|e| anyhow!("a bug of Tegula: the schedule is wrong: {e}"))?;
+    let laid = tegula::tpu::lay_out(&source.module, &chip, &|name| name == why).map_err(failed)?;
     let laid = Laid {
         chip: &chip,
-        module: &expanded,
-        assignment,
-        schedule,
+        module: &laid.module,
+        assignment: laid.assignment,
+        schedule: laid.schedule,
     };
     if let Some(name) = &args.why {
         return laid.why(name, common);
     }
-    let written = memory::to_module(&expanded, &laid.assignment, &laid.schedule, Views::Bitcasts)
-        .map_err(|error| failed(error.into()))?;
+    let written = memory::to_module(
+        laid.module,
+        &laid.assignment,
+        &laid.schedule,
+        Views::Bitcasts,
+    )
+    .map_err(|error| failed(error.into()))?;
     let text = tegula_ir::print_module(&written, PrintStyle::Short);
     if let Some(path) = &args.output {
         std::fs::write(path, &text)
@@ -84,13 +75,6 @@ pub(crate) fn layout(args: &LayoutArgs, common: &Common) -> Result<u8, Failure> 
         say!("{}", text.trim_end_matches('\n'));
     }
     Ok(SUCCESS)
-}
-
-fn of_assign(source: &Source, error: AssignError) -> Failure {
-    match error {
-        AssignError::Program(error) => source.failure(error.into()),
-        other => Failure::Other(anyhow!("{other}")),
-    }
 }
 
 impl Laid<'_> {

@@ -10,6 +10,7 @@ macro_rules! say {
 }
 
 mod bench;
+mod chip;
 mod compile;
 mod draw;
 mod fused_text;
@@ -71,6 +72,8 @@ pub(crate) enum TargetName {
     Cuda,
     /// A simulated GPU, which needs the CUDA compiler library only.
     CudaSim,
+    /// A simulated TPU, which checks the placement.
+    Tpu,
 }
 
 impl From<TargetName> for tegula::Target {
@@ -81,6 +84,7 @@ impl From<TargetName> for tegula::Target {
             TargetName::Plan => Self::Plan,
             TargetName::Cuda => Self::Cuda,
             TargetName::CudaSim => Self::CudaSim,
+            TargetName::Tpu => Self::Tpu,
         }
     }
 }

@@ -22,6 +22,9 @@ pub(crate) struct RunArgs {
     /// What to compile it for.
     #[arg(long, value_enum, default_value = "cpu")]
     pub target: TargetName,
+    /// The TPU chip: a name, or a file that describes one.
+    #[arg(long, default_value = "v5e")]
+    pub chip: String,
     #[command(flatten)]
     pub inputs: InputArgs,
     /// Write the results to this file as out0, out1, ....
@@ -46,6 +49,7 @@ pub(crate) fn run(args: &RunArgs, common: &Common) -> Result<u8, Failure> {
     let options = Options {
         target: args.target.into(),
         threads: args.threads.into(),
+        chip: Some(super::chip::load(&args.chip)?),
         ..Options::default()
     };
     let executable = compile(&source.module, &options).map_err(|e| source.failure(e))?;
@@ -147,7 +151,7 @@ fn print_text(
     let plan = match executable.compiled() {
         Compiled::Cpu(compiled) => Some(compiled.plan()),
         Compiled::Cuda(compiled) => Some(compiled.plan()),
-        Compiled::Interp(_) | Compiled::Plan(_) => None,
+        Compiled::Interp(_) | Compiled::Plan(_) | Compiled::Tpu(_) => None,
     };
     if let Some(plan) = plan {
         say!("fused:    {}", super::fused_text::summary(plan));

@@ -1,0 +1,171 @@
+//! Programs on the simulated TPU: layouts, memory spaces and a schedule, lowered to the
+//! simulator's one form and run there.
+
+use crate::{Error, Fault};
+use std::borrow::Cow;
+use tegula_interp::Value;
+use tegula_ir::{Literal, Module};
+use tegula_layout::assign::{AssignError, Assignment, Machine, assign};
+use tegula_layout::memory::{self, Schedule};
+use tegula_sim_tpu::lower::{Lowered, ResultOf, lower};
+use tegula_sim_tpu::{Options, Report, simulate};
+use tegula_target::Chip;
+
+/// A program with its place on a chip.
+#[derive(Clone, Debug)]
+pub struct Laid<'a> {
+    /// The module, in which compositions of operations are spelled out.
+    pub module: Cow<'a, Module>,
+    /// Its layouts.
+    pub assignment: Assignment,
+    /// What runs when, and where everything lies.
+    pub schedule: Schedule,
+}
+
+/// Assigns layouts and memory spaces for a chip. `explain` names the arrays for which
+/// reasons are kept.
+///
+/// # Errors
+/// A chip whose layouts are not known; a program with open sizes.
+pub fn lay_out<'a>(
+    module: &'a Module,
+    chip: &Chip,
+    explain: &dyn Fn(&str) -> bool,
+) -> Result<Laid<'a>, Error> {
+    let machine = Machine::tpu(chip).ok_or_else(|| {
+        let message = format!(
+            "the default layouts of the chip {} are not known",
+            chip.name
+        );
+        Error::new(Fault::Unsupported, message)
+    })?;
+    let module = tracing::info_span!("expand").in_scope(|| tegula_fusion::expand(module))?;
+    let assignment = tracing::info_span!("assign")
+        .in_scope(|| assign(&module, &machine, explain))
+        .map_err(|error| match error {
+            AssignError::Program(error) => error.into(),
+            other => Error::new(Fault::Unsupported, other.to_string()),
+        })?;
+    let options = memory::Options::default();
+    let schedule = tracing::info_span!("schedule")
+        .in_scope(|| memory::schedule(&module, &assignment, chip, &options));
+    memory::verify(&schedule)
+        .map_err(|e| Error::new(Fault::Bug, format!("the schedule is wrong: {e}")))?;
+    Ok(Laid {
+        module,
+        assignment,
+        schedule,
+    })
+}
+
+/// A program on a simulated chip.
+#[derive(Clone, Debug)]
+pub struct TpuExecutable {
+    /// What the simulator runs.
+    pub lowered: Lowered,
+    /// The chip.
+    pub chip: Chip,
+    /// Arrays among the program's parameters.
+    parameters: usize,
+}
+
+impl TpuExecutable {
+    /// Lowers a verified module for a chip.
+    ///
+    /// # Errors
+    /// As [`lay_out`]; a kernel for which there is no room in VMEM.
+    pub fn new(module: &Module, chip: &Chip) -> Result<Self, Error> {
+        let laid = lay_out(module, chip, &|_| false)?;
+        let lowered = tracing::info_span!("lower")
+            .in_scope(|| lower(&laid.module, &laid.assignment, &laid.schedule, chip))
+            .map_err(|error| Error::new(Fault::Unsupported, error.to_string()))?;
+        Ok(Self {
+            lowered,
+            chip: chip.clone(),
+            parameters: laid.assignment.program.parameters.len(),
+        })
+    }
+
+    /// Simulates the program: with values if there are any.
+    ///
+    /// # Errors
+    /// Inputs that are not the program's; a limit of the simulator.
+    pub fn simulate(&self, inputs: Option<Vec<Literal>>, timeline: bool) -> Result<Report, Error> {
+        let mut options = Options {
+            functional: inputs.is_some(),
+            record_timeline: timeline,
+            ..Options::default()
+        };
+        if let Some(inputs) = inputs {
+            let given = inputs.len();
+            if given != self.parameters {
+                let message = format!("the program takes {} inputs, not {given}", self.parameters);
+                return Err(Error::new(Fault::Input, message));
+            }
+            options.inputs = inputs;
+            options
+                .inputs
+                .extend(self.lowered.constants.iter().cloned());
+        }
+        tracing::info_span!("simulate")
+            .in_scope(|| simulate(&self.lowered.program, &self.chip, &options))
+            .map_err(|error| {
+                let fault = match &error {
+                    tegula_sim_tpu::Error::Program { .. } => Fault::Bug,
+                    tegula_sim_tpu::Error::Inputs(_) => Fault::Input,
+                    tegula_sim_tpu::Error::Limit { .. } => Fault::Limit,
+                };
+                Error::new(fault, error.to_string())
+            })
+    }
+
+    /// Runs the program; what the simulator finds is an error.
+    ///
+    /// # Errors
+    /// As [`Self::simulate`], and the first finding.
+    pub fn run(&self, inputs: Vec<Literal>) -> Result<Vec<Literal>, Error> {
+        let given = inputs.clone();
+        let report = self.simulate(Some(inputs), false)?;
+        if let Some(finding) = report.findings.first() {
+            let at = (finding.line as usize).checked_sub(1);
+            let name = at.and_then(|at| self.lowered.instructions.get(at));
+            let message = format!(
+                "{} at `{}`: {}",
+                finding.code.name(),
+                name.map_or("the program", String::as_str),
+                finding.message
+            );
+            let fault = if report.fits {
+                Fault::Bug
+            } else {
+                Fault::Limit
+            };
+            return Err(Error::new(fault, message));
+        }
+        let constants = &self.lowered.constants;
+        let of = |result: &ResultOf| {
+            let (literal, view) = match result {
+                ResultOf::Result(number, view) => (report.results.get(*number), view),
+                ResultOf::Parameter(number, view) => {
+                    let own = given.get(*number);
+                    let constant = number.checked_sub(self.parameters);
+                    (own.or_else(|| constants.get(constant?)), view)
+                }
+            };
+            let literal = literal.ok_or_else(|| Error::new(Fault::Bug, "a result was lost"))?;
+            match view {
+                None => Ok(literal.clone()),
+                Some(view) => shown(view, literal),
+            }
+        };
+        self.lowered.results.iter().map(of).collect()
+    }
+}
+
+/// An array seen through a module of one parameter.
+fn shown(view: &Module, literal: &Literal) -> Result<Literal, Error> {
+    match tegula_interp::evaluate(view, &[Value::Array(literal.clone())])? {
+        Value::Array(literal) => Ok(literal),
+        _ => Err(Error::new(Fault::Bug, "a view gives no array")),
+    }
+}
