@@ -61,7 +61,7 @@ fn main() -> anyhow::Result<()> {
 fn rows_are_found_and_missing_ones_are_errors() {
     register().unwrap();
     assert_eq!(look_up(&[2, 0]).unwrap(), [47.0, 57.0, 5.0, 15.0]);
-    assert_eq!(look_up(&[]).unwrap(), []);
+    assert!(look_up(&[]).unwrap().is_empty());
     let error = look_up(&[3]).unwrap_err().to_string();
     assert!(
         error.contains("table") && error.contains("no row 3"),

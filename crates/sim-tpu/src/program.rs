@@ -45,6 +45,10 @@ pub struct TpuProgram {
     pub variables: PrimaryMap<VariableId, Variable>,
     /// What is run, in order.
     pub body: Vec<Statement>,
+    /// Whether operations on types that the units do not have (64-bit, complex) are
+    /// sequences of those that they have, as a compiler writes them. In a kernel that a
+    /// person writes they are a mistake.
+    pub emulates: bool,
 }
 
 /// A memory of the chip.

@@ -262,7 +262,7 @@ impl Checker<'_> {
             .modules
             .entry(key)
             .or_insert_with(|| types::unsupported(&compute.operation, self.chip));
-        let said = said.clone();
+        let said = said.clone().filter(|_| !self.program.emulates);
         if let (Some(told), Some(slice)) = (said, compute.destinations.first()) {
             self.find(
                 Code::ElementType,

@@ -105,6 +105,7 @@ pub fn lower(
         speeds: Speeds::of(chip)?,
         program: TpuProgram {
             name: module.name.to_string(),
+            emulates: true,
             ..TpuProgram::default()
         },
         buffers: FxHashMap::default(),

@@ -7,7 +7,7 @@
 //! way back; the text that it prints reads back to the same text.
 //!
 //! Beside the statements of the reference the text has: declarations inside bodies, `at
-//! BYTE` and `program` behind a declaration, `set NAME = TERM` for a name of an outer
+//! BYTE` and `program` behind a declaration, `emulate` in the head of what a compiler wrote, `set NAME = TERM` for a name of an outer
 //! scope, `while { CONDITION } COMPARISON { BODY }`, `clipped` behind a range that ends at the edge of its dimension at the latest,
 //! and `computation NAME { ... }` in the head with a computation in HLO text, which
 //! `to_apply=` and `calls=` name.

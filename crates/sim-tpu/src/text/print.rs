@@ -36,6 +36,9 @@ pub fn print_kernel(program: &TpuProgram, form: PrintForm) -> String {
     printer.statements(&program.body, 1);
     let body = std::mem::take(&mut printer.out);
     let mut text = format!("kernel {} {{\n", identifier(&program.name, "kernel"));
+    if program.emulates {
+        text.push_str("  emulate\n");
+    }
     for computation in printer.called.texts() {
         text.push_str("  computation ");
         text.push_str(&computation.replace('\n', "\n  "));

@@ -140,6 +140,10 @@ impl<'a> Reader<'a> {
                 self.semaphore_arrays()?;
                 return Ok(None);
             }
+            "emulate" if self.nesting == 1 => {
+                self.program.emulates = true;
+                return Ok(None);
+            }
             "computation" if self.nesting == 1 => {
                 let Self {
                     cursor,
