@@ -2,8 +2,10 @@
 //! evaluator. `TEGULA_SWEEP` says how many programs; `TEGULA_SEED` runs one.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use tegula::{Cpu, Options, Target};
 use tegula_ir::Opcode;
+use tegula_sim_tpu::as_matrix_units_round;
 use tegula_tests::judge::{Reference, Verdict};
 use tegula_tests::nvrtc;
 use tegula_tests::random::{Regime, random_program};
@@ -25,6 +27,8 @@ enum On {
     Here,
     /// The simulated GPU.
     Simulator,
+    /// The simulated TPU.
+    Tpu,
 }
 
 /// Gives whether all targets could be judged.
@@ -40,7 +44,11 @@ fn check(seed: u64, regime: Regime, on: On) -> Result<bool, String> {
         Ok(module) => module,
         Err(error) => return fail("read", error.to_string()),
     };
-    let reference = match Reference::new(&module, &program.inputs, regime) {
+    let meant = match on {
+        On::Tpu => as_matrix_units_round(module.clone()),
+        _ => Arc::new(module.clone()),
+    };
+    let reference = match Reference::new(&meant, &program.inputs, regime) {
         Ok(reference) => reference,
         Err(error) => return fail("interp", error),
     };
@@ -56,6 +64,7 @@ fn check(seed: u64, regime: Regime, on: On) -> Result<bool, String> {
     let targets = match on {
         On::Here => here,
         On::Simulator => &[(Target::CudaSim, native, 1)],
+        On::Tpu => &[(Target::Tpu, native, 1)],
     };
     for &(target, cpu, threads) in targets {
         let options = Options {
@@ -122,6 +131,14 @@ fn programs_agree_on_the_simulated_gpu() {
         for regime in [Regime::Dyadic, Regime::General] {
             sweep(regime, On::Simulator, count().div_ceil(10));
         }
+    }
+}
+
+/// What the simulator finds in a plan of ours is a failure too.
+#[test]
+fn programs_agree_on_the_simulated_tpu() {
+    for regime in [Regime::Dyadic, Regime::General] {
+        sweep(regime, On::Tpu, count());
     }
 }
 

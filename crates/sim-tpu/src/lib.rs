@@ -37,6 +37,12 @@ pub mod text;
 mod trace;
 pub mod work;
 
+/// A module with the operands of its products rounded as the matrix units round them:
+/// what a program means on a TPU.
+pub fn as_matrix_units_round(module: tegula_ir::Module) -> std::sync::Arc<tegula_ir::Module> {
+    machine::matrix::rounded(&std::sync::Arc::new(module))
+}
+
 pub use expand::expand;
 pub use finding::{Code, Finding, Severity};
 pub use machine::simulate;

@@ -46,7 +46,7 @@ pub(crate) fn has_product(module: &Module) -> bool {
 }
 
 /// The module with the operands of its products rounded as the units round them.
-pub(super) fn rounded(module: &Arc<Module>) -> Arc<Module> {
+pub(crate) fn rounded(module: &Arc<Module>) -> Arc<Module> {
     if !has_product(module) {
         return Arc::clone(module);
     }

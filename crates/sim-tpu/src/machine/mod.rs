@@ -15,7 +15,7 @@ mod compute;
 mod copies;
 mod flights;
 mod life;
-mod matrix;
+pub(crate) mod matrix;
 mod run;
 mod waits;
 
