@@ -149,3 +149,16 @@ pub enum Error {
         message: String,
     },
 }
+
+/// Bytes as a person reads them.
+pub fn bytes_text(count: i64) -> String {
+    const UNITS: [(&str, i64); 3] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
+    for (unit, size) in UNITS {
+        if count >= size {
+            let value = format!("{:.2}", count as f64 / size as f64);
+            let value = value.trim_end_matches('0').trim_end_matches('.');
+            return format!("{value} {unit}");
+        }
+    }
+    format!("{count} B")
+}

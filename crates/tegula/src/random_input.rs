@@ -39,7 +39,11 @@ pub fn random_inputs(module: &Module, seed: u64) -> Result<Vec<Buffer>, Error> {
 
 const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
 
-fn random_array(shape: &ArrayShape, seed: u64) -> Result<Literal, Error> {
+/// An array of pseudo-random numbers; see [`random_inputs`].
+///
+/// # Errors
+/// The size is not known or does not fit in memory.
+pub fn random_array(shape: &ArrayShape, seed: u64) -> Result<Literal, Error> {
     let mut literal = Literal::zeros(shape)?;
     for i in 0..literal.len() {
         let word = mix(seed.wrapping_add((i as u64).wrapping_mul(GOLDEN)));

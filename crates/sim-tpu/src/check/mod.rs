@@ -250,7 +250,7 @@ impl Checker<'_> {
         let told = (
             format!("dimension {dimension} of `{name}` has tiles of {tile}: {why}"),
             format!(
-                "write the offset as a multiple of {tile}, such as `{tile} * i`, or `assume` a range from which it follows"
+                "write the offset as a multiple of {tile}, such as `{tile} * i`, so that it is one for every value"
             ),
         );
         self.find(Code::Alignment, statement, line, id, told);

@@ -7,7 +7,7 @@ use crate::memory::image::Dense;
 use crate::memory::ledger::Ledger;
 use crate::memory::region::{Region, Regions};
 use crate::program::{BufferId, Role, Space, Statement, StatementKind, TpuProgram};
-use crate::report::{Error, Occupancy};
+use crate::report::{Error, Occupancy, bytes_text as bytes};
 use cranelift_entity::EntityRef;
 use tegula_target::{Chip, Param};
 
@@ -104,19 +104,6 @@ pub(super) fn semaphores(program: &TpuProgram) -> Vec<Vec<Semaphore>> {
     arrays
         .map(|array| vec![Semaphore::default(); array.count.clamp(0, 1 << 16) as usize])
         .collect()
-}
-
-/// Bytes as a person reads them.
-pub(crate) fn bytes(count: i64) -> String {
-    const UNITS: [(&str, i64); 3] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
-    for (unit, size) in UNITS {
-        if count >= size {
-            let value = format!("{:.2}", count as f64 / size as f64);
-            let value = value.trim_end_matches('0').trim_end_matches('.');
-            return format!("{value} {unit}");
-        }
-    }
-    format!("{count} B")
 }
 
 impl<'p> Machine<'p> {

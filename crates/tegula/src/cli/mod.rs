@@ -23,6 +23,7 @@ mod run;
 mod same_size;
 mod shape;
 mod simplify;
+mod simulate;
 mod trace;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -103,6 +104,8 @@ enum Command {
     Shape(shape::ShapeArgs),
     /// Print a program with layouts, tiles and memory spaces for a TPU.
     Layout(layout::LayoutArgs),
+    /// Run a kernel on a simulated TPU core: what is wrong with it, what it needs.
+    Simulate(simulate::SimulateArgs),
     /// Measure how long a program takes to compile and run.
     Bench(bench::BenchArgs),
     /// Find the smallest program on which a command still fails.
@@ -121,6 +124,7 @@ impl Cli {
             Command::Simplify(args) => simplify::simplify(args, common),
             Command::Shape(args) => shape::shape(args, common),
             Command::Layout(args) => layout::layout(args, common),
+            Command::Simulate(args) => simulate::simulate(args, common),
             Command::Bench(args) => bench::bench(args, common),
             Command::Reduce(args) => reduce::reduce(args, common),
         };

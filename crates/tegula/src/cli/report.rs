@@ -121,6 +121,50 @@ fn render(path: &Path, text: &str, error: &Error) -> String {
     out
 }
 
+/// Something that was found in a program's text.
+pub(crate) struct Finding<'a> {
+    /// What.
+    pub title: String,
+    /// Or a warning.
+    pub is_error: bool,
+    /// The line, from 1; 0 if it has none.
+    pub line: usize,
+    /// What to do.
+    pub help: &'a str,
+}
+
+/// A finding with its line as a person reads it.
+pub(crate) fn render_finding(path: &Path, text: &str, finding: &Finding<'_>) -> String {
+    let origin = path.display().to_string();
+    let line = text
+        .lines()
+        .nth(finding.line.wrapping_sub(1))
+        .unwrap_or_default();
+    let end = floor_char(line, LONG_LINE.min(line.trim_end().len()));
+    let source = &line[..end];
+    let start = source.len() - source.trim_start().len();
+    let level = if finding.is_error {
+        Level::ERROR
+    } else {
+        Level::WARNING
+    };
+    let snippet = Snippet::source(source)
+        .line_start(finding.line)
+        .path(origin.as_str())
+        .annotation(AnnotationKind::Primary.span(start..end));
+    let help = annotate_snippets::Group::with_title(Level::HELP.secondary_title(finding.help));
+    let groups = [
+        level.primary_title(finding.title.as_str()).element(snippet),
+        help,
+    ];
+    let renderer = if std::io::IsTerminal::is_terminal(&std::io::stdout()) {
+        Renderer::styled()
+    } else {
+        Renderer::plain()
+    };
+    renderer.render(&groups)
+}
+
 fn describe(error: &Error) -> String {
     let help = error
         .help

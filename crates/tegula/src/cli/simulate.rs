@@ -1,0 +1,304 @@
+//! `tegula simulate`: a kernel on a simulated TPU core, what is wrong with it, what it
+//! needs and how long it takes.
+
+use super::inputs::{read_npz, read_text};
+use super::report::{Failure, Finding as Shown, render_finding};
+use super::{Common, FINDING, SUCCESS};
+use anyhow::{Context, anyhow};
+use clap::Args;
+use serde_json::json;
+use std::path::{Path, PathBuf};
+use tegula::random_input::random_array;
+use tegula_ir::{ArrayShape, Literal};
+use tegula_sim_tpu::program::{Role, Statement, StatementKind};
+use tegula_sim_tpu::report::{SpaceUse, bytes_text};
+use tegula_sim_tpu::{
+    Error, Options, Report, Severity, TpuProgram, is_kernel, read_kernel, simulate as run,
+};
+use tegula_target::{Chip, Param};
+
+/// Findings that are shown with their lines; the rest is counted.
+const MOST_SHOWN: usize = 50;
+
+/// The options of `tegula simulate`.
+#[derive(Debug, Args)]
+pub(crate) struct SimulateArgs {
+    /// The kernel: text that begins with `kernel NAME`.
+    pub kernel: PathBuf,
+    /// The chip, by name (v4, v5e, v5p, v6e or 7x) or as the file that describes it.
+    #[arg(long, default_value = "v5e", value_name = "NAME|FILE")]
+    pub chip: String,
+    /// Take inputs from this file: arrays in0, in1, ... by parameter.
+    #[arg(long, value_name = "NPZ")]
+    pub inputs: Option<PathBuf>,
+    /// Give a number of the chip another value, for example vmem_bytes=16MiB. May be
+    /// repeated.
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub set: Vec<String>,
+    /// Compute no values: check and time only what needs none.
+    #[arg(long, conflicts_with = "inputs")]
+    pub no_values: bool,
+}
+
+/// Simulates a kernel and says what was found.
+pub(crate) fn simulate(args: &SimulateArgs, common: &Common) -> Result<u8, Failure> {
+    let chip = chip(args)?;
+    let text = read_text(&args.kernel)?;
+    if !is_kernel(&text) {
+        return Err(anyhow!(
+            "{} is no kernel: its first word is not `kernel`",
+            args.kernel.display()
+        )
+        .into());
+    }
+    let program = tracing::info_span!("read").in_scope(|| read_kernel(&text));
+    let program = program.map_err(|error| Failure::program(&args.kernel, &text, error.into()))?;
+    // A made-up scalar would decide where the kernel goes.
+    let functional = !args.no_values && (args.inputs.is_some() || !has_load(&program.body));
+    let options = Options {
+        functional,
+        inputs: if functional {
+            inputs(&program, args.inputs.as_deref())?
+        } else {
+            Vec::new()
+        },
+        ..Options::default()
+    };
+    let report = tracing::info_span!("simulate").in_scope(|| run(&program, &chip, &options));
+    let report = report.map_err(|error| failure(&args.kernel, &text, error))?;
+    if common.json {
+        say!("{}", to_json(&report));
+    } else {
+        for (number, finding) in report.findings.iter().enumerate() {
+            if number == MOST_SHOWN {
+                say!("... and {} more findings", report.findings.len() - number);
+                break;
+            }
+            show(&args.kernel, &text, finding);
+        }
+        say!("{}", summary(&program, &report));
+    }
+    Ok(if report.is_clean() { SUCCESS } else { FINDING })
+}
+
+fn failure(path: &Path, text: &str, error: Error) -> Failure {
+    match error {
+        Error::Program { line, message } | Error::Limit { line, message } if line > 0 => {
+            let start = line_start(text, line);
+            let end = text[start..].find('\n').map_or(text.len(), |n| start + n);
+            let mut error = tegula::Error::new(tegula::Fault::Input, message);
+            error.span = tegula_ir::Span {
+                start: start as u32,
+                end: end as u32,
+            };
+            Failure::program(path, text, error)
+        }
+        error => anyhow!("{error}").into(),
+    }
+}
+
+/// The first byte of a line that is no blank.
+fn line_start(text: &str, line: u32) -> usize {
+    let mut lines = text.split_inclusive('\n');
+    let before = lines.by_ref().take(line.saturating_sub(1) as usize);
+    let start: usize = before.map(str::len).sum();
+    let rest = &text[start..];
+    let indent = rest.len() - rest.trim_start_matches([' ', '\t']).len();
+    start + indent
+}
+
+fn has_load(body: &[Statement]) -> bool {
+    body.iter().any(|statement| match &statement.kind {
+        StatementKind::Load { .. } => true,
+        StatementKind::For { body, .. } => has_load(body),
+        StatementKind::While {
+            condition, body, ..
+        } => has_load(condition) || has_load(body),
+        StatementKind::If {
+            then, otherwise, ..
+        } => has_load(then) || has_load(otherwise),
+        StatementKind::Grid(grid) => has_load(&grid.body),
+        _ => false,
+    })
+}
+
+/// The chip with the numbers that were given.
+fn chip(args: &SimulateArgs) -> anyhow::Result<Chip> {
+    let path = Path::new(&args.chip);
+    let mut chip = match Chip::by_name(&args.chip) {
+        Ok(chip) => chip,
+        Err(_) if path.is_file() => Chip::parse(&read_text(path)?)
+            .with_context(|| format!("{} describes no chip", path.display()))?,
+        Err(error) => return Err(anyhow!("{error}, and there is no such file")),
+    };
+    for given in &args.set {
+        let wrong = || format!("--set {given}");
+        let (name, value) = given
+            .split_once('=')
+            .ok_or_else(|| anyhow!("expected NAME=VALUE"))
+            .with_context(wrong)?;
+        set(&mut chip, name.trim(), value.trim()).with_context(wrong)?;
+    }
+    Ok(chip)
+}
+
+/// Sets a parameter: `16MiB`, `1.5 GHz`, or a number in the parameter's base unit.
+fn set(chip: &mut Chip, name: &str, value: &str) -> anyhow::Result<()> {
+    let is_number = |end: &usize| value.get(..*end).is_some_and(|n| n.parse::<f64>().is_ok());
+    let digits = (1..=value.len()).rev().find(is_number);
+    let digits = digits.ok_or_else(|| anyhow!("`{value}` does not begin with a number"))?;
+    let (number, unit) = value.split_at(digits);
+    let stated = |unit: &str| {
+        Chip::parse(&format!("name = given\n{name} = {number} {unit} # --set"))
+            .map_err(|error| anyhow!("{}", error.message))
+    };
+    let given = match unit.trim() {
+        "" => {
+            // The number is of the parameter's own dimension, in its base unit.
+            let units = ["count", "B", "cycles"];
+            let found = units.iter().find_map(|unit| stated(unit).ok());
+            found.map_or_else(|| stated("without a unit"), Ok)?
+        }
+        unit => stated(unit)?,
+    };
+    let param = Param::from_name(name).ok_or_else(|| anyhow!("there is no parameter `{name}`"))?;
+    if let Some(quantity) = given.quantity(param) {
+        chip.quantities.insert(param, quantity.clone());
+    }
+    Ok(())
+}
+
+/// The parameters' values, by number: from a file, or made up.
+fn inputs(program: &TpuProgram, file: Option<&Path>) -> anyhow::Result<Vec<Literal>> {
+    let mut parameters: Vec<(usize, &ArrayShape)> = program
+        .buffers
+        .values()
+        .filter_map(|buffer| match buffer.role {
+            Role::Parameter(number) => Some((number, &buffer.shape)),
+            _ => None,
+        })
+        .collect();
+    parameters.sort_unstable_by_key(|(number, _)| *number);
+    let count = parameters.last().map_or(0, |(number, _)| number + 1);
+    let mut inputs = vec![Literal::default(); count];
+    let arrays = file.map(read_npz).transpose()?;
+    for (number, shape) in parameters {
+        let value = match (&arrays, file) {
+            (Some(arrays), Some(path)) => {
+                let name = format!("in{number}");
+                let array = arrays.iter().find(|array| array.name == name);
+                let array = array
+                    .ok_or_else(|| anyhow!("{} has no array `{name}`", path.display()))?
+                    .to_literal(shape.element_type);
+                array.with_context(|| format!("`{name}` of {}", path.display()))?
+            }
+            _ => random_array(shape, number as u64)?,
+        };
+        if let Some(slot) = inputs.get_mut(number) {
+            *slot = value;
+        }
+    }
+    Ok(inputs)
+}
+
+fn show(path: &Path, text: &str, finding: &tegula_sim_tpu::Finding) {
+    let code = match finding.code.also() {
+        Some(also) => format!("{} ({also})", finding.code.name()),
+        None => finding.code.name().to_owned(),
+    };
+    let times = match finding.count {
+        1 => String::new(),
+        count => format!(" ({count} times)"),
+    };
+    let shown = Shown {
+        title: format!("{code}: {}{times}", finding.message),
+        is_error: finding.code.severity() == Severity::Error,
+        line: finding.line as usize,
+        help: &finding.help,
+    };
+    say!("{}", render_finding(path, text, &shown).trim_end());
+}
+
+fn to_json(report: &Report) -> serde_json::Value {
+    let findings = report.findings.iter().map(|finding| {
+        json!({
+            "code": finding.code.name(),
+            "severity": finding.code.severity().name(),
+            "instruction": finding.instruction,
+            "line": finding.line,
+            "message": finding.message,
+        })
+    });
+    json!({
+        "chip": report.chip,
+        "fits": report.fits,
+        "findings": findings.collect::<Vec<_>>(),
+        "seconds": report.seconds,
+        "hbm_bytes": report.hbm_bytes,
+        "vmem_peak_bytes": report.vmem_peak_bytes,
+        "padding_bytes": report.padding_bytes,
+    })
+}
+
+fn summary(program: &TpuProgram, report: &Report) -> String {
+    let found = match report.findings.len() {
+        0 => "nothing is wrong".to_owned(),
+        1 => "1 finding".to_owned(),
+        n => format!("{n} findings"),
+    };
+    let mut lines = vec![format!("{} on {}: {found}", program.name, report.chip)];
+    lines.push(format!("  time      {}", seconds_text(report.seconds)));
+    lines.push(format!(
+        "  copies    {}, {} with the padding of tiles",
+        report.copies,
+        bytes_text(report.copied_bytes)
+    ));
+    for space in &report.spaces {
+        lines.push(space_text(space, report.scoped_vmem_peak_bytes));
+    }
+    lines.push(format!("  padding   {}", bytes_text(report.padding_bytes)));
+    let proofs = report.alignment;
+    if proofs.proved + proofs.failed > 0 {
+        lines.push(format!(
+            "  alignment of {} offsets proved, of {} not",
+            proofs.proved, proofs.failed
+        ));
+    }
+    if !report.functional {
+        let why = if report.fits {
+            "without values: padding lanes were not followed (`--inputs` gives some)"
+        } else {
+            "it does not fit, so no values were computed"
+        };
+        lines.push(format!("  {why}"));
+    }
+    lines.join("\n")
+}
+
+fn space_text(space: &SpaceUse, scoped: i64) -> String {
+    let name = space.space.name().to_uppercase();
+    let capacity = match space.capacity_bytes {
+        Some(bytes) => format!(" of {}", bytes_text(bytes)),
+        None => String::new(),
+    };
+    let scoped = match (space.space, scoped) {
+        (tegula_sim_tpu::program::Space::Vmem, 1..) => {
+            format!(", {} of it scoped", bytes_text(scoped))
+        }
+        _ => String::new(),
+    };
+    format!(
+        "  {name:<9} {}{capacity}{scoped}",
+        bytes_text(space.peak_bytes)
+    )
+}
+
+fn seconds_text(seconds: f64) -> String {
+    let (scale, unit) = match seconds {
+        s if s >= 1.0 => (1.0, "s"),
+        s if s >= 1e-3 => (1e3, "ms"),
+        s if s >= 1e-6 => (1e6, "us"),
+        _ => (1e9, "ns"),
+    };
+    format!("{:.3} {unit}", seconds * scale)
+}
