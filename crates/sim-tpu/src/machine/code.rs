@@ -97,6 +97,13 @@ pub(super) struct Cut {
     pub(super) sizes: SmallVec<[i64; 4]>,
 }
 
+impl Cut {
+    /// Whether it has no elements, wherever it begins.
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries.iter().any(|entry| entry.size == 0)
+    }
+}
+
 #[derive(Clone, Debug)]
 pub(super) struct CutEntry {
     pub(super) start: Index,

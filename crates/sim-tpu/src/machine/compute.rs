@@ -74,7 +74,9 @@ impl<'p> Machine<'p> {
                 self.check_races(access, Touch::Read, here);
                 self.check_written(access, here);
             }
-            whole &= access.is_some();
+            // An array without elements is whole without an access.
+            let is_empty = matches!(input, Input::Cut(cut) if cut.is_empty());
+            whole &= access.is_some() || is_empty;
             inputs.push(access);
         }
         let mut outputs = Vec::with_capacity(job.outputs.len());
@@ -131,6 +133,11 @@ impl<'p> Machine<'p> {
                 }
                 (Input::Literal(literal), _) => {
                     values.push(literal.clone());
+                    taints.push(None);
+                }
+                (Input::Cut(cut), None) if cut.is_empty() => {
+                    let empty = Literal::zeros(&self.shape(cut));
+                    values.push(empty.map_err(|error| failed(error.to_string()))?);
                     taints.push(None);
                 }
                 (Input::Cut(_), None) => return Ok(()),
