@@ -156,7 +156,7 @@ impl Lowering<'_> {
             }
             self.step(step, copies)?;
             for (id, life) in lives.iter().enumerate() {
-                if life.1 == at && at > 0 && self.schedule.buffers[id].source != Source::Given {
+                if life.1 == at && self.schedule.buffers[id].source != Source::Given {
                     self.free(id);
                 }
             }

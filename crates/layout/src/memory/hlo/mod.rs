@@ -87,10 +87,31 @@ pub fn kernel_module(
     let computation = writer.fused(kernel)?;
     let reads = kernel.reads.iter().map(|read| read.value);
     let reads = reads.filter(|&value| !is_immediate(&assignment.program, value));
-    Ok((
-        writer.builder.build_unverified(computation),
-        reads.collect(),
-    ))
+    let mut written = writer.builder.build_unverified(computation);
+    keep_bitcasts(&mut written, module, assignment, kernel);
+    Ok((written, reads.collect()))
+}
+
+/// A bitcast means what the layouts of its operand and result say, which are those that
+/// the program gave them and not those that were assigned.
+fn keep_bitcasts(written: &mut Module, module: &Module, assignment: &Assignment, kernel: &Kernel) {
+    let origins = kernel.nodes.iter();
+    let origins = origins.map(|&node| &module[assignment.program.nodes[node].origin]);
+    for origin in origins.filter(|origin| origin.op == Op::Bitcast) {
+        let is_it = |id: &&InstructionId| {
+            let own = &written[**id];
+            own.op == Op::Bitcast && own.name == origin.name
+        };
+        let entry = written.entry_computation();
+        let Some(&id) = entry.instructions.iter().find(is_it) else {
+            continue;
+        };
+        let operands = written[id].operands.clone();
+        written.instructions[id].shape = origin.shape.clone();
+        for (own, theirs) in operands.into_iter().zip(&origin.operands) {
+            written.instructions[own].shape = module[*theirs].shape.clone();
+        }
+    }
 }
 
 struct Writer<'a> {
