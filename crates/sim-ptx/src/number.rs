@@ -100,7 +100,16 @@ impl Format {
     }
 
     /// The value of `bits`, exactly.
+    #[inline]
     pub(crate) fn value(self, bits: u32) -> f64 {
+        // The usual ones through f32, whose exponents have room for their subnormals.
+        if self.exponent == 8 && self.mantissa == 7 {
+            return f64::from(f32::from_bits(bits << 16));
+        }
+        if self.exponent == 5 && self.mantissa == 10 && bits & 0x7c00 != 0x7c00 {
+            let magnitude = f32::from_bits((bits & 0x7fff) << 13) * f32::from_bits(0x7780_0000);
+            return f64::from(f32::from_bits(magnitude.to_bits() | (bits & 0x8000) << 16));
+        }
         let sign = if bits & self.sign_bit() == 0 {
             1.0
         } else {

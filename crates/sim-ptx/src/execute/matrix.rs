@@ -15,7 +15,7 @@ use super::access::{
 };
 use super::context::Context;
 use super::warp::Warp;
-use crate::number::{F16, Rounding};
+use crate::number::{F16, Rounding, TF32, canonical};
 use crate::operation::{Address, Collective, LANES, MatrixType, Multiply, R32, Space, Type};
 use crate::report::FindingKind;
 
@@ -193,60 +193,72 @@ fn each(kind: MatrixType) -> usize {
     }
 }
 
-/// Element `index` of a register.
-fn element(kind: MatrixType, register: u32, index: usize) -> f64 {
-    match kind {
-        MatrixType::Float(format) => match 1 + format.mantissa + format.exponent {
-            8 => format.value(register >> (8 * index) & 0xff),
-            16 => format.value(register >> (16 * index) & 0xffff),
-            // The low 13 bits of a tf32 are ignored.
-            _ => format.value(register >> 13),
-        },
-        MatrixType::U8 => f64::from((register >> (8 * index)) as u8),
-        MatrixType::S8 => f64::from((register >> (8 * index)) as i8),
+/// The elements of a register, at most four.
+#[inline(always)]
+fn elements(kind: MatrixType, register: u32, n: usize, mut each: impl FnMut(usize, f64)) {
+    for e in 0..n {
+        each(
+            e,
+            match kind {
+                MatrixType::Float(format) if format == TF32 => {
+                    // The low 13 bits of a tf32 are ignored.
+                    f64::from(f32::from_bits(register & !0x1fff))
+                }
+                MatrixType::Float(format) if n == 2 => format.value(register >> (16 * e) & 0xffff),
+                MatrixType::Float(format) => format.value(register >> (8 * e) & 0xff),
+                MatrixType::U8 => f64::from((register >> (8 * e)) as u8),
+                MatrixType::S8 => f64::from((register >> (8 * e)) as i8),
+            },
+        );
     }
 }
 
+/// The largest k.
+const DEEPEST: usize = 32;
+
 fn run(warp: &mut Warp, m: &Multiply, active: u32) {
-    let k = m.k as usize;
-    let mut a = vec![0.0f64; 16 * k];
-    let mut b = vec![0.0f64; 8 * k];
+    // By k, then row of A or column of B.
+    let mut a = [[0.0f64; 16]; DEEPEST];
+    let mut b = [[0.0f64; 8]; DEEPEST];
     let n = each(m.a_type);
     for (index, register) in m.a.iter().enumerate() {
         for (lane, value) in warp.word(*register).iter().enumerate() {
             let (row, column) = (lane / 4 + 8 * (index % 2), index / 2 * 4 * n + lane % 4 * n);
-            (0..n).for_each(|e| a[row * k + column + e] = element(m.a_type, *value, e));
+            elements(m.a_type, *value, n, |e, x| {
+                a[(column + e) % DEEPEST][row] = x;
+            });
         }
     }
     for (index, register) in m.b.iter().enumerate() {
         for (lane, value) in warp.word(*register).iter().enumerate() {
             let (column, row) = (lane / 4, index * 4 * n + lane % 4 * n);
-            (0..n).for_each(|e| b[column * k + row + e] = element(m.b_type, *value, e));
+            elements(m.b_type, *value, n, |e, x| {
+                b[(row + e) % DEEPEST][column] = x;
+            });
         }
     }
-    let dot = |row: usize, column: usize| -> f64 {
-        a[row * k..][..k]
-            .iter()
-            .zip(&b[column * k..][..k])
-            .map(|(a, b)| a * b)
-            .sum()
-    };
+    let mut sums = [[0.0f64; 8]; 16];
+    for (a, b) in a.iter().zip(&b).take(m.k as usize) {
+        for (sum, a) in sums.iter_mut().zip(a) {
+            (0..8).for_each(|column| sum[column] += a * b[column]);
+        }
+    }
     for (index, (d, c)) in m.d.iter().zip(&m.c).enumerate() {
         let c = *warp.word(*c);
         let values: [u32; LANES] = std::array::from_fn(|lane| {
-            let (group, thread) = (lane / 4, lane % 4);
+            let (group, column) = (lane / 4, lane % 4 * 2);
             match m.result {
                 Type::F16 => (0..2).fold(0, |value, e| {
-                    let sum = dot(group + 8 * index, 2 * thread + e)
-                        + F16.value(c[lane] >> (16 * e) & 0xffff);
+                    let sum = sums[group + 8 * index][column + e];
+                    let sum = sum + F16.value(c[lane] >> (16 * e) & 0xffff);
                     value | F16.round(sum, Rounding::NearestEven) << (16 * e)
                 }),
                 Type::F32 => {
-                    let sum = dot(group + 8 * (index / 2), 2 * thread + index % 2);
-                    crate::number::canonical((sum + f64::from(f32::from_bits(c[lane]))) as f32)
+                    let sum = sums[group + 8 * (index / 2)][column + index % 2];
+                    canonical((sum + f64::from(f32::from_bits(c[lane]))) as f32)
                 }
                 _ => {
-                    let sum = dot(group + 8 * (index / 2), 2 * thread + index % 2) as i64;
+                    let sum = sums[group + 8 * (index / 2)][column + index % 2] as i64;
                     let sum = sum + i64::from(c[lane] as i32);
                     let limit = |v: i64| v.clamp(i64::from(i32::MIN), i64::from(i32::MAX));
                     (if m.saturate { limit(sum) } else { sum }) as u32

@@ -1,0 +1,247 @@
+//! The state of the driver, and the frame of every call.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tegula_sim_ptx::{Memory, Module, Options};
+
+use crate::status::{
+    INVALID_CONTEXT, INVALID_HANDLE, INVALID_VALUE, NOT_INITIALIZED, Status, UNKNOWN,
+};
+use crate::work::Work;
+
+/// What a call gives.
+pub(crate) type Outcome = Result<(), Status>;
+/// Handles are numbers that look like pointers to the host.
+pub(crate) type Handle = usize;
+
+/// Bytes of the device, if nothing else is asked for.
+const CAPACITY: u64 = 16 << 30;
+
+/// A function of a loaded module.
+pub(crate) struct Function {
+    pub(crate) module: Handle,
+    pub(crate) name: String,
+    /// Dynamic shared memory that launches may ask for.
+    pub(crate) dynamic_shared: u64,
+}
+
+/// A stream.
+#[derive(Default)]
+pub(crate) struct Stream {
+    pub(crate) flags: u32,
+    pub(crate) priority: i32,
+    /// The capture that the stream takes part in.
+    pub(crate) capture: Option<Handle>,
+}
+
+/// A capture under way, by its identity.
+#[derive(Default)]
+pub(crate) struct Capture {
+    pub(crate) origin: Handle,
+    pub(crate) work: Vec<Work>,
+    /// Something was called that a capture does not allow.
+    pub(crate) broken: bool,
+}
+
+/// An event.
+#[derive(Default)]
+pub(crate) struct Event {
+    /// Simulated nanoseconds when it was recorded.
+    pub(crate) time: Option<u64>,
+    /// The capture in which it was recorded.
+    pub(crate) capture: Option<Handle>,
+}
+
+/// Everything that the driver knows.
+pub(crate) struct Driver {
+    pub(crate) initialised: bool,
+    pub(crate) memory: Memory,
+    pub(crate) options: Options,
+    pub(crate) findings: Option<PathBuf>,
+    /// Holders of the primary context.
+    pub(crate) retained: u32,
+    /// The error that ended the context.
+    pub(crate) failed: Option<Status>,
+    pub(crate) modules: BTreeMap<Handle, Arc<Module>>,
+    pub(crate) functions: BTreeMap<Handle, Function>,
+    pub(crate) streams: BTreeMap<Handle, Stream>,
+    pub(crate) captures: BTreeMap<Handle, Capture>,
+    pub(crate) events: BTreeMap<Handle, Event>,
+    pub(crate) graphs: BTreeMap<Handle, Vec<Work>>,
+    pub(crate) executables: BTreeMap<Handle, Vec<Work>>,
+    /// Pinned host memory: address, then its bytes in 16-byte units.
+    pub(crate) pinned: BTreeMap<usize, Box<[u128]>>,
+    /// Simulated nanoseconds.
+    pub(crate) now: u64,
+    next: Handle,
+}
+
+static DRIVER: Mutex<Option<Driver>> = Mutex::new(None);
+
+thread_local! {
+    /// The context that is current in this thread.
+    static CURRENT: Cell<Handle> = const { Cell::new(0) };
+}
+
+/// The handle of the primary context.
+pub(crate) const CONTEXT: Handle = 0x7e60_0010;
+
+pub(crate) fn current() -> Handle {
+    CURRENT.get()
+}
+
+pub(crate) fn set_current(context: Handle) {
+    CURRENT.set(context);
+}
+
+impl Driver {
+    fn new() -> Self {
+        let number = |name: &str| {
+            std::env::var(name)
+                .ok()
+                .and_then(|text| text.parse::<u64>().ok())
+        };
+        let unchecked = std::env::var("TEGULA_SIM_CUDA_CHECKS").is_ok_and(|text| text == "none");
+        let mut options = if unchecked {
+            Options::fast()
+        } else {
+            Options::default()
+        };
+        if let Some(limit) = number("TEGULA_SIM_CUDA_LIMIT") {
+            options.max_instructions = limit;
+        }
+        Self {
+            initialised: false,
+            memory: Memory::new(number("TEGULA_SIM_CUDA_MEMORY").unwrap_or(CAPACITY)),
+            options,
+            findings: std::env::var_os("TEGULA_SIM_CUDA_FINDINGS").map(PathBuf::from),
+            retained: 0,
+            failed: None,
+            modules: BTreeMap::new(),
+            functions: BTreeMap::new(),
+            streams: BTreeMap::new(),
+            captures: BTreeMap::new(),
+            events: BTreeMap::new(),
+            graphs: BTreeMap::new(),
+            executables: BTreeMap::new(),
+            pinned: BTreeMap::new(),
+            now: 0,
+            next: CONTEXT,
+        }
+    }
+
+    /// A handle that was never given out.
+    pub(crate) fn handle(&mut self) -> Handle {
+        self.next += 16;
+        self.next
+    }
+
+    /// The primary context ends with all that was made in it.
+    pub(crate) fn reset(&mut self) {
+        *self = Self {
+            initialised: true,
+            next: self.next,
+            now: self.now,
+            ..Self::new()
+        };
+    }
+
+    /// Appends a line to the file of findings.
+    pub(crate) fn note(&self, line: &str) {
+        let Some(path) = &self.findings else { return };
+        let file = std::fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(path);
+        // A file that cannot be written must not end the host's program.
+        if let Ok(mut file) = file {
+            let _written = writeln!(file, "{line}");
+        }
+    }
+
+    /// An error if no context is current in this thread, or if it failed.
+    pub(crate) fn context(&self) -> Outcome {
+        if current() != CONTEXT || self.retained == 0 {
+            return Err(INVALID_CONTEXT);
+        }
+        self.failed.map_or(Ok(()), Err)
+    }
+
+    pub(crate) fn module(&self, handle: Handle) -> Result<Arc<Module>, Status> {
+        self.modules.get(&handle).cloned().ok_or(INVALID_HANDLE)
+    }
+
+    pub(crate) fn function(&mut self, handle: Handle) -> Result<&mut Function, Status> {
+        self.functions.get_mut(&handle).ok_or(INVALID_HANDLE)
+    }
+}
+
+/// The frame of a call before `cuInit`.
+pub(crate) fn call_early(f: impl FnOnce(&mut Driver) -> Outcome) -> i32 {
+    let outcome = catch_unwind(AssertUnwindSafe(|| {
+        let mut driver = DRIVER.lock().unwrap_or_else(PoisonError::into_inner);
+        f(driver.get_or_insert_with(Driver::new))
+    }));
+    match outcome {
+        Ok(Ok(())) => 0,
+        Ok(Err(status)) => status.0,
+        Err(_) => UNKNOWN.0,
+    }
+}
+
+/// The frame of a call that needs no context.
+pub(crate) fn call(f: impl FnOnce(&mut Driver) -> Outcome) -> i32 {
+    call_early(|driver| {
+        if driver.initialised {
+            f(driver)
+        } else {
+            Err(NOT_INITIALIZED)
+        }
+    })
+}
+
+/// The frame of a call within a context.
+pub(crate) fn call_within(f: impl FnOnce(&mut Driver) -> Outcome) -> i32 {
+    call(|driver| {
+        driver.context()?;
+        f(driver)
+    })
+}
+
+/// Writes a result where the host wants it.
+///
+/// # Safety
+/// `to` is null or points to a place for a `T`.
+pub(crate) unsafe fn put<T>(to: *mut T, value: T) -> Outcome {
+    if to.is_null() {
+        return Err(INVALID_VALUE);
+    }
+    // SAFETY: not null, and the caller says that it points to a place for a `T`.
+    unsafe { to.write_unaligned(value) };
+    Ok(())
+}
+
+/// Functions of the library, with the list of their symbols. `within` ones need a
+/// current context, `always` ones none.
+macro_rules! functions {
+    ($($frame:ident fn $name:ident($($argument:ident: $kind:ty),* $(,)?) |$driver:ident| $body:block)*) => {
+        $(
+            #[unsafe(no_mangle)]
+            #[allow(clippy::too_many_arguments, reason = "the signature is the driver's")]
+            unsafe extern "C" fn $name($($argument: $kind),*) -> i32 {
+                $crate::driver::$frame(|$driver| $body)
+            }
+        )*
+
+        /// Name and address of each function of this file.
+        pub(crate) fn symbols() -> Vec<(&'static str, usize)> {
+            vec![$((stringify!($name), $name as *const () as usize)),*]
+        }
+    };
+}
+pub(crate) use functions;

@@ -1,0 +1,460 @@
+//! Host code of cudarc, unmodified, on the stand-in: this program starts itself again
+//! with the stand-in as `libcuda.so.1` in its library path, once for each scenario,
+//! since a process has one driver.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+
+use cudarc::driver::sys::{CUresult, CUstreamCaptureMode};
+use cudarc::driver::{
+    CudaContext, CudaModule, DriverError, LaunchConfig, PushKernelArg, result, sys,
+};
+use cudarc::nvrtc::Ptx;
+
+const SCENARIO: &str = "TEGULA_SIM_CUDA_SCENARIO";
+const FINDINGS: &str = "TEGULA_SIM_CUDA_FINDINGS";
+
+const PROGRAMS: &str = include_str!("../../sim-ptx/tests/programs/programs.ptx");
+const FAULTS: &str = include_str!("../../sim-ptx/tests/programs/faults.ptx");
+
+/// A scenario, the environment it needs, and what must be in the file of findings.
+type Scenario = (
+    &'static str,
+    fn(),
+    &'static [(&'static str, &'static str)],
+    &'static [&'static str],
+);
+
+const SCENARIOS: &[Scenario] = &[
+    (
+        "device",
+        device,
+        &[("TEGULA_SIM_CUDA_MEMORY", "1000000")],
+        &[],
+    ),
+    ("copies", copies, &[], &[]),
+    (
+        "memory",
+        memory,
+        &[("TEGULA_SIM_CUDA_MEMORY", "1048576")],
+        &["out of device memory: 900000 bytes"],
+    ),
+    ("softmax", softmax, &[], &[]),
+    ("variables", variables, &[], &[]),
+    ("graph", graph, &[], &[]),
+    ("events", events, &[], &[]),
+    (
+        "race",
+        race,
+        &[],
+        &["missing_barrier: race: faults.cu:8", "__syncthreads()"],
+    ),
+    (
+        "bounds",
+        bounds,
+        &[],
+        &[
+            "off_by_one: out-of-bounds",
+            "4 bytes past the end of an allocation of 400",
+        ],
+    ),
+    ("slow", slow, &[], &["transpose: bank-conflict"]),
+    (
+        "modules",
+        modules,
+        &[],
+        &["cubin", "line 1, column 1: expected"],
+    ),
+    (
+        "shapes",
+        shapes,
+        &[],
+        &["softmax: a launch of [1, 1, 1] blocks of [512, 1, 1] threads"],
+    ),
+    ("missing", missing, &[], &[]),
+    (
+        "endless",
+        endless,
+        &[("TEGULA_SIM_CUDA_LIMIT", "100000")],
+        &["given up"],
+    ),
+];
+
+fn main() {
+    if let Ok(name) = std::env::var(SCENARIO) {
+        let scenario = SCENARIOS.iter().find(|s| s.0 == name).expect("a scenario");
+        return (scenario.1)();
+    }
+    if !cfg!(target_os = "linux") {
+        return println!("skipped: not Linux, where the driver is libcuda.so.1");
+    }
+    let folder = stand_in();
+    for (name, _, environment, expected) in SCENARIOS {
+        let findings = folder.join(format!("{name}.findings"));
+        let output = Command::new(std::env::current_exe().expect("this program"))
+            .env(SCENARIO, name)
+            .env(FINDINGS, &findings)
+            .env("LD_LIBRARY_PATH", &folder)
+            .envs(environment.iter().copied())
+            .output()
+            .expect("it starts");
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{name}: {errors}");
+        let found = std::fs::read_to_string(&findings).unwrap_or_default();
+        for text in *expected {
+            assert!(found.contains(text), "{name}: `{text}` is not in\n{found}");
+        }
+        assert!(!expected.is_empty() || found.is_empty(), "{name}: {found}");
+        println!("{name} ... ok");
+    }
+    std::fs::remove_dir_all(&folder).expect("the folder goes");
+}
+
+/// A folder with the stand-in under the driver's name.
+fn stand_in() -> PathBuf {
+    let program = std::env::current_exe().expect("this program");
+    let built = program
+        .ancestors()
+        .skip(1)
+        .take(2)
+        .map(|folder| folder.join("libtegula_sim_cuda.so"))
+        .find(|path| path.exists())
+        .expect("libtegula_sim_cuda.so beside this program");
+    let folder = std::env::temp_dir().join(format!("tegula-sim-cuda-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    copy(&built, &folder.join("libcuda.so.1"));
+    copy(&built, &folder.join("libcuda.so"));
+    folder
+}
+
+fn copy(from: &Path, to: &Path) {
+    std::fs::copy(from, to).expect("the library is copied");
+}
+
+fn load(context: &Arc<CudaContext>, text: &str) -> Arc<CudaModule> {
+    context
+        .load_module(Ptx::from_src(text))
+        .expect("the module is loaded")
+}
+
+fn line(threads: u32) -> LaunchConfig {
+    LaunchConfig {
+        grid_dim: (1, 1, 1),
+        block_dim: (threads, 1, 1),
+        shared_mem_bytes: 0,
+    }
+}
+
+fn status<T>(outcome: Result<T, DriverError>) -> CUresult {
+    outcome.err().map_or(CUresult::CUDA_SUCCESS, |e| e.0)
+}
+
+fn device() {
+    let context = CudaContext::new(0).expect("a context");
+    assert!(context.name().expect("a name").contains("simulated"));
+    assert_eq!(context.total_mem().expect("a size"), 1_000_000);
+    use sys::CUdevice_attribute as A;
+    let attribute = |a| context.attribute(a).expect("an attribute");
+    assert_eq!(
+        attribute(A::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR),
+        9
+    );
+    assert_eq!(attribute(A::CU_DEVICE_ATTRIBUTE_WARP_SIZE), 32);
+    assert_eq!(
+        attribute(A::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN),
+        227 << 10
+    );
+    assert_eq!(CudaContext::device_count().expect("a count"), 1);
+    assert_eq!(
+        status(CudaContext::new(1)),
+        CUresult::CUDA_ERROR_INVALID_DEVICE
+    );
+    let error = DriverError(CUresult::CUDA_ERROR_OUT_OF_MEMORY);
+    assert_eq!(
+        error.error_name().expect("a name").to_str(),
+        Ok("CUDA_ERROR_OUT_OF_MEMORY")
+    );
+    assert_eq!(
+        error.error_string().expect("a text").to_str(),
+        Ok("out of memory")
+    );
+}
+
+fn copies() {
+    let context = CudaContext::new(0).expect("a context");
+    let stream = context.new_stream().expect("a stream");
+    let values: Vec<u32> = (0..1000).collect();
+    let a = stream.clone_htod(&values).expect("a copy");
+    let b = stream.clone_dtod(&a).expect("a copy");
+    assert_eq!(stream.clone_dtoh(&b).expect("a copy"), values);
+    let zeros = stream.alloc_zeros::<f64>(77).expect("room");
+    assert_eq!(stream.clone_dtoh(&zeros).expect("a copy"), [0.0; 77]);
+    stream.synchronize().expect("it works");
+    // Past the end.
+    let mut more = vec![0u8; 5000];
+    // SAFETY: the buffer has the bytes that are asked for.
+    let outcome = unsafe {
+        let (address, _guard) = cudarc::driver::DevicePtr::device_ptr(&a, &stream);
+        result::memcpy_dtoh_sync(&mut more, address)
+    };
+    assert_eq!(status(outcome), CUresult::CUDA_ERROR_INVALID_VALUE);
+    std::fs::remove_file(std::env::var(FINDINGS).expect("a path")).expect("the copy was noted");
+}
+
+fn memory() {
+    let context = CudaContext::new(0).expect("a context");
+    let stream = context.default_stream();
+    let first = stream.alloc_zeros::<u8>(500_000).expect("room");
+    let (free, total) = result::mem_get_info().expect("sizes");
+    assert_eq!(total, 1 << 20);
+    assert!(free <= total - 500_000);
+    assert_eq!(
+        status(stream.alloc_zeros::<u8>(900_000)),
+        CUresult::CUDA_ERROR_OUT_OF_MEMORY
+    );
+    drop(first);
+    stream.alloc_zeros::<u8>(900_000).expect("room again");
+}
+
+fn softmax() {
+    let context = CudaContext::new(0).expect("a context");
+    let stream = context.default_stream();
+    let function = load(&context, PROGRAMS)
+        .load_function("softmax")
+        .expect("a kernel");
+    let n = 300usize;
+    let x: Vec<f32> = (0..2 * n).map(|i| (i * 37 % 100) as f32 * 0.05).collect();
+    let input = stream.clone_htod(&x).expect("a copy");
+    let mut output = stream.alloc_zeros::<f32>(2 * n).expect("room");
+    let count = n as i32;
+    let mut launch = stream.launch_builder(&function);
+    launch.arg(&input).arg(&mut output).arg(&count);
+    // SAFETY: the arguments are those of the kernel.
+    unsafe {
+        launch.launch(LaunchConfig {
+            grid_dim: (2, 1, 1),
+            ..line(256)
+        })
+    }
+    .expect("it is launched");
+    let y = stream.clone_dtoh(&output).expect("a copy");
+    for (x, y) in x.chunks(n).zip(y.chunks(n)) {
+        let sum: f32 = x.iter().map(|v| v.exp()).sum();
+        for (x, y) in x.iter().zip(y) {
+            assert!(
+                (y - x.exp() / sum).abs() < 1e-6 * y.abs() + 1e-7,
+                "{y} for {x}"
+            );
+        }
+    }
+}
+
+fn variables() {
+    let context = CudaContext::new(0).expect("a context");
+    let stream = context.default_stream();
+    let module = load(&context, PROGRAMS);
+    let seen = module.get_global("seen", &stream).expect("a variable");
+    let mut bytes = [0u8; 16];
+    stream.memcpy_dtoh(&seen, &mut bytes).expect("a copy");
+    assert_eq!(bytes[..8], [10, 0, 0, 0, 20, 0, 0, 0]);
+    assert_eq!(
+        status(module.load_function("nothing")),
+        CUresult::CUDA_ERROR_NOT_FOUND
+    );
+}
+
+fn graph() {
+    let context = CudaContext::new(0).expect("a context");
+    // SAFETY: there is one stream.
+    unsafe { context.disable_event_tracking() };
+    let stream = context.new_stream().expect("a stream");
+    let function = load(&context, FAULTS)
+        .load_function("block_race_twin")
+        .expect("a kernel");
+    let x = stream.clone_htod(&[1.0f32, 2.0, 3.0, 4.0]).expect("a copy");
+    let mut y = stream.alloc_zeros::<f32>(1).expect("room");
+    stream
+        .begin_capture(CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED)
+        .expect("a capture");
+    let mut launch = stream.launch_builder(&function);
+    launch.arg(&x).arg(&mut y);
+    // SAFETY: the arguments are those of the kernel.
+    unsafe {
+        launch.launch(LaunchConfig {
+            grid_dim: (4, 1, 1),
+            ..line(32)
+        })
+    }
+    .expect("it is captured");
+    // SAFETY: no flags.
+    let flags = sys::CUgraphInstantiate_flags::CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH;
+    let graph = stream
+        .end_capture(flags)
+        .expect("a graph")
+        .expect("with nodes");
+    assert_eq!(
+        stream.clone_dtoh(&y).expect("a copy"),
+        [0.0],
+        "a capture runs nothing"
+    );
+    for round in 1..=3u8 {
+        graph.launch().expect("it runs");
+        assert_eq!(
+            stream.clone_dtoh(&y).expect("a copy"),
+            [10.0 * f32::from(round)]
+        );
+    }
+    // Waiting is not allowed within a capture, and breaks it.
+    stream
+        .begin_capture(CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_GLOBAL)
+        .expect("a capture");
+    assert_eq!(
+        status(stream.synchronize()),
+        CUresult::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED
+    );
+    assert_eq!(
+        status(stream.end_capture(flags)),
+        CUresult::CUDA_ERROR_STREAM_CAPTURE_INVALIDATED
+    );
+    stream.synchronize().expect("the stream is as before");
+}
+
+fn events() {
+    let context = CudaContext::new(0).expect("a context");
+    let stream = context.new_stream().expect("a stream");
+    let timed = Some(sys::CUevent_flags::CU_EVENT_DEFAULT);
+    let start = stream.record_event(timed).expect("an event");
+    let _copied = stream.clone_htod(&vec![1u8; 8_000_000]).expect("a copy");
+    let end = stream.record_event(timed).expect("an event");
+    end.synchronize().expect("it happened");
+    // A nanosecond for eight bytes.
+    assert_eq!(start.elapsed_ms(&end).expect("a time"), 1.0);
+    let other = context.new_stream().expect("a stream");
+    other.wait(&end).expect("it waits");
+}
+
+/// Launches a faulty kernel on two buffers of 256 floats.
+fn faulty(name: &str, bytes: usize, config: LaunchConfig, n: Option<i32>) -> CUresult {
+    let context = CudaContext::new(0).expect("a context");
+    let stream = context.default_stream();
+    let function = load(&context, FAULTS)
+        .load_function(name)
+        .expect("a kernel");
+    let x = stream.clone_htod(&vec![1.0f32; bytes / 4]).expect("a copy");
+    let mut y = stream.alloc_zeros::<f32>(bytes / 4).expect("room");
+    let mut launch = stream.launch_builder(&function);
+    launch.arg(&x).arg(&mut y);
+    if let Some(n) = &n {
+        launch.arg(n);
+    }
+    // SAFETY: the arguments are those of the kernel.
+    unsafe { launch.launch(config) }.expect("it is launched");
+    let first = status(stream.synchronize());
+    assert_eq!(
+        status(stream.clone_dtoh(&y)),
+        first,
+        "the context stays as it is"
+    );
+    first
+}
+
+fn race() {
+    let outcome = faulty("missing_barrier", 1024, line(256), None);
+    assert_eq!(outcome, CUresult::CUDA_ERROR_LAUNCH_FAILED);
+}
+
+fn bounds() {
+    let config = LaunchConfig {
+        grid_dim: (4, 1, 1),
+        ..line(32)
+    };
+    let outcome = faulty("off_by_one", 400, config, Some(100));
+    assert_eq!(outcome, CUresult::CUDA_ERROR_ILLEGAL_ADDRESS);
+}
+
+fn slow() {
+    let config = LaunchConfig {
+        block_dim: (32, 8, 1),
+        ..line(32)
+    };
+    let outcome = faulty("transpose", 4096, config, None);
+    assert_eq!(outcome, CUresult::CUDA_SUCCESS);
+}
+
+fn modules() {
+    let context = CudaContext::new(0).expect("a context");
+    let refused = |image: &[u8]| {
+        // SAFETY: the image ends with a zero.
+        status(unsafe { result::module::load_data(image.as_ptr().cast()) })
+    };
+    assert_eq!(
+        refused(b"\x7fELF\x02\x01\0"),
+        CUresult::CUDA_ERROR_NO_BINARY_FOR_GPU
+    );
+    assert_eq!(refused(b"no PTX\0"), CUresult::CUDA_ERROR_INVALID_PTX);
+    drop(context);
+}
+
+fn shapes() {
+    let context = CudaContext::new(0).expect("a context");
+    let stream = context.default_stream();
+    let module = load(&context, PROGRAMS);
+    let function = module.load_function("softmax").expect("a kernel");
+    let x = stream.alloc_zeros::<f32>(8).expect("room");
+    let n = 8i32;
+    let outcome = |config| {
+        let mut launch = stream.launch_builder(&function);
+        launch.arg(&x).arg(&x).arg(&n);
+        // SAFETY: the arguments are those of the kernel.
+        status(unsafe { launch.launch(config) })
+    };
+    // It was compiled for 256 threads.
+    assert_eq!(outcome(line(512)), CUresult::CUDA_ERROR_INVALID_VALUE);
+    assert_eq!(
+        outcome(LaunchConfig {
+            grid_dim: (0, 1, 1),
+            ..line(32)
+        }),
+        CUresult::CUDA_ERROR_INVALID_VALUE
+    );
+    // More than 48 KiB must be asked for.
+    let calls = module.load_function("calls").expect("a kernel");
+    let config = LaunchConfig {
+        shared_mem_bytes: 100_000,
+        ..line(2)
+    };
+    let mut y = stream.alloc_zeros::<f32>(2).expect("room");
+    let mut start = || {
+        let mut launch = stream.launch_builder(&calls);
+        launch.arg(&x).arg(&mut y);
+        // SAFETY: the arguments are those of the kernel.
+        status(unsafe { launch.launch(config) })
+    };
+    assert_eq!(start(), CUresult::CUDA_ERROR_INVALID_VALUE);
+    use sys::CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES as SHARED;
+    calls.set_attribute(SHARED, 100_000).expect("it is allowed");
+    assert_eq!(start(), CUresult::CUDA_SUCCESS);
+    stream.synchronize().expect("it ran");
+}
+
+fn missing() {
+    let _context = CudaContext::new(0).expect("a context");
+    assert_eq!(
+        status(CudaContext::new_non_primary(0, 0)),
+        CUresult::CUDA_ERROR_NOT_SUPPORTED
+    );
+}
+
+fn endless() {
+    let context = CudaContext::new(0).expect("a context");
+    let text = ".version 9.0 .target sm_90 .address_size 64 .visible .entry f() { $L: bra $L; }";
+    let function = load(&context, text).load_function("f").expect("a kernel");
+    let stream = context.default_stream();
+    // SAFETY: the kernel has no arguments.
+    unsafe { stream.launch_builder(&function).launch(line(32)) }.expect("it is launched");
+    assert_eq!(
+        status(stream.synchronize()),
+        CUresult::CUDA_ERROR_LAUNCH_TIMEOUT
+    );
+}
