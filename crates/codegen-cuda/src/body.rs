@@ -99,9 +99,14 @@ impl<'a> Body<'a> {
 
     /// An expression of a term.
     pub(crate) fn term(&mut self, term: &Term) -> String {
-        let mut statements = Vec::new();
         let own = self.of_lane(term);
-        let expression = self.terms.term(&own, &mut statements);
+        self.own_term(&own)
+    }
+
+    /// An expression of a term that is for this point already.
+    fn own_term(&mut self, term: &Term) -> String {
+        let mut statements = Vec::new();
+        let expression = self.terms.term(term, &mut statements);
         for statement in statements {
             self.line(&statement);
         }
@@ -142,7 +147,7 @@ impl<'a> Body<'a> {
             declared.ok_or_else(|| Error::Bug(format!("there is no parameter {param}")))?;
         let linear = self.of_lane(&declared.elements_before(index));
         let linear = tegula_expr::canonicalize(&linear, &self.terms.ranges);
-        let at = self.term(&linear);
+        let at = self.own_term(&linear);
         Ok(format!("p{param}[{at}]"))
     }
 
