@@ -29,8 +29,23 @@ const SLOW_ON_THE_PLAN: &[&str] = &[
 ];
 
 /// Programs that take the simulated GPU, which interprets every instruction of every
-/// lane, more than some seconds. They are shown as ignored.
-const SLOW_ON_THE_SIMULATOR: &[&str] = &[];
+/// lane, more than two or three seconds. They are shown as
+/// ignored; `--include-ignored` runs them.
+const SLOW_ON_THE_SIMULATOR: &[&str] = &[
+    "bert12_fwd_f32",
+    "bert_layer_bf16",
+    "bert_layer_f32",
+    "gpt2_kv_decode_scan",
+    "gpt2_small_fwd",
+    "llama_block_f32",
+    "lstm_scan_train",
+    "matmul_bf16_512",
+    "matmul_f32_1024",
+    "resnet18_fwd_bf16",
+    "resnet50_fwd_bf16",
+    "resnet50_fwd_f32",
+    "vit_tiny_fwd",
+];
 
 fn main() {
     let arguments = Arguments::from_args();

@@ -4,6 +4,7 @@ use crate::error::Error;
 use crate::scalars::Operation;
 use crate::terms::Terms;
 use crate::types::{carrier, load, store};
+use rustc_hash::FxHashMap;
 use tegula_expr::{Interval, Term, Var, range_of};
 use tegula_fusion::Kernel;
 use tegula_fusion::kernel::{Block, IndexVar, ScalarId, ScalarOp, Statement};
@@ -18,6 +19,9 @@ pub(crate) struct Body<'a> {
     /// Before the numbers of scalars: where one point is written several times, the
     /// scalars of each have names of their own.
     pub prefix: String,
+    /// What variables are for the point that is being written, where a thread has
+    /// several.
+    pub lane: FxHashMap<Var, Term>,
 }
 
 /// All values that each variable of a kernel can take.
@@ -56,6 +60,7 @@ impl<'a> Body<'a> {
             lines: Vec::new(),
             indent: 1,
             prefix: String::new(),
+            lane: FxHashMap::default(),
         }
     }
 
@@ -84,8 +89,22 @@ impl<'a> Body<'a> {
         self.line(&format!("}}{tail}"));
     }
 
+    /// A term for the point that is being written.
+    fn of_lane(&self, term: &Term) -> Term {
+        match self.lane.is_empty() {
+            true => term.clone(),
+            false => term.substitute(&mut |var| self.lane.get(&var).cloned()),
+        }
+    }
+
     /// An expression of a term.
     pub(crate) fn term(&mut self, term: &Term) -> String {
+        let own = self.of_lane(term);
+        self.own_term(&own)
+    }
+
+    /// An expression of a term that is for this point already.
+    fn own_term(&mut self, term: &Term) -> String {
         let mut statements = Vec::new();
         let expression = self.terms.term(term, &mut statements);
         for statement in statements {
@@ -126,9 +145,9 @@ impl<'a> Body<'a> {
         let declared = self.kernel.params.get(param);
         let declared =
             declared.ok_or_else(|| Error::Bug(format!("there is no parameter {param}")))?;
-        let linear = declared.elements_before(index);
+        let linear = self.of_lane(&declared.elements_before(index));
         let linear = tegula_expr::canonicalize(&linear, &self.terms.ranges);
-        let at = self.term(&linear);
+        let at = self.own_term(&linear);
         Ok(format!("p{param}[{at}]"))
     }
 
@@ -143,7 +162,15 @@ impl<'a> Body<'a> {
         let ty = if wide { "long long" } else { "int" };
         let name = format!("{}i{}", self.prefix, var.0);
         self.line(&format!("const {ty} {name} = ({ty})({value});"));
-        self.terms.name(var, &name, wide);
+        if self.prefix.is_empty() {
+            self.terms.name(var, &name, wide);
+            return;
+        }
+        // Each point has its own value.
+        let range = self.terms.ranges.get(var.0 as usize).copied();
+        let own = self.terms.fresh(range.unwrap_or(Interval::FULL));
+        self.terms.name(own, &name, wide);
+        self.lane.insert(var, Term::var(own));
     }
 
     /// Writes the statements of a block.

@@ -8,6 +8,7 @@ use rustc_hash::FxHashSet;
 
 /// Definitions, of which some stand on others before them, separated by empty lines.
 const FILES: &[&str] = &[
+    include_str!("device/vector.cuh"),
     include_str!("device/index.cuh"),
     include_str!("device/integer.cuh"),
     include_str!("device/float.cuh"),
@@ -55,7 +56,7 @@ fn names(text: &str) -> impl Iterator<Item = &str> {
 fn defined(definition: &str) -> Option<&str> {
     let code = definition.lines().find(|line| !line.starts_with("//"))?;
     let mut all = names(code);
-    if code.starts_with("struct") {
+    if code.contains("struct ") {
         return all.next();
     }
     all.find(|name| {

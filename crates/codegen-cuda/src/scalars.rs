@@ -166,6 +166,8 @@ fn float_unary(op: Unary, ty: ElementType, x: &str) -> Option<String> {
             };
             format!("tegula_{name}({x})")
         }
+        // The machine's own approximation has half of a double's bits.
+        Unary::Rsqrt if double => format!("(1.0 / sqrt({x}))"),
         _ => {
             let name = function(op)?;
             let name = if double {

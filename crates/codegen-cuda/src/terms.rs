@@ -59,6 +59,13 @@ impl Terms {
         }
     }
 
+    /// A variable that the kernel does not have, with all values that it can take.
+    pub(crate) fn fresh(&mut self, range: Interval) -> Var {
+        self.ranges.push(range);
+        self.names.push(None);
+        Var(self.ranges.len() as u32 - 1)
+    }
+
     /// Names a variable from here on.
     pub(crate) fn name(&mut self, var: Var, name: &str, wide: bool) {
         if let Some(slot) = self.names.get_mut(var.0 as usize) {

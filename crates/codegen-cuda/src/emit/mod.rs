@@ -3,6 +3,8 @@
 
 mod pointwise;
 mod rows;
+mod transpose;
+mod vector;
 
 use crate::error::Error;
 use crate::function::{Function, empty, is_empty};
@@ -18,6 +20,12 @@ pub(crate) fn function(name: &str, kernel: &Kernel, apart: bool) -> Result<Funct
         return Ok(empty(name, kernel));
     }
     if let Some(function) = rows::function(name, kernel, apart)? {
+        return Ok(function);
+    }
+    if let Some(function) = transpose::function(name, kernel, apart)? {
+        return Ok(function);
+    }
+    if let Some(function) = vector::function(name, kernel, apart)? {
         return Ok(function);
     }
     pointwise::function(name, kernel, apart)

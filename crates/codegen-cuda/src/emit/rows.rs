@@ -2,10 +2,14 @@
 //! point of the domain and split its loops.
 //!
 //! A group is part of a warp for short loops, so that a warp has several points; a
-//! warp; or a block for long ones. Each thread combines every so-manieth element, then
+//! warp; or a block for long ones. Each thread combines every n-th element, then
 //! the group combines what its threads have by shuffles, and across warps through
 //! shared memory. What comes before and after the loops is computed by every thread of
 //! the group; one of them stores.
+//!
+//! Where neighbouring points lie together but are few, the warps of a block split the
+//! loops of 32 points instead: the lanes of a warp read neighbouring points, and what
+//! the warps have is combined through shared memory.
 
 use crate::access::{self, LANES, accesses, sectors, set_digits, typical_values};
 use crate::body::Body;
@@ -32,6 +36,8 @@ const MANY_POINTS: i64 = 32768;
 struct Choice {
     /// Threads that share a point: a power of two up to 32, or 256.
     group: i64,
+    /// The threads of a group are those of the same lane in each warp.
+    columns: bool,
     reason: String,
 }
 
@@ -44,7 +50,11 @@ pub(super) fn function(
     let Some(choice) = choose(kernel, apart) else {
         return Ok(None);
     };
-    let Choice { group, reason } = choice;
+    let Choice {
+        group,
+        columns,
+        reason,
+    } = choice;
     let mut body = Body::new(kernel);
     let count = points(kernel);
     let per_block = THREADS / group;
@@ -56,7 +66,13 @@ pub(super) fn function(
         "unsigned int"
     };
     let bound = body.term(&count);
-    if group == THREADS {
+    if columns {
+        body.line(&format!("const int lane = threadIdx.x / {LANES};"));
+        body.line(&format!(
+            "{ty} point = ({ty})blockIdx.x * {per_block}u + threadIdx.x % {LANES};"
+        ));
+        live(&mut body, ty, &bound);
+    } else if group == THREADS {
         body.line(&format!("const {ty} point = blockIdx.x;"));
         body.line("const int lane = threadIdx.x;");
         body.line("const bool stores = lane == 0;");
@@ -65,16 +81,10 @@ pub(super) fn function(
         body.line(&format!(
             "{ty} point = ({ty})blockIdx.x * {per_block}u + threadIdx.x / {group};"
         ));
-        // Lanes without a point take part in the shuffles and store nothing.
-        body.line(&format!(
-            "const bool stores = lane == 0 && point < ({ty})({bound});"
-        ));
-        body.line(&format!(
-            "point = point < ({ty})({bound}) ? point : ({ty})({bound}) - 1;"
-        ));
+        live(&mut body, ty, &bound);
     }
     name_domain(&mut body, "point", wide)?;
-    let rows = Rows { group };
+    let rows = Rows { group, columns };
     for statement in &kernel.body.statements {
         match (reduction::of(kernel, statement), statement) {
             (Some(reduction), _) => rows.reduce(&mut body, &reduction)?,
@@ -97,6 +107,17 @@ pub(super) fn function(
         grid: linear(over_symbols(kernel, &blocks)),
         symbols: symbols(kernel),
     }))
+}
+
+/// Threads without a point take part in what the group does together and store
+/// nothing.
+fn live(body: &mut Body<'_>, ty: &str, bound: &str) {
+    body.line(&format!(
+        "const bool stores = lane == 0 && point < ({ty})({bound});"
+    ));
+    body.line(&format!(
+        "point = point < ({ty})({bound}) ? point : ({ty})({bound}) - 1;"
+    ));
 }
 
 /// Whether groups suit the kernel, and how large they are.
@@ -143,8 +164,21 @@ fn choose(kernel: &Kernel, apart: bool) -> Option<Choice> {
         set_digits(kernel, &reduction.vars, element, &mut values)?;
         Some(values)
     });
-    let few = count < MANY_POINTS && extent >= 32 && by_element <= by_point.saturating_mul(2);
+    let few = count < MANY_POINTS && extent >= 32;
     if by_element >= by_point && !few {
+        return None;
+    }
+    if by_element > by_point && count >= LANES as i64 {
+        return Some(Choice {
+            group: THREADS / LANES as i64,
+            columns: true,
+            reason: format!(
+                "8 warps per 32 points: a warp's reads touch {by_point} sectors with a thread \
+                 per point, {by_element} with a warp, but the points are few"
+            ),
+        });
+    }
+    if by_element > by_point.saturating_mul(2) {
         return None;
     }
     let who = match group {
@@ -160,7 +194,11 @@ fn choose(kernel: &Kernel, apart: bool) -> Option<Choice> {
             ""
         }
     );
-    Some(Choice { group, reason })
+    Some(Choice {
+        group,
+        columns: false,
+        reason,
+    })
 }
 
 /// Whether a statement may be run by every thread of a group, or is a store.
@@ -187,6 +225,7 @@ fn is_pure(statement: &Statement) -> bool {
 
 struct Rows {
     group: i64,
+    columns: bool,
 }
 
 impl Rows {
@@ -261,6 +300,24 @@ impl Rows {
     ) -> Result<(), Error> {
         let name = body.scalar(state);
         let own = carrier(ty);
+        if self.columns {
+            let warps = self.group;
+            body.line(&format!("__shared__ {own} warps_{name}[{warps}][{LANES}];"));
+            body.line(&format!(
+                "warps_{name}[lane][threadIdx.x % {LANES}] = {name};"
+            ));
+            body.line("__syncthreads();");
+            body.line(&format!("{name} = warps_{name}[0][threadIdx.x % {LANES}];"));
+            body.line("#pragma unroll");
+            body.open(&format!("for (int warp = 1; warp < {warps}; ++warp)"));
+            body.line(&format!(
+                "const {own} other = warps_{name}[warp][threadIdx.x % {LANES}];"
+            ));
+            let value = combined(op, ty, &name, "other")?;
+            body.line(&format!("{name} = {value};"));
+            body.close("");
+            return Ok(());
+        }
         let lanes = self.group.min(LANES as i64);
         if lanes > 1 {
             body.line("#pragma unroll");

@@ -3,10 +3,14 @@
 
 use super::builder::Builder;
 use super::dot::accumulator;
+use super::product::{BATCH, Product, ROWS, SUMMED, Window};
+use crate::error::Error;
+use crate::function::Function;
+use rustc_hash::FxHashMap;
 use tegula_expr::{Cmp, Term};
-use tegula_fusion::Kernel;
 use tegula_fusion::kernel::{Access, ScalarId};
-use tegula_ir::{ArrayShape, Binary, ConvDims, ElementType, Symbol, WindowDim};
+use tegula_fusion::{Kernel, Label};
+use tegula_ir::{ArrayShape, Binary, ConvDims, Dim, ElementType, Symbol, WindowDim};
 
 /// The attributes of a convolution.
 #[derive(Clone, Copy, Debug)]
@@ -103,21 +107,9 @@ impl Taps<'_> {
         let output = at(self.out, dim(&dims.output_spatial));
         let (size, taps) = (at(self.x, x_dim), at(self.k, k_dim));
         builder.fold(taps.clone(), sum, &mut |builder, tap, sum| {
-            let constant = Term::constant;
-            let position = output
-                .mul(&constant(window.stride))
-                .add(&tap.mul(&constant(window.window_dilation)))
-                .add(&constant(-window.padding_low));
-            let dilation = constant(window.base_dilation);
-            let element = position.floor_div(&dilation);
-            let inside = [
-                Term::cmp(Cmp::Eq, &position.modulo(&dilation), &constant(0)),
-                Term::cmp(Cmp::Le, &constant(0), &element),
-                Term::cmp(Cmp::Lt, &element, &size),
-            ];
-            let inside = inside.iter().fold(constant(1), |all, one| all.mul(one));
+            let (element, inside) = meet(window, &output, &tap, &size);
             let own_tap = match window.reversal {
-                true => taps.add(&constant(-1)).sub(&tap),
+                true => taps.add(&Term::constant(-1)).sub(&tap),
                 false => tap,
             };
             builder.choose(inside, sum, &mut |builder| {
@@ -177,4 +169,151 @@ impl Taps<'_> {
             builder.binary(Binary::Add, sum, product)
         })
     }
+}
+
+/// A convolution as a sum of products by tiles, if they suit it: the rows are the
+/// positions of the result in batch and space, the columns the output features of a
+/// group, and what is summed are the kernel's positions and the input features.
+///
+/// # Errors
+/// A type that cannot be converted: a bug.
+pub(super) fn tiled(
+    name: &str,
+    attributes: Attributes<'_>,
+    [input, weights, result]: [&ArrayShape; 3],
+    symbols: &[Symbol],
+) -> Result<Option<Function>, Error> {
+    let Attributes {
+        window,
+        dims,
+        feature_groups,
+        batch_groups,
+    } = attributes;
+    if batch_groups > 1 || window.iter().any(|w| w.reversal) {
+        return Ok(None);
+    }
+    let sizes = |shape: &ArrayShape| -> Vec<Term> { shape.dims.iter().map(Dim::term).collect() };
+    let (x, k, y) = (sizes(input), sizes(weights), sizes(result));
+    let strides = [row_major(&x), row_major(&k), row_major(&y)];
+    let stride = |side: usize, dim: i64| at(&strides[side], dim);
+    let per_group = at(&k, dims.kernel_output_feature).floor_div(&Term::constant(feature_groups));
+    let channels = at(&k, dims.kernel_input_feature);
+    // Labels: the batch, the group, the group's features, the channels, then for each
+    // dimension of space the result's position and the kernel's.
+    let (batch, group, feature, channel) = (0, 1, 2, 3);
+    let position = |i: usize| 4 + 2 * i as Label;
+    let tap = |i: usize| position(i) + 1;
+    let mut product = Product {
+        types: [
+            input.element_type,
+            weights.element_type,
+            result.element_type,
+        ],
+        sizes: [
+            (batch, at(&y, dims.output_batch)),
+            (group, Term::constant(feature_groups)),
+            (feature, per_group.clone()),
+            (channel, channels.clone()),
+        ]
+        .into_iter()
+        .collect(),
+        groups: [vec![group], vec![batch], vec![feature], Vec::new()],
+        strides: [
+            [(channel, stride(0, dims.input_feature))]
+                .into_iter()
+                .collect(),
+            [
+                (group, per_group.mul(&stride(1, dims.kernel_output_feature))),
+                (feature, stride(1, dims.kernel_output_feature)),
+                (channel, stride(1, dims.kernel_input_feature)),
+            ]
+            .into_iter()
+            .collect(),
+            [
+                (batch, stride(2, dims.output_batch)),
+                (group, per_group.mul(&stride(2, dims.output_feature))),
+                (feature, stride(2, dims.output_feature)),
+            ]
+            .into_iter()
+            .collect(),
+        ],
+        window: None,
+        symbols,
+    };
+    let spatial = |of: &[i64], i: usize| of.get(i).copied().unwrap_or(-1);
+    for i in 0..window.len() {
+        let (k_dim, y_dim) = (
+            spatial(&dims.kernel_spatial, i),
+            spatial(&dims.output_spatial, i),
+        );
+        product.sizes.insert(position(i), at(&y, y_dim));
+        product.sizes.insert(tap(i), at(&k, k_dim));
+        product.strides[1].insert(tap(i), stride(1, k_dim));
+        product.strides[2].insert(position(i), stride(2, y_dim));
+        product.groups[ROWS].push(position(i));
+        product.groups[SUMMED].push(tap(i));
+    }
+    // What lies together in the input is summed in a row.
+    match stride(0, dims.input_feature).as_constant() {
+        Some(1) => product.groups[SUMMED].push(channel),
+        _ => product.groups[SUMMED].insert(0, channel),
+    }
+    let digits: FxHashMap<Label, Term> = [BATCH, ROWS, SUMMED]
+        .into_iter()
+        .flat_map(|group| product.digits(group))
+        .collect();
+    let digit = |label: Label| {
+        digits
+            .get(&label)
+            .cloned()
+            .unwrap_or_else(|| Term::constant(0))
+    };
+    let own_channel = digit(group).mul(&channels).add(&digit(channel));
+    let mut place = digit(batch)
+        .mul(&stride(0, dims.input_batch))
+        .add(&own_channel.mul(&stride(0, dims.input_feature)));
+    let mut inside = Term::constant(1);
+    for (i, window) in window.iter().enumerate() {
+        let x_dim = spatial(&dims.input_spatial, i);
+        let (element, within) = meet(window, &digit(position(i)), &digit(tap(i)), &at(&x, x_dim));
+        place = place.add(&element.mul(&stride(0, x_dim)));
+        inside = inside.mul(&within);
+    }
+    product.window = Some(Window { place, inside });
+    product.function(name)
+}
+
+/// Elements between neighbours along each dimension of a dense array.
+fn row_major(sizes: &[Term]) -> Vec<Term> {
+    let mut stride = Term::constant(1);
+    let mut strides: Vec<Term> = sizes
+        .iter()
+        .rev()
+        .map(|size| {
+            let own = stride.clone();
+            stride = stride.mul(size);
+            own
+        })
+        .collect();
+    strides.reverse();
+    strides
+}
+
+/// The element of the input along a dimension where an output and a position of the
+/// kernel meet, and whether there is one.
+fn meet(window: &WindowDim, output: &Term, tap: &Term, size: &Term) -> (Term, Term) {
+    let constant = Term::constant;
+    let position = output
+        .mul(&constant(window.stride))
+        .add(&tap.mul(&constant(window.window_dilation)))
+        .add(&constant(-window.padding_low));
+    let dilation = constant(window.base_dilation);
+    let element = position.floor_div(&dilation);
+    let inside = [
+        Term::cmp(Cmp::Eq, &position.modulo(&dilation), &constant(0)),
+        Term::cmp(Cmp::Le, &constant(0), &element),
+        Term::cmp(Cmp::Lt, &element, size),
+    ];
+    let inside = inside.iter().fold(constant(1), |all, one| all.mul(one));
+    (element, inside)
 }

@@ -75,7 +75,11 @@ pub(crate) fn routine(
                 feature_groups: *feature_group_count,
                 batch_groups: *batch_group_count,
             };
-            convolution::kernel(attributes, [input, weights, out], symbols)
+            let shapes = [input, weights, out];
+            if let Some(function) = convolution::tiled(name, attributes, shapes, symbols)? {
+                return Ok(Routine::Function(Box::new(function)));
+            }
+            convolution::kernel(attributes, shapes, symbols)
         }
         _ => return Ok(Routine::Host),
     };

@@ -17,10 +17,8 @@ use crate::terms::{Terms, is_short};
 use crate::types::{carrier, load, storage, store, wrapped};
 use rustc_hash::FxHashMap;
 use tegula_expr::{Interval, Term, Var};
-use tegula_fusion::Contraction;
+use tegula_fusion::{Contraction, Label, Labels};
 use tegula_ir::{ArrayShape, ElementType, Symbol};
-
-type Label = u32;
 
 /// Threads along each side of a block.
 const SIDE: i64 = 16;
@@ -30,19 +28,36 @@ const DEPTH: i64 = 16;
 const SMALLEST: i64 = 8;
 
 /// The four groups of labels, in the order of the numbers that count them.
-const BATCH: usize = 0;
-const ROWS: usize = 1;
+pub(super) const BATCH: usize = 0;
+pub(super) const ROWS: usize = 1;
 const COLUMNS: usize = 2;
-const SUMMED: usize = 3;
+pub(super) const SUMMED: usize = 3;
 
-struct Product<'a> {
-    contraction: &'a Contraction,
-    types: [ElementType; 3],
-    sizes: FxHashMap<Label, Term>,
-    groups: [Vec<Label>; 4],
-    symbols: &'a [Symbol],
-    /// Columns of the text's variables: symbols, then one number per group.
-    first: u32,
+/// Elements between neighbours along a label, by label; none for a label that an array
+/// lacks.
+pub(super) type Strides = FxHashMap<Label, Term>;
+
+/// A sum of products over labels, ready to be written.
+pub(super) struct Product<'a> {
+    /// Of the left operand, the right one and the result.
+    pub types: [ElementType; 3],
+    pub sizes: FxHashMap<Label, Term>,
+    pub groups: [Vec<Label>; 4],
+    /// Of the left operand, the right one and the result.
+    pub strides: [Strides; 3],
+    /// Where the left operand's elements are, if that is no sum of what labels
+    /// contribute.
+    pub window: Option<Window>,
+    pub symbols: &'a [Symbol],
+}
+
+/// Elements of the left operand that lie in a window, as terms over the numbers of the
+/// four groups: see [`Product::digits`].
+pub(super) struct Window {
+    /// Where an element is.
+    pub place: Term,
+    /// Not zero where there is one; elsewhere it is zero.
+    pub inside: Term,
 }
 
 /// The function of a dot, if tiles suit it; its parameters are the operands and the
@@ -57,13 +72,8 @@ pub(super) fn function(
     result: &ArrayShape,
     symbols: &[Symbol],
 ) -> Result<Option<Function>, Error> {
-    if !result.element_type.is_float() && !result.element_type.is_integer() {
-        return Ok(None);
-    }
     let mut groups: [Vec<Label>; 4] = Default::default();
-    let side = |labels: &[tegula_fusion::Labels], label: Label| {
-        labels.iter().flatten().any(|&own| own == label)
-    };
+    let side = |labels: &[Labels], label: Label| labels.iter().flatten().any(|&own| own == label);
     for &label in &contraction.out {
         let group = match (side(&contraction.lhs, label), side(&contraction.rhs, label)) {
             (true, true) => BATCH,
@@ -77,19 +87,36 @@ pub(super) fn function(
             groups[SUMMED].push(label);
         }
     }
+    let sizes = label_sizes(contraction, operands);
+    let flat = |labels: &[Labels]| -> Vec<Label> { labels.iter().flatten().copied().collect() };
+    let strides = [
+        dense(&flat(&contraction.lhs), &sizes),
+        dense(&flat(&contraction.rhs), &sizes),
+        dense(&contraction.out, &sizes),
+    ];
+    let [lhs, rhs] = operands.map(|shape| shape.element_type);
     let product = Product {
-        contraction,
-        types: [
-            operands[0].element_type,
-            operands[1].element_type,
-            result.element_type,
-        ],
-        sizes: label_sizes(contraction, operands),
+        types: [lhs, rhs, result.element_type],
+        sizes,
         groups,
+        strides,
+        window: None,
         symbols,
-        first: symbols.len() as u32,
     };
     product.function(name)
+}
+
+/// The strides of a dense array whose dimensions run over these labels.
+fn dense(labels: &[Label], sizes: &FxHashMap<Label, Term>) -> Strides {
+    let mut stride = Term::constant(1);
+    let mut strides = Strides::default();
+    for label in labels.iter().rev() {
+        strides.insert(*label, stride.clone());
+        if let Some(size) = sizes.get(label) {
+            stride = stride.mul(size);
+        }
+    }
+    strides
 }
 
 /// How wide the tile is along rows or columns.
@@ -115,11 +142,11 @@ impl Product<'_> {
     }
 
     fn var(&self, group: usize) -> Var {
-        Var(self.first + group as u32)
+        Var(self.symbols.len() as u32 + group as u32)
     }
 
     /// The position along each label of a group, from the group's number.
-    fn digits(&self, group: usize) -> Vec<(Label, Term)> {
+    pub(super) fn digits(&self, group: usize) -> Vec<(Label, Term)> {
         let mut rest = Term::var(self.var(group));
         let mut digits = Vec::new();
         let labels = &self.groups[group];
@@ -150,18 +177,15 @@ impl Product<'_> {
             })
     }
 
-    /// Elements between neighbours along each label of a dense array.
-    fn strides(&self, labels: &[Label]) -> FxHashMap<Label, Term> {
-        let mut stride = Term::constant(1);
-        let mut strides = FxHashMap::default();
-        for &label in labels.iter().rev() {
-            strides.insert(label, stride.clone());
-            stride = stride.mul(&self.size(label));
+    /// The function, if tiles suit the product.
+    ///
+    /// # Errors
+    /// A type that cannot be converted: a bug.
+    pub(super) fn function(&self, name: &str) -> Result<Option<Function>, Error> {
+        let out = self.types[2];
+        if !out.is_float() && !out.is_integer() {
+            return Ok(None);
         }
-        strides
-    }
-
-    fn function(&self, name: &str) -> Result<Option<Function>, Error> {
         let typical: Vec<i64> = self
             .symbols
             .iter()
@@ -179,15 +203,7 @@ impl Product<'_> {
             return Ok(None);
         }
         let (tile_rows, tile_columns) = (tile(rows), tile(columns));
-        let flat = |labels: &[tegula_fusion::Labels]| -> Vec<Label> {
-            labels.iter().flatten().copied().collect()
-        };
-        let strides = [
-            self.strides(&flat(&self.contraction.lhs)),
-            self.strides(&flat(&self.contraction.rhs)),
-            self.strides(&self.contraction.out),
-        ];
-        let text = Text::new(self, [tile_rows, tile_columns], &strides, name);
+        let text = Text::new(self, [tile_rows, tile_columns], name);
         let text = text.write()?;
         let tiles = |group, tile| self.group_size(group).ceil_div(&Term::constant(tile));
         let blocks = self
@@ -200,7 +216,7 @@ impl Product<'_> {
             text,
             block: [(SIDE * SIDE) as u32, 1, 1],
             grid: linear(blocks),
-            symbols: (0..self.first).collect(),
+            symbols: (0..self.symbols.len() as u32).collect(),
         }))
     }
 }
@@ -208,7 +224,6 @@ impl Product<'_> {
 struct Text<'a> {
     product: &'a Product<'a>,
     tiles: [i64; 2],
-    strides: &'a [FxHashMap<Label, Term>; 3],
     name: &'a str,
     terms: Terms,
     /// The type of indices.
@@ -217,12 +232,7 @@ struct Text<'a> {
 }
 
 impl<'a> Text<'a> {
-    fn new(
-        product: &'a Product<'a>,
-        tiles: [i64; 2],
-        strides: &'a [FxHashMap<Label, Term>; 3],
-        name: &'a str,
-    ) -> Self {
+    fn new(product: &'a Product<'a>, tiles: [i64; 2], name: &'a str) -> Self {
         let mut ranges: Vec<Interval> = product
             .symbols
             .iter()
@@ -236,15 +246,17 @@ impl<'a> Text<'a> {
             ranges.push(Interval::new(0, most.saturating_add(64)));
         }
         let mut terms = Terms::new(ranges);
-        for symbol in 0..product.first {
+        for symbol in 0..product.symbols.len() as u32 {
             terms.name(Var(symbol), &format!("s{symbol}"), true);
         }
         // All places are computed in 64 bits if one array needs it.
         let places = (0..3).flat_map(|side| (0..4).map(move |group| (side, group)));
         let wide = places
-            .map(|(side, group)| terms.range(&product.place(group, &strides[side])))
+            .map(|(side, group)| terms.range(&product.place(group, &product.strides[side])))
             .fold(Interval::point(0), |all, one| all.add(&one));
-        let wide = !is_short(wide);
+        let window = product.window.as_ref();
+        let window = window.map(|window| terms.range(&window.place));
+        let wide = !is_short(wide) || window.is_some_and(|range| !is_short(range));
         let index = if wide { "long long" } else { "int" };
         for (group, name) in [
             (BATCH, "batch"),
@@ -257,7 +269,6 @@ impl<'a> Text<'a> {
         Self {
             product,
             tiles,
-            strides,
             name,
             terms,
             index,
@@ -282,7 +293,7 @@ impl<'a> Text<'a> {
 
     /// A function object from a group's number to what it contributes to a place.
     fn place(&mut self, name: &str, side: usize, group: usize, argument: &str) {
-        let place = self.product.place(group, &self.strides[side]);
+        let place = self.product.place(group, &self.product.strides[side]);
         self.terms.open_block();
         let mut statements = Vec::new();
         let value = self.terms.term(&place, &mut statements);
@@ -295,15 +306,30 @@ impl<'a> Text<'a> {
         ));
     }
 
-    /// Whether neighbours along the sum are neighbours in the operand.
-    fn sum_is_innermost(&self, side: usize) -> bool {
-        let operand = [&self.product.contraction.lhs, &self.product.contraction.rhs][side];
-        let last = operand
-            .iter()
-            .flatten()
-            .rev()
-            .find(|&&label| self.product.size(label).as_constant() != Some(1));
-        last.is_none_or(|label| self.product.groups[SUMMED].contains(label))
+    /// A function object from a row and a position in the sum to the place of an
+    /// element of the left operand, or -1 where there is none.
+    fn window(&mut self, window: &Window) {
+        self.terms.open_block();
+        let mut statements = Vec::new();
+        let inside = self.terms.term(&window.inside, &mut statements).text;
+        let place = self.terms.term(&window.place, &mut statements).text;
+        self.terms.close_block();
+        let index = self.index;
+        let before: String = statements.iter().map(|s| format!("{s} ")).collect();
+        self.line(&format!(
+            "    const auto a_at = [&]({index} row, {index} k) -> {index} {{ {before}return {inside} ? {place} : -1; }};"
+        ));
+    }
+
+    /// Whether neighbours of a group are neighbours in an array: the last label of the
+    /// group that has several positions has stride 1.
+    fn is_innermost(&self, side: usize, group: usize) -> bool {
+        let labels = self.product.groups[group].iter().rev();
+        let mut labels = labels.filter(|&&l| self.product.size(l).as_constant() != Some(1));
+        let stride = labels
+            .next()
+            .and_then(|label| self.product.strides[side].get(label));
+        stride.is_some_and(|stride| stride.as_constant() == Some(1))
     }
 
     fn write(mut self) -> Result<String, Error> {
@@ -322,7 +348,7 @@ impl<'a> Text<'a> {
             storage(rhs),
             storage(out)
         );
-        for symbol in 0..product.first {
+        for symbol in 0..product.symbols.len() as u32 {
             parameters += &format!(", const long long s{symbol}");
         }
         let threads = SIDE * SIDE;
@@ -358,29 +384,28 @@ impl<'a> Text<'a> {
         self.line(&format!(
             "    const {index} row0 = tile / across % down * {rows};"
         ));
-        self.line(&format!(
-            "    const {index} batch_number = tile / across / down;"
-        ));
+        self.line(&format!("    const {index} batch = tile / across / down;"));
         for (side, array) in ["a", "b", "c"].into_iter().enumerate() {
-            self.place(&format!("{array}_batch"), side, BATCH, "batch");
+            if side > 0 || product.window.is_none() {
+                self.place(&format!("{array}_batch"), side, BATCH, "batch");
+            }
         }
-        self.place("a_row", 0, ROWS, "row");
-        self.place("a_k", 0, SUMMED, "k");
+        match &product.window {
+            Some(window) => self.window(window),
+            None => {
+                self.place("a_row", 0, ROWS, "row");
+                self.place("a_k", 0, SUMMED, "k");
+                self.line("    a += a_batch(batch);");
+            }
+        }
         self.place("b_column", 1, COLUMNS, "column");
         self.place("b_k", 1, SUMMED, "k");
         self.place("c_row", 2, ROWS, "row");
         self.place("c_column", 2, COLUMNS, "column");
-        self.line("    a += a_batch(batch_number);");
-        self.line("    b += b_batch(batch_number);");
-        self.line("    c += c_batch(batch_number);");
+        self.line("    b += b_batch(batch);");
+        self.line("    c += c_batch(batch);");
         // What is next to each other in the result is stored by neighbouring threads.
-        let last = product
-            .contraction
-            .out
-            .iter()
-            .rev()
-            .find(|&&l| product.size(l).as_constant() != Some(1));
-        let by_column = last.is_none_or(|label| !product.groups[ROWS].contains(label));
+        let by_column = !self.is_innermost(2, ROWS);
         let (x, y) = if by_column {
             ("column", "row")
         } else {
@@ -440,12 +465,49 @@ impl<'a> Text<'a> {
         let value = convert(wide, out, "total")
             .ok_or_else(|| Error::Bug(format!("no conversion from {wide} to {out}")))?;
         let value = store(out, &value);
-        self.line(&format!("            const {own} total = {total};"));
+        let constant = if self.product.window.is_some() {
+            ""
+        } else {
+            "const "
+        };
+        self.line(&format!("            {constant}{own} total = {total};"));
+        if self.product.window.is_some() && wide.is_float() {
+            self.skip_padding([lhs, rhs, wide])?;
+        }
         self.line(&format!(
             "            if (column < columns) c[c_row(row) + c_column(column)] = {value};"
         ));
         self.line("        }\n    }\n}");
         Ok(self.lines)
+    }
+
+    /// A NaN may be the product of an infinity and the padding, which is no element:
+    /// such a sum is done again over what there is.
+    fn skip_padding(&mut self, [lhs, rhs, wide]: [ElementType; 3]) -> Result<(), Error> {
+        let index = self.index;
+        let factor = |ty: ElementType, name: &str| {
+            convert(ty, wide, name)
+                .ok_or_else(|| Error::Bug(format!("no conversion from {ty} to {wide}")))
+        };
+        let (x, y) = (factor(lhs, "x")?, factor(rhs, "y")?);
+        let (x_type, y_type) = (carrier(lhs), carrier(rhs));
+        let (x_load, y_load) = (
+            load(lhs, "a[at]"),
+            load(rhs, "b[b_column(column) + b_k(k)]"),
+        );
+        self.line(&format!(
+            "            if (total != total && column < columns) {{
+                total = 0;
+                for ({index} k = 0; k < depth; ++k) {{
+                    const {index} at = a_at(row, k);
+                    if (at < 0) continue;
+                    const {x_type} x = {x_load};
+                    const {y_type} y = {y_load};
+                    total += {x} * {y};
+                }}
+            }}"
+        ));
+        Ok(())
     }
 
     /// Fills a tile of an operand in shared memory; what is outside is zero.
@@ -464,7 +526,7 @@ impl<'a> Text<'a> {
         self.line(&format!("        for (int i = 0; i < {elements}; ++i) {{"));
         let at = format!("(int)threadIdx.x + {} * i", SIDE * SIDE);
         // Neighbouring threads read what lies together.
-        let (own, k) = match self.sum_is_innermost(side) {
+        let (own, k) = match self.is_innermost(side, SUMMED) {
             true => (format!("({at}) / {DEPTH}"), format!("({at}) % {DEPTH}")),
             false => (format!("({at}) % {width}"), format!("({at}) / {width}")),
         };
@@ -472,14 +534,26 @@ impl<'a> Text<'a> {
         self.line(&format!(
             "            const {index} {number} = {number}0 + own;"
         ));
-        let element = format!("{array}[{array}_{number}({number}) + {array}_k(k0 + k)]");
+        let windowed = side == 0 && self.product.window.is_some();
+        let (element, inside) = match windowed {
+            true => ("a[at]".to_owned(), " && at >= 0"),
+            false => (
+                format!("{array}[{array}_{number}({number}) + {array}_k(k0 + k)]"),
+                "",
+            ),
+        };
         let loaded = load(from, &element);
         let value = convert(from, to, "element")
             .ok_or_else(|| Error::Bug(format!("no conversion from {from} to {to}")))?;
         let own_type = carrier(from);
+        if windowed {
+            self.line(&format!(
+                "            const {index} at = a_at(row, k0 + k);"
+            ));
+        }
         self.line(&format!("            {sum} value = 0;"));
         self.line(&format!(
-            "            if ({number} < {number}s && k0 + k < depth) {{"
+            "            if ({number} < {number}s && k0 + k < depth{inside}) {{"
         ));
         self.line(&format!(
             "                const {own_type} element = {loaded};"
