@@ -76,7 +76,9 @@ impl<'p> Machine<'p> {
                 outside = Some((d, start, end));
             }
             access.partial |= start < 0 || end > size;
-            access.lead.push((-start).clamp(0, entry.size));
+            access
+                .lead
+                .push(start.saturating_neg().clamp(0, entry.size));
             access.region.low.push(start.clamp(0, size));
             access.region.high.push(end.clamp(0, size));
         }

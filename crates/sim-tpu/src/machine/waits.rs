@@ -27,6 +27,18 @@ impl<'p> Machine<'p> {
         })
     }
 
+    /// A term's value, which counts something.
+    fn count(&self, index: &Index, here: Here<'p>) -> Result<i64, Error> {
+        let value = self.value(index, here)?;
+        if value >= 0 {
+            return Ok(value);
+        }
+        Err(Error::Program {
+            line: here.line,
+            message: format!("{value} is waited for or signalled: a count is not negative"),
+        })
+    }
+
     /// Waits for the oldest copy on a semaphore, or for so many bytes of the oldest.
     pub(super) fn wait(
         &mut self,
@@ -36,7 +48,7 @@ impl<'p> Machine<'p> {
     ) -> Result<Flow, Error> {
         let (array, index) = self.semaphore(semaphore, here)?;
         let name = format!("{}[{index}]", self.program.semaphores[array].name);
-        let bytes = bytes.map(|bytes| self.value(bytes, here)).transpose()?;
+        let bytes = bytes.map(|bytes| self.count(bytes, here)).transpose()?;
         let slot = (array.index(), index as usize);
         if self.semaphores[slot.0][slot.1].copies.is_empty() {
             self.find(Code::NeverStarted, here, None, || {
@@ -96,7 +108,7 @@ impl<'p> Machine<'p> {
         here: Here<'p>,
     ) -> Result<Flow, Error> {
         let (array, index) = self.semaphore(semaphore, here)?;
-        let amount = self.value(amount, here)?;
+        let amount = self.count(amount, here)?;
         let semaphore = &mut self.semaphores[array.index()][index as usize];
         semaphore.count = semaphore.count.saturating_add(amount);
         semaphore.raised = here.line;
@@ -111,7 +123,7 @@ impl<'p> Machine<'p> {
         here: Here<'p>,
     ) -> Result<Flow, Error> {
         let (array, index) = self.semaphore(semaphore, here)?;
-        let amount = self.value(amount, here)?;
+        let amount = self.count(amount, here)?;
         let slot = &mut self.semaphores[array.index()][index as usize];
         if slot.count >= amount {
             slot.count -= amount;

@@ -123,14 +123,8 @@ fn has_load(body: &[Statement]) -> bool {
 }
 
 /// The chip with the numbers that were given.
-fn chip(args: &SimulateArgs) -> anyhow::Result<Chip> {
-    let path = Path::new(&args.chip);
-    let mut chip = match Chip::by_name(&args.chip) {
-        Ok(chip) => chip,
-        Err(_) if path.is_file() => Chip::parse(&read_text(path)?)
-            .with_context(|| format!("{} describes no chip", path.display()))?,
-        Err(error) => return Err(anyhow!("{error}, and there is no such file")),
-    };
+fn chip(args: &SimulateArgs) -> Result<Chip, Failure> {
+    let mut chip = super::chip::load(&args.chip)?;
     for given in &args.set {
         let wrong = || format!("--set {given}");
         let (name, value) = given
