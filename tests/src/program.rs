@@ -6,7 +6,7 @@ use std::path::Path;
 use tegula::check::{Tolerance, compare_every};
 use tegula::npz::NpyArray;
 use tegula::{Arg, Buffer, Module, Options, Target, compile};
-use tegula_ir::Literal;
+use tegula_ir::{Literal, Op};
 
 /// A program with its inputs and expected results.
 pub struct Program {
@@ -54,9 +54,12 @@ impl Program {
     /// How far floats may be off, as a part of the largest. The references come from
     /// another compiler, which sums in another order: 2e-5 is some hundred roundings
     /// of f32. A bf16 has 8 bits, and where values are rounded to it is the
-    /// compiler's choice.
-    pub fn tolerance(&self) -> f64 {
-        if self.name.contains("bf16") {
+    /// compiler's choice. The matrix units of a TPU round f32 operands to it too.
+    pub fn tolerance(&self, target: Target) -> f64 {
+        let is_product = |op: &Op| matches!(op, Op::Dot { .. } | Op::Convolution { .. });
+        let mut operations = self.module.instructions.values();
+        let rounds = target == Target::Tpu && operations.any(|i| is_product(&i.op));
+        if rounds || self.name.contains("bf16") {
             2e-2
         } else {
             2e-5
@@ -84,17 +87,17 @@ impl Program {
         let executable = compile(&self.module, options)?;
         let inputs: Vec<Buffer> = self.inputs.iter().cloned().map(Buffer::from).collect();
         let outputs = executable.run(inputs.iter().map(Arg::Borrowed).collect())?;
-        self.compare(&outputs)
+        self.compare(&outputs, options.target)
     }
 
     /// Compares flattened results with what they should be.
-    fn compare(&self, results: &[Buffer]) -> Result<()> {
+    fn compare(&self, results: &[Buffer], target: Target) -> Result<()> {
         ensure!(!self.expected.is_empty(), "no result to compare with");
         for expected in &self.expected {
             let ours = results.get(expected.output);
             let ours = ours.with_context(|| format!("there is no result {}", expected.output))?;
             let theirs = expected.array.to_literal(ours.literal().element_type())?;
-            let tolerance = Tolerance::Scaled(self.tolerance());
+            let tolerance = Tolerance::Scaled(self.tolerance(target));
             let comparison = compare_every(expected.step, ours.literal(), &theirs, tolerance)
                 .with_context(|| format!("result {}", expected.output))?;
             if !comparison.ok {
@@ -102,7 +105,7 @@ impl Program {
                     "result {} differs by {:.3e}, more than {:.0e} of the largest",
                     expected.output,
                     comparison.max_abs,
-                    self.tolerance()
+                    self.tolerance(target)
                 ));
             }
         }

@@ -16,6 +16,7 @@ const TARGETS: &[(&str, Target, Cpu)] = &[
     ("cpu", Target::Cpu, Cpu::Native),
     ("cpu-v2", Target::Cpu, Cpu::X86V2),
     ("cuda-sim", Target::CudaSim, Cpu::Native),
+    ("tpu", Target::Tpu, Cpu::Native),
 ];
 
 /// The largest programs: they take the Plan's evaluator, which knows no faster way

@@ -12,6 +12,7 @@ const TARGETS: &[(&str, Target, usize)] = &[
     ("cpu", Target::Cpu, 1),
     ("cpu-2-threads", Target::Cpu, 2),
     ("cuda-sim", Target::CudaSim, 1),
+    ("tpu", Target::Tpu, 1),
 ];
 
 /// What a target cannot do yet. The list only shrinks: a program on it that works
