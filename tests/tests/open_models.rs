@@ -73,7 +73,7 @@ fn run(model: &OpenModel) -> Result<()> {
                 found.shape() == expected.shape(),
                 "the shape of result {number}"
             );
-            let tolerance = Tolerance::Scaled(opened.tolerance());
+            let tolerance = Tolerance::Scaled(opened.tolerance(Target::Cpu));
             let comparison = compare_every(1, found, expected, tolerance)?;
             ensure!(
                 comparison.ok,
