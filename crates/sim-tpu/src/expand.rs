@@ -199,8 +199,11 @@ impl Expander<'_> {
         let buffer = &mut self.program.buffers[window.block];
         let name = buffer.name.clone();
         buffer.shape.dims.insert(0, window.buffers.into());
-        if buffer.shape.layout.is_none() {
-            // Blocks lie one behind the other, each in its own tiles.
+        // Blocks lie one behind the other, each in its own tiles.
+        if let Some(layout) = &mut buffer.shape.layout {
+            layout.minor_to_major.iter_mut().for_each(|dim| *dim += 1);
+            layout.minor_to_major.push(0);
+        } else {
             let dims = buffer.shape.static_dims().unwrap_or_default();
             let order: Vec<u32> = (0..dims.len() as u32).rev().collect();
             let layout = layout_in_order(buffer.shape.element_type.bits(), &dims, &order);
