@@ -117,7 +117,8 @@ fn split(line: &str) -> Vec<String> {
     words
 }
 
-/// Numbers in front of ` ms` and behind `_ms":` become `#`.
+/// Numbers in front of ` ms` and behind `_ms":` become `#`, and so do simulated times,
+/// which follow the chip's numbers.
 fn without_times(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;
@@ -132,12 +133,27 @@ fn without_times(text: &str) -> String {
         rest = &rest[at + 3..];
     }
     out.push_str(rest);
-    let mut parts = out.split("_ms\":");
-    let mut result = parts.next().unwrap_or_default().to_owned();
-    for part in parts {
-        result.push_str("_ms\":#");
-        result.push_str(part.trim_start_matches(is_number));
+    for key in ["_ms\":", "\"seconds\":"] {
+        let text = std::mem::take(&mut out);
+        let mut parts = text.split(key);
+        out.push_str(parts.next().unwrap_or_default());
+        for part in parts {
+            out.push_str(key);
+            out.push('#');
+            out.push_str(part.trim_start_matches(is_number));
+        }
     }
+    let simulated = |line: &str| {
+        let line = line.strip_suffix('\n').unwrap_or(line);
+        let unit = line.rsplit(' ').next().unwrap_or_default();
+        let is_time = line.starts_with("  time ") && ["s", "us", "ns"].contains(&unit);
+        if is_time {
+            format!("  time      # {unit}\n")
+        } else {
+            format!("{line}\n")
+        }
+    };
+    let result: String = out.split_inclusive('\n').map(simulated).collect();
     result
 }
 

@@ -2,11 +2,13 @@
 //!
 //! A block that reaches beyond the edge of its array has elements that mean nothing.
 //! They may be computed with as long as only elements that nobody wants come of it. So
-//! taint is followed element by element through the operations' indexing maps: an
-//! element is tainted if one that it is computed from is. A selection depends on the
-//! branch that its predicate chooses alone, which is how padding is masked. An operation
-//! that reads several elements of an operand for one of its result (a reduction, a
-//! contraction) must not mix tainted ones with others: that is the finding.
+//! what an element is ([`Kind`]) is followed through the operations' indexing maps: what
+//! is computed from padding is padding, and else what is computed from data is data. A
+//! selection is what the branch is that its predicate chooses, which is how padding is
+//! masked. An operation that reads several elements of an operand for one of its result
+//! (a reduction, a contraction) must not mix padding with data: that is the finding.
+//! Mixed with elements that were made up, such as a mask's zeros, it stays padding: rows
+//! beyond the edge may be summed over their masked lanes.
 
 use smallvec::SmallVec;
 use tegula_expr::{Interval, Var};
@@ -17,14 +19,56 @@ use tegula_ir::{
     Op, Scalar, Shape,
 };
 
-/// The elements of an array that are tainted, row-major; `None`: no element is.
-type Mask = Option<Vec<bool>>;
+/// What an element is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Kind {
+    /// Made up: from constants and index numbers alone.
+    Neutral,
+    /// From an array.
+    Real,
+    /// From beyond the edge of one.
+    Padding,
+}
+
+/// What the elements of an array are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Kinds {
+    /// All of them.
+    All(Kind),
+    /// Each of them, row-major.
+    Each(Vec<Kind>),
+}
+
+impl Kinds {
+    fn at(&self, index: usize) -> Kind {
+        match self {
+            Self::All(kind) => *kind,
+            Self::Each(kinds) => kinds.get(index).copied().unwrap_or(Kind::Neutral),
+        }
+    }
+
+    /// Whether some element is padding.
+    pub(crate) fn has_padding(&self) -> bool {
+        match self {
+            Self::All(kind) => *kind == Kind::Padding,
+            Self::Each(kinds) => kinds.contains(&Kind::Padding),
+        }
+    }
+
+    /// What can be said without looking at each.
+    fn most(&self) -> Kind {
+        match self {
+            Self::All(kind) => *kind,
+            Self::Each(kinds) => kinds.iter().copied().max().unwrap_or(Kind::Neutral),
+        }
+    }
+}
 
 /// What padding reaches.
-pub(crate) struct Taint {
+pub(crate) struct Reached {
     /// For each array of the result.
-    pub(crate) outputs: Vec<Mask>,
-    /// The operation that mixes padding with other elements, if one does.
+    pub(crate) outputs: Vec<Kinds>,
+    /// The operation that mixes padding with data, if one does.
     pub(crate) mixed: Option<String>,
 }
 
@@ -35,15 +79,26 @@ const MAX_CHECKED_POINTS: u128 = 1 << 20;
 /// How deep calls are followed.
 const MAX_DEPTH: usize = 32;
 
-/// Follows taint from the parameters of the entry computation to its result.
-pub(crate) fn propagate(module: &Module, values: &[Literal], taints: &[Mask]) -> Taint {
+/// Follows what elements are from the parameters of the entry computation to its
+/// result. Where no parameter has padding, made-up elements count as data unless all are
+/// made up.
+pub(crate) fn reach(module: &Module, values: &[Literal], kinds: &[Kinds]) -> Reached {
+    if !kinds.iter().any(Kinds::has_padding) {
+        let most = kinds.iter().map(Kinds::most).max();
+        let root = &module[module.entry_computation().root].shape;
+        let all = Kinds::All(most.unwrap_or(Kind::Neutral));
+        return Reached {
+            outputs: vec![all; root.leaf_count()],
+            mixed: None,
+        };
+    }
     Following {
         module,
         values,
         mixed: None,
         depth: 0,
     }
-    .run(taints)
+    .run(kinds)
 }
 
 struct Following<'m> {
@@ -54,36 +109,44 @@ struct Following<'m> {
 }
 
 impl Following<'_> {
-    fn run(mut self, taints: &[Mask]) -> Taint {
+    fn run(mut self, given: &[Kinds]) -> Reached {
         let module = self.module;
         let entry = module.entry_computation();
-        let mut masks: rustc_hash::FxHashMap<InstructionId, Vec<Mask>> = Default::default();
+        let mut known: rustc_hash::FxHashMap<InstructionId, Vec<Kinds>> = Default::default();
         for &id in &entry.instructions {
             let instruction = &module[id];
-            let operands: Vec<&[Mask]> = instruction
+            let operands: Vec<&[Kinds]> = instruction
                 .operands
                 .iter()
-                .map(|operand| masks.get(operand).map_or(&[][..], Vec::as_slice))
+                .map(|operand| known.get(operand).map_or(&[][..], Vec::as_slice))
                 .collect();
-            let clean = operands.iter().all(|o| o.iter().all(Option::is_none));
+            let all = operands.iter().flat_map(|o| o.iter());
+            let plain = all
+                .clone()
+                .all(|k| !k.has_padding() && matches!(k, Kinds::All(_)));
+            let most = all.map(Kinds::most).max().unwrap_or(Kind::Neutral);
             let result = match &instruction.op {
-                Op::Parameter(number) => vec![taints.get(*number as usize).cloned().flatten()],
+                Op::Parameter(number) => {
+                    let kinds = given.get(*number as usize).cloned();
+                    vec![kinds.unwrap_or(Kinds::All(Kind::Real))]
+                }
                 Op::Tuple => operands.concat(),
                 Op::GetTupleElement(index) => {
                     let at = usize::try_from(*index).unwrap_or(usize::MAX);
-                    vec![operands.first().and_then(|o| o.get(at)).cloned().flatten()]
+                    let kinds = operands.first().and_then(|o| o.get(at)).cloned();
+                    vec![kinds.unwrap_or(Kinds::All(Kind::Real))]
                 }
-                _ if clean => vec![None; instruction.shape.leaf_count()],
+                _ if plain => vec![Kinds::All(most); instruction.shape.leaf_count()],
                 Op::Fusion { calls, .. }
                 | Op::Call {
                     to_apply: calls, ..
                 } => self.called(*calls, instruction, &operands),
                 _ => self.operation(id, instruction, &operands),
             };
-            masks.insert(id, result);
+            known.insert(id, result);
         }
-        Taint {
-            outputs: masks.remove(&entry.root).unwrap_or_default(),
+        Reached {
+            outputs: known.remove(&entry.root).unwrap_or_default(),
             mixed: self.mixed,
         }
     }
@@ -102,23 +165,24 @@ impl Following<'_> {
         &mut self,
         computation: ComputationId,
         instruction: &Instruction,
-        operands: &[&[Mask]],
-    ) -> Vec<Mask> {
+        operands: &[&[Kinds]],
+    ) -> Vec<Kinds> {
         let values = instruction.operands.iter().map(|&id| self.value(id));
         let values: Option<Vec<Literal>> = values.collect();
         let (Some(values), true) = (values, self.depth < MAX_DEPTH) else {
-            return all_tainted(instruction);
+            return vec![Kinds::All(Kind::Padding); instruction.shape.leaf_count()];
         };
         let mut module = self.module.clone();
         module.entry = computation;
-        let firsts = operands.iter().map(|o| o.first().cloned().flatten());
+        let firsts = operands.iter().map(|o| o.first().cloned());
+        let firsts = firsts.map(|kinds| kinds.unwrap_or(Kinds::All(Kind::Real)));
         let inner = Following {
             module: &module,
             values: &values,
             mixed: None,
             depth: self.depth + 1,
         };
-        let inner = inner.run(&firsts.collect::<Vec<Mask>>());
+        let inner = inner.run(&firsts.collect::<Vec<Kinds>>());
         self.mixed = self.mixed.take().or(inner.mixed);
         inner.outputs
     }
@@ -127,14 +191,17 @@ impl Following<'_> {
         &mut self,
         id: InstructionId,
         instruction: &Instruction,
-        operands: &[&[Mask]],
-    ) -> Vec<Mask> {
+        operands: &[&[Kinds]],
+    ) -> Vec<Kinds> {
         let first = |i: usize| operands.get(i).and_then(|o| o.first());
-        let mask = |i: usize| first(i).and_then(Option::as_ref);
-        let special = match &instruction.op {
-            Op::Select => self.select(instruction, [mask(0), mask(1), mask(2)]),
-            Op::Binary(op @ (Binary::And | Binary::Or)) if is_pred(&instruction.shape) => {
-                self.decided(instruction, *op == Binary::Or, [mask(0), mask(1)])
+        let special = match (&instruction.op, first(0), first(1)) {
+            (Op::Select, Some(p), Some(a)) => {
+                first(2).and_then(|b| self.select(instruction, p, a, b))
+            }
+            (Op::Binary(op @ (Binary::And | Binary::Or)), Some(a), Some(b))
+                if is_pred(&instruction.shape) =>
+            {
+                self.decided(instruction, *op == Binary::Or, [a, b])
             }
             _ => None,
         };
@@ -147,49 +214,53 @@ impl Following<'_> {
             .for_each_leaf(&mut |leaf| leaves.push(leaf));
         let mut results = Vec::new();
         for (leaf, shape) in leaves.into_iter().enumerate() {
-            let mut result = vec![false; elements(shape)];
+            let mut result = vec![Kind::Neutral; elements(shape)];
             for indexing in output_leaf_to_input(self.module, id, leaf) {
                 let operand = operands.get(indexing.operand);
-                let Some(Some(taint)) = operand.and_then(|o| o.get(indexing.leaf)) else {
+                let Some(kinds) = operand.and_then(|o| o.get(indexing.leaf)) else {
                     continue;
                 };
+                if let (Kinds::All(kind), Ok(_)) = (kinds, &indexing.maps) {
+                    result
+                        .iter_mut()
+                        .for_each(|slot| *slot = (*slot).max(*kind));
+                    continue;
+                }
                 let from = instruction.operands.get(indexing.operand);
                 let from = from.and_then(|&from| dims_of(&self.module[from].shape));
                 let name = || instruction.op.opcode().to_string();
                 let (Ok(maps), Some(from), Some(to)) = (indexing.maps, from, dims_of(shape)) else {
-                    result.fill(true);
-                    self.mixed.get_or_insert_with(name);
+                    if kinds.has_padding() {
+                        result.fill(Kind::Padding);
+                        self.mixed.get_or_insert_with(name);
+                    }
                     continue;
                 };
                 for map in maps {
-                    if follow(&map, &from, taint, &to, &mut result) {
+                    if follow(&map, &from, kinds, &to, &mut result) {
                         self.mixed.get_or_insert_with(name);
                     }
                 }
             }
-            results.push(result.contains(&true).then_some(result));
+            results.push(Kinds::Each(result));
         }
         results
     }
 
     /// Of a selection the branch counts that is chosen.
-    fn select(&self, instruction: &Instruction, taints: [Option<&Vec<bool>>; 3]) -> Option<Mask> {
+    fn select(&self, instruction: &Instruction, p: &Kinds, a: &Kinds, b: &Kinds) -> Option<Kinds> {
         let predicate = self.value(*instruction.operands.first()?)?;
         let elements = elements(&instruction.shape);
         let scalar = predicate.len() == 1 && elements != 1;
-        let at = |mask: Option<&Vec<bool>>, i: usize| {
-            mask.is_some_and(|mask| mask.get(i).copied().unwrap_or(false))
-        };
         let element = |i: usize| {
-            let p = if scalar { 0 } else { i };
-            let chosen = match predicate.scalar(p) {
-                Some(Scalar::Bool(false)) => taints[2],
-                _ => taints[1],
+            let at = if scalar { 0 } else { i };
+            let chosen = match predicate.scalar(at) {
+                Some(Scalar::Bool(false)) => b,
+                _ => a,
             };
-            at(taints[0], p) || at(chosen, i)
+            p.at(at).max(chosen.at(i))
         };
-        let mask: Vec<bool> = (0..elements).map(element).collect();
-        Some(mask.contains(&true).then_some(mask))
+        Some(Kinds::Each((0..elements).map(element).collect()))
     }
 
     /// A truth value that one side decides does not depend on the other.
@@ -197,21 +268,23 @@ impl Following<'_> {
         &self,
         instruction: &Instruction,
         deciding: bool,
-        taints: [Option<&Vec<bool>>; 2],
-    ) -> Option<Mask> {
+        sides: [&Kinds; 2],
+    ) -> Option<Kinds> {
         let values = [
             self.value(*instruction.operands.first()?)?,
             self.value(*instruction.operands.get(1)?)?,
         ];
-        let at = |side: usize, i: usize| {
-            taints[side].is_some_and(|mask| mask.get(i).copied().unwrap_or(false))
-        };
         let decides = |side: usize, i: usize| {
-            !at(side, i) && values[side].scalar(i) == Some(Scalar::Bool(deciding))
+            let kind = sides[side].at(i);
+            let by = values[side].scalar(i) == Some(Scalar::Bool(deciding));
+            (kind != Kind::Padding && by).then_some(kind)
         };
-        let element = |i: usize| (at(0, i) || at(1, i)) && !decides(0, i) && !decides(1, i);
-        let mask: Vec<bool> = (0..values[0].len()).map(element).collect();
-        Some(mask.contains(&true).then_some(mask))
+        let element = |i: usize| {
+            let both = sides[0].at(i).max(sides[1].at(i));
+            let decided = [decides(0, i), decides(1, i)].into_iter().flatten().min();
+            decided.unwrap_or(both)
+        };
+        Some(Kinds::Each((0..values[0].len()).map(element).collect()))
     }
 }
 
@@ -231,22 +304,9 @@ fn elements(shape: &Shape) -> usize {
         .unwrap_or(0)
 }
 
-fn all_tainted(instruction: &Instruction) -> Vec<Mask> {
-    let mut masks = Vec::new();
-    let mut all = |leaf: &Shape| masks.push(Some(vec![true; elements(leaf)]));
-    instruction.shape.for_each_leaf(&mut all);
-    masks
-}
-
-/// Taints the results that a map leads to tainted elements; says whether one of them
-/// reads others as well.
-fn follow(
-    map: &IndexingMap,
-    from: &[i64],
-    taint: &[bool],
-    to: &[i64],
-    result: &mut [bool],
-) -> bool {
+/// Raises each element of the result to what it reads through a map; says whether one of
+/// them reads padding and data.
+fn follow(map: &IndexingMap, from: &[i64], kinds: &Kinds, to: &[i64], result: &mut [Kind]) -> bool {
     if map.status == Status::Empty {
         return false;
     }
@@ -259,7 +319,8 @@ fn follow(
     };
     // What a run-time value chooses may be any of it.
     if map.is_undefined() || points.is_none_or(|p| p > limit) || !map.runtime.is_empty() {
-        result.fill(true);
+        let most = kinds.most();
+        result.iter_mut().for_each(|slot| *slot = (*slot).max(most));
         return false;
     }
     if points == Some(0) {
@@ -270,7 +331,7 @@ fn follow(
     let mut point: SmallVec<[i64; 8]> = bounds.iter().map(|b| b.lower).collect();
     let mut mixed = false;
     loop {
-        let (mut tainted, mut clean) = (false, false);
+        let (mut most, mut real) = (Kind::Neutral, false);
         loop {
             let at = match &linear {
                 Some((constant, coefficients)) => {
@@ -279,9 +340,10 @@ fn follow(
                 }
                 None => flat(map, &point, from),
             };
-            if let Some(read) = at.and_then(|at| taint.get(usize::try_from(at).ok()?)) {
-                tainted |= read;
-                clean |= !read;
+            if let Some(at) = at.and_then(|at| usize::try_from(at).ok()) {
+                let kind = kinds.at(at);
+                most = most.max(kind);
+                real |= kind == Kind::Real;
             }
             if !step(&mut point, &bounds, own, bounds.len()) {
                 break;
@@ -292,10 +354,10 @@ fn follow(
             .take(own)
             .zip(to)
             .fold(0, |at, (i, n)| at * n + i);
-        if let (true, Some(slot)) = (tainted, result.get_mut(place.max(0) as usize)) {
-            *slot = true;
+        if let Some(slot) = result.get_mut(place.max(0) as usize) {
+            *slot = (*slot).max(most);
         }
-        mixed |= tainted && clean;
+        mixed |= real && most == Kind::Padding;
         if !step(&mut point, &bounds, 0, own) {
             return mixed;
         }

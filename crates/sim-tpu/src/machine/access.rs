@@ -116,14 +116,17 @@ impl<'p> Machine<'p> {
         for flight in self.flights.of(id) {
             let writes = flight.destination.0 == id && flight.destination.1.meets(&access.region);
             let reads = flight.source.0 == id && flight.source.1.meets(&access.region);
-            let code = match touch {
-                Touch::Read | Touch::Update if writes => Code::ReadBeforeDone,
-                Touch::Write if writes => Code::TwoWrites,
-                Touch::Write | Touch::Update if reads => Code::Overwritten,
-                _ => continue,
+            let before = match touch {
+                Touch::Write => Code::TwoWrites,
+                Touch::Read | Touch::Update => Code::ReadBeforeDone,
             };
             let (array, index) = flight.semaphore;
-            found.push((code, flight.line, array.index(), index));
+            if writes {
+                found.push((before, flight.line, array.index(), index));
+            }
+            if reads && touch != Touch::Read {
+                found.push((Code::Overwritten, flight.line, array.index(), index));
+            }
         }
         for (code, line, array, index) in found {
             let (name, region) = (self.name(id), access.region.clone());

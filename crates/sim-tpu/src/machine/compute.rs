@@ -4,10 +4,9 @@ use super::access::{Access, Touch};
 use super::code::{Cut, Input};
 use super::matrix::{Product, rounded, to_bf16};
 use super::{Flow, Here, Machine};
-use crate::check::taint::{self, Taint};
+use crate::check::taint::{self, Kind, Kinds};
 use crate::finding::Code;
 use crate::memory::image::{Dense, POISON};
-use crate::memory::region::Region;
 use crate::report::Error;
 use cranelift_entity::EntityRef;
 use std::sync::Arc;
@@ -122,23 +121,23 @@ impl<'p> Machine<'p> {
         };
         let mut work = 0u64;
         let mut values = Vec::with_capacity(inputs.len());
-        let mut taints: Vec<Option<Vec<bool>>> = Vec::with_capacity(inputs.len());
+        let mut kinds: Vec<Kinds> = Vec::with_capacity(inputs.len());
         for (input, access) in job.inputs.iter().zip(inputs) {
             match (input, access) {
                 (Input::Cut(cut), Some(access)) => {
                     let value = self.fetch(cut, access).map_err(failed)?;
                     work += value.len() as u64 / 16;
-                    taints.push(self.taint_of(cut, access));
+                    kinds.push(self.kinds_of(cut, access));
                     values.push(value);
                 }
                 (Input::Literal(literal), _) => {
                     values.push(literal.clone());
-                    taints.push(None);
+                    kinds.push(Kinds::All(Kind::Neutral));
                 }
                 (Input::Cut(cut), None) if cut.is_empty() => {
                     let empty = Literal::zeros(&self.shape(cut));
                     values.push(empty.map_err(|error| failed(error.to_string()))?);
-                    taints.push(None);
+                    kinds.push(Kinds::All(Kind::Neutral));
                 }
                 (Input::Cut(_), None) => return Ok(()),
             }
@@ -151,13 +150,9 @@ impl<'p> Machine<'p> {
             let plan = Plan::of(&job.compute.operation, &shapes).map_err(failed)?;
             self.plans[number] = Some(plan);
         }
-        let tainted = taints.iter().any(Option::is_some);
-        let taint = tainted.then(|| taint::propagate(&job.compute.operation, &values, &taints));
-        if let Some(Taint {
-            mixed: Some(how), ..
-        }) = &taint
-        {
-            let position = taints.iter().position(Option::is_some).unwrap_or(0);
+        let reached = taint::reach(&job.compute.operation, &values, &kinds);
+        if let Some(how) = &reached.mixed {
+            let position = kinds.iter().position(Kinds::has_padding).unwrap_or(0);
             self.padding_reaches(number, position, how, here);
         }
         let shapes: Vec<ArrayShape> = job.outputs.iter().map(|cut| self.shape(cut)).collect();
@@ -181,13 +176,8 @@ impl<'p> Machine<'p> {
         for ((i, (cut, access)), value) in targets.zip(&results) {
             let Some(access) = access else { continue };
             self.store(cut, access, value);
-            let mask = taint.as_ref().and_then(|taint| taint.outputs.get(i));
-            self.mark_taint(
-                cut,
-                access,
-                mask.and_then(Option::as_deref),
-                job.compute.accumulate,
-            );
+            let kinds = reached.outputs.get(i).unwrap_or(&Kinds::All(Kind::Real));
+            self.mark_kinds(cut, access, kinds, job.compute.accumulate);
         }
         Ok(())
     }
@@ -211,7 +201,7 @@ impl<'p> Machine<'p> {
         ArrayShape::new(element_type, &cut.sizes)
     }
 
-    fn dense(cut: &Cut, access: &Access) -> Dense {
+    pub(super) fn dense(cut: &Cut, access: &Access) -> Dense {
         Dense::slice(cut.entries.len(), &cut.kept, &cut.sizes, &access.lead)
     }
 
@@ -238,70 +228,6 @@ impl<'p> Machine<'p> {
         let dense = Self::dense(cut, access);
         let image = &mut self.images[space];
         image.write(geometry, offset, &access.region, &dense, value.bytes());
-    }
-
-    /// Which elements of a slice are padding, if any is.
-    fn taint_of(&self, cut: &Cut, access: &Access) -> Option<Vec<bool>> {
-        let state = &self.states[access.buffer.index()];
-        if state.tainted.is_empty() || !state.tainted.meets(&access.region) {
-            return None;
-        }
-        let mut mask = vec![false; cut.sizes.iter().product::<i64>().max(0) as usize];
-        let dense = Self::dense(cut, access);
-        for part in state.tainted.within(&access.region) {
-            each(&part, &mut |index| {
-                let offsets = index.iter().zip(&access.region.low).zip(&dense.strides);
-                let at: i64 = offsets.map(|((i, low), stride)| (i - low) * stride).sum();
-                if let Some(slot) = mask.get_mut((dense.start + at) as usize) {
-                    *slot = true;
-                }
-            });
-        }
-        Some(mask)
-    }
-
-    fn mark_taint(&mut self, cut: &Cut, access: &Access, mask: Option<&[bool]>, added: bool) {
-        let state = &mut self.states[access.buffer.index()];
-        if !added && !state.tainted.is_empty() {
-            state.tainted.remove(&access.region);
-        }
-        let Some(mask) = mask else { return };
-        let dense = Self::dense(cut, access);
-        let is_tainted = |index: &[i64]| {
-            let offsets = index.iter().zip(&access.region.low).zip(&dense.strides);
-            let at: i64 = offsets.map(|((i, low), stride)| (i - low) * stride).sum();
-            mask.get((dense.start + at) as usize)
-                .copied()
-                .unwrap_or(false)
-        };
-        // Most often it is one box: the lanes beyond an edge.
-        let mut around: Option<Region> = None;
-        let mut count = 0;
-        each(&access.region, &mut |index| {
-            if is_tainted(index) {
-                count += 1;
-                let around = around.get_or_insert_with(|| Region {
-                    low: index.into(),
-                    high: index.into(),
-                });
-                for (d, &i) in index.iter().enumerate() {
-                    around.low[d] = around.low[d].min(i);
-                    around.high[d] = around.high[d].max(i + 1);
-                }
-            }
-        });
-        let Some(around) = around else { return };
-        if around.elements() == count {
-            state.tainted.insert(&around);
-            return;
-        }
-        each(&around, &mut |index| {
-            if is_tainted(index) {
-                let high = index.iter().map(|i| i + 1).collect();
-                let low = index.into();
-                state.tainted.insert(&Region { low, high });
-            }
-        });
     }
 }
 
@@ -349,21 +275,4 @@ fn add(plan: &Plan, results: Vec<Literal>, existing: Vec<Literal>) -> Result<Vec
         sums.extend(evaluate(module, vec![old, new])?);
     }
     Ok(sums)
-}
-
-/// Every index of a box, the last dimension fastest.
-fn each(region: &Region, visit: &mut dyn FnMut(&[i64])) {
-    if region.is_empty() {
-        return;
-    }
-    let mut index = region.low.to_vec();
-    loop {
-        visit(&index);
-        let next = (0..index.len())
-            .rev()
-            .find(|&d| index[d] + 1 < region.high[d]);
-        let Some(next) = next else { return };
-        index[next] += 1;
-        index[next + 1..].copy_from_slice(&region.low[next + 1..]);
-    }
 }

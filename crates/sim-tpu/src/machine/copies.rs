@@ -229,6 +229,13 @@ impl<'p> Machine<'p> {
             }
             tainted.clear();
         }
+        let mut neutral: Vec<Region> = Vec::new();
+        if self.functional && !self.states[source.buffer.index()].neutral.is_empty() {
+            let parts = self.states[source.buffer.index()]
+                .neutral
+                .within(&moved.source);
+            neutral.extend(parts.iter().map(|part| moved.landing(copy, part)));
+        }
         let functional = self.functional;
         let state = &mut self.states[to.index()];
         let all = if source.partial {
@@ -239,14 +246,19 @@ impl<'p> Machine<'p> {
         if state.written.missing(all).is_some() {
             state.written.insert(all);
         }
-        if functional && (source.partial || !tainted.is_empty() || !state.tainted.is_empty()) {
-            if source.partial && !source.outside {
-                state.tainted.insert(&destination.region);
-            }
-            state.tainted.remove(&moved.destination);
-            for part in &tainted {
-                state.tainted.insert(part);
-            }
+        if !functional {
+            return;
+        }
+        state.neutral.remove(all);
+        for part in &neutral {
+            state.neutral.insert(part);
+        }
+        if source.partial && !source.outside {
+            state.tainted.insert(&destination.region);
+        }
+        state.tainted.remove(&moved.destination);
+        for part in &tainted {
+            state.tainted.insert(part);
         }
     }
 

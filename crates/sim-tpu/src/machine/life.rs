@@ -21,6 +21,7 @@ pub(super) fn first_states(program: &TpuProgram) -> Vec<State> {
             offset: 0,
             written: Regions::default(),
             tainted: Regions::default(),
+            neutral: Regions::default(),
             writers: Vec::new(),
             since: 0.0,
         })
@@ -124,6 +125,7 @@ impl<'p> Machine<'p> {
         state.since = self.engines.now();
         state.written.clear();
         state.tainted.clear();
+        state.neutral.clear();
         self.visited.remove(&id);
         if let Some(other) = other {
             let (name, other) = (self.name(id), self.name(other));

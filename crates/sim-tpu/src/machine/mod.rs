@@ -16,6 +16,7 @@ mod copies;
 mod flights;
 mod life;
 pub(crate) mod matrix;
+mod padding;
 mod run;
 mod waits;
 
@@ -56,6 +57,8 @@ struct State {
     written: Regions,
     /// Elements that are padding, or computed from it.
     tainted: Regions,
+    /// Elements that were made up: they come from no array.
+    neutral: Regions,
     /// Lines of the statements that write it, in order; what a read of nothing may have
     /// meant to come after.
     writers: Vec<u32>,
