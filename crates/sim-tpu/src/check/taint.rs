@@ -310,7 +310,15 @@ fn follow(map: &IndexingMap, from: &[i64], kinds: &Kinds, to: &[i64], result: &m
     if map.status == Status::Empty {
         return false;
     }
-    let bounds = map.bounds();
+    let own = map.dims.len();
+    let unused = unused_dims(map);
+    let mut bounds = map.bounds();
+    // What does not matter is looked at once.
+    for (bound, unused) in bounds.iter_mut().zip(&unused) {
+        if *unused && bound.lower < bound.upper {
+            bound.upper = bound.lower;
+        }
+    }
     let mut counts = bounds.iter().map(Interval::count);
     let points = counts.try_fold(1u128, u128::checked_mul);
     let limit = match map.constraints.is_empty() {
@@ -327,7 +335,7 @@ fn follow(map: &IndexingMap, from: &[i64], kinds: &Kinds, to: &[i64], result: &m
         return false;
     }
     let linear = linear(map, from);
-    let own = map.dims.len();
+    let mut found = vec![Kind::Neutral; result.len()];
     let mut point: SmallVec<[i64; 8]> = bounds.iter().map(|b| b.lower).collect();
     let mut mixed = false;
     loop {
@@ -354,12 +362,47 @@ fn follow(map: &IndexingMap, from: &[i64], kinds: &Kinds, to: &[i64], result: &m
             .take(own)
             .zip(to)
             .fold(0, |at, (i, n)| at * n + i);
-        if let Some(slot) = result.get_mut(place.max(0) as usize) {
+        if let Some(slot) = found.get_mut(place.max(0) as usize) {
             *slot = (*slot).max(most);
         }
         mixed |= real && most == Kind::Padding;
         if !step(&mut point, &bounds, 0, own) {
+            spread(&found, to, &unused, &bounds, result);
             return mixed;
+        }
+    }
+}
+
+/// The dimensions of which neither a result nor a constraint depends.
+fn unused_dims(map: &IndexingMap) -> Vec<bool> {
+    let mut unused = vec![true; map.dims.len()];
+    let constraints = map.constraints.iter().map(|constraint| &constraint.term);
+    for term in map.results.iter().chain(constraints) {
+        term.for_each_var(&mut |var| {
+            if let Some(slot) = unused.get_mut(var.0 as usize) {
+                *slot = false;
+            }
+        });
+    }
+    unused
+}
+
+/// Raises the result to what was found, for all values of the dimensions that do not
+/// matter.
+fn spread(found: &[Kind], to: &[i64], unused: &[bool], bounds: &[Interval], result: &mut [Kind]) {
+    for (place, slot) in result.iter_mut().enumerate() {
+        let (mut rest, mut stride, mut seen) = (place as i64, 1, 0);
+        for (dim, &size) in to.iter().enumerate().rev() {
+            let digit = match unused.get(dim) {
+                Some(true) => bounds[dim].lower,
+                _ => rest % size.max(1),
+            };
+            seen += digit * stride;
+            rest /= size.max(1);
+            stride *= size;
+        }
+        if let Some(&kind) = found.get(seen.max(0) as usize) {
+            *slot = (*slot).max(kind);
         }
     }
 }
