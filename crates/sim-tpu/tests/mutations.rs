@@ -3,26 +3,9 @@
 
 mod common;
 
-use common::{chip, folder, load};
+use common::{Random, chip, folder, load};
 use std::time::{Duration, Instant};
 use tegula_sim_tpu::{Options, PrintForm, print_kernel, read_kernel, simulate};
-
-/// A small generator of pseudo-random numbers (splitmix64).
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut word = self.0;
-        word = (word ^ (word >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        word = (word ^ (word >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        word ^ (word >> 31)
-    }
-
-    fn below(&mut self, limit: usize) -> usize {
-        (self.next() % limit.max(1) as u64) as usize
-    }
-}
 
 const PIECES: &[&str] = &[
     "0",

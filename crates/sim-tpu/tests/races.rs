@@ -2,10 +2,13 @@
 //! computations, whose accesses are compared two by two in the partial order of their
 //! events.
 //!
-//! The order is computed as reachability in a graph: the core's statements in sequence,
-//! and for each copy an edge from its start to the copy and from the copy to its wait.
-//! Two accesses to one element, one of which writes, race if neither reaches the other.
+//! In that order the core's statements follow each other, a copy follows its start, and
+//! what comes behind a wait follows the copy that is waited for. Two accesses to one
+//! element, one of which writes, race if neither follows the other.
 
+mod common;
+
+use common::Random;
 use std::collections::BTreeSet;
 use tegula_sim_tpu::{Code, Options, read_kernel, simulate};
 use tegula_target::Chip;
@@ -13,19 +16,6 @@ use tegula_target::Chip;
 const BUFFERS: usize = 3;
 const ROWS: usize = 4;
 const SEMAPHORES: usize = 3;
-
-/// A small generator of pseudo-random numbers (splitmix64).
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut word = self.0;
-        word = (word ^ (word >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        word = (word ^ (word >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        ((word ^ (word >> 31)) % limit as u64) as usize
-    }
-}
 
 /// Rows of a buffer.
 #[derive(Clone, Copy)]

@@ -153,8 +153,7 @@ fn without_times(text: &str) -> String {
             format!("{line}\n")
         }
     };
-    let result: String = out.split_inclusive('\n').map(simulated).collect();
-    result
+    out.split_inclusive('\n').map(simulated).collect()
 }
 
 fn is_number(c: char) -> bool {

@@ -8,6 +8,23 @@ use tegula_sim_tpu::program::Role;
 use tegula_sim_tpu::{Options, Report, TpuProgram, read_kernel, simulate};
 use tegula_target::Chip;
 
+/// A small generator of pseudo-random numbers (splitmix64).
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn word(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut word = self.0;
+        word = (word ^ (word >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        word = (word ^ (word >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        word ^ (word >> 31)
+    }
+
+    pub fn below(&mut self, limit: usize) -> usize {
+        (self.word() % limit.max(1) as u64) as usize
+    }
+}
+
 pub fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kernels")
 }
@@ -41,13 +58,8 @@ fn head<'a>(text: &'a str, key: &str) -> Option<&'a str> {
 /// 0..8.
 pub fn random(shape: &ArrayShape, seed: u64) -> Literal {
     let count = shape.element_count().expect("static") as u64;
-    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
-    let mut next = || {
-        state = state
-            .wrapping_mul(6364136223846793005)
-            .wrapping_add(1442695040888963407);
-        state >> 40
-    };
+    let mut numbers = Random(seed);
+    let mut next = || numbers.word() >> 40;
     let values = (0..count).map(|_| match shape.element_type.category() {
         Category::Float => Scalar::Float((next() % 64) as f64 / 8.0 - 4.0),
         Category::Boolean => Scalar::Bool(next() % 2 == 1),
