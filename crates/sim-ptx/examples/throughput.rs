@@ -33,7 +33,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         ),
         ("divergence", 256, 256, &[1 << 18, 1 << 18], 90),
     ];
+    let only = std::env::args().nth(1);
     for (kernel, grid, block, buffers, n) in programs {
+        if only.as_ref().is_some_and(|only| only != kernel) {
+            continue;
+        }
         let mut speeds = Vec::new();
         let mut lanes = 0;
         for options in [Options::default(), Options::fast()] {
