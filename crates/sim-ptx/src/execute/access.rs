@@ -315,11 +315,18 @@ pub(super) fn shadow(
     region.track();
     let byte_mask = if bytes >= 4 { 15 } else { (1u32 << bytes) - 1 };
     let mut races: Vec<(Access, Access, usize)> = Vec::new();
+    let (mut previous, mut repeats) = (usize::MAX, 0);
     for lane in 0..LANES {
         if lanes >> lane & 1 == 0 {
             continue;
         }
         let at = offsets[lane];
+        // Two readers of a word are kept: more lanes that read the same change nothing.
+        repeats = if at == previous { repeats + 1 } else { 0 };
+        previous = at;
+        if repeats > 1 && !r.writes {
+            continue;
+        }
         let thread = r.warp * 32 + lane as u32;
         let now = Access::new(clock, r.pc, thread, r.strong, byte_mask << (at % 4));
         for word in at / 4..(at + bytes).div_ceil(4) {
