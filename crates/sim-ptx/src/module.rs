@@ -11,6 +11,9 @@ use crate::text::{ParseError, parse};
 /// Numbers modules, so that device memory can tell them apart.
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
+/// Bytes of a module's variables.
+const MOST_VARIABLES: u64 = 1 << 30;
+
 /// A variable of the module in device memory.
 #[derive(Clone, Debug)]
 struct Global {
@@ -166,6 +169,7 @@ impl Module {
 
 fn globals(source: &Source<'_>, variables: &Variables<'_>) -> Result<Vec<Global>, ParseError> {
     let mut globals = Vec::new();
+    let mut total = 0u64;
     for variable in &source.variables {
         let mut global = Global {
             name: variable.name.to_owned(),
@@ -185,6 +189,11 @@ fn globals(source: &Source<'_>, variables: &Variables<'_>) -> Result<Vec<Global>
             } else {
                 variable.bytes
             };
+            total = total.saturating_add(bytes);
+            if total > MOST_VARIABLES {
+                let message = "the module's variables take more than 1 GiB";
+                return Err(ParseError::new(variable.position, message));
+            }
             global.bytes = vec![0; bytes as usize];
             let element = variable.element as usize;
             for (index, initial) in variable.initial.iter().enumerate() {

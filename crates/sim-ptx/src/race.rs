@@ -236,17 +236,30 @@ impl Clocks {
         }
     }
 
+    /// Whether the last read is worth more than the one kept beside it, which is of a
+    /// thread further away.
+    #[inline(always)]
+    fn replaces(&self, last: Access, kept: Access, now: Access, shared: bool) -> bool {
+        if kept.clock() < self.launch {
+            return true;
+        }
+        // Nothing is further away than another block.
+        if kept.clock() < self.start && !shared && !self.acquired {
+            return false;
+        }
+        self.distance(last, now, shared) >= self.distance(kept, now, shared)
+    }
+
     /// Notes a read of a word; gives the write that it races with.
     #[inline(always)]
     pub(crate) fn read(&self, cell: &mut [u64; 3], now: Access, shared: bool) -> Option<Access> {
         let write = Access(cell[0]);
         let race = self.conflicts(write, now, shared);
         let last = Access(cell[1]);
-        if last.0 != 0 && last.0 >> 5 != now.0 >> 5 {
-            let other = Access(cell[2]);
-            if self.distance(last, now, shared) >= self.distance(other, now, shared) {
-                cell[2] = last.0;
-            }
+        let own = last.clock() >= self.start && last.thread() == now.thread();
+        if last.clock() >= self.launch && !own && self.replaces(last, Access(cell[2]), now, shared)
+        {
+            cell[2] = last.0;
         }
         cell[1] = now.0;
         race.then_some(write)

@@ -15,6 +15,11 @@ const DEEPEST_CALL: u32 = 32;
 /// Instructions of a kernel with its calls written out.
 const MOST_INSTRUCTIONS: usize = 1 << 18;
 
+/// Registers of a kernel of each size, with its calls written out.
+const MOST_REGISTERS: u32 = 1 << 18;
+/// Bytes of local memory that a thread can have on a device.
+const MOST_LOCAL: u64 = 512 << 10;
+
 /// A kernel ready to run.
 #[derive(Debug)]
 pub(crate) struct Kernel {
@@ -274,8 +279,11 @@ impl<'a> Builder<'a> {
             ));
         };
         let first = self.allocate(kind, count.unwrap_or(1));
-        if self.words > 1 << 21 || self.doubles > 1 << 21 || self.predicates > 1 << 21 {
-            return Err(ParseError::new(position, "more than 2^21 registers"));
+        if self.words.max(self.doubles).max(self.predicates) > MOST_REGISTERS {
+            return Err(ParseError::new(
+                position,
+                "more than 2^18 registers of a size",
+            ));
         }
         let scope = &mut self.scopes[self.scope];
         match count {
@@ -335,10 +343,10 @@ impl<'a> Builder<'a> {
                 return Err(ParseError::new(variable.position, message));
             }
         };
-        if self.shared > 1 << 24 || self.local > 1 << 24 {
+        if self.shared > 1 << 24 || self.local > MOST_LOCAL {
             return Err(ParseError::new(
                 variable.position,
-                "the variables take more than 16 MiB",
+                "the variables take more than 16 MiB of shared or 512 KiB of local memory",
             ));
         }
         self.scopes[self.scope].names.insert(variable.name, entity);

@@ -315,11 +315,18 @@ pub(super) fn shadow(
     region.track();
     let byte_mask = if bytes >= 4 { 15 } else { (1u32 << bytes) - 1 };
     let mut races: Vec<(Access, Access, usize)> = Vec::new();
+    let (mut previous, mut repeats) = (usize::MAX, 0);
     for lane in 0..LANES {
         if lanes >> lane & 1 == 0 {
             continue;
         }
         let at = offsets[lane];
+        // Two readers of a word are kept: more lanes that read the same change nothing.
+        repeats = if at == previous { repeats + 1 } else { 0 };
+        previous = at;
+        if repeats > 1 && !r.writes {
+            continue;
+        }
         let thread = r.warp * 32 + lane as u32;
         let now = Access::new(clock, r.pc, thread, r.strong, byte_mask << (at % 4));
         for word in at / 4..(at + bytes).div_ceil(4) {
@@ -441,6 +448,16 @@ fn get(
                     }
                 }
             }
+            (8, Slot::D(r)) => {
+                let target = &mut warp.doubles[r.0 as usize];
+                for lane in 0..LANES {
+                    if lanes >> lane & 1 != 0
+                        && let Some(bytes) = data[offsets[lane] + at..].first_chunk()
+                    {
+                        target[lane] = u64::from_le_bytes(*bytes);
+                    }
+                }
+            }
             _ => {
                 let mut values = [0u64; LANES];
                 for lane in (0..LANES).filter(|l| lanes >> l & 1 != 0) {
@@ -453,16 +470,20 @@ fn get(
     }
 }
 
-/// A little-endian value, extended.
+/// A little-endian value of at most 8 bytes, extended.
+#[inline]
 pub(super) fn from_bytes(bytes: &[u8], signed: bool) -> u64 {
-    let mut all = [0; 8];
-    all[..bytes.len()].copy_from_slice(bytes);
-    let value = u64::from_le_bytes(all);
-    if !signed {
-        return value;
+    match (bytes, signed) {
+        ([a], false) => u64::from(*a),
+        ([a], true) => i64::from(*a as i8) as u64,
+        ([a, b], false) => u64::from(u16::from_le_bytes([*a, *b])),
+        ([a, b], true) => i64::from(i16::from_le_bytes([*a, *b])) as u64,
+        ([a, b, c, d], false) => u64::from(u32::from_le_bytes([*a, *b, *c, *d])),
+        ([a, b, c, d], true) => i64::from(i32::from_le_bytes([*a, *b, *c, *d])) as u64,
+        _ => bytes
+            .first_chunk()
+            .map_or(0, |bytes| u64::from_le_bytes(*bytes)),
     }
-    let shift = 64 - 8 * bytes.len() as u32;
-    ((value << shift) as i64 >> shift) as u64
 }
 
 /// Writes registers of the active lanes to memory.
@@ -475,6 +496,9 @@ fn put(
     offsets: &[usize; LANES],
     lanes: u32,
 ) {
+    if let (4, [Some(Slot::W(register))]) = (t.width, t.registers.as_slice()) {
+        return put_words(warp.word(*register), context, place, r, offsets, lanes);
+    }
     let width = t.width as usize;
     let bytes = r.bytes as usize;
     let mut images = [[0u8; 32]; LANES];
@@ -496,6 +520,31 @@ fn put(
             target.written[at / 4..(at + bytes) / 4].fill(15);
         } else {
             target.written[at / 4] |= ((1 << bytes) - 1) << (at % 4);
+        }
+    }
+    shadow(context, place, r, offsets, lanes, same);
+}
+
+/// The usual store: one word per lane.
+fn put_words(
+    values: &[u32; LANES],
+    context: &mut Context<'_>,
+    place: Place,
+    r: &Request,
+    offsets: &[usize; LANES],
+    lanes: u32,
+) {
+    let target = region(context, place);
+    let mut same = 0;
+    for lane in 0..LANES {
+        let at = offsets[lane];
+        if lanes >> lane & 1 != 0
+            && let Some(bytes) = target.data.get_mut(at..).and_then(<[u8]>::first_chunk_mut)
+        {
+            let new = values[lane].to_le_bytes();
+            same |= u32::from(*bytes == new) << lane;
+            *bytes = new;
+            target.written[at / 4] = 15;
         }
     }
     shadow(context, place, r, offsets, lanes, same);

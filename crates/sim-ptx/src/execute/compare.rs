@@ -46,6 +46,7 @@ fn ordered<T: PartialOrd + Copy>(
 }
 
 /// The lanes where a comparison holds; `shift` selects the half of packed operands.
+#[inline(always)]
 fn holds(warp: &Warp, compare: &Compare, shift: u32) -> u32 {
     let how = compare.how;
     match (compare.a, compare.b) {
@@ -83,6 +84,7 @@ fn holds(warp: &Warp, compare: &Compare, shift: u32) -> u32 {
     }
 }
 
+#[inline(always)]
 fn combine(f: Logic, a: u32, b: u32) -> u32 {
     match f {
         Logic::And => a & b,
@@ -91,12 +93,14 @@ fn combine(f: Logic, a: u32, b: u32) -> u32 {
     }
 }
 
+#[inline(always)]
 fn combined(warp: &Warp, compare: &Compare, holds: u32) -> u32 {
     compare.combine.map_or(holds, |(logic, test)| {
         combine(logic, holds, warp.test(test))
     })
 }
 
+#[inline(always)]
 pub(super) fn compare(warp: &mut Warp, mask: u32, op: &Op) {
     match op {
         Op::SetPredicate { compare, d, q } => {
@@ -149,6 +153,7 @@ pub(super) fn compare(warp: &mut Warp, mask: u32, op: &Op) {
     }
 }
 
+#[inline(always)]
 fn select(warp: &mut Warp, mask: u32, chosen: u32, d: Slot, a: Slot, b: Slot) {
     match (d, a, b) {
         (Slot::W(d), Slot::W(a), Slot::W(b)) => {

@@ -5,6 +5,7 @@ use super::warp::Warp;
 use crate::number::{BF16, E4M3, E5M2, F16, F32, Format, Rounding, TF32, add_odd, direct, flush};
 use crate::operation::{Convert, LANES, Op, Type};
 
+#[inline(always)]
 pub(super) fn convert(warp: &mut Warp, mask: u32, c: &Convert) {
     let source = warp.wide(c.a);
     let mut values = [0; LANES];
@@ -34,6 +35,7 @@ fn extend(value: u64, bits: u32, signed: bool) -> u64 {
 }
 
 /// The format of a narrow floating-point type.
+#[inline(always)]
 pub(super) fn format_of(kind: Type) -> Option<Format> {
     Some(match kind {
         Type::F16 | Type::F16x2 => F16,
@@ -46,6 +48,7 @@ pub(super) fn format_of(kind: Type) -> Option<Format> {
     })
 }
 
+#[inline(always)]
 fn scalar(bits: u64, c: &Convert) -> u64 {
     match (c.from.is_integer(), c.to.is_integer()) {
         (true, true) => integer_to_integer(bits, c),
@@ -55,6 +58,7 @@ fn scalar(bits: u64, c: &Convert) -> u64 {
     }
 }
 
+#[inline(always)]
 fn integer_of(bits: u64, kind: Type) -> i128 {
     let value = extend(bits, kind.bits(), kind.is_signed());
     if kind.is_signed() {
@@ -65,6 +69,7 @@ fn integer_of(bits: u64, kind: Type) -> i128 {
 }
 
 /// Least and largest value of an integer type.
+#[inline(always)]
 fn range(kind: Type) -> (i128, i128) {
     let bits = kind.bits();
     if kind.is_signed() {
@@ -74,11 +79,13 @@ fn range(kind: Type) -> (i128, i128) {
     }
 }
 
+#[inline(always)]
 fn integer_to_integer(bits: u64, c: &Convert) -> u64 {
     let (low, high) = range(c.to);
     integer_of(bits, c.from).clamp(low, high) as u64
 }
 
+#[inline(always)]
 fn integer_to_float(bits: u64, c: &Convert) -> u64 {
     let value = integer_of(bits, c.from);
     if c.to == Type::F64 {
@@ -98,6 +105,7 @@ fn integer_to_float(bits: u64, c: &Convert) -> u64 {
 }
 
 /// The value of a float type's bits.
+#[inline(always)]
 fn float_of(bits: u64, kind: Type, ftz: bool) -> f64 {
     match kind {
         Type::F64 => f64::from_bits(bits),
@@ -110,6 +118,7 @@ fn float_of(bits: u64, kind: Type, ftz: bool) -> f64 {
 }
 
 /// Rounds to an integral value.
+#[inline(always)]
 fn integral(value: f64, rounding: Rounding) -> f64 {
     match rounding {
         Rounding::NearestEven => value.round_ties_even(),
@@ -120,6 +129,7 @@ fn integral(value: f64, rounding: Rounding) -> f64 {
     }
 }
 
+#[inline(always)]
 fn float_to_integer(value: f64, c: &Convert) -> u64 {
     let (low, high) = range(c.to);
     if value.is_nan() {
@@ -131,6 +141,7 @@ fn float_to_integer(value: f64, c: &Convert) -> u64 {
     (integral(value, c.rounding) as i128).clamp(low, high) as u64
 }
 
+#[inline(always)]
 fn float_to_float(bits: u64, c: &Convert) -> u64 {
     if c.from == Type::BF16 && c.to == Type::F32 && !c.saturate && !c.relu {
         return (bits & 0xffff) << 16;
@@ -160,6 +171,7 @@ fn float_to_float(bits: u64, c: &Convert) -> u64 {
     }
 }
 
+#[inline(always)]
 fn narrow(value: f64, format: Format, rounding: Rounding, satfinite: bool) -> u32 {
     if satfinite {
         format.round_finite(value, rounding)
@@ -169,6 +181,7 @@ fn narrow(value: f64, format: Format, rounding: Rounding, satfinite: bool) -> u3
 }
 
 /// Two `f32` to a pair, and pairs of FP8 to pairs of `f16`.
+#[inline(always)]
 pub(super) fn pairs(warp: &mut Warp, mask: u32, op: &Op) {
     match op {
         Op::ConvertPair {

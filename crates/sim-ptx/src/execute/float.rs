@@ -10,6 +10,7 @@ use super::warp::Warp;
 use crate::number::{self, Format, Rounding, add_odd, canonical, direct, div_odd, flush, sqrt_odd};
 use crate::operation::{Float, Float1, Float2, LANES, Mode, Op, Slot};
 
+#[inline(always)]
 pub(super) fn float1(warp: &mut Warp, mask: u32, op: &Op) {
     let Op::Float1 {
         float,
@@ -66,6 +67,7 @@ fn per_half(packed: bool, a: u32, b: u32, c: u32, f: impl Fn(u32, u32, u32) -> u
     }
 }
 
+#[inline(always)]
 pub(super) fn float2(warp: &mut Warp, mask: u32, op: &Op) {
     let Op::Float2 {
         float,
@@ -127,6 +129,7 @@ fn lanes32(a: &[u32; LANES], b: &[u32; LANES], f: impl Fn(f32, f32) -> u32) -> [
     values
 }
 
+#[inline(always)]
 pub(super) fn fma(warp: &mut Warp, mask: u32, op: &Op) {
     let Op::Fma {
         float,
@@ -197,6 +200,7 @@ pub(super) fn largest(a: f32, b: f32) -> f32 {
     }
 }
 
+#[inline(always)]
 fn largest64(a: f64, b: f64) -> f64 {
     if a.is_nan() {
         return b;
@@ -225,6 +229,7 @@ fn finish32(value: f32, mode: Mode) -> u32 {
     canonical(value)
 }
 
+#[inline(always)]
 fn round32(value: f64, rounding: Rounding) -> f32 {
     if rounding == Rounding::NearestEven {
         value as f32
@@ -234,6 +239,7 @@ fn round32(value: f64, rounding: Rounding) -> f32 {
 }
 
 /// The sign of an exact zero sum is negative when rounding down.
+#[inline(always)]
 fn zero_sum(value: f64, a: f64, b: f64, rounding: Rounding) -> f64 {
     if value == 0.0 && rounding == Rounding::Down && a != 0.0 && a == -b {
         -0.0
@@ -242,6 +248,7 @@ fn zero_sum(value: f64, a: f64, b: f64, rounding: Rounding) -> f64 {
     }
 }
 
+#[inline(always)]
 fn two32(f: Float2, a: f32, b: f32, mode: Mode) -> u32 {
     let (a, b) = if mode.ftz {
         (flush(a), flush(b))
@@ -266,6 +273,7 @@ fn two32(f: Float2, a: f32, b: f32, mode: Mode) -> u32 {
     finish32(value, mode)
 }
 
+#[inline(always)]
 fn fma32(a: f32, b: f32, c: f32, mode: Mode) -> u32 {
     let flushed = |x: f32| f64::from(if mode.ftz { flush(x) } else { x });
     let (product, c) = (flushed(a) * flushed(b), flushed(c));
@@ -278,6 +286,7 @@ fn fma32(a: f32, b: f32, c: f32, mode: Mode) -> u32 {
     )
 }
 
+#[inline(always)]
 fn one32(f: Float1, a: f32, mode: Mode) -> u32 {
     let a = if mode.ftz { flush(a) } else { a };
     let x = f64::from(a);
@@ -292,6 +301,7 @@ fn one32(f: Float1, a: f32, mode: Mode) -> u32 {
 }
 
 /// The functions that PTX approximates, in `f64`.
+#[inline(always)]
 fn function(f: Float1, x: f64) -> f64 {
     match f {
         Float1::Rsqrt | Float1::RsqrtHigh => 1.0 / x.sqrt(),
@@ -307,6 +317,7 @@ fn function(f: Float1, x: f64) -> f64 {
     }
 }
 
+#[inline(always)]
 fn one64(f: Float1, a: f64, rounding: Rounding) -> u64 {
     match f {
         Float1::Neg => a.to_bits() ^ 1 << 63,
@@ -335,6 +346,7 @@ fn one64(f: Float1, a: f64, rounding: Rounding) -> u64 {
     }
 }
 
+#[inline(always)]
 fn divide64(a: f64, b: f64, rounding: Rounding) -> f64 {
     let quotient = a / b;
     let rest = (-quotient).mul_add(b, a);
@@ -342,11 +354,13 @@ fn divide64(a: f64, b: f64, rounding: Rounding) -> f64 {
 }
 
 /// The error of a sum of two `f64`.
+#[inline(always)]
 fn sum_error(a: f64, b: f64, sum: f64) -> f64 {
     let part = sum - a;
     (a - (sum - part)) + (b - part)
 }
 
+#[inline(always)]
 fn two64(f: Float2, a: f64, b: f64, rounding: Rounding) -> u64 {
     let value = match f {
         Float2::Add => zero_sum(
@@ -373,6 +387,7 @@ fn two64(f: Float2, a: f64, b: f64, rounding: Rounding) -> u64 {
     value.to_bits()
 }
 
+#[inline(always)]
 fn fma64(a: f64, b: f64, c: f64, rounding: Rounding) -> u64 {
     let nearest = a.mul_add(b, c);
     if rounding == Rounding::NearestEven || !nearest.is_finite() {
@@ -422,6 +437,7 @@ fn half_out(format: Format, value: f64, mode: Mode) -> u32 {
     }
 }
 
+#[inline(always)]
 fn two_half(f: Float2, format: Format, a: u32, b: u32, mode: Mode) -> u32 {
     let (x, y) = (half_in(format, a, mode), half_in(format, b, mode));
     let value = match f {
@@ -439,6 +455,7 @@ fn two_half(f: Float2, format: Format, a: u32, b: u32, mode: Mode) -> u32 {
     half_out(format, value, mode)
 }
 
+#[inline(always)]
 fn one_half(f: Float1, format: Format, a: u32, mode: Mode) -> u32 {
     match f {
         Float1::Neg => a ^ 0x8000,
@@ -448,6 +465,7 @@ fn one_half(f: Float1, format: Format, a: u32, mode: Mode) -> u32 {
 }
 
 /// `testp` by the index into the decoder's list of properties.
+#[inline(always)]
 pub(super) fn test(warp: &mut Warp, mask: u32, op: &Op) {
     let Op::TestFloat {
         wide,

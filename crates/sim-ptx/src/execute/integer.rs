@@ -40,6 +40,7 @@ fn wide2(warp: &mut Warp, mask: u32, d: R64, a: R64, b: R64, f: impl Fn(u64, u64
     warp.set_double(d, mask, &values);
 }
 
+#[inline(always)]
 pub(super) fn int2(warp: &mut Warp, mask: u32, f: Int2, signed: bool, [d, a, b]: [R32; 3]) {
     let s = |f: fn(i32, i32) -> i32| move |a: u32, b: u32| f(a as i32, b as i32) as u32;
     match (f, signed) {
@@ -121,6 +122,7 @@ fn extend(value: u32, signed: bool) -> u32 {
 }
 
 /// Operations on 16 bits are those on 32 with extended operands, cut off.
+#[inline(always)]
 pub(super) fn int2_narrow(warp: &mut Warp, mask: u32, f: Int2, signed: bool, [d, a, b]: [R32; 3]) {
     let shift = matches!(f, Int2::Shl | Int2::Shr);
     let one = |a: u32, b: u32| -> u32 {
@@ -159,6 +161,7 @@ pub(super) fn int2_narrow(warp: &mut Warp, mask: u32, f: Int2, signed: bool, [d,
     map2(warp, mask, d, a, b, one);
 }
 
+#[inline(always)]
 pub(super) fn int2_wide(warp: &mut Warp, mask: u32, f: Int2, signed: bool, [d, a, b]: [R64; 3]) {
     let s = |f: fn(i64, i64) -> i64| move |a: u64, b: u64| f(a as i64, b as i64) as u64;
     match (f, signed) {
@@ -202,6 +205,7 @@ pub(super) fn int2_wide(warp: &mut Warp, mask: u32, f: Int2, signed: bool, [d, a
     }
 }
 
+#[inline(always)]
 fn high64(a: u64, b: u64, signed: bool) -> u64 {
     if signed {
         ((i128::from(a as i64) * i128::from(b as i64)) >> 64) as u64
@@ -210,6 +214,7 @@ fn high64(a: u64, b: u64, signed: bool) -> u64 {
     }
 }
 
+#[inline(always)]
 fn shift64(warp: &mut Warp, mask: u32, f: Int2, signed: bool, d: R64, a: R64, b: R32) {
     let (a, b) = (warp.double(a), warp.word(b));
     let values = std::array::from_fn(|lane| {
@@ -223,6 +228,7 @@ fn shift64(warp: &mut Warp, mask: u32, f: Int2, signed: bool, d: R64, a: R64, b:
     warp.set_double(d, mask, &values);
 }
 
+#[inline(always)]
 fn int1(f: Int1, signed: bool, narrow: bool, a: u32) -> u32 {
     let a = if narrow { extend(a, signed) } else { a };
     let value = match f {
@@ -245,6 +251,7 @@ fn int1(f: Int1, signed: bool, narrow: bool, a: u32) -> u32 {
     if narrow { value & 0xffff } else { value }
 }
 
+#[inline(always)]
 fn int1_wide(f: Int1, a: u64) -> u64 {
     match f {
         Int1::Not => !a,
@@ -256,6 +263,7 @@ fn int1_wide(f: Int1, a: u64) -> u64 {
     }
 }
 
+#[inline(always)]
 fn count64(f: Int1, signed: bool, a: u64) -> u32 {
     match f {
         Int1::Popc => a.count_ones(),
@@ -272,6 +280,7 @@ fn count64(f: Int1, signed: bool, a: u64) -> u32 {
 }
 
 /// The bytes of `b:a` that a selector picks.
+#[inline(always)]
 fn permute(a: u32, b: u32, c: u32, mode: Permute) -> u32 {
     let bytes = u64::from(b) << 32 | u64::from(a);
     let byte = |index: u32| (bytes >> (8 * (index & 7))) as u8;
@@ -307,12 +316,14 @@ fn permute(a: u32, b: u32, c: u32, mode: Permute) -> u32 {
     u32::from_le_bytes(indices.map(byte))
 }
 
+#[inline(always)]
 fn extract64(a: u64, position: u32, length: u32, signed: bool) -> u64 {
     field(a, position, length, 64, signed)
 }
 
 /// A bit field of a value of `size` bits, extended; the sign of a field past the end
 /// is that of the value.
+#[inline(always)]
 fn field(a: u64, position: u32, length: u32, size: u32, signed: bool) -> u64 {
     let (position, length) = (position & 0xff, length & 0xff);
     if length == 0 {
@@ -334,6 +345,7 @@ fn field(a: u64, position: u32, length: u32, size: u32, signed: bool) -> u64 {
     }
 }
 
+#[inline(always)]
 fn insert(a: u64, b: u64, position: u32, length: u32, size: u32) -> u64 {
     let (position, length) = (position & 0xff, length & 0xff);
     if position >= size || length == 0 {
@@ -347,6 +359,7 @@ fn insert(a: u64, b: u64, position: u32, length: u32, size: u32) -> u64 {
     b & !field | a << position & field
 }
 
+#[inline(always)]
 fn dp4a(a: u32, b: u32, c: u32, a_signed: bool, b_signed: bool) -> u32 {
     let part = |value: u32, i: u32, signed: bool| {
         let byte = (value >> (8 * i)) as u8;
@@ -362,6 +375,7 @@ fn dp4a(a: u32, b: u32, c: u32, a_signed: bool, b_signed: bool) -> u32 {
 }
 
 /// Halves of `a` times the lower two bytes of `b`.
+#[inline(always)]
 fn dp2a(a: u32, b: u32, c: u32, a_signed: bool, b_signed: bool) -> u32 {
     let half = |i: u32| match a_signed {
         true => i32::from((a >> (16 * i)) as u16 as i16),
@@ -383,6 +397,7 @@ fn lop3(a: u32, b: u32, c: u32, table: u8) -> u32 {
     })
 }
 
+#[inline(always)]
 fn int3(warp: &mut Warp, mask: u32, f: Int3, slots: [R32; 4]) {
     match f {
         Int3::MadLow => map3(warp, mask, slots, |a, b, c| {
@@ -437,6 +452,7 @@ fn int3(warp: &mut Warp, mask: u32, f: Int3, slots: [R32; 4]) {
 }
 
 /// `a op b op c` with the carry flags.
+#[inline(always)]
 fn carry(warp: &mut Warp, mask: u32, op: &Op) {
     let Op::Carry {
         f,
@@ -476,6 +492,7 @@ fn carry(warp: &mut Warp, mask: u32, op: &Op) {
     }
 }
 
+#[inline(always)]
 fn carry64(warp: &mut Warp, mask: u32, op: &Op) {
     let Op::Carry64 {
         f,
@@ -507,6 +524,7 @@ fn carry64(warp: &mut Warp, mask: u32, op: &Op) {
     }
 }
 
+#[inline(always)]
 fn mad_wide(warp: &mut Warp, mask: u32, signed: bool, d: R64, [a, b]: [R32; 2], c: Option<R64>) {
     let (a, b) = (warp.word(a), warp.word(b));
     let mut values = [0; LANES];
@@ -525,11 +543,13 @@ fn mad_wide(warp: &mut Warp, mask: u32, signed: bool, d: R64, [a, b]: [R32; 2], 
 }
 
 /// Product of 16-bit values, in full.
+#[inline(always)]
 fn product16(a: u32, b: u32, signed: bool) -> u32 {
     extend(a, signed).wrapping_mul(extend(b, signed))
 }
 
 /// The integer operations that are used less.
+#[inline(always)]
 pub(super) fn other(warp: &mut Warp, mask: u32, op: &Op) {
     match op {
         Op::Int1 {

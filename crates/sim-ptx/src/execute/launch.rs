@@ -167,6 +167,7 @@ pub fn launch(
         lane_instructions: 0,
         barriers: 0,
         divergent: 0,
+        wide: super::lanes::wide(),
         trapped: false,
         barrier_state: Vec::new(),
     };

@@ -52,7 +52,9 @@ pub(super) fn execute(
             let registers = &registers[..*count as usize];
             store(warp, context, pc, address, registers, *transposed);
         }
-        Collective::Multiply(multiply) => run(warp, multiply, active),
+        Collective::Multiply(multiply) => {
+            super::lanes::multiply(warp, multiply, active, context.wide);
+        }
         _ => {}
     }
 }
@@ -216,16 +218,18 @@ fn elements(kind: MatrixType, register: u32, n: usize, mut each: impl FnMut(usiz
 /// The largest k.
 const DEEPEST: usize = 32;
 
-fn run(warp: &mut Warp, m: &Multiply, active: u32) {
-    // By k, then row of A or column of B.
-    let mut a = [[0.0f64; 16]; DEEPEST];
+/// `mma` by all lanes.
+#[inline(always)]
+pub(super) fn multiply(warp: &mut Warp, m: &Multiply, active: u32) {
+    // Rows of A and of B.
+    let mut a = [[0.0f64; DEEPEST]; 16];
     let mut b = [[0.0f64; 8]; DEEPEST];
     let n = each(m.a_type);
     for (index, register) in m.a.iter().enumerate() {
         for (lane, value) in warp.word(*register).iter().enumerate() {
             let (row, column) = (lane / 4 + 8 * (index % 2), index / 2 * 4 * n + lane % 4 * n);
             elements(m.a_type, *value, n, |e, x| {
-                a[(column + e) % DEEPEST][row] = x;
+                a[row][(column + e) % DEEPEST] = x;
             });
         }
     }
@@ -238,16 +242,19 @@ fn run(warp: &mut Warp, m: &Multiply, active: u32) {
         }
     }
     let mut sums = [[0.0f64; 8]; 16];
-    for (a, b) in a.iter().zip(&b).take(m.k as usize) {
-        for (sum, a) in sums.iter_mut().zip(a) {
+    for (sums, a) in sums.iter_mut().zip(&a) {
+        let mut sum = [0.0; 8];
+        for (a, b) in a.iter().zip(&b).take(m.k as usize) {
             (0..8).for_each(|column| sum[column] += a * b[column]);
         }
+        *sums = sum;
     }
     for (index, (d, c)) in m.d.iter().zip(&m.c).enumerate() {
         let c = *warp.word(*c);
-        let values: [u32; LANES] = std::array::from_fn(|lane| {
+        let mut values = [0; LANES];
+        for lane in 0..LANES {
             let (group, column) = (lane / 4, lane % 4 * 2);
-            match m.result {
+            values[lane] = match m.result {
                 Type::F16 => (0..2).fold(0, |value, e| {
                     let sum = sums[group + 8 * index][column + e];
                     let sum = sum + F16.value(c[lane] >> (16 * e) & 0xffff);
@@ -263,8 +270,8 @@ fn run(warp: &mut Warp, m: &Multiply, active: u32) {
                     let limit = |v: i64| v.clamp(i64::from(i32::MIN), i64::from(i32::MAX));
                     (if m.saturate { limit(sum) } else { sum }) as u32
                 }
-            }
-        });
+            };
+        }
         warp.set_word(*d, active, &values);
     }
 }

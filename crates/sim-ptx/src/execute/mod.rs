@@ -9,6 +9,7 @@ mod context;
 mod convert;
 mod float;
 mod integer;
+mod lanes;
 mod launch;
 mod matrix;
 mod step;

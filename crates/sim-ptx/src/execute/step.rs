@@ -3,9 +3,8 @@
 use super::context::Context;
 use super::launch::LaunchError;
 use super::warp::{State, Warp};
-use super::{access, atomic, block, collective, compare, convert, float, integer};
-use crate::memory::{LOCAL_WINDOW, SHARED_WINDOW};
-use crate::operation::{Clock, LANES, Op, Slot, Space, Test};
+use super::{access, atomic, block, collective, lanes};
+use crate::operation::{Clock, LANES, Op, Test};
 use crate::report::FindingKind;
 
 /// Instructions after which a warp lets the others run.
@@ -56,6 +55,7 @@ fn fragment(warp: &mut Warp, context: &mut Context<'_>, left: &mut u32) -> Resul
     let full = u64::from(mask.count_ones());
     let (mut instructions, mut lanes) = (0u64, 0u64);
     let mut turn = *left;
+    let wide = context.wide;
     loop {
         if pc == meet {
             warp.arrive();
@@ -86,7 +86,7 @@ fn fragment(warp: &mut Warp, context: &mut Context<'_>, left: &mut u32) -> Resul
             Op::Branch { .. } if active == 0 => pc += 1,
             op if active == 0 && !matches!(op, Op::Barrier { .. }) => pc += 1,
             op if is_plain(op) => {
-                plain(warp, active, op);
+                lanes::plain(warp, active, op, wide);
                 pc += 1;
             }
             Op::Load(t) => {
@@ -136,89 +136,6 @@ fn is_plain(op: &Op) -> bool {
             | Op::Fence
             | Op::Clock { .. }
     )
-}
-
-#[inline(always)]
-fn plain(warp: &mut Warp, mask: u32, op: &Op) {
-    match op {
-        Op::Nop => {}
-        Op::Move32 { d, a } => {
-            let values = *warp.word(*a);
-            warp.set_word(*d, mask, &values);
-        }
-        Op::Move64 { d, a } => {
-            let values = *warp.double(*a);
-            warp.set_double(*d, mask, &values);
-        }
-        Op::Int2 { f, signed, d, a, b } => integer::int2(warp, mask, *f, *signed, [*d, *a, *b]),
-        Op::Int2Wide { f, signed, d, a, b } => {
-            integer::int2_wide(warp, mask, *f, *signed, [*d, *a, *b]);
-        }
-        Op::Int2Narrow { f, signed, d, a, b } => {
-            integer::int2_narrow(warp, mask, *f, *signed, [*d, *a, *b]);
-        }
-        Op::Float2 { .. } => float::float2(warp, mask, op),
-        Op::Float1 { .. } => float::float1(warp, mask, op),
-        Op::Fma { .. } => float::fma(warp, mask, op),
-        Op::TestFloat { .. } => float::test(warp, mask, op),
-        Op::Convert(c) => convert::convert(warp, mask, c),
-        Op::ConvertPair { .. } | Op::UnpackPair { .. } => convert::pairs(warp, mask, op),
-        Op::SetPredicate { .. }
-        | Op::SetPredicatePair { .. }
-        | Op::Set { .. }
-        | Op::Select { .. }
-        | Op::SelectSign { .. }
-        | Op::Logic { .. }
-        | Op::MovePredicate { .. } => compare::compare(warp, mask, op),
-        Op::Pack { bits, d, parts } => pack(warp, mask, *bits, *d, parts),
-        Op::Unpack { bits, parts, a } => unpack(warp, mask, *bits, parts, *a),
-        Op::ActiveMask { d } => warp.set_word(*d, mask, &[mask; LANES]),
-        Op::InSpace { space, d, a } => {
-            let inside = warp.double(*a).map(|a| in_space(a, *space));
-            let bits = (0..LANES).filter(|l| inside[*l]).fold(0, |m, l| m | 1 << l);
-            warp.set_predicate(*d, mask, bits);
-        }
-        other => integer::other(warp, mask, other),
-    }
-}
-
-fn in_space(address: u64, space: Space) -> bool {
-    match space {
-        Space::Shared => address & !0xffff_ffff == SHARED_WINDOW,
-        Space::Local => address & !0xffff_ffff == LOCAL_WINDOW,
-        _ => access::window(address).0 == space,
-    }
-}
-
-fn pack(warp: &mut Warp, mask: u32, bits: u32, d: Slot, parts: &[Slot]) {
-    let mut values = [0u64; LANES];
-    let part_mask = if bits >= 64 {
-        u64::MAX
-    } else {
-        (1 << bits) - 1
-    };
-    for (index, part) in parts.iter().enumerate() {
-        let source = warp.wide(*part);
-        for lane in 0..LANES {
-            values[lane] |= (source[lane] & part_mask) << (bits * index as u32);
-        }
-    }
-    warp.set(d, mask, &values);
-}
-
-fn unpack(warp: &mut Warp, mask: u32, bits: u32, parts: &[Option<Slot>], a: Slot) {
-    let source = warp.wide(a);
-    let part_mask = if bits >= 64 {
-        u64::MAX
-    } else {
-        (1 << bits) - 1
-    };
-    for (index, part) in parts.iter().enumerate() {
-        if let Some(part) = part {
-            let values = source.map(|v| v >> (bits * index as u32) & part_mask);
-            warp.set(*part, mask, &values);
-        }
-    }
 }
 
 /// Control, memory other than loads and stores, collectives. True if the fragment goes

@@ -11,7 +11,7 @@ use super::syntax::{
 /// A variable may not be larger than this (a bound on hostile texts).
 const LARGEST_VARIABLE: u64 = 1 << 30;
 /// Registers that one `.reg %r<n>` may declare.
-const MOST_REGISTERS: i64 = 1 << 20;
+const MOST_REGISTERS: i64 = 1 << 18;
 
 /// Reads a module.
 pub(crate) fn parse(text: &str) -> Result<Source<'_>, ParseError> {
