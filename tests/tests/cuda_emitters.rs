@@ -117,6 +117,15 @@ const CASES: &[Case] = &[
         reasons: &["tiles of 64 x 16 in shared memory"],
     },
     Case {
+        name: "a scatter of rows",
+        text: "ENTRY main { x = f32[10,64] parameter(0) i = s32[7] parameter(1)
+            u = f32[7,64] parameter(2)
+            ROOT r = f32[10,64] scatter(x, i, u), update_window_dims={1},
+              inserted_window_dims={0}, scatter_dims_to_operand_dims={0},
+              index_vector_dim=1, to_apply=sum }",
+        reasons: &["one thread per point"],
+    },
+    Case {
         name: "a stable sort with a payload",
         text: "ENTRY main { k = s32[3,37] parameter(0) v = f32[3,37] parameter(1)
             ROOT s = (s32[3,37], f32[3,37]) sort(k, v), dimensions={1}, is_stable=true,
@@ -192,6 +201,76 @@ fn each_form_gives_what_the_evaluator_gives() {
         match reference.judge_with(&module, &inputs, &options) {
             Ok(verdict) => assert_eq!(verdict, Verdict::Agrees, "{}", case.name),
             Err(error) => panic!("{}: {error}", case.name),
+        }
+    }
+}
+
+/// Programs whose arrays fill whole sectors, so that nothing has to be moved in vain.
+const WHOLE: &[(&str, &str)] = &[
+    (
+        "elementwise",
+        "ENTRY main { a = f32[64,256] parameter(0) b = f32[256] parameter(1)
+            c = f32[64,256] broadcast(b), dimensions={1} ROOT d = f32[64,256] add(a, c) }",
+    ),
+    (
+        "elementwise bytes",
+        "ENTRY main { a = s8[64,256] parameter(0) ROOT d = s8[64,256] negate(a) }",
+    ),
+    (
+        "rows",
+        "ENTRY main { a = f32[64,128] parameter(0) z = f32[] constant(0)
+            ROOT r = f32[64] reduce(a, z), dimensions={1}, to_apply=sum }",
+    ),
+    (
+        "long rows",
+        "ENTRY main { a = f32[4,4096] parameter(0) z = f32[] constant(0)
+            ROOT r = f32[4] reduce(a, z), dimensions={1}, to_apply=sum }",
+    ),
+    (
+        "columns",
+        "ENTRY main { a = f32[128,64] parameter(0) z = f32[] constant(0)
+            ROOT r = f32[64] reduce(a, z), dimensions={0}, to_apply=sum }",
+    ),
+    (
+        "a transposition",
+        "ENTRY main { a = f32[64,96] parameter(0)
+            ROOT t = f32[96,64] transpose(a), dimensions={1,0} }",
+    ),
+    (
+        "a transposition of halves",
+        "ENTRY main { a = bf16[64,96] parameter(0)
+            ROOT t = bf16[96,64] transpose(a), dimensions={1,0} }",
+    ),
+    (
+        "a transposition of bytes",
+        "ENTRY main { a = u8[64,96] parameter(0)
+            ROOT t = u8[96,64] transpose(a), dimensions={1,0} }",
+    ),
+    (
+        "a product",
+        "ENTRY main { a = f32[64,64] parameter(0) b = f32[64,128] parameter(1)
+            ROOT c = f32[64,128] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0} }",
+    ),
+];
+
+#[test]
+fn accesses_touch_no_more_than_they_need() {
+    if !nvrtc::is_there() {
+        return;
+    }
+    for (name, text) in WHOLE {
+        let text = format!("HloModule whole\n{COMPUTATIONS}\n{text}");
+        let module = tegula::read(&text).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let plan = tegula::plan(&module).expect("a plan").plan;
+        let measured = tegula_codegen_cuda::measure(plan, &inputs(&module));
+        let (_, launches) = measured.unwrap_or_else(|e| panic!("{name}: {e}"));
+        assert!(!launches.is_empty(), "{name}");
+        for launch in &launches {
+            for access in &launch.report.statistics.accesses {
+                let place = format!("{name}, {}: {access:?}", launch.function);
+                assert_eq!(access.sectors, access.minimum_sectors, "{place}");
+                assert_eq!(access.wavefronts, access.minimum_wavefronts, "{place}");
+            }
         }
     }
 }
