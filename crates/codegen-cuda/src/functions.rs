@@ -12,6 +12,7 @@ const FILES: &[&str] = &[
     include_str!("device/index.cuh"),
     include_str!("device/integer.cuh"),
     include_str!("device/float.cuh"),
+    include_str!("device/trigonometry.cuh"),
     include_str!("device/half.cuh"),
     include_str!("device/narrow.cuh"),
     include_str!("device/reduce_precision.cuh"),
@@ -52,7 +53,7 @@ fn names(text: &str) -> impl Iterator<Item = &str> {
 }
 
 /// The name that a definition defines: a structure's, or the first that an opening
-/// bracket follows.
+/// bracket follows, round or square.
 fn defined(definition: &str) -> Option<&str> {
     let code = definition.lines().find(|line| !line.starts_with("//"))?;
     let mut all = names(code);
@@ -61,7 +62,7 @@ fn defined(definition: &str) -> Option<&str> {
     }
     all.find(|name| {
         let end = name.as_ptr() as usize - code.as_ptr() as usize + name.len();
-        code[end..].starts_with('(')
+        code[end..].starts_with(['(', '['])
     })
 }
 

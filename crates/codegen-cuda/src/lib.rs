@@ -40,3 +40,5 @@ pub use execute::Executable;
 pub use listing::{Listing, listing};
 pub use nvrtc::{Arch, Compiler, Form, compiler};
 pub use simulated::executable as for_simulator;
+pub use simulated::{LaunchReport, measure};
+pub use tegula_sim_ptx::{AccessStatistics, Report};

@@ -128,7 +128,6 @@ fn function(op: Unary) -> Option<&'static str> {
         Unary::Asinh => "asinhf",
         Unary::Atanh => "atanhf",
         Unary::Cbrt => "cbrtf",
-        Unary::Cos => "cosf",
         Unary::Cosh => "coshf",
         Unary::Erf => "erff",
         Unary::Exp => "expf",
@@ -136,9 +135,7 @@ fn function(op: Unary) -> Option<&'static str> {
         Unary::Log => "logf",
         Unary::Log1p => "log1pf",
         Unary::Rsqrt => "rsqrtf",
-        Unary::Sin => "sinf",
         Unary::Sinh => "sinhf",
-        Unary::Tan => "tanf",
         Unary::Tanh => "tanhf",
         _ => return None,
     })
@@ -165,6 +162,18 @@ fn float_unary(op: Unary, ty: ElementType, x: &str) -> Option<String> {
                 "logistic"
             };
             format!("tegula_{name}({x})")
+        }
+        // CUDA's own for floats keep an array in local memory.
+        Unary::Sin | Unary::Cos | Unary::Tan => {
+            let name = match op {
+                Unary::Sin => "sin",
+                Unary::Cos => "cos",
+                _ => "tan",
+            };
+            match double {
+                true => format!("{name}({x})"),
+                false => format!("tegula_{name}({x})"),
+            }
         }
         // The machine's own approximation has half of a double's bits.
         Unary::Rsqrt if double => format!("(1.0 / sqrt({x}))"),

@@ -9,9 +9,11 @@ use crate::error::Error;
 use crate::execute::Executable;
 use crate::nvrtc::{Arch, Form, compiler};
 use crate::program::program;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::borrow::Cow;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tegula_ir::Literal;
 use tegula_layout::Plan;
-use tegula_sim_ptx::{LaunchError, Memory, MemoryError, Module, Options, launch};
+use tegula_sim_ptx::{LaunchError, Memory, MemoryError, Module, Options, Report, launch};
 
 /// The simulated device's memory: 16 GiB, of which the host uses what is written.
 const CAPACITY: u64 = 1 << 34;
@@ -21,6 +23,19 @@ const ARCH: Arch = Arch(90);
 struct Simulated {
     module: Module,
     memory: Mutex<Memory>,
+    /// What launches report, where somebody wants to know.
+    reports: Option<Reports>,
+}
+
+type Reports = Arc<Mutex<Vec<LaunchReport>>>;
+
+/// What a launch on the simulated device did.
+#[derive(Clone, Debug)]
+pub struct LaunchReport {
+    /// The function.
+    pub function: String,
+    /// Its findings, and the statistics of its accesses.
+    pub report: Report,
 }
 
 /// Compiles a plan for the simulated device.
@@ -29,6 +44,23 @@ struct Simulated {
 /// There is no NVRTC; an operation that a type lacks; PTX that the simulator does not
 /// know.
 pub fn executable(plan: Plan) -> Result<Executable, Error> {
+    assemble(plan, None)
+}
+
+/// Runs a plan on the simulated device and tells what each launch did, in order.
+///
+/// # Errors
+/// As [`executable`] and [`Executable::run`].
+pub fn measure(plan: Plan, inputs: &[Literal]) -> Result<(Vec<Literal>, Vec<LaunchReport>), Error> {
+    let reports = Reports::default();
+    let executable = assemble(plan, Some(Arc::clone(&reports)))?;
+    let inputs: Vec<Cow<'_, Literal>> = inputs.iter().map(Cow::Borrowed).collect();
+    let results = executable.run(&inputs)?;
+    let mut reports = reports.lock().unwrap_or_else(PoisonError::into_inner);
+    Ok((results, std::mem::take(&mut *reports)))
+}
+
+fn assemble(plan: Plan, reports: Option<Reports>) -> Result<Executable, Error> {
     let program = program(&plan)?;
     // Programs that are simulated are tests: many, and used once.
     let ptx = compiler()?.compile(&program.source(), ARCH, Form::Ptx)?;
@@ -40,6 +72,7 @@ pub fn executable(plan: Plan) -> Result<Executable, Error> {
     let device = Simulated {
         module,
         memory: Mutex::new(Memory::new(CAPACITY)),
+        reports,
     };
     Ok(Executable::assemble(plan, program, Box::new(device)))
 }
@@ -101,7 +134,7 @@ impl Device for Simulated {
             params: &params,
         };
         let options = Options {
-            statistics: false,
+            statistics: self.reports.is_some(),
             // A thread without a point may leave before the others.
             exited_at_barriers: false,
             ..Options::default()
@@ -117,6 +150,13 @@ impl Device for Simulated {
         let report = launched.map_err(|error: LaunchError| failed(&step(), &error))?;
         if let Some(finding) = report.errors().next() {
             return Err(failed(&step(), finding));
+        }
+        if let Some(reports) = &self.reports {
+            let mut reports = reports.lock().unwrap_or_else(PoisonError::into_inner);
+            reports.push(LaunchReport {
+                function: wanted.name.to_owned(),
+                report,
+            });
         }
         Ok(())
     }

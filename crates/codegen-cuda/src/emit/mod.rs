@@ -4,6 +4,7 @@
 mod pointwise;
 mod rows;
 mod transpose;
+mod updates;
 mod vector;
 
 use crate::error::Error;
@@ -28,5 +29,8 @@ pub(crate) fn function(name: &str, kernel: &Kernel, apart: bool) -> Result<Funct
     if let Some(function) = vector::function(name, kernel, apart)? {
         return Ok(function);
     }
-    pointwise::function(name, kernel, apart)
+    match updates::spread(kernel) {
+        Some(spread) => pointwise::function(name, &spread, apart),
+        None => pointwise::function(name, kernel, apart),
+    }
 }

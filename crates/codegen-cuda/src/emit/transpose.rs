@@ -3,9 +3,8 @@
 //! The result's innermost dimension is not the one along which some operand lies
 //! together. A block takes 32 positions along both: it reads with neighbouring threads
 //! along the operand's dimension, keeps what it read in a tile, and goes on with
-//! neighbouring threads along the result's. Rows of the tile have 33 elements, so that
-//! neither way two lanes of a warp meet in a bank of shared memory, whatever the size
-//! of an element.
+//! neighbouring threads along the result's. Rows of the tile are an odd number of words
+//! apart, so that neither way two lanes of a warp meet in a bank of shared memory.
 
 use crate::access::{Access, sectors, set_digits, typical_values, value};
 use crate::body::Body;
@@ -100,7 +99,20 @@ fn choose(kernel: &Kernel) -> Option<Choice> {
             None => found = Some((best.1, vec![number], before, best.0)),
         }
     }
-    let (across, tiled, before, after) = found?;
+    let (across, mut tiled, before, after) = found?;
+    // What does not fit is read as it is.
+    let mut room = SHARED;
+    tiled.retain(|&number| {
+        let Statement::Load { param, .. } = &kernel.body.statements[number] else {
+            return false;
+        };
+        let bytes = kernel
+            .params
+            .get(*param)
+            .map_or(0, |p| p.element_type.storage_bytes());
+        room -= SIDE * row_length(bytes) * bytes as i64;
+        room >= 0
+    });
     Some(Choice {
         inner,
         across,
@@ -122,6 +134,18 @@ fn has_loop(block: &Block) -> bool {
     })
 }
 
+/// Elements from one row of a tile to the next, which make an odd number of words.
+fn row_length(bytes: usize) -> i64 {
+    match bytes {
+        1 => SIDE + 4,
+        2 => SIDE + 2,
+        _ => SIDE + 1,
+    }
+}
+
+/// Bytes of shared memory that every architecture gives a block.
+const SHARED: i64 = 48 << 10;
+
 fn written(name: &str, kernel: &Kernel, apart: bool, choice: &Choice) -> Result<Function, Error> {
     let mut body = Body::new(kernel);
     let (inner, across) = (choice.inner, choice.across);
@@ -136,11 +160,9 @@ fn written(name: &str, kernel: &Kernel, apart: bool, choice: &Choice) -> Result<
     let mut blocks = tiles(inner_extent).mul(&tiles(across_extent));
     for &number in &choice.tiled {
         if let Statement::Load { param, .. } = &kernel.body.statements[number] {
-            let ty = storage(body.param_type(*param)?);
-            body.line(&format!(
-                "__shared__ {ty} tile{number}[{SIDE}][{}];",
-                SIDE + 1
-            ));
+            let ty = body.param_type(*param)?;
+            let (own, width) = (storage(ty), row_length(ty.storage_bytes()));
+            body.line(&format!("__shared__ {own} tile{number}[{SIDE}][{width}];"));
         }
     }
     body.line(&format!(

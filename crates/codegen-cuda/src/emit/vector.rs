@@ -145,9 +145,9 @@ fn flattened(kernel: &Kernel) -> Option<Kernel> {
     Some(flat)
 }
 
-/// How many points a thread should have, if more than one; then all wide accesses are
-/// of at most 16 bytes.
-fn width(kernel: &Kernel) -> Option<i64> {
+/// How many points a thread should have, if more than one, and the bytes of its widest
+/// access, at most 16.
+fn width(kernel: &Kernel) -> Option<(i64, i64)> {
     let &inner = kernel.domain.last()?;
     let IndexVar::Domain(extent) = kernel.var(inner)? else {
         return None;
@@ -168,8 +168,8 @@ fn width(kernel: &Kernel) -> Option<i64> {
             // A point of its own for each lane is better for what is far apart: the
             // sectors of a warp's access are the same, but there are more of them.
             let scattered = found.iter().any(|(_, along)| *along == Along::Apart);
-            if widest.is_some_and(|widest| widest <= WIDEST) && !scattered {
-                return Some(width);
+            if let Some(widest) = widest.filter(|&widest| widest <= WIDEST && !scattered) {
+                return Some((width, widest));
             }
         }
         width /= 2;
@@ -246,7 +246,12 @@ fn along(kernel: &Kernel, inner: Var, width: i64, param: usize, index: &[Term]) 
     })
 }
 
-fn written(name: &str, kernel: &Kernel, apart: bool, width: i64) -> Result<Function, Error> {
+fn written(
+    name: &str,
+    kernel: &Kernel,
+    apart: bool,
+    (width, widest): (i64, i64),
+) -> Result<Function, Error> {
     let Some(&inner) = kernel.domain.last() else {
         let message = "a kernel of several points has no domain";
         return Err(Error::Bug(message.to_owned()));
@@ -293,7 +298,7 @@ fn written(name: &str, kernel: &Kernel, apart: bool, width: i64) -> Result<Funct
     };
     Ok(Function {
         name: name.to_owned(),
-        reason: format!("{width} points {dims} per thread, accesses of up to {WIDEST} bytes"),
+        reason: format!("{width} points {dims} per thread, accesses of {widest} bytes"),
         text: format!("{head} {{\n{statements}}}\n"),
         block: [THREADS as u32, 1, 1],
         grid: linear(over_symbols(kernel, &blocks)),

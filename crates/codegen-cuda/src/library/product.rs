@@ -357,13 +357,15 @@ impl<'a> Text<'a> {
         self.line(&format!(
             "extern \"C\" __global__ void __launch_bounds__({threads}) {name}({parameters}) {{"
         ));
+        // Two columns more: where 16 positions of the sum of two rows are written at
+        // once, they lie in 32 banks.
         self.line(&format!(
             "    __shared__ {sum} left[{DEPTH}][{}];",
-            rows + 1
+            rows + 2
         ));
         self.line(&format!(
             "    __shared__ {sum} right[{DEPTH}][{}];",
-            columns + 1
+            columns + 2
         ));
         for (group, name) in [(ROWS, "rows"), (COLUMNS, "columns"), (SUMMED, "depth")] {
             let size = product.group_size(group);

@@ -1,0 +1,368 @@
+//! How kernels are spread over threads on a GPU: which form each kind of kernel gets,
+//! that its results are the evaluator's, and that its machine code keeps what the form
+//! promises.
+
+use std::path::PathBuf;
+use std::process::Command;
+use tegula::{Options, Target};
+use tegula_codegen_cuda::{Arch, Listing, listing};
+use tegula_ir::Literal;
+use tegula_tests::judge::{Reference, Verdict};
+use tegula_tests::nvrtc;
+use tegula_tests::random::Regime;
+
+/// A program, and what the reasons of its functions say.
+struct Case {
+    name: &'static str,
+    text: &'static str,
+    reasons: &'static [&'static str],
+}
+
+const COMPUTATIONS: &str = "
+sum { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] add(a, b) }
+sum_c { a = c64[] parameter(0) b = c64[] parameter(1) ROOT s = c64[] add(a, b) }
+max { a = bf16[] parameter(0) b = bf16[] parameter(1) ROOT m = bf16[] maximum(a, b) }
+both { a = s32[] parameter(0) b = s32[] parameter(1) c = s32[] parameter(2) d = s32[] parameter(3)
+  s = s32[] add(a, c) m = s32[] minimum(b, d) ROOT t = (s32[], s32[]) tuple(s, m) }
+less { a = s32[] parameter(0) b = s32[] parameter(1) c = f32[] parameter(2) d = f32[] parameter(3)
+  ROOT l = pred[] compare(a, b), direction=LT }
+";
+
+const CASES: &[Case] = &[
+    Case {
+        name: "elementwise, in a row",
+        text: "ENTRY main { a = f32[6,10] parameter(0) b = f32[6,10] parameter(1)
+            ROOT c = f32[6,10] multiply(a, b) }",
+        reasons: &["4 points in a row"],
+    },
+    Case {
+        name: "elementwise, narrow",
+        text: "ENTRY main { a = bf16[7,32] parameter(0) b = bf16[32] parameter(1)
+            c = bf16[7,32] broadcast(b), dimensions={1} ROOT d = bf16[7,32] add(a, c) }",
+        reasons: &["8 points along the last dimension"],
+    },
+    Case {
+        name: "a bias that changes within a thread",
+        text: "ENTRY main { a = f32[5,24] parameter(0) b = f32[6] parameter(1)
+            c = f32[6,4] broadcast(b), dimensions={0} d = f32[24] reshape(c)
+            e = f32[5,24] broadcast(d), dimensions={1} ROOT f = f32[5,24] add(a, e) }",
+        reasons: &["4 points along the last dimension"],
+    },
+    Case {
+        name: "an odd number of elements",
+        text: "ENTRY main { a = s8[7,3] parameter(0) ROOT b = s8[7,3] negate(a) }",
+        reasons: &["one thread per point"],
+    },
+    Case {
+        name: "short rows",
+        text: "ENTRY main { a = f32[100,12] parameter(0) z = f32[] constant(0)
+            ROOT r = f32[100] reduce(a, z), dimensions={1}, to_apply=sum }",
+        reasons: &["16 lanes per point"],
+    },
+    Case {
+        name: "rows",
+        text: "ENTRY main { a = bf16[9,3,33] parameter(0) z = bf16[] constant(-inf)
+            ROOT r = bf16[9] reduce(a, z), dimensions={1,2}, to_apply=max }",
+        reasons: &["a warp per point"],
+    },
+    Case {
+        name: "long rows, two states",
+        text: "ENTRY main { a = s32[3,1100] parameter(0) z = s32[] constant(7)
+            ROOT r = (s32[3], s32[3]) reduce(a, a, z, z), dimensions={1}, to_apply=both }",
+        reasons: &["a block of 256 threads per point"],
+    },
+    Case {
+        name: "columns",
+        text: "ENTRY main { a = f32[50,70] parameter(0) z = f32[] constant(0)
+            ROOT r = f32[70] reduce(a, z), dimensions={0}, to_apply=sum }",
+        reasons: &["8 warps per 32 points"],
+    },
+    Case {
+        name: "columns of complex numbers",
+        text: "ENTRY main { a = c64[50,40] parameter(0) z = c64[] constant((0, 0))
+            ROOT r = c64[40] reduce(a, z), dimensions={0}, to_apply=sum_c }",
+        reasons: &["8 warps per 32 points"],
+    },
+    Case {
+        name: "a transposition",
+        text: "ENTRY main { a = f32[40,70] parameter(0) b = f32[70,40] parameter(1)
+            t = f32[70,40] transpose(a), dimensions={1,0} ROOT c = f32[70,40] add(t, b) }",
+        reasons: &["tiles of 32 x 32 through shared memory"],
+    },
+    Case {
+        name: "a transposition of bytes in batches",
+        text: "ENTRY main { a = u8[3,65,34] parameter(0)
+            ROOT t = u8[3,34,65] transpose(a), dimensions={0,2,1} }",
+        reasons: &["tiles of 32 x 32 through shared memory"],
+    },
+    Case {
+        name: "a product",
+        text: "ENTRY main { a = f32[2,40,19] parameter(0) b = f32[2,19,70] parameter(1)
+            ROOT c = f32[2,40,70] dot(a, b), lhs_batch_dims={0}, rhs_batch_dims={0},
+              lhs_contracting_dims={2}, rhs_contracting_dims={1} }",
+        reasons: &["tiles of 64 x 64 in shared memory"],
+    },
+    Case {
+        name: "a product of integers",
+        text: "ENTRY main { a = s8[20,33] parameter(0) b = s8[10,33] parameter(1)
+            ROOT c = s32[20,10] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={1} }",
+        reasons: &["tiles of 32 x 16 in shared memory"],
+    },
+    Case {
+        name: "a convolution in groups",
+        text: "ENTRY main { a = f32[2,9,8,6] parameter(0) b = f32[3,2,3,16] parameter(1)
+            ROOT c = f32[2,5,8,16] convolution(a, b),
+              window={size=3x2 stride=2x1 pad=1_1x1_0}, dim_labels=b01f_01io->b01f,
+              feature_group_count=2 }",
+        reasons: &["tiles of 64 x 16 in shared memory"],
+    },
+    Case {
+        name: "a scatter of rows",
+        text: "ENTRY main { x = f32[10,64] parameter(0) i = s32[7] parameter(1)
+            u = f32[7,64] parameter(2)
+            ROOT r = f32[10,64] scatter(x, i, u), update_window_dims={1},
+              inserted_window_dims={0}, scatter_dims_to_operand_dims={0},
+              index_vector_dim=1, to_apply=sum }",
+        reasons: &["one thread per point"],
+    },
+    Case {
+        name: "a stable sort with a payload",
+        text: "ENTRY main { k = s32[3,37] parameter(0) v = f32[3,37] parameter(1)
+            ROOT s = (s32[3,37], f32[3,37]) sort(k, v), dimensions={1}, is_stable=true,
+              to_apply=less }",
+        reasons: &["finds its place in the merged run"],
+    },
+];
+
+fn module(case: &Case) -> tegula::Module {
+    let text = format!("HloModule case\n{COMPUTATIONS}\n{}", case.text);
+    tegula::read(&text).unwrap_or_else(|e| panic!("{}: {e}", case.name))
+}
+
+/// Small numbers that sums of which are exact.
+fn inputs(module: &tegula::Module) -> Vec<Literal> {
+    let entry = module.entry_computation();
+    let mut seed = 1u64;
+    let mut next = || {
+        seed = seed
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (seed >> 33) % 17
+    };
+    let parameters = entry.parameters.iter();
+    let literals = parameters.map(|&parameter| {
+        let shape = module[parameter].shape.as_array().expect("an array");
+        let ty = shape.element_type;
+        let count = shape.element_count().expect("a size") as usize;
+        let mut bytes = Vec::new();
+        for _ in 0..count {
+            let value = tegula_ir::Scalar::Int(next() as i64 - 8);
+            let bits = tegula_interp::scalar::bits_from_scalar(ty, value).to_le_bytes();
+            bytes.extend_from_slice(&bits[..ty.storage_bytes()]);
+        }
+        Literal::from_bytes(shape, &bytes).expect("so many bytes")
+    });
+    literals.collect()
+}
+
+fn cuda(case: &Case) -> String {
+    let module = module(case);
+    let plan = tegula::plan(&module).expect("a plan").plan;
+    let text = listing(&plan, Arch(90), Listing::Cuda).expect("a program");
+    String::from_utf8(text).expect("text")
+}
+
+#[test]
+fn each_kind_of_kernel_has_its_form() {
+    for case in CASES {
+        let text = cuda(case);
+        for reason in case.reasons {
+            let found = text
+                .lines()
+                .any(|line| line.starts_with("// ") && line.contains(reason));
+            assert!(found, "{}: no `{reason}` in\n{text}", case.name);
+        }
+    }
+}
+
+#[test]
+fn each_form_gives_what_the_evaluator_gives() {
+    if !nvrtc::is_there() {
+        return;
+    }
+    for case in CASES {
+        let module = module(case);
+        let inputs = inputs(&module);
+        let reference = Reference::new(&module, &inputs, Regime::Dyadic).expect("a reference");
+        let options = Options {
+            target: Target::CudaSim,
+            ..Options::default()
+        };
+        match reference.judge_with(&module, &inputs, &options) {
+            Ok(verdict) => assert_eq!(verdict, Verdict::Agrees, "{}", case.name),
+            Err(error) => panic!("{}: {error}", case.name),
+        }
+    }
+}
+
+/// Programs whose arrays fill whole sectors, so that nothing has to be moved in vain.
+const WHOLE: &[(&str, &str)] = &[
+    (
+        "elementwise",
+        "ENTRY main { a = f32[64,256] parameter(0) b = f32[256] parameter(1)
+            c = f32[64,256] broadcast(b), dimensions={1} ROOT d = f32[64,256] add(a, c) }",
+    ),
+    (
+        "elementwise bytes",
+        "ENTRY main { a = s8[64,256] parameter(0) ROOT d = s8[64,256] negate(a) }",
+    ),
+    (
+        "rows",
+        "ENTRY main { a = f32[64,128] parameter(0) z = f32[] constant(0)
+            ROOT r = f32[64] reduce(a, z), dimensions={1}, to_apply=sum }",
+    ),
+    (
+        "long rows",
+        "ENTRY main { a = f32[4,4096] parameter(0) z = f32[] constant(0)
+            ROOT r = f32[4] reduce(a, z), dimensions={1}, to_apply=sum }",
+    ),
+    (
+        "columns",
+        "ENTRY main { a = f32[128,64] parameter(0) z = f32[] constant(0)
+            ROOT r = f32[64] reduce(a, z), dimensions={0}, to_apply=sum }",
+    ),
+    (
+        "a transposition",
+        "ENTRY main { a = f32[64,96] parameter(0)
+            ROOT t = f32[96,64] transpose(a), dimensions={1,0} }",
+    ),
+    (
+        "a transposition of halves",
+        "ENTRY main { a = bf16[64,96] parameter(0)
+            ROOT t = bf16[96,64] transpose(a), dimensions={1,0} }",
+    ),
+    (
+        "a transposition of bytes",
+        "ENTRY main { a = u8[64,96] parameter(0)
+            ROOT t = u8[96,64] transpose(a), dimensions={1,0} }",
+    ),
+    (
+        "a product",
+        "ENTRY main { a = f32[64,64] parameter(0) b = f32[64,128] parameter(1)
+            ROOT c = f32[64,128] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0} }",
+    ),
+];
+
+#[test]
+fn accesses_touch_no_more_than_they_need() {
+    if !nvrtc::is_there() {
+        return;
+    }
+    for (name, text) in WHOLE {
+        let text = format!("HloModule whole\n{COMPUTATIONS}\n{text}");
+        let module = tegula::read(&text).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let plan = tegula::plan(&module).expect("a plan").plan;
+        let measured = tegula_codegen_cuda::measure(plan, &inputs(&module));
+        let (_, launches) = measured.unwrap_or_else(|e| panic!("{name}: {e}"));
+        assert!(!launches.is_empty(), "{name}");
+        for launch in &launches {
+            for access in &launch.report.statistics.accesses {
+                let place = format!("{name}, {}: {access:?}", launch.function);
+                assert_eq!(access.sectors, access.minimum_sectors, "{place}");
+                assert_eq!(access.wavefronts, access.minimum_wavefronts, "{place}");
+            }
+        }
+    }
+}
+
+/// NVIDIA's disassembler: beside the compiler, where `scripts/get-nvrtc FOLDER --tools`
+/// puts it, or of the system.
+fn disassembler() -> Option<PathBuf> {
+    let compiler = tegula_codegen_cuda::compiler().ok()?;
+    let beside = PathBuf::from(compiler.place()).parent()?.join("cuobjdump");
+    let found = [beside, PathBuf::from("cuobjdump")]
+        .into_iter()
+        .find(|path| Command::new(path).arg("--version").output().is_ok());
+    if found.is_none() {
+        let required = std::env::var_os("TEGULA_REQUIRE_NVRTC").is_some();
+        assert!(!required, "there is no cuobjdump beside NVRTC");
+        println!("skipped: no cuobjdump");
+    }
+    found
+}
+
+/// Runs the disassembler on machine code; it calls another tool beside it.
+fn disassemble(tool: &PathBuf, code: &[u8], what: &str, number: usize) -> String {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
+    let file = folder.join(format!("emitters-{number}.cubin"));
+    std::fs::write(&file, code).expect("a file");
+    let mut path = tool
+        .parent()
+        .map(|p| p.as_os_str().to_owned())
+        .unwrap_or_default();
+    path.push(":");
+    path.push(std::env::var_os("PATH").unwrap_or_default());
+    let output = Command::new(tool)
+        .arg(what)
+        .arg(&file)
+        .env("PATH", path)
+        .output();
+    let output = output.expect("the disassembler runs");
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    String::from_utf8(output.stdout).expect("text")
+}
+
+/// What machine code must be: no stack, no local memory; 16 bytes at once where
+/// several points are done together.
+fn gate(name: &str, cuda: &str, code: &[u8], tool: &PathBuf, number: usize) {
+    let usage = disassemble(tool, code, "-res-usage", number);
+    for line in usage.lines().filter(|line| line.contains("STACK:")) {
+        let clean = line.contains("STACK:0 ") && line.contains("LOCAL:0 ");
+        assert!(clean, "{name}: {line}");
+    }
+    let sass = disassemble(tool, code, "-sass", number);
+    for function in sass.split("Function : ").skip(1) {
+        let own = function.lines().next().unwrap_or_default().trim();
+        for line in function.lines() {
+            let local = [" LDL", " STL"].iter().any(|op| line.contains(op));
+            assert!(!local, "{name}: {own}: {line}");
+        }
+        let head = format!("// {own}: ");
+        let reason = cuda.lines().find_map(|line| line.strip_prefix(&head));
+        if reason.is_some_and(|reason| reason.contains("accesses of 16 bytes")) {
+            let wide = function.lines().any(|line| line.contains(".128"));
+            assert!(wide, "{name}: {own} has no access of 16 bytes");
+        }
+    }
+}
+
+#[test]
+fn machine_code_keeps_what_the_forms_promise() {
+    if !nvrtc::is_there() {
+        return;
+    }
+    let Some(tool) = disassembler() else {
+        return;
+    };
+    let mut programs: Vec<(String, tegula::Module)> = CASES
+        .iter()
+        .map(|case| (case.name.to_owned(), module(case)))
+        .collect();
+    for name in tegula_tests::models::names().expect("models") {
+        let program = tegula_tests::models::load(&name).expect("a program");
+        programs.push((name, program.module));
+    }
+    for (number, (name, module)) in programs.iter().enumerate() {
+        let plan = tegula::plan(module).expect("a plan").plan;
+        let text = |what| listing(&plan, Arch(90), what).expect("a program");
+        let cuda = String::from_utf8(text(Listing::Cuda)).expect("text");
+        // A program without a kernel has no code.
+        if cuda.contains("__global__") {
+            gate(name, &cuda, &text(Listing::Cubin), &tool, number);
+        }
+    }
+}
