@@ -1,8 +1,9 @@
 //! What a simulation is asked and what it answers.
 
-use crate::engine::Engines;
+use crate::engine::{Cause, Engines};
 use crate::finding::{Code, Finding};
 use crate::program::Space;
+use std::collections::BTreeMap;
 use tegula_ir::Literal;
 
 /// How to simulate.
@@ -120,6 +121,20 @@ impl Report {
         self.findings.is_empty()
     }
 
+    /// What most of the core's time went to.
+    pub fn bound(&self) -> &'static str {
+        let mut by_what = BTreeMap::<&str, f64>::new();
+        for (_, cause, seconds) in self.engines.causes() {
+            let what = match cause {
+                Cause::Compute(engine) | Cause::Copy { engine, .. } => engine.name(),
+                Cause::Issue => "the steps of loops",
+            };
+            *by_what.entry(what).or_default() += seconds;
+        }
+        let most = by_what.into_iter().max_by(|a, b| a.1.total_cmp(&b.1));
+        most.map_or("nothing", |(what, _)| what)
+    }
+
     /// How often a code was found, place by place.
     pub fn count(&self, code: Code) -> usize {
         self.findings.iter().filter(|f| f.code == code).count()
@@ -161,4 +176,20 @@ pub fn bytes_text(count: i64) -> String {
         }
     }
     format!("{count} B")
+}
+
+/// Seconds as a person reads them, to three digits.
+pub fn seconds_text(seconds: f64) -> String {
+    const UNITS: [(&str, f64); 4] = [("s", 1.0), ("ms", 1e-3), ("\u{b5}s", 1e-6), ("ns", 1e-9)];
+    let fits = UNITS
+        .iter()
+        .find(|(_, scale)| seconds.abs() >= scale * 0.9995);
+    let (unit, scale) = fits.copied().unwrap_or(UNITS[3]);
+    let value = seconds / scale;
+    let digits = match value.abs() {
+        x if x < 9.995 => 2,
+        x if x < 99.95 => 1,
+        _ => 0,
+    };
+    format!("{value:.digits$} {unit}")
 }

@@ -116,46 +116,6 @@ fn escape(text: &str) -> String {
     out
 }
 
-/// Seconds with a unit and three digits.
-pub fn seconds_text(seconds: f64) -> String {
-    scaled(
-        seconds,
-        &[(1.0, "s"), (1e-3, "ms"), (1e-6, "\u{b5}s"), (1e-9, "ns")],
-    )
-}
-
-/// Bytes with a unit and three digits.
-pub fn bytes_text(bytes: f64) -> String {
-    let kib = 1024.0;
-    scaled(
-        bytes,
-        &[
-            (kib * kib * kib, "GiB"),
-            (kib * kib, "MiB"),
-            (kib, "KiB"),
-            (1.0, "B"),
-        ],
-    )
-}
-
-fn scaled(value: f64, units: &[(f64, &str)]) -> String {
-    let fits = units
-        .iter()
-        .find(|(scale, _)| value.abs() >= *scale * 0.9995);
-    let Some(&(scale, unit)) = fits.or(units.last()) else {
-        return value.to_string();
-    };
-    let value = value / scale;
-    let digits = match value.abs() {
-        0.0..0.0005 => 0,
-        x if x < 9.995 => 2,
-        x if x < 99.95 => 1,
-        _ => 0,
-    };
-    let digits = if unit == "B" { 0 } else { digits };
-    format!("{value:.digits$} {unit}")
-}
-
 /// The class of an engine's colour.
 fn colour(engine: Engine) -> &'static str {
     match engine {

@@ -1,8 +1,9 @@
 //! The two pictures over time: what each engine did, and what lay where in VMEM.
 
-use super::{Subject, bytes_text, colour, escape, seconds_text};
+use super::{Subject, colour, escape};
 use crate::engine::{Engine, Span};
 use crate::program::Space;
+use crate::report::{bytes_text, seconds_text};
 use std::fmt::Write;
 
 /// The width of a picture, in its own units.
@@ -155,7 +156,7 @@ fn rectangle(page: &mut String, subject: &Subject<'_>, engine: Engine, span: &Me
         let _ = write!(title, ", {} times", span.count);
     }
     if span.bytes > 0 {
-        let _ = write!(title, ", {}", bytes_text(span.bytes as f64));
+        let _ = write!(title, ", {}", bytes_text(span.bytes));
     }
     let _ = writeln!(
         page,
@@ -189,7 +190,7 @@ pub(super) fn occupancy(page: &mut String, subject: &Subject<'_>) {
             "<text class=\"name\" x=\"{:.0}\" y=\"{:.1}\">{}</text>",
             NAMES - 8.0,
             (y + 4.0).clamp(10.0, MEMORY),
-            bytes_text(value)
+            bytes_text(value as i64)
         );
     }
     let _ = writeln!(
@@ -209,7 +210,7 @@ pub(super) fn occupancy(page: &mut String, subject: &Subject<'_>) {
             (to - x).max(0.2),
             size.max(0.5),
             escape(&held.buffer),
-            bytes_text(held.bytes as f64),
+            bytes_text(held.bytes),
             held.offset,
             seconds_text(held.from),
             seconds_text(held.to)

@@ -1,6 +1,7 @@
 //! Each statement by how much it computes for a byte of HBM, and how fast.
 
-use super::{Subject, escape, seconds_text};
+use super::{Subject, escape};
+use crate::report::seconds_text;
 use std::fmt::Write;
 
 const WIDTH: f64 = 1000.0;

@@ -1,8 +1,9 @@
 //! What is said in words and numbers.
 
-use super::{Subject, bytes_text, cause_text, colour, escape, seconds_text};
+use super::{Subject, cause_text, colour, escape};
 use crate::engine::Engine;
 use crate::program::Space;
+use crate::report::{bytes_text, seconds_text};
 use std::fmt::Write;
 use tegula_layout::physical::PhysicalLayout;
 
@@ -12,7 +13,7 @@ const MOST_ROWS: usize = 40;
 /// What a reader wants to know first.
 pub(super) fn summary(page: &mut String, subject: &Subject<'_>) {
     let report = subject.report;
-    let bound = bound(subject);
+    let bound = report.bound();
     let mut cards = String::new();
     let mut card = |class: &str, value: &str, what: &str| {
         let _ = writeln!(
@@ -27,9 +28,7 @@ pub(super) fn summary(page: &mut String, subject: &Subject<'_>) {
     let peak = |space: Space| report.spaces.iter().find(|used| used.space == space);
     let of = |space: Space| {
         let capacity = peak(space).and_then(|used| used.capacity_bytes);
-        capacity.map_or(String::new(), |bytes| {
-            format!(" of {}", bytes_text(bytes as f64))
-        })
+        capacity.map_or(String::new(), |bytes| format!(" of {}", bytes_text(bytes)))
     };
     let findings = report.findings.len();
     card(class, value, "into the chip's memories");
@@ -45,32 +44,16 @@ pub(super) fn summary(page: &mut String, subject: &Subject<'_>) {
     );
     card(
         "",
-        &bytes_text(report.vmem_peak_bytes as f64),
+        &bytes_text(report.vmem_peak_bytes),
         &format!("VMEM at most{}", of(Space::Vmem)),
     );
     card(
         "",
-        &bytes_text(report.hbm_bytes as f64),
+        &bytes_text(report.hbm_bytes),
         &format!("HBM{}", of(Space::Hbm)),
     );
-    card("", &bytes_text(report.padding_bytes as f64), "padding");
+    card("", &bytes_text(report.padding_bytes), "padding");
     let _ = write!(page, "<div class=\"cards\">\n{cards}</div>\n");
-}
-
-/// What most of the time went to.
-fn bound(subject: &Subject<'_>) -> String {
-    let mut by_what = std::collections::BTreeMap::<String, f64>::new();
-    for (_, cause, seconds) in subject.report.engines.causes() {
-        let what = match cause {
-            crate::engine::Cause::Compute(engine) | crate::engine::Cause::Copy { engine, .. } => {
-                engine.name()
-            }
-            crate::engine::Cause::Issue => "the scalar unit",
-        };
-        *by_what.entry(what.to_owned()).or_default() += seconds;
-    }
-    let most = by_what.into_iter().max_by(|a, b| a.1.total_cmp(&b.1));
-    most.map_or("nothing".to_owned(), |(what, _)| what)
 }
 
 /// What is wrong, with its source.
@@ -195,8 +178,8 @@ pub(super) fn padding(page: &mut String, subject: &Subject<'_>) {
              <td class=\"number\">{}</td><td class=\"number\">{}</td></tr>",
             escape(name),
             escape(shape),
-            bytes_text(*all as f64),
-            bytes_text(*padding as f64)
+            bytes_text(*all),
+            bytes_text(*padding)
         );
     }
     page.push_str("</tbody></table>\n");

@@ -55,7 +55,7 @@ pub(crate) struct Common {
     /// Log what is done, and how long it takes, to standard error.
     #[arg(short, long, global = true)]
     pub verbose: bool,
-    /// Write a Chrome trace of the passes to this file.
+    /// Write a Chrome trace of the passes, or of what is simulated, to this file.
     #[arg(long, global = true, value_name = "FILE")]
     pub trace: Option<PathBuf>,
 }
@@ -115,7 +115,12 @@ enum Command {
 impl Cli {
     /// Runs the command; gives the exit code.
     pub(crate) fn execute(self) -> u8 {
-        let trace = trace::start(&self.common);
+        // The timeline of a simulation is the chip's, not this process's.
+        let path = match &self.command {
+            Command::Simulate(_) => None,
+            _ => self.common.trace.clone(),
+        };
+        let trace = trace::start(self.common.verbose, path);
         let common = &self.common;
         let outcome = match &self.command {
             Command::Run(args) => run::run(args, common),

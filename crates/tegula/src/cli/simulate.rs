@@ -1,19 +1,23 @@
-//! `tegula simulate`: a kernel on a simulated TPU core, what is wrong with it, what it
-//! needs and how long it takes.
+//! `tegula simulate`: a kernel or a program on a simulated TPU core, what is wrong with
+//! it, what it needs and how long it takes.
 
-use super::inputs::{read_npz, read_text};
+use super::inputs::{DimArgs, InputArgs, read_module, read_npz, read_text};
 use super::report::{Failure, Finding as Shown, render_finding};
 use super::{Common, FINDING, SUCCESS};
 use anyhow::{Context, anyhow};
 use clap::Args;
 use serde_json::json;
 use std::path::{Path, PathBuf};
+use tegula::Buffer;
 use tegula::random_input::random_array;
+use tegula::tpu::TpuExecutable;
 use tegula_ir::{ArrayShape, Literal};
+use tegula_sim_tpu::page::{Lines, Subject, html};
 use tegula_sim_tpu::program::{Role, Statement, StatementKind};
-use tegula_sim_tpu::report::{SpaceUse, bytes_text};
+use tegula_sim_tpu::report::{SpaceUse, bytes_text, seconds_text};
 use tegula_sim_tpu::{
-    Error, Options, Report, Severity, TpuProgram, is_kernel, read_kernel, simulate as run,
+    Error, Options, Report, Severity, TpuProgram, chrome_trace, is_kernel, read_kernel,
+    simulate as run,
 };
 use tegula_target::{Chip, Param};
 
@@ -23,8 +27,10 @@ const MOST_SHOWN: usize = 50;
 /// The options of `tegula simulate`.
 #[derive(Debug, Args)]
 pub(crate) struct SimulateArgs {
-    /// The kernel: text that begins with `kernel NAME`.
+    /// A kernel (text that begins with `kernel NAME`), or a program: HLO text.
     pub kernel: PathBuf,
+    #[command(flatten)]
+    pub dims: DimArgs,
     /// The chip, by name (v4, v5e, v5p, v6e or 7x) or as the file that describes it.
     #[arg(long, default_value = "v5e", value_name = "NAME|FILE")]
     pub chip: String,
@@ -38,21 +44,80 @@ pub(crate) struct SimulateArgs {
     /// Compute no values: check and time only what needs none.
     #[arg(long, conflicts_with = "inputs")]
     pub no_values: bool,
+    /// Write the report as a page for a browser to this file.
+    #[arg(long, value_name = "HTML")]
+    pub report: Option<PathBuf>,
 }
 
-/// Simulates a kernel and says what was found.
+/// Simulates a kernel or a program and says what was found.
 pub(crate) fn simulate(args: &SimulateArgs, common: &Common) -> Result<u8, Failure> {
     let chip = chip(args)?;
     let text = read_text(&args.kernel)?;
-    if !is_kernel(&text) {
-        return Err(anyhow!(
-            "{} is no kernel: its first word is not `kernel`",
-            args.kernel.display()
-        )
-        .into());
+    if is_kernel(&text) {
+        kernel(args, common, &chip, &text)
+    } else {
+        model(args, common, &chip)
     }
-    let program = tracing::info_span!("read").in_scope(|| read_kernel(&text));
-    let program = program.map_err(|error| Failure::program(&args.kernel, &text, error.into()))?;
+}
+
+/// A program: timed and checked without values, unless there are inputs.
+fn model(args: &SimulateArgs, common: &Common, chip: &Chip) -> Result<u8, Failure> {
+    let source = read_module(&args.kernel, &args.dims)?;
+    let executable = TpuExecutable::new(&source.module, chip);
+    let executable = executable.map_err(|error| source.failure(error))?;
+    let inputs = match &args.inputs {
+        None => None,
+        Some(_) => {
+            let given = InputArgs {
+                inputs: args.inputs.clone(),
+                seed: 0,
+            };
+            let buffers = given.load(&source)?;
+            Some(buffers.into_iter().map(Buffer::into_literal).collect())
+        }
+    };
+    let report = executable.simulate(inputs, true);
+    let report = report.map_err(|error| source.failure(error))?;
+    if !common.json {
+        for finding in report.findings.iter().take(MOST_SHOWN) {
+            let at = (finding.line as usize).checked_sub(1);
+            let name = at.and_then(|at| executable.lowered.instructions.get(at));
+            let name = name.map_or("the program", String::as_str);
+            say!("{} at `{name}`: {}", finding.code.name(), finding.message);
+        }
+    }
+    let subject = Subject {
+        program: &executable.lowered.program,
+        report: &report,
+        chip,
+        lines: Lines::Instructions(&executable.lowered.instructions),
+    };
+    outcome(args, common, &subject)
+}
+
+/// Shows what came of it, and writes what was asked for.
+fn outcome(args: &SimulateArgs, common: &Common, subject: &Subject<'_>) -> Result<u8, Failure> {
+    let report = subject.report;
+    let write = |path: &Path, text: String| {
+        std::fs::write(path, text).with_context(|| format!("{} cannot be written", path.display()))
+    };
+    if let Some(path) = &args.report {
+        write(path, html(subject))?;
+    }
+    if let Some(path) = &common.trace {
+        write(path, chrome_trace(report, subject.lines).to_string())?;
+    }
+    if common.json {
+        say!("{}", to_json(report));
+    } else {
+        say!("{}", summary(subject.program, report));
+    }
+    Ok(if report.is_clean() { SUCCESS } else { FINDING })
+}
+
+fn kernel(args: &SimulateArgs, common: &Common, chip: &Chip, text: &str) -> Result<u8, Failure> {
+    let program = tracing::info_span!("read").in_scope(|| read_kernel(text));
+    let program = program.map_err(|error| Failure::program(&args.kernel, text, error.into()))?;
     // A made-up scalar would decide where the kernel goes.
     let functional = !args.no_values && (args.inputs.is_some() || !has_load(&program.body));
     let options = Options {
@@ -64,21 +129,24 @@ pub(crate) fn simulate(args: &SimulateArgs, common: &Common) -> Result<u8, Failu
         },
         ..Options::default()
     };
-    let report = tracing::info_span!("simulate").in_scope(|| run(&program, &chip, &options));
-    let report = report.map_err(|error| failure(&args.kernel, &text, error))?;
-    if common.json {
-        say!("{}", to_json(&report));
-    } else {
+    let report = tracing::info_span!("simulate").in_scope(|| run(&program, chip, &options));
+    let report = report.map_err(|error| failure(&args.kernel, text, error))?;
+    if !common.json {
         for (number, finding) in report.findings.iter().enumerate() {
             if number == MOST_SHOWN {
                 say!("... and {} more findings", report.findings.len() - number);
                 break;
             }
-            show(&args.kernel, &text, finding);
+            show(&args.kernel, text, finding);
         }
-        say!("{}", summary(&program, &report));
     }
-    Ok(if report.is_clean() { SUCCESS } else { FINDING })
+    let subject = Subject {
+        program: &program,
+        report: &report,
+        chip,
+        lines: Lines::Text(text),
+    };
+    outcome(args, common, &subject)
 }
 
 fn failure(path: &Path, text: &str, error: Error) -> Failure {
@@ -241,7 +309,11 @@ fn summary(program: &TpuProgram, report: &Report) -> String {
         n => format!("{n} findings"),
     };
     let mut lines = vec![format!("{} on {}: {found}", program.name, report.chip)];
-    lines.push(format!("  time      {}", seconds_text(report.seconds)));
+    lines.push(format!(
+        "  time      {}, bound by {}",
+        seconds_text(report.seconds),
+        report.bound()
+    ));
     lines.push(format!(
         "  copies    {}, {} with the padding of tiles",
         report.copies,
@@ -251,6 +323,13 @@ fn summary(program: &TpuProgram, report: &Report) -> String {
         lines.push(space_text(space, report.scoped_vmem_peak_bytes));
     }
     lines.push(format!("  padding   {}", bytes_text(report.padding_bytes)));
+    for assumption in &report.engines.speeds().assumptions {
+        lines.push(format!(
+            "  assumed   {} is not known of the chip: {}",
+            assumption.param.name(),
+            assumption.used
+        ));
+    }
     let proofs = report.alignment;
     if proofs.proved + proofs.failed > 0 {
         lines.push(format!(
@@ -285,14 +364,4 @@ fn space_text(space: &SpaceUse, scoped: i64) -> String {
         "  {name:<9} {}{capacity}{scoped}",
         bytes_text(space.peak_bytes)
     )
-}
-
-fn seconds_text(seconds: f64) -> String {
-    let (scale, unit) = match seconds {
-        s if s >= 1.0 => (1.0, "s"),
-        s if s >= 1e-3 => (1e3, "ms"),
-        s if s >= 1e-6 => (1e6, "us"),
-        _ => (1e9, "ns"),
-    };
-    format!("{:.3} {unit}", seconds * scale)
 }

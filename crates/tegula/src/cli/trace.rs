@@ -4,7 +4,6 @@
 //! Passes are spans of level INFO and are logged; the steps of a run are spans of
 //! level TRACE with a field `name`, and only go to the trace.
 
-use super::Common;
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -22,23 +21,20 @@ pub(crate) struct Trace {
 }
 
 /// Starts logging and tracing as the options ask.
-pub(crate) fn start(common: &Common) -> Trace {
+pub(crate) fn start(verbose: bool, path: Option<PathBuf>) -> Trace {
     let events = Arc::new(Mutex::new(Vec::new()));
     let recorder = Recorder {
         start: Instant::now(),
         open: Mutex::new(HashMap::new()),
         events: Arc::clone(&events),
-        verbose: common.verbose,
-        keep: common.trace.is_some(),
+        verbose,
+        keep: path.is_some(),
     };
-    if common.verbose || common.trace.is_some() {
+    if verbose || path.is_some() {
         // A second call in one process (tests) keeps the first subscriber.
         let _ = tracing_subscriber::registry().with(recorder).try_init();
     }
-    Trace {
-        path: common.trace.clone(),
-        events,
-    }
+    Trace { path, events }
 }
 
 impl Trace {
