@@ -3,8 +3,9 @@
 //! The core runs its statements in order; within one computation its units work side by
 //! side, so that a computation takes as long as its slowest unit. Copies run beside the
 //! core: those of one direction one after the other, those of different directions
-//! sharing the bandwidth of HBM. A copy is done its direction's latency after its last
-//! byte was moved. Waiting for one that is not done is a stall, and is charged to it.
+//! sharing the bandwidth of HBM. A copy is done a latency after its last byte was moved:
+//! the published one, which fits a transfer on its own, for the first of a direction, and
+//! the chip's `copy_latency` for later ones. Waiting for one that is not done is a stall, and is charged to it.
 //!
 //! The core's time is therefore a sum of [`Cause`]s, and an engine is idle for exactly
 //! those that are not its own: [`Engines::stalls`] is complete.
@@ -182,6 +183,8 @@ struct Queue {
     waiting: VecDeque<usize>,
     /// Bytes of the first that are still to be moved.
     left: f64,
+    /// Whether a copy has ended here.
+    used: bool,
 }
 
 /// The engines of one core and the time that each has reached.
@@ -412,10 +415,13 @@ impl Engines {
 
     /// The first copy of a direction has moved its last byte.
     fn end_first(&mut self, at: usize, now: f64) {
-        let latency = [self.speeds.latency_in, self.speeds.latency_out][at];
         let Some(id) = self.queues[at].waiting.pop_front() else {
             return;
         };
+        let first = [self.speeds.latency_in, self.speeds.latency_out][at];
+        let later = self.speeds.copy_latency.filter(|_| self.queues[at].used);
+        let latency = later.unwrap_or(first);
+        self.queues[at].used = true;
         self.flights[id].done = now + latency;
         let flight = self.flights[id];
         self.busy[flight.engine as usize] += now - flight.began;

@@ -30,6 +30,8 @@ pub struct Speeds {
     pub latency_in: f64,
     /// From the last byte of a copy to HBM until it is done.
     pub latency_out: f64,
+    /// The same of copies after the first of their direction, if it is known.
+    pub copy_latency: Option<f64>,
     /// One step of a loop, besides its statements.
     pub step: f64,
     /// The matrix units.
@@ -127,6 +129,7 @@ impl Speeds {
             bandwidth,
             latency_in: reader.or(Param::HbmToVmemLatency, 0.0, "0 seconds"),
             latency_out: reader.or(Param::VmemToHbmLatency, 0.0, "0 seconds"),
+            copy_latency: chip.base(Param::CopyLatency),
             step: reader.or(Param::StepOverhead, 0.0, "0 seconds"),
             matrix,
             lanes: lanes * fused,

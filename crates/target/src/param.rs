@@ -43,6 +43,7 @@ params! {
     MosaicScratchBytes "mosaic_scratch_bytes" Bytes "VMEM that the kernel compiler keeps for itself.";
     CmemBytes "cmem_bytes" Bytes "CMEM of a chip.";
     SmemBytes "smem_bytes" Bytes "SMEM of a core.";
+    CopyLatency "copy_latency" Time "Latency of a transfer that is not the first of its direction; the first has the least time of a transfer.";
     StepOverhead "step_overhead" Time "One step of a loop over blocks, besides its copies and its computation.";
     MxuDim "mxu_dim" Count "Rows and columns of a matrix unit.";
     MxusPerCore "mxus_per_core" Count "Matrix units of a core.";

@@ -24,6 +24,7 @@ impl Lowering<'_> {
         reads: &[memory::BufferId],
         writes: &[memory::BufferId],
     ) -> Result<(), LowerError> {
+        self.wait();
         let region = self.region;
         let kernel = &region.kernels[number];
         let mut held = Held::default();

@@ -257,6 +257,7 @@ impl Lowering<'_> {
             self.start(of, block, semaphore.clone());
             waits.push(semaphore);
         }
+        self.wait();
         for semaphore in waits {
             self.push(StatementKind::Wait {
                 semaphore,
@@ -333,6 +334,7 @@ impl Lowering<'_> {
         let mut windows: Vec<Window> = Vec::new();
         let mut slices: Vec<Slice> = Vec::new();
         let arrays = reads.iter().chain(writes);
+        self.wait();
         for (at, (array, cuts)) in arrays.zip(&blocks.cuts).enumerate() {
             let shape = self.program.buffers[array.buffer].shape.clone();
             if !array.staged {

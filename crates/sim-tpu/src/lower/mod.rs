@@ -114,6 +114,7 @@ pub fn lower(
         instructions: Vec::new(),
         views: FxHashMap::default(),
         line: 0,
+        waits: Vec::new(),
     };
     lowering.run()
 }
@@ -135,6 +136,8 @@ struct Lowering<'a> {
     /// For a buffer that is a view: which operation shows it, of which buffer.
     views: FxHashMap<memory::BufferId, (tegula_fusion::NodeId, memory::BufferId)>,
     line: u32,
+    /// Waits for copies whose data nothing has read yet.
+    waits: Vec<Statement>,
 }
 
 impl Lowering<'_> {
@@ -161,6 +164,7 @@ impl Lowering<'_> {
                 }
             }
         }
+        self.wait();
         let results = self.results()?;
         self.program.body.splice(0..0, self.given);
         Ok(Lowered {
@@ -245,6 +249,11 @@ impl Lowering<'_> {
         self.schedule.results.iter().map(of).collect()
     }
 
+    /// Waits for the copies that have been said to be done.
+    fn wait(&mut self) {
+        self.program.body.append(&mut self.waits);
+    }
+
     fn push(&mut self, kind: StatementKind) {
         let line = self.line;
         self.program.body.push(Statement { kind, line });
@@ -257,6 +266,7 @@ impl Lowering<'_> {
     }
 
     fn free(&mut self, id: memory::BufferId) {
+        self.wait();
         if let Some(&buffer) = self.buffers.get(&id) {
             self.push(StatementKind::Free(buffer));
         }
@@ -296,6 +306,7 @@ impl Lowering<'_> {
 
     fn step(&mut self, step: &Step, copies: SemaphoreId) -> Result<(), LowerError> {
         match step {
+            // What a kernel fetches for itself is begun before the waits.
             Step::Kernel {
                 kernel,
                 is_control: true,
@@ -321,6 +332,10 @@ impl Lowering<'_> {
 
     /// Starts or waits for a copy between memories, slice by slice.
     fn copy(&mut self, number: usize, copies: SemaphoreId, start: bool) -> Result<(), LowerError> {
+        if start {
+            // It may copy what another copy brings.
+            self.wait();
+        }
         let transfer = &self.schedule.transfers[number];
         let (Some(&from), Some(&to)) = (
             self.buffers.get(&self.schedule.base(transfer.from)),
@@ -337,10 +352,12 @@ impl Lowering<'_> {
         let major = layout.minor_to_major.last().map_or(0, |&dim| dim as usize);
         for slice in 0..slices {
             if !start {
-                self.push(StatementKind::Wait {
+                let kind = StatementKind::Wait {
                     semaphore: semaphore.clone(),
                     bytes: None,
-                });
+                };
+                let line = self.line;
+                self.waits.push(Statement { kind, line });
                 continue;
             }
             let part = |buffer: BufferId| {

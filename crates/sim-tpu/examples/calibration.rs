@@ -1,0 +1,260 @@
+//! The simulator's clock against published timings.
+//!
+//! Three numbers are not published and are fitted: a loop's step, the latency of copies
+//! after the first, and what a timing contains besides the program (dispatch; it is the
+//! method's, not the chip's).
+//! Fitting on points is no validation, so every split of them is tried that leaves one
+//! or two out: what is fitted on the others is judged on those.
+//!
+//!     cargo run --release -p tegula-sim-tpu --example calibration
+//!
+//! Sources: v5e: outputs of JAX's Pallas notebook `docs/pallas/tpu/matmul.ipynb`
+//! (`timeit`). 7x: tables of AI-Hypercomputer/accelerator-microbenchmarks v1.1-legacy,
+//! per core.
+
+use tegula_layout::assign::{Machine, assign};
+use tegula_layout::memory;
+use tegula_sim_tpu::{Options, TpuProgram, lower::lower, read_kernel, simulate};
+use tegula_target::{Chip, Param};
+
+/// Seconds of a step that are tried.
+const STEPS: [f64; 7] = [0.0, 50e-9, 100e-9, 150e-9, 200e-9, 250e-9, 300e-9];
+/// Seconds of a copy's latency that are tried.
+const LATENCIES: [f64; 5] = [0.0, 100e-9, 200e-9, 300e-9, 500e-9];
+
+/// A published timing.
+struct Point {
+    name: String,
+    program: TpuProgram,
+    seconds: f64,
+}
+
+fn main() {
+    let v5e = chip("v5e");
+    let mut points = Vec::new();
+    for (n, milliseconds) in [(1024, 0.2977), (4096, 11.772), (8192, 91.836)] {
+        let program = blocked(n, [128, 128, 128]);
+        points.push(point(
+            format!("v5e {n} in blocks of 128"),
+            program,
+            milliseconds * 1e-3,
+        ));
+    }
+    for (n, milliseconds) in [(1024, 0.1271), (4096, 0.8891), (8192, 6.0994)] {
+        let program = blocked(n, [512, 1024, 1024]);
+        points.push(point(
+            format!("v5e {n} in blocks of 512x1024x1024"),
+            program,
+            milliseconds * 1e-3,
+        ));
+    }
+    for (n, milliseconds) in [(1024, 0.1194), (4096, 0.8273), (8192, 6.0471)] {
+        let program = compiled(&v5e, &matmul(n));
+        points.push(point(
+            format!("v5e {n} compiled"),
+            program,
+            milliseconds * 1e-3,
+        ));
+    }
+    judge("v5e bf16 matmuls", &v5e, &points);
+
+    let seven = chip("7x");
+    let gemms = [
+        (128, 2.59),
+        (256, 18.29),
+        (512, 105.1),
+        (1024, 349.7),
+        (2048, 679.3),
+        (4096, 892.9),
+        (16384, 950.1),
+        (32768, 956.4),
+    ];
+    let points = gemms.map(|(n, teraflops)| {
+        let seconds = 2.0 * (n as f64).powi(3) / (teraflops * 1e12);
+        point(format!("7x {n}"), compiled(&seven, &matmul(n)), seconds)
+    });
+    judge("7x bf16 GEMM", &seven, &points);
+
+    let copies = [
+        (2, 1379.0),
+        (4, 2250.0),
+        (8, 2246.0),
+        (16, 2757.0),
+        (32, 3010.0),
+        (64, 3097.0),
+        (128, 3177.0),
+        (256, 3167.0),
+        (512, 3199.0),
+        (1024, 3198.0),
+        (2048, 3203.0),
+        (4096, 3198.0),
+        (8192, 3210.0),
+    ];
+    let points = copies.map(|(mebibytes, gigabytes)| {
+        // Read and written.
+        let seconds = 2.0 * f64::from(mebibytes) * f64::from(1 << 20) / (gigabytes * 1e9);
+        let text = format!(
+            "HloModule copy\nENTRY main {{ p = f32[{},1024] parameter(0)\n ROOT n = f32[{0},1024] negate(p) }}",
+            256 * mebibytes
+        );
+        point(format!("7x {mebibytes} MiB"), compiled(&seven, &text), seconds)
+    });
+    judge("7x HBM copy", &seven, &points);
+}
+
+fn chip(name: &str) -> Chip {
+    Chip::by_name(name).expect("the chip comes with the crate")
+}
+
+fn point(name: String, program: TpuProgram, seconds: f64) -> Point {
+    Point {
+        name,
+        program,
+        seconds,
+    }
+}
+
+fn matmul(n: i64) -> String {
+    format!(
+        "HloModule matmul\nENTRY main {{\n a = bf16[{n},{n}] parameter(0)\n b = bf16[{n},{n}] parameter(1)\n \
+         ROOT c = bf16[{n},{n}] dot(a, b), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}\n}}"
+    )
+}
+
+/// The notebook's kernel.
+fn blocked(n: i64, [bm, bk, bn]: [i64; 3]) -> TpuProgram {
+    let (m, k) = (n / bm, n / bk);
+    let text = format!(
+        "kernel matmul {{
+  hbm x : bf16[{n},{n}] = parameter(0)
+  hbm y : bf16[{n},{n}] = parameter(1)
+  hbm z : bf16[{n},{n}] = result(0)
+  vmem acc : f32[{bm},{bn}]
+  grid i in 0..{m}, j in 0..{}, k in 0..{k} {{
+    window xb = x block ({bm},{bk}) at (i, k) buffers 2
+    window yb = y block ({bk},{bn}) at (k, j) buffers 2
+    window out zb = z block ({bm},{bn}) at (i, j) buffers 2
+    if k == 0 {{ acc[:, :] = broadcast(0.0), dimensions={{}} }}
+    acc[:, :] += dot(xb[:, :], yb[:, :]), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+    if k == {} {{ zb[:, :] = convert(acc[:, :]) }}
+  }}
+}}",
+        n / bn,
+        k - 1
+    );
+    read_kernel(&text).expect("the kernel is right")
+}
+
+/// A program as it is compiled for a chip.
+fn compiled(chip: &Chip, text: &str) -> TpuProgram {
+    let module = tegula_ir::parse_module(text).expect("the program is right");
+    let machine = Machine::tpu(chip).expect("the chip has layouts");
+    let assignment = assign(&module, &machine, &|_| false).expect("sizes are known");
+    let schedule = memory::schedule(&module, &assignment, chip, &memory::Options::default());
+    let lowered = lower(&module, &assignment, &schedule, chip);
+    lowered.expect("the program can be lowered").program
+}
+
+/// Predicted seconds for each step and latency that are tried.
+fn predict(chip: &Chip, program: &TpuProgram) -> Vec<f64> {
+    let options = Options {
+        record_timeline: false,
+        ..Options::default()
+    };
+    let predict = |(step, latency): (f64, f64)| {
+        let mut text: String = chip
+            .to_string()
+            .lines()
+            .filter(|line| {
+                let fitted = [Param::StepOverhead, Param::CopyLatency];
+                !fitted.iter().any(|param| line.starts_with(param.name()))
+            })
+            .map(|line| format!("{line}\n"))
+            .collect();
+        text.push_str(&format!("step_overhead = {} ns # tried\n", step * 1e9));
+        text.push_str(&format!("copy_latency = {} ns # tried\n", latency * 1e9));
+        let chip = Chip::parse(&text).expect("a chip's text reads back");
+        simulate(program, &chip, &options).expect("it runs").seconds
+    };
+    tried().into_iter().map(predict).collect()
+}
+
+/// Every step with every latency.
+fn tried() -> Vec<(f64, f64)> {
+    let with = |step: f64| LATENCIES.map(|latency| (step, latency));
+    STEPS.into_iter().flat_map(with).collect()
+}
+
+/// What was tried, by number, and the dispatch with the least mean error over some points.
+fn fit(predicted: &[Vec<f64>], measured: &[f64], chosen: &[usize]) -> (usize, f64) {
+    let mut best = (0, 0.0, f64::INFINITY);
+    for step in 0..tried().len() {
+        // The best dispatch makes one of the points exact, or is none.
+        let exact = chosen.iter().map(|&i| measured[i] - predicted[i][step]);
+        for dispatch in exact.chain([0.0]).map(|seconds| seconds.max(0.0)) {
+            let errors = chosen
+                .iter()
+                .map(|&i| error(predicted[i][step] + dispatch, measured[i]));
+            let mean = errors.map(f64::abs).sum::<f64>() / chosen.len() as f64;
+            if mean < best.2 {
+                best = (step, dispatch, mean);
+            }
+        }
+    }
+    (best.0, best.1)
+}
+
+/// In percent.
+fn error(predicted: f64, measured: f64) -> f64 {
+    100.0 * (predicted / measured - 1.0)
+}
+
+fn judge(title: &str, chip: &Chip, points: &[Point]) {
+    let predicted: Vec<Vec<f64>> = points.iter().map(|p| predict(chip, &p.program)).collect();
+    let measured: Vec<f64> = points.iter().map(|p| p.seconds).collect();
+    let all: Vec<usize> = (0..points.len()).collect();
+    let (step, dispatch) = fit(&predicted, &measured, &all);
+    println!(
+        "{title}: fitted on all: step {:.0} ns, copy latency {:.0} ns, dispatch {:.2} us",
+        tried()[step].0 * 1e9,
+        tried()[step].1 * 1e9,
+        dispatch * 1e6
+    );
+    // For each point: its errors in the splits that leave it out.
+    let mut left_out: Vec<Vec<f64>> = vec![Vec::new(); points.len()];
+    for first in 0..points.len() {
+        for second in first..points.len() {
+            let rest: Vec<usize> = all
+                .iter()
+                .copied()
+                .filter(|&i| i != first && i != second)
+                .collect();
+            let (step, dispatch) = fit(&predicted, &measured, &rest);
+            let judged = if first == second {
+                vec![first]
+            } else {
+                vec![first, second]
+            };
+            for i in judged {
+                left_out[i].push(error(predicted[i][step] + dispatch, measured[i]));
+            }
+        }
+    }
+    let mean = |errors: &[f64]| errors.iter().map(|e| e.abs()).sum::<f64>() / errors.len() as f64;
+    for (i, point) in points.iter().enumerate() {
+        let own = error(predicted[i][step] + dispatch, measured[i]);
+        let worst = left_out[i]
+            .iter()
+            .copied()
+            .max_by(|a, b| a.abs().total_cmp(&b.abs()));
+        println!(
+            "  {:<36} {:>12.3} us  fitted {own:>+6.1} %  left out {:>5.1} % (worst {:>+6.1} %)",
+            point.name,
+            point.seconds * 1e6,
+            mean(&left_out[i]),
+            worst.unwrap_or_default()
+        );
+    }
+    let every: Vec<f64> = left_out.concat();
+    println!("  mean error of what was left out: {:.2} %\n", mean(&every));
+}
