@@ -253,7 +253,9 @@ fn out_of_bounds(context: &mut Context<'_>, r: &Request, space: Space, address: 
             let what = if r.writes { "writes" } else { "reads" };
             let place = if space == Space::Shared {
                 let size = context.shared.data.len() as u64;
-                let past = (address + u64::from(r.bytes)).saturating_sub(size);
+                let past = address
+                    .saturating_add(u64::from(r.bytes))
+                    .saturating_sub(size);
                 format!("{past} bytes past the end of the block's shared memory of {size} bytes")
             } else {
                 context.memory.describe(address, u64::from(r.bytes))

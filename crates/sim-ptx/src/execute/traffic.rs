@@ -139,7 +139,7 @@ fn scattered(addresses: &[u64; LANES], mask: u32, bytes: u64) -> (u64, u64) {
         let fresh = address.max(end);
         if last >= fresh {
             unique += last - fresh + 1;
-            end = last + 1;
+            end = last.saturating_add(1);
         }
     }
     (sectors, unique)
