@@ -273,6 +273,7 @@ impl Clocks {
         // them, and more readers change nothing.
         let kept = Access(cell[2]);
         if last.thread() / 32 != kept.thread() / 32
+            && now.bytes() & !(last.bytes() & kept.bytes()) == 0
             && self.pending(last, now.thread() / 32)
             && self.pending(kept, now.thread() / 32)
         {
