@@ -73,6 +73,8 @@ const SCENARIOS: &[Scenario] = &[
         &["softmax: a launch of [1, 1, 1] blocks of [512, 1, 1] threads"],
     ),
     ("missing", missing, &[], &[]),
+    ("symbols", symbols, &[], &[]),
+    ("packed", packed, &[], &[]),
     (
         "endless",
         endless,
@@ -457,4 +459,86 @@ fn endless() {
         status(stream.synchronize()),
         CUresult::CUDA_ERROR_LAUNCH_TIMEOUT
     );
+}
+
+fn symbols() {
+    result::init().expect("a driver");
+    let find = |name: &std::ffi::CStr| {
+        let mut found = std::ptr::null_mut();
+        let mut state =
+            sys::CUdriverProcAddressQueryResult_enum::CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT;
+        // SAFETY: a name and places for the results.
+        let status = unsafe {
+            sys::cuGetProcAddress_v2(name.as_ptr(), &raw mut found, 13000, 0, &raw mut state)
+        };
+        (status, found as usize, state as u32)
+    };
+    // Without a version the newest is meant.
+    let (status, plain, state) = find(c"cuMemAlloc");
+    assert_eq!((status, state), (CUresult::CUDA_SUCCESS, 0));
+    assert_eq!(find(c"cuMemAlloc_v2").1, plain);
+    assert_ne!(plain, 0);
+    let (status, nothing, state) = find(c"cuNothing");
+    assert_eq!(
+        (status, nothing, state),
+        (CUresult::CUDA_ERROR_NOT_FOUND, 0, 1)
+    );
+}
+
+/// Parameters in one buffer, and the launch with a configuration.
+fn packed() {
+    let context = CudaContext::new(0).expect("a context");
+    let stream = context.default_stream();
+    let text = std::ffi::CString::new(FAULTS).expect("no zeros");
+    // SAFETY: calls of the driver with what they ask for; the buffers outlive the launches.
+    unsafe {
+        let module = result::module::load_data(text.as_ptr().cast()).expect("a module");
+        let name = std::ffi::CString::new("off_by_one_twin").expect("no zeros");
+        let function = result::module::get_function(module, name).expect("a kernel");
+        let x = stream.clone_htod(&[1.5f32; 32]).expect("a copy");
+        let y = stream.alloc_zeros::<f32>(32).expect("room");
+        let address = |buffer| cudarc::driver::DevicePtr::<f32>::device_ptr(buffer, &stream).0;
+        let mut params = [
+            address(&x).to_le_bytes(),
+            address(&y).to_le_bytes(),
+            [32, 0, 0, 0, 0, 0, 0, 0],
+        ];
+        let mut size = 20usize;
+        let list = |size: &mut usize, params: &mut [[u8; 8]; 3]| {
+            let key = |n: usize| n as *mut std::ffi::c_void;
+            [
+                key(1),
+                params.as_mut_ptr().cast(),
+                key(2),
+                (size as *mut usize).cast(),
+                key(0),
+            ]
+        };
+        let mut extra = list(&mut size, &mut params);
+        let no = std::ptr::null_mut();
+        let start = |extra: *mut *mut std::ffi::c_void| {
+            sys::cuLaunchKernel(
+                function,
+                1,
+                1,
+                1,
+                32,
+                1,
+                1,
+                0,
+                no,
+                std::ptr::null_mut(),
+                extra,
+            )
+        };
+        assert_eq!(start(extra.as_mut_ptr()), CUresult::CUDA_SUCCESS);
+        assert_eq!(stream.clone_dtoh(&y).expect("a copy"), [3.0; 32]);
+        size = 16;
+        let mut extra = list(&mut size, &mut params);
+        assert_eq!(
+            start(extra.as_mut_ptr()),
+            CUresult::CUDA_ERROR_INVALID_VALUE
+        );
+        result::module::unload(module).expect("it goes");
+    }
 }

@@ -12,7 +12,17 @@ use tegula_sim_ptx::{Launch, Memory, Module, Options, launch};
 
 type Failure = Box<dyn std::error::Error>;
 
-fn main() -> Result<(), Failure> {
+fn main() -> std::process::ExitCode {
+    match run() {
+        Ok(()) => std::process::ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            std::process::ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<(), Failure> {
     let mut words = std::env::args().skip(1);
     let (Some(path), Some(kernel)) = (words.next(), words.next()) else {
         return Err(

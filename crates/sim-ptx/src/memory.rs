@@ -273,7 +273,9 @@ impl Memory {
         let after = self.allocations.partition_point(|a| a.start <= address);
         if let Some(allocation) = after.checked_sub(1).map(|i| &self.allocations[i]) {
             let size = allocation.region.data.len() as u64;
-            let past = address + bytes - (allocation.start + size).min(address + bytes);
+            let past = address
+                .saturating_add(bytes)
+                .saturating_sub(allocation.start + size);
             if address < allocation.start + size + GAP / 2 {
                 return format!("{past} bytes past the end of an allocation of {size} bytes");
             }

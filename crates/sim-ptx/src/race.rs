@@ -236,6 +236,19 @@ impl Clocks {
         }
     }
 
+    /// Whether an access of this block comes after the last barrier of a warp.
+    #[inline(always)]
+    fn pending(&self, access: Access, warp: u32) -> bool {
+        let (clock, from) = (access.clock(), access.thread() / 32);
+        let seen = &self.seen[warp as usize % WARPS];
+        let since = if from == warp {
+            self.whole[warp as usize % WARPS]
+        } else {
+            seen[from as usize % WARPS]
+        };
+        clock >= self.start && clock >= since
+    }
+
     /// Whether the last read is worth more than the one kept beside it, which is of a
     /// thread further away.
     #[inline(always)]
@@ -256,9 +269,18 @@ impl Clocks {
         let write = Access(cell[0]);
         let race = self.conflicts(write, now, shared);
         let last = Access(cell[1]);
-        let own = last.clock() >= self.start && last.thread() == now.thread();
-        if last.clock() >= self.launch && !own && self.replaces(last, Access(cell[2]), now, shared)
+        // Readers of two warps that nothing orders: whoever writes now races with one of
+        // them, and more readers change nothing.
+        let kept = Access(cell[2]);
+        if last.thread() / 32 != kept.thread() / 32
+            && now.bytes() & !(last.bytes() & kept.bytes()) == 0
+            && self.pending(last, now.thread() / 32)
+            && self.pending(kept, now.thread() / 32)
         {
+            return race.then_some(write);
+        }
+        let own = last.clock() >= self.start && last.thread() == now.thread();
+        if last.clock() >= self.launch && !own && self.replaces(last, kept, now, shared) {
             cell[2] = last.0;
         }
         cell[1] = now.0;

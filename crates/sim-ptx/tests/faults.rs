@@ -113,6 +113,52 @@ fn races() {
 }
 
 #[test]
+fn races_of_halves_and_pipelines() {
+    seeded("narrow", FindingKind::Race, 1, LINE, &[KIB, KIB], None);
+    seeded(
+        "lower_halves",
+        FindingKind::Race,
+        1,
+        LINE,
+        &[KIB, KIB],
+        None,
+    );
+    seeded("pipeline", FindingKind::Race, 1, LINE, &[KIB, KIB], None);
+}
+
+/// Of the second buffer, the host writes the first two thirds.
+#[test]
+fn uninitialised_global() {
+    for (kernel, findings) in [("unwritten", 1), ("unwritten_twin", 0)] {
+        let module = Module::parse(PTX).expect("the module is read");
+        let mut memory = Memory::new(1 << 20);
+        let x = memory.allocate(KIB).expect("room");
+        let y = memory.allocate(3 * KIB).expect("room");
+        memory.write(x, &[0; 1024]).expect("in bounds");
+        memory.write(y, &[0; 2048]).expect("in bounds");
+        let params: Vec<u8> = [x, y].iter().flat_map(|a| a.to_le_bytes()).collect();
+        let shape = Launch {
+            grid: [1; 3],
+            block: LINE,
+            dynamic_shared: 0,
+            params: &params,
+        };
+        let report =
+            launch(&module, kernel, &mut memory, &shape, &Options::default()).expect("it runs");
+        assert_eq!(report.findings.len(), findings, "{kernel}");
+        if let Some(finding) = report.findings.first() {
+            assert_eq!(finding.kind, FindingKind::UninitialisedGlobal);
+            assert!(
+                finding
+                    .message
+                    .contains("byte 2048 of the allocation of 3072"),
+                "{finding}"
+            );
+        }
+    }
+}
+
+#[test]
 fn races_between_blocks() {
     let report = seeded(
         "block_race",

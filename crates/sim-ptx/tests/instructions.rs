@@ -332,6 +332,8 @@ fn integers_and_bits() {
     );
     assert_eq!(word("cnot.b32 %d, %a;", 0, 0, 0), 1);
     assert_eq!(word("bfind.shiftamt.u32 %d, %a;", 0x10, 0, 0), 27);
+    assert_eq!(word("bfind.u32 %d, %a;", 0x10, 0, 0), 4);
+    assert_eq!(word("bfind.s32 %d, %a;", u32::MAX, 0, 0), u32::MAX);
     assert_eq!(word("szext.clamp.s32 %d, %a, %b;", 0xff, 4, 0), u32::MAX);
     assert_eq!(word("bmsk.clamp.b32 %d, %a, %b;", 4, 8, 0), 0xff0);
     assert_eq!(

@@ -1,10 +1,11 @@
-//! Loads and stores: addresses, bounds, alignment, shadow, then the bytes.
+//! Loads and stores: addresses, alignment, bounds, shadow, then the bytes.
 
 use super::context::Context;
+use super::own;
+use super::shadow::shadow;
 use super::warp::Warp;
 use crate::memory::{LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW};
 use crate::operation::{Address, LANES, Slot, Space, Transfer};
-use crate::race::Access;
 use crate::region::Region;
 use crate::report::FindingKind;
 
@@ -115,8 +116,8 @@ fn transfer(
 ) {
     let bytes = t.width * t.count;
     match space {
-        Space::Param => return parameters(warp, context, pc, t, addresses, mask, writes),
-        Space::Local => return local(warp, context, pc, t, addresses, mask, writes),
+        Space::Param => return own::parameters(warp, context, pc, t, addresses, mask, writes),
+        Space::Local => return own::local(warp, context, pc, t, addresses, mask, writes),
         _ => {}
     }
     let request = Request {
@@ -252,7 +253,9 @@ fn out_of_bounds(context: &mut Context<'_>, r: &Request, space: Space, address: 
             let what = if r.writes { "writes" } else { "reads" };
             let place = if space == Space::Shared {
                 let size = context.shared.data.len() as u64;
-                let past = (address + u64::from(r.bytes)).saturating_sub(size);
+                let past = address
+                    .saturating_add(u64::from(r.bytes))
+                    .saturating_sub(size);
                 format!("{past} bytes past the end of the block's shared memory of {size} bytes")
             } else {
                 context.memory.describe(address, u64::from(r.bytes))
@@ -268,158 +271,6 @@ pub(super) fn region<'c>(context: &'c mut Context<'_>, place: Place) -> &'c mut 
     match place {
         Place::Shared => &mut context.shared,
         Place::Global(index) => context.memory.region(index),
-    }
-}
-
-/// Checks that what is read was written, and notes the accesses for races. `same`
-/// marks lanes that write what is there already.
-pub(super) fn shadow(
-    context: &mut Context<'_>,
-    place: Place,
-    r: &Request,
-    offsets: &[usize; LANES],
-    lanes: u32,
-    same: u32,
-) {
-    let global = place != Place::Shared;
-    let check = r.reads
-        && if global {
-            context.options.initialised_global
-        } else {
-            context.options.initialised
-        };
-    let bytes = r.bytes as usize;
-    if check {
-        let region = region(context, place);
-        let mut missing = 0;
-        for lane in 0..LANES {
-            if lanes >> lane & 1 != 0 && !region.all_written(offsets[lane], bytes) {
-                missing |= 1 << lane;
-            }
-        }
-        if missing != 0 {
-            uninitialised(context, place, r, offsets, missing);
-        }
-    }
-    if !context.options.races {
-        return;
-    }
-    if r.writes && r.strong && global {
-        context.clocks.atomic();
-    }
-    let clock = context.clocks.now(r.warp as usize);
-    let region = match place {
-        Place::Shared => &mut context.shared,
-        Place::Global(index) => context.memory.region(index),
-    };
-    region.track();
-    let byte_mask = if bytes >= 4 { 15 } else { (1u32 << bytes) - 1 };
-    let mut races: Vec<(Access, Access, usize)> = Vec::new();
-    let (mut previous, mut repeats) = (usize::MAX, 0);
-    for lane in 0..LANES {
-        if lanes >> lane & 1 == 0 {
-            continue;
-        }
-        let at = offsets[lane];
-        // Two readers of a word are kept: more lanes that read the same change nothing.
-        repeats = if at == previous { repeats + 1 } else { 0 };
-        previous = at;
-        if repeats > 1 && !r.writes {
-            continue;
-        }
-        let thread = r.warp * 32 + lane as u32;
-        let now = Access::new(clock, r.pc, thread, r.strong, byte_mask << (at % 4));
-        for word in at / 4..(at + bytes).div_ceil(4) {
-            let Some(cell) = region.cells[3 * word..].first_chunk_mut::<3>() else {
-                continue;
-            };
-            let race = if r.writes {
-                context
-                    .clocks
-                    .write(cell, now, !global, same >> lane & 1 != 0)
-            } else if r.constant && context.clocks.written_in_launch(cell) {
-                Some(Access(cell[0]))
-            } else {
-                context.clocks.read(cell, now, !global)
-            };
-            if let Some(earlier) = race {
-                races.push((now, earlier, at));
-            }
-        }
-    }
-    if !races.is_empty() {
-        report_races(context, place, r, &races);
-    }
-}
-
-#[cold]
-fn report_races(
-    context: &mut Context<'_>,
-    place: Place,
-    r: &Request,
-    races: &[(Access, Access, usize)],
-) {
-    for &(now, earlier, at) in races {
-        let wrote = earlier_writes(context, earlier);
-        let name = match place {
-            Place::Shared => format!("shared memory at byte {at}"),
-            Place::Global(index) => {
-                let (start, size) = context.memory.bounds(index).unwrap_or_default();
-                format!("byte {at} of the allocation of {size} bytes at {start:#x}")
-            }
-        };
-        context.race(now, earlier, r.writes, wrote, &name);
-    }
-}
-
-/// Whether the instruction of an access writes.
-fn earlier_writes(context: &Context<'_>, access: Access) -> bool {
-    use crate::operation::{Collective, Op};
-    let op = context
-        .kernel
-        .code
-        .get(access.instruction() as usize)
-        .map(|i| &i.op);
-    !matches!(
-        op,
-        Some(
-            Op::Load(_)
-                | Op::Collective {
-                    what: Collective::LoadMatrix { .. },
-                    ..
-                }
-        )
-    )
-}
-
-#[cold]
-fn uninitialised(
-    context: &mut Context<'_>,
-    place: Place,
-    r: &Request,
-    offsets: &[usize; LANES],
-    missing: u32,
-) {
-    let lane = missing.trailing_zeros();
-    let at = offsets[lane as usize];
-    let threads = context.threads(r.warp, missing);
-    match place {
-        Place::Shared => context.find(FindingKind::UninitialisedShared, r.pc, None, threads, |_| {
-            format!(
-                "reads {} bytes of shared memory at byte {at}, which this block has not written: write \
-                 them first, with a barrier in between",
-                r.bytes
-            )
-        }),
-        Place::Global(index) => {
-            let (start, size) = context.memory.bounds(index).unwrap_or_default();
-            context.find(FindingKind::UninitialisedGlobal, r.pc, None, threads, |_| {
-                format!(
-                    "reads byte {at} of the allocation of {size} bytes at {start:#x}, which nobody has \
-                     written: copy to it or set it before the launch"
-                )
-            });
-        }
     }
 }
 
@@ -548,82 +399,4 @@ fn put_words(
         }
     }
     shadow(context, place, r, offsets, lanes, same);
-}
-
-/// Local memory: each thread has its own, without a shadow.
-fn local(
-    warp: &mut Warp,
-    context: &mut Context<'_>,
-    pc: u32,
-    t: &Transfer,
-    addresses: &[u64; LANES],
-    mask: u32,
-    writes: bool,
-) {
-    let size = context.kernel.local;
-    let width = t.width as usize;
-    let bytes = u64::from(t.width * t.count);
-    context.traffic[pc as usize].requests += 1;
-    for lane in (0..LANES).filter(|l| mask >> l & 1 != 0) {
-        let address = addresses[lane];
-        if address.checked_add(bytes).is_none_or(|end| end > size) {
-            let thread = context.thread(warp.index * 32 + lane as u32);
-            context.find(FindingKind::OutOfBounds, pc, None, vec![thread], |_| {
-                format!("byte {address} of the thread's local memory of {size} bytes")
-            });
-            continue;
-        }
-        let start = (lane as u64 * size + address) as usize;
-        for (element, register) in t.registers.iter().enumerate() {
-            let Some(register) = *register else { continue };
-            let at = start + element * width;
-            if writes {
-                let value = warp.wide(register)[lane].to_le_bytes();
-                warp.local[at..at + width].copy_from_slice(&value[..width]);
-            } else {
-                let value = from_bytes(&warp.local[at..at + width], t.signed);
-                match register {
-                    Slot::W(r) => warp.words[r.0 as usize][lane] = value as u32,
-                    Slot::D(r) => warp.doubles[r.0 as usize][lane] = value,
-                }
-            }
-        }
-    }
-}
-
-/// The kernel's parameters, which are only read.
-fn parameters(
-    warp: &mut Warp,
-    context: &mut Context<'_>,
-    pc: u32,
-    t: &Transfer,
-    addresses: &[u64; LANES],
-    mask: u32,
-    writes: bool,
-) {
-    let width = t.width as usize;
-    let size = context.params.len();
-    for (element, register) in t.registers.iter().enumerate() {
-        let Some(register) = *register else { continue };
-        let mut values = [0; LANES];
-        for lane in (0..LANES).filter(|l| mask >> l & 1 != 0) {
-            let at = usize::try_from(addresses[lane])
-                .unwrap_or(usize::MAX)
-                .saturating_add(element * width);
-            match context.params.get(at..at.saturating_add(width)) {
-                Some(bytes) if !writes => values[lane] = from_bytes(bytes, t.signed),
-                _ => {
-                    let thread = context.thread(warp.index * 32 + lane as u32);
-                    context.find(FindingKind::OutOfBounds, pc, None, vec![thread], |_| {
-                        format!(
-                            "byte {at} of the parameters, which have {size} bytes and are only read"
-                        )
-                    });
-                }
-            }
-        }
-        if !writes {
-            warp.set(register, mask, &values);
-        }
-    }
 }

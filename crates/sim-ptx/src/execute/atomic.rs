@@ -1,11 +1,12 @@
 //! Atomics, lane after lane in order, and asynchronous copies.
 
 use super::access::{
-    Request, addresses, aligned, by_space, from_bytes, note_traffic, region, resolve, shadow,
+    Request, addresses, aligned, by_space, from_bytes, note_traffic, region, resolve,
 };
 use super::context::Context;
 use super::convert::format_of;
 use super::float::largest;
+use super::shadow::shadow;
 use super::warp::{PendingCopy, Warp};
 use crate::number::{Format, Rounding, add_odd, canonical};
 use crate::operation::{AsyncCopy, Atomic, AtomicOp, LANES, Space, Type};

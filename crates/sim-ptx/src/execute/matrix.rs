@@ -10,10 +10,9 @@
 //! hardware's order and truncation are not specified. For f16 and bf16 of moderate
 //! range the sum in `f64` is exact.
 
-use super::access::{
-    Request, addresses, aligned, from_bytes, note_traffic, region, resolve, shadow,
-};
+use super::access::{Request, addresses, aligned, from_bytes, note_traffic, region, resolve};
 use super::context::Context;
+use super::shadow::shadow;
 use super::warp::Warp;
 use crate::number::{F16, Rounding, TF32, canonical};
 use crate::operation::{Address, Collective, LANES, MatrixType, Multiply, R32, Space, Type};

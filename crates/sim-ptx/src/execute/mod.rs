@@ -2,6 +2,7 @@
 
 mod access;
 mod atomic;
+mod bits;
 mod block;
 mod collective;
 mod compare;
@@ -12,6 +13,8 @@ mod integer;
 mod lanes;
 mod launch;
 mod matrix;
+mod own;
+mod shadow;
 mod step;
 mod traffic;
 mod warp;

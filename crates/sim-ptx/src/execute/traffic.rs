@@ -79,7 +79,10 @@ impl Traffic {
                 self.minimum_wavefronts += words.div_ceil(4);
             }
             Shape::Other => {
-                let (wavefronts, least, unique) = conflicts(addresses, mask, words, group);
+                let (wavefronts, least, unique) = match near(addresses, mask) {
+                    Some(unique) if words == 1 => (1, 1, unique),
+                    _ => conflicts(addresses, mask, words, group),
+                };
                 self.bytes += if bytes < 4 {
                     unique * bytes
                 } else {
@@ -92,6 +95,27 @@ impl Traffic {
     }
 }
 
+/// Distinct words, if all lie within 32 neighbours and so in banks of their own.
+fn near(addresses: &[u64; LANES], mask: u32) -> Option<u64> {
+    let (mut first, mut last) = (u64::MAX, 0);
+    for lane in 0..LANES {
+        if mask >> lane & 1 != 0 {
+            first = first.min(addresses[lane] >> 2);
+            last = last.max(addresses[lane] >> 2);
+        }
+    }
+    if last.wrapping_sub(first) >= 32 {
+        return None;
+    }
+    let mut words = 0u32;
+    for lane in 0..LANES {
+        if mask >> lane & 1 != 0 {
+            words |= 1 << ((addresses[lane] >> 2) - first);
+        }
+    }
+    Some(u64::from(words.count_ones()))
+}
+
 /// Sectors and distinct bytes of any addresses.
 fn scattered(addresses: &[u64; LANES], mask: u32, bytes: u64) -> (u64, u64) {
     let mut sorted = [0u64; LANES];
@@ -101,7 +125,9 @@ fn scattered(addresses: &[u64; LANES], mask: u32, bytes: u64) -> (u64, u64) {
         count += 1;
     }
     let sorted = &mut sorted[..count];
-    sorted.sort_unstable();
+    if !sorted.is_sorted() {
+        sorted.sort_unstable();
+    }
     let (mut sectors, mut unique, mut next_sector, mut end) = (0, 0, 0, 0);
     for &address in sorted.iter() {
         let last = address.saturating_add(bytes - 1);
@@ -113,7 +139,7 @@ fn scattered(addresses: &[u64; LANES], mask: u32, bytes: u64) -> (u64, u64) {
         let fresh = address.max(end);
         if last >= fresh {
             unique += last - fresh + 1;
-            end = last + 1;
+            end = last.saturating_add(1);
         }
     }
     (sectors, unique)
@@ -184,6 +210,9 @@ mod tests {
         let mut t = Traffic::default();
         t.shared(&lanes(|l| 16 * (l ^ 1)), u32::MAX, 16);
         assert_eq!((t.wavefronts, t.minimum_wavefronts), (4, 4));
+        let mut t = Traffic::default();
+        t.shared(&lanes(|l| 64 + l % 16 * 4), u32::MAX, 4);
+        assert_eq!((t.wavefronts, t.minimum_wavefronts, t.bytes), (1, 1, 64));
         let mut t = Traffic::default();
         t.global(&lanes(|l| 4096 + l * 8), u32::MAX, 4);
         assert_eq!((t.sectors, t.minimum_sectors, t.bytes), (8, 4, 128));

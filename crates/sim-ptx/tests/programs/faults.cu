@@ -245,3 +245,65 @@ __global__ void assertion_twin(const float* x, float* y, int n) {
   y[threadIdx.x] = x[threadIdx.x];
 }
 }
+
+extern "C" {
+// Elements of two bytes: words are shared by neighbours.
+__global__ void narrow(const short* x, short* y) {
+  __shared__ short s[N];
+  s[threadIdx.x] = x[threadIdx.x];
+  y[threadIdx.x] = s[N - 1 - threadIdx.x];
+}
+__global__ void narrow_twin(const short* x, short* y) {
+  __shared__ short s[N];
+  s[threadIdx.x] = x[threadIdx.x];
+  s[threadIdx.x] += 1;
+  __syncthreads();
+  short v = s[N - 1 - threadIdx.x];
+  __syncthreads();
+  s[threadIdx.x] = v;
+  y[threadIdx.x] = s[threadIdx.x];
+}
+// The lower halves of the words only.
+__global__ void lower_halves(const short* x, short* y) {
+  __shared__ short s[2 * N];
+  s[2 * threadIdx.x] = x[threadIdx.x];
+  y[threadIdx.x] = s[2 * (N - 1 - threadIdx.x)];
+}
+__global__ void lower_halves_twin(const short* x, short* y) {
+  __shared__ short s[2 * N];
+  s[2 * threadIdx.x] = x[threadIdx.x];
+  __syncthreads();
+  y[threadIdx.x] = s[2 * (N - 1 - threadIdx.x)];
+}
+// A pipeline of two halves of the block, by barriers that one half arrives at.
+__global__ void pipeline(const float* x, float* y) {
+  __shared__ float s[128];
+  if (threadIdx.x < 128) {
+    s[threadIdx.x] = x[threadIdx.x];
+    asm volatile("barrier.arrive 1, 256;" ::: "memory");
+  } else {
+    asm volatile("barrier.sync 2, 128;" ::: "memory");
+    y[threadIdx.x] = s[threadIdx.x - 128];
+    asm volatile("barrier.sync 1, 256;" ::: "memory");
+  }
+}
+__global__ void pipeline_twin(const float* x, float* y) {
+  __shared__ float s[128];
+  if (threadIdx.x < 128) {
+    s[threadIdx.x] = x[threadIdx.x];
+    asm volatile("barrier.arrive 1, 256;" ::: "memory");
+  } else {
+    asm volatile("barrier.sync 1, 256;" ::: "memory");
+    y[threadIdx.x] = s[threadIdx.x - 128];
+  }
+}
+// Reads memory that the host never wrote.
+__global__ void unwritten(const float* x, float* y) {
+  float* scratch = y + N;
+  y[threadIdx.x] = x[threadIdx.x] + scratch[threadIdx.x + N];
+}
+__global__ void unwritten_twin(const float* x, float* y) {
+  float* scratch = y + N;
+  y[threadIdx.x] = x[threadIdx.x] + scratch[threadIdx.x];
+}
+}

@@ -1,0 +1,189 @@
+//! The shadow of an access: whether what it reads was written, and with whom it races.
+
+use super::access::{Place, Request, region};
+use super::context::Context;
+use crate::operation::LANES;
+use crate::race::Access;
+use crate::report::FindingKind;
+
+/// Checks that what is read was written, and notes the accesses for races. `same`
+/// marks lanes that write what is there already.
+pub(super) fn shadow(
+    context: &mut Context<'_>,
+    place: Place,
+    r: &Request,
+    offsets: &[usize; LANES],
+    lanes: u32,
+    same: u32,
+) {
+    let global = place != Place::Shared;
+    let check = r.reads
+        && if global {
+            context.options.initialised_global
+        } else {
+            context.options.initialised
+        };
+    let bytes = r.bytes as usize;
+    if check {
+        let region = region(context, place);
+        let mut missing = 0;
+        if bytes == 4 {
+            for lane in 0..LANES {
+                let written = region.written.get(offsets[lane] / 4) == Some(&15);
+                missing |= u32::from(!written) << lane;
+            }
+            missing &= lanes;
+        } else {
+            for lane in 0..LANES {
+                if lanes >> lane & 1 != 0 && !region.all_written(offsets[lane], bytes) {
+                    missing |= 1 << lane;
+                }
+            }
+        }
+        if missing != 0 {
+            uninitialised(context, place, r, offsets, missing);
+        }
+    }
+    if !context.options.races {
+        return;
+    }
+    if r.writes && r.strong && global {
+        context.clocks.atomic();
+    }
+    let races = if r.writes {
+        note::<true>(context, place, r, offsets, lanes, same)
+    } else {
+        note::<false>(context, place, r, offsets, lanes, same)
+    };
+    if !races.is_empty() {
+        report_races(context, place, r, &races);
+    }
+}
+
+/// A race: the access now, the earlier one, and where.
+type Race = (Access, Access, usize);
+
+/// Notes the accesses of all lanes; gives their races.
+fn note<const WRITES: bool>(
+    context: &mut Context<'_>,
+    place: Place,
+    r: &Request,
+    offsets: &[usize; LANES],
+    lanes: u32,
+    same: u32,
+) -> Vec<Race> {
+    let (clocks, shared) = (&context.clocks, place == Place::Shared);
+    let region = match place {
+        Place::Shared => &mut context.shared,
+        Place::Global(index) => context.memory.region(index),
+    };
+    region.track();
+    let cells = region.cells.as_chunks_mut::<3>().0;
+    let bytes = r.bytes as usize;
+    let byte_mask = if bytes >= 4 { 15 } else { (1u32 << bytes) - 1 };
+    let clock = clocks.now(r.warp as usize);
+    let mut races = Vec::new();
+    let mut one = |cell: &mut [u64; 3], lane: usize, at: usize| {
+        let thread = r.warp * 32 + lane as u32;
+        let now = Access::new(clock, r.pc, thread, r.strong, byte_mask << (at % 4));
+        let race = if WRITES {
+            clocks.write(cell, now, shared, same >> lane & 1 != 0)
+        } else if r.constant && clocks.written_in_launch(cell) {
+            Some(Access(cell[0]))
+        } else {
+            clocks.read(cell, now, shared)
+        };
+        if let Some(earlier) = race {
+            races.push((now, earlier, at));
+        }
+    };
+    let (mut previous, mut repeats) = (usize::MAX, 0);
+    for lane in 0..LANES {
+        if lanes >> lane & 1 == 0 {
+            continue;
+        }
+        let at = offsets[lane];
+        // Two readers of a word are kept: more lanes that read the same change nothing.
+        repeats = if at == previous { repeats + 1 } else { 0 };
+        previous = at;
+        if !WRITES && repeats > 1 {
+            continue;
+        }
+        if bytes <= 4 {
+            if let Some(cell) = cells.get_mut(at / 4) {
+                one(cell, lane, at);
+            }
+        } else {
+            for cell in cells.iter_mut().skip(at / 4).take(bytes / 4) {
+                one(cell, lane, at);
+            }
+        }
+    }
+    races
+}
+
+#[cold]
+fn report_races(context: &mut Context<'_>, place: Place, r: &Request, races: &[Race]) {
+    for &(now, earlier, at) in races {
+        let wrote = earlier_writes(context, earlier);
+        let name = match place {
+            Place::Shared => format!("shared memory at byte {at}"),
+            Place::Global(index) => {
+                let (start, size) = context.memory.bounds(index).unwrap_or_default();
+                format!("byte {at} of the allocation of {size} bytes at {start:#x}")
+            }
+        };
+        context.race(now, earlier, r.writes, wrote, &name);
+    }
+}
+
+/// Whether the instruction of an access writes.
+fn earlier_writes(context: &Context<'_>, access: Access) -> bool {
+    use crate::operation::{Collective, Op};
+    let op = context
+        .kernel
+        .code
+        .get(access.instruction() as usize)
+        .map(|i| &i.op);
+    !matches!(
+        op,
+        Some(
+            Op::Load(_)
+                | Op::Collective {
+                    what: Collective::LoadMatrix { .. },
+                    ..
+                }
+        )
+    )
+}
+
+#[cold]
+fn uninitialised(
+    context: &mut Context<'_>,
+    place: Place,
+    r: &Request,
+    offsets: &[usize; LANES],
+    missing: u32,
+) {
+    let lane = missing.trailing_zeros();
+    let at = offsets[lane as usize];
+    let threads = context.threads(r.warp, missing);
+    match place {
+        Place::Shared => context.find(FindingKind::UninitialisedShared, r.pc, None, threads, |_| {
+            format!(
+                "reads {} bytes of shared memory at byte {at}, which this block has not written: write \
+                 them first, with a barrier in between",
+                r.bytes
+            )
+        }),
+        Place::Global(index) => {
+            let (start, size) = context.memory.bounds(index).unwrap_or_default();
+            context.find(FindingKind::UninitialisedGlobal, r.pc, None, threads, |_| {
+                format!(
+                    "reads byte {at} of the allocation of {size} bytes at {start:#x}, which nobody has \
+                     written: copy to it or set it before the launch"
+                )
+            });
+        }
+    }
+}
