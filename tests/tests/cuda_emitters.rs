@@ -49,6 +49,12 @@ const CASES: &[Case] = &[
         reasons: &["4 points along the last dimension"],
     },
     Case {
+        name: "rows that are cut short",
+        text: "ENTRY main { a = f32[3,5] parameter(0) s = f32[3,4] slice(a), slice={[0:3], [0:4]}
+            ROOT b = f32[3,3,4] broadcast(s), dimensions={1,2} }",
+        reasons: &["one thread per point"],
+    },
+    Case {
         name: "an odd number of elements",
         text: "ENTRY main { a = s8[7,3] parameter(0) ROOT b = s8[7,3] negate(a) }",
         reasons: &["one thread per point"],

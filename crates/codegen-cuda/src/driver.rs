@@ -14,7 +14,9 @@ use crate::execute::Executable;
 use crate::nvrtc::{Arch, Form, compiler};
 use crate::program::{Program, program};
 use cudarc::driver::{DriverError, result, sys};
+use rustc_hash::FxHashMap;
 use std::ffi::{CString, c_void};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use tegula_layout::Plan;
 
 /// The first GPU with a program loaded.
@@ -25,7 +27,22 @@ struct Driver {
     /// Absent while the device is being set up.
     module: Option<sys::CUmodule>,
     functions: Vec<sys::CUfunction>,
+    memory: Mutex<Pool>,
 }
+
+/// Memory of finished runs is kept for later ones: asking the driver for it takes
+/// longer than most kernels. Work is in the order of one stream, so what a run gives
+/// back may be written by the next.
+#[derive(Default)]
+struct Pool {
+    /// Bytes of each allocation in use, by address.
+    used: FxHashMap<u64, u64>,
+    /// Bytes and addresses of the others.
+    idle: Vec<(u64, u64)>,
+}
+
+/// How many allocations are kept.
+const MAX_IDLE: usize = 8;
 
 // SAFETY: the driver's handles may be used by every thread; the context is made
 // current before each use.
@@ -82,6 +99,7 @@ impl Driver {
             stream: std::ptr::null_mut(),
             module: None,
             functions: Vec::new(),
+            memory: Mutex::default(),
         };
         device.enter("opening the GPU")?;
         let kind = result::stream::StreamKind::NonBlocking;
@@ -145,6 +163,20 @@ impl Driver {
         unsafe { result::ctx::set_current(self.context) }.map_err(|e| failed(step, e))
     }
 
+    fn pool(&self) -> MutexGuard<'_, Pool> {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives the memory that no run uses back to the driver.
+    fn release_idle(&self) {
+        let idle = std::mem::take(&mut self.pool().idle);
+        for (_, address) in idle {
+            // SAFETY: the address was given by the driver, and no run uses it; the
+            // driver waits for work that does.
+            let _ = unsafe { result::free_sync(address) };
+        }
+    }
+
     fn wait(&self, step: &str) -> Result<(), Error> {
         // SAFETY: the stream lives as long as this.
         unsafe { result::stream::synchronize(self.stream) }.map_err(|e| failed(step, e))
@@ -163,6 +195,7 @@ impl Drop for Driver {
     fn drop(&mut self) {
         // What fails here has failed before, and there is nobody to tell.
         let _ = self.enter("closing the GPU");
+        self.release_idle();
         // SAFETY: nothing uses the handles after this.
         unsafe {
             if let Some(module) = self.module {
@@ -176,29 +209,65 @@ impl Drop for Driver {
     }
 }
 
-impl Device for Driver {
-    fn allocate(&self, bytes: u64) -> Result<u64, Error> {
-        self.enter("allocating memory")?;
+impl Driver {
+    /// Memory from the driver; what is kept is given back if there is no other.
+    fn fresh(&self, bytes: u64) -> Result<u64, Error> {
         let size = usize::try_from(bytes).unwrap_or(usize::MAX);
         // SAFETY: the memory is written before it is read: the plan's verifier has
         // seen that.
-        unsafe { result::malloc_sync(size) }.map_err(|error| match error.0 {
-            sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY => Error::OutOfMemory {
+        let ask = || unsafe { result::malloc_sync(size) };
+        let full = |error: &DriverError| error.0 == sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY;
+        let given = ask().or_else(|error| match full(&error) {
+            true => {
+                self.release_idle();
+                ask()
+            }
+            false => Err(error),
+        });
+        given.map_err(|error| match full(&error) {
+            true => Error::OutOfMemory {
                 needed: bytes,
                 reason: match result::mem_get_info() {
                     Ok((free, total)) => format!("{free} of its {total} bytes are free"),
                     Err(_) => "it is out of memory".to_owned(),
                 },
             },
-            _ => failed("allocating memory", error),
+            false => failed("allocating memory", error),
         })
+    }
+}
+
+impl Device for Driver {
+    fn allocate(&self, bytes: u64) -> Result<u64, Error> {
+        self.enter("allocating memory")?;
+        let kept = {
+            let mut pool = self.pool();
+            // Not one that is much too large: another run may need it.
+            let fits = |&(size, _): &(u64, u64)| size >= bytes && size / 2 <= bytes;
+            let place = pool.idle.iter().position(fits);
+            place.map(|place| pool.idle.remove(place))
+        };
+        let (size, address) = match kept {
+            Some(kept) => kept,
+            None => (bytes, self.fresh(bytes)?),
+        };
+        self.pool().used.insert(address, size);
+        Ok(address)
     }
 
     fn free(&self, address: u64) {
-        let _ = self.enter("freeing memory");
-        // SAFETY: the address was given by `allocate`; work that uses it is waited for
-        // by the driver.
-        let _ = unsafe { result::free_sync(address) };
+        let mut pool = self.pool();
+        let Some(size) = pool.used.remove(&address) else {
+            return;
+        };
+        pool.idle.push((size, address));
+        let oldest = (pool.idle.len() > MAX_IDLE).then(|| pool.idle.remove(0));
+        drop(pool);
+        if let Some((_, address)) = oldest {
+            let _ = self.enter("freeing memory");
+            // SAFETY: as in `release_idle`.
+            let _ = unsafe { result::free_sync(address) };
+        }
     }
 
     fn write(&self, address: u64, bytes: &[u8]) -> Result<(), Error> {

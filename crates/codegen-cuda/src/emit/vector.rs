@@ -238,7 +238,7 @@ fn along(kernel: &Kernel, inner: Var, width: i64, param: usize, index: &[Term]) 
         .zip(1..)
         .all(|(step, lane)| step.as_constant() == Some(lane));
     let residue = residue_of(&first, &ranges);
-    let aligned = (0..width).all(|rest| residue.contains(rest) == (rest == 0));
+    let aligned = residue.modulus % width == 0 && residue.remainder % width == 0;
     Some(if neighbours && aligned {
         Along::Neighbours
     } else {

@@ -447,6 +447,9 @@ impl<'a> Text<'a> {
         ));
         self.line("            }\n        }");
         self.line("        __syncthreads();\n    }");
+        if self.product.window.is_some() && wide.is_float() {
+            self.line("    unsigned int odd = 0;");
+        }
         self.line("    #pragma unroll");
         self.line(&format!("    for (int i = 0; i < {m}; ++i) {{"));
         self.line(&format!(
@@ -467,47 +470,59 @@ impl<'a> Text<'a> {
         let value = convert(wide, out, "total")
             .ok_or_else(|| Error::Bug(format!("no conversion from {wide} to {out}")))?;
         let value = store(out, &value);
-        let constant = if self.product.window.is_some() {
-            ""
-        } else {
-            "const "
-        };
-        self.line(&format!("            {constant}{own} total = {total};"));
-        if self.product.window.is_some() && wide.is_float() {
-            self.skip_padding([lhs, rhs, wide])?;
-        }
+        self.line(&format!("            const {own} total = {total};"));
+        self.line("            if (column >= columns) continue;");
         self.line(&format!(
-            "            if (column < columns) c[c_row(row) + c_column(column)] = {value};"
+            "            c[c_row(row) + c_column(column)] = {value};"
         ));
-        self.line("        }\n    }\n}");
+        let windowed = self.product.window.is_some() && wide.is_float();
+        if windowed {
+            // One bit per element: what is done for them comes once in the program.
+            self.line(&format!(
+                "            if (total != total) odd |= 1u << (i * {n} + j);"
+            ));
+        }
+        self.line("        }\n    }");
+        if windowed {
+            self.skip_padding([lhs, rhs, wide, out], n)?;
+        }
+        self.line("}");
         Ok(self.lines)
     }
 
     /// A NaN may be the product of an infinity and the padding, which is no element:
     /// such a sum is done again over what there is.
-    fn skip_padding(&mut self, [lhs, rhs, wide]: [ElementType; 3]) -> Result<(), Error> {
+    fn skip_padding(
+        &mut self,
+        [lhs, rhs, wide, out]: [ElementType; 4],
+        columns_of_thread: i64,
+    ) -> Result<(), Error> {
         let index = self.index;
-        let factor = |ty: ElementType, name: &str| {
-            convert(ty, wide, name)
-                .ok_or_else(|| Error::Bug(format!("no conversion from {ty} to {wide}")))
+        let converted = |from: ElementType, to: ElementType, name: &str| {
+            convert(from, to, name)
+                .ok_or_else(|| Error::Bug(format!("no conversion from {from} to {to}")))
         };
-        let (x, y) = (factor(lhs, "x")?, factor(rhs, "y")?);
-        let (x_type, y_type) = (carrier(lhs), carrier(rhs));
-        let (x_load, y_load) = (
-            load(lhs, "a[at]"),
-            load(rhs, "b[b_column(column) + b_k(k)]"),
-        );
+        let (x, y) = (converted(lhs, wide, "x")?, converted(rhs, wide, "y")?);
+        let (x_type, y_type, own) = (carrier(lhs), carrier(rhs), carrier(wide));
+        let x_load = load(lhs, "a[at]");
+        let y_load = load(rhs, "b[b_column(column) + b_k(k)]");
+        let value = store(out, &converted(wide, out, "total")?);
         self.line(&format!(
-            "            if (total != total && column < columns) {{
-                total = 0;
-                for ({index} k = 0; k < depth; ++k) {{
-                    const {index} at = a_at(row, k);
-                    if (at < 0) continue;
-                    const {x_type} x = {x_load};
-                    const {y_type} y = {y_load};
-                    total += {x} * {y};
-                }}
-            }}"
+            "    for (; odd != 0; odd &= odd - 1) {{
+        const int element = __ffs((int)odd) - 1;
+        const {index} row = row0 + row_thread + {SIDE} * (element / {columns_of_thread});
+        const {index} column = column0 + column_thread + {SIDE} * (element % {columns_of_thread});
+        {own} total = 0;
+        #pragma unroll 1
+        for ({index} k = 0; k < depth; ++k) {{
+            const {index} at = a_at(row, k);
+            if (at < 0) continue;
+            const {x_type} x = {x_load};
+            const {y_type} y = {y_load};
+            total += {x} * {y};
+        }}
+        c[c_row(row) + c_column(column)] = {value};
+    }}"
         ));
         Ok(())
     }
