@@ -47,9 +47,13 @@ pub(crate) fn fixed_checks(
         write_backs: FxHashMap::default(),
         changed: FxHashSet::default(),
         modules: FxHashMap::default(),
+        error: None,
     };
     checker.note_changes(&program.body);
     checker.body(&program.body, &mut Scope::default());
+    if let Some(error) = checker.error {
+        return Err(error);
+    }
     Ok(Fixed {
         proofs: checker.proofs,
         write_backs: checker.write_backs,
@@ -67,6 +71,8 @@ struct Checker<'a> {
     changed: FxHashSet<VariableId>,
     /// What was said of a computation's types.
     modules: FxHashMap<*const tegula_ir::Module, Option<(String, String)>>,
+    /// What contradicts itself.
+    error: Option<Error>,
 }
 
 impl Checker<'_> {
@@ -305,6 +311,16 @@ impl Checker<'_> {
 
     fn grid(&mut self, statement: &Statement, grid: &Grid, scope: &Scope) {
         let mut inner = scope.clone();
+        let own = |term: &Term| {
+            let mut dimensions = grid.dimensions.iter();
+            dimensions.any(|d| term.mentions(d.variable.var()))
+        };
+        if grid.dimensions.iter().any(|d| own(&d.low) || own(&d.high)) {
+            self.error.get_or_insert(Error::Program {
+                line: statement.line,
+                message: "a grid's bounds depend on its own variables".to_owned(),
+            });
+        }
         for dimension in &grid.dimensions {
             inner.enter_loop(dimension.variable, &dimension.low, &dimension.high);
         }

@@ -6,7 +6,7 @@ use super::flights::Flight;
 use super::{Flow, Here, Machine};
 use crate::engine::Transfer;
 use crate::finding::Code;
-use crate::memory::image::{Dense, POISON};
+use crate::memory::image::Dense;
 use crate::memory::region::Region;
 use crate::program::{BufferId, Space};
 use crate::report::Error;
@@ -172,7 +172,7 @@ impl<'p> Machine<'p> {
         if source.partial && destination.region != moved.destination {
             let sizes = destination.region.low.iter().zip(&destination.region.high);
             let sizes: Vec<i64> = sizes.map(|(low, high)| high - low).collect();
-            let poison = vec![POISON; destination.region.elements() as usize * size];
+            let poison = vec![self.options.fill; destination.region.elements() as usize * size];
             let dense = Dense::whole(&sizes);
             let image = &mut self.images[space(to)];
             image.write(to_geometry, to_offset, &destination.region, &dense, &poison);

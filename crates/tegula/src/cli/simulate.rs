@@ -16,8 +16,8 @@ use tegula_sim_tpu::page::{Lines, Subject, html};
 use tegula_sim_tpu::program::{Role, Statement, StatementKind};
 use tegula_sim_tpu::report::{SpaceUse, bytes_text, seconds_text};
 use tegula_sim_tpu::{
-    Error, Options, Report, Severity, TpuProgram, chrome_trace, is_kernel, read_kernel,
-    simulate as run,
+    Error, Options, PrintForm, Report, Severity, TpuProgram, chrome_trace, is_kernel,
+    print_kernel, read_kernel, simulate as run,
 };
 use tegula_target::{Chip, Param};
 
@@ -41,6 +41,10 @@ pub(crate) struct SimulateArgs {
     /// repeated.
     #[arg(long, value_name = "NAME=VALUE")]
     pub set: Vec<String>,
+    /// Print the kernel with its grids written out as loops, starts and waits, and do
+    /// not run it.
+    #[arg(long)]
+    pub expanded: bool,
     /// Compute no values: check and time only what needs none.
     #[arg(long, conflicts_with = "inputs")]
     pub no_values: bool,
@@ -118,6 +122,13 @@ fn outcome(args: &SimulateArgs, common: &Common, subject: &Subject<'_>) -> Resul
 fn kernel(args: &SimulateArgs, common: &Common, chip: &Chip, text: &str) -> Result<u8, Failure> {
     let program = tracing::info_span!("read").in_scope(|| read_kernel(text));
     let program = program.map_err(|error| Failure::program(&args.kernel, text, error.into()))?;
+    if args.expanded {
+        say!(
+            "{}",
+            print_kernel(&program, PrintForm::Expanded).trim_end()
+        );
+        return Ok(SUCCESS);
+    }
     // A made-up scalar would decide where the kernel goes.
     let functional = !args.no_values && (args.inputs.is_some() || !has_load(&program.body));
     let options = Options {
