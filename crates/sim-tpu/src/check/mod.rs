@@ -10,7 +10,7 @@ use crate::finding::{Code, Findings, Told};
 use crate::memory::geometry::Geometry;
 use crate::program::{
     BufferId, Compute, Grid, Operand, Slice, SliceEntry, Space, Statement, StatementKind,
-    TpuProgram, VariableId, Window,
+    TpuProgram, VariableId, Window, for_each_statement,
 };
 use crate::report::{AlignmentProofs, Error};
 use crate::text::print_statement;
@@ -49,7 +49,11 @@ pub(crate) fn fixed_checks(
         modules: FxHashMap::default(),
         error: None,
     };
-    checker.note_changes(&program.body);
+    for_each_statement(&program.body, &mut |statement| {
+        if let StatementKind::Set { variable, .. } = statement.kind {
+            checker.changed.insert(variable);
+        }
+    });
     checker.body(&program.body, &mut Scope::default());
     if let Some(error) = checker.error {
         return Err(error);
@@ -91,31 +95,6 @@ impl Checker<'_> {
             instruction: print_statement(program, statement),
             buffer: program.buffers.get(buffer).map(|b| b.name.clone()),
         });
-    }
-
-    fn note_changes(&mut self, body: &[Statement]) {
-        for statement in body {
-            match &statement.kind {
-                StatementKind::Set { variable, .. } => {
-                    self.changed.insert(*variable);
-                }
-                StatementKind::For { body, .. } => self.note_changes(body),
-                StatementKind::While {
-                    condition, body, ..
-                } => {
-                    self.note_changes(condition);
-                    self.note_changes(body);
-                }
-                StatementKind::If {
-                    then, otherwise, ..
-                } => {
-                    self.note_changes(then);
-                    self.note_changes(otherwise);
-                }
-                StatementKind::Grid(grid) => self.note_changes(&grid.body),
-                _ => {}
-            }
-        }
     }
 
     fn body(&mut self, body: &[Statement], scope: &mut Scope) {

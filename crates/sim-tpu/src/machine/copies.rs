@@ -7,7 +7,7 @@ use super::{Flow, Here, Machine};
 use crate::engine::Transfer;
 use crate::finding::Code;
 use crate::memory::image::Dense;
-use crate::memory::region::Region;
+use crate::memory::region::{Region, Regions};
 use crate::program::{BufferId, Space};
 use crate::report::Error;
 use cranelift_entity::EntityRef;
@@ -209,13 +209,12 @@ impl<'p> Machine<'p> {
         moved: &Moved,
         here: Here<'p>,
     ) {
-        let mut tainted: Vec<Region> = Vec::new();
-        if self.functional && !self.states[source.buffer.index()].tainted.is_empty() {
-            let parts = self.states[source.buffer.index()]
-                .tainted
-                .within(&moved.source);
-            tainted.extend(parts.iter().map(|part| moved.landing(copy, part)));
-        }
+        let landing = |set: &Regions| -> Vec<Region> {
+            let parts = set.within(&moved.source);
+            parts.iter().map(|part| moved.landing(copy, part)).collect()
+        };
+        let from = &self.states[source.buffer.index()];
+        let (mut tainted, neutral) = (landing(&from.tainted), landing(&from.neutral));
         let to = destination.buffer;
         if self.program.buffers[to].space == Space::Hbm {
             if let Some(part) = tainted.first().cloned() {
@@ -228,13 +227,6 @@ impl<'p> Machine<'p> {
                 });
             }
             tainted.clear();
-        }
-        let mut neutral: Vec<Region> = Vec::new();
-        if self.functional && !self.states[source.buffer.index()].neutral.is_empty() {
-            let parts = self.states[source.buffer.index()]
-                .neutral
-                .within(&moved.source);
-            neutral.extend(parts.iter().map(|part| moved.landing(copy, part)));
         }
         let functional = self.functional;
         let state = &mut self.states[to.index()];

@@ -6,7 +6,7 @@ use crate::memory::geometry::Geometry;
 use crate::memory::image::Dense;
 use crate::memory::ledger::Ledger;
 use crate::memory::region::{Region, Regions};
-use crate::program::{BufferId, Role, Space, Statement, StatementKind, TpuProgram};
+use crate::program::{BufferId, Role, Space, StatementKind, TpuProgram, for_each_statement};
 use crate::report::{Error, Occupancy, bytes_text as bytes};
 use cranelift_entity::EntityRef;
 use tegula_target::{Chip, Param};
@@ -26,12 +26,6 @@ pub(super) fn first_states(program: &TpuProgram) -> Vec<State> {
             since: 0.0,
         })
         .collect();
-    writers(&program.body, &mut states);
-    states
-}
-
-/// Notes which statements write which buffer.
-fn writers(body: &[Statement], states: &mut [State]) {
     let mut note = |buffer: BufferId, line: u32| {
         if let Some(state) = states.get_mut(buffer.index())
             && state.writers.len() < 4
@@ -39,35 +33,16 @@ fn writers(body: &[Statement], states: &mut [State]) {
             state.writers.push(line);
         }
     };
-    for statement in body {
-        match &statement.kind {
-            StatementKind::Start { destination, .. } => note(destination.buffer, statement.line),
-            StatementKind::Compute(compute) => {
-                for destination in &compute.destinations {
-                    note(destination.buffer, statement.line);
-                }
+    for_each_statement(&program.body, &mut |statement| match &statement.kind {
+        StatementKind::Start { destination, .. } => note(destination.buffer, statement.line),
+        StatementKind::Compute(compute) => {
+            for destination in &compute.destinations {
+                note(destination.buffer, statement.line);
             }
-            _ => {}
         }
-    }
-    for statement in body {
-        match &statement.kind {
-            StatementKind::For { body, .. } => writers(body, states),
-            StatementKind::While {
-                condition, body, ..
-            } => {
-                writers(condition, states);
-                writers(body, states);
-            }
-            StatementKind::If {
-                then, otherwise, ..
-            } => {
-                writers(then, states);
-                writers(otherwise, states);
-            }
-            _ => {}
-        }
-    }
+        _ => {}
+    });
+    states
 }
 
 pub(super) fn ledgers(program: &TpuProgram, geometry: &[Geometry]) -> [Ledger; 4] {
