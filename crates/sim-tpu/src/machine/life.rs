@@ -137,6 +137,47 @@ impl<'p> Machine<'p> {
         Ok(Flow::Next)
     }
 
+    /// Whether what the head of the program declares has room: if it cannot fit the chip,
+    /// no byte of it is touched.
+    pub(super) fn check_room(&mut self) -> Result<(), Error> {
+        let head = self.program.body.iter();
+        let head = head.map_while(|statement| match statement.kind {
+            StatementKind::Declare(id) => Some((id, statement.line)),
+            _ => None,
+        });
+        let (mut placed, mut stated, mut last) = ([0i64; 4], [0i64; 4], 0);
+        for (id, line) in head {
+            let buffer = &self.program.buffers[id];
+            let (space, bytes) = (buffer.space as usize, self.geometry[id.index()].bytes);
+            match buffer.offset {
+                Some(offset) => stated[space] = stated[space].max(offset.saturating_add(bytes)),
+                None => placed[space] = placed[space].saturating_add(bytes),
+            }
+            let needed = placed[space].max(stated[space]);
+            if self.limits[space].is_some_and(|limit| needed > limit) {
+                self.functional = false;
+                return Ok(());
+            }
+            last = line;
+        }
+        let all = (0..4).map(|space| placed[space].max(stated[space]));
+        self.check_host(all.fold(0, i64::saturating_add), last)
+    }
+
+    fn check_host(&self, needed: i64, line: u32) -> Result<(), Error> {
+        if needed <= self.options.host_bytes {
+            return Ok(());
+        }
+        Err(Error::Limit {
+            line,
+            message: format!(
+                "the buffers take {} of this machine, and {} are allowed: run without values (`--no-values`)",
+                bytes(needed),
+                bytes(self.options.host_bytes)
+            ),
+        })
+    }
+
     /// Bytes on the host for what was placed. Without room for it, or once the program
     /// does not fit the chip, no values are computed any more.
     fn give_memory(&mut self, id: BufferId, here: Here<'p>) -> Result<(), Error> {
@@ -151,14 +192,11 @@ impl<'p> Machine<'p> {
             self.images = Default::default();
             return Ok(());
         }
-        if self.host_memory() > self.options.host_bytes || !self.images[space].reserve(extent) {
+        self.check_host(self.host_memory(), here.line)?;
+        if !self.images[space].reserve(extent) {
             return Err(Error::Limit {
                 line: here.line,
-                message: format!(
-                    "the buffers take {} of this machine, and {} are allowed: run without values",
-                    bytes(self.host_memory()),
-                    bytes(self.options.host_bytes)
-                ),
+                message: format!("this machine has no {} for the buffers", bytes(extent)),
             });
         }
         Ok(())

@@ -181,6 +181,7 @@ pub fn simulate(program: &TpuProgram, chip: &Chip, options: &Options) -> Result<
     };
     if machine.functional {
         machine.check_inputs()?;
+        machine.check_room()?;
     }
     if let Flow::Next = machine.run(&steps)? {
         machine.at_end();
