@@ -10,13 +10,13 @@ use crate::finding::{Code, Findings, Told};
 use crate::memory::geometry::Geometry;
 use crate::program::{
     BufferId, Compute, Grid, Operand, Slice, SliceEntry, Space, Statement, StatementKind,
-    TpuProgram, VariableId, Window, for_each_statement,
+    TpuProgram, Window, for_each_statement,
 };
 use crate::report::{AlignmentProofs, Error};
 use crate::text::print_statement;
 use alignment::Scope;
 use rustc_hash::{FxHashMap, FxHashSet};
-use tegula_expr::Term;
+use tegula_expr::{Term, Var};
 use tegula_target::Chip;
 
 /// What the checks before the run give.
@@ -51,10 +51,11 @@ pub(crate) fn fixed_checks(
     };
     for_each_statement(&program.body, &mut |statement| {
         if let StatementKind::Set { variable, .. } = statement.kind {
-            checker.changed.insert(variable);
+            checker.changed.insert(variable.var());
         }
     });
-    checker.body(&program.body, &mut Scope::default());
+    let mut scope = Scope::new(std::mem::take(&mut checker.changed));
+    checker.body(&program.body, &mut scope);
     if let Some(error) = checker.error {
         return Err(error);
     }
@@ -72,7 +73,7 @@ struct Checker<'a> {
     proofs: AlignmentProofs,
     write_backs: FxHashMap<BufferId, BufferId>,
     /// Variables that are set again somewhere.
-    changed: FxHashSet<VariableId>,
+    changed: FxHashSet<Var>,
     /// What was said of a computation's types.
     modules: FxHashMap<*const tegula_ir::Module, Option<(String, String)>>,
     /// What contradicts itself.
@@ -146,12 +147,8 @@ impl Checker<'_> {
                 self.body(then, &mut yes);
                 self.body(otherwise, &mut no);
             }
-            StatementKind::Let { variable, value } if !self.changed.contains(variable) => {
-                scope.define(*variable, value);
-            }
-            StatementKind::Let { variable, .. } | StatementKind::Load { variable, .. } => {
-                scope.forget(*variable, self.program);
-            }
+            StatementKind::Let { variable, value } => scope.define(*variable, value),
+            StatementKind::Load { variable, .. } => scope.forget(*variable, self.program),
             StatementKind::Assume {
                 variable,
                 low,

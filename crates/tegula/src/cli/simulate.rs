@@ -16,8 +16,8 @@ use tegula_sim_tpu::page::{Lines, Subject, html};
 use tegula_sim_tpu::program::{Role, Statement, StatementKind, find_statement};
 use tegula_sim_tpu::report::{SpaceUse, bytes_text, seconds_text};
 use tegula_sim_tpu::{
-    Error, Options, PrintForm, Report, Severity, TpuProgram, chrome_trace, is_kernel,
-    print_kernel, read_kernel, simulate as run,
+    Error, Options, PrintForm, Report, Severity, TpuProgram, chrome_trace, is_kernel, print_kernel,
+    read_kernel, simulate as run,
 };
 use tegula_target::{Chip, Param};
 
@@ -126,10 +126,7 @@ fn kernel(args: &SimulateArgs, common: &Common, chip: &Chip, text: &str) -> Resu
     let program = tracing::info_span!("read").in_scope(|| read_kernel(text));
     let program = program.map_err(|error| Failure::program(&args.kernel, text, error.into()))?;
     if args.expanded {
-        say!(
-            "{}",
-            print_kernel(&program, PrintForm::Expanded).trim_end()
-        );
+        say!("{}", print_kernel(&program, PrintForm::Expanded).trim_end());
         return Ok(SUCCESS);
     }
     // A made-up scalar would decide where the kernel goes.
