@@ -13,7 +13,7 @@
 
 use crate::program::{
     BufferId, Comparison, Compute, Grid, Operand, SemaphoreId, SemaphoreRef, Semaphores, Slice,
-    SliceEntry, Statement, StatementKind, TpuProgram, Variable, VariableId, Window,
+    SliceEntry, Statement, StatementKind, TpuProgram, Variable, VariableId, Window, find_statement,
 };
 use std::borrow::Cow;
 use tegula_expr::{Cmp, Term};
@@ -21,7 +21,8 @@ use tegula_target::layout_in_order;
 
 /// The program with every grid written out.
 pub fn expand(program: &TpuProgram) -> Cow<'_, TpuProgram> {
-    if !has_grid(&program.body) {
+    let mut is_grid = |s: &Statement| matches!(s.kind, StatementKind::Grid(_));
+    if find_statement(&program.body, &mut is_grid).is_none() {
         return Cow::Borrowed(program);
     }
     let mut expanded = program.clone();
@@ -31,20 +32,6 @@ pub fn expand(program: &TpuProgram) -> Cow<'_, TpuProgram> {
     }
     .statements(body);
     Cow::Owned(expanded)
-}
-
-fn has_grid(statements: &[Statement]) -> bool {
-    statements.iter().any(|statement| match &statement.kind {
-        StatementKind::Grid(_) => true,
-        StatementKind::For { body, .. } => has_grid(body),
-        StatementKind::While {
-            condition, body, ..
-        } => has_grid(condition) || has_grid(body),
-        StatementKind::If {
-            then, otherwise, ..
-        } => has_grid(then) || has_grid(otherwise),
-        _ => false,
-    })
 }
 
 struct Expander<'p> {

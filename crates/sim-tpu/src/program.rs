@@ -122,6 +122,51 @@ pub struct Statement {
     pub line: u32,
 }
 
+impl Statement {
+    /// The bodies inside the statement, in the order of the text.
+    pub fn bodies(&self) -> impl Iterator<Item = &[Statement]> {
+        let [first, second] = match &self.kind {
+            StatementKind::For { body, .. } => [Some(body), None],
+            StatementKind::While {
+                condition, body, ..
+            } => [Some(condition), Some(body)],
+            StatementKind::If {
+                then, otherwise, ..
+            } => [Some(then), Some(otherwise)],
+            StatementKind::Grid(grid) => [Some(&grid.body), None],
+            _ => [None, None],
+        };
+        first.into_iter().chain(second).map(Vec::as_slice)
+    }
+}
+
+/// The first statement, in the order of the text and bodies included, for which
+/// `wanted` holds.
+pub fn find_statement<'a>(
+    body: &'a [Statement],
+    wanted: &mut dyn FnMut(&Statement) -> bool,
+) -> Option<&'a Statement> {
+    for statement in body {
+        if wanted(statement) {
+            return Some(statement);
+        }
+        for inner in statement.bodies() {
+            if let Some(found) = find_statement(inner, wanted) {
+                return Some(found);
+            }
+        }
+    }
+    None
+}
+
+/// Visits every statement, in the order of the text and bodies included.
+pub fn for_each_statement(body: &[Statement], visit: &mut dyn FnMut(&Statement)) {
+    find_statement(body, &mut |statement| {
+        visit(statement);
+        false
+    });
+}
+
 /// What is done.
 #[derive(Clone, Debug)]
 pub enum StatementKind {

@@ -15,6 +15,10 @@ pub struct Options {
     pub functional: bool,
     /// The parameters' values, by number, for a functional run.
     pub inputs: Vec<Literal>,
+    /// The byte that elements beyond an array's edge are filled with where a block has
+    /// room for them: nothing that a correct kernel gives depends on it. 255 is a NaN in
+    /// every float and -1 in every integer.
+    pub fill: u8,
     /// Statements to execute, and as much other work, before giving up.
     pub step_limit: u64,
     /// Bytes of the host that the memories may take in a functional run.
@@ -28,6 +32,7 @@ impl Default for Options {
         Self {
             functional: false,
             inputs: Vec::new(),
+            fill: 0xff,
             step_limit: 2_000_000_000,
             host_bytes: 8 << 30,
             record_timeline: true,

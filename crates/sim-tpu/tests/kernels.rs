@@ -109,6 +109,23 @@ fn grids_are_what_they_expand_to() {
     }
 }
 
+/// What lies beyond an edge changes no result of a kernel in which nothing is wrong.
+#[test]
+fn results_do_not_depend_on_padding() {
+    for (name, text) in kernels("clean") {
+        if text.contains("// needs: no values") {
+            continue;
+        }
+        let first = common::run_filled(&text, 0xff);
+        let first = first.unwrap_or_else(|error| panic!("{name}: {error}"));
+        for fill in [0, 1, 0x3f] {
+            let other = common::run_filled(&text, fill);
+            let other = other.unwrap_or_else(|error| panic!("{name}: {error}"));
+            assert_eq!(first.results, other.results, "{name}");
+        }
+    }
+}
+
 #[test]
 fn every_code_has_a_kernel() {
     let bugs = kernels("bugs");

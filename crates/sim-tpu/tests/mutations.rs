@@ -240,6 +240,11 @@ fn what_is_refused_says_where_and_why() {
             "SMEM",
         ),
         (
+            "kernel k { grid i in 0..2, j in 0..i { } }",
+            "1:28",
+            "its own variables",
+        ),
+        (
             "kernel k { hbm x : f32[8,128]\n grid i in 0..2 { window w = x block (8) at (i, 0) } }",
             "2:26",
             "2 dimensions",

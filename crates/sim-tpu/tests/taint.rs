@@ -2,7 +2,7 @@
 //! what masks it, what leaves it where nobody looks.
 
 use tegula_ir::{ArrayShape, ElementType, Literal};
-use tegula_sim_tpu::{Code, Options, read_kernel, simulate};
+use tegula_sim_tpu::{Code, Options, Report, read_kernel, simulate};
 use tegula_target::Chip;
 
 /// A kernel whose block has 28 rows and lanes of padding: 36 rows of 100 lanes in
@@ -27,7 +27,16 @@ fn codes(body: &str) -> Vec<(&'static str, u32)> {
   }}
 }}"
     );
-    let program = read_kernel(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    report(&text)
+        .findings
+        .iter()
+        .map(|f| (f.code.name(), f.line))
+        .collect()
+}
+
+/// Runs a kernel on zeros.
+fn report(text: &str) -> Report {
+    let program = read_kernel(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
     let shape = ArrayShape::new(ElementType::F32, &[36, 100]);
     let options = Options {
         functional: true,
@@ -35,10 +44,7 @@ fn codes(body: &str) -> Vec<(&'static str, u32)> {
         ..Options::default()
     };
     let chip = Chip::by_name("v5e").expect("a chip");
-    let report = simulate(&program, &chip, &options);
-    let report = report.unwrap_or_else(|error| panic!("{error}\n{text}"));
-    let findings = report.findings.iter();
-    findings.map(|f| (f.code.name(), f.line)).collect()
+    simulate(&program, &chip, &options).unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
 
 const TAINT: &str = Code::Padding.name();
@@ -164,15 +170,7 @@ yb[:, :] = copy(t[:, :])";
   }}
 }}"
     );
-    let program = read_kernel(&program).unwrap_or_else(|error| panic!("{error}\n{program}"));
-    let shape = ArrayShape::new(ElementType::F32, &[36, 100]);
-    let options = Options {
-        functional: true,
-        inputs: vec![Literal::zeros(&shape).expect("it fits")],
-        ..Options::default()
-    };
-    let chip = Chip::by_name("v5e").expect("a chip");
-    let report = simulate(&program, &chip, &options).expect("it runs");
+    let report = report(&program);
     assert!(report.count(Code::Padding) > 0, "{:?}", report.findings);
     assert!(report.findings[0].message.contains("reduce") || report.findings.len() > 1);
 }

@@ -8,7 +8,8 @@
 
 use crate::program::{Comparison, TpuProgram, VariableId};
 use cranelift_entity::EntityRef;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::rc::Rc;
 use tegula_expr::{Cmp, Interval, Style, Term, Var, VarRanges, facts_of, range_of};
 use tegula_indexing::{Answer, IndexingMap, Variable, is_multiple_of};
 
@@ -20,6 +21,10 @@ pub(super) struct Scope {
     /// What a `let` name stands for.
     values: FxHashMap<Var, Term>,
     constraints: Vec<(Term, Interval)>,
+    /// Variables that are set again somewhere: what holds of one now may not later.
+    changed: Rc<FxHashSet<Var>>,
+    /// Values of such variables at some time, numbered from [`FIRST_SNAPSHOT`].
+    snapshots: u32,
 }
 
 impl VarRanges for Scope {
@@ -30,10 +35,26 @@ impl VarRanges for Scope {
 
 /// What a scalar of 32 bits can be.
 const WIDE: Interval = Interval::new(i32::MIN as i64, i32::MAX as i64);
+/// The number of the first variable that is no variable of the program.
+const FIRST_SNAPSHOT: u32 = 1 << 30;
 /// No more conditions than this are used for a proof.
 const MAX_CONSTRAINTS: usize = 16;
 
 impl Scope {
+    /// Nothing known yet; `changed` are the variables that are set again somewhere.
+    pub(super) fn new(changed: FxHashSet<Var>) -> Self {
+        Self {
+            changed: Rc::new(changed),
+            ..Self::default()
+        }
+    }
+
+    fn is_lasting(&self, term: &Term) -> bool {
+        let mut lasting = true;
+        term.for_each_var(&mut |var| lasting &= !self.changed.contains(&var));
+        lasting
+    }
+
     /// The term with `let` names replaced by what they stand for.
     fn resolved(&self, term: &Term) -> Term {
         term.substitute(&mut |var| self.values.get(&var).cloned())
@@ -42,6 +63,11 @@ impl Scope {
     /// A loop variable from `low` up to, not including, `high`.
     pub(super) fn enter_loop(&mut self, variable: VariableId, low: &Term, high: &Term) {
         let (low, high) = (self.resolved(low), self.resolved(high));
+        self.values.remove(&variable.var());
+        self.ranges.remove(&variable.var());
+        if self.changed.contains(&variable.var()) {
+            return;
+        }
         let range = Interval::new(
             range_of(&low, self).lower,
             range_of(&high, self).upper.saturating_sub(1),
@@ -55,19 +81,37 @@ impl Scope {
                 self.constrain(bound, interval);
             }
         }
-        self.values.remove(&variable.var());
         self.ranges.insert(variable.var(), range);
     }
 
-    /// A name for a term.
+    /// A name for a term: for what its variables are now.
     pub(super) fn define(&mut self, variable: VariableId, value: &Term) {
+        self.ranges.remove(&variable.var());
+        self.values.remove(&variable.var());
+        if self.changed.contains(&variable.var()) {
+            return;
+        }
         let value = self.resolved(value);
+        let mut now: FxHashMap<Var, Var> = FxHashMap::default();
+        let (changed, snapshots) = (&self.changed, &mut self.snapshots);
+        let value = value.substitute(&mut |var| {
+            changed.contains(&var).then(|| {
+                Term::var(*now.entry(var).or_insert_with(|| {
+                    *snapshots += 1;
+                    Var(FIRST_SNAPSHOT + *snapshots)
+                }))
+            })
+        });
         self.values.insert(variable.var(), value);
     }
 
     /// A variable that can have any value of its type, or what the program says of it.
     pub(super) fn forget(&mut self, variable: VariableId, program: &TpuProgram) {
         self.values.remove(&variable.var());
+        self.ranges.remove(&variable.var());
+        if self.changed.contains(&variable.var()) {
+            return;
+        }
         let stated = program.variables.get(variable).and_then(|v| v.range);
         let range = stated.map_or(WIDE, |(low, high)| Interval::new(low, high));
         self.ranges.insert(variable.var(), range);
@@ -75,6 +119,9 @@ impl Scope {
 
     /// A scalar is in a range from here on.
     pub(super) fn assume(&mut self, variable: VariableId, low: &Term, high: &Term) {
+        if self.changed.contains(&variable.var()) {
+            return;
+        }
         let (low, high) = (self.resolved(low), self.resolved(high));
         let stated = Interval::new(range_of(&low, self).lower, range_of(&high, self).upper);
         let range = self.range(variable.var()).intersect(&stated);
@@ -90,13 +137,16 @@ impl Scope {
             (Cmp::Lt, false) => Interval::new(0, i64::MAX),
             (Cmp::Le, true) => Interval::new(i64::MIN, 0),
             (Cmp::Le, false) => Interval::new(1, i64::MAX),
-            (Cmp::Eq, false) | (Cmp::Ne, true) => return,
+            (Cmp::Eq, false) | (Cmp::Ne, true) => {
+                let differs = Term::cmp(Cmp::Ne, &difference, &Term::constant(0));
+                return self.constrain(differs, Interval::point(1));
+            }
         };
         self.constrain(difference, interval);
     }
 
     fn constrain(&mut self, term: Term, interval: Interval) {
-        if self.constraints.len() < MAX_CONSTRAINTS {
+        if self.constraints.len() < MAX_CONSTRAINTS && self.is_lasting(&term) {
             self.constraints.push((term, interval));
         }
     }

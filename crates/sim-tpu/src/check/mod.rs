@@ -10,13 +10,13 @@ use crate::finding::{Code, Findings, Told};
 use crate::memory::geometry::Geometry;
 use crate::program::{
     BufferId, Compute, Grid, Operand, Slice, SliceEntry, Space, Statement, StatementKind,
-    TpuProgram, VariableId, Window,
+    TpuProgram, Window, for_each_statement,
 };
 use crate::report::{AlignmentProofs, Error};
 use crate::text::print_statement;
 use alignment::Scope;
 use rustc_hash::{FxHashMap, FxHashSet};
-use tegula_expr::Term;
+use tegula_expr::{Term, Var};
 use tegula_target::Chip;
 
 /// What the checks before the run give.
@@ -47,9 +47,18 @@ pub(crate) fn fixed_checks(
         write_backs: FxHashMap::default(),
         changed: FxHashSet::default(),
         modules: FxHashMap::default(),
+        error: None,
     };
-    checker.note_changes(&program.body);
-    checker.body(&program.body, &mut Scope::default());
+    for_each_statement(&program.body, &mut |statement| {
+        if let StatementKind::Set { variable, .. } = statement.kind {
+            checker.changed.insert(variable.var());
+        }
+    });
+    let mut scope = Scope::new(std::mem::take(&mut checker.changed));
+    checker.body(&program.body, &mut scope);
+    if let Some(error) = checker.error {
+        return Err(error);
+    }
     Ok(Fixed {
         proofs: checker.proofs,
         write_backs: checker.write_backs,
@@ -64,9 +73,11 @@ struct Checker<'a> {
     proofs: AlignmentProofs,
     write_backs: FxHashMap<BufferId, BufferId>,
     /// Variables that are set again somewhere.
-    changed: FxHashSet<VariableId>,
+    changed: FxHashSet<Var>,
     /// What was said of a computation's types.
     modules: FxHashMap<*const tegula_ir::Module, Option<(String, String)>>,
+    /// What contradicts itself.
+    error: Option<Error>,
 }
 
 impl Checker<'_> {
@@ -85,31 +96,6 @@ impl Checker<'_> {
             instruction: print_statement(program, statement),
             buffer: program.buffers.get(buffer).map(|b| b.name.clone()),
         });
-    }
-
-    fn note_changes(&mut self, body: &[Statement]) {
-        for statement in body {
-            match &statement.kind {
-                StatementKind::Set { variable, .. } => {
-                    self.changed.insert(*variable);
-                }
-                StatementKind::For { body, .. } => self.note_changes(body),
-                StatementKind::While {
-                    condition, body, ..
-                } => {
-                    self.note_changes(condition);
-                    self.note_changes(body);
-                }
-                StatementKind::If {
-                    then, otherwise, ..
-                } => {
-                    self.note_changes(then);
-                    self.note_changes(otherwise);
-                }
-                StatementKind::Grid(grid) => self.note_changes(&grid.body),
-                _ => {}
-            }
-        }
     }
 
     fn body(&mut self, body: &[Statement], scope: &mut Scope) {
@@ -161,12 +147,8 @@ impl Checker<'_> {
                 self.body(then, &mut yes);
                 self.body(otherwise, &mut no);
             }
-            StatementKind::Let { variable, value } if !self.changed.contains(variable) => {
-                scope.define(*variable, value);
-            }
-            StatementKind::Let { variable, .. } | StatementKind::Load { variable, .. } => {
-                scope.forget(*variable, self.program);
-            }
+            StatementKind::Let { variable, value } => scope.define(*variable, value),
+            StatementKind::Load { variable, .. } => scope.forget(*variable, self.program),
             StatementKind::Assume {
                 variable,
                 low,
@@ -305,6 +287,16 @@ impl Checker<'_> {
 
     fn grid(&mut self, statement: &Statement, grid: &Grid, scope: &Scope) {
         let mut inner = scope.clone();
+        let own = |term: &Term| {
+            let mut dimensions = grid.dimensions.iter();
+            dimensions.any(|d| term.mentions(d.variable.var()))
+        };
+        if grid.dimensions.iter().any(|d| own(&d.low) || own(&d.high)) {
+            self.error.get_or_insert(Error::Program {
+                line: statement.line,
+                message: "a grid's bounds depend on its own variables".to_owned(),
+            });
+        }
         for dimension in &grid.dimensions {
             inner.enter_loop(dimension.variable, &dimension.low, &dimension.high);
         }

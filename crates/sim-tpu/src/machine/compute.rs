@@ -6,7 +6,7 @@ use super::matrix::{Product, rounded, to_bf16};
 use super::{Flow, Here, Machine};
 use crate::check::taint::{self, Kind, Kinds};
 use crate::finding::Code;
-use crate::memory::image::{Dense, POISON};
+use crate::memory::image::Dense;
 use crate::report::Error;
 use cranelift_entity::EntityRef;
 use std::sync::Arc;
@@ -212,7 +212,7 @@ impl<'p> Machine<'p> {
         let mut literal = zeros?;
         let out = literal.bytes_mut();
         if access.partial {
-            out.fill(POISON);
+            out.fill(self.options.fill);
         }
         let space = self.program.buffers[access.buffer].space as usize;
         let offset = self.states[access.buffer.index()].offset;

@@ -6,8 +6,8 @@ use super::flights::Flight;
 use super::{Flow, Here, Machine};
 use crate::engine::Transfer;
 use crate::finding::Code;
-use crate::memory::image::{Dense, POISON};
-use crate::memory::region::Region;
+use crate::memory::image::Dense;
+use crate::memory::region::{Region, Regions};
 use crate::program::{BufferId, Space};
 use crate::report::Error;
 use cranelift_entity::EntityRef;
@@ -172,7 +172,7 @@ impl<'p> Machine<'p> {
         if source.partial && destination.region != moved.destination {
             let sizes = destination.region.low.iter().zip(&destination.region.high);
             let sizes: Vec<i64> = sizes.map(|(low, high)| high - low).collect();
-            let poison = vec![POISON; destination.region.elements() as usize * size];
+            let poison = vec![self.options.fill; destination.region.elements() as usize * size];
             let dense = Dense::whole(&sizes);
             let image = &mut self.images[space(to)];
             image.write(to_geometry, to_offset, &destination.region, &dense, &poison);
@@ -209,13 +209,12 @@ impl<'p> Machine<'p> {
         moved: &Moved,
         here: Here<'p>,
     ) {
-        let mut tainted: Vec<Region> = Vec::new();
-        if self.functional && !self.states[source.buffer.index()].tainted.is_empty() {
-            let parts = self.states[source.buffer.index()]
-                .tainted
-                .within(&moved.source);
-            tainted.extend(parts.iter().map(|part| moved.landing(copy, part)));
-        }
+        let landing = |set: &Regions| -> Vec<Region> {
+            let parts = set.within(&moved.source);
+            parts.iter().map(|part| moved.landing(copy, part)).collect()
+        };
+        let from = &self.states[source.buffer.index()];
+        let (mut tainted, neutral) = (landing(&from.tainted), landing(&from.neutral));
         let to = destination.buffer;
         if self.program.buffers[to].space == Space::Hbm {
             if let Some(part) = tainted.first().cloned() {
@@ -228,13 +227,6 @@ impl<'p> Machine<'p> {
                 });
             }
             tainted.clear();
-        }
-        let mut neutral: Vec<Region> = Vec::new();
-        if self.functional && !self.states[source.buffer.index()].neutral.is_empty() {
-            let parts = self.states[source.buffer.index()]
-                .neutral
-                .within(&moved.source);
-            neutral.extend(parts.iter().map(|part| moved.landing(copy, part)));
         }
         let functional = self.functional;
         let state = &mut self.states[to.index()];

@@ -6,7 +6,7 @@ use crate::memory::geometry::Geometry;
 use crate::memory::image::Dense;
 use crate::memory::ledger::Ledger;
 use crate::memory::region::{Region, Regions};
-use crate::program::{BufferId, Role, Space, Statement, StatementKind, TpuProgram};
+use crate::program::{BufferId, Role, Space, StatementKind, TpuProgram, for_each_statement};
 use crate::report::{Error, Occupancy, bytes_text as bytes};
 use cranelift_entity::EntityRef;
 use tegula_target::{Chip, Param};
@@ -26,12 +26,6 @@ pub(super) fn first_states(program: &TpuProgram) -> Vec<State> {
             since: 0.0,
         })
         .collect();
-    writers(&program.body, &mut states);
-    states
-}
-
-/// Notes which statements write which buffer.
-fn writers(body: &[Statement], states: &mut [State]) {
     let mut note = |buffer: BufferId, line: u32| {
         if let Some(state) = states.get_mut(buffer.index())
             && state.writers.len() < 4
@@ -39,35 +33,16 @@ fn writers(body: &[Statement], states: &mut [State]) {
             state.writers.push(line);
         }
     };
-    for statement in body {
-        match &statement.kind {
-            StatementKind::Start { destination, .. } => note(destination.buffer, statement.line),
-            StatementKind::Compute(compute) => {
-                for destination in &compute.destinations {
-                    note(destination.buffer, statement.line);
-                }
+    for_each_statement(&program.body, &mut |statement| match &statement.kind {
+        StatementKind::Start { destination, .. } => note(destination.buffer, statement.line),
+        StatementKind::Compute(compute) => {
+            for destination in &compute.destinations {
+                note(destination.buffer, statement.line);
             }
-            _ => {}
         }
-    }
-    for statement in body {
-        match &statement.kind {
-            StatementKind::For { body, .. } => writers(body, states),
-            StatementKind::While {
-                condition, body, ..
-            } => {
-                writers(condition, states);
-                writers(body, states);
-            }
-            StatementKind::If {
-                then, otherwise, ..
-            } => {
-                writers(then, states);
-                writers(otherwise, states);
-            }
-            _ => {}
-        }
-    }
+        _ => {}
+    });
+    states
 }
 
 pub(super) fn ledgers(program: &TpuProgram, geometry: &[Geometry]) -> [Ledger; 4] {
@@ -162,6 +137,47 @@ impl<'p> Machine<'p> {
         Ok(Flow::Next)
     }
 
+    /// Whether what the head of the program declares has room: if it cannot fit the chip,
+    /// no byte of it is touched.
+    pub(super) fn check_room(&mut self) -> Result<(), Error> {
+        let head = self.program.body.iter();
+        let head = head.map_while(|statement| match statement.kind {
+            StatementKind::Declare(id) => Some((id, statement.line)),
+            _ => None,
+        });
+        let (mut placed, mut stated, mut last) = ([0i64; 4], [0i64; 4], 0);
+        for (id, line) in head {
+            let buffer = &self.program.buffers[id];
+            let (space, bytes) = (buffer.space as usize, self.geometry[id.index()].bytes);
+            match buffer.offset {
+                Some(offset) => stated[space] = stated[space].max(offset.saturating_add(bytes)),
+                None => placed[space] = placed[space].saturating_add(bytes),
+            }
+            let needed = placed[space].max(stated[space]);
+            if self.limits[space].is_some_and(|limit| needed > limit) {
+                self.functional = false;
+                return Ok(());
+            }
+            last = line;
+        }
+        let all = (0..4).map(|space| placed[space].max(stated[space]));
+        self.check_host(all.fold(0, i64::saturating_add), last)
+    }
+
+    fn check_host(&self, needed: i64, line: u32) -> Result<(), Error> {
+        if needed <= self.options.host_bytes {
+            return Ok(());
+        }
+        Err(Error::Limit {
+            line,
+            message: format!(
+                "the buffers take {} of this machine, and {} are allowed: run without values (`--no-values`)",
+                bytes(needed),
+                bytes(self.options.host_bytes)
+            ),
+        })
+    }
+
     /// Bytes on the host for what was placed. Without room for it, or once the program
     /// does not fit the chip, no values are computed any more.
     fn give_memory(&mut self, id: BufferId, here: Here<'p>) -> Result<(), Error> {
@@ -176,14 +192,11 @@ impl<'p> Machine<'p> {
             self.images = Default::default();
             return Ok(());
         }
-        if self.host_memory() > self.options.host_bytes || !self.images[space].reserve(extent) {
+        self.check_host(self.host_memory(), here.line)?;
+        if !self.images[space].reserve(extent) {
             return Err(Error::Limit {
                 line: here.line,
-                message: format!(
-                    "the buffers take {} of this machine, and {} are allowed: run without values",
-                    bytes(self.host_memory()),
-                    bytes(self.options.host_bytes)
-                ),
+                message: format!("this machine has no {} for the buffers", bytes(extent)),
             });
         }
         Ok(())

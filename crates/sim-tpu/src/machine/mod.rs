@@ -28,7 +28,7 @@ use crate::memory::geometry::Geometry;
 use crate::memory::image::{Dense, Image};
 use crate::memory::ledger::Ledger;
 use crate::memory::region::{Region, Regions};
-use crate::program::{BufferId, Role, Space, Statement, StatementKind, TpuProgram};
+use crate::program::{BufferId, Role, Space, Statement, StatementKind, TpuProgram, find_statement};
 use crate::report::{Error, Occupancy, Options, Report, SpaceUse};
 use crate::speeds::Speeds;
 use crate::text::print_statement;
@@ -181,6 +181,7 @@ pub fn simulate(program: &TpuProgram, chip: &Chip, options: &Options) -> Result<
     };
     if machine.functional {
         machine.check_inputs()?;
+        machine.check_room()?;
     }
     if let Flow::Next = machine.run(&steps)? {
         machine.at_end();
@@ -218,20 +219,9 @@ impl<'p> Machine<'p> {
 
     /// The declaration of a buffer, as a place for findings.
     fn declaration(&self, buffer: BufferId) -> Option<Here<'p>> {
-        fn search(body: &[Statement], buffer: BufferId) -> Option<&Statement> {
-            body.iter().find_map(|statement| match &statement.kind {
-                StatementKind::Declare(id) if *id == buffer => Some(statement),
-                StatementKind::For { body, .. } => search(body, buffer),
-                StatementKind::While {
-                    condition, body, ..
-                } => search(condition, buffer).or_else(|| search(body, buffer)),
-                StatementKind::If {
-                    then, otherwise, ..
-                } => search(then, buffer).or_else(|| search(otherwise, buffer)),
-                _ => None,
-            })
-        }
-        let statement = search(&self.program.body, buffer)?;
+        let mut declares =
+            |s: &Statement| matches!(s.kind, StatementKind::Declare(id) if id == buffer);
+        let statement = find_statement(&self.program.body, &mut declares)?;
         Some(Here {
             line: statement.line,
             statement,

@@ -3,7 +3,7 @@
 use super::code::{Index, Signal};
 use super::{Flow, Here, Machine};
 use crate::finding::Code;
-use crate::program::{SemaphoreId, Statement, StatementKind};
+use crate::program::{SemaphoreId, StatementKind, for_each_statement};
 use crate::report::Error;
 use cranelift_entity::EntityRef;
 
@@ -132,7 +132,13 @@ impl<'p> Machine<'p> {
         let count = slot.count;
         let name = format!("{}[{index}]", self.program.semaphores[array].name);
         let mut lines = Vec::new();
-        signals(&self.program.body, array, &mut lines);
+        for_each_statement(&self.program.body, &mut |statement| {
+            if let StatementKind::Signal { semaphore, .. } = &statement.kind
+                && semaphore.array == array
+            {
+                lines.push(statement.line);
+            }
+        });
         let (line, program) = (here.line, self.program);
         self.find(Code::Deadlock, here, None, || {
             let source = match lines.as_slice() {
@@ -152,30 +158,5 @@ impl<'p> Machine<'p> {
             )
         });
         Ok(Flow::Stop)
-    }
-}
-
-/// The lines that signal one of an array of semaphores.
-fn signals(body: &[Statement], array: SemaphoreId, lines: &mut Vec<u32>) {
-    for statement in body {
-        match &statement.kind {
-            StatementKind::Signal { semaphore, .. } if semaphore.array == array => {
-                lines.push(statement.line);
-            }
-            StatementKind::For { body, .. } => signals(body, array, lines),
-            StatementKind::While {
-                condition, body, ..
-            } => {
-                signals(condition, array, lines);
-                signals(body, array, lines);
-            }
-            StatementKind::If {
-                then, otherwise, ..
-            } => {
-                signals(then, array, lines);
-                signals(otherwise, array, lines);
-            }
-            _ => {}
-        }
     }
 }

@@ -5,10 +5,6 @@ use super::region::Region;
 use tegula_ir::AlignedBytes;
 use tegula_layout::physical::Digit;
 
-/// What an element is set to that nobody wrote: a NaN in every float, -1 in every
-/// integer.
-pub(crate) const POISON: u8 = 0xff;
-
 /// The bytes of one memory. What was never touched takes no memory of the host.
 #[derive(Default)]
 pub(crate) struct Image {

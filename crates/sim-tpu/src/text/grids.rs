@@ -15,7 +15,17 @@ impl Reader<'_> {
         let mut dimensions = Vec::new();
         loop {
             let parallel = self.cursor.eat_word("parallel");
+            self.cursor.space();
+            let start = self.cursor.at;
             let (variable, low, high) = self.range(&["{", ","])?;
+            let own = |d: &GridDimension| {
+                let var = d.variable.var();
+                low.mentions(var) || high.mentions(var)
+            };
+            if dimensions.iter().any(own) {
+                let message = "a grid's bounds do not depend on its own variables";
+                return Err(self.cursor.error_at(start, self.cursor.at, message));
+            }
             dimensions.push(GridDimension {
                 variable,
                 low,

@@ -111,6 +111,19 @@ pub fn chip(text: &str) -> Chip {
     Chip::by_name(head(text, "chip").unwrap_or("v5e")).expect("a known chip")
 }
 
+/// A run with values, and this byte beyond the edges of arrays.
+pub fn run_filled(text: &str, fill: u8) -> Result<Report, String> {
+    let program = read_kernel(text).map_err(|error| error.to_string())?;
+    let options = Options {
+        functional: true,
+        fill,
+        inputs: inputs(&program, text),
+        step_limit: 50_000_000,
+        ..Options::default()
+    };
+    simulate(&program, &chip(text), &options).map_err(|error| error.to_string())
+}
+
 pub fn run(text: &str, functional: bool) -> Result<Report, String> {
     let program = read_kernel(text).map_err(|error| error.to_string())?;
     let functional = functional && !text.contains("// needs: no values");

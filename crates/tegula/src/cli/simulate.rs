@@ -13,16 +13,19 @@ use tegula::random_input::random_array;
 use tegula::tpu::TpuExecutable;
 use tegula_ir::{ArrayShape, Literal};
 use tegula_sim_tpu::page::{Lines, Subject, html};
-use tegula_sim_tpu::program::{Role, Statement, StatementKind};
+use tegula_sim_tpu::program::{Role, Statement, StatementKind, find_statement};
 use tegula_sim_tpu::report::{SpaceUse, bytes_text, seconds_text};
 use tegula_sim_tpu::{
-    Error, Options, Report, Severity, TpuProgram, chrome_trace, is_kernel, read_kernel,
-    simulate as run,
+    Error, Options, PrintForm, Report, Severity, TpuProgram, chrome_trace, is_kernel, print_kernel,
+    read_kernel, simulate as run,
 };
 use tegula_target::{Chip, Param};
 
 /// Findings that are shown with their lines; the rest is counted.
 const MOST_SHOWN: usize = 50;
+
+/// Bytes of inputs that are made up; larger kernels run without values if none are given.
+const MOST_MADE_UP: i64 = 1 << 30;
 
 /// The options of `tegula simulate`.
 #[derive(Debug, Args)]
@@ -41,6 +44,10 @@ pub(crate) struct SimulateArgs {
     /// repeated.
     #[arg(long, value_name = "NAME=VALUE")]
     pub set: Vec<String>,
+    /// Print the kernel with its grids written out as loops, starts and waits, and do
+    /// not run it.
+    #[arg(long)]
+    pub expanded: bool,
     /// Compute no values: check and time only what needs none.
     #[arg(long, conflicts_with = "inputs")]
     pub no_values: bool,
@@ -118,8 +125,18 @@ fn outcome(args: &SimulateArgs, common: &Common, subject: &Subject<'_>) -> Resul
 fn kernel(args: &SimulateArgs, common: &Common, chip: &Chip, text: &str) -> Result<u8, Failure> {
     let program = tracing::info_span!("read").in_scope(|| read_kernel(text));
     let program = program.map_err(|error| Failure::program(&args.kernel, text, error.into()))?;
+    if args.expanded {
+        say!("{}", print_kernel(&program, PrintForm::Expanded).trim_end());
+        return Ok(SUCCESS);
+    }
     // A made-up scalar would decide where the kernel goes.
-    let functional = !args.no_values && (args.inputs.is_some() || !has_load(&program.body));
+    let mut is_load = |s: &Statement| matches!(s.kind, StatementKind::Load { .. });
+    let loads = find_statement(&program.body, &mut is_load).is_some();
+    let parameters = program.buffers.values();
+    let parameters = parameters.filter(|b| matches!(b.role, Role::Parameter(_)));
+    let bytes = parameters.map(|b| b.shape.byte_size().unwrap_or(i64::MAX));
+    let made_up = !loads && bytes.fold(0, i64::saturating_add) <= MOST_MADE_UP;
+    let functional = !args.no_values && (args.inputs.is_some() || made_up);
     let options = Options {
         functional,
         inputs: if functional {
@@ -173,21 +190,6 @@ fn line_start(text: &str, line: u32) -> usize {
     let rest = &text[start..];
     let indent = rest.len() - rest.trim_start_matches([' ', '\t']).len();
     start + indent
-}
-
-fn has_load(body: &[Statement]) -> bool {
-    body.iter().any(|statement| match &statement.kind {
-        StatementKind::Load { .. } => true,
-        StatementKind::For { body, .. } => has_load(body),
-        StatementKind::While {
-            condition, body, ..
-        } => has_load(condition) || has_load(body),
-        StatementKind::If {
-            then, otherwise, ..
-        } => has_load(then) || has_load(otherwise),
-        StatementKind::Grid(grid) => has_load(&grid.body),
-        _ => false,
-    })
 }
 
 /// The chip with the numbers that were given.
