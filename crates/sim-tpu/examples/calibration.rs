@@ -188,8 +188,7 @@ fn tried() -> Vec<(f64, f64)> {
 /// What was tried, by number, and the dispatch with the least mean error over some points.
 fn fit(predicted: &[Vec<f64>], measured: &[f64], chosen: &[usize]) -> (usize, f64) {
     let mut best = (0, 0.0, f64::INFINITY);
-    let tried = predicted.first().map_or(0, Vec::len);
-    for step in (0..tried).collect::<Vec<usize>>() {
+    for (step, _) in tried().iter().enumerate() {
         // The best dispatch makes one of the points exact, or is none.
         let exact = chosen.iter().map(|&i| measured[i] - predicted[i][step]);
         for dispatch in exact.chain([0.0]).map(|seconds| seconds.max(0.0)) {

@@ -176,3 +176,19 @@ fn an_empty_grid_does_nothing() {
         assert_eq!(report.copies, copies, "{count}");
     }
 }
+
+#[test]
+fn windows_follow_the_point_alone() {
+    let text = "kernel k {
+  hbm x : f32[64,128] = parameter(0)
+  let n = 0
+  grid i in 0..4 {
+    window xb = x block (8, 128) at (i + n, 0)
+    set n = n + 1
+  }
+}";
+    let program = read_kernel(text).expect("a kernel");
+    let chip = Chip::by_name("v5e").expect("a chip");
+    let error = simulate(&program, &chip, &Options::default()).expect_err("it cannot be fetched");
+    assert!(error.to_string().starts_with("line 6: a window"), "{error}");
+}

@@ -297,6 +297,21 @@ impl Checker<'_> {
                 message: "a grid's bounds depend on its own variables".to_owned(),
             });
         }
+        // Blocks are fetched a point ahead, so what chooses them is the point alone.
+        for_each_statement(&grid.body, &mut |inner| {
+            let StatementKind::Set { variable, .. } = inner.kind else {
+                return;
+            };
+            let indices = grid.windows.iter().flat_map(|w| &w.indices);
+            let bounds = grid.dimensions.iter().flat_map(|d| [&d.low, &d.high]);
+            if indices.chain(bounds).any(|t| t.mentions(variable.var())) {
+                self.error.get_or_insert(Error::Program {
+                    line: inner.line,
+                    message: "a window of this grid depends on the variable that is set here"
+                        .to_owned(),
+                });
+            }
+        });
         for dimension in &grid.dimensions {
             inner.enter_loop(dimension.variable, &dimension.low, &dimension.high);
         }
