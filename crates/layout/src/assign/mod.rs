@@ -261,8 +261,9 @@ fn flat_layout(machine: &Machine, program: &Program, value: ValueId) -> Layout {
     machine.layout(bits, &dims, &machine.default_order(bits, &dims))
 }
 
-/// The layout of an array of at most one dimension by the rule of TPU chips.
-pub(crate) fn flat(program: &Program, value: ValueId) -> Layout {
+/// The layout of an array of at most one dimension by the rule of TPU chips; dense for
+/// elements of widths that have no tiles.
+pub fn flat(program: &Program, value: ValueId) -> Layout {
     let shape = &program.values[value].shape;
     let dims = shape.static_dims().unwrap_or_default();
     tegula_target::default_layout(shape.element_type.bits(), &dims)

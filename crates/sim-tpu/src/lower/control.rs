@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 use tegula_expr::{Cmp, Term};
 use tegula_fusion::{Def, NodeKind, ValueId};
 use tegula_ir::{ArrayShape, ElementType, Literal, ModuleBuilder, Op, Shape};
-use tegula_layout::assign::{Kernel, Region, name_of};
+use tegula_layout::assign::{Kernel, Region, flat, name_of};
 use tegula_layout::memory;
 
 /// Which buffer holds each value.
@@ -280,8 +280,11 @@ impl Lowering<'_> {
         let name = name_of(self.module, program, value).unwrap_or("state");
         let name = name.to_owned();
         let mut shape = program.values[value].shape.clone();
-        let layout = self.assignment.layouts.get(&value).cloned();
-        shape.layout = layout.filter(|_| space == Space::Hbm).map(Box::new);
+        if space == Space::Hbm {
+            let layout = self.assignment.layouts.get(&value).cloned();
+            let layout = layout.unwrap_or_else(|| flat(program, value));
+            shape.layout = Some(Box::new(layout));
+        }
         self.program.buffers.push(Buffer {
             name,
             space,
