@@ -29,7 +29,7 @@ pub fn chrome_trace(report: &Report, lines: Lines<'_>) -> Value {
 fn event(span: &Span, lines: Lines<'_>) -> Value {
     let text = lines.get(span.line);
     let name = match (span.is_wait, text.is_empty()) {
-        (true, _) => "wait".to_owned(),
+        (true, _) => format!("wait: {text}"),
         (false, true) => format!("line {}", span.line),
         (false, false) => text.to_owned(),
     };

@@ -29,6 +29,9 @@ const TRANSCENDENTAL: f64 = 16.0;
 const DIVISION: f64 = 8.0;
 /// Lanes are combined by halves: rotations of a register with 128 lanes.
 const LANE_STEPS: f64 = 7.0;
+/// Cycles of a step that needs the one before it: a division or a root, and a sum across
+/// the lanes. Of libtpu 0.0.50's estimate for a Cholesky decomposition of 64 rows: 122.
+const DEPENDENT_STEP: f64 = 120.0;
 /// Cycles of the vector unit for each register of the operand that is not a vector, in a
 /// product with one row or column: it is spread over the lanes, multiplied and added. Of
 /// libtpu 0.0.50's estimates for 1 x 1024 x 1024 and 1024 x 1024 x 1, less the 1824 of any
@@ -296,7 +299,12 @@ fn other(module: &Module, instruction: &Instruction, speeds: &Speeds) -> Work {
             }
         }
         Op::ReduceWindow { window, .. } | Op::SelectAndScatter { window, .. } => {
-            let taps: f64 = window.iter().map(|dim| dim.size as f64).product();
+            // Long windows are combined by doubling.
+            let taps = |dim: &WindowDim| {
+                let size = dim.size.max(1) as f64;
+                size.min(2.0 * size.log2().ceil() + 1.0)
+            };
+            let taps: f64 = window.iter().map(taps).product();
             vector(written.max(first) * taps)
         }
         Op::Transpose(_) | Op::Copy | Op::Reverse(_) if moves_lanes(module, instruction) => Work {
@@ -312,6 +320,19 @@ fn other(module: &Module, instruction: &Instruction, speeds: &Speeds) -> Work {
         Op::Scatter { .. } => {
             let rows = read(1).map_or(0.0, elements);
             vector(first + rows * INDEXED_ROW)
+        }
+        // Five operations for each element and doubling (Cooley-Tukey).
+        Op::Fft { length, .. } => {
+            let points: f64 = length.iter().map(|&n| n.max(1) as f64).product();
+            vector(5.0 * written.max(first) * points.log2().max(1.0))
+        }
+        Op::Cholesky { .. } | Op::TriangularSolve { .. } => {
+            let dims = read(0).and_then(ArrayShape::static_dims);
+            let n = dims.and_then(|dims| dims.last().copied()).unwrap_or(1) as f64;
+            // Each row waits for the one before it.
+            let steps = n * DEPENDENT_STEP;
+            let all = written * n / 2.0;
+            vector(steps * VECTOR_SLOTS + all)
         }
         Op::Sort { .. } | Op::TopK { .. } => {
             let length = read(0)

@@ -9,7 +9,7 @@ use tegula_layout::assign::{AssignError, Assignment, Machine, assign};
 use tegula_layout::memory::{self, Schedule};
 use tegula_sim_tpu::lower::{Lowered, ResultOf, lower};
 use tegula_sim_tpu::{Options, Report, simulate};
-use tegula_target::Chip;
+use tegula_target::{Chip, Param};
 
 /// A program with its place on a chip.
 #[derive(Clone, Debug)]
@@ -46,7 +46,11 @@ pub fn lay_out<'a>(
             AssignError::Program(error) => error.into(),
             other => Error::new(Fault::Unsupported, other.to_string()),
         })?;
-    let options = memory::Options::default();
+    let mut options = memory::Options::default();
+    if let Some(bytes) = chip.base(Param::VmemBytes) {
+        // A chip with less memory leaves a kernel no more than half of it.
+        options.scoped_bytes = options.scoped_bytes.min(bytes as i64 / 2);
+    }
     let schedule = tracing::info_span!("schedule")
         .in_scope(|| memory::schedule(&module, &assignment, chip, &options));
     memory::verify(&schedule)

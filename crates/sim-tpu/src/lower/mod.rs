@@ -95,7 +95,11 @@ pub fn lower(
 ) -> Result<Lowered, LowerError> {
     let region = assignment.regions.iter().find(|region| region.of.is_none());
     let region = region.ok_or_else(|| tegula_ir::Error::bug("the program has no region"))?;
-    let scoped = chip.base(Param::ScopedVmemBytes).unwrap_or(0.0) as i64;
+    let scoped = chip.base(Param::ScopedVmemBytes).unwrap_or(0.0);
+    let half = chip
+        .base(Param::VmemBytes)
+        .map_or(scoped, |bytes| bytes / 2.0);
+    let scoped = scoped.min(half) as i64;
     let lowering = Lowering {
         module,
         assignment,
