@@ -3,7 +3,7 @@
 //! Every buffer of the [`Schedule`] becomes a buffer with its place and its life, every
 //! copy a start and a wait, every kernel a computation. A kernel computes in VMEM: what
 //! lies in HBM is brought there as a whole if there is room, else block by block
-//! ([`blocks`]). A view has no buffer: whoever reads it reads the array that it shows
+//! (`blocks`). A view has no buffer: whoever reads it reads the array that it shows
 //! and begins with the view's operation.
 //!
 //! Constants become parameters behind the program's own ([`Lowered::constants`]).
