@@ -2,6 +2,7 @@
 
 use tegula_interp::CustomCallError;
 use tegula_ir::ElementType;
+use tegula_layout::plan::WrongInput;
 
 /// An error of the CPU backend.
 #[derive(Debug, thiserror::Error)]
@@ -24,15 +25,8 @@ pub enum Error {
     #[error("bug in code generation: {0}")]
     Bug(String),
     /// The inputs are not what the program takes.
-    #[error("input {index}: expected {expected}, got {actual}")]
-    Input {
-        /// Which input.
-        index: usize,
-        /// What the program takes.
-        expected: String,
-        /// What was given.
-        actual: String,
-    },
+    #[error(transparent)]
+    Input(#[from] WrongInput),
     /// The sizes of the inputs do not go together.
     #[error("{0}")]
     Sizes(String),

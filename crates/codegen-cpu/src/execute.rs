@@ -18,8 +18,8 @@ use std::borrow::Cow;
 use std::cell::RefCell;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use tegula_ir::{AlignedBytes, ArrayShape, Literal, Shape};
-use tegula_layout::plan::{Plan, verify};
+use tegula_ir::{AlignedBytes, ArrayShape, Literal};
+use tegula_layout::plan::{PerSizes, Plan, verify};
 
 /// How to compile for the CPU.
 #[derive(Clone, Copy, Debug)]
@@ -45,9 +45,9 @@ pub struct Executable {
     code: Code,
     isa: Isa,
     pool: Pool,
-    /// The plan at the sizes of runs so far, the last used last. One entry for a
-    /// plan without open sizes.
-    prepared: Mutex<Vec<Arc<Prepared>>>,
+    /// The plan at the sizes of runs so far. A plan without open sizes is there from the
+    /// start.
+    prepared: PerSizes<Prepared>,
     /// Arenas of finished runs.
     arenas: Mutex<Vec<AlignedBytes>>,
     /// Scratch memory of library calls, of finished runs.
@@ -67,8 +67,6 @@ struct Prepared {
 
 /// The largest arena that is allocated, in bytes: 64 GiB.
 const MAX_ARENA: i64 = 1 << 36;
-/// For how many different sizes of inputs the schedule is kept.
-const MAX_PREPARED: usize = 32;
 /// How many arenas, and how many scratch memories, are kept between runs.
 const MAX_POOLED: usize = 8;
 
@@ -89,17 +87,19 @@ impl Executable {
     pub fn new(plan: Plan, options: &Options) -> Result<Self, Error> {
         verify(&plan).map_err(|errors| Error::Bug(errors.join("; ")))?;
         let (isa, pool) = (Isa::new(options.cpu), Pool::new(options.threads));
-        let prepared = match plan.has_open_sizes() {
-            true => Vec::new(),
-            false => vec![Arc::new(Prepared::new(&plan, Vec::new(), isa, &pool)?)],
-        };
+        let prepared = PerSizes::default();
+        if !plan.has_open_sizes() {
+            prepared.get(Vec::new(), |sizes| {
+                Prepared::new(&plan, sizes.to_vec(), isa, &pool)
+            })?;
+        }
         let (code, _) = compile_kernels(&plan, options.cpu, None)?;
         Ok(Self {
             plan,
             code,
             isa,
             pool,
-            prepared: Mutex::new(prepared),
+            prepared,
             arenas: Mutex::new(Vec::new()),
             scratch: Mutex::new(Vec::new()),
         })
@@ -160,31 +160,16 @@ impl Executable {
 
     /// The plan at the sizes of these inputs.
     fn prepare(&self, inputs: &[&ArrayShape]) -> Result<Arc<Prepared>, Error> {
-        self.check(inputs)?;
+        self.plan.check_inputs(inputs)?;
         let sizes = match self.plan.has_open_sizes() {
             true => self.plan.bind(inputs).map_err(Error::Sizes)?,
             false => Vec::new(),
         };
-        let lock = || self.prepared.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut known = lock();
-        if let Some(found) = known.iter().rposition(|p| p.sizes == sizes) {
-            // The last used goes last.
-            let last = known.len() - 1;
-            if found < last {
-                known[found..].rotate_left(1);
-            }
-            return Ok(Arc::clone(&known[last]));
-        }
-        drop(known);
-        let plan = self.plan.at(&sizes).map_err(Error::Sizes)?;
-        verify(&plan).map_err(|errors| Error::Bug(errors.join("; ")))?;
-        let prepared = Arc::new(Prepared::new(&plan, sizes, self.isa, &self.pool)?);
-        let mut known = lock();
-        if known.len() >= MAX_PREPARED {
-            known.remove(0);
-        }
-        known.push(Arc::clone(&prepared));
-        Ok(prepared)
+        self.prepared.get(sizes, |sizes| {
+            let plan = self.plan.at(sizes).map_err(Error::Sizes)?;
+            verify(&plan).map_err(|errors| Error::Bug(errors.join("; ")))?;
+            Prepared::new(&plan, sizes.to_vec(), self.isa, &self.pool)
+        })
     }
 
     /// Runs once and measures each kernel and library call, in the order in which
@@ -210,44 +195,6 @@ impl Executable {
         let results: i64 = results.map(|shape| shape.byte_size().unwrap_or(0)).sum();
         Ok(prepared.arena_bytes + results)
     }
-
-    fn check(&self, inputs: &[&ArrayShape]) -> Result<(), Error> {
-        let count = self.plan.parameters.len().max(inputs.len());
-        for index in 0..count {
-            let expected = self.plan.parameters.get(index);
-            let expected = expected.map(|&p| &self.plan.values[p].shape);
-            let actual = inputs.get(index).copied();
-            let agree = match (expected, actual) {
-                (Some(e), Some(a)) => may_be(e, a),
-                _ => false,
-            };
-            if !agree {
-                let describe = |s: Option<&ArrayShape>| match s {
-                    Some(shape) => {
-                        tegula_ir::spell_shape(&Shape::Array(shape.clone()), &self.plan.symbols)
-                    }
-                    None => "nothing".to_owned(),
-                };
-                return Err(Error::Input {
-                    index,
-                    expected: describe(expected),
-                    actual: describe(actual),
-                });
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Whether an array is of a shape, as far as that says; open sizes are bound and
-/// checked by themselves.
-fn may_be(expected: &ArrayShape, actual: &ArrayShape) -> bool {
-    let dims = expected.dims.iter().zip(&actual.dims);
-    expected.element_type == actual.element_type
-        && expected.rank() == actual.rank()
-        && dims.into_iter().all(|(e, a)| {
-            a.as_static().is_some() && (e.as_static().is_none() || e.as_static() == a.as_static())
-        })
 }
 
 /// The memory of an input for a result: the input's own if it was given away, else

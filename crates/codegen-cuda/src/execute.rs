@@ -5,26 +5,18 @@ use crate::error::Error;
 use crate::program::Program;
 use crate::schedule::{Action, Schedule, schedule};
 use std::borrow::Cow;
-use std::sync::{Arc, Mutex, PoisonError};
-use tegula_ir::{ArrayShape, Literal, Shape};
-use tegula_layout::plan::{Plan, verify};
+use std::sync::Arc;
+use tegula_ir::{ArrayShape, Literal};
+use tegula_layout::plan::{PerSizes, Plan, verify};
 
 /// A compiled plan. It may be run by several threads at once.
 pub struct Executable {
     plan: Plan,
     program: Program,
     device: Box<dyn Device>,
-    /// The program at the sizes of runs so far, the last used last.
-    prepared: Mutex<Vec<Arc<Prepared>>>,
+    /// The program at the sizes of runs so far.
+    prepared: PerSizes<Schedule>,
 }
-
-struct Prepared {
-    sizes: Vec<i64>,
-    schedule: Schedule,
-}
-
-/// For how many different sizes of inputs the schedule is kept.
-const MAX_PREPARED: usize = 32;
 
 impl Executable {
     pub(crate) fn assemble(plan: Plan, program: Program, device: Box<dyn Device>) -> Self {
@@ -32,7 +24,7 @@ impl Executable {
             plan,
             program,
             device,
-            prepared: Mutex::new(Vec::new()),
+            prepared: PerSizes::default(),
         }
     }
 
@@ -49,8 +41,7 @@ impl Executable {
     /// that does.
     pub fn run(&self, inputs: &[Cow<'_, Literal>]) -> Result<Vec<Literal>, Error> {
         let shapes: Vec<&ArrayShape> = inputs.iter().map(|l| l.shape()).collect();
-        let prepared = self.prepare(&shapes)?;
-        let schedule = &prepared.schedule;
+        let schedule = self.prepare(&shapes)?;
         let memory = Allocation::new(&*self.device, schedule.bytes)?;
         let run = Run {
             executable: self,
@@ -75,71 +66,24 @@ impl Executable {
     /// # Errors
     /// As [`Self::run`].
     pub fn peak_bytes(&self, inputs: &[&ArrayShape]) -> Result<u64, Error> {
-        Ok(self.prepare(inputs)?.schedule.own_bytes)
+        Ok(self.prepare(inputs)?.own_bytes)
     }
 
-    fn prepare(&self, inputs: &[&ArrayShape]) -> Result<Arc<Prepared>, Error> {
-        self.check(inputs)?;
+    fn prepare(&self, inputs: &[&ArrayShape]) -> Result<Arc<Schedule>, Error> {
+        self.plan.check_inputs(inputs)?;
         let sizes = match self.plan.has_open_sizes() {
             true => self.plan.bind(inputs).map_err(Error::Sizes)?,
             false => Vec::new(),
         };
-        let lock = || self.prepared.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut known = lock();
-        if let Some(found) = known.iter().rposition(|p| p.sizes == sizes) {
-            let last = known.len() - 1;
-            known[found..].rotate_left(1);
-            return Ok(Arc::clone(&known[last]));
-        }
-        drop(known);
-        let plan = match self.plan.has_open_sizes() {
-            true => Cow::Owned(self.plan.at(&sizes).map_err(Error::Sizes)?),
-            false => Cow::Borrowed(&self.plan),
-        };
-        verify(&plan).map_err(|errors| Error::Bug(errors.join("; ")))?;
-        let schedule = schedule(&self.program, &plan, &sizes)?;
-        let prepared = Arc::new(Prepared { sizes, schedule });
-        let mut known = lock();
-        if known.len() >= MAX_PREPARED {
-            known.remove(0);
-        }
-        known.push(Arc::clone(&prepared));
-        Ok(prepared)
-    }
-
-    fn check(&self, inputs: &[&ArrayShape]) -> Result<(), Error> {
-        let count = self.plan.parameters.len().max(inputs.len());
-        for index in 0..count {
-            let expected = self.plan.parameters.get(index);
-            let expected = expected.map(|&p| &self.plan.values[p].shape);
-            let actual = inputs.get(index).copied();
-            if !matches!((expected, actual), (Some(e), Some(a)) if may_be(e, a)) {
-                let describe = |shape: Option<&ArrayShape>| match shape {
-                    Some(shape) => {
-                        tegula_ir::spell_shape(&Shape::Array(shape.clone()), &self.plan.symbols)
-                    }
-                    None => "nothing".to_owned(),
-                };
-                return Err(Error::Input {
-                    index,
-                    expected: describe(expected),
-                    actual: describe(actual),
-                });
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Whether an array is of a shape, as far as that says; open sizes are bound and
-/// checked by themselves.
-fn may_be(expected: &ArrayShape, actual: &ArrayShape) -> bool {
-    let mut dims = expected.dims.iter().zip(&actual.dims);
-    expected.element_type == actual.element_type
-        && expected.rank() == actual.rank()
-        && dims.all(|(e, a)| {
-            a.as_static().is_some() && (e.as_static().is_none() || e.as_static() == a.as_static())
+        self.prepared.get(sizes, |sizes| {
+            let plan = match self.plan.has_open_sizes() {
+                true => Cow::Owned(self.plan.at(sizes).map_err(Error::Sizes)?),
+                false => Cow::Borrowed(&self.plan),
+            };
+            verify(&plan).map_err(|errors| Error::Bug(errors.join("; ")))?;
+            schedule(&self.program, &plan, sizes)
         })
+    }
 }
 
 struct Run<'a> {

@@ -92,7 +92,7 @@ impl From<tegula_codegen_cpu::Error> for Error {
     fn from(error: tegula_codegen_cpu::Error) -> Self {
         use tegula_codegen_cpu::Error as Cpu;
         let fault = match &error {
-            Cpu::NoSuchOperation { .. } | Cpu::Input { .. } | Cpu::Sizes(_) | Cpu::Cpu(_) => {
+            Cpu::NoSuchOperation { .. } | Cpu::Input(_) | Cpu::Sizes(_) | Cpu::Cpu(_) => {
                 Fault::Input
             }
             Cpu::CustomCall(call) => of_custom_call(call),
@@ -108,7 +108,7 @@ impl From<tegula_codegen_cuda::Error> for Error {
     fn from(error: tegula_codegen_cuda::Error) -> Self {
         use tegula_codegen_cuda::Error as Cuda;
         let fault = match &error {
-            Cuda::NoSuchOperation { .. } | Cuda::Input { .. } | Cuda::Sizes(_) | Cuda::Host(_) => {
+            Cuda::NoSuchOperation { .. } | Cuda::Input(_) | Cuda::Sizes(_) | Cuda::Host(_) => {
                 Fault::Input
             }
             Cuda::CustomCall(call) => of_custom_call(call),

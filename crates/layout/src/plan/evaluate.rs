@@ -4,7 +4,7 @@
 
 use super::operation::module_of;
 use super::run_kernel::run_kernel;
-use super::{KernelId, Place, Plan, Step, ValueId, verify};
+use super::{KernelId, Place, Plan, Step, ValueId, WrongInput, verify};
 use crate::dot::DotView;
 use tegula_fusion::{Contraction, Kernel, LibraryOp};
 use tegula_interp::scalar::apply_convert;
@@ -15,15 +15,8 @@ use tegula_ir::{ArrayShape, ElementType, Literal, Op};
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 pub enum EvaluateError {
     /// The inputs are not what the plan takes.
-    #[error("input {index}: expected {expected}, got {actual}")]
-    Input {
-        /// Which input.
-        index: usize,
-        /// What the plan takes.
-        expected: String,
-        /// What was given.
-        actual: String,
-    },
+    #[error(transparent)]
+    Input(#[from] WrongInput),
     /// The sizes of the inputs do not go together.
     #[error("{0}")]
     Sizes(String),
@@ -76,10 +69,11 @@ const MAX_ARENA: i64 = 1 << 34;
 /// # Errors
 /// Inputs of another number or shape, or a plan that breaks its invariants.
 pub fn evaluate(plan: &Plan, inputs: &[Literal]) -> Result<Vec<Literal>, EvaluateError> {
+    let shapes: Vec<&ArrayShape> = inputs.iter().map(Literal::shape).collect();
+    plan.check_inputs(&shapes)?;
     if !plan.has_open_sizes() {
         return evaluate_static(plan, inputs);
     }
-    let shapes: Vec<&ArrayShape> = inputs.iter().map(Literal::shape).collect();
     let sizes = plan.bind(&shapes).map_err(EvaluateError::Sizes)?;
     let plan = plan.at(&sizes).map_err(EvaluateError::Sizes)?;
     verify(&plan).map_err(|_| EvaluateError::Malformed("it is wrong at these sizes"))?;
@@ -87,7 +81,6 @@ pub fn evaluate(plan: &Plan, inputs: &[Literal]) -> Result<Vec<Literal>, Evaluat
 }
 
 fn evaluate_static(plan: &Plan, inputs: &[Literal]) -> Result<Vec<Literal>, EvaluateError> {
-    check_inputs(plan, inputs)?;
     let arena_bytes = plan.arena_bytes.as_constant();
     let arena_bytes = arena_bytes.ok_or(EvaluateError::Malformed("the arena has no size"))?;
     if arena_bytes > MAX_ARENA {
@@ -122,37 +115,6 @@ fn evaluate_static(plan: &Plan, inputs: &[Literal]) -> Result<Vec<Literal>, Eval
         .iter()
         .map(|&result| evaluator.literal(result))
         .collect()
-}
-
-fn check_inputs(plan: &Plan, inputs: &[Literal]) -> Result<(), EvaluateError> {
-    for (index, &parameter) in plan.parameters.iter().enumerate() {
-        let expected = &plan.values[parameter].shape;
-        let actual = inputs.get(index).map(Literal::shape);
-        if actual.is_none_or(|a| !a.same_ignoring_layout(expected)) {
-            return Err(EvaluateError::Input {
-                index,
-                expected: describe(expected),
-                actual: actual.map_or("nothing".to_owned(), describe),
-            });
-        }
-    }
-    if let Some(extra) = inputs.get(plan.parameters.len()) {
-        return Err(EvaluateError::Input {
-            index: plan.parameters.len(),
-            expected: "nothing".to_owned(),
-            actual: describe(extra.shape()),
-        });
-    }
-    Ok(())
-}
-
-fn describe(shape: &ArrayShape) -> String {
-    let dims: Vec<String> = shape
-        .dims
-        .iter()
-        .map(|d| d.as_static().map_or("?".to_owned(), |n| n.to_string()))
-        .collect();
-    format!("{}[{}]", shape.element_type, dims.join(","))
 }
 
 struct Evaluator<'a> {

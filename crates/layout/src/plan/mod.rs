@@ -31,6 +31,7 @@ mod parse;
 mod parse_kernel;
 mod print;
 mod run_kernel;
+mod runs;
 mod verify;
 mod verify_kernel;
 mod verify_library;
@@ -45,6 +46,7 @@ pub use build::plan;
 pub use cursor::PlanParseError;
 pub use evaluate::{EvaluateError, evaluate};
 pub use parse::parse_plan;
+pub use runs::{PerSizes, WrongInput};
 pub use verify::verify;
 
 /// A value of a plan.
