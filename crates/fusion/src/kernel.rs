@@ -126,6 +126,22 @@ pub struct Block {
     pub results: SmallVec<[ScalarId; 2]>,
 }
 
+impl Block {
+    /// Whether some statement, here or in a block inside, is one that `is_it` names.
+    pub fn any(&self, is_it: fn(&Statement) -> bool) -> bool {
+        self.statements.iter().any(|statement| {
+            is_it(statement)
+                || match statement {
+                    Statement::Loop { body, .. } => body.any(is_it),
+                    Statement::If {
+                        then, otherwise, ..
+                    } => then.any(is_it) || otherwise.any(is_it),
+                    _ => false,
+                }
+        })
+    }
+}
+
 /// One statement of a body.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Statement {
@@ -185,6 +201,23 @@ pub enum Statement {
         /// What the block that ran yields.
         results: SmallVec<[ScalarId; 2]>,
     },
+}
+
+impl Statement {
+    /// Whether it reads memory.
+    pub fn is_load(&self) -> bool {
+        matches!(self, Self::Load { .. })
+    }
+
+    /// Whether it writes memory.
+    pub fn is_store(&self) -> bool {
+        matches!(self, Self::Store { .. })
+    }
+
+    /// Whether it is a loop.
+    pub fn is_loop(&self) -> bool {
+        matches!(self, Self::Loop { .. })
+    }
 }
 
 /// A kernel. See the module's text.

@@ -3,6 +3,7 @@
 
 use crate::{Error, Fault};
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use tegula_interp::Value;
 use tegula_ir::{Literal, Module};
 use tegula_layout::assign::{AssignError, Assignment, Machine, assign};
@@ -128,7 +129,15 @@ impl TpuExecutable {
     /// # Errors
     /// As [`Self::simulate`], and the first finding.
     pub fn run(&self, inputs: Vec<Literal>) -> Result<Vec<Literal>, Error> {
-        let given = inputs.clone();
+        let given: BTreeMap<usize, Literal> = self
+            .lowered
+            .results
+            .iter()
+            .filter_map(|result| match result {
+                ResultOf::Parameter(number, _) => Some((*number, inputs.get(*number)?.clone())),
+                ResultOf::Result(..) => None,
+            })
+            .collect();
         let report = self.simulate(Some(inputs), false)?;
         if let Some(finding) = report.findings.first() {
             let at = (finding.line as usize).checked_sub(1);
@@ -151,7 +160,7 @@ impl TpuExecutable {
             let (literal, view) = match result {
                 ResultOf::Result(number, view) => (report.results.get(*number), view),
                 ResultOf::Parameter(number, view) => {
-                    let own = given.get(*number);
+                    let own = given.get(number);
                     let constant = number.checked_sub(self.parameters);
                     (own.or_else(|| constants.get(constant?)), view)
                 }

@@ -14,7 +14,7 @@ use crate::terms::is_short;
 use crate::types::{load, storage};
 use tegula_expr::{Term, Var};
 use tegula_fusion::Kernel;
-use tegula_fusion::kernel::{Block, IndexVar, Statement};
+use tegula_fusion::kernel::{IndexVar, Statement};
 
 /// Positions along each side of a tile.
 const SIDE: i64 = 32;
@@ -51,7 +51,7 @@ fn choose(kernel: &Kernel) -> Option<Choice> {
         _ => None,
     };
     // A tile would be mostly empty.
-    if has_loop(&kernel.body) || extent(inner)? < SIDE / 2 {
+    if kernel.body.any(Statement::is_loop) || extent(inner)? < SIDE / 2 {
         return None;
     }
     let along = |var: Var, access: &Access| {
@@ -121,16 +121,6 @@ fn choose(kernel: &Kernel) -> Option<Choice> {
             "tiles of 32 x 32 through shared memory: a warp's reads across the result touch \
              {after} sectors so, {before} with a thread per point"
         ),
-    })
-}
-
-fn has_loop(block: &Block) -> bool {
-    block.statements.iter().any(|statement| match statement {
-        Statement::Loop { .. } => true,
-        Statement::If {
-            then, otherwise, ..
-        } => has_loop(then) || has_loop(otherwise),
-        _ => false,
     })
 }
 

@@ -16,7 +16,7 @@ use crate::types::{load, storage, store};
 use rustc_hash::FxHashMap;
 use tegula_expr::{Interval, Term, Var, canonicalize, residue_of};
 use tegula_fusion::Kernel;
-use tegula_fusion::kernel::{Block, IndexVar, ScalarOp, Statement};
+use tegula_fusion::kernel::{IndexVar, ScalarOp, Statement};
 
 /// Threads of a block.
 const THREADS: i64 = 256;
@@ -43,7 +43,7 @@ pub(super) fn function(
     kernel: &Kernel,
     apart: bool,
 ) -> Result<Option<Function>, Error> {
-    if kernel.body.statements.len() > LONGEST || has_loop(&kernel.body) {
+    if kernel.body.statements.len() > LONGEST || kernel.body.any(Statement::is_loop) {
         return Ok(None);
     }
     let flat = flattened(kernel);
@@ -56,38 +56,6 @@ pub(super) fn function(
         Some(width) => written(name, kernel, apart, width).map(Some),
         None => Ok(None),
     }
-}
-
-fn has_loop(block: &Block) -> bool {
-    block.statements.iter().any(|statement| match statement {
-        Statement::Loop { .. } => true,
-        Statement::If {
-            then, otherwise, ..
-        } => has_loop(then) || has_loop(otherwise),
-        _ => false,
-    })
-}
-
-fn stores_inside(block: &Block) -> bool {
-    block.statements.iter().any(|statement| match statement {
-        Statement::Store { .. } => true,
-        Statement::Loop { body, .. } => stores_inside(body),
-        Statement::If {
-            then, otherwise, ..
-        } => stores_inside(then) || stores_inside(otherwise),
-        _ => false,
-    })
-}
-
-fn loads_inside(block: &Block) -> bool {
-    block.statements.iter().any(|statement| match statement {
-        Statement::Load { .. } => true,
-        Statement::Loop { body, .. } => loads_inside(body),
-        Statement::If {
-            then, otherwise, ..
-        } => loads_inside(then) || loads_inside(otherwise),
-        _ => false,
-    })
 }
 
 /// The same kernel with one dimension, if every access at the top is at the number of
@@ -154,7 +122,7 @@ fn width(kernel: &Kernel) -> Option<(i64, i64)> {
     };
     let extent = extent.as_constant()?;
     let statements = &kernel.body.statements;
-    if statements.iter().any(|s| matches!(s, Statement::If { then, otherwise, .. } if stores_inside(then) || stores_inside(otherwise))) {
+    if statements.iter().any(|s| matches!(s, Statement::If { then, otherwise, .. } if then.any(Statement::is_store) || otherwise.any(Statement::is_store))) {
         return None;
     }
     let mut width = WIDEST;
@@ -186,7 +154,7 @@ fn accesses_along(kernel: &Kernel, inner: Var, width: i64) -> Option<Vec<(i64, A
         if let Statement::If {
             then, otherwise, ..
         } = statement
-            && (loads_inside(then) || loads_inside(otherwise))
+            && (then.any(Statement::is_load) || otherwise.any(Statement::is_load))
         {
             return None;
         }

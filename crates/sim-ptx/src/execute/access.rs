@@ -77,28 +77,22 @@ pub(super) fn by_space(
     }
 }
 
-/// A load by the active lanes.
-pub(super) fn load(warp: &mut Warp, context: &mut Context<'_>, pc: u32, t: &Transfer, mask: u32) {
+/// A load or a store by the active lanes.
+pub(super) fn load_or_store(
+    warp: &mut Warp,
+    context: &mut Context<'_>,
+    pc: u32,
+    t: &Transfer,
+    mask: u32,
+    writes: bool,
+) {
     let addresses = addresses(warp, &t.address);
     by_space(
         t.address.space,
         addresses,
         mask,
         |space, addresses, mask| {
-            transfer(warp, context, pc, t, space, addresses, mask, false);
-        },
-    );
-}
-
-/// A store by the active lanes.
-pub(super) fn store(warp: &mut Warp, context: &mut Context<'_>, pc: u32, t: &Transfer, mask: u32) {
-    let addresses = addresses(warp, &t.address);
-    by_space(
-        t.address.space,
-        addresses,
-        mask,
-        |space, addresses, mask| {
-            transfer(warp, context, pc, t, space, addresses, mask, true);
+            transfer(warp, context, pc, t, space, addresses, mask, writes);
         },
     );
 }

@@ -90,11 +90,11 @@ fn fragment(warp: &mut Warp, context: &mut Context<'_>, left: &mut u32) -> Resul
                 pc += 1;
             }
             Op::Load(t) => {
-                access::load(warp, context, pc, t, active);
+                access::load_or_store(warp, context, pc, t, active, false);
                 pc += 1;
             }
             Op::Store(t) => {
-                access::store(warp, context, pc, t, active);
+                access::load_or_store(warp, context, pc, t, active, true);
                 pc += 1;
             }
             op => {

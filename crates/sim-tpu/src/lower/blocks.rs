@@ -201,8 +201,8 @@ impl Rewrite<'_> {
             let ids = numbers.iter().map(|&number| entry.parameters[number]);
             ids.map(|id| (id, self.block(id))).collect()
         };
-        let partial_reads = given(&self.cone(dot, None));
-        let last_reads = given(&self.cone(entry.root, Some(dot)));
+        let partial_reads = given(&self.cone(dot, &FxHashSet::default()));
+        let last_reads = given(&self.cone(entry.root, &FxHashSet::from_iter([dot])));
         let product = self.module[dot].shape.as_array()?.element_type;
         let mut sums = self.block(dot).as_array()?.clone();
         if product.is_float() && product.bits() < 32 {
@@ -223,12 +223,16 @@ impl Rewrite<'_> {
         })))
     }
 
-    /// What a value is computed from, without what `given` is.
-    fn cone(&self, root: InstructionId, given: Option<InstructionId>) -> FxHashSet<InstructionId> {
+    /// What a value is computed from, without what `given` are.
+    fn cone(
+        &self,
+        root: InstructionId,
+        given: &FxHashSet<InstructionId>,
+    ) -> FxHashSet<InstructionId> {
         let mut found = FxHashSet::default();
         let mut work = vec![root];
         while let Some(id) = work.pop() {
-            if Some(id) != given && found.insert(id) {
+            if !given.contains(&id) && found.insert(id) {
                 work.extend(&self.module[id].operands);
             }
         }
@@ -258,14 +262,8 @@ impl Rewrite<'_> {
             }
             made.insert(*id, value);
         }
-        let stops: FxHashSet<InstructionId> = given.iter().map(|(id, _)| *id).collect();
-        let mut wanted = FxHashSet::default();
-        let mut work = vec![root];
-        while let Some(id) = work.pop() {
-            if !stops.contains(&id) && wanted.insert(id) {
-                work.extend(&self.module[id].operands);
-            }
-        }
+        let given: FxHashSet<InstructionId> = given.iter().map(|(id, _)| *id).collect();
+        let wanted = self.cone(root, &given);
         for &id in &entry.instructions {
             if !wanted.contains(&id) {
                 continue;

@@ -133,11 +133,8 @@ fn each(region: &Region, visit: &mut dyn FnMut(&[i64])) {
     let mut index = region.low.to_vec();
     loop {
         visit(&index);
-        let next = (0..index.len())
-            .rev()
-            .find(|&d| index[d] + 1 < region.high[d]);
-        let Some(next) = next else { return };
-        index[next] += 1;
-        index[next + 1..].copy_from_slice(&region.low[next + 1..]);
+        if !region.advance(&mut index) {
+            return;
+        }
     }
 }

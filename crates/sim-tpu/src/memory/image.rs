@@ -2,6 +2,7 @@
 
 use super::geometry::Geometry;
 use super::region::Region;
+use std::ops::Range;
 use tegula_ir::AlignedBytes;
 use tegula_layout::physical::Digit;
 
@@ -72,39 +73,20 @@ impl Image {
         dense: &Dense,
         out: &mut [u8],
     ) {
-        let size = geometry.host_bytes();
         let bytes = self.bytes.as_slice();
         walk(geometry, offset, region, dense, &mut |run| {
-            if geometry.bits % 8 != 0 {
-                for i in 0..run.count {
-                    let bit = run.bit + i * run.bit_step;
-                    let place = dense_range(run.element + i * run.step, 1, size);
-                    if let (Some(&byte), Some(slot)) =
-                        (bytes.get((bit / 8) as usize), out.get_mut(place))
-                    {
-                        slot[0] = unpack(byte, bit % 8, geometry);
+            run.pieces(geometry, &mut |piece| match piece {
+                Piece::Bits { byte, bit, place } => {
+                    if let (Some(&byte), Some(slot)) = (bytes.get(byte), out.get_mut(place)) {
+                        slot[0] = unpack(byte, bit, geometry);
                     }
                 }
-                return;
-            }
-            let stored = (geometry.bits / 8) as usize;
-            if run.bit_step == geometry.bits && run.step == 1 && stored == size {
-                let from = (run.bit / 8) as usize;
-                let place = dense_range(run.element, run.count, size);
-                if let (Some(from), Some(to)) =
-                    (bytes.get(from..from + place.len()), out.get_mut(place))
-                {
-                    to.copy_from_slice(from);
+                Piece::Bytes { bytes: at, place } => {
+                    if let (Some(from), Some(to)) = (bytes.get(at), out.get_mut(place)) {
+                        to.copy_from_slice(from);
+                    }
                 }
-                return;
-            }
-            for i in 0..run.count {
-                let from = ((run.bit + i * run.bit_step) / 8) as usize;
-                let place = dense_range(run.element + i * run.step, 1, size);
-                if let (Some(from), Some(to)) = (bytes.get(from..from + size), out.get_mut(place)) {
-                    to.copy_from_slice(from);
-                }
-            }
+            });
         });
     }
 
@@ -117,44 +99,25 @@ impl Image {
         dense: &Dense,
         from: &[u8],
     ) {
-        let size = geometry.host_bytes();
         let bytes = self.bytes.as_mut_slice();
         walk(geometry, offset, region, dense, &mut |run| {
-            if geometry.bits % 8 != 0 {
-                for i in 0..run.count {
-                    let bit = run.bit + i * run.bit_step;
-                    let place = dense_range(run.element + i * run.step, 1, size);
-                    if let (Some(byte), Some(value)) =
-                        (bytes.get_mut((bit / 8) as usize), from.get(place))
-                    {
-                        pack(byte, bit % 8, geometry.bits, value[0]);
+            run.pieces(geometry, &mut |piece| match piece {
+                Piece::Bits { byte, bit, place } => {
+                    if let (Some(byte), Some(value)) = (bytes.get_mut(byte), from.get(place)) {
+                        pack(byte, bit, geometry.bits, value[0]);
                     }
                 }
-                return;
-            }
-            let stored = (geometry.bits / 8) as usize;
-            if run.bit_step == geometry.bits && run.step == 1 && stored == size {
-                let to = (run.bit / 8) as usize;
-                let place = dense_range(run.element, run.count, size);
-                if let (Some(to), Some(from)) =
-                    (bytes.get_mut(to..to + place.len()), from.get(place))
-                {
-                    to.copy_from_slice(from);
+                Piece::Bytes { bytes: at, place } => {
+                    if let (Some(to), Some(from)) = (bytes.get_mut(at), from.get(place)) {
+                        to.copy_from_slice(from);
+                    }
                 }
-                return;
-            }
-            for i in 0..run.count {
-                let to = ((run.bit + i * run.bit_step) / 8) as usize;
-                let place = dense_range(run.element + i * run.step, 1, size);
-                if let (Some(to), Some(from)) = (bytes.get_mut(to..to + size), from.get(place)) {
-                    to.copy_from_slice(from);
-                }
-            }
+            });
         });
     }
 }
 
-fn dense_range(element: i64, count: i64, size: usize) -> std::ops::Range<usize> {
+fn dense_range(element: i64, count: i64, size: usize) -> Range<usize> {
     let start = element.max(0) as usize * size;
     start..start + count.max(0) as usize * size
 }
@@ -183,6 +146,59 @@ struct Run {
     /// Numbers from one to the next.
     step: i64,
     count: i64,
+}
+
+/// Part of a run: where it is in memory, and its bytes in the dense array.
+enum Piece {
+    /// An element of fewer than 8 bits.
+    Bits {
+        /// The byte that holds it.
+        byte: usize,
+        /// Its first bit there.
+        bit: i64,
+        place: Range<usize>,
+    },
+    /// One or several elements.
+    Bytes {
+        bytes: Range<usize>,
+        place: Range<usize>,
+    },
+}
+
+impl Run {
+    /// Calls `copy` for parts that together are the run: all of it where its elements
+    /// lie one behind the other on both sides, else one by one.
+    fn pieces(&self, geometry: &Geometry, copy: &mut impl FnMut(Piece)) {
+        let size = geometry.host_bytes();
+        let at = |i: i64| (self.bit + i * self.bit_step) / 8;
+        let place = |i: i64, count: i64| dense_range(self.element + i * self.step, count, size);
+        if geometry.bits % 8 != 0 {
+            for i in 0..self.count {
+                copy(Piece::Bits {
+                    byte: at(i) as usize,
+                    bit: (self.bit + i * self.bit_step) % 8,
+                    place: place(i, 1),
+                });
+            }
+            return;
+        }
+        let is_dense = self.bit_step == geometry.bits
+            && self.step == 1
+            && (geometry.bits / 8) as usize == size;
+        let (count, parts) = if is_dense {
+            (self.count, 1)
+        } else {
+            (1, self.count)
+        };
+        for i in 0..parts {
+            let place = place(i, count);
+            let start = at(i) as usize;
+            copy(Piece::Bytes {
+                bytes: start..start + place.len(),
+                place,
+            });
+        }
+    }
 }
 
 /// Calls `visit` with runs that together are the box.
@@ -283,11 +299,8 @@ fn one_by_one(
                 count: 1,
             });
         }
-        let next = (0..index.len())
-            .rev()
-            .find(|&d| index[d] + 1 < region.high[d]);
-        let Some(next) = next else { return };
-        index[next] += 1;
-        index[next + 1..].copy_from_slice(&region.low[next + 1..]);
+        if !region.advance(&mut index) {
+            return;
+        }
     }
 }

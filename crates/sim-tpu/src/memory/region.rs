@@ -15,6 +15,18 @@ pub(crate) struct Region {
 }
 
 impl Region {
+    /// Goes from an index of the box to the next, the last dimension fastest; false
+    /// behind the last one.
+    pub(crate) fn advance(&self, index: &mut [i64]) -> bool {
+        let next = (0..index.len())
+            .rev()
+            .find(|&d| index[d] + 1 < self.high[d]);
+        let Some(next) = next else { return false };
+        index[next] += 1;
+        index[next + 1..].copy_from_slice(&self.low[next + 1..]);
+        true
+    }
+
     /// All of an array.
     pub(crate) fn whole(dims: &[i64]) -> Self {
         Self {
