@@ -4,9 +4,9 @@
 //! The allocation holds constants, parameters, results and the arena, in this order.
 
 use crate::error::Error;
-use crate::function::Function;
+use crate::function::{Function, Slot, Work};
 use crate::host::HostCall;
-use crate::program::{Program, Stage};
+use crate::program::{Launches, Program, Stage};
 use tegula_expr::Term;
 use tegula_ir::ArrayShape;
 use tegula_layout::plan::{Place, Plan, ValueId};
@@ -185,18 +185,9 @@ impl Resolver<'_> {
     fn action(&mut self, stage: &Stage) -> Result<Vec<Action>, Error> {
         Ok(vec![match stage {
             Stage::Launch {
-                function,
+                launches,
                 arguments,
-            } => {
-                let places = self.places(arguments)?;
-                return Ok(self.launch(*function, places, None)?.into_iter().collect());
-            }
-            Stage::Sort {
-                function,
-                length,
-                operands,
-                results,
-            } => return self.sort(*function, length, operands, results),
+            } => return self.launches(launches, &self.places(arguments)?),
             Stage::Copy { from, to } => Action::Copy {
                 from: self.place(*from)?,
                 to: self.place(*to)?,
@@ -235,48 +226,79 @@ impl Resolver<'_> {
         }])
     }
 
-    /// Passes from the operands to the results, by way of scratch memory and the
-    /// results in turn.
-    fn sort(
-        &mut self,
-        function: usize,
-        length: &Term,
-        operands: &[ValueId],
-        results: &[ValueId],
-    ) -> Result<Vec<Action>, Error> {
-        let length = self.number(length)?;
-        let (from, to) = (self.places(operands)?, self.places(results)?);
-        let mut passes = 0u32;
-        while length > 1i64 << passes.min(62) {
-            passes += 1;
+    /// Functions one after the other on given places and some of their own.
+    fn launches(&mut self, launches: &Launches, given: &[u64]) -> Result<Vec<Action>, Error> {
+        let mut end = self.scratch;
+        let mut own = Vec::with_capacity(launches.scratch.len());
+        for bytes in &launches.scratch {
+            own.push(reserve(&mut end, self.bytes(bytes)?)?);
         }
-        if passes == 0 {
-            let pairs = operands.iter().zip(from).zip(to);
-            let copies = pairs.map(|((&value, from), to)| {
-                let bytes = bytes_of(self.plan, value)?;
+        self.end = self.end.max(end);
+        let place = |slot: &Slot| match *slot {
+            Slot::Given(i) => given.get(i).copied(),
+            Slot::Scratch(i) => own.get(i).copied(),
+        };
+        let places = |slots: &[Slot]| -> Result<Vec<u64>, Error> {
+            let places: Option<Vec<u64>> = slots.iter().map(place).collect();
+            places.ok_or_else(|| Error::Bug("a series has not so many arrays".to_owned()))
+        };
+        let mut actions = Vec::with_capacity(launches.steps.len());
+        for step in &launches.steps {
+            match step {
+                Work::Launch { function, arrays } => {
+                    actions.extend(self.launch(*function, places(arrays)?, None)?);
+                }
+                Work::Passes {
+                    function,
+                    run,
+                    length,
+                    from,
+                    to,
+                    between,
+                    bytes,
+                } => {
+                    let arrays = [places(from)?, places(to)?, places(between)?];
+                    let runs = (*run, self.number(length)?);
+                    actions.extend(self.passes(*function, runs, arrays, bytes)?);
+                }
+            }
+        }
+        Ok(actions)
+    }
+
+    fn bytes(&self, bytes: &Term) -> Result<u64, Error> {
+        u64::try_from(self.number(bytes)?)
+            .map_err(|_| Error::Sizes("an array's size is negative".to_owned()))
+    }
+
+    /// Passes that double the length of runs from the first to the last.
+    fn passes(
+        &self,
+        function: usize,
+        (run, length): (i64, i64),
+        [from, to, between]: [Vec<u64>; 3],
+        bytes: &[Term],
+    ) -> Result<Vec<Action>, Error> {
+        let widths = std::iter::successors(Some(run), |width| width.checked_mul(2));
+        let widths: Vec<i64> = widths.take_while(|&width| width < length).collect();
+        if widths.is_empty() {
+            let pairs = from.into_iter().zip(to).zip(bytes);
+            let copies = pairs.map(|((from, to), bytes)| {
+                let bytes = self.bytes(bytes)?;
                 Ok(Action::Copy { from, to, bytes })
             });
             return copies.collect();
         }
-        let mut end = self.scratch;
-        let mut scratch = Vec::with_capacity(operands.len());
-        if passes > 1 {
-            for &value in operands {
-                scratch.push(reserve(&mut end, bytes_of(self.plan, value)?)?);
-            }
-        }
-        self.end = self.end.max(end);
         let mut source = from;
-        let mut actions = Vec::new();
-        for pass in 0..passes {
-            // The last pass writes the results.
-            let target = if (passes - pass) % 2 == 1 {
-                &to
-            } else {
-                &scratch
+        let mut actions = Vec::with_capacity(widths.len());
+        for (pass, &width) in widths.iter().enumerate() {
+            // The last pass writes what is wanted.
+            let target = match (widths.len() - pass) % 2 {
+                1 => &to,
+                _ => &between,
             };
             let places = source.iter().chain(target).copied().collect();
-            actions.extend(self.launch(function, places, Some(1 << pass))?);
+            actions.extend(self.launch(function, places, Some(width))?);
             source.clone_from(target);
         }
         Ok(actions)

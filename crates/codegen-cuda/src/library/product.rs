@@ -10,6 +10,7 @@
 //! not the program's.
 
 use super::dot::{accumulator, label_sizes};
+use super::tensor;
 use crate::error::Error;
 use crate::function::{Function, linear};
 use crate::scalars::convert;
@@ -30,7 +31,7 @@ const SMALLEST: i64 = 8;
 /// The four groups of labels, in the order of the numbers that count them.
 pub(super) const BATCH: usize = 0;
 pub(super) const ROWS: usize = 1;
-const COLUMNS: usize = 2;
+pub(super) const COLUMNS: usize = 2;
 pub(super) const SUMMED: usize = 3;
 
 /// Elements between neighbours along a label, by label; none for a label that an array
@@ -129,14 +130,14 @@ fn tile(size: i64) -> i64 {
 }
 
 impl Product<'_> {
-    fn size(&self, label: Label) -> Term {
+    pub(super) fn size(&self, label: Label) -> Term {
         self.sizes
             .get(&label)
             .cloned()
             .unwrap_or_else(|| Term::constant(1))
     }
 
-    fn group_size(&self, group: usize) -> Term {
+    pub(super) fn group_size(&self, group: usize) -> Term {
         let labels = self.groups[group].iter();
         labels.fold(Term::constant(1), |all, &label| all.mul(&self.size(label)))
     }
@@ -177,6 +178,17 @@ impl Product<'_> {
             })
     }
 
+    /// Whether neighbours of a group are neighbours in an array: the last label of the
+    /// group that has several positions has stride 1.
+    pub(super) fn is_innermost(&self, side: usize, group: usize) -> bool {
+        let labels = self.groups[group].iter().rev();
+        let mut labels = labels.filter(|&&l| self.size(l).as_constant() != Some(1));
+        let stride = labels
+            .next()
+            .and_then(|label| self.strides[side].get(label));
+        stride.is_some_and(|stride| stride.as_constant() == Some(1))
+    }
+
     /// The function, if tiles suit the product.
     ///
     /// # Errors
@@ -202,6 +214,9 @@ impl Product<'_> {
         if rows < SMALLEST || columns < SMALLEST || depth < 2 {
             return Ok(None);
         }
+        if let Some(function) = tensor::function(self, name, [rows, columns, depth])? {
+            return Ok(Some(function));
+        }
         let (tile_rows, tile_columns) = (tile(rows), tile(columns));
         let text = Text::new(self, [tile_rows, tile_columns], name);
         let text = text.write()?;
@@ -221,18 +236,19 @@ impl Product<'_> {
     }
 }
 
-struct Text<'a> {
-    product: &'a Product<'a>,
-    tiles: [i64; 2],
-    name: &'a str,
+/// The text of a function that computes tiles of so many rows and columns.
+pub(super) struct Text<'a> {
+    pub product: &'a Product<'a>,
+    pub tiles: [i64; 2],
+    pub name: &'a str,
     terms: Terms,
     /// The type of indices.
-    index: &'static str,
-    lines: String,
+    pub index: &'static str,
+    pub lines: String,
 }
 
 impl<'a> Text<'a> {
-    fn new(product: &'a Product<'a>, tiles: [i64; 2], name: &'a str) -> Self {
+    pub(super) fn new(product: &'a Product<'a>, tiles: [i64; 2], name: &'a str) -> Self {
         let mut ranges: Vec<Interval> = product
             .symbols
             .iter()
@@ -243,7 +259,7 @@ impl<'a> Text<'a> {
                 tegula_expr::range_of(&product.group_size(group), &ranges[..product.symbols.len()])
                     .upper;
             // Tiles reach beyond the last row.
-            ranges.push(Interval::new(0, most.saturating_add(64)));
+            ranges.push(Interval::new(0, most.saturating_add(128)));
         }
         let mut terms = Terms::new(ranges);
         for symbol in 0..product.symbols.len() as u32 {
@@ -276,12 +292,12 @@ impl<'a> Text<'a> {
         }
     }
 
-    fn line(&mut self, text: &str) {
+    pub(super) fn line(&mut self, text: &str) {
         self.lines.push_str(text);
         self.lines.push('\n');
     }
 
-    fn constant(&mut self, name: &str, term: &Term) {
+    pub(super) fn constant(&mut self, name: &str, term: &Term) {
         let mut statements = Vec::new();
         let value = self.terms.term(term, &mut statements);
         for statement in statements {
@@ -292,7 +308,7 @@ impl<'a> Text<'a> {
     }
 
     /// A function object from a group's number to what it contributes to a place.
-    fn place(&mut self, name: &str, side: usize, group: usize, argument: &str) {
+    pub(super) fn place(&mut self, name: &str, side: usize, group: usize, argument: &str) {
         let place = self.product.place(group, &self.product.strides[side]);
         self.terms.open_block();
         let mut statements = Vec::new();
@@ -319,17 +335,6 @@ impl<'a> Text<'a> {
         self.line(&format!(
             "    const auto a_at = [&]({index} row, {index} k) -> {index} {{ {before}return {inside} ? {place} : -1; }};"
         ));
-    }
-
-    /// Whether neighbours of a group are neighbours in an array: the last label of the
-    /// group that has several positions has stride 1.
-    fn is_innermost(&self, side: usize, group: usize) -> bool {
-        let labels = self.product.groups[group].iter().rev();
-        let mut labels = labels.filter(|&&l| self.product.size(l).as_constant() != Some(1));
-        let stride = labels
-            .next()
-            .and_then(|label| self.product.strides[side].get(label));
-        stride.is_some_and(|stride| stride.as_constant() == Some(1))
     }
 
     fn write(mut self) -> Result<String, Error> {
@@ -407,7 +412,7 @@ impl<'a> Text<'a> {
         self.line("    b += b_batch(batch);");
         self.line("    c += c_batch(batch);");
         // What is next to each other in the result is stored by neighbouring threads.
-        let by_column = !self.is_innermost(2, ROWS);
+        let by_column = !product.is_innermost(2, ROWS);
         let (x, y) = if by_column {
             ("column", "row")
         } else {
@@ -543,7 +548,7 @@ impl<'a> Text<'a> {
         self.line(&format!("        for (int i = 0; i < {elements}; ++i) {{"));
         let at = format!("(int)threadIdx.x + {} * i", SIDE * SIDE);
         // Neighbouring threads read what lies together.
-        let (own, k) = match self.is_innermost(side, SUMMED) {
+        let (own, k) = match self.product.is_innermost(side, SUMMED) {
             true => (format!("({at}) / {DEPTH}"), format!("({at}) % {DEPTH}")),
             false => (format!("({at}) % {width}"), format!("({at}) / {width}")),
         };
