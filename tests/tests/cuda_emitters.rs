@@ -167,6 +167,19 @@ const CASES: &[Case] = &[
         reasons: &["tiles of 64 x 64 in shared memory"],
     },
     Case {
+        name: "a large product",
+        text: "ENTRY main { a = f32[1500,20] parameter(0) b = f32[1412,20] parameter(1)
+            ROOT c = f32[1500,1412] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={1} }",
+        reasons: &["tiles of 128 x 128 in shared memory"],
+    },
+    Case {
+        name: "a product of columns",
+        text: "ENTRY main { a = f32[21,40] parameter(0) b = s16[21,24] parameter(1)
+            d = f32[21,24] convert(b)
+            ROOT c = f32[40,24] dot(a, d), lhs_contracting_dims={0}, rhs_contracting_dims={0} }",
+        reasons: &["in shared memory"],
+    },
+    Case {
         name: "a product of integers",
         text: "ENTRY main { a = s8[20,33] parameter(0) b = s8[10,33] parameter(1)
             ROOT c = s32[20,10] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={1} }",

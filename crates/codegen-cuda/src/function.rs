@@ -22,6 +22,34 @@ pub(crate) struct Function {
     pub grid: [Term; 3],
     /// The plan's symbols whose values it takes after its arrays.
     pub symbols: Vec<u32>,
+    /// Whether its last parameter is where a flag is, or nowhere: it does nothing where
+    /// the flag is 0.
+    pub guarded: bool,
+}
+
+impl Function {
+    /// Adds the parameter that makes the function do nothing where a flag is 0.
+    pub(crate) fn guard(&mut self) {
+        if self.guarded {
+            return;
+        }
+        let name = format!(" {}(", self.name);
+        let lines = self.text.lines().map(|line| {
+            let is_head = line.starts_with("extern \"C\" __global__") && line.contains(&name);
+            match line.rsplit_once(") {").filter(|_| is_head) {
+                Some((head, rest)) => {
+                    let comma = if head.ends_with('(') { "" } else { ", " };
+                    format!(
+                        "{head}{comma}const unsigned char *__restrict__ guard) {{\n    \
+                         if (guard != 0 && *guard == 0) return;{rest}\n"
+                    )
+                }
+                None => format!("{line}\n"),
+            }
+        });
+        self.text = lines.collect();
+        self.guarded = true;
+    }
 }
 
 /// Functions, and how they are launched one after the other on the same arrays.
@@ -185,6 +213,7 @@ pub(crate) fn empty(name: &str, kernel: &Kernel) -> Function {
         block: [32, 1, 1],
         grid: linear(Term::constant(0)),
         symbols: symbols(kernel),
+        guarded: false,
     }
 }
 

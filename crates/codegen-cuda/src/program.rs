@@ -30,7 +30,15 @@ pub(crate) enum Stage {
         operands: Vec<ValueId>,
         results: Vec<ValueId>,
     },
+    /// A loop whose predicate the host reads before each iteration.
     While {
+        condition: Vec<Stage>,
+        predicate: ValueId,
+        body: Vec<Stage>,
+    },
+    /// A loop that stays on the device: functions of the body do nothing once the
+    /// predicate does not hold, so iterations may be asked for before it is known.
+    Repeat {
         condition: Vec<Stage>,
         predicate: ValueId,
         body: Vec<Stage>,
@@ -150,11 +158,7 @@ impl Maker<'_> {
                 condition,
                 predicate,
                 body,
-            } => Stage::While {
-                condition: self.stages(condition)?,
-                predicate: *predicate,
-                body: self.stages(body)?,
-            },
+            } => self.repetition(condition, *predicate, body)?,
             Step::Conditional { selector, branches } => {
                 let element_type = self.plan.values[*selector].shape.element_type;
                 let branches: Result<_, _> = branches.iter().map(|b| self.stages(b)).collect();
@@ -165,6 +169,56 @@ impl Maker<'_> {
                 }
             }
         }))
+    }
+
+    fn repetition(
+        &mut self,
+        condition: &[Step],
+        predicate: ValueId,
+        body: &[Step],
+    ) -> Result<Stage, Error> {
+        let condition = self.stages(condition)?;
+        let mut body = self.stages(body)?;
+        let on_device = |stages: &[Stage]| {
+            let mut stages = stages.iter();
+            stages.all(|s| matches!(s, Stage::Launch { .. } | Stage::Copy { .. }))
+        };
+        if !on_device(&condition) || !on_device(&body) {
+            return Ok(Stage::While {
+                condition,
+                predicate,
+                body,
+            });
+        }
+        for stage in &mut body {
+            // A copy of the driver's cannot be left out by the device.
+            if let Stage::Copy { from, to } = *stage {
+                *stage = self.copy(from, to)?;
+            }
+            if let Stage::Launch { launches, .. } = stage {
+                for step in &mut launches.steps {
+                    if let Some(function) = self.functions.get_mut(*step.function()) {
+                        function.guard();
+                    }
+                }
+            }
+        }
+        Ok(Stage::Repeat {
+            condition,
+            predicate,
+            body,
+        })
+    }
+
+    /// A copy as a function.
+    fn copy(&mut self, from: ValueId, to: ValueId) -> Result<Stage, Error> {
+        let shape = &self.plan.values[from].shape;
+        let kernel = crate::library::copy(shape, &self.plan.symbols);
+        let series = emit::functions(UNNAMED, &kernel, true)?;
+        Ok(Stage::Launch {
+            launches: self.routine("copy", series),
+            arguments: vec![from, to],
+        })
     }
 
     fn kernel(&mut self, id: KernelId) -> Result<Launches, Error> {
@@ -203,7 +257,7 @@ impl Maker<'_> {
         let (operands, results) = (operands.to_vec(), results.to_vec());
         Ok(match routine {
             Routine::Functions(series) => Stage::Launch {
-                launches: self.routine(op, series),
+                launches: self.routine(op.name(), series),
                 arguments: operands.into_iter().chain(results).collect(),
             },
             Routine::Host => Stage::Host {
@@ -215,13 +269,13 @@ impl Maker<'_> {
     }
 
     /// The numbers of a library operation's functions, which have no names yet.
-    fn routine(&mut self, op: &LibraryOp, mut series: Series) -> Launches {
+    fn routine(&mut self, what: &str, mut series: Series) -> Launches {
         let texts = series.functions.iter().map(|f| f.text.as_str());
         let unnamed: String = texts.collect();
         if let Some(known) = self.routines.get(&unnamed) {
             return known.clone();
         }
-        let name = format!("{}{}", op.name().replace('-', "_"), self.routines.len());
+        let name = format!("{}{}", what.replace('-', "_"), self.routines.len());
         for function in &mut series.functions {
             for text in [&mut function.name, &mut function.text, &mut function.reason] {
                 *text = text.replace(UNNAMED, &name);

@@ -41,5 +41,6 @@ pub(super) fn function(name: &str, kernel: &Kernel, apart: bool) -> Result<Funct
         block: [THREADS, 1, 1],
         grid: linear(over_symbols(kernel, &blocks)),
         symbols: symbols(kernel),
+        guarded: false,
     })
 }

@@ -264,6 +264,7 @@ fn written(name: &str, kernel: &Kernel, scan: &Scan<'_>, group: i64) -> Result<F
         block: [THREADS as u32, 1, 1],
         grid: linear(over_symbols(kernel, &blocks)),
         symbols: symbols(kernel),
+        guarded: false,
     })
 }
 

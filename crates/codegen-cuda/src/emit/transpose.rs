@@ -236,5 +236,6 @@ fn written(name: &str, kernel: &Kernel, apart: bool, choice: &Choice) -> Result<
         block: [threads, 1, 1],
         grid: linear(over_symbols(kernel, &blocks)),
         symbols: symbols(kernel),
+        guarded: false,
     })
 }

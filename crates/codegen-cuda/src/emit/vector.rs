@@ -147,5 +147,6 @@ fn written(
         block: [THREADS as u32, 1, 1],
         grid: linear(over_symbols(kernel, &blocks)),
         symbols: symbols(kernel),
+        guarded: false,
     })
 }

@@ -11,7 +11,7 @@ mod tensor;
 use crate::emit;
 use crate::error::Error;
 use crate::function::Series;
-use tegula_fusion::LibraryOp;
+use tegula_fusion::{Kernel, LibraryOp};
 use tegula_ir::{ArrayShape, Op, Symbol};
 
 /// How a library operation is done.
@@ -20,6 +20,11 @@ pub(crate) enum Routine {
     Functions(Series),
     /// On the host, which the operands are copied to.
     Host,
+}
+
+/// A copy of an array of this shape.
+pub(crate) fn copy(shape: &ArrayShape, symbols: &[Symbol]) -> Kernel {
+    sort::cut(shape, shape, symbols)
 }
 
 /// How an operation on these shapes is done; a function gets this name.

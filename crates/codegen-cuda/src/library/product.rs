@@ -17,7 +17,7 @@ use crate::scalars::convert;
 use crate::terms::{Terms, is_short};
 use crate::types::{carrier, load, storage, store, wrapped};
 use rustc_hash::FxHashMap;
-use tegula_expr::{Interval, Term, Var};
+use tegula_expr::{Interval, Term, Var, residue_of};
 use tegula_fusion::{Contraction, Label, Labels};
 use tegula_ir::{ArrayShape, ElementType, Symbol};
 
@@ -25,6 +25,12 @@ use tegula_ir::{ArrayShape, ElementType, Symbol};
 const SIDE: i64 = 16;
 /// Positions of the sum that are in shared memory at once.
 const DEPTH: i64 = 16;
+/// Rows and columns of the tiles of a large result.
+const LARGE: i64 = 8 * SIDE;
+/// Blocks that give every multiprocessor of a large GPU one.
+pub(super) const BLOCKS: i64 = 132;
+/// Neighbours that are read at once, 16 bytes of four-byte elements.
+const VECTOR: i64 = 4;
 /// Where a result has fewer rows or columns, most of a tile would be empty.
 const SMALLEST: i64 = 8;
 
@@ -189,6 +195,33 @@ impl Product<'_> {
         stride.is_some_and(|stride| stride.as_constant() == Some(1))
     }
 
+    /// Whether neighbours of a group in runs of `count` lie together in an array, the
+    /// first at a multiple.
+    pub(super) fn lies_in_runs(&self, side: usize, group: usize, count: i64) -> bool {
+        if !self.is_innermost(side, group) {
+            return false;
+        }
+        let ranges: Vec<Interval> = self
+            .symbols
+            .iter()
+            .map(|s| Interval::new(s.lower, s.upper))
+            .collect();
+        let is_multiple = |term: &Term| {
+            let residue = residue_of(term, &ranges);
+            residue.modulus % count == 0 && residue.remainder % count == 0
+        };
+        let mut inner = self.groups[group].iter().rev();
+        let Some(inner) = inner.find(|&&l| self.size(l).as_constant() != Some(1)) else {
+            return false;
+        };
+        is_multiple(&self.size(*inner))
+            && self.strides[side]
+                .iter()
+                .filter(|(label, _)| *label != inner)
+                .filter(|(label, _)| self.size(**label).as_constant() != Some(1))
+                .all(|(_, stride)| is_multiple(stride))
+    }
+
     /// The function, if tiles suit the product.
     ///
     /// # Errors
@@ -217,7 +250,16 @@ impl Product<'_> {
         if let Some(function) = tensor::function(self, name, [rows, columns, depth])? {
             return Ok(Some(function));
         }
-        let (tile_rows, tile_columns) = (tile(rows), tile(columns));
+        let large = |size: i64| (size + LARGE - 1) / LARGE;
+        let batch = value(&self.group_size(BATCH)).unwrap_or(1);
+        // A thread with four times the elements reads half as much of shared memory for
+        // each; but every multiprocessor needs a block.
+        let many = batch * large(rows) * large(columns) >= BLOCKS;
+        let is_large = many && rows.min(columns) >= LARGE && self.window.is_none();
+        let (tile_rows, tile_columns) = match is_large {
+            true => (LARGE, LARGE),
+            false => (tile(rows), tile(columns)),
+        };
         let text = Text::new(self, [tile_rows, tile_columns], name);
         let text = text.write()?;
         let tiles = |group, tile| self.group_size(group).ceil_div(&Term::constant(tile));
@@ -232,6 +274,7 @@ impl Product<'_> {
             block: [(SIDE * SIDE) as u32, 1, 1],
             grid: linear(blocks),
             symbols: (0..self.symbols.len() as u32).collect(),
+            guarded: false,
         }))
     }
 }
@@ -363,15 +406,19 @@ impl<'a> Text<'a> {
             "extern \"C\" __global__ void __launch_bounds__({threads}) {name}({parameters}) {{"
         ));
         // Two columns more: where 16 positions of the sum of two rows are written at
-        // once, they lie in 32 banks.
-        self.line(&format!(
-            "    __shared__ {sum} left[{DEPTH}][{}];",
-            rows + 2
-        ));
-        self.line(&format!(
-            "    __shared__ {sum} right[{DEPTH}][{}];",
-            columns + 2
-        ));
+        // once, they lie in 32 banks. Four more where four columns are written at once,
+        // so that they are at a multiple.
+        for (side, tile) in ["left", "right"].into_iter().enumerate() {
+            let own = [ROWS, COLUMNS][side];
+            let more = match self.vector(side, [lhs, rhs][side], sum) {
+                Some(group) if group == own => VECTOR,
+                _ => 2,
+            };
+            let pitch = self.tiles[side] + more;
+            self.line(&format!(
+                "    __shared__ __align__(16) {sum} {tile}[{DEPTH}][{pitch}];"
+            ));
+        }
         for (group, name) in [(ROWS, "rows"), (COLUMNS, "columns"), (SUMMED, "depth")] {
             let size = product.group_size(group);
             self.constant(name, &size);
@@ -532,6 +579,70 @@ impl<'a> Text<'a> {
         Ok(())
     }
 
+    /// The group of which four neighbours of an operand are read at once, if so.
+    fn vector(&self, side: usize, from: ElementType, sum: &str) -> Option<usize> {
+        let four_bytes = matches!(sum, "float" | "unsigned int") && from.storage_bytes() <= 4;
+        let windowed = side == 0 && self.product.window.is_some();
+        if !four_bytes || windowed {
+            return None;
+        }
+        let groups = [SUMMED, [ROWS, COLUMNS][side]];
+        let mut groups = groups.into_iter();
+        groups.find(|&group| self.product.lies_in_runs(side, group, VECTOR))
+    }
+
+    /// Fills a tile of an operand by four elements at once.
+    fn fill_by_four(
+        &mut self,
+        group: usize,
+        [tile, array, number]: [&str; 3],
+        from: ElementType,
+        [sum, value]: [&str; 2],
+    ) {
+        let width = self.tiles[usize::from(array == "b")];
+        let (index, threads) = (self.index, SIDE * SIDE);
+        let count = width * DEPTH / VECTOR;
+        let element = storage(from);
+        let (own, k, target) = match group == SUMMED {
+            true => (
+                format!("t / {}", DEPTH / VECTOR),
+                format!("t % {} * {VECTOR}", DEPTH / VECTOR),
+                format!("for (int e = 0; e < {VECTOR}; ++e) {tile}[k + e][own] = values.at[e];"),
+            ),
+            false => (
+                format!("t % {} * {VECTOR}", width / VECTOR),
+                format!("t / {}", width / VECTOR),
+                format!("*(tegula_vector<{sum}, {VECTOR}> *)&{tile}[k][own] = values;"),
+            ),
+        };
+        let own_type = carrier(from);
+        let loaded = load(from, "elements.at[e]");
+        let unroll = match group == SUMMED {
+            true => "            #pragma unroll\n",
+            false => "",
+        };
+        self.line(&format!(
+            "        #pragma unroll
+        for (int i = 0; i < {rounds}; ++i) {{
+            const int t = (int)threadIdx.x + {threads} * i;
+            if (t >= {count}) break;
+            const int own = {own}, k = {k};
+            const {index} {number} = {number}0 + own;
+            tegula_vector<{sum}, {VECTOR}> values = {{}};
+            if ({number} < {number}s && k0 + k < depth) {{
+                const tegula_vector<{element}, {VECTOR}> elements = *(const tegula_vector<{element}, {VECTOR}> *)&{array}[{array}_{number}({number}) + {array}_k(k0 + k)];
+                #pragma unroll
+                for (int e = 0; e < {VECTOR}; ++e) {{
+                    const {own_type} element = {loaded};
+                    values.at[e] = ({sum})({value});
+                }}
+            }}
+{unroll}            {target}
+        }}",
+            rounds = (count + threads - 1) / threads,
+        ));
+    }
+
     /// Fills a tile of an operand in shared memory; what is outside is zero.
     fn fill(
         &mut self,
@@ -542,6 +653,12 @@ impl<'a> Text<'a> {
         [from, to]: [ElementType; 2],
         sum: &str,
     ) -> Result<(), Error> {
+        if let Some(group) = self.vector(side, from, sum) {
+            let value = convert(from, to, "element")
+                .ok_or_else(|| Error::Bug(format!("no conversion from {from} to {to}")))?;
+            self.fill_by_four(group, [tile, array, number], from, [sum, &value]);
+            return Ok(());
+        }
         let (width, index) = (self.tiles[side], self.index);
         let elements = width * DEPTH / (SIDE * SIDE);
         self.line("        #pragma unroll");

@@ -165,7 +165,7 @@ fn numbered(shape: &ArrayShape, symbols: &[Symbol]) -> Kernel {
 }
 
 /// The first elements along every dimension of an array.
-fn cut(from: &ArrayShape, to: &ArrayShape, symbols: &[Symbol]) -> Kernel {
+pub(super) fn cut(from: &ArrayShape, to: &ArrayShape, symbols: &[Symbol]) -> Kernel {
     let mut builder = Builder::new(symbols);
     let mut sizes = |shape: &ArrayShape| -> Vec<Term> {
         shape.dims.iter().map(|d| builder.size(&d.term())).collect()
@@ -288,6 +288,7 @@ fn function(
         block: [THREADS as u32, 1, 1],
         grid: linear(count.ceil_div(&Term::constant(THREADS))),
         symbols: (0..symbols.len() as u32).collect(),
+        guarded: false,
     }))
 }
 

@@ -8,11 +8,11 @@
 //! Rows of a tile are eight elements longer than what they hold, so that the rows of a
 //! fragment lie in different banks.
 
-use super::product::{BATCH, COLUMNS, Product, ROWS, SUMMED, Text};
+use super::product::{BATCH, BLOCKS, COLUMNS, Product, ROWS, SUMMED, Text};
 use crate::error::Error;
 use crate::function::{Function, linear};
 use crate::types::{storage, store};
-use tegula_expr::{Interval, Term, residue_of};
+use tegula_expr::Term;
 use tegula_ir::ElementType;
 
 /// Threads of a block: two warps down the tile, four across.
@@ -24,8 +24,6 @@ const VECTOR: i64 = 8;
 /// A result with fewer rows or columns, or a shorter sum, leaves most of a product
 /// empty.
 const SMALLEST: i64 = 16;
-/// Blocks that give every multiprocessor of a large GPU one.
-const BLOCKS: i64 = 132;
 
 /// How a tile of an operand is filled, and in which order it lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,6 +87,7 @@ pub(super) fn function(
                 .mul(&blocks(COLUMNS)),
         ),
         symbols: (0..product.symbols.len() as u32).collect(),
+        guarded: false,
     }))
 }
 
@@ -119,35 +118,6 @@ struct Tensor<'a> {
     /// Down the tile, across it.
     sides: [Side; 2],
     tile: [i64; 2],
-}
-
-impl Product<'_> {
-    /// Whether neighbours of a group in runs of `count` lie together in an array, the
-    /// first at a multiple.
-    fn lies_in_runs(&self, side: usize, group: usize, count: i64) -> bool {
-        if !self.is_innermost(side, group) {
-            return false;
-        }
-        let ranges: Vec<Interval> = self
-            .symbols
-            .iter()
-            .map(|s| Interval::new(s.lower, s.upper))
-            .collect();
-        let is_multiple = |term: &Term| {
-            let residue = residue_of(term, &ranges);
-            residue.modulus % count == 0 && residue.remainder % count == 0
-        };
-        let mut inner = self.groups[group].iter().rev();
-        let Some(inner) = inner.find(|&&l| self.size(l).as_constant() != Some(1)) else {
-            return false;
-        };
-        is_multiple(&self.size(*inner))
-            && self.strides[side]
-                .iter()
-                .filter(|(label, _)| *label != inner)
-                .filter(|(label, _)| self.size(**label).as_constant() != Some(1))
-                .all(|(_, stride)| is_multiple(stride))
-    }
 }
 
 impl Tensor<'_> {

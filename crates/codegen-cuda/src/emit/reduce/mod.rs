@@ -175,6 +175,7 @@ impl<'a> Writer<'a> {
             block: [THREADS as u32, 1, 1],
             grid: linear(over_symbols(kernel, &blocks)),
             symbols: symbols(kernel),
+            guarded: false,
         })
     }
 

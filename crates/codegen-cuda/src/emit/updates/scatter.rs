@@ -267,6 +267,7 @@ impl Updates<'_> {
             block: [THREADS as u32, 1, 1],
             grid: linear(over_symbols(self.kernel, &blocks)),
             symbols: symbols(self.kernel),
+            guarded: false,
         }
     }
 
