@@ -24,6 +24,11 @@ sum_c { a = c64[] parameter(0) b = c64[] parameter(1) ROOT s = c64[] add(a, b) }
 max { a = bf16[] parameter(0) b = bf16[] parameter(1) ROOT m = bf16[] maximum(a, b) }
 both { a = s32[] parameter(0) b = s32[] parameter(1) c = s32[] parameter(2) d = s32[] parameter(3)
   s = s32[] add(a, c) m = s32[] minimum(b, d) ROOT t = (s32[], s32[]) tuple(s, m) }
+sum_h { a = f16[] parameter(0) b = f16[] parameter(1) ROOT s = f16[] add(a, b) }
+sum_b { a = s8[] parameter(0) b = s8[] parameter(1) ROOT s = s8[] add(a, b) }
+sum_i { a = s32[] parameter(0) b = s32[] parameter(1) ROOT s = s32[] add(a, b) }
+or_l { a = s64[] parameter(0) b = s64[] parameter(1) ROOT s = s64[] or(a, b) }
+last { a = f32[] parameter(0) ROOT b = f32[] parameter(1) }
 less { a = s32[] parameter(0) b = s32[] parameter(1) c = f32[] parameter(2) d = f32[] parameter(3)
   ROOT l = pred[] compare(a, b), direction=LT }
 ";
@@ -63,7 +68,7 @@ const CASES: &[Case] = &[
         name: "short rows",
         text: "ENTRY main { a = f32[100,12] parameter(0) z = f32[] constant(0)
             ROOT r = f32[100] reduce(a, z), dimensions={1}, to_apply=sum }",
-        reasons: &["16 lanes per point"],
+        reasons: &["4 lanes per point, 4 elements at once"],
     },
     Case {
         name: "rows",
@@ -81,13 +86,66 @@ const CASES: &[Case] = &[
         name: "columns",
         text: "ENTRY main { a = f32[50,70] parameter(0) z = f32[] constant(0)
             ROOT r = f32[70] reduce(a, z), dimensions={0}, to_apply=sum }",
-        reasons: &["8 warps per 32 points"],
+        reasons: &["8 threads per 2 points"],
     },
     Case {
         name: "columns of complex numbers",
         text: "ENTRY main { a = c64[50,40] parameter(0) z = c64[] constant((0, 0))
             ROOT r = c64[40] reduce(a, z), dimensions={0}, to_apply=sum_c }",
-        reasons: &["8 warps per 32 points"],
+        reasons: &["8 threads per 2 points"],
+    },
+    Case {
+        name: "rows of one access",
+        text: "ENTRY main { a = f32[70,4] parameter(0) z = f32[] constant(1)
+            ROOT r = f32[70] reduce(a, z), dimensions={1}, to_apply=sum }",
+        reasons: &["a thread per point, 4 elements at once"],
+    },
+    Case {
+        name: "long rows of halves and what belongs to a row",
+        text: "ENTRY main { a = bf16[3,2056] parameter(0) m = bf16[3] parameter(1)
+            b = bf16[3,2056] broadcast(m), dimensions={0} c = bf16[3,2056] subtract(a, b)
+            z = bf16[] constant(-inf)
+            ROOT r = bf16[3] reduce(c, z), dimensions={1}, to_apply=max }",
+        reasons: &["a block of 256 threads per point, 8 elements at once"],
+    },
+    Case {
+        name: "all of an array",
+        text: "ENTRY main { a = f32[5,7168] parameter(0) z = f32[] constant(3)
+            ROOT r = f32[] reduce(a, z), dimensions={0,1}, to_apply=sum }",
+        reasons: &["4 blocks for each", "combines what blocks"],
+    },
+    Case {
+        name: "long rows, two states, several blocks",
+        text: "ENTRY main { a = s32[3,17000] parameter(0) b = s32[3] parameter(1)
+            z = s32[] constant(7)
+            r = (s32[3], s32[3]) reduce(a, a, z, z), dimensions={1}, to_apply=both
+            x = s32[3] get-tuple-element(r), index=0 y = s32[3] get-tuple-element(r), index=1
+            ROOT t = (s32[3], s32[3]) tuple(x, y) }",
+        reasons: &["2 blocks for each", "combines what blocks"],
+    },
+    Case {
+        name: "long columns, several blocks",
+        text: "ENTRY main { a = f32[301,72] parameter(0) z = f32[] constant(2)
+            ROOT r = f32[72] reduce(a, z), dimensions={0}, to_apply=sum }",
+        reasons: &["blocks for each", "combines what blocks"],
+    },
+    Case {
+        name: "fewer columns than lanes",
+        text: "ENTRY main { a = f32[700,5] parameter(0) z = f32[] constant(2)
+            ROOT r = f32[5] reduce(a, z), dimensions={0}, to_apply=sum }",
+        reasons: &["32 threads per 1 points"],
+    },
+    Case {
+        name: "few columns in batches",
+        text: "ENTRY main { a = f16[2,90,40] parameter(0) z = f16[] constant(0)
+            ROOT r = f16[2,40] reduce(a, z), dimensions={1}, to_apply=sum_h }",
+        reasons: &["16 threads per 8 points"],
+    },
+    Case {
+        name: "many columns",
+        text: "ENTRY main { a = s8[3,36864] parameter(0) z = s8[] constant(5)
+            ROOT r = s8[36864] reduce(a, z), dimensions={0}, to_apply=sum_b }",
+        reasons: &["1 threads per 16 points"],
     },
     Case {
         name: "a transposition",
@@ -109,10 +167,55 @@ const CASES: &[Case] = &[
         reasons: &["tiles of 64 x 64 in shared memory"],
     },
     Case {
+        name: "a large product",
+        text: "ENTRY main { a = f32[1500,20] parameter(0) b = f32[1412,20] parameter(1)
+            ROOT c = f32[1500,1412] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={1} }",
+        reasons: &["tiles of 128 x 128 in shared memory"],
+    },
+    Case {
+        name: "a product of columns",
+        text: "ENTRY main { a = f32[21,40] parameter(0) b = s16[21,24] parameter(1)
+            d = f32[21,24] convert(b)
+            ROOT c = f32[40,24] dot(a, d), lhs_contracting_dims={0}, rhs_contracting_dims={0} }",
+        reasons: &["in shared memory"],
+    },
+    Case {
         name: "a product of integers",
         text: "ENTRY main { a = s8[20,33] parameter(0) b = s8[10,33] parameter(1)
             ROOT c = s32[20,10] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={1} }",
         reasons: &["tiles of 32 x 16 in shared memory"],
+    },
+    Case {
+        name: "a product of halves",
+        text: "ENTRY main { a = bf16[70,48] parameter(0) b = bf16[48,72] parameter(1)
+            ROOT c = bf16[70,72] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0} }",
+        reasons: &["tiles of 64 x 64 on tensor cores"],
+    },
+    Case {
+        name: "a product of halves, the other way round, in batches",
+        text: "ENTRY main { a = f16[2,48,40] parameter(0) b = f16[2,30,48] parameter(1)
+            ROOT c = f32[2,40,30] dot(a, b), lhs_batch_dims={0}, rhs_batch_dims={0},
+              lhs_contracting_dims={1}, rhs_contracting_dims={2} }",
+        reasons: &["tiles of 64 x 64 on tensor cores"],
+    },
+    Case {
+        name: "a product of halves of odd sizes",
+        text: "ENTRY main { a = bf16[27,37] parameter(0) b = bf16[37,83] parameter(1)
+            ROOT c = bf16[27,83] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0} }",
+        reasons: &["tiles of 32 x 64 on tensor cores"],
+    },
+    Case {
+        name: "a product of halves, transposed after",
+        text: "ENTRY main { a = bf16[40,64] parameter(0) b = bf16[100,64] parameter(1)
+            c = f32[40,100] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={1}
+            ROOT d = f32[100,40] transpose(c), dimensions={1,0} }",
+        reasons: &["on tensor cores"],
+    },
+    Case {
+        name: "a large product of halves",
+        text: "ENTRY main { a = bf16[1536,32] parameter(0) b = bf16[32,1408] parameter(1)
+            ROOT c = bf16[1536,1408] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0} }",
+        reasons: &["tiles of 128 x 128 on tensor cores"],
     },
     Case {
         name: "a convolution in groups",
@@ -130,6 +233,65 @@ const CASES: &[Case] = &[
               inserted_window_dims={0}, scatter_dims_to_operand_dims={0},
               index_vector_dim=1, to_apply=sum }",
         reasons: &["one thread per point"],
+    },
+    Case {
+        name: "a scatter of elements, counted",
+        text: "ENTRY main { x = s32[10] parameter(0) i = s32[300,1] parameter(1)
+            u = s32[300] parameter(2)
+            ROOT r = s32[10] scatter(x, i, u), update_window_dims={},
+              inserted_window_dims={0}, scatter_dims_to_operand_dims={0},
+              index_vector_dim=1, to_apply=sum_i }",
+        reasons: &["combined by atomic operations"],
+    },
+    Case {
+        name: "a scatter of windows of 64 bits",
+        text: "ENTRY main { x = s64[9,5] parameter(0) i = s32[40] parameter(1)
+            u = s64[40,5] parameter(2)
+            ROOT r = s64[9,5] scatter(x, i, u), update_window_dims={1},
+              inserted_window_dims={0}, scatter_dims_to_operand_dims={0},
+              index_vector_dim=1, to_apply=or_l }",
+        reasons: &["combined by atomic operations"],
+    },
+    Case {
+        name: "a scatter of elements, summed",
+        text: "ENTRY main { x = f32[7,3] parameter(0) i = s32[600,2] parameter(1)
+            u = f32[600] parameter(2)
+            ROOT r = f32[7,3] scatter(x, i, u), update_window_dims={},
+              inserted_window_dims={0,1}, scatter_dims_to_operand_dims={0,1},
+              index_vector_dim=1, to_apply=sum }",
+        reasons: &[
+            "sorted in runs of 256",
+            "one thread for all updates of an element",
+        ],
+    },
+    Case {
+        name: "a scatter of rows, the last of which stays",
+        text: "ENTRY main { x = f32[6,8] parameter(0) i = s32[257] parameter(1)
+            u = f32[257,8] parameter(2)
+            ROOT r = f32[6,8] scatter(x, i, u), update_window_dims={1},
+              inserted_window_dims={0}, scatter_dims_to_operand_dims={0},
+              index_vector_dim=1, to_apply=last }",
+        reasons: &["one thread for all updates of an element"],
+    },
+    Case {
+        name: "running sums of rows",
+        text: "ENTRY main { a = f32[9,70] parameter(0) z = f32[] constant(1)
+            ROOT r = f32[9,70] reduce-window(a, z), window={size=1x70 pad=0_0x69_0},
+              to_apply=sum }",
+        reasons: &["a warp per row, which hands on"],
+    },
+    Case {
+        name: "running sums of long rows, from the end",
+        text: "ENTRY main { a = s32[2,1300] parameter(0) z = s32[] constant(1)
+            ROOT r = s32[2,1300] reduce-window(a, z), window={size=1x1300 pad=0_0x0_1299},
+              to_apply=sum_i }",
+        reasons: &["a block per row, which hands on"],
+    },
+    Case {
+        name: "the largest of rows",
+        text: "ENTRY main { a = f32[3,50] parameter(0)
+            ROOT t = (f32[3,4], s32[3,4]) topk(a), k=4, largest=true }",
+        reasons: &["finds its place in the merged run"],
     },
     Case {
         name: "a stable sort with a payload",
@@ -233,6 +395,32 @@ const WHOLE: &[(&str, &str)] = &[
             ROOT r = f32[4] reduce(a, z), dimensions={1}, to_apply=sum }",
     ),
     (
+        "rows of halves",
+        "ENTRY main { a = bf16[64,512] parameter(0) z = bf16[] constant(-inf)
+            ROOT r = bf16[64] reduce(a, z), dimensions={1}, to_apply=max }",
+    ),
+    (
+        "short rows",
+        "ENTRY main { a = f32[256,8] parameter(0) z = f32[] constant(0)
+            ROOT r = f32[256] reduce(a, z), dimensions={1}, to_apply=sum }",
+    ),
+    (
+        "all of an array",
+        "ENTRY main { a = f32[64,1024] parameter(0) z = f32[] constant(0)
+            ROOT r = f32[] reduce(a, z), dimensions={0,1}, to_apply=sum }",
+    ),
+    (
+        "long columns",
+        "ENTRY main { a = bf16[512,64] parameter(0) z = bf16[] constant(-inf)
+            ROOT r = bf16[64] reduce(a, z), dimensions={0}, to_apply=max }",
+    ),
+    (
+        "running sums",
+        "ENTRY main { a = f32[8,128] parameter(0) z = f32[] constant(0)
+            ROOT r = f32[8,128] reduce-window(a, z), window={size=1x128 pad=0_0x127_0},
+              to_apply=sum }",
+    ),
+    (
         "columns",
         "ENTRY main { a = f32[128,64] parameter(0) z = f32[] constant(0)
             ROOT r = f32[64] reduce(a, z), dimensions={0}, to_apply=sum }",
@@ -256,6 +444,21 @@ const WHOLE: &[(&str, &str)] = &[
         "a product",
         "ENTRY main { a = f32[64,64] parameter(0) b = f32[64,128] parameter(1)
             ROOT c = f32[64,128] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0} }",
+    ),
+    (
+        "a product of halves",
+        "ENTRY main { a = bf16[64,64] parameter(0) b = bf16[64,128] parameter(1)
+            ROOT c = bf16[64,128] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0} }",
+    ),
+    (
+        "a product of halves, summed",
+        "ENTRY main { a = f16[64,128] parameter(0) b = f16[64,128] parameter(1)
+            ROOT c = f32[64,64] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={1} }",
+    ),
+    (
+        "a product of halves, transposed",
+        "ENTRY main { a = f16[64,64] parameter(0) b = f16[128,64] parameter(1)
+            ROOT c = f32[64,128] dot(a, b), lhs_contracting_dims={0}, rhs_contracting_dims={1} }",
     ),
 ];
 
@@ -339,7 +542,8 @@ fn gate(name: &str, cuda: &str, code: &[u8], tool: &PathBuf, number: usize) {
         }
         let head = format!("// {own}: ");
         let reason = cuda.lines().find_map(|line| line.strip_prefix(&head));
-        if reason.is_some_and(|reason| reason.contains("accesses of 16 bytes")) {
+        let promise = ["accesses of 16 bytes", "8 elements at once", "per 8 points"];
+        if reason.is_some_and(|reason| promise.iter().any(|text| reason.contains(text))) {
             let wide = function.lines().any(|line| line.contains(".128"));
             assert!(wide, "{name}: {own} has no access of 16 bytes");
         }

@@ -4,11 +4,11 @@ use crate::error::Error;
 use crate::scalars::Operation;
 use crate::terms::Terms;
 use crate::types::{carrier, load, store};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use tegula_expr::{Interval, Term, Var, range_of};
 use tegula_fusion::Kernel;
 use tegula_fusion::kernel::{Block, IndexVar, ScalarId, ScalarOp, Statement};
-use tegula_ir::ElementType;
+use tegula_ir::{Binary, ElementType};
 
 /// Writes the statements of a kernel.
 pub(crate) struct Body<'a> {
@@ -22,6 +22,11 @@ pub(crate) struct Body<'a> {
     /// What variables are for the point that is being written, where a thread has
     /// several.
     pub lane: FxHashMap<Var, Term>,
+    /// The operation by which stored values are combined with what is there, where
+    /// other threads may do the same.
+    pub atomic: Option<Binary>,
+    /// The scalars that each has of its own, if not all.
+    pub own: Option<FxHashSet<ScalarId>>,
 }
 
 /// All values that each variable of a kernel can take.
@@ -61,6 +66,8 @@ impl<'a> Body<'a> {
             indent: 1,
             prefix: String::new(),
             lane: FxHashMap::default(),
+            atomic: None,
+            own: None,
         }
     }
 
@@ -119,7 +126,10 @@ impl<'a> Body<'a> {
     }
 
     pub(crate) fn scalar(&self, id: ScalarId) -> String {
-        format!("{}{id}", self.prefix)
+        match &self.own {
+            Some(own) if !own.contains(&id) => id.to_string(),
+            _ => format!("{}{id}", self.prefix),
+        }
     }
 
     fn scalars(&self, ids: &[ScalarId]) -> Vec<String> {
@@ -207,6 +217,9 @@ impl<'a> Body<'a> {
             } => {
                 let element = self.element(*param, index)?;
                 let value = self.scalar(*value);
+                if let Some(op) = self.atomic {
+                    return self.combine(*param, op, &element, &value);
+                }
                 let value = store(self.param_type(*param)?, &value);
                 self.line(&format!("{element} = {value};"));
                 Ok(())
@@ -233,6 +246,31 @@ impl<'a> Body<'a> {
                 results,
             } => self.choice(condition, [then, otherwise], results),
         }
+    }
+
+    /// Combines a value with an element, at once for all threads.
+    fn combine(
+        &mut self,
+        param: usize,
+        op: Binary,
+        element: &str,
+        value: &str,
+    ) -> Result<(), Error> {
+        let ty = self.param_type(param)?;
+        let name = crate::emit::atomic_name(op, ty)
+            .ok_or_else(|| Error::Bug(format!("there is no atomic {op:?} of {ty}")))?;
+        // Signed integers of 64 bits have only those that depend on the sign.
+        let line = match (ty, op) {
+            (ElementType::S64, Binary::Minimum | Binary::Maximum) => {
+                format!("{name}(&{element}, {value});")
+            }
+            (ElementType::S64, _) => {
+                format!("{name}((unsigned long long *)&{element}, (unsigned long long)({value}));")
+            }
+            _ => format!("{name}(&{element}, {value});"),
+        };
+        self.line(&line);
+        Ok(())
     }
 
     fn compute(

@@ -17,9 +17,18 @@ pub(crate) struct Launch<'a> {
     pub arguments: &'a [u64],
 }
 
-/// A device with a program loaded. What is asked of it happens in order; what fails
-/// may be reported by a later call, at the latest by one that reads.
+/// A device with a program.
 pub(crate) trait Device: Send + Sync {
+    /// Begins a run. A program that was lost with the device is loaded again.
+    fn open(&self) -> Result<Box<dyn Session + '_>, Error>;
+}
+
+/// A device with a program loaded. What is asked of it happens in order; what fails may
+/// be reported by a later call, at the latest by one that reads.
+pub(crate) trait Session {
+    /// The life of the device that this is: what was allocated or recorded in another is
+    /// gone.
+    fn life(&self) -> u64;
     /// Memory of so many bytes, aligned to 256.
     fn allocate(&self, bytes: u64) -> Result<u64, Error>;
     /// Gives back memory that [`Self::allocate`] gave.
@@ -32,26 +41,37 @@ pub(crate) trait Device: Send + Sync {
     fn copy(&self, from: u64, to: u64, bytes: u64) -> Result<(), Error>;
     /// Runs a function.
     fn launch(&self, launch: &Launch<'_>) -> Result<(), Error>;
+    /// Records launches and copies instead of doing them; none if the device does not
+    /// record.
+    fn record(&self, work: &mut dyn FnMut(&dyn Session) -> Result<(), Error>) -> Option<Recording>;
+    /// Does what was recorded in this life.
+    fn replay(&self, recording: Recording) -> Result<(), Error>;
+    /// Forgets what was recorded in this life.
+    fn forget(&self, recording: Recording);
 }
+
+/// What a device has recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Recording(pub usize);
 
 /// Device memory that is given back when it goes.
 pub(crate) struct Allocation<'a> {
-    device: &'a dyn Device,
+    session: &'a dyn Session,
     pub address: u64,
 }
 
 impl<'a> Allocation<'a> {
     /// # Errors
     /// The device has not so much.
-    pub(crate) fn new(device: &'a dyn Device, bytes: u64) -> Result<Self, Error> {
+    pub(crate) fn new(session: &'a dyn Session, bytes: u64) -> Result<Self, Error> {
         // An allocation of nothing has no address.
-        let address = device.allocate(bytes.max(1))?;
-        Ok(Self { device, address })
+        let address = session.allocate(bytes.max(1))?;
+        Ok(Self { session, address })
     }
 }
 
 impl Drop for Allocation<'_> {
     fn drop(&mut self) {
-        self.device.free(self.address);
+        self.session.free(self.address);
     }
 }

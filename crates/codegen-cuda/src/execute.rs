@@ -1,11 +1,13 @@
 //! Running a device program: once written, for every device.
 
-use crate::device::{Allocation, Device, Launch};
+use crate::device::{Allocation, Device, Launch, Session};
 use crate::error::Error;
 use crate::program::Program;
+use crate::recordings::Recordings;
 use crate::schedule::{Action, Schedule, schedule};
 use std::borrow::Cow;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use tegula_ir::{ArrayShape, Literal};
 use tegula_layout::plan::{PerSizes, Plan, verify};
 
@@ -14,23 +16,71 @@ pub struct Executable {
     plan: Plan,
     program: Program,
     device: Box<dyn Device>,
+    /// By parameter: whether every run is given the same.
+    frozen: Vec<bool>,
+    /// Constants and frozen parameters on the device.
+    kept: Mutex<Option<Kept>>,
     /// The program at the sizes of runs so far.
-    prepared: PerSizes<Schedule>,
+    prepared: PerSizes<Prepared>,
+    recordings: Recordings,
+    schedules: AtomicU64,
 }
+
+/// What stays on the device from run to run.
+#[derive(Clone, Copy, Debug)]
+struct Kept {
+    /// The device's life in which it does.
+    life: u64,
+    address: u64,
+}
+
+/// A schedule with a number of its own.
+struct Prepared {
+    number: u64,
+    schedule: Schedule,
+}
+
+/// The most iterations of a loop that are asked for before its guard is read.
+const MOST_AHEAD: u32 = 16;
+/// Pieces of fewer launches and copies gain nothing by being recorded.
+const WORTH_RECORDING: usize = 3;
 
 impl Executable {
     pub(crate) fn assemble(plan: Plan, program: Program, device: Box<dyn Device>) -> Self {
         Self {
+            frozen: vec![false; plan.parameters.len()],
             plan,
             program,
             device,
+            kept: Mutex::default(),
             prepared: PerSizes::default(),
+            recordings: Recordings::default(),
+            schedules: AtomicU64::new(0),
         }
     }
 
     /// What was compiled.
     pub fn plan(&self) -> &Plan {
         &self.plan
+    }
+
+    /// Says that runs from now on are given the same array for a parameter, until this
+    /// is said again: it is copied to the device once. Nothing happens if there is no
+    /// such parameter.
+    pub fn freeze(&mut self, parameter: usize) {
+        // What a result takes over is changed by every run.
+        let taken = self.plan.aliases.iter().any(|a| a.parameter == parameter);
+        if let Some(frozen) = self.frozen.get_mut(parameter).filter(|_| !taken) {
+            *frozen = true;
+        }
+        // Where things lie, and what is there, is another from now on.
+        let kept = self.kept.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if let (Some(kept), Ok(session)) = (kept.take(), self.device.open())
+            && kept.life == session.life()
+        {
+            session.free(kept.address);
+        }
+        self.prepared = PerSizes::default();
     }
 
     /// Runs on flattened inputs, giving flattened results.
@@ -41,17 +91,22 @@ impl Executable {
     /// that does.
     pub fn run(&self, inputs: &[Cow<'_, Literal>]) -> Result<Vec<Literal>, Error> {
         let shapes: Vec<&ArrayShape> = inputs.iter().map(|l| l.shape()).collect();
-        let schedule = self.prepare(&shapes)?;
-        let memory = Allocation::new(&*self.device, schedule.bytes)?;
+        let prepared = self.prepare(&shapes)?;
+        let schedule = &prepared.schedule;
+        let session = self.device.open()?;
+        let kept = self.keep(&*session, schedule, inputs)?;
+        let memory = Allocation::new(&*session, schedule.bytes - schedule.kept)?;
         let run = Run {
             executable: self,
+            session: &*session,
+            prepared: &prepared,
+            kept,
             base: memory.address,
         };
-        for (literal, place) in self.plan.constants.iter().zip(&schedule.constants) {
-            run.upload(literal, *place)?;
-        }
         for (literal, place) in inputs.iter().zip(&schedule.parameters) {
-            run.upload(literal, *place)?;
+            if *place >= schedule.kept {
+                run.upload(literal, *place)?;
+            }
         }
         run.actions(&schedule.actions)?;
         let results = schedule.results.iter();
@@ -66,10 +121,10 @@ impl Executable {
     /// # Errors
     /// As [`Self::run`].
     pub fn peak_bytes(&self, inputs: &[&ArrayShape]) -> Result<u64, Error> {
-        Ok(self.prepare(inputs)?.own_bytes)
+        Ok(self.prepare(inputs)?.schedule.own_bytes)
     }
 
-    fn prepare(&self, inputs: &[&ArrayShape]) -> Result<Arc<Schedule>, Error> {
+    fn prepare(&self, inputs: &[&ArrayShape]) -> Result<Arc<Prepared>, Error> {
         self.plan.check_inputs(inputs)?;
         let sizes = match self.plan.has_open_sizes() {
             true => self.plan.bind(inputs).map_err(Error::Sizes)?,
@@ -81,26 +136,72 @@ impl Executable {
                 false => Cow::Borrowed(&self.plan),
             };
             verify(&plan).map_err(|errors| Error::Bug(errors.join("; ")))?;
-            schedule(&self.program, &plan, sizes)
+            let frozen = |parameter| self.frozen.get(parameter) == Some(&true);
+            Ok(Prepared {
+                number: self.schedules.fetch_add(1, Ordering::Relaxed),
+                schedule: schedule(&self.program, &plan, sizes, &frozen)?,
+            })
         })
+    }
+
+    /// Where what is kept from run to run is; it is copied there if it is not yet. Its
+    /// places do not depend on sizes that are open: an array that stays is one array.
+    fn keep(
+        &self,
+        session: &dyn Session,
+        schedule: &Schedule,
+        inputs: &[Cow<'_, Literal>],
+    ) -> Result<u64, Error> {
+        if schedule.kept == 0 {
+            return Ok(0);
+        }
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(kept) = kept.filter(|kept| kept.life == session.life()) {
+            return Ok(kept.address);
+        }
+        let address = session.allocate(schedule.kept)?;
+        let constants = self.plan.constants.iter().zip(&schedule.constants);
+        let parameters = inputs.iter().zip(&schedule.parameters);
+        let parameters = parameters.filter(|(_, place)| **place < schedule.kept);
+        let all = constants.chain(parameters.map(|(literal, place)| (&**literal, place)));
+        for (literal, place) in all {
+            let written = match literal.bytes() {
+                [] => Ok(()),
+                bytes => session.write(address + place, bytes),
+            };
+            if let Err(error) = written {
+                session.free(address);
+                return Err(error);
+            }
+        }
+        let life = session.life();
+        *kept = Some(Kept { life, address });
+        Ok(address)
     }
 }
 
 struct Run<'a> {
     executable: &'a Executable,
-    /// Where the run's memory begins.
+    session: &'a dyn Session,
+    prepared: &'a Prepared,
+    /// Where what is kept is, and where the run's own memory begins.
+    kept: u64,
     base: u64,
 }
 
 impl Run<'_> {
-    fn device(&self) -> &dyn Device {
-        &*self.executable.device
+    fn address(&self, place: u64) -> u64 {
+        let kept = self.prepared.schedule.kept;
+        match place.checked_sub(kept) {
+            Some(own) => self.base + own,
+            None => self.kept + place,
+        }
     }
 
     fn upload(&self, literal: &Literal, place: u64) -> Result<(), Error> {
         match literal.bytes() {
             [] => Ok(()),
-            bytes => self.device().write(self.base + place, bytes),
+            bytes => self.session.write(self.address(place), bytes),
         }
     }
 
@@ -111,7 +212,8 @@ impl Run<'_> {
         };
         let mut literal = Literal::zeros(shape).map_err(too_large)?;
         if !literal.bytes().is_empty() {
-            self.device().read(self.base + place, literal.bytes_mut())?;
+            let address = self.address(place);
+            self.session.read(address, literal.bytes_mut())?;
         }
         Ok(literal)
     }
@@ -122,16 +224,19 @@ impl Run<'_> {
 
     fn action(&self, action: &Action) -> Result<(), Error> {
         match action {
-            Action::Launch {
-                function,
-                grid,
-                places,
-                sizes,
-            } => self.launch(*function, *grid, places, sizes),
-            Action::Copy { from, to, bytes } => match bytes {
-                0 => Ok(()),
-                _ => self.device().copy(self.base + from, self.base + to, *bytes),
-            },
+            Action::Launch { .. } | Action::Copy { .. } => self.simple(self.session, action),
+            Action::Straight { number, actions } => {
+                let mut work = |session: &dyn Session| {
+                    let mut actions = actions.iter();
+                    actions.try_for_each(|action| self.simple(session, action))
+                };
+                if actions.len() < WORTH_RECORDING {
+                    return work(self.session);
+                }
+                let piece = (self.prepared.number, *number, self.base);
+                let recordings = &self.executable.recordings;
+                recordings.run(self.session, piece, &mut work)
+            }
             Action::Host {
                 call,
                 operands,
@@ -145,15 +250,25 @@ impl Run<'_> {
                 let mut pairs = outputs.iter().zip(results);
                 pairs.try_for_each(|(literal, place)| self.upload(literal, *place))
             }
+            Action::Repeat { iteration, guard } => {
+                let mut ahead = 1;
+                loop {
+                    for _ in 0..ahead {
+                        self.actions(iteration)?;
+                    }
+                    if self.flag(*guard)? == 0 {
+                        return Ok(());
+                    }
+                    ahead = (ahead * 2).min(MOST_AHEAD);
+                }
+            }
             Action::While {
                 condition,
                 predicate,
                 body,
             } => loop {
                 self.actions(condition)?;
-                let mut holds = [0u8];
-                self.device().read(self.base + predicate, &mut holds)?;
-                if holds == [0] {
+                if self.flag(*predicate)? == 0 {
                     return Ok(());
                 }
                 self.actions(body)?;
@@ -165,12 +280,11 @@ impl Run<'_> {
             } => {
                 let last = branches.len().saturating_sub(1);
                 let branch = if *is_pred {
-                    let mut selected = [0u8];
-                    self.device().read(self.base + selector, &mut selected)?;
-                    usize::from(selected == [0])
+                    usize::from(self.flag(*selector)? == 0)
                 } else {
                     let mut selected = [0u8; 4];
-                    self.device().read(self.base + selector, &mut selected)?;
+                    let address = self.address(*selector);
+                    self.session.read(address, &mut selected)?;
                     let selected = i32::from_le_bytes(selected);
                     usize::try_from(selected).map_or(last, |branch| branch.min(last))
                 };
@@ -181,23 +295,42 @@ impl Run<'_> {
         }
     }
 
-    fn launch(
-        &self,
-        number: usize,
-        grid: [u32; 3],
-        places: &[u64],
-        sizes: &[i64],
-    ) -> Result<(), Error> {
-        let function = &self.executable.program.functions[number];
-        let arguments = places.iter().map(|place| self.base + place);
-        let arguments = arguments.chain(sizes.iter().map(|size| size.cast_unsigned()));
-        let arguments: smallvec::SmallVec<[u64; 16]> = arguments.collect();
-        self.device().launch(&Launch {
-            function: number,
-            name: &function.name,
-            grid,
-            block: function.block,
-            arguments: &arguments,
-        })
+    /// A byte of the device.
+    fn flag(&self, place: u64) -> Result<u8, Error> {
+        let mut flag = [0u8];
+        self.session.read(self.address(place), &mut flag)?;
+        Ok(flag[0])
+    }
+
+    /// A launch or a copy.
+    fn simple(&self, session: &dyn Session, action: &Action) -> Result<(), Error> {
+        match action {
+            Action::Launch {
+                function,
+                grid,
+                places,
+                sizes,
+                guard,
+            } => {
+                let function_of = &self.executable.program.functions[*function];
+                let places = places.iter().map(|place| self.address(*place));
+                let sizes = sizes.iter().map(|size| size.cast_unsigned());
+                let guard = guard.map(|place| self.address(place));
+                let arguments: smallvec::SmallVec<[u64; 16]> =
+                    places.chain(sizes).chain(guard).collect();
+                session.launch(&Launch {
+                    function: *function,
+                    name: &function_of.name,
+                    grid: *grid,
+                    block: function_of.block,
+                    arguments: &arguments,
+                })
+            }
+            Action::Copy { bytes: 0, .. } => Ok(()),
+            Action::Copy { from, to, bytes } => {
+                session.copy(self.address(*from), self.address(*to), *bytes)
+            }
+            _ => Err(Error::Bug("a straight piece has a turn".to_owned())),
+        }
     }
 }

@@ -22,6 +22,109 @@ pub(crate) struct Function {
     pub grid: [Term; 3],
     /// The plan's symbols whose values it takes after its arrays.
     pub symbols: Vec<u32>,
+    /// Whether its last parameter is where a flag is, or nowhere: it does nothing where
+    /// the flag is 0.
+    pub guarded: bool,
+}
+
+impl Function {
+    /// Adds the parameter that makes the function do nothing where a flag is 0.
+    pub(crate) fn guard(&mut self) {
+        if self.guarded {
+            return;
+        }
+        let name = format!(" {}(", self.name);
+        let lines = self.text.lines().map(|line| {
+            let is_head = line.starts_with("extern \"C\" __global__") && line.contains(&name);
+            match line.rsplit_once(") {").filter(|_| is_head) {
+                Some((head, rest)) => {
+                    let comma = if head.ends_with('(') { "" } else { ", " };
+                    format!(
+                        "{head}{comma}const unsigned char *__restrict__ guard) {{\n    \
+                         if (guard != 0 && *guard == 0) return;{rest}\n"
+                    )
+                }
+                None => format!("{line}\n"),
+            }
+        });
+        self.text = lines.collect();
+        self.guarded = true;
+    }
+}
+
+/// Functions, and how they are launched one after the other on the same arrays.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Series {
+    pub functions: Vec<Function>,
+    /// Bytes of each array of its own, by which one function hands something on to
+    /// another, as terms over the plan's symbols.
+    pub scratch: Vec<Term>,
+    pub steps: Vec<Work>,
+}
+
+/// An array of a series.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Slot {
+    /// One that it is given, by number.
+    Given(usize),
+    /// One of its own, by number.
+    Scratch(usize),
+}
+
+/// A step of a series. Functions have numbers among the series', later the program's.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Work {
+    Launch {
+        function: usize,
+        arrays: Vec<Slot>,
+    },
+    /// Passes of a function that reads one set of arrays and writes another, and whose
+    /// last parameter is the length of the runs that are sorted: at first `run`, then
+    /// doubled until they have the length of all.
+    Passes {
+        function: usize,
+        run: i64,
+        length: Term,
+        from: Vec<Slot>,
+        to: Vec<Slot>,
+        /// What passes in between write, in turn with `to`.
+        between: Vec<Slot>,
+        /// Bytes of each array.
+        bytes: Vec<Term>,
+    },
+}
+
+impl Work {
+    /// The function's number.
+    pub(crate) fn function(&mut self) -> &mut usize {
+        match self {
+            Self::Launch { function, .. } | Self::Passes { function, .. } => function,
+        }
+    }
+}
+
+impl Series {
+    /// One function on `given` arrays.
+    pub(crate) fn one(function: Function, given: usize) -> Self {
+        Self::in_turn(vec![function], given, Vec::new())
+    }
+
+    /// Functions in turn, each on all `given` arrays, then all of the series' own.
+    pub(crate) fn in_turn(functions: Vec<Function>, given: usize, scratch: Vec<Term>) -> Self {
+        let arrays: Vec<Slot> = (0..given)
+            .map(Slot::Given)
+            .chain((0..scratch.len()).map(Slot::Scratch))
+            .collect();
+        let steps = (0..functions.len()).map(|function| Work::Launch {
+            function,
+            arrays: arrays.clone(),
+        });
+        Self {
+            steps: steps.collect(),
+            functions,
+            scratch,
+        }
+    }
 }
 
 /// Blocks along one dimension.
@@ -62,9 +165,16 @@ pub(crate) fn points(kernel: &Kernel) -> Term {
     extents.fold(Term::constant(1), |all, extent| all.mul(extent))
 }
 
-/// The head of a kernel's function: its arrays `p0`, ... and sizes `s0`, ....
+/// The head of a kernel's function: its arrays `p0`, ..., those that functions hand on
+/// `q0`, ... of these types, and sizes `s0`, ....
 /// `apart`: none of the arrays that it reads lies where it writes.
-pub(crate) fn head(name: &str, kernel: &Kernel, apart: bool, threads: u32) -> String {
+pub(crate) fn head(
+    name: &str,
+    kernel: &Kernel,
+    scratch: &[&str],
+    apart: bool,
+    threads: u32,
+) -> String {
     let mut parameters = Vec::new();
     for (i, param) in kernel.params.iter().enumerate() {
         let constant = if param.access == Access::Read {
@@ -75,6 +185,9 @@ pub(crate) fn head(name: &str, kernel: &Kernel, apart: bool, threads: u32) -> St
         let restrict = if apart { "__restrict__ " } else { "" };
         let ty = storage(param.element_type);
         parameters.push(format!("{constant}{ty} *{restrict}p{i}"));
+    }
+    for (i, ty) in scratch.iter().enumerate() {
+        parameters.push(format!("{ty} *__restrict__ q{i}"));
     }
     for symbol in symbols(kernel) {
         parameters.push(format!("const long long s{symbol}"));
@@ -92,7 +205,7 @@ pub(crate) fn is_empty(kernel: &Kernel) -> bool {
 
 /// A function that does nothing, for a kernel without points.
 pub(crate) fn empty(name: &str, kernel: &Kernel) -> Function {
-    let head = head(name, kernel, false, 32);
+    let head = head(name, kernel, &[], false, 32);
     Function {
         name: name.to_owned(),
         reason: "no points".to_owned(),
@@ -100,6 +213,7 @@ pub(crate) fn empty(name: &str, kernel: &Kernel) -> Function {
         block: [32, 1, 1],
         grid: linear(Term::constant(0)),
         symbols: symbols(kernel),
+        guarded: false,
     }
 }
 

@@ -9,6 +9,7 @@ use rustc_hash::FxHashSet;
 /// Definitions, of which some stand on others before them, separated by empty lines.
 const FILES: &[&str] = &[
     include_str!("device/vector.cuh"),
+    include_str!("device/tensor.cuh"),
     include_str!("device/index.cuh"),
     include_str!("device/integer.cuh"),
     include_str!("device/float.cuh"),

@@ -27,6 +27,7 @@ mod library;
 mod listing;
 mod nvrtc;
 mod program;
+mod recordings;
 mod reduction;
 mod scalars;
 mod schedule;

@@ -3,7 +3,7 @@
 
 use crate::emit;
 use crate::error::Error;
-use crate::function::Function;
+use crate::function::{Function, Series, Work};
 use crate::functions::needed;
 use crate::library::{Routine, routine};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -17,18 +17,10 @@ use tegula_layout::plan::{KernelId, Plan, Step, ValueId};
 /// A step of a device program. Values are the plan's.
 #[derive(Clone, Debug)]
 pub(crate) enum Stage {
-    /// Launches a function on arrays.
+    /// Launches functions one after the other on these arrays.
     Launch {
-        /// Its number.
-        function: usize,
+        launches: Launches,
         arguments: Vec<ValueId>,
-    },
-    /// Sorts along a dimension of this length, by passes of a function.
-    Sort {
-        function: usize,
-        length: Term,
-        operands: Vec<ValueId>,
-        results: Vec<ValueId>,
     },
     /// Copies one value to another.
     Copy { from: ValueId, to: ValueId },
@@ -38,7 +30,15 @@ pub(crate) enum Stage {
         operands: Vec<ValueId>,
         results: Vec<ValueId>,
     },
+    /// A loop whose predicate the host reads before each iteration.
     While {
+        condition: Vec<Stage>,
+        predicate: ValueId,
+        body: Vec<Stage>,
+    },
+    /// A loop that stays on the device: functions of the body do nothing once the
+    /// predicate does not hold, so iterations may be asked for before it is known.
+    Repeat {
         condition: Vec<Stage>,
         predicate: ValueId,
         body: Vec<Stage>,
@@ -48,6 +48,14 @@ pub(crate) enum Stage {
         is_pred: bool,
         branches: Vec<Vec<Stage>>,
     },
+}
+
+/// The steps of a series, whose functions have the program's numbers, and the bytes of
+/// each array of its own.
+#[derive(Clone, Debug)]
+pub(crate) struct Launches {
+    pub steps: Vec<Work>,
+    pub scratch: Vec<Term>,
 }
 
 /// A device program.
@@ -85,9 +93,9 @@ struct Maker<'a> {
     /// Kernels of which some step reads an array where it writes.
     together: FxHashSet<KernelId>,
     functions: Vec<Function>,
-    kernels: FxHashMap<KernelId, usize>,
+    kernels: FxHashMap<KernelId, Launches>,
     /// Library operations' functions by their text without a name.
-    routines: FxHashMap<String, usize>,
+    routines: FxHashMap<String, Launches>,
 }
 
 impl Maker<'_> {
@@ -133,7 +141,7 @@ impl Maker<'_> {
     fn stage(&mut self, step: &Step) -> Result<Option<Stage>, Error> {
         Ok(Some(match step {
             Step::Kernel { kernel, args } => Stage::Launch {
-                function: self.kernel(*kernel)?,
+                launches: self.kernel(*kernel)?,
                 arguments: args.clone(),
             },
             Step::Copy { from, to } if self.plan.same_place(*from, *to) => return Ok(None),
@@ -150,11 +158,7 @@ impl Maker<'_> {
                 condition,
                 predicate,
                 body,
-            } => Stage::While {
-                condition: self.stages(condition)?,
-                predicate: *predicate,
-                body: self.stages(body)?,
-            },
+            } => self.repetition(condition, *predicate, body)?,
             Step::Conditional { selector, branches } => {
                 let element_type = self.plan.values[*selector].shape.element_type;
                 let branches: Result<_, _> = branches.iter().map(|b| self.stages(b)).collect();
@@ -167,20 +171,76 @@ impl Maker<'_> {
         }))
     }
 
-    fn kernel(&mut self, id: KernelId) -> Result<usize, Error> {
-        if let Some(&known) = self.kernels.get(&id) {
-            return Ok(known);
+    fn repetition(
+        &mut self,
+        condition: &[Step],
+        predicate: ValueId,
+        body: &[Step],
+    ) -> Result<Stage, Error> {
+        let condition = self.stages(condition)?;
+        let mut body = self.stages(body)?;
+        let on_device = |stages: &[Stage]| {
+            let mut stages = stages.iter();
+            stages.all(|s| matches!(s, Stage::Launch { .. } | Stage::Copy { .. }))
+        };
+        if !on_device(&condition) || !on_device(&body) {
+            return Ok(Stage::While {
+                condition,
+                predicate,
+                body,
+            });
         }
-        let apart = !self.together.contains(&id);
-        let function = emit::function(&id.to_string(), &self.plan.kernels[id], apart)?;
-        let number = self.add(function);
-        self.kernels.insert(id, number);
-        Ok(number)
+        for stage in &mut body {
+            // A copy of the driver's cannot be left out by the device.
+            if let Stage::Copy { from, to } = *stage {
+                *stage = self.copy(from, to)?;
+            }
+            if let Stage::Launch { launches, .. } = stage {
+                for step in &mut launches.steps {
+                    if let Some(function) = self.functions.get_mut(*step.function()) {
+                        function.guard();
+                    }
+                }
+            }
+        }
+        Ok(Stage::Repeat {
+            condition,
+            predicate,
+            body,
+        })
     }
 
-    fn add(&mut self, function: Function) -> usize {
-        self.functions.push(function);
-        self.functions.len() - 1
+    /// A copy as a function.
+    fn copy(&mut self, from: ValueId, to: ValueId) -> Result<Stage, Error> {
+        let shape = &self.plan.values[from].shape;
+        let kernel = crate::library::copy(shape, &self.plan.symbols);
+        let series = emit::functions(UNNAMED, &kernel, true)?;
+        Ok(Stage::Launch {
+            launches: self.routine("copy", series),
+            arguments: vec![from, to],
+        })
+    }
+
+    fn kernel(&mut self, id: KernelId) -> Result<Launches, Error> {
+        if let Some(known) = self.kernels.get(&id) {
+            return Ok(known.clone());
+        }
+        let apart = !self.together.contains(&id);
+        let series = emit::functions(&id.to_string(), &self.plan.kernels[id], apart)?;
+        let launches = self.add(series);
+        self.kernels.insert(id, launches.clone());
+        Ok(launches)
+    }
+
+    fn add(&mut self, mut series: Series) -> Launches {
+        for step in &mut series.steps {
+            *step.function() += self.functions.len();
+        }
+        self.functions.extend(series.functions);
+        Launches {
+            steps: series.steps,
+            scratch: series.scratch,
+        }
     }
 
     fn library(
@@ -196,15 +256,9 @@ impl Maker<'_> {
         let routine = routine(UNNAMED, op, &shapes(operands), &shapes(results), symbols)?;
         let (operands, results) = (operands.to_vec(), results.to_vec());
         Ok(match routine {
-            Routine::Function(function) => Stage::Launch {
-                function: self.routine(op, *function),
+            Routine::Functions(series) => Stage::Launch {
+                launches: self.routine(op.name(), series),
                 arguments: operands.into_iter().chain(results).collect(),
-            },
-            Routine::Sort(function, length) => Stage::Sort {
-                function: self.routine(op, *function),
-                length,
-                operands,
-                results,
             },
             Routine::Host => Stage::Host {
                 op: op.clone(),
@@ -214,18 +268,22 @@ impl Maker<'_> {
         })
     }
 
-    /// The number of a library operation's function, which has no name yet.
-    fn routine(&mut self, op: &LibraryOp, mut function: Function) -> usize {
-        if let Some(&known) = self.routines.get(&function.text) {
-            return known;
+    /// The numbers of a library operation's functions, which have no names yet.
+    fn routine(&mut self, what: &str, mut series: Series) -> Launches {
+        let texts = series.functions.iter().map(|f| f.text.as_str());
+        let unnamed: String = texts.collect();
+        if let Some(known) = self.routines.get(&unnamed) {
+            return known.clone();
         }
-        let name = format!("{}{}", op.name().replace('-', "_"), self.routines.len());
-        let unnamed = function.text.clone();
-        function.text = unnamed.replace(UNNAMED, &name);
-        function.name = name;
-        let number = self.add(function);
-        self.routines.insert(unnamed, number);
-        number
+        let name = format!("{}{}", what.replace('-', "_"), self.routines.len());
+        for function in &mut series.functions {
+            for text in [&mut function.name, &mut function.text, &mut function.reason] {
+                *text = text.replace(UNNAMED, &name);
+            }
+        }
+        let launches = self.add(series);
+        self.routines.insert(unnamed, launches.clone());
+        launches
     }
 }
 

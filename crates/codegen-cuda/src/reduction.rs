@@ -106,7 +106,7 @@ fn combination(body: &Block, state: ScalarId, next: ScalarId) -> Option<Binary> 
 }
 
 /// Whether a statement, or one in it, uses a scalar.
-fn uses(statement: &Statement, scalar: ScalarId) -> bool {
+pub(crate) fn uses(statement: &Statement, scalar: ScalarId) -> bool {
     let in_block = |block: &Block| {
         block.results.contains(&scalar) || block.statements.iter().any(|s| uses(s, scalar))
     };
@@ -123,7 +123,7 @@ fn uses(statement: &Statement, scalar: ScalarId) -> bool {
     }
 }
 
-fn may_be_reordered(op: Binary, ty: ElementType) -> bool {
+pub(crate) fn may_be_reordered(op: Binary, ty: ElementType) -> bool {
     match op {
         Binary::Add => true,
         Binary::Multiply => !ty.is_complex(),

@@ -1,12 +1,15 @@
 //! A device program at the sizes of a run: every address is a place in one
 //! allocation, every launch has its numbers.
 //!
-//! The allocation holds constants, parameters, results and the arena, in this order.
+//! What is kept from run to run comes first: constants, and parameters that are frozen;
+//! then other parameters, results, the arena, and memory that calls need for
+//! themselves. Launches and copies that follow each other are one straight piece, which
+//! a device may record and do again as a whole.
 
 use crate::error::Error;
-use crate::function::Function;
+use crate::function::{Function, Slot, Work};
 use crate::host::HostCall;
-use crate::program::{Program, Stage};
+use crate::program::{Launches, Program, Stage};
 use tegula_expr::Term;
 use tegula_ir::ArrayShape;
 use tegula_layout::plan::{Place, Plan, ValueId};
@@ -20,6 +23,19 @@ pub(crate) enum Action {
         places: Vec<u64>,
         /// What follows the arrays among the parameters.
         sizes: Vec<i64>,
+        /// The place that follows them, for a function that is guarded.
+        guard: Option<u64>,
+    },
+    /// Launches and copies, by number among the schedule's.
+    Straight {
+        number: usize,
+        actions: Vec<Action>,
+    },
+    /// Iterations until the guard is 0, which each of them sets; one that comes after
+    /// changes nothing.
+    Repeat {
+        iteration: Vec<Action>,
+        guard: u64,
     },
     Copy {
         from: u64,
@@ -51,17 +67,25 @@ pub(crate) struct Schedule {
     pub constants: Vec<u64>,
     pub parameters: Vec<u64>,
     pub results: Vec<(u64, ArrayShape)>,
-    /// Bytes of the allocation.
+    /// Bytes of what is kept, which has an allocation of its own.
+    pub kept: u64,
+    /// Bytes of the whole.
     pub bytes: u64,
     /// Bytes of the arena and the results.
     pub own_bytes: u64,
 }
 
-/// Resolves a program of a plan at given sizes; `plan` is that at these sizes.
+/// Resolves a program of a plan at given sizes; `plan` is that at these sizes. The
+/// parameters for which `frozen` holds are kept from run to run.
 ///
 /// # Errors
 /// A size that does not fit.
-pub(crate) fn schedule(program: &Program, plan: &Plan, sizes: &[i64]) -> Result<Schedule, Error> {
+pub(crate) fn schedule(
+    program: &Program,
+    plan: &Plan,
+    sizes: &[i64],
+    frozen: &dyn Fn(usize) -> bool,
+) -> Result<Schedule, Error> {
     let mut next = 0u64;
     let constants = plan.constants.iter().map(|c| c.bytes().len() as u64);
     let constants = constants
@@ -73,7 +97,18 @@ pub(crate) fn schedule(program: &Program, plan: &Plan, sizes: &[i64]) -> Result<
             .map(|&v| reserve(next, bytes_of(plan, v)?))
             .collect()
     };
-    let parameters = values(&plan.parameters, &mut next)?;
+    let mut parameters = vec![0; plan.parameters.len()];
+    let mut kept = next;
+    for wanted in [true, false] {
+        for (i, place) in parameters.iter_mut().enumerate() {
+            if frozen(i) == wanted {
+                *place = reserve(&mut next, bytes_of(plan, plan.parameters[i])?)?;
+            }
+        }
+        if wanted {
+            kept = next;
+        }
+    }
     let before = next;
     let results = values(&plan.results, &mut next)?;
     let arena = plan
@@ -93,6 +128,8 @@ pub(crate) fn schedule(program: &Program, plan: &Plan, sizes: &[i64]) -> Result<
         arena: start,
         scratch,
         end: scratch,
+        guard: None,
+        straight: 0,
     };
     let actions = resolver.actions(&program.stages)?;
     let shapes = plan.results.iter().map(|&v| plan.values[v].shape.clone());
@@ -102,6 +139,7 @@ pub(crate) fn schedule(program: &Program, plan: &Plan, sizes: &[i64]) -> Result<
         results: resolver.results.iter().copied().zip(shapes).collect(),
         constants: resolver.constants,
         parameters: resolver.parameters,
+        kept,
         bytes: resolver.end,
         own_bytes: resolver.end - before,
     })
@@ -137,6 +175,10 @@ struct Resolver<'a> {
     /// ends.
     scratch: u64,
     end: u64,
+    /// The guard of the loop whose body is resolved.
+    guard: Option<u64>,
+    /// How many straight pieces there are so far.
+    straight: usize,
 }
 
 impl Resolver<'_> {
@@ -179,24 +221,65 @@ impl Resolver<'_> {
         for stage in stages {
             actions.extend(self.action(stage)?);
         }
-        Ok(actions)
+        Ok(self.pieces(actions))
+    }
+
+    /// Puts launches and copies that follow each other together.
+    fn pieces(&mut self, actions: Vec<Action>) -> Vec<Action> {
+        let mut all: Vec<Action> = Vec::with_capacity(actions.len());
+        for action in actions {
+            let is_straight = matches!(action, Action::Launch { .. } | Action::Copy { .. });
+            match all.last_mut() {
+                Some(Action::Straight { actions, .. }) if is_straight => actions.push(action),
+                _ if is_straight => {
+                    all.push(Action::Straight {
+                        number: self.straight,
+                        actions: vec![action],
+                    });
+                    self.straight += 1;
+                }
+                _ => all.push(action),
+            }
+        }
+        all
+    }
+
+    /// One iteration of a loop that stays on the device.
+    fn repetition(
+        &mut self,
+        condition: &[Stage],
+        predicate: ValueId,
+        body: &[Stage],
+    ) -> Result<Action, Error> {
+        // The predicate's own memory may be used again by the body.
+        let guard = reserve(&mut self.scratch, 1)?;
+        self.end = self.end.max(self.scratch);
+        let mut actions = Vec::new();
+        for stage in condition {
+            actions.extend(self.action(stage)?);
+        }
+        actions.push(Action::Copy {
+            from: self.place(predicate)?,
+            to: guard,
+            bytes: 1,
+        });
+        let outer = self.guard.replace(guard);
+        for stage in body {
+            actions.extend(self.action(stage)?);
+        }
+        self.guard = outer;
+        Ok(Action::Repeat {
+            iteration: self.pieces(actions),
+            guard,
+        })
     }
 
     fn action(&mut self, stage: &Stage) -> Result<Vec<Action>, Error> {
         Ok(vec![match stage {
             Stage::Launch {
-                function,
+                launches,
                 arguments,
-            } => {
-                let places = self.places(arguments)?;
-                return Ok(self.launch(*function, places, None)?.into_iter().collect());
-            }
-            Stage::Sort {
-                function,
-                length,
-                operands,
-                results,
-            } => return self.sort(*function, length, operands, results),
+            } => return self.launches(launches, &self.places(arguments)?),
             Stage::Copy { from, to } => Action::Copy {
                 from: self.place(*from)?,
                 to: self.place(*to)?,
@@ -220,6 +303,11 @@ impl Resolver<'_> {
                 predicate: self.place(*predicate)?,
                 body: self.actions(body)?,
             },
+            Stage::Repeat {
+                condition,
+                predicate,
+                body,
+            } => self.repetition(condition, *predicate, body)?,
             Stage::Conditional {
                 selector,
                 is_pred,
@@ -235,48 +323,79 @@ impl Resolver<'_> {
         }])
     }
 
-    /// Passes from the operands to the results, by way of scratch memory and the
-    /// results in turn.
-    fn sort(
-        &mut self,
-        function: usize,
-        length: &Term,
-        operands: &[ValueId],
-        results: &[ValueId],
-    ) -> Result<Vec<Action>, Error> {
-        let length = self.number(length)?;
-        let (from, to) = (self.places(operands)?, self.places(results)?);
-        let mut passes = 0u32;
-        while length > 1i64 << passes.min(62) {
-            passes += 1;
+    /// Functions one after the other on given places and some of their own.
+    fn launches(&mut self, launches: &Launches, given: &[u64]) -> Result<Vec<Action>, Error> {
+        let mut end = self.scratch;
+        let mut own = Vec::with_capacity(launches.scratch.len());
+        for bytes in &launches.scratch {
+            own.push(reserve(&mut end, self.bytes(bytes)?)?);
         }
-        if passes == 0 {
-            let pairs = operands.iter().zip(from).zip(to);
-            let copies = pairs.map(|((&value, from), to)| {
-                let bytes = bytes_of(self.plan, value)?;
+        self.end = self.end.max(end);
+        let place = |slot: &Slot| match *slot {
+            Slot::Given(i) => given.get(i).copied(),
+            Slot::Scratch(i) => own.get(i).copied(),
+        };
+        let places = |slots: &[Slot]| -> Result<Vec<u64>, Error> {
+            let places: Option<Vec<u64>> = slots.iter().map(place).collect();
+            places.ok_or_else(|| Error::Bug("a series has not so many arrays".to_owned()))
+        };
+        let mut actions = Vec::with_capacity(launches.steps.len());
+        for step in &launches.steps {
+            match step {
+                Work::Launch { function, arrays } => {
+                    actions.extend(self.launch(*function, places(arrays)?, None)?);
+                }
+                Work::Passes {
+                    function,
+                    run,
+                    length,
+                    from,
+                    to,
+                    between,
+                    bytes,
+                } => {
+                    let arrays = [places(from)?, places(to)?, places(between)?];
+                    let runs = (*run, self.number(length)?);
+                    actions.extend(self.passes(*function, runs, arrays, bytes)?);
+                }
+            }
+        }
+        Ok(actions)
+    }
+
+    fn bytes(&self, bytes: &Term) -> Result<u64, Error> {
+        u64::try_from(self.number(bytes)?)
+            .map_err(|_| Error::Sizes("an array's size is negative".to_owned()))
+    }
+
+    /// Passes that double the length of runs from the first to the last.
+    fn passes(
+        &self,
+        function: usize,
+        (run, length): (i64, i64),
+        [from, to, between]: [Vec<u64>; 3],
+        bytes: &[Term],
+    ) -> Result<Vec<Action>, Error> {
+        let widths = std::iter::successors(Some(run), |width| width.checked_mul(2));
+        let widths: Vec<i64> = widths.take_while(|&width| width < length).collect();
+        if widths.is_empty() {
+            let pairs = from.into_iter().zip(to).zip(bytes);
+            let copies = pairs.map(|((from, to), bytes)| {
+                let bytes = self.bytes(bytes)?;
                 Ok(Action::Copy { from, to, bytes })
             });
             return copies.collect();
         }
-        let mut end = self.scratch;
-        let mut scratch = Vec::with_capacity(operands.len());
-        if passes > 1 {
-            for &value in operands {
-                scratch.push(reserve(&mut end, bytes_of(self.plan, value)?)?);
-            }
-        }
-        self.end = self.end.max(end);
         let mut source = from;
-        let mut actions = Vec::new();
-        for pass in 0..passes {
-            // The last pass writes the results.
-            let target = if (passes - pass) % 2 == 1 {
-                &to
-            } else {
-                &scratch
+        let mut actions = Vec::with_capacity(widths.len());
+        for (pass, &width) in widths.iter().enumerate() {
+            // The last pass writes what is wanted.
+            let target = match (widths.len() - pass) % 2 {
+                1 => &to,
+                _ => &between,
             };
             let places = source.iter().chain(target).copied().collect();
-            actions.extend(self.launch(function, places, Some(1 << pass))?);
+            actions.extend(self.launch(function, places, Some(width))?);
             source.clone_from(target);
         }
         Ok(actions)
@@ -309,11 +428,16 @@ impl Resolver<'_> {
             .symbols
             .iter()
             .map(|&s| self.number(&Term::var(tegula_expr::Var(s))));
+        let guard = self.guard.filter(|_| function.guarded);
+        // No guard is an address of nothing.
+        let nowhere = (function.guarded && guard.is_none()).then_some(0);
+        let sizes = sizes.chain(last.map(Ok)).chain(nowhere.map(Ok));
         Ok(Some(Action::Launch {
             function: number,
             grid,
             places,
-            sizes: sizes.chain(last.map(Ok)).collect::<Result<_, _>>()?,
+            sizes: sizes.collect::<Result<_, _>>()?,
+            guard,
         }))
     }
 }

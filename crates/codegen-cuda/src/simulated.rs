@@ -4,7 +4,7 @@
 //! Races, accesses out of bounds and reads of what was never written fail the run with
 //! the kernel and the instruction.
 
-use crate::device::{Device, Launch};
+use crate::device::{Device, Launch, Recording, Session};
 use crate::error::Error;
 use crate::execute::Executable;
 use crate::nvrtc::{Arch, Form, compiler};
@@ -91,6 +91,31 @@ fn failed(step: &str, error: &impl ToString) -> Error {
 }
 
 impl Device for Simulated {
+    fn open(&self) -> Result<Box<dyn Session + '_>, Error> {
+        Ok(Box::new(self))
+    }
+}
+
+impl Session for &Simulated {
+    fn life(&self) -> u64 {
+        0
+    }
+
+    fn record(
+        &self,
+        _work: &mut dyn FnMut(&dyn Session) -> Result<(), Error>,
+    ) -> Option<Recording> {
+        None
+    }
+
+    fn replay(&self, _recording: Recording) -> Result<(), Error> {
+        Err(Error::Bug(
+            "the simulated device records nothing".to_owned(),
+        ))
+    }
+
+    fn forget(&self, _recording: Recording) {}
+
     fn allocate(&self, bytes: u64) -> Result<u64, Error> {
         self.memory().allocate(bytes).map_err(|error| match error {
             MemoryError::OutOfMemory { .. } => Error::OutOfMemory {

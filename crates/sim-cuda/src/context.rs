@@ -3,12 +3,15 @@
 use std::ffi::c_int;
 
 use crate::driver::{CONTEXT, Handle, current, functions, put, set_current};
-use crate::status::{INVALID_CONTEXT, INVALID_DEVICE};
+use crate::status::{DEVICE_UNAVAILABLE, INVALID_CONTEXT, INVALID_DEVICE};
 
 functions! {
     call fn cuDevicePrimaryCtxRetain(context: *mut Handle, device: c_int) |driver| {
         if device != 0 {
             return Err(INVALID_DEVICE);
+        }
+        if driver.lost {
+            return Err(DEVICE_UNAVAILABLE);
         }
         driver.retained += 1;
         // SAFETY: the host passes a place for a handle.

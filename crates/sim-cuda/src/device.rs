@@ -12,30 +12,28 @@ const NAME: &[u8] = b"Tegula simulated sm_90\0";
 /// Attributes by their numbers in cuda.h; those of an H100 where they are properties of
 /// the architecture, 0 for features that are not simulated.
 const ATTRIBUTES: &[(c_int, c_int)] = &[
-    (1, 1024),       // threads of a block
-    (2, 1024),       // in x
-    (3, 1024),       // in y
-    (4, 64),         // in z
-    (5, i32::MAX),   // blocks in x
-    (6, 65535),      // in y
-    (7, 65535),      // in z
-    (8, 48 << 10),   // shared memory of a block without opting in
-    (9, 64 << 10),   // constant memory
-    (10, 32),        // lanes of a warp
-    (11, i32::MAX),  // pitch
-    (12, 65536),     // registers of a block
-    (13, 1_000_000), // clock in kHz: a nanosecond per instruction
-    (14, 512),       // alignment of textures
-    (16, 132),       // multiprocessors
-    (31, 1),         // concurrent kernels
-    (36, 2_619_000), // memory clock in kHz
-    (37, 5120),      // bits of the memory bus
-    (38, 50 << 20),  // L2 cache
-    (39, 2048),      // threads of a multiprocessor
-    (40, 1),         // copy engines
-    (41, 1),         // unified addressing
-    (75, 9),         // compute capability
-    (76, 0),
+    (1, 1024),            // threads of a block
+    (2, 1024),            // in x
+    (3, 1024),            // in y
+    (4, 64),              // in z
+    (5, i32::MAX),        // blocks in x
+    (6, 65535),           // in y
+    (7, 65535),           // in z
+    (8, 48 << 10),        // shared memory of a block without opting in
+    (9, 64 << 10),        // constant memory
+    (10, 32),             // lanes of a warp
+    (11, i32::MAX),       // pitch
+    (12, 65536),          // registers of a block
+    (13, 1_000_000),      // clock in kHz: a nanosecond per instruction
+    (14, 512),            // alignment of textures
+    (16, 132),            // multiprocessors
+    (31, 1),              // concurrent kernels
+    (36, 2_619_000),      // memory clock in kHz
+    (37, 5120),           // bits of the memory bus
+    (38, 50 << 20),       // L2 cache
+    (39, 2048),           // threads of a multiprocessor
+    (40, 1),              // copy engines
+    (41, 1),              // unified addressing
     (78, 1),              // priorities of streams
     (79, 1),              // L1 caches global memory
     (80, 1),              // and local memory
@@ -108,21 +106,25 @@ functions! {
         // SAFETY: the host passes a place for a size.
         unsafe { put(bytes, driver.memory.capacity() as usize) }
     }
-    call fn cuDeviceGetAttribute(value: *mut c_int, attribute: c_int, device: c_int) |_driver| {
+    call fn cuDeviceGetAttribute(value: *mut c_int, attribute: c_int, device: c_int) |driver| {
         only(device)?;
         if !(1..=LAST_ATTRIBUTE).contains(&attribute) {
             return Err(INVALID_VALUE);
         }
-        let found = ATTRIBUTES.iter().find(|a| a.0 == attribute).map_or(0, |a| a.1);
+        let found = match attribute {
+            75 => driver.arch / 10,
+            76 => driver.arch % 10,
+            _ => ATTRIBUTES.iter().find(|a| a.0 == attribute).map_or(0, |a| a.1),
+        };
         // SAFETY: the host passes a place for an int.
         unsafe { put(value, found) }
     }
-    call fn cuDeviceComputeCapability(major: *mut c_int, minor: *mut c_int, device: c_int) |_driver| {
+    call fn cuDeviceComputeCapability(major: *mut c_int, minor: *mut c_int, device: c_int) |driver| {
         only(device)?;
         // SAFETY: the host passes places for two ints.
         unsafe {
-            put(major, 9)?;
-            put(minor, 0)
+            put(major, driver.arch / 10)?;
+            put(minor, driver.arch % 10)
         }
     }
     call fn cuDeviceGetDefaultMemPool(pool: *mut usize, device: c_int) |_driver| {

@@ -76,9 +76,27 @@ pub(crate) struct Driver {
     pub(crate) executables: BTreeMap<Handle, Vec<Work>>,
     /// Pinned host memory: address, then its bytes in 16-byte units.
     pub(crate) pinned: BTreeMap<usize, Box<[u128]>>,
+    /// Kernels of the process so far.
+    pub(crate) kernels: u64,
+    /// Which of them fail, and with what.
+    pub(crate) failures: Vec<(u64, Status)>,
+    /// The device does not come back.
+    pub(crate) lost: bool,
+    /// The compute capability, ten times its number.
+    pub(crate) arch: i32,
     /// Simulated nanoseconds.
     pub(crate) now: u64,
     next: Handle,
+}
+
+/// Kernels that are made to fail: `NUMBER:STATUS`, separated by commas.
+fn failures() -> Vec<(u64, Status)> {
+    let text = std::env::var("TEGULA_SIM_CUDA_FAILURES").unwrap_or_default();
+    let one = |text: &str| {
+        let (number, status) = text.split_once(':')?;
+        Some((number.parse().ok()?, Status(status.parse().ok()?)))
+    };
+    text.split(',').filter_map(one).collect()
 }
 
 static DRIVER: Mutex<Option<Driver>> = Mutex::new(None);
@@ -130,6 +148,12 @@ impl Driver {
             graphs: BTreeMap::new(),
             executables: BTreeMap::new(),
             pinned: BTreeMap::new(),
+            kernels: 0,
+            failures: failures(),
+            lost: false,
+            arch: number("TEGULA_SIM_CUDA_ARCH")
+                .and_then(|arch| i32::try_from(arch).ok())
+                .unwrap_or(90),
             now: 0,
             next: CONTEXT,
         }
@@ -143,12 +167,30 @@ impl Driver {
 
     /// The primary context ends with all that was made in it.
     pub(crate) fn reset(&mut self) {
+        if self.failed.is_none() {
+            self.note_leaks();
+        }
         *self = Self {
             initialised: true,
             next: self.next,
             now: self.now,
+            kernels: self.kernels,
+            lost: self.lost,
             ..Self::new()
         };
+    }
+
+    /// Notes what the host has not given back.
+    fn note_leaks(&self) {
+        let counts = [
+            (self.memory.used() as usize, "bytes of device memory"),
+            (self.modules.len(), "modules"),
+            (self.streams.len(), "streams"),
+            (self.graphs.len() + self.executables.len(), "graphs"),
+        ];
+        for (count, what) in counts.iter().filter(|(count, _)| *count > 0) {
+            self.note(&format!("leak: {count} {what} when the context ends"));
+        }
     }
 
     /// Appends a line to the file of findings.

@@ -18,7 +18,13 @@
 //!   those about speed, and why a module was refused;
 //! - `TEGULA_SIM_CUDA_CHECKS`: `none` leaves out the checks for races and for what was
 //!   never written;
-//! - `TEGULA_SIM_CUDA_LIMIT`: warp instructions after which a kernel is given up.
+//! - `TEGULA_SIM_CUDA_LIMIT`: warp instructions after which a kernel is given up;
+//! - `TEGULA_SIM_CUDA_ARCH`: the compute capability, as 80 for 8.0;
+//! - `TEGULA_SIM_CUDA_FAILURES`: kernels that are made to fail, by their number in the
+//!   process from 1, with the `CUresult` of what follows: `3:719,5:700`. After 46, a device
+//!   that is not available, the device does not come back.
+//!
+//! What the host has not given back when the context ends is a finding too.
 //!
 //! What it is not: images for a machine (cubin) are refused, since only PTX is
 //! interpreted. Functions that are missing answer `CUDA_ERROR_NOT_SUPPORTED`. Time, as

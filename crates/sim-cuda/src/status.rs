@@ -9,6 +9,7 @@ pub(crate) struct Status(pub(crate) i32);
 pub(crate) const INVALID_VALUE: Status = Status(1);
 pub(crate) const OUT_OF_MEMORY: Status = Status(2);
 pub(crate) const NOT_INITIALIZED: Status = Status(3);
+pub(crate) const DEVICE_UNAVAILABLE: Status = Status(46);
 pub(crate) const INVALID_DEVICE: Status = Status(101);
 pub(crate) const INVALID_CONTEXT: Status = Status(201);
 pub(crate) const NO_BINARY_FOR_GPU: Status = Status(209);
@@ -32,6 +33,11 @@ const DESCRIPTIONS: &[(i32, &CStr, &CStr)] = &[
     (1, c"CUDA_ERROR_INVALID_VALUE", c"invalid argument"),
     (2, c"CUDA_ERROR_OUT_OF_MEMORY", c"out of memory"),
     (3, c"CUDA_ERROR_NOT_INITIALIZED", c"initialization error"),
+    (
+        46,
+        c"CUDA_ERROR_DEVICE_UNAVAILABLE",
+        c"CUDA-capable device(s) is/are busy or unavailable",
+    ),
     (101, c"CUDA_ERROR_INVALID_DEVICE", c"invalid device ordinal"),
     (
         201,

@@ -8,8 +8,8 @@ use tegula_sim_ptx::{FindingKind, Launch, LaunchError, Module, launch};
 use crate::driver::{Driver, Handle, Outcome};
 use crate::memory::status;
 use crate::status::{
-    ILLEGAL_ADDRESS, INVALID_HANDLE, INVALID_VALUE, LAUNCH_FAILED, LAUNCH_TIMEOUT,
-    MISALIGNED_ADDRESS, NOT_SUPPORTED, Status,
+    DEVICE_UNAVAILABLE, ILLEGAL_ADDRESS, INVALID_HANDLE, INVALID_VALUE, LAUNCH_FAILED,
+    LAUNCH_TIMEOUT, MISALIGNED_ADDRESS, NOT_SUPPORTED, Status,
 };
 
 /// A function that the host gave to be called.
@@ -178,6 +178,17 @@ fn run(driver: &mut Driver, kernel: &Kernel) -> Outcome {
         dynamic_shared: kernel.dynamic_shared,
         params: &kernel.params,
     };
+    driver.kernels += 1;
+    let made = driver
+        .failures
+        .iter()
+        .find(|(number, _)| *number == driver.kernels);
+    if let Some(&(number, status)) = made {
+        driver.note(&format!("{}: kernel {number} is made to fail", kernel.name));
+        driver.failed = Some(status);
+        driver.lost |= status == DEVICE_UNAVAILABLE;
+        return Ok(());
+    }
     let options = driver.options.clone();
     let report = match launch(
         &kernel.module,

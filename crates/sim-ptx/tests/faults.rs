@@ -352,3 +352,83 @@ fn results_of_the_twins() {
         assert_eq!(y[4 * i..4 * i + 4], x[4 * j..4 * j + 4]);
     }
 }
+
+/// A kernel, its blocks, their threads, its buffers, its count, and what is on the line
+/// with the fault.
+type Fault = (
+    &'static str,
+    u32,
+    [u32; 3],
+    &'static [u64],
+    Option<u32>,
+    &'static str,
+);
+
+/// The line of the source that a finding names is the one with the fault.
+#[test]
+fn findings_name_the_line() {
+    let source = include_str!("programs/faults.cu");
+    let cases: [Fault; 6] = [
+        (
+            "missing_barrier",
+            1,
+            LINE,
+            &[KIB, KIB],
+            None,
+            "= s[N - 1 - threadIdx.x]",
+        ),
+        (
+            "shuffle_mask",
+            1,
+            [32, 1, 1],
+            &[128, 128],
+            None,
+            "__shfl_xor_sync(0xffffffffu",
+        ),
+        (
+            "off_by_one",
+            4,
+            [32, 1, 1],
+            &[400, 400],
+            Some(100),
+            "i <= n",
+        ),
+        (
+            "transpose",
+            1,
+            [32, 8, 1],
+            &[4 * KIB, 4 * KIB],
+            None,
+            "= s[threadIdx.x][i]",
+        ),
+        (
+            "half_sectors",
+            1,
+            LINE,
+            &[2 * KIB, KIB],
+            None,
+            "x[2 * threadIdx.x]",
+        ),
+        (
+            "uninitialised_shared",
+            1,
+            LINE,
+            &[KIB, KIB],
+            None,
+            "s[(threadIdx.x + 1) % N]",
+        ),
+    ];
+    for (kernel, grid, block, buffers, n, fault) in cases {
+        let (report, ..) = run(kernel, grid, block, buffers, n);
+        let named = report.findings.iter().any(|finding| {
+            let line = finding
+                .location
+                .source
+                .as_ref()
+                .map_or(0, |(_, line)| *line);
+            let text = source.lines().nth(line.saturating_sub(1) as usize);
+            text.is_some_and(|text| text.contains(fault))
+        });
+        assert!(named, "{kernel}: `{fault}` is not in {:?}", report.findings);
+    }
+}

@@ -273,6 +273,9 @@ impl Executable {
             Error::new(Fault::Input, message)
         })?;
         *slot = Some(value);
+        if let Compiled::Cuda(executable) = &mut self.compiled {
+            executable.freeze(index);
+        }
         Ok(())
     }
 

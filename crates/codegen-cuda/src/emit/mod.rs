@@ -1,36 +1,48 @@
 //! Kernels to device functions: which way of spreading a kernel's work over threads
 //! suits it, and why.
 
+mod lanes;
 mod pointwise;
-mod rows;
+mod reduce;
+mod scan;
 mod transpose;
 mod updates;
 mod vector;
 
+pub(crate) use updates::atomic_name;
+
 use crate::error::Error;
-use crate::function::{Function, empty, is_empty};
+use crate::function::{Series, empty, is_empty};
 use tegula_fusion::Kernel;
 
-/// The function of a kernel. `apart`: none of the arrays that it reads lies where it
+/// The functions of a kernel. `apart`: none of the arrays that it reads lies where it
 /// writes.
 ///
 /// # Errors
 /// An operation that a type lacks, or a kernel that breaks its invariants.
-pub(crate) fn function(name: &str, kernel: &Kernel, apart: bool) -> Result<Function, Error> {
+pub(crate) fn functions(name: &str, kernel: &Kernel, apart: bool) -> Result<Series, Error> {
+    let one = |function| Series::one(function, kernel.params.len());
     if is_empty(kernel) {
-        return Ok(empty(name, kernel));
+        return Ok(one(empty(name, kernel)));
     }
-    if let Some(function) = rows::function(name, kernel, apart)? {
-        return Ok(function);
+    if let Some(functions) = reduce::functions(name, kernel, apart)? {
+        return Ok(functions);
+    }
+    if let Some(function) = scan::function(name, kernel, apart)? {
+        return Ok(one(function));
     }
     if let Some(function) = transpose::function(name, kernel, apart)? {
-        return Ok(function);
+        return Ok(one(function));
     }
     if let Some(function) = vector::function(name, kernel, apart)? {
-        return Ok(function);
+        return Ok(one(function));
     }
-    match updates::spread(kernel) {
+    if let Some(functions) = updates::functions(name, kernel, apart)? {
+        return Ok(functions);
+    }
+    let function = match updates::spread(kernel) {
         Some(spread) => pointwise::function(name, &spread, apart),
         None => pointwise::function(name, kernel, apart),
-    }
+    };
+    function.map(one)
 }

@@ -33,7 +33,7 @@ pub(super) fn function(name: &str, kernel: &Kernel, apart: bool) -> Result<Funct
     body.block(&kernel.body)?;
     let blocks = count.ceil_div(&Term::constant(i64::from(THREADS)));
     let statements = body.finish();
-    let head = head(name, kernel, apart, THREADS);
+    let head = head(name, kernel, &[], apart, THREADS);
     Ok(Function {
         name: name.to_owned(),
         reason: "one thread per point".to_owned(),
@@ -41,5 +41,6 @@ pub(super) fn function(name: &str, kernel: &Kernel, apart: bool) -> Result<Funct
         block: [THREADS, 1, 1],
         grid: linear(over_symbols(kernel, &blocks)),
         symbols: symbols(kernel),
+        guarded: false,
     })
 }

@@ -228,7 +228,7 @@ fn written(name: &str, kernel: &Kernel, apart: bool, choice: &Choice) -> Result<
     body.close("");
     let statements = body.finish();
     let threads = (SIDE * ROWS) as u32;
-    let head = head(name, kernel, apart, threads);
+    let head = head(name, kernel, &[], apart, threads);
     Ok(Function {
         name: name.to_owned(),
         reason: choice.reason.clone(),
@@ -236,5 +236,6 @@ fn written(name: &str, kernel: &Kernel, apart: bool, choice: &Choice) -> Result<
         block: [threads, 1, 1],
         grid: linear(over_symbols(kernel, &blocks)),
         symbols: symbols(kernel),
+        guarded: false,
     })
 }

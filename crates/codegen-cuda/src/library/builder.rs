@@ -6,7 +6,7 @@ use smallvec::{SmallVec, smallvec};
 use tegula_expr::{Term, Var};
 use tegula_fusion::Kernel;
 use tegula_fusion::kernel::{Access, Block, IndexVar, Param, ScalarId, ScalarOp, Statement};
-use tegula_ir::{Binary, ElementType, Symbol};
+use tegula_ir::{Binary, Direction, ElementType, Order, Symbol};
 
 /// A kernel being built.
 pub(super) struct Builder<'a> {
@@ -112,6 +112,17 @@ impl<'a> Builder<'a> {
     pub(super) fn binary(&mut self, op: Binary, a: ScalarId, b: ScalarId) -> ScalarId {
         let ty = self.kernel.scalars[a];
         self.compute(ty, ScalarOp::Binary(op), &[a, b])
+    }
+
+    /// A comparison in the total order of the operands' type.
+    pub(super) fn compare(&mut self, direction: Direction, a: ScalarId, b: ScalarId) -> ScalarId {
+        let op = ScalarOp::Compare(direction, Order::Total);
+        self.compute(ElementType::Pred, op, &[a, b])
+    }
+
+    /// A term's value.
+    pub(super) fn index(&mut self, ty: ElementType, term: Term) -> ScalarId {
+        self.compute(ty, ScalarOp::Index(term), &[])
     }
 
     /// A loop that carries one scalar; `body` gives its next value from the counter

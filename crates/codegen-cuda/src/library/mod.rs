@@ -5,24 +5,26 @@ mod builder;
 mod convolution;
 mod dot;
 mod product;
-mod sort;
+pub(crate) mod sort;
+mod tensor;
 
 use crate::emit;
 use crate::error::Error;
-use crate::function::Function;
-use tegula_expr::Term;
-use tegula_fusion::LibraryOp;
+use crate::function::Series;
+use tegula_fusion::{Kernel, LibraryOp};
 use tegula_ir::{ArrayShape, Op, Symbol};
 
 /// How a library operation is done.
 pub(crate) enum Routine {
-    /// By a function, whose parameters are the operands and the result.
-    Function(Box<Function>),
-    /// By passes of a function that reads one set of arrays and writes another; the
-    /// runs that are sorted double until they have the length of the dimension.
-    Sort(Box<Function>, Term),
+    /// By functions that are given the operands and the results.
+    Functions(Series),
     /// On the host, which the operands are copied to.
     Host,
+}
+
+/// A copy of an array of this shape.
+pub(crate) fn copy(shape: &ArrayShape, symbols: &[Symbol]) -> Kernel {
+    sort::cut(shape, shape, symbols)
 }
 
 /// How an operation on these shapes is done; a function gets this name.
@@ -40,7 +42,7 @@ pub(crate) fn routine(
         (LibraryOp::Dot(contraction), &[lhs, rhs], &[out]) => {
             let tiled = product::function(name, contraction, [lhs, rhs], out, symbols)?;
             if let Some(function) = tiled {
-                return Ok(Routine::Function(Box::new(function)));
+                return Ok(Routine::Functions(Series::one(function, 3)));
             }
             dot::kernel(contraction, [lhs, rhs], out, symbols)
         }
@@ -51,14 +53,8 @@ pub(crate) fn routine(
             },
             ..,
         ) => {
-            let function = sort::function(name, operands, *dimension, comparator, symbols)?;
-            let length = operands
-                .first()
-                .and_then(|shape| shape.dims.get(*dimension));
-            return Ok(match (function, length) {
-                (Some(function), Some(length)) => Routine::Sort(Box::new(function), length.term()),
-                _ => Routine::Host,
-            });
+            let series = sort::series(name, operands, *dimension, comparator, symbols)?;
+            return Ok(series.map_or(Routine::Host, Routine::Functions));
         }
         (LibraryOp::Operation(op), &[input, weights], &[out])
             if let Op::Convolution {
@@ -77,13 +73,18 @@ pub(crate) fn routine(
             };
             let shapes = [input, weights, out];
             if let Some(function) = convolution::tiled(name, attributes, shapes, symbols)? {
-                return Ok(Routine::Function(Box::new(function)));
+                return Ok(Routine::Functions(Series::one(function, 3)));
             }
             convolution::kernel(attributes, shapes, symbols)
+        }
+        (LibraryOp::Operation(op), &[input], &[values, places])
+            if let Op::TopK { largest, .. } = &**op =>
+        {
+            let series = sort::top_k(name, input, [values, places], *largest, symbols)?;
+            return Ok(series.map_or(Routine::Host, Routine::Functions));
         }
         _ => return Ok(Routine::Host),
     };
     // A library call's results overlap none of its operands.
-    let function = emit::function(name, &kernel, true)?;
-    Ok(Routine::Function(Box::new(function)))
+    Ok(Routine::Functions(emit::functions(name, &kernel, true)?))
 }

@@ -10,13 +10,14 @@
 //! not the program's.
 
 use super::dot::{accumulator, label_sizes};
+use super::tensor;
 use crate::error::Error;
 use crate::function::{Function, linear};
 use crate::scalars::convert;
 use crate::terms::{Terms, is_short};
 use crate::types::{carrier, load, storage, store, wrapped};
 use rustc_hash::FxHashMap;
-use tegula_expr::{Interval, Term, Var};
+use tegula_expr::{Interval, Term, Var, residue_of};
 use tegula_fusion::{Contraction, Label, Labels};
 use tegula_ir::{ArrayShape, ElementType, Symbol};
 
@@ -24,13 +25,19 @@ use tegula_ir::{ArrayShape, ElementType, Symbol};
 const SIDE: i64 = 16;
 /// Positions of the sum that are in shared memory at once.
 const DEPTH: i64 = 16;
+/// Rows and columns of the tiles of a large result.
+const LARGE: i64 = 8 * SIDE;
+/// Blocks that give every multiprocessor of a large GPU one.
+pub(super) const BLOCKS: i64 = 132;
+/// Neighbours that are read at once, 16 bytes of four-byte elements.
+const VECTOR: i64 = 4;
 /// Where a result has fewer rows or columns, most of a tile would be empty.
 const SMALLEST: i64 = 8;
 
 /// The four groups of labels, in the order of the numbers that count them.
 pub(super) const BATCH: usize = 0;
 pub(super) const ROWS: usize = 1;
-const COLUMNS: usize = 2;
+pub(super) const COLUMNS: usize = 2;
 pub(super) const SUMMED: usize = 3;
 
 /// Elements between neighbours along a label, by label; none for a label that an array
@@ -129,14 +136,14 @@ fn tile(size: i64) -> i64 {
 }
 
 impl Product<'_> {
-    fn size(&self, label: Label) -> Term {
+    pub(super) fn size(&self, label: Label) -> Term {
         self.sizes
             .get(&label)
             .cloned()
             .unwrap_or_else(|| Term::constant(1))
     }
 
-    fn group_size(&self, group: usize) -> Term {
+    pub(super) fn group_size(&self, group: usize) -> Term {
         let labels = self.groups[group].iter();
         labels.fold(Term::constant(1), |all, &label| all.mul(&self.size(label)))
     }
@@ -177,6 +184,44 @@ impl Product<'_> {
             })
     }
 
+    /// Whether neighbours of a group are neighbours in an array: the last label of the
+    /// group that has several positions has stride 1.
+    pub(super) fn is_innermost(&self, side: usize, group: usize) -> bool {
+        let labels = self.groups[group].iter().rev();
+        let mut labels = labels.filter(|&&l| self.size(l).as_constant() != Some(1));
+        let stride = labels
+            .next()
+            .and_then(|label| self.strides[side].get(label));
+        stride.is_some_and(|stride| stride.as_constant() == Some(1))
+    }
+
+    /// Whether neighbours of a group in runs of `count` lie together in an array, the
+    /// first at a multiple.
+    pub(super) fn lies_in_runs(&self, side: usize, group: usize, count: i64) -> bool {
+        if !self.is_innermost(side, group) {
+            return false;
+        }
+        let ranges: Vec<Interval> = self
+            .symbols
+            .iter()
+            .map(|s| Interval::new(s.lower, s.upper))
+            .collect();
+        let is_multiple = |term: &Term| {
+            let residue = residue_of(term, &ranges);
+            residue.modulus % count == 0 && residue.remainder % count == 0
+        };
+        let mut inner = self.groups[group].iter().rev();
+        let Some(inner) = inner.find(|&&l| self.size(l).as_constant() != Some(1)) else {
+            return false;
+        };
+        is_multiple(&self.size(*inner))
+            && self.strides[side]
+                .iter()
+                .filter(|(label, _)| *label != inner)
+                .filter(|(label, _)| self.size(**label).as_constant() != Some(1))
+                .all(|(_, stride)| is_multiple(stride))
+    }
+
     /// The function, if tiles suit the product.
     ///
     /// # Errors
@@ -202,7 +247,19 @@ impl Product<'_> {
         if rows < SMALLEST || columns < SMALLEST || depth < 2 {
             return Ok(None);
         }
-        let (tile_rows, tile_columns) = (tile(rows), tile(columns));
+        if let Some(function) = tensor::function(self, name, [rows, columns, depth])? {
+            return Ok(Some(function));
+        }
+        let large = |size: i64| (size + LARGE - 1) / LARGE;
+        let batch = value(&self.group_size(BATCH)).unwrap_or(1);
+        // A thread with four times the elements reads half as much of shared memory for
+        // each; but every multiprocessor needs a block.
+        let many = batch * large(rows) * large(columns) >= BLOCKS;
+        let is_large = many && rows.min(columns) >= LARGE && self.window.is_none();
+        let (tile_rows, tile_columns) = match is_large {
+            true => (LARGE, LARGE),
+            false => (tile(rows), tile(columns)),
+        };
         let text = Text::new(self, [tile_rows, tile_columns], name);
         let text = text.write()?;
         let tiles = |group, tile| self.group_size(group).ceil_div(&Term::constant(tile));
@@ -217,22 +274,24 @@ impl Product<'_> {
             block: [(SIDE * SIDE) as u32, 1, 1],
             grid: linear(blocks),
             symbols: (0..self.symbols.len() as u32).collect(),
+            guarded: false,
         }))
     }
 }
 
-struct Text<'a> {
-    product: &'a Product<'a>,
-    tiles: [i64; 2],
-    name: &'a str,
+/// The text of a function that computes tiles of so many rows and columns.
+pub(super) struct Text<'a> {
+    pub product: &'a Product<'a>,
+    pub tiles: [i64; 2],
+    pub name: &'a str,
     terms: Terms,
     /// The type of indices.
-    index: &'static str,
-    lines: String,
+    pub index: &'static str,
+    pub lines: String,
 }
 
 impl<'a> Text<'a> {
-    fn new(product: &'a Product<'a>, tiles: [i64; 2], name: &'a str) -> Self {
+    pub(super) fn new(product: &'a Product<'a>, tiles: [i64; 2], name: &'a str) -> Self {
         let mut ranges: Vec<Interval> = product
             .symbols
             .iter()
@@ -243,7 +302,7 @@ impl<'a> Text<'a> {
                 tegula_expr::range_of(&product.group_size(group), &ranges[..product.symbols.len()])
                     .upper;
             // Tiles reach beyond the last row.
-            ranges.push(Interval::new(0, most.saturating_add(64)));
+            ranges.push(Interval::new(0, most.saturating_add(128)));
         }
         let mut terms = Terms::new(ranges);
         for symbol in 0..product.symbols.len() as u32 {
@@ -276,12 +335,12 @@ impl<'a> Text<'a> {
         }
     }
 
-    fn line(&mut self, text: &str) {
+    pub(super) fn line(&mut self, text: &str) {
         self.lines.push_str(text);
         self.lines.push('\n');
     }
 
-    fn constant(&mut self, name: &str, term: &Term) {
+    pub(super) fn constant(&mut self, name: &str, term: &Term) {
         let mut statements = Vec::new();
         let value = self.terms.term(term, &mut statements);
         for statement in statements {
@@ -292,7 +351,7 @@ impl<'a> Text<'a> {
     }
 
     /// A function object from a group's number to what it contributes to a place.
-    fn place(&mut self, name: &str, side: usize, group: usize, argument: &str) {
+    pub(super) fn place(&mut self, name: &str, side: usize, group: usize, argument: &str) {
         let place = self.product.place(group, &self.product.strides[side]);
         self.terms.open_block();
         let mut statements = Vec::new();
@@ -321,17 +380,6 @@ impl<'a> Text<'a> {
         ));
     }
 
-    /// Whether neighbours of a group are neighbours in an array: the last label of the
-    /// group that has several positions has stride 1.
-    fn is_innermost(&self, side: usize, group: usize) -> bool {
-        let labels = self.product.groups[group].iter().rev();
-        let mut labels = labels.filter(|&&l| self.product.size(l).as_constant() != Some(1));
-        let stride = labels
-            .next()
-            .and_then(|label| self.product.strides[side].get(label));
-        stride.is_some_and(|stride| stride.as_constant() == Some(1))
-    }
-
     fn write(mut self) -> Result<String, Error> {
         let product = self.product;
         let [lhs, rhs, out] = product.types;
@@ -358,15 +406,19 @@ impl<'a> Text<'a> {
             "extern \"C\" __global__ void __launch_bounds__({threads}) {name}({parameters}) {{"
         ));
         // Two columns more: where 16 positions of the sum of two rows are written at
-        // once, they lie in 32 banks.
-        self.line(&format!(
-            "    __shared__ {sum} left[{DEPTH}][{}];",
-            rows + 2
-        ));
-        self.line(&format!(
-            "    __shared__ {sum} right[{DEPTH}][{}];",
-            columns + 2
-        ));
+        // once, they lie in 32 banks. Four more where four columns are written at once,
+        // so that they are at a multiple.
+        for (side, tile) in ["left", "right"].into_iter().enumerate() {
+            let own = [ROWS, COLUMNS][side];
+            let more = match self.vector(side, [lhs, rhs][side], sum) {
+                Some(group) if group == own => VECTOR,
+                _ => 2,
+            };
+            let pitch = self.tiles[side] + more;
+            self.line(&format!(
+                "    __shared__ __align__(16) {sum} {tile}[{DEPTH}][{pitch}];"
+            ));
+        }
         for (group, name) in [(ROWS, "rows"), (COLUMNS, "columns"), (SUMMED, "depth")] {
             let size = product.group_size(group);
             self.constant(name, &size);
@@ -407,7 +459,7 @@ impl<'a> Text<'a> {
         self.line("    b += b_batch(batch);");
         self.line("    c += c_batch(batch);");
         // What is next to each other in the result is stored by neighbouring threads.
-        let by_column = !self.is_innermost(2, ROWS);
+        let by_column = !product.is_innermost(2, ROWS);
         let (x, y) = if by_column {
             ("column", "row")
         } else {
@@ -527,6 +579,70 @@ impl<'a> Text<'a> {
         Ok(())
     }
 
+    /// The group of which four neighbours of an operand are read at once, if so.
+    fn vector(&self, side: usize, from: ElementType, sum: &str) -> Option<usize> {
+        let four_bytes = matches!(sum, "float" | "unsigned int") && from.storage_bytes() <= 4;
+        let windowed = side == 0 && self.product.window.is_some();
+        if !four_bytes || windowed {
+            return None;
+        }
+        let groups = [SUMMED, [ROWS, COLUMNS][side]];
+        let mut groups = groups.into_iter();
+        groups.find(|&group| self.product.lies_in_runs(side, group, VECTOR))
+    }
+
+    /// Fills a tile of an operand by four elements at once.
+    fn fill_by_four(
+        &mut self,
+        group: usize,
+        [tile, array, number]: [&str; 3],
+        from: ElementType,
+        [sum, value]: [&str; 2],
+    ) {
+        let width = self.tiles[usize::from(array == "b")];
+        let (index, threads) = (self.index, SIDE * SIDE);
+        let count = width * DEPTH / VECTOR;
+        let element = storage(from);
+        let (own, k, target) = match group == SUMMED {
+            true => (
+                format!("t / {}", DEPTH / VECTOR),
+                format!("t % {} * {VECTOR}", DEPTH / VECTOR),
+                format!("for (int e = 0; e < {VECTOR}; ++e) {tile}[k + e][own] = values.at[e];"),
+            ),
+            false => (
+                format!("t % {} * {VECTOR}", width / VECTOR),
+                format!("t / {}", width / VECTOR),
+                format!("*(tegula_vector<{sum}, {VECTOR}> *)&{tile}[k][own] = values;"),
+            ),
+        };
+        let own_type = carrier(from);
+        let loaded = load(from, "elements.at[e]");
+        let unroll = match group == SUMMED {
+            true => "            #pragma unroll\n",
+            false => "",
+        };
+        self.line(&format!(
+            "        #pragma unroll
+        for (int i = 0; i < {rounds}; ++i) {{
+            const int t = (int)threadIdx.x + {threads} * i;
+            if (t >= {count}) break;
+            const int own = {own}, k = {k};
+            const {index} {number} = {number}0 + own;
+            tegula_vector<{sum}, {VECTOR}> values = {{}};
+            if ({number} < {number}s && k0 + k < depth) {{
+                const tegula_vector<{element}, {VECTOR}> elements = *(const tegula_vector<{element}, {VECTOR}> *)&{array}[{array}_{number}({number}) + {array}_k(k0 + k)];
+                #pragma unroll
+                for (int e = 0; e < {VECTOR}; ++e) {{
+                    const {own_type} element = {loaded};
+                    values.at[e] = ({sum})({value});
+                }}
+            }}
+{unroll}            {target}
+        }}",
+            rounds = (count + threads - 1) / threads,
+        ));
+    }
+
     /// Fills a tile of an operand in shared memory; what is outside is zero.
     fn fill(
         &mut self,
@@ -537,13 +653,19 @@ impl<'a> Text<'a> {
         [from, to]: [ElementType; 2],
         sum: &str,
     ) -> Result<(), Error> {
+        if let Some(group) = self.vector(side, from, sum) {
+            let value = convert(from, to, "element")
+                .ok_or_else(|| Error::Bug(format!("no conversion from {from} to {to}")))?;
+            self.fill_by_four(group, [tile, array, number], from, [sum, &value]);
+            return Ok(());
+        }
         let (width, index) = (self.tiles[side], self.index);
         let elements = width * DEPTH / (SIDE * SIDE);
         self.line("        #pragma unroll");
         self.line(&format!("        for (int i = 0; i < {elements}; ++i) {{"));
         let at = format!("(int)threadIdx.x + {} * i", SIDE * SIDE);
         // Neighbouring threads read what lies together.
-        let (own, k) = match self.is_innermost(side, SUMMED) {
+        let (own, k) = match self.product.is_innermost(side, SUMMED) {
             true => (format!("({at}) / {DEPTH}"), format!("({at}) % {DEPTH}")),
             false => (format!("({at}) % {width}"), format!("({at}) / {width}")),
         };

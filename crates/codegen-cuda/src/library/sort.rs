@@ -6,24 +6,192 @@
 //! those of the left run come first. A pass reads one set of arrays and writes
 //! another; the comparator is the program's.
 
+use super::builder::Builder;
 use crate::body::Body;
+use crate::emit;
 use crate::error::Error;
-use crate::function::{self, Function, linear};
+use crate::function::{self, Function, Series, Slot, Work, linear};
 use crate::terms::{Terms, is_short};
 use crate::types::storage;
 use tegula_expr::{Interval, Term, Var};
 use tegula_fusion::Kernel;
-use tegula_ir::{ArrayShape, ElementType, Symbol};
+use tegula_fusion::kernel::Access;
+use tegula_ir::{ArrayShape, Direction, ElementType, Symbol};
 
 /// Threads of a block.
 const THREADS: i64 = 256;
+
+/// A sort of arrays; it is given the operands and the results.
+///
+/// # Errors
+/// An operation of the comparator that a type lacks.
+pub(super) fn series(
+    name: &str,
+    operands: &[&ArrayShape],
+    dimension: usize,
+    comparator: &Kernel,
+    symbols: &[Symbol],
+) -> Result<Option<Series>, Error> {
+    let Some(function) = function(name, operands, dimension, comparator, symbols)? else {
+        return Ok(None);
+    };
+    let length = operands.first().and_then(|s| s.dims.get(dimension));
+    let Some(length) = length.map(tegula_ir::Dim::term) else {
+        return Ok(None);
+    };
+    let bytes: Vec<Term> = operands.iter().map(|shape| bytes(shape)).collect();
+    let count = operands.len();
+    Ok(Some(Series {
+        functions: vec![function],
+        scratch: bytes.clone(),
+        steps: vec![Work::Passes {
+            function: 0,
+            run: 1,
+            length,
+            from: (0..count).map(Slot::Given).collect(),
+            to: (count..2 * count).map(Slot::Given).collect(),
+            between: (0..count).map(Slot::Scratch).collect(),
+            bytes,
+        }],
+    }))
+}
+
+/// A pass that merges sorted runs of numbers with what belongs to each.
+///
+/// # Errors
+/// None for integers.
+pub(crate) fn merge(name: &str, operands: &[&ArrayShape]) -> Result<Option<Function>, Error> {
+    let types: Vec<ElementType> = operands.iter().map(|s| s.element_type).collect();
+    let before = comparator(&types, Direction::Lt);
+    function(name, operands, 0, &before, &[])
+}
+
+/// Compares the first of several arrays' elements.
+fn comparator(types: &[ElementType], direction: Direction) -> Kernel {
+    let mut builder = Builder::new(&[]);
+    for &ty in types.iter().flat_map(|ty| [ty, ty]) {
+        builder.param(Access::Read, ty, Vec::new());
+    }
+    let result = builder.param(Access::Write, ElementType::Pred, Vec::new());
+    let (a, b) = (builder.load(0, Vec::new()), builder.load(1, Vec::new()));
+    let before = builder.compare(direction, a, b);
+    builder.store(result, Vec::new(), before);
+    builder.finish()
+}
+
+/// The largest or smallest elements along the last dimension with their places, in
+/// order: a sort of all, of which the first are kept. It is given the operand and both
+/// results.
+///
+/// # Errors
+/// A type that has no order.
+pub(super) fn top_k(
+    name: &str,
+    operand: &ArrayShape,
+    results: [&ArrayShape; 2],
+    largest: bool,
+    symbols: &[Symbol],
+) -> Result<Option<Series>, Error> {
+    let [values, places] = results;
+    if operand.element_type.is_complex() {
+        return Ok(None);
+    }
+    let all = ArrayShape {
+        element_type: places.element_type,
+        ..operand.clone()
+    };
+    let types = [operand.element_type, places.element_type];
+    let direction = if largest {
+        Direction::Gt
+    } else {
+        Direction::Lt
+    };
+    let before = comparator(&types, direction);
+    let Some(last) = operand.dims.len().checked_sub(1) else {
+        return Ok(None);
+    };
+    let pair = [operand, &all];
+    let Some(mut series) = series(name, &pair, last, &before, symbols)? else {
+        return Ok(None);
+    };
+    // What is sorted: the operand and the numbers along the last dimension; what comes
+    // of it is in arrays of the series' own.
+    let (numbers, sorted) = (Slot::Scratch(2), [Slot::Scratch(3), Slot::Scratch(4)]);
+    let own: Vec<Term> = pair.iter().map(|shape| bytes(shape)).collect();
+    series.scratch.push(own[1].clone());
+    series.scratch.extend(own);
+    if let [Work::Passes { from, to, .. }] = &mut series.steps[..] {
+        *from = vec![Slot::Given(0), numbers];
+        *to = sorted.to_vec();
+    }
+    let count = series.functions.len();
+    let mut add = |kernel: &Kernel, suffix: &str, arrays: Vec<Slot>| -> Result<Work, Error> {
+        let own = emit::functions(&format!("{name}_{suffix}"), kernel, true)?;
+        let function = series.functions.len();
+        series.functions.extend(own.functions);
+        Ok(Work::Launch { function, arrays })
+    };
+    let fill = add(&numbered(&all, symbols), "numbers", vec![numbers])?;
+    let first = |shape: &ArrayShape, from: &ArrayShape| cut(from, shape, symbols);
+    let [from_values, from_places] = sorted;
+    let rest = [
+        add(
+            &first(values, operand),
+            "values",
+            vec![from_values, Slot::Given(1)],
+        )?,
+        add(
+            &first(places, &all),
+            "places",
+            vec![from_places, Slot::Given(2)],
+        )?,
+    ];
+    debug_assert_eq!(count + 3, series.functions.len());
+    series.steps.insert(0, fill);
+    series.steps.extend(rest);
+    Ok(Some(series))
+}
+
+/// An array whose elements are their places along the last dimension.
+fn numbered(shape: &ArrayShape, symbols: &[Symbol]) -> Kernel {
+    let mut builder = Builder::new(symbols);
+    let dims: Vec<Term> = shape.dims.iter().map(|d| builder.size(&d.term())).collect();
+    let output = builder.param(Access::Write, shape.element_type, dims.clone());
+    let at: Vec<Term> = dims.into_iter().map(|dim| builder.domain(dim)).collect();
+    let last = at.last().cloned().unwrap_or_else(|| Term::constant(0));
+    let number = builder.index(shape.element_type, last);
+    builder.store(output, at, number);
+    builder.finish()
+}
+
+/// The first elements along every dimension of an array.
+pub(super) fn cut(from: &ArrayShape, to: &ArrayShape, symbols: &[Symbol]) -> Kernel {
+    let mut builder = Builder::new(symbols);
+    let mut sizes = |shape: &ArrayShape| -> Vec<Term> {
+        shape.dims.iter().map(|d| builder.size(&d.term())).collect()
+    };
+    let (all, dims) = (sizes(from), sizes(to));
+    let input = builder.param(Access::Read, from.element_type, all);
+    let output = builder.param(Access::Write, to.element_type, dims.clone());
+    let at: Vec<Term> = dims.into_iter().map(|dim| builder.domain(dim)).collect();
+    let value = builder.load(input, at.clone());
+    builder.store(output, at, value);
+    builder.finish()
+}
+
+/// The bytes of an array, over the plan's symbols.
+pub(crate) fn bytes(shape: &ArrayShape) -> Term {
+    let element = Term::constant(shape.element_type.storage_bytes() as i64);
+    let dims = shape.dims.iter();
+    dims.fold(element, |all, dim| all.mul(&dim.term()))
+}
 
 /// The function of one pass. Its parameters are the arrays that it reads, those that it
 /// writes, sizes, and the length of the runs that are sorted.
 ///
 /// # Errors
 /// An operation of the comparator that a type lacks.
-pub(super) fn function(
+fn function(
     name: &str,
     operands: &[&ArrayShape],
     dimension: usize,
@@ -120,6 +288,7 @@ pub(super) fn function(
         block: [THREADS as u32, 1, 1],
         grid: linear(count.ceil_div(&Term::constant(THREADS))),
         symbols: (0..symbols.len() as u32).collect(),
+        guarded: false,
     }))
 }
 

@@ -5,9 +5,25 @@
 //! to what is written can still be a dimension of the domain: two of its positions
 //! never meet in an element, and the updates of one element keep their order.
 
+mod scatter;
+
+pub(crate) use scatter::name_of as atomic_name;
+
+use crate::error::Error;
+use crate::function::Series;
 use tegula_expr::{Term, Var};
 use tegula_fusion::Kernel;
 use tegula_fusion::kernel::{Access, Block, IndexVar, Statement};
+
+/// The functions, if updates are spread over threads.
+pub(super) fn functions(name: &str, kernel: &Kernel, apart: bool) -> Result<Option<Series>, Error> {
+    let has_updates = |kernel: &Kernel| kernel.params.iter().any(|p| p.access == Access::Update);
+    match has_updates(kernel).then(|| spread(kernel)) {
+        Some(Some(spread)) => scatter::functions(name, &spread, apart),
+        Some(None) => scatter::functions(name, kernel, apart),
+        None => Ok(None),
+    }
+}
 
 /// The kernel with such loops as dimensions of the domain, if there are any.
 pub(super) fn spread(kernel: &Kernel) -> Option<Kernel> {

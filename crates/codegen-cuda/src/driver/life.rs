@@ -1,0 +1,269 @@
+//! The time from the opening of a context to its end.
+
+use super::{failed, initialise};
+use crate::error::Error;
+use cudarc::driver::{DriverError, result, sys};
+use rustc_hash::FxHashMap;
+use std::ffi::CString;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, Weak};
+
+/// Memory of finished runs is kept for later ones: asking the driver for it takes
+/// longer than most kernels. Work is in the order of one stream, so what a run gives
+/// back may be written by the next.
+#[derive(Default)]
+pub(super) struct Pool {
+    /// Bytes of each allocation in use, by address.
+    pub used: FxHashMap<u64, u64>,
+    /// Bytes and addresses of the others.
+    pub idle: Vec<(u64, u64)>,
+}
+
+/// A program loaded in the primary context of the first GPU.
+pub(super) struct Life {
+    /// Which of the process's lives it belongs to.
+    pub number: u64,
+    ordinal: sys::CUdevice,
+    pub context: sys::CUcontext,
+    pub stream: sys::CUstream,
+    /// Where work is recorded, one piece at a time.
+    pub recorder: Mutex<Recorder>,
+    /// Absent while the program is being loaded.
+    module: Option<sys::CUmodule>,
+    pub functions: Vec<sys::CUfunction>,
+    pub memory: Mutex<Pool>,
+    ended: AtomicBool,
+    /// Whether [`end`] knows of it; until then, who begins it holds its number.
+    registered: bool,
+}
+
+/// A stream for recording, and what was recorded.
+pub(super) struct Recorder {
+    pub stream: sys::CUstream,
+    pub graphs: Vec<sys::CUgraphExec>,
+}
+
+// SAFETY: the driver's handles may be used by every thread; the context is made
+// current before each use.
+unsafe impl Send for Life {}
+// SAFETY: as above.
+unsafe impl Sync for Life {}
+
+/// The number of the lives that are not over. Calls of the driver hold it; a life ends
+/// when none is under way.
+static NUMBER: RwLock<u64> = RwLock::new(1);
+/// All lives that may not be over.
+static LIVES: Mutex<Vec<Weak<Life>>> = Mutex::new(Vec::new());
+
+fn number() -> RwLockReadGuard<'static, u64> {
+    NUMBER.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Whether a life is not over.
+pub(super) fn is_current(life: &Life) -> bool {
+    *number() == life.number
+}
+
+/// Errors after which a context answers every call with an error.
+fn is_fatal(error: DriverError) -> bool {
+    use sys::CUresult as R;
+    matches!(
+        error.0,
+        R::CUDA_ERROR_DEVICE_UNAVAILABLE
+            | R::CUDA_ERROR_CONTEXT_IS_DESTROYED
+            | R::CUDA_ERROR_ECC_UNCORRECTABLE
+            | R::CUDA_ERROR_ILLEGAL_ADDRESS
+            | R::CUDA_ERROR_LAUNCH_TIMEOUT
+            | R::CUDA_ERROR_ASSERT
+            | R::CUDA_ERROR_HARDWARE_STACK_ERROR
+            | R::CUDA_ERROR_ILLEGAL_INSTRUCTION
+            | R::CUDA_ERROR_MISALIGNED_ADDRESS
+            | R::CUDA_ERROR_INVALID_ADDRESS_SPACE
+            | R::CUDA_ERROR_INVALID_PC
+            | R::CUDA_ERROR_LAUNCH_FAILED
+            | R::CUDA_ERROR_UNKNOWN
+    )
+}
+
+/// Ends all lives of a number. What they hold goes with the context, which ends with
+/// the last that holds it.
+fn end(over: u64) {
+    let mut current = NUMBER.write().unwrap_or_else(PoisonError::into_inner);
+    if *current != over {
+        return;
+    }
+    *current += 1;
+    let mut lives = LIVES.lock().unwrap_or_else(PoisonError::into_inner);
+    for life in lives.drain(..).filter_map(|life| life.upgrade()) {
+        life.release();
+    }
+}
+
+impl Life {
+    /// Opens the GPU and loads a program.
+    pub(super) fn begin(code: &[u8], names: &[CString]) -> Result<Arc<Self>, Error> {
+        initialise()?;
+        let number = number();
+        Self::loaded(*number, code, names).map_err(|(step, error)| {
+            let over = *number;
+            drop(number);
+            lost(over, error);
+            failed(&step, error)
+        })
+    }
+
+    /// A life of this number, which does not end meanwhile.
+    fn loaded(number: u64, code: &[u8], names: &[CString]) -> Result<Arc<Self>, Failure> {
+        let at = |step: &str| {
+            let step = step.to_owned();
+            move |error| (step, error)
+        };
+        let ordinal = result::device::get(0).map_err(at("looking for a GPU"))?;
+        // SAFETY: the device was given by the driver.
+        let context = unsafe { result::primary_ctx::retain(ordinal) };
+        let nothing = std::ptr::null_mut();
+        let mut life = Self {
+            number,
+            ordinal,
+            context: context.map_err(at("opening the GPU"))?,
+            stream: nothing,
+            recorder: Mutex::new(Recorder {
+                stream: nothing,
+                graphs: Vec::new(),
+            }),
+            module: None,
+            functions: Vec::with_capacity(names.len()),
+            memory: Mutex::default(),
+            ended: AtomicBool::new(false),
+            registered: false,
+        };
+        life.enter().map_err(at("opening the GPU"))?;
+        let kind = || result::stream::StreamKind::NonBlocking;
+        life.stream = result::stream::create(kind()).map_err(at("making a stream"))?;
+        let recorder = result::stream::create(kind()).map_err(at("making a stream"))?;
+        life.recorder().stream = recorder;
+        // SAFETY: what NVRTC has made, with a zero at its end.
+        let module = unsafe { result::module::load_data(code.as_ptr().cast()) };
+        let module = module.map_err(at("loading the program"))?;
+        life.module = Some(module);
+        for name in names {
+            // SAFETY: the module is loaded.
+            let found = unsafe { result::module::get_function(module, name.clone()) };
+            let step = || format!("looking for `{}`", name.to_string_lossy());
+            life.functions.push(found.map_err(|e| (step(), e))?);
+        }
+        life.registered = true;
+        let life = Arc::new(life);
+        let mut lives = LIVES.lock().unwrap_or_else(PoisonError::into_inner);
+        lives.retain(|known| known.strong_count() > 0);
+        lives.push(Arc::downgrade(&life));
+        Ok(life)
+    }
+
+    /// Makes the context current in this thread.
+    fn enter(&self) -> Result<(), DriverError> {
+        // SAFETY: the context is retained until this ends.
+        unsafe { result::ctx::set_current(self.context) }
+    }
+
+    /// Calls the driver in the context, which stays as long as the call takes.
+    pub(super) fn call<T>(
+        &self,
+        step: &dyn Fn() -> String,
+        call: impl FnOnce() -> Result<T, DriverError>,
+    ) -> Result<T, Error> {
+        self.attempt(call).map_err(|error| match error {
+            Some(error) => failed(&step(), error),
+            None => Error::Device {
+                step: step(),
+                reason: "the device was lost by another run; a new run opens it again".to_owned(),
+            },
+        })
+    }
+
+    /// The same, with the driver's error; none if this life is over.
+    pub(super) fn attempt<T>(
+        &self,
+        call: impl FnOnce() -> Result<T, DriverError>,
+    ) -> Result<T, Option<DriverError>> {
+        let number = number();
+        if *number != self.number {
+            return Err(None);
+        }
+        self.enter().and_then(|()| call()).map_err(|error| {
+            drop(number);
+            lost(self.number, error);
+            Some(error)
+        })
+    }
+
+    pub(super) fn recorder(&self) -> MutexGuard<'_, Recorder> {
+        self.recorder.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn pool(&self) -> MutexGuard<'_, Pool> {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets go of the context, once.
+    fn release(&self) {
+        if !self.ended.swap(true, Ordering::AcqRel) {
+            // SAFETY: the context was retained once, and no call is under way.
+            let _ = unsafe { result::primary_ctx::release(self.ordinal) };
+        }
+    }
+}
+
+/// What failed, and how.
+type Failure = (String, DriverError);
+
+/// Ends the lives of a number if an error has done so.
+fn lost(number: u64, error: DriverError) {
+    if is_fatal(error) {
+        end(number);
+    }
+}
+
+impl Drop for Life {
+    fn drop(&mut self) {
+        // What an ended life held went with its context.
+        if self.ended.load(Ordering::Acquire) {
+            return;
+        }
+        let _number = self.registered.then(number);
+        if self.ended.load(Ordering::Acquire) {
+            return;
+        }
+        // What fails here has failed before, and there is nobody to tell.
+        let _ = self.enter();
+        let pool = std::mem::take(
+            self.memory
+                .get_mut()
+                .unwrap_or_else(PoisonError::into_inner),
+        );
+        let used = pool.used.into_keys();
+        let recorder = self
+            .recorder
+            .get_mut()
+            .unwrap_or_else(PoisonError::into_inner);
+        // SAFETY: nothing uses the handles and addresses after this; the driver waits for
+        // work that does.
+        unsafe {
+            for address in used.chain(pool.idle.into_iter().map(|(_, address)| address)) {
+                let _ = result::free_sync(address);
+            }
+            for graph in recorder.graphs.drain(..).filter(|graph| !graph.is_null()) {
+                let _ = result::graph::exec_destroy(graph);
+            }
+            if let Some(module) = self.module {
+                let _ = result::module::unload(module);
+            }
+            for stream in [self.stream, recorder.stream] {
+                if !stream.is_null() {
+                    let _ = result::stream::destroy(stream);
+                }
+            }
+        }
+        self.release();
+    }
+}

@@ -1,0 +1,145 @@
+//! A GPU through the CUDA driver.
+//!
+//! A program's device has a life: the primary context with the program loaded. A kernel
+//! that fails takes the context with it. Then every life in this process is over: its
+//! calls say so, and the next run begins another, in a context that is made anew.
+//!
+//! # Safety of what follows
+//! The driver is given addresses that it has handed out in the same life and sizes that
+//! were allocated; a launch is given as many parameters as the function of that number
+//! was generated with. Generated functions stay inside their arrays because a plan's
+//! kernels index within their parameters' dimensions. The context, module and streams
+//! live as long as the life that holds them, and no call is under way when it ends.
+
+mod life;
+mod session;
+
+use crate::cache;
+use crate::device::{Device, Session};
+use crate::error::Error;
+use crate::execute::Executable;
+use crate::nvrtc::{Arch, Form, compiler};
+use crate::program::{Program, program};
+use cudarc::driver::{DriverError, result, sys};
+use life::{Life, is_current};
+use session::Opened;
+use std::ffi::CString;
+use std::sync::{Arc, Mutex, PoisonError};
+use tegula_layout::Plan;
+
+/// The first GPU, and a program for it.
+struct Driver {
+    /// What is loaded: machine code for this GPU, or PTX that its driver compiles.
+    code: Vec<u8>,
+    /// The functions' names by number.
+    names: Vec<CString>,
+    life: Mutex<Option<Arc<Life>>>,
+}
+
+/// Compiles a plan for the first GPU.
+///
+/// # Errors
+/// There is no driver, no GPU or no NVRTC; an operation that a type lacks.
+pub fn executable(plan: Plan) -> Result<Executable, Error> {
+    let program = program(&plan)?;
+    let device = Driver::new(&program)?;
+    Ok(Executable::assemble(plan, program, Box::new(device)))
+}
+
+fn failed(step: &str, error: DriverError) -> Error {
+    let text = error
+        .error_string()
+        .map(|text| text.to_string_lossy().into_owned());
+    Error::Device {
+        step: step.to_owned(),
+        reason: text.unwrap_or_else(|_| format!("{:?}", error.0)),
+    }
+}
+
+/// The driver, initialised.
+fn initialise() -> Result<(), Error> {
+    // SAFETY: looking for a library; its initialisation is NVIDIA's.
+    if !unsafe { sys::is_culib_present() } {
+        let message = "there is no CUDA driver: libcuda.so is not found. It comes with the \
+                       driver of an NVIDIA GPU; `--target cuda-sim` runs without one";
+        return Err(Error::MissingLibrary(message.to_owned()));
+    }
+    result::init().map_err(|error| {
+        let reason = failed("start", error);
+        Error::MissingLibrary(format!(
+            "the CUDA driver finds no GPU that it can use: {reason}"
+        ))
+    })
+}
+
+fn arch(device: sys::CUdevice) -> Result<Arch, Error> {
+    use sys::CUdevice_attribute as Attribute;
+    let ask = |attribute| {
+        // SAFETY: the device was given by the driver.
+        let value = unsafe { result::device::get_attribute(device, attribute) };
+        value.map_err(|e| failed("asking for the GPU's architecture", e))
+    };
+    let major = ask(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?;
+    let minor = ask(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?;
+    let arch = Arch(u32::try_from(10 * major + minor).unwrap_or(0));
+    if arch.0 < Arch::OLDEST.0 {
+        return Err(Error::Unsupported(format!(
+            "for this GPU: its architecture is sm_{}, and programs need sm_{} or later",
+            arch.0,
+            Arch::OLDEST.0
+        )));
+    }
+    Ok(arch)
+}
+
+impl Driver {
+    /// Loads machine code for this GPU, or else PTX that the driver compiles.
+    fn new(program: &Program) -> Result<Self, Error> {
+        initialise()?;
+        let ordinal = result::device::get(0).map_err(|e| failed("looking for a GPU", e))?;
+        let arch = arch(ordinal)?;
+        let (compiler, source) = (compiler()?, program.source());
+        let names = program.functions.iter();
+        let names = names.map(|f| CString::new(f.name.as_str()));
+        let mut driver = Self {
+            code: Vec::new(),
+            names: names
+                .collect::<Result<_, _>>()
+                .map_err(|e| Error::Bug(e.to_string()))?,
+            life: Mutex::default(),
+        };
+        let cubin = cache::compile(compiler, &source, arch, Form::Cubin);
+        let loaded = cubin.and_then(|code| driver.load(code));
+        if let Err(error) = loaded {
+            tracing::info!(%error, "no machine code for this GPU: its driver compiles PTX");
+            let oldest = Arch(arch.0.min(90));
+            driver.load(cache::compile(compiler, &source, oldest, Form::Ptx)?)?;
+        }
+        Ok(driver)
+    }
+
+    fn load(&mut self, mut code: Vec<u8>) -> Result<(), Error> {
+        // PTX is a text that ends with a zero.
+        code.push(0);
+        let life = Life::begin(&code, &self.names)?;
+        self.code = code;
+        let own = self.life.get_mut();
+        *own.unwrap_or_else(PoisonError::into_inner) = Some(life);
+        Ok(())
+    }
+}
+
+impl Device for Driver {
+    fn open(&self) -> Result<Box<dyn Session + '_>, Error> {
+        let mut own = self.life.lock().unwrap_or_else(PoisonError::into_inner);
+        let life = match own.as_ref().filter(|life| is_current(life)) {
+            Some(life) => Arc::clone(life),
+            None => {
+                // The old one goes first: a context ends with the last that holds it.
+                *own = None;
+                Arc::clone(own.insert(Life::begin(&self.code, &self.names)?))
+            }
+        };
+        Ok(Box::new(Opened::new(life)))
+    }
+}

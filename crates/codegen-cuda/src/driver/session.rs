@@ -1,0 +1,216 @@
+//! What runs ask of the GPU.
+
+use super::life::{Life, Pool};
+use crate::device::{Launch, Recording, Session};
+use crate::error::Error;
+use cudarc::driver::{DriverError, result, sys};
+use std::ffi::c_void;
+use std::sync::Arc;
+
+/// How many allocations are kept.
+const MAX_IDLE: usize = 8;
+
+/// A life of the device, and the stream that work goes to.
+pub(super) struct Opened {
+    life: Arc<Life>,
+    stream: sys::CUstream,
+}
+
+impl Opened {
+    pub(super) fn new(life: Arc<Life>) -> Self {
+        let stream = life.stream;
+        Self { life, stream }
+    }
+
+    fn call<T>(
+        &self,
+        step: &str,
+        call: impl FnOnce() -> Result<T, DriverError>,
+    ) -> Result<T, Error> {
+        self.life.call(&|| step.to_owned(), call)
+    }
+
+    /// Memory from the driver; what is kept is given back if there is no other.
+    fn fresh(&self, bytes: u64) -> Result<u64, Error> {
+        let size = usize::try_from(bytes).unwrap_or(usize::MAX);
+        let full = |error: &DriverError| error.0 == sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY;
+        // SAFETY: the memory is written before it is read: the plan's verifier has seen
+        // that.
+        let ask = || unsafe { result::malloc_sync(size) };
+        let given = self.life.attempt(|| {
+            ask().or_else(|error| match full(&error) {
+                true => {
+                    release_idle(&mut self.life.pool());
+                    ask()
+                }
+                false => Err(error),
+            })
+        });
+        match given {
+            Err(Some(error)) if full(&error) => Err(Error::OutOfMemory {
+                needed: bytes,
+                reason: match self.life.attempt(result::mem_get_info) {
+                    Ok((free, total)) => format!("{free} of its {total} bytes are free"),
+                    Err(_) => "it is out of memory".to_owned(),
+                },
+            }),
+            Ok(address) => Ok(address),
+            Err(error) => self.call("allocating memory", || match error {
+                Some(error) => Err(error),
+                None => Ok(0),
+            }),
+        }
+    }
+}
+
+/// Gives the memory that no run uses back to the driver.
+fn release_idle(pool: &mut Pool) {
+    for (_, address) in pool.idle.drain(..) {
+        // SAFETY: the address was given by the driver, and no run uses it; the driver
+        // waits for work that does.
+        let _ = unsafe { result::free_sync(address) };
+    }
+}
+
+impl Session for Opened {
+    fn life(&self) -> u64 {
+        self.life.number
+    }
+
+    fn allocate(&self, bytes: u64) -> Result<u64, Error> {
+        let kept = {
+            let mut pool = self.life.pool();
+            // Not one that is much too large: another run may need it.
+            let fits = |&(size, _): &(u64, u64)| size >= bytes && size / 2 <= bytes;
+            let place = pool.idle.iter().position(fits);
+            place.map(|place| pool.idle.remove(place))
+        };
+        let (size, address) = match kept {
+            Some(kept) => kept,
+            None => (bytes, self.fresh(bytes)?),
+        };
+        self.life.pool().used.insert(address, size);
+        Ok(address)
+    }
+
+    fn free(&self, address: u64) {
+        let mut pool = self.life.pool();
+        let Some(size) = pool.used.remove(&address) else {
+            return;
+        };
+        pool.idle.push((size, address));
+        let oldest = (pool.idle.len() > MAX_IDLE).then(|| pool.idle.remove(0));
+        drop(pool);
+        if let Some((_, address)) = oldest {
+            // SAFETY: as in `release_idle`. In a life that is over there is nothing to
+            // free.
+            let _ = self.call("freeing memory", || unsafe { result::free_sync(address) });
+        }
+    }
+
+    fn write(&self, address: u64, bytes: &[u8]) -> Result<(), Error> {
+        // SAFETY: the range is part of an allocation. Pageable memory is copied aside
+        // before the call returns, so the bytes may change then.
+        self.call("copying to the GPU", || unsafe {
+            result::memcpy_htod_async(address, bytes, self.stream)
+        })
+    }
+
+    fn read(&self, address: u64, bytes: &mut [u8]) -> Result<(), Error> {
+        // SAFETY: the range is part of an allocation; the copy is waited for.
+        self.call("copying from the GPU", || unsafe {
+            result::memcpy_dtoh_async(bytes, address, self.stream)?;
+            result::stream::synchronize(self.stream)
+        })
+    }
+
+    fn copy(&self, from: u64, to: u64, bytes: u64) -> Result<(), Error> {
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+        // SAFETY: both ranges are part of an allocation.
+        self.call("copying on the GPU", || unsafe {
+            result::memcpy_dtod_async(to, from, bytes, self.stream)
+        })
+    }
+
+    fn launch(&self, launch: &Launch<'_>) -> Result<(), Error> {
+        let step = || format!("launching `{}`", launch.name);
+        let function = self.life.functions.get(launch.function).copied();
+        let function = function.ok_or_else(|| Error::Bug(step()))?;
+        let mut parameters: smallvec::SmallVec<[*mut c_void; 16]> = launch
+            .arguments
+            .iter()
+            .map(|argument| std::ptr::from_ref(argument).cast_mut().cast())
+            .collect();
+        let [x, y, z] = launch.grid;
+        let [tx, ty, tz] = launch.block;
+        // SAFETY: see the module's text; every parameter has eight bytes.
+        self.life.call(&step, || unsafe {
+            result::launch_kernel(
+                function,
+                (x, y, z),
+                (tx, ty, tz),
+                0,
+                self.stream,
+                &mut parameters,
+            )
+        })
+    }
+
+    fn record(&self, work: &mut dyn FnMut(&dyn Session) -> Result<(), Error>) -> Option<Recording> {
+        let mut recorder = self.life.recorder();
+        let recording = Self {
+            life: Arc::clone(&self.life),
+            stream: recorder.stream,
+        };
+        let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+        // SAFETY: the stream lives as long as the life, and is used by nobody else while
+        // the recorder is held.
+        let begun = self.call("recording", || unsafe {
+            result::stream::begin_capture(recorder.stream, mode)
+        });
+        begun.ok()?;
+        let done = work(&recording);
+        let graph = self.call("recording", || {
+            // SAFETY: as above; a graph that was made is destroyed, and its executable
+            // form lives in the recorder.
+            unsafe {
+                let graph = result::stream::end_capture(recorder.stream)?;
+                let made = match done {
+                    Ok(()) => result::graph::instantiate(graph, sys::CUgraphInstantiate_flags(0)),
+                    Err(_) => Ok(std::ptr::null_mut()),
+                };
+                let _ = result::graph::destroy(graph);
+                made
+            }
+        });
+        // What cannot be recorded is done, which tells what is wrong with it.
+        let graph = graph.ok().filter(|graph| !graph.is_null())?;
+        recorder.graphs.push(graph);
+        Some(Recording(recorder.graphs.len() - 1))
+    }
+
+    fn replay(&self, Recording(number): Recording) -> Result<(), Error> {
+        let graph = self.life.recorder().graphs.get(number).copied();
+        let graph = graph.filter(|graph| !graph.is_null());
+        let graph = graph.ok_or_else(|| Error::Bug("nothing is recorded".to_owned()))?;
+        // SAFETY: the graph is of this life and was not forgotten.
+        self.call("launching what was recorded", || unsafe {
+            result::graph::launch(graph, self.stream)
+        })
+    }
+
+    fn forget(&self, Recording(number): Recording) {
+        let mut recorder = self.life.recorder();
+        let Some(graph) = recorder.graphs.get_mut(number) else {
+            return;
+        };
+        let graph = std::mem::replace(graph, std::ptr::null_mut());
+        if !graph.is_null() {
+            // SAFETY: nobody uses the graph after this; the driver waits for work that
+            // does. In a life that is over it went with the context.
+            let _ = self.call("forgetting", || unsafe {
+                result::graph::exec_destroy(graph)
+            });
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! Neighbours along one variable, done together by one thread.
+//!
+//! The variable is a dimension of the domain or the counter of a loop; a thread has
+//! `width` neighbouring positions of it, the first of which is a multiple of `width`.
+//! An access is wide, up to 16 bytes, where its place is proved to be a multiple of
+//! `width` and to grow by one from position to position; one whose place is the same
+//! for all positions is done for each, which the compiler makes one; any other is done
+//! position by position.
+
+use crate::body::Body;
+use crate::error::Error;
+use crate::types::{load, storage, store};
+use rustc_hash::FxHashMap;
+use tegula_expr::{Interval, Term, Var, canonicalize, residue_of};
+use tegula_fusion::Kernel;
+use tegula_fusion::kernel::{IndexVar, Statement};
+
+/// Bytes of the widest access of a thread.
+const WIDEST: i64 = 16;
+
+/// How an access relates to the positions of a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Along {
+    /// Neighbouring positions access neighbouring elements, the first at a multiple.
+    Neighbours,
+    /// The same element for all positions.
+    Same,
+    /// Anything else.
+    Apart,
+}
+
+/// How many positions of a variable a thread should have, if more than one, and the
+/// bytes of its widest access, at most 16. The statements are all that are done for
+/// each position.
+pub(super) fn width(
+    kernel: &Kernel,
+    inner: Var,
+    statements: &mut dyn Iterator<Item = &Statement>,
+) -> Option<(i64, i64)> {
+    let (IndexVar::Domain(extent) | IndexVar::Loop(extent)) = kernel.var(inner)? else {
+        return None;
+    };
+    let extent = extent.as_constant()?;
+    let statements: Vec<&Statement> = statements.collect();
+    if statements.iter().any(|s| is_irregular(s)) {
+        return None;
+    }
+    let mut width = WIDEST;
+    while width > 1 {
+        if extent % width == 0 {
+            let found = accesses_along(kernel, inner, width, &statements)?;
+            let neighbours = found
+                .iter()
+                .filter(|(_, along)| *along == Along::Neighbours);
+            let widest = neighbours.map(|(bytes, _)| bytes * width).max();
+            // A position of its own for each lane is better for what is far apart: the
+            // sectors of a warp's access are the same, but there are more of them.
+            let scattered = found.iter().any(|(_, along)| *along == Along::Apart);
+            if let Some(widest) = widest.filter(|&widest| widest <= WIDEST && !scattered) {
+                return Some((width, widest));
+            }
+        }
+        width /= 2;
+    }
+    None
+}
+
+/// Whether a statement reads or writes memory for some positions only, or in a loop.
+fn is_irregular(statement: &Statement) -> bool {
+    match statement {
+        Statement::If {
+            then, otherwise, ..
+        } => [then, otherwise]
+            .iter()
+            .any(|block| block.any(|s| s.is_store() || s.is_load() || s.is_loop())),
+        other => other.is_loop(),
+    }
+}
+
+/// For each access: the bytes of its element, and how it lies along the positions of a
+/// thread. `None` if a store is not wide.
+fn accesses_along(
+    kernel: &Kernel,
+    inner: Var,
+    width: i64,
+    statements: &[&Statement],
+) -> Option<Vec<(i64, Along)>> {
+    let mut found = Vec::new();
+    for statement in statements {
+        let (param, index, is_store) = match statement {
+            Statement::Load { param, index, .. } => (*param, index, false),
+            Statement::Store { param, index, .. } => (*param, index, true),
+            _ => continue,
+        };
+        let along = along(kernel, inner, width, param, index)?;
+        if is_store && along != Along::Neighbours {
+            return None;
+        }
+        let bytes = kernel.params.get(param)?.element_type.storage_bytes() as i64;
+        found.push((bytes, along));
+    }
+    Some(found)
+}
+
+/// How an access lies along the positions `inner = width * q + lane` of a thread.
+fn along(kernel: &Kernel, inner: Var, width: i64, param: usize, index: &[Term]) -> Option<Along> {
+    let mut ranges = crate::body::variable_ranges(kernel);
+    let place = kernel.params.get(param)?.elements_before(index);
+    // Places that depend on what was read are not known.
+    let mut unknown = false;
+    place.for_each_var(&mut |var| {
+        unknown |= matches!(kernel.var(var), Some(IndexVar::Runtime { .. }));
+    });
+    if unknown {
+        return Some(Along::Apart);
+    }
+    let range = ranges.get(inner.0 as usize).copied()?;
+    let quotient = Var(ranges.len() as u32);
+    ranges.push(Interval::new(0, range.upper / width));
+    let at = |lane: i64| {
+        let position = Term::var(quotient)
+            .mul(&Term::constant(width))
+            .add(&Term::constant(lane));
+        let place = place.substitute(&mut |var| (var == inner).then(|| position.clone()));
+        canonicalize(&place, &ranges)
+    };
+    let first = at(0);
+    let steps: Vec<Term> = (1..width)
+        .map(|lane| canonicalize(&at(lane).sub(&first), &ranges))
+        .collect();
+    if steps.iter().all(|step| step.as_constant() == Some(0)) {
+        return Some(Along::Same);
+    }
+    let neighbours = steps
+        .iter()
+        .zip(1..)
+        .all(|(step, lane)| step.as_constant() == Some(lane));
+    let residue = residue_of(&first, &ranges);
+    let aligned = residue.modulus % width == 0 && residue.remainder % width == 0;
+    Some(if neighbours && aligned {
+        Along::Neighbours
+    } else {
+        Along::Apart
+    })
+}
+
+/// The positions of a thread.
+pub(super) struct Lanes<'a> {
+    kernel: &'a Kernel,
+    /// Of no meaning where there is one position.
+    inner: Var,
+    width: i64,
+    /// What variables are at each position.
+    lanes: Vec<FxHashMap<Var, Term>>,
+}
+
+impl<'a> Lanes<'a> {
+    /// `width` positions of a variable, the first of which the variable itself names.
+    pub(super) fn new(kernel: &'a Kernel, inner: Var, width: i64) -> Self {
+        let at = |lane| Term::var(inner).add(&Term::constant(lane));
+        Self {
+            kernel,
+            inner,
+            width,
+            lanes: (0..width)
+                .map(|lane| [(inner, at(lane))].into_iter().collect())
+                .collect(),
+        }
+    }
+
+    /// A single position, whose scalars have plain names.
+    pub(super) fn one(kernel: &'a Kernel) -> Self {
+        Self {
+            kernel,
+            inner: Var(0),
+            width: 1,
+            lanes: vec![FxHashMap::default()],
+        }
+    }
+
+    pub(super) fn width(&self) -> i64 {
+        self.width
+    }
+
+    /// What is before the names of a position's scalars.
+    pub(super) fn prefix(&self, lane: usize) -> String {
+        match self.width {
+            1 => String::new(),
+            _ => format!("n{lane}_"),
+        }
+    }
+
+    /// The type of a thread's elements of a parameter.
+    pub(super) fn vector(&self, ty: tegula_ir::ElementType) -> String {
+        format!("tegula_vector<{}, {}>", storage(ty), self.width)
+    }
+
+    /// Writes a statement for every position; `number` is its own among those of its
+    /// block.
+    pub(super) fn statement(
+        &mut self,
+        body: &mut Body<'_>,
+        number: usize,
+        statement: &Statement,
+    ) -> Result<(), Error> {
+        match statement {
+            Statement::Load {
+                result,
+                param,
+                index,
+            } if self.is_wide(*param, index) => {
+                let ty = body.param_type(*param)?;
+                let vector = self.vector(ty);
+                let element = self.first(body, *param, index)?;
+                let name = format!("x{number}");
+                body.line(&format!(
+                    "const {vector} {name} = *(const {vector} *)&{element};"
+                ));
+                self.each(body, &mut |body, lane| {
+                    let value = load(ty, &format!("{name}.at[{lane}]"));
+                    let own = crate::types::carrier(ty);
+                    let line = format!("const {own} {} = {value};", body.scalar(*result));
+                    body.line(&line);
+                    Ok(())
+                })
+            }
+            Statement::Store {
+                param,
+                index,
+                value,
+            } if self.is_wide(*param, index) => {
+                let ty = body.param_type(*param)?;
+                let vector = self.vector(ty);
+                let name = format!("y{number}");
+                body.line(&format!("{vector} {name};"));
+                self.each(body, &mut |body, lane| {
+                    let stored = store(ty, &body.scalar(*value));
+                    body.line(&format!("{name}.at[{lane}] = {stored};"));
+                    Ok(())
+                })?;
+                let element = self.first(body, *param, index)?;
+                body.line(&format!("*({vector} *)&{element} = {name};"));
+                Ok(())
+            }
+            other => self.each(body, &mut |body, _| body.statement(other)),
+        }
+    }
+
+    fn is_wide(&self, param: usize, index: &[Term]) -> bool {
+        self.width > 1
+            && along(self.kernel, self.inner, self.width, param, index) == Some(Along::Neighbours)
+    }
+
+    /// The element of the thread's first position.
+    fn first(&self, body: &mut Body<'_>, param: usize, index: &[Term]) -> Result<String, Error> {
+        body.lane.clone_from(&self.lanes[0]);
+        let element = body.element(param, index);
+        body.lane.clear();
+        element
+    }
+
+    /// Does something for each position.
+    pub(super) fn each(
+        &mut self,
+        body: &mut Body<'_>,
+        write: &mut dyn FnMut(&mut Body<'_>, usize) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        for lane in 0..self.lanes.len() {
+            std::mem::swap(&mut body.lane, &mut self.lanes[lane]);
+            body.prefix = self.prefix(lane);
+            let written = write(body, lane);
+            body.prefix.clear();
+            std::mem::swap(&mut body.lane, &mut self.lanes[lane]);
+            written?;
+        }
+        Ok(())
+    }
+}
