@@ -15,6 +15,7 @@ use crate::jit::{Code, Cpu, Listing, compile_kernels};
 use crate::kernels::Isa;
 use crate::pool::Pool;
 use crate::schedule::{Action, Area, Location, Resolved, resolve, scratch_bytes};
+use crate::work::Work;
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -259,7 +260,7 @@ fn give_back(pooled: &Mutex<Vec<AlignedBytes>>, bytes: AlignedBytes) {
 }
 
 /// What one kernel or library call took in a profiled run.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct KernelTime {
     /// Its name: that of the kernel in the plan, or of the routine.
     pub name: String,
@@ -267,18 +268,22 @@ pub struct KernelTime {
     pub time: Duration,
     /// How often it ran.
     pub runs: u64,
+    /// The work of all its runs together.
+    pub work: Work,
 }
 
-fn note(profile: &mut Vec<KernelTime>, name: String, time: Duration) {
+fn note(profile: &mut Vec<KernelTime>, name: String, time: Duration, work: &Work) {
     match profile.iter_mut().find(|k| k.name == name) {
         Some(known) => {
             known.time += time;
             known.runs += 1;
+            known.work.add(work);
         }
         None => profile.push(KernelTime {
             name,
             time,
             runs: 1,
+            work: *work,
         }),
     }
 }
@@ -327,7 +332,8 @@ impl Run<'_> {
             let start = Instant::now();
             self.action(action)?;
             if let Some(name) = action.name() {
-                note(&mut profile.borrow_mut(), name, start.elapsed());
+                let time = start.elapsed();
+                note(&mut profile.borrow_mut(), name, time, &action.work());
             }
         }
         Ok(())
@@ -340,6 +346,7 @@ impl Run<'_> {
                 args,
                 extent,
                 parts,
+                ..
             } => {
                 // Last, the values of the plan's symbols, which code only reads.
                 let addresses: smallvec::SmallVec<[*mut u8; 16]> = args

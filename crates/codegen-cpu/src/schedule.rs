@@ -4,6 +4,7 @@ use crate::call::Call;
 use crate::error::Error;
 use crate::exchange::{self, Exchange};
 use crate::kernels::Isa;
+use crate::work::Work;
 use tegula_expr::Var;
 use tegula_fusion::kernel::IndexVar;
 use tegula_fusion::{Kernel, LibraryOp};
@@ -37,6 +38,7 @@ pub(crate) enum Action {
         extent: i64,
         /// Into how many parts its outermost dimension is split.
         parts: usize,
+        work: Work,
     },
     Call {
         name: String,
@@ -45,6 +47,7 @@ pub(crate) enum Action {
         outputs: Vec<Location>,
         /// Of a sort: which of the code's sorts.
         sort: usize,
+        work: Work,
     },
     Copy {
         from: Location,
@@ -79,6 +82,15 @@ impl Action {
 }
 
 impl Action {
+    /// What it does itself.
+    pub(crate) fn work(&self) -> Work {
+        match self {
+            Self::Kernel { work, .. } | Self::Call { work, .. } => *work,
+            Self::Copy { bytes, .. } => Work::of_copy(*bytes),
+            Self::While { .. } | Self::Conditional { .. } => Work::default(),
+        }
+    }
+
     /// Every place that it names, also inside of control flow.
     pub(crate) fn each_location(&mut self, visit: &mut dyn FnMut(&mut Location)) {
         match self {
@@ -230,6 +242,7 @@ impl Resolver<'_> {
                     args: self.locations(args)?,
                     extent,
                     parts: self.parts(args, extent),
+                    work: Work::of_kernel(&self.plan.kernels[*kernel], self.bytes(args)),
                 }
             }
             Step::Copy { from, to } => {
@@ -278,10 +291,14 @@ impl Resolver<'_> {
 
     /// Into how many parts a kernel is split: its points are independent.
     fn parts(&self, args: &[ValueId], extent: i64) -> usize {
-        let size = |v: &ValueId| self.plan.values[*v].shape.byte_size().unwrap_or(0);
-        let bytes: i64 = args.iter().map(size).sum();
-        let most = (bytes / BYTES_A_THREAD).min(extent).max(1);
+        let most = (self.bytes(args) / BYTES_A_THREAD).min(extent).max(1);
         usize::try_from(most).map_or(1, |most| most.min(self.threads))
+    }
+
+    /// The bytes of values together.
+    fn bytes(&self, values: &[ValueId]) -> i64 {
+        let size = |v: &ValueId| self.plan.values[*v].shape.byte_size().unwrap_or(0);
+        values.iter().map(size).sum()
     }
 
     fn library(
@@ -299,6 +316,7 @@ impl Resolver<'_> {
         }
         Ok(Action::Call {
             name: call.name(op),
+            work: Work::of_call(&call, self.bytes(operands) + self.bytes(results)),
             call,
             inputs: self.locations(operands)?,
             outputs: self.locations(results)?,
