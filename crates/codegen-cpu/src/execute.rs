@@ -15,12 +15,13 @@ use crate::jit::{Code, Cpu, Listing, compile_kernels};
 use crate::kernels::Isa;
 use crate::pool::Pool;
 use crate::schedule::{Action, Area, Location, Resolved, resolve, scratch_bytes};
+use crate::views::Index;
 use crate::work::Work;
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use tegula_ir::{AlignedBytes, ArrayShape, Literal};
+use tegula_ir::{AlignedBytes, ArrayShape, ElementType, Literal};
 use tegula_layout::plan::{PerSizes, Plan, verify};
 
 /// How to compile for the CPU.
@@ -383,6 +384,18 @@ impl Run<'_> {
                 // arena.
                 unsafe { std::ptr::copy(self.address(*from), self.address(*to), *bytes) };
             }
+            Action::View {
+                entry,
+                source,
+                bytes,
+                indices,
+            } => {
+                let indices = indices.iter();
+                let slabs: i64 = indices.map(|index| self.slab(index)).sum();
+                // SAFETY: the clamped indices of a slab lie inside the array.
+                let slab = unsafe { self.address(*source).offset((bytes + slabs) as isize) };
+                self.exchanged[*entry].set(slab);
+            }
             Action::While {
                 condition,
                 predicate,
@@ -425,6 +438,20 @@ impl Run<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Bytes from the first slab to the one that an index says.
+    fn slab(&self, index: &Index<Location>) -> i64 {
+        let at = self.address(index.place);
+        // SAFETY: an integer of this type that was written before; values are aligned.
+        let number = unsafe {
+            match index.element_type {
+                ElementType::S64 => *at.cast::<i64>(),
+                ElementType::U32 => i64::from(*at.cast::<u32>()),
+                _ => i64::from(*at.cast::<i32>()),
+            }
+        };
+        number.max(index.least).min(index.most) * index.stride
     }
 
     /// Before a loop: the memories that it exchanges have their own roles.

@@ -40,6 +40,7 @@ mod sort;
 mod stochastic;
 mod top_k;
 mod vector;
+mod views;
 mod work;
 
 pub use call::check_library;
