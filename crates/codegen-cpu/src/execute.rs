@@ -479,16 +479,24 @@ impl Run<'_> {
 
     /// Runs a kernel, in parts if it is worth it.
     fn kernel(&self, kernel: usize, addresses: &[*mut u8], extent: i64, parts: usize) {
-        let run = self.executable.code.kernels[kernel];
-        if parts < 2 {
-            // SAFETY: see the module's text.
-            return unsafe { run(addresses.as_ptr(), 0, extent) };
-        }
+        let pieces = &self.executable.code.kernels[kernel];
         let addresses = Addresses(addresses.as_ptr());
+        let run = |begin: i64, end: i64| {
+            for (function, part) in pieces {
+                let [begin, end] = match part {
+                    Some([first, length]) => [begin, end].map(|at| (at - first).clamp(0, *length)),
+                    None => [begin, end],
+                };
+                // SAFETY: see the module's text; the points of a kernel are independent.
+                unsafe { function(addresses.get(), begin, end) };
+            }
+        };
+        if parts < 2 {
+            return run(0, extent);
+        }
         self.executable.pool.run(parts, &|part| {
             let bound = |part: usize| (extent as i128 * part as i128 / parts as i128) as i64;
-            // SAFETY: as above; the points of a kernel are independent.
-            unsafe { run(addresses.get(), bound(part), bound(part + 1)) };
+            run(bound(part), bound(part + 1));
         });
     }
 }

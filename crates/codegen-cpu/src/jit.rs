@@ -3,6 +3,7 @@
 use crate::error::Error;
 use crate::helpers::{General, Helper};
 use crate::lower::{Imports, KERNEL_PARAMS, lower_kernel};
+use crate::pieces::pieces;
 use crate::sort::{SortCode, SortKey, key_of};
 use crate::vector::{Run, choose, wide};
 use cranelift_codegen::ir::{AbiParam, FuncRef, Signature, types};
@@ -13,6 +14,7 @@ use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use cranelift_jit::{JITBuilder, JITModule};
 use cranelift_module::{FuncId, Linkage, Module};
 use rustc_hash::FxHashMap;
+use smallvec::{SmallVec, smallvec};
 use std::fmt::Write;
 use tegula_fusion::Kernel;
 use tegula_fusion::LibraryOp;
@@ -86,10 +88,14 @@ impl Cpu {
 /// A generated kernel. See [`crate::lower`] for the arguments.
 pub(crate) type KernelFn = unsafe extern "C" fn(*const *mut u8, i64, i64);
 
+/// A kernel's code: functions for its pieces, and where in its outermost dimension each
+/// piece is, if that is cut: the first point and how many.
+pub(crate) type KernelCode = SmallVec<[(KernelFn, Option<[i64; 2]>); 1]>;
+
 /// Machine code and what it refers to.
 pub(crate) struct Code {
     /// The plan's kernels, by number.
-    pub kernels: Vec<KernelFn>,
+    pub kernels: Vec<KernelCode>,
     /// The code of the plan's sorts, in the order of the schedule.
     pub sorts: Vec<SortCode>,
     module: Option<JITModule>,
@@ -153,6 +159,9 @@ pub(crate) fn target(cpu: Cpu) -> Result<OwnedTargetIsa, Error> {
     isa.finish(settings::Flags::new(flags))
         .map_err(|e| Error::Cpu(e.to_string()))
 }
+
+/// Functions of a kernel's pieces, as [`KernelCode`].
+type Pieces = SmallVec<[(FuncId, Option<[i64; 2]>); 1]>;
 
 struct Builder {
     module: JITModule,
@@ -265,7 +274,7 @@ pub(crate) fn compile_kernels(
     };
     let mut kernels = Vec::with_capacity(plan.kernels.len());
     for (id, kernel) in &plan.kernels {
-        kernels.push(builder.function(&id.to_string(), kernel)?);
+        kernels.push(builder.kernel(&id.to_string(), kernel)?);
     }
     let mut sorts = Vec::new();
     let mut comparators = Vec::new();
@@ -311,6 +320,20 @@ fn find_comparators<'a>(steps: &'a [Step], out: &mut Vec<&'a Kernel>) {
 }
 
 impl Builder {
+    /// The functions of a kernel's pieces.
+    fn kernel(&mut self, name: &str, kernel: &Kernel) -> Result<Pieces, Error> {
+        let pieces = pieces(kernel);
+        if pieces.is_empty() {
+            return Ok(smallvec![(self.function(name, kernel)?, None)]);
+        }
+        let mut functions = Pieces::new();
+        for (i, piece) in pieces.iter().enumerate() {
+            let function = self.function(&format!("{name}_{i}"), &piece.kernel)?;
+            functions.push((function, piece.outermost));
+        }
+        Ok(functions)
+    }
+
     fn function(&mut self, name: &str, kernel: &Kernel) -> Result<FuncId, Error> {
         let mut signature = self.module.make_signature();
         signature.params.extend(KERNEL_PARAMS.map(AbiParam::new));
@@ -353,7 +376,7 @@ impl Builder {
 
     fn finish(
         mut self,
-        kernels: &[FuncId],
+        kernels: &[Pieces],
         sorts: Vec<(FuncId, Option<(FuncId, SortKey)>)>,
     ) -> Result<Code, Error> {
         self.module
@@ -364,7 +387,11 @@ impl Builder {
             // SAFETY: the function was defined with the signature of `KernelFn`.
             unsafe { std::mem::transmute::<*const u8, KernelFn>(address) }
         };
-        let kernels = kernels.iter().map(pointer).collect();
+        let code = |pieces: &Pieces| -> KernelCode {
+            let pieces = pieces.iter();
+            pieces.map(|(id, part)| (pointer(id), *part)).collect()
+        };
+        let kernels = kernels.iter().map(code).collect();
         let sorts = sorts.into_iter().map(|(comparator, key)| SortCode {
             comparator: pointer(&comparator),
             key: key.map(|(function, key)| (pointer(&function), key.arrays, key.order)),

@@ -28,6 +28,7 @@ mod jit;
 mod kernels;
 mod linear_algebra;
 mod lower;
+mod pieces;
 mod pool;
 mod product;
 mod random;

@@ -7,10 +7,10 @@
 
 use super::form::{Form, Sight};
 use super::passes::{COLUMN, Item, Pass, arrange};
-use super::rename::Rename;
 use crate::emit::BoundKernel;
 use crate::kernel::{Access, Block, IndexVar, Kernel, Param, ScalarId, Statement};
 use crate::program::ValueId;
+use crate::rename::Rename;
 use rustc_hash::FxHashMap;
 use rustc_hash::FxHashSet;
 use smallvec::SmallVec;

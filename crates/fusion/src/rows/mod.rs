@@ -15,7 +15,6 @@
 mod form;
 mod join;
 mod passes;
-mod rename;
 
 use crate::emit::BoundKernel;
 use crate::fused::{Steps, Unit, Waiting};

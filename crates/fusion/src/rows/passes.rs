@@ -4,8 +4,8 @@
 //! one after the other before it. Passes of one level become one loop, in which an element
 //! is loaded once, and what one computes for an element the others use as it is.
 
-use super::rename::Rename;
 use crate::kernel::{Block, IndexVar, Kernel, ScalarId, ScalarOp, Statement};
+use crate::rename::Rename;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 use tegula_expr::{Term, Var};

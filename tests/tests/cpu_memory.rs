@@ -1,6 +1,7 @@
-//! Loops whose states are large: the memories of a state and of what becomes of it change
-//! roles where they can, and results are those of the definition however often the
-//! loop goes round.
+//! What the CPU does with memory beside what the plan says: states of loops that change
+//! places with what becomes of them, slabs that are read where they lie, kernels in pieces
+//! and on several threads. Results are those of the definition, however often a loop
+//! goes round.
 
 use tegula::{Cpu, Module, Options, Target};
 use tegula_ir::{ArrayShape, ElementType, Literal};
@@ -230,5 +231,39 @@ ENTRY main { a = f32[3,4,40,40] parameter(0) i = s32[] parameter(1) k = u32[] pa
         let i = scalar(ElementType::S32, i.to_ne_bytes());
         let k = scalar(ElementType::U32, k.to_ne_bytes());
         check(&module, &[numbers(&[3, 4, 40, 40]), i, k]);
+    }
+}
+
+/// What is put together along the innermost dimension, and padded widely, as one kernel:
+/// alone, in rows, and in the only dimension there is, on several threads.
+#[test]
+fn pieces_of_a_dimension() {
+    let texts = [
+        "ENTRY main { a = f32[7,40] parameter(0) b = f32[7,24] parameter(1)
+          n = f32[7,24] negate(b) m = f32[7,40] multiply(a, a)
+          c = f32[7,104] concatenate(m, b, a), dimensions={1}
+          z = f32[] constant(3) p = f32[9,150] pad(c, z), padding=1_1x20_26
+          ROOT r = f32[9,150] negate(p) }",
+        "ENTRY main { a = f32[30000] parameter(0) b = f32[50001] parameter(1)
+          n = f32[50001] negate(b) c = f32[110001] concatenate(a, n, a), dimensions={0}
+          ROOT r = f32[110001] add(c, c) }",
+        "ENTRY main { a = f32[300,64] parameter(0) b = f32[300,80] parameter(1)
+          x = f32[300,32] slice(a), slice={[0:300],[32:64]} y = f32[300,32] slice(a), slice={[0:300],[0:32]}
+          n = f32[300,32] negate(x) c = f32[300,144] concatenate(n, y, b), dimensions={1}
+          z = f32[] constant(0) s = f32[300] reduce(c, z), dimensions={1}, to_apply=sum
+          sb = f32[300,144] broadcast(s), dimensions={0} ROOT r = f32[300,144] add(c, sb) }",
+    ];
+    for text in texts {
+        let sum = "sum { x = f32[] parameter(0) y = f32[] parameter(1) ROOT r = f32[] add(x, y) }";
+        let text = format!("HloModule pieces\n{sum}\n{text}\n");
+        let module = tegula::read(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+        let computation = &module[module.entry];
+        let inputs: Vec<Literal> = (computation.parameters.iter())
+            .map(|&p| {
+                let shape = module[p].shape.as_array().expect("an array");
+                numbers(&shape.static_dims().expect("sizes"))
+            })
+            .collect();
+        check(&module, &inputs);
     }
 }

@@ -7,29 +7,36 @@ use tegula_expr::{Term, Var};
 
 /// New names. What is not named keeps its name.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Rename {
+pub struct Rename {
+    /// What index variables become; one that a statement defines, another variable.
     pub vars: FxHashMap<Var, Term>,
+    /// What scalars become.
     pub scalars: FxHashMap<ScalarId, ScalarId>,
+    /// What parameters become.
     pub params: FxHashMap<usize, usize>,
 }
 
 impl Rename {
-    pub(super) fn scalar(&self, id: ScalarId) -> ScalarId {
+    /// A scalar's new name.
+    pub fn scalar(&self, id: ScalarId) -> ScalarId {
         self.scalars.get(&id).copied().unwrap_or(id)
     }
 
-    fn scalars<C: FromIterator<ScalarId>>(&self, ids: &[ScalarId]) -> C {
+    /// Scalars' new names.
+    pub fn scalars<C: FromIterator<ScalarId>>(&self, ids: &[ScalarId]) -> C {
         ids.iter().map(|&id| self.scalar(id)).collect()
     }
 
-    pub(super) fn term(&self, term: &Term) -> Term {
+    /// A term over the new variables.
+    pub fn term(&self, term: &Term) -> Term {
         match self.vars.is_empty() {
             true => term.clone(),
             false => term.substitute(&mut |var| self.vars.get(&var).cloned()),
         }
     }
 
-    pub(super) fn terms(&self, terms: &[Term]) -> Vec<Term> {
+    /// Terms over the new variables.
+    pub fn terms(&self, terms: &[Term]) -> Vec<Term> {
         terms.iter().map(|term| self.term(term)).collect()
     }
 
@@ -43,14 +50,16 @@ impl Rename {
         self.params.get(&param).copied().unwrap_or(param)
     }
 
-    pub(super) fn block(&self, block: &Block) -> Block {
+    /// A block under the new names.
+    pub fn block(&self, block: &Block) -> Block {
         Block {
             statements: block.statements.iter().map(|s| self.statement(s)).collect(),
             results: self.scalars(&block.results),
         }
     }
 
-    pub(super) fn statement(&self, statement: &Statement) -> Statement {
+    /// A statement under the new names.
+    pub fn statement(&self, statement: &Statement) -> Statement {
         match statement {
             Statement::Compute {
                 result,

@@ -1,0 +1,196 @@
+//! A kernel in pieces along its innermost dimension.
+//!
+//! What concatenates along that dimension, or pads it widely, asks at each point in which
+//! part it lies. Lanes of one vector would have to do all parts and keep one. Where the
+//! parts begin at constants, each becomes a kernel of its own over that range, in
+//! which the answer is known.
+
+use smallvec::SmallVec;
+use tegula_expr::{Cmp, Interval, Node, Term, Var, VarRanges, canonicalize};
+use tegula_fusion::kernel::{Block, IndexVar, Statement};
+use tegula_fusion::{Kernel, Rename, var_range};
+
+/// The fewest points of a piece along the dimension: a vector's.
+const MIN_LENGTH: i64 = 16;
+/// The most pieces: each is compiled.
+const MAX_PIECES: usize = 8;
+
+/// A part of a kernel's domain.
+#[derive(Clone, Debug)]
+pub(crate) struct Piece {
+    /// What is done there; its innermost dimension is the piece's.
+    pub kernel: Kernel,
+    /// If that is the outermost dimension too: where the piece begins in it, and how
+    /// long it is.
+    pub outermost: Option<[i64; 2]>,
+}
+
+struct Ranges<'a>(&'a [IndexVar]);
+
+impl VarRanges for Ranges<'_> {
+    fn range(&self, var: Var) -> Interval {
+        var_range(self.0.get(var.0 as usize))
+    }
+}
+
+/// The pieces of a kernel; none if it is better left whole.
+pub(crate) fn pieces(kernel: &Kernel) -> Vec<Piece> {
+    let Some(&inner) = kernel.domain.last() else {
+        return Vec::new();
+    };
+    let length = match kernel.var(inner) {
+        Some(IndexVar::Domain(extent)) => extent.as_constant().unwrap_or(0),
+        _ => 0,
+    };
+    let mut bounds = vec![0, length];
+    boundaries(&kernel.body, inner, &mut bounds);
+    bounds.retain(|&b| (0..=length).contains(&b));
+    bounds.sort_unstable();
+    bounds.dedup();
+    let lengths = bounds.windows(2).map(|pair| pair[1] - pair[0]);
+    let long = lengths.clone().all(|n| n >= MIN_LENGTH);
+    if !(2..=MAX_PIECES).contains(&lengths.count()) || !long {
+        return Vec::new();
+    }
+    let piece = |pair: &[i64]| {
+        let (first, length) = (pair[0], pair[1] - pair[0]);
+        Piece {
+            kernel: restricted(kernel, inner, first, length),
+            outermost: (kernel.domain.len() == 1).then_some([first, length]),
+        }
+    };
+    bounds.windows(2).map(piece).collect()
+}
+
+/// Where conditions on a variable begin or cease to hold.
+fn boundaries(block: &Block, var: Var, out: &mut Vec<i64>) {
+    for statement in &block.statements {
+        match statement {
+            Statement::If {
+                condition,
+                then,
+                otherwise,
+                ..
+            } => {
+                factors(condition, var, out);
+                boundaries(then, var, out);
+                boundaries(otherwise, var, out);
+            }
+            Statement::Loop { body, .. } => boundaries(body, var, out),
+            _ => {}
+        }
+    }
+}
+
+fn factors(condition: &Term, var: Var, out: &mut Vec<i64>) {
+    match condition.node() {
+        Node::Mul(a, b) => {
+            factors(a, var, out);
+            factors(b, var, out);
+        }
+        Node::Cmp(op, a, b) => {
+            // It holds where the difference is at least this.
+            let least = match op {
+                Cmp::Lt => 1,
+                Cmp::Le => 0,
+                Cmp::Eq | Cmp::Ne => return,
+            };
+            let Some((terms, constant)) = b.sub(a).as_linear() else {
+                return;
+            };
+            let [(atom, factor)] = &terms[..] else {
+                return;
+            };
+            if atom.as_var() == Some(var) {
+                match factor {
+                    1 => out.push(least - constant),
+                    -1 => out.push(constant - least + 1),
+                    _ => {}
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+/// The kernel on a part of its innermost dimension.
+fn restricted(kernel: &Kernel, inner: Var, first: i64, length: i64) -> Kernel {
+    let mut piece = kernel.clone();
+    if let Some(var) = piece.vars.get_mut(inner.0 as usize) {
+        *var = IndexVar::Domain(Term::constant(length));
+    }
+    let mut rename = Rename::default();
+    let moved = Term::var(inner).add(&Term::constant(first));
+    rename.vars.insert(inner, moved);
+    let ranges = Ranges(&piece.vars);
+    piece.body = Block {
+        statements: resolved(&kernel.body, &mut rename, &ranges),
+        results: SmallVec::new(),
+    };
+    piece
+}
+
+/// The statements of a block, with the branches that are taken in the place of choices
+/// that are known.
+fn resolved(block: &Block, rename: &mut Rename, ranges: &Ranges<'_>) -> Vec<Statement> {
+    let mut statements = Vec::with_capacity(block.statements.len());
+    for statement in &block.statements {
+        match statement {
+            Statement::If {
+                condition,
+                then,
+                otherwise,
+                results,
+            } => {
+                let condition = canonicalize(&rename.term(condition), ranges);
+                let taken = match condition.as_constant() {
+                    Some(0) => otherwise,
+                    Some(_) => then,
+                    None => {
+                        let then = inner_block(then, rename, ranges);
+                        let otherwise = inner_block(otherwise, rename, ranges);
+                        statements.push(Statement::If {
+                            condition,
+                            then,
+                            otherwise,
+                            results: rename.scalars(results),
+                        });
+                        continue;
+                    }
+                };
+                statements.extend(resolved(taken, rename, ranges));
+                for (&result, &value) in results.iter().zip(&taken.results) {
+                    let value = rename.scalar(value);
+                    rename.scalars.insert(result, value);
+                }
+            }
+            Statement::Loop {
+                var,
+                init,
+                carried,
+                body,
+                results,
+            } => {
+                let init = rename.scalars(init);
+                let body = inner_block(body, rename, ranges);
+                statements.push(Statement::Loop {
+                    var: *var,
+                    init,
+                    carried: carried.clone(),
+                    body,
+                    results: results.clone(),
+                });
+            }
+            _ => statements.push(rename.statement(statement)),
+        }
+    }
+    statements
+}
+
+fn inner_block(block: &Block, rename: &mut Rename, ranges: &Ranges<'_>) -> Block {
+    let statements = resolved(block, rename, ranges);
+    Block {
+        statements,
+        results: rename.scalars(&block.results),
+    }
+}
