@@ -253,6 +253,21 @@ fn is_subnormal(bits: u16) -> bool {
     bits & 0x7f80 == 0 && bits & 0x7f != 0
 }
 
+/// Whether any of some bf16 is neither zero nor normal.
+///
+/// # Safety
+/// They can be read, and the CPU has AVX-512 F, BW and VL where [`super::Isa`] may say so.
+pub(crate) unsafe fn any_subnormal(source: *const u16, count: usize) -> bool {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: the caller's promise.
+    return unsafe { avx512::any_subnormal(source.cast(), count) };
+    #[cfg(not(target_arch = "x86_64"))]
+    // SAFETY: the caller's promise.
+    return unsafe { std::slice::from_raw_parts(source, count) }
+        .iter()
+        .any(|&bits| is_subnormal(bits));
+}
+
 #[cfg(target_arch = "x86_64")]
 mod avx512 {
     use super::{Arithmetic, CHUNK, ElementType, PackFn, Run, Segment};
@@ -377,6 +392,20 @@ mod avx512 {
         let exponent = _mm512_test_epi16_mask(x, _mm512_set1_epi16(0x7f80));
         let mantissa = _mm512_test_epi16_mask(x, _mm512_set1_epi16(0x7f));
         mantissa & !exponent
+    }
+
+    /// # Safety
+    /// The elements can be read; AVX-512 F, BW and VL.
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+    pub(super) unsafe fn any_subnormal(source: *const i16, count: usize) -> bool {
+        let mut found = 0;
+        for start in (0..count).step_by(32) {
+            // SAFETY: the mask has the elements alone.
+            found |= subnormals(unsafe {
+                _mm512_maskz_loadu_epi16(first32(count - start), source.add(start))
+            });
+        }
+        found != 0
     }
 
     /// A chunk of lanes that are neighbours in memory, a group at a time.

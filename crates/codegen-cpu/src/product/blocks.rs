@@ -23,11 +23,20 @@ pub(super) const TOGETHER: usize = 256;
 /// Bytes of packed right panels.
 const MAX_RIGHT: usize = 4 << 20;
 
+fn depth_count(units: usize) -> usize {
+    units.div_ceil(MAX_DEPTH).max(1)
+}
+
+/// The blocks of a depth of so many units.
+pub(super) fn depth_blocks(units: usize) -> impl Iterator<Item = Range<usize>> {
+    let count = depth_count(units);
+    (0..count).map(move |block| share(units, count, block))
+}
+
 /// How a part of a product is blocked.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Blocks {
-    /// Units of a run, and of all runs.
-    pub(super) run_units: usize,
+    /// Units of all runs.
     pub(super) units: usize,
     /// How many blocks the depth has.
     pub(super) depths: usize,
@@ -51,7 +60,7 @@ impl Blocks {
         let (tile, unit_bytes) = (table.tile, table.arithmetic.bytes());
         let run_units = product.sizes.run.div_ceil(table.arithmetic.step());
         let units = run_units * product.sizes.runs;
-        let depths = units.div_ceil(MAX_DEPTH).max(1);
+        let depths = depth_count(units);
         let depth = units.div_ceil(depths);
         let together = depths.min(MAX_TOGETHER);
         let width = tile.width();
@@ -62,6 +71,8 @@ impl Blocks {
             <= MAX_RESIDENT;
         let (block_rows, block_columns, left_units, right_units) = if product.dots.is_some() {
             (rows, 0, rows * units, 0)
+        } else if let Some(in_place) = product.in_place(table) {
+            in_place.blocks([rows, columns, depth], width, unit_bytes)
         } else if resident {
             let block = rows.min(MAX_ROWS);
             let chunk = TOGETHER.min(columns.next_multiple_of(width));
@@ -82,7 +93,6 @@ impl Blocks {
         // Vectors are stored whole; what is too much lies behind.
         let aligned = |bytes: usize| (bytes + 64).next_multiple_of(64);
         Self {
-            run_units,
             units,
             depths,
             together,

@@ -6,16 +6,31 @@ use tegula_ir::ElementType;
 
 const CPUS: [Cpu; 4] = [Cpu::Native, Cpu::X86V4, Cpu::X86V3, Cpu::X86V2];
 
-/// `lhs` of `[m, k]` times `rhs` of `[k, n]`, or of `[n, k]` if it is transposed.
+/// Whether the left and the right operand are transposed.
+type Transposed = [bool; 2];
+
+const FORMS: [Transposed; 4] = [[false, false], [false, true], [true, false], [true, true]];
+
+/// Where rows of the left operand, columns of the right one and the depth of both
+/// are: `lhs` of `[m, k]` or `[k, m]`, `rhs` of `[k, n]` or `[n, k]`.
+fn strides([m, k, n]: [usize; 3], [left, right]: Transposed) -> [[usize; 2]; 2] {
+    let of = |transposed, [outer, inner]: [usize; 2]| match transposed {
+        false => [inner, 1],
+        true => [1, outer],
+    };
+    [of(left, [m, k]), of(!right, [n, k])]
+}
+
+/// `lhs` times `rhs`.
 fn product(
     cpu: Cpu,
     [m, k, n]: [usize; 3],
-    transposed: bool,
+    transposed: Transposed,
     lhs: &[f32],
     rhs: &[f32],
     threads: usize,
 ) -> Vec<f32> {
-    let (depth, column) = if transposed { (1, k) } else { (n, 1) };
+    let [[row, left], [column, right]] = strides([m, k, n], transposed);
     let axis = |size, lhs: usize, rhs: usize, out: usize| Axis {
         size,
         lhs: lhs as isize,
@@ -24,9 +39,9 @@ fn product(
     };
     let axes = Axes {
         batch: vec![],
-        rows: vec![axis(m, k, 0, n)],
+        rows: vec![axis(m, row, 0, n)],
         columns: vec![axis(n, 0, column, 1)],
-        depth: vec![axis(k, 1, depth, 0)],
+        depth: vec![axis(k, left, right, 0)],
         starts: [0; 3],
     };
     let product = Product::new(Isa::new(cpu), [ElementType::F32; 3], axes).expect("it has f32");
@@ -42,12 +57,10 @@ fn product(
     out
 }
 
-fn expected([m, k, n]: [usize; 3], transposed: bool, lhs: &[f32], rhs: &[f32]) -> Vec<f32> {
+fn expected(shape: [usize; 3], transposed: Transposed, lhs: &[f32], rhs: &[f32]) -> Vec<f32> {
+    let ([m, k, n], [[row, left], [column, right]]) = (shape, strides(shape, transposed));
     let element = |i: usize, j: usize| {
-        let terms = (0..k).map(|d| {
-            let right = if transposed { j * k + d } else { d * n + j };
-            lhs[i * k + d] * rhs[right]
-        });
+        let terms = (0..k).map(|d| lhs[i * row + d * left] * rhs[j * column + d * right]);
         terms.sum()
     };
     (0..m * n).map(|at| element(at / n, at % n)).collect()
@@ -74,16 +87,24 @@ fn every_blocking_gives_the_sum() {
         [33, 520, 65],
         [64, 780, 21],
         [160, 1300, 40],
+        [29, 530, 300],
+        [3, 20, 1100],
+        [30, 40, 1024],
+        [16, 1024, 300],
+        [100, 3, 130],
     ];
     for shape in shapes {
         let [m, k, n] = shape;
         let (lhs, rhs) = (numbers(m * k, 1), numbers(k * n, 2));
-        for transposed in [false, true] {
+        for transposed in FORMS {
             let expected = expected(shape, transposed, &lhs, &rhs);
             for cpu in CPUS {
                 for threads in [1, 3] {
                     let got = product(cpu, shape, transposed, &lhs, &rhs, threads);
-                    assert!(got == expected, "{shape:?} {transposed} {cpu:?} {threads}");
+                    assert!(
+                        got == expected,
+                        "{shape:?} {transposed:?} {cpu:?} {threads}"
+                    );
                 }
             }
         }
@@ -95,17 +116,18 @@ fn nan_and_infinity_reach_their_elements_alone() {
     for shape in [[1, 40, 37], [3, 33, 20], [20, 50, 40]] {
         let [m, k, n] = shape;
         for special in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
-            for transposed in [false, true] {
+            for transposed in FORMS {
                 let (mut lhs, mut rhs) = (vec![1.0; m * k], vec![1.0; k * n]);
-                lhs[(m - 1) * k + k - 1] = special;
+                lhs[m * k - 1] = special;
                 // Column 5 at depth 2.
-                rhs[if transposed { 5 * k + 2 } else { 2 * n + 5 }] = special;
+                let [_, [column, right]] = strides(shape, transposed);
+                rhs[5 * column + 2 * right] = special;
                 let expected = expected(shape, transposed, &lhs, &rhs);
                 for cpu in CPUS {
                     let got = product(cpu, shape, transposed, &lhs, &rhs, 1);
                     let same = got.iter().zip(&expected);
                     let same = { same }.all(|(a, b)| a == b || a.is_nan() && b.is_nan());
-                    assert!(same, "{shape:?} {special} {transposed} {cpu:?}");
+                    assert!(same, "{shape:?} {special} {transposed:?} {cpu:?}");
                 }
             }
         }
