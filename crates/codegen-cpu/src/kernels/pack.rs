@@ -465,22 +465,34 @@ mod avx512 {
         let units = run.length.div_ceil(L::STEP);
         let mut subnormal = 0;
         for first_unit in (0..units).step_by(16) {
-            let mut block = [_mm512_setzero_si512(); 16];
             let element = first_unit * L::STEP;
             let count = (run.length - element).min(16 * L::STEP);
-            for (x, &offset) in block.iter_mut().zip(offsets) {
+            let load = |lane: usize| {
+                let Some(&offset) = offsets.get(lane) else {
+                    return _mm512_setzero_si512();
+                };
                 let place = offset + element as isize * run.stride;
                 // SAFETY: the lane has `count` more elements.
-                *x = unsafe {
+                unsafe {
                     let source = source.offset(place);
                     if run.stride == 1 {
                         L::along(source, count)
                     } else {
                         gathered::<L>(source, run.stride, count)
                     }
-                };
-                if L::CHECK {
-                    subnormal |= subnormals(*x);
+                }
+            };
+            // All sixteen at once stay in registers.
+            let mut block: [__m512i; 16] = match offsets.len() {
+                16 if run.stride == 1 => std::array::from_fn(|lane| {
+                    // SAFETY: as above.
+                    unsafe { L::along(source.offset(offsets[lane] + element as isize), count) }
+                }),
+                _ => std::array::from_fn(load),
+            };
+            if L::CHECK {
+                for &x in &block {
+                    subnormal |= subnormals(x);
                 }
             }
             transpose(&mut block);

@@ -5,7 +5,10 @@
 use super::Isa;
 #[cfg(target_arch = "x86_64")]
 use super::Width;
+#[cfg(target_arch = "x86_64")]
+use super::direct::avx512::{self, Vector as _};
 use super::tile::Arithmetic;
+use tegula_ir::ElementType;
 
 /// The most rows of a tile.
 pub(crate) const MAX_ROWS: usize = 14;
@@ -37,8 +40,8 @@ pub(crate) struct Strided<'a> {
     pub(crate) row_offsets: &'a [isize],
     /// Whether sums are added to what is there.
     pub(crate) add: bool,
-    /// Where the vectors of the right operand are copied to on the way, group by
-    /// group: for tiles of at most two vectors, which also fetch them ahead.
+    /// Whether the right operand is fetched ahead, and where its vectors are copied to on
+    /// the way, group by group, if that is not null: for tiles of at most two vectors.
     pub(crate) copy: Option<*mut u8>,
 }
 
@@ -90,6 +93,28 @@ impl StridedKernel {
         }
     }
 
+    /// The kernel for products in f32 whose right operand has 16-bit floats.
+    #[cfg(target_arch = "x86_64")]
+    pub(crate) fn of_halves(isa: Isa, rhs: ElementType) -> Option<Self> {
+        let function = match (isa.width, rhs) {
+            (Width::Avx512, ElementType::BF16) => avx512_f32_by_bf16::dispatch,
+            (Width::Avx512, ElementType::F16) => avx512_f32_by_f16::dispatch,
+            _ => return None,
+        };
+        Some(Self {
+            rows: 14,
+            lanes: 16,
+            vectors: wide_tiles,
+            function,
+        })
+    }
+
+    /// The kernel for products in f32 whose right operand has 16-bit floats.
+    #[cfg(not(target_arch = "x86_64"))]
+    pub(crate) fn of_halves(_: Isa, _: ElementType) -> Option<Self> {
+        None
+    }
+
     /// The kernel for an arithmetic, if there is one.
     #[cfg(not(target_arch = "x86_64"))]
     pub(crate) fn new(_: Isa, _: Arithmetic) -> Option<Self> {
@@ -134,7 +159,8 @@ macro_rules! strided_tile {
         $module:ident, $features:literal, $number:ty, $lanes:literal, $masked:literal,
         [$(($m:literal, $v:literal))*], [$($n:literal)*],
         $zero:ident, $load:ident, $store:ident, $broadcast:ident, $multiply_add:expr, $add:ident,
-        $mask:expr, $load_some:expr, $store_some:expr
+        $mask:expr, $load_some:expr, $store_some:expr,
+        $right:ty, $right_load:expr, $right_some:expr
     ) => {
         mod $module {
             use super::{AHEAD, Strided};
@@ -143,6 +169,7 @@ macro_rules! strided_tile {
             #[target_feature(enable = $features)]
             unsafe fn tile<const M: usize, const V: usize, const COPY: bool, const WHOLE: bool>(tile: &Strided<'_>) {
                 let mut copy = tile.copy.unwrap_or_default().cast::<$number>();
+                let copies = !copy.is_null();
                 let ahead = tile.steps[1].wrapping_mul(AHEAD);
                 let last = (V - 1) * $lanes;
                 let mask = $mask(tile.columns - last);
@@ -154,22 +181,24 @@ macro_rules! strided_tile {
                         let mut left = stretch.at[0] * tile.units[0];
                         let mut right = tile.right.wrapping_offset(stretch.at[1] * tile.units[1]);
                         for _ in 0..stretch.length {
-                            let from = right.cast::<$number>();
+                            let from = right.cast::<$right>();
                             let columns: [_; V] = std::array::from_fn(|v| {
                                 if WHOLE || v + 1 < V {
-                                    $load(from.add(v * $lanes))
+                                    $right_load(from.add(v * $lanes))
                                 } else {
-                                    $load_some(from.add(last), mask)
+                                    $right_some(from.add(last), mask)
                                 }
                             });
                             if COPY {
                                 for (v, &column) in columns.iter().enumerate() {
                                     let ahead = right.wrapping_offset(ahead);
-                                    let ahead = ahead.cast::<$number>().wrapping_add(v * $lanes);
+                                    let ahead = ahead.cast::<$right>().wrapping_add(v * $lanes);
                                     _mm_prefetch::<_MM_HINT_T0>(ahead.cast());
-                                    $store(copy.add(v * $lanes), column);
+                                    if copies {
+                                        $store(copy.add(v * $lanes), column);
+                                    }
                                 }
-                                copy = copy.add(V * $lanes);
+                                copy = copy.wrapping_add(V * $lanes);
                             }
                             for (m, sums) in sums.iter_mut().enumerate() {
                                 // Left to itself, the compiler keeps a pointer for
@@ -184,22 +213,30 @@ macro_rules! strided_tile {
                             right = right.wrapping_offset(tile.steps[1]);
                         }
                     }
-                    let whole = WHOLE || tile.columns == V * $lanes;
-                    for (m, sums) in sums.iter().enumerate() {
+                    let row = |m: usize| {
                         let offset = *tile.row_offsets.get_unchecked(m);
-                        let row = tile.out.cast::<$number>().offset(offset);
-                        for (v, &sum) in sums.iter().enumerate() {
-                            let place = row.add(v * $lanes);
-                            if v + 1 < V || whole {
-                                let before = if tile.add { $load(place) } else { $zero() };
-                                $store(place, $add(before, sum));
-                            } else {
-                                let before = if tile.add {
-                                    $load_some(place.cast_const(), mask)
+                        tile.out.cast::<$number>().offset(offset)
+                    };
+                    if tile.add {
+                        for (m, sums) in sums.iter_mut().enumerate() {
+                            for (v, sum) in sums.iter_mut().enumerate() {
+                                let place = row(m).cast_const().add(v * $lanes);
+                                let before = if WHOLE || v + 1 < V {
+                                    $load(place)
                                 } else {
-                                    $zero()
+                                    $load_some(place, mask)
                                 };
-                                $store_some(place, mask, $add(before, sum));
+                                *sum = $add(before, *sum);
+                            }
+                        }
+                    }
+                    for (m, sums) in sums.iter().enumerate() {
+                        for (v, &sum) in sums.iter().enumerate() {
+                            let place = row(m).add(v * $lanes);
+                            if WHOLE || v + 1 < V {
+                                $store(place, sum);
+                            } else {
+                                $store_some(place, mask, sum);
                             }
                         }
                     }
@@ -239,7 +276,8 @@ strided_tile!(
     [1 2 3 4 5 6 7 8 9 10 11 12 13 14],
     _mm512_setzero_ps, _mm512_loadu_ps, _mm512_storeu_ps, _mm512_set1_ps, _mm512_fmadd_ps,
     _mm512_add_ps, |count: usize| ((1u32 << count) - 1) as __mmask16,
-    |p, mask| _mm512_maskz_loadu_ps(mask, p), |p, mask, x| _mm512_mask_storeu_ps(p, mask, x)
+    |p, mask| _mm512_maskz_loadu_ps(mask, p), |p, mask, x| _mm512_mask_storeu_ps(p, mask, x),
+    f32, |p| _mm512_loadu_ps(p), |p, mask| _mm512_maskz_loadu_ps(mask, p)
 );
 #[cfg(target_arch = "x86_64")]
 strided_tile!(
@@ -250,7 +288,8 @@ strided_tile!(
     [1 2 3 4 5 6 7 8 9 10 11 12 13 14],
     _mm512_setzero_pd, _mm512_loadu_pd, _mm512_storeu_pd, _mm512_set1_pd, _mm512_fmadd_pd,
     _mm512_add_pd, |count: usize| ((1u32 << count) - 1) as __mmask8,
-    |p, mask| _mm512_maskz_loadu_pd(mask, p), |p, mask, x| _mm512_mask_storeu_pd(p, mask, x)
+    |p, mask| _mm512_maskz_loadu_pd(mask, p), |p, mask, x| _mm512_mask_storeu_pd(p, mask, x),
+    f64, |p| _mm512_loadu_pd(p), |p, mask| _mm512_maskz_loadu_pd(mask, p)
 );
 #[cfg(target_arch = "x86_64")]
 strided_tile!(
@@ -279,8 +318,58 @@ strided_tile!(
     _mm512_add_ps,
     |count: usize| ((1u32 << count) - 1) as __mmask16,
     |p, mask| _mm512_maskz_loadu_ps(mask, p),
-    |p, mask, x| _mm512_mask_storeu_ps(p, mask, x)
+    |p, mask, x| _mm512_mask_storeu_ps(p, mask, x),
+    f32,
+    |p| _mm512_loadu_ps(p),
+    |p, mask| _mm512_maskz_loadu_ps(mask, p)
 );
+#[cfg(target_arch = "x86_64")]
+strided_tile!(
+    avx512_f32_by_bf16, "avx512f,avx512bw,avx512vl", f32, 16, false,
+    [(1, 1) (1, 2) (1, 4) (1, 8) (1, 16) (2, 1) (2, 2) (2, 4) (2, 8) (3, 1) (3, 2) (3, 4) (3, 6)
+     (4, 1) (4, 2) (4, 4) (5, 1) (5, 2) (6, 1) (6, 2) (7, 1) (7, 2) (8, 1) (8, 2) (9, 1) (9, 2)
+     (10, 1) (10, 2) (11, 1) (11, 2) (12, 1) (12, 2) (13, 1) (13, 2) (14, 1) (14, 2)],
+    [5 6 7 8 9 10 11 12 13 14],
+    _mm512_setzero_ps, _mm512_loadu_ps, _mm512_storeu_ps, _mm512_set1_ps, _mm512_fmadd_ps,
+    _mm512_add_ps, |count: usize| ((1u32 << count) - 1) as __mmask16,
+    |p, mask| _mm512_maskz_loadu_ps(mask, p), |p, mask, x| _mm512_mask_storeu_ps(p, mask, x),
+    i16, |p: *const i16| super::from_bf16(p, u16::MAX), |p, mask| super::from_bf16(p, mask)
+);
+#[cfg(target_arch = "x86_64")]
+strided_tile!(
+    avx512_f32_by_f16, "avx512f,avx512bw,avx512vl", f32, 16, false,
+    [(1, 1) (1, 2) (1, 4) (1, 8) (1, 16) (2, 1) (2, 2) (2, 4) (2, 8) (3, 1) (3, 2) (3, 4) (3, 6)
+     (4, 1) (4, 2) (4, 4) (5, 1) (5, 2) (6, 1) (6, 2) (7, 1) (7, 2) (8, 1) (8, 2) (9, 1) (9, 2)
+     (10, 1) (10, 2) (11, 1) (11, 2) (12, 1) (12, 2) (13, 1) (13, 2) (14, 1) (14, 2)],
+    [5 6 7 8 9 10 11 12 13 14],
+    _mm512_setzero_ps, _mm512_loadu_ps, _mm512_storeu_ps, _mm512_set1_ps, _mm512_fmadd_ps,
+    _mm512_add_ps, |count: usize| ((1u32 << count) - 1) as __mmask16,
+    |p, mask| _mm512_maskz_loadu_ps(mask, p), |p, mask, x| _mm512_mask_storeu_ps(p, mask, x),
+    i16, |p: *const i16| super::from_f16(p, u16::MAX), |p, mask| super::from_f16(p, mask)
+);
+
+/// Some of 16 bf16 as f32.
+///
+/// # Safety
+/// Those of the mask can be read; AVX-512 F, BW and VL.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+unsafe fn from_bf16(from: *const i16, mask: u16) -> std::arch::x86_64::__m512 {
+    // SAFETY: the caller's promise.
+    unsafe { avx512::Bf16::load(from, mask) }
+}
+
+/// Some of 16 f16 as f32.
+///
+/// # Safety
+/// Those of the mask can be read; AVX-512 F, BW and VL.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+unsafe fn from_f16(from: *const i16, mask: u16) -> std::arch::x86_64::__m512 {
+    // SAFETY: the caller's promise.
+    unsafe { avx512::F16::load(from, mask) }
+}
+
 #[cfg(target_arch = "x86_64")]
 strided_tile!(
     avx2_f32, "avx2,fma", f32, 8, true,
@@ -290,7 +379,8 @@ strided_tile!(
     _mm256_setzero_ps, _mm256_loadu_ps, _mm256_storeu_ps, _mm256_set1_ps, _mm256_fmadd_ps,
     _mm256_add_ps, |count: usize| _mm256_cmpgt_epi32(
         _mm256_set1_epi32(count as i32), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7)),
-    |p, mask| _mm256_maskload_ps(p, mask), |p, mask, x| _mm256_maskstore_ps(p, mask, x)
+    |p, mask| _mm256_maskload_ps(p, mask), |p, mask, x| _mm256_maskstore_ps(p, mask, x),
+    f32, |p| _mm256_loadu_ps(p), |p, mask| _mm256_maskload_ps(p, mask)
 );
 #[cfg(target_arch = "x86_64")]
 strided_tile!(
@@ -301,5 +391,6 @@ strided_tile!(
     _mm256_setzero_pd, _mm256_loadu_pd, _mm256_storeu_pd, _mm256_set1_pd, _mm256_fmadd_pd,
     _mm256_add_pd, |count: usize| _mm256_cmpgt_epi64(
         _mm256_set1_epi64x(count as i64), _mm256_setr_epi64x(0, 1, 2, 3)),
-    |p, mask| _mm256_maskload_pd(p, mask), |p, mask, x| _mm256_maskstore_pd(p, mask, x)
+    |p, mask| _mm256_maskload_pd(p, mask), |p, mask, x| _mm256_maskstore_pd(p, mask, x),
+    f64, |p| _mm256_loadu_pd(p), |p, mask| _mm256_maskload_pd(p, mask)
 );

@@ -23,14 +23,9 @@ pub(super) const TOGETHER: usize = 256;
 /// Bytes of packed right panels.
 const MAX_RIGHT: usize = 4 << 20;
 
-fn depth_count(units: usize) -> usize {
+/// How many blocks a depth of so many units has.
+pub(super) fn depth_count(units: usize) -> usize {
     units.div_ceil(MAX_DEPTH).max(1)
-}
-
-/// The blocks of a depth of so many units.
-pub(super) fn depth_blocks(units: usize) -> impl Iterator<Item = Range<usize>> {
-    let count = depth_count(units);
-    (0..count).map(move |block| share(units, count, block))
 }
 
 /// How a part of a product is blocked.
@@ -60,7 +55,11 @@ impl Blocks {
         let (tile, unit_bytes) = (table.tile, table.arithmetic.bytes());
         let run_units = product.sizes.run.div_ceil(table.arithmetic.step());
         let units = run_units * product.sizes.runs;
-        let depths = depth_count(units);
+        let in_place = product.in_place(table);
+        let depths = match in_place {
+            Some(in_place) if in_place.whole_depth => 1,
+            _ => depth_count(units),
+        };
         let depth = units.div_ceil(depths);
         let together = depths.min(MAX_TOGETHER);
         let width = tile.width();
@@ -71,7 +70,7 @@ impl Blocks {
             <= MAX_RESIDENT;
         let (block_rows, block_columns, left_units, right_units) = if product.dots.is_some() {
             (rows, 0, rows * units, 0)
-        } else if let Some(in_place) = product.in_place(table) {
+        } else if let Some(in_place) = in_place {
             in_place.blocks([rows, columns, depth], width, unit_bytes)
         } else if resident {
             let block = rows.min(MAX_ROWS);

@@ -5,8 +5,8 @@
 //! copies it on the way, for the tiles below; otherwise it is packed. A left operand
 //! whose strides make the cache forget it is packed as well, some rows at a time.
 
-use super::blocks::{TOGETHER, depth_blocks};
-use super::geometry::{Axes, Axis, chunks, fill_offsets, offsets_at, tiles};
+use super::blocks::{TOGETHER, depth_count};
+use super::geometry::{Axes, Axis, chunks, fill_offsets, offsets_at, share, tiles};
 use super::packing::Panel;
 use super::{Sizes, Table, Types, Worker};
 use crate::kernels::Isa;
@@ -30,6 +30,11 @@ const MAX_STRETCHES: usize = 4096;
 const CACHED: usize = 1 << 19;
 /// Elements so many bytes apart have the same place in the first-level cache.
 const ALIASED: usize = 4096;
+/// The most rows that are multiplied in f32 by 16-bit floats as they lie: packing takes
+/// 106 ps for an element, and reading it again for each tile a part of that. Pairs of bf16
+/// save half of multiplying.
+const HALVES_ROWS: usize = 4 * MAX_ROWS;
+const PAIRS_ROWS: usize = MAX_ROWS;
 /// Columns from which on packing the left operand is little beside multiplying.
 const MANY_COLUMNS: usize = 256;
 
@@ -41,8 +46,11 @@ pub(super) struct InPlace {
     /// Whether the left and the right operand are read where they lie, rather than
     /// packed.
     lies: [bool; 2],
-    /// Whether right panels are copied when they are first read.
+    /// Whether right panels are fetched ahead when they are first read, and copied.
+    fetched: bool,
     copied: bool,
+    /// Whether the depth is one block.
+    pub(super) whole_depth: bool,
     /// Whether the columns of a panel need not be neighbours in the result.
     out_breaks: bool,
     /// The depth by blocks, for tiles that read the right operand first, and for
@@ -70,7 +78,11 @@ impl InPlace {
         };
         let column = inner(&axes.columns).unwrap_or(one);
         let arithmetic = table.arithmetic;
-        let kernel = StridedKernel::new(isa, arithmetic)?;
+        let halves = match arithmetic {
+            Arithmetic::F32 => halves(isa, rhs, axes, sizes),
+            _ => None,
+        };
+        let kernel = halves.or_else(|| StridedKernel::new(isa, arithmetic))?;
         let (row, depth) = (inner(&axes.rows), inner(&axes.depth));
         let strides = [row, depth].map(|axis| axis.map_or(1, |a| a.lhs));
         // Two elements are one unit where they are neighbours, and no run of the depth
@@ -81,13 +93,15 @@ impl InPlace {
             _ => arithmetic.element_type() == Some(lhs),
         };
         // Sums that are no elements are stored when they are complete.
-        if !units || !table.same && depth_blocks(sizes.depth / step).count() > 1 {
+        let whole_depth = halves.is_some();
+        let complete = whole_depth || table.same || depth_count(sizes.depth / step) <= 1;
+        if !units && halves.is_none() || !complete {
             return None;
         }
         // Vectors end where a run of columns does.
         let filled = column.size * 4 >= column.size.next_multiple_of(kernel.lanes) * 3;
-        let right_lies = table.same
-            && arithmetic.element_type() == Some(rhs)
+        let own_type = table.same && arithmetic.element_type() == Some(rhs);
+        let right_lies = (own_type || halves.is_some())
             && column.rhs == 1
             && column.out == 1
             && (filled || axes.columns.len() <= 1);
@@ -95,21 +109,23 @@ impl InPlace {
         let aliased = |stride: isize| (stride.unsigned_abs() * bytes).is_multiple_of(ALIASED);
         let scattered = strides[0] != 1 && strides[1] != 1;
         let left_lies = sizes.columns < MANY_COLUMNS || !scattered && !aliased(strides[1]);
-        let left_lies = left_lies || step > 1;
+        let left_lies = units && (left_lies || step > 1);
         let lies = [left_lies, right_lies];
         let large = sizes.depth * sizes.columns * bytes > CACHED;
         let aliased = depth.is_some_and(|a| aliased(a.rhs));
         let copied = large || aliased && sizes.rows > kernel.rows;
-        let copied = right_lies && copied && kernel.vectors(sizes.rows, usize::MAX / 2) <= 2;
+        let fetched = right_lies && copied && kernel.vectors(sizes.rows, usize::MAX / 2) <= 2;
         Some(Self {
             kernel,
             arithmetic,
             lies,
-            copied,
+            fetched,
+            copied: fetched && halves.is_none(),
+            whole_depth,
             out_breaks: !right_lies && (column.out != 1 || axes.columns.len() > 1),
             depths: [
-                stretches(axes, sizes, step, lies)?,
-                stretches(axes, sizes, step, [left_lies, false])?,
+                stretches(axes, sizes, step, lies, whole_depth)?,
+                stretches(axes, sizes, step, [left_lies, false], whole_depth)?,
             ],
             run: if right_lies && axes.columns.len() > 1 {
                 column.size
@@ -148,6 +164,25 @@ impl InPlace {
     }
 }
 
+/// The kernel for few rows times a right operand of 16-bit floats that lies where it was:
+/// packing that would cost more than multiplying in f32.
+pub(super) fn halves(
+    isa: Isa,
+    rhs: ElementType,
+    axes: &Axes,
+    sizes: Sizes,
+) -> Option<StridedKernel> {
+    let &[column] = &axes.columns[..] else {
+        return None;
+    };
+    let most = match (rhs, isa.bf16) {
+        (ElementType::BF16, true) => PAIRS_ROWS,
+        _ => HALVES_ROWS,
+    };
+    let few = sizes.rows <= most && (column.rhs, column.out) == (1, 1);
+    few.then(|| StridedKernel::of_halves(isa, rhs)).flatten()
+}
+
 /// Whether a product whose rows, not columns, are neighbours in the result is better
 /// computed as it is, its tiles stored element by element, than with operands that
 /// change places: if the columns of the right operand would be no neighbours, or few.
@@ -173,19 +208,31 @@ pub(super) fn keeps_places(isa: Isa, [lhs, _, out]: Types, axes: &Axes) -> bool 
     // the right operand as long as so many rows.
     const STORED: f64 = 24.0;
     const PACKED: f64 = 16.0;
-    let blocks = depth_blocks(depth as usize).count() as f64;
+    let blocks = depth_count(depth as usize) as f64;
     let kept = depth / (depth + STORED * blocks) * rows / (rows + PACKED) * filled(columns);
     kept > changed
 }
 
 /// The blocks of a depth as pieces along which each operand has one stride.
-fn stretches(axes: &Axes, sizes: Sizes, step: usize, lies: [bool; 2]) -> Option<Vec<Vec<Stretch>>> {
+fn stretches(
+    axes: &Axes,
+    sizes: Sizes,
+    step: usize,
+    lies: [bool; 2],
+    whole_depth: bool,
+) -> Option<Vec<Vec<Stretch>>> {
     let (inner, outer) = match axes.depth.split_last() {
         Some((inner, outer)) => (*inner, outer),
         None => Default::default(),
     };
     let (mut count, run_units) = (0, sizes.run.div_ceil(step));
-    let blocks = depth_blocks(run_units * sizes.runs).map(|block| {
+    let units = run_units * sizes.runs;
+    let blocks = match whole_depth {
+        true => 1,
+        false => depth_count(units),
+    };
+    let blocks = (0..blocks).map(|block| share(units, blocks, block));
+    let blocks = blocks.map(|block| {
         let mut stretches = Vec::new();
         let mut from = block.start;
         while from < block.end {
@@ -308,7 +355,8 @@ impl Worker<'_> {
         let (kernel, bytes) = (&in_place.kernel, self.blocks.unit_bytes);
         let count = part.rows.len().div_ceil(kernel.rows).max(1);
         let height = part.rows.len().div_ceil(count);
-        let step = axes.depth.last().map_or(0, |a| a.rhs) * bytes as isize;
+        let element = self.product.element_bytes[1] as isize;
+        let step = axes.depth.last().map_or(0, |a| a.rhs) * element;
         let mut start = chunk.start;
         while start < chunk.end {
             let end = ((start / in_place.run + 1) * in_place.run).min(chunk.end);
@@ -348,10 +396,15 @@ impl Worker<'_> {
                 panel.scattered = Some(offsets);
             }
             for (i, rows) in tiles(&(0..part.rows.len()), kernel.rows).enumerate() {
-                let copy = (in_place.copied && i == 0).then(|| self.right());
+                let first = in_place.fetched && i == 0;
+                let copy = match in_place.copied {
+                    true => self.right(),
+                    false => std::ptr::null_mut(),
+                };
+                let copy = first.then_some(copy);
                 // SAFETY: the caller's promise; a copied panel has room.
                 unsafe { self.strided_tile(part, rows, panel, copy) };
-                if copy.is_some() {
+                if first && in_place.copied {
                     let width = panel.columns.next_multiple_of(kernel.lanes);
                     panel.start = self.right();
                     panel.step = (width * bytes) as isize;
@@ -396,10 +449,14 @@ impl Worker<'_> {
             left_unit = left_step;
         }
         let depths = &part.in_place.depths[usize::from(part.in_place.lies[1] && !right.lies)];
+        let right_unit = match right.lies {
+            true => self.product.element_bytes[1] as isize,
+            false => right.step,
+        };
         let mut tile = Strided {
             rows: pointers,
             right: right.start,
-            units: [left_unit, if right.lies { bytes } else { right.step }],
+            units: [left_unit, right_unit],
             steps: [left_step, right.step],
             depth: &depths[part.depth],
             columns: right.columns,

@@ -33,7 +33,7 @@ use crate::pool::Pool;
 use blocks::Blocks;
 use few_rows::{dots, few_columns};
 use geometry::{along, normalised, swap_operands};
-use in_place::{InPlace, keeps_places};
+use in_place::{InPlace, halves, keeps_places};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tegula_ir::ElementType;
@@ -162,8 +162,9 @@ impl Product {
         };
         let sizes = Sizes::new(&axes);
         let dots = dots(isa, types, &axes, sizes, table.arithmetic);
-        let (table, exact) = match (dots, exact) {
-            (Some(_), Some(exact)) => (exact, None),
+        let single = dots.is_some() || halves(isa, types[1], &axes, sizes).is_some();
+        let (table, exact) = match (single, exact) {
+            (true, Some(exact)) => (exact, None),
             tables => (table, tables.1),
         };
         let in_place = match dots {

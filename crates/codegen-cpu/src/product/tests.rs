@@ -21,13 +21,25 @@ fn strides([m, k, n]: [usize; 3], [left, right]: Transposed) -> [[usize; 2]; 2] 
     [of(left, [m, k]), of(!right, [n, k])]
 }
 
-/// `lhs` times `rhs`.
+/// `lhs` times `rhs`, of f32.
 fn product(
     cpu: Cpu,
-    [m, k, n]: [usize; 3],
+    shape: [usize; 3],
     transposed: Transposed,
     lhs: &[f32],
     rhs: &[f32],
+    threads: usize,
+) -> Vec<f32> {
+    let types = [ElementType::F32; 2];
+    product_of(cpu, types, shape, transposed, (lhs, rhs), threads)
+}
+
+fn product_of<L, R>(
+    cpu: Cpu,
+    [left_type, right_type]: [ElementType; 2],
+    [m, k, n]: [usize; 3],
+    transposed: Transposed,
+    (lhs, rhs): (&[L], &[R]),
     threads: usize,
 ) -> Vec<f32> {
     let [[row, left], [column, right]] = strides([m, k, n], transposed);
@@ -44,7 +56,8 @@ fn product(
         depth: vec![axis(k, left, right, 0)],
         starts: [0; 3],
     };
-    let product = Product::new(Isa::new(cpu), [ElementType::F32; 3], axes).expect("it has f32");
+    let types = [left_type, right_type, ElementType::F32];
+    let product = Product::new(Isa::new(cpu), types, axes).expect("there is one of floats");
     let mut out = vec![-1.0f32; m * n];
     let mut scratch = vec![0u64; product.scratch_bytes(threads) / 8 + 9];
     let scratch = scratch.as_mut_ptr().cast::<u8>();
@@ -104,6 +117,41 @@ fn every_blocking_gives_the_sum() {
                     assert!(
                         got == expected,
                         "{shape:?} {transposed:?} {cpu:?} {threads}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn halves_are_multiplied_as_they_are() {
+    for shape in [
+        [1, 40, 300],
+        [2, 700, 37],
+        [5, 33, 64],
+        [14, 600, 129],
+        [30, 20, 50],
+    ] {
+        let [m, k, n] = shape;
+        let (lhs, rhs) = (numbers(m * k, 3), numbers(k * n, 4));
+        let narrow = |of: fn(f32) -> u16| {
+            [&lhs, &rhs].map(|from| from.iter().map(|&x| of(x)).collect::<Vec<u16>>())
+        };
+        let bf16 = narrow(|x| half::bf16::from_f32(x).to_bits());
+        let f16 = narrow(|x| half::f16::from_f32(x).to_bits());
+        for transposed in FORMS {
+            let expected = expected(shape, transposed, &lhs, &rhs);
+            for cpu in CPUS {
+                for (ty, [left, right]) in [(ElementType::BF16, &bf16), (ElementType::F16, &f16)] {
+                    let (left, right) = (&left[..], &right[..]);
+                    let both = product_of(cpu, [ty, ty], shape, transposed, (left, right), 2);
+                    assert!(both == expected, "{shape:?} {transposed:?} {cpu:?} {ty:?}");
+                    let types = [ElementType::F32, ty];
+                    let mixed = product_of(cpu, types, shape, transposed, (&lhs[..], right), 1);
+                    assert!(
+                        mixed == expected,
+                        "{shape:?} {transposed:?} {cpu:?} f32 {ty:?}"
                     );
                 }
             }
