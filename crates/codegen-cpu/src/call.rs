@@ -75,7 +75,7 @@ impl Call {
                 Ok(Self::Handled(Box::new(handled)))
             }
             (LibraryOp::Operation(op), ..) => {
-                Routine::new(op, operands, results).map(Self::Routine)
+                Routine::new(isa, op, operands, results).map(Self::Routine)
             }
         }
     }

@@ -3,6 +3,7 @@
 
 use crate::error::Error;
 use crate::fft::Fft;
+use crate::kernels::Isa;
 use crate::linear_algebra::{self, Scalar, SolveFlags};
 use crate::random::Random;
 use crate::stochastic::StochasticConvert;
@@ -50,6 +51,7 @@ impl Routine {
     /// # Errors
     /// There is none for the operation or its element type.
     pub(crate) fn new(
+        isa: Isa,
         op: &Op,
         operands: &[&ArrayShape],
         results: &[&ArrayShape],
@@ -107,6 +109,7 @@ impl Routine {
                 }
             }
             Op::TopK { k, largest, .. } => Kind::TopK(TopK {
+                isa,
                 element_type: first.element_type,
                 length: dims(first)?.last().copied().unwrap_or(1),
                 k: usize::try_from(*k).unwrap_or(0),

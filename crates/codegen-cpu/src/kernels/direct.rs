@@ -135,6 +135,7 @@ fn function(isa: Isa, ty: ElementType) -> Option<RowsFn> {
         match ty {
             ElementType::F32 => return Some(avx512::rows::<avx512::F32>),
             ElementType::BF16 => return Some(avx512::rows::<avx512::Bf16>),
+            ElementType::F16 => return Some(avx512::rows::<avx512::F16>),
             _ => {}
         }
     }
@@ -177,13 +178,14 @@ where
     }
 }
 
+/// Vectors of 16 elements, as f32.
 #[cfg(target_arch = "x86_64")]
-mod avx512 {
+pub(super) mod avx512 {
     use super::{ROWS, Rows};
     use std::arch::x86_64::*;
 
     /// An element type's vectors of 16, as f32.
-    pub(super) trait Vector {
+    pub(in crate::kernels) trait Vector {
         type Element;
         /// # Safety
         /// The elements of the mask can be read; AVX-512 F, BW and VL.
@@ -193,7 +195,7 @@ mod avx512 {
         unsafe fn store(to: *mut Self::Element, mask: u16, x: __m512);
     }
 
-    pub(super) struct F32;
+    pub(in crate::kernels) struct F32;
 
     impl Vector for F32 {
         type Element = f32;
@@ -209,7 +211,7 @@ mod avx512 {
         }
     }
 
-    pub(super) struct Bf16;
+    pub(in crate::kernels) struct Bf16;
 
     impl Vector for Bf16 {
         type Element = i16;
@@ -229,6 +231,23 @@ mod avx512 {
             let quiet = _mm512_or_si512(bits, _mm512_set1_epi32(0x40_0000));
             let rounded = _mm512_mask_blend_epi32(nan, rounded, quiet);
             let halves = _mm512_cvtepi32_epi16(_mm512_srli_epi32::<16>(rounded));
+            // SAFETY: the caller's promise.
+            unsafe { _mm256_mask_storeu_epi16(to, mask, halves) };
+        }
+    }
+
+    pub(in crate::kernels) struct F16;
+
+    impl Vector for F16 {
+        type Element = i16;
+        #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+        unsafe fn load(from: *const i16, mask: u16) -> __m512 {
+            // SAFETY: the caller's promise.
+            unsafe { _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(mask, from)) }
+        }
+        #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+        unsafe fn store(to: *mut i16, mask: u16, x: __m512) {
+            let halves = _mm512_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(x);
             // SAFETY: the caller's promise.
             unsafe { _mm256_mask_storeu_epi16(to, mask, halves) };
         }

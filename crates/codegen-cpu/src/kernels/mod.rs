@@ -2,6 +2,7 @@
 //! in the widest instructions that may be used, with a portable form of each.
 //!
 //! - [`tile`]: one tile of a product, from packed panels.
+//! - [`strided`]: the same, from operands as they lie in memory.
 //! - [`pack`]: panels from arrays of any strides and type.
 //! - [`direct`]: products of many small groups, without packing.
 //! - [`rows`]: dot products along rows, without packing.
@@ -17,6 +18,7 @@ pub(crate) mod direct;
 pub(crate) mod pack;
 pub(crate) mod rows;
 pub(crate) mod store;
+pub(crate) mod strided;
 pub(crate) mod tile;
 
 use crate::jit::Cpu;

@@ -253,6 +253,21 @@ fn is_subnormal(bits: u16) -> bool {
     bits & 0x7f80 == 0 && bits & 0x7f != 0
 }
 
+/// Whether any of some bf16 is neither zero nor normal.
+///
+/// # Safety
+/// They can be read, and the CPU has AVX-512 F, BW and VL where [`super::Isa`] may say so.
+pub(crate) unsafe fn any_subnormal(source: *const u16, count: usize) -> bool {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: the caller's promise.
+    return unsafe { avx512::any_subnormal(source.cast(), count) };
+    #[cfg(not(target_arch = "x86_64"))]
+    // SAFETY: the caller's promise.
+    return unsafe { std::slice::from_raw_parts(source, count) }
+        .iter()
+        .any(|&bits| is_subnormal(bits));
+}
+
 #[cfg(target_arch = "x86_64")]
 mod avx512 {
     use super::{Arithmetic, CHUNK, ElementType, PackFn, Run, Segment};
@@ -379,6 +394,20 @@ mod avx512 {
         mantissa & !exponent
     }
 
+    /// # Safety
+    /// The elements can be read; AVX-512 F, BW and VL.
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+    pub(super) unsafe fn any_subnormal(source: *const i16, count: usize) -> bool {
+        let mut found = 0;
+        for start in (0..count).step_by(32) {
+            // SAFETY: the mask has the elements alone.
+            found |= subnormals(unsafe {
+                _mm512_maskz_loadu_epi16(first32(count - start), source.add(start))
+            });
+        }
+        found != 0
+    }
+
     /// A chunk of lanes that are neighbours in memory, a group at a time.
     ///
     /// # Safety
@@ -436,22 +465,34 @@ mod avx512 {
         let units = run.length.div_ceil(L::STEP);
         let mut subnormal = 0;
         for first_unit in (0..units).step_by(16) {
-            let mut block = [_mm512_setzero_si512(); 16];
             let element = first_unit * L::STEP;
             let count = (run.length - element).min(16 * L::STEP);
-            for (x, &offset) in block.iter_mut().zip(offsets) {
+            let load = |lane: usize| {
+                let Some(&offset) = offsets.get(lane) else {
+                    return _mm512_setzero_si512();
+                };
                 let place = offset + element as isize * run.stride;
                 // SAFETY: the lane has `count` more elements.
-                *x = unsafe {
+                unsafe {
                     let source = source.offset(place);
                     if run.stride == 1 {
                         L::along(source, count)
                     } else {
                         gathered::<L>(source, run.stride, count)
                     }
-                };
-                if L::CHECK {
-                    subnormal |= subnormals(*x);
+                }
+            };
+            // All sixteen at once stay in registers.
+            let mut block: [__m512i; 16] = match offsets.len() {
+                16 if run.stride == 1 => std::array::from_fn(|lane| {
+                    // SAFETY: as above.
+                    unsafe { L::along(source.offset(offsets[lane] + element as isize), count) }
+                }),
+                _ => std::array::from_fn(load),
+            };
+            if L::CHECK {
+                for &x in &block {
+                    subnormal |= subnormals(x);
                 }
             }
             transpose(&mut block);

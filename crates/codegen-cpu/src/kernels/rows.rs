@@ -51,6 +51,15 @@ pub(crate) fn dots_function(isa: Isa, rhs: ElementType) -> Option<DotsFn> {
             _ => {}
         }
     }
+    #[cfg(target_arch = "x86_64")]
+    if isa.width == Width::Avx2 {
+        match rhs {
+            ElementType::F32 => return Some(avx2::<f32, f32>),
+            ElementType::F64 => return Some(avx2::<f64, f64>),
+            ElementType::BF16 => return Some(avx2::<bf16, f32>),
+            _ => {}
+        }
+    }
     let _ = (isa, Width::Portable);
     match rhs {
         ElementType::F32 => Some(portable::<f32, f32>),
@@ -61,8 +70,24 @@ pub(crate) fn dots_function(isa: Isa, rhs: ElementType) -> Option<DotsFn> {
     }
 }
 
+/// The portable loop in wider vectors.
+///
+/// # Safety
+/// As [`DotsFn`], on a CPU with AVX2.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma")]
+unsafe fn avx2<S, T>(dots: &Dots<'_>)
+where
+    S: Copy + super::pack::Convert<T>,
+    T: Copy + Default + std::ops::Add<Output = T> + std::ops::Mul<Output = T>,
+{
+    // SAFETY: the caller's promise.
+    unsafe { portable::<S, T>(dots) };
+}
+
 /// # Safety
 /// As [`DotsFn`].
+#[inline(always)]
 unsafe fn portable<S, T>(dots: &Dots<'_>)
 where
     S: Copy + super::pack::Convert<T>,
@@ -77,10 +102,15 @@ where
                 let left = std::slice::from_raw_parts(lhs.add(row * dots.depth), dots.depth);
                 let right = std::slice::from_raw_parts(rhs.offset(column), dots.depth);
                 let mut sums = [T::default(); LANES];
-                for (left, right) in left.chunks(LANES).zip(right.chunks(LANES)) {
-                    for ((sum, &a), &b) in sums.iter_mut().zip(left).zip(right) {
-                        *sum = *sum + a * b.convert();
-                    }
+                let (left, left_rest) = left.as_chunks::<LANES>();
+                let (right, right_rest) = right.as_chunks::<LANES>();
+                for (left, right) in left.iter().zip(right) {
+                    let products: [T; LANES] =
+                        std::array::from_fn(|i| left[i] * right[i].convert());
+                    sums = std::array::from_fn(|i| sums[i] + products[i]);
+                }
+                for ((sum, &a), &b) in sums.iter_mut().zip(left_rest).zip(right_rest) {
+                    *sum = *sum + a * b.convert();
                 }
                 let sum = sums.iter().fold(T::default(), |a, &b| a + b);
                 *dots.sums.cast::<T>().add(row * dots.stride + i) = sum;

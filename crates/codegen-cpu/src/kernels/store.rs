@@ -1,6 +1,9 @@
 //! Tiles of accumulated numbers to arrays of any strides and element type.
 
+#[cfg(target_arch = "x86_64")]
+use super::direct::avx512::{self, Vector as _};
 use super::tile::Arithmetic;
+use super::{Isa, Width};
 use half::{bf16, f16};
 use tegula_ir::ElementType;
 
@@ -30,11 +33,20 @@ pub(crate) type StoreFn = unsafe fn(&Stored<'_>);
 /// How the numbers of an arithmetic become elements of a type, and whether both
 /// are the same, so that numbers can be added to elements.
 pub(crate) fn store_function(
+    isa: Isa,
     arithmetic: Arithmetic,
     element_type: ElementType,
 ) -> Option<(StoreFn, bool)> {
     use ElementType::{BF16, F16, F32, F64, S8, S16, S32, S64, U8, U16, U32, U64};
     let function: StoreFn = match (arithmetic, element_type) {
+        #[cfg(target_arch = "x86_64")]
+        (Arithmetic::F32 | Arithmetic::Bf16Pairs, BF16) if isa.width == Width::Avx512 => {
+            narrow::<avx512::Bf16, bf16>
+        }
+        #[cfg(target_arch = "x86_64")]
+        (Arithmetic::F32 | Arithmetic::Bf16Pairs, F16) if isa.width == Width::Avx512 => {
+            narrow::<avx512::F16, f16>
+        }
         (Arithmetic::F32 | Arithmetic::Bf16Pairs, F32) => store::<f32, f32>,
         (Arithmetic::F32 | Arithmetic::Bf16Pairs, BF16) => store::<f32, bf16>,
         (Arithmetic::F32 | Arithmetic::Bf16Pairs, F16) => store::<f32, f16>,
@@ -45,6 +57,7 @@ pub(crate) fn store_function(
         (Arithmetic::I64, S64 | U64) => store::<i64, i64>,
         _ => return None,
     };
+    let _ = (isa, Width::Portable);
     let size = element_type.storage_bytes();
     let same = size == arithmetic.bytes() && element_type != F16 && element_type != BF16;
     Some((function, same))
@@ -99,6 +112,24 @@ fn rounded_to_bf16(x: f32) -> u16 {
 /// As [`StoreFn`].
 unsafe fn store<A: Copy, D: Copy + Element<A>>(tile: &Stored<'_>) {
     let (source, out) = (tile.source.cast::<A>(), tile.out.cast::<D>());
+    let neighbours = |offsets: &[isize]| matches!(offsets, [a, b, ..] if *b == a + 1);
+    // What is far apart is written once, line by line.
+    if let Some(offsets) = tile.column_offsets.filter(|_| neighbours(tile.row_offsets)) {
+        for (j, &offset) in offsets.iter().take(tile.columns).enumerate() {
+            for (i, &row) in tile.row_offsets.iter().enumerate() {
+                // SAFETY: the caller's promise.
+                unsafe {
+                    let place = out.offset(offset + row);
+                    let number = *source.add(i * tile.stride + j);
+                    *place = match tile.add {
+                        true => (*place).plus(number),
+                        false => D::of(number),
+                    };
+                }
+            }
+        }
+        return;
+    }
     for (i, &row) in tile.row_offsets.iter().enumerate() {
         // SAFETY: the caller's promise.
         unsafe {
@@ -128,9 +159,70 @@ unsafe fn store<A: Copy, D: Copy + Element<A>>(tile: &Stored<'_>) {
     }
 }
 
+/// Rows of 16-bit floats by vectors, if columns are neighbours.
+///
+/// # Safety
+/// As [`StoreFn`], on a CPU with AVX-512 F, BW and VL.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+unsafe fn narrow<V: avx512::Vector<Element = i16>, D: Copy + Element<f32>>(tile: &Stored<'_>) {
+    if tile.column_offsets.is_some() {
+        // SAFETY: the caller's promise.
+        return unsafe { store::<f32, D>(tile) };
+    }
+    let (source, out) = (tile.source.cast::<f32>(), tile.out.cast::<i16>());
+    for (i, &row) in tile.row_offsets.iter().enumerate() {
+        for start in (0..tile.columns).step_by(16) {
+            let mask = ((1u32 << (tile.columns - start).min(16)) - 1) as u16;
+            // SAFETY: the caller's promise; the mask has the columns alone.
+            unsafe {
+                let numbers = avx512::F32::load(source.add(i * tile.stride + start), mask);
+                V::store(out.offset(row).add(start), mask, numbers);
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{Arithmetic, ElementType, Stored, bf16, rounded_to_bf16, store_function};
+    use super::{Arithmetic, ElementType, Isa, Stored, bf16, rounded_to_bf16, store_function};
+    use crate::jit::Cpu;
+
+    #[test]
+    fn vectors_store_the_same_halves() {
+        let special = [
+            0.0,
+            -0.0,
+            f32::INFINITY,
+            f32::NAN,
+            1e-40,
+            6e-8,
+            65519.9,
+            65520.0,
+            -3e38,
+        ];
+        let numbers = (0..40).map(|i| (i as f32 - 20.0) * 0.337_f32.powi(i - 18));
+        let source: Vec<f32> = special.into_iter().chain(numbers).collect();
+        for ty in [ElementType::BF16, ElementType::F16] {
+            let [wide, portable] = [Cpu::Native, Cpu::X86V2].map(|cpu| {
+                let (store, _) = store_function(Isa::new(cpu), Arithmetic::F32, ty).expect("both");
+                let mut out = vec![7u16; 70];
+                let stored = Stored {
+                    source: source.as_ptr().cast(),
+                    stride: 24,
+                    columns: 19,
+                    out: out.as_mut_ptr().cast(),
+                    row_offsets: &[40, 3],
+                    column_offsets: None,
+                    add: false,
+                };
+                // SAFETY: the offsets are inside.
+                unsafe { store(&stored) };
+                out
+            });
+            assert_eq!(wide, portable, "{ty:?}");
+        }
+    }
 
     #[test]
     fn bf16_is_the_nearest_with_ties_to_even() {
@@ -146,7 +238,8 @@ mod tests {
 
     #[test]
     fn numbers_go_where_the_offsets_say() {
-        let (store, same) = store_function(Arithmetic::F32, ElementType::F32).expect("f32");
+        let (store, same) =
+            store_function(Isa::new(Cpu::X86V2), Arithmetic::F32, ElementType::F32).expect("f32");
         assert!(same);
         let source = [1.0f32, 2.0, -1.0, 3.0, 4.0, -1.0];
         let mut out = [10.0f32; 8];

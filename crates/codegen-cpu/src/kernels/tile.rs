@@ -7,6 +7,7 @@
 //! summed.
 
 use super::{Isa, Width};
+use tegula_ir::ElementType;
 
 /// The arithmetic of a product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,8 +35,15 @@ impl Arithmetic {
         }
     }
 
-    fn is_float(self) -> bool {
-        matches!(self, Self::F32 | Self::F64)
+    /// The type whose elements are units as they are.
+    pub(crate) fn element_type(self) -> Option<ElementType> {
+        Some(match self {
+            Self::F32 => ElementType::F32,
+            Self::F64 => ElementType::F64,
+            Self::I32 => ElementType::S32,
+            Self::I64 => ElementType::S64,
+            Self::Bf16Pairs | Self::I16Pairs => return None,
+        })
     }
 
     /// The bytes of a unit, and of an accumulated number.
@@ -76,8 +84,6 @@ pub(crate) struct TileKernel {
     pub(crate) vectors: usize,
     /// Lanes of a vector.
     pub(crate) lanes: usize,
-    /// Whether there are tiles of [`Self::wide`].
-    has_wide: bool,
     pub(crate) function: TileFn,
 }
 
@@ -87,19 +93,6 @@ impl TileKernel {
         self.lanes * self.vectors
     }
 
-    /// How many vectors a tile of a few rows may have, if its right operand need not
-    /// be packed: long pieces of its rows are read at memory's speed. 0: none.
-    pub(crate) fn wide(&self, rows: usize) -> usize {
-        match rows {
-            _ if !self.has_wide => 0,
-            1 => 16,
-            2 => 8,
-            3 => 6,
-            4 => 4,
-            _ => 0,
-        }
-    }
-
     /// The kernel for an arithmetic; `None` if the instructions lack it.
     pub(crate) fn new(isa: Isa, arithmetic: Arithmetic) -> Option<Self> {
         let new = |rows, vectors, lanes, function| {
@@ -107,7 +100,6 @@ impl TileKernel {
                 rows,
                 vectors,
                 lanes,
-                has_wide: lanes * arithmetic.bytes() == 64 && arithmetic.is_float(),
                 function,
             })
         };
@@ -138,7 +130,7 @@ impl TileKernel {
 
 /// Calls `tile::<rows, vectors>` for numbers known at run time.
 macro_rules! dispatch {
-    ($rows:expr, $vectors:expr, $tile:ident, $arguments:tt, [$($m:literal)*], [$(($wide_rows:literal, $wide:literal))*]) => {
+    ($rows:expr, $vectors:expr, $tile:ident, $arguments:tt, [$($m:literal)*]) => {
         // SAFETY: the caller's promise.
         unsafe {
             match ($rows, $vectors) {
@@ -146,7 +138,6 @@ macro_rules! dispatch {
                     ($m, 1) => $tile::<$m, 1>$arguments,
                     ($m, 2) => $tile::<$m, 2>$arguments,
                 )*
-                $(($wide_rows, $wide) => $tile::<$wide_rows, $wide>$arguments,)*
                 _ => {}
             }
         }
@@ -157,7 +148,7 @@ macro_rules! dispatch {
 #[cfg(target_arch = "x86_64")]
 macro_rules! vector_tile {
     (
-        $module:ident, $features:literal, $number:ty, $lanes:literal, [$($m:literal)*], $wide:tt,
+        $module:ident, $features:literal, $number:ty, $lanes:literal, [$($m:literal)*],
         $zero:ident, $load:expr, $broadcast:expr, $multiply_add:expr,
         $add:expr, $read:expr, $write:expr
     ) => {
@@ -214,7 +205,7 @@ macro_rules! vector_tile {
                 target: &Target,
             ) {
                 let (left, right) = (left.cast::<$number>(), right.cast::<$number>());
-                dispatch!(rows, vectors, tile, (depth, left, right, stride, target), [$($m)*], $wide);
+                dispatch!(rows, vectors, tile, (depth, left, right, stride, target), [$($m)*]);
             }
         }
     };
@@ -222,21 +213,21 @@ macro_rules! vector_tile {
 
 #[cfg(target_arch = "x86_64")]
 vector_tile!(
-    avx512_f32, "avx512f", f32, 16, [1 2 3 4 5 6 7 8 9 10 11 12 13 14], [(1, 16) (2, 8) (3, 6) (4, 4)],
+    avx512_f32, "avx512f", f32, 16, [1 2 3 4 5 6 7 8 9 10 11 12 13 14],
     _mm512_setzero_ps, |p| _mm512_loadu_ps(p), |p: *const f32| _mm512_set1_ps(*p),
     |a, b, c| _mm512_fmadd_ps(a, b, c),
     |a, b| _mm512_add_ps(a, b), |p| _mm512_loadu_ps(p), |p, x| _mm512_storeu_ps(p, x)
 );
 #[cfg(target_arch = "x86_64")]
 vector_tile!(
-    avx512_f64, "avx512f", f64, 8, [1 2 3 4 5 6 7 8 9 10 11 12 13 14], [(1, 16) (2, 8) (3, 6) (4, 4)],
+    avx512_f64, "avx512f", f64, 8, [1 2 3 4 5 6 7 8 9 10 11 12 13 14],
     _mm512_setzero_pd, |p| _mm512_loadu_pd(p), |p: *const f64| _mm512_set1_pd(*p),
     |a, b, c| _mm512_fmadd_pd(a, b, c),
     |a, b| _mm512_add_pd(a, b), |p| _mm512_loadu_pd(p), |p, x| _mm512_storeu_pd(p, x)
 );
 #[cfg(target_arch = "x86_64")]
 vector_tile!(
-    avx512_i32, "avx512f", i32, 16, [1 2 3 4 5 6 7 8 9 10 11 12 13 14], [],
+    avx512_i32, "avx512f", i32, 16, [1 2 3 4 5 6 7 8 9 10 11 12 13 14],
     _mm512_setzero_si512, |p: *const i32| _mm512_loadu_epi32(p),
     |p: *const i32| _mm512_set1_epi32(*p),
     |a, b, c| _mm512_add_epi32(_mm512_mullo_epi32(a, b), c),
@@ -245,7 +236,7 @@ vector_tile!(
 );
 #[cfg(target_arch = "x86_64")]
 vector_tile!(
-    avx512_i16, "avx512f,avx512vnni", i32, 16, [1 2 3 4 5 6 7 8 9 10 11 12 13 14], [],
+    avx512_i16, "avx512f,avx512vnni", i32, 16, [1 2 3 4 5 6 7 8 9 10 11 12 13 14],
     _mm512_setzero_si512, |p: *const i32| _mm512_loadu_epi32(p),
     |p: *const i32| _mm512_set1_epi32(*p), |a, b, c| _mm512_dpwssd_epi32(c, a, b),
     |a, b| _mm512_add_epi32(a, b), |p: *mut i32| _mm512_loadu_epi32(p),
@@ -253,7 +244,7 @@ vector_tile!(
 );
 #[cfg(target_arch = "x86_64")]
 vector_tile!(
-    avx512_bf16, "avx512f,avx512bf16", f32, 16, [1 2 3 4 5 6 7 8 9 10 11 12 13 14], [],
+    avx512_bf16, "avx512f,avx512bf16", f32, 16, [1 2 3 4 5 6 7 8 9 10 11 12 13 14],
     _mm512_setzero_ps, |p: *const f32| _mm512_loadu_epi32(p.cast()),
     |p: *const f32| _mm512_set1_epi32(*p.cast::<i32>()),
     |a, b, c| _mm512_dpbf16_ps(
@@ -265,14 +256,14 @@ vector_tile!(
 );
 #[cfg(target_arch = "x86_64")]
 vector_tile!(
-    avx2_f32, "avx2,fma", f32, 8, [1 2 3 4 5 6], [],
+    avx2_f32, "avx2,fma", f32, 8, [1 2 3 4 5 6],
     _mm256_setzero_ps, |p| _mm256_loadu_ps(p), |p: *const f32| _mm256_set1_ps(*p),
     |a, b, c| _mm256_fmadd_ps(a, b, c),
     |a, b| _mm256_add_ps(a, b), |p| _mm256_loadu_ps(p), |p, x| _mm256_storeu_ps(p, x)
 );
 #[cfg(target_arch = "x86_64")]
 vector_tile!(
-    avx2_f64, "avx2,fma", f64, 4, [1 2 3 4 5 6], [],
+    avx2_f64, "avx2,fma", f64, 4, [1 2 3 4 5 6],
     _mm256_setzero_pd, |p| _mm256_loadu_pd(p), |p: *const f64| _mm256_set1_pd(*p),
     |a, b, c| _mm256_fmadd_pd(a, b, c),
     |a, b| _mm256_add_pd(a, b), |p| _mm256_loadu_pd(p), |p, x| _mm256_storeu_pd(p, x)

@@ -23,11 +23,15 @@ pub(super) const TOGETHER: usize = 256;
 /// Bytes of packed right panels.
 const MAX_RIGHT: usize = 4 << 20;
 
+/// How many blocks a depth of so many units has.
+pub(super) fn depth_count(units: usize) -> usize {
+    units.div_ceil(MAX_DEPTH).max(1)
+}
+
 /// How a part of a product is blocked.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Blocks {
-    /// Units of a run, and of all runs.
-    pub(super) run_units: usize,
+    /// Units of all runs.
     pub(super) units: usize,
     /// How many blocks the depth has.
     pub(super) depths: usize,
@@ -51,7 +55,11 @@ impl Blocks {
         let (tile, unit_bytes) = (table.tile, table.arithmetic.bytes());
         let run_units = product.sizes.run.div_ceil(table.arithmetic.step());
         let units = run_units * product.sizes.runs;
-        let depths = units.div_ceil(MAX_DEPTH).max(1);
+        let in_place = product.in_place(table);
+        let depths = match in_place {
+            Some(in_place) if in_place.whole_depth => 1,
+            _ => depth_count(units),
+        };
         let depth = units.div_ceil(depths);
         let together = depths.min(MAX_TOGETHER);
         let width = tile.width();
@@ -62,6 +70,8 @@ impl Blocks {
             <= MAX_RESIDENT;
         let (block_rows, block_columns, left_units, right_units) = if product.dots.is_some() {
             (rows, 0, rows * units, 0)
+        } else if let Some(in_place) = in_place {
+            in_place.blocks([rows, columns, depth], width, unit_bytes)
         } else if resident {
             let block = rows.min(MAX_ROWS);
             let chunk = TOGETHER.min(columns.next_multiple_of(width));
@@ -82,7 +92,6 @@ impl Blocks {
         // Vectors are stored whole; what is too much lies behind.
         let aligned = |bytes: usize| (bytes + 64).next_multiple_of(64);
         Self {
-            run_units,
             units,
             depths,
             together,

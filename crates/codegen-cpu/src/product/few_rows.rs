@@ -2,11 +2,11 @@
 
 use super::blocks::MAX_RESIDENT;
 use super::geometry::{chunks, fill_offsets, tiles};
-use super::{Axes, Side, Sizes, Types, Worker};
+use super::{Axes, Axis, Side, Sizes, Types, Worker};
 use crate::kernels::pack::MAX_LANES;
 use crate::kernels::rows::{COLUMNS, Dots, DotsFn, MAX_ROWS, dots_function};
 use crate::kernels::store::Stored;
-use crate::kernels::tile::{Arithmetic, Target};
+use crate::kernels::tile::Arithmetic;
 use crate::kernels::{Isa, Width};
 use std::mem::MaybeUninit;
 use std::ops::Range;
@@ -52,6 +52,20 @@ pub(super) fn dots(
         Arithmetic::F32 | Arithmetic::F64 | Arithmetic::Bf16Pairs => dots_function(isa, types[1]),
         _ => None,
     }
+}
+
+/// Whether a product has so few columns that it is better computed as one of few rows:
+/// along the rows of the left operand, which are contiguous along the depth.
+pub(super) fn few_columns(axes: &Axes) -> bool {
+    let count = |axes: &[Axis]| axes.iter().map(|a| a.size).product::<usize>();
+    let (rows, columns) = (count(&axes.rows), count(&axes.columns));
+    let &[depth] = &axes.depth[..] else {
+        return false;
+    };
+    // A vector of columns takes one step for each element of the depth; along rows, each
+    // column takes one for 16, and adds the lanes of its sum.
+    let faster = columns * (depth.size + 154) < 16 * depth.size;
+    faster && depth.lhs == 1 && rows > columns && columns > 0
 }
 
 impl Worker<'_> {
@@ -113,69 +127,5 @@ impl Worker<'_> {
             // SAFETY: the sums were computed; the offsets are the result's.
             unsafe { (self.table.store)(&stored) };
         }
-    }
-
-    /// Computes columns of a few rows from the right operand as it lies in memory,
-    /// where it can be; gives the columns that are left.
-    ///
-    /// # Safety
-    /// As [`Self::matrix`]; the left panels are packed.
-    pub(super) unsafe fn in_place(
-        &self,
-        rows: &Range<usize>,
-        columns: &Range<usize>,
-    ) -> Range<usize> {
-        let (axes, table) = (&self.product.axes, self.table);
-        let vectors = table.tile.wide(rows.len());
-        let (&[column], &[depth]) = (&axes.columns[..], &axes.depth[..]) else {
-            return columns.clone();
-        };
-        let neighbours = (column.rhs, column.out) == (1, 1) && depth.rhs >= 0;
-        let units = table.same
-            && table.arithmetic.step() == 1
-            && self.product.element_bytes[1] == self.blocks.unit_bytes;
-        if vectors == 0 || !neighbours || !units {
-            return columns.clone();
-        }
-        let width = vectors * table.tile.lanes;
-        let mut row_table = [0isize; MAX_LANES];
-        fill_offsets(
-            &axes.rows,
-            rows.start,
-            |a| a.out,
-            &mut row_table[..rows.len()],
-        );
-        let mut left = columns.clone();
-        while left.len() >= width {
-            for block in 0..self.blocks.depths {
-                let units = self.blocks.depth(block);
-                let first = left.start as isize;
-                let right = first + units.start as isize * depth.rhs;
-                let target = Target {
-                    out: self.product.place(self.arrays.out, 2, first),
-                    rows: row_table.as_ptr(),
-                    add: block > 0,
-                };
-                let packed = self.left_panel(rows, units.start);
-                let right = self.product.place(self.arrays.rhs, 1, right);
-                let stride = depth.rhs.unsigned_abs();
-                // SAFETY: the columns are whole vectors that the operand and the
-                // result have.
-                unsafe {
-                    let function = table.tile.function;
-                    function(
-                        rows.len(),
-                        vectors,
-                        units.len(),
-                        packed,
-                        right,
-                        stride,
-                        &target,
-                    );
-                }
-            }
-            left.start += width;
-        }
-        left
     }
 }

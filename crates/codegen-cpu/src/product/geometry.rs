@@ -96,25 +96,15 @@ pub(super) fn fill_offsets(
 
 /// Dimensions merged where they can be, columns contiguous in the result, the depth
 /// in the order in which an operand is best packed. Also whether the operands have
-/// changed places.
-pub(super) fn normalised(mut axes: Axes) -> (Axes, bool) {
+/// changed places, which `keeps` may refuse.
+pub(super) fn normalised(mut axes: Axes, keeps: impl FnOnce(&Axes) -> bool) -> (Axes, bool) {
     axes.batch = merged(axes.batch);
     axes.rows = merged(axes.rows);
     axes.columns = merged(axes.columns);
     let contiguous = |axes: &[Axis]| axes.last().is_some_and(|a| a.out == 1);
-    let swapped = !contiguous(&axes.columns) && contiguous(&axes.rows);
+    let swapped = !contiguous(&axes.columns) && contiguous(&axes.rows) && !keeps(&axes);
     if swapped {
-        std::mem::swap(&mut axes.rows, &mut axes.columns);
-        axes.starts.swap(0, 1);
-        let all = [
-            &mut axes.batch,
-            &mut axes.rows,
-            &mut axes.columns,
-            &mut axes.depth,
-        ];
-        for axis in all.into_iter().flatten() {
-            std::mem::swap(&mut axis.lhs, &mut axis.rhs);
-        }
+        swap_operands(&mut axes);
     }
     // Lanes that are contiguous are packed well whatever the depth is.
     let by_right = axes.rows.last().is_some_and(|a| a.lhs == 1);
@@ -124,6 +114,31 @@ pub(super) fn normalised(mut axes: Axes) -> (Axes, bool) {
     });
     axes.depth = merged(axes.depth);
     (axes, swapped)
+}
+
+/// The operands change places, and with them rows and columns.
+pub(super) fn swap_operands(axes: &mut Axes) {
+    std::mem::swap(&mut axes.rows, &mut axes.columns);
+    axes.starts.swap(0, 1);
+    let all = [
+        &mut axes.batch,
+        &mut axes.rows,
+        &mut axes.columns,
+        &mut axes.depth,
+    ];
+    for axis in all.into_iter().flatten() {
+        std::mem::swap(&mut axis.lhs, &mut axis.rhs);
+    }
+}
+
+/// Dimensions as one operand has them, whose strides `own` picks: what is one stride
+/// apart there is merged.
+pub(super) fn along(axes: &[Axis], own: fn(Axis) -> (isize, isize)) -> Vec<Axis> {
+    let own = axes.iter().map(|&axis| {
+        let (lhs, rhs) = own(axis);
+        Axis { lhs, rhs, ..axis }
+    });
+    merged(own.collect())
 }
 
 /// Drops dimensions of size 1 and merges neighbours that are one stride apart in

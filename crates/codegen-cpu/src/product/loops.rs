@@ -45,9 +45,7 @@ impl Worker<'_> {
                 // SAFETY: the caller's promise; the block fits.
                 unsafe { self.pack_left(&block, &units, target) };
             }
-            // SAFETY: as above.
-            let columns = unsafe { self.in_place(&block, columns) };
-            for chunk in chunks(&columns, self.blocks.columns) {
+            for chunk in chunks(columns, self.blocks.columns) {
                 let block = Block {
                     rows: block.clone(),
                     columns: chunk.clone(),

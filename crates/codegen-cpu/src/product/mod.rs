@@ -7,15 +7,18 @@
 //! transposed operand, a window moving over an image (whose dimensions overlap) and
 //! a reversed kernel differ in nothing but numbers.
 //!
-//! A block of the left operand is packed into panels as high as a tile, the right
-//! operand into panels as wide as one. A left operand that fits the second-level
-//! cache is packed once, and right panels as they are used; otherwise right panels
-//! are packed first, and left blocks are used on all of them. Few rows read a right
-//! operand that is contiguous along the depth where it lies.
+//! Floats are read where they lie, as far as their strides allow (`in_place`). Other types,
+//! and CPUs without vectors, have both operands packed (`loops`): a block of the left
+//! operand into panels as high as a tile, the right one into panels as wide as one. A left
+//! operand that fits the second-level cache is packed once, and right panels as they are
+//! used; otherwise right panels are packed first, and left blocks are used on all of them.
+//! Few rows, or few columns, read the other operand along the depth if it is contiguous
+//! there (`few_rows`).
 
 mod blocks;
 mod few_rows;
 mod geometry;
+mod in_place;
 mod loops;
 mod packing;
 
@@ -28,8 +31,9 @@ use crate::kernels::store::{StoreFn, store_function};
 use crate::kernels::tile::{Arithmetic, TileKernel};
 use crate::pool::Pool;
 use blocks::Blocks;
-use few_rows::dots;
-use geometry::normalised;
+use few_rows::{dots, few_columns};
+use geometry::{along, normalised, swap_operands};
+use in_place::{InPlace, halves, keeps_places};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tegula_ir::ElementType;
@@ -54,7 +58,7 @@ struct Table {
 
 impl Table {
     fn new(isa: Isa, arithmetic: Arithmetic, [lhs, rhs, out]: Types) -> Option<Self> {
-        let (store, same) = store_function(arithmetic, out)?;
+        let (store, same) = store_function(isa, arithmetic, out)?;
         Some(Self {
             arithmetic,
             tile: TileKernel::new(isa, arithmetic)?,
@@ -93,6 +97,10 @@ pub(crate) struct Product {
     exact: Option<Table>,
     /// What computes it along the rows of the right operand, if they are few.
     dots: Option<DotsFn>,
+    /// How operands are read where they lie, if one of them is.
+    in_place: Option<InPlace>,
+    /// The depth as each operand is packed along it.
+    depths: [Vec<Axis>; 2],
     sizes: Sizes,
     element_bytes: [usize; 3],
 }
@@ -109,15 +117,41 @@ struct Sizes {
     runs: usize,
 }
 
+impl Sizes {
+    fn new(axes: &Axes) -> Self {
+        let count = |axes: &[Axis]| axes.iter().map(|a| a.size).product::<usize>();
+        let (run, depth) = (axes.depth.last().map_or(1, |a| a.size), count(&axes.depth));
+        Self {
+            batch: count(&axes.batch),
+            rows: count(&axes.rows),
+            columns: count(&axes.columns),
+            depth,
+            run,
+            runs: depth.checked_div(run).unwrap_or(0),
+        }
+    }
+}
+
 impl Product {
     /// Prepares a product; `None` if there is no arithmetic for the types.
     pub(crate) fn new(isa: Isa, types: Types, axes: Axes) -> Option<Self> {
-        let (axes, swapped) = normalised(axes);
-        let types = if swapped {
-            [types[1], types[0], types[2]]
-        } else {
-            types
+        let (mut axes, mut swapped) = normalised(axes, |axes| keeps_places(isa, types, axes));
+        let in_order = |swapped| match swapped {
+            true => [types[1], types[0], types[2]],
+            false => types,
         };
+        let along_rows = |types, axes: &Axes| {
+            let arithmetic = *arithmetics(types).first()?;
+            dots(isa, types, axes, Sizes::new(axes), arithmetic)
+        };
+        if few_columns(&axes) {
+            let mut other = axes.clone();
+            swap_operands(&mut other);
+            if along_rows(in_order(!swapped), &other).is_some() {
+                (axes, swapped) = (other, !swapped);
+            }
+        }
+        let types = in_order(swapped);
         let mut tables = arithmetics(types)
             .iter()
             .filter_map(|&arithmetic| Table::new(isa, arithmetic, types));
@@ -126,31 +160,39 @@ impl Product {
             Arithmetic::Bf16Pairs => tables.next(),
             _ => None,
         };
-        let count = |axes: &[Axis]| axes.iter().map(|a| a.size).product::<usize>();
-        let run = axes.depth.last().map_or(1, |a| a.size);
-        let depth = count(&axes.depth);
-        let sizes = Sizes {
-            batch: count(&axes.batch),
-            rows: count(&axes.rows),
-            columns: count(&axes.columns),
-            depth,
-            run,
-            runs: depth.checked_div(run).unwrap_or(0),
-        };
+        let sizes = Sizes::new(&axes);
         let dots = dots(isa, types, &axes, sizes, table.arithmetic);
-        let (table, exact) = match (dots, exact) {
-            (Some(_), Some(exact)) => (exact, None),
+        let single = dots.is_some() || halves(isa, types[1], &axes, sizes).is_some();
+        let (table, exact) = match (single, exact) {
+            (true, Some(exact)) => (exact, None),
             tables => (table, tables.1),
         };
+        let in_place = match dots {
+            Some(_) => None,
+            None => InPlace::new(isa, &table, types, &axes, sizes),
+        };
+        // Units of two elements must be the same in both operands.
+        let depths = match table.arithmetic.step() {
+            1 => [|a: Axis| (a.lhs, 0), |a: Axis| (0, a.rhs)].map(|own| along(&axes.depth, own)),
+            _ => [axes.depth.clone(), axes.depth.clone()],
+        };
         Some(Self {
+            depths,
             axes,
             swapped,
             table,
             exact,
             dots,
+            in_place,
             sizes,
             element_bytes: types.map(ElementType::storage_bytes),
         })
+    }
+
+    /// How operands are read where they lie, if the table's arithmetic does that.
+    fn in_place(&self, table: &Table) -> Option<&InPlace> {
+        let in_place = self.in_place.as_ref();
+        in_place.filter(|in_place| in_place.arithmetic == table.arithmetic)
     }
 
     /// How many scalar multiplications it is.
@@ -375,6 +417,8 @@ impl Worker<'_> {
         unsafe {
             if let Some(function) = self.product.dots {
                 self.along_rows(function, &rows, &columns);
+            } else if let Some(in_place) = self.product.in_place(self.table) {
+                self.in_place(in_place, &rows, &columns);
             } else if self.blocks.resident {
                 self.left_first(&rows, &columns);
             } else {

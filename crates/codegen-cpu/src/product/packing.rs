@@ -124,26 +124,36 @@ impl Worker<'_> {
         target: *mut u8,
         width: usize,
     ) {
-        let (sizes, axes) = (self.product.sizes, &self.product.axes.depth);
+        let axes = match side {
+            Side::Left => &self.product.depths[0],
+            Side::Right => &self.product.depths[1],
+        };
         let (outer, inner) = match axes.split_last() {
             Some((inner, outer)) => (outer, *inner),
-            None => (&axes[..], Axis::default()),
+            None => (
+                &axes[..],
+                Axis {
+                    size: 1,
+                    ..Axis::default()
+                },
+            ),
         };
         let (function, base, array, stride) = match side {
             Side::Left => (self.table.pack_lhs, self.arrays.lhs, 0, inner.lhs),
             Side::Right => (self.table.pack_rhs, self.arrays.rhs, 1, inner.rhs),
         };
         let step = self.table.arithmetic.step();
+        let run_units = inner.size.div_ceil(step);
         let mut unit = units.start;
         while unit < units.end {
-            let (run, skipped) = (unit / self.blocks.run_units, unit % self.blocks.run_units);
-            let taken = (self.blocks.run_units - skipped).min(units.end - unit);
+            let (run, skipped) = (unit / run_units, unit % run_units);
+            let taken = (run_units - skipped).min(units.end - unit);
             let offset = offsets_at(outer, run)[array] + (skipped * step) as isize * stride;
             let before = (unit - units.start) * width * self.blocks.unit_bytes;
             let run = Run {
                 source: self.product.place(base, array, offset),
                 stride,
-                length: (taken * step).min(sizes.run - skipped * step),
+                length: (taken * step).min(inner.size - skipped * step),
                 lanes,
                 target: target.wrapping_add(before),
                 width,

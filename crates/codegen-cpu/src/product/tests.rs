@@ -6,16 +6,43 @@ use tegula_ir::ElementType;
 
 const CPUS: [Cpu; 4] = [Cpu::Native, Cpu::X86V4, Cpu::X86V3, Cpu::X86V2];
 
-/// `lhs` of `[m, k]` times `rhs` of `[k, n]`, or of `[n, k]` if it is transposed.
+/// Whether the left and the right operand are transposed.
+type Transposed = [bool; 2];
+
+const FORMS: [Transposed; 4] = [[false, false], [false, true], [true, false], [true, true]];
+
+/// Where rows of the left operand, columns of the right one and the depth of both
+/// are: `lhs` of `[m, k]` or `[k, m]`, `rhs` of `[k, n]` or `[n, k]`.
+fn strides([m, k, n]: [usize; 3], [left, right]: Transposed) -> [[usize; 2]; 2] {
+    let of = |transposed, [outer, inner]: [usize; 2]| match transposed {
+        false => [inner, 1],
+        true => [1, outer],
+    };
+    [of(left, [m, k]), of(!right, [n, k])]
+}
+
+/// `lhs` times `rhs`, of f32.
 fn product(
     cpu: Cpu,
-    [m, k, n]: [usize; 3],
-    transposed: bool,
+    shape: [usize; 3],
+    transposed: Transposed,
     lhs: &[f32],
     rhs: &[f32],
     threads: usize,
 ) -> Vec<f32> {
-    let (depth, column) = if transposed { (1, k) } else { (n, 1) };
+    let types = [ElementType::F32; 2];
+    product_of(cpu, types, shape, transposed, (lhs, rhs), threads)
+}
+
+fn product_of<L, R>(
+    cpu: Cpu,
+    [left_type, right_type]: [ElementType; 2],
+    [m, k, n]: [usize; 3],
+    transposed: Transposed,
+    (lhs, rhs): (&[L], &[R]),
+    threads: usize,
+) -> Vec<f32> {
+    let [[row, left], [column, right]] = strides([m, k, n], transposed);
     let axis = |size, lhs: usize, rhs: usize, out: usize| Axis {
         size,
         lhs: lhs as isize,
@@ -24,12 +51,13 @@ fn product(
     };
     let axes = Axes {
         batch: vec![],
-        rows: vec![axis(m, k, 0, n)],
+        rows: vec![axis(m, row, 0, n)],
         columns: vec![axis(n, 0, column, 1)],
-        depth: vec![axis(k, 1, depth, 0)],
+        depth: vec![axis(k, left, right, 0)],
         starts: [0; 3],
     };
-    let product = Product::new(Isa::new(cpu), [ElementType::F32; 3], axes).expect("it has f32");
+    let types = [left_type, right_type, ElementType::F32];
+    let product = Product::new(Isa::new(cpu), types, axes).expect("there is one of floats");
     let mut out = vec![-1.0f32; m * n];
     let mut scratch = vec![0u64; product.scratch_bytes(threads) / 8 + 9];
     let scratch = scratch.as_mut_ptr().cast::<u8>();
@@ -42,12 +70,10 @@ fn product(
     out
 }
 
-fn expected([m, k, n]: [usize; 3], transposed: bool, lhs: &[f32], rhs: &[f32]) -> Vec<f32> {
+fn expected(shape: [usize; 3], transposed: Transposed, lhs: &[f32], rhs: &[f32]) -> Vec<f32> {
+    let ([m, k, n], [[row, left], [column, right]]) = (shape, strides(shape, transposed));
     let element = |i: usize, j: usize| {
-        let terms = (0..k).map(|d| {
-            let right = if transposed { j * k + d } else { d * n + j };
-            lhs[i * k + d] * rhs[right]
-        });
+        let terms = (0..k).map(|d| lhs[i * row + d * left] * rhs[j * column + d * right]);
         terms.sum()
     };
     (0..m * n).map(|at| element(at / n, at % n)).collect()
@@ -74,16 +100,59 @@ fn every_blocking_gives_the_sum() {
         [33, 520, 65],
         [64, 780, 21],
         [160, 1300, 40],
+        [29, 530, 300],
+        [3, 20, 1100],
+        [30, 40, 1024],
+        [16, 1024, 300],
+        [100, 3, 130],
     ];
     for shape in shapes {
         let [m, k, n] = shape;
         let (lhs, rhs) = (numbers(m * k, 1), numbers(k * n, 2));
-        for transposed in [false, true] {
+        for transposed in FORMS {
             let expected = expected(shape, transposed, &lhs, &rhs);
             for cpu in CPUS {
                 for threads in [1, 3] {
                     let got = product(cpu, shape, transposed, &lhs, &rhs, threads);
-                    assert!(got == expected, "{shape:?} {transposed} {cpu:?} {threads}");
+                    assert!(
+                        got == expected,
+                        "{shape:?} {transposed:?} {cpu:?} {threads}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn halves_are_multiplied_as_they_are() {
+    for shape in [
+        [1, 40, 300],
+        [2, 700, 37],
+        [5, 33, 64],
+        [14, 600, 129],
+        [30, 20, 50],
+    ] {
+        let [m, k, n] = shape;
+        let (lhs, rhs) = (numbers(m * k, 3), numbers(k * n, 4));
+        let narrow = |of: fn(f32) -> u16| {
+            [&lhs, &rhs].map(|from| from.iter().map(|&x| of(x)).collect::<Vec<u16>>())
+        };
+        let bf16 = narrow(|x| half::bf16::from_f32(x).to_bits());
+        let f16 = narrow(|x| half::f16::from_f32(x).to_bits());
+        for transposed in FORMS {
+            let expected = expected(shape, transposed, &lhs, &rhs);
+            for cpu in CPUS {
+                for (ty, [left, right]) in [(ElementType::BF16, &bf16), (ElementType::F16, &f16)] {
+                    let (left, right) = (&left[..], &right[..]);
+                    let both = product_of(cpu, [ty, ty], shape, transposed, (left, right), 2);
+                    assert!(both == expected, "{shape:?} {transposed:?} {cpu:?} {ty:?}");
+                    let types = [ElementType::F32, ty];
+                    let mixed = product_of(cpu, types, shape, transposed, (&lhs[..], right), 1);
+                    assert!(
+                        mixed == expected,
+                        "{shape:?} {transposed:?} {cpu:?} f32 {ty:?}"
+                    );
                 }
             }
         }
@@ -95,17 +164,18 @@ fn nan_and_infinity_reach_their_elements_alone() {
     for shape in [[1, 40, 37], [3, 33, 20], [20, 50, 40]] {
         let [m, k, n] = shape;
         for special in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
-            for transposed in [false, true] {
+            for transposed in FORMS {
                 let (mut lhs, mut rhs) = (vec![1.0; m * k], vec![1.0; k * n]);
-                lhs[(m - 1) * k + k - 1] = special;
+                lhs[m * k - 1] = special;
                 // Column 5 at depth 2.
-                rhs[if transposed { 5 * k + 2 } else { 2 * n + 5 }] = special;
+                let [_, [column, right]] = strides(shape, transposed);
+                rhs[5 * column + 2 * right] = special;
                 let expected = expected(shape, transposed, &lhs, &rhs);
                 for cpu in CPUS {
                     let got = product(cpu, shape, transposed, &lhs, &rhs, 1);
                     let same = got.iter().zip(&expected);
                     let same = { same }.all(|(a, b)| a == b || a.is_nan() && b.is_nan());
-                    assert!(same, "{shape:?} {special} {transposed} {cpu:?}");
+                    assert!(same, "{shape:?} {special} {transposed:?} {cpu:?}");
                 }
             }
         }

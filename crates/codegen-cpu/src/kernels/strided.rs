@@ -1,0 +1,396 @@
+//! Tiles of a product whose operands are read where they lie: a row of the left one
+//! through a pointer of its own, columns of the right one as vectors of neighbours.
+//! Either may be a packed panel as well, which is one way to lie.
+
+use super::Isa;
+#[cfg(target_arch = "x86_64")]
+use super::Width;
+#[cfg(target_arch = "x86_64")]
+use super::direct::avx512::{self, Vector as _};
+use super::tile::Arithmetic;
+use tegula_ir::ElementType;
+
+/// The most rows of a tile.
+pub(crate) const MAX_ROWS: usize = 14;
+
+/// Elements of the depth that are one stride apart in each operand.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Stretch {
+    /// Where it begins in the left and the right operand, in elements if the operand
+    /// lies where it was, in groups if it is packed.
+    pub(crate) at: [isize; 2],
+    pub(crate) length: usize,
+}
+
+/// One tile.
+pub(crate) struct Strided<'a> {
+    /// The left operand's rows, at most the kernel's.
+    pub(crate) rows: &'a [*const u8],
+    /// The right operand's first column.
+    pub(crate) right: *const u8,
+    /// Bytes of what [`Stretch::at`] counts, of each operand.
+    pub(crate) units: [isize; 2],
+    /// Bytes from one element of the depth to the next, of each operand.
+    pub(crate) steps: [isize; 2],
+    pub(crate) depth: &'a [Stretch],
+    pub(crate) columns: usize,
+    /// Element (row, column) is at `out + row_offsets[row] + column`, in elements.
+    pub(crate) out: *mut u8,
+    /// One offset for each row.
+    pub(crate) row_offsets: &'a [isize],
+    /// Whether sums are added to what is there.
+    pub(crate) add: bool,
+    /// Whether the right operand is fetched ahead, and where its vectors are copied to on
+    /// the way, group by group, if that is not null: for tiles of at most two vectors.
+    pub(crate) copy: Option<*mut u8>,
+}
+
+/// Elements of the depth that the right operand is fetched ahead: pieces of its rows
+/// are short, and the CPU foresees no large strides.
+const AHEAD: isize = 16;
+
+/// Computes a tile of so many vectors, of which the last may be a part of one.
+///
+/// # Safety
+/// Every element of every row and column can be read, those of the result written;
+/// there are `rows.len()` offsets and room for the copy; the kernel has tiles of so many rows and vectors;
+/// the CPU has what the kernel was made for.
+type StridedFn = unsafe fn(usize, &Strided<'_>);
+
+/// A tile's function and its sizes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StridedKernel {
+    /// The most rows.
+    pub(crate) rows: usize,
+    /// Lanes of a vector.
+    pub(crate) lanes: usize,
+    /// The vectors of tiles, the most first, by rows.
+    vectors: fn(usize) -> &'static [usize],
+    pub(crate) function: StridedFn,
+}
+
+impl StridedKernel {
+    /// The kernel for an arithmetic, if there is one.
+    #[cfg(target_arch = "x86_64")]
+    pub(crate) fn new(isa: Isa, arithmetic: Arithmetic) -> Option<Self> {
+        let new = |rows, lanes, vectors, function| {
+            Some(Self {
+                rows,
+                lanes,
+                vectors,
+                function,
+            })
+        };
+        match (isa.width, arithmetic) {
+            (Width::Avx512, Arithmetic::F32) => new(14, 16, wide_tiles, avx512_f32::dispatch),
+            (Width::Avx512, Arithmetic::F64) => new(14, 8, wide_tiles, avx512_f64::dispatch),
+            (Width::Avx512, Arithmetic::Bf16Pairs) if isa.bf16 => {
+                new(14, 16, tiles, avx512_bf16::dispatch)
+            }
+            (Width::Avx2, Arithmetic::F32) => new(6, 8, tiles, avx2_f32::dispatch),
+            (Width::Avx2, Arithmetic::F64) => new(6, 4, tiles, avx2_f64::dispatch),
+            _ => None,
+        }
+    }
+
+    /// The kernel for products in f32 whose right operand has 16-bit floats.
+    #[cfg(target_arch = "x86_64")]
+    pub(crate) fn of_halves(isa: Isa, rhs: ElementType) -> Option<Self> {
+        let function = match (isa.width, rhs) {
+            (Width::Avx512, ElementType::BF16) => avx512_f32_by_bf16::dispatch,
+            (Width::Avx512, ElementType::F16) => avx512_f32_by_f16::dispatch,
+            _ => return None,
+        };
+        Some(Self {
+            rows: 14,
+            lanes: 16,
+            vectors: wide_tiles,
+            function,
+        })
+    }
+
+    /// The kernel for products in f32 whose right operand has 16-bit floats.
+    #[cfg(not(target_arch = "x86_64"))]
+    pub(crate) fn of_halves(_: Isa, _: ElementType) -> Option<Self> {
+        None
+    }
+
+    /// The kernel for an arithmetic, if there is one.
+    #[cfg(not(target_arch = "x86_64"))]
+    pub(crate) fn new(_: Isa, _: Arithmetic) -> Option<Self> {
+        None
+    }
+
+    /// How many vectors the next tile has, if so many columns are left.
+    pub(crate) fn vectors(&self, rows: usize, columns: usize) -> usize {
+        let left = columns.div_ceil(self.lanes);
+        let fits = |&&vectors: &&usize| vectors <= left;
+        (self.vectors)(rows).iter().find(fits).copied().unwrap_or(1)
+    }
+}
+
+/// Few rows take long pieces of the right operand's rows: they are read at memory's
+/// speed, and enough sums are independent of each other.
+#[cfg(target_arch = "x86_64")]
+fn wide_tiles(rows: usize) -> &'static [usize] {
+    match rows {
+        1 => &[16, 8, 4, 2, 1],
+        2 => &[8, 4, 2, 1],
+        3 => &[6, 4, 2, 1],
+        4 => &[4, 2, 1],
+        _ => &[2, 1],
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+fn tiles(rows: usize) -> &'static [usize] {
+    match rows {
+        1 => &[8, 4, 2, 1],
+        2 => &[4, 2, 1],
+        _ => &[2, 1],
+    }
+}
+
+/// A module with the tile of one kind of vector, and whether tiles of whole vectors
+/// have a form without a mask: it takes a register, of which AVX-512 has more.
+#[cfg(target_arch = "x86_64")]
+macro_rules! strided_tile {
+    (
+        $module:ident, $features:literal, $number:ty, $lanes:literal, $masked:literal,
+        [$(($m:literal, $v:literal))*], [$($n:literal)*],
+        $zero:ident, $load:ident, $store:ident, $broadcast:ident, $multiply_add:expr, $add:ident,
+        $mask:expr, $load_some:expr, $store_some:expr,
+        $right:ty, $right_load:expr, $right_some:expr
+    ) => {
+        mod $module {
+            use super::{AHEAD, Strided};
+            use std::arch::x86_64::*;
+
+            #[target_feature(enable = $features)]
+            unsafe fn tile<const M: usize, const V: usize, const COPY: bool, const WHOLE: bool>(tile: &Strided<'_>) {
+                let mut copy = tile.copy.unwrap_or_default().cast::<$number>();
+                let copies = !copy.is_null();
+                let ahead = tile.steps[1].wrapping_mul(AHEAD);
+                let last = (V - 1) * $lanes;
+                let mask = $mask(tile.columns - last);
+                let mut sums = [[$zero(); V]; M];
+                // SAFETY: the caller's promise; the mask has the last columns alone.
+                unsafe {
+                    let rows = tile.rows.as_ptr();
+                    for stretch in tile.depth {
+                        let mut left = stretch.at[0] * tile.units[0];
+                        let mut right = tile.right.wrapping_offset(stretch.at[1] * tile.units[1]);
+                        for _ in 0..stretch.length {
+                            let from = right.cast::<$right>();
+                            let columns: [_; V] = std::array::from_fn(|v| {
+                                if WHOLE || v + 1 < V {
+                                    $right_load(from.add(v * $lanes))
+                                } else {
+                                    $right_some(from.add(last), mask)
+                                }
+                            });
+                            if COPY {
+                                for (v, &column) in columns.iter().enumerate() {
+                                    let ahead = right.wrapping_offset(ahead);
+                                    let ahead = ahead.cast::<$right>().wrapping_add(v * $lanes);
+                                    _mm_prefetch::<_MM_HINT_T0>(ahead.cast());
+                                    if copies {
+                                        $store(copy.add(v * $lanes), column);
+                                    }
+                                }
+                                copy = copy.wrapping_add(V * $lanes);
+                            }
+                            for (m, sums) in sums.iter_mut().enumerate() {
+                                // Left to itself, the compiler keeps a pointer for
+                                // each row that it moves along, most of them in memory.
+                                let row = rows.add(m).read_volatile().wrapping_offset(left);
+                                let row = $broadcast(*row.cast::<$number>());
+                                for (sum, column) in sums.iter_mut().zip(columns) {
+                                    *sum = $multiply_add(row, column, *sum);
+                                }
+                            }
+                            left = left.wrapping_add(tile.steps[0]);
+                            right = right.wrapping_offset(tile.steps[1]);
+                        }
+                    }
+                    let row = |m: usize| {
+                        let offset = *tile.row_offsets.get_unchecked(m);
+                        tile.out.cast::<$number>().offset(offset)
+                    };
+                    if tile.add {
+                        for (m, sums) in sums.iter_mut().enumerate() {
+                            for (v, sum) in sums.iter_mut().enumerate() {
+                                let place = row(m).cast_const().add(v * $lanes);
+                                let before = if WHOLE || v + 1 < V {
+                                    $load(place)
+                                } else {
+                                    $load_some(place, mask)
+                                };
+                                *sum = $add(before, *sum);
+                            }
+                        }
+                    }
+                    for (m, sums) in sums.iter().enumerate() {
+                        for (v, &sum) in sums.iter().enumerate() {
+                            let place = row(m).add(v * $lanes);
+                            if WHOLE || v + 1 < V {
+                                $store(place, sum);
+                            } else {
+                                $store_some(place, mask, sum);
+                            }
+                        }
+                    }
+                }
+            }
+
+            /// # Safety
+            /// As [`super::StridedFn`].
+            #[target_feature(enable = $features)]
+            pub(super) unsafe fn dispatch(vectors: usize, arguments: &Strided<'_>) {
+                let whole = arguments.columns == vectors * $lanes;
+                // SAFETY: the caller's promise.
+                unsafe {
+                    match (arguments.rows.len(), vectors, arguments.copy.is_some()) {
+                        $(($m, $v, false) if $masked && !whole => tile::<$m, $v, false, false>(arguments),)*
+                        $(($m, $v, false) => tile::<$m, $v, false, $masked>(arguments),)*
+                        $(
+                            ($n, 1, true) if $masked && !whole => tile::<$n, 1, true, false>(arguments),
+                            ($n, 2, true) if $masked && !whole => tile::<$n, 2, true, false>(arguments),
+                            ($n, 1, true) => tile::<$n, 1, true, $masked>(arguments),
+                            ($n, 2, true) => tile::<$n, 2, true, $masked>(arguments),
+                        )*
+                        _ => {}
+                    }
+                }
+            }
+        }
+    };
+}
+
+#[cfg(target_arch = "x86_64")]
+strided_tile!(
+    avx512_f32, "avx512f", f32, 16, false,
+    [(1, 1) (1, 2) (1, 4) (1, 8) (1, 16) (2, 1) (2, 2) (2, 4) (2, 8) (3, 1) (3, 2) (3, 4) (3, 6)
+     (4, 1) (4, 2) (4, 4) (5, 1) (5, 2) (6, 1) (6, 2) (7, 1) (7, 2) (8, 1) (8, 2) (9, 1) (9, 2)
+     (10, 1) (10, 2) (11, 1) (11, 2) (12, 1) (12, 2) (13, 1) (13, 2) (14, 1) (14, 2)],
+    [1 2 3 4 5 6 7 8 9 10 11 12 13 14],
+    _mm512_setzero_ps, _mm512_loadu_ps, _mm512_storeu_ps, _mm512_set1_ps, _mm512_fmadd_ps,
+    _mm512_add_ps, |count: usize| ((1u32 << count) - 1) as __mmask16,
+    |p, mask| _mm512_maskz_loadu_ps(mask, p), |p, mask, x| _mm512_mask_storeu_ps(p, mask, x),
+    f32, |p| _mm512_loadu_ps(p), |p, mask| _mm512_maskz_loadu_ps(mask, p)
+);
+#[cfg(target_arch = "x86_64")]
+strided_tile!(
+    avx512_f64, "avx512f", f64, 8, false,
+    [(1, 1) (1, 2) (1, 4) (1, 8) (1, 16) (2, 1) (2, 2) (2, 4) (2, 8) (3, 1) (3, 2) (3, 4) (3, 6)
+     (4, 1) (4, 2) (4, 4) (5, 1) (5, 2) (6, 1) (6, 2) (7, 1) (7, 2) (8, 1) (8, 2) (9, 1) (9, 2)
+     (10, 1) (10, 2) (11, 1) (11, 2) (12, 1) (12, 2) (13, 1) (13, 2) (14, 1) (14, 2)],
+    [1 2 3 4 5 6 7 8 9 10 11 12 13 14],
+    _mm512_setzero_pd, _mm512_loadu_pd, _mm512_storeu_pd, _mm512_set1_pd, _mm512_fmadd_pd,
+    _mm512_add_pd, |count: usize| ((1u32 << count) - 1) as __mmask8,
+    |p, mask| _mm512_maskz_loadu_pd(mask, p), |p, mask, x| _mm512_mask_storeu_pd(p, mask, x),
+    f64, |p| _mm512_loadu_pd(p), |p, mask| _mm512_maskz_loadu_pd(mask, p)
+);
+#[cfg(target_arch = "x86_64")]
+strided_tile!(
+    avx512_bf16,
+    "avx512f,avx512bf16",
+    f32,
+    16,
+    false,
+    [
+        (1, 1)(1, 2)(1, 4)(1, 8)(2, 1)(2, 2)(2, 4)(3, 1)(3, 2)(4, 1)(4, 2)(5, 1)(5, 2)(6, 1)(6, 2)(
+            7, 1
+        )(7, 2)(8, 1)(8, 2)(9, 1)(9, 2)(10, 1)(10, 2)(11, 1)(11, 2)(12, 1)(12, 2)(13, 1)(
+            13, 2
+        )(14, 1)(14, 2)
+    ],
+    [],
+    _mm512_setzero_ps,
+    _mm512_loadu_ps,
+    _mm512_storeu_ps,
+    _mm512_set1_ps,
+    |a, b, c| _mm512_dpbf16_ps(
+        c,
+        std::mem::transmute::<__m512, __m512bh>(a),
+        std::mem::transmute::<__m512, __m512bh>(b),
+    ),
+    _mm512_add_ps,
+    |count: usize| ((1u32 << count) - 1) as __mmask16,
+    |p, mask| _mm512_maskz_loadu_ps(mask, p),
+    |p, mask, x| _mm512_mask_storeu_ps(p, mask, x),
+    f32,
+    |p| _mm512_loadu_ps(p),
+    |p, mask| _mm512_maskz_loadu_ps(mask, p)
+);
+#[cfg(target_arch = "x86_64")]
+strided_tile!(
+    avx512_f32_by_bf16, "avx512f,avx512bw,avx512vl", f32, 16, false,
+    [(1, 1) (1, 2) (1, 4) (1, 8) (1, 16) (2, 1) (2, 2) (2, 4) (2, 8) (3, 1) (3, 2) (3, 4) (3, 6)
+     (4, 1) (4, 2) (4, 4) (5, 1) (5, 2) (6, 1) (6, 2) (7, 1) (7, 2) (8, 1) (8, 2) (9, 1) (9, 2)
+     (10, 1) (10, 2) (11, 1) (11, 2) (12, 1) (12, 2) (13, 1) (13, 2) (14, 1) (14, 2)],
+    [5 6 7 8 9 10 11 12 13 14],
+    _mm512_setzero_ps, _mm512_loadu_ps, _mm512_storeu_ps, _mm512_set1_ps, _mm512_fmadd_ps,
+    _mm512_add_ps, |count: usize| ((1u32 << count) - 1) as __mmask16,
+    |p, mask| _mm512_maskz_loadu_ps(mask, p), |p, mask, x| _mm512_mask_storeu_ps(p, mask, x),
+    i16, |p: *const i16| super::from_bf16(p, u16::MAX), |p, mask| super::from_bf16(p, mask)
+);
+#[cfg(target_arch = "x86_64")]
+strided_tile!(
+    avx512_f32_by_f16, "avx512f,avx512bw,avx512vl", f32, 16, false,
+    [(1, 1) (1, 2) (1, 4) (1, 8) (1, 16) (2, 1) (2, 2) (2, 4) (2, 8) (3, 1) (3, 2) (3, 4) (3, 6)
+     (4, 1) (4, 2) (4, 4) (5, 1) (5, 2) (6, 1) (6, 2) (7, 1) (7, 2) (8, 1) (8, 2) (9, 1) (9, 2)
+     (10, 1) (10, 2) (11, 1) (11, 2) (12, 1) (12, 2) (13, 1) (13, 2) (14, 1) (14, 2)],
+    [5 6 7 8 9 10 11 12 13 14],
+    _mm512_setzero_ps, _mm512_loadu_ps, _mm512_storeu_ps, _mm512_set1_ps, _mm512_fmadd_ps,
+    _mm512_add_ps, |count: usize| ((1u32 << count) - 1) as __mmask16,
+    |p, mask| _mm512_maskz_loadu_ps(mask, p), |p, mask, x| _mm512_mask_storeu_ps(p, mask, x),
+    i16, |p: *const i16| super::from_f16(p, u16::MAX), |p, mask| super::from_f16(p, mask)
+);
+
+/// Some of 16 bf16 as f32.
+///
+/// # Safety
+/// Those of the mask can be read; AVX-512 F, BW and VL.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+unsafe fn from_bf16(from: *const i16, mask: u16) -> std::arch::x86_64::__m512 {
+    // SAFETY: the caller's promise.
+    unsafe { avx512::Bf16::load(from, mask) }
+}
+
+/// Some of 16 f16 as f32.
+///
+/// # Safety
+/// Those of the mask can be read; AVX-512 F, BW and VL.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+unsafe fn from_f16(from: *const i16, mask: u16) -> std::arch::x86_64::__m512 {
+    // SAFETY: the caller's promise.
+    unsafe { avx512::F16::load(from, mask) }
+}
+
+#[cfg(target_arch = "x86_64")]
+strided_tile!(
+    avx2_f32, "avx2,fma", f32, 8, true,
+    [(1, 1) (1, 2) (1, 4) (1, 8) (2, 1) (2, 2) (2, 4) (3, 1) (3, 2) (4, 1) (4, 2) (5, 1) (5, 2)
+     (6, 1) (6, 2)],
+    [1 2 3 4 5 6],
+    _mm256_setzero_ps, _mm256_loadu_ps, _mm256_storeu_ps, _mm256_set1_ps, _mm256_fmadd_ps,
+    _mm256_add_ps, |count: usize| _mm256_cmpgt_epi32(
+        _mm256_set1_epi32(count as i32), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7)),
+    |p, mask| _mm256_maskload_ps(p, mask), |p, mask, x| _mm256_maskstore_ps(p, mask, x),
+    f32, |p| _mm256_loadu_ps(p), |p, mask| _mm256_maskload_ps(p, mask)
+);
+#[cfg(target_arch = "x86_64")]
+strided_tile!(
+    avx2_f64, "avx2,fma", f64, 4, true,
+    [(1, 1) (1, 2) (1, 4) (1, 8) (2, 1) (2, 2) (2, 4) (3, 1) (3, 2) (4, 1) (4, 2) (5, 1) (5, 2)
+     (6, 1) (6, 2)],
+    [1 2 3 4 5 6],
+    _mm256_setzero_pd, _mm256_loadu_pd, _mm256_storeu_pd, _mm256_set1_pd, _mm256_fmadd_pd,
+    _mm256_add_pd, |count: usize| _mm256_cmpgt_epi64(
+        _mm256_set1_epi64x(count as i64), _mm256_setr_epi64x(0, 1, 2, 3)),
+    |p, mask| _mm256_maskload_pd(p, mask), |p, mask, x| _mm256_maskstore_pd(p, mask, x),
+    f64, |p| _mm256_loadu_pd(p), |p, mask| _mm256_maskload_pd(p, mask)
+);

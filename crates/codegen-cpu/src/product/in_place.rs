@@ -1,0 +1,495 @@
+//! Products that read their operands where they lie.
+//!
+//! Rows of the left operand are read through pointers, of any strides. The right
+//! operand is read in place if its columns are neighbours: the first tile of a panel
+//! copies it on the way, for the tiles below; otherwise it is packed. A left operand
+//! whose strides make the cache forget it is packed as well, some rows at a time.
+
+use super::blocks::{TOGETHER, depth_count};
+use super::geometry::{Axes, Axis, chunks, fill_offsets, offsets_at, share, tiles};
+use super::packing::Panel;
+use super::{Sizes, Table, Types, Worker};
+use crate::kernels::Isa;
+use crate::kernels::pack::{MAX_LANES, any_subnormal};
+use crate::kernels::store::Stored;
+use crate::kernels::strided::{MAX_ROWS, Stretch, Strided, StridedKernel};
+use crate::kernels::tile::Arithmetic;
+use smallvec::{SmallVec, smallvec};
+use std::mem::MaybeUninit;
+use std::ops::Range;
+use tegula_ir::ElementType;
+
+/// Bytes of rows of the left operand that all right panels pass before the next
+/// rows: they stay in the second-level cache.
+const NEAR_BYTES: usize = 1 << 19;
+/// The most such rows.
+const NEAR_ROWS: usize = 36 * MAX_ROWS;
+/// The most pieces of a depth.
+const MAX_STRETCHES: usize = 4096;
+/// Bytes of a right operand that is taken to be in the second-level cache.
+const CACHED: usize = 1 << 19;
+/// Elements so many bytes apart have the same place in the first-level cache.
+const ALIASED: usize = 4096;
+/// The most rows that are multiplied in f32 by 16-bit floats as they lie: packing takes
+/// 106 ps for an element, and reading it again for each tile a part of that. Pairs of bf16
+/// save half of multiplying.
+const HALVES_ROWS: usize = 4 * MAX_ROWS;
+const PAIRS_ROWS: usize = MAX_ROWS;
+/// Columns from which on packing the left operand is little beside multiplying.
+const MANY_COLUMNS: usize = 256;
+
+/// How operands are read where they lie.
+#[derive(Clone, Debug)]
+pub(super) struct InPlace {
+    kernel: StridedKernel,
+    pub(super) arithmetic: Arithmetic,
+    /// Whether the left and the right operand are read where they lie, rather than
+    /// packed.
+    lies: [bool; 2],
+    /// Whether right panels are fetched ahead when they are first read, and copied.
+    fetched: bool,
+    copied: bool,
+    /// Whether the depth is one block.
+    pub(super) whole_depth: bool,
+    /// Whether the columns of a panel need not be neighbours in the result.
+    out_breaks: bool,
+    /// The depth by blocks, for tiles that read the right operand first, and for
+    /// those that read a copy.
+    depths: [Vec<Vec<Stretch>>; 2],
+    /// Columns that are neighbours in the right operand and in the result.
+    run: usize,
+}
+
+impl InPlace {
+    /// How a product reads its operands; `None` if both are better packed.
+    pub(super) fn new(
+        isa: Isa,
+        table: &Table,
+        [lhs, rhs, _]: Types,
+        axes: &Axes,
+        sizes: Sizes,
+    ) -> Option<Self> {
+        let inner = |axes: &[Axis]| axes.last().copied();
+        let one = Axis {
+            size: 1,
+            rhs: 1,
+            out: 1,
+            ..Axis::default()
+        };
+        let column = inner(&axes.columns).unwrap_or(one);
+        let arithmetic = table.arithmetic;
+        let halves = match arithmetic {
+            Arithmetic::F32 => halves(isa, rhs, axes, sizes),
+            _ => None,
+        };
+        let kernel = halves.or_else(|| StridedKernel::new(isa, arithmetic))?;
+        let (row, depth) = (inner(&axes.rows), inner(&axes.depth));
+        let strides = [row, depth].map(|axis| axis.map_or(1, |a| a.lhs));
+        // Two elements are one unit where they are neighbours, and no run of the depth
+        // ends with half of one.
+        let step = arithmetic.step();
+        let units = match arithmetic {
+            Arithmetic::Bf16Pairs => strides[1] == 1 && sizes.run.is_multiple_of(step),
+            _ => arithmetic.element_type() == Some(lhs),
+        };
+        // Sums that are no elements are stored when they are complete.
+        let whole_depth = halves.is_some();
+        let complete = whole_depth || table.same || depth_count(sizes.depth / step) <= 1;
+        if !units && halves.is_none() || !complete {
+            return None;
+        }
+        // Vectors end where a run of columns does.
+        let filled = column.size * 4 >= column.size.next_multiple_of(kernel.lanes) * 3;
+        let own_type = table.same && arithmetic.element_type() == Some(rhs);
+        let right_lies = (own_type || halves.is_some())
+            && column.rhs == 1
+            && column.out == 1
+            && (filled || axes.columns.len() <= 1);
+        let bytes = lhs.storage_bytes();
+        let aliased = |stride: isize| (stride.unsigned_abs() * bytes).is_multiple_of(ALIASED);
+        let scattered = strides[0] != 1 && strides[1] != 1;
+        let left_lies = sizes.columns < MANY_COLUMNS || !scattered && !aliased(strides[1]);
+        let left_lies = units && (left_lies || step > 1);
+        let lies = [left_lies, right_lies];
+        let large = sizes.depth * sizes.columns * bytes > CACHED;
+        let aliased = depth.is_some_and(|a| aliased(a.rhs));
+        let copied = large || aliased && sizes.rows > kernel.rows;
+        let fetched = right_lies && copied && kernel.vectors(sizes.rows, usize::MAX / 2) <= 2;
+        Some(Self {
+            kernel,
+            arithmetic,
+            lies,
+            fetched,
+            copied: fetched && halves.is_none(),
+            whole_depth,
+            out_breaks: !right_lies && (column.out != 1 || axes.columns.len() > 1),
+            depths: [
+                stretches(axes, sizes, step, lies, whole_depth)?,
+                stretches(axes, sizes, step, [left_lies, false], whole_depth)?,
+            ],
+            run: if right_lies && axes.columns.len() > 1 {
+                column.size
+            } else {
+                sizes.columns
+            },
+        })
+    }
+
+    /// Rows whose tiles all right panels pass before the next rows'.
+    fn near(&self, rows: usize, depth_bytes: usize) -> usize {
+        let most = (NEAR_BYTES / depth_bytes.max(1)).min(NEAR_ROWS);
+        rows.min((most / self.kernel.rows).max(1) * self.kernel.rows)
+    }
+
+    /// Rows and columns that are packed or copied at once, and the units of both,
+    /// for blocks of the depth of so many units.
+    pub(super) fn blocks(
+        &self,
+        [rows, columns, depth]: [usize; 3],
+        width: usize,
+        unit_bytes: usize,
+    ) -> (usize, usize, usize, usize) {
+        let rows = self.near(rows, depth * unit_bytes);
+        let chunk = match self.lies[1] {
+            true => columns,
+            false => TOGETHER.min(columns.next_multiple_of(width)),
+        };
+        let left = if self.lies[0] { 0 } else { rows * depth };
+        let right = match self.lies[1] {
+            true if self.copied => width * depth,
+            true => 0,
+            false => chunk * depth,
+        };
+        (rows, chunk, left, right)
+    }
+}
+
+/// The kernel for few rows times a right operand of 16-bit floats that lies where it was:
+/// packing that would cost more than multiplying in f32.
+pub(super) fn halves(
+    isa: Isa,
+    rhs: ElementType,
+    axes: &Axes,
+    sizes: Sizes,
+) -> Option<StridedKernel> {
+    let &[column] = &axes.columns[..] else {
+        return None;
+    };
+    let most = match (rhs, isa.bf16) {
+        (ElementType::BF16, true) => PAIRS_ROWS,
+        _ => HALVES_ROWS,
+    };
+    let few = sizes.rows <= most && (column.rhs, column.out) == (1, 1);
+    few.then(|| StridedKernel::of_halves(isa, rhs)).flatten()
+}
+
+/// Whether a product whose rows, not columns, are neighbours in the result is better
+/// computed as it is, its tiles stored element by element, than with operands that
+/// change places: if the columns of the right operand would be no neighbours, or few.
+pub(super) fn keeps_places(isa: Isa, [lhs, _, out]: Types, axes: &Axes) -> bool {
+    let count = |axes: &[Axis]| axes.iter().map(|a| a.size).product::<usize>() as f64;
+    let arithmetic = match out {
+        ElementType::F32 => Arithmetic::F32,
+        ElementType::F64 => Arithmetic::F64,
+        _ => return false,
+    };
+    let Some(kernel) = StridedKernel::new(isa, arithmetic).filter(|_| lhs == out) else {
+        return false;
+    };
+    let (rows, columns, depth) = (count(&axes.rows), count(&axes.columns), count(&axes.depth));
+    // How much of the multiplying is of elements, rather than of what fills vectors.
+    let filled = |size: f64| size / ((size / kernel.lanes as f64).ceil() * kernel.lanes as f64);
+    let changed = match axes.rows.last() {
+        Some(row) if row.lhs == 1 && row.size <= kernel.lanes => 0.85 * filled(row.size as f64),
+        Some(row) if row.lhs == 1 => filled(row.size as f64),
+        _ => 0.6,
+    };
+    // Storing a tile takes as long as multiplying over so much of the depth, and packing
+    // the right operand as long as so many rows.
+    const STORED: f64 = 24.0;
+    const PACKED: f64 = 16.0;
+    let blocks = depth_count(depth as usize) as f64;
+    let kept = depth / (depth + STORED * blocks) * rows / (rows + PACKED) * filled(columns);
+    kept > changed
+}
+
+/// The blocks of a depth as pieces along which each operand has one stride.
+fn stretches(
+    axes: &Axes,
+    sizes: Sizes,
+    step: usize,
+    lies: [bool; 2],
+    whole_depth: bool,
+) -> Option<Vec<Vec<Stretch>>> {
+    let (inner, outer) = match axes.depth.split_last() {
+        Some((inner, outer)) => (*inner, outer),
+        None => Default::default(),
+    };
+    let (mut count, run_units) = (0, sizes.run.div_ceil(step));
+    let units = run_units * sizes.runs;
+    let blocks = match whole_depth {
+        true => 1,
+        false => depth_count(units),
+    };
+    let blocks = (0..blocks).map(|block| share(units, blocks, block));
+    let blocks = blocks.map(|block| {
+        let mut stretches = Vec::new();
+        let mut from = block.start;
+        while from < block.end {
+            let (run, skipped) = (from / run_units, from % run_units);
+            let length = (run_units - skipped).min(block.end - from);
+            let [lhs, rhs, _] = offsets_at(outer, run);
+            let skipped = (skipped * step) as isize;
+            let own = [lhs + skipped * inner.lhs, rhs + skipped * inner.rhs];
+            let packed = (from - block.start) as isize;
+            let at = std::array::from_fn(|i| if lies[i] { own[i] } else { packed });
+            stretches.push(Stretch { at, length });
+            count += 1;
+            if count > MAX_STRETCHES {
+                return None;
+            }
+            from += length;
+        }
+        Some(stretches)
+    });
+    blocks.collect()
+}
+
+/// What the tiles of some rows over a block of the depth have in common.
+struct Part<'a> {
+    in_place: &'a InPlace,
+    rows: Range<usize>,
+    /// The rows' offsets in the left operand, if it lies where it was, and in the
+    /// result.
+    left: SmallVec<[isize; 64]>,
+    out: SmallVec<[isize; 64]>,
+    /// Which block of the depth, and its units.
+    depth: usize,
+    units: Range<usize>,
+}
+
+/// A panel of the right operand.
+#[derive(Clone, Copy)]
+struct RightPanel<'a> {
+    start: *const u8,
+    /// Bytes from one element of the depth to the next.
+    step: isize,
+    columns: usize,
+    /// Whether it lies where it was.
+    lies: bool,
+    /// The columns' offsets in the result, if they are no neighbours there.
+    scattered: Option<&'a [isize]>,
+    /// The first element of the result's columns; the result, if they are scattered.
+    out: *mut u8,
+}
+
+impl Worker<'_> {
+    /// Computes a product that reads operands where they lie.
+    ///
+    /// # Safety
+    /// As [`Self::matrix`].
+    pub(super) unsafe fn in_place(
+        &mut self,
+        in_place: &InPlace,
+        rows: &Range<usize>,
+        columns: &Range<usize>,
+    ) {
+        let axes = &self.product.axes;
+        let [left_lies, right_lies] = in_place.lies;
+        for depth in 0..self.blocks.depths {
+            let units = self.blocks.depth(depth);
+            for chunk in chunks(columns, self.blocks.columns) {
+                if !right_lies {
+                    // SAFETY: the caller's promise; the panels of a chunk fit.
+                    unsafe { self.pack_right(&chunk, &units, 0) };
+                }
+                for rows in tiles(rows, self.blocks.rows) {
+                    if !left_lies {
+                        let target = self.left();
+                        // SAFETY: the caller's promise; the rows fit.
+                        unsafe { self.pack_left(&rows, &units, target) };
+                    }
+                    let mut part = Part {
+                        in_place,
+                        left: smallvec![0; if left_lies { rows.len() } else { 0 }],
+                        out: smallvec![0; rows.len()],
+                        depth,
+                        units: units.clone(),
+                        rows,
+                    };
+                    fill_offsets(&axes.rows, part.rows.start, |a| a.lhs, &mut part.left);
+                    fill_offsets(&axes.rows, part.rows.start, |a| a.out, &mut part.out);
+                    if in_place.arithmetic == Arithmetic::Bf16Pairs && chunk.start == columns.start
+                    {
+                        // SAFETY: as above.
+                        self.inexact |= unsafe { self.has_subnormals(&part) };
+                    }
+                    // SAFETY: as above; what does not lie where it was is packed.
+                    unsafe { self.part(&part, &chunk) };
+                }
+            }
+        }
+    }
+
+    /// Whether rows of a part that lie where they were have numbers that count as zero.
+    ///
+    /// # Safety
+    /// As [`Self::in_place`].
+    unsafe fn has_subnormals(&self, part: &Part<'_>) -> bool {
+        let stretches = &part.in_place.depths[0][part.depth];
+        part.left.iter().any(|row| {
+            stretches.iter().any(|stretch| {
+                let start = self.product.place(self.arrays.lhs, 0, row + stretch.at[0]);
+                // SAFETY: a stretch of units of two elements is one of elements.
+                unsafe { any_subnormal(start.cast(), 2 * stretch.length) }
+            })
+        })
+    }
+
+    /// Computes some rows of a chunk of columns over a block of the depth.
+    ///
+    /// # Safety
+    /// As [`Self::in_place`]; what does not lie where it was is packed.
+    unsafe fn part(&self, part: &Part<'_>, chunk: &Range<usize>) {
+        let (in_place, axes) = (part.in_place, &self.product.axes);
+        let (kernel, bytes) = (&in_place.kernel, self.blocks.unit_bytes);
+        let count = part.rows.len().div_ceil(kernel.rows).max(1);
+        let height = part.rows.len().div_ceil(count);
+        let element = self.product.element_bytes[1] as isize;
+        let step = axes.depth.last().map_or(0, |a| a.rhs) * element;
+        let mut start = chunk.start;
+        while start < chunk.end {
+            let end = ((start / in_place.run + 1) * in_place.run).min(chunk.end);
+            let mut first = [0];
+            let mut panel = if in_place.lies[1] {
+                let most = kernel.vectors(height, end - start) * kernel.lanes;
+                fill_offsets(&axes.columns, start, |a| a.rhs, &mut first);
+                RightPanel {
+                    start: self.product.place(self.arrays.rhs, 1, first[0]),
+                    step,
+                    columns: most.min(end - start),
+                    lies: true,
+                    scattered: None,
+                    out: self.arrays.out,
+                }
+            } else {
+                let panel = start..end.min(start + self.table.tile.width());
+                let Panel { start, stride } = self.right_panel(chunk, &panel, &part.units, 0);
+                RightPanel {
+                    start,
+                    step: (stride * bytes) as isize,
+                    columns: panel.len(),
+                    lies: false,
+                    scattered: None,
+                    out: self.arrays.out,
+                }
+            };
+            let mut scattered = [0; MAX_LANES];
+            let offsets = match in_place.out_breaks {
+                true => &mut scattered[..panel.columns],
+                false => &mut scattered[..1],
+            };
+            fill_offsets(&axes.columns, start, |a| a.out, offsets);
+            if offsets.windows(2).all(|pair| pair[1] == pair[0] + 1) {
+                panel.out = self.product.place(panel.out, 2, offsets[0]);
+            } else {
+                panel.scattered = Some(offsets);
+            }
+            for (i, rows) in tiles(&(0..part.rows.len()), kernel.rows).enumerate() {
+                let first = in_place.fetched && i == 0;
+                let copy = match in_place.copied {
+                    true => self.right(),
+                    false => std::ptr::null_mut(),
+                };
+                let copy = first.then_some(copy);
+                // SAFETY: the caller's promise; a copied panel has room.
+                unsafe { self.strided_tile(part, rows, panel, copy) };
+                if first && in_place.copied {
+                    let width = panel.columns.next_multiple_of(kernel.lanes);
+                    panel.start = self.right();
+                    panel.step = (width * bytes) as isize;
+                    panel.lies = false;
+                }
+            }
+            start += panel.columns;
+        }
+    }
+
+    /// Computes one tile over a block of the depth: rows of the part.
+    ///
+    /// # Safety
+    /// As [`Self::part`].
+    unsafe fn strided_tile(
+        &self,
+        part: &Part<'_>,
+        rows: Range<usize>,
+        right: RightPanel<'_>,
+        copy: Option<*mut u8>,
+    ) {
+        let kernel = &part.in_place.kernel;
+        let bytes = self.blocks.unit_bytes as isize;
+        let mut pointers = [std::ptr::null::<u8>(); MAX_ROWS];
+        let pointers = &mut pointers[..rows.len()];
+        let (left_unit, left_step);
+        if part.in_place.lies[0] {
+            let element = self.product.element_bytes[0] as isize;
+            for (pointer, &offset) in pointers.iter_mut().zip(&part.left[rows.clone()]) {
+                *pointer = self.arrays.lhs.wrapping_offset(offset * element);
+            }
+            let stride = self.product.axes.depth.last().map_or(0, |a| a.lhs);
+            let step = self.table.arithmetic.step() as isize;
+            (left_unit, left_step) = (element, stride * step * element);
+        } else {
+            let before = rows.start * part.units.len() * self.blocks.unit_bytes;
+            let panel = self.left().wrapping_add(before);
+            for (i, pointer) in pointers.iter_mut().enumerate() {
+                *pointer = panel.wrapping_offset(i as isize * bytes);
+            }
+            left_step = rows.len() as isize * bytes;
+            left_unit = left_step;
+        }
+        let depths = &part.in_place.depths[usize::from(part.in_place.lies[1] && !right.lies)];
+        let right_unit = match right.lies {
+            true => self.product.element_bytes[1] as isize,
+            false => right.step,
+        };
+        let mut tile = Strided {
+            rows: pointers,
+            right: right.start,
+            units: [left_unit, right_unit],
+            steps: [left_step, right.step],
+            depth: &depths[part.depth],
+            columns: right.columns,
+            out: right.out,
+            row_offsets: &part.out[rows.clone()],
+            add: part.depth > 0,
+            copy,
+        };
+        let vectors = right.columns.div_ceil(kernel.lanes);
+        if right.scattered.is_none() && self.table.same {
+            // SAFETY: the caller's promise.
+            return unsafe { (kernel.function)(vectors, &tile) };
+        }
+        let mut sums = MaybeUninit::<[u64; MAX_ROWS * MAX_LANES]>::uninit();
+        let stride = vectors * kernel.lanes;
+        let places: [isize; MAX_ROWS] = std::array::from_fn(|i| (i * stride) as isize);
+        tile.out = sums.as_mut_ptr().cast();
+        tile.row_offsets = &places[..rows.len()];
+        tile.add = false;
+        let stored = Stored {
+            source: tile.out,
+            stride,
+            columns: right.columns,
+            out: right.out,
+            row_offsets: &part.out[rows],
+            column_offsets: right.scattered,
+            add: part.depth > 0,
+        };
+        // SAFETY: the caller's promise; there is room for the sums, which are stored
+        // where the offsets of the result say.
+        unsafe {
+            (kernel.function)(vectors, &tile);
+            (self.table.store)(&stored);
+        }
+    }
+}
