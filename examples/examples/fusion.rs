@@ -17,7 +17,7 @@ fn units(text: &str) -> anyhow::Result<Vec<String>> {
         return Err(error.into());
     }
     let program = flatten(&module)?;
-    let fused = fuse(&module, program)?;
+    let fused = fuse(&module, program, tegula_fusion::Limits::default())?;
     let mut lines = Vec::new();
     region(&fused, &fused.entry, "", &mut lines);
     Ok(lines)

@@ -1,9 +1,10 @@
 //! Judging a target's results on a program by the reference evaluator's.
 
 use crate::random::Regime;
-use tegula::{Arg, Buffer, Module, Options, Target, compile};
+use tegula::{Arg, Buffer, Cpu, Module, Options, Target, compile};
 use tegula_interp::{Envelope, Value, envelope};
 use tegula_ir::{ArrayShape, ElementType, Literal};
+use tegula_layout::plan::{Plan, evaluate, verify};
 
 /// How many perturbed runs the envelope is made of.
 const RUNS: usize = 6;
@@ -93,6 +94,34 @@ impl Reference {
         if outputs != kept {
             return Err("results differ when arguments are given away".to_owned());
         }
+        let outputs: Vec<&Literal> = outputs.iter().map(Buffer::literal).collect();
+        self.judge_results(&outputs)
+    }
+
+    /// Whether a plan gives what is expected, by its evaluator and as machine code.
+    ///
+    /// # Errors
+    /// What differs, or why it could not run.
+    pub fn judge_plan(&self, plan: &Plan, inputs: &[Literal]) -> Result<Verdict, String> {
+        verify(plan).map_err(|errors| errors.join("; "))?;
+        let evaluated = evaluate(plan, inputs).map_err(|e| format!("evaluated: {e}"))?;
+        let evaluated: Vec<&Literal> = evaluated.iter().collect();
+        let verdict = self.judge_results(&evaluated);
+        let verdict = verdict.map_err(|e| format!("evaluated: {e}"))?;
+        for cpu in [Cpu::Native, Cpu::X86V2] {
+            let options = tegula_codegen_cpu::Options { cpu, threads: 1 };
+            let executable = tegula_codegen_cpu::Executable::new(plan.clone(), &options);
+            let lent = inputs.iter().map(std::borrow::Cow::Borrowed).collect();
+            let results = executable.and_then(|e| e.run(lent));
+            let results = results.map_err(|e| format!("{cpu:?}: {e}"))?;
+            let results: Vec<&Literal> = results.iter().collect();
+            let judged = self.judge_results(&results);
+            judged.map_err(|e| format!("{cpu:?}: {e}"))?;
+        }
+        Ok(verdict)
+    }
+
+    fn judge_results(&self, outputs: &[&Literal]) -> Result<Verdict, String> {
         if outputs.len() != self.results.len() {
             return Err(format!(
                 "{} results instead of {}",
@@ -108,7 +137,7 @@ impl Reference {
             return Ok(Verdict::NotJudged);
         }
         for (i, (output, expected)) in outputs.iter().zip(&self.results).enumerate() {
-            self.compare(i, output.literal(), expected)
+            self.compare(i, output, expected)
                 .map_err(|e| format!("result {i}: {e}"))?;
         }
         Ok(Verdict::Agrees)

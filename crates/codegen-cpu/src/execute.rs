@@ -10,12 +10,13 @@
 
 use crate::call::CallFailure;
 use crate::error::Error;
+use crate::exchange::Exchange;
 use crate::jit::{Code, Cpu, Listing, compile_kernels};
 use crate::kernels::Isa;
 use crate::pool::Pool;
-use crate::schedule::{Action, Area, Location, resolve, scratch_bytes};
+use crate::schedule::{Action, Area, Location, Resolved, resolve, scratch_bytes};
 use std::borrow::Cow;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tegula_ir::{AlignedBytes, ArrayShape, Literal};
@@ -59,6 +60,8 @@ struct Prepared {
     /// The values of the plan's symbols.
     sizes: Vec<i64>,
     actions: Vec<Action>,
+    /// How many memories are found through the table of exchanged ones.
+    exchanged: usize,
     arena_bytes: i64,
     /// Of library calls, for as many threads as there are.
     scratch_bytes: i64,
@@ -134,7 +137,12 @@ impl Executable {
             let given = alias.and_then(|a| inputs.get_mut(a.parameter));
             outputs.push(match given {
                 Some(input) => take_over(input, shape),
-                None => Literal::zeros(shape).map_err(|_| Error::OutOfMemory(bytes))?,
+                None => {
+                    // SAFETY: the plan writes every element of a result, which its
+                    // verifier has checked; a run that fails gives no results.
+                    let fresh = unsafe { Literal::unwritten(shape) };
+                    fresh.map_err(|_| Error::OutOfMemory(bytes))?
+                }
             });
         }
         let mut arena = taken(&self.arenas, prepared.arena_bytes)?;
@@ -145,10 +153,8 @@ impl Executable {
             arena: arena.as_mut_slice().as_mut_ptr(),
             scratch: scratch.as_mut_slice().as_mut_ptr(),
             inputs: inputs.iter().map(|l| l.bytes().as_ptr()).collect(),
-            outputs: outputs
-                .iter_mut()
-                .map(|l| l.bytes_mut().as_mut_ptr())
-                .collect(),
+            outputs: outputs.iter_mut().map(Literal::bytes_mut_ptr).collect(),
+            exchanged: vec![Cell::new(std::ptr::null_mut()); prepared.exchanged],
             profile,
         };
         let ran = run.actions(&prepared.actions);
@@ -218,11 +224,12 @@ impl Prepared {
             return Err(Error::OutOfMemory(arena_bytes));
         }
         let results = plan.results.iter();
-        let actions = resolve(plan, isa)?;
+        let Resolved { actions, exchanged } = resolve(plan, isa, pool.threads())?;
         let scratch_bytes = scratch_bytes(&actions, pool.threads());
         Ok(Self {
             sizes,
             actions,
+            exchanged,
             scratch_bytes: i64::try_from(scratch_bytes).unwrap_or(i64::MAX),
             arena_bytes,
             results: results.map(|&r| plan.values[r].shape.clone()).collect(),
@@ -285,6 +292,8 @@ struct Run<'a> {
     scratch: *mut u8,
     inputs: Vec<*const u8>,
     outputs: Vec<*mut u8>,
+    /// The memories that loops exchange.
+    exchanged: Vec<Cell<*mut u8>>,
     profile: Option<&'a RefCell<Vec<KernelTime>>>,
 }
 
@@ -299,6 +308,7 @@ impl Run<'_> {
                 .as_ptr()
                 .cast_mut(),
             Area::Arena => self.arena,
+            Area::Exchanged(i) => self.exchanged[i].get(),
         };
         // SAFETY: the offset lies inside the area; see the module's text.
         unsafe { base.add(location.offset) }
@@ -329,7 +339,7 @@ impl Run<'_> {
                 kernel,
                 args,
                 extent,
-                ..
+                parts,
             } => {
                 // Last, the values of the plan's symbols, which code only reads.
                 let addresses: smallvec::SmallVec<[*mut u8; 16]> = args
@@ -337,8 +347,7 @@ impl Run<'_> {
                     .map(|&a| self.address(a))
                     .chain([self.sizes.as_ptr().cast_mut().cast()])
                     .collect();
-                // SAFETY: see the module's text.
-                unsafe { self.executable.code.kernels[*kernel](addresses.as_ptr(), 0, *extent) };
+                self.kernel(*kernel, &addresses, *extent, *parts);
             }
             Action::Call {
                 call,
@@ -371,14 +380,22 @@ impl Run<'_> {
                 condition,
                 predicate,
                 body,
-            } => loop {
-                self.actions(condition)?;
-                // SAFETY: a pred scalar that the condition has written.
-                if unsafe { *self.address(*predicate) } == 0 {
-                    break;
+                exchanges,
+            } => {
+                self.enter(exchanges);
+                loop {
+                    self.actions(condition)?;
+                    // SAFETY: a pred scalar that the condition has written.
+                    if unsafe { *self.address(*predicate) } == 0 {
+                        break;
+                    }
+                    self.actions(body)?;
+                    for [state, next] in exchanges.iter().map(|e| e.entries) {
+                        self.exchanged[state].swap(&self.exchanged[next]);
+                    }
                 }
-                self.actions(body)?;
-            },
+                self.leave(exchanges);
+            }
             Action::Conditional {
                 selector,
                 is_pred,
@@ -401,5 +418,56 @@ impl Run<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Before a loop: the memories that it exchanges have their own roles.
+    fn enter(&self, exchanges: &[Exchange]) {
+        for exchange in exchanges {
+            let [state, next] = exchange.entries;
+            self.exchanged[state].set(self.address(exchange.state));
+            self.exchanged[next].set(self.address(exchange.next));
+        }
+    }
+
+    /// After a loop: its states are where they are looked for.
+    fn leave(&self, exchanges: &[Exchange]) {
+        for exchange in exchanges {
+            let (at, to) = (
+                self.exchanged[exchange.entries[0]].get(),
+                self.address(exchange.state),
+            );
+            if at != to {
+                // SAFETY: two memories of that many bytes, which do not overlap.
+                unsafe { std::ptr::copy_nonoverlapping(at, to, exchange.bytes) };
+            }
+        }
+    }
+
+    /// Runs a kernel, in parts if it is worth it.
+    fn kernel(&self, kernel: usize, addresses: &[*mut u8], extent: i64, parts: usize) {
+        let run = self.executable.code.kernels[kernel];
+        if parts < 2 {
+            // SAFETY: see the module's text.
+            return unsafe { run(addresses.as_ptr(), 0, extent) };
+        }
+        let addresses = Addresses(addresses.as_ptr());
+        self.executable.pool.run(parts, &|part| {
+            let bound = |part: usize| (extent as i128 * part as i128 / parts as i128) as i64;
+            // SAFETY: as above; the points of a kernel are independent.
+            unsafe { run(addresses.get(), bound(part), bound(part + 1)) };
+        });
+    }
+}
+
+/// The addresses of a kernel's arguments, for several threads.
+struct Addresses(*const *mut u8);
+
+// SAFETY: they are only read, and outlive the run of the kernel; what they lead to is
+// written at points that are independent.
+unsafe impl Sync for Addresses {}
+
+impl Addresses {
+    fn get(&self) -> *const *mut u8 {
+        self.0
     }
 }

@@ -18,6 +18,7 @@ mod counted_loop;
 mod custom_call;
 mod dot;
 mod error;
+mod exchange;
 mod execute;
 mod fft;
 mod helpers;

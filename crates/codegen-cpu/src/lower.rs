@@ -15,12 +15,14 @@ use crate::helpers::{General, Helper};
 use crate::integer;
 use crate::vector::{Choice, Run};
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::{BlockArg, FuncRef, InstBuilder, MemFlagsData, Type, Value, types};
+use cranelift_codegen::ir::{
+    BlockArg, FuncRef, InstBuilder, MemFlagsData, StackSlotData, StackSlotKind, Type, Value, types,
+};
 use cranelift_frontend::FunctionBuilder;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use tegula_expr::{Arithmetic, Interval, Node, Term, Var, VarRanges, canonicalize};
-use tegula_fusion::kernel::{Access, Block, IndexVar, ScalarId, Statement};
+use tegula_fusion::kernel::{Access, Block, IndexVar, Param, ScalarId, Statement};
 use tegula_fusion::{Kernel, var_range};
 use tegula_ir::ElementType;
 
@@ -42,6 +44,10 @@ pub(crate) trait Imports {
         run: &Run,
     ) -> Result<Option<FuncRef>, Error>;
 }
+
+/// Lanes of a block that goes along another dimension: each is a line of the nearest
+/// cache, and more than a few calls' worth of work.
+const BLOCK_LANES: i64 = 64;
 
 /// The state of lowering one kernel.
 pub(crate) struct Lower<'a, 'f> {
@@ -85,9 +91,14 @@ pub(crate) fn lower_kernel(
         return Err(Error::Bug("a kernel's signature is wrong".to_owned()));
     };
     let mut bases = Vec::with_capacity(kernel.params.len());
-    for i in 0..kernel.params.len() {
-        let flags = MemFlagsData::trusted().with_readonly();
-        bases.push(builder.ins().load(types::I64, flags, args, 8 * i as i32));
+    for (i, param) in kernel.params.iter().enumerate() {
+        bases.push(match param.access {
+            Access::Local => local(builder, param)?,
+            _ => {
+                let flags = MemFlagsData::trusted().with_readonly();
+                builder.ins().load(types::I64, flags, args, 8 * i as i32)
+            }
+        });
     }
     let mut lower = Lower {
         builder,
@@ -107,6 +118,24 @@ pub(crate) fn lower_kernel(
     Ok(())
 }
 
+/// An array of each point's own: on the stack. Points run one after the other.
+fn local(builder: &mut FunctionBuilder<'_>, param: &Param) -> Result<Value, Error> {
+    let dims: Option<Vec<i64>> = param.dims.iter().map(Term::as_constant).collect();
+    let elements = dims.and_then(|dims| dims.iter().try_fold(1i64, |n, &d| n.checked_mul(d)));
+    let bytes = elements.and_then(|n| n.checked_mul(param.element_type.storage_bytes() as i64));
+    let bytes = bytes.and_then(|n| u32::try_from(n).ok());
+    let bytes = bytes.filter(|&n| n <= MAX_LOCAL);
+    let bytes = bytes.ok_or_else(|| Error::Bug("a local array is too large".to_owned()))?;
+    let slot = StackSlotData::new(StackSlotKind::ExplicitSlot, bytes.max(1), LINE_SHIFT);
+    let slot = builder.create_sized_stack_slot(slot);
+    Ok(builder.ins().stack_addr(types::I64, slot, 0))
+}
+
+/// Bytes of a local array: threads have stacks of two megabytes.
+const MAX_LOCAL: u32 = 512 << 10;
+/// A cache line has two to this many bytes.
+const LINE_SHIFT: u8 = 6;
+
 impl<'a, 'f> Lower<'a, 'f> {
     /// Loads the values of the symbols that the kernel uses.
     fn symbols(&mut self, args: Value) {
@@ -117,7 +146,7 @@ impl<'a, 'f> Lower<'a, 'f> {
             if let IndexVar::Symbol { symbol, .. } = var {
                 let ins = &mut self.builder;
                 let table = *table.get_or_insert_with(|| {
-                    let last = 8 * kernel.params.len() as i32;
+                    let last = 8 * kernel.given() as i32;
                     ins.ins().load(types::I64, flags, args, last)
                 });
                 let value = ins.ins().load(types::I64, flags, table, 8 * *symbol as i32);
@@ -128,6 +157,9 @@ impl<'a, 'f> Lower<'a, 'f> {
 
     fn domain(&mut self, begin: Value, end: Value) -> Result<(), Error> {
         let kernel = self.kernel;
+        if let Some(across) = self.vectors.across {
+            return self.blocks(across, [begin, end]);
+        }
         if self.whole_domain_is_lanes() {
             return self.domain_lanes(&kernel.domain, [begin, end]);
         }
@@ -168,6 +200,61 @@ impl<'a, 'f> Lower<'a, 'f> {
             Ok(Values::new())
         })?;
         Ok(())
+    }
+
+    /// The domain in blocks of lanes that go along the dimension `across`. Points are
+    /// independent: their order does not matter.
+    fn blocks(&mut self, across: Var, outermost: [Value; 2]) -> Result<(), Error> {
+        let domain = &self.kernel.domain;
+        let Some((&lane, others)) = domain.split_last() else {
+            return Ok(());
+        };
+        let around: SmallVec<[Var; 4]> = others.iter().copied().filter(|v| *v != across).collect();
+        self.blocks_inside(&around, [across, lane], outermost)
+    }
+
+    fn blocks_inside(
+        &mut self,
+        around: &[Var],
+        [across, lane]: [Var; 2],
+        outermost: [Value; 2],
+    ) -> Result<(), Error> {
+        if let Some((&var, rest)) = around.split_first() {
+            let [begin, end] = self.part(var, outermost)?;
+            self.count(begin, end, Some(var), &[], &mut |lower, _, _| {
+                lower.blocks_inside(rest, [across, lane], outermost)?;
+                Ok(Values::new())
+            })?;
+            return Ok(());
+        }
+        let vectors = self.vectors;
+        let Some((_, run)) = &vectors.domain else {
+            return Ok(());
+        };
+        let [begin, end] = self.part(across, outermost)?;
+        let zero = self.integer(types::I64, 0);
+        let lanes = self.extent(lane)?;
+        let turn = CountedLoop::open(self.builder, zero, lanes, &[]);
+        self.open_terms();
+        let first = turn.counter;
+        let left = self.builder.ins().isub(lanes, first);
+        let most = self.integer(types::I64, BLOCK_LANES);
+        let n = self.builder.ins().smin(left, most);
+        let done = self.count(begin, end, Some(across), &[], &mut |lower, _, _| {
+            lower.run_of_lanes(run, [first, n], &[], &[])?;
+            Ok(Values::new())
+        });
+        self.close_terms();
+        turn.close(self.builder, BLOCK_LANES, &[]);
+        done.map(|_| ())
+    }
+
+    /// What of a domain dimension is to be run: all, but of the outermost one.
+    fn part(&mut self, var: Var, outermost: [Value; 2]) -> Result<[Value; 2], Error> {
+        if self.kernel.domain.first() == Some(&var) {
+            return Ok(outermost);
+        }
+        Ok([self.integer(types::I64, 0), self.extent(var)?])
     }
 
     fn whole_domain_is_lanes(&self) -> bool {

@@ -2,6 +2,7 @@
 
 use crate::call::Call;
 use crate::error::Error;
+use crate::exchange::{self, Exchange};
 use crate::kernels::Isa;
 use tegula_expr::Var;
 use tegula_fusion::kernel::IndexVar;
@@ -23,6 +24,8 @@ pub(crate) enum Area {
     Output(usize),
     Constant(usize),
     Arena,
+    /// What an entry of the table of [exchanged](crate::exchange) memories leads to.
+    Exchanged(usize),
 }
 
 /// One step with addresses.
@@ -32,6 +35,8 @@ pub(crate) enum Action {
         kernel: usize,
         args: Vec<Location>,
         extent: i64,
+        /// Into how many parts its outermost dimension is split.
+        parts: usize,
     },
     Call {
         name: String,
@@ -50,6 +55,8 @@ pub(crate) enum Action {
         condition: Vec<Action>,
         predicate: Location,
         body: Vec<Action>,
+        /// What changes roles after each iteration.
+        exchanges: Vec<Exchange>,
     },
     Conditional {
         selector: Location,
@@ -71,6 +78,43 @@ impl Action {
     }
 }
 
+impl Action {
+    /// Every place that it names, also inside of control flow.
+    pub(crate) fn each_location(&mut self, visit: &mut dyn FnMut(&mut Location)) {
+        match self {
+            Self::Kernel { args, .. } => args.iter_mut().for_each(visit),
+            Self::Call {
+                inputs, outputs, ..
+            } => inputs.iter_mut().chain(outputs).for_each(visit),
+            Self::Copy { from, to, .. } => {
+                visit(from);
+                visit(to);
+            }
+            Self::While {
+                condition,
+                predicate,
+                body,
+                exchanges,
+            } => {
+                visit(predicate);
+                for exchange in exchanges {
+                    visit(&mut exchange.state);
+                    visit(&mut exchange.next);
+                }
+                let all = condition.iter_mut().chain(body);
+                all.for_each(|action| action.each_location(visit));
+            }
+            Self::Conditional {
+                selector, branches, ..
+            } => {
+                visit(selector);
+                let all = branches.iter_mut().flatten();
+                all.for_each(|action| action.each_location(visit));
+            }
+        }
+    }
+}
+
 /// The most scratch memory that a call of these actions needs on so many threads.
 pub(crate) fn scratch_bytes(actions: &[Action], threads: usize) -> usize {
     let each = actions.iter().map(|action| match action {
@@ -87,20 +131,39 @@ pub(crate) fn scratch_bytes(actions: &[Action], threads: usize) -> usize {
     each.max().unwrap_or(0)
 }
 
-/// Resolves the schedule of a plan without open sizes.
-pub(crate) fn resolve(plan: &Plan, isa: Isa) -> Result<Vec<Action>, Error> {
+/// A schedule with addresses.
+pub(crate) struct Resolved {
+    pub actions: Vec<Action>,
+    /// How many entries the table of exchanged memories has.
+    pub exchanged: usize,
+}
+
+/// Resolves the schedule of a plan without open sizes, for so many threads.
+pub(crate) fn resolve(plan: &Plan, isa: Isa, threads: usize) -> Result<Resolved, Error> {
     let mut resolver = Resolver {
         plan,
         isa,
+        threads,
         sorts: 0,
+        exchanged: 0,
     };
-    resolver.actions(&plan.steps)
+    let actions = resolver.actions(&plan.steps)?;
+    Ok(Resolved {
+        actions,
+        exchanged: resolver.exchanged,
+    })
 }
+
+/// Bytes for which a kernel is worth a second thread: waking one takes some
+/// microseconds.
+const BYTES_A_THREAD: i64 = 96 << 10;
 
 struct Resolver<'a> {
     plan: &'a Plan,
     isa: Isa,
+    threads: usize,
     sorts: usize,
+    exchanged: usize,
 }
 
 /// The extent of a kernel's outermost domain dimension, 1 without one; 0 if the
@@ -166,6 +229,7 @@ impl Resolver<'_> {
                     kernel: kernel.as_u32() as usize,
                     args: self.locations(args)?,
                     extent,
+                    parts: self.parts(args, extent),
                 }
             }
             Step::Copy { from, to } => {
@@ -189,11 +253,17 @@ impl Resolver<'_> {
                 condition,
                 predicate,
                 body,
-            } => Action::While {
-                condition: self.actions(condition)?,
-                predicate: self.location(*predicate)?,
-                body: self.actions(body)?,
-            },
+            } => {
+                let exchanges = exchange::find(self.plan, condition, body, &mut self.exchanged);
+                let mut action = Action::While {
+                    condition: self.actions(condition)?,
+                    predicate: self.location(*predicate)?,
+                    body: self.actions(body)?,
+                    exchanges: Vec::new(),
+                };
+                exchange::apply(exchanges, &mut action);
+                action
+            }
             Step::Conditional { selector, branches } => {
                 let element_type = self.plan.values[*selector].shape.element_type;
                 let branches: Result<_, _> = branches.iter().map(|b| self.actions(b)).collect();
@@ -204,6 +274,14 @@ impl Resolver<'_> {
                 }
             }
         }))
+    }
+
+    /// Into how many parts a kernel is split: its points are independent.
+    fn parts(&self, args: &[ValueId], extent: i64) -> usize {
+        let size = |v: &ValueId| self.plan.values[*v].shape.byte_size().unwrap_or(0);
+        let bytes: i64 = args.iter().map(size).sum();
+        let most = (bytes / BYTES_A_THREAD).min(extent).max(1);
+        usize::try_from(most).map_or(1, |most| most.min(self.threads))
     }
 
     fn library(

@@ -24,7 +24,7 @@ pub(crate) type Scalars = SmallVec<[ScalarId; 2]>;
 pub struct BoundKernel {
     /// The kernel.
     pub kernel: Kernel,
-    /// One value per parameter.
+    /// One value per parameter that the kernel is [given](Kernel::given).
     pub args: Vec<ValueId>,
 }
 

@@ -12,11 +12,13 @@ use crate::error::Error;
 use crate::kernel::{Access, Kernel};
 use crate::program::{NodeId, NodeKind, Program, Region, ValueId};
 use crate::reads::ReadMaps;
+use crate::rows::{Limits, join_rows};
 use crate::scan::{self, as_scan};
 use crate::updates;
 use petgraph::graph::DiGraph;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
+use std::cell::RefCell;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use tegula_ir::{ComputationId, ElementType, Module, Op};
@@ -120,11 +122,13 @@ pub struct Fused {
 
 /// Fuses a flattened program.
 ///
+/// `limits` says what its kernels may keep.
+///
 /// # Errors
 /// An operation that cannot be compiled yet, by name.
-pub fn fuse(module: &Module, mut program: Program) -> Result<Fused, Error> {
+pub fn fuse(module: &Module, mut program: Program, limits: Limits) -> Result<Fused, Error> {
     crate::fold::fold(module, &mut program);
-    let clusters = cluster(module, &program);
+    let mut clusters = cluster(module, &program);
     let maps = ReadMaps::new(module);
     let context = Context {
         module,
@@ -132,7 +136,14 @@ pub fn fuse(module: &Module, mut program: Program) -> Result<Fused, Error> {
         clusters: &clusters,
         maps,
     };
-    let entry = Builder(&context).region(&program.entry)?;
+    let builder = Builder {
+        context: &context,
+        limits,
+        kept: RefCell::default(),
+    };
+    let entry = builder.region(&program.entry)?;
+    let kept = builder.kept.into_inner();
+    kept.into_iter().for_each(|value| clusters.keep(value));
     Ok(Fused {
         program,
         clusters,
@@ -140,7 +151,17 @@ pub fn fuse(module: &Module, mut program: Program) -> Result<Fused, Error> {
     })
 }
 
-struct Builder<'a>(&'a Context<'a>);
+/// The units of each step of a region, in the program's order or that of a schedule.
+pub(crate) type Steps = Vec<Vec<(NodeId, Unit)>>;
+/// For each step, those that cannot come before it is done.
+pub(crate) type Waiting = Vec<Vec<usize>>;
+
+struct Builder<'a> {
+    context: &'a Context<'a>,
+    limits: Limits,
+    /// The values that kernels of rows keep to themselves.
+    kept: RefCell<Vec<ValueId>>,
+}
 
 impl Builder<'_> {
     fn region(&self, region: &Region) -> Result<FusedRegion, Error> {
@@ -148,7 +169,7 @@ impl Builder<'_> {
         for &id in &region.nodes {
             // A kernel of several operations stands at the last.
             if self
-                .0
+                .context
                 .clusters
                 .together(id)
                 .last()
@@ -159,7 +180,14 @@ impl Builder<'_> {
                 steps.push(units);
             }
         }
-        let units: Vec<(NodeId, Unit)> = in_order(self.0, steps).into_iter().flatten().collect();
+        let mut steps = in_order(self.context, steps);
+        let waiting = waiting(self.context, &steps);
+        let kept = join_rows(&mut steps, &waiting, &region.results, self.limits);
+        if !kept.is_empty() {
+            self.kept.borrow_mut().extend(kept);
+        }
+        let steps = in_order(self.context, steps);
+        let units: Vec<(NodeId, Unit)> = steps.into_iter().flatten().collect();
         let mut graph = DiGraph::with_capacity(units.len(), units.len() * 2);
         let mut made = FxHashMap::default();
         for (id, unit) in units {
@@ -181,7 +209,7 @@ impl Builder<'_> {
     }
 
     fn node(&self, id: NodeId, units: &mut Vec<(NodeId, Unit)>) -> Result<(), Error> {
-        let node = &self.0.program.nodes[id];
+        let node = &self.context.program.nodes[id];
         let unit = match &node.kind {
             NodeKind::While {
                 condition,
@@ -197,7 +225,7 @@ impl Builder<'_> {
             NodeKind::Conditional { branches } => {
                 let Some(&selector) = node.operands.first() else {
                     return Err(Error::bug(
-                        self.0.module,
+                        self.context.module,
                         node.origin,
                         "there is no selector",
                     ));
@@ -213,8 +241,8 @@ impl Builder<'_> {
                 let kept = node
                     .results
                     .iter()
-                    .any(|&v| self.0.clusters.is_materialised(v));
-                if kept || has_effect(self.0.module, node) {
+                    .any(|&v| self.context.clusters.is_materialised(v));
+                if kept || has_effect(self.context.module, node) {
                     self.operation(id, units)?;
                 }
                 return Ok(());
@@ -225,34 +253,37 @@ impl Builder<'_> {
     }
 
     fn operation(&self, id: NodeId, units: &mut Vec<(NodeId, Unit)>) -> Result<(), Error> {
-        let node = &self.0.program.nodes[id];
-        match classify(self.0.module, self.0.program, id) {
-            Class::Library if self.0.module[node.origin].op == Op::BitcastConvert => {
+        let node = &self.context.program.nodes[id];
+        match classify(self.context.module, self.context.program, id) {
+            Class::Library if self.context.module[node.origin].op == Op::BitcastConvert => {
                 let (from, to) = (node.operands[0], node.results[0]);
                 units.push((id, Unit::Copy { from, to }));
             }
             Class::Library => units.push((id, self.library(id)?)),
             Class::Update => {
-                let new = updates::update(self.0, id)?;
+                let new = updates::update(self.context, id)?;
                 units.extend(new.into_iter().map(|unit| (id, unit)));
             }
             Class::Scan => {
-                let scan = as_scan(self.0.module, self.0.program, node);
+                let scan = as_scan(self.context.module, self.context.program, node);
                 let Some(scan) = scan else {
                     return Err(Error::bug(
-                        self.0.module,
+                        self.context.module,
                         node.origin,
                         "a scan was expected",
                     ));
                 };
-                units.push((id, scan::scan(self.0, id, scan)?));
+                units.push((id, scan::scan(self.context, id, scan)?));
             }
             Class::Pointwise(_) | Class::Loop => {
-                let relabel = matches!(self.0.module[node.origin].op, Op::Reshape | Op::Bitcast);
+                let relabel = matches!(
+                    self.context.module[node.origin].op,
+                    Op::Reshape | Op::Bitcast
+                );
                 let (from, to) = (node.operands.first(), node.results.first());
                 match (from, to) {
                     (Some(&from), Some(&to))
-                        if relabel && self.0.clusters.is_materialised(from) =>
+                        if relabel && self.context.clusters.is_materialised(from) =>
                     {
                         units.push((id, Unit::Copy { from, to }));
                     }
@@ -266,11 +297,11 @@ impl Builder<'_> {
     /// The kernel that computes all results of a node over their index space, and what
     /// is computed together with it.
     fn kernel(&self, id: NodeId) -> Result<BoundKernel, Error> {
-        let nodes = &self.0.program.nodes;
+        let nodes = &self.context.program.nodes;
         let node = &nodes[id];
-        let mut emitter = Emitter::new(self.0, node.origin);
+        let mut emitter = Emitter::new(self.context, node.origin);
         if node.results.len() == 1 {
-            let together = self.0.clusters.together(id).iter();
+            let together = self.context.clusters.together(id).iter();
             let mut values: Vec<ValueId> =
                 together.flat_map(|&n| nodes[n].results.clone()).collect();
             if values.is_empty() {
@@ -286,8 +317,8 @@ impl Builder<'_> {
     }
 
     fn library(&self, id: NodeId) -> Result<Unit, Error> {
-        let node = &self.0.program.nodes[id];
-        let op = match &self.0.module[node.origin].op {
+        let node = &self.context.program.nodes[id];
+        let op = match &self.context.module[node.origin].op {
             _ if let NodeKind::Contraction(contraction) = &node.kind => {
                 LibraryOp::Dot(contraction.clone())
             }
@@ -300,14 +331,14 @@ impl Builder<'_> {
                 comparator: Box::new(self.comparator(id, *to_apply)?),
             },
             Op::CustomCall(call) if call.called.is_empty() => {
-                let annotations = self.0.module[node.origin].annotations.as_deref();
+                let annotations = self.context.module[node.origin].annotations.as_deref();
                 let call = Op::CustomCall(Box::new(call.to_run(annotations)));
                 LibraryOp::Operation(Box::new(call))
             }
             op if is_routine(op) => LibraryOp::Operation(Box::new(op.clone())),
             _ => {
                 let what = "this operation cannot be compiled yet; `--target interp` evaluates it";
-                return Err(Error::unsupported(self.0.module, node.origin, what));
+                return Err(Error::unsupported(self.context.module, node.origin, what));
             }
         };
         let (operands, results) = (node.operands.to_vec(), node.results.to_vec());
@@ -319,13 +350,13 @@ impl Builder<'_> {
     }
 
     fn element_type(&self, value: ValueId) -> ElementType {
-        self.0.program.values[value].shape.element_type
+        self.context.program.values[value].shape.element_type
     }
 
     /// A comparator as a kernel on scalars; its parameters stand for no value.
     fn comparator(&self, id: NodeId, to_apply: ComputationId) -> Result<Kernel, Error> {
-        let node = &self.0.program.nodes[id];
-        let mut emitter = Emitter::new(self.0, node.origin);
+        let node = &self.context.program.nodes[id];
+        let mut emitter = Emitter::new(self.context, node.origin);
         let mut arguments = SmallVec::<[_; 4]>::new();
         for &operand in &node.operands {
             for _ in 0..2 {
@@ -337,7 +368,7 @@ impl Builder<'_> {
         let result = emitter.apply(to_apply, &arguments)?;
         let Some(&result) = result.first() else {
             return Err(Error::bug(
-                self.0.module,
+                self.context.module,
                 node.origin,
                 "the comparator gives nothing",
             ));
@@ -347,15 +378,14 @@ impl Builder<'_> {
     }
 }
 
-/// The steps of a region, each some units, with what makes a value before what reads
-/// it. A step stays where it is if it can, and steps with effects keep their order.
-fn in_order(context: &Context<'_>, steps: Vec<Vec<(NodeId, Unit)>>) -> Vec<Vec<(NodeId, Unit)>> {
+/// Which steps wait for each step: those that read what it makes, and, among steps with
+/// effects, the next one.
+fn waiting(context: &Context<'_>, steps: &Steps) -> Waiting {
     let mut made = FxHashMap::default();
     for (i, units) in steps.iter().enumerate() {
         let writes = units.iter().flat_map(|(_, unit)| unit.writes());
         made.extend(writes.map(|value| (value, i)));
     }
-    let mut waits = vec![0; steps.len()];
     let mut waiting = vec![Vec::new(); steps.len()];
     let mut last_effect = None;
     for (i, units) in steps.iter().enumerate() {
@@ -370,9 +400,19 @@ fn in_order(context: &Context<'_>, steps: Vec<Vec<(NodeId, Unit)>>) -> Vec<Vec<(
         before.sort_unstable();
         before.dedup();
         for from in before.into_iter().filter(|&from| from != i) {
-            waits[i] += 1;
             waiting[from].push(i);
         }
+    }
+    waiting
+}
+
+/// The steps with what makes a value before what reads it. A step stays where it is if
+/// it can, and steps with effects keep their order.
+fn in_order(context: &Context<'_>, steps: Steps) -> Steps {
+    let waiting = waiting(context, &steps);
+    let mut waits = vec![0; steps.len()];
+    for &next in waiting.iter().flatten() {
+        waits[next] += 1;
     }
     let ready = (0..steps.len()).filter(|&i| waits[i] == 0);
     let mut ready: BinaryHeap<Reverse<usize>> = ready.map(Reverse).collect();
@@ -459,7 +499,8 @@ impl FusedRegion {
 }
 
 impl BoundKernel {
-    fn with_access(&self, wanted: impl Fn(Access) -> bool) -> Vec<ValueId> {
+    /// The values of the parameters with a wanted access.
+    pub(crate) fn with_access(&self, wanted: impl Fn(Access) -> bool) -> Vec<ValueId> {
         let pairs = self.kernel.params.iter().zip(&self.args);
         pairs
             .filter(|(p, _)| wanted(p.access))

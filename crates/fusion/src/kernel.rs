@@ -36,6 +36,10 @@ pub enum Access {
     Write,
     /// Loads and stores, or stores that leave some elements as they were.
     Update,
+    /// No array that the kernel is given, but one of each point's own, which is stored
+    /// to before it is loaded from. Such parameters come last; their sizes are
+    /// constant.
+    Local,
 }
 
 /// One array that a kernel is given.
@@ -269,6 +273,13 @@ impl std::ops::Index<ScalarId> for ScalarTypes {
 }
 
 impl Kernel {
+    /// The number of arrays that the kernel is given: its parameters but for those of
+    /// [`Access::Local`].
+    pub fn given(&self) -> usize {
+        let local = |p: &&Param| p.access == Access::Local;
+        self.params.len() - self.params.iter().rev().take_while(local).count()
+    }
+
     /// A new index variable.
     pub fn push_var(&mut self, var: IndexVar) -> Var {
         let id = Var(self.vars.len() as u32);

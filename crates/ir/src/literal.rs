@@ -51,6 +51,20 @@ impl AlignedBytes {
         NonNull::new(start).map(|start| Self { start, len })
     }
 
+    /// `len` bytes that hold anything, if the system gives them.
+    ///
+    /// # Safety
+    /// All of them are written before any is read.
+    unsafe fn try_unwritten(len: usize) -> Option<Self> {
+        let memory = Self::memory(len)?;
+        if len == 0 {
+            return Some(Self::default());
+        }
+        // SAFETY: the size is not zero.
+        let start = unsafe { std::alloc::alloc(memory) };
+        NonNull::new(start).map(|start| Self { start, len })
+    }
+
     fn memory(len: usize) -> Option<std::alloc::Layout> {
         std::alloc::Layout::from_size_align(len, ALIGNMENT).ok()
     }
@@ -156,6 +170,22 @@ impl Literal {
         Ok(Self::from_parts(shape, bytes))
     }
 
+    /// An array whose elements are still to be written, through
+    /// [`Self::bytes_mut_ptr`]. The shape's layout is dropped.
+    ///
+    /// # Safety
+    /// All bytes are written before any is read; nothing is if the literal is dropped.
+    ///
+    /// # Errors
+    /// As [`Self::zeros`].
+    pub unsafe fn unwritten(shape: &ArrayShape) -> Result<Self, LiteralError> {
+        let len = checked_len(shape)?;
+        // SAFETY: the caller's promise.
+        let bytes = unsafe { AlignedBytes::try_unwritten(len) };
+        let bytes = bytes.ok_or(LiteralError::TooLarge(len as i64))?;
+        Ok(Self::from_parts(shape, bytes))
+    }
+
     /// From row-major bytes in the host's byte order. The shape's layout is dropped.
     pub fn from_bytes(shape: &ArrayShape, bytes: &[u8]) -> Result<Self, LiteralError> {
         let len = checked_len(shape)?;
@@ -217,6 +247,11 @@ impl Literal {
     /// The bytes, for writing; copied first if shared.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         Arc::make_mut(&mut self.bytes).as_mut_slice()
+    }
+
+    /// Where the bytes begin, for writing; copied first if shared.
+    pub fn bytes_mut_ptr(&mut self) -> *mut u8 {
+        Arc::make_mut(&mut self.bytes).start.as_ptr()
     }
 
     /// The same bytes as elements of a shape of the same size in bytes, which are not

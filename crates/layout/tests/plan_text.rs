@@ -32,7 +32,8 @@ fn compiled(path: &Path) -> Result<Plan, String> {
     let text = std::fs::read_to_string(path).unwrap();
     let module = parse_module(&text).map_err(|e| e.to_string())?;
     let program = flatten(&module).map_err(|e| e.to_string())?;
-    let fused = fuse(&module, program).map_err(|e| e.to_string())?;
+    let fused =
+        fuse(&module, program, tegula_fusion::Limits::default()).map_err(|e| e.to_string())?;
     plan(&module, &fused).map_err(|e| e.to_string())
 }
 

@@ -5,7 +5,7 @@ use crate::{Arg, Buffer, Error, Fault};
 use std::borrow::Cow;
 use std::time::{Duration, Instant};
 use tegula_codegen_cpu::Cpu;
-use tegula_fusion::{Fused, FusedRegion, Unit, ValueId};
+use tegula_fusion::{Fused, FusedRegion, Limits, Unit, ValueId};
 use tegula_interp::Value;
 use tegula_ir::{ArrayShape, Literal, Module, Shape};
 use tegula_layout::Plan;
@@ -93,10 +93,18 @@ pub struct Planned<'a> {
 /// # Errors
 /// An operation that cannot be compiled yet.
 pub fn plan(module: &Module) -> Result<Planned<'_>, Error> {
+    plan_within(module, Limits::default())
+}
+
+/// As [`plan`], with what the backend's kernels may keep.
+///
+/// # Errors
+/// An operation that cannot be compiled yet.
+pub fn plan_within(module: &Module, limits: Limits) -> Result<Planned<'_>, Error> {
     let module = tracing::info_span!("expand").in_scope(|| tegula_fusion::expand(module))?;
     let program = tracing::info_span!("flatten").in_scope(|| tegula_fusion::flatten(&module))?;
     let fused = tracing::info_span!("fuse", nodes = program.nodes.len())
-        .in_scope(|| tegula_fusion::fuse(&module, program))?;
+        .in_scope(|| tegula_fusion::fuse(&module, program, limits))?;
     let plan =
         tracing::info_span!("plan").in_scope(|| tegula_layout::plan::plan(&module, &fused))?;
     Ok(Planned {
@@ -136,7 +144,7 @@ pub fn compile(module: &Module, options: &Options) -> Result<Executable, Error> 
             Compiled::Cpu(Box::new(executable))
         }
         Target::Cuda | Target::CudaSim => {
-            let plan = plan(module)?.plan;
+            let plan = plan_within(module, Limits::NO_ROWS)?.plan;
             let generate = match options.target {
                 Target::Cuda => tegula_codegen_cuda::for_gpu,
                 _ => tegula_codegen_cuda::for_simulator,

@@ -60,7 +60,7 @@ pub mod reduce;
 pub mod tpu;
 
 pub use buffer::{Arg, Buffer};
-pub use compiled::{Compiled, Executable, Options, Planned, Target, compile, plan};
+pub use compiled::{Compiled, Executable, Options, Planned, Target, compile, plan, plan_within};
 pub use error::{Error, Fault};
 pub use tegula_codegen_cpu::Cpu;
 pub use tegula_interp::{RegisterError, register_custom_call};

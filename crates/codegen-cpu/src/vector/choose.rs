@@ -1,10 +1,10 @@
 //! Which loops of a kernel become runs of lanes.
 
-use super::linear::merged;
+use super::linear::{Ranges, linear_index, merged, split};
 use super::translate::{Reason, Run, domain_run, loop_run};
 use rustc_hash::FxHashMap;
 use std::fmt;
-use tegula_expr::Var;
+use tegula_expr::{Term, Var};
 use tegula_fusion::Kernel;
 use tegula_fusion::kernel::{Block, IndexVar, Statement};
 
@@ -13,6 +13,10 @@ use tegula_fusion::kernel::{Block, IndexVar, Statement};
 pub(crate) struct Choice {
     /// The innermost domain dimensions, so many, as lanes.
     pub domain: Option<(usize, Run)>,
+    /// If these lanes lie far apart in what is loaded: the domain dimension along which
+    /// that is contiguous. Blocks of lanes go along it, so that a line of the cache is
+    /// used as a whole while it is there.
+    pub across: Option<Var>,
     /// Loops of the body, by their variables.
     pub loops: FxHashMap<Var, Run>,
     /// Why what stays scalar does.
@@ -67,7 +71,13 @@ pub(crate) fn choose(kernel: &Kernel) -> Choice {
         }
         Ok(run) => {
             loops.block(&kernel.body);
-            if choice.loops.is_empty() {
+            if stores_in_a_loop(&kernel.body) {
+                // A vector's elements, one row each, would be put in their places one
+                // by one in every turn.
+                let reason = Reason::new("a loop that stores along itself, for each lane");
+                choice.reasons.insert(0, reason);
+            } else if choice.loops.is_empty() {
+                choice.across = (count == 1).then(|| across(kernel)).flatten();
                 choice.domain = Some((count, run));
             }
         }
@@ -77,6 +87,33 @@ pub(crate) fn choose(kernel: &Kernel) -> Choice {
         }
     }
     choice
+}
+
+fn stores_in_a_loop(block: &Block) -> bool {
+    block.statements.iter().any(|s| match s {
+        Statement::Loop { body, .. } => body.any(Statement::is_store),
+        _ => false,
+    })
+}
+
+/// The dimension along which an array is contiguous that the innermost dimension goes
+/// through in larger steps.
+fn across(kernel: &Kernel) -> Option<Var> {
+    let (&lane, others) = kernel.domain.split_last()?;
+    let ranges = Ranges {
+        vars: &kernel.vars,
+        lanes: None,
+    };
+    let step = |linear: &Term, var: Var| split(linear, var)?.0.as_constant();
+    kernel.body.statements.iter().find_map(|statement| {
+        let Statement::Load { param, index, .. } = statement else {
+            return None;
+        };
+        let linear = linear_index(kernel, *param, index, &ranges);
+        let far = step(&linear, lane).is_some_and(|s| s > 1);
+        let near = |var: &&Var| step(&linear, **var) == Some(1);
+        others.iter().find(near).copied().filter(|_| far)
+    })
 }
 
 struct Loops<'a> {

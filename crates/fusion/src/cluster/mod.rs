@@ -61,12 +61,17 @@ pub enum Reason {
     Fused(f64),
     /// Computed from constants alone, at no cost to speak of: fused everywhere.
     FromConstants,
+    /// Kept by a kernel of rows for itself, a row at a time.
+    KeptByRow,
 }
 
 impl Reason {
     /// Whether the value is written to memory.
     pub fn is_materialised(self) -> bool {
-        !matches!(self, Self::Unused | Self::Fused(_) | Self::FromConstants)
+        !matches!(
+            self,
+            Self::Unused | Self::Fused(_) | Self::FromConstants | Self::KeptByRow
+        )
     }
 }
 
@@ -89,6 +94,7 @@ impl fmt::Display for Reason {
             ),
             Self::Fused(ratio) => write!(f, "fused, evaluated {ratio:.3} times per element"),
             Self::FromConstants => f.write_str("fused, from constants alone"),
+            Self::KeptByRow => f.write_str("kept by its kernel, a row at a time"),
         }
     }
 }
@@ -111,6 +117,11 @@ impl Clusters {
     /// Whether a value is written to memory.
     pub fn is_materialised(&self, value: ValueId) -> bool {
         self.reasons[value].is_materialised()
+    }
+
+    /// Notes that a kernel of rows keeps a value for itself.
+    pub(crate) fn keep(&mut self, value: ValueId) {
+        self.reasons[value] = Reason::KeptByRow;
     }
 
     /// The operations whose results the kernel of an operation writes, in the program's

@@ -9,6 +9,8 @@
 use super::{KernelId, Plan, Step, ValueId};
 use roaring::RoaringBitmap;
 use rustc_hash::FxHashMap;
+use std::cmp::Ordering;
+use tegula_expr::Term;
 use tegula_fusion::Kernel;
 use tegula_fusion::kernel::{Access, Block, Statement};
 
@@ -160,7 +162,8 @@ impl Pass<'_> {
             .or_insert_with(|| in_place_pairs(kernel))
             .clone();
         let with = |wanted: fn(Access) -> bool| {
-            let params = kernel.params.iter().enumerate();
+            // Without what is each point's own.
+            let params = kernel.params.iter().enumerate().take(args.len());
             params
                 .filter(move |(_, p)| wanted(p.access))
                 .map(|(i, _)| i)
@@ -273,12 +276,13 @@ impl Pass<'_> {
     }
 }
 
-/// The pairs (read, written) of parameters such that at each point the kernel
-/// loads the one only at the index at which it stores the other, before storing.
+/// The pairs (read, written) of parameters such that each point may store the one over the
+/// other: where it stores an element it has loaded what was there, and it loads nothing
+/// that another point stores over.
 fn in_place_pairs(kernel: &Kernel) -> Vec<(usize, usize)> {
     let mut pairs = Vec::new();
     for (w, written) in kernel.params.iter().enumerate() {
-        let [store] = stores(&kernel.body, w)[..] else {
+        let Some(store) = only_store(&kernel.body, w) else {
             continue;
         };
         if written.access != Access::Write {
@@ -287,7 +291,7 @@ fn in_place_pairs(kernel: &Kernel) -> Vec<(usize, usize)> {
         for (r, read) in kernel.params.iter().enumerate() {
             let same_size = read.dims == written.dims
                 && read.element_type.storage_bytes() == written.element_type.storage_bytes();
-            if read.access == Access::Read && same_size && only_loads_at(&kernel.body, r, store) {
+            if read.access == Access::Read && same_size && store.is_after_loads(&kernel.body, r) {
                 pairs.push((r, w));
             }
         }
@@ -295,10 +299,18 @@ fn in_place_pairs(kernel: &Kernel) -> Vec<(usize, usize)> {
     pairs
 }
 
-/// The indices at which the body's outermost block stores a parameter; one that
-/// is stored in an inner block gives none.
-fn stores(block: &Block, param: usize) -> Vec<&[tegula_expr::Term]> {
-    let store = |s| match s {
+/// The one place of a body that stores a parameter: in the outermost block, or in a loop
+/// of it.
+struct OnlyStore<'k> {
+    /// Which statement of the outermost block it is or is in.
+    position: usize,
+    index: &'k [Term],
+    /// The dimensions along which a loop stores.
+    along: Vec<bool>,
+}
+
+fn only_store(body: &Block, param: usize) -> Option<OnlyStore<'_>> {
+    let stored = |s| match s {
         &Statement::Store {
             param: p,
             ref index,
@@ -306,18 +318,69 @@ fn stores(block: &Block, param: usize) -> Vec<&[tegula_expr::Term]> {
         } if p == param => Some(&index[..]),
         _ => None,
     };
-    block.statements.iter().filter_map(store).collect()
+    let mut found = None;
+    for (position, statement) in body.statements.iter().enumerate() {
+        let (index, var) = match statement {
+            Statement::Loop { var, body, .. } => {
+                let mut stores = body.statements.iter().filter_map(stored);
+                match (stores.next(), stores.next()) {
+                    (Some(index), None) => (index, Some(*var)),
+                    (None, None) => continue,
+                    _ => return None,
+                }
+            }
+            statement => match stored(statement) {
+                Some(index) => (index, None),
+                None => continue,
+            },
+        };
+        if found.is_some() {
+            return None;
+        }
+        let along = |t: &Term| var.is_some_and(|var| t.mentions(var));
+        found = Some(OnlyStore {
+            position,
+            index,
+            along: index.iter().map(along).collect(),
+        });
+    }
+    found
 }
 
-fn only_loads_at(block: &Block, param: usize, at: &[tegula_expr::Term]) -> bool {
-    block.statements.iter().all(|statement| match statement {
+impl OnlyStore<'_> {
+    /// Whether a point loads a parameter only where it stores, or before the loop that
+    /// stores and only along what that loop will store.
+    fn is_after_loads(&self, body: &Block, param: usize) -> bool {
+        let here = |at: &[Term]| at == self.index;
+        let row = |at: &[Term]| {
+            let mut dims = at.iter().zip(self.index).zip(&self.along);
+            at.len() == self.index.len() && dims.all(|((a, b), &free)| free || a == b)
+        };
+        let mut parts = body.statements.iter().enumerate();
+        parts.all(|(i, statement)| {
+            let part = std::slice::from_ref(statement);
+            match i.cmp(&self.position) {
+                Ordering::Less => all_loads(part, param, &row),
+                Ordering::Equal => all_loads(part, param, &here),
+                Ordering::Greater => all_loads(part, param, &|_| false),
+            }
+        })
+    }
+}
+
+/// Whether something holds of the indices of all loads of a parameter.
+fn all_loads(statements: &[Statement], param: usize, holds: &dyn Fn(&[Term]) -> bool) -> bool {
+    statements.iter().all(|statement| match statement {
         Statement::Load {
             param: p, index, ..
-        } => *p != param || index == at,
-        Statement::Loop { body, .. } => only_loads_at(body, param, at),
+        } => *p != param || holds(index),
+        Statement::Loop { body, .. } => all_loads(&body.statements, param, holds),
         Statement::If {
             then, otherwise, ..
-        } => only_loads_at(then, param, at) && only_loads_at(otherwise, param, at),
+        } => {
+            all_loads(&then.statements, param, holds)
+                && all_loads(&otherwise.statements, param, holds)
+        }
         _ => true,
     })
 }

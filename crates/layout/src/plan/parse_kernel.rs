@@ -78,7 +78,8 @@ impl Reader<'_, '_> {
                 "read" => Access::Read,
                 "write" => Access::Write,
                 "update" => Access::Update,
-                _ => return self.cursor.expected("`read`, `write` or `update`"),
+                "local" => Access::Local,
+                _ => return self.cursor.expected("`read`, `write`, `update` or `local`"),
             };
             self.cursor.word();
             params.push(Param {

@@ -210,6 +210,7 @@ fn write_kernel(f: &mut Formatter<'_>, kernel: &Kernel, depth: usize) -> fmt::Re
             Access::Read => "read",
             Access::Write => "write",
             Access::Update => "update",
+            Access::Local => "local",
         };
         let comma = if i == 0 { "" } else { ", " };
         write!(

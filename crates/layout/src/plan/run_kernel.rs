@@ -21,11 +21,13 @@ pub(super) fn run_kernel(
         scalars: vec![0; kernel.scalars.len()],
         vars: vec![None; kernel.vars.len()],
         strides: Vec::with_capacity(kernel.params.len()),
+        locals: Vec::new(),
     };
     for param in &kernel.params {
         let dims: Result<Vec<i64>, _> = param.dims.iter().map(|d| run.term(d)).collect();
         run.strides.push(dims?);
     }
+    run.make_locals()?;
     // A domain of no points may still have a very long dimension.
     for &var in &kernel.domain {
         if run.extent(var)? <= 0 {
@@ -33,6 +35,14 @@ pub(super) fn run_kernel(
         }
     }
     run.domain(0)
+}
+
+/// Where an element is.
+enum At {
+    /// In an array that the kernel is given, so many bytes from its first.
+    Given(Span, i64),
+    /// In an array of the point's own, after so many elements.
+    Local(usize, usize),
 }
 
 struct Run<'a, 'm> {
@@ -43,12 +53,37 @@ struct Run<'a, 'm> {
     vars: Vec<Option<i64>>,
     /// The dimensions of each parameter.
     strides: Vec<Vec<i64>>,
+    /// The arrays of a point's own: what is stored, by element.
+    locals: Vec<Vec<Option<u128>>>,
 }
 
+/// Bytes of all arrays of a point's own.
+const MAX_LOCALS: i64 = 1 << 30;
+
 impl Run<'_, '_> {
+    fn make_locals(&mut self) -> Result<(), EvaluateError> {
+        let mut bytes = 0i64;
+        for dims in self.strides.iter().skip(self.kernel.given()) {
+            let mut elements = 16i64;
+            for &dim in dims {
+                elements = elements.saturating_mul(dim);
+            }
+            bytes = bytes.saturating_add(elements);
+            if dims.iter().any(|&dim| dim < 0) || bytes > MAX_LOCALS {
+                return Err(EvaluateError::TooLarge(bytes));
+            }
+            self.locals.push(vec![None; (elements / 16) as usize]);
+        }
+        Ok(())
+    }
+
     fn domain(&mut self, level: usize) -> Result<(), EvaluateError> {
         let kernel = self.kernel;
         let Some(&var) = kernel.domain.get(level) else {
+            // What the point before has stored is not there.
+            for local in &mut self.locals {
+                local.fill(None);
+            }
             return self.block(&kernel.body);
         };
         for i in 0..self.extent(var)? {
@@ -121,8 +156,17 @@ impl Run<'_, '_> {
                 param,
                 index,
             } => {
-                let (span, offset, size) = self.element(*param, index)?;
-                let bits = self.memory.read(span, offset, size)?;
+                let (at, size) = self.element(*param, index)?;
+                let bits = match at {
+                    At::Given(span, offset) => self.memory.read(span, offset, size)?,
+                    At::Local(local, i) => {
+                        let element = self.locals.get(local).and_then(|l| l.get(i));
+                        let stored = element.copied().flatten();
+                        stored.ok_or(EvaluateError::Malformed(
+                            "an element of a local array is loaded before it is stored",
+                        ))?
+                    }
+                };
                 self.define(*result, bits);
             }
             Statement::Store {
@@ -130,9 +174,17 @@ impl Run<'_, '_> {
                 index,
                 value,
             } => {
-                let (span, offset, size) = self.element(*param, index)?;
+                let (at, size) = self.element(*param, index)?;
                 let bits = self.scalar(*value);
-                self.memory.write(span, offset, size, bits)?;
+                match at {
+                    At::Given(span, offset) => self.memory.write(span, offset, size, bits)?,
+                    At::Local(local, i) => {
+                        let element = self.locals.get_mut(local).and_then(|l| l.get_mut(i));
+                        if let Some(element) = element {
+                            *element = Some(bits);
+                        }
+                    }
+                }
             }
             Statement::Bind { var } => self.bind(*var)?,
             Statement::Loop {
@@ -201,13 +253,11 @@ impl Run<'_, '_> {
     }
 
     /// Where an element of a parameter lies, checked against its dimensions.
-    fn element(&self, param: usize, index: &[Term]) -> Result<(Span, i64, usize), EvaluateError> {
+    /// Where an element is, and how many bytes it has.
+    fn element(&self, param: usize, index: &[Term]) -> Result<(At, usize), EvaluateError> {
         let missing = EvaluateError::Malformed("there is no such parameter");
-        let (Some(dims), Some(&span), Some(declared)) = (
-            self.strides.get(param),
-            self.args.get(param),
-            self.kernel.params.get(param),
-        ) else {
+        let (Some(dims), Some(declared)) = (self.strides.get(param), self.kernel.params.get(param))
+        else {
             return Err(missing);
         };
         let mut linear = 0i64;
@@ -221,7 +271,13 @@ impl Run<'_, '_> {
             linear = linear * size + i;
         }
         let size = declared.element_type.storage_bytes();
-        Ok((span, linear * size as i64, size))
+        if let Some(local) = param.checked_sub(self.kernel.given()) {
+            return Ok((At::Local(local, linear as usize), size));
+        }
+        match self.args.get(param) {
+            Some(&span) => Ok((At::Given(span, linear * size as i64), size)),
+            None => Err(missing),
+        }
     }
 
     fn compute(

@@ -388,12 +388,9 @@ impl Verifier<'_> {
 
     fn kernel(&mut self, id: KernelId, args: &[ValueId], good: &mut Good) {
         let kernel = &self.plan.kernels[id];
-        if kernel.params.len() != args.len() {
-            return self.error(format!(
-                "{id} takes {} values, not {}",
-                kernel.params.len(),
-                args.len()
-            ));
+        if kernel.given() != args.len() {
+            let given = kernel.given();
+            return self.error(format!("{id} takes {given} values, not {}", args.len()));
         }
         for (i, (param, &arg)) in kernel.params.iter().zip(args).enumerate() {
             let shape = &self.plan.values[arg].shape;

@@ -4,7 +4,8 @@
 //! - Scalars and index variables are defined once, before their uses, in the same
 //!   block or one that encloses it.
 //! - Loads and stores give one term per dimension, move scalars of the
-//!   parameter's type and respect its access.
+//!   parameter's type and respect its access. Local parameters come last, and their
+//!   sizes are constant.
 //! - What loops and choices pass agrees in number and types.
 //!
 //! That an index is in bounds is not checked: it may depend on data.
@@ -27,8 +28,19 @@ pub(super) fn check(kernel: &Kernel) -> Result<(), String> {
             *scope = Scope::Inside;
         }
     }
-    for param in &kernel.params {
+    for (i, param) in kernel.params.iter().enumerate() {
         check.terms(&param.dims)?;
+        let is_local = param.access == Access::Local;
+        if is_local != (i >= kernel.given()) {
+            return Err(format!(
+                "parameter {i} is given, but comes after a local one"
+            ));
+        }
+        if is_local && !param.dims.iter().all(|dim| dim.as_constant().is_some()) {
+            return Err(format!(
+                "parameter {i} is local, and its size is no constant"
+            ));
+        }
     }
     for &var in &kernel.domain {
         let Some(IndexVar::Domain(extent)) = kernel.var(var) else {
@@ -46,7 +58,8 @@ pub(super) fn check(kernel: &Kernel) -> Result<(), String> {
 
 /// Whether a kernel that is given the same memory for a parameter that it reads
 /// and one that it writes still computes the same: at each point it loads the
-/// one only at the index at which it then stores the other.
+/// one only at the index at which it then stores the other, or, if it stores in a loop,
+/// before that loop and in what that loop stores to.
 pub(super) fn works_in_place(kernel: &Kernel, read: usize, written: usize) -> bool {
     let (Some(from), Some(to)) = (kernel.params.get(read), kernel.params.get(written)) else {
         return false;
@@ -57,27 +70,45 @@ pub(super) fn works_in_place(kernel: &Kernel, read: usize, written: usize) -> bo
         return false;
     }
     let statements = &kernel.body.statements;
-    let is_store = |s: &Statement| matches!(s, Statement::Store { param, .. } if *param == written);
-    let Some(position) = statements.iter().position(is_store) else {
+    let stores = |s: &Statement| !all(std::slice::from_ref(s), &|s| !is_store(s, written));
+    let Some(position) = statements.iter().position(stores) else {
         return false;
     };
     let (before, rest) = statements.split_at(position);
-    let Some((Statement::Store { index, .. }, after)) = rest.split_first() else {
+    let Some((here, after)) = rest.split_first() else {
         return false;
     };
-    let here: &dyn Fn(&Statement) -> bool = &|statement| match statement {
-        Statement::Load {
-            param, index: at, ..
-        } => *param != read || at == index,
-        Statement::Store { param, .. } => *param != written,
-        _ => true,
+    let (inside, var) = match here {
+        Statement::Loop { var, body, .. } => (&body.statements[..], Some(*var)),
+        _ => (std::slice::from_ref(here), None),
     };
-    let neither: &dyn Fn(&Statement) -> bool = &|statement| match statement {
-        Statement::Load { param, .. } => *param != read,
-        Statement::Store { param, .. } => *param != written,
-        _ => true,
+    let Some(inner) = inside.iter().position(|s| is_store(s, written)) else {
+        return false;
     };
-    all(before, here) && all(after, neither)
+    let Statement::Store { index, .. } = &inside[inner] else {
+        return false;
+    };
+    let loads = |at: &dyn Fn(&[Term]) -> bool, statements: &[Statement]| {
+        all(statements, &|s| match s {
+            Statement::Load { param, index, .. } => *param != read || at(index),
+            _ => !is_store(s, written),
+        })
+    };
+    let same = |at: &[Term]| at == index;
+    // Along the loop's own dimension the element may be any that it stores later.
+    let same_row = |at: &[Term]| {
+        at.len() == index.len()
+            && (at.iter().zip(index)).all(|(a, b)| a == b || var.is_some_and(|var| b.mentions(var)))
+    };
+    let none = |_: &[Term]| false;
+    loads(&same_row, before)
+        && loads(&same, &inside[..inner])
+        && loads(&none, &inside[inner + 1..])
+        && loads(&none, after)
+}
+
+fn is_store(statement: &Statement, of: usize) -> bool {
+    matches!(statement, Statement::Store { param, .. } if *param == of)
 }
 
 /// Whether something holds of all statements, inner ones too.

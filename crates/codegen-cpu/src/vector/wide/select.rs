@@ -68,6 +68,52 @@ pub(super) fn select(body: &Body, lanes_at_most: Option<i64>) -> Option<Assemble
     Some(select.asm)
 }
 
+/// What a reduction goes on with in a loop over the lanes.
+#[derive(Clone, Copy)]
+struct Part {
+    kind: Kind,
+    op: BinaryOp,
+    value: V,
+    ty: Type,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// The combination so far; of minima and maxima of floats without NaN.
+    Combined,
+    /// The largest magnitude so far, as an integer: it tells whether there was a NaN. A
+    /// minimum that looks for NaN at every step waits three times as long.
+    Magnitude,
+}
+
+impl Part {
+    /// The integers of its width.
+    fn integers(&self) -> Type {
+        match self.ty.is_wide() {
+            true => Type::I64,
+            false => Type::I32,
+        }
+    }
+}
+
+/// The parts of a body's reductions, a magnitude after what it belongs to.
+fn parts(body: &Body) -> Vec<Part> {
+    let mut parts = Vec::new();
+    for r in &body.reductions {
+        let part = |kind| Part {
+            kind,
+            op: r.op,
+            value: r.value,
+            ty: body.type_of(r.value),
+        };
+        parts.push(part(Kind::Combined));
+        if matches!(r.op, BinaryOp::Minimum | BinaryOp::Maximum) {
+            parts.push(part(Kind::Magnitude));
+        }
+    }
+    parts
+}
+
 /// Which values are the same for all lanes and turns of loops.
 fn invariants(body: &Body) -> Vec<bool> {
     let mut known = vec![false; body.values.len()];
@@ -112,32 +158,44 @@ impl Select<'_> {
             _ => 1,
         };
         if has_loops {
-            unroll = unroll.min(2);
+            // A loop inside goes from row to row: more of each row at once.
+            let most = lanes_at_most.map_or(4, |n| (n - 1).max(0) / i64::from(self.lanes) + 1);
+            unroll = match size {
+                0..12 => usize::try_from(most).map_or(8, |most| most.clamp(1, 8)),
+                _ => unroll.min(2),
+            };
         }
-        let mut state = self.identities();
+        let parts = parts(self.body);
+        let mut state = self.identities(&parts);
         let mut start = self.asm.number(0);
         let two = size <= SHORT && !few && !has_loops;
         if two {
-            (start, state) = self.lanes_loop(start, &state, unroll, false)?;
+            (start, state) = self.lanes_loop(start, (&parts, &state), unroll, false)?;
             unroll = 1;
         }
-        (_, state) = self.lanes_loop(start, &state, unroll, true)?;
-        for (i, value) in state.into_iter().enumerate() {
-            self.reduce(i, value)?;
+        (_, state) = self.lanes_loop(start, (&parts, &state), unroll, true)?;
+        let mut number = 0;
+        for (i, part) in parts.iter().enumerate() {
+            if part.kind == Kind::Combined {
+                let magnitude = parts.get(i + 1).filter(|p| p.kind == Kind::Magnitude);
+                self.reduce(
+                    number,
+                    (part, state[i]),
+                    magnitude.map(|p| (p, state[i + 1])),
+                )?;
+                number += 1;
+            }
         }
         self.asm.ret();
         Some(())
     }
 
-    fn identities(&mut self) -> Vec<VReg> {
-        let body = self.body;
-        body.reductions
-            .iter()
-            .map(|r| {
-                let ty = body.type_of(r.value);
-                self.splat_bits(identity(r.op, ty), ty)
-            })
-            .collect()
+    fn identities(&mut self, parts: &[Part]) -> Vec<VReg> {
+        let splat = |part: &Part| match part.kind {
+            Kind::Combined => self.splat_bits(identity(part.op, part.ty), part.ty),
+            Kind::Magnitude => self.splat_bits(0, part.integers()),
+        };
+        parts.iter().map(splat).collect()
     }
 
     /// Lanes from `start` on: whole groups of vectors only, or, `masked`, all that
@@ -145,7 +203,7 @@ impl Select<'_> {
     fn lanes_loop(
         &mut self,
         start: VReg,
-        state: &[VReg],
+        (parts, state): (&[Part], &[VReg]),
         unroll: usize,
         masked: bool,
     ) -> Option<(VReg, Vec<VReg>)> {
@@ -161,7 +219,7 @@ impl Select<'_> {
         for (i, &value) in state.iter().enumerate() {
             let fresh = match unroll {
                 1 => value,
-                _ => self.identities()[i],
+                _ => self.identities(parts)[i],
             };
             init.push(value);
             init.extend((1..unroll).map(|_| fresh));
@@ -183,21 +241,20 @@ impl Select<'_> {
         let body = self.body;
         self.statements(&body.statements)?;
         let mut next = vec![self.asm.sum(self.lane, None, group)];
-        for (i, r) in body.reductions.iter().enumerate() {
+        for (i, part) in parts.iter().enumerate() {
             for u in 0..unroll {
                 let old = params[1 + i * unroll + u];
-                next.push(self.accumulate(r.op, r.value, u, old)?);
+                next.push(self.accumulate(part, u, old)?);
             }
         }
         self.asm.jump(header, &next);
         self.asm.switch_to(exit);
         let mut results = Vec::new();
-        for (i, r) in body.reductions.iter().enumerate() {
-            let parts = &params[1 + i * unroll..1 + (i + 1) * unroll];
-            let mut total = parts[0];
-            for &part in &parts[1..] {
-                let ty = body.type_of(r.value);
-                total = self.binary(r.op, ty, total, Source::Register(part))?;
+        for (i, part) in parts.iter().enumerate() {
+            let copies = &params[1 + i * unroll..1 + (i + 1) * unroll];
+            let mut total = copies[0];
+            for &copy in &copies[1..] {
+                total = self.combined(part, total, Source::Register(copy))?;
             }
             results.push(total);
         }
@@ -251,15 +308,48 @@ impl Select<'_> {
         }
     }
 
-    fn accumulate(&mut self, op: BinaryOp, value: V, u: usize, old: VReg) -> Option<VReg> {
-        let ty = self.body.type_of(value);
-        let value = self.source(value, u)?;
-        let new = self.binary(op, ty, old, value)?;
+    fn accumulate(&mut self, part: &Part, u: usize, old: VReg) -> Option<VReg> {
+        let value = match part.kind {
+            Kind::Combined => self.source(part.value, u)?,
+            Kind::Magnitude => {
+                let bits = self.get(part.value, u)?;
+                let all = !0 >> if part.ty.is_wide() { 1 } else { 33 };
+                let mask = self.pooled(all, part.integers());
+                let magnitude = self.binary(BinaryOp::And, part.integers(), bits, mask)?;
+                Source::Register(magnitude)
+            }
+        };
+        let new = self.combined(part, old, value)?;
         let Some(tails) = &self.tails else {
             return Some(new);
         };
         let mask = tails[u];
-        Some(self.blend(ty, mask, new, old))
+        Some(self.blend(part.ty, mask, new, old))
+    }
+
+    /// Two values of a part as one.
+    fn combined(&mut self, part: &Part, a: VReg, b: Source) -> Option<VReg> {
+        match (part.kind, part.op) {
+            (Kind::Magnitude, _) => self.binary(BinaryOp::MaxUnsigned, part.integers(), a, b),
+            // What is NaN is known from the magnitudes.
+            (_, BinaryOp::Minimum | BinaryOp::Maximum) => self.plain(part.op, part.ty, a, b),
+            _ => self.binary(part.op, part.ty, a, b),
+        }
+    }
+
+    /// Values, or NaN where the largest magnitude is that of one.
+    fn with_nan(&mut self, part: &Part, values: VReg, magnitudes: VReg) -> Option<VReg> {
+        let infinity = match part.ty.is_wide() {
+            true => f64::INFINITY.to_bits(),
+            false => u64::from(f32::INFINITY.to_bits()),
+        };
+        let infinity = self.splat_bits(infinity, part.integers());
+        let magnitudes = Source::Register(magnitudes);
+        let nan = self.compared(Condition::Less, part.integers(), infinity, magnitudes);
+        let Source::Register(bits) = magnitudes else {
+            return None;
+        };
+        Some(self.blend(part.ty, nan, bits, values))
     }
 
     fn blend(&mut self, ty: Type, mask: VReg, yes: VReg, no: VReg) -> VReg {
@@ -277,23 +367,26 @@ impl Select<'_> {
     }
 
     /// Combines the lanes of a reduction, and stores it behind the inputs.
-    fn reduce(&mut self, number: usize, value: VReg) -> Option<()> {
-        let r = self.body.reductions[number];
-        let ty = self.body.type_of(r.value);
+    fn reduce(
+        &mut self,
+        number: usize,
+        (part, mut value): (&Part, VReg),
+        magnitude: Option<(&Part, VReg)>,
+    ) -> Option<()> {
+        let ty = part.ty;
         let form = self.form(ty);
-        let mut value = value;
-        for &(parts, which) in code::halvings(form) {
-            let moved = self.asm.vector();
-            let source = (Source::Register(value), form.size());
-            let target = out(moved, form.size());
-            if parts {
-                let codes = code::MOVE_PARTS[form as usize];
-                self.asm.op(codes, target, &[source, source], Some(which));
-            } else {
-                let codes = code::MOVE_LANES[form as usize];
-                self.asm.op(codes, target, &[source], Some(which));
+        let mut magnitude = magnitude;
+        for &halving in code::halvings(form) {
+            let moved = self.moved(form, value, halving);
+            value = self.combined(part, value, Source::Register(moved))?;
+            if let Some((part, last)) = magnitude {
+                let moved = self.moved(form, last, halving);
+                let new = self.combined(part, last, Source::Register(moved))?;
+                magnitude = Some((part, new));
             }
-            value = self.binary(r.op, ty, value, Source::Register(moved))?;
+        }
+        if let Some((part, magnitude)) = magnitude {
+            value = self.with_nan(part, value, magnitude)?;
         }
         let code = match ty.is_wide() {
             true => Code::EVEX_Vmovsd_m64_k1_xmm,
@@ -307,6 +400,21 @@ impl Select<'_> {
         let sources = [(place, Size::R64), (Source::Register(value), Size::Xmm)];
         self.asm.effect(code, &sources, None);
         Some(())
+    }
+
+    /// The lanes of a vector that the others are combined with.
+    fn moved(&mut self, form: Form, value: VReg, (parts, which): (bool, i32)) -> VReg {
+        let moved = self.asm.vector();
+        let source = (Source::Register(value), form.size());
+        let target = out(moved, form.size());
+        if parts {
+            let codes = code::MOVE_PARTS[form as usize];
+            self.asm.op(codes, target, &[source, source], Some(which));
+        } else {
+            let codes = code::MOVE_LANES[form as usize];
+            self.asm.op(codes, target, &[source], Some(which));
+        }
+        moved
     }
 
     // ---- inputs and constants -------------------------------------------------------
@@ -684,19 +792,12 @@ impl Select<'_> {
             self.asm.op(code, out(mask, Size::K), &sources, None);
             return Some(mask);
         }
-        let form = self.form(ty);
-        let (codes, immediate) = code::binary(op, ty)?;
-        let sources = [(Source::Register(a), form.size()), (b, form.size())];
-        let result = self.asm.vector();
-        self.asm.op(
-            codes[form as usize],
-            out(result, form.size()),
-            &sources,
-            immediate,
-        );
+        let result = self.plain(op, ty, a, b)?;
         if !matches!(op, BinaryOp::Minimum | BinaryOp::Maximum) {
             return Some(result);
         }
+        let form = self.form(ty);
+        let sources = [(Source::Register(a), form.size()), (b, form.size())];
         // Where either is NaN, so is the sum.
         let nan = self.compared(Condition::Unordered, ty, a, b);
         let (add, _) = code::binary(BinaryOp::Add, ty)?;
@@ -709,6 +810,18 @@ impl Select<'_> {
         self.asm
             .onto(add[form as usize], target, result, &sources, None);
         Some(repaired)
+    }
+
+    /// By the machine's instruction alone: minima and maxima lose NaN.
+    fn plain(&mut self, op: BinaryOp, ty: Type, a: VReg, b: Source) -> Option<VReg> {
+        let form = self.form(ty);
+        let (codes, immediate) = code::binary(op, ty)?;
+        let sources = [(Source::Register(a), form.size()), (b, form.size())];
+        let result = self.asm.vector();
+        let target = out(result, form.size());
+        self.asm
+            .op(codes[form as usize], target, &sources, immediate);
+        Some(result)
     }
 
     fn compared(&mut self, condition: Condition, ty: Type, a: VReg, b: Source) -> VReg {

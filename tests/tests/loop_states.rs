@@ -1,0 +1,154 @@
+//! Loops whose states are large: the memories of a state and of what becomes of it change
+//! roles where they can, and results are those of the definition however often the
+//! loop goes round.
+
+use tegula::{Cpu, Module, Options, Target};
+use tegula_ir::{ArrayShape, ElementType, Literal};
+use tegula_tests::judge::{Reference, Verdict};
+use tegula_tests::random::Regime;
+
+/// Numbers of few bits, so that results are exact.
+fn numbers(dims: &[i64]) -> Literal {
+    let shape = ArrayShape::new(ElementType::F32, dims);
+    let count: i64 = dims.iter().product();
+    let number = |i: i64| (((i * 2_654_435_761) >> 9) & 63) as f32 / 16.0 - 2.0;
+    let bytes: Vec<u8> = (0..count).flat_map(|i| number(i).to_ne_bytes()).collect();
+    Literal::from_bytes(&shape, &bytes).expect("a literal")
+}
+
+/// A loop of `trips` iterations over `state` and other `states`; `body` is given the
+/// state as `s` (and others by the names that `states` gives them).
+fn program(trips: i64, parameters: &str, types: &str, init: &str, body: &str, end: &str) -> Module {
+    let text = format!(
+        "HloModule loop
+condition {{
+  p = (s32[], {types}) parameter(0) i = s32[] get-tuple-element(p), index=0
+  n = s32[] constant({trips}) ROOT r = pred[] compare(i, n), direction=LT
+}}
+body {{
+  p = (s32[], {types}) parameter(0) i = s32[] get-tuple-element(p), index=0
+  one = s32[] constant(1) j = s32[] add(i, one)
+  {body}
+}}
+ENTRY main {{
+  {parameters}
+  zero = s32[] constant(0)
+  t = (s32[], {types}) tuple(zero, {init})
+  w = (s32[], {types}) while(t), condition=condition, body=body
+  {end}
+}}
+"
+    );
+    tegula::read(&text).unwrap_or_else(|e| panic!("{e}\n{text}"))
+}
+
+fn check(module: &Module, inputs: &[Literal]) {
+    let reference = Reference::new(module, inputs, Regime::Dyadic).expect("it has a meaning");
+    for threads in [1, 2] {
+        for target in [Target::Plan, Target::Cpu] {
+            let options = Options {
+                target,
+                cpu: Cpu::Native,
+                threads,
+                chip: None,
+            };
+            let verdict = reference.judge_with(module, inputs, &options);
+            assert_eq!(verdict, Ok(Verdict::Agrees), "{options:?}");
+        }
+    }
+}
+
+const TRIPS: [i64; 6] = [0, 1, 2, 3, 4, 7];
+
+#[test]
+fn a_state_that_is_read_around_each_element() {
+    for trips in TRIPS {
+        let module = program(
+            trips,
+            "a = f32[40,30] parameter(0)",
+            "f32[40,30]",
+            "a",
+            "s = f32[40,30] get-tuple-element(p), index=1
+             t = f32[40,30] reverse(s), dimensions={0,1}
+             h = f32[] constant(0.5) hb = f32[40,30] broadcast(h), dimensions={}
+             u = f32[40,30] multiply(t, hb) v = f32[40,30] subtract(s, u)
+             ROOT r = (s32[], f32[40,30]) tuple(j, v)",
+            "ROOT r = f32[40,30] get-tuple-element(w), index=1",
+        );
+        check(&module, &[numbers(&[40, 30])]);
+    }
+}
+
+#[test]
+fn the_inner_part_of_a_state() {
+    for trips in TRIPS {
+        let module = program(
+            trips,
+            "a = f32[40,30] parameter(0)",
+            "f32[40,30]",
+            "a",
+            "s = f32[40,30] get-tuple-element(p), index=1
+             x = f32[38,28] slice(s), slice={[0:38],[1:29]}
+             y = f32[38,28] slice(s), slice={[2:40],[2:30]}
+             z = f32[38,28] subtract(x, y)
+             v = f32[40,30] dynamic-update-slice(s, z, one, one)
+             ROOT r = (s32[], f32[40,30]) tuple(j, v)",
+            "b = f32[40,30] get-tuple-element(w), index=1 ROOT r = f32[40,30] add(b, a)",
+        );
+        check(&module, &[numbers(&[40, 30])]);
+    }
+}
+
+#[test]
+fn two_states_that_read_each_other() {
+    for trips in TRIPS {
+        let module = program(
+            trips,
+            "a = f32[600] parameter(0) b = f32[600] parameter(1)",
+            "f32[600], f32[600]",
+            "a, b",
+            "s = f32[600] get-tuple-element(p), index=1 t = f32[600] get-tuple-element(p), index=2
+             sr = f32[600] reverse(s), dimensions={0} tr = f32[600] reverse(t), dimensions={0}
+             u = f32[600] subtract(s, tr) v = f32[600] subtract(sr, t)
+             ROOT r = (s32[], f32[600], f32[600]) tuple(j, v, u)",
+            "c = f32[600] get-tuple-element(w), index=1 d = f32[600] get-tuple-element(w), index=2
+             ROOT r = (f32[600], f32[600]) tuple(c, d)",
+        );
+        check(&module, &[numbers(&[600]), numbers(&[600])]);
+    }
+}
+
+#[test]
+fn a_loop_in_a_loop_and_a_choice() {
+    for trips in TRIPS {
+        let text = format!(
+            "HloModule loop
+less {{ q = (s32[], f32[500]) parameter(0) i = s32[] get-tuple-element(q), index=0
+  n = s32[] constant(3) ROOT r = pred[] compare(i, n), direction=LT }}
+inner {{ q = (s32[], f32[500]) parameter(0) i = s32[] get-tuple-element(q), index=0
+  s = f32[500] get-tuple-element(q), index=1 one = s32[] constant(1) j = s32[] add(i, one)
+  t = f32[500] reverse(s), dimensions={{0}} u = f32[500] maximum(s, t) v = f32[500] subtract(u, t)
+  ROOT r = (s32[], f32[500]) tuple(j, v) }}
+kept {{ ROOT x = f32[500] parameter(0) }}
+turned {{ x = f32[500] parameter(0) ROOT r = f32[500] reverse(x), dimensions={{0}} }}
+condition {{ p = (s32[], f32[500]) parameter(0) i = s32[] get-tuple-element(p), index=0
+  n = s32[] constant({trips}) ROOT r = pred[] compare(i, n), direction=LT }}
+body {{ p = (s32[], f32[500]) parameter(0) i = s32[] get-tuple-element(p), index=0
+  s = f32[500] get-tuple-element(p), index=1 one = s32[] constant(1) j = s32[] add(i, one)
+  two = s32[] constant(2) odd = s32[] remainder(i, two)
+  c = f32[500] conditional(odd, s, s), branch_computations={{kept, turned}}
+  zero = s32[] constant(0) t = (s32[], f32[500]) tuple(zero, c)
+  w = (s32[], f32[500]) while(t), condition=less, body=inner
+  x = f32[500] get-tuple-element(w), index=1 y = f32[500] reverse(s), dimensions={{0}}
+  z = f32[500] add(x, y) h = f32[] constant(0.5) hb = f32[500] broadcast(h), dimensions={{}}
+  v = f32[500] multiply(z, hb) ROOT r = (s32[], f32[500]) tuple(j, v) }}
+ENTRY main {{ a = f32[500] parameter(0) zero = s32[] constant(0)
+  t = (s32[], f32[500]) tuple(zero, a)
+  w = (s32[], f32[500]) while(t), condition=condition, body=body
+  ROOT r = f32[500] get-tuple-element(w), index=1 }}
+"
+        );
+        let module = tegula::read(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+        check(&module, &[numbers(&[500])]);
+    }
+}
