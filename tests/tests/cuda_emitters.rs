@@ -521,6 +521,11 @@ const WHOLE: &[(&str, &str)] = &[
             ROOT c = f32[64,128] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0} }",
     ),
     (
+        "a product of few columns",
+        "ENTRY main { a = f32[16,64] parameter(0) b = f32[16,16] parameter(1)
+            ROOT c = f32[64,16] dot(a, b), lhs_contracting_dims={0}, rhs_contracting_dims={0} }",
+    ),
+    (
         "a product of halves",
         "ENTRY main { a = bf16[64,64] parameter(0) b = bf16[64,128] parameter(1)
             ROOT c = bf16[64,128] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0} }",
