@@ -3,8 +3,9 @@
 //! process has one driver: this program starts itself again with the stand-in in its
 //! library path.
 
+use std::borrow::Cow;
 use std::process::Command;
-use tegula::{Arg, Buffer, Executable, Options, Target, compile, read};
+use tegula::{Arg, Buffer, Compiled, Executable, Options, Target, compile, read};
 use tegula_ir::{ArrayShape, ElementType, Literal, Scalar};
 use tegula_tests::nvrtc;
 
@@ -61,6 +62,16 @@ fn scenario(name: &str, environment: &[(&str, &str)]) -> String {
 #[test]
 fn programs_run_again_and_again() {
     assert_eq!(scenario("repeated", &[]), "");
+}
+
+#[test]
+fn models_run() {
+    let found = scenario("models", &[]);
+    // What could be faster is no error.
+    let slow = ["partial-sectors", "bank-conflict"];
+    let mut lines = found.lines();
+    let wrong = lines.find(|line| !slow.iter().any(|kind| line.contains(kind)));
+    assert_eq!(wrong, None);
 }
 
 #[test]
@@ -211,6 +222,28 @@ mod scenarios {
         let chain = on(Target::Cuda, CHAIN).expect("a program");
         for seed in 0..5 {
             check(&chain, CHAIN, &chain_inputs(seed));
+        }
+        // Timing runs leaves nothing behind.
+        let Compiled::Cuda(program) = chain.compiled() else {
+            panic!("it was compiled for a GPU");
+        };
+        let inputs = chain_inputs(5);
+        let borrowed: Vec<_> = inputs.iter().map(|b| Cow::Borrowed(b.literal())).collect();
+        let time = program.time(&borrowed, 3).expect("a time");
+        assert!(time > std::time::Duration::ZERO);
+        check(&chain, CHAIN, &inputs);
+    }
+
+    #[test]
+    #[ignore = "started by a test of its own"]
+    fn models() {
+        if !chosen("models") {
+            return;
+        }
+        for name in tegula_tests::models::names().expect("models") {
+            let program = tegula_tests::models::load(&name).expect("a program");
+            let checked = program.check(Target::Cuda, 1);
+            checked.unwrap_or_else(|error| panic!("{name}: {error:#}"));
         }
     }
 

@@ -41,6 +41,8 @@ pub(crate) trait Session {
     fn copy(&self, from: u64, to: u64, bytes: u64) -> Result<(), Error>;
     /// Runs a function.
     fn launch(&self, launch: &Launch<'_>) -> Result<(), Error>;
+    /// Waits for everything before.
+    fn wait(&self) -> Result<(), Error>;
     /// Records launches and copies instead of doing them; none if the device does not
     /// record.
     fn record(&self, work: &mut dyn FnMut(&dyn Session) -> Result<(), Error>) -> Option<Recording>;

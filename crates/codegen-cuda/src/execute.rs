@@ -8,6 +8,7 @@ use crate::schedule::{Action, Schedule, schedule};
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 use tegula_ir::{ArrayShape, Literal};
 use tegula_layout::plan::{PerSizes, Plan, verify};
 
@@ -90,6 +91,24 @@ impl Executable {
     /// together, too little memory, a device that fails, or an operation on the host
     /// that does.
     pub fn run(&self, inputs: &[Cow<'_, Literal>]) -> Result<Vec<Literal>, Error> {
+        let mut results = Vec::new();
+        self.on_device(inputs, &mut |run| {
+            let schedule = &run.prepared.schedule;
+            run.actions(&schedule.actions)?;
+            for (place, shape) in &schedule.results {
+                results.push(run.download(*place, shape)?);
+            }
+            Ok(())
+        })?;
+        Ok(results)
+    }
+
+    /// Does something with a run whose inputs are on the device.
+    fn on_device(
+        &self,
+        inputs: &[Cow<'_, Literal>],
+        work: &mut dyn FnMut(&Run<'_>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
         let shapes: Vec<&ArrayShape> = inputs.iter().map(|l| l.shape()).collect();
         let prepared = self.prepare(&shapes)?;
         let schedule = &prepared.schedule;
@@ -108,11 +127,32 @@ impl Executable {
                 run.upload(literal, *place)?;
             }
         }
-        run.actions(&schedule.actions)?;
-        let results = schedule.results.iter();
-        results
-            .map(|(place, shape)| run.download(*place, shape))
-            .collect()
+        work(&run)
+    }
+
+    /// How long runs take on the device, with inputs that are there and results that stay
+    /// there: the mean of so many runs, waited for once, after two that are not counted.
+    /// Inputs that results take over are what the run before left.
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    pub fn time(&self, inputs: &[Cow<'_, Literal>], runs: u32) -> Result<Duration, Error> {
+        let mut elapsed = Duration::ZERO;
+        self.on_device(inputs, &mut |run| {
+            // The second is recorded, so that those after it are alike.
+            for _ in 0..2 {
+                run.actions(&run.prepared.schedule.actions)?;
+            }
+            run.session.wait()?;
+            let start = Instant::now();
+            for _ in 0..runs {
+                run.actions(&run.prepared.schedule.actions)?;
+            }
+            run.session.wait()?;
+            elapsed = start.elapsed();
+            Ok(())
+        })?;
+        Ok(elapsed / runs.max(1))
     }
 
     /// Bytes of device memory that a run on inputs of these shapes takes beyond them

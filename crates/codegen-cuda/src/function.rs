@@ -176,7 +176,7 @@ pub(crate) fn head(
     threads: u32,
 ) -> String {
     let mut parameters = Vec::new();
-    for (i, param) in kernel.params.iter().enumerate() {
+    for (i, param) in kernel.params.iter().take(kernel.given()).enumerate() {
         let constant = if param.access == Access::Read {
             "const "
         } else {

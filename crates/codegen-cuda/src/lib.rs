@@ -35,6 +35,14 @@ mod simulated;
 mod terms;
 mod types;
 
+/// What kernels of rows may keep: so much of a row fits the registers of its threads, and
+/// memory that is near only a multiprocessor's own is far from the next kernel.
+pub const LIMITS: tegula_fusion::Limits = tegula_fusion::Limits {
+    row_bytes: 32 << 10,
+    near_bytes: 0.0,
+    min_columns: 2,
+};
+
 pub use driver::executable as for_gpu;
 pub use error::Error;
 pub use execute::Executable;

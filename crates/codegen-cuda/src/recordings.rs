@@ -113,6 +113,9 @@ mod tests {
         fn launch(&self, _launch: &Launch<'_>) -> Result<(), Error> {
             Ok(())
         }
+        fn wait(&self) -> Result<(), Error> {
+            Ok(())
+        }
         fn record(
             &self,
             _work: &mut dyn FnMut(&dyn Session) -> Result<(), Error>,

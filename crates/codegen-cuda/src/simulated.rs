@@ -101,6 +101,10 @@ impl Session for &Simulated {
         0
     }
 
+    fn wait(&self) -> Result<(), Error> {
+        Ok(())
+    }
+
     fn record(
         &self,
         _work: &mut dyn FnMut(&dyn Session) -> Result<(), Error>,

@@ -144,7 +144,7 @@ pub fn compile(module: &Module, options: &Options) -> Result<Executable, Error> 
             Compiled::Cpu(Box::new(executable))
         }
         Target::Cuda | Target::CudaSim => {
-            let plan = plan_within(module, Limits::NO_ROWS)?.plan;
+            let plan = plan_within(module, tegula_codegen_cuda::LIMITS)?.plan;
             let generate = match options.target {
                 Target::Cuda => tegula_codegen_cuda::for_gpu,
                 _ => tegula_codegen_cuda::for_simulator,

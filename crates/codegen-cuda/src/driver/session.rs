@@ -124,6 +124,13 @@ impl Session for Opened {
         })
     }
 
+    fn wait(&self) -> Result<(), Error> {
+        // SAFETY: the stream lives as long as the life.
+        self.call("waiting for the GPU", || unsafe {
+            result::stream::synchronize(self.stream)
+        })
+    }
+
     fn copy(&self, from: u64, to: u64, bytes: u64) -> Result<(), Error> {
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
         // SAFETY: both ranges are part of an allocation.

@@ -37,32 +37,47 @@ pub(super) fn width(
     inner: Var,
     statements: &mut dyn Iterator<Item = &Statement>,
 ) -> Option<(i64, i64)> {
+    let statements: Vec<&Statement> = statements.collect();
+    let widths = std::iter::successors(Some(WIDEST), |width| Some(width / 2));
+    let mut widths = widths.take_while(|&width| width > 1);
+    widths.find_map(|width| {
+        let widest = widest(kernel, inner, width, &statements)?;
+        (widest > 0).then_some((width, widest))
+    })
+}
+
+/// Whether so many positions of a variable suit what is done for each.
+pub(super) fn fits(
+    kernel: &Kernel,
+    inner: Var,
+    width: i64,
+    statements: &mut dyn Iterator<Item = &Statement>,
+) -> bool {
+    let statements: Vec<&Statement> = statements.collect();
+    widest(kernel, inner, width, &statements).is_some()
+}
+
+/// The bytes of the widest access of so many positions, 0 if there is none; `None` if
+/// they do not suit the statements.
+fn widest(kernel: &Kernel, inner: Var, width: i64, statements: &[&Statement]) -> Option<i64> {
     let (IndexVar::Domain(extent) | IndexVar::Loop(extent)) = kernel.var(inner)? else {
         return None;
     };
     let extent = extent.as_constant()?;
-    let statements: Vec<&Statement> = statements.collect();
-    if statements.iter().any(|s| is_irregular(s)) {
+    if extent % width != 0 || statements.iter().any(|s| is_irregular(s)) {
         return None;
     }
-    let mut width = WIDEST;
-    while width > 1 {
-        if extent % width == 0 {
-            let found = accesses_along(kernel, inner, width, &statements)?;
-            let neighbours = found
-                .iter()
-                .filter(|(_, along)| *along == Along::Neighbours);
-            let widest = neighbours.map(|(bytes, _)| bytes * width).max();
-            // A position of its own for each lane is better for what is far apart: the
-            // sectors of a warp's access are the same, but there are more of them.
-            let scattered = found.iter().any(|(_, along)| *along == Along::Apart);
-            if let Some(widest) = widest.filter(|&widest| widest <= WIDEST && !scattered) {
-                return Some((width, widest));
-            }
-        }
-        width /= 2;
-    }
-    None
+    let found = accesses_along(kernel, inner, width, statements)?;
+    let neighbours = found
+        .iter()
+        .filter(|(_, along)| *along == Along::Neighbours);
+    let widest = neighbours.map(|(bytes, _)| bytes * width).max();
+    // A position of its own for each lane is better for what is far apart: the sectors
+    // of a warp's access are the same, but there are more of them.
+    let scattered = found.iter().any(|(_, along)| *along == Along::Apart);
+    (!scattered)
+        .then_some(widest.unwrap_or(0))
+        .filter(|&widest| widest <= WIDEST)
 }
 
 /// Whether a statement reads or writes memory for some positions only, or in a loop.

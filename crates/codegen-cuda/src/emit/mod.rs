@@ -4,6 +4,7 @@
 mod lanes;
 mod pointwise;
 mod reduce;
+mod row;
 mod scan;
 mod transpose;
 mod updates;
@@ -21,9 +22,12 @@ use tegula_fusion::Kernel;
 /// # Errors
 /// An operation that a type lacks, or a kernel that breaks its invariants.
 pub(crate) fn functions(name: &str, kernel: &Kernel, apart: bool) -> Result<Series, Error> {
-    let one = |function| Series::one(function, kernel.params.len());
+    let one = |function| Series::one(function, kernel.given());
     if is_empty(kernel) {
         return Ok(one(empty(name, kernel)));
+    }
+    if let Some(function) = row::function(name, kernel, apart)? {
+        return Ok(one(function));
     }
     if let Some(functions) = reduce::functions(name, kernel, apart)? {
         return Ok(functions);

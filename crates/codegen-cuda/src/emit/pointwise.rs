@@ -7,6 +7,7 @@ use crate::body::Body;
 use crate::error::Error;
 use crate::function::{Function, head, linear, name_domain, over_symbols, points, symbols};
 use crate::terms::is_short;
+use crate::types::storage;
 use tegula_expr::Term;
 use tegula_fusion::Kernel;
 
@@ -30,6 +31,13 @@ pub(super) fn function(name: &str, kernel: &Kernel, apart: bool) -> Result<Funct
     let bound = body.term(&count);
     body.line(&format!("if (point >= ({ty})({bound})) return;"));
     name_domain(&mut body, "point", wide)?;
+    // Arrays of the point's own that no better form keeps in registers.
+    for (i, param) in kernel.params.iter().enumerate().skip(kernel.given()) {
+        let elements = param.dims.iter();
+        let elements = elements.fold(Term::constant(1), |all, dim| all.mul(dim));
+        let (own, count) = (storage(param.element_type), body.term(&elements));
+        body.line(&format!("{own} p{i}[{count}];"));
+    }
     body.block(&kernel.body)?;
     let blocks = count.ceil_div(&Term::constant(i64::from(THREADS)));
     let statements = body.finish();

@@ -406,11 +406,12 @@ impl<'a> Text<'a> {
             "extern \"C\" __global__ void __launch_bounds__({threads}) {name}({parameters}) {{"
         ));
         // Two columns more: where 16 positions of the sum of two rows are written at
-        // once, they lie in 32 banks. Four more where four columns are written at once,
-        // so that they are at a multiple.
+        // once, they lie in 32 banks. Where four columns are written at once, they are at
+        // a multiple of four; two rows of 16 columns are 32 banks as they are.
         for (side, tile) in ["left", "right"].into_iter().enumerate() {
             let own = [ROWS, COLUMNS][side];
             let more = match self.vector(side, [lhs, rhs][side], sum) {
+                Some(group) if group == own && self.tiles[side] == SIDE => 0,
                 Some(group) if group == own => VECTOR,
                 _ => 2,
             };

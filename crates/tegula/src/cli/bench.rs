@@ -5,6 +5,7 @@ use super::report::Failure;
 use super::{Common, SUCCESS, TargetName};
 use clap::Args;
 use serde_json::json;
+use std::borrow::Cow;
 use std::fmt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -36,6 +37,8 @@ const MOST: usize = 2000;
 const PROFILES: usize = 20;
 /// Reading and compiling is repeated this often; the fastest counts.
 const COMPILES: usize = 3;
+/// A device's runs are timed together this often; the fastest counts.
+const ROUNDS: usize = 3;
 
 /// Measures a program.
 pub(crate) fn bench(args: &BenchArgs, common: &Common) -> Result<u8, Failure> {
@@ -84,9 +87,27 @@ pub(crate) fn bench(args: &BenchArgs, common: &Common) -> Result<u8, Failure> {
             }
             (peak, fastest_of_each(profiles))
         }
+        Compiled::Cuda(compiled) => {
+            let shapes: Vec<_> = inputs.iter().map(tegula::Buffer::shape).collect();
+            let peak = compiled.peak_bytes(&shapes);
+            let peak = peak.map_err(|e| source.failure(e.into()))?;
+            (i64::try_from(peak).unwrap_or(i64::MAX), Vec::new())
+        }
         _ => (0, Vec::new()),
     };
     let kernels = rated(kernels, args.threads);
+    let device_ms = match executable.compiled() {
+        Compiled::Cuda(compiled) => {
+            let borrowed: Vec<_> = inputs.iter().map(|b| Cow::Borrowed(b.literal())).collect();
+            let fitting = BUDGET.as_secs_f64() * 1e3 / least.max(1e-3);
+            let runs = (fitting as usize).clamp(FEWEST, MOST);
+            let fastest = (0..ROUNDS).map(|_| compiled.time(&borrowed, runs as u32));
+            let fastest: Result<Vec<_>, _> = fastest.collect();
+            let fastest = fastest.map_err(|e| source.failure(e.into()))?;
+            fastest.into_iter().min().map(ms)
+        }
+        _ => None,
+    };
     if common.json {
         let kernels: Vec<_> = kernels.iter().map(Rated::json).collect();
         say!(
@@ -96,6 +117,7 @@ pub(crate) fn bench(args: &BenchArgs, common: &Common) -> Result<u8, Failure> {
                 "compile_ms": compile_ms,
                 "run_ms_median": median,
                 "run_ms_min": least,
+                "device_ms": device_ms,
                 "peak_bytes": peak,
                 "threads": args.threads,
                 "kernels": kernels,
@@ -112,6 +134,9 @@ pub(crate) fn bench(args: &BenchArgs, common: &Common) -> Result<u8, Failure> {
     say!("read     {read_ms:.3} ms with verifying");
     say!("compile  {compile_ms:.3} ms");
     say!("run      {median:.4} ms median, {least:.4} ms fastest");
+    if let Some(device_ms) = device_ms {
+        say!("device   {device_ms:.4} ms a run with nothing copied to it or back");
+    }
     say!("memory   {peak} bytes of arena and results");
     if !kernels.is_empty() {
         say!("kernels  operations, memory, and the share of what this machine does at most:");

@@ -76,7 +76,11 @@ pub(crate) struct CompileArgs {
 pub(crate) fn compile(args: &CompileArgs, common: &Common) -> Result<u8, Failure> {
     let cpu = cpu(&args.cpu)?;
     let source = read_module(&args.model, &args.dims)?;
-    let planned = || tegula::plan(&source.module).map_err(|e| source.failure(e));
+    let limits = match args.target {
+        CompileTarget::Cuda => tegula_codegen_cuda::LIMITS,
+        _ => tegula_fusion::Limits::default(),
+    };
+    let planned = || tegula::plan_within(&source.module, limits).map_err(|e| source.failure(e));
     let text = match (args.emit, args.target) {
         (Form::Hlo, _) => tegula_ir::print_module(&source.module, PrintStyle::Canonical),
         (Form::Fused, _) => {

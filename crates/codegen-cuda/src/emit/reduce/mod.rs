@@ -282,15 +282,13 @@ impl<'a> Writer<'a> {
         let written = elements(body, &mut lanes, reduction, states, self.steps(width));
         body.own = None;
         written?;
-        for state in states.iter().filter(|_| width > 1) {
-            let (own, name) = (carrier(state.ty), body.scalar(state.scalar));
-            body.line(&format!("{own} {name} = {}{name};", lanes.prefix(0)));
-            for lane in 1..width as usize {
-                let value = state.combined(&name, &format!("{}{name}", lanes.prefix(lane)))?;
-                body.line(&format!("{name} = {value};"));
-            }
+        for state in states {
+            state.merge(body, &lanes)?;
         }
-        states.iter().try_for_each(|state| self.group(body, state))
+        let group = self.spread.group;
+        states
+            .iter()
+            .try_for_each(|state| combine_group(body, state, group))
     }
 
     /// The loops of rows of threads which take neighbouring points.
@@ -357,7 +355,10 @@ impl<'a> Writer<'a> {
             body.line(&format!("{name} = {value};"));
         }
         body.close("");
-        states.iter().try_for_each(|state| self.group(body, state))
+        let group = self.spread.group;
+        states
+            .iter()
+            .try_for_each(|state| combine_group(body, state, group))
     }
 
     /// Leaves what a block has in memory.
@@ -402,45 +403,6 @@ impl<'a> Writer<'a> {
             },
         }
     }
-
-    /// Combines a scalar over the neighbouring threads of a group; every one has the
-    /// result.
-    fn group(&self, body: &mut Body<'_>, state: &State) -> Result<(), Error> {
-        let (own, name) = (carrier(state.ty), body.scalar(state.scalar));
-        let group = self.spread.group;
-        let lanes = group.min(LANES as i64);
-        if lanes > 1 {
-            body.line("#pragma unroll");
-            body.open(&format!(
-                "for (int step = {}; step > 0; step /= 2)",
-                lanes / 2
-            ));
-            body.line(&format!(
-                "const {own} other = {};",
-                shuffled(state.ty, &name, "xor", "step")
-            ));
-            let value = state.combined(&name, "other")?;
-            body.line(&format!("{name} = {value};"));
-            body.close("");
-        }
-        if group <= LANES as i64 {
-            return Ok(());
-        }
-        let warps = group / LANES as i64;
-        body.line(&format!("__shared__ {own} warps_{name}[{warps}];"));
-        body.line(&format!(
-            "if (lane % 32 == 0) warps_{name}[lane / 32] = {name};"
-        ));
-        body.line("__syncthreads();");
-        body.line(&format!("{name} = warps_{name}[0];"));
-        body.line("#pragma unroll");
-        body.open(&format!("for (int warp = 1; warp < {warps}; ++warp)"));
-        body.line(&format!("const {own} other = warps_{name}[warp];"));
-        let value = state.combined(&name, "other")?;
-        body.line(&format!("{name} = {value};"));
-        body.close("");
-        Ok(())
-    }
 }
 
 /// Which steps of a loop a thread takes: every `group`-th from its place on, of those of
@@ -453,14 +415,14 @@ struct Steps {
 }
 
 /// A scalar that a loop carries.
-struct State {
-    scalar: ScalarId,
-    op: Binary,
-    ty: ElementType,
+pub(super) struct State {
+    pub scalar: ScalarId,
+    pub op: Binary,
+    pub ty: ElementType,
 }
 
 impl State {
-    fn declare(&self, body: &mut Body<'_>) -> Result<(), Error> {
+    pub(super) fn declare(&self, body: &mut Body<'_>) -> Result<(), Error> {
         let (op, ty) = (self.op, self.ty);
         let neutral = neutral(op, ty)
             .ok_or_else(|| Error::Bug(format!("{op:?} of {ty} has no neutral element")))?;
@@ -469,7 +431,21 @@ impl State {
         Ok(())
     }
 
-    fn combined(&self, a: &str, b: &str) -> Result<String, Error> {
+    /// Combines what the positions of a thread have.
+    pub(super) fn merge(&self, body: &mut Body<'_>, lanes: &Lanes<'_>) -> Result<(), Error> {
+        if lanes.width() == 1 {
+            return Ok(());
+        }
+        let (own, name) = (carrier(self.ty), body.scalar(self.scalar));
+        body.line(&format!("{own} {name} = {}{name};", lanes.prefix(0)));
+        for lane in 1..lanes.width() as usize {
+            let value = self.combined(&name, &format!("{}{name}", lanes.prefix(lane)))?;
+            body.line(&format!("{name} = {value};"));
+        }
+        Ok(())
+    }
+
+    pub(super) fn combined(&self, a: &str, b: &str) -> Result<String, Error> {
         let operation = Operation {
             op: &ScalarOp::Binary(self.op),
             from: self.ty,
@@ -550,8 +526,46 @@ fn elements(
     Ok(())
 }
 
+/// Combines a scalar over the neighbouring threads of a group; every one has the
+/// result.
+pub(super) fn combine_group(body: &mut Body<'_>, state: &State, group: i64) -> Result<(), Error> {
+    let (own, name) = (carrier(state.ty), body.scalar(state.scalar));
+    let lanes = group.min(LANES as i64);
+    if lanes > 1 {
+        body.line("#pragma unroll");
+        body.open(&format!(
+            "for (int step = {}; step > 0; step /= 2)",
+            lanes / 2
+        ));
+        body.line(&format!(
+            "const {own} other = {};",
+            shuffled(state.ty, &name, "xor", "step")
+        ));
+        let value = state.combined(&name, "other")?;
+        body.line(&format!("{name} = {value};"));
+        body.close("");
+    }
+    if group <= LANES as i64 {
+        return Ok(());
+    }
+    let warps = group / LANES as i64;
+    body.line(&format!("__shared__ {own} warps_{name}[{warps}];"));
+    body.line(&format!(
+        "if (lane % 32 == 0) warps_{name}[lane / 32] = {name};"
+    ));
+    body.line("__syncthreads();");
+    body.line(&format!("{name} = warps_{name}[0];"));
+    body.line("#pragma unroll");
+    body.open(&format!("for (int warp = 1; warp < {warps}; ++warp)"));
+    body.line(&format!("const {own} other = warps_{name}[warp];"));
+    let value = state.combined(&name, "other")?;
+    body.line(&format!("{name} = {value};"));
+    body.close("");
+    Ok(())
+}
+
 /// The scalars that a block defines.
-fn defined(block: &Block, found: &mut FxHashSet<ScalarId>) {
+pub(super) fn defined(block: &Block, found: &mut FxHashSet<ScalarId>) {
     for statement in &block.statements {
         match statement {
             Statement::Compute { result, .. } | Statement::Load { result, .. } => {

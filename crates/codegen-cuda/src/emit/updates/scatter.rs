@@ -484,7 +484,7 @@ fn keys_instead(old: &Kernel, new: &mut Kernel, block: &mut Block, key: &Term, s
 }
 
 /// Whether a statement, or one in it, uses a scalar.
-fn mentions(statement: &Statement, scalar: ScalarId) -> bool {
+pub(crate) fn mentions(statement: &Statement, scalar: ScalarId) -> bool {
     crate::reduction::uses(statement, scalar)
         || matches!(statement, Statement::Compute { operands, .. } if operands.contains(&scalar))
 }
