@@ -152,3 +152,83 @@ ENTRY main {{ a = f32[500] parameter(0) zero = s32[] constant(0)
         check(&module, &[numbers(&[500])]);
     }
 }
+
+/// Slabs of a stacked array, by a counter that runs out of its range on both sides.
+#[test]
+fn slabs_of_what_stays() {
+    for trips in TRIPS {
+        let module = program(
+            trips,
+            "a = f32[8,64] parameter(0) b = f32[5,64,64] parameter(1)",
+            "f32[8,64], f32[5,64,64]",
+            "a, b",
+            "s = f32[8,64] get-tuple-element(p), index=1
+             t = f32[5,64,64] get-tuple-element(p), index=2
+             zero = s32[] constant(0) two = s32[] constant(2) k = s32[] subtract(i, two)
+             x = f32[1,64,64] dynamic-slice(t, k, zero, zero), dynamic_slice_sizes={1,64,64}
+             y = f32[64,64] reshape(x) q = f32[] constant(0.0625)
+             z = f32[8,64] dot(s, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+             qb = f32[8,64] broadcast(q), dimensions={} m = f32[8,64] multiply(z, qb)
+             c = f32[8,64] floor(m) n = f32[] constant(-2) h = f32[] constant(2)
+             v = f32[8,64] clamp(n, c, h)
+             ROOT r = (s32[], f32[8,64], f32[5,64,64]) tuple(j, v, t)",
+            "ROOT r = f32[8,64] get-tuple-element(w), index=1",
+        );
+        check(&module, &[numbers(&[8, 64]), numbers(&[5, 64, 64])]);
+    }
+}
+
+/// A slab of a state that the iteration changes before the slab is read, and one that is
+/// given on.
+#[test]
+fn slabs_of_what_changes() {
+    for trips in TRIPS {
+        let module = program(
+            trips,
+            "a = f32[5,64,64] parameter(0) b = f32[64,64] parameter(1)",
+            "f32[5,64,64], f32[64,64]",
+            "a, b",
+            "t = f32[5,64,64] get-tuple-element(p), index=1
+             s = f32[64,64] get-tuple-element(p), index=2
+             zero = s32[] constant(0)
+             x = f32[1,64,64] dynamic-slice(t, i, zero, zero), dynamic_slice_sizes={1,64,64}
+             y = f32[64,64] reshape(x) sr = f32[1,64,64] reshape(s)
+             u = f32[5,64,64] dynamic-update-slice(t, sr, i, zero, zero)
+             d = f32[64,64] dot(y, s), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+             q = f32[] constant(0.0625) qb = f32[64,64] broadcast(q), dimensions={}
+             m = f32[64,64] multiply(d, qb) c = f32[64,64] floor(m)
+             n = f32[] constant(-2) h = f32[] constant(2) e = f32[64,64] clamp(n, c, h)
+             f = f32[64,64] add(e, y) v = f32[64,64] clamp(n, f, h)
+             ROOT r = (s32[], f32[5,64,64], f32[64,64]) tuple(j, u, v)",
+            "g = f32[5,64,64] get-tuple-element(w), index=1
+             k = f32[64,64] get-tuple-element(w), index=2
+             ROOT r = (f32[5,64,64], f32[64,64]) tuple(g, k)",
+        );
+        check(&module, &[numbers(&[5, 64, 64]), numbers(&[64, 64])]);
+    }
+}
+
+/// A slab outside of loops, which is also a result, turned, and read twice.
+#[test]
+fn slabs_without_a_loop() {
+    let text = "HloModule slabs
+ENTRY main { a = f32[3,4,40,40] parameter(0) i = s32[] parameter(1) k = u32[] parameter(2)
+  zero = s32[] constant(0)
+  x = f32[1,1,40,40] dynamic-slice(a, i, i, zero, zero), dynamic_slice_sizes={1,1,40,40}
+  y = f32[40,40] reshape(x)
+  d = f32[40,40] dot(y, y), lhs_contracting_dims={1}, rhs_contracting_dims={1}
+  b = f32[1,4,40,40] dynamic-slice(a, k, k, k, k), dynamic_slice_sizes={1,4,40,40}
+  c = f32[160,40] reshape(b)
+  e = f32[160,160] dot(c, c), lhs_contracting_dims={1}, rhs_contracting_dims={1}
+  ROOT r = (f32[40,40], f32[40,40], f32[160,160]) tuple(y, d, e) }
+";
+    let module = tegula::read(text).unwrap_or_else(|e| panic!("{e}"));
+    for (i, k) in [(0i32, 0u32), (2, 1), (-7, u32::MAX), (i32::MAX, 2)] {
+        let scalar = |ty, bytes: [u8; 4]| {
+            Literal::from_bytes(&ArrayShape::new(ty, &[]), &bytes).expect("a scalar")
+        };
+        let i = scalar(ElementType::S32, i.to_ne_bytes());
+        let k = scalar(ElementType::U32, k.to_ne_bytes());
+        check(&module, &[numbers(&[3, 4, 40, 40]), i, k]);
+    }
+}

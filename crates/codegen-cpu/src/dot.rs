@@ -28,6 +28,21 @@ impl fmt::Display for Dot {
 }
 
 impl Dot {
+    /// Products and sums of a run.
+    pub(crate) fn operations(&self) -> f64 {
+        2.0 * self
+            .product
+            .shape()
+            .map(|n| n as f64)
+            .iter()
+            .product::<f64>()
+    }
+
+    /// Whether elements have fewer than 32 bits.
+    pub(crate) fn is_narrow(&self) -> bool {
+        self.element_type.bits() < 32
+    }
+
     /// Prepares a dot; `None` if the shapes are not static or there is no product
     /// of the types.
     pub(crate) fn new(

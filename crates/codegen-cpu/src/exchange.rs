@@ -6,6 +6,7 @@
 //! through a table, and the copy is an exchange of two entries.
 
 use crate::schedule::{Action, Area, Location};
+use rustc_hash::FxHashMap;
 use tegula_fusion::kernel::Access;
 use tegula_layout::plan::{Place, Plan, Step, ValueId};
 
@@ -26,13 +27,13 @@ pub(crate) struct Exchange {
 
 /// A value's memory.
 #[derive(Clone, Copy)]
-struct Span {
+pub(crate) struct Span {
     at: Location,
     bytes: usize,
 }
 
 impl Span {
-    fn overlaps(&self, other: &Self) -> bool {
+    pub(crate) fn overlaps(&self, other: &Self) -> bool {
         self.at.area == other.at.area
             && self.at.offset < other.at.offset + other.bytes
             && other.at.offset < self.at.offset + self.bytes
@@ -45,23 +46,24 @@ impl Span {
     }
 }
 
-/// What a step does to a value.
+/// What a step does to a value. A step that reads and writes has one of each.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Touch {
-    Read,
-    /// All of it.
-    Written,
-    /// Something, at some time.
-    Inside,
+pub(crate) struct Touch {
+    pub value: ValueId,
+    /// Whether it writes; else it reads.
+    pub writes: bool,
+    /// Whether what it writes is all of the value, every time that the step is done.
+    pub whole: bool,
+    /// Whether that is inside of control flow.
+    inside: bool,
 }
 
-/// The copies at the end of a loop's body that can be exchanges. `entries` is how many
-/// entries the table has.
+/// The copies at the end of a loop's body that can be exchanges, with no entries yet.
+/// `views` are values that lie elsewhere than the plan says.
 pub(crate) fn find(
     plan: &Plan,
-    condition: &[Step],
-    body: &[Step],
-    entries: &mut usize,
+    [condition, body]: [&[Step]; 2],
+    views: &FxHashMap<ValueId, usize>,
 ) -> Vec<Exchange> {
     let is_copy = |step: &&Step| matches!(step, Step::Copy { .. });
     let copies = body.iter().rev().take_while(is_copy).count();
@@ -74,6 +76,9 @@ pub(crate) fn find(
         let (Some(next), Some(state)) = (span(plan, *from), span(plan, *to)) else {
             continue;
         };
+        if views.contains_key(from) || views.contains_key(to) {
+            continue;
+        }
         let others = found
             .iter()
             .flat_map(|e| [e.state, e.next].map(|at| Span { at, bytes: e.bytes }));
@@ -93,9 +98,8 @@ pub(crate) fn find(
                 state: state.at,
                 next: next.at,
                 bytes: next.bytes,
-                entries: [*entries, *entries + 1],
+                entries: [0, 0],
             });
-            *entries += 2;
         }
     }
     found
@@ -115,9 +119,9 @@ fn can_change(
     for (i, step) in all.enumerate() {
         let at = i.checked_sub(condition.len());
         let mut touched = Vec::new();
-        touches(plan, step, false, &mut touched);
-        for (value, touch) in touched {
-            let Some(span) = span(plan, value) else {
+        touches(plan, step, &mut touched);
+        for touch in touched {
+            let Some(span) = span(plan, touch.value) else {
                 return false;
             };
             let (of_state, of_next) = (state.overlaps(&span), next.overlaps(&span));
@@ -129,67 +133,79 @@ fn can_change(
             {
                 return false;
             }
-            if of_next {
-                match touch {
-                    Touch::Read if written.contains(&value) => {}
-                    Touch::Written => written.push(value),
-                    _ => return false,
-                }
+            let known = written.contains(&touch.value);
+            if of_next && (touch.inside || !(known || touch.whole)) {
+                return false;
+            }
+            if touch.whole {
+                written.push(touch.value);
             }
         }
     }
     true
 }
 
-/// What a step does, reads first.
-fn touches(plan: &Plan, step: &Step, inside: bool, out: &mut Vec<(ValueId, Touch)>) {
-    let mut note = |value: ValueId, touch| {
-        out.push((value, if inside { Touch::Inside } else { touch }));
+/// What a step does, also inside of it; reads first.
+pub(crate) fn touches(plan: &Plan, step: &Step, out: &mut Vec<Touch>) {
+    let mut note = |value: &ValueId, writes, whole| {
+        out.push(Touch {
+            value: *value,
+            writes,
+            whole,
+            inside: false,
+        });
     };
     match step {
         Step::Copy { from, to } => {
-            note(*from, Touch::Read);
-            note(*to, Touch::Written);
+            note(from, false, false);
+            note(to, true, true);
         }
         Step::Kernel { kernel, args } => {
             let params = &plan.kernels[*kernel].params;
-            for (param, &arg) in params.iter().zip(args) {
+            for (param, arg) in params.iter().zip(args) {
                 if param.access != Access::Write {
-                    note(arg, Touch::Read);
+                    note(arg, false, false);
                 }
             }
-            for (param, &arg) in params.iter().zip(args) {
-                if param.access == Access::Write {
-                    note(arg, Touch::Written);
+            for (param, arg) in params.iter().zip(args) {
+                if param.access != Access::Read {
+                    note(arg, true, param.access == Access::Write);
                 }
             }
         }
         Step::Library {
             operands, results, ..
         } => {
-            operands.iter().for_each(|&v| note(v, Touch::Read));
-            results.iter().for_each(|&v| note(v, Touch::Written));
+            operands.iter().for_each(|v| note(v, false, false));
+            results.iter().for_each(|v| note(v, true, true));
         }
         Step::While {
             condition,
             predicate,
             body,
         } => {
-            note(*predicate, Touch::Inside);
-            for step in condition.iter().chain(body) {
-                touches(plan, step, true, out);
-            }
+            note(predicate, false, false);
+            inner(plan, condition.iter().chain(body), out);
         }
         Step::Conditional { selector, branches } => {
-            note(*selector, Touch::Read);
-            for step in branches.iter().flatten() {
-                touches(plan, step, true, out);
-            }
+            note(selector, false, false);
+            inner(plan, branches.iter().flatten(), out);
         }
     }
 }
 
-fn span(plan: &Plan, value: ValueId) -> Option<Span> {
+/// What steps inside of control flow do.
+fn inner<'s>(plan: &Plan, steps: impl Iterator<Item = &'s Step>, out: &mut Vec<Touch>) {
+    let first = out.len();
+    steps.for_each(|step| touches(plan, step, out));
+    for touch in &mut out[first..] {
+        touch.inside = true;
+        touch.whole = false;
+    }
+}
+
+/// A value's memory; `None` if its size is not known.
+pub(crate) fn span(plan: &Plan, value: ValueId) -> Option<Span> {
     let value = &plan.values[value];
     let bytes = usize::try_from(value.shape.byte_size()?).ok()?;
     let (area, offset) = match &plan.buffers[value.buffer].place {

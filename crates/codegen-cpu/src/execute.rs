@@ -15,11 +15,13 @@ use crate::jit::{Code, Cpu, Listing, compile_kernels};
 use crate::kernels::Isa;
 use crate::pool::Pool;
 use crate::schedule::{Action, Area, Location, Resolved, resolve, scratch_bytes};
+use crate::views::Index;
+use crate::work::Work;
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use tegula_ir::{AlignedBytes, ArrayShape, Literal};
+use tegula_ir::{AlignedBytes, ArrayShape, ElementType, Literal};
 use tegula_layout::plan::{PerSizes, Plan, verify};
 
 /// How to compile for the CPU.
@@ -259,7 +261,7 @@ fn give_back(pooled: &Mutex<Vec<AlignedBytes>>, bytes: AlignedBytes) {
 }
 
 /// What one kernel or library call took in a profiled run.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct KernelTime {
     /// Its name: that of the kernel in the plan, or of the routine.
     pub name: String,
@@ -267,18 +269,22 @@ pub struct KernelTime {
     pub time: Duration,
     /// How often it ran.
     pub runs: u64,
+    /// The work of all its runs together.
+    pub work: Work,
 }
 
-fn note(profile: &mut Vec<KernelTime>, name: String, time: Duration) {
+fn note(profile: &mut Vec<KernelTime>, name: String, time: Duration, work: &Work) {
     match profile.iter_mut().find(|k| k.name == name) {
         Some(known) => {
             known.time += time;
             known.runs += 1;
+            known.work.add(work);
         }
         None => profile.push(KernelTime {
             name,
             time,
             runs: 1,
+            work: *work,
         }),
     }
 }
@@ -327,7 +333,8 @@ impl Run<'_> {
             let start = Instant::now();
             self.action(action)?;
             if let Some(name) = action.name() {
-                note(&mut profile.borrow_mut(), name, start.elapsed());
+                let time = start.elapsed();
+                note(&mut profile.borrow_mut(), name, time, &action.work());
             }
         }
         Ok(())
@@ -340,6 +347,7 @@ impl Run<'_> {
                 args,
                 extent,
                 parts,
+                ..
             } => {
                 // Last, the values of the plan's symbols, which code only reads.
                 let addresses: smallvec::SmallVec<[*mut u8; 16]> = args
@@ -375,6 +383,18 @@ impl Run<'_> {
                 // SAFETY: both ends have that many bytes; they may be parts of one
                 // arena.
                 unsafe { std::ptr::copy(self.address(*from), self.address(*to), *bytes) };
+            }
+            Action::View {
+                entry,
+                source,
+                bytes,
+                indices,
+            } => {
+                let indices = indices.iter();
+                let slabs: i64 = indices.map(|index| self.slab(index)).sum();
+                // SAFETY: the clamped indices of a slab lie inside the array.
+                let slab = unsafe { self.address(*source).offset((bytes + slabs) as isize) };
+                self.exchanged[*entry].set(slab);
             }
             Action::While {
                 condition,
@@ -418,6 +438,20 @@ impl Run<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Bytes from the first slab to the one that an index says.
+    fn slab(&self, index: &Index<Location>) -> i64 {
+        let at = self.address(index.place);
+        // SAFETY: an integer of this type that was written before; values are aligned.
+        let number = unsafe {
+            match index.element_type {
+                ElementType::S64 => *at.cast::<i64>(),
+                ElementType::U32 => i64::from(*at.cast::<u32>()),
+                _ => i64::from(*at.cast::<i32>()),
+            }
+        };
+        number.max(index.least).min(index.most) * index.stride
     }
 
     /// Before a loop: the memories that it exchanges have their own roles.

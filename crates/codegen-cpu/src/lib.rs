@@ -13,6 +13,7 @@
 
 mod call;
 mod carrier;
+mod ceilings;
 mod convolution;
 mod counted_loop;
 mod custom_call;
@@ -39,9 +40,13 @@ mod sort;
 mod stochastic;
 mod top_k;
 mod vector;
+mod views;
+mod work;
 
 pub use call::check_library;
+pub use ceilings::Ceilings;
 pub use error::Error;
 pub use execute::{Executable, KernelTime, Options, listing};
 pub use jit::{Cpu, Listing};
 pub use sizes::{Checked, MachineSizes, SizeCode};
+pub use work::Work;

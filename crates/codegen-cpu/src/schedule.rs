@@ -4,6 +4,9 @@ use crate::call::Call;
 use crate::error::Error;
 use crate::exchange::{self, Exchange};
 use crate::kernels::Isa;
+use crate::views::{Index, View, Views};
+use crate::work::Work;
+use smallvec::SmallVec;
 use tegula_expr::Var;
 use tegula_fusion::kernel::IndexVar;
 use tegula_fusion::{Kernel, LibraryOp};
@@ -37,6 +40,7 @@ pub(crate) enum Action {
         extent: i64,
         /// Into how many parts its outermost dimension is split.
         parts: usize,
+        work: Work,
     },
     Call {
         name: String,
@@ -45,11 +49,19 @@ pub(crate) enum Action {
         outputs: Vec<Location>,
         /// Of a sort: which of the code's sorts.
         sort: usize,
+        work: Work,
     },
     Copy {
         from: Location,
         to: Location,
         bytes: usize,
+    },
+    /// Leads an entry of the table to a slab of an array.
+    View {
+        entry: usize,
+        source: Location,
+        bytes: i64,
+        indices: SmallVec<[Index<Location>; 2]>,
     },
     While {
         condition: Vec<Action>,
@@ -73,12 +85,21 @@ impl Action {
             Self::Kernel { kernel, .. } => Some(format!("k{kernel}")),
             Self::Call { name, .. } => Some(name.clone()),
             Self::Copy { .. } => Some("copy".to_owned()),
-            Self::While { .. } | Self::Conditional { .. } => None,
+            Self::View { .. } | Self::While { .. } | Self::Conditional { .. } => None,
         }
     }
 }
 
 impl Action {
+    /// What it does itself.
+    pub(crate) fn work(&self) -> Work {
+        match self {
+            Self::Kernel { work, .. } | Self::Call { work, .. } => *work,
+            Self::Copy { bytes, .. } => Work::of_copy(*bytes),
+            Self::View { .. } | Self::While { .. } | Self::Conditional { .. } => Work::default(),
+        }
+    }
+
     /// Every place that it names, also inside of control flow.
     pub(crate) fn each_location(&mut self, visit: &mut dyn FnMut(&mut Location)) {
         match self {
@@ -89,6 +110,12 @@ impl Action {
             Self::Copy { from, to, .. } => {
                 visit(from);
                 visit(to);
+            }
+            Self::View {
+                source, indices, ..
+            } => {
+                visit(source);
+                indices.iter_mut().for_each(|index| visit(&mut index.place));
             }
             Self::While {
                 condition,
@@ -126,7 +153,7 @@ pub(crate) fn scratch_bytes(actions: &[Action], threads: usize) -> usize {
             let each = branches.iter().map(|b| scratch_bytes(b, threads));
             each.max().unwrap_or(0)
         }
-        Action::Kernel { .. } | Action::Copy { .. } => 0,
+        Action::Kernel { .. } | Action::Copy { .. } | Action::View { .. } => 0,
     });
     each.max().unwrap_or(0)
 }
@@ -146,6 +173,7 @@ pub(crate) fn resolve(plan: &Plan, isa: Isa, threads: usize) -> Result<Resolved,
         threads,
         sorts: 0,
         exchanged: 0,
+        views: Views::new(plan),
     };
     let actions = resolver.actions(&plan.steps)?;
     Ok(Resolved {
@@ -164,6 +192,7 @@ struct Resolver<'a> {
     threads: usize,
     sorts: usize,
     exchanged: usize,
+    views: Views<'a>,
 }
 
 /// The extent of a kernel's outermost domain dimension, 1 without one; 0 if the
@@ -184,13 +213,40 @@ fn outermost_extent(kernel: &Kernel) -> Option<i64> {
 impl Resolver<'_> {
     fn actions(&mut self, steps: &[Step]) -> Result<Vec<Action>, Error> {
         let mut actions = Vec::with_capacity(steps.len());
-        for step in steps {
+        for (i, step) in steps.iter().enumerate() {
+            if let Step::Kernel { kernel, args } = step {
+                let copied = (*kernel, &args[..]);
+                let after = &steps[i + 1..];
+                if let Some(view) = self.views.view(copied, after, &mut self.exchanged) {
+                    actions.push(self.slab(&view)?);
+                    continue;
+                }
+            }
             actions.extend(self.action(step)?);
         }
         Ok(actions)
     }
 
+    fn slab(&self, view: &View) -> Result<Action, Error> {
+        let mut indices = SmallVec::new();
+        for index in &view.indices {
+            indices.push(index.at(self.location(index.place)?));
+        }
+        Ok(Action::View {
+            entry: view.entry,
+            source: self.location(view.source)?,
+            bytes: view.bytes,
+            indices,
+        })
+    }
+
     fn location(&self, value: ValueId) -> Result<Location, Error> {
+        if let Some(&entry) = self.views.entries.get(&value) {
+            return Ok(Location {
+                area: Area::Exchanged(entry),
+                offset: 0,
+            });
+        }
         let place = &self.plan.buffers[self.plan.values[value].buffer].place;
         Ok(match place {
             Place::Parameter(i) => Location {
@@ -230,6 +286,7 @@ impl Resolver<'_> {
                     args: self.locations(args)?,
                     extent,
                     parts: self.parts(args, extent),
+                    work: Work::of_kernel(&self.plan.kernels[*kernel], self.bytes(args)),
                 }
             }
             Step::Copy { from, to } => {
@@ -254,14 +311,18 @@ impl Resolver<'_> {
                 predicate,
                 body,
             } => {
-                let exchanges = exchange::find(self.plan, condition, body, &mut self.exchanged);
                 let mut action = Action::While {
                     condition: self.actions(condition)?,
                     predicate: self.location(*predicate)?,
                     body: self.actions(body)?,
                     exchanges: Vec::new(),
                 };
-                exchange::apply(exchanges, &mut action);
+                let mut found = exchange::find(self.plan, [condition, body], &self.views.entries);
+                for exchange in &mut found {
+                    exchange.entries = [self.exchanged, self.exchanged + 1];
+                    self.exchanged += 2;
+                }
+                exchange::apply(found, &mut action);
                 action
             }
             Step::Conditional { selector, branches } => {
@@ -278,10 +339,14 @@ impl Resolver<'_> {
 
     /// Into how many parts a kernel is split: its points are independent.
     fn parts(&self, args: &[ValueId], extent: i64) -> usize {
-        let size = |v: &ValueId| self.plan.values[*v].shape.byte_size().unwrap_or(0);
-        let bytes: i64 = args.iter().map(size).sum();
-        let most = (bytes / BYTES_A_THREAD).min(extent).max(1);
+        let most = (self.bytes(args) / BYTES_A_THREAD).min(extent).max(1);
         usize::try_from(most).map_or(1, |most| most.min(self.threads))
+    }
+
+    /// The bytes of values together.
+    fn bytes(&self, values: &[ValueId]) -> i64 {
+        let size = |v: &ValueId| self.plan.values[*v].shape.byte_size().unwrap_or(0);
+        values.iter().map(size).sum()
     }
 
     fn library(
@@ -299,6 +364,7 @@ impl Resolver<'_> {
         }
         Ok(Action::Call {
             name: call.name(op),
+            work: Work::of_call(&call, self.bytes(operands) + self.bytes(results)),
             call,
             inputs: self.locations(operands)?,
             outputs: self.locations(results)?,

@@ -58,6 +58,24 @@ enum Step {
     Direct(Direct),
 }
 
+impl Convolution {
+    /// Products and sums of a run, those with padding among them.
+    pub(crate) fn operations(&self) -> f64 {
+        let g = &self.geometry;
+        // Of the output's elements, times those of the kernel that each is the sum of.
+        let elements = [g.batch[1], g.out_features[1], g.in_features[1]];
+        let elements: f64 = elements.map(|d| d.size as f64).iter().product();
+        let taps = g.spatial.iter();
+        let taps = taps.map(|s| s.kernel.size as f64 * s.output.size as f64);
+        2.0 * elements * taps.product::<f64>()
+    }
+
+    /// Whether elements have fewer than 32 bits.
+    pub(crate) fn is_narrow(&self) -> bool {
+        self.types[0].bits() < 32
+    }
+}
+
 impl fmt::Display for Convolution {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let g = &self.geometry;
