@@ -204,7 +204,8 @@ macro_rules! strided_tile {
                                 // Left to itself, the compiler keeps a pointer for
                                 // each row that it moves along, most of them in memory.
                                 let row = rows.add(m).read_volatile().wrapping_offset(left);
-                                let row = $broadcast(*row.cast::<$number>());
+                                // Pairs of 16-bit numbers begin at any of them.
+                                let row = $broadcast(row.cast::<$number>().read_unaligned());
                                 for (sum, column) in sums.iter_mut().zip(columns) {
                                     *sum = $multiply_add(row, column, *sum);
                                 }
@@ -259,7 +260,7 @@ macro_rules! strided_tile {
                             ($n, 1, true) => tile::<$n, 1, true, $masked>(arguments),
                             ($n, 2, true) => tile::<$n, 2, true, $masked>(arguments),
                         )*
-                        _ => {}
+                        other => debug_assert!(false, "there is no tile of {other:?}"),
                     }
                 }
             }

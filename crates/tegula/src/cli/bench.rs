@@ -95,19 +95,8 @@ pub(crate) fn bench(args: &BenchArgs, common: &Common) -> Result<u8, Failure> {
         }
         _ => (0, Vec::new()),
     };
+    let device_ms = device_ms(&executable, &inputs, least).map_err(|e| source.failure(e))?;
     let kernels = rated(kernels, args.threads);
-    let device_ms = match executable.compiled() {
-        Compiled::Cuda(compiled) => {
-            let borrowed: Vec<_> = inputs.iter().map(|b| Cow::Borrowed(b.literal())).collect();
-            let fitting = BUDGET.as_secs_f64() * 1e3 / least.max(1e-3);
-            let runs = (fitting as usize).clamp(FEWEST, MOST);
-            let fastest = (0..ROUNDS).map(|_| compiled.time(&borrowed, runs as u32));
-            let fastest: Result<Vec<_>, _> = fastest.collect();
-            let fastest = fastest.map_err(|e| source.failure(e.into()))?;
-            fastest.into_iter().min().map(ms)
-        }
-        _ => None,
-    };
     if common.json {
         let kernels: Vec<_> = kernels.iter().map(Rated::json).collect();
         say!(
@@ -145,6 +134,26 @@ pub(crate) fn bench(args: &BenchArgs, common: &Common) -> Result<u8, Failure> {
         say!("  {kernel}");
     }
     Ok(SUCCESS)
+}
+
+/// How long a run takes on a device, if there is one, where a run with its copies takes
+/// about `least` milliseconds.
+fn device_ms(
+    executable: &tegula::Executable,
+    inputs: &[tegula::Buffer],
+    least: f64,
+) -> Result<Option<f64>, tegula::Error> {
+    let Compiled::Cuda(compiled) = executable.compiled() else {
+        return Ok(None);
+    };
+    let borrowed: Vec<_> = inputs.iter().map(|b| Cow::Borrowed(b.literal())).collect();
+    let fitting = BUDGET.as_secs_f64() * 1e3 / least.max(1e-3);
+    let runs = (fitting as usize).clamp(FEWEST, MOST);
+    let mut fastest = Duration::MAX;
+    for _ in 0..ROUNDS {
+        fastest = fastest.min(compiled.time(&borrowed, runs as u32)?);
+    }
+    Ok(Some(ms(fastest)))
 }
 
 /// Of each kernel the fastest of several profiled runs, in which it ran as often.
