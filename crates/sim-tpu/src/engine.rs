@@ -130,6 +130,8 @@ pub enum Cause {
         /// The line of its start.
         started: u32,
     },
+    /// A kernel that was launched a moment ago.
+    Launch,
     /// Issuing statements and stepping loops.
     Issue,
 }
@@ -192,6 +194,8 @@ struct Queue {
 pub struct Engines {
     speeds: Speeds,
     now: f64,
+    /// When the kernel that was launched last can compute.
+    ready: f64,
     /// The time up to which copies have been moved.
     moved_to: f64,
     flights: Vec<Flight>,
@@ -209,6 +213,7 @@ impl Engines {
         Self {
             speeds: speeds.clone(),
             now: 0.0,
+            ready: 0.0,
             moved_to: 0.0,
             flights: Vec::new(),
             queues: [Queue::default(), Queue::default()],
@@ -281,9 +286,20 @@ impl Engines {
         }
     }
 
+    /// Begins a kernel of a compiled program for the statement of a line.
+    pub fn launch(&mut self, line: u32) {
+        self.ready = self.now + self.speeds.latency_in;
+        self.issue(line);
+    }
+
     /// Computes for the statement of a line.
     pub fn compute(&mut self, work: &Work, line: u32) {
         self.issue(line);
+        if self.ready > self.now {
+            *self.causes.entry((line, Cause::Launch)).or_default() += self.ready - self.now;
+            self.busy[Engine::Scalar as usize] += self.ready - self.now;
+            self.now = self.ready;
+        }
         let (cycles, slowest) = work.bound();
         let seconds = cycles / self.speeds.clock;
         for (engine, cycles) in [
@@ -343,7 +359,7 @@ impl Engines {
         let own = |cause: Cause| match cause {
             Cause::Compute(slowest) => slowest == engine,
             Cause::Copy { engine: of, .. } => of == engine,
-            Cause::Issue => engine == Engine::Scalar,
+            Cause::Launch | Cause::Issue => engine == Engine::Scalar,
         };
         let mut waits: Vec<_> = self.causes().filter(|&(_, cause, _)| !own(cause)).collect();
         waits.sort_by(|a, b| b.2.total_cmp(&a.2).then(a.0.cmp(&b.0)));
