@@ -5,7 +5,10 @@
 //! core: those of one direction one after the other, those of different directions
 //! sharing the bandwidth of HBM. A copy is done a latency after its last byte was moved:
 //! the published one, which fits a transfer on its own, for the first of a direction, and
-//! the chip's `copy_latency` for later ones. Waiting for one that is not done is a stall, and is charged to it.
+//! the chip's `copy_latency` for later ones. Waiting for one that is not done is a stall, and
+//! is charged to it. A kernel of a compiled program begins with a launch: it computes no
+//! sooner than the published latency from there, whatever it reads (the real compiler's
+//! estimates have no kernel below 1824 cycles on v5e, of which 1700 are that latency).
 //!
 //! The core's time is therefore a sum of [`Cause`]s, and an engine is idle for exactly
 //! those that are not its own: [`Engines::stalls`] is complete.
@@ -527,6 +530,23 @@ mod tests {
         engines.wait(outward, 4);
         // One nanosecond alone, then halves of the bandwidth, then the rest alone.
         assert!((engines.now() - (1e-9 + 8e-6 + 2e-6)).abs() < 2e-9);
+    }
+
+    #[test]
+    fn a_launched_kernel_computes_a_latency_later_and_copies_go_on() {
+        let mut engines = Engines::new(&speeds(), false);
+        engines.launch(1);
+        let copy = engines.start(&IN, 2);
+        engines.compute(&Work::default(), 3);
+        assert!((engines.now() - 1e-6).abs() < 1e-15);
+        assert!(
+            engines
+                .causes()
+                .any(|cause| matches!(cause, (3, Cause::Launch, _)))
+        );
+        // The copy began a cycle after each of the two statements.
+        engines.wait(copy, 4);
+        assert!((engines.now() - (2e-9 + 4e-6 + 1e-6)).abs() < 1e-12);
     }
 
     #[test]
