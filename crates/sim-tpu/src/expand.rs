@@ -100,7 +100,7 @@ impl Expanded {
             SliceEntry::Range {
                 start: at(index) * size,
                 size,
-                clipped: whole % size != 0,
+                clipped: whole.checked_rem(size) != Some(0),
             }
         });
         Slice {

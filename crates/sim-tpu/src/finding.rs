@@ -60,6 +60,16 @@ codes! {
     Revisited "TG062" None, Error "Output block revisited after other blocks came between.";
 }
 
+impl Code {
+    /// Whether a memory is too small.
+    pub fn is_capacity(self) -> bool {
+        matches!(
+            self,
+            Self::HbmCapacity | Self::VmemCapacity | Self::ScalarCapacity
+        )
+    }
+}
+
 /// How bad a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Severity {
@@ -144,6 +154,11 @@ impl Findings {
             buffer: told.buffer,
             count: 1,
         });
+    }
+
+    /// The first of some kind; nothing is looked at while there is no finding.
+    pub(crate) fn first(&self, wanted: impl Fn(Code) -> bool) -> Option<&Finding> {
+        self.list.iter().find(|finding| wanted(finding.code))
     }
 
     /// By line, then code.

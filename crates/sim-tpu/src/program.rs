@@ -266,6 +266,9 @@ pub enum StatementKind {
         /// The greatest value.
         high: Term,
     },
+    /// A kernel of a compiled program begins: it computes no sooner than a fetch's
+    /// latency from here. Copies go on meanwhile.
+    Launch,
     /// A pipeline over a grid; it means its expansion to starts and waits.
     Grid(Box<Grid>),
 }

@@ -38,6 +38,8 @@ pub struct Speeds {
     pub matrix: MatrixUnits,
     /// Elements of 32 bits in a vector register.
     pub lanes: f64,
+    /// Elements along its lanes.
+    pub lane_count: f64,
     /// Cross-lane units.
     pub cross_lane_units: f64,
     /// Bytes that VMEM gives or takes per cycle.
@@ -123,7 +125,8 @@ impl Speeds {
         );
         let bandwidth = share.min(effective * fused);
         let matrix = matrix_units(&mut reader, fused)?;
-        let lanes = reader.need(Param::VregSublanes)? * reader.need(Param::VregLanes)?;
+        let lane_count = reader.need(Param::VregLanes)?;
+        let lanes = reader.need(Param::VregSublanes)? * lane_count;
         Ok(Self {
             clock,
             bandwidth,
@@ -133,6 +136,7 @@ impl Speeds {
             step: reader.or(Param::StepOverhead, 0.0, "0 seconds"),
             matrix,
             lanes: lanes * fused,
+            lane_count,
             cross_lane_units: fused * reader.or(Param::Xlus, 2.0, "2, as of v6e"),
             vmem_bytes_per_cycle: VMEM_OVER_HBM * share / clock,
             assumptions: reader.assumptions,

@@ -284,14 +284,16 @@ fn other(module: &Module, instruction: &Instruction, speeds: &Speeds) -> Work {
         Op::Binary(op) => vector(written * binary(*op)),
         op if op.is_elementwise() => vector(written),
         Op::Reduce { dimensions, .. } => {
-            let lanes = read(0).is_some_and(|array| {
-                minor(array).is_some_and(|minor| dimensions.contains(&(minor as i64)))
+            // Registers along the lanes are added first; what is left is combined lane by
+            // lane.
+            let along_lanes = read(0).and_then(|array| {
+                let minor = minor(array)?;
+                let size = array.dims.get(minor)?.typical().max(1) as f64;
+                dimensions
+                    .contains(&(minor as i64))
+                    .then(|| (size / speeds.lane_count).ceil())
             });
-            let across = if lanes {
-                LANE_STEPS * written.max(first / LANE_STEPS / 16.0)
-            } else {
-                0.0
-            };
+            let across = along_lanes.map_or(0.0, |registers| LANE_STEPS * first / registers);
             Work {
                 vector: first / VECTOR_SLOTS,
                 cross_lane: across / speeds.cross_lane_units,

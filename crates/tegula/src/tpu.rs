@@ -35,7 +35,9 @@ pub fn lay_out<'a>(
 ) -> Result<Laid<'a>, Error> {
     let machine = Machine::tpu(chip).ok_or_else(|| {
         let message = format!(
-            "the default layouts of the chip {} are not known",
+            "the default layouts of the chip {0} were not measured; to assume those of the \
+             other chips, `tegula simulate --chip {0} --set tile_rule=compact`, or a chip file \
+             with the line `tile_rule = compact`",
             chip.name
         );
         Error::new(Fault::Unsupported, message)
@@ -70,6 +72,8 @@ pub struct TpuExecutable {
     pub lowered: Lowered,
     /// The chip.
     pub chip: Chip,
+    /// Statements that are executed before giving up; [`None`]: the simulator's limit.
+    pub step_limit: Option<u64>,
     /// Arrays among the program's parameters.
     parameters: usize,
 }
@@ -87,6 +91,7 @@ impl TpuExecutable {
         Ok(Self {
             lowered,
             chip: chip.clone(),
+            step_limit: None,
             parameters: laid.assignment.program.parameters.len(),
         })
     }
@@ -101,6 +106,9 @@ impl TpuExecutable {
             record_timeline: timeline,
             ..Options::default()
         };
+        if let Some(steps) = self.step_limit {
+            options.step_limit = steps;
+        }
         if let Some(inputs) = inputs {
             let given = inputs.len();
             if given != self.parameters {

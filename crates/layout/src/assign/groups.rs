@@ -18,7 +18,7 @@ use tegula_ir::{ArrayShape, Binary, Module, Op, Unary};
 /// in arithmetic operations per element.
 const MOST_WORK_REPEATED: u32 = 24;
 /// The longest chain of operations in one kernel.
-const MOST_NODES: u32 = 128;
+const MOST_NODES: u32 = 512;
 
 /// What an operation does with memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

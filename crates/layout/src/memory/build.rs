@@ -7,7 +7,7 @@ use super::{Buffer, BufferId, HBM, Reason, Schedule, Source, Step, Transfer, VME
 use crate::assign::{Assignment, Kernel, Order, Region, flat, reshaped};
 use crate::physical::{PhysicalLayout, is_bitcast};
 use rustc_hash::FxHashMap;
-use tegula_fusion::{Def, Program, ValueId};
+use tegula_fusion::{Def, Node, Program, ValueId};
 use tegula_ir::{ArrayShape, Layout, Module, Op};
 use tegula_target::{Chip, Param};
 
@@ -21,6 +21,8 @@ const SCOPED_LIMIT: i64 = 16 << 20;
 /// From so many bytes on a copy is made in slices, so that kernels between them find
 /// HBM free (the least that was seen sliced on v5e).
 const SLICED_FROM: i64 = 1 << 20;
+/// Rows that a copy of one row brings with it: those of a tile.
+const ROWS_OF_A_TILE: i64 = 8;
 /// How many slices (the most common number that was seen on v5e).
 const SLICES: i64 = 4;
 /// A copy is worth starting if the kernels before its use hide this share of it.
@@ -448,6 +450,25 @@ pub(crate) fn is_immediate(program: &Program, value: ValueId) -> bool {
     }
 }
 
+/// Whether an operation takes each element of its operands once, where it takes them.
+fn passes_once(op: &Op) -> bool {
+    op.is_elementwise()
+        || matches!(
+            op,
+            Op::Copy
+                | Op::Reshape
+                | Op::Transpose(_)
+                | Op::Broadcast(_)
+                | Op::Slice(_)
+                | Op::Pad(_)
+                | Op::Concatenate(_)
+                | Op::Constant(_)
+                | Op::Iota(_)
+                | Op::Parameter(_)
+                | Op::Bitcast
+        )
+}
+
 /// A copy to make.
 #[derive(Clone, Debug)]
 struct Fetch {
@@ -523,7 +544,7 @@ impl<'a> Placer<'a> {
         let bytes = |c: &Candidate| self.builder.schedule.buffers[c.id].bytes;
         let room = self.builder.schedule.vmem_bytes - self.builder.options.scoped_bytes;
         let first = inputs
-            .filter(|(_, c)| bytes(c) <= room)
+            .filter(|(_, c)| bytes(c) <= room && !self.is_streamed(c))
             .max_by_key(|(number, c)| (bytes(c), std::cmp::Reverse(*number)))
             .map(|(number, _)| number);
         if let Some(first) = first {
@@ -545,6 +566,40 @@ impl<'a> Placer<'a> {
                 }
                 Err(gap) => self.evict(candidate, gap),
             }
+        }
+    }
+
+    /// Whether one kernel reads an input, element by element, block by block or a few rows
+    /// of it: that takes no longer than fetching all of it first.
+    fn is_streamed(&self, input: &Candidate) -> bool {
+        let [reader] = input.reads[..] else {
+            return false;
+        };
+        let builder = self.builder;
+        let region = builder.assignment.regions.iter().find(|r| r.of.is_none());
+        match (&builder.schedule.steps[reader], region) {
+            (Step::Relayout { .. }, _) => true,
+            (Step::Kernel { kernel, .. }, Some(region)) => {
+                let Some(kernel) = region.kernels.get(*kernel) else {
+                    return false;
+                };
+                let nodes = || kernel.nodes.iter().map(|&id| &builder.program().nodes[id]);
+                let op = |node: &Node| &builder.module[node.origin].op;
+                let value = builder.schedule.buffers[input.id].value;
+                let elements =
+                    |value: ValueId| builder.program().values[value].shape.element_count();
+                let takes_rows = |node: &Node| {
+                    let few = node.results.first().is_some_and(|&rows| {
+                        let (rows, all) = (elements(rows), elements(value));
+                        rows.zip(all)
+                            .is_some_and(|(rows, all)| rows < all / ROWS_OF_A_TILE)
+                    });
+                    few && matches!(op(node), Op::Gather { .. })
+                        && node.operands.first() == Some(&value)
+                };
+                nodes().all(|node| passes_once(op(node))) || nodes().any(takes_rows)
+            }
+            _ => false,
         }
     }
 

@@ -151,13 +151,14 @@ impl Scope {
         }
     }
 
-    /// Why an offset is not known to be a multiple of `modulus`; nothing if it is.
-    pub(super) fn misaligned(
+    /// Whether an offset is a multiple of `modulus`: the offset and the proof, or why it
+    /// is not known to be one.
+    pub(super) fn aligned(
         &self,
         program: &TpuProgram,
         offset: &Term,
         modulus: i64,
-    ) -> Option<String> {
+    ) -> Result<(String, String), String> {
         let term = self.resolved(offset);
         let mut order: Vec<Var> = Vec::new();
         let mut note = |var: Var| {
@@ -189,7 +190,13 @@ impl Scope {
         };
         let shown = term.display(&names, Style::Document).to_string();
         match is_multiple_of(&map, &renamed(&term), modulus) {
-            Answer::Yes(_) => None,
+            Answer::Yes(proof) => {
+                let named = |var: Var| {
+                    let own = order.get(var.0 as usize);
+                    own.map_or_else(|| format!("v{}", var.0), |&var| names(var))
+                };
+                Ok((shown, proof.display(&named).to_string()))
+            }
             Answer::No(point) => {
                 let env = |var: Var| point.get(place(var)?).copied();
                 let value = term.eval(&env).unwrap_or_default();
@@ -204,13 +211,22 @@ impl Scope {
                     true => String::new(),
                     false => format!(" at {}", at.join(", ")),
                 };
-                Some(format!(
+                Err(format!(
                     "the offset {shown} is {value}{at}, which is no multiple of {modulus}"
                 ))
             }
             Answer::Unknown => {
                 let (range, residue) = facts_of(&renamed(&term), &map);
-                Some(format!(
+                let is_never = map.dims.iter().any(|dim| dim.bounds.is_empty());
+                let of_facts = residue.modulus % modulus == 0 && residue.remainder % modulus == 0;
+                if is_never || of_facts {
+                    let why = match is_never {
+                        true => "no value of the variables leads here".to_owned(),
+                        false => format!("leaves {} modulo {}", residue.remainder, residue.modulus),
+                    };
+                    return Ok((shown, why));
+                }
+                Err(format!(
                     "the offset {shown} is not provably a multiple of {modulus}: of it is known \
                      that it lies in [{}, {}] and leaves {} modulo {}",
                     range.lower, range.upper, residue.remainder, residue.modulus

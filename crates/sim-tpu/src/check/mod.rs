@@ -12,12 +12,15 @@ use crate::program::{
     BufferId, Compute, Grid, Operand, Slice, SliceEntry, Space, Statement, StatementKind,
     TpuProgram, Window, for_each_statement,
 };
-use crate::report::{AlignmentProofs, Error};
+use crate::report::{AlignmentProof, AlignmentProofs, Error};
 use crate::text::print_statement;
 use alignment::Scope;
 use rustc_hash::{FxHashMap, FxHashSet};
 use tegula_expr::{Term, Var};
 use tegula_target::Chip;
+
+/// The most proofs of alignment that are kept to be shown.
+const MOST_PROOFS: usize = 64;
 
 /// What the checks before the run give.
 pub(crate) struct Fixed {
@@ -223,9 +226,26 @@ impl Checker<'_> {
         tile: i64,
         scope: &Scope,
     ) {
-        let Some(why) = scope.misaligned(self.program, start, tile) else {
-            self.proofs.proved += 1;
-            return;
+        let why = match scope.aligned(self.program, start, tile) {
+            Ok((offset, proof)) => {
+                let proof = AlignmentProof {
+                    line,
+                    place: (self.program.buffers[id].name.clone(), dimension),
+                    tile,
+                    offset,
+                    proof,
+                };
+                let shown = &mut self.proofs.shown;
+                if start.as_constant().is_none()
+                    && shown.len() < MOST_PROOFS
+                    && !shown.contains(&proof)
+                {
+                    shown.push(proof);
+                }
+                self.proofs.proved += 1;
+                return;
+            }
+            Err(why) => why,
         };
         self.proofs.failed += 1;
         let name = &self.program.buffers[id].name;

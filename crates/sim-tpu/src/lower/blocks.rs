@@ -102,6 +102,7 @@ impl Blocks {
         let arrays = entry.parameters.iter().copied().chain([entry.root]);
         let arrays: Vec<InstructionId> = arrays.collect();
         let (cycles, _) = work::of(module, limits.speeds).bound();
+        let mut ops = entry.instructions.iter().map(|&id| &module[id].op);
         let mut search = Search {
             module,
             arrays: &arrays,
@@ -112,6 +113,7 @@ impl Blocks {
             sums: product,
             limit: limits.bytes,
             arithmetic: cycles / limits.speeds.clock,
+            has_product: ops.any(is_product),
             speeds: limits.speeds,
             bytes,
         };
@@ -139,11 +141,16 @@ impl Blocks {
     }
 }
 
+/// Whether the matrix units do an operation.
+pub(super) fn is_product(op: &Op) -> bool {
+    matches!(op, Op::Dot { .. } | Op::Convolution { .. })
+}
+
 /// The kernel's only product, if it sums over one dimension, and how many it sums.
 fn the_product(module: &Module) -> Option<(InstructionId, i64)> {
     let entry = module.entry_computation();
-    let is_product = |id: &&InstructionId| matches!(module[**id].op, Op::Dot { .. });
-    let mut products = entry.instructions.iter().filter(is_product);
+    let is_dot = |id: &&InstructionId| matches!(module[**id].op, Op::Dot { .. });
+    let mut products = entry.instructions.iter().filter(is_dot);
     let (&dot, None) = (products.next()?, products.next()) else {
         return None;
     };

@@ -387,7 +387,7 @@ impl Lowering<'_> {
     }
 
     /// Copies a buffer, and waits for it.
-    fn copy_whole(&mut self, from: BufferId, to: BufferId) {
+    pub(super) fn copy_whole(&mut self, from: BufferId, to: BufferId) {
         let semaphore = self.semaphore("assign");
         self.start(from, to, semaphore.clone());
         self.push(StatementKind::Wait {

@@ -1,7 +1,7 @@
 //! A kernel as a computation in VMEM: what lies in HBM is staged as a whole, or in
 //! blocks that follow the result's.
 
-use super::blocks::{Blocks, Cut, Limits, OnBlock};
+use super::blocks::{Blocks, Cut, Limits, OnBlock, is_product};
 use super::{LowerError, Lowering, whole};
 use crate::program::{
     Buffer, BufferId, Comparison, Compute, Grid, GridDimension, Operand, Role, SemaphoreId,
@@ -16,11 +16,11 @@ use tegula_layout::physical::PhysicalLayout;
 
 /// An array of a kernel.
 #[derive(Clone, Copy, Debug)]
-struct Array {
+pub(super) struct Array {
     /// Where it lies.
-    buffer: BufferId,
+    pub buffer: BufferId,
     /// Whether it has to be brought to VMEM.
-    staged: bool,
+    pub staged: bool,
 }
 
 impl Lowering<'_> {
@@ -158,12 +158,26 @@ impl Lowering<'_> {
         reads: &[BufferId],
         writes: &[BufferId],
     ) -> Result<(), LowerError> {
-        let array = |&buffer: &BufferId| Array {
-            buffer,
-            staged: self.program.buffers[buffer].space != Space::Vmem,
+        let arrays = |buffers: &[BufferId]| -> Vec<Array> {
+            let of = |&buffer: &BufferId| Array {
+                buffer,
+                staged: self.program.buffers[buffer].space != Space::Vmem,
+            };
+            buffers.iter().map(of).collect()
         };
-        let reads: Vec<Array> = reads.iter().map(array).collect();
-        let writes: Vec<Array> = writes.iter().map(array).collect();
+        let (reads, destinations) = (arrays(reads), writes);
+        let writes = arrays(writes);
+        if self.gather_rows(&module, &reads, destinations)? {
+            return Ok(());
+        }
+        // Single elements are the scalar unit's business.
+        let is_array = |array: &Array| {
+            let shape = &self.program.buffers[array.buffer].shape;
+            shape.element_count().is_none_or(|count| count > 1)
+        };
+        if reads.iter().any(is_array) {
+            self.push(StatementKind::Launch);
+        }
         let mut staged: Vec<BufferId> = Vec::new();
         for array in reads.iter().chain(&writes).filter(|array| array.staged) {
             if !staged.contains(&array.buffer) {
@@ -174,7 +188,17 @@ impl Lowering<'_> {
             .iter()
             .map(|&buffer| self.bytes(&self.program.buffers[buffer].shape))
             .sum();
-        if needed <= self.scoped {
+        // A product that fits is not cut: the published times of such products are those
+        // of whole operands.
+        let fits = needed <= self.scoped;
+        let ops = module.entry_computation().instructions.iter();
+        let is_product = ops.map(|&id| &module[id].op).any(is_product);
+        let mut all = reads.iter().chain(&writes);
+        let is_empty = all.any(|array| {
+            let shape = &self.program.buffers[array.buffer].shape;
+            shape.element_count() == Some(0)
+        });
+        if staged.is_empty() || (fits && (is_product || is_empty)) {
             self.whole_arrays(module, &reads, &writes);
             return Ok(());
         }
@@ -188,6 +212,13 @@ impl Lowering<'_> {
         };
         let blocks = Blocks::of(&module, &staged, &limits, &bytes);
         match blocks {
+            Ok(blocks) if !fits || blocks.counts.iter().any(|&count| count > 1) => {
+                self.in_blocks(&blocks, &reads, &writes)
+            }
+            _ if fits => {
+                self.whole_arrays(module, &reads, &writes);
+                Ok(())
+            }
             Ok(blocks) => self.in_blocks(&blocks, &reads, &writes),
             Err(needed) => Err(LowerError::Room {
                 instruction: self.instructions.last().cloned().unwrap_or_default(),
@@ -197,7 +228,7 @@ impl Lowering<'_> {
         }
     }
 
-    fn bytes(&self, shape: &ArrayShape) -> i64 {
+    pub(super) fn bytes(&self, shape: &ArrayShape) -> i64 {
         PhysicalLayout::new(shape).map_or(i64::MAX / 8, |layout| layout.padded_bytes())
     }
 

@@ -11,6 +11,7 @@
 mod blocks;
 mod control;
 mod follow;
+mod gather;
 mod kernel;
 mod search;
 
@@ -106,6 +107,7 @@ pub fn lower(
         schedule,
         region,
         scoped,
+        smem: chip.base(Param::SmemBytes).unwrap_or(0.0) as i64,
         speeds: Speeds::of(chip)?,
         program: TpuProgram {
             name: module.name.to_string(),
@@ -130,6 +132,8 @@ struct Lowering<'a> {
     region: &'a Region,
     /// Bytes of VMEM that a kernel may use while it runs.
     scoped: i64,
+    /// Bytes of SMEM.
+    smem: i64,
     speeds: Speeds,
     program: TpuProgram,
     buffers: FxHashMap<memory::BufferId, BufferId>,
@@ -310,7 +314,8 @@ impl Lowering<'_> {
 
     fn step(&mut self, step: &Step, copies: SemaphoreId) -> Result<(), LowerError> {
         match step {
-            // What a kernel fetches for itself is begun before the waits.
+            // What a kernel fetches for itself is begun before the waits; its launch is
+            // hidden behind both.
             Step::Kernel {
                 kernel,
                 is_control: true,

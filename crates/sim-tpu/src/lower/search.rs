@@ -1,7 +1,10 @@
 //! How large blocks should be: among sizes that fit, those with which a pipeline over
-//! them takes least time by a simple estimate. What HBM moves counts, with blocks that
-//! are fetched again; so do the first blocks and the last, which nothing hides, and a
-//! share for every step.
+//! them takes least time by a simple estimate.
+//!
+//! A step of the pipeline takes as long as its slowest part: its arithmetic, what HBM
+//! moves for it (blocks that are fetched again included), or, where blocks are small, the
+//! wait for the next one, which begins to be fetched when the step begins and is there a
+//! latency after its bytes. The first blocks and the last have nothing that hides them.
 
 use super::blocks::Cut;
 use super::follow::Follows;
@@ -30,6 +33,8 @@ pub(super) struct Search<'a> {
     pub limit: i64,
     /// Seconds of the whole kernel's arithmetic.
     pub arithmetic: f64,
+    /// Whether it has a product, whose results come a latency after its operands.
+    pub has_product: bool,
     pub speeds: &'a Speeds,
     /// Bytes of an array with its padding.
     pub bytes: &'a dyn Fn(&ArrayShape) -> i64,
@@ -94,7 +99,7 @@ impl Search<'_> {
     fn seconds(&self, sizes: &[i64]) -> f64 {
         let counts = self.counts(sizes);
         let steps: f64 = counts.iter().map(|&count| count as f64).product();
-        let (mut moved, mut unhidden) = (0.0, 0.0);
+        let (mut moved, mut fetched, mut unhidden) = (0.0, 0.0, 0.0);
         for (at, &id) in self.arrays.iter().enumerate() {
             if !self.staged.get(at).copied().unwrap_or(true) {
                 continue;
@@ -109,12 +114,37 @@ impl Search<'_> {
                 .map(|&count| count as f64)
                 .product();
             moved += fetches * bytes as f64;
+            if at + 1 < self.arrays.len() {
+                fetched += fetches * bytes as f64;
+            }
             unhidden += bytes as f64;
         }
-        let units = &self.speeds.matrix;
-        let drain = (units.latency + units.dim) / self.speeds.clock;
-        let work = self.arithmetic.max(moved / self.speeds.bandwidth);
-        work + unhidden / self.speeds.bandwidth + steps * (self.speeds.step + drain)
+        let Speeds {
+            bandwidth,
+            clock,
+            step,
+            matrix,
+            ..
+        } = self.speeds;
+        let drain = match self.has_product {
+            true => (matrix.latency + matrix.dim) / clock,
+            false => 0.0,
+        };
+        let arithmetic = self.arithmetic / steps + drain + step;
+        let transfer = moved / bandwidth;
+        if steps <= 1.0 || self.copies < 2 {
+            return transfer + steps * arithmetic;
+        }
+        let latency = self.speeds.copy_latency.unwrap_or(self.speeds.latency_in);
+        // Nobody waits where nothing is fetched.
+        let next = match fetched > 0.0 {
+            true => latency + fetched / steps / bandwidth,
+            false => 0.0,
+        };
+        let ends = unhidden / bandwidth;
+        let by_copies = transfer + arithmetic;
+        let by_steps = steps * arithmetic.max(next) + ends;
+        by_copies.max(by_steps)
     }
 
     /// The bytes of an array's block, and whether it moves.
@@ -191,7 +221,7 @@ impl Search<'_> {
 }
 
 /// Elements of a tile along a dimension.
-fn tile_of(shape: &ArrayShape, dim: usize) -> i64 {
+pub(super) fn tile_of(shape: &ArrayShape, dim: usize) -> i64 {
     let Some(layout) = &shape.layout else {
         return 1;
     };

@@ -127,6 +127,7 @@ pub(super) struct Step<'p> {
 pub(super) enum Action<'p> {
     Declare(BufferId),
     Free(BufferId),
+    Launch,
     Start(Box<Copy>),
     Wait(Signal, Option<Index>),
     Signal(Signal, Index),
@@ -200,6 +201,7 @@ impl<'p> Compiler<'p> {
         let action = match &statement.kind {
             StatementKind::Declare(buffer) => Action::Declare(self.known(*buffer, line)?),
             StatementKind::Free(buffer) => Action::Free(self.known(*buffer, line)?),
+            StatementKind::Launch => Action::Launch,
             StatementKind::Start {
                 source,
                 destination,

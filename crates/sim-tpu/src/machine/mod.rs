@@ -16,6 +16,7 @@ mod copies;
 mod flights;
 mod life;
 pub(crate) mod matrix;
+mod order;
 mod padding;
 mod run;
 mod waits;
@@ -121,12 +122,33 @@ struct Machine<'p> {
     copied_bytes: i64,
 }
 
-/// Runs a program on a chip.
+/// Runs a program on a chip; one with a `parallel` dimension in two orders.
 ///
 /// # Errors
 /// The program contradicts itself or the inputs are not what it takes; it runs longer
 /// than [`Options::step_limit`]; the chip lacks a number that the clock needs.
 pub fn simulate(program: &TpuProgram, chip: &Chip, options: &Options) -> Result<Report, Error> {
+    let mut report = simulate_in_order(program, chip, options)?;
+    if report.count(Code::TwoWrites) == 0
+        && let Some((other, grid)) = order::reversed(program)
+    {
+        let options = Options {
+            record_timeline: false,
+            ..options.clone()
+        };
+        let other = simulate_in_order(&other, chip, &options)?;
+        order::compare(&mut report, other, program, grid);
+        report.free_order = true;
+    }
+    Ok(report)
+}
+
+/// Runs a program in the order of its text.
+fn simulate_in_order(
+    program: &TpuProgram,
+    chip: &Chip,
+    options: &Options,
+) -> Result<Report, Error> {
     let mut findings = Findings::default();
     let Fixed {
         proofs,
@@ -329,11 +351,10 @@ impl<'p> Machine<'p> {
         let padding = |g: &Geometry| (g.bytes - g.useful).max(0);
         let padding = self.geometry.iter().map(padding);
         let spaces = [Space::Hbm, Space::Vmem, Space::Smem, Space::Cmem];
-        let capacities = [Code::HbmCapacity, Code::VmemCapacity, Code::ScalarCapacity];
         let findings = self.findings.into_list();
         Ok(Report {
             chip: String::new(),
-            fits: !findings.iter().any(|f| capacities.contains(&f.code)),
+            fits: !findings.iter().any(|f| f.code.is_capacity()),
             findings,
             seconds,
             results,
@@ -355,6 +376,7 @@ impl<'p> Machine<'p> {
             scoped_vmem_peak_bytes: self.scoped.1,
             occupancy: self.occupancy,
             alignment: Default::default(),
+            free_order: false,
             steps: self.steps,
             copies: self.copies,
             copied_bytes: self.copied_bytes,
@@ -380,11 +402,28 @@ impl<'p> Machine<'p> {
     /// Counts work, and stops a program that does not end.
     fn spend(&mut self, work: u64, line: u32) -> Result<(), Error> {
         self.steps = self.steps.saturating_add(work);
-        if self.steps > self.options.step_limit {
+        // What does not fit is not timed for long.
+        let capacity = self.findings.first(Code::is_capacity);
+        let limit = match capacity {
+            Some(_) => self.options.step_limit / 100,
+            None => self.options.step_limit,
+        };
+        if self.steps > limit {
+            if let Some(finding) = capacity {
+                return Err(Error::Limit {
+                    line: finding.line,
+                    message: format!(
+                        "{}: {}; stopped after {limit} steps (`--steps` allows more)",
+                        finding.code.name(),
+                        finding.message
+                    ),
+                });
+            }
             return Err(Error::Limit {
                 line,
                 message: format!(
-                    "stopped after {} steps: the program runs longer than is simulated",
+                    "stopped after {} steps: the program runs longer than is simulated \
+                     (`--steps` allows more)",
                     self.options.step_limit
                 ),
             });

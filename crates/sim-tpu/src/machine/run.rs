@@ -36,6 +36,10 @@ impl<'p> Machine<'p> {
         match &step.action {
             Action::Declare(buffer) => self.declare(*buffer, here),
             Action::Free(buffer) => Ok(self.free(*buffer, here)),
+            Action::Launch => {
+                self.engines.launch(step.line);
+                Ok(Flow::Next)
+            }
             Action::Start(copy) => self.start(copy, here),
             Action::Wait(semaphore, bytes) => self.wait(semaphore, bytes.as_ref(), here),
             Action::Signal(semaphore, amount) => self.signal(semaphore, amount, here),

@@ -87,6 +87,9 @@ pub fn html(subject: &Subject<'_>) -> String {
     section(&mut page, "padding", "Useful and padded bytes", |page| {
         tables::padding(page, subject);
     });
+    section(&mut page, "checks", "How it was checked", |page| {
+        tables::checks(page, subject);
+    });
     tables::assumptions(&mut page, subject);
     let _ = write!(
         page,
@@ -140,6 +143,7 @@ fn cause_text(cause: Cause) -> (String, &'static str) {
             format!("waiting for {} (begun in line {started})", engine.name()),
             colour(engine),
         ),
+        Cause::Launch => ("starting kernels".to_owned(), "scalar"),
         Cause::Issue => ("issuing statements and stepping loops".to_owned(), "scalar"),
     }
 }

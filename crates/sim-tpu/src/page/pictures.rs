@@ -3,7 +3,7 @@
 use super::{Subject, colour, escape};
 use crate::engine::{Engine, Span};
 use crate::program::Space;
-use crate::report::{bytes_text, seconds_text};
+use crate::report::{Occupancy, bytes_text, seconds_text};
 use std::fmt::Write;
 
 /// The width of a picture, in its own units.
@@ -16,6 +16,9 @@ const NAMES: f64 = 150.0;
 const NEAR: f64 = 1.0 / 4000.0;
 /// The height of the picture of VMEM.
 const MEMORY: f64 = 260.0;
+
+/// Buffers that are named below the picture of VMEM.
+const MOST_NAMES: usize = 10;
 
 /// What is drawn as one rectangle.
 struct Merged {
@@ -219,4 +222,30 @@ pub(super) fn occupancy(page: &mut String, subject: &Subject<'_>) {
     page.push_str("</svg>\n");
     axis(page, height, end);
     page.push_str("</svg></div>\n");
+    legend(page, &held);
+}
+
+/// The names of those that hold most for longest, with their colours.
+fn legend(page: &mut String, held: &[&Occupancy]) {
+    let share = |held: &Occupancy| held.bytes as f64 * (held.to - held.from);
+    let mut order: Vec<(usize, &&Occupancy)> = held.iter().enumerate().collect();
+    order.sort_by(|a, b| share(b.1).total_cmp(&share(a.1)).then(a.0.cmp(&b.0)));
+    page.push_str("<p class=\"legend\">");
+    for (number, held) in order.iter().take(MOST_NAMES) {
+        let _ = write!(
+            page,
+            "<span><i class=\"dot h{}\"></i>{} <small>{}</small></span> ",
+            number % 8,
+            escape(&held.buffer),
+            bytes_text(held.bytes)
+        );
+    }
+    if order.len() > MOST_NAMES {
+        let _ = write!(
+            page,
+            "<small>and {} more; point at one for its name</small>",
+            order.len() - MOST_NAMES
+        );
+    }
+    page.push_str("</p>\n");
 }

@@ -94,8 +94,9 @@ fn grid(page: &mut String) {
         let _ = writeln!(
             page,
             "<line class=\"grid\" x1=\"{x:.1}\" y1=\"5\" x2=\"{x:.1}\" y2=\"{:.1}\"/>\
-             <text class=\"tick\" x=\"{x:.1}\" y=\"{:.1}\">{}</text>",
+             <text class=\"tick\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
             HEIGHT - BOTTOM + 5.0,
+            x.min(WIDTH - 20.0),
             HEIGHT - BOTTOM + 20.0,
             power_text(power)
         );
@@ -112,7 +113,7 @@ fn grid(page: &mut String) {
              <text class=\"name\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
             WIDTH - 10.0,
             LEFT - 6.0,
-            y + 4.0,
+            (y + 4.0).max(12.0),
             unit.get(decade as usize).unwrap_or(&"")
         );
     }

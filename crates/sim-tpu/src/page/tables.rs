@@ -45,7 +45,7 @@ pub(super) fn summary(page: &mut String, subject: &Subject<'_>) {
     card(
         "",
         &bytes_text(report.vmem_peak_bytes),
-        &format!("VMEM at most{}", of(Space::Vmem)),
+        &format!("peak of VMEM{}", of(Space::Vmem)),
     );
     card(
         "",
@@ -65,18 +65,65 @@ pub(super) fn findings(page: &mut String, subject: &Subject<'_>) {
     page.push_str("<section id=\"findings\">\n<h2>Findings</h2>\n");
     for finding in findings {
         let also = finding.code.also().map(|also| format!(" \u{b7} {also}"));
+        let times = match finding.count {
+            1 => String::new(),
+            count => format!(", {count} times"),
+        };
         let _ = writeln!(
             page,
-            "<article class=\"finding\"><h3>{}{} <span>line {}</span></h3>\
-             <pre>{}</pre><p>{}</p></article>",
+            "<article class=\"finding\"><h3>{}{} <span>line {}{times}</span></h3>\
+             <pre>{}</pre><p>{}</p><p class=\"help\">{}</p></article>",
             finding.code.name(),
             also.unwrap_or_default(),
             finding.line,
             escape(subject.lines.get(finding.line)),
-            escape(&finding.message)
+            escape(&finding.message),
+            escape(&finding.help)
         );
     }
     page.push_str("</section>\n");
+}
+
+/// What was proved, what was run, and the proofs.
+pub(super) fn checks(page: &mut String, subject: &Subject<'_>) {
+    page.push_str(
+        "<table><thead><tr><th>check</th><th>how</th><th>of what</th><th>codes</th></tr></thead>\
+         <tbody>\n",
+    );
+    for check in subject.report.checks() {
+        let _ = writeln!(
+            page,
+            "<tr><td>{}</td><td>{}</td><td>{}</td><td><code>{}</code></td></tr>",
+            escape(check.what),
+            check.how.name(),
+            escape(&check.extent),
+            check.codes
+        );
+    }
+    page.push_str("</tbody></table>\n");
+    let proofs = &subject.report.alignment.shown;
+    if proofs.is_empty() {
+        return;
+    }
+    let _ = writeln!(
+        page,
+        "<details><summary>Proofs of alignment ({})</summary>",
+        proofs.len()
+    );
+    for proof in proofs {
+        let (array, dimension) = &proof.place;
+        let _ = writeln!(
+            page,
+            "<p>line {}: <code>{}</code> along dimension {dimension} of <code>{}</code>, \
+             a multiple of {}</p><pre>{}</pre>",
+            proof.line,
+            escape(&proof.offset),
+            escape(array),
+            proof.tile,
+            escape(&proof.proof)
+        );
+    }
+    page.push_str("</details>\n");
 }
 
 /// How busy each engine was, and for whom it waited.

@@ -198,6 +198,7 @@ impl<'p> Printer<'p> {
                 let name = self.names.buffers[*buffer].clone();
                 self.write(format_args!("free {name}"));
             }
+            StatementKind::Launch => self.out.push_str("launch"),
             StatementKind::Start {
                 source,
                 destination,

@@ -154,6 +154,7 @@ impl<'a> Reader<'a> {
                 return Ok(None);
             }
             "free" => self.free()?,
+            "launch" => StatementKind::Launch,
             "start" => self.start()?,
             "wait" => {
                 let semaphore = self.semaphore()?;

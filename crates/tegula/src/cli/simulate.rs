@@ -14,12 +14,12 @@ use tegula::tpu::TpuExecutable;
 use tegula_ir::{ArrayShape, Literal};
 use tegula_sim_tpu::page::{Lines, Subject, html};
 use tegula_sim_tpu::program::{Role, Statement, StatementKind, find_statement};
-use tegula_sim_tpu::report::{SpaceUse, bytes_text, seconds_text};
+use tegula_sim_tpu::report::{How, SpaceUse, bytes_text, seconds_text};
 use tegula_sim_tpu::{
     Error, Options, PrintForm, Report, Severity, TpuProgram, chrome_trace, is_kernel, print_kernel,
     read_kernel, simulate as run,
 };
-use tegula_target::{Chip, Param};
+use tegula_target::{Chip, Param, Quantity};
 
 /// Findings that are shown with their lines; the rest is counted.
 const MOST_SHOWN: usize = 50;
@@ -44,6 +44,9 @@ pub(crate) struct SimulateArgs {
     /// repeated.
     #[arg(long, value_name = "NAME=VALUE")]
     pub set: Vec<String>,
+    /// Execute at most this many statements (2 * 10^8 if nothing is said).
+    #[arg(long, value_name = "N")]
+    pub steps: Option<u64>,
     /// Print the kernel with its grids written out as loops, starts and waits, and do
     /// not run it.
     #[arg(long)]
@@ -71,7 +74,8 @@ pub(crate) fn simulate(args: &SimulateArgs, common: &Common) -> Result<u8, Failu
 fn model(args: &SimulateArgs, common: &Common, chip: &Chip) -> Result<u8, Failure> {
     let source = read_module(&args.kernel, &args.dims)?;
     let executable = TpuExecutable::new(&source.module, chip);
-    let executable = executable.map_err(|error| source.failure(error))?;
+    let mut executable = executable.map_err(|error| source.failure(error))?;
+    executable.step_limit = args.steps;
     let inputs = match &args.inputs {
         None => None,
         Some(_) => {
@@ -117,7 +121,7 @@ fn outcome(args: &SimulateArgs, common: &Common, subject: &Subject<'_>) -> Resul
     if common.json {
         say!("{}", to_json(report));
     } else {
-        say!("{}", summary(subject.program, report));
+        say!("{}", summary(subject.program, report, &args.set));
     }
     Ok(if report.is_clean() { SUCCESS } else { FINDING })
 }
@@ -144,6 +148,7 @@ fn kernel(args: &SimulateArgs, common: &Common, chip: &Chip, text: &str) -> Resu
         } else {
             Vec::new()
         },
+        step_limit: args.steps.unwrap_or(Options::default().step_limit),
         ..Options::default()
     };
     let report = tracing::info_span!("simulate").in_scope(|| run(&program, chip, &options));
@@ -208,6 +213,12 @@ fn chip(args: &SimulateArgs) -> Result<Chip, Failure> {
 
 /// Sets a parameter: `16MiB`, `1.5 GHz`, or a number in the parameter's base unit.
 fn set(chip: &mut Chip, name: &str, value: &str) -> anyhow::Result<()> {
+    if name == "tile_rule" {
+        let message = "`compact` is the only rule: the default layouts of v4 and later";
+        anyhow::ensure!(value == "compact", message);
+        chip.compact_tiles = true;
+        return Ok(());
+    }
     let is_number = |end: &usize| value.get(..*end).is_some_and(|n| n.parse::<f64>().is_ok());
     let digits = (1..=value.len()).rev().find(is_number);
     let digits = digits.ok_or_else(|| anyhow!("`{value}` does not begin with a number"))?;
@@ -227,7 +238,11 @@ fn set(chip: &mut Chip, name: &str, value: &str) -> anyhow::Result<()> {
     };
     let param = Param::from_name(name).ok_or_else(|| anyhow!("there is no parameter `{name}`"))?;
     if let Some(quantity) = given.quantity(param) {
-        chip.quantities.insert(param, quantity.clone());
+        let quantity = Quantity {
+            uncertain: true,
+            ..quantity.clone()
+        };
+        chip.quantities.insert(param, quantity);
     }
     Ok(())
 }
@@ -293,10 +308,19 @@ fn to_json(report: &Report) -> serde_json::Value {
             "message": finding.message,
         })
     });
+    let checks = report.checks().into_iter().map(|check| {
+        json!({
+            "what": check.what,
+            "codes": check.codes,
+            "how": check.how.name(),
+            "extent": check.extent,
+        })
+    });
     json!({
         "chip": report.chip,
         "fits": report.fits,
         "findings": findings.collect::<Vec<_>>(),
+        "checks": checks.collect::<Vec<_>>(),
         "seconds": report.seconds,
         "hbm_bytes": report.hbm_bytes,
         "vmem_peak_bytes": report.vmem_peak_bytes,
@@ -304,7 +328,7 @@ fn to_json(report: &Report) -> serde_json::Value {
     })
 }
 
-fn summary(program: &TpuProgram, report: &Report) -> String {
+fn summary(program: &TpuProgram, report: &Report, set: &[String]) -> String {
     let found = match report.findings.len() {
         0 => "nothing is wrong".to_owned(),
         1 => "1 finding".to_owned(),
@@ -332,12 +356,16 @@ fn summary(program: &TpuProgram, report: &Report) -> String {
             assumption.used
         ));
     }
-    let proofs = report.alignment;
-    if proofs.proved + proofs.failed > 0 {
-        lines.push(format!(
-            "  alignment of {} offsets proved, of {} not",
-            proofs.proved, proofs.failed
-        ));
+    if !set.is_empty() {
+        lines.push(format!("  with      {}", set.join(", ")));
+    }
+    let checks = report.checks();
+    for (how, title) in [(How::Proved, "proved"), (How::Executed, "executed")] {
+        let made = checks.iter().filter(|check| check.how == how);
+        let made: Vec<String> = made
+            .map(|check| format!("{} ({})", check.what, check.extent))
+            .collect();
+        lines.push(format!("  {title:<9} {}", made.join("; ")));
     }
     if !report.functional {
         let why = if report.fits {

@@ -1,5 +1,9 @@
 //! What a simulation is asked and what it answers.
 
+mod checks;
+
+pub use checks::{Check, How};
+
 use crate::engine::{Cause, Engines};
 use crate::finding::{Code, Finding};
 use crate::program::Space;
@@ -27,13 +31,17 @@ pub struct Options {
     pub record_timeline: bool,
 }
 
+/// Statements that are executed before giving up, if nothing else is said: some tens of
+/// seconds.
+const STEP_LIMIT: u64 = 200_000_000;
+
 impl Default for Options {
     fn default() -> Self {
         Self {
             functional: false,
             inputs: Vec::new(),
             fill: 0xff,
-            step_limit: 2_000_000_000,
+            step_limit: STEP_LIMIT,
             host_bytes: 8 << 30,
             record_timeline: true,
         }
@@ -57,13 +65,30 @@ pub struct Occupancy {
     pub to: f64,
 }
 
+/// Why an offset is aligned for all values of the variables.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AlignmentProof {
+    /// The statement's line.
+    pub line: u32,
+    /// The array, and which of its dimensions.
+    pub place: (String, usize),
+    /// Elements of a tile along it.
+    pub tile: i64,
+    /// The offset, as it is written.
+    pub offset: String,
+    /// The proof, one step a line.
+    pub proof: String,
+}
+
 /// How the alignment of offsets was settled.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AlignmentProofs {
     /// Offsets whose alignment was proved for all values of the variables.
     pub proved: usize,
     /// Offsets for which it was not; each is a finding.
     pub failed: usize,
+    /// The first proofs, different ones only.
+    pub shown: Vec<AlignmentProof>,
 }
 
 /// The most of a memory that was held at once.
@@ -110,6 +135,8 @@ pub struct Report {
     pub occupancy: Vec<Occupancy>,
     /// How the alignment of dynamic offsets was settled.
     pub alignment: AlignmentProofs,
+    /// Whether `parallel` dimensions were also run in reverse order.
+    pub free_order: bool,
     /// Statements that were executed.
     pub steps: u64,
     /// Copies that were begun.
@@ -132,6 +159,7 @@ impl Report {
         for (_, cause, seconds) in self.engines.causes() {
             let what = match cause {
                 Cause::Compute(engine) | Cause::Copy { engine, .. } => engine.name(),
+                Cause::Launch => "the start of kernels",
                 Cause::Issue => "the steps of loops",
             };
             *by_what.entry(what).or_default() += seconds;
@@ -186,6 +214,9 @@ pub fn bytes_text(count: i64) -> String {
 /// Seconds as a person reads them, to three digits.
 pub fn seconds_text(seconds: f64) -> String {
     const UNITS: [(&str, f64); 4] = [("s", 1.0), ("ms", 1e-3), ("\u{b5}s", 1e-6), ("ns", 1e-9)];
+    if seconds.abs() >= 1e7 {
+        return format!("{seconds:.2e} s");
+    }
     let fits = UNITS
         .iter()
         .find(|(_, scale)| seconds.abs() >= scale * 0.9995);

@@ -1,0 +1,279 @@
+//! The clock against the real TPU compiler's own estimates (`estimated_cycles`), on v5e.
+//! `TEGULA_TPU_FACTS` names the folder of facts.
+//!
+//! Like is compared with like. The estimates are of kernels: they leave out the copies
+//! that fetch arguments ahead, and have no number for some kernels (sorts, loops,
+//! gathers, ...). So what the core waits for such copies is left out of our time, and so
+//! are the kernels of the kinds that the estimates have no number for. Everything else is
+//! as simulated.
+//!
+//! The order of programs is compared (Spearman's rank correlation). No number of the
+//! model was fitted to these programs: while it was worked on only those with an even
+//! hash of their name were looked at, and both halves are printed.
+
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use tegula_fusion::NodeId;
+use tegula_ir::{Module, Op, parse_module, resolve_sizes};
+use tegula_layout::assign::{Assignment, Machine, assign};
+use tegula_layout::memory::{self, Schedule, Step};
+use tegula_sim_tpu::lower::lower;
+use tegula_sim_tpu::program::{Statement, StatementKind};
+use tegula_sim_tpu::{Options, simulate};
+use tegula_target::Chip;
+
+/// Ours and theirs of one program, in cycles.
+struct Pair {
+    name: String,
+    ours: f64,
+    theirs: f64,
+}
+
+fn folder() -> Option<PathBuf> {
+    let folder = std::env::var_os("TEGULA_TPU_FACTS").map(PathBuf::from);
+    if folder.is_none() {
+        println!("skipped: TEGULA_TPU_FACTS does not name the folder of TPU facts");
+    }
+    folder
+}
+
+fn facts(path: &Path) -> Value {
+    serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+}
+
+/// Whether the estimates have no number for kernels with such an operation.
+fn has_no_estimate(op: &Op) -> bool {
+    matches!(
+        op,
+        Op::Gather { .. }
+            | Op::Scatter { .. }
+            | Op::ReduceWindow { .. }
+            | Op::SelectAndScatter { .. }
+            | Op::Sort { .. }
+            | Op::TopK { .. }
+            | Op::Fft { .. }
+            | Op::Cholesky { .. }
+            | Op::TriangularSolve { .. }
+            | Op::Reverse(_)
+            | Op::DynamicUpdateSlice
+            | Op::While { .. }
+            | Op::Conditional { .. }
+    )
+}
+
+/// Takes out of a lowered program what is not compared: by line, which is a step of the
+/// schedule.
+fn without(
+    statements: &mut Vec<Statement>,
+    module: &Module,
+    assignment: &Assignment,
+    schedule: &Schedule,
+) {
+    let region = assignment.regions.iter().find(|r| r.of.is_none()).unwrap();
+    let op = |&node: &NodeId| &module[assignment.program.nodes[node].origin].op;
+    let is_out = |step: &Step| match step {
+        Step::CopyStart(_) | Step::CopyDone(_) => true,
+        Step::Kernel {
+            kernel, is_control, ..
+        } => {
+            *is_control
+                || region.kernels[*kernel]
+                    .nodes
+                    .iter()
+                    .map(op)
+                    .any(has_no_estimate)
+        }
+        _ => false,
+    };
+    statements.retain(|statement| {
+        let keeps_memory = matches!(
+            statement.kind,
+            StatementKind::Declare(_) | StatementKind::Free(_)
+        );
+        let step = (statement.line as usize).checked_sub(1);
+        let step = step.and_then(|at| schedule.steps.get(at));
+        keeps_memory || !step.is_some_and(is_out)
+    });
+}
+
+/// Simulated cycles of a program without what is left out.
+fn cycles(name: &str, text: &str, chip: &Chip) -> f64 {
+    let mut module = parse_module(text).unwrap();
+    resolve_sizes(&mut module, &[]).unwrap();
+    let module = tegula_fusion::expand(&module).unwrap();
+    let machine = Machine::tpu(chip).unwrap();
+    let assignment = assign(&module, &machine, &|_| false).unwrap();
+    let schedule = memory::schedule(&module, &assignment, chip, &memory::Options::default());
+    let mut lowered = lower(&module, &assignment, &schedule, chip).unwrap();
+    without(&mut lowered.program.body, &module, &assignment, &schedule);
+    let report = simulate(&lowered.program, chip, &Options::default()).unwrap();
+    if std::env::var("TEGULA_STEPS").is_ok_and(|shown| shown == name) {
+        for (line, cause, seconds) in report.engines.causes() {
+            println!(
+                "    {} {cause:?} {:.0}",
+                lowered.instructions[line as usize - 1],
+                seconds * 1.5e9
+            );
+        }
+    }
+    report.seconds * report.engines.speeds().clock
+}
+
+fn ranks(values: &[f64]) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..values.len()).collect();
+    order.sort_by(|&a, &b| values[a].total_cmp(&values[b]));
+    let mut ranks = vec![0.0; values.len()];
+    let mut at = 0;
+    while at < order.len() {
+        let same = |&&other: &&usize| values[other] == values[order[at]];
+        let end = at + order[at..].iter().take_while(same).count();
+        for &place in &order[at..end] {
+            ranks[place] = (at + end - 1) as f64 / 2.0;
+        }
+        at = end;
+    }
+    ranks
+}
+
+/// Spearman's rank correlation.
+fn correlation(pairs: &[&Pair]) -> f64 {
+    let of = |value: &dyn Fn(&Pair) -> f64| -> Vec<f64> {
+        let ranks = ranks(&pairs.iter().map(|pair| value(pair)).collect::<Vec<_>>());
+        let mean = ranks.iter().sum::<f64>() / ranks.len() as f64;
+        ranks.iter().map(|rank| rank - mean).collect()
+    };
+    let (a, b) = (of(&|pair| pair.ours), of(&|pair| pair.theirs));
+    let product = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(x, y)| x * y).sum::<f64>();
+    product(&a, &b) / (product(&a, &a) * product(&b, &b)).sqrt()
+}
+
+/// 32-bit FNV-1a of the name: which half a program is in.
+fn is_held_out(name: &str) -> bool {
+    let step = |hash: u32, byte: u8| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
+    name.bytes().fold(0x811c_9dc5, step) >> 16 & 1 == 1
+}
+
+/// The estimate of a program: of all its kernels, or of none.
+fn estimate(entry: &Value) -> Option<f64> {
+    // What moves nothing, what runs beside the kernels, and what the scalar unit does.
+    let free = [
+        "parameter",
+        "constant",
+        "bitcast",
+        "tuple",
+        "get-tuple-element",
+        "copy-start",
+        "copy-done",
+        "slice-start",
+        "slice-done",
+        "async-start",
+        "async-done",
+    ];
+    let mut total = 0.0;
+    for line in entry.as_array()? {
+        let shape = line[2].as_str()?;
+        if free.contains(&line[1].as_str()?) || shape.contains("S(6)") {
+            continue;
+        }
+        total += line[3]["cycles"].as_f64()?;
+    }
+    (total > 0.0).then_some(total)
+}
+
+fn show(pairs: &[&Pair]) {
+    if std::env::var("TEGULA_SHOW").is_err() {
+        return;
+    }
+    let ours = ranks(&pairs.iter().map(|pair| pair.ours).collect::<Vec<_>>());
+    let theirs = ranks(&pairs.iter().map(|pair| pair.theirs).collect::<Vec<_>>());
+    let mut order: Vec<usize> = (0..pairs.len()).collect();
+    let apart = |at: usize| (ours[at] - theirs[at]).abs();
+    order.sort_by(|&a, &b| apart(b).total_cmp(&apart(a)));
+    for at in order {
+        let Pair {
+            name,
+            ours: o,
+            theirs: t,
+        } = pairs[at];
+        println!(
+            "  {name:<36} ours {o:>9.0} ({:>4.1})  theirs {t:>9.0} ({:>4.1})",
+            ours[at], theirs[at]
+        );
+    }
+}
+
+#[test]
+fn programs_rank_as_the_real_compiler_estimates() {
+    let Some(folder) = folder() else { return };
+    let chip = Chip::by_name("v5e").unwrap();
+    let (mut pairs, mut without) = (Vec::new(), Vec::new());
+    let facts = facts(&folder.join("programs_v5e.json"));
+    for (name, facts) in facts.as_object().unwrap() {
+        let Some(theirs) = estimate(&facts["entry"]) else {
+            without.push(name.as_str());
+            continue;
+        };
+        let text = std::fs::read_to_string(folder.join("programs").join(format!("{name}.hlo")));
+        let Ok(text) = text else { continue };
+        let (name, ours) = (name.clone(), cycles(name, &text, &chip));
+        pairs.push(Pair { name, ours, theirs });
+    }
+    let half = |held_out| {
+        pairs
+            .iter()
+            .filter(move |p| is_held_out(&p.name) == held_out)
+    };
+    let (seen, unseen): (Vec<_>, Vec<_>) = (half(false).collect(), half(true).collect());
+    let all: Vec<&Pair> = pairs.iter().collect();
+    show(
+        if std::env::var("TEGULA_SHOW").is_ok_and(|what| what == "all") {
+            &all
+        } else {
+            &seen
+        },
+    );
+    println!(
+        "rank correlation over {} programs: {:.3}; {} that were looked at: {:.3}; {} that were not: {:.3}",
+        all.len(),
+        correlation(&all),
+        seen.len(),
+        correlation(&seen),
+        unseen.len(),
+        correlation(&unseen)
+    );
+    println!("without an estimate for a kernel: {}", without.join(", "));
+    assert!(correlation(&all) >= 0.9);
+}
+
+#[test]
+fn products_rank_as_the_real_compiler_estimates() {
+    let Some(folder) = folder() else { return };
+    let chip = Chip::by_name("v5e").unwrap();
+    let mut pairs = Vec::new();
+    for fact in facts(&folder.join("matmul_sweep_v5e.json"))
+        .as_array()
+        .unwrap()
+    {
+        let [m, k, n] = ["m", "k", "n"].map(|size| fact[size].as_i64().unwrap());
+        let dtype = fact["dtype"].as_str().unwrap();
+        let out = if dtype == "s8" { "s32" } else { dtype };
+        let text = format!(
+            "HloModule m\nENTRY main {{\n a = {dtype}[{m},{k}] parameter(0)\n b = {dtype}[{k},{n}] parameter(1)\n \
+             ROOT c = {out}[{m},{n}] dot(a, b), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}\n}}\n"
+        );
+        let windows = fact["windows"].as_array().into_iter().flatten();
+        let estimates = windows.filter_map(|w| w["estimated_cycles"].as_str()?.parse::<f64>().ok());
+        let theirs = estimates.sum();
+        let name = format!("{dtype} {m}x{k}x{n}");
+        let ours = cycles(&name, &text, &chip);
+        pairs.push(Pair { name, ours, theirs });
+    }
+    let all: Vec<&Pair> = pairs.iter().collect();
+    show(&all);
+    println!(
+        "rank correlation over {} products: {:.3}",
+        all.len(),
+        correlation(&all)
+    );
+    assert!(correlation(&all) >= 0.95);
+}
