@@ -217,6 +217,11 @@ def ours(arguments, hlo, inputs, cores):
 # A program on both sides.
 
 
+def least(a, b):
+    # What a target does not measure is null.
+    return a if b is None else b if a is None else min(a, b)
+
+
 def measure(arguments, xla, hlo, inputs, cores):
     peer = xla.ask(hlo=str(hlo), inputs=str(inputs))
     row = {"name": hlo.stem, "threads": len(cores), "us": {}, "xla": peer}
@@ -227,7 +232,7 @@ def measure(arguments, xla, hlo, inputs, cores):
         if "error" in us:
             row["us"] = us
         else:
-            row["us"] = {k: min(v, row["us"].get(k, v)) for k, v in us.items()}
+            row["us"] = {k: least(v, row["us"].get(k, v)) for k, v in us.items()}
         if "error" not in peer:
             run = xla.ask(run=True)
             peer |= {k: min(v, peer.get(k, v)) if k == "run_ms_min" else v for k, v in run.items()}
