@@ -11,6 +11,7 @@ mod encode;
 mod machine;
 mod memory;
 mod opcodes;
+mod reduce;
 mod select;
 
 use super::body::Body;

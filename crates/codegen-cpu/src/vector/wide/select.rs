@@ -7,8 +7,9 @@
 use super::assembler::{Assembler, Out, Source};
 use super::machine::{MASK, Taken};
 use super::opcodes::{self as code, Codes, Form, Size};
+use super::reduce::{Part, parts};
 use crate::vector::body::{
-    BinaryOp, Body, Condition, Conversion, Loop, Op, Statement, Type, UnaryOp, V, identity,
+    BinaryOp, Body, Condition, Conversion, Loop, Op, Statement, Type, UnaryOp, V,
 };
 use iced_x86::Code;
 use regalloc2::{Block, VReg};
@@ -20,7 +21,7 @@ pub(super) type Copies = SmallVec<[VReg; 4]>;
 pub(super) struct Select<'b> {
     pub(super) body: &'b Body,
     pub(super) asm: Assembler,
-    slots: VReg,
+    pub(super) slots: VReg,
     n: VReg,
     /// Lanes of a vector: 8 where some take 64 bits, else 16.
     lanes: i32,
@@ -66,52 +67,6 @@ pub(super) fn select(body: &Body, lanes_at_most: Option<i64>) -> Option<Assemble
     };
     select.run(lanes_at_most)?;
     Some(select.asm)
-}
-
-/// What a reduction goes on with in a loop over the lanes.
-#[derive(Clone, Copy)]
-struct Part {
-    kind: Kind,
-    op: BinaryOp,
-    value: V,
-    ty: Type,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    /// The combination so far; of minima and maxima of floats without NaN.
-    Combined,
-    /// The largest magnitude so far, as an integer: it tells whether there was a NaN. A
-    /// minimum that looks for NaN at every step waits three times as long.
-    Magnitude,
-}
-
-impl Part {
-    /// The integers of its width.
-    fn integers(&self) -> Type {
-        match self.ty.is_wide() {
-            true => Type::I64,
-            false => Type::I32,
-        }
-    }
-}
-
-/// The parts of a body's reductions, a magnitude after what it belongs to.
-fn parts(body: &Body) -> Vec<Part> {
-    let mut parts = Vec::new();
-    for r in &body.reductions {
-        let part = |kind| Part {
-            kind,
-            op: r.op,
-            value: r.value,
-            ty: body.type_of(r.value),
-        };
-        parts.push(part(Kind::Combined));
-        if matches!(r.op, BinaryOp::Minimum | BinaryOp::Maximum) {
-            parts.push(part(Kind::Magnitude));
-        }
-    }
-    parts
 }
 
 /// Which values are the same for all lanes and turns of loops.
@@ -174,28 +129,9 @@ impl Select<'_> {
             unroll = 1;
         }
         (_, state) = self.lanes_loop(start, (&parts, &state), unroll, true)?;
-        let mut number = 0;
-        for (i, part) in parts.iter().enumerate() {
-            if part.kind == Kind::Combined {
-                let magnitude = parts.get(i + 1).filter(|p| p.kind == Kind::Magnitude);
-                self.reduce(
-                    number,
-                    (part, state[i]),
-                    magnitude.map(|p| (p, state[i + 1])),
-                )?;
-                number += 1;
-            }
-        }
+        self.reductions(&parts, &state)?;
         self.asm.ret();
         Some(())
-    }
-
-    fn identities(&mut self, parts: &[Part]) -> Vec<VReg> {
-        let splat = |part: &Part| match part.kind {
-            Kind::Combined => self.splat_bits(identity(part.op, part.ty), part.ty),
-            Kind::Magnitude => self.splat_bits(0, part.integers()),
-        };
-        parts.iter().map(splat).collect()
     }
 
     /// Lanes from `start` on: whole groups of vectors only, or, `masked`, all that
@@ -308,51 +244,7 @@ impl Select<'_> {
         }
     }
 
-    fn accumulate(&mut self, part: &Part, u: usize, old: VReg) -> Option<VReg> {
-        let value = match part.kind {
-            Kind::Combined => self.source(part.value, u)?,
-            Kind::Magnitude => {
-                let bits = self.get(part.value, u)?;
-                let all = !0 >> if part.ty.is_wide() { 1 } else { 33 };
-                let mask = self.pooled(all, part.integers());
-                let magnitude = self.binary(BinaryOp::And, part.integers(), bits, mask)?;
-                Source::Register(magnitude)
-            }
-        };
-        let new = self.combined(part, old, value)?;
-        let Some(tails) = &self.tails else {
-            return Some(new);
-        };
-        let mask = tails[u];
-        Some(self.blend(part.ty, mask, new, old))
-    }
-
-    /// Two values of a part as one.
-    fn combined(&mut self, part: &Part, a: VReg, b: Source) -> Option<VReg> {
-        match (part.kind, part.op) {
-            (Kind::Magnitude, _) => self.binary(BinaryOp::MaxUnsigned, part.integers(), a, b),
-            // What is NaN is known from the magnitudes.
-            (_, BinaryOp::Minimum | BinaryOp::Maximum) => self.plain(part.op, part.ty, a, b),
-            _ => self.binary(part.op, part.ty, a, b),
-        }
-    }
-
-    /// Values, or NaN where the largest magnitude is that of one.
-    fn with_nan(&mut self, part: &Part, values: VReg, magnitudes: VReg) -> Option<VReg> {
-        let infinity = match part.ty.is_wide() {
-            true => f64::INFINITY.to_bits(),
-            false => u64::from(f32::INFINITY.to_bits()),
-        };
-        let infinity = self.splat_bits(infinity, part.integers());
-        let magnitudes = Source::Register(magnitudes);
-        let nan = self.compared(Condition::Less, part.integers(), infinity, magnitudes);
-        let Source::Register(bits) = magnitudes else {
-            return None;
-        };
-        Some(self.blend(part.ty, nan, bits, values))
-    }
-
-    fn blend(&mut self, ty: Type, mask: VReg, yes: VReg, no: VReg) -> VReg {
+    pub(super) fn blend(&mut self, ty: Type, mask: VReg, yes: VReg, no: VReg) -> VReg {
         let form = self.form(ty);
         let result = self.asm.vector();
         let target = Out {
@@ -364,57 +256,6 @@ impl Select<'_> {
         self.asm
             .op(code::BLEND[form as usize], target, &sources, None);
         result
-    }
-
-    /// Combines the lanes of a reduction, and stores it behind the inputs.
-    fn reduce(
-        &mut self,
-        number: usize,
-        (part, mut value): (&Part, VReg),
-        magnitude: Option<(&Part, VReg)>,
-    ) -> Option<()> {
-        let ty = part.ty;
-        let form = self.form(ty);
-        let mut magnitude = magnitude;
-        for &halving in code::halvings(form) {
-            let moved = self.moved(form, value, halving);
-            value = self.combined(part, value, Source::Register(moved))?;
-            if let Some((part, last)) = magnitude {
-                let moved = self.moved(form, last, halving);
-                let new = self.combined(part, last, Source::Register(moved))?;
-                magnitude = Some((part, new));
-            }
-        }
-        if let Some((part, magnitude)) = magnitude {
-            value = self.with_nan(part, value, magnitude)?;
-        }
-        let code = match ty.is_wide() {
-            true => Code::EVEX_Vmovsd_m64_k1_xmm,
-            false => Code::EVEX_Vmovss_m32_k1_xmm,
-        };
-        let place = Source::Memory {
-            base: self.slots,
-            index: None,
-            displacement: 8 * (self.body.inputs.len() + number) as i32,
-        };
-        let sources = [(place, Size::R64), (Source::Register(value), Size::Xmm)];
-        self.asm.effect(code, &sources, None);
-        Some(())
-    }
-
-    /// The lanes of a vector that the others are combined with.
-    fn moved(&mut self, form: Form, value: VReg, (parts, which): (bool, i32)) -> VReg {
-        let moved = self.asm.vector();
-        let source = (Source::Register(value), form.size());
-        let target = out(moved, form.size());
-        if parts {
-            let codes = code::MOVE_PARTS[form as usize];
-            self.asm.op(codes, target, &[source, source], Some(which));
-        } else {
-            let codes = code::MOVE_LANES[form as usize];
-            self.asm.op(codes, target, &[source], Some(which));
-        }
-        moved
     }
 
     // ---- inputs and constants -------------------------------------------------------
@@ -468,7 +309,7 @@ impl Select<'_> {
     }
 
     /// A constant as an operand in memory.
-    fn pooled(&mut self, bits: u64, ty: Type) -> Source {
+    pub(super) fn pooled(&mut self, bits: u64, ty: Type) -> Source {
         let offset = match ty.is_wide() {
             true => self.asm.constant(&bits.to_le_bytes()),
             false => self.asm.constant(&(bits as u32).to_le_bytes()),
@@ -813,7 +654,7 @@ impl Select<'_> {
     }
 
     /// By the machine's instruction alone: minima and maxima lose NaN.
-    fn plain(&mut self, op: BinaryOp, ty: Type, a: VReg, b: Source) -> Option<VReg> {
+    pub(super) fn plain(&mut self, op: BinaryOp, ty: Type, a: VReg, b: Source) -> Option<VReg> {
         let form = self.form(ty);
         let (codes, immediate) = code::binary(op, ty)?;
         let sources = [(Source::Register(a), form.size()), (b, form.size())];
@@ -824,7 +665,7 @@ impl Select<'_> {
         Some(result)
     }
 
-    fn compared(&mut self, condition: Condition, ty: Type, a: VReg, b: Source) -> VReg {
+    pub(super) fn compared(&mut self, condition: Condition, ty: Type, a: VReg, b: Source) -> VReg {
         let form = self.form(ty);
         let (codes, which) = code::compare(condition, ty);
         let mask = self.asm.register(MASK);

@@ -1,0 +1,178 @@
+//! What combines lanes: from vector to vector, and in the end within one.
+
+use super::assembler::Source;
+use super::opcodes::{self as code, Form, Size};
+use super::select::{Select, out};
+use crate::vector::body::{BinaryOp, Body, Condition, Type, V, identity};
+use iced_x86::Code;
+use regalloc2::VReg;
+
+/// What a reduction goes on with in a loop over the lanes.
+#[derive(Clone, Copy)]
+pub(super) struct Part {
+    kind: Kind,
+    op: BinaryOp,
+    value: V,
+    ty: Type,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// The combination so far; of minima and maxima of floats without NaN.
+    Combined,
+    /// The largest magnitude so far, as an integer: it tells whether there was a NaN. A
+    /// minimum that looks for NaN at every step waits three times as long.
+    Magnitude,
+}
+
+impl Part {
+    /// The integers of its width.
+    fn integers(&self) -> Type {
+        match self.ty.is_wide() {
+            true => Type::I64,
+            false => Type::I32,
+        }
+    }
+}
+
+/// The parts of a body's reductions, a magnitude after what it belongs to.
+pub(super) fn parts(body: &Body) -> Vec<Part> {
+    let mut parts = Vec::new();
+    for r in &body.reductions {
+        let part = |kind| Part {
+            kind,
+            op: r.op,
+            value: r.value,
+            ty: body.type_of(r.value),
+        };
+        parts.push(part(Kind::Combined));
+        if matches!(r.op, BinaryOp::Minimum | BinaryOp::Maximum) {
+            parts.push(part(Kind::Magnitude));
+        }
+    }
+    parts
+}
+
+impl Select<'_> {
+    /// What parts start from.
+    pub(super) fn identities(&mut self, parts: &[Part]) -> Vec<VReg> {
+        let splat = |part: &Part| match part.kind {
+            Kind::Combined => self.splat_bits(identity(part.op, part.ty), part.ty),
+            Kind::Magnitude => self.splat_bits(0, part.integers()),
+        };
+        parts.iter().map(splat).collect()
+    }
+
+    /// A part with one more vector's lanes.
+    pub(super) fn accumulate(&mut self, part: &Part, u: usize, old: VReg) -> Option<VReg> {
+        let value = match part.kind {
+            Kind::Combined => self.source(part.value, u)?,
+            Kind::Magnitude => {
+                let bits = self.get(part.value, u)?;
+                let all = !0 >> if part.ty.is_wide() { 1 } else { 33 };
+                let mask = self.pooled(all, part.integers());
+                let magnitude = self.binary(BinaryOp::And, part.integers(), bits, mask)?;
+                Source::Register(magnitude)
+            }
+        };
+        let new = self.combined(part, old, value)?;
+        let Some(tails) = &self.tails else {
+            return Some(new);
+        };
+        let mask = tails[u];
+        Some(self.blend(part.ty, mask, new, old))
+    }
+
+    /// Two values of a part as one.
+    pub(super) fn combined(&mut self, part: &Part, a: VReg, b: Source) -> Option<VReg> {
+        match (part.kind, part.op) {
+            (Kind::Magnitude, _) => self.binary(BinaryOp::MaxUnsigned, part.integers(), a, b),
+            // What is NaN is known from the magnitudes.
+            (_, BinaryOp::Minimum | BinaryOp::Maximum) => self.plain(part.op, part.ty, a, b),
+            _ => self.binary(part.op, part.ty, a, b),
+        }
+    }
+
+    /// Values, or NaN where the largest magnitude is that of one.
+    fn with_nan(&mut self, part: &Part, values: VReg, magnitudes: VReg) -> Option<VReg> {
+        let infinity = match part.ty.is_wide() {
+            true => f64::INFINITY.to_bits(),
+            false => u64::from(f32::INFINITY.to_bits()),
+        };
+        let infinity = self.splat_bits(infinity, part.integers());
+        let magnitudes = Source::Register(magnitudes);
+        let nan = self.compared(Condition::Less, part.integers(), infinity, magnitudes);
+        let Source::Register(bits) = magnitudes else {
+            return None;
+        };
+        Some(self.blend(part.ty, nan, bits, values))
+    }
+
+    /// Combines the lanes of what each reduction has come to, and stores it.
+    pub(super) fn reductions(&mut self, parts: &[Part], state: &[VReg]) -> Option<()> {
+        let mut number = 0;
+        for (i, part) in parts.iter().enumerate() {
+            if part.kind == Kind::Combined {
+                let magnitude = parts.get(i + 1).filter(|p| p.kind == Kind::Magnitude);
+                self.reduce(
+                    number,
+                    (part, state[i]),
+                    magnitude.map(|p| (p, state[i + 1])),
+                )?;
+                number += 1;
+            }
+        }
+        Some(())
+    }
+
+    /// Combines the lanes of a reduction, and stores it behind the inputs.
+    fn reduce(
+        &mut self,
+        number: usize,
+        (part, mut value): (&Part, VReg),
+        magnitude: Option<(&Part, VReg)>,
+    ) -> Option<()> {
+        let ty = part.ty;
+        let form = self.form(ty);
+        let mut magnitude = magnitude;
+        for &halving in code::halvings(form) {
+            let moved = self.moved(form, value, halving);
+            value = self.combined(part, value, Source::Register(moved))?;
+            if let Some((part, last)) = magnitude {
+                let moved = self.moved(form, last, halving);
+                let new = self.combined(part, last, Source::Register(moved))?;
+                magnitude = Some((part, new));
+            }
+        }
+        if let Some((part, magnitude)) = magnitude {
+            value = self.with_nan(part, value, magnitude)?;
+        }
+        let code = match ty.is_wide() {
+            true => Code::EVEX_Vmovsd_m64_k1_xmm,
+            false => Code::EVEX_Vmovss_m32_k1_xmm,
+        };
+        let place = Source::Memory {
+            base: self.slots,
+            index: None,
+            displacement: 8 * (self.body.inputs.len() + number) as i32,
+        };
+        let sources = [(place, Size::R64), (Source::Register(value), Size::Xmm)];
+        self.asm.effect(code, &sources, None);
+        Some(())
+    }
+
+    /// The lanes of a vector that the others are combined with.
+    fn moved(&mut self, form: Form, value: VReg, (parts, which): (bool, i32)) -> VReg {
+        let moved = self.asm.vector();
+        let source = (Source::Register(value), form.size());
+        let target = out(moved, form.size());
+        if parts {
+            let codes = code::MOVE_PARTS[form as usize];
+            self.asm.op(codes, target, &[source, source], Some(which));
+        } else {
+            let codes = code::MOVE_LANES[form as usize];
+            self.asm.op(codes, target, &[source], Some(which));
+        }
+        moved
+    }
+}
