@@ -21,9 +21,9 @@ use cranelift_codegen::ir::{
 use cranelift_frontend::FunctionBuilder;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
-use tegula_expr::{Arithmetic, Interval, Node, Term, Var, VarRanges, canonicalize};
+use tegula_expr::{Arithmetic, Node, Term, Var, canonicalize};
 use tegula_fusion::kernel::{Access, Block, IndexVar, Param, ScalarId, Statement};
-use tegula_fusion::{Kernel, var_range};
+use tegula_fusion::{Kernel, KernelRanges};
 use tegula_ir::ElementType;
 
 /// The Cranelift values that carry one scalar.
@@ -67,14 +67,6 @@ pub(crate) struct Lower<'a, 'f> {
 /// One iteration: from the counter and the carried values, the next ones.
 type Iteration<'i, 'a, 'f> =
     &'i mut dyn FnMut(&mut Lower<'a, 'f>, Value, &[Value]) -> Result<Values, Error>;
-
-struct Ranges<'a>(&'a [IndexVar]);
-
-impl VarRanges for Ranges<'_> {
-    fn range(&self, var: Var) -> Interval {
-        var_range(self.0.get(var.0 as usize))
-    }
-}
 
 /// Lowers a kernel into the function that `builder` builds.
 pub(crate) fn lower_kernel(
@@ -493,7 +485,7 @@ impl<'a, 'f> Lower<'a, 'f> {
     fn address(&mut self, param: usize, index: &[Term]) -> Value {
         let declared = &self.kernel.params[param];
         let before = declared.elements_before(index);
-        let linear = canonicalize(&before, &Ranges(&self.kernel.vars));
+        let linear = canonicalize(&before, &KernelRanges(&self.kernel.vars));
         self.address_of(param, &linear)
     }
 
@@ -623,7 +615,7 @@ impl<'a, 'f> Lower<'a, 'f> {
     /// Division rounding down; cheap where the dividend is known not to be
     /// negative or the divisor is a power of two.
     fn floor_div(&mut self, a: &Term, b: &Term) -> Value {
-        let dividend = tegula_expr::range_of(a, &Ranges(&self.kernel.vars));
+        let dividend = tegula_expr::range_of(a, &KernelRanges(&self.kernel.vars));
         let x = self.term_value(a);
         if let Some(divisor) = b.as_constant().filter(|&d| d > 0) {
             if divisor & (divisor - 1) == 0 {

@@ -6,9 +6,9 @@
 //! which the answer is known.
 
 use smallvec::SmallVec;
-use tegula_expr::{Cmp, Interval, Node, Term, Var, VarRanges, canonicalize};
+use tegula_expr::{Cmp, Node, Term, Var, canonicalize};
 use tegula_fusion::kernel::{Block, IndexVar, Statement};
-use tegula_fusion::{Kernel, Rename, var_range};
+use tegula_fusion::{Kernel, KernelRanges, Rename};
 
 /// The fewest points of a piece along the dimension: a vector's.
 const MIN_LENGTH: i64 = 16;
@@ -23,14 +23,6 @@ pub(crate) struct Piece {
     /// If that is the outermost dimension too: where the piece begins in it, and how
     /// long it is.
     pub outermost: Option<[i64; 2]>,
-}
-
-struct Ranges<'a>(&'a [IndexVar]);
-
-impl VarRanges for Ranges<'_> {
-    fn range(&self, var: Var) -> Interval {
-        var_range(self.0.get(var.0 as usize))
-    }
 }
 
 /// The pieces of a kernel; none if it is better left whole.
@@ -122,7 +114,7 @@ fn restricted(kernel: &Kernel, inner: Var, first: i64, length: i64) -> Kernel {
     let mut rename = Rename::default();
     let moved = Term::var(inner).add(&Term::constant(first));
     rename.vars.insert(inner, moved);
-    let ranges = Ranges(&piece.vars);
+    let ranges = KernelRanges(&piece.vars);
     piece.body = Block {
         statements: resolved(&kernel.body, &mut rename, &ranges),
         results: SmallVec::new(),
@@ -132,7 +124,7 @@ fn restricted(kernel: &Kernel, inner: Var, first: i64, length: i64) -> Kernel {
 
 /// The statements of a block, with the branches that are taken in the place of choices
 /// that are known.
-fn resolved(block: &Block, rename: &mut Rename, ranges: &Ranges<'_>) -> Vec<Statement> {
+fn resolved(block: &Block, rename: &mut Rename, ranges: &KernelRanges<'_>) -> Vec<Statement> {
     let mut statements = Vec::with_capacity(block.statements.len());
     for statement in &block.statements {
         match statement {
@@ -187,7 +179,7 @@ fn resolved(block: &Block, rename: &mut Rename, ranges: &Ranges<'_>) -> Vec<Stat
     statements
 }
 
-fn inner_block(block: &Block, rename: &mut Rename, ranges: &Ranges<'_>) -> Block {
+fn inner_block(block: &Block, rename: &mut Rename, ranges: &KernelRanges<'_>) -> Block {
     let statements = resolved(block, rename, ranges);
     Block {
         statements,

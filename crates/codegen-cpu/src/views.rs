@@ -9,9 +9,9 @@
 use crate::exchange::{Touch, span, touches};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
-use tegula_expr::{Interval, Term, Var, VarRanges, canonicalize};
+use tegula_expr::{Term, Var, canonicalize};
 use tegula_fusion::kernel::{IndexVar, ScalarId, ScalarOp, Statement};
-use tegula_fusion::{Kernel, var_range};
+use tegula_fusion::{Kernel, KernelRanges};
 use tegula_ir::ElementType;
 use tegula_layout::plan::{KernelId, Place, Plan, Step, ValueId};
 
@@ -72,14 +72,6 @@ pub(crate) struct Views<'a> {
     writes: FxHashMap<ValueId, u32>,
     /// The entry of each value that is a view.
     pub entries: FxHashMap<ValueId, usize>,
-}
-
-struct Ranges<'a>(&'a [IndexVar]);
-
-impl VarRanges for Ranges<'_> {
-    fn range(&self, var: Var) -> Interval {
-        var_range(self.0.get(var.0 as usize))
-    }
 }
 
 impl<'a> Views<'a> {
@@ -214,7 +206,7 @@ fn slab(kernel: &Kernel) -> Option<Slab> {
     }
     let (copy, to, value) = store?;
     let &(source, from) = loads.get(&value)?;
-    let ranges = Ranges(&kernel.vars);
+    let ranges = KernelRanges(&kernel.vars);
     let before = |param: usize, index: &[Term]| {
         let declared = kernel.params.get(param)?;
         Some(declared.elements_before(index))

@@ -92,7 +92,7 @@ fn combination(body: &Block, state: ScalarId, next: ScalarId) -> Option<Binary> 
                 _ if operands.contains(&state) || operands.contains(&next) => return None,
                 _ => {}
             },
-            other if uses(other, state) || uses(other, next) => return None,
+            other if other.uses(state) || other.uses(next) => return None,
             _ => {}
         }
     }
@@ -103,24 +103,6 @@ fn combination(body: &Block, state: ScalarId, next: ScalarId) -> Option<Binary> 
         .count()
         > 1;
     found.filter(|_| !shared)
-}
-
-/// Whether a statement, or one in it, uses a scalar.
-pub(crate) fn uses(statement: &Statement, scalar: ScalarId) -> bool {
-    let in_block = |block: &Block| {
-        block.results.contains(&scalar) || block.statements.iter().any(|s| uses(s, scalar))
-    };
-    match statement {
-        Statement::Compute { operands, .. } => operands.contains(&scalar),
-        Statement::Store { value, .. } => *value == scalar,
-        Statement::Load { .. } => false,
-        // What is bound is an integer of its own; a state is not known here to be none.
-        Statement::Bind { .. } => true,
-        Statement::Loop { init, body, .. } => init.contains(&scalar) || in_block(body),
-        Statement::If {
-            then, otherwise, ..
-        } => in_block(then) || in_block(otherwise),
-    }
 }
 
 pub(crate) fn may_be_reordered(op: Binary, ty: ElementType) -> bool {

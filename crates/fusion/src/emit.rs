@@ -69,8 +69,8 @@ struct Scope {
     memo: FxHashMap<(ValueId, Vec<Term>), ScalarId>,
 }
 
-/// The ranges of a kernel's index variables.
-pub(crate) struct KernelRanges<'a>(pub &'a [IndexVar]);
+/// The ranges of a kernel's index variables, which these are.
+pub struct KernelRanges<'a>(pub &'a [IndexVar]);
 
 impl VarRanges for KernelRanges<'_> {
     fn range(&self, var: Var) -> Interval {

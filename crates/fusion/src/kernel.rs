@@ -207,7 +207,61 @@ pub enum Statement {
     },
 }
 
+impl Block {
+    /// The operation by which a scalar that a loop carries becomes the next, perhaps on
+    /// a condition, if that is all that either is used for.
+    pub fn combination(&self, state: ScalarId, next: ScalarId) -> Option<Binary> {
+        let mut users = self.statements.iter().filter(|s| s.uses(state));
+        let user = users.next()?;
+        // What is stored or used on the way depends on the order.
+        if users.next().is_some() || self.statements.iter().any(|s| s.uses(next)) {
+            return None;
+        }
+        match user {
+            Statement::Compute {
+                result,
+                op: ScalarOp::Binary(op),
+                operands,
+            } => {
+                let once = operands.iter().filter(|&&o| o == state).count() == 1;
+                (*result == next && once).then_some(*op)
+            }
+            Statement::If {
+                then,
+                otherwise,
+                results,
+                ..
+            } => {
+                let at = results.iter().position(|&result| result == next)?;
+                let (made, kept) = (*then.results.get(at)?, *otherwise.results.get(at)?);
+                let others = otherwise.statements.iter().any(|s| s.uses(state));
+                (kept == state && !others).then_some(())?;
+                then.combination(state, made)
+            }
+            _ => None,
+        }
+    }
+}
+
 impl Statement {
+    /// Whether it, or one in it, uses a scalar.
+    pub fn uses(&self, scalar: ScalarId) -> bool {
+        let in_block = |block: &Block| {
+            block.results.contains(&scalar) || block.statements.iter().any(|s| s.uses(scalar))
+        };
+        match self {
+            Self::Compute { operands, .. } => operands.contains(&scalar),
+            Self::Store { value, .. } => *value == scalar,
+            Self::Load { .. } => false,
+            // Which scalar is bound is known to the kernel, not here.
+            Self::Bind { .. } => true,
+            Self::Loop { init, body, .. } => init.contains(&scalar) || in_block(body),
+            Self::If {
+                then, otherwise, ..
+            } => in_block(then) || in_block(otherwise),
+        }
+    }
+
     /// Whether it reads memory.
     pub fn is_load(&self) -> bool {
         matches!(self, Self::Load { .. })

@@ -36,7 +36,7 @@ mod updates;
 
 pub use cluster::{Class, Clusters, Reason, classify, cluster};
 pub use contraction::{Contraction, Label, Labels, is_product_of};
-pub use emit::{BoundKernel, var_range};
+pub use emit::{BoundKernel, KernelRanges, var_range};
 pub use error::{Error, Fault};
 pub use expand::expand;
 pub use flatten::{MAX_DEPTH, MAX_NODES, array_leaves, flatten};

@@ -268,24 +268,44 @@ macro_rules! strided_tile {
     };
 }
 
+/// Tiles of AVX-512 registers, of the sizes of [`wide_tiles`]: the module, its features, the
+/// numbers, their lanes, the rows of tiles that fetch, and what the vectors' functions are.
 #[cfg(target_arch = "x86_64")]
-strided_tile!(
-    avx512_f32, "avx512f", f32, 16, false,
-    [(1, 1) (1, 2) (1, 4) (1, 8) (1, 16) (2, 1) (2, 2) (2, 4) (2, 8) (3, 1) (3, 2) (3, 4) (3, 6)
-     (4, 1) (4, 2) (4, 4) (5, 1) (5, 2) (6, 1) (6, 2) (7, 1) (7, 2) (8, 1) (8, 2) (9, 1) (9, 2)
-     (10, 1) (10, 2) (11, 1) (11, 2) (12, 1) (12, 2) (13, 1) (13, 2) (14, 1) (14, 2)],
-    [1 2 3 4 5 6 7 8 9 10 11 12 13 14],
-    _mm512_setzero_ps, _mm512_loadu_ps, _mm512_storeu_ps, _mm512_set1_ps, _mm512_fmadd_ps,
-    _mm512_add_ps, |count: usize| ((1u32 << count) - 1) as __mmask16,
-    |p, mask| _mm512_maskz_loadu_ps(mask, p), |p, mask, x| _mm512_mask_storeu_ps(p, mask, x),
+macro_rules! wide_tile {
+    ($module:ident, $features:literal, $number:ty, $lanes:literal, $fetching:tt, $($rest:tt)*) => {
+        strided_tile!(
+            $module, $features, $number, $lanes, false,
+            [(1, 1) (1, 2) (1, 4) (1, 8) (1, 16) (2, 1) (2, 2) (2, 4) (2, 8) (3, 1) (3, 2) (3, 4) (3, 6)
+             (4, 1) (4, 2) (4, 4) (5, 1) (5, 2) (6, 1) (6, 2) (7, 1) (7, 2) (8, 1) (8, 2) (9, 1) (9, 2)
+             (10, 1) (10, 2) (11, 1) (11, 2) (12, 1) (12, 2) (13, 1) (13, 2) (14, 1) (14, 2)],
+            $fetching, $($rest)*
+        );
+    };
+}
+
+/// As [`wide_tile`], of sums in `f32`: after the rows, what the right operand's elements
+/// are and how a vector of them is loaded, whole and in part.
+#[cfg(target_arch = "x86_64")]
+macro_rules! wide_tile_of_f32 {
+    ($module:ident, $features:literal, $fetching:tt, $($right:tt)*) => {
+        wide_tile!(
+            $module, $features, f32, 16, $fetching,
+            _mm512_setzero_ps, _mm512_loadu_ps, _mm512_storeu_ps, _mm512_set1_ps,
+            _mm512_fmadd_ps, _mm512_add_ps, |count: usize| ((1u32 << count) - 1) as __mmask16,
+            |p, mask| _mm512_maskz_loadu_ps(mask, p),
+            |p, mask, x| _mm512_mask_storeu_ps(p, mask, x), $($right)*
+        );
+    };
+}
+
+#[cfg(target_arch = "x86_64")]
+wide_tile_of_f32!(
+    avx512_f32, "avx512f", [1 2 3 4 5 6 7 8 9 10 11 12 13 14],
     f32, |p| _mm512_loadu_ps(p), |p, mask| _mm512_maskz_loadu_ps(mask, p)
 );
 #[cfg(target_arch = "x86_64")]
-strided_tile!(
-    avx512_f64, "avx512f", f64, 8, false,
-    [(1, 1) (1, 2) (1, 4) (1, 8) (1, 16) (2, 1) (2, 2) (2, 4) (2, 8) (3, 1) (3, 2) (3, 4) (3, 6)
-     (4, 1) (4, 2) (4, 4) (5, 1) (5, 2) (6, 1) (6, 2) (7, 1) (7, 2) (8, 1) (8, 2) (9, 1) (9, 2)
-     (10, 1) (10, 2) (11, 1) (11, 2) (12, 1) (12, 2) (13, 1) (13, 2) (14, 1) (14, 2)],
+wide_tile!(
+    avx512_f64, "avx512f", f64, 8,
     [1 2 3 4 5 6 7 8 9 10 11 12 13 14],
     _mm512_setzero_pd, _mm512_loadu_pd, _mm512_storeu_pd, _mm512_set1_pd, _mm512_fmadd_pd,
     _mm512_add_pd, |count: usize| ((1u32 << count) - 1) as __mmask8,
@@ -325,27 +345,13 @@ strided_tile!(
     |p, mask| _mm512_maskz_loadu_ps(mask, p)
 );
 #[cfg(target_arch = "x86_64")]
-strided_tile!(
-    avx512_f32_by_bf16, "avx512f,avx512bw,avx512vl", f32, 16, false,
-    [(1, 1) (1, 2) (1, 4) (1, 8) (1, 16) (2, 1) (2, 2) (2, 4) (2, 8) (3, 1) (3, 2) (3, 4) (3, 6)
-     (4, 1) (4, 2) (4, 4) (5, 1) (5, 2) (6, 1) (6, 2) (7, 1) (7, 2) (8, 1) (8, 2) (9, 1) (9, 2)
-     (10, 1) (10, 2) (11, 1) (11, 2) (12, 1) (12, 2) (13, 1) (13, 2) (14, 1) (14, 2)],
-    [5 6 7 8 9 10 11 12 13 14],
-    _mm512_setzero_ps, _mm512_loadu_ps, _mm512_storeu_ps, _mm512_set1_ps, _mm512_fmadd_ps,
-    _mm512_add_ps, |count: usize| ((1u32 << count) - 1) as __mmask16,
-    |p, mask| _mm512_maskz_loadu_ps(mask, p), |p, mask, x| _mm512_mask_storeu_ps(p, mask, x),
+wide_tile_of_f32!(
+    avx512_f32_by_bf16, "avx512f,avx512bw,avx512vl", [5 6 7 8 9 10 11 12 13 14],
     i16, |p: *const i16| super::from_bf16(p, u16::MAX), |p, mask| super::from_bf16(p, mask)
 );
 #[cfg(target_arch = "x86_64")]
-strided_tile!(
-    avx512_f32_by_f16, "avx512f,avx512bw,avx512vl", f32, 16, false,
-    [(1, 1) (1, 2) (1, 4) (1, 8) (1, 16) (2, 1) (2, 2) (2, 4) (2, 8) (3, 1) (3, 2) (3, 4) (3, 6)
-     (4, 1) (4, 2) (4, 4) (5, 1) (5, 2) (6, 1) (6, 2) (7, 1) (7, 2) (8, 1) (8, 2) (9, 1) (9, 2)
-     (10, 1) (10, 2) (11, 1) (11, 2) (12, 1) (12, 2) (13, 1) (13, 2) (14, 1) (14, 2)],
-    [5 6 7 8 9 10 11 12 13 14],
-    _mm512_setzero_ps, _mm512_loadu_ps, _mm512_storeu_ps, _mm512_set1_ps, _mm512_fmadd_ps,
-    _mm512_add_ps, |count: usize| ((1u32 << count) - 1) as __mmask16,
-    |p, mask| _mm512_maskz_loadu_ps(mask, p), |p, mask, x| _mm512_mask_storeu_ps(p, mask, x),
+wide_tile_of_f32!(
+    avx512_f32_by_f16, "avx512f,avx512bw,avx512vl", [5 6 7 8 9 10 11 12 13 14],
     i16, |p: *const i16| super::from_f16(p, u16::MAX), |p, mask| super::from_f16(p, mask)
 );
 
@@ -395,3 +401,57 @@ strided_tile!(
     |p, mask| _mm256_maskload_pd(p, mask), |p, mask, x| _mm256_maskstore_pd(p, mask, x),
     f64, |p| _mm256_loadu_pd(p), |p, mask| _mm256_maskload_pd(p, mask)
 );
+
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests {
+    use super::*;
+    use crate::jit::Cpu;
+
+    /// A tile over no depth is zeros: whoever is asked for one without a form leaves what
+    /// was there.
+    fn is_there(kernel: &StridedKernel, rows: usize, vectors: usize, fetches: bool) -> bool {
+        let mut out = [f64::NAN; MAX_ROWS * 16 * 16];
+        let columns = vectors * kernel.lanes;
+        let offsets: Vec<isize> = (0..rows).map(|row| (row * columns) as isize).collect();
+        let tile = Strided {
+            rows: &[std::ptr::null(); MAX_ROWS][..rows],
+            right: std::ptr::null(),
+            units: [0; 2],
+            steps: [0; 2],
+            depth: &[],
+            columns,
+            out: out.as_mut_ptr().cast(),
+            row_offsets: &offsets,
+            add: false,
+            copy: fetches.then_some(std::ptr::null_mut()),
+        };
+        // SAFETY: nothing is read, the results have room; the kernel is one of this
+        // machine's.
+        unsafe { (kernel.function)(vectors, &tile) };
+        out[0].to_bits() & u64::from(u32::MAX) == 0
+    }
+
+    #[test]
+    fn every_tile_that_is_asked_for_is_there() {
+        for cpu in [Cpu::Native, Cpu::X86V3] {
+            let isa = Isa::new(cpu);
+            let sums = [Arithmetic::F32, Arithmetic::F64, Arithmetic::Bf16Pairs];
+            let kernels = sums.into_iter().map(|a| (StridedKernel::new(isa, a), a));
+            let halves = [ElementType::BF16, ElementType::F16];
+            let halves = halves.map(|ty| (StridedKernel::of_halves(isa, ty), Arithmetic::F32));
+            for (kernel, arithmetic) in kernels.chain(halves) {
+                let Some(kernel) = kernel else { continue };
+                for rows in 1..=kernel.rows {
+                    let most = kernel.vectors(rows, usize::MAX / 2);
+                    for &vectors in (kernel.vectors)(rows) {
+                        assert!(is_there(&kernel, rows, vectors, false), "{rows} {vectors}");
+                        // Pairs are packed, so nothing of theirs is fetched.
+                        if most <= 2 && arithmetic != Arithmetic::Bf16Pairs {
+                            assert!(is_there(&kernel, rows, vectors, true), "{rows} {vectors}");
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

@@ -395,8 +395,10 @@ impl Worker<'_> {
             } else {
                 panel.scattered = Some(offsets);
             }
+            // Lower tiles are wider, and have no form that fetches.
+            let fetches = in_place.fetched && kernel.vectors(height, usize::MAX / 2) <= 2;
             for (i, rows) in tiles(&(0..part.rows.len()), kernel.rows).enumerate() {
-                let first = in_place.fetched && i == 0;
+                let first = fetches && i == 0;
                 let copy = match in_place.copied {
                     true => self.right(),
                     false => std::ptr::null_mut(),

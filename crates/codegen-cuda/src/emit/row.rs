@@ -20,7 +20,7 @@ use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 use tegula_expr::{Term, Var, canonicalize};
 use tegula_fusion::Kernel;
-use tegula_fusion::kernel::{Access, Block, IndexVar, ScalarId, ScalarOp, Statement};
+use tegula_fusion::kernel::{Access, Block, IndexVar, ScalarId, Statement};
 use tegula_ir::Binary;
 
 /// Threads of a block that has several rows.
@@ -88,7 +88,7 @@ fn pass<'a>(kernel: &Kernel, statement: &'a Statement) -> Option<Pass<'a>> {
     };
     let mut combine = SmallVec::new();
     for (&state, &next) in carried.iter().zip(&body.results) {
-        let op = combination(body, state, next)?;
+        let op = body.combination(state, next)?;
         let ty = kernel.scalars.get(state)?;
         (may_be_reordered(op, ty) && neutral(op, ty).is_some()).then_some(())?;
         combine.push(op);
@@ -101,46 +101,6 @@ fn pass<'a>(kernel: &Kernel, statement: &'a Statement) -> Option<Pass<'a>> {
         body,
         combine,
     })
-}
-
-/// The operation by which a state becomes the next, perhaps on a condition.
-fn combination(block: &Block, state: ScalarId, next: ScalarId) -> Option<Binary> {
-    let mut users = block
-        .statements
-        .iter()
-        .filter(|s| super::updates::mentions_scalar(s, state));
-    let user = users.next()?;
-    // What is stored or used on the way depends on the order.
-    let used = |s: &Statement| super::updates::mentions_scalar(s, next);
-    if users.next().is_some() || block.statements.iter().any(used) {
-        return None;
-    }
-    match user {
-        Statement::Compute {
-            result,
-            op: ScalarOp::Binary(op),
-            operands,
-        } => {
-            let once = operands.iter().filter(|&&o| o == state).count() == 1;
-            (*result == next && once).then_some(*op)
-        }
-        Statement::If {
-            then,
-            otherwise,
-            results,
-            ..
-        } => {
-            let at = results.iter().position(|&result| result == next)?;
-            let (made, kept) = (*then.results.get(at)?, *otherwise.results.get(at)?);
-            let others = otherwise
-                .statements
-                .iter()
-                .any(|s| super::updates::mentions_scalar(s, state));
-            (kept == state && !others).then_some(())?;
-            combination(then, state, made)
-        }
-        _ => None,
-    }
 }
 
 fn is_local(kernel: &Kernel, param: usize) -> bool {

@@ -10,7 +10,7 @@ use crate::access::{self, LANES, accesses, sectors, set_digits, typical_values};
 use crate::body::Body;
 use crate::error::Error;
 use crate::function::{Function, head, linear, name_domain, over_symbols, points, symbols};
-use crate::reduction::{may_be_reordered, neutral, uses};
+use crate::reduction::{may_be_reordered, neutral};
 use crate::scalars::Operation;
 use crate::terms::is_short;
 use crate::types::carrier;
@@ -143,7 +143,7 @@ fn scan(kernel: &Kernel) -> Option<Scan<'_>> {
     let whole = running.len() == carried.len() && after.iter().any(|s| s.is_store());
     let untouched = after
         .iter()
-        .all(|s| s.is_store() || !carried.iter().any(|&state| uses(s, state)));
+        .all(|s| s.is_store() || !carried.iter().any(|&state| s.uses(state)));
     (whole && untouched).then_some(Scan {
         before,
         var: *var,

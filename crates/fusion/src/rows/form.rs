@@ -6,7 +6,7 @@
 //! element* has the rows and, innermost, the columns as its domain.
 
 use crate::emit::BoundKernel;
-use crate::kernel::{Access, Block, IndexVar, Kernel, ScalarId, ScalarOp, Statement};
+use crate::kernel::{Access, Block, IndexVar, Kernel, ScalarId, Statement};
 use rustc_hash::FxHashMap;
 use tegula_expr::{Term, Var};
 use tegula_ir::Binary;
@@ -120,11 +120,11 @@ fn combines_a_row(kernel: &Kernel, statement: &Statement, columns: i64) -> bool 
     let extent = kernel.var(*var).and_then(loop_extent);
     let combined = |(i, &c): (usize, &ScalarId)| {
         let result = body.results.get(i);
-        result.is_some_and(|&result| is_combined(body, c, result))
+        let op = result.and_then(|&result| body.combination(c, result));
+        op.is_some_and(may_be_reassociated)
     };
     extent.and_then(Term::as_constant) == Some(columns)
         && carried.iter().enumerate().all(combined)
-        && carried.iter().all(|c| uses_of(body, *c) == 1)
         && goes_along(body, *var) == Some(true)
 }
 
@@ -163,60 +163,17 @@ fn by_one(term: &Term, var: Var) -> bool {
         && moving.next().is_none()
 }
 
-/// Whether a result is what is carried, combined with something by one operation that
-/// may be reassociated; perhaps on a condition.
-fn is_combined(block: &Block, carried: ScalarId, result: ScalarId) -> bool {
-    let combines = |op: &Binary| {
-        matches!(
-            op,
-            Binary::Add
-                | Binary::Multiply
-                | Binary::Maximum
-                | Binary::Minimum
-                | Binary::And
-                | Binary::Or
-                | Binary::Xor
-        )
-    };
-    block.statements.iter().any(|s| match s {
-        Statement::Compute {
-            result: made,
-            op: ScalarOp::Binary(op),
-            operands,
-        } => *made == result && combines(op) && operands.contains(&carried),
-        Statement::If {
-            then,
-            otherwise,
-            results,
-            ..
-        } => {
-            let which = results.iter().position(|r| *r == result);
-            which.is_some_and(|i| {
-                let kept = otherwise.results.get(i) == Some(&carried);
-                let made = then.results.get(i);
-                kept && made.is_some_and(|&m| is_combined(then, carried, m))
-            })
-        }
-        _ => false,
-    })
-}
-
-/// How many statements of a block use a scalar; a conditional as one.
-fn uses_of(block: &Block, id: ScalarId) -> usize {
-    block.statements.iter().filter(|s| uses(s, id)).count()
-        + block.results.iter().filter(|r| **r == id).count()
-}
-
-fn uses(statement: &Statement, id: ScalarId) -> bool {
-    match statement {
-        Statement::Compute { operands, .. } => operands.contains(&id),
-        Statement::Store { value, .. } => *value == id,
-        Statement::Load { .. } | Statement::Bind { .. } => false,
-        Statement::Loop { init, body, .. } => init.contains(&id) || uses_of(body, id) > 0,
-        Statement::If {
-            then, otherwise, ..
-        } => uses_of(then, id) > 0 || uses_of(otherwise, id) > 0,
-    }
+fn may_be_reassociated(op: Binary) -> bool {
+    matches!(
+        op,
+        Binary::Add
+            | Binary::Multiply
+            | Binary::Maximum
+            | Binary::Minimum
+            | Binary::And
+            | Binary::Or
+            | Binary::Xor
+    )
 }
 
 /// What a kernel loads or stores of one value, each index in shared terms. `None`

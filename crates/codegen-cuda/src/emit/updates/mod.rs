@@ -7,7 +7,6 @@
 
 mod scatter;
 
-pub(super) use scatter::mentions as mentions_scalar;
 pub(crate) use scatter::name_of as atomic_name;
 
 use crate::error::Error;

@@ -157,7 +157,7 @@ impl Updates<'_> {
             return (stores == 0).then_some(());
         };
         let users = block.statements.iter().enumerate();
-        let mut users = users.filter(|(_, s)| mentions(s, old));
+        let mut users = users.filter(|(_, s)| s.uses(old));
         let (combines, operation, new) = match (users.next()?, users.next()) {
             (
                 (
@@ -184,7 +184,7 @@ impl Updates<'_> {
             matches!(statement, Statement::Store { param: p, index: i, value }
                 if *p == param && *i == index && *value == sum)
         };
-        let uses = block.statements.iter().filter(|s| mentions(s, sum)).count();
+        let uses = block.statements.iter().filter(|s| s.uses(sum)).count();
         let ty = self.kernel.params.get(param)?.element_type;
         let fits = found.is_none()
             && stores == 1
@@ -481,12 +481,6 @@ fn keys_instead(old: &Kernel, new: &mut Kernel, block: &mut Block, key: &Term, s
         kept.push(statement);
     }
     block.statements = kept;
-}
-
-/// Whether a statement, or one in it, uses a scalar.
-pub(crate) fn mentions(statement: &Statement, scalar: ScalarId) -> bool {
-    crate::reduction::uses(statement, scalar)
-        || matches!(statement, Statement::Compute { operands, .. } if operands.contains(&scalar))
 }
 
 /// The atomic operation of a combination for which order does not matter.
