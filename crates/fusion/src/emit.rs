@@ -8,6 +8,7 @@
 
 use crate::cluster::{Clusters, is_splat};
 use crate::error::Error;
+use crate::identities::{Definitions, Instead, Operands, remove_unused};
 use crate::kernel::{Access, Block, IndexVar, Kernel, Param, ScalarId, ScalarOp, Statement};
 use crate::program::{Def, NodeId, Program, ValueId};
 use crate::reads::{Read, ReadMaps, RuntimeRead, substitute};
@@ -15,7 +16,7 @@ use crate::symbolic::without_certain;
 use rustc_hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
 use tegula_expr::{Cmp, Interval, Term, Var, VarRanges, canonicalize};
-use tegula_ir::{Binary, Dim, ElementType, InstructionId, Literal, Module, Op};
+use tegula_ir::{Binary, Dim, ElementType, InstructionId, Literal, Module, Op, Unary};
 
 pub(crate) type Scalars = SmallVec<[ScalarId; 2]>;
 
@@ -59,6 +60,9 @@ pub(crate) struct Emitter<'a> {
     pub symbols: FxHashMap<Var, Var>,
     /// Open blocks, outermost first.
     scopes: Vec<Scope>,
+    definitions: Definitions,
+    /// Whether something was asked for that need not be computed.
+    simplified: bool,
     /// The node whose kernel this is, for error messages.
     root: InstructionId,
 }
@@ -67,6 +71,8 @@ pub(crate) struct Emitter<'a> {
 struct Scope {
     block: Block,
     memo: FxHashMap<(ValueId, Vec<Term>), ScalarId>,
+    /// What was computed from what.
+    computed: FxHashMap<(ElementType, ScalarOp, Operands), ScalarId>,
 }
 
 /// The ranges of a kernel's index variables, which these are.
@@ -107,6 +113,8 @@ impl<'a> Emitter<'a> {
             own: (Vec::new(), Vec::new()),
             symbols: FxHashMap::default(),
             scopes: vec![Scope::default()],
+            definitions: Definitions::default(),
+            simplified: false,
             root,
         }
     }
@@ -114,6 +122,9 @@ impl<'a> Emitter<'a> {
     pub(crate) fn finish(mut self) -> BoundKernel {
         let scope = self.scopes.pop().unwrap_or_default();
         self.kernel.body = scope.block;
+        if self.simplified {
+            remove_unused(&mut self.kernel);
+        }
         BoundKernel {
             kernel: self.kernel,
             args: self.args,
@@ -292,20 +303,52 @@ impl<'a> Emitter<'a> {
 
     // ---- scalars ---------------------------------------------------------
 
+    /// A scalar that an operation gives: a new one, unless it is known already or
+    /// another operation gives it.
     pub(crate) fn compute(
         &mut self,
         element_type: ElementType,
         op: ScalarOp,
         operands: &[ScalarId],
     ) -> ScalarId {
+        let types = &self.kernel.scalars;
+        if let Some(instead) = self.definitions.instead(types, element_type, &op, operands) {
+            self.simplified = true;
+            return self.instead(element_type, instead);
+        }
+        let key = (element_type, op, Operands::from_slice(operands));
+        if let Some(&known) = self.scopes.iter().rev().find_map(|s| s.computed.get(&key)) {
+            return known;
+        }
         let result = self.kernel.scalars.push(element_type);
-        let operands = operands.iter().copied().collect();
+        let (_, op, operands) = key.clone();
+        self.definitions
+            .insert(result, op.clone(), operands.clone());
         self.push(Statement::Compute {
             result,
             op,
             operands,
         });
+        if let Some(scope) = self.scopes.last_mut() {
+            scope.computed.insert(key, result);
+        }
         result
+    }
+
+    fn instead(&mut self, element_type: ElementType, instead: Instead) -> ScalarId {
+        match instead {
+            Instead::Same(scalar) => scalar,
+            Instead::Operation(op, operands) => self.compute(element_type, op, &operands),
+            Instead::Negated(op, operands) => {
+                let positive = self.compute(element_type, op, &operands);
+                self.compute(element_type, ScalarOp::Unary(Unary::Negate), &[positive])
+            }
+            Instead::ByConstant(op, operand, bits) => {
+                let constant = self.compute(element_type, ScalarOp::Constant(bits), &[]);
+                self.compute(element_type, ScalarOp::Binary(op), &[operand, constant])
+            }
+            Instead::Constant(bits) => self.compute(element_type, ScalarOp::Constant(bits), &[]),
+        }
     }
 
     pub(crate) fn binary(&mut self, op: Binary, a: ScalarId, b: ScalarId) -> ScalarId {

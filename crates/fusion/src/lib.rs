@@ -25,6 +25,7 @@ mod expand;
 mod flatten;
 mod fold;
 mod fused;
+mod identities;
 pub mod kernel;
 mod program;
 mod reads;

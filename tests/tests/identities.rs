@@ -1,0 +1,233 @@
+//! What fusion leaves out because something else is the same: for every pair of special and
+//! ordinary numbers the plan gives what the program means, to the bit, and is shorter.
+
+use tegula::{Arg, Buffer, Options, Target, compile, plan, read};
+use tegula_interp::Value;
+use tegula_ir::{ArrayShape, ElementType, Literal, Module, Scalar};
+
+/// Numbers at which identities fail, if they do.
+fn numbers(ty: ElementType) -> Vec<f64> {
+    let format = ty.float_format().expect("a float");
+    let smallest = format.decode(1);
+    let normal = format.decode(1 << format.mantissa_bits);
+    let largest = format.largest();
+    let mut numbers = vec![
+        0.0,
+        1.0,
+        0.5,
+        3.0,
+        1.7,
+        100.3,
+        1e-3,
+        smallest,
+        3.0 * smallest,
+    ];
+    numbers.extend([normal, 1.5 * normal, largest, largest / 2.0, f64::INFINITY]);
+    let negative: Vec<f64> = numbers.iter().map(|x| -x).collect();
+    numbers.extend(negative);
+    numbers.push(f64::NAN);
+    numbers
+}
+
+/// Every pair of the numbers.
+fn pairs(ty: ElementType) -> [Literal; 2] {
+    let numbers = numbers(ty);
+    let count = numbers.len();
+    let shape = ArrayShape::new(ty, &[(count * count) as i64]);
+    [0, 1].map(|side| {
+        let mut literal = Literal::zeros(&shape).expect("small");
+        for i in 0..count * count {
+            let number = numbers[if side == 0 { i / count } else { i % count }];
+            let set = literal.set_scalar(i, Scalar::Float(number));
+            set.expect("it is inside");
+        }
+        literal
+    })
+}
+
+/// The operations of all kernels of the program's plan.
+fn operations(module: &Module) -> usize {
+    let text = plan(module).expect("it plans").plan.to_string();
+    let is_operation = |line: &&str| line.contains(" = ") && !line.contains("constant");
+    let in_kernel = |line: &&str| line.trim_start().starts_with('v') && !line.contains("load");
+    text.lines().filter(is_operation).filter(in_kernel).count()
+}
+
+fn results(module: &Module, inputs: &[Literal], target: Target) -> Vec<Literal> {
+    let options = Options {
+        target,
+        ..Options::default()
+    };
+    let executable = compile(module, &options).expect("it compiles");
+    let buffers: Vec<Buffer> = inputs.iter().cloned().map(Buffer::from).collect();
+    let results = executable.run(buffers.iter().map(Arg::Borrowed).collect());
+    let results = results.expect("it runs");
+    results.iter().map(|b| b.literal().clone()).collect()
+}
+
+/// `body` computes `r` from `x` and `y`; a plan of it has so many operations.
+fn holds(ty: &str, body: &str, expected: usize) {
+    let inputs = pairs(ElementType::from_name(ty).expect("a type"));
+    let n = inputs[0].len();
+    let body = body.replace('#', &format!("{ty}[{n}]"));
+    let result = match body.contains("ROOT r = pred") {
+        true => "pred",
+        false => ty,
+    };
+    let text = format!(
+        "HloModule identity\nENTRY main {{\n x = {ty}[{n}] parameter(0) y = {ty}[{n}] parameter(1)\n{body}\n}}\n"
+    );
+    let module = read(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    let arguments: Vec<Value> = inputs.iter().cloned().map(Value::Array).collect();
+    let expected_values = tegula_interp::evaluate(&module, &arguments).expect("a meaning");
+    let expected_values = expected_values.leaves()[0].clone();
+    let got = &results(&module, &inputs, Target::Plan)[0];
+    for i in 0..n {
+        let [got, want] = [got, &expected_values].map(|l| l.scalar(i).expect("it is inside"));
+        let bits = |s: Scalar| (s.to_f64().to_bits(), s.to_f64().is_nan());
+        let ((a, a_nan), (b, b_nan)) = (bits(got), bits(want));
+        let [x, y] = [&inputs[0], &inputs[1]].map(|l| l.scalar(i).expect("it is inside"));
+        assert!(
+            a == b || a_nan && b_nan,
+            "{result} of {x}, {y}: {got}, not {want}\n{text}"
+        );
+    }
+    assert_eq!(
+        operations(&module),
+        expected,
+        "{text}\n{}",
+        plan(&module).expect("a plan").plan
+    );
+}
+
+#[test]
+fn signs_move_outwards_and_vanish() {
+    for ty in ["f32", "f64", "bf16", "f16"] {
+        holds(ty, "a = # negate(x) ROOT r = # negate(a)", 0);
+        holds(ty, "a = # negate(x) ROOT r = # abs(a)", 1);
+        holds(ty, "a = # abs(x) ROOT r = # abs(a)", 1);
+        holds(
+            ty,
+            "a = # negate(x) b = # negate(y) ROOT r = # multiply(a, b)",
+            1,
+        );
+        holds(
+            ty,
+            "a = # negate(x) b = # negate(y) ROOT r = # divide(a, b)",
+            1,
+        );
+        holds(ty, "a = # negate(x) ROOT r = # multiply(a, y)", 2);
+        holds(ty, "a = # negate(x) ROOT r = # multiply(a, a)", 1);
+        holds(ty, "a = # abs(x) ROOT r = # multiply(a, a)", 1);
+        holds(ty, "a = # negate(y) ROOT r = # add(x, a)", 1);
+        holds(ty, "a = # negate(x) ROOT r = # add(a, y)", 1);
+        holds(ty, "a = # negate(y) ROOT r = # subtract(x, a)", 1);
+        // -x - y is no -(x + y): -0 - -0 is 0.
+        holds(ty, "a = # negate(x) ROOT r = # subtract(a, y)", 2);
+        for function in [
+            "sine",
+            "tanh",
+            "cbrt",
+            "sign",
+            "erf",
+            "tan",
+            "round-nearest-even",
+        ] {
+            holds(
+                ty,
+                &format!("a = # negate(x) b = # {function}(a) ROOT r = # negate(b)"),
+                1,
+            );
+        }
+        holds(ty, "a = # negate(x) ROOT r = # cosine(a)", 1);
+    }
+}
+
+#[test]
+fn neutral_operands_go() {
+    for ty in ["f32", "f64", "bf16", "f16"] {
+        let with = |number: &str, operation: &str| {
+            let short = ty;
+            format!(
+                "c = {short}[] constant({number}) a = # broadcast(c), dimensions={{}} ROOT r = # {operation}"
+            )
+        };
+        holds(ty, &with("1", "multiply(x, a)"), 0);
+        holds(ty, &with("1", "multiply(a, x)"), 0);
+        holds(ty, &with("1", "divide(x, a)"), 0);
+        holds(ty, &with("0", "subtract(x, a)"), 0);
+        holds(ty, &with("-0", "add(x, a)"), 0);
+        // -0 + 0 is 0.
+        holds(ty, &with("0", "add(x, a)"), 1);
+        holds(ty, &with("0", "subtract(a, x)"), 1);
+        // A power of two has a reciprocal, another number has none.
+        for number in ["2", "0.25", "-4", "3"] {
+            holds(ty, &with(number, "divide(x, a)"), 1);
+        }
+        holds(ty, "ROOT r = # maximum(x, x)", 0);
+    }
+    // The reciprocal of the largest power of two is subnormal, so there it is divided.
+    holds(
+        "f32",
+        "c = f32[] constant(1.7014118e38) a = # broadcast(c), dimensions={} ROOT r = # divide(x, a)",
+        1,
+    );
+}
+
+#[test]
+fn what_is_known_is_not_computed() {
+    for ty in ["f32", "f64", "bf16", "f16"] {
+        let zero = format!("z = {ty}[] constant(0) c = # broadcast(z), dimensions={{}}");
+        let truth = |t: &str| t.replace('?', &pairs_pred(ty));
+        for never in [
+            "a = # abs(x)",
+            "a = # multiply(x, x)",
+            "a = # exponential(x)",
+        ] {
+            let below = truth(&format!(
+                "{zero} {never} ROOT r = ? compare(a, c), direction=LT"
+            ));
+            holds(ty, &below, 0);
+            let above = truth(&format!(
+                "{zero} {never} ROOT r = ? compare(c, a), direction=GE"
+            ));
+            holds(ty, &above, 2);
+        }
+        holds(
+            ty,
+            &truth("p = ? compare(x, y), direction=LT ROOT r = # select(p, x, x)"),
+            0,
+        );
+        let inverted = "p = ? compare(x, y), direction=LT q = ? not(p) ROOT r = # select(q, x, y)";
+        holds(ty, &truth(inverted), 2);
+    }
+    for ty in ["bf16", "f16"] {
+        let n = pairs(ElementType::from_name(ty).expect("a type"))[0].len();
+        holds(
+            ty,
+            &format!("a = f32[{n}] convert(x) ROOT r = # convert(a)"),
+            0,
+        );
+    }
+    let n = pairs(ElementType::F32)[0].len();
+    holds(
+        "f32",
+        &format!("a = bf16[{n}] convert(x) ROOT r = # convert(a)"),
+        2,
+    );
+}
+
+fn pairs_pred(ty: &str) -> String {
+    let n = pairs(ElementType::from_name(ty).expect("a type"))[0].len();
+    format!("pred[{n}]")
+}
+
+#[test]
+fn what_two_values_have_in_common_is_computed_once() {
+    // The same function of x and of -x: three operations, not six.
+    let body = "n = # negate(x)
+      s = # multiply(x, x) e = # exponential(s) a = # multiply(e, x)
+      t = # multiply(n, n) f = # exponential(t) b = # multiply(f, n)
+      ROOT r = # subtract(a, b)";
+    holds("f32", body, 4);
+}
