@@ -115,6 +115,23 @@ pub(crate) fn inference(
     })
 }
 
+/// What elements of a normalised array are sums of, by magnitude: the scaled part and the
+/// offset, which may cancel. With how many terms of such a sum its error is that of the
+/// scaled part: four operations before the sum, each rounded.
+pub(crate) fn magnitudes(
+    normalised: &Literal,
+    offset: &Literal,
+    feature_index: i64,
+) -> Result<(Vec<f64>, usize), Fault> {
+    let x = Features::new(normalised, feature_index)?;
+    let offset = x.operand(offset)?;
+    let of = |(i, value): (usize, &f64)| {
+        let offset = offset[x.feature(i)];
+        (value - offset).abs() + offset.abs()
+    };
+    Ok((x.values.iter().enumerate().map(of).collect(), 16))
+}
+
 /// The gradients of the operand, the scale and the offset.
 pub(crate) fn gradient(
     operands: [&Literal; 5],

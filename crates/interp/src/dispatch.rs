@@ -354,6 +354,20 @@ impl Evaluator<'_> {
         Ok(value)
     }
 
+    /// Moves what a batch norm makes by the errors of what it sums.
+    fn perturb_normalised(
+        &mut self,
+        normalised: Literal,
+        offset: &Literal,
+        feature_index: i64,
+    ) -> Result<Literal, Fault> {
+        if self.options.perturb.is_none() {
+            return Ok(normalised);
+        }
+        let (magnitudes, terms) = batch_norm::magnitudes(&normalised, offset, feature_index)?;
+        self.perturb_sums(normalised, Some(&magnitudes), terms)
+    }
+
     fn library(&mut self, id: InstructionId, operands: &Arrays) -> Result<Value, Fault> {
         let instruction = &self.module[id];
         let shape = &instruction.shape;
@@ -365,13 +379,18 @@ impl Evaluator<'_> {
                 feature_index,
             } => {
                 let (scale, offset) = (operands.get(1)?, operands.get(2)?);
-                let normalised = batch_norm::training(x, scale, offset, *epsilon, *feature_index)?;
-                return results(normalised, shape);
+                let [normalised, mean, variance] =
+                    batch_norm::training(x, scale, offset, *epsilon, *feature_index)?;
+                let normalised = self.perturb_normalised(normalised, offset, *feature_index)?;
+                return results([normalised, mean, variance], shape);
             }
             Op::BatchNormInference {
                 epsilon,
                 feature_index,
-            } => batch_norm::inference(operands.five()?, *epsilon, *feature_index)?,
+            } => {
+                let normalised = batch_norm::inference(operands.five()?, *epsilon, *feature_index)?;
+                self.perturb_normalised(normalised, operands.get(2)?, *feature_index)?
+            }
             Op::BatchNormGrad {
                 epsilon,
                 feature_index,
