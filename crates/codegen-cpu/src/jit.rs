@@ -183,6 +183,8 @@ struct ModuleImports {
     wide: Option<wide::Wide>,
     /// How many did.
     bodies: usize,
+    /// Their machine code as text, if that is wanted.
+    listing: Option<String>,
 }
 
 /// Gives helpers to one function.
@@ -241,6 +243,9 @@ impl Imports for FunctionImports<'_> {
         signature.params.extend([AbiParam::new(types::I64); 2]);
         let name = format!("body{}", self.imports.bodies);
         self.imports.bodies += 1;
+        if let Some(text) = &mut self.imports.listing {
+            let _ = writeln!(text, "{name}:\n{}", wide::listing(&code));
+        }
         let bug = |e: cranelift_module::ModuleError| Error::Bug(e.to_string());
         let id = self
             .module
@@ -268,6 +273,7 @@ pub(crate) fn compile_kernels(
         module,
         imports: ModuleImports {
             wide: cpu.has_wide_vectors().then(wide::Wide::default),
+            listing: (listing == Some(Listing::Asm)).then(String::new),
             ..ModuleImports::default()
         },
         listing: listing.map(|l| (l, String::new())),
@@ -369,6 +375,9 @@ impl Builder {
                 .compiled_code()
                 .and_then(|c| c.vcode.as_deref());
             let _ = writeln!(text, "{name}:\n{}", compiled.unwrap_or_default());
+            if let Some(bodies) = &mut self.imports.listing {
+                text.push_str(&std::mem::take(bodies));
+            }
         }
         self.module.clear_context(&mut self.context);
         Ok(id)

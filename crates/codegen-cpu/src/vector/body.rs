@@ -108,6 +108,17 @@ pub(crate) enum BinaryOp {
     ShiftRightSigned,
 }
 
+/// What is done with the product of `a` and `b` and with `c`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Fused {
+    /// `a * b + c`.
+    Sum,
+    /// `a * b - c`.
+    Less,
+    /// `c - a * b`.
+    From,
+}
+
 /// A comparison; operands have one type, the result is a mask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Condition {
@@ -164,8 +175,9 @@ pub(crate) enum Op {
     Unary(UnaryOp, V),
     /// Two operands.
     Binary(BinaryOp, V, V),
-    /// `a * b + c`; rounded once where the machine has that, else twice.
-    Fma(V, V, V),
+    /// A product and a sum or difference; rounded once where the machine has that, else
+    /// twice.
+    Fma(Fused, V, V, V),
     /// Two operands to a mask.
     Compare(Condition, V, V),
     /// By a mask, the first or the second.
@@ -332,7 +344,7 @@ impl Op {
             }
             Self::Unary(_, a) | Self::Convert(_, a) => SmallVec::from_slice(&[a]),
             Self::Binary(_, a, b) | Self::Compare(_, a, b) => SmallVec::from_slice(&[a, b]),
-            Self::Fma(a, b, c) | Self::Select(a, b, c) => SmallVec::from_slice(&[a, b, c]),
+            Self::Fma(_, a, b, c) | Self::Select(a, b, c) => SmallVec::from_slice(&[a, b, c]),
             Self::Load { mask, .. } | Self::LoadHalf { mask, .. } => mask.into_iter().collect(),
             Self::Gather { index, mask, .. } => std::iter::once(index).chain(mask).collect(),
         }

@@ -1,7 +1,8 @@
 //! Building bodies: one method per operation, equal values made once.
 
 use super::body::{
-    Access, BinaryOp, Body, Condition, Conversion, Input, Loop, Op, Statement, Type, UnaryOp, V,
+    Access, BinaryOp, Body, Condition, Conversion, Fused, Input, Loop, Op, Statement, Type,
+    UnaryOp, V,
 };
 use rustc_hash::FxHashMap;
 
@@ -265,8 +266,13 @@ impl Builder {
     }
 
     pub(crate) fn fma(&mut self, a: V, b: V, c: V) -> V {
+        self.fused(Fused::Sum, [a, b], c)
+    }
+
+    /// A product with a sum or difference.
+    pub(crate) fn fused(&mut self, fused: Fused, [a, b]: [V; 2], c: V) -> V {
         let ty = self.type_of(a);
-        self.define(Op::Fma(a, b, c), ty)
+        self.define(Op::Fma(fused, a, b, c), ty)
     }
 
     pub(crate) fn compare(&mut self, condition: Condition, a: V, b: V) -> V {
@@ -360,7 +366,8 @@ fn key(op: &Op, ty: Type) -> Option<Key> {
         Op::Binary(o, a, b) => (o as u64, [a.0, b.0, 0]),
         Op::Compare(o, a, b) => (o as u64, [a.0, b.0, 0]),
         Op::Convert(o, a) => (o as u64, [a.0, 0, 0]),
-        Op::Fma(a, b, c) | Op::Select(a, b, c) => (0, [a.0, b.0, c.0]),
+        Op::Fma(fused, a, b, c) => (fused as u64, [a.0, b.0, c.0]),
+        Op::Select(a, b, c) => (0, [a.0, b.0, c.0]),
     };
     Some((std::mem::discriminant(op), extra, operands, ty))
 }

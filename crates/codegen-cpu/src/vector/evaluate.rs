@@ -3,7 +3,7 @@
 //! It is what the lowerings are held against, and is used by tests only.
 
 use super::body::{
-    Access, BinaryOp, Body, Condition, Conversion, Op, Statement, Type, UnaryOp, V, identity,
+    Access, BinaryOp, Body, Condition, Conversion, Fused, Op, Statement, Type, UnaryOp, V, identity,
 };
 
 /// How the machine computes.
@@ -181,8 +181,14 @@ impl Lane<'_> {
             Op::Counter(depth) => cut(Type::I32, self.counters[depth as usize]),
             Op::Unary(op, a) => unary(op, ty, self.value(a)),
             Op::Binary(op, a, b) => binary(op, ty, self.value(a), self.value(b)),
-            Op::Fma(a, b, c) => {
-                let (a, b, c) = (self.value(a), self.value(b), self.value(c));
+            Op::Fma(fused, a, b, c) => {
+                let (mut a, b, mut c) = (self.value(a), self.value(b), self.value(c));
+                let sign = if ty.is_wide() { 1 << 63 } else { 1 << 31 };
+                match fused {
+                    Fused::Sum => {}
+                    Fused::Less => c ^= sign,
+                    Fused::From => a ^= sign,
+                }
                 match (ty, self.machine.fused) {
                     (_, false) => binary(BinaryOp::Add, ty, binary(BinaryOp::Mul, ty, a, b), c),
                     (Type::F64, true) => {

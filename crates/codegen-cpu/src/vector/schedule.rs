@@ -17,15 +17,17 @@ const MAX_MASKS: usize = 5;
 /// Issues in one cycle of what is scheduled here.
 const WIDTH: u32 = 1;
 
-/// The body with its operations in a better order.
-pub(crate) fn scheduled(body: &Body) -> Body {
+/// The body with its operations in a better order, for so many vectors in flight, whose
+/// values share the registers.
+pub(crate) fn scheduled(body: &Body, in_flight: usize) -> Body {
+    let limits = [MAX_VECTORS, MAX_MASKS].map(|most| most / in_flight + in_flight - 1);
     let mut ordered = body.clone();
     let mut uses = vec![0; body.values.len()];
     count(body, &body.statements, &mut uses);
     for reduction in &body.reductions {
         uses[index(reduction.value)] += 1;
     }
-    ordered.statements = block(body, &body.statements, &uses);
+    ordered.statements = block(body, &body.statements, &uses, limits);
     ordered
 }
 
@@ -60,11 +62,16 @@ fn count(body: &Body, statements: &[Statement], uses: &mut [u32]) {
     }
 }
 
-fn block(body: &Body, statements: &[Statement], uses: &[u32]) -> Vec<Statement> {
+fn block(
+    body: &Body,
+    statements: &[Statement],
+    uses: &[u32],
+    limits: [usize; 2],
+) -> Vec<Statement> {
     let mut ordered = Vec::with_capacity(statements.len());
     let mut stretch: Vec<V> = Vec::new();
     let flush = |stretch: &mut Vec<V>, ordered: &mut Vec<Statement>| {
-        let new = Stretch::new(body, stretch, uses).order();
+        let new = Stretch::new(body, stretch, uses).order(limits);
         ordered.extend(new.into_iter().map(Statement::Define));
         stretch.clear();
     };
@@ -78,7 +85,7 @@ fn block(body: &Body, statements: &[Statement], uses: &[u32]) -> Vec<Statement> 
             Statement::Loop(inner) => {
                 flush(&mut stretch, &mut ordered);
                 let mut inner = inner.clone();
-                inner.body = block(body, &inner.body, uses);
+                inner.body = block(body, &inner.body, uses, limits);
                 ordered.push(Statement::Loop(inner));
             }
         }
@@ -156,7 +163,8 @@ impl<'a> Stretch<'a> {
         }
     }
 
-    fn order(mut self) -> Vec<V> {
+    /// The operations in their new order, with at most so many vectors and masks alive.
+    fn order(mut self, limits: [usize; 2]) -> Vec<V> {
         let count = self.operations.len();
         let mut ordered = Vec::with_capacity(count);
         let mut ready: Vec<usize> = (0..count).filter(|&i| self.waits[i] == 0).collect();
@@ -165,7 +173,7 @@ impl<'a> Stretch<'a> {
         let mut now = 0;
         let mut alive = [0usize; 2];
         while !ready.is_empty() {
-            let full = [alive[0] >= MAX_VECTORS, alive[1] >= MAX_MASKS];
+            let full = [alive[0] >= limits[0], alive[1] >= limits[1]];
             let better = |&a: &usize, &b: &usize| {
                 self.key(a, now, &earliest, full)
                     .cmp(&self.key(b, now, &earliest, full))
@@ -270,7 +278,7 @@ mod tests {
     #[test]
     fn operands_stay_before_their_uses_and_nothing_is_lost() {
         let body = chains(40, 7);
-        let (before, after) = (order(&body), order(&scheduled(&body)));
+        let (before, after) = (order(&body), order(&scheduled(&body, 1)));
         for (i, &v) in after.iter().enumerate() {
             for operand in body.op(v).operands() {
                 assert!(!before.contains(&operand) || after[..i].contains(&operand));
@@ -286,7 +294,7 @@ mod tests {
     #[test]
     fn chains_go_side_by_side_within_the_registers() {
         let body = chains(40, 7);
-        let after = order(&scheduled(&body));
+        let after = order(&scheduled(&body, 1));
         // Two dependent operations of one chain are not issued one after the other.
         let next_to = after
             .windows(2)

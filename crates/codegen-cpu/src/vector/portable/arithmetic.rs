@@ -2,7 +2,7 @@
 
 use super::{Emitter, Parts, vector_type};
 use crate::error::Error;
-use crate::vector::body::{BinaryOp, Condition, Type, UnaryOp};
+use crate::vector::body::{BinaryOp, Condition, Fused, Type, UnaryOp};
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
 use cranelift_codegen::ir::{self, Endianness, InstBuilder, MemFlagsData, Value, types};
 
@@ -21,6 +21,31 @@ impl Emitter<'_, '_> {
         let (a, b) = (self.bitcast(types::I8X16, a), self.bitcast(types::I8X16, b));
         let mask = self.builder.func.dfg.immediates.push(bytes.to_vec().into());
         self.builder.ins().shuffle(a, b, mask)
+    }
+
+    /// A product and a sum or difference, rounded once where the machine has that.
+    pub(super) fn multiply_add(&mut self, fused: Fused, a: Value, b: Value, c: Value) -> Value {
+        let once = self.fused;
+        let ins = self.builder.ins();
+        if !once {
+            let product = ins.fmul(a, b);
+            return match fused {
+                Fused::Sum => self.builder.ins().fadd(product, c),
+                Fused::Less => self.builder.ins().fsub(product, c),
+                Fused::From => self.builder.ins().fsub(c, product),
+            };
+        }
+        match fused {
+            Fused::Sum => ins.fma(a, b, c),
+            Fused::Less => {
+                let c = ins.fneg(c);
+                self.builder.ins().fma(a, b, c)
+            }
+            Fused::From => {
+                let a = ins.fneg(a);
+                self.builder.ins().fma(a, b, c)
+            }
+        }
     }
 
     pub(super) fn unary(&mut self, op: UnaryOp, ty: Type, a: Value) -> Value {

@@ -366,16 +366,10 @@ impl Emitter<'_, '_> {
                 let (a, b) = (self.parts(a), self.parts(b));
                 self.binary(op, ty, &a, &b, constant)?
             }
-            Op::Fma(a, b, c) => {
+            Op::Fma(fused, a, b, c) => {
                 let (a, b, c) = (self.parts(a), self.parts(b), self.parts(c));
                 (0..a.len())
-                    .map(|i| {
-                        if self.fused {
-                            return self.builder.ins().fma(a[i], b[i], c[i]);
-                        }
-                        let product = self.builder.ins().fmul(a[i], b[i]);
-                        self.builder.ins().fadd(product, c[i])
-                    })
+                    .map(|i| self.multiply_add(fused, a[i], b[i], c[i]))
                     .collect()
             }
             Op::Compare(condition, a, b) => smallvec![self.compare(condition, a, b)],

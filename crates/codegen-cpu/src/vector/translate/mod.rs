@@ -10,6 +10,7 @@ pub(crate) use reductions::loop_run;
 
 use super::body::{Body, Input, Type, V};
 use super::builder::Builder;
+use super::contract::Products;
 use super::linear::Ranges;
 use super::narrow;
 use super::scalars::{Lanes, compute, lane_type, select};
@@ -90,6 +91,7 @@ pub(crate) struct Translator<'k> {
     /// What varies from lane to lane.
     lanes: FxHashMap<ScalarId, Lanes>,
     constants: FxHashMap<ScalarId, u128>,
+    products: Products,
     /// Run-time variables that vary, as 32-bit integers.
     pub(crate) vars: FxHashMap<Var, V>,
     frames: Vec<Frame>,
@@ -120,6 +122,7 @@ impl<'k> Translator<'k> {
             known: FxHashMap::default(),
             lanes: FxHashMap::default(),
             constants,
+            products: Products::of(kernel),
             vars: FxHashMap::default(),
             frames: Vec::new(),
             mask: None,
@@ -371,6 +374,12 @@ impl<'k> Translator<'k> {
                     .ok_or_else(|| Reason::new(format!("an index to {to}")));
             }
             _ => {}
+        }
+        if let Some((fused, [a, b], c)) = self.products.contracted(op, operands)
+            && self.lanes.contains_key(&a) | self.lanes.contains_key(&b)
+        {
+            let [a, b, c] = [self.lanes_of(a)?, self.lanes_of(b)?, self.lanes_of(c)?];
+            return Ok(smallvec![self.builder.fused(fused, [a[0], b[0]], c[0])]);
         }
         let from = operands.first().map_or(to, |&s| self.kernel.scalars[s]);
         let operands: SmallVec<[Lanes; 3]> = operands

@@ -8,11 +8,14 @@
 mod assembler;
 mod conversions;
 mod encode;
+mod listing;
 mod machine;
 mod memory;
 mod opcodes;
 mod reduce;
 mod select;
+
+pub(crate) use listing::listing;
 
 use super::body::Body;
 use super::schedule::scheduled;
@@ -25,8 +28,8 @@ impl Wide {
     /// A body's code; `None` if something in it has no instruction.
     /// `lanes_at_most`: what is known of the number of lanes.
     pub(crate) fn lower(&mut self, body: &Body, lanes_at_most: Option<i64>) -> Option<Vec<u8>> {
-        // Where several vectors are in flight there is enough to do as it is.
-        let ordered = (body.values.len() >= select::LONG).then(|| scheduled(body));
+        let in_flight = select::in_flight(body, lanes_at_most);
+        let ordered = (body.values.len() >= select::LONG).then(|| scheduled(body, in_flight));
         let assembler = select::select(ordered.as_ref().unwrap_or(body), lanes_at_most)?;
         let (blocks, registers, pool) = assembler.finish();
         let machine = machine::Machine::new(blocks, registers);

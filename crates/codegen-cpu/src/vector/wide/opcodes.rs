@@ -1,6 +1,6 @@
 //! Which instruction does an operation: by lane width and number of lanes.
 
-use crate::vector::body::{BinaryOp, Condition, Type, UnaryOp};
+use crate::vector::body::{BinaryOp, Condition, Fused, Type, UnaryOp};
 use iced_x86::Code;
 
 /// The size of a register.
@@ -227,19 +227,47 @@ pub(super) fn unary(op: UnaryOp) -> (Codes, Option<i32>) {
     }
 }
 
-/// `a * b + c`: onto the first operand, `a`.
-pub(super) const FMA_ONTO_FACTOR: Codes = three!(
-    EVEX_Vfmadd213ps_zmm_k1z_zmm_zmmm512b32_er,
-    EVEX_Vfmadd213ps_ymm_k1z_ymm_ymmm256b32,
-    EVEX_Vfmadd213pd_zmm_k1z_zmm_zmmm512b64_er
-);
+/// A product and a sum: onto the first operand, a factor.
+pub(super) fn fused_onto_factor(fused: Fused) -> Codes {
+    match fused {
+        Fused::Sum => three!(
+            EVEX_Vfmadd213ps_zmm_k1z_zmm_zmmm512b32_er,
+            EVEX_Vfmadd213ps_ymm_k1z_ymm_ymmm256b32,
+            EVEX_Vfmadd213pd_zmm_k1z_zmm_zmmm512b64_er
+        ),
+        Fused::Less => three!(
+            EVEX_Vfmsub213ps_zmm_k1z_zmm_zmmm512b32_er,
+            EVEX_Vfmsub213ps_ymm_k1z_ymm_ymmm256b32,
+            EVEX_Vfmsub213pd_zmm_k1z_zmm_zmmm512b64_er
+        ),
+        Fused::From => three!(
+            EVEX_Vfnmadd213ps_zmm_k1z_zmm_zmmm512b32_er,
+            EVEX_Vfnmadd213ps_ymm_k1z_ymm_ymmm256b32,
+            EVEX_Vfnmadd213pd_zmm_k1z_zmm_zmmm512b64_er
+        ),
+    }
+}
 
-/// `a * b + c`: onto the first operand, `c`.
-pub(super) const FMA_ONTO_SUM: Codes = three!(
-    EVEX_Vfmadd231ps_zmm_k1z_zmm_zmmm512b32_er,
-    EVEX_Vfmadd231ps_ymm_k1z_ymm_ymmm256b32,
-    EVEX_Vfmadd231pd_zmm_k1z_zmm_zmmm512b64_er
-);
+/// A product and a sum: onto the first operand, which is added or subtracted from.
+pub(super) fn fused_onto_sum(fused: Fused) -> Codes {
+    match fused {
+        Fused::Sum => three!(
+            EVEX_Vfmadd231ps_zmm_k1z_zmm_zmmm512b32_er,
+            EVEX_Vfmadd231ps_ymm_k1z_ymm_ymmm256b32,
+            EVEX_Vfmadd231pd_zmm_k1z_zmm_zmmm512b64_er
+        ),
+        Fused::Less => three!(
+            EVEX_Vfmsub231ps_zmm_k1z_zmm_zmmm512b32_er,
+            EVEX_Vfmsub231ps_ymm_k1z_ymm_ymmm256b32,
+            EVEX_Vfmsub231pd_zmm_k1z_zmm_zmmm512b64_er
+        ),
+        Fused::From => three!(
+            EVEX_Vfnmadd231ps_zmm_k1z_zmm_zmmm512b32_er,
+            EVEX_Vfnmadd231ps_ymm_k1z_ymm_ymmm256b32,
+            EVEX_Vfnmadd231pd_zmm_k1z_zmm_zmmm512b64_er
+        ),
+    }
+}
 
 /// The second operand where the mask holds, else the first.
 pub(super) const BLEND: Codes = three!(

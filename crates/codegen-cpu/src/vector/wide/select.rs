@@ -9,7 +9,7 @@ use super::machine::{MASK, Taken};
 use super::opcodes::{self as code, Codes, Form, Size};
 use super::reduce::{Part, parts};
 use crate::vector::body::{
-    BinaryOp, Body, Condition, Conversion, Loop, Op, Statement, Type, UnaryOp, V,
+    BinaryOp, Body, Condition, Conversion, Fused, Loop, Op, Statement, Type, UnaryOp, V,
 };
 use iced_x86::Code;
 use regalloc2::{Block, VReg};
@@ -23,7 +23,7 @@ pub(super) struct Select<'b> {
     pub(super) asm: Assembler,
     pub(super) slots: VReg,
     n: VReg,
-    /// Lanes of a vector: 8 where some take 64 bits, else 16.
+    /// Lanes of a vector.
     lanes: i32,
     /// Vectors in flight.
     unroll: usize,
@@ -43,8 +43,44 @@ pub(super) struct Select<'b> {
 
 /// Bodies of more values than this are not repeated for the whole vectors.
 const SHORT: usize = 70;
-/// Of bodies of at least this many values, one vector is in flight.
+/// Bodies of at least this many values are put in another order: the instructions of one
+/// vector are more than a CPU looks at to find independent ones.
 pub(super) const LONG: usize = 150;
+/// Of bodies of fewer values than this, many vectors are in flight.
+const TINY: usize = 12;
+
+/// How many vectors are in flight, operation by operation. Measured: two are faster than one
+/// for the longest bodies, though they spill more; four gain a sixth over two where they
+/// fit the registers.
+pub(super) fn in_flight(body: &Body, lanes_at_most: Option<i64>) -> usize {
+    let lanes = i64::from(lanes_of(body));
+    if lanes_at_most.is_some_and(|n| n <= lanes) {
+        return 1;
+    }
+    let size = body.values.len();
+    if !has_loops(body) {
+        // What is done once for each run, and more with each vector in flight, counts.
+        let few = lanes_at_most.is_some_and(|n| n <= 16 * lanes);
+        return if size <= SHORT && !few { 4 } else { 2 };
+    }
+    // A loop inside goes from row to row: more of each row at once.
+    let most = lanes_at_most.map_or(4, |n| (n - 1).max(0) / lanes + 1);
+    match size {
+        0..TINY => usize::try_from(most).map_or(8, |most| most.clamp(1, 8)),
+        TINY..LONG => 2,
+        _ => 1,
+    }
+}
+
+/// Lanes of a vector: 8 where some take 64 bits, else 16.
+fn lanes_of(body: &Body) -> i32 {
+    if body.is_wide() { 8 } else { 16 }
+}
+
+fn has_loops(body: &Body) -> bool {
+    let is_loop = |s: &Statement| matches!(s, Statement::Loop(_));
+    body.statements.iter().any(is_loop)
+}
 
 /// The instructions of a body; `None` if something in it has none.
 pub(super) fn select(body: &Body, lanes_at_most: Option<i64>) -> Option<Assembler> {
@@ -54,7 +90,7 @@ pub(super) fn select(body: &Body, lanes_at_most: Option<i64>) -> Option<Assemble
         asm,
         slots,
         n,
-        lanes: if body.is_wide() { 8 } else { 16 },
+        lanes: lanes_of(body),
         unroll: 1,
         shared: vec![None; body.values.len()],
         invariant: invariants(body),
@@ -99,31 +135,11 @@ impl Select<'_> {
             self.pointers.push(pointer);
         }
         self.asm.hoisting = false;
-        let has_loops = self
-            .body
-            .statements
-            .iter()
-            .any(|s| matches!(s, Statement::Loop(_)));
-        let size = self.body.values.len();
-        let few = lanes_at_most.is_some_and(|n| n <= i64::from(self.lanes));
-        let mut unroll = match size {
-            _ if few => 1,
-            0..12 => 4,
-            12..LONG => 2,
-            _ => 1,
-        };
-        if has_loops {
-            // A loop inside goes from row to row: more of each row at once.
-            let most = lanes_at_most.map_or(4, |n| (n - 1).max(0) / i64::from(self.lanes) + 1);
-            unroll = match size {
-                0..12 => usize::try_from(most).map_or(8, |most| most.clamp(1, 8)),
-                _ => unroll.min(2),
-            };
-        }
+        let mut unroll = in_flight(self.body, lanes_at_most);
         let parts = parts(self.body);
         let mut state = self.identities(&parts);
         let mut start = self.asm.number(0);
-        let two = size <= SHORT && !few && !has_loops;
+        let two = self.body.values.len() <= SHORT && unroll > 1 && !has_loops(self.body);
         if two {
             (start, state) = self.lanes_loop(start, (&parts, &state), unroll, false)?;
             unroll = 1;
@@ -543,7 +559,7 @@ impl Select<'_> {
                 result
             }
             Op::Binary(op, a, b) => self.binary_op(op, ty, a, b, u)?,
-            Op::Fma(a, b, c) => self.fma(form, [a, b, c], u)?,
+            Op::Fma(fused, a, b, c) => self.fma(form, fused, [a, b, c], u)?,
             Op::Compare(condition, a, b) => {
                 let ty = self.body.type_of(a);
                 let a = self.get(a, u)?;
@@ -678,7 +694,7 @@ impl Select<'_> {
         mask
     }
 
-    fn fma(&mut self, form: Form, [a, b, c]: [V; 3], u: usize) -> Option<VReg> {
+    fn fma(&mut self, form: Form, fused: Fused, [a, b, c]: [V; 3], u: usize) -> Option<VReg> {
         let result = self.asm.vector();
         let target = out(result, form.size());
         // A constant factor is the second one.
@@ -689,11 +705,15 @@ impl Select<'_> {
         let (codes, tied, sources): (Codes, _, _) = if self.constant_of(c).is_some() {
             let tied = self.get(a, u)?;
             let b = Source::Register(self.get(b, u)?);
-            (code::FMA_ONTO_FACTOR, tied, [b, self.source(c, u)?])
+            (
+                code::fused_onto_factor(fused),
+                tied,
+                [b, self.source(c, u)?],
+            )
         } else {
             let tied = self.get(c, u)?;
             let a = Source::Register(self.get(a, u)?);
-            (code::FMA_ONTO_SUM, tied, [a, self.source(b, u)?])
+            (code::fused_onto_sum(fused), tied, [a, self.source(b, u)?])
         };
         let sources = sources.map(|s| (s, form.size()));
         self.asm
