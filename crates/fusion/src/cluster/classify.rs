@@ -4,7 +4,7 @@
 use crate::contraction::is_product_of;
 use crate::program::{Node, NodeId, NodeKind, Program, ValueId};
 use crate::scan::as_scan;
-use tegula_ir::{Binary, Module, Op, Unary};
+use tegula_ir::{ArrayShape, Binary, Dim, Module, Op, Unary};
 
 /// What a backend-independent view of an operation says about fusing it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +66,26 @@ pub fn classify(module: &Module, program: &Program, node: NodeId) -> Class {
         }
         Op::DynamicUpdateSlice | Op::Scatter { .. } | Op::SelectAndScatter { .. } => Class::Update,
         _ => Class::Library,
+    }
+}
+
+/// Whether reading an element of the result costs what reading one of the operand does,
+/// however often: a broadcast, or a reshape that adds or drops dimensions of size 1.
+pub(super) fn is_view(module: &Module, program: &Program, node: NodeId) -> bool {
+    let node = &program.nodes[node];
+    match &module[node.origin].op {
+        Op::Broadcast(_) => true,
+        Op::Reshape | Op::Bitcast => {
+            let (Some(&from), Some(&to)) = (node.operands.first(), node.results.first()) else {
+                return false;
+            };
+            let [from, to] = [from, to].map(|v| &program.values[v].shape);
+            fn long(shape: &ArrayShape) -> impl Iterator<Item = &Dim> {
+                shape.dims.iter().filter(|dim| **dim != Dim::Static(1))
+            }
+            from.element_type == to.element_type && long(from).eq(long(to))
+        }
+        _ => false,
     }
 }
 

@@ -6,7 +6,7 @@
 //! kernels a value would be evaluated if it were fused into everything that reads it;
 //! a kernel evaluates it once per place. It compares the evaluations with the number
 //! of elements: a cheap operation may be evaluated a few times over, an expensive one
-//! only once.
+//! only once, and a view, which costs as much as a load, any number of times.
 //!
 //! A kernel may write several values. What is materialised and read at a kernel's own
 //! index is computed and written there, if nothing in between needs it from memory;
@@ -19,7 +19,7 @@ mod units;
 pub use classify::{Class, classify};
 
 use crate::program::{Def, NodeId, NodeKind, Program, Region, ValueId};
-use classify::{elements, is_updated, reads_per_element};
+use classify::{elements, is_updated, is_view, reads_per_element};
 use cranelift_entity::SecondaryMap;
 use places::{Place, Places};
 use smallvec::SmallVec;
@@ -436,6 +436,8 @@ impl Pass<'_> {
         let limit = match class {
             Class::Library => return Reason::LibraryOrControl,
             Class::Update | Class::Scan => return Reason::OwnKernel,
+            // What it is a view of is evaluated as often, and decides.
+            _ if is_view(self.module, self.program, id) => f64::INFINITY,
             Class::Pointwise(0 | 1) => CHEAP_RATIO,
             Class::Pointwise(_) | Class::Loop => EXPENSIVE_RATIO,
         };
