@@ -51,10 +51,12 @@ impl Call {
         results: &[&ArrayShape],
     ) -> Result<Self, Error> {
         match (op, operands, results) {
-            (LibraryOp::Dot(dims), [lhs, rhs], [out]) => Dot::new(isa, lhs, rhs, out, dims)
-                .map(|dot| Self::Dot(Box::new(dot)))
-                .ok_or_else(|| Error::Unsupported("a dot of this shape".to_owned())),
-            (LibraryOp::Dot(_), ..) => Err(Error::Bug("a dot has two operands".to_owned())),
+            (LibraryOp::Dot(dims), &[lhs, rhs, ref added @ ..], &[out]) => {
+                Dot::new(isa, [lhs, rhs], out, dims, !added.is_empty())
+                    .map(|dot| Self::Dot(Box::new(dot)))
+                    .ok_or_else(|| Error::Unsupported("a dot of this shape".to_owned()))
+            }
+            (LibraryOp::Dot(_), ..) => Err(Error::Bug("a dot has two factors".to_owned())),
             (LibraryOp::Sort { dimension, .. }, ..) => Sort::new(operands, *dimension)
                 .map(Self::Sort)
                 .ok_or_else(|| {
@@ -106,7 +108,8 @@ impl Call {
     ///
     /// # Safety
     /// `inputs` and `outputs` are dense arrays of the shapes this was made for,
-    /// aligned to 64 bytes; no output overlaps anything else. A sort is given its
+    /// aligned to 64 bytes; no output overlaps anything else, but for an array that a dot
+    /// is added to. A sort is given its
     /// own code. `scratch` has [`Self::scratch_bytes`] for the pool's threads,
     /// aligned to 64.
     pub(crate) unsafe fn run(
@@ -120,7 +123,7 @@ impl Call {
         // SAFETY: the caller's promise.
         unsafe {
             match (self, sort) {
-                (Self::Dot(dot), _) => dot.run([inputs[0], inputs[1]], outputs[0], scratch, pool),
+                (Self::Dot(dot), _) => dot.run(inputs, outputs[0], scratch, pool),
                 (Self::Convolution(convolution), _) => {
                     convolution.run([inputs[0], inputs[1]], outputs[0], scratch, pool);
                 }

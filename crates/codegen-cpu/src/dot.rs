@@ -13,16 +13,20 @@ use tegula_layout::dot::{DotDimList, DotView};
 pub(crate) struct Dot {
     element_type: ElementType,
     product: Product,
+    /// Bytes of the array that it is added to, if it is.
+    added_to: Option<usize>,
 }
 
 impl fmt::Display for Dot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [batch, m, k, n] = self.product.shape();
         write!(f, "dot {} {m}x{k}x{n}", self.element_type)?;
-        if batch == 1 {
-            Ok(())
-        } else {
-            write!(f, " {batch} times")
+        if batch != 1 {
+            write!(f, " {batch} times")?;
+        }
+        match self.added_to {
+            Some(_) => write!(f, ", added"),
+            None => Ok(()),
         }
     }
 }
@@ -43,14 +47,14 @@ impl Dot {
         self.element_type.bits() < 32
     }
 
-    /// Prepares a dot; `None` if the shapes are not static or there is no product
-    /// of the types.
+    /// Prepares a dot, which may be `added` to an array; `None` if the shapes are not
+    /// static or there is no product of the types.
     pub(crate) fn new(
         isa: Isa,
-        lhs: &ArrayShape,
-        rhs: &ArrayShape,
+        [lhs, rhs]: [&ArrayShape; 2],
         out: &ArrayShape,
         contraction: &Contraction,
+        added: bool,
     ) -> Option<Self> {
         let view = DotView::new(lhs, rhs, contraction)?;
         let list = |dims: &DotDimList| -> Vec<Axis> {
@@ -70,9 +74,15 @@ impl Dot {
             starts: [0; 3],
         };
         let types = [lhs, rhs, out].map(|shape| shape.element_type);
+        let product = Product::new(isa, types, axes)?;
+        let added_to = match added {
+            true => Some(usize::try_from(out.byte_size()?).ok()?),
+            false => None,
+        };
         Some(Self {
             element_type: lhs.element_type,
-            product: Product::new(isa, types, axes)?,
+            product: if added { product.adding()? } else { product },
+            added_to,
         })
     }
 
@@ -85,16 +95,26 @@ impl Dot {
     ///
     /// # Safety
     /// The pointers lead to dense arrays of the shapes this was made for, of
-    /// which `out` overlaps neither operand; `scratch` has
-    /// [`Self::scratch_bytes`], aligned to 64.
+    /// which `out` overlaps neither factor, and an array that is added is all of `out` or
+    /// no part of it; `scratch` has [`Self::scratch_bytes`], aligned to 64.
     pub(crate) unsafe fn run(
         &self,
-        [lhs, rhs]: [*const u8; 2],
+        operands: &[*const u8],
         out: *mut u8,
         scratch: *mut u8,
         pool: &Pool,
     ) {
+        let &[lhs, rhs, ref rest @ ..] = operands else {
+            return;
+        };
         // SAFETY: the caller's promise; a view's strides stay inside its arrays.
-        unsafe { self.product.run(lhs, rhs, out, scratch, pool) };
+        unsafe {
+            if let (Some(bytes), Some(&added)) = (self.added_to, rest.first())
+                && !std::ptr::eq(added, out)
+            {
+                std::ptr::copy_nonoverlapping(added, out, bytes);
+            }
+            self.product.run(lhs, rhs, out, scratch, pool);
+        }
     }
 }

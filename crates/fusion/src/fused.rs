@@ -26,7 +26,9 @@ use tegula_ir::{ComputationId, ElementType, Module, Op};
 /// A named routine of a backend's runtime.
 #[derive(Clone, Debug, PartialEq)]
 pub enum LibraryOp {
-    /// A matrix product over batches, of types that [`is_product_of`] lists.
+    /// A matrix product over batches, of types that [`is_product_of`] lists. A third
+    /// operand, of the result's shape and type, which is f32 or f64, is added to it; the
+    /// result may lie in its place.
     ///
     /// [`is_product_of`]: crate::is_product_of
     Dot(Box<Contraction>),
@@ -44,6 +46,12 @@ pub enum LibraryOp {
 }
 
 impl LibraryOp {
+    /// Whether the routine may write its result over this operand: a dot over what it is
+    /// added to.
+    pub fn may_write_over(&self, operand: usize) -> bool {
+        matches!(self, Self::Dot(_)) && operand == 2
+    }
+
     /// The routine's name.
     pub fn name(&self) -> &'static str {
         match self {
@@ -128,6 +136,7 @@ pub struct Fused {
 /// An operation that cannot be compiled yet, by name.
 pub fn fuse(module: &Module, mut program: Program, limits: Limits) -> Result<Fused, Error> {
     crate::fold::fold(module, &mut program);
+    crate::accumulate::accumulate(module, &mut program);
     let mut clusters = cluster(module, &program);
     let maps = ReadMaps::new(module);
     let context = Context {

@@ -13,6 +13,7 @@
 //!   fusing changes where a value is computed, never what it is.
 //! - A kernel reads only values that are materialised before it.
 
+mod accumulate;
 mod apply;
 mod cluster;
 mod contraction;

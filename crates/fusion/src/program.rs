@@ -48,7 +48,8 @@ pub struct Value {
 pub enum NodeKind {
     /// The operation of the node's instruction.
     Op,
-    /// A dot, the node's instruction, with what was folded into it.
+    /// A dot, the node's instruction, with what was folded into it; a third operand is
+    /// added to the product.
     Contraction(Box<Contraction>),
     /// A loop. Operands are the carried states' first values, results their last.
     While {

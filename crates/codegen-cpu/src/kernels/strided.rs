@@ -249,6 +249,15 @@ macro_rules! strided_tile {
             #[target_feature(enable = $features)]
             pub(super) unsafe fn dispatch(vectors: usize, arguments: &Strided<'_>) {
                 let whole = arguments.columns == vectors * $lanes;
+                if arguments.add {
+                    // What is added to is there when the sums are.
+                    for &offset in arguments.row_offsets {
+                        let row = arguments.out.cast::<$number>().wrapping_offset(offset);
+                        for v in 0..vectors {
+                            _mm_prefetch::<_MM_HINT_T0>(row.wrapping_add(v * $lanes).cast());
+                        }
+                    }
+                }
                 // SAFETY: the caller's promise.
                 unsafe {
                     match (arguments.rows.len(), vectors, arguments.copy.is_some()) {

@@ -122,7 +122,7 @@ impl Worker<'_> {
                 out: self.arrays.out,
                 row_offsets,
                 column_offsets: Some(out),
-                add: false,
+                add: self.product.adds,
             };
             // SAFETY: the sums were computed; the offsets are the result's.
             unsafe { (self.table.store)(&stored) };

@@ -35,6 +35,10 @@ const ALIASED: usize = 4096;
 /// save half of multiplying.
 const HALVES_ROWS: usize = 4 * MAX_ROWS;
 const PAIRS_ROWS: usize = MAX_ROWS;
+/// The most rows of a tile whose rows have the same place in the first-level cache, which
+/// has eight to twelve such places; and how many rows pay for lower tiles.
+const ALIASED_ROWS: usize = 10;
+const MANY_ROWS: usize = 128;
 /// Columns from which on packing the left operand is little beside multiplying.
 const MANY_COLUMNS: usize = 256;
 
@@ -46,6 +50,8 @@ pub(super) struct InPlace {
     /// Whether the left and the right operand are read where they lie, rather than
     /// packed.
     lies: [bool; 2],
+    /// The most rows of a tile.
+    height: usize,
     /// Whether right panels are fetched ahead when they are first read, and copied.
     fetched: bool,
     copied: bool,
@@ -111,6 +117,10 @@ impl InPlace {
         let left_lies = sizes.columns < MANY_COLUMNS || !scattered && !aliased(strides[1]);
         let left_lies = units && (left_lies || step > 1);
         let lies = [left_lies, right_lies];
+        let height = match left_lies && aliased(strides[0]) && sizes.rows >= MANY_ROWS {
+            true => kernel.rows.min(ALIASED_ROWS),
+            false => kernel.rows,
+        };
         let large = sizes.depth * sizes.columns * bytes > CACHED;
         let aliased = depth.is_some_and(|a| aliased(a.rhs));
         let copied = large || aliased && sizes.rows > kernel.rows;
@@ -119,6 +129,7 @@ impl InPlace {
             kernel,
             arithmetic,
             lies,
+            height,
             fetched,
             copied: fetched && halves.is_none(),
             whole_depth,
@@ -353,7 +364,7 @@ impl Worker<'_> {
     unsafe fn part(&self, part: &Part<'_>, chunk: &Range<usize>) {
         let (in_place, axes) = (part.in_place, &self.product.axes);
         let (kernel, bytes) = (&in_place.kernel, self.blocks.unit_bytes);
-        let count = part.rows.len().div_ceil(kernel.rows).max(1);
+        let count = part.rows.len().div_ceil(in_place.height).max(1);
         let height = part.rows.len().div_ceil(count);
         let element = self.product.element_bytes[1] as isize;
         let step = axes.depth.last().map_or(0, |a| a.rhs) * element;
@@ -397,7 +408,7 @@ impl Worker<'_> {
             }
             // Lower tiles are wider, and have no form that fetches.
             let fetches = in_place.fetched && kernel.vectors(height, usize::MAX / 2) <= 2;
-            for (i, rows) in tiles(&(0..part.rows.len()), kernel.rows).enumerate() {
+            for (i, rows) in tiles(&(0..part.rows.len()), in_place.height).enumerate() {
                 let first = fetches && i == 0;
                 let copy = match in_place.copied {
                     true => self.right(),
@@ -429,6 +440,7 @@ impl Worker<'_> {
         copy: Option<*mut u8>,
     ) {
         let kernel = &part.in_place.kernel;
+        let add = self.product.adds || part.depth > 0;
         let bytes = self.blocks.unit_bytes as isize;
         let mut pointers = [std::ptr::null::<u8>(); MAX_ROWS];
         let pointers = &mut pointers[..rows.len()];
@@ -464,7 +476,7 @@ impl Worker<'_> {
             columns: right.columns,
             out: right.out,
             row_offsets: &part.out[rows.clone()],
-            add: part.depth > 0,
+            add,
             copy,
         };
         let vectors = right.columns.div_ceil(kernel.lanes);
@@ -485,7 +497,7 @@ impl Worker<'_> {
             out: right.out,
             row_offsets: &part.out[rows],
             column_offsets: right.scattered,
-            add: part.depth > 0,
+            add,
         };
         // SAFETY: the caller's promise; there is room for the sums, which are stored
         // where the offsets of the result say.

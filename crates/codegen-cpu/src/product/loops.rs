@@ -171,6 +171,7 @@ impl Worker<'_> {
     unsafe fn tile(&self, tile: &Tile<'_>, left: *const u8, right: Panel) {
         let table = self.table;
         let (first, last) = (tile.depth == 0, tile.depth + 1 == self.blocks.depths);
+        let adds = self.product.adds || !first;
         let vectors = tile.columns.len().div_ceil(table.tile.lanes);
         let whole = tile.columns.len() == vectors * table.tile.lanes;
         let out = self.product.place(self.arrays.out, 2, tile.first_column);
@@ -190,7 +191,7 @@ impl Worker<'_> {
             }
         };
         if table.same && whole && tile.column_offsets.is_none() {
-            let (rows, add) = (tile.row_offsets.as_ptr(), !first);
+            let (rows, add) = (tile.row_offsets.as_ptr(), adds);
             return compute(&Target { out, rows, add });
         }
         let staged = !table.same && self.blocks.depths > 1;
@@ -220,7 +221,7 @@ impl Worker<'_> {
             out,
             row_offsets: tile.row_offsets,
             column_offsets: tile.column_offsets,
-            add: table.same && !first,
+            add: table.same && adds,
         };
         // SAFETY: the sums were computed; the offsets are the result's.
         unsafe { (table.store)(&stored) };

@@ -103,6 +103,8 @@ pub(crate) struct Product {
     depths: [Vec<Axis>; 2],
     sizes: Sizes,
     element_bytes: [usize; 3],
+    /// Whether it is added to what the result holds.
+    adds: bool,
 }
 
 /// Numbers of elements.
@@ -186,7 +188,16 @@ impl Product {
             in_place,
             sizes,
             element_bytes: types.map(ElementType::storage_bytes),
+            adds: false,
         })
+    }
+
+    /// The product, added to what the result holds; `None` if its numbers are not summed as
+    /// elements of the result.
+    pub(crate) fn adding(self) -> Option<Self> {
+        // Nothing is computed again over what was added to.
+        let suits = self.table.same && self.exact.is_none();
+        suits.then_some(Self { adds: true, ..self })
     }
 
     /// How operands are read where they lie, if the table's arithmetic does that.

@@ -238,6 +238,7 @@ pub(super) fn tiled(
             .collect(),
         ],
         window: None,
+        added: false,
         symbols,
     };
     let spatial = |of: &[i64], i: usize| of.get(i).copied().unwrap_or(-1);

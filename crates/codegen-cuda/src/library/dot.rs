@@ -38,12 +38,14 @@ pub(super) fn accumulator(result: ElementType) -> ElementType {
     }
 }
 
-/// The kernel of a dot. Its parameters are the operands and the result; that one has
-/// the contraction's own dimensions, which its shape may split or merge.
+/// The kernel of a dot. Its parameters are the factors, an array that is `added`, if one is,
+/// and the result; these two have the contraction's own dimensions, which their shape may
+/// split or merge.
 pub(super) fn kernel(
     contraction: &Contraction,
     operands: [&ArrayShape; 2],
     result: &ArrayShape,
+    added: bool,
     symbols: &[Symbol],
 ) -> Kernel {
     let mut builder = Builder::new(symbols);
@@ -74,21 +76,28 @@ pub(super) fn kernel(
             .collect();
         params.push(builder.param(Access::Read, shape.element_type, dims));
     }
-    let dims = contraction.out.iter().map(|&label| size(label)).collect();
+    let dims: Vec<Term> = contraction.out.iter().map(|&label| size(label)).collect();
+    let added = added.then(|| builder.param(Access::Read, result.element_type, dims.clone()));
     let to = builder.param(Access::Write, result.element_type, dims);
     let labels = contraction.lhs.iter().flatten().copied();
     let summed: Vec<Label> = labels
         .filter(|label| !contraction.out.contains(label))
         .collect();
     let wide = accumulator(result.element_type);
-    let zero = builder.zero(wide);
+    let start = match added {
+        Some(param) => {
+            let value = builder.load(param, out.clone());
+            builder.convert(wide, value)
+        }
+        None => builder.zero(wide),
+    };
     let product = Product {
         contraction,
         size: &size,
         params: [params[0], params[1]],
         wide,
     };
-    let sum = product.sum(&mut builder, &summed, &mut index, zero);
+    let sum = product.sum(&mut builder, &summed, &mut index, start);
     let sum = builder.convert(result.element_type, sum);
     builder.store(to, out, sum);
     builder.finish()

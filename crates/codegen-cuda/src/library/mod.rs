@@ -39,12 +39,15 @@ pub(crate) fn routine(
     symbols: &[Symbol],
 ) -> Result<Routine, Error> {
     let kernel = match (op, operands, results) {
-        (LibraryOp::Dot(contraction), &[lhs, rhs], &[out]) => {
-            let tiled = product::function(name, contraction, [lhs, rhs], out, symbols)?;
+        (LibraryOp::Dot(contraction), &[lhs, rhs, ref added @ ..], &[out]) => {
+            let adds = !added.is_empty();
+            let tiled = product::function(name, contraction, [lhs, rhs], out, adds, symbols)?;
             if let Some(function) = tiled {
-                return Ok(Routine::Functions(Series::one(function, 3)));
+                let given = operands.len() + 1;
+                return Ok(Routine::Functions(Series::one(function, given)));
             }
-            dot::kernel(contraction, [lhs, rhs], out, symbols)
+            let kernel = dot::kernel(contraction, [lhs, rhs], out, adds, symbols);
+            return Ok(Routine::Functions(emit::functions(name, &kernel, !adds)?));
         }
         (
             LibraryOp::Sort {

@@ -55,6 +55,8 @@ pub(super) struct Product<'a> {
     /// Where the left operand's elements are, if that is no sum of what labels
     /// contribute.
     pub window: Option<Window>,
+    /// Whether an array like the result, the third parameter, is added to it.
+    pub added: bool,
     pub symbols: &'a [Symbol],
 }
 
@@ -67,8 +69,8 @@ pub(super) struct Window {
     pub inside: Term,
 }
 
-/// The function of a dot, if tiles suit it; its parameters are the operands and the
-/// result.
+/// The function of a dot, if tiles suit it; its parameters are the factors, an array that is
+/// `added`, if one is, and the result.
 ///
 /// # Errors
 /// A type that cannot be converted: a bug.
@@ -77,6 +79,7 @@ pub(super) fn function(
     contraction: &Contraction,
     operands: [&ArrayShape; 2],
     result: &ArrayShape,
+    added: bool,
     symbols: &[Symbol],
 ) -> Result<Option<Function>, Error> {
     let mut groups: [Vec<Label>; 4] = Default::default();
@@ -108,6 +111,7 @@ pub(super) fn function(
         groups,
         strides,
         window: None,
+        added,
         symbols,
     };
     product.function(name)
@@ -390,12 +394,14 @@ impl<'a> Text<'a> {
             (false, 64) => "unsigned long long",
             (false, _) => "unsigned int",
         };
-        let mut parameters = format!(
-            "const {} *__restrict__ a, const {} *__restrict__ b, {} *__restrict__ c",
-            storage(lhs),
-            storage(rhs),
-            storage(out)
-        );
+        let (a, b, c) = (storage(lhs), storage(rhs), storage(out));
+        // The result may lie where what is added does.
+        let result = match product.added {
+            true => format!("const {c} *d, {c} *c"),
+            false => format!("{c} *__restrict__ c"),
+        };
+        let mut parameters =
+            format!("const {a} *__restrict__ a, const {b} *__restrict__ b, {result}");
         for symbol in 0..product.symbols.len() as u32 {
             parameters += &format!(", const long long s{symbol}");
         }
@@ -459,6 +465,9 @@ impl<'a> Text<'a> {
         self.place("c_column", 2, COLUMNS, "column");
         self.line("    b += b_batch(batch);");
         self.line("    c += c_batch(batch);");
+        if product.added {
+            self.line("    d += c_batch(batch);");
+        }
         // What is next to each other in the result is stored by neighbouring threads.
         let by_column = !product.is_innermost(2, ROWS);
         let (x, y) = if by_column {
@@ -523,8 +532,12 @@ impl<'a> Text<'a> {
         let value = convert(wide, out, "total")
             .ok_or_else(|| Error::Bug(format!("no conversion from {wide} to {out}")))?;
         let value = store(out, &value);
-        self.line(&format!("            const {own} total = {total};"));
         self.line("            if (column >= columns) continue;");
+        let total = match self.product.added {
+            true => format!("{total} + d[c_row(row) + c_column(column)]"),
+            false => total,
+        };
+        self.line(&format!("            const {own} total = {total};"));
         self.line(&format!(
             "            c[c_row(row) + c_column(column)] = {value};"
         ));

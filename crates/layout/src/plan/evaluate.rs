@@ -224,12 +224,12 @@ impl Evaluator<'_> {
         let inputs = inputs?;
         let outputs = match op {
             LibraryOp::Dot(dims) => {
-                let ([lhs, rhs], [result]) = (&inputs[..], results) else {
+                let ([lhs, rhs, added @ ..], [result]) = (&inputs[..], results) else {
                     let message = "a dot takes two operands and gives one result";
                     return Err(EvaluateError::Malformed(message));
                 };
                 let shape = &self.plan.values[*result].shape;
-                vec![dot(lhs, rhs, dims, shape)?]
+                vec![dot([lhs, rhs], added.first(), dims, shape)?]
             }
             LibraryOp::Sort {
                 dimension,
@@ -337,10 +337,11 @@ fn operation(
     Ok(value.leaves().into_iter().cloned().collect())
 }
 
-/// A dot by its definition: integers modulo their size, floats in f64.
+/// A dot by its definition, added to an array or not: integers modulo their size, floats
+/// in f64.
 fn dot(
-    lhs: &Literal,
-    rhs: &Literal,
+    [lhs, rhs]: [&Literal; 2],
+    added: Option<&Literal>,
     contraction: &Contraction,
     shape: &ArrayShape,
 ) -> Result<Literal, EvaluateError> {
@@ -358,16 +359,20 @@ fn dot(
     // Where the summands of every element lie, from its row and column on.
     let mut terms = Vec::new();
     view.for_each_contracted(|i, j| terms.push((i, j)));
-    let mut sums = vec![0u64; count];
+    let mut sums = match added {
+        Some(added) if added.len() == count => converted(added, wide),
+        Some(_) => return Err(malformed()),
+        None => vec![0u64; count],
+    };
     view.for_each(|left, right, out| {
         let pairs = terms.iter().map(|&(i, j)| (a[left + i], b[right + j]));
         sums[out] = match wide {
             ElementType::F64 => pairs
-                .fold(0f64, |sum, (a, b)| {
+                .fold(f64::from_bits(sums[out]), |sum, (a, b)| {
                     sum + f64::from_bits(a) * f64::from_bits(b)
                 })
                 .to_bits(),
-            _ => pairs.fold(0u64, |sum, (a, b)| sum.wrapping_add(a.wrapping_mul(b))),
+            _ => pairs.fold(sums[out], |sum, (a, b)| sum.wrapping_add(a.wrapping_mul(b))),
         };
     });
     let size = shape.element_type.storage_bytes();

@@ -2,9 +2,10 @@
 //!
 //! Two values interfere if one is written while the other still has to be read.
 //! A step's results interfere with its operands too, because it may write before
-//! it has read everything. Three exceptions: a copy's ends hold the same bytes; a
-//! kernel that reads an operand only where it then writes may work in place; a
-//! parameter that a kernel updates is one value before and after.
+//! it has read everything. Four exceptions: a copy's ends hold the same bytes; a
+//! kernel that reads an operand only where it then writes may work in place, and so may a
+//! dot that is added to an array; a parameter that a kernel updates is one value before and
+//! after.
 
 use super::{KernelId, Plan, Step, ValueId};
 use roaring::RoaringBitmap;
@@ -107,12 +108,19 @@ impl Pass<'_> {
             }
             Step::Kernel { kernel, args } => self.kernel(*kernel, args, live),
             Step::Library {
-                operands, results, ..
+                op,
+                operands,
+                results,
             } => {
                 for &result in results {
                     self.write(result, live, &[]);
-                    for &operand in operands {
-                        self.edge(result, operand);
+                    for (place, &operand) in operands.iter().enumerate() {
+                        let again = operands[..place].contains(&operand);
+                        if op.may_write_over(place) && !again {
+                            self.out.in_place.push((operand, result));
+                        } else {
+                            self.edge(result, operand);
+                        }
                     }
                 }
                 self.pairwise(results);

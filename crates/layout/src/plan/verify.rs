@@ -358,7 +358,11 @@ impl Verifier<'_> {
             self.read(operand, good, op.name());
         }
         for (i, &result) in results.iter().enumerate() {
-            if operands.iter().any(|&operand| self.touch(result, operand)) {
+            let over = |(place, &operand): (usize, &ValueId)| {
+                let in_place = op.may_write_over(place) && self.plan.same_place(result, operand);
+                self.touch(result, operand) && !in_place
+            };
+            if operands.iter().enumerate().any(over) {
                 self.error(format!(
                     "{} writes {result} over one of its operands",
                     op.name()

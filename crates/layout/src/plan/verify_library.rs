@@ -33,9 +33,15 @@ fn dot_suits(
     operands: &[&ArrayShape],
     results: &[&ArrayShape],
 ) -> Result<(), String> {
-    let (&[lhs, rhs], &[result]) = (operands, results) else {
+    let (&[lhs, rhs, ref added @ ..], &[result]) = (operands, results) else {
         return Err("takes two operands and gives one result".to_owned());
     };
+    let sums = matches!(result.element_type, ElementType::F32 | ElementType::F64);
+    match added {
+        [] => {}
+        [added] if sums && added.same_ignoring_layout(result) => {}
+        _ => return Err("what it is added to is not of the result's shape, f32 or f64".to_owned()),
+    }
     if !is_product_of(lhs.element_type, rhs.element_type, result.element_type) {
         return Err("there is no product of these types".to_owned());
     }
