@@ -1,5 +1,6 @@
 //! Random programs on every target, in both regimes, against the reference
-//! evaluator. `TEGULA_SWEEP` says how many programs; `TEGULA_SEED` runs one.
+//! evaluator. `TEGULA_SWEEP` says how many programs and `TEGULA_FIRST` from which seed;
+//! `TEGULA_SEED` runs one.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,11 +14,12 @@ use tegula_tests::random::{Regime, random_program};
 /// Programs of each regime when nothing else is asked for.
 const PROGRAMS: u64 = 250;
 
+fn number(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok()?.parse().ok()
+}
+
 fn count() -> u64 {
-    std::env::var("TEGULA_SWEEP")
-        .ok()
-        .and_then(|n| n.parse().ok())
-        .unwrap_or(PROGRAMS)
+    number("TEGULA_SWEEP").unwrap_or(PROGRAMS)
 }
 
 /// What a sweep runs programs on.
@@ -82,16 +84,14 @@ fn check(seed: u64, regime: Regime, on: On) -> Result<bool, String> {
 }
 
 fn sweep(regime: Regime, on: On, count: u64) {
-    if let Some(seed) = std::env::var("TEGULA_SEED")
-        .ok()
-        .and_then(|s| s.parse().ok())
-    {
+    if let Some(seed) = number("TEGULA_SEED") {
         check(seed, regime, on).unwrap_or_else(|e| panic!("{e}"));
         return;
     }
     let mut failures = Vec::new();
     let mut judged = 0;
-    for seed in 0..count {
+    let first = number("TEGULA_FIRST").unwrap_or(0);
+    for seed in (first..).take(count as usize) {
         match check(seed, regime, on) {
             Ok(true) => judged += 1,
             Ok(false) => {}

@@ -17,6 +17,7 @@ use crate::program::{
 };
 use std::borrow::Cow;
 use tegula_expr::{Cmp, Term};
+use tegula_ir::ArrayShape;
 use tegula_target::layout_in_order;
 
 /// The program with every grid written out.
@@ -185,17 +186,7 @@ impl Expander<'_> {
     fn window(&mut self, window: Window) -> Expanded {
         let buffer = &mut self.program.buffers[window.block];
         let name = buffer.name.clone();
-        buffer.shape.dims.insert(0, window.buffers.into());
-        // Blocks lie one behind the other, each in its own tiles.
-        if let Some(layout) = &mut buffer.shape.layout {
-            layout.minor_to_major.iter_mut().for_each(|dim| *dim += 1);
-            layout.minor_to_major.push(0);
-        } else {
-            let dims = buffer.shape.static_dims().unwrap_or_default();
-            let order: Vec<u32> = (0..dims.len() as u32).rev().collect();
-            let layout = layout_in_order(buffer.shape.element_type.bits(), &dims, &order);
-            buffer.shape.layout = layout.ok().map(Box::new);
-        }
+        buffer.shape = copies_of(&buffer.shape, window.buffers);
         let semaphores = self.program.semaphores.push(Semaphores {
             name: format!("{name}_sem"),
             count: window.buffers,
@@ -372,6 +363,22 @@ impl Expander<'_> {
             out.push(w.statement(StatementKind::Free(w.window.block)));
         }
     }
+}
+
+/// An array of so many blocks, which lie one behind the other, each in its own tiles.
+pub(crate) fn copies_of(block: &ArrayShape, copies: i64) -> ArrayShape {
+    let mut shape = block.clone();
+    shape.dims.insert(0, copies.into());
+    if let Some(layout) = &mut shape.layout {
+        layout.minor_to_major.iter_mut().for_each(|dim| *dim += 1);
+        layout.minor_to_major.push(0);
+    } else {
+        let dims = shape.static_dims().unwrap_or_default();
+        let order: Vec<u32> = (0..dims.len() as u32).rev().collect();
+        let layout = layout_in_order(shape.element_type.bits(), &dims, &order);
+        shape.layout = layout.ok().map(Box::new);
+    }
+    shape
 }
 
 /// Lets the slices of a block lead to one of the window's buffers.

@@ -161,9 +161,19 @@ impl Findings {
         self.list.iter().find(|finding| wanted(finding.code))
     }
 
-    /// By line, then code.
+    /// By line, then code. What is read of an output block that comes again, and was
+    /// therefore lost, is one finding, not two.
     pub(crate) fn into_list(self) -> Vec<Finding> {
-        let mut list = self.list;
+        let Self { seen, mut list } = self;
+        let mut again: Vec<Option<String>> = Vec::new();
+        for (&(code, _, _), &position) in &seen {
+            if code == Code::Revisited {
+                again.extend(list.get(position).map(|finding| finding.buffer.clone()));
+            }
+        }
+        list.retain(|finding| {
+            finding.code != Code::Uninitialised || !again.contains(&finding.buffer)
+        });
         list.sort_by(|a, b| (a.line, a.code, &a.buffer).cmp(&(b.line, b.code, &b.buffer)));
         list
     }

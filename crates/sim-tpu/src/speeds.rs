@@ -34,12 +34,17 @@ pub struct Speeds {
     pub copy_latency: Option<f64>,
     /// One step of a loop, besides its statements.
     pub step: f64,
+    /// Until the matrix units have operands that a compiled kernel fetches from HBM,
+    /// besides the latency.
+    pub product_start: f64,
     /// The matrix units.
     pub matrix: MatrixUnits,
     /// Elements of 32 bits in a vector register.
     pub lanes: f64,
     /// Elements along its lanes.
     pub lane_count: f64,
+    /// Cycles of a register's way through a loop of a compiled kernel, at least.
+    pub register_pass: f64,
     /// Cross-lane units.
     pub cross_lane_units: f64,
     /// Bytes that VMEM gives or takes per cycle.
@@ -134,13 +139,29 @@ impl Speeds {
             latency_out: reader.or(Param::VmemToHbmLatency, 0.0, "0 seconds"),
             copy_latency: chip.base(Param::CopyLatency),
             step: reader.or(Param::StepOverhead, 0.0, "0 seconds"),
+            product_start: reader.or(Param::ProductStart, 0.0, "0 seconds"),
             matrix,
             lanes: lanes * fused,
             lane_count,
+            register_pass: reader.or(
+                Param::RegisterPass,
+                0.0,
+                "as many cycles as its operations issue in",
+            ),
             cross_lane_units: fused * reader.or(Param::Xlus, 2.0, "2, as of v6e"),
             vmem_bytes_per_cycle: VMEM_OVER_HBM * share / clock,
             assumptions: reader.assumptions,
         })
+    }
+}
+
+impl Speeds {
+    /// Takes out what holds of compiled kernels alone.
+    pub(crate) fn leave_out_compiled(&mut self) {
+        (self.register_pass, self.product_start) = (0.0, 0.0);
+        self.assumptions.retain(|assumption| {
+            !matches!(assumption.param, Param::RegisterPass | Param::ProductStart)
+        });
     }
 }
 

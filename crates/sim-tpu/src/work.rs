@@ -8,6 +8,11 @@
 //! matrix operation: it is multiplied and added in vector registers, as the real
 //! compiler does (matmul sweep of libtpu 0.0.50).
 //!
+//! A kernel that a compiler made goes through its registers one after the other: each is
+//! loaded, computed with and stored (or added to a sum) before the next, which takes the
+//! chip's `register_pass` however few the operations are. Kernels written as text are
+//! taken to be scheduled better by who wrote them.
+//!
 //! The counts of vector operations are those of the usual polynomials and iterations;
 //! they are not measured, and one factor of two more or less in them decides nothing
 //! unless a kernel is bound by the vector unit.
@@ -42,6 +47,9 @@ const VECTOR_PRODUCT: f64 = 15.0;
 /// (16384 x 128 x 128, 4096 x 64 x 4096): 8 to 14, of which half is taken to overlap with
 /// the products, as the published times of large ones say.
 const RESULT_REGISTER: f64 = 4.0;
+/// Fewer input features than these, a register's sublanes, are laid out side by side for
+/// several taps of a convolution, which is then one product.
+const TAPS_TOGETHER: f64 = 8.0;
 /// Cycles of the scalar unit for one row that is fetched by an index.
 const INDEXED_ROW: f64 = 8.0;
 
@@ -50,6 +58,10 @@ const INDEXED_ROW: f64 = 8.0;
 pub fn of(module: &Module, speeds: &Speeds) -> Work {
     let entry = module.entry_computation();
     let mut work = of_computation(module, module.entry, speeds, 0);
+    if speeds.register_pass > 0.0 && !crate::machine::matrix::has_product(module) {
+        let passes = register_passes(module, module.entry, speeds, 0);
+        work.vector = work.vector.max(passes * speeds.register_pass);
+    }
     let moved: f64 = entry
         .parameters
         .iter()
@@ -58,6 +70,62 @@ pub fn of(module: &Module, speeds: &Speeds) -> Work {
         .sum();
     work.memory += moved / speeds.vmem_bytes_per_cycle.max(1.0);
     work
+}
+
+/// The registers that a kernel without a product goes through: those of what it reduces,
+/// and those of its result if that is computed and not only moved.
+fn register_passes(module: &Module, id: ComputationId, speeds: &Speeds, depth: usize) -> f64 {
+    if depth > MOST_CALLS {
+        return 0.0;
+    }
+    let computation = &module[id];
+    let mut total = 0.0;
+    let mut computes = false;
+    for &id in &computation.instructions {
+        let instruction = &module[id];
+        let read = || {
+            let first = instruction.operands.first();
+            let array = first.and_then(|&id| module[id].shape.as_array());
+            array.map_or(0.0, |array| registers(array, speeds))
+        };
+        match &instruction.op {
+            Op::Fusion { calls, .. }
+            | Op::Call {
+                to_apply: calls, ..
+            } => total += register_passes(module, *calls, speeds, depth + 1),
+            Op::Reduce { .. } | Op::ReduceWindow { .. } | Op::SelectAndScatter { .. } => {
+                total += read();
+            }
+            // A pass for every doubling of the points that are combined.
+            Op::Fft { length, .. } => {
+                let points: f64 = length.iter().map(|&n| n.max(1) as f64).product();
+                total += read() * points.log2().max(1.0);
+            }
+            // Widening unpacks registers; narrowing rounds and packs them.
+            Op::Convert if is_widening(module, instruction) => {}
+            op => {
+                let result = instruction.shape.as_array();
+                // What is computed of single elements decides where to read.
+                let is_array = result.is_some_and(|array| elements(array) > 1.0);
+                computes |= op.is_elementwise() && is_array;
+            }
+        }
+    }
+    let root = &module[computation.root];
+    if computes && !matches!(root.op, Op::Reduce { .. }) {
+        total += arrays(&root.shape)
+            .map(|array| registers(array, speeds))
+            .sum::<f64>();
+    }
+    total
+}
+
+fn is_widening(module: &Module, convert: &Instruction) -> bool {
+    let operand = convert.operands.first();
+    let operand = operand.and_then(|&id| module[id].shape.as_array());
+    let bits = |array: &ArrayShape| array.element_type.bits();
+    let (from, to) = (operand.map(bits), convert.shape.as_array().map(bits));
+    from <= to
 }
 
 /// How deep calls may be nested; a verified module has no cycles, and deeper ones cost
@@ -175,10 +243,21 @@ impl Product {
     ) -> Self {
         let taps: f64 = window.iter().map(|dim| dim.size as f64).product();
         let n = size(kernel, dims.kernel_output_feature) / groups;
+        let features = size(kernel, dims.kernel_input_feature);
+        let m = elements(result) / (n * groups).max(1.0);
+        if features < TAPS_TOGETHER {
+            return Self {
+                batch: groups,
+                m,
+                k: taps * features,
+                n,
+            };
+        }
+        // The features of one tap lie along the lanes: each tap is a product of its own.
         Self {
-            batch: groups,
-            m: elements(result) / (n * groups).max(1.0),
-            k: taps * size(kernel, dims.kernel_input_feature),
+            batch: groups * taps,
+            m,
+            k: features,
             n,
         }
     }
@@ -283,6 +362,8 @@ fn other(module: &Module, instruction: &Instruction, speeds: &Speeds) -> Work {
         Op::Unary(op) => vector(written * unary(*op)),
         Op::Binary(op) => vector(written * binary(*op)),
         op if op.is_elementwise() => vector(written),
+        // One element is in all lanes of a register already.
+        Op::Broadcast(_) if read(0).is_some_and(|array| elements(array) <= 1.0) => Work::default(),
         Op::Reduce { dimensions, .. } => {
             // Registers along the lanes are added first; what is left is combined lane by
             // lane.

@@ -1,5 +1,6 @@
-//! Gathers of rows from arrays that stay in HBM: the same values as the evaluator's, with
-//! no finding, and only the tiles of the rows are copied.
+//! Gathers of rows and slices, at places that are data, of arrays that stay in HBM: the
+//! same values as the evaluator's, with no finding, and only the tiles that have them are
+//! copied.
 
 use tegula_interp::{Value, evaluate};
 use tegula_ir::{Literal, Module, parse_module};
@@ -26,18 +27,28 @@ fn table(module: &Module) -> Literal {
     literal
 }
 
-fn indices(module: &Module, values: &[i32]) -> Literal {
-    let id = module.entry_computation().parameters[1];
-    let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
-    Literal::from_bytes(module[id].shape.as_array().unwrap(), &bytes).unwrap()
+/// A parameter's value, of an integer type.
+fn integers(module: &Module, number: usize, values: &[i64]) -> Literal {
+    let id = module.entry_computation().parameters[number];
+    let shape = module[id].shape.as_array().unwrap();
+    let size = shape.element_type.bits() as usize / 8;
+    let bytes = values.iter().flat_map(|v| v.to_le_bytes()[..size].to_vec());
+    Literal::from_bytes(shape, &bytes.collect::<Vec<u8>>()).unwrap()
 }
 
-/// The bytes that were copied.
-fn check(text: &str, values: &[i32]) -> i64 {
+/// The bytes that were copied for a table and one array of indices.
+fn check(text: &str, values: &[i64]) -> i64 {
+    check_all(text, &[values])
+}
+
+/// The same for several.
+fn check_all(text: &str, values: &[&[i64]]) -> i64 {
     let chip = Chip::by_name("v5e").unwrap();
     let module = parse_module(text).unwrap();
     let lowered = lowered(&module, &chip);
-    let inputs = vec![table(&module), indices(&module, values)];
+    let mut inputs = vec![table(&module)];
+    let given = values.iter().zip(1..);
+    inputs.extend(given.map(|(values, number)| integers(&module, number, values)));
     let expected = evaluate(
         &module,
         &inputs.iter().cloned().map(Value::Array).collect::<Vec<_>>(),
@@ -86,7 +97,6 @@ fn rows_are_copied_alone() {
         1234,
         77,
     ];
-    let values = values.map(|value| value as i32);
     for ty in ["f32", "bf16", "s8", "s32"] {
         let after = format!("ROOT r = {ty}[11,128] add(g, g)");
         let copied = check(&program(ty, rows, values.len(), &after), &values);
@@ -104,7 +114,7 @@ fn rows_of_several_dimensions_go_where_the_result_has_them() {
 
 #[test]
 fn most_rows_of_a_table_are_copied_with_it() {
-    let values: Vec<i32> = (0..4000).map(|at| at * 7 % 8000).collect();
+    let values: Vec<i64> = (0..4000).map(|at| at * 7 % 8000).collect();
     let copied = check(
         &program(
             "f32",
@@ -115,4 +125,82 @@ fn most_rows_of_a_table_are_copied_with_it() {
         &values,
     );
     assert!(copied >= 8000 * 512);
+}
+
+#[test]
+fn indices_without_a_sign_are_clamped_at_the_end() {
+    let text = "HloModule rows\nENTRY main {\n  t = f32[3000,128] parameter(0)\n  i = u32[4] parameter(1)\n  \
+                ROOT g = f32[4,128] gather(t, i), offset_dims={1}, collapsed_slice_dims={0}, \
+                start_index_map={0}, index_vector_dim=1, slice_sizes={1,128}\n}\n";
+    let copied = check(text, &[2999, 4_000_000_000, 0, 3000]);
+    assert!(copied < 1 << 16, "{copied} bytes");
+    let wide = text.replace("u32[4]", "s64[4]");
+    let copied = check(&wide, &[-1 << 40, 1 << 32, 5, i64::MAX]);
+    assert!(copied < 1 << 16, "{copied} bytes");
+}
+
+/// A slice of `[rows, columns]` with indices of a type.
+fn slice(array: &str, index: &str, sizes: [i64; 2], after: &str) -> String {
+    let ty = &array[..array.find('[').unwrap()];
+    let [r, c] = sizes;
+    format!(
+        "HloModule slice\nENTRY main {{\n  t = {array} parameter(0)\n  i = {index}[] parameter(1)\n  \
+         j = {index}[] parameter(2)\n  \
+         s = {ty}[{r},{c}] dynamic-slice(t, i, j), dynamic_slice_sizes={{{r},{c}}}\n  \
+         ROOT r = {ty}[{r},{c}] {after}\n}}\n"
+    )
+}
+
+#[test]
+fn the_tiles_of_a_slice_are_copied_alone() {
+    for (array, sizes) in [
+        ("f32[1024,1024]", [17, 1024]),
+        ("f32[1024,1024]", [1, 1024]),
+        ("f32[1024,1024]", [8, 100]),
+        ("f32[512,4096]", [512, 1]),
+        ("bf16[1024,1024]", [3, 1024]),
+        ("s8[2048,512]", [33, 512]),
+    ] {
+        let text = slice(array, "s32", sizes, "add(s, s)");
+        for (row, column) in [
+            (0, 0),
+            (5, 3),
+            (8, 128),
+            (1000, 1000),
+            (-4, -1),
+            (1 << 30, 1 << 30),
+        ] {
+            let copied = check_all(&text, &[&[row], &[column]]);
+            assert!(copied < 1 << 20, "{array} {sizes:?}: {copied} bytes");
+        }
+    }
+}
+
+#[test]
+fn slices_at_places_of_other_types_and_computed_ones() {
+    for index in ["u32", "s64", "s8"] {
+        let text = slice("f32[1024,256]", index, [8, 256], "negate(s)");
+        for row in [0, 9, 127, -1] {
+            check_all(&text, &[&[row], &[0]]);
+        }
+    }
+    let text = "HloModule slice\nENTRY main {\n  t = f32[64,32,256] parameter(0)\n  i = s32[] parameter(1)\n  \
+                z = s32[] constant(0)\n  k = s32[] constant(3)\n  m = s32[] multiply(i, k)\n  \
+                s = f32[1,32,256] dynamic-slice(t, m, z, z), dynamic_slice_sizes={1,32,256}\n  \
+                ROOT r = f32[32,256] reshape(s)\n}\n";
+    for value in [0, 7, 21, 22] {
+        let copied = check(text, &[value]);
+        assert!(copied < 1 << 18, "{copied} bytes");
+    }
+}
+
+/// The last tile is not full, or most of the array is asked for: all of it is fetched.
+#[test]
+fn other_slices_fetch_the_array() {
+    for (array, sizes) in [("f32[1001,256]", [5, 256]), ("f32[64,256]", [50, 256])] {
+        let text = slice(array, "s32", sizes, "negate(s)");
+        for row in [0, 13, 996, 5000] {
+            check_all(&text, &[&[row], &[0]]);
+        }
+    }
 }

@@ -1,11 +1,11 @@
 //! The clock against the real TPU compiler's own estimates (`estimated_cycles`), on v5e.
 //! `TEGULA_TPU_FACTS` names the folder of facts.
 //!
-//! Like is compared with like. The estimates are of kernels: they leave out the copies
-//! that fetch arguments ahead, and have no number for some kernels (sorts, loops,
-//! gathers, ...). So what the core waits for such copies is left out of our time, and so
-//! are the kernels of the kinds that the estimates have no number for. Everything else is
-//! as simulated.
+//! The estimates are of kernels: they leave out the copies that fetch arguments ahead,
+//! and have no number for some kernels (sorts, loops, gathers, ...). So like is compared
+//! with like: what the core waits for such copies is left out of our time, and so are the
+//! kernels of the kinds that the estimates have no number for. And whole programs are
+//! compared plainly: all that is simulated with all the estimates that there are.
 //!
 //! The order of programs is compared (Spearman's rank correlation). No number of the
 //! model was fitted to these programs: while it was worked on only those with an even
@@ -96,8 +96,17 @@ fn without(
     });
 }
 
-/// Simulated cycles of a program without what is left out.
-fn cycles(name: &str, text: &str, chip: &Chip) -> f64 {
+/// What of a program is simulated.
+#[derive(Clone, Copy, PartialEq)]
+enum Part {
+    /// All of it.
+    Whole,
+    /// What the estimates are of.
+    Estimated,
+}
+
+/// Simulated cycles of a program.
+fn cycles(name: &str, text: &str, chip: &Chip, part: Part) -> f64 {
     let mut module = parse_module(text).unwrap();
     resolve_sizes(&mut module, &[]).unwrap();
     let module = tegula_fusion::expand(&module).unwrap();
@@ -105,7 +114,9 @@ fn cycles(name: &str, text: &str, chip: &Chip) -> f64 {
     let assignment = assign(&module, &machine, &|_| false).unwrap();
     let schedule = memory::schedule(&module, &assignment, chip, &memory::Options::default());
     let mut lowered = lower(&module, &assignment, &schedule, chip).unwrap();
-    without(&mut lowered.program.body, &module, &assignment, &schedule);
+    if part == Part::Estimated {
+        without(&mut lowered.program.body, &module, &assignment, &schedule);
+    }
     let report = simulate(&lowered.program, chip, &Options::default()).unwrap();
     if std::env::var("TEGULA_STEPS").is_ok_and(|shown| shown == name) {
         for (line, cause, seconds) in report.engines.causes() {
@@ -215,9 +226,15 @@ fn programs_rank_as_the_real_compiler_estimates() {
         };
         let text = std::fs::read_to_string(folder.join("programs").join(format!("{name}.hlo")));
         let Ok(text) = text else { continue };
-        let (name, ours) = (name.clone(), cycles(name, &text, &chip));
+        let (name, ours) = (name.clone(), cycles(name, &text, &chip, Part::Estimated));
         pairs.push(Pair { name, ours, theirs });
     }
+    println!("without an estimate for a kernel: {}", without.join(", "));
+    assert!(judge("estimated kernels", &pairs) >= 0.9);
+}
+
+/// The correlation over programs, which is printed with that of both halves.
+fn judge(what: &str, pairs: &[Pair]) -> f64 {
     let half = |held_out| {
         pairs
             .iter()
@@ -233,7 +250,7 @@ fn programs_rank_as_the_real_compiler_estimates() {
         },
     );
     println!(
-        "rank correlation over {} programs: {:.3}; {} that were looked at: {:.3}; {} that were not: {:.3}",
+        "rank correlation of {what}, {} programs: {:.4}; {} that were looked at: {:.4}; {} that were not: {:.4}",
         all.len(),
         correlation(&all),
         seen.len(),
@@ -241,8 +258,59 @@ fn programs_rank_as_the_real_compiler_estimates() {
         unseen.len(),
         correlation(&unseen)
     );
-    println!("without an estimate for a kernel: {}", without.join(", "));
-    assert!(correlation(&all) >= 0.9);
+    correlation(&all)
+}
+
+/// The sum of the estimates that there are, whatever has none.
+fn plain_estimate(entry: &Value) -> Option<f64> {
+    let lines = entry.as_array()?.iter();
+    let total: f64 = lines.filter_map(|line| line[3]["cycles"].as_f64()).sum();
+    (total > 0.0).then_some(total)
+}
+
+/// What `tegula simulate` says of a program, copies that are fetched ahead and all,
+/// against all the estimates that its kernels have.
+fn plainly(facts: &Value, text_of: &dyn Fn(&str) -> PathBuf) -> Vec<Pair> {
+    let chip = Chip::by_name("v5e").unwrap();
+    let mut pairs = Vec::new();
+    for (name, facts) in facts.as_object().unwrap() {
+        let text = std::fs::read_to_string(text_of(name));
+        let (Some(theirs), Ok(text)) = (plain_estimate(&facts["entry"]), text) else {
+            continue;
+        };
+        let (name, ours) = (name.clone(), cycles(name, &text, &chip, Part::Whole));
+        pairs.push(Pair { name, ours, theirs });
+    }
+    pairs
+}
+
+#[test]
+fn whole_programs_rank_as_the_real_compiler_estimates() {
+    let Some(folder) = folder() else { return };
+    let text_of = |name: &str| folder.join("programs").join(format!("{name}.hlo"));
+    let pairs = plainly(&facts(&folder.join("programs_v5e.json")), &text_of);
+    assert!(judge("whole programs", &pairs) >= 0.9);
+}
+
+/// Models all of whose kernels have an estimate: the tables have none for what loops hold,
+/// and few for sorts and custom calls. There are few such models, most of them small, and
+/// where the real compiler has one kernel with several results we have several: their
+/// figure is printed, and no limit is set to it. `TEGULA_CORPUS` names the folder of models.
+#[test]
+fn models_are_compared_with_the_real_compiler_estimates() {
+    let Some(folder) = folder() else { return };
+    let Some(corpus) = std::env::var_os("TEGULA_CORPUS").map(PathBuf::from) else {
+        println!("skipped: TEGULA_CORPUS does not name the folder of models");
+        return;
+    };
+    let text_of = |name: &str| corpus.join(format!("{name}.hlo"));
+    let mut facts = facts(&folder.join("corpus_v5e.json"));
+    if let Some(models) = facts.as_object_mut() {
+        models.retain(|_, facts| estimate(&facts["entry"]).is_some());
+    }
+    let pairs = plainly(&facts, &text_of);
+    judge("models", &pairs);
+    assert!(!pairs.is_empty());
 }
 
 #[test]
@@ -265,7 +333,7 @@ fn products_rank_as_the_real_compiler_estimates() {
         let estimates = windows.filter_map(|w| w["estimated_cycles"].as_str()?.parse::<f64>().ok());
         let theirs = estimates.sum();
         let name = format!("{dtype} {m}x{k}x{n}");
-        let ours = cycles(&name, &text, &chip);
+        let ours = cycles(&name, &text, &chip, Part::Estimated);
         pairs.push(Pair { name, ours, theirs });
     }
     let all: Vec<&Pair> = pairs.iter().collect();

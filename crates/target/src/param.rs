@@ -45,6 +45,7 @@ params! {
     SmemBytes "smem_bytes" Bytes "SMEM of a core.";
     CopyLatency "copy_latency" Time "Latency of a transfer that is not the first of its direction; the first has the least time of a transfer.";
     StepOverhead "step_overhead" Time "One step of a loop over blocks, besides its copies and its computation.";
+    ProductStart "product_start" Time "From when a compiled kernel could compute until the matrix units have operands that it fetches from HBM.";
     MxuDim "mxu_dim" Count "Rows and columns of a matrix unit.";
     MxusPerCore "mxus_per_core" Count "Matrix units of a core.";
     MxuRowsPerCycleBf16 "mxu_rows_per_cycle_bf16" Count "bf16 rows that a matrix unit takes per cycle.";
@@ -66,6 +67,7 @@ params! {
     CompilerHbmBandwidth "compiler_hbm_bandwidth" Bandwidth "HBM bandwidth that the real compiler's estimate of a program on one device assumes.";
     VregSublanes "vreg_sublanes" Count "Sublanes of a vector register.";
     VregLanes "vreg_lanes" Count "Lanes of a vector register, 32 bits each.";
+    RegisterPass "register_pass" Cycles "One vector register's way through a loop of a compiled kernel: loaded, computed with, stored or added up.";
     Vregs "vregs" Count "Vector registers of a core.";
     Xlus "xlus" Count "Cross-lane units of a core.";
     SparseCoresPerChip "sparse_cores_per_chip" Count "SparseCores on a chip.";

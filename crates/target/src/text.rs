@@ -22,9 +22,14 @@ use crate::quantity::{Quantity, Unit};
 pub struct ChipTextError {
     /// The line, from 1.
     pub line: usize,
+    /// The bytes of the text that are wrong.
+    pub span: std::ops::Range<usize>,
     /// What is wrong there.
     pub message: String,
 }
+
+/// A part of a line, and what is wrong with it.
+type Wrong<'a> = (&'a str, String);
 
 impl Chip {
     /// Reads a chip's text; the grammar is in the text of the module `text`:
@@ -39,23 +44,29 @@ impl Chip {
         let mut last = 1;
         for (number, line) in (1..).zip(text.lines()) {
             last = number;
-            read_line(line, &mut chip).map_err(|message| ChipTextError {
-                line: number,
-                message,
+            read_line(line, &mut chip).map_err(|(part, message)| {
+                let start = part.as_ptr().addr() - text.as_ptr().addr();
+                ChipTextError {
+                    line: number,
+                    span: start..start + part.len(),
+                    message,
+                }
             })?;
         }
         if chip.name.is_empty() {
-            let message = "the chip has no `name = ...`".to_owned();
+            let end = text.trim_end().len();
+            let start = text[..end].rfind('\n').map_or(0, |newline| newline + 1);
             return Err(ChipTextError {
                 line: last,
-                message,
+                span: start..end,
+                message: "the chip has no `name = ...`".to_owned(),
             });
         }
         Ok(chip)
     }
 }
 
-fn read_line(line: &str, chip: &mut Chip) -> Result<(), String> {
+fn read_line<'a>(line: &'a str, chip: &mut Chip) -> Result<(), Wrong<'a>> {
     let (content, source) = match line.split_once('#') {
         Some((content, source)) => (content.trim(), source.trim()),
         None => (line.trim(), ""),
@@ -64,9 +75,8 @@ fn read_line(line: &str, chip: &mut Chip) -> Result<(), String> {
         return Ok(());
     }
     let Some((key, value)) = content.split_once('=') else {
-        return Err(format!(
-            "expected `key = value unit # source`, found `{content}`"
-        ));
+        let message = format!("expected `key = value unit # source`, found `{content}`");
+        return Err((content, message));
     };
     let (key, value) = (key.trim(), value.trim());
     match key {
@@ -75,62 +85,68 @@ fn read_line(line: &str, chip: &mut Chip) -> Result<(), String> {
             chip.compact_tiles = true;
             Ok(())
         }
-        "tile_rule" => Err(format!(
-            "`{value}` is no tile rule; `compact` is the only one"
-        )),
+        "tile_rule" => {
+            let message = format!("`{value}` is no tile rule; `compact` is the only one");
+            Err((value, message))
+        }
         _ => {
-            let param = Param::from_name(key).ok_or_else(|| unknown_key(key))?;
+            let param = Param::from_name(key).ok_or_else(|| (key, unknown_key(key)))?;
             let quantity = quantity(param, value, source)?;
             match chip.quantities.insert(param, quantity) {
                 None => Ok(()),
-                Some(_) => Err(format!("`{key}` is given twice")),
+                Some(_) => Err((key, format!("`{key}` is given twice"))),
             }
         }
     }
 }
 
-fn name(key: &str, value: &str, chip: &mut Chip) -> Result<(), String> {
+fn name<'a>(key: &'a str, value: &'a str, chip: &mut Chip) -> Result<(), Wrong<'a>> {
     let part = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_' || c == '.';
     if value.is_empty() || !value.chars().all(part) {
-        return Err(format!(
-            "`{value}` is no name: letters, digits, `-`, `_` and `.`"
-        ));
+        let message = format!("`{value}` is no name: letters, digits, `-`, `_` and `.`");
+        return Err((if value.is_empty() { key } else { value }, message));
     }
     if key == "alias" {
         chip.aliases.push(value.to_owned());
     } else if chip.name.is_empty() {
         value.clone_into(&mut chip.name);
     } else {
-        return Err("`name` is given twice".to_owned());
+        return Err((key, "`name` is given twice".to_owned()));
     }
     Ok(())
 }
 
+/// What a key that is none could have been: the nearest names if any are near, else all.
 fn unknown_key(key: &str) -> String {
     let names: Vec<&str> = Param::ALL.iter().map(|param| param.name()).collect();
+    let shares = |name: &&str| {
+        let mut words = key.split('_').filter(|word| word.len() > 2);
+        words.any(|word| name.contains(word))
+    };
+    let near: Vec<&str> = names.iter().copied().filter(shares).collect();
+    let shown = if near.is_empty() { names } else { near };
     format!(
         "there is no parameter `{key}`; there are {}",
-        names.join(", ")
+        shown.join(", ")
     )
 }
 
-fn quantity(param: Param, text: &str, source: &str) -> Result<Quantity, String> {
+fn quantity<'a>(param: Param, text: &'a str, source: &str) -> Result<Quantity, Wrong<'a>> {
     let name = param.name();
     let mut words = text.split_whitespace();
     let (Some(number), Some(unit), None) = (words.next(), words.next(), words.next()) else {
-        return Err(format!("`{name}` takes a number and a unit, not `{text}`"));
+        let message = format!("`{name}` takes a number and a unit, not `{text}`");
+        return Err((text, message));
     };
-    let known = Unit::from_name(unit).ok_or_else(|| format!("`{unit}` is no unit"))?;
+    let known = Unit::from_name(unit).ok_or_else(|| (unit, format!("`{unit}` is no unit")))?;
     if known.dimension() != param.dimension() {
         let (is, wanted) = (known.dimension(), param.dimension());
-        return Err(format!(
-            "`{unit}` measures {is:?}, but `{name}` is {wanted:?}"
-        ));
+        let message = format!("`{unit}` measures {is:?}, but `{name}` is {wanted:?}");
+        return Err((unit, message));
     }
     if source.is_empty() {
-        return Err(format!(
-            "`{name}` has no source: write `# where it is from` behind it"
-        ));
+        let message = format!("`{name}` has no source: write `# where it is from` behind it");
+        return Err((text, message));
     }
     let (uncertain, digits) = match number.strip_prefix('~') {
         Some(digits) => (true, digits),
@@ -141,7 +157,13 @@ fn quantity(param: Param, text: &str, source: &str) -> Result<Quantity, String> 
         _ => {
             let value = digits.parse::<f64>().ok();
             let value = value.filter(|value| value.is_finite() && *value >= 0.0);
-            Some(value.ok_or_else(|| format!("`{number}` is no number that is not negative"))?)
+            let wrong = || {
+                (
+                    number,
+                    format!("`{number}` is no number that is not negative"),
+                )
+            };
+            Some(value.ok_or_else(wrong)?)
         }
     };
     Ok(Quantity {

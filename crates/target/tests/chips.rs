@@ -80,7 +80,11 @@ fn wrong_texts_name_their_line() {
     );
     fails(
         "vmem = 1 B # me",
-        "line 1: there is no parameter `vmem`; there are cores_per_chip,",
+        "line 1: there is no parameter `vmem`; there are hbm_vmem_bandwidth,",
+    );
+    fails(
+        "flux = 1 B # me",
+        "line 1: there is no parameter `flux`; there are cores_per_chip,",
     );
     fails(
         "vmem_bytes = 1 # me",
@@ -103,4 +107,19 @@ fn wrong_texts_name_their_line() {
     fails("tile_rule = odd", "line 1: `odd` is no tile rule");
     let twice = "name = a\nclock = 1 GHz # me\n# again\nclock = 1 GHz # me";
     fails(twice, "line 4: `clock` is given twice");
+}
+
+#[test]
+fn wrong_texts_show_the_place() {
+    let shown = |text: &'static str| {
+        let span = Chip::parse(text).unwrap_err().span;
+        &text[span]
+    };
+    assert_eq!(shown("name = a\nvmem_bytes = 1 lb # me"), "lb");
+    assert_eq!(shown("name = a\n  clock = -1 GHz # me\n"), "-1");
+    assert_eq!(shown("name = a\n clok = 1 GHz # me"), "clok");
+    assert_eq!(shown("name = a\nclock = 1 GHz"), "1 GHz");
+    assert_eq!(shown("name =\n"), "name");
+    assert_eq!(shown("clock = 1 GHz # me\n\n"), "clock = 1 GHz # me");
+    assert_eq!(shown(""), "");
 }

@@ -594,7 +594,7 @@ impl<'a> Placer<'a> {
                         rows.zip(all)
                             .is_some_and(|(rows, all)| rows < all / ROWS_OF_A_TILE)
                     });
-                    few && matches!(op(node), Op::Gather { .. })
+                    few && matches!(op(node), Op::Gather { .. } | Op::DynamicSlice(_))
                         && node.operands.first() == Some(&value)
                 };
                 nodes().all(|node| passes_once(op(node))) || nodes().any(takes_rows)

@@ -22,7 +22,7 @@ use tegula_layout::memory;
 use tegula_target::layout_in_order;
 
 /// Rows that are copied while as many are picked out.
-const BATCH: i64 = 8;
+const BATCH: i64 = 32;
 /// The most elements along a tile that are copied for one row.
 const MOST_ROWS_OF_A_TILE: i64 = 64;
 
@@ -85,7 +85,6 @@ impl Rows {
             && only_use
             && dims.operand_batching_dims.is_empty()
             && reads.get(parameter)?.staged
-            && given.element_type.bits() <= 32
             && given.element_type.is_integer()
             && count > 0
             && tile <= MOST_ROWS_OF_A_TILE;
@@ -128,18 +127,11 @@ impl Rows {
             given(&mut new, module, read, &mut made);
         }
         let indices = copy_cone(&mut new, module, self.indices, &mut made)?;
-        let words = new.convert(indices, ElementType::S32)?;
-        let (low, high) = (new.scalar(0i32)?, self.last_row());
-        let high = new.scalar(high)?;
-        let clamped = new.push(Op::Clamp, &[low, words, high])?;
+        let clamped = clamped_words(&mut new, indices, self.extent - 1)?;
         let shape = Shape::Array(words_shape(self.count));
         let root = new.push_named(Some("rows"), Op::Reshape, &[clamped], Some(shape))?;
         let entry = new.finish(root)?;
         Ok(builder.build_unverified(entry))
-    }
-
-    fn last_row(&self) -> i32 {
-        i32::try_from(self.extent - 1).unwrap_or(i32::MAX)
     }
 
     /// One row of the tile that has it.
@@ -207,14 +199,41 @@ impl Rows {
     }
 }
 
-fn words_shape(count: i64) -> ArrayShape {
+/// Indices as words that are at least 0 and at most `last`. They are clamped in their own
+/// type where not all of its values are words.
+pub(super) fn clamped_words(
+    new: &mut ComputationBuilder<'_>,
+    indices: InstructionId,
+    last: i64,
+) -> Result<InstructionId, LowerError> {
+    let last = i32::try_from(last).unwrap_or(i32::MAX);
+    let own = new.array_shape(indices)?.element_type;
+    let (low, high) = match own {
+        ElementType::U32 => (new.scalar(0u32)?, new.scalar(last.unsigned_abs())?),
+        ElementType::S64 => (new.scalar(0i64)?, new.scalar(i64::from(last))?),
+        ElementType::U64 => (
+            new.scalar(0u64)?,
+            new.scalar(u64::from(last.unsigned_abs()))?,
+        ),
+        _ => {
+            let words = new.convert(indices, ElementType::S32)?;
+            let (low, high) = (new.scalar(0i32)?, new.scalar(last)?);
+            return Ok(new.push(Op::Clamp, &[low, words, high])?);
+        }
+    };
+    let clamped = new.push(Op::Clamp, &[low, indices, high])?;
+    Ok(new.convert(clamped, ElementType::S32)?)
+}
+
+/// A vector of words.
+pub(super) fn words_shape(count: i64) -> ArrayShape {
     let mut shape = ArrayShape::new(ElementType::S32, &[count]);
     shape.layout = layout_in_order(32, &[count], &[0]).ok().map(Box::new);
     shape
 }
 
 /// A parameter of the kernel as the next one of a computation.
-fn given(
+pub(super) fn given(
     new: &mut ComputationBuilder<'_>,
     module: &Module,
     number: usize,
@@ -226,7 +245,7 @@ fn given(
 }
 
 /// Copies what a value is computed from, up to what is there already.
-fn copy_cone(
+pub(super) fn copy_cone(
     new: &mut ComputationBuilder<'_>,
     module: &Module,
     root: InstructionId,
@@ -248,6 +267,14 @@ fn copy_cone(
     root.ok_or_else(|| tegula_ir::Error::bug("a kernel has no root").into())
 }
 
+/// One element of a vector.
+pub(super) fn element(buffer: BufferId, at: &Term) -> Slice {
+    Slice {
+        buffer,
+        entries: vec![SliceEntry::Element(at.clone())],
+    }
+}
+
 fn cone(
     module: &Module,
     root: InstructionId,
@@ -261,6 +288,23 @@ fn cone(
         }
     }
     found
+}
+
+/// The parameters of a kernel that some of its values are computed from, not counting what
+/// only `without` is computed from.
+pub(super) fn parameters_of(
+    module: &Module,
+    roots: &[InstructionId],
+    without: Option<InstructionId>,
+) -> Vec<usize> {
+    let without = without.map(|id| (id, id)).into_iter().collect();
+    let mut all = FxHashSet::default();
+    for &root in roots {
+        all.extend(cone(module, root, &without));
+    }
+    let parameters = module.entry_computation().parameters.iter().enumerate();
+    let used = parameters.filter(|(_, id)| all.contains(id));
+    used.map(|(number, _)| number).collect()
 }
 
 impl Lowering<'_> {
@@ -290,29 +334,24 @@ impl Lowering<'_> {
             return Ok(false);
         }
         let entry = module.entry_computation();
-        let used = |root: InstructionId, without: Option<InstructionId>| -> Vec<usize> {
-            let without = without.map(|id| (id, id)).into_iter().collect();
-            let cone = cone(module, root, &without);
-            let parameters = entry.parameters.iter().enumerate();
-            let used = parameters.filter(|(_, id)| cone.contains(id));
-            used.map(|(number, _)| number).collect()
-        };
+        let launched = self.launch();
         let of = |numbers: &[usize]| -> Vec<BufferId> {
             numbers.iter().map(|&number| reads[number].buffer).collect()
         };
-        // The indices, by way of HBM to where the scalar unit reads.
-        let first = used(rows.indices, None);
-        let in_hbm = self.plain("indices", Space::Hbm, words_shape(rows.count));
+        // The indices, to where the scalar unit reads.
+        let first = parameters_of(module, &[rows.indices], None);
+        let words = self.plain("indices", Space::Vmem, words_shape(rows.count));
         let indices = rows.indices_module(module, &first)?;
-        self.compute(indices, &of(&first), &[in_hbm])?;
+        self.compute(indices, &of(&first), &[words])?;
         let scalars = ArrayShape::new(ElementType::S32, &[rows.count]);
         let scalars = self.plain("indices_smem", Space::Smem, scalars);
-        self.copy_whole(in_hbm, scalars);
+        self.copy_whole(words, scalars);
+        self.push(StatementKind::Free(words));
         let blocks = self.plain("tiles", Space::Vmem, tiles);
         let gathered = self.plain("rows", Space::Vmem, kept.clone());
         let table = reads[rows.parameter].buffer;
         self.copy_rows(&rows, table, scalars, blocks, gathered)?;
-        let second = used(entry.root, Some(rows.gather));
+        let second = parameters_of(module, &[entry.root], Some(rows.gather));
         let rest = rows.rest_module(module, &kept, &second)?;
         let mut operands = vec![gathered];
         operands.extend(of(&second));
@@ -320,14 +359,15 @@ impl Lowering<'_> {
         self.scoped -= room;
         self.compute(rest, &operands, writes)?;
         self.scoped = scoped;
-        for buffer in [gathered, blocks, scalars, in_hbm] {
+        for buffer in [gathered, blocks, scalars] {
             self.push(StatementKind::Free(buffer));
         }
+        self.launched = launched;
         Ok(true)
     }
 
     /// An array that lives from here on.
-    fn plain(&mut self, name: &str, space: Space, shape: ArrayShape) -> BufferId {
+    pub(super) fn plain(&mut self, name: &str, space: Space, shape: ArrayShape) -> BufferId {
         let buffer = self.program.buffers.push(Buffer {
             name: name.to_owned(),
             space,
@@ -340,7 +380,7 @@ impl Lowering<'_> {
         buffer
     }
 
-    fn variable(&mut self, name: &str, range: Option<(i64, i64)>) -> VariableId {
+    pub(super) fn variable(&mut self, name: &str, range: Option<(i64, i64)>) -> VariableId {
         let name = format!("{name}{}", self.program.variables.len());
         self.program.variables.push(Variable { name, range })
     }
@@ -373,10 +413,6 @@ impl Lowering<'_> {
             at(kind)
         };
         let slot = |batch: &Term, row: i64| &(&batch.modulo(&2.into()) * BATCH) + row;
-        let element = |buffer: BufferId, at: &Term| Slice {
-            buffer,
-            entries: vec![SliceEntry::Element(at.clone())],
-        };
         let in_front = |buffer: BufferId, at: Term| {
             let mut entries = vec![SliceEntry::Element(at)];
             entries.extend(rows.row.iter().map(|_| SliceEntry::Whole));

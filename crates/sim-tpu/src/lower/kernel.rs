@@ -2,6 +2,7 @@
 //! blocks that follow the result's.
 
 use super::blocks::{Blocks, Cut, Limits, OnBlock, is_product};
+use super::room::begin;
 use super::{LowerError, Lowering, whole};
 use crate::program::{
     Buffer, BufferId, Comparison, Compute, Grid, GridDimension, Operand, Role, SemaphoreId,
@@ -23,6 +24,66 @@ pub(super) struct Array {
     pub staged: bool,
 }
 
+/// The same elements in the same order, with other sizes or of another type.
+fn seen_as(
+    new: &mut ComputationBuilder<'_>,
+    value: InstructionId,
+    shape: Shape,
+) -> Result<InstructionId, LowerError> {
+    let to = shape.as_array();
+    let to = to.ok_or_else(|| tegula_ir::Error::bug("a view is no array"))?;
+    let from = new.array_shape(value)?;
+    let mut value = value;
+    if from.element_type != to.element_type {
+        let converted = Shape::Array(from.with_element_type(to.element_type));
+        value = new.push_named(Some("view"), Op::BitcastConvert, &[value], Some(converted))?;
+    }
+    Ok(new.push_named(Some("view"), Op::Reshape, &[value], Some(shape))?)
+}
+
+/// Kernels one behind the other that the real compiler has as one with several results:
+/// their results are of one size, they share an operand, and none reads another's result.
+/// They are begun as one.
+#[derive(Clone, Debug)]
+pub(super) struct Siblings {
+    /// The line of the last of them.
+    line: u32,
+    sizes: Vec<i64>,
+    reads: Vec<BufferId>,
+    writes: Vec<BufferId>,
+}
+
+impl Siblings {
+    /// A kernel on its own; one with a product is never joined with others.
+    fn of(module: &Module, line: u32, reads: &[BufferId], writes: &[BufferId]) -> Option<Self> {
+        let entry = module.entry_computation();
+        let mut ops = entry.instructions.iter().map(|&id| &module[id].op);
+        let sizes = module[entry.root].shape.as_array()?.static_dims()?.to_vec();
+        (!ops.any(is_product)).then(|| Self {
+            line,
+            sizes,
+            reads: reads.to_vec(),
+            writes: writes.to_vec(),
+        })
+    }
+
+    /// Whether a kernel is one of them, which it is from here on.
+    fn take(&mut self, other: &Self) -> bool {
+        let meets = |a: &[BufferId], b: &[BufferId]| a.iter().any(|id| b.contains(id));
+        let joins = other.line == self.line + 1
+            && self.sizes == other.sizes
+            && meets(&self.reads, &other.reads)
+            && !meets(&self.writes, &other.reads)
+            && !meets(&self.writes, &other.writes);
+        if joins {
+            self.line = other.line;
+            self.reads.extend(&other.reads);
+            self.writes.extend(&other.writes);
+        }
+        joins
+    }
+}
+
 impl Lowering<'_> {
     /// A kernel of the program.
     pub(super) fn kernel(
@@ -38,7 +99,17 @@ impl Lowering<'_> {
         }
         let module = self.through_views(module, reads)?;
         let (reads, writes) = (self.held_by(reads)?, self.held_by(writes)?);
-        self.compute(module, &reads, &writes)
+        let siblings = Siblings::of(&module, self.line, &reads, &writes);
+        let joins = self.siblings.as_mut().zip(siblings.as_ref());
+        let joined = joins.is_some_and(|(others, own)| others.take(own));
+        if !joined {
+            self.siblings = siblings;
+        }
+        let launched = self.launched;
+        self.launched |= joined;
+        self.compute(module, &reads, &writes)?;
+        self.launched = launched;
+        Ok(())
     }
 
     /// A copy into another layout.
@@ -97,7 +168,13 @@ impl Lowering<'_> {
         for &(root, view) in chain.iter().rev() {
             let origin = self.assignment.program.nodes[root].origin;
             let op = self.module[origin].op.clone();
-            shown = new.push_named(Some("view"), op, &[shown], Some(self.shape(view)))?;
+            let shape = self.shape(view);
+            shown = match op {
+                // What is left of bitcasts keeps the order of elements: it is a reshape, of
+                // which the assigned layouts say nothing.
+                Op::Bitcast => seen_as(new, shown, shape)?,
+                op => new.push_named(Some("view"), op, &[shown], Some(shape))?,
+            };
         }
         Ok(shown)
     }
@@ -132,8 +209,12 @@ impl Lowering<'_> {
             let operands = instruction.operands.iter();
             let operands: Vec<_> = operands.filter_map(|id| made.get(id).copied()).collect();
             let name = Some(&*instruction.name);
-            let shape = Some(instruction.shape.clone());
-            made.insert(id, new.push_named(name, instruction.op, &operands, shape)?);
+            let shape = instruction.shape.clone();
+            let value = match (&instruction.op, operands.as_slice()) {
+                (Op::Bitcast, &[operand]) => seen_as(&mut new, operand, shape)?,
+                _ => new.push_named(name, instruction.op, &operands, Some(shape))?,
+            };
+            made.insert(id, value);
         }
         let root = made.get(&entry.root).copied();
         let root = root.ok_or_else(|| tegula_ir::Error::bug("a kernel has no root"))?;
@@ -167,7 +248,9 @@ impl Lowering<'_> {
         };
         let (reads, destinations) = (arrays(reads), writes);
         let writes = arrays(writes);
-        if self.gather_rows(&module, &reads, destinations)? {
+        if self.gather_rows(&module, &reads, destinations)?
+            || self.slice_in_place(&module, &reads, destinations)?
+        {
             return Ok(());
         }
         // Single elements are the scalar unit's business.
@@ -175,7 +258,7 @@ impl Lowering<'_> {
             let shape = &self.program.buffers[array.buffer].shape;
             shape.element_count().is_none_or(|count| count > 1)
         };
-        if reads.iter().any(is_array) {
+        if !self.launched && reads.iter().any(is_array) {
             self.push(StatementKind::Launch);
         }
         let mut staged: Vec<BufferId> = Vec::new();
@@ -228,8 +311,18 @@ impl Lowering<'_> {
         }
     }
 
+    /// Begins a kernel that is lowered to several computations, which begin none; whether
+    /// it is part of another one, which is to be put back behind it.
+    pub(super) fn launch(&mut self) -> bool {
+        if !self.launched {
+            self.push(StatementKind::Launch);
+        }
+        std::mem::replace(&mut self.launched, true)
+    }
+
     pub(super) fn bytes(&self, shape: &ArrayShape) -> i64 {
-        PhysicalLayout::new(shape).map_or(i64::MAX / 8, |layout| layout.padded_bytes())
+        let bytes = PhysicalLayout::new(shape).map(|layout| layout.padded_bytes());
+        bytes.map_or(i64::MAX / 8, begin)
     }
 
     /// A place in VMEM while a kernel runs.

@@ -3,7 +3,8 @@
 //! Every buffer of the [`Schedule`] becomes a buffer with its place and its life, every
 //! copy a start and a wait, every kernel a computation. A kernel computes in VMEM: what
 //! lies in HBM is brought there as a whole if there is room, else block by block
-//! (`blocks`). A view has no buffer: whoever reads it reads the array that it shows
+//! (`blocks`). It may use what lies behind the schedule's buffers, which is at least what
+//! the schedule reserves for it; that it uses no more is proved (`room`). A view has no buffer: whoever reads it reads the array that it shows
 //! and begins with the view's operation.
 //!
 //! Constants become parameters behind the program's own ([`Lowered::constants`]).
@@ -13,8 +14,11 @@ mod control;
 mod follow;
 mod gather;
 mod kernel;
+mod room;
 mod search;
+mod slices;
 
+use crate::machine::life::scoped_limit;
 use crate::program::{
     Buffer, BufferId, Role, SemaphoreId, SemaphoreRef, Semaphores, Slice, SliceEntry, Space,
     Statement, StatementKind, TpuProgram,
@@ -50,6 +54,19 @@ pub enum LowerError {
         /// What its smallest blocks need.
         needed: i64,
         /// The limit.
+        limit: i64,
+    },
+    /// A kernel that was lowered to more than there is room for.
+    #[error(
+        "`{instruction}` holds {needed} bytes of VMEM beside what is kept there, and {limit} \
+         are reserved for it"
+    )]
+    Reserved {
+        /// The kernel's instruction.
+        instruction: String,
+        /// What it holds at once.
+        needed: i64,
+        /// What is left for it.
         limit: i64,
     },
     /// What the choice of blocks needs to know of the chip.
@@ -96,17 +113,17 @@ pub fn lower(
 ) -> Result<Lowered, LowerError> {
     let region = assignment.regions.iter().find(|region| region.of.is_none());
     let region = region.ok_or_else(|| tegula_ir::Error::bug("the program has no region"))?;
-    let scoped = chip.base(Param::ScopedVmemBytes).unwrap_or(0.0);
-    let half = chip
-        .base(Param::VmemBytes)
-        .map_or(scoped, |bytes| bytes / 2.0);
-    let scoped = scoped.min(half) as i64;
+    let scoped = scoped_limit(chip).unwrap_or(0).max(0);
+    let vmem = chip.base(Param::VmemBytes).map(|bytes| bytes as i64);
+    let scoped = vmem.map_or(scoped, |vmem| scoped.min(vmem / 2));
+    let vmem = vmem.unwrap_or(schedule.vmem_bytes);
     let lowering = Lowering {
         module,
         assignment,
         schedule,
         region,
         scoped,
+        vmem,
         smem: chip.base(Param::SmemBytes).unwrap_or(0.0) as i64,
         speeds: Speeds::of(chip)?,
         program: TpuProgram {
@@ -121,6 +138,8 @@ pub fn lower(
         views: FxHashMap::default(),
         line: 0,
         waits: Vec::new(),
+        launched: false,
+        siblings: None,
     };
     lowering.run()
 }
@@ -130,8 +149,10 @@ struct Lowering<'a> {
     assignment: &'a Assignment,
     schedule: &'a Schedule,
     region: &'a Region,
-    /// Bytes of VMEM that a kernel may use while it runs.
+    /// Bytes of VMEM that the kernel being lowered may use while it runs.
     scoped: i64,
+    /// Bytes of VMEM.
+    vmem: i64,
     /// Bytes of SMEM.
     smem: i64,
     speeds: Speeds,
@@ -146,6 +167,10 @@ struct Lowering<'a> {
     line: u32,
     /// Waits for copies whose data nothing has read yet.
     waits: Vec<Statement>,
+    /// Whether what is lowered is part of a kernel that was begun.
+    launched: bool,
+    /// The kernels before, if others may be begun with them.
+    siblings: Option<kernel::Siblings>,
 }
 
 impl Lowering<'_> {
@@ -165,7 +190,10 @@ impl Lowering<'_> {
                     self.declare(id);
                 }
             }
+            let limit = self.scoped;
+            self.scoped = limit.min(self.vmem - self.held(&lives, at));
             self.step(step, copies)?;
+            self.scoped = limit;
             for (id, life) in lives.iter().enumerate() {
                 if life.1 == at && self.schedule.buffers[id].source != Source::Given {
                     self.free(id);
@@ -175,12 +203,26 @@ impl Lowering<'_> {
         self.wait();
         let results = self.results()?;
         self.program.body.splice(0..0, self.given);
+        room::place(
+            &mut self.program,
+            self.vmem,
+            self.scoped,
+            &self.instructions,
+        )?;
         Ok(Lowered {
             program: self.program,
             constants: self.constants,
             results,
             instructions: self.instructions,
         })
+    }
+
+    /// The bytes of VMEM up to where the schedule's own buffers lie at a step.
+    fn held(&self, lives: &[(usize, usize)], step: usize) -> i64 {
+        let buffers = self.schedule.buffers.iter().zip(lives);
+        let live = buffers.filter(|(_, life)| life.0 <= step && step <= life.1);
+        let ends = live.filter_map(|(buffer, _)| Some(buffer.offset? + buffer.bytes));
+        room::begin(ends.max().unwrap_or(0))
     }
 
     fn semaphores(&mut self, name: &str, count: i64) -> SemaphoreId {

@@ -114,6 +114,7 @@ impl<'p> Machine<'p> {
             line: here.line,
             statement: here.statement,
             bytes,
+            partly: None,
         });
         self.semaphores[semaphore.0.index()][semaphore.1 as usize]
             .copies

@@ -15,6 +15,19 @@ pub(super) struct Flight<'p> {
     pub(super) statement: &'p Statement,
     /// Physical bytes that were not waited for.
     pub(super) bytes: i64,
+    /// The first wait for some of its bytes, if there was one.
+    pub(super) partly: Option<PartlyWaited<'p>>,
+}
+
+/// A wait for a part of a copy's bytes.
+#[derive(Clone, Copy)]
+pub(super) struct PartlyWaited<'p> {
+    pub(super) line: u32,
+    pub(super) statement: &'p Statement,
+    /// Bytes that it waits for.
+    pub(super) wanted: i64,
+    /// Bytes of the copy that were left before.
+    pub(super) bytes: i64,
 }
 
 /// All of them, by number.
@@ -72,6 +85,7 @@ impl<'p> Flights<'p> {
                 semaphore: flight.semaphore,
                 line: flight.line,
                 statement: flight.statement,
+                partly: flight.partly,
             })
             .collect()
     }
@@ -83,6 +97,7 @@ pub(super) struct FlightEnd<'p> {
     pub(super) semaphore: (SemaphoreId, i64),
     pub(super) line: u32,
     pub(super) statement: &'p Statement,
+    pub(super) partly: Option<PartlyWaited<'p>>,
 }
 
 impl Flight<'_> {

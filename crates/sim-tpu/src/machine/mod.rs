@@ -14,7 +14,7 @@ mod code;
 mod compute;
 mod copies;
 mod flights;
-mod life;
+pub(crate) mod life;
 pub(crate) mod matrix;
 mod order;
 mod padding;
@@ -156,10 +156,10 @@ fn simulate_in_order(
     } = fixed_checks(program, chip, &mut findings)?;
     let expanded = expand(program);
     let program = &*expanded;
-    let geometry = program.buffers.values().map(|buffer| {
+    let geometry = program.buffers.iter().map(|(id, buffer)| {
         let wrong = |message| Error::Program {
-            line: 0,
-            message: format!("buffer `{}`: {message}", buffer.name),
+            line: declaring_line(program, id),
+            message: format!("`{}`: {message}", buffer.name),
         };
         Geometry::new(buffer, chip).map_err(wrong)
     });
@@ -171,7 +171,10 @@ fn simulate_in_order(
     };
     let steps = compiler.steps(&program.body)?;
     let jobs = compiler.jobs;
-    let speeds = Speeds::of(chip).map_err(|error| Error::Inputs(error.to_string()))?;
+    let mut speeds = Speeds::of(chip).map_err(|error| Error::Inputs(error.to_string()))?;
+    if !program.emulates {
+        speeds.leave_out_compiled();
+    }
     let work = jobs
         .iter()
         .map(|job| crate::work::of(&job.compute.operation, &speeds));
@@ -212,6 +215,12 @@ fn simulate_in_order(
     report.chip = chip.name.clone();
     report.alignment = proofs;
     Ok(report)
+}
+
+/// The line of a buffer's declaration; 0 if there is none.
+fn declaring_line(program: &TpuProgram, buffer: BufferId) -> u32 {
+    let mut declares = |s: &Statement| matches!(s.kind, StatementKind::Declare(id) if id == buffer);
+    find_statement(&program.body, &mut declares).map_or(0, |statement| statement.line)
 }
 
 impl<'p> Machine<'p> {
@@ -277,6 +286,7 @@ impl<'p> Machine<'p> {
             0 => String::new(),
             n => format!(" (line {n})"),
         };
+        self.check_partly_waited();
         for flight in self.flights.all() {
             let here = Here {
                 line: flight.line,

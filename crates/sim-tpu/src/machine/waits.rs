@@ -1,6 +1,7 @@
 //! Waiting: for copies, and for counts.
 
 use super::code::{Index, Signal};
+use super::flights::PartlyWaited;
 use super::{Flow, Here, Machine};
 use crate::finding::Code;
 use crate::program::{SemaphoreId, StatementKind, for_each_statement};
@@ -77,13 +78,14 @@ impl<'p> Machine<'p> {
                 return Ok(Flow::Next);
             };
             if left < flight.bytes {
-                let (bytes, line) = (flight.bytes, flight.line);
+                // The rest may be waited for later: what is left at the end is an error.
+                let bytes = flight.bytes;
                 flight.bytes -= left;
-                self.find(Code::ByteCount, here, None, || {
-                    (
-                        format!("{wanted} bytes are waited for on `{name}`, and the copy that line {line} begins has {bytes} left: it may still run afterwards"),
-                        format!("wait for {bytes} bytes, padding of the tiles included"),
-                    )
+                flight.partly.get_or_insert(PartlyWaited {
+                    line: here.line,
+                    statement: here.statement,
+                    wanted,
+                    bytes,
                 });
                 return Ok(Flow::Next);
             }
@@ -98,6 +100,33 @@ impl<'p> Machine<'p> {
         let number = self.semaphores[slot.0][slot.1].copies.pop_front();
         if let Some(flight) = number.and_then(|number| self.flights.land(number)) {
             self.engines.wait(flight.transfer, here.line);
+            let (block, region) = &flight.source;
+            if self.write_backs.get(block) == Some(&flight.destination.0) {
+                // A pipeline's next block begins with nothing in it.
+                self.states[block.index()].written.remove(region);
+            }
+        }
+    }
+
+    /// Copies of which some bytes were waited for, and some never.
+    pub(super) fn check_partly_waited(&mut self) {
+        for flight in self.flights.all() {
+            let Some(partly) = flight.partly else {
+                continue;
+            };
+            let (array, index) = flight.semaphore;
+            let name = format!("{}[{index}]", self.program.semaphores[array].name);
+            let PartlyWaited { wanted, bytes, .. } = partly;
+            let here = Here {
+                line: partly.line,
+                statement: partly.statement,
+            };
+            self.find(Code::ByteCount, here, None, || {
+                (
+                    format!("{wanted} bytes are waited for on `{name}`, and the copy that line {} begins has {bytes} left: it may still run afterwards", flight.line),
+                    format!("wait for {bytes} bytes, padding of the tiles included"),
+                )
+            });
         }
     }
 

@@ -39,6 +39,14 @@ impl Lines<'_> {
         };
         found.unwrap_or("").trim()
     }
+
+    /// What a line is called in a sentence.
+    fn name(&self, line: u32) -> String {
+        match self {
+            Self::Instructions(_) if !self.get(line).is_empty() => self.get(line).to_owned(),
+            _ => format!("line {line}"),
+        }
+    }
 }
 
 /// What a page is about.
@@ -133,14 +141,18 @@ fn colour(engine: Engine) -> &'static str {
 }
 
 /// What a cause is called, and the class of its colour.
-fn cause_text(cause: Cause) -> (String, &'static str) {
+fn cause_text(cause: Cause, lines: Lines<'_>) -> (String, &'static str) {
     match cause {
         Cause::Compute(engine) => (
             format!("computing, bound by the {}", engine.name()),
             colour(engine),
         ),
         Cause::Copy { engine, started } => (
-            format!("waiting for {} (begun in line {started})", engine.name()),
+            format!(
+                "waiting for {} (begun in {})",
+                engine.name(),
+                lines.name(started)
+            ),
             colour(engine),
         ),
         Cause::Launch => ("starting kernels".to_owned(), "scalar"),

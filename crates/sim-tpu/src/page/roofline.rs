@@ -6,13 +6,13 @@ use std::fmt::Write;
 
 const WIDTH: f64 = 1000.0;
 const HEIGHT: f64 = 360.0;
-const LEFT: f64 = 70.0;
+const LEFT: f64 = 84.0;
 const BOTTOM: f64 = 40.0;
 /// Intensities and rates from here up, in powers of ten, and how many of them.
 const LEAST: (f64, f64) = (-2.0, 9.0);
 const DECADES: (f64, f64) = (6.0, 7.0);
 
-/// A statement, or the whole program.
+/// A statement.
 struct Point {
     name: String,
     /// Operations for each byte.
@@ -69,7 +69,7 @@ pub(super) fn roofline(page: &mut String, subject: &Subject<'_>) {
         let _ = writeln!(
             page,
             "<circle class=\"point\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{radius:.1}\">\
-             <title>{}: {:.3} Tops/s, {:.2} operations for a byte, {} ({:.1} % of the time)</title></circle>",
+             <title>{}: {:.3} Top/s, {:.2} operations for a byte, {} ({:.1} % of the time)</title></circle>",
             escape(&point.name),
             point.rate / 1e12,
             point.intensity,
@@ -77,13 +77,44 @@ pub(super) fn roofline(page: &mut String, subject: &Subject<'_>) {
             100.0 * point.share
         );
     }
+    whole(page, subject);
     page.push_str("</svg></div>\n");
     let _ = writeln!(
         page,
-        "<p class=\"note\">Roof: {:.0} Tops/s (bf16) and {:.0} GB/s. A circle is a statement, \
-         as large as its share of the time; what touches no HBM lies at the right edge.</p>",
+        "<p class=\"note\">Roof: {:.0} Top/s (bf16) and {:.0} GB/s. A circle is a statement, \
+         as large as its share of the time; what touches no HBM lies at the right edge. The ring \
+         is the whole program: under the slope HBM limits it, under the flat roof the matrix units.</p>",
         peak / 1e12,
         speeds.bandwidth / 1e9
+    );
+}
+
+/// The program as one point: all its operations, bytes and time.
+fn whole(page: &mut String, subject: &Subject<'_>) {
+    let report = subject.report;
+    let lines = report.engines.lines().values();
+    let (operations, bytes) = lines.fold((0.0, 0.0), |(operations, bytes), used| {
+        (operations + used.operations, bytes + used.bytes)
+    });
+    if operations <= 0.0 || report.seconds <= 0.0 {
+        return;
+    }
+    let (intensity, rate) = (operations / bytes.max(1e-3), operations / report.seconds);
+    let (x, y) = place(intensity, rate);
+    // The words go to the side where there is room.
+    let (anchor, at) = match x > WIDTH / 2.0 {
+        true => ("end", x - 13.0),
+        false => ("start", x + 13.0),
+    };
+    let _ = writeln!(
+        page,
+        "<circle class=\"all\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"9\">\
+         <title>the whole program: {:.3} Top/s, {intensity:.2} operations for a byte, {}</title></circle>\
+         <text class=\"label\" style=\"text-anchor:{anchor}\" x=\"{at:.1}\" y=\"{:.1}\">all of it, {}</text>",
+        rate / 1e12,
+        seconds_text(report.seconds),
+        y + 4.0,
+        rate_text(rate)
     );
 }
 
@@ -105,7 +136,14 @@ fn grid(page: &mut String) {
         let power = LEAST.1 + f64::from(decade);
         let (_, y) = place(1.0, 10f64.powf(power));
         let unit = [
-            "1 G", "10 G", "100 G", "1 T", "10 T", "100 T", "1 P", "10 P",
+            "1 Gop/s",
+            "10 Gop/s",
+            "100 Gop/s",
+            "1 Top/s",
+            "10 Top/s",
+            "100 Top/s",
+            "1 Pop/s",
+            "10 Pop/s",
         ];
         let _ = writeln!(
             page,
@@ -123,6 +161,14 @@ fn grid(page: &mut String) {
         f64::midpoint(LEFT, WIDTH),
         HEIGHT - 4.0
     );
+}
+
+fn rate_text(rate: f64) -> String {
+    match rate {
+        1e12.. => format!("{:.1} Top/s", rate / 1e12),
+        1e9.. => format!("{:.1} Gop/s", rate / 1e9),
+        _ => format!("{:.1} Mop/s", rate / 1e6),
+    }
 }
 
 fn power_text(power: f64) -> String {

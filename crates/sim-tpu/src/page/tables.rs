@@ -142,8 +142,9 @@ pub(super) fn engines(page: &mut String, subject: &Subject<'_>) {
         let share = (100.0 * busy / total).min(100.0);
         let first = report.engines.stalls(engine).into_iter().next();
         let waits = first.map_or(String::new(), |(line, cause, seconds)| {
-            let (what, _) = cause_text(cause);
-            format!("{what}, line {line}: {}", seconds_text(seconds))
+            let (what, _) = cause_text(cause, subject.lines);
+            let name = subject.lines.name(line);
+            format!("{what}, in {name}: {}", seconds_text(seconds))
         });
         let _ = writeln!(
             page,
@@ -168,7 +169,7 @@ pub(super) fn causes(page: &mut String, subject: &Subject<'_>) {
          <th class=\"number\">time</th><th class=\"number\">share</th></tr></thead><tbody>\n",
     );
     for (line, cause, seconds) in causes.iter().take(MOST_ROWS) {
-        let (what, class) = cause_text(*cause);
+        let (what, class) = cause_text(*cause, subject.lines);
         let _ = writeln!(
             page,
             "<tr><td class=\"number\">{line}</td><td><code>{}</code></td>\

@@ -46,11 +46,7 @@ impl<'a> Reader<'a> {
         let mut program_lifetime = false;
         while self.cursor.same_line() {
             if self.cursor.eat_word("at") {
-                offset = Some(self.cursor.integer("the first byte")?);
-                if offset.is_some_and(|offset| offset < 0) {
-                    let message = "the first byte cannot be negative";
-                    return Err(self.cursor.error_at(start, start + name.len(), message));
-                }
+                offset = Some(self.first_byte()?);
             } else if self.cursor.eat_word("program") {
                 program_lifetime = true;
             } else {
@@ -69,6 +65,18 @@ impl<'a> Reader<'a> {
             },
         )?;
         Ok(StatementKind::Declare(buffer))
+    }
+
+    /// Where a buffer begins, behind `at`.
+    pub(super) fn first_byte(&mut self) -> Read<i64> {
+        self.cursor.space();
+        let start = self.cursor.at;
+        let byte = self.cursor.integer("the first byte")?;
+        if byte < 0 {
+            let message = "the first byte cannot be negative";
+            return Err(self.cursor.error_at(start, self.cursor.at, message));
+        }
+        Ok(byte)
     }
 
     pub(super) fn add_buffer(&mut self, start: usize, buffer: Buffer) -> Read<BufferId> {

@@ -56,7 +56,7 @@ impl Reader<'_> {
         })))
     }
 
-    /// `[out] NAME = ARRAY block (sizes) at (indices) [buffers n]`, behind `window`.
+    /// `[out] NAME = ARRAY block (sizes) at (indices) [buffers n] [at BYTE]`, behind `window`.
     fn window(&mut self) -> Read<Window> {
         let line = self.cursor.line_of(self.cursor.at);
         // `out` is a name as any other where `=` follows.
@@ -110,6 +110,10 @@ impl Reader<'_> {
                 return Err(self.cursor.error_at(start, self.cursor.at, message));
             }
         }
+        let mut offset = None;
+        if self.cursor.eat_word("at") {
+            offset = Some(self.first_byte()?);
+        }
         let element_type = self.program.buffers[array].shape.element_type;
         let block = self.add_buffer(
             start,
@@ -118,7 +122,7 @@ impl Reader<'_> {
                 space: Space::Vmem,
                 shape: ArrayShape::new(element_type, &sizes),
                 role: Role::Scratch,
-                offset: None,
+                offset,
                 program_lifetime: false,
             },
         )?;

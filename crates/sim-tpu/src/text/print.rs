@@ -311,8 +311,10 @@ impl<'p> Printer<'p> {
             let array = &self.names.buffers[window.array];
             let sizes: Vec<String> = window.sizes.iter().map(ToString::to_string).collect();
             let indices: Vec<String> = window.indices.iter().map(|t| self.term(t)).collect();
+            let offset = self.program.buffers[window.block].offset;
+            let place = offset.map_or(String::new(), |offset| format!(" at {offset}"));
             let line = format!(
-                "{indent}window {out}{block} = {array} block ({}) at ({}) buffers {}\n",
+                "{indent}window {out}{block} = {array} block ({}) at ({}) buffers {}{place}\n",
                 sizes.join(", "),
                 indices.join(", "),
                 window.buffers
