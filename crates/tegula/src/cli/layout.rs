@@ -277,10 +277,14 @@ impl Laid<'_> {
             .offset
             .map(|at| format!(" at {at}"))
             .unwrap_or_default();
+        let mut why = reason(&buffer.reason);
+        let base = self.schedule.base(id);
+        if base != id {
+            why = format!("{why}: {}", reason(&self.schedule.buffers[base].reason));
+        }
         format!(
-            "{space}{offset}, {} bytes, steps {first} to {last}: {}",
+            "{space}{offset}, {} bytes, steps {first} to {last}: {why}",
             buffer.bytes,
-            reason(&buffer.reason)
         )
     }
 }
