@@ -35,7 +35,7 @@ fn check(seed: u64, chip: &Chip) -> Result<bool, String> {
         scoped_bytes: 1 << 14,
     };
     let schedule = schedule(&expanded, &assignment, chip, &options);
-    if let Err(error) = verify(&schedule) {
+    if let Err(error) = verify(&schedule, &assignment.program) {
         return fail("the schedule", error.to_string());
     }
     for views in [Views::Bitcasts, Views::Operations] {

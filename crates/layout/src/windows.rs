@@ -4,17 +4,18 @@
 //! the result, and the blocks of the operands that it needs follow from the kernel's
 //! indexing maps. While one block is worked on the next is fetched, so each window is
 //! there twice. The block is chosen among those that fit: what HBM moves, with blocks
-//! that are fetched again, and the steps themselves should cost least. Blocks are whole
-//! or made of whole tiles along the rows and lanes; one that does not divide its
-//! dimension is masked at the end.
+//! that are fetched again, the arithmetic that this does not hide, and the steps
+//! themselves should cost least. Blocks are whole or made of whole tiles along the rows
+//! and lanes; one that does not divide its dimension is masked at the end.
 
 use crate::assign::{Assignment, Kernel};
+use crate::memory::time::{Speeds, operations};
 use rustc_hash::FxHashMap;
 use tegula_expr::Var;
 use tegula_fusion::ValueId;
 use tegula_indexing::{IndexingMap, Session, Tile, TiledMap, output_to_input, propagate_tile};
 use tegula_ir::{Layout, Module};
-use tegula_target::{Chip, Param, padded_bytes};
+use tegula_target::{Chip, padded_bytes};
 
 /// Seconds of one step of a pipeline, besides its work: the published times of a
 /// matmul in blocks of 128 on v5e are 350 to 359 ns a step (JAX Pallas, tpu/matmul).
@@ -37,7 +38,8 @@ pub struct Choice {
     pub vmem_bytes: i64,
     /// Bytes that HBM moves, blocks fetched again included.
     pub hbm_bytes: f64,
-    /// Seconds: HBM traffic and steps.
+    /// Seconds: HBM traffic or arithmetic, whichever is more, what one step of the other
+    /// leaves at the ends, and the steps.
     pub seconds: f64,
 }
 
@@ -77,6 +79,19 @@ struct Array {
     tiled: Option<TiledMap>,
 }
 
+/// What is known of a kernel before its block is chosen.
+struct Problem {
+    arrays: Vec<Array>,
+    /// The grid's extents: the result's, then those of what is summed.
+    extents: Vec<i64>,
+    /// The result's dimensions, the most minor first.
+    order: Vec<u32>,
+    /// HBM bytes per second.
+    bandwidth: f64,
+    /// Seconds of arithmetic.
+    arithmetic: f64,
+}
+
 /// The windows of a kernel whose arrays in HBM are those that `in_hbm` names, in at
 /// most `limit` bytes of VMEM. `None` if it has none, if it is a loop or a choice, or
 /// if no block fits.
@@ -88,54 +103,10 @@ pub fn windows(
     limit: i64,
     in_hbm: &dyn Fn(ValueId) -> bool,
 ) -> Option<Windows> {
-    let program = &assignment.program;
-    let root = &program.nodes[kernel.root];
-    let &result = root.results.first()?;
-    if !root.kind.regions().is_empty() {
-        return None;
-    }
-    let (maps, extents) = read_maps(module, assignment, kernel);
-    let layout = |value: ValueId, inside: Option<&Layout>| {
-        let layout = assignment.layouts.get(&value).or(inside);
-        layout.map(|layout| layout.minor_to_major.to_vec())
-    };
-    let array = |value: ValueId, map: Option<&IndexingMap>| {
-        let shape = &program.values[value].shape;
-        let dims = shape.static_dims()?.to_vec();
-        let inside = kernel.inside.get(&value);
-        let order = layout(value, inside).unwrap_or_else(|| (0..dims.len() as u32).rev().collect());
-        let strides = vec![1; extents.len()];
-        let tiled = map.and_then(|map| propagate_tile(map, &extents, &Tile::symbolic(&strides)));
-        let bits = shape.element_type.bits();
-        Some(Array {
-            value,
-            dims,
-            bits,
-            order,
-            tiled,
-        })
-    };
-    let mut arrays = Vec::new();
-    for read in kernel.reads.iter().filter(|read| in_hbm(read.value)) {
-        arrays.push(array(read.value, maps.get(&read.value))?);
-    }
-    let rank = program.values[result].shape.rank();
-    if in_hbm(result) {
-        let mut own = IndexingMap::over(&extents);
-        own.results = (0..rank).map(|dim| own.dim(dim)).collect();
-        arrays.push(array(result, Some(&own))?);
-    }
-    if arrays.is_empty() {
-        return None;
-    }
-    let order = layout(result, kernel.inside.get(&result))
-        .unwrap_or_else(|| (0..rank as u32).rev().collect());
-    let bandwidth = chip
-        .base(Param::CompilerHbmBandwidth)
-        .or_else(|| chip.base(Param::HbmBandwidth))?;
-    let mut choices: Vec<Choice> = blocks(&extents, &order)
+    let problem = Problem::of(module, assignment, kernel, chip, in_hbm)?;
+    let mut choices: Vec<Choice> = blocks(&problem.extents, &problem.order)
         .into_iter()
-        .filter_map(|block| evaluate(&block, &extents, &arrays, bandwidth))
+        .filter_map(|block| problem.evaluate(&block))
         .filter(|choice| choice.vmem_bytes <= limit)
         .collect();
     choices.sort_by(|a, b| {
@@ -145,10 +116,13 @@ pub fn windows(
     });
     let mut choices = choices.into_iter();
     let chosen = choices.next()?;
+    let Problem {
+        arrays, extents, ..
+    } = &problem;
     let shown = arrays
         .iter()
-        .map(|array| window(array, &chosen.block, &extents));
-    let masked = chosen.block.iter().zip(&extents).enumerate();
+        .map(|array| window(array, &chosen.block, extents));
+    let masked = chosen.block.iter().zip(extents).enumerate();
     Some(Windows {
         windows: shown.collect(),
         masked: masked
@@ -158,6 +132,123 @@ pub fn windows(
         alternatives: choices.take(ALTERNATIVES).collect(),
         chosen,
     })
+}
+
+/// What a block would cost for a kernel, whoever chose it: its sizes along the result's
+/// dimensions, then along what is summed, all of which it is where they are left out.
+/// `None` as for [`windows`], and if a size is not positive.
+pub fn cost_of(
+    module: &Module,
+    assignment: &Assignment,
+    kernel: &Kernel,
+    chip: &Chip,
+    in_hbm: &dyn Fn(ValueId) -> bool,
+    block: &[i64],
+) -> Option<Choice> {
+    let problem = Problem::of(module, assignment, kernel, chip, in_hbm)?;
+    let extents = problem.extents.iter().enumerate();
+    let block: Vec<i64> = extents
+        .map(|(dim, &extent)| block.get(dim).copied().unwrap_or(extent))
+        .collect();
+    if block.iter().any(|&size| size <= 0) {
+        return None;
+    }
+    problem.evaluate(&block)
+}
+
+impl Problem {
+    fn of(
+        module: &Module,
+        assignment: &Assignment,
+        kernel: &Kernel,
+        chip: &Chip,
+        in_hbm: &dyn Fn(ValueId) -> bool,
+    ) -> Option<Self> {
+        let program = &assignment.program;
+        let root = &program.nodes[kernel.root];
+        let &result = root.results.first()?;
+        if !root.kind.regions().is_empty() {
+            return None;
+        }
+        let (maps, extents) = read_maps(module, assignment, kernel);
+        let layout = |value: ValueId, inside: Option<&Layout>| {
+            let layout = assignment.layouts.get(&value).or(inside);
+            layout.map(|layout| layout.minor_to_major.to_vec())
+        };
+        let array = |value: ValueId, map: Option<&IndexingMap>| {
+            let shape = &program.values[value].shape;
+            let dims = shape.static_dims()?.to_vec();
+            let order = layout(value, kernel.inside.get(&value));
+            let order = order.unwrap_or_else(|| (0..dims.len() as u32).rev().collect());
+            let strides = vec![1; extents.len()];
+            let tiled =
+                map.and_then(|map| propagate_tile(map, &extents, &Tile::symbolic(&strides)));
+            let bits = shape.element_type.bits();
+            Some(Array {
+                value,
+                dims,
+                bits,
+                order,
+                tiled,
+            })
+        };
+        let mut arrays = Vec::new();
+        for read in kernel.reads.iter().filter(|read| in_hbm(read.value)) {
+            arrays.push(array(read.value, maps.get(&read.value))?);
+        }
+        let rank = program.values[result].shape.rank();
+        if in_hbm(result) {
+            let mut own = IndexingMap::over(&extents);
+            own.results = (0..rank).map(|dim| own.dim(dim)).collect();
+            arrays.push(array(result, Some(&own))?);
+        }
+        if arrays.is_empty() {
+            return None;
+        }
+        let order = layout(result, kernel.inside.get(&result));
+        let speeds = Speeds::new(chip);
+        Some(Self {
+            arrays,
+            order: order.unwrap_or_else(|| (0..rank as u32).rev().collect()),
+            extents,
+            bandwidth: speeds.bandwidth(),
+            arithmetic: speeds.arithmetic(operations(module, program, &kernel.nodes)),
+        })
+    }
+
+    /// What a block costs; `None` if its size does not fit a number.
+    fn evaluate(&self, block: &[i64]) -> Option<Choice> {
+        let grid: Vec<i64> = self
+            .extents
+            .iter()
+            .zip(block)
+            .map(|(&extent, &size)| (extent + size - 1) / size)
+            .collect();
+        let (mut vmem, mut moved, mut once) = (0i64, 0.0, 0.0);
+        for array in &self.arrays {
+            let window = window(array, block, &self.extents);
+            vmem = vmem.checked_add(window.bytes.checked_mul(BUFFERS)?)?;
+            // The last dimension of the grid changes fastest: a block is kept as long as
+            // only dimensions behind the last that it follows change.
+            let last = window.follows.last().map_or(0, |&dim| dim + 1);
+            let fetches: f64 = grid[..last].iter().map(|&count| count as f64).product();
+            moved += fetches * window.bytes as f64;
+            once += window.bytes as f64;
+        }
+        let steps: f64 = grid.iter().map(|&count| count as f64).product();
+        // The first blocks are fetched, and the last result is written, while nothing is
+        // computed; between, one hides the other.
+        let ends = once.min(moved) / self.bandwidth;
+        let traffic = moved / self.bandwidth;
+        let between = (traffic - ends).max(self.arithmetic);
+        Some(Choice {
+            block: block.to_vec(),
+            vmem_bytes: vmem,
+            hbm_bytes: moved,
+            seconds: ends + between + steps * STEP,
+            grid,
+        })
+    }
 }
 
 /// For each array that a kernel reads the map from the grid to it, and the grid's
@@ -322,31 +413,4 @@ fn follows(array: &Array, dim: usize, block: &[i64], extents: &[i64]) -> bool {
     }
     let var = Var(2 * dim as u32);
     tiled.tile.dims.iter().any(|dim| dim.offset.mentions(var))
-}
-
-/// What a block costs; `None` if its size does not fit a number.
-fn evaluate(block: &[i64], extents: &[i64], arrays: &[Array], bandwidth: f64) -> Option<Choice> {
-    let grid: Vec<i64> = extents
-        .iter()
-        .zip(block)
-        .map(|(&extent, &size)| (extent + size - 1) / size)
-        .collect();
-    let (mut vmem, mut moved) = (0i64, 0.0);
-    for array in arrays {
-        let window = window(array, block, extents);
-        vmem = vmem.checked_add(window.bytes.checked_mul(BUFFERS)?)?;
-        // The last dimension of the grid changes fastest: a block is kept as long as
-        // only dimensions behind the last that it follows change.
-        let last = window.follows.last().map_or(0, |&dim| dim + 1);
-        let fetches: f64 = grid[..last].iter().map(|&count| count as f64).product();
-        moved += fetches * window.bytes as f64;
-    }
-    let steps: f64 = grid.iter().map(|&count| count as f64).product();
-    Some(Choice {
-        block: block.to_vec(),
-        vmem_bytes: vmem,
-        hbm_bytes: moved,
-        seconds: moved / bandwidth + steps * STEP,
-        grid,
-    })
 }

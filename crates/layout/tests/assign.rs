@@ -33,7 +33,7 @@ fn a_transposition_costs_one_copy_wherever_it_is() {
     let assignment = on(&module, &Machine::tpu(&v5e()).unwrap());
     assert!(assignment.is_best);
     let schedule = schedule(&module, &assignment, &v5e(), &Options::default());
-    verify(&schedule).unwrap();
+    verify(&schedule, &assignment.program).unwrap();
     let copies = schedule
         .steps
         .iter()
@@ -54,7 +54,7 @@ fn stated_layouts_are_kept_whole() {
     );
     assert_eq!(assignment.results[0].to_string(), "{0,1:T(8,128)}");
     let schedule = schedule(&module, &assignment, &v5e(), &Options::default());
-    verify(&schedule).unwrap();
+    verify(&schedule, &assignment.program).unwrap();
     assert!(schedule.buffers.iter().any(|buffer| buffer.space() == HOST));
     let written = to_module(&module, &assignment, &schedule, Views::Bitcasts).unwrap();
     tegula_ir::verify(&written).unwrap();
@@ -128,7 +128,7 @@ fn open_sizes_and_odd_types_are_answered() {
         let module = program(body);
         let assignment = on(&module, &Machine::tpu(&v5e()).unwrap());
         let schedule = schedule(&module, &assignment, &v5e(), &Options::default());
-        verify(&schedule).unwrap_or_else(|error| panic!("{body}{error}"));
+        verify(&schedule, &assignment.program).unwrap_or_else(|error| panic!("{body}{error}"));
         let written = to_module(&module, &assignment, &schedule, Views::Bitcasts).unwrap();
         tegula_ir::verify(&written).unwrap_or_else(|errors| panic!("{body}{errors:?}"));
     }

@@ -69,20 +69,15 @@ fn without(
     assignment: &Assignment,
     schedule: &Schedule,
 ) {
-    let region = assignment.regions.iter().find(|r| r.of.is_none()).unwrap();
     let op = |&node: &NodeId| &module[assignment.program.nodes[node].origin].op;
     let is_out = |step: &Step| match step {
         Step::CopyStart(_) | Step::CopyDone(_) => true,
-        Step::Kernel {
-            kernel, is_control, ..
-        } => {
-            *is_control
-                || region.kernels[*kernel]
-                    .nodes
-                    .iter()
-                    .map(op)
-                    .any(has_no_estimate)
-        }
+        Step::Pass { .. } | Step::Part { .. } | Step::Leave(_) => true,
+        Step::Kernel { region, kernel, .. } => assignment.regions[*region].kernels[*kernel]
+            .nodes
+            .iter()
+            .map(op)
+            .any(has_no_estimate),
         _ => false,
     };
     statements.retain(|statement| {

@@ -56,7 +56,7 @@ pub fn lay_out<'a>(
     }
     let schedule = tracing::info_span!("schedule")
         .in_scope(|| memory::schedule(&module, &assignment, chip, &options));
-    memory::verify(&schedule)
+    memory::verify(&schedule, &assignment.program)
         .map_err(|e| Error::new(Fault::Bug, format!("the schedule is wrong: {e}")))?;
     Ok(Laid {
         module,

@@ -8,20 +8,35 @@
 //! its copy done, and that the capacity is kept.
 //!
 //! Results of the program stay in HBM, and so do single elements, which the scalar
-//! unit reads. Of the rest each array is worth the HBM traffic that VMEM saves; those
+//! unit reads, and, as the real compiler leaves them, arrays that a loop's condition reads.
+//! Of the rest each array is worth the HBM traffic that VMEM saves; those
 //! worth most for the square root of their size come first, at the offset with the
 //! least room left over, and what finds no room stays in HBM. Inputs are fetched while
 //! earlier kernels run, large ones in slices; the largest is fetched before the program
 //! begins, as the real compiler does.
+//!
+//! Loops and choices stand in the one list of steps: the steps of a loop's condition, of
+//! its body, of each branch, once each between markers ([`Step::Part`], [`Step::Leave`]).
+//! So all arrays of the program have lives on one axis, and one search for offsets serves
+//! them: branches share room because their steps are apart, and what a loop holds does
+//! not touch what lives around it. What is passed has a place ([`Control::places`]): a
+//! loop's state lies there whenever an iteration begins or ends. It gets there by a
+//! [`Step::Pass`], or without one where a kernel can write it there at once
+//! ([`Source::Same`]).
 
 mod build;
+mod control;
 mod heap;
 mod hlo;
-mod time;
+mod insert;
+mod lives;
+mod place;
+pub(crate) mod time;
 mod verify;
 
 pub use build::{Options, schedule};
 pub use hlo::{Views, kernel_module, to_module};
+pub use lives::Nest;
 pub use verify::{VerifyError, verify};
 
 use tegula_fusion::{NodeId, ValueId};
@@ -52,6 +67,12 @@ pub enum Source {
     Bitcast(BufferId),
     /// A copy from another memory.
     Copy(BufferId),
+    /// What a loop or a choice passes is copied here.
+    Passed,
+    /// The place of another buffer, which holds this value at another time: a state's
+    /// first value before the loop, the next one at the end of an iteration, the result
+    /// after it.
+    Same(BufferId),
 }
 
 /// A buffer.
@@ -88,8 +109,10 @@ pub enum Reason {
     NotHidden,
     /// It lies where the array lies that it is a view of.
     View,
-    /// A loop or a choice passes it.
-    Control,
+    /// It lies where a loop or a choice passes it.
+    Passed,
+    /// A loop's condition reads it.
+    Tested,
 }
 
 impl Buffer {
@@ -114,15 +137,39 @@ pub struct Transfer {
     pub seconds: f64,
 }
 
+/// A value where a step needs it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// The value.
+    pub value: ValueId,
+    /// The buffer that holds it; [`None`]: a constant that is written where it is used.
+    pub by: Option<BufferId>,
+}
+
+/// A loop or a choice.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Control {
+    /// The node of the program.
+    pub node: NodeId,
+    /// Whether it is a loop.
+    pub is_loop: bool,
+    /// Where each state of a loop, or each result of a choice, lies.
+    pub places: Vec<BufferId>,
+    /// What decides: whether to go on, or which branch to take.
+    pub decides: Held,
+    /// How often a loop's body runs, as is known or assumed.
+    pub trips: f64,
+}
+
 /// One step.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
-    /// A kernel of the program, by number in its region.
+    /// A kernel of the program.
     Kernel {
-        /// Which.
+        /// The number of its region.
+        region: usize,
+        /// Its number there.
         kernel: usize,
-        /// Whether it is a loop or a choice.
-        is_control: bool,
         /// What it reads.
         reads: Vec<BufferId>,
         /// What it writes.
@@ -156,6 +203,28 @@ pub enum Step {
     CopyStart(usize),
     /// A copy has ended.
     CopyDone(usize),
+    /// A value is copied to where a loop or a choice wants it, in the layout that it has
+    /// there.
+    Pass {
+        /// What is passed.
+        what: Held,
+        /// Where to.
+        to: BufferId,
+        /// VMEM that it uses while it runs, in bytes.
+        scoped: i64,
+        /// How long it takes, in seconds.
+        seconds: f64,
+    },
+    /// A part of a loop or choice begins: of a loop the condition, then the body; of a
+    /// choice one branch after the other.
+    Part {
+        /// Which loop or choice.
+        control: usize,
+        /// Which part.
+        part: usize,
+    },
+    /// A loop or choice ends.
+    Leave(usize),
 }
 
 /// What runs when, and where everything lies.
@@ -165,6 +234,8 @@ pub struct Schedule {
     pub buffers: Vec<Buffer>,
     /// Every copy between memories.
     pub transfers: Vec<Transfer>,
+    /// Every loop and choice.
+    pub controls: Vec<Control>,
     /// What happens, in order.
     pub steps: Vec<Step>,
     /// The buffers that the program gives.
@@ -176,10 +247,11 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// The buffer whose bytes a buffer has: itself, unless it is a bitcast.
+    /// The buffer in whose place a buffer lies: itself, unless it is a bitcast or is
+    /// passed.
     pub fn base(&self, mut id: BufferId) -> BufferId {
         while let Some(Buffer {
-            source: Source::Bitcast(of),
+            source: Source::Bitcast(of) | Source::Same(of),
             ..
         }) = self.buffers.get(id)
         {
@@ -188,46 +260,13 @@ impl Schedule {
         id
     }
 
-    /// The step at which each buffer begins to hold something and the last that reads
-    /// it; those that are views are counted with their base. Given ones begin at 0 and
-    /// results live on to the end.
-    pub fn lifetimes(&self) -> Vec<(usize, usize)> {
-        let mut lives: Vec<Option<(usize, usize)>> = vec![None; self.buffers.len()];
-        let mut touch = |id: BufferId, step: usize| {
-            let base = self.base(id);
-            if let Some(life) = lives.get_mut(base) {
-                let (first, last) = life.unwrap_or((step, step));
-                *life = Some((first.min(step), last.max(step)));
-            }
+    /// What decides at a step: a loop's predicate at the end of its condition, a choice's
+    /// selector before its branches.
+    pub fn decided_at(&self, step: &Step) -> Option<Held> {
+        let &Step::Part { control, part } = step else {
+            return None;
         };
-        for (id, buffer) in self.buffers.iter().enumerate() {
-            if buffer.source == Source::Given {
-                touch(id, 0);
-            }
-        }
-        for (number, step) in self.steps.iter().enumerate() {
-            match step {
-                Step::Kernel { reads, writes, .. } => {
-                    reads.iter().chain(writes).for_each(|&id| touch(id, number));
-                }
-                Step::Relayout { from, to, .. } | Step::Bitcast { from, to, .. } => {
-                    touch(*from, number);
-                    touch(*to, number);
-                }
-                Step::CopyStart(copy) | Step::CopyDone(copy) => {
-                    if let Some(transfer) = self.transfers.get(*copy) {
-                        touch(transfer.from, number);
-                        touch(transfer.to, number);
-                    }
-                }
-            }
-        }
-        for &result in &self.results {
-            touch(result, self.steps.len());
-        }
-        lives
-            .into_iter()
-            .map(|life| life.unwrap_or((0, 0)))
-            .collect()
+        let control = self.controls.get(control)?;
+        (part == usize::from(control.is_loop)).then_some(control.decides)
     }
 }

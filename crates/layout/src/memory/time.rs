@@ -14,7 +14,7 @@ const VMEM_SPEED: f64 = 22.0;
 
 /// A chip's speeds.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Speeds {
+pub(crate) struct Speeds {
     /// HBM bytes per second.
     hbm: f64,
     /// Operations per second.
@@ -25,7 +25,7 @@ pub(super) struct Speeds {
 
 impl Speeds {
     /// The speeds of a chip. What is not known of it costs nothing.
-    pub(super) fn new(chip: &Chip) -> Self {
+    pub(crate) fn new(chip: &Chip) -> Self {
         let known = |params: &[Param]| params.iter().find_map(|&param| chip.base(param));
         Self {
             hbm: known(&[Param::CompilerHbmBandwidth, Param::HbmBandwidth]).unwrap_or(1e12),
@@ -34,29 +34,39 @@ impl Speeds {
         }
     }
 
+    /// HBM bytes per second.
+    pub(crate) fn bandwidth(&self) -> f64 {
+        self.hbm
+    }
+
+    /// Seconds of operations.
+    pub(crate) fn arithmetic(&self, operations: f64) -> f64 {
+        operations / self.peak
+    }
+
     /// Seconds of bytes from or to HBM.
-    pub(super) fn hbm(&self, bytes: i64) -> f64 {
+    pub(crate) fn hbm(&self, bytes: i64) -> f64 {
         bytes as f64 / self.hbm
     }
 
     /// Seconds that VMEM saves on an access of bytes.
-    pub(super) fn saved(&self, bytes: i64) -> f64 {
+    pub(crate) fn saved(&self, bytes: i64) -> f64 {
         self.hbm(bytes) * (1.0 - 1.0 / VMEM_SPEED)
     }
 
     /// Seconds of a copy between memories.
-    pub(super) fn copy(&self, bytes: i64) -> f64 {
+    pub(crate) fn copy(&self, bytes: i64) -> f64 {
         self.latency + self.hbm(bytes)
     }
 
     /// Seconds of a kernel that moves so many bytes to and from HBM.
-    pub(super) fn kernel(&self, operations: f64, hbm_bytes: i64) -> f64 {
+    pub(crate) fn kernel(&self, operations: f64, hbm_bytes: i64) -> f64 {
         KERNEL + (operations / self.peak).max(self.hbm(hbm_bytes))
     }
 }
 
 /// The arithmetic operations of some nodes.
-pub(super) fn operations(module: &Module, program: &Program, nodes: &[NodeId]) -> f64 {
+pub(crate) fn operations(module: &Module, program: &Program, nodes: &[NodeId]) -> f64 {
     nodes
         .iter()
         .map(|&id| of_node(module, program, &program.nodes[id]))

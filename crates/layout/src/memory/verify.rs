@@ -1,7 +1,18 @@
 //! A proof, step by step, that a schedule keeps its promises. It shares no code with
 //! what makes schedules but the schedule's own description.
+//!
+//! The schedule is run without data: for each place it is known which value it holds.
+//! What a step writes is lost to everything else that lies in its bytes, and what a
+//! step keeps of VMEM for itself to everything there; a read of a value that its buffer
+//! does not hold breaks a promise. So no lifetime is trusted: arrays may share bytes
+//! if and only if no read can tell. A loop is run until what is known at its head does
+//! not change; behind a choice is known what all branches agree on. What a loop or
+//! choice passes must be in its place, as the program says: the next state at the end
+//! of an iteration, the result of each branch.
 
-use super::{BufferId, Schedule, Source, Step, VMEM};
+use super::{BufferId, Control, Held, Schedule, Source, Step, Transfer, VMEM};
+use std::ops::Range;
+use tegula_fusion::{Def, NodeKind, Program, ValueId};
 
 /// What is wrong with a schedule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -28,14 +39,14 @@ pub enum VerifyError {
         /// The buffer.
         buffer: BufferId,
     },
-    /// Two buffers that live at one time share bytes.
-    #[error("buffers {first} and {second} are both live at step {step} and overlap")]
+    /// What is read was overwritten by a buffer that shares bytes with it.
+    #[error("step {step} reads buffer {first}, part of which buffer {second} took")]
     Overlap {
-        /// One.
+        /// The one that is read.
         first: BufferId,
-        /// The other.
+        /// The one that was written.
         second: BufferId,
-        /// When.
+        /// When it is read.
         step: usize,
     },
     /// A buffer or what a step keeps for itself does not fit.
@@ -48,103 +59,506 @@ pub enum VerifyError {
         /// Bytes there are.
         capacity: i64,
     },
+    /// A place does not hold what a loop or choice passes there.
+    #[error("at step {step} buffer {buffer} does not hold what the loop or choice passes")]
+    Passed {
+        /// The step.
+        step: usize,
+        /// The place.
+        buffer: BufferId,
+    },
+    /// The parts of a loop or choice do not stand one behind the other, or the program
+    /// has others.
+    #[error("step {0} belongs to no loop or choice of the program as it should")]
+    Structure(usize),
+    /// Copies are under way at the end of a part that were not at its beginning, or the
+    /// other way round.
+    #[error("copies begin or end inside a part of a loop or choice alone, up to step {0}")]
+    Unbalanced(usize),
     /// A buffer in VMEM has no offset, or one elsewhere has.
     #[error("buffer {0} is in VMEM without an offset, or elsewhere with one")]
     Offset(BufferId),
     /// A copy is still under way at the end.
     #[error("copy {0} is never waited for")]
     NeverDone(usize),
-    /// A result of the program holds nothing, or lies neither in HBM nor at the host.
+    /// A result of the program is not there, or lies neither in HBM nor at the host.
     #[error("result {0} of the program is not in HBM or at the host at the end")]
     Result(usize),
 }
 
-/// Proves a schedule.
+/// Proves a schedule of a program.
 ///
 /// # Errors
 /// The first promise that it breaks.
-pub fn verify(schedule: &Schedule) -> Result<(), VerifyError> {
-    for (id, buffer) in schedule.buffers.iter().enumerate() {
-        let view = matches!(buffer.source, Source::Bitcast(_));
-        if !view && (buffer.space() == VMEM) != buffer.offset.is_some() {
-            return Err(VerifyError::Offset(id));
-        }
-    }
-    let mut run = Run {
+pub fn verify(schedule: &Schedule, program: &Program) -> Result<(), VerifyError> {
+    let places = Places::of(schedule)?;
+    let proof = Proof {
         schedule,
-        filled: schedule
-            .buffers
-            .iter()
-            .map(|b| b.source == Source::Given)
-            .collect(),
-        arriving: vec![false; schedule.buffers.len()],
-        leaving: vec![0; schedule.buffers.len()],
+        program,
+        places: &places,
+    };
+    let contents = schedule.buffers.iter().map(|buffer| match buffer.source {
+        Source::Given => Content::Holds(buffer.value),
+        _ => Content::Nothing,
+    });
+    let mut state = State {
+        contents: contents.collect(),
         under_way: vec![false; schedule.transfers.len()],
     };
-    for (number, step) in schedule.steps.iter().enumerate() {
-        run.step(number, step)?;
-    }
-    if let Some(copy) = run.under_way.iter().position(|&under_way| under_way) {
+    let end = schedule.steps.len();
+    proof.steps(0..end, &mut state)?;
+    if let Some(copy) = state.under_way.iter().position(|&under_way| under_way) {
         return Err(VerifyError::NeverDone(copy));
     }
-    for (number, &result) in schedule.results.iter().enumerate() {
-        let base = schedule.base(result);
-        let there = run.filled.get(base) == Some(&true);
-        let space = schedule.buffers.get(base).map(super::Buffer::space);
-        if !there || !matches!(space, Some(super::HBM | super::HOST)) {
+    if schedule.results.len() != program.entry.results.len() {
+        return Err(VerifyError::Result(schedule.results.len()));
+    }
+    let results = schedule.results.iter().zip(&program.entry.results);
+    for (number, (&result, &value)) in results.enumerate() {
+        let space = schedule.buffers.get(schedule.base(result));
+        let space = space.map(super::Buffer::space);
+        let is_it = schedule.buffers.get(result).map(|buffer| buffer.value) == Some(value);
+        if !is_it || !matches!(space, Some(super::HBM | super::HOST)) {
             return Err(VerifyError::Result(number));
         }
+        proof.read(end, result, &state)?;
     }
-    offsets(schedule)
+    Ok(())
 }
 
-struct Run<'a> {
-    schedule: &'a Schedule,
-    filled: Vec<bool>,
-    arriving: Vec<bool>,
-    leaving: Vec<u32>,
+/// What is known of a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Content {
+    /// Nothing, or not one thing.
+    Nothing,
+    /// A value.
+    Holds(ValueId),
+    /// Another buffer was written there.
+    Taken(BufferId),
+    /// A step kept those bytes for itself.
+    Scoped(usize),
+}
+
+/// What is known at a step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct State {
+    contents: Vec<Content>,
     under_way: Vec<bool>,
 }
 
-impl Run<'_> {
-    fn read(&self, step: usize, id: BufferId) -> Result<(), VerifyError> {
-        let base = self.schedule.base(id);
-        match self.filled.get(base) {
-            None => Err(VerifyError::NoSuch(step)),
-            Some(false) if self.arriving[base] => Err(VerifyError::Racing { step, buffer: id }),
-            Some(false) => Err(VerifyError::Uninitialised { step, buffer: id }),
-            Some(true) => Ok(()),
+impl State {
+    /// Only what two ways to a step agree on.
+    fn meet(&mut self, other: &Self) {
+        for (own, other) in self.contents.iter_mut().zip(&other.contents) {
+            let is_held = matches!(own, Content::Holds(_));
+            if is_held && own != other {
+                *own = match other {
+                    Content::Holds(_) => Content::Nothing,
+                    lost => *lost,
+                };
+            }
         }
     }
+}
 
-    fn write(&mut self, step: usize, id: BufferId) -> Result<(), VerifyError> {
-        let base = self.schedule.base(id);
-        let Some(filled) = self.filled.get_mut(base) else {
-            return Err(VerifyError::NoSuch(step));
-        };
-        if self.arriving[base] || self.leaving[base] > 0 {
-            return Err(VerifyError::Racing { step, buffer: id });
+/// The bytes of VMEM that buffers have of their own.
+struct Places {
+    /// By their ends.
+    ranges: Vec<(i64, i64, BufferId)>,
+    /// Those that share bytes with each buffer, itself not counted.
+    shared: Vec<Vec<BufferId>>,
+}
+
+impl Places {
+    fn of(schedule: &Schedule) -> Result<Self, VerifyError> {
+        let mut ranges = Vec::new();
+        for (id, buffer) in schedule.buffers.iter().enumerate() {
+            let is_own = !matches!(buffer.source, Source::Bitcast(_) | Source::Same(_));
+            if is_own && (buffer.space() == VMEM) != buffer.offset.is_some() {
+                return Err(VerifyError::Offset(id));
+            }
+            if is_own && let Some(offset) = buffer.offset {
+                let needed = offset.saturating_add(buffer.bytes.max(0));
+                if offset < 0 || needed > schedule.vmem_bytes {
+                    return Err(VerifyError::Capacity {
+                        step: 0,
+                        needed,
+                        capacity: schedule.vmem_bytes,
+                    });
+                }
+                ranges.push((needed, offset, id));
+            }
         }
-        *filled = true;
+        ranges.sort_unstable();
+        let mut shared = vec![Vec::new(); schedule.buffers.len()];
+        for (at, &(end, start, id)) in ranges.iter().enumerate() {
+            for &(_, other_start, other) in ranges.iter().skip(at + 1) {
+                if other_start < end && start < end {
+                    shared[id].push(other);
+                    shared[other].push(id);
+                }
+            }
+        }
+        Ok(Self { ranges, shared })
+    }
+
+    fn overlap(&self, a: BufferId, b: BufferId) -> bool {
+        a == b || self.shared.get(a).is_some_and(|others| others.contains(&b))
+    }
+}
+
+struct Proof<'a> {
+    schedule: &'a Schedule,
+    program: &'a Program,
+    places: &'a Places,
+}
+
+impl Proof<'_> {
+    /// Runs steps that have whole loops and choices.
+    fn steps(&self, range: Range<usize>, state: &mut State) -> Result<(), VerifyError> {
+        let mut number = range.start;
+        while number < range.end {
+            let step = &self.schedule.steps[number];
+            if let &Step::Part { control, part: 0 } = step {
+                number = self.control(control, number, range.end, state)?;
+            } else {
+                self.step(number, step, state)?;
+                number += 1;
+            }
+        }
         Ok(())
     }
 
-    fn step(&mut self, number: usize, step: &Step) -> Result<(), VerifyError> {
-        match step {
-            Step::Kernel { reads, writes, .. } => {
-                for &id in reads {
-                    self.read(number, id)?;
+    /// The first steps of a control's parts, and its end.
+    fn parts(&self, control: usize, begin: usize, end: usize) -> Result<Vec<usize>, VerifyError> {
+        let mut parts = Vec::new();
+        for number in begin..end {
+            match self.schedule.steps[number] {
+                Step::Part { control: own, part } if own == control => {
+                    if part != parts.len() {
+                        return Err(VerifyError::Structure(number));
+                    }
+                    parts.push(number);
                 }
-                writes.iter().try_for_each(|&id| self.write(number, id))
+                Step::Leave(own) if own == control => {
+                    parts.push(number);
+                    return Ok(parts);
+                }
+                _ => {}
             }
-            Step::Relayout { from, to, .. } => {
-                self.read(number, *from)?;
-                self.write(number, *to)
+        }
+        Err(VerifyError::Structure(begin))
+    }
+
+    /// Runs a loop or choice; gives the step behind it.
+    fn control(
+        &self,
+        number: usize,
+        begin: usize,
+        end: usize,
+        state: &mut State,
+    ) -> Result<usize, VerifyError> {
+        let wrong = VerifyError::Structure(begin);
+        let parts = self.parts(number, begin, end)?;
+        let control = self.schedule.controls.get(number).ok_or(wrong.clone())?;
+        let node = self.program.nodes.get(control.node).ok_or(wrong.clone())?;
+        let regions = node.kind.regions();
+        if parts.len() != regions.len() + 1 {
+            return Err(wrong);
+        }
+        let runs: Vec<Range<usize>> = parts.windows(2).map(|p| p[0] + 1..p[1]).collect();
+        let leave = parts.last().copied().unwrap_or(begin);
+        if let (NodeKind::While { states, .. }, [condition, body]) = (&node.kind, &runs[..]) {
+            let predicate = regions[0].results.first().copied();
+            if !control.is_loop || control.places.len() != states.len() {
+                return Err(wrong);
+            }
+            self.found(begin, control, &node.operands, states, state)?;
+            let tested = loop {
+                let mut run = state.clone();
+                self.steps(condition.clone(), &mut run)?;
+                self.decided(condition.end, control, predicate, &run)?;
+                let tested = run.clone();
+                self.steps(body.clone(), &mut run)?;
+                self.found(leave, control, &regions[1].results, states, &mut run)?;
+                if tested.under_way != state.under_way || run.under_way != state.under_way {
+                    return Err(VerifyError::Unbalanced(leave));
+                }
+                let head = state.clone();
+                state.meet(&run);
+                if *state == head {
+                    break tested;
+                }
+            };
+            *state = tested;
+            self.found(leave, control, states, &node.results, state)?;
+            return Ok(leave + 1);
+        }
+        if control.is_loop || control.places.len() != node.results.len() {
+            return Err(wrong);
+        }
+        self.decided(begin, control, node.operands.first().copied(), state)?;
+        let before = state.clone();
+        for (at, (run, region)) in runs.iter().zip(&regions).enumerate() {
+            let mut own = before.clone();
+            self.steps(run.clone(), &mut own)?;
+            self.found(run.end, control, &region.results, &node.results, &mut own)?;
+            if own.under_way != before.under_way {
+                return Err(VerifyError::Unbalanced(run.end));
+            }
+            if at == 0 {
+                *state = own;
+            } else {
+                state.meet(&own);
+            }
+        }
+        Ok(leave + 1)
+    }
+
+    /// The places hold values; from here on these have other names.
+    fn found(
+        &self,
+        step: usize,
+        control: &Control,
+        values: &[ValueId],
+        names: &[ValueId],
+        state: &mut State,
+    ) -> Result<(), VerifyError> {
+        if values.len() < control.places.len() || names.len() < control.places.len() {
+            return Err(VerifyError::Structure(step));
+        }
+        for (&place, &value) in control.places.iter().zip(values) {
+            let base = self.schedule.base(place);
+            if state.contents.get(base) != Some(&Content::Holds(value)) || self.busy(base, state) {
+                return Err(VerifyError::Passed {
+                    step,
+                    buffer: place,
+                });
+            }
+        }
+        for (&place, &name) in control.places.iter().zip(names) {
+            state.contents[self.schedule.base(place)] = Content::Holds(name);
+        }
+        Ok(())
+    }
+
+    /// What decides is there.
+    fn decided(
+        &self,
+        step: usize,
+        control: &Control,
+        value: Option<ValueId>,
+        state: &State,
+    ) -> Result<(), VerifyError> {
+        if Some(control.decides.value) != value {
+            return Err(VerifyError::Structure(step));
+        }
+        self.held(step, control.decides, state)
+    }
+
+    /// A value is there, or is a constant.
+    fn held(&self, step: usize, held: Held, state: &State) -> Result<(), VerifyError> {
+        match held.by {
+            Some(id) => {
+                let buffer = self.schedule.buffers.get(id);
+                if buffer.is_none_or(|buffer| buffer.value != held.value) {
+                    return Err(VerifyError::Passed { step, buffer: id });
+                }
+                self.read(step, id, state)
+            }
+            None => match self.program.values.get(held.value).map(|value| &value.def) {
+                Some(Def::Constant(_)) => Ok(()),
+                _ => Err(VerifyError::NoSuch(step)),
+            },
+        }
+    }
+
+    /// Whether a copy into a place is under way.
+    fn busy(&self, base: BufferId, state: &State) -> bool {
+        let mut copies = self.under_way(state);
+        copies.any(|copy| self.schedule.base(copy.to) == base)
+    }
+
+    fn under_way<'s>(&'s self, state: &'s State) -> impl Iterator<Item = &'s Transfer> {
+        let copies = self.schedule.transfers.iter().zip(&state.under_way);
+        copies
+            .filter(|(_, under_way)| **under_way)
+            .map(|(copy, _)| copy)
+    }
+
+    fn read(&self, step: usize, id: BufferId, state: &State) -> Result<(), VerifyError> {
+        let mut of = id;
+        while let Some(Source::Bitcast(under)) = self.schedule.buffers.get(of).map(|b| b.source) {
+            of = under;
+        }
+        let base = self.schedule.base(of);
+        let (Some(buffer), Some(&content)) =
+            (self.schedule.buffers.get(of), state.contents.get(base))
+        else {
+            return Err(VerifyError::NoSuch(step));
+        };
+        if self.busy(base, state) {
+            return Err(VerifyError::Racing { step, buffer: id });
+        }
+        match content {
+            Content::Holds(value) if value == buffer.value => Ok(()),
+            Content::Holds(_) | Content::Nothing => {
+                Err(VerifyError::Uninitialised { step, buffer: id })
+            }
+            Content::Taken(second) => Err(VerifyError::Overlap {
+                first: id,
+                second,
+                step,
+            }),
+            Content::Scoped(step) => Err(self.no_room(step, base)),
+        }
+    }
+
+    /// The error of a step that keeps bytes for itself in which a buffer lies.
+    fn no_room(&self, step: usize, base: BufferId) -> VerifyError {
+        let end = self.places.ranges.iter().find(|range| range.2 == base);
+        VerifyError::Capacity {
+            step,
+            needed: end.map_or(0, |range| range.0) + self.scoped(step),
+            capacity: self.schedule.vmem_bytes,
+        }
+    }
+
+    fn scoped(&self, step: usize) -> i64 {
+        match self.schedule.steps.get(step) {
+            Some(
+                Step::Kernel { scoped, .. }
+                | Step::Relayout { scoped, .. }
+                | Step::Pass { scoped, .. },
+            ) => *scoped,
+            _ => 0,
+        }
+    }
+
+    /// Writes a value to a buffer's place.
+    fn write(
+        &self,
+        step: usize,
+        id: BufferId,
+        value: ValueId,
+        state: &mut State,
+    ) -> Result<(), VerifyError> {
+        let base = self.schedule.base(id);
+        if self.schedule.buffers.get(base).is_none() {
+            return Err(VerifyError::NoSuch(step));
+        }
+        let meets = |other: BufferId| self.places.overlap(base, self.schedule.base(other));
+        let mut copies = self.under_way(state);
+        if copies.any(|copy| meets(copy.to) || meets(copy.from)) {
+            return Err(VerifyError::Racing { step, buffer: id });
+        }
+        drop(copies);
+        for &other in &self.places.shared[base] {
+            state.contents[other] = Content::Taken(base);
+        }
+        state.contents[base] = Content::Holds(value);
+        Ok(())
+    }
+
+    /// Takes the end of VMEM for a step that uses these buffers.
+    fn keep(
+        &self,
+        step: usize,
+        scoped: i64,
+        uses: &[BufferId],
+        state: &mut State,
+    ) -> Result<(), VerifyError> {
+        if scoped <= 0 {
+            return Ok(());
+        }
+        let capacity = self.schedule.vmem_bytes;
+        let from = capacity - scoped;
+        if from < 0 {
+            return Err(VerifyError::Capacity {
+                step,
+                needed: scoped,
+                capacity,
+            });
+        }
+        let first = self.places.ranges.partition_point(|range| range.0 <= from);
+        for &(end, start, id) in self.places.ranges.iter().skip(first) {
+            let is_own = |&other: &BufferId| self.schedule.base(other) == id;
+            let mut copies = self.under_way(state);
+            let is_used = uses.iter().any(is_own)
+                || copies.any(|copy| is_own(&copy.to) || is_own(&copy.from));
+            drop(copies);
+            if end > start && is_used {
+                return Err(self.no_room(step, id));
+            }
+            if end > start {
+                state.contents[id] = Content::Scoped(step);
+            }
+        }
+        Ok(())
+    }
+
+    fn step(&self, number: usize, step: &Step, state: &mut State) -> Result<(), VerifyError> {
+        let value = |id: BufferId| {
+            let buffer = self.schedule.buffers.get(id);
+            buffer.map(|b| b.value).ok_or(VerifyError::NoSuch(number))
+        };
+        match step {
+            Step::Kernel {
+                reads,
+                writes,
+                scoped,
+                ..
+            } => {
+                for &id in reads {
+                    self.read(number, id, state)?;
+                }
+                let bases: Vec<BufferId> = reads.iter().map(|&id| self.schedule.base(id)).collect();
+                for &id in writes {
+                    let base = self.schedule.base(id);
+                    // A kernel reads while it writes.
+                    if let Some(&read) = bases.iter().find(|&&b| self.places.overlap(b, base)) {
+                        return Err(VerifyError::Overlap {
+                            first: read,
+                            second: id,
+                            step: number,
+                        });
+                    }
+                    self.write(number, id, value(id)?, state)?;
+                }
+                for &id in writes {
+                    self.read(number, id, state)?;
+                }
+                let uses: Vec<BufferId> = reads.iter().chain(writes).copied().collect();
+                self.keep(number, *scoped, &uses, state)
+            }
+            Step::Relayout {
+                from, to, scoped, ..
+            } => {
+                self.copied(number, *from, *to, state)?;
+                self.write(number, *to, value(*from)?, state)?;
+                self.keep(number, *scoped, &[*from, *to], state)
+            }
+            Step::Pass {
+                what, to, scoped, ..
+            } => {
+                self.held(number, *what, state)?;
+                let own = self.schedule.base(*to);
+                let from = what.by.map(|id| self.schedule.base(id));
+                if let Some(first) = from.filter(|&from| self.places.overlap(from, own)) {
+                    return Err(VerifyError::Overlap {
+                        first,
+                        second: *to,
+                        step: number,
+                    });
+                }
+                self.write(number, *to, what.value, state)?;
+                let uses: Vec<BufferId> = what.by.into_iter().chain([*to]).collect();
+                self.keep(number, *scoped, &uses, state)
             }
             Step::Bitcast { from, to, .. } => {
-                self.read(number, *from)?;
-                let same = self.schedule.base(*to) == self.schedule.base(*from);
-                if same {
+                self.read(number, *from, state)?;
+                let source = self.schedule.buffers.get(*to).map(|buffer| buffer.source);
+                if source == Some(Source::Bitcast(*from)) {
                     Ok(())
                 } else {
                     Err(VerifyError::NoSuch(number))
@@ -153,77 +567,43 @@ impl Run<'_> {
             Step::CopyStart(copy) => {
                 let transfer = self.schedule.transfers.get(*copy);
                 let transfer = transfer.ok_or(VerifyError::NoSuch(number))?;
-                self.read(number, transfer.from)?;
-                let (from, to) = (self.schedule.base(transfer.from), transfer.to);
-                if self.under_way[*copy] || self.arriving.get(to) != Some(&false) {
+                if state.under_way[*copy] {
                     return Err(VerifyError::NotUnderWay(number));
                 }
-                self.under_way[*copy] = true;
-                self.leaving[from] += 1;
-                self.arriving[to] = true;
-                self.filled[to] = false;
+                self.copied(number, transfer.from, transfer.to, state)?;
+                self.write(number, transfer.to, value(transfer.from)?, state)?;
+                state.under_way[*copy] = true;
                 Ok(())
             }
-            Step::CopyDone(copy) => {
-                let transfer = self.schedule.transfers.get(*copy);
-                let transfer = transfer.ok_or(VerifyError::NoSuch(number))?;
-                if !std::mem::replace(&mut self.under_way[*copy], false) {
-                    return Err(VerifyError::NotUnderWay(number));
+            Step::CopyDone(copy) => match state.under_way.get_mut(*copy) {
+                None => Err(VerifyError::NoSuch(number)),
+                Some(under_way) if !*under_way => Err(VerifyError::NotUnderWay(number)),
+                Some(under_way) => {
+                    *under_way = false;
+                    Ok(())
                 }
-                self.leaving[self.schedule.base(transfer.from)] -= 1;
-                self.arriving[transfer.to] = false;
-                self.filled[transfer.to] = true;
-                Ok(())
-            }
+            },
+            Step::Part { .. } | Step::Leave(_) => Err(VerifyError::Structure(number)),
         }
     }
-}
 
-/// Buffers in VMEM that live at one time lie apart, within the capacity and beside what
-/// steps keep for themselves.
-fn offsets(schedule: &Schedule) -> Result<(), VerifyError> {
-    let lives = schedule.lifetimes();
-    let mut live: Vec<(i64, i64, BufferId)> = Vec::new();
-    for step in 0..=schedule.steps.len() {
-        live.clear();
-        for (id, buffer) in schedule.buffers.iter().enumerate() {
-            let (first, last) = lives[id];
-            let view = matches!(buffer.source, Source::Bitcast(_));
-            if let Some(offset) = buffer
-                .offset
-                .filter(|_| !view && first <= step && step <= last)
-            {
-                live.push((offset, offset + buffer.bytes, id));
-            }
-        }
-        live.sort_unstable();
-        for pair in live.windows(2) {
-            let [(_, end, first), (start, _, second)] = pair else {
-                continue;
-            };
-            if start < end {
-                let (first, second) = (*first, *second);
-                return Err(VerifyError::Overlap {
-                    first,
-                    second,
-                    step,
-                });
-            }
-        }
-        let scoped = match schedule.steps.get(step) {
-            Some(Step::Kernel { scoped, .. } | Step::Relayout { scoped, .. }) => *scoped,
-            _ => 0,
-        };
-        let end = live.iter().map(|&(_, end, _)| end).max().unwrap_or(0);
-        let needed = end.max(0) + scoped;
-        if needed > schedule.vmem_bytes || live.iter().any(|&(start, ..)| start < 0) {
-            let capacity = schedule.vmem_bytes;
-            return Err(VerifyError::Capacity {
+    /// What is copied is there, and lies apart from where it is copied to.
+    fn copied(
+        &self,
+        step: usize,
+        from: BufferId,
+        to: BufferId,
+        state: &State,
+    ) -> Result<(), VerifyError> {
+        self.read(step, from, state)?;
+        let (source, own) = (self.schedule.base(from), self.schedule.base(to));
+        if self.places.overlap(source, own) {
+            return Err(VerifyError::Overlap {
+                first: from,
+                second: to,
                 step,
-                needed,
-                capacity,
             });
         }
+        Ok(())
     }
-    Ok(())
 }

@@ -13,6 +13,11 @@ pub(crate) struct Made {
     pub(crate) shape: ArrayShape,
     /// The compiler's own estimate, in cycles.
     pub(crate) cycles: Option<f64>,
+    /// The block of the result in VMEM at a time, in tiles, from the most major dimension,
+    /// if the instruction makes one array.
+    pub(crate) window: Option<Vec<i64>>,
+    /// How many steps the kernel takes.
+    pub(crate) steps: i64,
 }
 
 impl Made {
@@ -101,6 +106,12 @@ fn made(line: &Value) -> Vec<Made> {
     let Ok(shape) = parse_shape(&text(2)) else {
         return Vec::new();
     };
+    let numbers = |key: &str| -> Option<Vec<i64>> {
+        let all = line[3][key].as_array()?.iter();
+        all.map(Value::as_i64).collect()
+    };
+    let window = numbers("output_window").filter(|_| shape.as_array().is_some());
+    let steps = numbers("iterations").map_or(1, |counts| counts.iter().product());
     let mut made = Vec::new();
     shape.for_each_leaf(&mut |leaf| {
         if let Shape::Array(array) = leaf {
@@ -109,6 +120,8 @@ fn made(line: &Value) -> Vec<Made> {
                 opcode: text(1),
                 shape: array.clone(),
                 cycles: line[3]["cycles"].as_f64(),
+                window: window.clone(),
+                steps,
             });
         }
     });

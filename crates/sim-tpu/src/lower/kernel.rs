@@ -88,11 +88,12 @@ impl Lowering<'_> {
     /// A kernel of the program.
     pub(super) fn kernel(
         &mut self,
+        region: usize,
         number: usize,
         reads: &[memory::BufferId],
         writes: &[memory::BufferId],
     ) -> Result<(), LowerError> {
-        let kernel = &self.region.kernels[number];
+        let kernel = &self.assignment.regions[region].kernels[number];
         let (module, values) = memory::kernel_module(self.module, self.assignment, kernel)?;
         if values.len() != reads.len() {
             return Err(tegula_ir::Error::bug("a kernel's reads were lost").into());
@@ -143,7 +144,7 @@ impl Lowering<'_> {
         Ok(Some(builder.build_unverified(entry)))
     }
 
-    fn shape(&self, id: memory::BufferId) -> Shape {
+    pub(super) fn shape(&self, id: memory::BufferId) -> Shape {
         let buffer = &self.schedule.buffers[id];
         with_layout(
             &self.assignment.program.values[buffer.value].shape,
@@ -223,7 +224,7 @@ impl Lowering<'_> {
     }
 
     /// The buffers whose bytes these have.
-    fn held_by(&self, ids: &[memory::BufferId]) -> Result<Vec<BufferId>, LowerError> {
+    pub(super) fn held_by(&self, ids: &[memory::BufferId]) -> Result<Vec<BufferId>, LowerError> {
         let of = |&id: &memory::BufferId| {
             let base = self.schedule.base(id);
             let buffer = self.buffers.get(&base).copied();

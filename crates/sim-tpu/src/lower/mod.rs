@@ -24,11 +24,12 @@ use crate::program::{
     Statement, StatementKind, TpuProgram,
 };
 use crate::speeds::{MissingParam, Speeds};
+use control::Open;
 use rustc_hash::FxHashMap;
 use tegula_expr::Term;
 use tegula_fusion::{Def, ValueId};
 use tegula_ir::{ArrayShape, Literal, Module};
-use tegula_layout::assign::{Assignment, Region, name_of};
+use tegula_layout::assign::{Assignment, name_of};
 use tegula_layout::memory::{self, Schedule, Source, Step};
 use tegula_target::{Chip, Param};
 
@@ -111,8 +112,6 @@ pub fn lower(
     schedule: &Schedule,
     chip: &Chip,
 ) -> Result<Lowered, LowerError> {
-    let region = assignment.regions.iter().find(|region| region.of.is_none());
-    let region = region.ok_or_else(|| tegula_ir::Error::bug("the program has no region"))?;
     let scoped = scoped_limit(chip).unwrap_or(0).max(0);
     let vmem = chip.base(Param::VmemBytes).map(|bytes| bytes as i64);
     let scoped = vmem.map_or(scoped, |vmem| scoped.min(vmem / 2));
@@ -121,7 +120,6 @@ pub fn lower(
         module,
         assignment,
         schedule,
-        region,
         scoped,
         vmem,
         smem: chip.base(Param::SmemBytes).unwrap_or(0.0) as i64,
@@ -133,7 +131,7 @@ pub fn lower(
         },
         buffers: FxHashMap::default(),
         constants: Vec::new(),
-        given: Vec::new(),
+        open: Vec::new(),
         instructions: Vec::new(),
         views: FxHashMap::default(),
         line: 0,
@@ -148,7 +146,6 @@ struct Lowering<'a> {
     module: &'a Module,
     assignment: &'a Assignment,
     schedule: &'a Schedule,
-    region: &'a Region,
     /// Bytes of VMEM that the kernel being lowered may use while it runs.
     scoped: i64,
     /// Bytes of VMEM.
@@ -159,8 +156,8 @@ struct Lowering<'a> {
     program: TpuProgram,
     buffers: FxHashMap<memory::BufferId, BufferId>,
     constants: Vec<Literal>,
-    /// Declarations of constants that were met inside loops; they go in front.
-    given: Vec<Statement>,
+    /// Loops and choices whose parts are being written, the innermost last.
+    open: Vec<Open>,
     instructions: Vec<String>,
     /// For a buffer that is a view: which operation shows it, of which buffer.
     views: FxHashMap<memory::BufferId, (tegula_fusion::NodeId, memory::BufferId)>,
@@ -190,19 +187,26 @@ impl Lowering<'_> {
                     self.declare(id);
                 }
             }
+            let ended = |(id, life): (usize, &(usize, usize))| {
+                let is_given = self.schedule.buffers[id].source == Source::Given;
+                (life.1 == at && !is_given).then_some(id)
+            };
+            let ended: Vec<memory::BufferId> = lives.iter().enumerate().filter_map(ended).collect();
+            if let Step::Part { control, .. } = step {
+                // What decides is read where it was made.
+                self.part(*control, step, &ended)?;
+                continue;
+            }
             let limit = self.scoped;
             self.scoped = limit.min(self.vmem - self.held(&lives, at));
             self.step(step, copies)?;
             self.scoped = limit;
-            for (id, life) in lives.iter().enumerate() {
-                if life.1 == at && self.schedule.buffers[id].source != Source::Given {
-                    self.free(id);
-                }
+            for id in ended {
+                self.free(id);
             }
         }
         self.wait();
         let results = self.results()?;
-        self.program.body.splice(0..0, self.given);
         room::place(
             &mut self.program,
             self.vmem,
@@ -235,11 +239,15 @@ impl Lowering<'_> {
     fn declare_buffers(&mut self) {
         let parameters = self.assignment.program.parameters.len();
         for (id, buffer) in self.schedule.buffers.iter().enumerate() {
-            if matches!(buffer.source, Source::Bitcast(_)) {
+            if matches!(buffer.source, Source::Bitcast(_) | Source::Same(_)) {
                 continue;
             }
             let program = &self.assignment.program;
-            let name = name_of(self.module, program, buffer.value).unwrap_or("constant");
+            let nameless = match program.values[buffer.value].def {
+                Def::LoopState => "state",
+                _ => "constant",
+            };
+            let name = name_of(self.module, program, buffer.value).unwrap_or(nameless);
             let name = name.to_owned();
             let role = match (&program.values[buffer.value].def, buffer.source) {
                 (Def::Parameter(number), Source::Given) => Role::Parameter(*number),
@@ -326,9 +334,20 @@ impl Lowering<'_> {
     fn note(&mut self, step: &Step) {
         let program = &self.assignment.program;
         let name = |value: ValueId| name_of(self.module, program, value).unwrap_or("constant");
+        let control = |number: usize| {
+            let node = self
+                .schedule
+                .controls
+                .get(number)
+                .map(|control| control.node);
+            let origin = node.map(|node| program.nodes[node].origin);
+            origin.map_or_else(String::new, |origin| self.module[origin].name.to_string())
+        };
         let held = |id: &memory::BufferId| name(self.schedule.buffers[*id].value);
         let text = match step {
-            Step::Kernel { kernel, .. } => self.kernel_name(*kernel),
+            Step::Kernel { region, kernel, .. } => self.kernel_name(*region, *kernel),
+            Step::Pass { to, .. } => format!("passing to {}", held(to)),
+            Step::Part { control: of, .. } | Step::Leave(of) => control(*of),
             Step::Relayout { from, .. } => format!("copy of {}", held(from)),
             Step::Bitcast { to, .. } => format!("bitcast {}", held(to)),
             Step::CopyStart(copy) => {
@@ -348,8 +367,8 @@ impl Lowering<'_> {
         self.line += 1;
     }
 
-    fn kernel_name(&self, kernel: usize) -> String {
-        let kernel = &self.region.kernels[kernel];
+    fn kernel_name(&self, region: usize, kernel: usize) -> String {
+        let kernel = &self.assignment.regions[region].kernels[kernel];
         let origin = self.assignment.program.nodes[kernel.root].origin;
         self.module[origin].name.to_string()
     }
@@ -359,18 +378,15 @@ impl Lowering<'_> {
             // What a kernel fetches for itself is begun before the waits; its launch is
             // hidden behind both.
             Step::Kernel {
-                kernel,
-                is_control: true,
-                reads,
-                writes,
-                ..
-            } => self.control_step(*kernel, reads, writes),
-            Step::Kernel {
+                region,
                 kernel,
                 reads,
                 writes,
                 ..
-            } => self.kernel(*kernel, reads, writes),
+            } => self.kernel(*region, *kernel, reads, writes),
+            Step::Pass { what, to, .. } => self.pass(*what, *to),
+            Step::Leave(control) => self.leave(*control),
+            Step::Part { .. } => Err(tegula_ir::Error::bug("a part is no step").into()),
             Step::Relayout { from, to, .. } => self.relayout(*from, *to),
             Step::Bitcast { root, from, to } => {
                 self.views.insert(*to, (*root, *from));

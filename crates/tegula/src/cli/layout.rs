@@ -277,10 +277,14 @@ impl Laid<'_> {
             .offset
             .map(|at| format!(" at {at}"))
             .unwrap_or_default();
+        let mut why = reason(&buffer.reason);
+        let base = self.schedule.base(id);
+        if base != id {
+            why = format!("{why}: {}", reason(&self.schedule.buffers[base].reason));
+        }
         format!(
-            "{space}{offset}, {} bytes, steps {first} to {last}: {}",
+            "{space}{offset}, {} bytes, steps {first} to {last}: {why}",
             buffer.bytes,
-            reason(&buffer.reason)
         )
     }
 }
@@ -295,7 +299,8 @@ fn reason(reason: &Reason) -> String {
         Reason::Evicted => "VMEM had room for the first part of its life only".to_owned(),
         Reason::NotHidden => "no earlier kernel hides the copy into VMEM".to_owned(),
         Reason::View => "lies where the array is that it is a view of".to_owned(),
-        Reason::Control => "passed to or by a loop or a choice".to_owned(),
+        Reason::Passed => "lies where a loop or a choice passes it".to_owned(),
+        Reason::Tested => "a loop's condition reads it, from HBM".to_owned(),
     }
 }
 

@@ -1,13 +1,12 @@
-//! Kernels as instructions: operations alone, fusions, loops and choices, and the
-//! instructions that hold their operands.
+//! Kernels as instructions: operations alone and fusions, and the instructions that hold
+//! their operands.
 
 use crate::assign::{Assignment, Kernel, flat, with_layout};
 use crate::memory::build::is_immediate;
 use rustc_hash::FxHashMap;
-use tegula_fusion::{Def, NodeId, NodeKind, Program, ValueId};
+use tegula_fusion::{Def, NodeId, Program, ValueId};
 use tegula_ir::{
-    ComputationBuilder, ComputationId, ElementType, Error, FusionKind, InstructionId, Layout,
-    Module, Op, Shape,
+    ComputationBuilder, ComputationId, Error, FusionKind, InstructionId, Layout, Module, Op, Shape,
 };
 
 /// What a kernel needs before it can be written.
@@ -16,8 +15,6 @@ pub(super) enum Prepared {
     Plain,
     /// A fusion of this computation.
     Fusion(ComputationId),
-    /// A loop's condition and body, or a choice's branches.
-    Control(Vec<ComputationId>),
 }
 
 /// The instructions that hold values inside a computation, with their layouts.
@@ -26,41 +23,6 @@ pub(super) type Env = FxHashMap<ValueId, (InstructionId, Layout)>;
 pub(super) fn layout_of(assignment: &Assignment, value: ValueId) -> Layout {
     let layout = assignment.layouts.get(&value).cloned();
     layout.unwrap_or_else(|| flat(&assignment.program, value))
-}
-
-/// What goes into the tuple of a loop (its states, then what it reads), or of a choice
-/// (what its branches read).
-pub(super) fn carried(assignment: &Assignment, kernel: &Kernel) -> Vec<(ValueId, Layout)> {
-    let program = &assignment.program;
-    let node = &program.nodes[kernel.root];
-    let outside = kernel
-        .reads
-        .iter()
-        .skip(node.operands.len())
-        .map(|read| read.value);
-    let outside = outside.filter(|&value| !is_immediate(program, value));
-    let states: &[ValueId] = match &node.kind {
-        NodeKind::While { states, .. } => states,
-        _ => &[],
-    };
-    let all = states.iter().copied().chain(outside);
-    all.map(|value| (value, layout_of(assignment, value)))
-        .collect()
-}
-
-/// The layout in which a branch gives a result.
-pub(super) fn result_layout(
-    assignment: &Assignment,
-    root: NodeId,
-    at: usize,
-    value: ValueId,
-    condition: bool,
-) -> Layout {
-    let result = assignment.program.nodes[root].results.get(at);
-    match result {
-        Some(&result) if !condition => layout_of(assignment, result),
-        _ => layout_of(assignment, value),
-    }
 }
 
 /// The instruction that holds a value in a layout: a constant is written where it is
@@ -147,7 +109,7 @@ pub(super) fn tuple_of(
 }
 
 /// The elements of a tuple.
-fn elements(
+pub(super) fn elements(
     new: &mut ComputationBuilder<'_>,
     tuple: InstructionId,
     shapes: &[Shape],
@@ -157,44 +119,6 @@ fn elements(
         new.push_named(Some("get-tuple-element"), op, &[tuple], Some(shape.clone()))
     };
     shapes.iter().enumerate().map(element).collect()
-}
-
-/// A kernel inside a loop or branch: reads in the layouts that it wants, everything in
-/// main memory.
-pub(super) fn write_kernel(
-    new: &mut ComputationBuilder<'_>,
-    module: &Module,
-    assignment: &Assignment,
-    imported: &FxHashMap<ComputationId, ComputationId>,
-    kernel: &Kernel,
-    prepared: &Prepared,
-    env: &mut Env,
-) -> Result<(), Error> {
-    let program = &assignment.program;
-    let mut inside = Env::default();
-    for read in kernel
-        .reads
-        .iter()
-        .filter(|read| !is_immediate(program, read.value))
-    {
-        let wanted = match &read.layout {
-            Some(layout) if read.copied => layout.clone(),
-            _ => layout_of(assignment, read.value),
-        };
-        let id = held(new, program, read.value, &wanted, env)?;
-        inside.insert(read.value, (id, wanted));
-    }
-    let results = &program.nodes[kernel.root].results;
-    let layouts: Vec<(ValueId, Layout)> = results
-        .iter()
-        .map(|&value| (value, layout_of(assignment, value)))
-        .collect();
-    let at = (module, assignment, imported);
-    let made = run_kernel(new, at, kernel, prepared, &mut inside, &layouts)?;
-    for ((value, layout), id) in layouts.into_iter().zip(made) {
-        env.insert(value, (id, layout));
-    }
-    Ok(())
 }
 
 /// Writes a kernel whose operands are in `env`; gives what holds its results.
@@ -263,70 +187,5 @@ pub(super) fn run_kernel(
             let all = new.push_named(Some(name), op, &operands, tuple)?;
             elements(new, all, &shapes)
         }
-        Prepared::Control(computations) => control(
-            new,
-            (module, assignment),
-            kernel,
-            computations,
-            env,
-            results,
-        ),
     }
-}
-
-/// A loop or a choice.
-fn control(
-    new: &mut ComputationBuilder<'_>,
-    (module, assignment): (&Module, &Assignment),
-    kernel: &Kernel,
-    computations: &[ComputationId],
-    env: &mut Env,
-    results: &[(ValueId, Layout)],
-) -> Result<Vec<InstructionId>, Error> {
-    let program = &assignment.program;
-    let node = &program.nodes[kernel.root];
-    let name = Some(&*module[node.origin].name);
-    let carried = carried(assignment, kernel);
-    let is_loop = matches!(node.kind, NodeKind::While { .. });
-    let mut elements_of = Vec::new();
-    for (at, (value, layout)) in carried.iter().enumerate() {
-        // A loop's states begin as its operands.
-        let from = if is_loop {
-            node.operands.get(at).copied().unwrap_or(*value)
-        } else {
-            *value
-        };
-        elements_of.push(held(new, program, from, layout, env)?);
-    }
-    let tuple = tuple_of(new, &elements_of)?;
-    let made = if let (true, &[condition, body]) = (is_loop, computations) {
-        let op = Op::While { condition, body };
-        let shape = new.shape(tuple)?.clone();
-        new.push_named(name, op, &[tuple], Some(shape))?
-    } else {
-        let selector = node.operands.first().copied();
-        let selector = selector.ok_or_else(|| Error::bug("there is no selector"))?;
-        let wanted = flat(program, selector);
-        let mut operands = vec![held(new, program, selector, &wanted, env)?];
-        operands.extend(computations.iter().map(|_| tuple));
-        let shapes = results
-            .iter()
-            .map(|(value, layout)| with_layout(&program.values[*value].shape, layout));
-        let op = Op::Conditional {
-            branches: computations.to_vec(),
-            predicated: program.values[selector].shape.element_type == ElementType::Pred,
-        };
-        new.push_named(name, op, &operands, Some(Shape::Tuple(shapes.collect())))?
-    };
-    let mut held_results = Vec::new();
-    for (at, (value, layout)) in results.iter().enumerate() {
-        let own = carried.get(at).filter(|_| is_loop);
-        let own = own.map_or_else(|| layout.clone(), |(_, layout)| layout.clone());
-        let shape = with_layout(&program.values[*value].shape, &own);
-        let element = Op::GetTupleElement(at as i64);
-        let id = new.push_named(Some("get-tuple-element"), element, &[made], Some(shape))?;
-        env.insert(*value, (id, own));
-        held_results.push(held(new, program, *value, layout, env)?);
-    }
-    Ok(held_results)
 }

@@ -4,18 +4,15 @@
 
 mod copies;
 mod kernels;
+mod steps;
 
+use super::Schedule;
 use super::build::is_immediate;
-use super::{BufferId, Schedule, Step};
-use crate::assign::{Assignment, Kernel, Region, name_of, with_layout};
-use copies::{Slice, done, slices, start};
-use kernels::{
-    Env, Prepared, carried, held, layout_of, operation, result_layout, run_kernel, tuple_of,
-    write_kernel,
-};
+use crate::assign::{Assignment, Kernel, name_of, with_layout};
+use kernels::{Env, Prepared, layout_of, operation, tuple_of};
 use rustc_hash::FxHashMap;
-use tegula_fusion::{Def, NodeKind, Program, ValueId};
-use tegula_ir::{ComputationId, Error, InstructionId, Layout, Module, ModuleBuilder, Op, Shape};
+use tegula_fusion::{Def, ValueId};
+use tegula_ir::{ComputationId, Error, InstructionId, Module, ModuleBuilder, Op};
 
 /// How views that move no byte are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,12 +48,7 @@ pub fn to_module(
         builder,
         imported: FxHashMap::default(),
     };
-    let Some(region) = assignment.regions.iter().find(|region| region.of.is_none()) else {
-        return Err(Error::bug("the program has no region of its own"));
-    };
-    let prepared = writer.prepare(region)?;
-    let slices = slices(&mut writer.builder, &assignment.program, schedule)?;
-    let entry = writer.entry(region, &prepared, schedule, (views, &slices))?;
+    let entry = steps::program(&mut writer, schedule, views)?;
     let mut written = writer.builder.build_unverified(entry);
     let computation = &written.computations[entry];
     let shape = |id: &InstructionId| written.instructions[*id].shape.clone();
@@ -122,10 +114,6 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    fn program(&self) -> &Program {
-        &self.assignment.program
-    }
-
     /// The computations that an operation calls, copied into the new module.
     fn import(&mut self, op: &Op) -> Result<Op, Error> {
         for callee in op.called_computations() {
@@ -173,33 +161,20 @@ impl Writer<'_> {
         Ok(())
     }
 
-    fn shape(&self, value: ValueId, layout: &Layout) -> Shape {
-        with_layout(&self.program().values[value].shape, layout)
-    }
-
-    fn prepare(&mut self, region: &Region) -> Result<Vec<Prepared>, Error> {
-        let mut all = Vec::new();
-        for kernel in &region.kernels {
-            for &id in &kernel.nodes {
-                let origin = self.program().nodes[id].origin;
-                if self.program().nodes[id].kind.regions().is_empty() {
-                    self.import(&self.module[origin].op)?;
-                }
-            }
-            let node = self.program().nodes[kernel.root].clone();
-            let inner = node.kind.regions().len();
-            all.push(if inner > 0 {
-                let computations: Result<_, _> = (0..inner)
-                    .map(|number| self.inner(kernel, number))
-                    .collect();
-                Prepared::Control(computations?)
-            } else if kernel.nodes.len() > 1 {
-                Prepared::Fusion(self.fused(kernel)?)
-            } else {
-                Prepared::Plain
-            });
+    /// What a kernel needs before it can be written.
+    fn prepare(&mut self, kernel: &Kernel) -> Result<Prepared, Error> {
+        let nodes = &self.assignment.program.nodes;
+        if !nodes[kernel.root].kind.regions().is_empty() {
+            return Err(Error::bug("a loop is no kernel"));
         }
-        Ok(all)
+        for &id in &kernel.nodes {
+            self.import(&self.module[nodes[id].origin].op)?;
+        }
+        if kernel.nodes.len() > 1 {
+            Ok(Prepared::Fusion(self.fused(kernel)?))
+        } else {
+            Ok(Prepared::Plain)
+        }
     }
 
     /// A fusion's computation.
@@ -244,208 +219,4 @@ impl Writer<'_> {
         };
         new.finish(root)
     }
-
-    /// The computation of one region of a loop or choice: a function of one tuple.
-    fn inner(&mut self, kernel: &Kernel, number: usize) -> Result<ComputationId, Error> {
-        let of = Some((kernel.root, number));
-        let assignment = self.assignment;
-        let found = assignment.regions.iter().find(|region| region.of == of);
-        let region = found.ok_or_else(|| Error::bug("a region was lost"))?;
-        let prepared = self.prepare(region)?;
-        let carried = carried(assignment, kernel);
-        let shapes = carried
-            .iter()
-            .map(|(value, layout)| self.shape(*value, layout));
-        let tuple = Shape::Tuple(shapes.collect());
-        let (module, program) = (self.module, &assignment.program);
-        let (condition, states) = match &program.nodes[kernel.root].kind {
-            NodeKind::While { states, .. } => (number == 0, states.len()),
-            _ => (false, 0),
-        };
-        let mut new = self
-            .builder
-            .computation(if condition { "condition" } else { "region" });
-        let parameter = new.named_parameter("state", tuple);
-        let mut env = Env::default();
-        for (at, (value, layout)) in carried.iter().enumerate() {
-            let shape = with_layout(&program.values[*value].shape, layout);
-            let id = new.push_named(
-                None,
-                Op::GetTupleElement(at as i64),
-                &[parameter],
-                Some(shape),
-            )?;
-            env.insert(*value, (id, layout.clone()));
-        }
-        for (kernel, prepared) in region.kernels.iter().zip(&prepared) {
-            write_kernel(
-                &mut new,
-                module,
-                assignment,
-                &self.imported,
-                kernel,
-                prepared,
-                &mut env,
-            )?;
-        }
-        let mut results = Vec::new();
-        for (at, &value) in region.results.iter().enumerate() {
-            let wanted = carried.get(at).filter(|_| states > 0 && !condition);
-            let wanted = wanted.map_or_else(
-                || result_layout(assignment, kernel.root, at, value, condition),
-                |(_, layout)| layout.clone(),
-            );
-            results.push(held(&mut new, program, value, &wanted, &mut env)?);
-        }
-        if condition {
-            let root = results.first().copied();
-            return new.finish(root.ok_or_else(|| Error::bug("a condition gives nothing"))?);
-        }
-        // What a loop only reads it passes on.
-        for (value, layout) in carried
-            .iter()
-            .skip(if states > 0 { states } else { usize::MAX })
-        {
-            results.push(held(&mut new, program, *value, layout, &mut env)?);
-        }
-        let root = tuple_of(&mut new, &results)?;
-        new.finish(root)
-    }
-
-    fn entry(
-        &mut self,
-        region: &Region,
-        prepared: &[Prepared],
-        schedule: &Schedule,
-        (views, slices): (Views, &[Vec<Slice>]),
-    ) -> Result<ComputationId, Error> {
-        let (module, assignment) = (self.module, self.assignment);
-        let program = &assignment.program;
-        let mut new = self.builder.computation(&module.entry_computation().name);
-        let mut ids: FxHashMap<BufferId, InstructionId> = FxHashMap::default();
-        let mut starts: FxHashMap<usize, Vec<InstructionId>> = FxHashMap::default();
-        let given = schedule.buffers.iter().enumerate();
-        for (id, buffer) in given.filter(|(_, buffer)| buffer.source == super::Source::Given) {
-            let shape = with_layout(&program.values[buffer.value].shape, &buffer.layout);
-            let name = name_of(module, program, buffer.value);
-            let instruction = match &program.values[buffer.value].def {
-                Def::Parameter(_) => new.named_parameter(name.unwrap_or("p"), shape),
-                Def::Constant(literal) => {
-                    let op = Op::Constant([literal.clone()].into());
-                    new.push_named(Some("constant"), op, &[], Some(shape))?
-                }
-                _ => return Err(Error::bug("a buffer is written by nothing")),
-            };
-            ids.insert(id, instruction);
-        }
-        for step in &schedule.steps {
-            let shape = |id: BufferId| {
-                let buffer = &schedule.buffers[id];
-                with_layout(&program.values[buffer.value].shape, &buffer.layout)
-            };
-            let held = |ids: &FxHashMap<BufferId, InstructionId>, id: &BufferId| {
-                ids.get(id)
-                    .copied()
-                    .ok_or_else(|| Error::bug("a buffer is read too early"))
-            };
-            match step {
-                Step::Kernel {
-                    kernel,
-                    reads,
-                    writes,
-                    ..
-                } => {
-                    let kernel = &region.kernels[*kernel];
-                    let mut env = Env::default();
-                    for id in reads {
-                        let buffer = &schedule.buffers[*id];
-                        let instruction = held(&ids, id)?;
-                        // A kernel that wants another layout reads the copy.
-                        env.insert(buffer.value, (instruction, buffer.layout.clone()));
-                    }
-                    let layouts = writes.iter().map(|&id| {
-                        let buffer = &schedule.buffers[id];
-                        (buffer.value, buffer.layout.clone())
-                    });
-                    let at = (module, assignment, &self.imported);
-                    let made = run_kernel(
-                        &mut new,
-                        at,
-                        kernel,
-                        &prepared[region_index(region, kernel)],
-                        &mut env,
-                        &layouts.collect::<Vec<_>>(),
-                    )?;
-                    ids.extend(writes.iter().copied().zip(made));
-                }
-                Step::Relayout { from, to, .. } => {
-                    let from = held(&ids, from)?;
-                    let copy = new.push_named(Some("copy"), Op::Copy, &[from], Some(shape(*to)))?;
-                    ids.insert(*to, copy);
-                }
-                Step::Bitcast { root, from, to } => {
-                    let from = held(&ids, from)?;
-                    let name = name_of(module, program, schedule.buffers[*to].value);
-                    let name = format!("bitcast.{}", name.unwrap_or("view"));
-                    let op = match views {
-                        Views::Bitcasts => Op::Bitcast,
-                        Views::Operations => module[program.nodes[*root].origin].op.clone(),
-                    };
-                    let view = new.push_named(Some(&name), op, &[from], Some(shape(*to)))?;
-                    ids.insert(*to, view);
-                }
-                Step::CopyStart(copy) => {
-                    let transfer = &schedule.transfers[*copy];
-                    let shapes = (shape(transfer.from), shape(transfer.to));
-                    let from = held(&ids, &transfer.from)?;
-                    starts.insert(
-                        *copy,
-                        start(
-                            &mut new,
-                            (from, transfer.before_program),
-                            shapes,
-                            &slices[*copy],
-                        )?,
-                    );
-                }
-                Step::CopyDone(copy) => {
-                    let to = schedule.transfers[*copy].to;
-                    let begun = starts.get(copy);
-                    let begun = begun.ok_or_else(|| Error::bug("a copy ends before it begins"))?;
-                    let major = schedule.buffers[to].layout.minor_to_major.last().copied();
-                    let at = (shape(to), major.unwrap_or(0));
-                    let done = done(&mut new, begun, at, &slices[*copy])?;
-                    ids.insert(to, done);
-                }
-            }
-        }
-        let mut results = Vec::new();
-        for (&id, &value) in schedule.results.iter().zip(&region.results) {
-            match ids.get(&id) {
-                Some(&instruction) => results.push(instruction),
-                None => {
-                    let mut env = Env::default();
-                    let layout = layout_of(assignment, value);
-                    results.push(kernels::held(&mut new, program, value, &layout, &mut env)?);
-                }
-            }
-        }
-        let is_tuple = module[module.entry_computation().root]
-            .shape
-            .as_tuple()
-            .is_some();
-        let root = match results.as_slice() {
-            [one] if !is_tuple => *one,
-            _ => tuple_of(&mut new, &results)?,
-        };
-        new.finish(root)
-    }
-}
-
-fn region_index(region: &Region, kernel: &Kernel) -> usize {
-    let found = region
-        .kernels
-        .iter()
-        .position(|other| other.root == kernel.root);
-    found.unwrap_or(0)
 }

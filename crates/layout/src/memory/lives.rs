@@ -1,0 +1,172 @@
+//! Where steps stand among loops and choices, and from when to when buffers live.
+
+use super::{BufferId, Schedule, Source, Step};
+
+/// A loop's or choice's steps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Span {
+    /// The first [`Step::Part`].
+    begin: usize,
+    /// The [`Step::Leave`].
+    leave: usize,
+    control: usize,
+    /// The span around it.
+    around: Option<usize>,
+}
+
+/// Which loops and choices each step of a schedule stands in.
+#[derive(Clone, Debug, Default)]
+pub struct Nest {
+    spans: Vec<Span>,
+    /// For each step, and the end, the innermost span that it stands in. A marker stands
+    /// in what it is a marker of, but for the first, which is read outside.
+    inside: Vec<Option<usize>>,
+}
+
+impl Nest {
+    /// Of a schedule whose markers match.
+    pub fn of(schedule: &Schedule) -> Self {
+        let mut nest = Self::default();
+        let mut open = None;
+        for (number, step) in schedule.steps.iter().enumerate() {
+            nest.inside.push(open);
+            match *step {
+                Step::Part { control, part: 0 } => {
+                    nest.spans.push(Span {
+                        begin: number,
+                        leave: schedule.steps.len(),
+                        control,
+                        around: open,
+                    });
+                    open = Some(nest.spans.len() - 1);
+                }
+                Step::Leave(_) => {
+                    if let Some(span) = open.and_then(|span| nest.spans.get_mut(span)) {
+                        span.leave = number;
+                        open = span.around;
+                    }
+                }
+                _ => {}
+            }
+        }
+        nest.inside.push(open);
+        nest
+    }
+
+    /// The spans around a step, from the innermost.
+    fn around(&self, step: usize) -> impl Iterator<Item = &Span> {
+        let mut at = self.inside.get(step).copied().flatten();
+        std::iter::from_fn(move || {
+            let span = self.spans.get(at?)?;
+            at = span.around;
+            Some(span)
+        })
+    }
+
+    /// Whether a step stands in no loop or choice.
+    pub fn is_outside(&self, step: usize) -> bool {
+        self.inside.get(step).copied().flatten().is_none()
+    }
+
+    /// The step at which the program itself comes to a step: that one, or the beginning
+    /// of the outermost loop or choice around it.
+    pub fn from_outside(&self, step: usize) -> usize {
+        self.around(step).last().map_or(step, |span| span.begin)
+    }
+
+    /// The first step of the program itself after a step.
+    pub fn outside_after(&self, step: usize) -> usize {
+        self.around(step).last().map_or(step, |span| span.leave) + 1
+    }
+
+    /// The end of the outermost loop or choice around a step for which what was there at
+    /// another step is from outside.
+    fn until(&self, first: Option<usize>, step: usize) -> usize {
+        let outside = |span: &&Span| first.is_none_or(|first| first < span.begin);
+        let ends = self.around(step).filter(outside).map(|span| span.leave);
+        ends.max().unwrap_or(step)
+    }
+
+    /// How often each step is run, as is known or assumed; a branch as one of several.
+    pub fn times(&self, schedule: &Schedule) -> Vec<f64> {
+        let mut parts = vec![1.0f64; schedule.controls.len()];
+        for step in &schedule.steps {
+            if let &Step::Part { control, part } = step
+                && let Some(parts) = parts.get_mut(control)
+            {
+                *parts = parts.max(part as f64 + 1.0);
+            }
+        }
+        let of = |span: &Span| match schedule.controls.get(span.control) {
+            Some(control) if control.is_loop => control.trips,
+            Some(_) => 1.0 / parts.get(span.control).copied().unwrap_or(1.0),
+            None => 1.0,
+        };
+        (0..self.inside.len())
+            .map(|step| self.around(step).map(of).product())
+            .collect()
+    }
+}
+
+impl Schedule {
+    /// The step at which each buffer begins to hold something and the last that needs
+    /// it; those that lie in another's place are counted with it. Given ones begin at 0
+    /// and results live on to the end. What is needed inside a loop or choice and is from
+    /// outside lives to its end.
+    pub fn lifetimes(&self) -> Vec<(usize, usize)> {
+        let nest = Nest::of(self);
+        let mut lives: Vec<Option<(usize, usize)>> = vec![None; self.buffers.len()];
+        let mut touch = |id: BufferId, step: usize| {
+            let base = self.base(id);
+            let Some(life) = lives.get_mut(base) else {
+                return;
+            };
+            let is_given = self.buffers[base].source == Source::Given;
+            let (first, last) = life.unwrap_or((if is_given { 0 } else { step }, step));
+            let since = (!is_given).then_some(first);
+            *life = Some((first, last.max(nest.until(since, step))));
+        };
+        for (number, step) in self.steps.iter().enumerate() {
+            self.each_touched(step, &mut |id| touch(id, number));
+        }
+        for &result in &self.results {
+            touch(result, self.steps.len());
+        }
+        lives
+            .into_iter()
+            .map(|life| life.unwrap_or((0, 0)))
+            .collect()
+    }
+
+    /// The buffers that a step reads, writes, or has to find in their place.
+    pub(super) fn each_touched(&self, step: &Step, touch: &mut dyn FnMut(BufferId)) {
+        if let Some(held) = self.decided_at(step) {
+            held.by.into_iter().for_each(&mut *touch);
+        }
+        match step {
+            Step::Kernel { reads, writes, .. } => {
+                reads.iter().chain(writes).for_each(|&id| touch(id));
+            }
+            Step::Relayout { from, to, .. } | Step::Bitcast { from, to, .. } => {
+                touch(*from);
+                touch(*to);
+            }
+            Step::CopyStart(copy) | Step::CopyDone(copy) => {
+                if let Some(transfer) = self.transfers.get(*copy) {
+                    touch(transfer.from);
+                    touch(transfer.to);
+                }
+            }
+            Step::Pass { what, to, .. } => {
+                what.by.into_iter().for_each(&mut *touch);
+                touch(*to);
+            }
+            Step::Part { control, part: 0 } | Step::Leave(control) => {
+                let control = self.controls.get(*control);
+                let places = control.into_iter().flat_map(|control| &control.places);
+                places.for_each(|&id| touch(id));
+            }
+            Step::Part { .. } => {}
+        }
+    }
+}
