@@ -193,11 +193,15 @@ fn print(text: &str, facts: &Facts, common: &Common) {
         say!("{value}");
         return;
     }
-    let waste = facts.padded_bytes as f64 / (facts.bytes.max(1)) as f64;
+    // Nothing is not so many times nothing.
+    let waste = match facts.bytes {
+        0 => String::new(),
+        bytes => format!("{:.2} times, ", facts.padded_bytes as f64 / bytes as f64),
+    };
     let lost = facts.padded_bytes - facts.bytes;
     say!("{text}: {} elements, {} bytes", facts.elements, facts.bytes);
     say!(
-        "padded: {} elements, {} bytes ({waste:.2} times, {lost} bytes wasted)",
+        "padded: {} elements, {} bytes ({waste}{lost} bytes wasted)",
         facts.padded_elements,
         facts.padded_bytes
     );
