@@ -609,6 +609,14 @@ impl<'a> Placer<'a> {
         let buffer = &self.builder.schedule.buffers[candidate.id];
         let (bytes, written) = (buffer.bytes, candidate.steps.0);
         let seconds = self.builder.speeds.copy(bytes);
+        // What reads a view would still read VMEM.
+        let schedule = &self.builder.schedule;
+        let has_view = (0..schedule.buffers.len())
+            .any(|id| id != candidate.id && schedule.base(id) == candidate.id);
+        if has_view {
+            self.decided.push((candidate.id, None, Reason::NoRoom(gap)));
+            return;
+        }
         for (kept, later) in candidate
             .reads
             .iter()

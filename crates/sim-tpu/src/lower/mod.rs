@@ -115,7 +115,7 @@ pub fn lower(
     let region = region.ok_or_else(|| tegula_ir::Error::bug("the program has no region"))?;
     let scoped = scoped_limit(chip).unwrap_or(0).max(0);
     let vmem = chip.base(Param::VmemBytes).map(|bytes| bytes as i64);
-    let scoped = vmem.map_or(scoped, |vmem| scoped.min(vmem / 2));
+    let scoped = vmem.map_or(scoped, |vmem| scoped.min(vmem));
     let vmem = vmem.unwrap_or(schedule.vmem_bytes);
     let lowering = Lowering {
         module,
