@@ -14,7 +14,7 @@
 
 use crate::chip::Chip;
 use crate::param::Param;
-use crate::quantity::{Quantity, Unit};
+use crate::quantity::{Dimension, Quantity, Unit};
 
 /// A text that is no chip.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -166,6 +166,9 @@ fn quantity<'a>(param: Param, text: &'a str, source: &str) -> Result<Quantity, W
             Some(value.ok_or_else(wrong)?)
         }
     };
+    if known.dimension() == Dimension::Count && value.is_some_and(|value| value.fract() != 0.0) {
+        return Err((number, format!("`{number}` is no whole number")));
+    }
     Ok(Quantity {
         value,
         unit: known,

@@ -104,6 +104,10 @@ fn wrong_texts_name_their_line() {
         "vmem_bytes = nan MiB # me",
         "line 1: `nan` is no number that is not negative",
     );
+    fails(
+        "cores_per_chip = 0.5 count # me",
+        "line 1: `0.5` is no whole number",
+    );
     fails("tile_rule = odd", "line 1: `odd` is no tile rule");
     let twice = "name = a\nclock = 1 GHz # me\n# again\nclock = 1 GHz # me";
     fails(twice, "line 4: `clock` is given twice");

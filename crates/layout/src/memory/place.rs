@@ -270,8 +270,12 @@ impl<'a> Placer<'a> {
         let (bytes, written) = (buffer.bytes, candidate.steps.0);
         let seconds = self.builder.speeds.copy(bytes);
         let is_passed = buffer.source == Source::Passed;
+        // What reads a view would still read VMEM.
+        let schedule = &self.builder.schedule;
+        let has_view = (0..schedule.buffers.len())
+            .any(|id| id != candidate.id && schedule.base(id) == candidate.id);
         let mut steps = candidate.reads.iter().chain([&written]);
-        if is_passed || !steps.all(|&step| self.nest.is_outside(step)) {
+        if is_passed || has_view || !steps.all(|&step| self.nest.is_outside(step)) {
             self.decided.push((candidate.id, None, Reason::NoRoom(gap)));
             return;
         }

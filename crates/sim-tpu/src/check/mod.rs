@@ -9,7 +9,7 @@ mod types;
 use crate::finding::{Code, Findings, Told};
 use crate::memory::geometry::Geometry;
 use crate::program::{
-    BufferId, Compute, Grid, Operand, Slice, SliceEntry, Space, Statement, StatementKind,
+    Buffer, BufferId, Compute, Grid, Operand, Slice, SliceEntry, Space, Statement, StatementKind,
     TpuProgram, Window, for_each_statement,
 };
 use crate::report::{AlignmentProof, AlignmentProofs, Error};
@@ -29,22 +29,41 @@ pub(crate) struct Fixed {
     pub(crate) write_backs: FxHashMap<BufferId, BufferId>,
 }
 
+/// How each buffer lies in its memory.
+pub(crate) fn geometries(program: &TpuProgram, chip: &Chip) -> Result<Vec<Geometry>, Error> {
+    let one = |(id, buffer): (BufferId, &Buffer)| {
+        Geometry::new(buffer, chip).map_err(|message| Error::Program {
+            line: declaring_line(program, id),
+            message: format!("`{}`: {message}", buffer.name),
+        })
+    };
+    program.buffers.iter().map(one).collect()
+}
+
+/// The line of a buffer's declaration, or of its window; 0 if there is none.
+fn declaring_line(program: &TpuProgram, buffer: BufferId) -> u32 {
+    let mut line = 0;
+    for_each_statement(&program.body, &mut |statement| match &statement.kind {
+        StatementKind::Declare(id) if *id == buffer && line == 0 => line = statement.line,
+        StatementKind::Grid(grid) => {
+            let window = grid.windows.iter().find(|window| window.block == buffer);
+            line = window.map_or(line, |window| window.line);
+        }
+        _ => {}
+    });
+    line
+}
+
 /// Checks what can be known before running.
 pub(crate) fn fixed_checks(
     program: &TpuProgram,
     chip: &Chip,
     findings: &mut Findings,
 ) -> Result<Fixed, Error> {
-    let geometry = program.buffers.values().map(|buffer| {
-        Geometry::new(buffer, chip).map_err(|message| Error::Program {
-            line: 0,
-            message: format!("buffer `{}`: {message}", buffer.name),
-        })
-    });
     let mut checker = Checker {
         program,
         chip,
-        geometry: geometry.collect::<Result<_, _>>()?,
+        geometry: geometries(program, chip)?,
         findings,
         proofs: AlignmentProofs::default(),
         write_backs: FxHashMap::default(),

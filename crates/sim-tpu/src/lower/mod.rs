@@ -114,7 +114,7 @@ pub fn lower(
 ) -> Result<Lowered, LowerError> {
     let scoped = scoped_limit(chip).unwrap_or(0).max(0);
     let vmem = chip.base(Param::VmemBytes).map(|bytes| bytes as i64);
-    let scoped = vmem.map_or(scoped, |vmem| scoped.min(vmem / 2));
+    let scoped = vmem.map_or(scoped, |vmem| scoped.min(vmem));
     let vmem = vmem.unwrap_or(schedule.vmem_bytes);
     let lowering = Lowering {
         module,

@@ -21,7 +21,7 @@ mod padding;
 mod run;
 mod waits;
 
-use crate::check::{Fixed, fixed_checks};
+use crate::check::{Fixed, fixed_checks, geometries};
 use crate::engine::{Engines, Work};
 use crate::expand::expand;
 use crate::finding::{Code, Findings, Told};
@@ -156,14 +156,7 @@ fn simulate_in_order(
     } = fixed_checks(program, chip, &mut findings)?;
     let expanded = expand(program);
     let program = &*expanded;
-    let geometry = program.buffers.iter().map(|(id, buffer)| {
-        let wrong = |message| Error::Program {
-            line: declaring_line(program, id),
-            message: format!("`{}`: {message}", buffer.name),
-        };
-        Geometry::new(buffer, chip).map_err(wrong)
-    });
-    let geometry = geometry.collect::<Result<Vec<_>, Error>>()?;
+    let geometry = geometries(program, chip)?;
     let mut compiler = Compiler {
         program,
         geometry: &geometry,
@@ -215,12 +208,6 @@ fn simulate_in_order(
     report.chip = chip.name.clone();
     report.alignment = proofs;
     Ok(report)
-}
-
-/// The line of a buffer's declaration; 0 if there is none.
-fn declaring_line(program: &TpuProgram, buffer: BufferId) -> u32 {
-    let mut declares = |s: &Statement| matches!(s.kind, StatementKind::Declare(id) if id == buffer);
-    find_statement(&program.body, &mut declares).map_or(0, |statement| statement.line)
 }
 
 impl<'p> Machine<'p> {

@@ -37,7 +37,7 @@ impl Geometry {
                 Layout::row_major(dims.len())
             } else {
                 chip.default_layout(shape.element_type.bits(), &dims)
-                    .map_err(|error| format!("{error}; state the layout"))?
+                    .map_err(|error| format!("{error}; state the layout, or `--set tile_rule=compact` for that of later chips"))?
             };
             shape.layout = Some(Box::new(layout));
         }

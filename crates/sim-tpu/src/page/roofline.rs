@@ -101,8 +101,8 @@ fn whole(page: &mut String, subject: &Subject<'_>) {
     }
     let (intensity, rate) = (operations / bytes.max(1e-3), operations / report.seconds);
     let (x, y) = place(intensity, rate);
-    // The words go to the side where there is room.
-    let (anchor, at) = match x > WIDTH / 2.0 {
+    // The words go below the roof, to the side where there is room.
+    let (anchor, at) = match x > WIDTH - 200.0 {
         true => ("end", x - 13.0),
         false => ("start", x + 13.0),
     };
@@ -113,7 +113,7 @@ fn whole(page: &mut String, subject: &Subject<'_>) {
          <text class=\"label\" style=\"text-anchor:{anchor}\" x=\"{at:.1}\" y=\"{:.1}\">all of it, {}</text>",
         rate / 1e12,
         seconds_text(report.seconds),
-        y + 4.0,
+        (y + 20.0).min(HEIGHT - BOTTOM),
         rate_text(rate)
     );
 }

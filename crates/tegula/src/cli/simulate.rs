@@ -382,7 +382,7 @@ fn space_text(space: &SpaceUse, scoped: i64) -> String {
     let name = space.space.name().to_uppercase();
     let capacity = match space.capacity_bytes {
         Some(bytes) => format!(" of {}", bytes_text(bytes)),
-        None => String::new(),
+        None => " (how much the chip has is not known, so room was not checked)".to_owned(),
     };
     let scoped = match (space.space, scoped) {
         (tegula_sim_tpu::program::Space::Vmem, 1..) => {
