@@ -225,9 +225,7 @@ pub(crate) fn named(module: &Module, name: &str) -> anyhow::Result<InstructionId
                     anyhow!("there is no instruction `{name}`; did you mean `{near}`?")
                 }
                 (None, false) => anyhow!("there is no instruction `{name}`"),
-                (None, true) => {
-                    anyhow!("there is no instruction `{name}`, for there is no such computation")
-                }
+                (None, true) => no_computation(module, computation.as_deref().unwrap_or_default()),
             })
         }
         (None, several) => {
@@ -240,6 +238,16 @@ pub(crate) fn named(module: &Module, name: &str) -> anyhow::Result<InstructionId
                 names.join(" or ")
             ))
         }
+    }
+}
+
+fn no_computation(module: &Module, wanted: &str) -> anyhow::Error {
+    let names = module.computations.values().map(|of| &*of.name);
+    match names.min_by_key(|name| distance(name, wanted)) {
+        Some(near) if distance(near, wanted) <= wanted.len().div_ceil(3) => {
+            anyhow!("there is no computation `{wanted}`; did you mean `{near}`?")
+        }
+        _ => anyhow!("there is no computation `{wanted}`"),
     }
 }
 
