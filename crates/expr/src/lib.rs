@@ -62,7 +62,8 @@ pub use parse::{MAX_NESTING, ParseError, parse, parse_prefix};
 pub use print::{Names, Numbered, Printed, Style};
 pub use provider::{
     Arithmetic, CFunction, CText, Emitted, Emitter, Emitting, Extract, KnownOperand, NoOperands,
-    Number, Numbers, Operands, Provider, ShapeHelper, Symbols, Values, Watched, emit_term, terms,
+    Number, Numbers, Operands, Provider, ShapeHelper, Symbols, Values, Watched, emit_term, numbers,
+    terms,
 };
 pub use range::{VarRanges, facts_of, range_of, residue_of};
 pub use term::{Cmp, Node, Term, Var};

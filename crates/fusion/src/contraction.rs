@@ -2,6 +2,7 @@
 //! after one is another order of labels and nothing is written out for it.
 
 use smallvec::{SmallVec, smallvec};
+use tegula_ir::helpers::DotDim;
 use tegula_ir::{ArrayShape, DotDims, ElementType};
 
 /// A dimension of the index space of a contraction, by number.
@@ -26,42 +27,39 @@ pub struct Contraction {
 }
 
 impl Contraction {
-    /// The contraction of a dot on operands of these ranks. Labels are the left
-    /// operand's dimensions, then those of the right that are its own.
-    pub fn of_dot(dims: &DotDims, lhs_rank: usize, rhs_rank: usize) -> Self {
-        let lhs: Vec<Label> = (0..lhs_rank as Label).collect();
-        let mut rhs: Vec<Option<Label>> = vec![None; rhs_rank];
-        let pairs = |l: &[i64], r: &[i64], rhs: &mut Vec<Option<Label>>| {
-            for (&l, &r) in l.iter().zip(r) {
-                let place = usize::try_from(r).ok().and_then(|r| rhs.get_mut(r));
-                if let Some(place) = place {
-                    *place = Label::try_from(l).ok();
-                }
-            }
-        };
-        pairs(&dims.lhs_batch, &dims.rhs_batch, &mut rhs);
-        pairs(&dims.lhs_contracting, &dims.rhs_contracting, &mut rhs);
-        let shared = |label: Label| rhs.contains(&Some(label));
-        let batch = dims
-            .lhs_batch
-            .iter()
-            .filter_map(|&l| Label::try_from(l).ok());
-        let mut out: Vec<Label> = batch.collect();
-        out.extend(lhs.iter().copied().filter(|&l| !shared(l)));
-        let mut next = lhs_rank as Label;
-        let rhs = rhs.into_iter().map(|label| {
-            label.unwrap_or_else(|| {
-                out.push(next);
-                next += 1;
-                next - 1
-            })
+    /// The contraction of a dot on operands of these ranks; `None` if they have too few
+    /// dimensions for it. Labels are the left operand's dimensions, then those of the
+    /// right that are its own.
+    pub fn of_dot(dims: &DotDims, lhs_rank: usize, rhs_rank: usize) -> Option<Self> {
+        let [left, right] = dims.roles([lhs_rank, rhs_rank])?.operands;
+        let mut own = lhs_rank..;
+        let shared = |role| left.iter().position(|&other| other == role);
+        let right = right.into_iter().map(|role| match role {
+            DotDim::Free(_) => Some((role, own.next()?)),
+            DotDim::Batch(_) | DotDim::Contracted(_) => Some((role, shared(role)?)),
         });
-        let rhs = rhs.map(|label| smallvec![label]).collect();
-        Self {
-            lhs: lhs.into_iter().map(|label| smallvec![label]).collect(),
-            rhs,
-            out,
+        let right: Vec<(DotDim, usize)> = right.collect::<Option<_>>()?;
+        let left: Vec<(DotDim, usize)> = left.iter().copied().zip(0..).collect();
+        let mut out: Vec<(usize, Label)> = Vec::new();
+        for &(role, label) in &left {
+            out.extend(role.in_result().map(|place| (place, label as Label)));
         }
+        for &(role, label) in &right {
+            if let DotDim::Free(place) = role {
+                out.push((place, label as Label));
+            }
+        }
+        out.sort_unstable();
+        let labels = |dims: &[(DotDim, usize)]| -> Vec<Labels> {
+            dims.iter()
+                .map(|&(_, label)| smallvec![label as Label])
+                .collect()
+        };
+        Some(Self {
+            lhs: labels(&left),
+            rhs: labels(&right),
+            out: out.into_iter().map(|(_, label)| label).collect(),
+        })
     }
 
     /// A label that is not used yet.

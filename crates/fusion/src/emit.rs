@@ -15,7 +15,8 @@ use crate::reads::{Read, ReadMaps, RuntimeRead, substitute};
 use crate::symbolic::without_certain;
 use rustc_hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
-use tegula_expr::{Cmp, Interval, Term, Var, VarRanges, canonicalize};
+use tegula_expr::{Cmp, Interval, Term, Var, VarRanges, canonicalize, terms};
+use tegula_ir::helpers::ConcatenateSizes;
 use tegula_ir::{Binary, Dim, ElementType, InstructionId, Literal, Module, Op, Unary};
 
 pub(crate) type Scalars = SmallVec<[ScalarId; 2]>;
@@ -556,6 +557,7 @@ impl<'a> Emitter<'a> {
             | Op::Transpose(_)
             | Op::Reverse(_)
             | Op::Slice(_)
+            | Op::SetDimensionSize(_)
             | Op::DynamicSlice(_)
             | Op::Gather { .. } => {
                 let read = self.read(id, 0, index, &[])?;
@@ -727,11 +729,12 @@ impl<'a> Emitter<'a> {
         };
         let dimension = usize::try_from(*dimension).unwrap_or_default();
         let middle = usize::midpoint(first, end);
-        let mut boundary = Term::constant(0);
-        for &operand in &node.operands[..middle] {
+        let sizes = node.operands[..middle].iter().map(|&operand| {
             let size = program.values[operand].shape.dims[dimension].term();
-            boundary = boundary.add(&self.size(&size));
-        }
+            self.size(&size)
+        });
+        let sizes: Vec<Term> = sizes.collect();
+        let boundary = ConcatenateSizes::of(&mut terms(), &sizes).size;
         let condition = Term::cmp(Cmp::Lt, &index[dimension], &boundary);
         let result = self.branch(
             &condition,

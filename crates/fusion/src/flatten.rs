@@ -189,6 +189,8 @@ impl Flattener<'_> {
             }
             // The size is known without the array.
             Op::GetDimensionSize(_) => self.operation(id, &[], nodes),
+            // The size is known without its value.
+            Op::SetDimensionSize(_) => self.operation(id, operands.get(..1).unwrap_or(&[]), nodes),
             _ => self.operation(id, &operands, nodes),
         }
     }

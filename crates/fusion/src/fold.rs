@@ -82,7 +82,10 @@ impl Fold<'_> {
         if !matches!(node.kind, NodeKind::Op) || !is_product_of(ty(lhs), ty(rhs), ty(result)) {
             return;
         }
-        let mut contraction = Contraction::of_dot(dims, shape(lhs).rank(), shape(rhs).rank());
+        let ranks = (shape(lhs).rank(), shape(rhs).rank());
+        let Some(mut contraction) = Contraction::of_dot(dims, ranks.0, ranks.1) else {
+            return;
+        };
         // While each of the result's dimensions has one label.
         let result = self.result(program, id, result, &mut contraction, inside);
         let lhs = self.operand(program, lhs, &mut contraction, true, inside);

@@ -140,50 +140,31 @@ fn scatter_position(
 ) -> Result<(Vec<Term>, Term), Error> {
     let sizes = e.dims(target);
     let update_sizes = e.dims(update);
-    let position_of = |list: &[i64], d: usize| list.iter().position(|&x| x == d as i64);
+    let ranks = [sizes.len(), e.dims(indices).len(), update_sizes.len()];
+    let Some(roles) = dims.roles(ranks) else {
+        return Err(e.bug("the dimensions of a scatter do not go together"));
+    };
     // The update dimensions that do not run over the window are those of the indices.
-    let scatter_at: Vec<Term> = (0..at.len())
-        .filter(|&d| position_of(&dims.update_window_dims, d).is_none())
-        .map(|d| at[d].clone())
-        .collect();
-    let window_dims: Vec<usize> = (0..sizes.len())
-        .filter(|&d| {
-            position_of(&dims.inserted_window_dims, d).is_none()
-                && position_of(&dims.input_batching_dims, d).is_none()
-        })
-        .collect();
-    let vector_dim = usize::try_from(dims.index_vector_dim).unwrap_or_default();
-    let index_rank = e.dims(indices).len();
+    let batch: Vec<Term> = roles.batch.iter().map(|&dim| at[dim].clone()).collect();
     let mut position = Vec::with_capacity(sizes.len());
     let mut inside = Term::constant(1);
-    for (d, size) in sizes.iter().enumerate() {
-        let window = window_dims.iter().position(|&w| w == d).and_then(|w| {
-            let update_dim = usize::try_from(*dims.update_window_dims.get(w)?).ok()?;
-            Some((
-                at.get(update_dim)?.clone(),
-                update_sizes.get(update_dim)?.clone(),
-            ))
-        });
-        let (offset, extent) = window.unwrap_or((Term::constant(0), Term::constant(1)));
-        let start = if let Some(k) = position_of(&dims.scatter_dims_to_operand_dims, d) {
-            let mut index_at = scatter_at.clone();
-            if vector_dim < index_rank {
-                index_at.insert(vector_dim.min(index_at.len()), Term::constant(k as i64));
-            }
-            let scalar = e.element(indices, &index_at)?;
+    for (role, size) in roles.operand.iter().zip(&sizes) {
+        let (offset, extent) = match role.offset {
+            Some(own) => (at[own].clone(), update_sizes[own].clone()),
+            None => (Term::constant(0), Term::constant(1)),
+        };
+        let start = if let Some(component) = role.component {
+            let component = Term::constant(component as i64);
+            let scalar = e.element(indices, &roles.place_of_index(&batch, component))?;
             let start = bind_index(e, scalar);
             let last = size.sub(&extent);
             inside = inside
                 .mul(&Term::cmp(Cmp::Le, &Term::constant(0), &start))
                 .mul(&Term::cmp(Cmp::Le, &start, &last));
             start
-        } else if let Some(k) = position_of(&dims.input_batching_dims, d) {
-            // Batching dimensions of the indices, numbered without the vector dimension.
-            let dim = usize::try_from(dims.scatter_indices_batching_dims[k]).unwrap_or_default();
-            let dim = if vector_dim < dim { dim - 1 } else { dim };
-            scatter_at.get(dim).cloned().unwrap_or(Term::constant(0))
         } else {
-            Term::constant(0)
+            let paired = role.paired.and_then(|number| batch.get(number));
+            paired.cloned().unwrap_or(Term::constant(0))
         };
         position.push(start.add(&offset));
     }
@@ -262,15 +243,10 @@ fn window_position(
     let mut inside = Term::constant(1);
     let position = window.iter().enumerate().map(|(d, w)| {
         // Which of equal elements is chosen depends on the order, which is the array's.
-        let w = WindowDim {
-            reversal: false,
-            ..*w
-        };
-        let term = w.place(&mut terms(), &at[d], &offset[d]);
-        inside = inside
-            .mul(&Term::cmp(Cmp::Le, &Term::constant(0), &term))
-            .mul(&Term::cmp(Cmp::Lt, &term, &sizes[d]));
-        term
+        let w = w.from_begin();
+        let (element, within) = w.meet(&mut terms(), &sizes[d], &at[d], &offset[d]);
+        inside = inside.mul(&within);
+        element
     });
     let position = position.collect();
     (position, inside)

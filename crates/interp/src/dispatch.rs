@@ -9,7 +9,9 @@ use crate::{
     batch_norm, convolution, dot, elementwise, fft, gather, linalg, movement, random, reduce, sort,
     window,
 };
-use tegula_ir::{ArrayShape, CustomCall, ElementType, InstructionId, Layout, Literal, Op, Shape};
+use tegula_ir::{
+    ArrayShape, CustomCall, Dim, ElementType, InstructionId, Layout, Literal, Op, Scalar, Shape,
+};
 
 /// The operands as arrays, by number.
 struct Arrays(Vec<Literal>);
@@ -177,6 +179,19 @@ impl Evaluator<'_> {
                 let dims = crate::strided::sizes(operands.get(0)?);
                 let size = dims[movement::position(*dimension, dims.len())?];
                 Ok(Literal::from_value(size as i32))
+            }
+            Op::SetDimensionSize(dimension) => {
+                let shape = shape()?;
+                let place = movement::position(*dimension, shape.rank())?;
+                is_computed(operands.get(1)?, shape.dims.get(place))?;
+                movement::first_elements(operands.get(0)?, &shape)
+            }
+            Op::DynamicReshape => {
+                let shape = shape()?;
+                for (number, size) in shape.dims.iter().enumerate() {
+                    is_computed(operands.get(1 + number)?, Some(size))?;
+                }
+                Ok(operands.get(0)?.reshaped(&shape)?)
             }
             Op::ReplicaId | Op::PartitionId => Ok(Literal::zeros(&shape()?)?),
             op => Err(left_out(op)),
@@ -516,12 +531,21 @@ fn top_k(
     results([values, places], shape)
 }
 
+/// Checks that a size which was taken from the program's text before the run is the one
+/// that the run computes: one that depends on data is not.
+fn is_computed(value: &Literal, size: Option<&Dim>) -> Result<(), Fault> {
+    let value = value.scalar(0).and_then(Scalar::to_i64);
+    match value.is_some() && value == size.and_then(Dim::as_static) {
+        true => Ok(()),
+        false => Err(unsupported(
+            "sizes that are computed from data are not evaluated",
+        )),
+    }
+}
+
 /// Why an operation is left out; the crate's documentation lists them.
 pub(crate) fn left_out(op: &Op) -> Fault {
     unsupported(match op {
-        Op::DynamicReshape | Op::SetDimensionSize(_) => {
-            "sizes that are computed by the program are not evaluated"
-        }
         Op::Infeed(_) | Op::Outfeed { .. } | Op::Channel { .. } => {
             "there is no host or other device to exchange data with"
         }

@@ -24,7 +24,7 @@
 //!
 //! # What is left out, and why
 //! These give [`Error::Unsupported`], which names the instruction:
-//! - `dynamic-reshape`, `set-dimension-size`: sizes computed by the program;
+//! - `dynamic-reshape`, `set-dimension-size` to a size that is computed from data;
 //! - collectives, `send`, `recv`, `infeed`, `outfeed`: one replica on one host is
 //!   evaluated (`replica-id` and `partition-id` are 0);
 //! - `rng-get-and-update-state`: there is no state that outlives a run;

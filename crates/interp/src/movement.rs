@@ -109,6 +109,16 @@ pub(crate) fn reverse(x: &Literal, dimensions: &[i64]) -> Result<Literal, Fault>
 }
 
 /// Every `stride`-th element from `start` up to `limit`, by dimension.
+/// As many elements along each dimension as the shape says, from the first on.
+pub(crate) fn first_elements(x: &Literal, shape: &ArrayShape) -> Result<Literal, Fault> {
+    let slices = shape.dims.iter().map(|dim| SliceDim {
+        start: 0,
+        limit: dim.as_static().unwrap_or(TO_END),
+        stride: 1,
+    });
+    slice(x, &slices.collect::<Vec<_>>())
+}
+
 pub(crate) fn slice(x: &Literal, slices: &[SliceDim]) -> Result<Literal, Fault> {
     let dims = sizes(x);
     let mut walk = Walk::dense(&dims);

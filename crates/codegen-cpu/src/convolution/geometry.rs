@@ -1,14 +1,15 @@
 //! The numbers of a convolution: sizes and strides by what a dimension is for, and
 //! which elements a window touches, as sums of strides.
 //!
-//! An output at position `o` and a tap at position `t` of the window meet at
-//! `o * stride + t * window_dilation - padding_low` of the base, whose elements are
-//! `base_dilation` apart. With a base dilation of more than 1, outputs fall into
+//! An output and a tap of the window meet where the window's helper says
+//! ([`WindowDim::meet`]). With a base dilation of more than 1, outputs fall into
 //! *phases*: those of one phase meet elements with the same taps, every so many
 //! apart, and within a phase everything is linear again. So nothing is multiplied
 //! by the zeros between the base's elements.
 
 use smallvec::SmallVec;
+use tegula_expr::{Number, numbers};
+use tegula_ir::helpers::{ConvolutionGroups, GroupSizes};
 use tegula_ir::{ArrayShape, ConvDims, WindowDim};
 
 /// A dimension of one array: its size and stride in elements.
@@ -41,8 +42,8 @@ pub(super) struct Geometry {
     /// Kernel's, output's.
     pub(super) out_features: [Dim; 2],
     pub(super) spatial: SmallVec<[Spatial; 3]>,
-    pub(super) feature_groups: i64,
-    pub(super) batch_groups: i64,
+    groups: ConvolutionGroups,
+    group: GroupSizes<Number>,
 }
 
 /// Outputs of one spatial dimension that meet the base with the same taps.
@@ -85,8 +86,7 @@ impl Geometry {
         [input, kernel, output]: [&ArrayShape; 3],
         window: &[WindowDim],
         dims: &ConvDims,
-        feature_groups: i64,
-        batch_groups: i64,
+        groups: ConvolutionGroups,
     ) -> Option<Self> {
         let (x, k, y) = (strided(input)?, strided(kernel)?, strided(output)?);
         let at = |dims: &[Dim], i: i64| dims.get(usize::try_from(i).ok()?).copied();
@@ -101,32 +101,41 @@ impl Geometry {
                 input_dim: usize::try_from(input_dim).ok()?,
             });
         }
+        let (batch, in_features) = (
+            at(&x, dims.input_batch)?,
+            at(&k, dims.kernel_input_feature)?,
+        );
+        let out_features = at(&k, dims.kernel_output_feature)?;
+        let sizes = [out_features, in_features, batch].map(|dim| Ok(dim.size));
+        let group = groups.sizes(&mut numbers(), &sizes[0], &sizes[1], &sizes[2]);
         Some(Self {
             input_dims: x.iter().map(|d| d.size).collect(),
             other_input_dims: [
                 usize::try_from(dims.input_batch).ok()?,
                 usize::try_from(dims.input_feature).ok()?,
             ],
-            batch: [at(&x, dims.input_batch)?, at(&y, dims.output_batch)?],
-            in_features: [
-                at(&x, dims.input_feature)?,
-                at(&k, dims.kernel_input_feature)?,
-            ],
-            out_features: [
-                at(&k, dims.kernel_output_feature)?,
-                at(&y, dims.output_feature)?,
-            ],
+            batch: [batch, at(&y, dims.output_batch)?],
+            in_features: [at(&x, dims.input_feature)?, in_features],
+            out_features: [out_features, at(&y, dims.output_feature)?],
             spatial,
-            feature_groups: feature_groups.max(1),
-            batch_groups: batch_groups.max(1),
+            groups,
+            group,
         })
     }
 
     /// How many outputs one element of a group's kernel makes: the groups, and the
     /// output features of each.
     pub(super) fn groups(&self) -> (i64, i64) {
-        let groups = self.feature_groups.max(self.batch_groups);
-        (groups, self.out_features[0].size / groups)
+        (self.groups.count(), self.group.outputs.unwrap_or(0))
+    }
+
+    /// Where the first element of the input lies that the result at a batch and an
+    /// output feature sums over.
+    pub(super) fn input_offset(&self, batch: i64, feature: i64) -> i64 {
+        let at = [&Ok(batch), &Ok(feature), &Ok(0)];
+        let [batch, channel] = self.groups.input(&mut numbers(), &self.group, at);
+        let offset = |at: Number, dim: Dim| at.unwrap_or(0).saturating_mul(dim.stride);
+        offset(batch, self.batch[0]).saturating_add(offset(channel, self.in_features[0]))
     }
 }
 
@@ -151,11 +160,11 @@ impl Spatial {
     /// The phases, which have every output once; `None` if there are more than
     /// `most`.
     pub(super) fn phases(&self, most: i64) -> Option<Vec<Phase>> {
-        let w = &self.window;
-        let (base, stride, dilation) = (w.base_dilation, w.stride, w.window_dilation);
-        if base < 1 || stride < 1 || dilation < 1 {
+        let w = self.window.from_begin();
+        if !w.is_possible() {
             return None;
         }
+        let (base, stride, dilation) = (w.base_dilation, w.stride, w.window_dilation);
         // Outputs so far apart meet the base in the same way, and so do taps.
         let output_step = base / gcd(base, stride);
         let tap_step = base / gcd(base, dilation);
@@ -168,11 +177,6 @@ impl Spatial {
             if outputs.count == 0 {
                 continue;
             }
-            let at = |tap: i64| {
-                let taps = tap.checked_mul(dilation)?;
-                let outputs = output.checked_mul(stride)?;
-                outputs.checked_add(taps)?.checked_sub(w.padding_low)
-            };
             let mut phase = Phase {
                 outputs,
                 by_output: output_step.checked_mul(stride)? / base,
@@ -180,10 +184,11 @@ impl Spatial {
                 ..Phase::default()
             };
             for tap in 0..tap_step.min(self.kernel.size) {
-                let position = at(tap)?;
-                if position % base == 0 {
+                let place = w.place(&mut numbers(), &Ok(output), &Ok(tap));
+                let (element, rest) = w.base().element(&mut numbers(), &place);
+                if rest.ok()? == 0 {
                     phase.taps = Progression::below(tap, tap_step, self.kernel.size);
-                    phase.start = position / base;
+                    phase.start = element.ok()?;
                     break;
                 }
             }
@@ -194,12 +199,13 @@ impl Spatial {
 
     /// The element of the base where an output and a tap meet.
     pub(super) fn meet(&self, output: i64, tap: i64) -> Option<i64> {
-        let w = &self.window;
-        let position = output * w.stride + tap * w.window_dilation - w.padding_low;
-        let element = position.div_euclid(w.base_dilation);
-        let inside =
-            position.rem_euclid(w.base_dilation) == 0 && (0..self.input.size).contains(&element);
-        inside.then_some(element)
+        let (element, inside) = self.window.from_begin().meet(
+            &mut numbers(),
+            &Ok(self.input.size),
+            &Ok(output),
+            &Ok(tap),
+        );
+        element.ok().filter(|_| inside == Ok(1))
     }
 
     /// The place of a tap in the kernel's memory.

@@ -21,6 +21,7 @@ use padding::Padding;
 use plain::{Output, Plain};
 use smallvec::{SmallVec, smallvec};
 use std::fmt;
+use tegula_ir::helpers::ConvolutionGroups;
 use tegula_ir::{ArrayShape, ElementType, Op};
 
 /// The most products of one convolution.
@@ -116,13 +117,11 @@ impl Convolution {
         if !tegula_fusion::is_product_of(types[0], types[1], types[2]) {
             return None;
         }
-        let geometry = Geometry::new(
-            shapes,
-            window,
-            dims,
-            *feature_group_count,
-            *batch_group_count,
-        )?;
+        let groups = ConvolutionGroups {
+            features: *feature_group_count,
+            batch: *batch_group_count,
+        };
+        let geometry = Geometry::new(shapes, window, dims, groups)?;
         let phases = all_phases(&geometry);
         let bordered = match &phases {
             Some(phases) => geometry
@@ -416,14 +415,9 @@ fn axes(g: &Geometry, phases: &[Phase], reach: &[(i64, i64)]) -> Option<Axes> {
         0,
     )?);
     if groups > 1 {
-        let input = if g.feature_groups > 1 {
-            kernel_in.size * in_features.stride
-        } else {
-            output_batch.size * input_batch.stride
-        };
         axes.batch.push(axis(
             groups,
-            input,
+            g.input_offset(0, group_outputs),
             group_outputs * kernel_out.stride,
             group_outputs * out_features.stride,
         )?);

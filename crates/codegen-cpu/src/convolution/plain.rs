@@ -83,17 +83,8 @@ impl Plain {
         out: *mut u8,
         at: &Output<'_>,
     ) {
-        let (_, group_outputs) = geometry.groups();
-        let group = at.feature / group_outputs.max(1);
         let [in_features, kernel_features] = geometry.in_features;
-        let mut input_base = at.batch * geometry.batch[0].stride;
-        if geometry.feature_groups > 1 {
-            input_base += group * kernel_features.size * in_features.stride;
-        }
-        if geometry.batch_groups > 1 {
-            let per_group = geometry.batch[0].size / geometry.batch_groups;
-            input_base += group * per_group * geometry.batch[0].stride;
-        }
+        let input_base = geometry.input_offset(at.batch, at.feature);
         let kernel_base = at.feature * geometry.out_features[0].stride;
         let (mut float, mut integer) = (0f64, 0i64);
         let mut add = |x: i64, k: i64| {

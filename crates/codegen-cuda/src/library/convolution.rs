@@ -7,9 +7,10 @@ use super::product::{BATCH, Product, ROWS, SUMMED, Window};
 use crate::error::Error;
 use crate::function::Function;
 use rustc_hash::FxHashMap;
-use tegula_expr::{Cmp, Term};
+use tegula_expr::{Term, terms};
 use tegula_fusion::kernel::{Access, ScalarId};
 use tegula_fusion::{Kernel, Label};
+use tegula_ir::helpers::ConvolutionGroups;
 use tegula_ir::{ArrayShape, Binary, ConvDims, Dim, ElementType, Symbol, WindowDim};
 
 /// The attributes of a convolution.
@@ -17,8 +18,7 @@ use tegula_ir::{ArrayShape, Binary, ConvDims, Dim, ElementType, Symbol, WindowDi
 pub(super) struct Attributes<'a> {
     pub window: &'a [WindowDim],
     pub dims: &'a ConvDims,
-    pub feature_groups: i64,
-    pub batch_groups: i64,
+    pub groups: ConvolutionGroups,
 }
 
 /// Where in an array something is, by dimension number.
@@ -107,7 +107,8 @@ impl Taps<'_> {
         let output = at(self.out, dim(&dims.output_spatial));
         let (size, taps) = (at(self.x, x_dim), at(self.k, k_dim));
         builder.fold(taps.clone(), sum, &mut |builder, tap, sum| {
-            let (element, inside) = meet(window, &output, &tap, &size);
+            let from_begin = window.from_begin();
+            let (element, inside) = from_begin.meet(&mut terms(), &size, &output, &tap);
             let own_tap = match window.reversal {
                 true => taps.add(&Term::constant(-1)).sub(&tap),
                 false => tap,
@@ -129,33 +130,19 @@ impl Taps<'_> {
         weights: &Place,
         sum: ScalarId,
     ) -> ScalarId {
-        let Attributes {
-            dims,
-            feature_groups,
-            batch_groups,
-            ..
-        } = self.attributes;
-        let constant = Term::constant;
+        let Attributes { dims, groups, .. } = self.attributes;
         let (batch, feature) = (
             at(self.out, dims.output_batch),
             at(self.out, dims.output_feature),
         );
         let features = at(self.k, dims.kernel_output_feature);
         let channels = at(self.k, dims.kernel_input_feature);
-        let groups = feature_groups.max(batch_groups).max(1);
-        let per_group = Term::max(&features.floor_div(&constant(groups)), &constant(1));
-        let group = feature.floor_div(&per_group);
+        let batches = at(self.x, dims.input_batch);
+        let sizes = groups.sizes(&mut terms(), &features, &channels, &batches);
         builder.fold(channels.clone(), sum, &mut |builder, channel, sum| {
             let (mut input, mut weights) = (Place(input.0.clone()), Place(weights.0.clone()));
-            let mut own = channel.clone();
-            if feature_groups > 1 {
-                own = own.add(&group.mul(&channels));
-            }
-            let mut own_batch = batch.clone();
-            if batch_groups > 1 {
-                let batches = at(self.x, dims.input_batch).floor_div(&constant(batch_groups));
-                own_batch = own_batch.add(&group.mul(&batches));
-            }
+            let place = groups.input(&mut terms(), &sizes, [&batch, &feature, &channel]);
+            let [own_batch, own] = place;
             input.set(dims.input_feature, own);
             input.set(dims.input_batch, own_batch);
             weights.set(dims.kernel_input_feature, channel);
@@ -186,18 +173,20 @@ pub(super) fn tiled(
     let Attributes {
         window,
         dims,
-        feature_groups,
-        batch_groups,
+        groups,
     } = attributes;
-    if batch_groups > 1 || window.iter().any(|w| w.reversal) {
+    if groups.batch > 1 || window.iter().any(|w| w.reversal) {
         return Ok(None);
     }
     let sizes = |shape: &ArrayShape| -> Vec<Term> { shape.dims.iter().map(Dim::term).collect() };
     let (x, k, y) = (sizes(input), sizes(weights), sizes(result));
     let strides = [row_major(&x), row_major(&k), row_major(&y)];
     let stride = |side: usize, dim: i64| at(&strides[side], dim);
-    let per_group = at(&k, dims.kernel_output_feature).floor_div(&Term::constant(feature_groups));
+    let features = at(&k, dims.kernel_output_feature);
     let channels = at(&k, dims.kernel_input_feature);
+    let batches = at(&x, dims.input_batch);
+    let group_sizes = groups.sizes(&mut terms(), &features, &channels, &batches);
+    let per_group = &group_sizes.outputs;
     // Labels: the batch, the group, the group's features, the channels, then for each
     // dimension of space the result's position and the kernel's.
     let (batch, group, feature, channel) = (0, 1, 2, 3);
@@ -211,7 +200,7 @@ pub(super) fn tiled(
         ],
         sizes: [
             (batch, at(&y, dims.output_batch)),
-            (group, Term::constant(feature_groups)),
+            (group, Term::constant(groups.features)),
             (feature, per_group.clone()),
             (channel, channels.clone()),
         ]
@@ -276,7 +265,8 @@ pub(super) fn tiled(
     let mut inside = Term::constant(1);
     for (i, window) in window.iter().enumerate() {
         let x_dim = spatial(&dims.input_spatial, i);
-        let (element, within) = meet(window, &digit(position(i)), &digit(tap(i)), &at(&x, x_dim));
+        let (output, tap) = (digit(position(i)), digit(tap(i)));
+        let (element, within) = window.meet(&mut terms(), &at(&x, x_dim), &output, &tap);
         place = place.add(&element.mul(&stride(0, x_dim)));
         inside = inside.mul(&within);
     }
@@ -298,23 +288,4 @@ fn row_major(sizes: &[Term]) -> Vec<Term> {
         .collect();
     strides.reverse();
     strides
-}
-
-/// The element of the input along a dimension where an output and a position of the
-/// kernel meet, and whether there is one.
-fn meet(window: &WindowDim, output: &Term, tap: &Term, size: &Term) -> (Term, Term) {
-    let constant = Term::constant;
-    let position = output
-        .mul(&constant(window.stride))
-        .add(&tap.mul(&constant(window.window_dilation)))
-        .add(&constant(-window.padding_low));
-    let dilation = constant(window.base_dilation);
-    let element = position.floor_div(&dilation);
-    let inside = [
-        Term::cmp(Cmp::Eq, &position.modulo(&dilation), &constant(0)),
-        Term::cmp(Cmp::Le, &constant(0), &element),
-        Term::cmp(Cmp::Lt, &element, size),
-    ];
-    let inside = inside.iter().fold(constant(1), |all, one| all.mul(one));
-    (element, inside)
 }

@@ -12,6 +12,7 @@ use crate::emit;
 use crate::error::Error;
 use crate::function::Series;
 use tegula_fusion::{Kernel, LibraryOp};
+use tegula_ir::helpers::ConvolutionGroups;
 use tegula_ir::{ArrayShape, Op, Symbol};
 
 /// How a library operation is done.
@@ -71,8 +72,10 @@ pub(crate) fn routine(
             let attributes = convolution::Attributes {
                 window,
                 dims,
-                feature_groups: *feature_group_count,
-                batch_groups: *batch_group_count,
+                groups: ConvolutionGroups {
+                    features: *feature_group_count,
+                    batch: *batch_group_count,
+                },
             };
             let shapes = [input, weights, out];
             if let Some(function) = convolution::tiled(name, attributes, shapes, symbols)? {

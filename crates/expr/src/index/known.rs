@@ -8,15 +8,15 @@ use crate::term::Term;
 /// What numbers that are not known yet are: whether code for them can be had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Shapes are inferred: there is no code, so elements of operands are question
-    /// marks.
+    /// Shapes are inferred: there is no code, so what is not known is a question mark.
+    /// Each is one of its own, and arithmetic on it forgets nothing.
     Analysis,
-    /// Code is generated: elements of operands are symbols.
+    /// Code is generated: sizes of operands are dims, elements are symbols.
     Lowering,
 }
 
-/// Operands as inputs of a scope: an extent that is not known is the dim
-/// `pN_dK`, element `K` of operand `N` the symbol or question mark `pN_K`.
+/// Operands as inputs of a scope: an extent that is not known is `pN_dK`, a dim or a
+/// question mark, element `K` of operand `N` is `pN_K`, a symbol or a question mark.
 #[derive(Debug)]
 pub struct KnownInScope<'a> {
     scope: &'a mut Scope,
@@ -61,7 +61,11 @@ impl Operands for KnownInScope<'_> {
             Some(size) => Term::constant(size),
             None => {
                 let range = Interval::new(0, i64::MAX);
-                self.input(&format!("p{operand}_d{dim}"), Role::Dim, range)
+                let role = match self.phase {
+                    Phase::Analysis => Role::QuestionMark,
+                    Phase::Lowering => Role::Dim,
+                };
+                self.input(&format!("p{operand}_d{dim}"), role, range)
             }
         }
     }

@@ -24,7 +24,7 @@ mod watched;
 pub use c::{CFunction, CText};
 pub use emit::{Emitted, Emitter, Emitting, emit_term};
 pub use extract::Extract;
-pub use numbers::{Number, Numbers, Values};
+pub use numbers::{Number, Numbers, Values, numbers};
 pub use symbols::{NoOperands, Symbols, terms};
 pub use watched::Watched;
 

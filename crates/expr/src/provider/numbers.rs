@@ -75,6 +75,14 @@ pub struct Values<'a> {
     pub elements: &'a [Vec<i64>],
 }
 
+/// The provider of values alone: no operands to take numbers from.
+pub fn numbers() -> Numbers<Values<'static>> {
+    Numbers(Values {
+        dims: &[],
+        elements: &[],
+    })
+}
+
 fn at(lists: &[Vec<i64>], operand: usize, index: usize) -> Number {
     let value = lists.get(operand).and_then(|list| list.get(index));
     value.copied().ok_or(EvalError::Overflow)

@@ -45,6 +45,7 @@ pub fn classify(module: &Module, program: &Program, node: NodeId) -> Class {
         Op::Gather { .. } | Op::DynamicSlice(_) => Class::Pointwise(1),
         Op::Iota(_)
         | Op::GetDimensionSize(_)
+        | Op::SetDimensionSize(_)
         | Op::Broadcast(_)
         | Op::Reshape
         | Op::Bitcast

@@ -135,7 +135,8 @@ fn reads(op: &Op, operand: usize, operands: usize) -> Reads {
         | Op::Slice(_)
         | Op::DynamicSlice(_)
         | Op::Gather { .. }
-        | Op::GetDimensionSize(_) => Reads::Moved,
+        | Op::GetDimensionSize(_)
+        | Op::SetDimensionSize(_) => Reads::Moved,
         // What they start from.
         Op::Reduce { .. } | Op::ReduceWindow { .. } if operand >= operands / 2 => Reads::Moved,
         _ => Reads::Inside,

@@ -64,6 +64,7 @@ fn expands(module: &Module, id: InstructionId) -> bool {
         }
         Op::BitcastConvert => all_static && bits::changes_sub_byte_width(module, id),
         Op::CustomCall(call) => stands_for(&call.target).is_some(),
+        Op::DynamicReshape => true,
         _ => false,
     }
 }
@@ -86,6 +87,11 @@ fn stands_for(target: &str) -> Option<Known> {
 fn expand_one(mut module: Module, id: InstructionId) -> Result<Module, Error> {
     let instruction = module[id].clone();
     let op = match &instruction.op {
+        // Its sizes are known: what computes them is not needed.
+        Op::DynamicReshape => {
+            module.instructions[id].operands.truncate(1);
+            Op::Reshape
+        }
         Op::CustomCall(call) => match stands_for(&call.target) {
             Some(Known::TopK) => top_k(&instruction)?,
             _ => Op::Copy,

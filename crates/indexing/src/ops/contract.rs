@@ -1,10 +1,11 @@
 //! Reductions and dots: from the result to the operands.
 
+use smallvec::SmallVec;
 use tegula_expr::Term;
-use tegula_ir::helpers::kept_dimensions;
+use tegula_ir::helpers::{DotDim, kept_dimensions};
 use tegula_ir::{DimNumbers, DotDims};
 
-use super::builder::{Builder, index};
+use super::builder::Builder;
 use super::{Cause, MapOrCause};
 
 /// Operands are inputs, then as many initial values.
@@ -32,64 +33,43 @@ pub(super) fn reduce(at: &Builder<'_>, operand: usize, dimensions: &DimNumbers) 
     draft.finish(results)
 }
 
-/// Dimension numbers of one side of a dot, and how its result is laid out:
-/// batch dimensions, then the free ones of the left, then of the right operand.
-pub(super) struct DotSide<'a> {
-    pub(super) batch: &'a DimNumbers,
-    pub(super) contracting: &'a DimNumbers,
-    /// The first result dimension that is a free dimension of this operand.
-    pub(super) first_free: usize,
-}
-
-impl<'a> DotSide<'a> {
-    pub(super) fn of(at: &Builder<'_>, operand: usize, dims: &'a DotDims) -> Result<Self, Cause> {
-        let ranks = [at.input(0)?.rank(), at.input(1)?.rank()];
-        let roles = dims.roles(ranks).ok_or(Cause::Malformed)?;
-        match operand {
-            0 => Ok(Self {
-                batch: &dims.lhs_batch,
-                contracting: &dims.lhs_contracting,
-                first_free: roles.first_free(0),
-            }),
-            1 => Ok(Self {
-                batch: &dims.rhs_batch,
-                contracting: &dims.rhs_contracting,
-                first_free: roles.first_free(1),
-            }),
-            _ => Err(Cause::Malformed),
-        }
-    }
-
-    /// Where a dimension of this operand is in the given list.
-    pub(super) fn place(list: &DimNumbers, dim: usize) -> Option<usize> {
-        list.iter().position(|d| usize::try_from(*d) == Ok(dim))
+/// What each dimension of an operand of a dot is for.
+pub(super) fn dot_dims(
+    at: &Builder<'_>,
+    operand: usize,
+    dims: &DotDims,
+) -> Result<SmallVec<[DotDim; 6]>, Cause> {
+    let ranks = [at.input(0)?.rank(), at.input(1)?.rank()];
+    let roles = dims.roles(ranks).ok_or(Cause::Malformed)?;
+    let [left, right] = roles.operands;
+    match operand {
+        0 => Ok(left),
+        1 => Ok(right),
+        _ => Err(Cause::Malformed),
     }
 }
 
 pub(super) fn dot(at: &Builder<'_>, operand: usize, dims: &DotDims) -> MapOrCause {
     let (output, input) = (at.output()?, at.input(operand)?);
-    let side = DotSide::of(at, operand, dims)?;
+    let roles = dot_dims(at, operand, dims)?;
     let mut draft = at.draft(output);
+    // Ranges are numbered as the operands' lists pair them.
     let mut contracted: Vec<Term> = Vec::new();
-    for dim in side.contracting {
-        let dim = index(*dim, input.rank())?;
+    for number in 0..roles.len() {
+        let Some(dim) = roles.iter().position(|r| *r == DotDim::Contracted(number)) else {
+            break;
+        };
         contracted.push(draft.range_over(input.dims.get(dim).ok_or(Cause::Malformed)?));
     }
-    let mut free = side.first_free;
     let mut results = Vec::new();
-    for dim in 0..input.rank() {
-        let term = if let Some(batch) = DotSide::place(side.batch, dim) {
-            draft.dim(batch)
-        } else if let Some(range) = DotSide::place(side.contracting, dim) {
-            contracted.get(range).cloned().ok_or(Cause::Malformed)?
-        } else {
-            free += 1;
-            draft.dim(free - 1)
-        };
-        results.push(term);
-    }
-    if free > output.rank() {
-        return Err(Cause::Malformed);
+    for role in roles {
+        results.push(match role {
+            DotDim::Contracted(number) => {
+                contracted.get(number).cloned().ok_or(Cause::Malformed)?
+            }
+            DotDim::Batch(place) | DotDim::Free(place) if place < output.rank() => draft.dim(place),
+            _ => return Err(Cause::Malformed),
+        });
     }
     draft.finish(results)
 }

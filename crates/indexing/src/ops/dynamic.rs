@@ -3,8 +3,9 @@
 //! HLO clamps a dynamic offset so that the whole slice stays in bounds: the
 //! run-time variable stands for the clamped offset, from 0 to size - slice.
 
-use tegula_expr::{Interval, Term};
-use tegula_ir::{DimNumbers, GatherDims, InstructionId, TO_END};
+use tegula_expr::{Interval, Term, terms};
+use tegula_ir::helpers::up_to;
+use tegula_ir::{DimNumbers, GatherDims, InstructionId};
 
 use super::builder::{Builder, Draft, last_index};
 use super::rearrange::known;
@@ -108,11 +109,10 @@ pub(super) fn inside_slice(mut draft: Draft<'_>, starts: &[Term], sizes: &[Term]
 
 /// The sizes of a slice of an array of these extents.
 pub(super) fn lengths(sizes: &DimNumbers, extents: &[Term]) -> Vec<Term> {
-    let length = |(&size, extent): (&i64, &Term)| match size {
-        TO_END => extent.clone(),
-        size => Term::constant(size),
-    };
-    sizes.iter().zip(extents).map(length).collect()
+    let sizes = sizes.iter().zip(extents);
+    sizes
+        .map(|(&size, extent)| up_to(&mut terms(), size, extent))
+        .collect()
 }
 
 /// A gather in its general form, with collapsed and batching dimensions.
@@ -125,27 +125,18 @@ pub(super) fn gather(
     let output = at.output()?;
     let mut draft = at.draft(output);
     let (sizes, indices) = (draft.extents(at.input(0)?), at.input(1)?.dims.as_slice());
-    let vector = usize::try_from(dims.index_vector_dim).map_err(|_| Cause::Malformed)?;
     let roles = dims.roles([sizes.len(), indices.len(), output.rank()]);
     let roles = roles.ok_or(Cause::Malformed)?;
     if slice_sizes.len() != sizes.len() {
         return Err(Cause::Malformed);
     }
     let batch: Vec<Term> = roles.batch.iter().map(|&dim| draft.dim(dim)).collect();
-    let index_of = |component: Term| {
-        let mut index = batch.clone();
-        if vector < indices.len() {
-            index.insert(vector.min(index.len()), component);
-        }
-        index
-    };
     if operand == 1 {
-        let component = match indices.get(vector) {
+        let component = match roles.vector.and_then(|vector| indices.get(vector)) {
             Some(size) => draft.range_over(size),
             None => Term::constant(0),
         };
-        let results = index_of(component);
-        return draft.finish(results);
+        return draft.finish(roles.place_of_index(&batch, component));
     }
     let source = at.operand_id(1)?;
     let mut results = Vec::new();
@@ -161,7 +152,7 @@ pub(super) fn gather(
             let start = offset(
                 &mut draft,
                 source,
-                index_of(component.into()),
+                roles.place_of_index(&batch, component.into()),
                 size,
                 &Term::constant(*slice),
             )?;

@@ -1,10 +1,11 @@
 //! From an operand to the result.
 
-use tegula_expr::{Interval, Term};
+use tegula_expr::{Interval, Term, terms};
+use tegula_ir::helpers::kept_dimensions;
 use tegula_ir::{DimNumbers, DotDims, Op, PadDim, SliceDim};
 
 use super::builder::{Builder, index, last_index};
-use super::contract::DotSide;
+use super::contract::dot_dims;
 use super::dynamic::{inside_slice, lengths, offsets};
 use super::rearrange::known;
 use super::{
@@ -87,9 +88,14 @@ fn broadcast(at: &Builder<'_>, dims: &DimNumbers) -> MapOrCause {
         .dims
         .iter()
         .enumerate()
-        .map(|(position, dim)| match DotSide::place(dims, position) {
-            Some(from) => draft.dim(from),
-            None => draft.range_over(dim),
+        .map(|(position, dim)| {
+            match dims
+                .iter()
+                .position(|d| usize::try_from(*d) == Ok(position))
+            {
+                Some(from) => draft.dim(from),
+                None => draft.range_over(dim),
+            }
         })
         .collect();
     draft.finish(results)
@@ -117,18 +123,16 @@ fn slice(at: &Builder<'_>, dims: &[SliceDim]) -> MapOrCause {
     let mut draft = at.draft(input);
     let mut results = Vec::new();
     for (position, (dim, size)) in dims.iter().zip(&output.dims).enumerate() {
-        if dim.stride < 1 {
+        if !dim.is_possible() {
             return Err(Cause::Malformed);
         }
-        let last = last_index(&draft.extent(size)).mul(&dim.stride.into());
-        let last = known(last.add(&dim.start.into()))?;
-        draft.narrow_dim(position, dim.start, &last)?;
-        let start = dim.start.checked_neg().ok_or(Cause::Overflow)?;
-        let distance = draft.dim(position).add(&start.into());
-        if dim.stride > 1 {
-            draft.constrain(distance.modulo(&dim.stride.into()), 0, 0);
-        }
-        results.push(distance.floor_div(&dim.stride.into()));
+        let size = draft.extent(size);
+        results.push(rearrange::spaced_dim(
+            &mut draft,
+            position,
+            dim.spaced(),
+            &size,
+        )?);
     }
     draft.finish(results)
 }
@@ -147,8 +151,7 @@ fn pad(at: &Builder<'_>, operand: usize, dims: &[PadDim]) -> MapOrCause {
     let mut draft = at.draft(input);
     let mut results = Vec::new();
     for (position, (dim, size)) in dims.iter().zip(&output.dims).enumerate() {
-        let step = dim.interior.checked_add(1).ok_or(Cause::Overflow)?;
-        let index = draft.dim(position).mul(&step.into()).add(&dim.low.into());
+        let index = known(dim.spaced().place(&mut terms(), &draft.dim(position)))?;
         let last = last_index(&draft.extent(size));
         draft.within(&index, &last);
         results.push(index);
@@ -216,10 +219,8 @@ fn reduce(at: &Builder<'_>, operand: usize, dimensions: &DimNumbers) -> MapOrCau
     }
     let input = at.input(operand)?;
     let draft = at.draft(input);
-    let results: Vec<Term> = (0..input.rank())
-        .filter(|dim| DotSide::place(dimensions, *dim).is_none())
-        .map(|dim| draft.dim(dim))
-        .collect();
+    let kept = kept_dimensions(dimensions, input.rank());
+    let results: Vec<Term> = kept.into_iter().map(|dim| draft.dim(dim)).collect();
     if results.len() != at.output()?.rank() {
         return Err(Cause::Malformed);
     }
@@ -229,20 +230,12 @@ fn reduce(at: &Builder<'_>, operand: usize, dimensions: &DimNumbers) -> MapOrCau
 /// An element of one operand meets all of the other operand's free dimensions.
 fn dot(at: &Builder<'_>, operand: usize, dims: &DotDims) -> MapOrCause {
     let (output, input) = (at.output()?, at.input(operand)?);
-    let side = DotSide::of(at, operand, dims)?;
     let mut draft = at.draft(input);
     let mut own: Vec<Option<Term>> = vec![None; output.rank()];
-    let mut free = side.first_free;
-    for dim in 0..input.rank() {
-        let place = if let Some(batch) = DotSide::place(side.batch, dim) {
-            batch
-        } else if DotSide::place(side.contracting, dim).is_some() {
-            continue;
-        } else {
-            free += 1;
-            free - 1
-        };
-        *own.get_mut(place).ok_or(Cause::Malformed)? = Some(draft.dim(dim));
+    for (dim, role) in dot_dims(at, operand, dims)?.into_iter().enumerate() {
+        if let Some(place) = role.in_result() {
+            *own.get_mut(place).ok_or(Cause::Malformed)? = Some(draft.dim(dim));
+        }
     }
     let results = own
         .into_iter()

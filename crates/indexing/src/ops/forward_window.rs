@@ -4,13 +4,15 @@
 //! a gather); the result index that puts this element at that position is in the
 //! domain if it is a whole number inside the result.
 
-use tegula_expr::{Interval, Term};
+use tegula_expr::{Interval, Term, terms};
+use tegula_ir::helpers::ConvolutionGroups;
 use tegula_ir::{ArrayShape, DimNumbers, GatherDims, Op, WindowDim};
 
 use super::builder::{Builder, Draft, index};
 use super::dynamic::offset;
 use super::forward::everywhere;
-use super::window::{distance, spaced};
+use super::rearrange::known;
+use super::window::spaced;
 use super::{Cause, MapOrCause};
 
 /// The result index whose window has the base's element `input` at `position`:
@@ -22,12 +24,12 @@ fn window_output(
     window: &WindowDim,
     size: &Term,
 ) -> Result<Term, Cause> {
-    let distance = distance(position, window)?;
-    let raw = input
-        .mul(&window.base_dilation.into())
-        .sub(&distance)
-        .add(&window.padding_low.into());
-    spaced(draft, raw, window.stride, size)
+    if !window.is_possible() {
+        return Err(Cause::Malformed);
+    }
+    let place = window.base().place(&mut terms(), input);
+    let distance = known(window.distance(&mut terms(), &place, position))?;
+    spaced(draft, &distance, window.stride, size)
 }
 
 /// The variable over the positions of a window; one position needs none.
@@ -69,6 +71,10 @@ pub(super) fn convolution(at: &Builder<'_>, operand: usize) -> MapOrCause {
     else {
         return Err(Cause::Malformed);
     };
+    let groups = ConvolutionGroups {
+        features: *feature_group_count,
+        batch: *batch_group_count,
+    };
     let (output, input, kernel) = (at.output()?, at.input(0)?, at.input(1)?);
     let rank = output.rank();
     let spatial = [
@@ -80,8 +86,7 @@ pub(super) fn convolution(at: &Builder<'_>, operand: usize) -> MapOrCause {
         || kernel.rank() != rank
         || window.len() + 2 != rank
         || spatial.iter().any(|spatial| spatial.len() != window.len())
-        || *feature_group_count < 1
-        || *batch_group_count < 1
+        || !groups.is_possible()
     {
         return Err(Cause::Malformed);
     }
@@ -114,32 +119,25 @@ pub(super) fn convolution(at: &Builder<'_>, operand: usize) -> MapOrCause {
     let batch = draft.dim(index(dims.input_batch, rank)?);
     let channel = draft.dim(index(dims.input_feature, rank)?);
     // Of groups, an element meets the output features of its own only.
-    let groups = feature_group_count
-        .checked_mul(*batch_group_count)
-        .ok_or(Cause::Overflow)?;
-    let features = dim_of(output, dims.output_feature)?;
-    let (per_group, feature) = if groups == 1 {
-        (1, draft.range_over(&features))
+    let [output_batch, output_feature] = if groups.count() == 1 {
+        [
+            batch,
+            draft.range_over(&dim_of(output, dims.output_feature)?),
+        ]
     } else {
-        let features = features.as_static().ok_or(Cause::SymbolicSize)?;
-        let own = Interval::of_size(features / groups);
-        ((features / groups).max(1), draft.range(own))
+        let outputs = count_of(output, dims.output_feature)?;
+        let channels = count_of(kernel, dims.kernel_input_feature)?;
+        let batches = match groups.batch {
+            1 => 0,
+            _ => count_of(input, dims.input_batch)?,
+        };
+        let [outputs, channels, batches] = [outputs, channels, batches].map(Term::constant);
+        let sizes = groups.sizes(&mut terms(), &outputs, &channels, &batches);
+        let outputs = sizes.outputs.as_constant().ok_or(Cause::SymbolicSize)?;
+        let feature = draft.range(Interval::of_size(outputs));
+        groups.output(&mut terms(), &sizes, [&batch, &channel, &feature])
     };
-    let mut group = Term::constant(0);
-    if *feature_group_count > 1 {
-        let channels = count_of(kernel, dims.kernel_input_feature)?.max(1);
-        group = channel.floor_div(&channels.into());
-    }
-    let mut output_batch = batch.clone();
-    if *batch_group_count > 1 {
-        let batches = (count_of(input, dims.input_batch)? / batch_group_count).max(1);
-        group = batch.floor_div(&batches.into());
-        output_batch = batch.modulo(&batches.into());
-    }
-    put(
-        dims.output_feature,
-        group.mul(&per_group.into()).add(&feature),
-    )?;
+    put(dims.output_feature, output_feature)?;
     put(dims.output_batch, output_batch)?;
     for (nth, window) in window.iter().enumerate() {
         let at_nth = |dims: &DimNumbers| dims.get(nth).copied().unwrap_or(-1);
@@ -163,7 +161,6 @@ pub(super) fn gather(
     let output = at.output()?;
     let mut draft = at.draft(at.input(operand)?);
     let (sizes, indices) = (draft.extents(at.input(0)?), at.input(1)?.dims.as_slice());
-    let vector = usize::try_from(dims.index_vector_dim).map_err(|_| Cause::Malformed)?;
     let roles = dims.roles([sizes.len(), indices.len(), output.rank()]);
     let roles = roles.ok_or(Cause::Malformed)?;
     if slice_sizes.len() != sizes.len() {
@@ -173,11 +170,7 @@ pub(super) fn gather(
     // dimensions, which the operand's element fixes.
     let mut batch = Vec::new();
     for (number, dim) in roles.indices.iter().enumerate() {
-        let paired = roles
-            .operand
-            .iter()
-            .position(|own| own.paired == Some(number));
-        batch.push(match (operand, paired) {
+        batch.push(match (operand, roles.paired_with(number)) {
             (1, _) => draft.dim(*dim),
             (_, Some(own)) => draft.dim(own),
             _ => draft.range_over(indices.get(*dim).ok_or(Cause::Malformed)?),
@@ -198,11 +191,8 @@ pub(super) fn gather(
         }
         let mut term = draft.dim(dim);
         if let Some(component) = role.component {
-            let mut at_index = batch.clone();
-            if vector < indices.len() {
-                let component = i64::try_from(component).map_err(|_| Cause::Overflow)?;
-                at_index.insert(vector.min(at_index.len()), component.into());
-            }
+            let component = i64::try_from(component).map_err(|_| Cause::Overflow)?;
+            let at_index = roles.place_of_index(&batch, component.into());
             let slice = Term::constant(*slice);
             let start = offset(&mut draft, at.operand_id(1)?, at_index, size, &slice)?;
             term = term.sub(&start);
@@ -216,15 +206,6 @@ pub(super) fn gather(
             offsets.push(term);
         }
     }
-    let (mut batch, mut offsets) = (batch.into_iter(), offsets.into_iter());
-    let results: Option<Vec<Term>> = (0..output.rank())
-        .map(|dim| {
-            if roles.batch.contains(&dim) {
-                batch.next()
-            } else {
-                offsets.next()
-            }
-        })
-        .collect();
+    let results = roles.place_in_result(batch, offsets);
     draft.finish(results.ok_or(Cause::Malformed)?)
 }

@@ -1,7 +1,7 @@
 //! Operations that move elements: from the result to the operand.
 
 use tegula_expr::{Term, terms};
-use tegula_ir::helpers::ConcatenateSizes;
+use tegula_ir::helpers::{ConcatenateSizes, Spaced};
 use tegula_ir::{ArrayShape, DimNumbers, PadDim, SliceDim};
 
 use super::builder::{Builder, Draft, index, last_index};
@@ -100,7 +100,7 @@ pub(super) fn slice(at: &Builder<'_>, dims: &[SliceDim]) -> MapOrCause {
     let results = dims
         .iter()
         .enumerate()
-        .map(|(position, dim)| dim.element(&mut terms(), &draft.dim(position)))
+        .map(|(position, dim)| dim.spaced().place(&mut terms(), &draft.dim(position)))
         .collect();
     draft.finish(results)
 }
@@ -119,22 +119,31 @@ pub(super) fn pad(at: &Builder<'_>, operand: usize, dims: &[PadDim]) -> MapOrCau
     let mut draft = at.draft(output);
     let mut results = Vec::new();
     for (position, (dim, size)) in dims.iter().zip(&input.dims).enumerate() {
-        let step = dim
-            .interior
-            .checked_add(1)
-            .filter(|step| *step > 0)
-            .ok_or(Cause::Malformed)?;
-        let index = draft
-            .dim(position)
-            .add(&dim.low.checked_neg().ok_or(Cause::Overflow)?.into());
-        let last = last_index(&draft.extent(size)).mul(&step.into());
-        draft.narrow_dim(position, dim.low, &known(last.add(&dim.low.into()))?)?;
-        if step > 1 {
-            draft.constrain(index.modulo(&step.into()), 0, 0);
+        if !dim.is_possible() {
+            return Err(Cause::Malformed);
         }
-        results.push(index.floor_div(&step.into()));
+        let size = draft.extent(size);
+        results.push(spaced_dim(&mut draft, position, dim.spaced(), &size)?);
     }
     draft.finish(results)
+}
+
+/// The element that lies at a place that is a dimension of the domain; the domain is
+/// restricted to where there is one of `size`.
+pub(super) fn spaced_dim(
+    draft: &mut Draft<'_>,
+    position: usize,
+    spaced: Spaced,
+    size: &Term,
+) -> Result<Term, Cause> {
+    let last = spaced.place(&mut terms(), &last_index(size));
+    draft.narrow_dim(position, spaced.first, &known(last)?)?;
+    let distance = known(spaced.distance(&mut terms(), &draft.dim(position)))?;
+    let (element, rest) = spaced.element(&mut terms(), &distance);
+    if spaced.step > 1 {
+        draft.constrain(rest, 0, 0);
+    }
+    Ok(element)
 }
 
 /// The term, unless it is made of constants alone and does not fit.

@@ -6,26 +6,22 @@
 //! the window fits.
 
 use tegula_expr::{Interval, Term};
-use tegula_ir::{DimNumbers, InstructionId, Op, ScatterDims};
+use tegula_ir::helpers::{GatherRoles, GatheredDim};
+use tegula_ir::{InstructionId, Op};
 
-use super::builder::{Builder, Draft, index, last_index};
+use super::builder::{Builder, Draft, last_index};
 use super::forward::everywhere;
 use super::rearrange::known;
 use super::{Cause, MapOrCause};
 use crate::map::RuntimeSource;
 
-fn place(list: &DimNumbers, dim: usize) -> Option<usize> {
-    list.iter().position(|d| usize::try_from(*d) == Ok(dim))
-}
-
 /// A scatter with the roles of its dimensions.
 struct Scatter<'a> {
     at: &'a Builder<'a>,
-    dims: &'a ScatterDims,
     /// The number of arrays that are updated.
     arrays: usize,
     indices: InstructionId,
-    vector: usize,
+    roles: GatherRoles,
 }
 
 /// Which operand, in terms of the operation.
@@ -42,19 +38,20 @@ impl<'a> Scatter<'a> {
         };
         let count = at.instruction.operands.len();
         let arrays = count / 2;
-        let vector = usize::try_from(dims.index_vector_dim).map_err(|_| Cause::Malformed)?;
-        let scatter = Self {
-            at,
-            dims,
-            arrays,
-            indices: at.operand_id(arrays)?,
-            vector,
-        };
-        let rank = at.input(arrays)?.rank();
-        if count.is_multiple_of(2) || vector > rank {
+        if count.is_multiple_of(2) {
             return Err(Cause::Malformed);
         }
-        Ok(scatter)
+        let ranks = [
+            at.input(0)?.rank(),
+            at.input(arrays)?.rank(),
+            at.input(arrays + 1)?.rank(),
+        ];
+        Ok(Self {
+            at,
+            arrays,
+            indices: at.operand_id(arrays)?,
+            roles: dims.roles(ranks).ok_or(Cause::Malformed)?,
+        })
     }
 
     fn role(&self, operand: usize) -> Role {
@@ -65,36 +62,14 @@ impl<'a> Scatter<'a> {
         }
     }
 
-    /// The dimensions of the indices that number the windows.
-    fn index_dims(&self) -> Result<Vec<usize>, Cause> {
-        let rank = self.at.input(self.arrays)?.rank();
-        Ok((0..rank).filter(|dim| *dim != self.vector).collect())
-    }
-
-    /// The element of the indices that is component `component` of a window.
-    fn index_of(&self, window: &[Term], component: Term) -> Result<Vec<Term>, Cause> {
-        let mut index = window.to_vec();
-        if self.vector < self.at.input(self.arrays)?.rank() {
-            index.insert(self.vector.min(index.len()), component);
-        }
-        Ok(index)
-    }
-
     /// The sizes of a window along the updated array's dimensions.
     fn window_sizes(&self, draft: &mut Draft<'_>) -> Result<Vec<Term>, Cause> {
         let updates = self.at.input(self.arrays + 1)?;
-        let mut own = self.dims.update_window_dims.iter();
-        (0..self.at.input(0)?.rank())
-            .map(|dim| {
-                let is_one = place(&self.dims.inserted_window_dims, dim).is_some()
-                    || place(&self.dims.input_batching_dims, dim).is_some();
-                if is_one {
-                    return Ok(Term::constant(1));
-                }
-                let own = index(*own.next().ok_or(Cause::Malformed)?, updates.rank())?;
-                Ok(draft.extent(updates.dims.get(own).ok_or(Cause::Malformed)?))
-            })
-            .collect()
+        let size = |role: &GatheredDim| match role.offset {
+            None => Ok(Term::constant(1)),
+            Some(own) => Ok(draft.extent(updates.dims.get(own).ok_or(Cause::Malformed)?)),
+        };
+        self.roles.operand.iter().map(size).collect()
     }
 
     /// Where the window that `window` numbers starts along each dimension of the
@@ -107,16 +82,12 @@ impl<'a> Scatter<'a> {
     ) -> Result<Vec<Term>, Cause> {
         let array = draft.extents(self.at.input(0)?);
         let mut starts = Vec::new();
-        for (dim, (all, size)) in array.iter().zip(sizes).enumerate() {
-            if let Some(pair) = place(&self.dims.input_batching_dims, dim) {
-                let paired = self.dims.scatter_indices_batching_dims.get(pair);
-                let paired = paired.and_then(|d| usize::try_from(*d).ok());
-                let position = paired.map(|d| d - usize::from(d > self.vector));
-                let term = position.and_then(|position| window.get(position));
-                starts.push(term.cloned().ok_or(Cause::Malformed)?);
+        for (role, (all, size)) in self.roles.operand.iter().zip(array.iter().zip(sizes)) {
+            if let Some(number) = role.paired {
+                starts.push(window.get(number).cloned().ok_or(Cause::Malformed)?);
                 continue;
             }
-            let Some(component) = place(&self.dims.scatter_dims_to_operand_dims, dim) else {
+            let Some(component) = role.component else {
                 starts.push(Term::constant(0));
                 continue;
             };
@@ -124,7 +95,7 @@ impl<'a> Scatter<'a> {
             let last = known(all.sub(size))?;
             let source = RuntimeSource::Element {
                 instruction: self.indices,
-                index: self.index_of(window, component.into())?,
+                index: self.roles.place_of_index(window, component.into()),
                 clamped: false,
             };
             let upper = draft.range_of(&last).upper;
@@ -171,11 +142,12 @@ pub(super) fn backward(at: &Builder<'_>, operand: usize) -> MapOrCause {
         // Every index is looked at, for it may say this place.
         Role::Indices => {
             let indices = at.input(operand)?;
-            let batching = &scatter.dims.scatter_indices_batching_dims;
             let mut results = Vec::new();
             for (dim, size) in indices.dims.iter().enumerate() {
-                results.push(match place(batching, dim) {
-                    Some(pair) => draft.dim(batching_dim(scatter.dims, pair, at.output()?.rank())?),
+                let number = scatter.roles.indices.iter().position(|&own| own == dim);
+                let paired = number.and_then(|number| scatter.roles.paired_with(number));
+                results.push(match paired {
+                    Some(own) => draft.dim(own),
                     None => draft.range_over(size),
                 });
             }
@@ -184,28 +156,30 @@ pub(super) fn backward(at: &Builder<'_>, operand: usize) -> MapOrCause {
         Role::Updates => {
             let indices = at.input(scatter.arrays)?;
             let mut window = Vec::new();
-            for dim in scatter.index_dims()? {
-                let batching = place(&scatter.dims.scatter_indices_batching_dims, dim);
-                window.push(match batching {
-                    Some(pair) => draft.dim(batching_dim(scatter.dims, pair, at.output()?.rank())?),
+            for (number, &dim) in scatter.roles.indices.iter().enumerate() {
+                window.push(match scatter.roles.paired_with(number) {
+                    Some(own) => draft.dim(own),
                     None => draft.range_over(indices.dims.get(dim).ok_or(Cause::Malformed)?),
                 });
             }
             let sizes = scatter.window_sizes(&mut draft)?;
             let starts = scatter.starts(&mut draft, &window, &sizes)?;
             let mut offsets = Vec::new();
-            for (dim, (start, size)) in starts.iter().zip(&sizes).enumerate() {
-                if place(&scatter.dims.input_batching_dims, dim).is_some() {
+            for (dim, role) in scatter.roles.operand.iter().enumerate() {
+                let (Some(start), Some(size)) = (starts.get(dim), sizes.get(dim)) else {
+                    return Err(Cause::Malformed);
+                };
+                if role.paired.is_some() {
                     continue;
                 }
                 let offset = draft.dim(dim).sub(start);
                 draft.within(&offset, &last_index(size));
-                if place(&scatter.dims.inserted_window_dims, dim).is_none() {
+                if role.offset.is_some() {
                     offsets.push(offset);
                 }
             }
-            let rank = at.input(operand)?.rank();
-            let results = interleave(rank, &scatter.dims.update_window_dims, offsets, window)?;
+            let results = scatter.roles.place_in_result(window, offsets);
+            let results = results.ok_or(Cause::Malformed)?;
             let draft = if scatter.arrays == 1 {
                 draft
             } else {
@@ -228,17 +202,22 @@ pub(super) fn forward(at: &Builder<'_>, operand: usize) -> MapOrCause {
             draft.finish(results)
         }
         Role::Indices => {
-            if scatter.dims.scatter_indices_batching_dims.is_empty() {
+            if scatter
+                .roles
+                .operand
+                .iter()
+                .all(|role| role.paired.is_none())
+            {
                 return everywhere(at, operand);
             }
             let mut draft = at.draft(at.input(operand)?);
             let mut results = Vec::new();
-            for (dim, size) in at.output()?.dims.iter().enumerate() {
-                let pair = place(&scatter.dims.input_batching_dims, dim);
-                let own =
-                    pair.and_then(|pair| scatter.dims.scatter_indices_batching_dims.get(pair));
+            for (role, size) in scatter.roles.operand.iter().zip(&at.output()?.dims) {
+                let own = role
+                    .paired
+                    .and_then(|number| scatter.roles.indices.get(number));
                 results.push(match own {
-                    Some(own) => draft.dim(index(*own, at.input(operand)?.rank())?),
+                    Some(&own) => draft.dim(own),
                     None => draft.range_over(size),
                 });
             }
@@ -246,25 +225,16 @@ pub(super) fn forward(at: &Builder<'_>, operand: usize) -> MapOrCause {
         }
         Role::Updates => {
             let mut draft = at.draft(at.input(operand)?);
-            let updates = at.input(operand)?.rank();
-            let is_window = |dim: &usize| place(&scatter.dims.update_window_dims, *dim).is_some();
-            let window: Vec<Term> = (0..updates)
-                .filter(|dim| !is_window(dim))
-                .map(|dim| draft.dim(dim))
-                .collect();
+            let window = scatter.roles.batch.iter().map(|&dim| draft.dim(dim));
+            let window: Vec<Term> = window.collect();
             let sizes = scatter.window_sizes(&mut draft)?;
             let starts = scatter.starts(&mut draft, &window, &sizes)?;
-            let mut own = (0..updates).filter(is_window);
-            let mut results = Vec::new();
-            for (dim, start) in starts.iter().enumerate() {
-                let is_one = place(&scatter.dims.inserted_window_dims, dim).is_some()
-                    || place(&scatter.dims.input_batching_dims, dim).is_some();
-                results.push(if is_one {
-                    start.clone()
-                } else {
-                    start.add(&draft.dim(own.next().ok_or(Cause::Malformed)?))
-                });
-            }
+            let results = starts.iter().zip(&scatter.roles.operand);
+            let results = results.map(|(start, role)| match role.offset {
+                Some(own) => start.add(&draft.dim(own)),
+                None => start.clone(),
+            });
+            let results = results.collect();
             let draft = if scatter.arrays == 1 {
                 draft
             } else {
@@ -273,31 +243,4 @@ pub(super) fn forward(at: &Builder<'_>, operand: usize) -> MapOrCause {
             draft.finish(results)
         }
     }
-}
-
-/// The updated array's batching dimension of a pair.
-fn batching_dim(dims: &ScatterDims, pair: usize, rank: usize) -> Result<usize, Cause> {
-    index(
-        *dims.input_batching_dims.get(pair).ok_or(Cause::Malformed)?,
-        rank,
-    )
-}
-
-/// The index of the updates: window offsets at the window dimensions, in order,
-/// window numbers elsewhere.
-fn interleave(
-    rank: usize,
-    window_dims: &DimNumbers,
-    offsets: Vec<Term>,
-    window: Vec<Term>,
-) -> Result<Vec<Term>, Cause> {
-    let (mut offsets, mut window) = (offsets.into_iter(), window.into_iter());
-    let terms: Option<Vec<Term>> = (0..rank)
-        .map(|dim| match place(window_dims, dim) {
-            Some(_) => offsets.next(),
-            None => window.next(),
-        })
-        .collect();
-    let all_used = offsets.next().is_none() && window.next().is_none();
-    terms.filter(|_| all_used).ok_or(Cause::Malformed)
 }

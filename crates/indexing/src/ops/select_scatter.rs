@@ -1,11 +1,12 @@
 //! Select-and-scatter and scans, in both directions.
 
-use tegula_expr::{Interval, Term};
+use tegula_expr::{Interval, Term, terms};
 use tegula_ir::{Op, WindowDim};
 
 use super::builder::{Builder, Draft, index, last_index};
 use super::forward::everywhere;
 use super::rearrange::known;
+use super::window::spaced;
 use super::{Cause, MapOrCause};
 
 /// `position` of a window; one position needs no variable.
@@ -23,18 +24,12 @@ fn window_of(
     window: &WindowDim,
     windows: &Term,
 ) -> Result<Term, Cause> {
-    if window.stride < 1 || window.base_dilation != 1 || window.window_dilation != 1 {
+    if !window.is_possible() || window.base_dilation != 1 || window.window_dilation != 1 {
         return Err(Cause::Malformed);
     }
-    let place = position(draft, window);
-    let raw = element.add(&window.padding_low.into()).sub(&place);
-    let last = last_index(windows).mul(&window.stride.into());
-    draft.within(&raw, &known(last)?);
-    if window.stride == 1 {
-        return Ok(raw);
-    }
-    draft.constrain(raw.modulo(&window.stride.into()), 0, 0);
-    Ok(raw.floor_div(&window.stride.into()))
+    let tap = position(draft, window);
+    let distance = window.from_begin().distance(&mut terms(), element, &tap);
+    spaced(draft, &known(distance)?, window.stride, windows)
 }
 
 /// An element of a window, anywhere in it.
@@ -44,12 +39,8 @@ fn element_of(
     window: &WindowDim,
     size: &Term,
 ) -> Result<Term, Cause> {
-    let place = position(draft, window);
-    let padding = window.padding_low.checked_neg().ok_or(Cause::Overflow)?;
-    let element = number
-        .mul(&window.stride.into())
-        .add(&place)
-        .add(&padding.into());
+    let tap = position(draft, window);
+    let element = known(window.from_begin().place(&mut terms(), number, &tap))?;
     draft.within(&element, &last_index(size));
     Ok(element)
 }

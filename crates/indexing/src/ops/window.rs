@@ -1,9 +1,10 @@
 //! Windowed operations: from the result to the operands.
 
 use tegula_expr::{Interval, Term, terms};
+use tegula_ir::helpers::{ConvolutionGroups, Spaced};
 use tegula_ir::{ArrayShape, Op, WindowDim};
 
-use super::builder::{Builder, Draft, index, last_index};
+use super::builder::{Builder, Draft, index};
 use super::rearrange::known;
 use super::{Cause, MapOrCause};
 
@@ -21,32 +22,25 @@ fn window_index(
         return Err(Cause::Malformed);
     }
     let raw = known(window.place(&mut terms(), output, position))?;
-    spaced(draft, raw, window.base_dilation, size)
-}
-
-/// How far a position is from the window's start, in elements of the dilated base.
-pub(super) fn distance(position: &Term, window: &WindowDim) -> Result<Term, Cause> {
-    if !window.is_possible() {
-        return Err(Cause::Malformed);
-    }
-    known(window.tap(&mut terms(), position))
+    spaced(draft, &raw, window.base_dilation, size)
 }
 
 /// The index, below `size`, of an element that lies at `raw` when elements are
 /// `step` apart; the domain is restricted to where there is one.
 pub(super) fn spaced(
     draft: &mut Draft<'_>,
-    raw: Term,
+    raw: &Term,
     step: i64,
     size: &Term,
 ) -> Result<Term, Cause> {
-    let last = last_index(size).mul(&step.into());
-    draft.within(&raw, &known(last)?);
-    if step == 1 {
-        return Ok(raw);
+    let spaced = Spaced { first: 0, step };
+    let last = spaced.span(&mut terms(), size);
+    draft.within(raw, &known(last)?);
+    let (element, rest) = spaced.element(&mut terms(), raw);
+    if step > 1 {
+        draft.constrain(rest, 0, 0);
     }
-    draft.constrain(raw.modulo(&step.into()), 0, 0);
-    Ok(raw.floor_div(&step.into()))
+    Ok(element)
 }
 
 /// Operands are inputs, then as many initial values.
@@ -85,6 +79,10 @@ pub(super) fn convolution(at: &Builder<'_>, operand: usize) -> MapOrCause {
     else {
         return Err(Cause::Malformed);
     };
+    let groups = ConvolutionGroups {
+        features: *feature_group_count,
+        batch: *batch_group_count,
+    };
     let output = at.output()?;
     let (input, kernel) = (at.input(0)?, at.input(1)?);
     let rank = output.rank();
@@ -98,8 +96,7 @@ pub(super) fn convolution(at: &Builder<'_>, operand: usize) -> MapOrCause {
         ]
         .iter()
         .any(|spatial| spatial.len() != window.len())
-        || *feature_group_count < 1
-        || *batch_group_count < 1
+        || !groups.is_possible()
     {
         return Err(Cause::Malformed);
     }
@@ -134,26 +131,17 @@ pub(super) fn convolution(at: &Builder<'_>, operand: usize) -> MapOrCause {
         return draft.finish(results);
     }
     // Groups are counted, so their sizes have to be known.
-    let group = |count: i64| {
-        let outputs = outputs.as_static().ok_or(Cause::SymbolicSize)?;
-        Ok(feature.floor_div(&Term::constant((outputs / count).max(1))))
-    };
-    let channel = if *feature_group_count == 1 {
-        channel
-    } else {
-        let inputs = draft.extent(&group_inputs);
-        group(*feature_group_count)?.mul(&inputs).add(&channel)
+    let [batch, channel] = match (groups.count(), outputs.as_static()) {
+        (1, _) => [batch, channel],
+        (_, None) => return Err(Cause::SymbolicSize),
+        (_, Some(_)) => {
+            let sizes = [&outputs, &group_inputs, &dim_of(input, dims.input_batch)?];
+            let sizes = sizes.map(|dim| draft.extent(dim));
+            let sizes = groups.sizes(&mut terms(), &sizes[0], &sizes[1], &sizes[2]);
+            groups.input(&mut terms(), &sizes, [&batch, &feature, &channel])
+        }
     };
     put(dims.input_feature, channel)?;
-    let batch = if *batch_group_count == 1 {
-        batch
-    } else {
-        let all = dim_of(input, dims.input_batch)?;
-        let per_group = draft
-            .extent(&all)
-            .floor_div(&Term::constant(*batch_group_count));
-        group(*batch_group_count)?.mul(&per_group).add(&batch)
-    };
     put(dims.input_batch, batch)?;
     for (spatial, (window, position)) in window.iter().zip(&positions).enumerate() {
         let nth = |dims: &tegula_ir::DimNumbers| dims.get(spatial).copied().unwrap_or(-1);

@@ -9,15 +9,22 @@
 //! analysis, values in an evaluator, registers in generated code. Roles of dimensions
 //! are known from attributes and ranks alone.
 //!
+//! The reference evaluator computes all of it once more, by the definitions, on purpose:
+//! it is what the others are held against.
+//!
 //! Helpers check nothing that depends on more than their own attributes: an impossible
 //! one gives `None`, and the shape function says what is wrong.
 
+mod groups;
 mod roles;
 mod sizes;
+mod spaced;
 mod window;
 
-pub use roles::{DotRoles, GatherRoles, GatheredDim, kept_dimensions};
+pub use groups::{ConvolutionGroups, GroupSizes};
+pub use roles::{DotDim, DotRoles, GatherRoles, GatheredDim, kept_dimensions};
 pub use sizes::{ConcatenateSizes, PadSizes, ReshapeSizes, SliceSizes, up_to};
+pub use spaced::Spaced;
 pub use window::WindowSizes;
 
 use smallvec::SmallVec;

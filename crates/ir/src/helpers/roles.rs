@@ -2,6 +2,7 @@
 
 use super::{Dimensions, place};
 use crate::{DimNumbers, DotDims, GatherDims, ScatterDims};
+use smallvec::SmallVec;
 
 /// The dimensions of an array of this rank that a reduction keeps, in order.
 pub fn kept_dimensions(reduced: &[i64], rank: usize) -> Dimensions {
@@ -10,43 +11,67 @@ pub fn kept_dimensions(reduced: &[i64], rank: usize) -> Dimensions {
         .collect()
 }
 
+/// What a dimension of a dot product's operand is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DotDim {
+    /// Both operands and the result have it: the result's dimension.
+    Batch(usize),
+    /// Both operands have it, and the product is summed over it: its number.
+    Contracted(usize),
+    /// The operand has it for itself: the result's dimension.
+    Free(usize),
+}
+
+impl DotDim {
+    /// The dimension of the result that it is.
+    pub fn in_result(self) -> Option<usize> {
+        match self {
+            Self::Batch(place) | Self::Free(place) => Some(place),
+            Self::Contracted(_) => None,
+        }
+    }
+}
+
 /// The dimensions of a dot product. The result has the batch dimensions, then the
 /// left operand's own, then the right one's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DotRoles {
-    /// The number of batch dimensions.
-    pub batch: usize,
-    /// The dimensions that an operand (left, right) has for itself, in order.
-    pub free: [Dimensions; 2],
+    /// What each dimension of an operand (left, right) is for.
+    pub operands: [SmallVec<[DotDim; 6]>; 2],
 }
 
 impl DotDims {
     /// The roles of operands of these ranks; `None` if they have too few dimensions.
     pub fn roles(&self, ranks: [usize; 2]) -> Option<DotRoles> {
-        let lists = [
-            [&self.lhs_batch, &self.lhs_contracting],
-            [&self.rhs_batch, &self.rhs_contracting],
-        ];
-        let free = |operand: usize| {
-            let [batch, contracting] = lists[operand];
-            let used = |dim| place(batch, dim).or(place(contracting, dim)).is_some();
-            let free: Dimensions = (0..ranks[operand]).filter(|&dim| !used(dim)).collect();
-            (free.len() + batch.len() + contracting.len() == ranks[operand]).then_some(free)
+        let mut next = self.lhs_batch.len();
+        let mut side = |batch: &[i64], contracting: &[i64], rank: usize| {
+            let first = next;
+            let dims = (0..rank).map(|dim| match (place(batch, dim), place(contracting, dim)) {
+                (Some(number), _) => DotDim::Batch(number),
+                (None, Some(number)) => DotDim::Contracted(number),
+                (None, None) => {
+                    next += 1;
+                    DotDim::Free(next - 1)
+                }
+            });
+            let dims: SmallVec<[DotDim; 6]> = dims.collect();
+            (next - first + batch.len() + contracting.len() == rank).then_some(dims)
         };
+        let left = side(&self.lhs_batch, &self.lhs_contracting, ranks[0])?;
+        let right = side(&self.rhs_batch, &self.rhs_contracting, ranks[1])?;
         Some(DotRoles {
-            batch: self.lhs_batch.len(),
-            free: [free(0)?, free(1)?],
+            operands: [left, right],
         })
     }
 }
 
 impl DotRoles {
-    /// The first dimension of the result that an operand has for itself.
-    pub fn first_free(&self, operand: usize) -> usize {
-        match operand {
-            0 => self.batch,
-            _ => self.batch + self.free[0].len(),
-        }
+    /// The dimensions that an operand (left, right) has for itself, in order.
+    pub fn free(&self, operand: usize) -> Dimensions {
+        let dims = self.operands.get(operand).into_iter().flatten().enumerate();
+        dims.filter(|(_, role)| matches!(role, DotDim::Free(_)))
+            .map(|(dim, _)| dim)
+            .collect()
     }
 }
 
@@ -58,6 +83,9 @@ pub struct GatherRoles {
     pub batch: Dimensions,
     /// The dimensions of the indices that those are: all but the index vector.
     pub indices: Dimensions,
+    /// The dimension of the indices that holds an index's components; `None` if indices
+    /// are single numbers.
+    pub vector: Option<usize>,
     /// What each dimension of the operand is for.
     pub operand: Vec<GatheredDim>,
 }
@@ -74,6 +102,42 @@ pub struct GatheredDim {
     pub component: Option<usize>,
 }
 
+impl GatherRoles {
+    /// The place in the indices of a component of the index that `batch` numbers, one
+    /// number for each of [`Self::batch`].
+    pub fn place_of_index<I: Clone>(&self, batch: &[I], component: I) -> Vec<I> {
+        let mut place = batch.to_vec();
+        if let Some(vector) = self.vector {
+            place.insert(vector.min(place.len()), component);
+        }
+        place
+    }
+
+    /// The place in the result of what lies at `offsets` in the slice that `batch`
+    /// numbers: an offset for each dimension of the operand that has one, in order.
+    /// `None` if there are too few or too many.
+    pub fn place_in_result<I>(&self, batch: Vec<I>, offsets: Vec<I>) -> Option<Vec<I>> {
+        let (mut batch, mut offsets) = (batch.into_iter(), offsets.into_iter());
+        let own = self.operand.iter().filter(|dim| dim.offset.is_some());
+        let place =
+            (0..self.batch.len() + own.count()).map(|dim| match self.batch.contains(&dim) {
+                true => batch.next(),
+                false => offsets.next(),
+            });
+        let place: Option<Vec<I>> = place.collect();
+        let all_used = batch.next().is_none() && offsets.next().is_none();
+        place.filter(|_| all_used)
+    }
+
+    /// The operand's dimension whose element the indices' dimension `number` of
+    /// [`Self::indices`] picks.
+    pub fn paired_with(&self, number: usize) -> Option<usize> {
+        self.operand
+            .iter()
+            .position(|dim| dim.paired == Some(number))
+    }
+}
+
 /// The attributes that gathers and scatters have in common.
 struct Attributes<'a> {
     offset: &'a DimNumbers,
@@ -85,14 +149,12 @@ struct Attributes<'a> {
 
 impl Attributes<'_> {
     /// For ranks of the operand, the indices and the result.
-    fn roles(&self, [operand, indices, result]: [usize; 3]) -> Option<GatherRoles> {
-        let vector = usize::try_from(self.vector)
-            .ok()
-            .filter(|&v| v <= indices)?;
+    fn roles(&self, [operand, rank, result]: [usize; 3]) -> Option<GatherRoles> {
+        let vector = usize::try_from(self.vector).ok().filter(|&v| v <= rank)?;
         let batch: Dimensions = (0..result)
             .filter(|&dim| place(self.offset, dim).is_none())
             .collect();
-        let indices: Dimensions = (0..indices).filter(|&dim| dim != vector).collect();
+        let indices: Dimensions = (0..rank).filter(|&dim| dim != vector).collect();
         if batch.len() != indices.len() {
             return None;
         }
@@ -119,6 +181,7 @@ impl Attributes<'_> {
         }
         offsets.next().is_none().then_some(GatherRoles {
             batch,
+            vector: (indices.len() < rank).then_some(vector),
             indices,
             operand: dims,
         })

@@ -1,8 +1,9 @@
 //! Slices, padding, concatenations and reshapes.
 
+use super::Spaced;
 use super::window::{dilated, padded};
 use crate::{Dim, PadDim, SliceDim, TO_END};
-use tegula_expr::{Extract, Provider};
+use tegula_expr::{Extract, Provider, numbers};
 
 /// One dimension of a slice.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,6 +16,25 @@ pub struct SliceSizes<I> {
 }
 
 impl SliceDim {
+    /// Whether the slice takes all of a dimension of this size.
+    pub fn is_whole(&self, size: i64) -> bool {
+        let to_end = self.limit == TO_END || self.limit == size;
+        self.start == 0 && self.stride == 1 && to_end
+    }
+
+    /// The same slice with this many elements, or fewer if it has fewer.
+    #[must_use]
+    pub fn shortened(&self, length: i64) -> Self {
+        let last = self
+            .spaced()
+            .place(&mut numbers(), &Ok(length.saturating_sub(1)));
+        let end = last.ok().and_then(|last| last.checked_add(1));
+        Self {
+            limit: self.limit.min(end.unwrap_or(self.limit)).max(self.start),
+            ..*self
+        }
+    }
+
     /// Whether the slice goes forwards through elements that can be.
     pub fn is_possible(&self) -> bool {
         self.start >= 0 && self.start <= self.limit && self.stride >= 1
@@ -31,11 +51,12 @@ impl SliceDim {
         }
     }
 
-    /// The element that element `index` of the slice is.
-    pub fn element<P: Provider>(&self, p: &mut P, index: &P::Index) -> P::Index {
-        let (start, stride) = (p.literal(self.start), p.literal(self.stride));
-        let steps = p.mul(index, &stride);
-        p.add(&steps, &start)
+    /// Where the elements that are taken lie in the operand.
+    pub fn spaced(&self) -> Spaced {
+        Spaced {
+            first: self.start,
+            step: self.stride,
+        }
     }
 }
 
@@ -57,14 +78,23 @@ pub struct PadSizes<I> {
 }
 
 impl PadDim {
-    /// The distance between neighbouring elements of the operand in the result.
-    pub fn step(&self) -> i64 {
-        self.interior.saturating_add(1)
+    /// Whether no element is between others that would have to be taken away.
+    pub fn is_possible(&self) -> bool {
+        self.interior >= 0
+    }
+
+    /// Where the operand's elements lie in the result; some outside of it, if padding
+    /// is negative.
+    pub fn spaced(&self) -> Spaced {
+        Spaced {
+            first: self.low,
+            step: self.interior.saturating_add(1),
+        }
     }
 
     /// The sizes of a dimension of this size when it is padded.
     pub fn sizes<P: Provider>(&self, p: &mut P, size: &P::Index) -> PadSizes<P::Index> {
-        let dilated = dilated(p, size, self.step());
+        let dilated = dilated(p, size, self.spaced().step);
         PadSizes {
             padded: padded(p, &dilated, self.low, self.high),
             dilated,

@@ -1,7 +1,8 @@
 //! Windows.
 
+use super::Spaced;
 use crate::WindowDim;
-use tegula_expr::Provider;
+use tegula_expr::{Cmp, Provider};
 
 /// The sizes of a window along one dimension.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,8 +67,56 @@ impl WindowDim {
         p.mul(&tap, &dilation)
     }
 
+    /// Where the base's elements lie in the dilated base.
+    pub fn base(&self) -> Spaced {
+        Spaced {
+            first: 0,
+            step: self.base_dilation,
+        }
+    }
+
+    /// The same window with taps counted from its begin, reversed or not.
+    #[must_use]
+    pub fn from_begin(&self) -> Self {
+        Self {
+            reversal: false,
+            ..*self
+        }
+    }
+
+    /// How far a place in the dilated base is behind a tap of the first position. The
+    /// position whose tap is there is this divided by the stride, if nothing is left.
+    pub fn distance<P: Provider>(&self, p: &mut P, place: &P::Index, tap: &P::Index) -> P::Index {
+        let low = p.literal(self.padding_low);
+        let tap = self.tap(p, tap);
+        let begin = p.sub(place, &tap);
+        p.add(&begin, &low)
+    }
+
+    /// The element of a base of this size where a position and a tap meet, and whether
+    /// (1 or 0) there is one: there is none in the padding and between dilated elements.
+    pub fn meet<P: Provider>(
+        &self,
+        p: &mut P,
+        size: &P::Index,
+        position: &P::Index,
+        tap: &P::Index,
+    ) -> (P::Index, P::Index) {
+        let place = self.place(p, position, tap);
+        let (element, rest) = self.base().element(p, &place);
+        let zero = p.literal(0);
+        let is_element = p.cmp(Cmp::Eq, &rest, &zero);
+        let (begun, within) = (
+            p.cmp(Cmp::Le, &zero, &element),
+            p.cmp(Cmp::Lt, &element, size),
+        );
+        let inside = p.mul(&begun, &within);
+        let inside = p.mul(&is_element, &inside);
+        (element, inside)
+    }
+
     /// Where the window at a position has a tap in the dilated base: outside of it in
-    /// the padding. Element `i` of the base is at `i * base_dilation`.
+    /// the padding.
     pub fn place<P: Provider>(&self, p: &mut P, position: &P::Index, tap: &P::Index) -> P::Index {
         let (stride, low) = (p.literal(self.stride), p.literal(self.padding_low));
         let begin = p.mul(position, &stride);

@@ -1,7 +1,7 @@
 //! Dot products and convolutions.
 
 use super::context::{Context, Inferred, Sizes, array};
-use crate::helpers::{DotRoles, WindowSizes};
+use crate::helpers::{ConvolutionGroups, DotRoles, WindowSizes};
 use crate::{ConvDims, DimNumbers, DotDims, ElementType, Error, WindowDim};
 use smallvec::SmallVec;
 use tegula_expr::{Cmp, Provider};
@@ -72,8 +72,10 @@ impl<P: Provider> Context<'_, P> {
         let (r_batch, r_contract) = self.dot_side(1, &dims.rhs_batch, &dims.rhs_contracting)?;
         let mut sizes = self.paired(&l_batch, &r_batch, "batch")?;
         self.paired(&l_contract, &r_contract, "contracting")?;
-        for (operand, free) in self.dot_roles(dims)?.free.iter().enumerate() {
-            sizes.extend(free.iter().map(|&dim| self.provider.shape(operand, dim)));
+        let roles = self.dot_roles(dims)?;
+        for operand in 0..2 {
+            let free = roles.free(operand).into_iter();
+            sizes.extend(free.map(|dim| self.provider.shape(operand, dim)));
         }
         Ok(array(ty, sizes))
     }
@@ -105,9 +107,10 @@ impl<P: Provider> Context<'_, P> {
         sizes.extend(self.paired(&l_batch, &r_batch, "batch")?);
         self.paired(&l_contract, &r_contract, "contracting")?;
         let roles = self.dot_roles(dims)?;
-        let [left, right] = &roles.free;
-        sizes.extend(left.iter().map(|&dim| self.provider.shape(0, dim)));
-        for &dim in right.iter().filter(|dim| !groups.contains(dim)) {
+        for dim in roles.free(0) {
+            sizes.push(self.provider.shape(0, dim));
+        }
+        for dim in roles.free(1).into_iter().filter(|d| !groups.contains(d)) {
             sizes.push(self.provider.shape(1, dim));
         }
         Ok(array(ty, sizes))
@@ -133,11 +136,10 @@ impl<P: Provider> Context<'_, P> {
         &mut self,
         window: &[WindowDim],
         dims: &ConvDims,
-        feature_groups: i64,
-        batch_groups: i64,
+        groups: ConvolutionGroups,
     ) -> Inferred<P::Index> {
         let ty = self.accumulated_type()?;
-        if feature_groups < 1 || batch_groups < 1 || (feature_groups > 1 && batch_groups > 1) {
+        if !groups.is_possible() {
             return Err(self.error("one of the group counts must be 1, the other positive"));
         }
         let rank = self.rank(0)?;
@@ -153,23 +155,18 @@ impl<P: Provider> Context<'_, P> {
         }
         let feature = self.dim(0, dims.input_feature)?;
         let kernel_feature = self.dim(1, dims.kernel_input_feature)?;
-        let groups = self.literal(feature_groups);
-        let expected = self.provider.mul(&kernel_feature, &groups);
+        let feature_groups = self.literal(groups.features);
+        let expected = self.provider.mul(&kernel_feature, &feature_groups);
         self.same(
             &feature,
             &expected,
             "input features and kernel features times groups",
         )?;
         let output_feature = self.dim(1, dims.kernel_output_feature)?;
-        self.expect_multiple(
-            &output_feature,
-            feature_groups.max(batch_groups),
-            "output features",
-        )?;
+        self.expect_multiple(&output_feature, groups.count(), "output features")?;
         let batch = self.dim(0, dims.input_batch)?;
-        self.expect_multiple(&batch, batch_groups, "the batch")?;
-        let groups = self.literal(batch_groups);
-        let batch = self.provider.floor_div(&batch, &groups);
+        self.expect_multiple(&batch, groups.batch, "the batch")?;
+        let group = groups.sizes(self.provider, &output_feature, &kernel_feature, &batch);
         let zero = self.literal(0);
         let mut result: Sizes<P::Index> = SmallVec::from_elem(zero, rank);
         let mut put = |context: &Self, dim: i64, size: P::Index| {
@@ -179,7 +176,7 @@ impl<P: Provider> Context<'_, P> {
             }
             Ok::<(), Error>(())
         };
-        put(self, dims.output_batch, batch)?;
+        put(self, dims.output_batch, group.batch)?;
         put(self, dims.output_feature, output_feature)?;
         for (index, window) in window.iter().enumerate() {
             let numbers = [

@@ -1,6 +1,7 @@
 //! The dispatch by operation, and the operations on tuples, calls and tokens.
 
 use super::context::{Context, Inferred, ShapeOf, array, without_layouts};
+use crate::helpers::ConvolutionGroups;
 use crate::{ComputationId, ElementType, Error, Literal, Op, Opcode, Shape};
 use tegula_expr::Provider;
 
@@ -45,7 +46,13 @@ impl<P: Provider> Context<'_, P> {
                 feature_group_count,
                 batch_group_count,
                 ..
-            } => self.convolution(window, dims, *feature_group_count, *batch_group_count),
+            } => {
+                let groups = ConvolutionGroups {
+                    features: *feature_group_count,
+                    batch: *batch_group_count,
+                };
+                self.convolution(window, dims, groups)
+            }
             Op::Reduce { dimensions, .. } => self.reduce(dimensions),
             Op::ReduceWindow { window, .. } => self.reduce_window(window),
             Op::SelectAndScatter { window, .. } => self.select_and_scatter(window),
@@ -69,17 +76,14 @@ impl<P: Provider> Context<'_, P> {
             Op::Constant(literals) => self.constant(literals),
             // Nothing but the statement says what these give.
             Op::Parameter(_)
-            | Op::DynamicReshape
             | Op::Scan { .. }
             | Op::Rng(_)
             | Op::RngBitGenerator(_)
             | Op::RngGetAndUpdateState(_)
             | Op::CustomCall(_)
             | Op::Infeed(_) => self.as_stated(),
-            Op::SetDimensionSize(dimension) => {
-                self.dimension(0, *dimension)?;
-                self.as_stated()
-            }
+            Op::SetDimensionSize(dimension) => self.set_dimension_size(*dimension),
+            Op::DynamicReshape => self.dynamic_reshape(),
             Op::GetDimensionSize(dimension) => {
                 self.dimension(0, *dimension)?;
                 Ok(array(ElementType::S32, []))

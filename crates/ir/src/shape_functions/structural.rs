@@ -2,7 +2,7 @@
 
 use super::context::{Context, Inferred, ShapeOf, array};
 use crate::helpers::{ConcatenateSizes, ReshapeSizes, up_to};
-use crate::{ArrayShape, Dim, DimNumbers, Error, PadDim, Shape, SliceDim};
+use crate::{ArrayShape, Dim, DimNumbers, Error, PadDim, Shape, SliceDim, TO_END};
 use tegula_expr::Provider;
 
 impl<P: Provider> Context<'_, P> {
@@ -86,6 +86,52 @@ impl<P: Provider> Context<'_, P> {
         })
     }
 
+    /// The operand with fewer elements along a dimension: as many as operand 1 says.
+    pub(super) fn set_dimension_size(&mut self, dimension: i64) -> Inferred<P::Index> {
+        let place = self.dimension(0, dimension)?;
+        let ty = self.array(1)?.element_type;
+        self.expect_integers(1)?;
+        self.expect_scalar(1, ty)?;
+        let (operand, stated) = (self.array(0)?, self.stated_array()?);
+        self.expect_count(stated.rank(), "dimensions of the result")?;
+        let mut dims = self.dims(0)?;
+        let Some((size, whole)) = stated.dims.get(place).zip(dims.get_mut(place)) else {
+            return Err(self.error("a dimension is missing"));
+        };
+        let what = format!("the size that dimension {place} is set to");
+        match size {
+            Dim::Static(size) => {
+                let (size, bound) = (self.provider.literal(*size), whole.clone());
+                *whole = size.clone();
+                self.at_most(&size, &bound, what)?;
+                Ok(array(operand.element_type, dims))
+            }
+            // What says how many they are is a value.
+            Dim::Symbolic(_) | Dim::Bounded { .. } => {
+                self.with_stated_sizes(operand, stated, |_, dim| {
+                    dims.get(dim).filter(|_| dim != place).cloned()
+                })
+            }
+        }
+    }
+
+    /// The statement; each size is a value.
+    pub(super) fn dynamic_reshape(&mut self) -> Inferred<P::Index> {
+        let stated = self.stated_array()?;
+        let operand = self.array(0)?;
+        for size in 1..self.operands.len() {
+            self.expect_integers(size)?;
+        }
+        let is_scalar = |operand: usize| self.rank(operand).is_ok_and(|rank| rank == 0);
+        if self.operands.len() != stated.rank() + 1 || !(1..self.operands.len()).all(is_scalar) {
+            return Err(self.error(format_args!(
+                "expected a scalar for each of the {} dimensions of the result",
+                stated.rank()
+            )));
+        }
+        self.with_stated_sizes(operand, stated, |_, _| None)
+    }
+
     /// The statement, of as many bits, if neither side is padded.
     pub(super) fn bitcast(&mut self) -> Inferred<P::Index> {
         let bits = |shape: &Shape| {
@@ -143,6 +189,10 @@ impl<P: Provider> Context<'_, P> {
             let sizes = slice.sizes(self.provider, &size);
             let what = format!("the limit of dimension {dim}");
             self.at_most(&sizes.limit, &size, what)?;
+            if slice.limit == TO_END {
+                let start = self.literal(slice.start);
+                self.at_most(&start, &size, format_args!("the start of dimension {dim}"))?;
+            }
             if !slice.is_possible() {
                 return Err(self.error(format_args!(
                     "[{}:{}:{}] is not a slice of dimension {dim}",
@@ -169,7 +219,7 @@ impl<P: Provider> Context<'_, P> {
         self.expect_count(padding.len(), "paddings")?;
         let mut dims = super::Sizes::new();
         for (dim, padding) in padding.iter().enumerate() {
-            if padding.interior < 0 {
+            if !padding.is_possible() {
                 return Err(self.error("interior padding cannot be negative"));
             }
             let size = self.provider.shape(0, dim);

@@ -1,10 +1,12 @@
 //! What the operations of a program require of its sizes.
 
+use super::values::Values;
 use super::{SizeSource, copies};
 use crate::shape_functions::{Symbolic, shape_of};
 use crate::{
     ArrayShape, ComputationId, Dim, Error, Instruction, InstructionId, Module, Op, Shape, ShapeOf,
 };
+use rustc_hash::FxHashSet;
 use std::fmt::Display;
 use tegula_expr::{Cmp, Symbols, Term, Var, Watched};
 
@@ -87,6 +89,13 @@ pub(super) fn fixed(
 /// Everything that the module's instructions require.
 pub(super) fn equations(module: &Module) -> Result<Vec<Equation>, Error> {
     let mut all = Vec::new();
+    let open_callees: FxHashSet<ComputationId> = (module.computations.iter())
+        .filter(|(_, computation)| {
+            let mut ends = computation.parameters.iter().chain([&computation.root]);
+            ends.any(|&id| is_open(&module[id].shape))
+        })
+        .map(|(id, _)| id)
+        .collect();
     // The entry comes last, but its sizes are those that a user knows.
     for computation in module.computations.values().rev() {
         for &id in &computation.instructions {
@@ -95,7 +104,9 @@ pub(super) fn equations(module: &Module) -> Result<Vec<Equation>, Error> {
                 || instruction
                     .operands
                     .iter()
-                    .any(|&o| is_open(&module[o].shape));
+                    .any(|&o| is_open(&module[o].shape))
+                || (instruction.op.called_computations().iter())
+                    .any(|callee| open_callees.contains(callee));
             if open {
                 let mut collector = Collector {
                     module,
@@ -189,6 +200,22 @@ impl Collector<'_> {
             {
                 self.require(Cmp::Eq, &count(from), &count(to), "numbers of elements");
             }
+            (Op::SetDimensionSize(dimension), Some(from), Some(to)) => {
+                let dimension = usize::try_from(*dimension).ok();
+                let of = |array: &ArrayShape| dimension.and_then(|d| array.dims.get(d)).cloned();
+                if let (Some(whole), Some(size)) = (of(from), of(to)) {
+                    self.computed(1, Some(&size));
+                    let what = "the size that a dimension is set to";
+                    self.require(Cmp::Le, &size.term(), &whole.term(), what);
+                    self.require(Cmp::Le, &Term::constant(0), &size.term(), what);
+                }
+            }
+            (Op::DynamicReshape, Some(from), Some(to)) => {
+                self.require(Cmp::Eq, &count(from), &count(to), "numbers of elements");
+                for (number, size) in to.dims.iter().enumerate() {
+                    self.computed(1 + number, Some(size));
+                }
+            }
             _ => {}
         }
         Ok(())
@@ -234,6 +261,25 @@ impl Collector<'_> {
             (Shape::Buffer(a), Shape::Buffer(b)) => self.equal(a, b, what),
             _ => {}
         }
+    }
+
+    /// A size that the program computes as the value of an operand.
+    fn computed(&mut self, operand: usize, size: Option<&Dim>) {
+        let (Some(&id), Some(size)) = (self.instruction.operands.get(operand), size) else {
+            return;
+        };
+        let mut values = Values {
+            module: self.module,
+            fits: Vec::new(),
+        };
+        let Some(value) = values.of(id) else {
+            return;
+        };
+        for (less, more) in values.fits {
+            self.require(Cmp::Le, &less, &more, "a size that the program computes");
+        }
+        let what = format_args!("the size that operand {operand} gives, and the result's,");
+        self.require(Cmp::Eq, &value, &size.term(), what);
     }
 
     fn broadcast(&mut self, dimensions: &[i64], from: &ArrayShape, to: &ArrayShape) {

@@ -5,7 +5,8 @@
 //! operations of the program relate them: operands of an `add` have the same
 //! sizes, a `reshape` keeps the number of elements, a callee's parameters are the
 //! caller's operands. [`resolve_sizes`] collects these relations as equations over
-//! terms ([`equations`]), solves them ([`solve`]), and rewrites every shape of the
+//! terms ([`equations`]; [`values`] are those that are computed from sizes), solves them
+//! ([`solve`]), and rewrites every shape of the
 //! module in the symbols that are left. A computation that is called with several sizes
 //! gets a copy for each ([`copies`]). A relation that does not follow from the
 //! others becomes a [`Guard`].
@@ -19,6 +20,7 @@
 mod copies;
 mod equations;
 mod solve;
+mod values;
 
 use crate::{ArrayShape, Dim, Error, InstructionId, Module, Shape, Symbol};
 use rustc_hash::FxHashSet;
@@ -103,18 +105,11 @@ impl RunTimeSizes {
         if guard.op.holds(left, right) {
             return Ok(());
         }
-        let must = match guard.op {
-            Cmp::Eq => "must be equal",
-            Cmp::Ne => "must differ",
-            Cmp::Lt => "must be below",
-            Cmp::Le => "must be at most",
-        };
-        let mut message = format!(
-            "{}: {must}: {} and {}",
-            guard.what,
+        let sides = [
             valued(&guard.left, left, symbols),
-            valued(&guard.right, right, symbols)
-        );
+            valued(&guard.right, right, symbols),
+        ];
+        let mut message = format!("{}: {}", guard.what, must(guard.op, &sides, ""));
         let mut named = Vec::new();
         for source in &self.sources {
             if guard.left.mentions(source.symbol) || guard.right.mentions(source.symbol) {
@@ -165,6 +160,16 @@ pub fn spell_shape(shape: &Shape, symbols: &[Symbol]) -> String {
             format!("({})", elements.join(", "))
         }
         other => format!("{other:#}"),
+    }
+}
+
+/// How two sides must compare, in words; `but` says why they do not.
+fn must(op: Cmp, [left, right]: &[String; 2], but: &str) -> String {
+    match op {
+        Cmp::Eq => format!("must be equal{but}: {left} and {right}"),
+        Cmp::Ne => format!("must differ{but}: {left} and {right}"),
+        Cmp::Lt => format!("{left} must be below {right}{but}"),
+        Cmp::Le => format!("{left} must be at most {right}{but}"),
     }
 }
 

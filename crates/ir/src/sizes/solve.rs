@@ -9,11 +9,12 @@
 use super::equations::{Equation, symbol};
 use super::{Guard, SizeSource};
 use crate::shape_functions::SymbolRanges;
+use crate::text::MAX_SIZE;
 use crate::{ArrayShape, Dim, Error, InstructionId, Module, Shape, Symbol};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use tegula_expr::{Cmp, Term, Var, canonicalize, floor_mod, gcd, range_of};
+use tegula_expr::{Cmp, Node, Term, Var, canonicalize, floor_mod, gcd, range_of};
 
 /// The largest term that a symbol is replaced by, in nodes.
 const MAX_SOLUTION: u32 = 1 << 12;
@@ -96,7 +97,7 @@ impl<'a> Solver<'a> {
             for equation in open {
                 self.add(equation)?;
             }
-            if self.open.len() == before {
+            if self.open.len() == before && !self.divide()? {
                 break;
             }
         }
@@ -181,6 +182,68 @@ impl<'a> Solver<'a> {
         }
         self.eliminate(equation, var, value, &left, &right)?;
         Ok(Outcome::Solved)
+    }
+
+    /// Solves one of the open equations for a symbol that is multiplied by other sizes, if
+    /// there is one: runs check that these are not zero and leave no rest.
+    fn divide(&mut self) -> Result<bool, Error> {
+        for number in 0..self.open.len() {
+            let equation = self.open.swap_remove(number);
+            let [left, right] = [&equation.left, &equation.right].map(|side| self.simplify(side));
+            let quotient = match equation.op {
+                Cmp::Eq => self.quotient(&self.simplify(&left.sub(&right))),
+                _ => None,
+            };
+            let Some((var, numerator, divisor)) = quotient else {
+                self.open.push(equation);
+                let last = self.open.len() - 1;
+                self.open.swap(number, last);
+                continue;
+            };
+            let (zero, what) = (Term::constant(0), &equation.what);
+            let rest = self.simplify(&numerator.modulo(&divisor));
+            for (op, side, role) in [
+                (Cmp::Ne, &divisor, "divisor"),
+                (Cmp::Eq, &rest, "remainder"),
+            ] {
+                self.guards.push(Guard {
+                    op,
+                    left: side.clone(),
+                    right: zero.clone(),
+                    what: format!("{what} (a {role})").into(),
+                });
+            }
+            let value = self.simplify(&numerator.floor_div(&divisor));
+            self.eliminate(&equation, var, value, &left, &right)?;
+            return Ok(true);
+        }
+        Ok(false)
+    }
+
+    /// A symbol that no input gives, and the fraction over sizes of inputs that it is
+    /// where the difference is 0.
+    fn quotient(&self, difference: &Term) -> Option<(Var, Term, Term)> {
+        let (terms, constant) = difference.as_linear()?;
+        let is_given = |term: &Term| {
+            let mut all = true;
+            term.for_each_var(&mut |var| all &= self.given.contains(&var));
+            all
+        };
+        let (at, var, divisor) = terms.iter().enumerate().find_map(|(at, (atom, c))| {
+            let mut factors = Vec::new();
+            collect_factors(atom, &mut factors);
+            let place = factors.iter().position(|factor| !is_given(factor))?;
+            let var = factors.swap_remove(place).as_var()?;
+            let product = factors.iter().fold(Term::constant(*c), |a, b| a.mul(b));
+            is_given(&product).then_some((at, var, product))
+        })?;
+        let others = terms.iter().enumerate().filter(|(other, _)| *other != at);
+        let rest = others.fold(Term::constant(constant), |sum, (_, (atom, c))| {
+            sum.add(&atom.mul(&Term::constant(*c)))
+        });
+        // var * divisor + rest = 0
+        let size = rest.size().saturating_add(divisor.size());
+        (is_given(&rest) && size <= MAX_SOLUTION).then(|| (var, rest.neg(), divisor))
     }
 
     /// The symbol to solve for, and its coefficient.
@@ -317,17 +380,29 @@ impl<'a> Solver<'a> {
 
     fn contradiction(&mut self, equation: &Equation, left: &Term, right: &Term) -> Error {
         self.note_call(equation);
-        let spell = |term: &Term| super::spell(term, &self.module.symbols);
-        let must = match equation.op {
-            Cmp::Eq => "must be equal, but are never",
-            _ => "can never be in order",
+        let symbols = &self.module.symbols;
+        let sides = [left, right].map(|term| super::spell(term, symbols));
+        let mut message = match equation.op {
+            Cmp::Eq => format!(
+                "{} {}",
+                equation.what,
+                super::must(equation.op, &sides, ", but are never")
+            ),
+            op => format!(
+                "{}: {}",
+                equation.what,
+                super::must(op, &sides, ", but never is")
+            ),
         };
-        let message = format!(
-            "{} {must}: {} and {}",
-            equation.what,
-            spell(left),
-            spell(right)
-        );
+        let bounded = symbols.iter().enumerate().filter(|(number, symbol)| {
+            let var = super::equations::symbol(*number);
+            symbol.upper < MAX_SIZE && (left.mentions(var) || right.mentions(var))
+        });
+        let bounded = bounded.map(|(_, symbol)| format!("{} <= {}", symbol.name, symbol.upper));
+        let bounded: Vec<String> = bounded.collect();
+        if !bounded.is_empty() {
+            message = format!("{message} ({})", bounded.join(", "));
+        }
         let error = Error::input(message);
         match equation.at {
             Some(id) => error.at(&self.module.source, self.span(id)),
@@ -341,6 +416,17 @@ impl<'a> Solver<'a> {
             .get(id)
             .map(|i| i.span)
             .unwrap_or_default()
+    }
+}
+
+/// The factors of a product.
+fn collect_factors(term: &Term, factors: &mut Vec<Term>) {
+    match term.node() {
+        Node::Mul(a, b) => {
+            collect_factors(a, factors);
+            collect_factors(b, factors);
+        }
+        _ => factors.push(term.clone()),
     }
 }
 

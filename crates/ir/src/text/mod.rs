@@ -30,6 +30,7 @@ use crate::{Error, Literal, Module, ModuleAttributes, Shape, Span};
 use cursor::Cursor;
 use lexer::Token;
 use smallvec::SmallVec;
+pub(crate) use symbols::MAX_SIZE;
 use syntax::{OperandSource, Payload, RawComputation, RawInstruction, RawOpcode};
 
 /// Reads a module.

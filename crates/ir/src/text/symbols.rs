@@ -12,7 +12,7 @@ use tegula_expr::{Term, Var};
 /// The largest value of a size that the text leaves open without a bound. It is
 /// stated so that products of two sizes are known to fit an `i64`, without which
 /// hardly any index could be simplified; a run checks it.
-const MAX_SIZE: i64 = i32::MAX as i64;
+pub(crate) const MAX_SIZE: i64 = i32::MAX as i64;
 
 /// Whether a shape has sizes that are not resolved.
 pub(crate) fn is_open(shape: &Shape) -> bool {

@@ -64,6 +64,7 @@ pub(crate) fn kind(module: &Module, program: &Program, node: &Node) -> Kind {
         | Op::Slice(_)
         | Op::Reverse(_)
         | Op::DynamicSlice(_)
+        | Op::SetDimensionSize(_)
         | Op::GetDimensionSize(_) => Kind::Move,
         Op::Reshape | Op::Bitcast | Op::Transpose(_) if keeps_order(op, program, node) => {
             Kind::Move

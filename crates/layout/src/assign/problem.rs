@@ -12,6 +12,7 @@ use super::wish::{Dims, Wish};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use tegula_fusion::{Node, NodeId, NodeKind, Program, Region, ValueId};
+use tegula_ir::helpers::{DotDim, kept_dimensions};
 use tegula_ir::{Module, Op};
 
 /// Where an array is: as it was written, or inside the kernel of this root.
@@ -454,9 +455,9 @@ impl<'a> Spaces<'a> {
                 return;
             };
             self.wish(place, Some(&operand), Wish::Reduced(gone.clone()));
-            let rank = self.program.values[operand].shape.rank() as u32;
-            let kept = (0..rank).filter(|dim| !gone.contains(dim)).zip(0..);
-            let pairs: Vec<(u32, u32)> = kept.collect();
+            let rank = self.program.values[operand].shape.rank();
+            let kept = kept_dimensions(dimensions, rank).into_iter();
+            let pairs: Vec<(u32, u32)> = kept.map(|dim| dim as u32).zip(0..).collect();
             self.shared(place, operand, result, pairs.into_iter());
         }
     }
@@ -494,26 +495,24 @@ impl<'a> Spaces<'a> {
         let result = node.results.first();
         match op {
             Op::Dot { dims, .. } => {
-                let sides = [
-                    (lhs, &dims.lhs_contracting, &dims.lhs_batch),
-                    (rhs, &dims.rhs_contracting, &dims.rhs_batch),
-                ];
-                let mut next = dims.lhs_batch.len() as u32;
+                let sides = [(lhs, &dims.lhs_contracting), (rhs, &dims.rhs_contracting)];
+                let ranks = [lhs, rhs].map(|value| self.program.values[*value].shape.rank());
+                let Some(roles) = dims.roles(ranks) else {
+                    return;
+                };
                 let mut own = [Dims::new(), Dims::new()];
-                for (side, (operand, contracted, batch)) in sides.into_iter().enumerate() {
+                for (side, (operand, contracted)) in sides.into_iter().enumerate() {
                     let shape = &self.program.values[*operand].shape;
-                    let size = |dim: u32| shape.dims.get(dim as usize).map(tegula_ir::Dim::typical);
                     let contracted: Dims = contracted.iter().map(number).collect();
                     let mut free = Dims::new();
-                    for dim in 0..shape.rank() as u32 {
-                        if contracted.contains(&dim) || batch.iter().map(number).any(|b| b == dim) {
-                            continue;
-                        }
-                        if size(dim) != Some(1) {
+                    let sizes = shape.dims.iter().zip(&roles.operands[side]);
+                    for ((size, role), dim) in sizes.zip(0..) {
+                        if let DotDim::Free(place) = role
+                            && size.typical() != 1
+                        {
                             free.push(dim);
-                            own[side].push(next);
+                            own[side].push(*place as u32);
                         }
-                        next += 1;
                     }
                     let bits = shape.element_type.bits();
                     let wish = Wish::Operand {

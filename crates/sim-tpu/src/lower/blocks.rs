@@ -1,7 +1,7 @@
 //! A kernel in blocks: its operations on one block of the result, and, where a product's
 //! depth is cut too, on one block of that.
 
-use super::follow::{Follows, follow, is_kept};
+use super::follow::{Follows, follow};
 use super::search::Search;
 use crate::speeds::Speeds;
 use crate::work;
@@ -280,7 +280,7 @@ impl Rewrite<'_> {
                 Some((of, shape)) if *of == id => shape.clone(),
                 _ => self.block(id),
             };
-            let op = op_on_block(&instruction.op, &shape)?;
+            let op = op_on_block(self.module, instruction, &shape)?;
             let operands = instruction.operands.iter();
             let operands: Option<Vec<InstructionId>> =
                 operands.map(|id| made.get(id).copied()).collect();
@@ -293,14 +293,16 @@ impl Rewrite<'_> {
 }
 
 /// An operation whose attributes say how large its result is.
-fn op_on_block(op: &Op, shape: &Shape) -> Option<Op> {
+fn op_on_block(module: &Module, instruction: &Instruction, shape: &Shape) -> Option<Op> {
     let dims = shape.as_array()?.static_dims()?;
+    let rank = |operand: usize| {
+        let id = instruction.operands.get(operand)?;
+        Some(module[*id].shape.as_array()?.rank())
+    };
+    let op = &instruction.op;
     Some(match op {
         Op::Slice(slices) => {
-            let cut = |(slice, &size): (&SliceDim, &i64)| SliceDim {
-                limit: slice.limit.min(slice.start + (size - 1) * slice.stride + 1),
-                ..*slice
-            };
+            let cut = |(slice, &size): (&SliceDim, &i64)| slice.shortened(size);
             Op::Slice(slices.iter().zip(&dims).map(cut).collect())
         }
         Op::Gather {
@@ -309,10 +311,12 @@ fn op_on_block(op: &Op, shape: &Shape) -> Option<Op> {
             indices_are_sorted,
         } => {
             let mut slice_sizes = slice_sizes.clone();
-            let kept = (0..slice_sizes.len()).filter(|&dim| is_kept(roles, dim));
-            let kept: Vec<usize> = kept.collect();
-            for (dim, &offset) in kept.into_iter().zip(&roles.offset_dims) {
-                *slice_sizes.get_mut(dim)? = *dims.get(usize::try_from(offset).ok()?)?;
+            let ranks = [rank(0)?, rank(1)?, dims.len()];
+            let operand = roles.roles(ranks)?.operand.into_iter();
+            for (size, role) in slice_sizes.iter_mut().zip(operand) {
+                if let Some(offset) = role.offset {
+                    *size = *dims.get(offset)?;
+                }
             }
             Op::Gather {
                 dims: roles.clone(),

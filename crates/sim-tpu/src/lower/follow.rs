@@ -8,6 +8,7 @@
 //! cannot be cut.
 
 use rustc_hash::FxHashMap;
+use tegula_ir::helpers::{DotDim, kept_dimensions};
 use tegula_ir::{
     ArrayShape, ConvDims, DotDims, GatherDims, Instruction, InstructionId, Module, Op,
 };
@@ -118,8 +119,7 @@ fn of_operands(module: &Module, instruction: &Instruction, own: &Follows) -> Opt
             // What is cut must be taken whole.
             let operand = shapes.first()?.static_dims()?;
             for ((follows, slice), &size) in own.iter().zip(slices).zip(&operand) {
-                let all = slice.start == 0 && slice.stride == 1 && slice.limit == size;
-                if follows.is_some() && !all {
+                if follows.is_some() && !slice.is_whole(size) {
                     return None;
                 }
             }
@@ -132,16 +132,11 @@ fn of_operands(module: &Module, instruction: &Instruction, own: &Follows) -> Opt
                 .then(|| vec![own.clone(); shapes.len()])
         }
         Op::Reduce { dimensions, .. } => {
-            let mut rest = own.iter().copied();
             let arrays = shapes.len() / 2;
-            let rank = shapes.first()?.dims.len();
-            let one: Option<Follows> = (0..rank as i64)
-                .map(|dim| match dimensions.contains(&dim) {
-                    true => Some(None),
-                    false => rest.next(),
-                })
-                .collect();
-            let one = one?;
+            let mut one = whole(0);
+            for (&dim, &follows) in kept_dimensions(dimensions, one.len()).iter().zip(own) {
+                *one.get_mut(dim)? = follows;
+            }
             let of = |at: usize| if at < arrays { one.clone() } else { whole(at) };
             Some((0..shapes.len()).map(of).collect())
         }
@@ -191,34 +186,25 @@ fn of_gather(
         return None;
     };
     let sizes = operand.static_dims()?;
+    let roles = dims.roles([sizes.len(), indices.dims.len(), own.len()])?;
     let (mut left, mut right) = (vec![None; sizes.len()], vec![None; indices.dims.len()]);
-    let kept = (0..sizes.len()).filter(|&dim| is_kept(dims, dim));
-    for (dim, &offset) in kept.zip(&dims.offset_dims) {
-        let follows = *own.get(usize::try_from(offset).ok()?)?;
-        if follows.is_some() && slice_sizes.get(dim) != sizes.get(dim) {
-            return None;
+    for (dim, role) in roles.operand.iter().enumerate() {
+        if let Some(offset) = role.offset {
+            let follows = *own.get(offset)?;
+            if follows.is_some() && slice_sizes.get(dim) != sizes.get(dim) {
+                return None;
+            }
+            *left.get_mut(dim)? = follows;
         }
-        *left.get_mut(dim)? = follows;
     }
-    let mut places = (0..right.len()).filter(|&dim| dim as i64 != dims.index_vector_dim);
-    for (dim, follows) in own.iter().enumerate() {
-        if dims.offset_dims.contains(&(dim as i64)) {
-            continue;
-        }
-        let place = places.next()?;
-        let batched = dims.start_indices_batching_dims.contains(&(place as i64));
-        if follows.is_some() && batched {
+    for (number, (&place, &dim)) in roles.indices.iter().zip(&roles.batch).enumerate() {
+        let follows = *own.get(dim)?;
+        if follows.is_some() && roles.paired_with(number).is_some() {
             return None;
         }
-        *right.get_mut(place)? = *follows;
+        *right.get_mut(place)? = follows;
     }
     Some(vec![left, right])
-}
-
-/// Whether a dimension of a gather's operand is one of the result.
-pub(super) fn is_kept(dims: &GatherDims, dim: usize) -> bool {
-    let dim = dim as i64;
-    !dims.collapsed_slice_dims.contains(&dim) && !dims.operand_batching_dims.contains(&dim)
 }
 
 /// A product that is cut along what it sums over, too.
@@ -243,30 +229,13 @@ fn of_product(
 
 fn of_dot(shapes: &[&ArrayShape], dims: &DotDims, own: &Follows) -> Option<Vec<Follows>> {
     let [lhs, rhs] = shapes else { return None };
-    let mut at = 0;
-    let mut next = || {
-        at += 1;
-        own.get(at - 1).copied()
+    let roles = dims.roles([lhs.dims.len(), rhs.dims.len()])?;
+    let of = |role: &DotDim| match role.in_result() {
+        Some(place) => own.get(place).copied(),
+        None => Some(None),
     };
-    let (mut left, mut right) = (vec![None; lhs.dims.len()], vec![None; rhs.dims.len()]);
-    for (&l, &r) in dims.lhs_batch.iter().zip(&dims.rhs_batch) {
-        let follows = next()?;
-        *left.get_mut(usize::try_from(l).ok()?)? = follows;
-        *right.get_mut(usize::try_from(r).ok()?)? = follows;
-    }
-    for (dim, place) in left.iter_mut().enumerate() {
-        let dim = dim as i64;
-        if !dims.lhs_batch.contains(&dim) && !dims.lhs_contracting.contains(&dim) {
-            *place = next()?;
-        }
-    }
-    for (dim, place) in right.iter_mut().enumerate() {
-        let dim = dim as i64;
-        if !dims.rhs_batch.contains(&dim) && !dims.rhs_contracting.contains(&dim) {
-            *place = next()?;
-        }
-    }
-    Some(vec![left, right])
+    let sides = roles.operands.iter();
+    sides.map(|dims| dims.iter().map(of).collect()).collect()
 }
 
 /// Batches and output features can be cut; positions overlap and cannot.

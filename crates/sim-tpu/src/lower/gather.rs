@@ -172,23 +172,21 @@ impl Rows {
         let indices = indices
             .and_then(ArrayShape::static_dims)
             .unwrap_or_default();
-        let batches = indices.iter().enumerate();
-        let batches = batches.filter(|&(dim, _)| dim as i64 != self.dims.index_vector_dim);
-        let mut sizes: Vec<i64> = batches.map(|(_, &size)| size).collect();
-        let batch_count = sizes.len();
+        let result = module[self.gather].shape.as_array().map(ArrayShape::rank);
+        let ranks = [self.row.len(), indices.len(), result.unwrap_or(0)];
+        let roles = self.dims.roles(ranks);
+        let roles = roles.ok_or_else(|| tegula_ir::Error::bug("a gather has no roles"))?;
+        let mut sizes: Vec<i64> = roles.indices.iter().map(|&dim| indices[dim]).collect();
+        let batch_count = sizes.len() as i64;
         let kept = self.row.iter().enumerate();
         sizes.extend(
             kept.filter(|&(dim, _)| dim != self.dimension)
                 .map(|(_, &size)| size),
         );
         let reshaped = new.reshape(rows, &sizes)?;
-        let (mut batch, mut offset) = (0.., batch_count as i64..);
-        let permutation: Vec<i64> = (0..sizes.len() as i64)
-            .filter_map(|dim| match self.dims.offset_dims.contains(&dim) {
-                true => offset.next(),
-                false => batch.next(),
-            })
-            .collect();
+        let (batch, offsets) = (0..batch_count, batch_count..sizes.len() as i64);
+        let permutation = roles.place_in_result(batch.collect(), offsets.collect());
+        let permutation = permutation.unwrap_or_default();
         let shape = Some(module[self.gather].shape.clone());
         let op = Op::Transpose(permutation.into_iter().collect());
         let gathered = new.push_named(Some("gathered"), op, &[reshaped], shape)?;

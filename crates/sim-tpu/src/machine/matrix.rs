@@ -134,9 +134,10 @@ impl Product {
     /// The product, row-major, as `[batch, m, n]` in f32, before it is rounded to the
     /// result's type.
     pub(super) fn multiply(&self, lhs: &Literal, rhs: &Literal) -> Option<Vec<f32>> {
-        let (l, r) = (&self.dims, &self.dims);
-        let a = Side::new(lhs, &l.lhs_batch, &l.lhs_contracting)?;
-        let b = Side::new(rhs, &r.rhs_batch, &r.rhs_contracting)?;
+        let dims = &self.dims;
+        let roles = dims.roles([lhs.shape().rank(), rhs.shape().rank()])?;
+        let a = Side::new(lhs, &dims.lhs_batch, &roles.free(0), &dims.lhs_contracting)?;
+        let b = Side::new(rhs, &dims.rhs_batch, &roles.free(1), &dims.rhs_contracting)?;
         let (batch, m, k, n) = (a.batch, a.free, a.contracted, b.free);
         let left = a.values(lhs, self.kept[0], false);
         let right = b.values(rhs, self.kept[1], true);
@@ -167,7 +168,7 @@ struct Side {
 }
 
 impl Side {
-    fn new(literal: &Literal, batch: &[i64], contracted: &[i64]) -> Option<Self> {
+    fn new(literal: &Literal, batch: &[i64], free: &[usize], contracted: &[i64]) -> Option<Self> {
         let dims = literal.shape().static_dims()?;
         let mut strides = vec![1usize; dims.len()];
         for d in (1..dims.len()).rev() {
@@ -180,10 +181,7 @@ impl Side {
             };
             which.iter().map(one).collect()
         };
-        let all = 0..dims.len() as i64;
-        let free: Vec<i64> = all
-            .filter(|d| !batch.contains(d) && !contracted.contains(d))
-            .collect();
+        let free: Vec<i64> = free.iter().map(|&d| d as i64).collect();
         let groups = [pick(batch)?, pick(&free)?, pick(contracted)?];
         let size = |group: &[(usize, usize)]| group.iter().map(|(size, _)| size).product();
         Some(Self {

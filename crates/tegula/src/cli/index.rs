@@ -183,14 +183,93 @@ pub(crate) fn chosen(module: &Module, name: Option<&str>) -> anyhow::Result<Vec<
     let Some(name) = name else {
         return Ok(entry.instructions.clone());
     };
-    let name = name.trim_start_matches('%');
-    // The entry's own first; names are unique only within a computation.
-    let everywhere = module.computations.values().flat_map(|c| &c.instructions);
-    let mut candidates = entry.instructions.iter().chain(everywhere);
-    match candidates.find(|&&id| &*module[id].name == name) {
-        Some(&id) => Ok(vec![id]),
-        None => Err(anyhow!("there is no instruction `{name}`")),
+    Ok(vec![named(module, name)?])
+}
+
+/// The instruction of a name: `name`, or `computation::name`, for names are unique only
+/// within a computation. Alone, the entry's own comes first.
+///
+/// # Errors
+/// There is none, with the name that is most like it, or there are several.
+pub(crate) fn named(module: &Module, name: &str) -> anyhow::Result<InstructionId> {
+    let bare = |name: &'_ str| name.trim().trim_start_matches('%').to_owned();
+    let (computation, own) = match name.split_once("::") {
+        Some((computation, own)) => (Some(bare(computation)), bare(own)),
+        None => (None, bare(name)),
+    };
+    let all = module.computations.iter().flat_map(|(id, of)| {
+        let instructions = of.instructions.iter().map(move |&own| (id, &*of.name, own));
+        instructions.filter(|(_, of, _)| computation.as_deref().is_none_or(|name| name == *of))
+    });
+    let all: Vec<_> = all.collect();
+    let found = all.iter().filter(|(_, _, id)| *module[*id].name == *own);
+    let found: Vec<_> = found.collect();
+    let entry = found.iter().find(|(of, ..)| *of == module.entry);
+    match (entry, found.as_slice()) {
+        (Some((_, _, id)), _) | (None, [(_, _, id)]) => Ok(*id),
+        (None, []) => {
+            let spelled = |(_, of, id): &(_, &str, InstructionId)| match computation {
+                Some(_) => format!("{of}::{}", module[*id].name),
+                None => module[*id].name.to_string(),
+            };
+            let wanted = computation
+                .as_deref()
+                .map_or(own.clone(), |of| format!("{of}::{own}"));
+            let near = all
+                .iter()
+                .map(spelled)
+                .min_by_key(|name| distance(name, &wanted));
+            let near = near.filter(|name| distance(name, &wanted) <= wanted.len().div_ceil(3));
+            Err(match (near, all.is_empty()) {
+                (Some(near), _) => {
+                    anyhow!("there is no instruction `{name}`; did you mean `{near}`?")
+                }
+                (None, false) => anyhow!("there is no instruction `{name}`"),
+                (None, true) => no_computation(module, computation.as_deref().unwrap_or_default()),
+            })
+        }
+        (None, several) => {
+            let names = several
+                .iter()
+                .map(|(_, of, id)| format!("`{of}::{}`", module[*id].name));
+            let names: Vec<String> = names.collect();
+            Err(anyhow!(
+                "`{name}` is the name of several instructions: say {}",
+                names.join(" or ")
+            ))
+        }
     }
+}
+
+fn no_computation(module: &Module, wanted: &str) -> anyhow::Error {
+    let names = module.computations.values().map(|of| &*of.name);
+    match names.min_by_key(|name| distance(name, wanted)) {
+        Some(near) if distance(near, wanted) <= wanted.len().div_ceil(3) => {
+            anyhow!("there is no computation `{wanted}`; did you mean `{near}`?")
+        }
+        _ => anyhow!("there is no computation `{wanted}`"),
+    }
+}
+
+/// How many characters must be put in, taken out or changed to make one name of the
+/// other.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut diagonal = i;
+        let mut left = i + 1;
+        for (above, y) in row.iter_mut().skip(1).zip(&b) {
+            let changed = diagonal + usize::from(x != *y);
+            diagonal = *above;
+            left = changed.min(*above + 1).min(left + 1);
+            *above = left;
+        }
+        if let Some(first) = row.first_mut() {
+            *first = i + 1;
+        }
+    }
+    row.last().copied().unwrap_or(0)
 }
 
 struct Printed {

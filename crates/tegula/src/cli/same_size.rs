@@ -89,6 +89,46 @@ pub(crate) fn why(
     Ok(if answer.is_yes() { SUCCESS } else { FINDING })
 }
 
+/// What stands for a dimension in a formula, before its number.
+const DIMENSION: &str = "dimension_";
+
+/// The formula with a name in the place of each `instruction:dimension`, and those.
+fn with_names(text: &str) -> (String, Vec<(String, String)>) {
+    let (mut formula, mut dimensions) = (String::new(), Vec::new());
+    let mut rest = text;
+    while let Some((before, name, place, behind)) = next_dimension(rest) {
+        formula.push_str(before);
+        formula.push_str(&format!("{DIMENSION}{}", dimensions.len()));
+        dimensions.push((name.to_owned(), place.to_owned()));
+        rest = behind;
+    }
+    formula.push_str(rest);
+    (formula, dimensions)
+}
+
+/// The first `instruction:dimension` of a text: what is before it, both parts, and what
+/// is behind it.
+fn next_dimension(text: &str) -> Option<(&str, &str, &str, &str)> {
+    let is_colon = |at: usize| {
+        let bytes = text.as_bytes();
+        let next = |i: usize| bytes.get(i).copied();
+        next(at) == Some(b':')
+            && next(at + 1) != Some(b':')
+            && at.checked_sub(1).and_then(next) != Some(b':')
+    };
+    let colon = (0..text.len()).find(|&at| is_colon(at))?;
+    let (left, right) = (text.get(..colon)?, text.get(colon + 1..)?);
+    let named = |c: char| c.is_alphanumeric() || "_.%:-".contains(c);
+    let name = left.trim_end_matches(' ').rsplit(|c| !named(c)).next()?;
+    // A name does not begin with a sign.
+    let name = name.trim_start_matches('-');
+    let before = left.trim_end_matches(' ').strip_suffix(name)?;
+    let right = right.trim_start_matches(' ');
+    let end = right.find(|c: char| !c.is_ascii_digit() && c != '.');
+    let (place, behind) = right.split_at(end.unwrap_or(right.len()));
+    Some((before, name, place, behind))
+}
+
 struct Explanation<'a> {
     module: &'a Module,
     derivations: &'a [Derivation],
@@ -97,49 +137,69 @@ struct Explanation<'a> {
 }
 
 impl Explanation<'_> {
-    /// The size of a dimension, or a formula over the symbols.
+    /// A formula over sizes of dimensions and symbols.
     fn size(&self, text: &str) -> anyhow::Result<Term> {
-        if let Some((name, place)) = text.rsplit_once(':') {
-            return self.dimension(name.trim(), place.trim());
-        }
+        let (formula, dimensions) = with_names(text);
+        let sizes: Vec<Term> = (dimensions.iter())
+            .map(|(name, place)| self.dimension(name, place))
+            .collect::<Result<_, _>>()?;
         let symbols = &self.module.symbols;
+        // Dimensions are variables behind the symbols until the text is read.
         let symbol = |name: &str| {
-            let position = symbols.iter().position(|symbol| &*symbol.name == name)?;
+            let position = match name.strip_prefix(DIMENSION) {
+                Some(number) => number.parse::<usize>().ok()? + symbols.len(),
+                None => symbols.iter().position(|symbol| &*symbol.name == name)?,
+            };
             Some(Var(u32::try_from(position).ok()?))
         };
-        parse(text, &symbol).with_context(|| {
+        let size = parse(&formula, &symbol).with_context(|| {
             let known: Vec<&str> = symbols.iter().map(|symbol| &*symbol.name).collect();
             let known = match known.as_slice() {
                 [] => "the program has no open sizes".to_owned(),
                 _ => format!("its open sizes are {}", known.join(", ")),
             };
             format!(
-                "`{text}` is neither a dimension such as `dot.3:0` nor a formula over the program's open sizes; {known}"
+                "`{text}` is neither a dimension such as `dot.3:0` nor a formula over dimensions and the program's open sizes; {known}"
             )
-        })
+        })?;
+        let dimension = |Var(number): Var| {
+            let place = (number as usize).checked_sub(symbols.len())?;
+            sizes.get(place).cloned()
+        };
+        Ok(size.substitute(&mut { dimension }))
     }
 
     /// Dimension `K`, or `LEAF.K` of a tuple, of an instruction's result.
     fn dimension(&self, name: &str, place: &str) -> anyhow::Result<Term> {
         let module = self.module;
-        let id = super::index::chosen(module, Some(name))?;
-        let shape = id.first().map(|&id| &module[id].shape);
+        let shape = &module[super::index::named(module, name)?].shape;
         let (leaf, dimension) = place.split_once('.').unwrap_or(("0", place));
         let wrong = || anyhow!("`{place}` is no dimension of `{name}`: expected a number");
         let leaf: usize = leaf.parse().map_err(|_| wrong())?;
         let dimension: usize = dimension.parse().map_err(|_| wrong())?;
         let mut leaves = Vec::new();
-        if let Some(shape) = shape {
-            shape.for_each_leaf(&mut |shape| leaves.push(shape));
-        }
+        shape.for_each_leaf(&mut |shape| leaves.push(shape));
         let array = leaves.get(leaf).and_then(|shape| Shape::as_array(shape));
-        let array = array.ok_or_else(|| anyhow!("`{name}` has no array {leaf}"))?;
+        let array = array.ok_or_else(|| {
+            anyhow!(
+                "`{name}` has no array {leaf}: it has {} in all",
+                leaves.len()
+            )
+        })?;
         let dim = array.dims.get(dimension);
         let dim = dim.ok_or_else(|| {
-            anyhow!(
-                "`{name}` has {} dimensions and none of number {dimension}",
-                array.rank()
-            )
+            let of = match leaves.len() {
+                1 => format!("`{name}`"),
+                _ => format!("array {leaf} of `{name}`"),
+            };
+            match array.rank() {
+                0 => anyhow!("{of} is a scalar and has no dimension {dimension}"),
+                1 => anyhow!("{of} has one dimension, number 0, and none of number {dimension}"),
+                rank => anyhow!(
+                    "{of} has {rank} dimensions, numbers 0 to {}, and none of number {dimension}",
+                    rank - 1
+                ),
+            }
         })?;
         Ok(dim.term())
     }

@@ -30,8 +30,8 @@ pub(crate) struct ShapeArgs {
     #[arg(long, value_name = "N")]
     pub linear: Option<i64>,
     /// Of a program: why are these two sizes equal? Each is a dimension (`dot.3:0`,
-    /// of array 1 of a tuple `while.2:1.0`) or a formula over the sizes of the inputs
-    /// (`p0_d0 * 2 / 2`).
+    /// `body::dot.3:0` of another computation, `while.2:1.0` of array 1 of a tuple) or a
+    /// formula over dimensions and the sizes of the inputs (`p0_d0 * 2 / dot.3:1`).
     #[arg(long, num_args = 2, value_names = ["A", "B"], allow_hyphen_values = true)]
     pub why: Option<Vec<String>>,
     /// Draw which element sits where in memory.

@@ -8,6 +8,7 @@
 //! out is right is for the verifier to say.
 
 use std::collections::BTreeMap;
+use tegula_expr::numbers;
 use tegula_ir::{
     ArrayShape, ConvDims, Dim, InstructionId, Literal, Module, Op, Shape, WindowDim, infer_shape,
 };
@@ -242,10 +243,7 @@ fn replaced_count(count: i64, sizes: &Sizes) -> i64 {
 /// A window that is no larger than what it slides over.
 fn fit_window(window: &mut [WindowDim], dims: &[i64], sizes: &Sizes) {
     for (w, &size) in window.iter_mut().zip(dims) {
-        let room = w
-            .padding_low
-            .saturating_add(w.padding_high)
-            .saturating_add(size);
+        let room = w.sizes(&mut numbers(), &Ok(size)).padded.unwrap_or(1);
         resize(w, replaced(w.size, sizes).min(room.max(1)));
     }
 }
@@ -261,7 +259,9 @@ fn fit_kernel(window: &mut [WindowDim], dims: &ConvDims, kernel: &[i64]) {
 /// A window of another size; a smaller one needs less padding.
 fn resize(window: &mut WindowDim, size: i64) {
     if size < window.size {
-        let reach = (size - 1).max(0).saturating_mul(window.window_dilation);
+        let smaller = WindowDim { size, ..*window };
+        let extent = smaller.sizes(&mut numbers(), &Ok(0)).extent;
+        let reach = extent.map_or(0, |extent| (extent - 1).max(0));
         window.padding_low = window.padding_low.min(reach);
         window.padding_high = window.padding_high.min(reach);
     }

@@ -5,6 +5,9 @@
 //! Elements are small integers, in s32 and in f32, so every target gives the same
 //! bits.
 
+mod structure;
+mod windows;
+
 use crate::random::Random;
 use std::fmt::Write;
 use tegula_ir::{ArrayShape, ElementType, Literal, Scalar};
@@ -99,7 +102,7 @@ impl SymbolicProgram {
     /// A value for each open size.
     pub fn sizes(&self, random: &mut Random) -> Vec<i64> {
         (0..self.opens)
-            .map(|_| *random.pick(&[1, 2, 3, 5, 8, 17]))
+            .map(|_| *random.pick(&[0, 1, 2, 3, 5, 8, 17]))
             .collect()
     }
 
@@ -172,7 +175,10 @@ impl Generator {
                 ty,
                 dims,
             };
-            let shape = known.shape();
+            let mut shape = known.shape();
+            if self.random.once_in(4) {
+                shape = shape.replace('?', "<=17");
+            }
             let _ = writeln!(self.body, "  p{number} = {shape} parameter({number})");
             self.values.push(known);
         }
@@ -200,6 +206,10 @@ impl Generator {
                     "{op}_{name} {{\n  a = {ty}[] parameter(0)\n  b = {ty}[] parameter(1)\n  ROOT c = {ty}[] {op}(a, b)\n}}\n"
                 );
             }
+            let _ = writeln!(
+                text,
+                "most_{name} {{\n  a = {ty}[] parameter(0)\n  b = {ty}[] parameter(1)\n  ROOT c = pred[] compare(a, b), direction=GE\n}}\n"
+            );
             let _ = writeln!(
                 text,
                 "less_{name} {{\n  a = {ty}[] parameter(0)\n  b = {ty}[] parameter(1)\n  ROOT c = pred[] compare(a, b), direction=LT\n}}\n"
@@ -248,7 +258,7 @@ impl Generator {
 
     fn operation(&mut self) {
         let value = self.pick();
-        match self.random.below(19) {
+        match self.random.below(31) {
             0 => self.binary(&value),
             1 => self.with_scalar(&value),
             2 => self.with_iota(&value),
@@ -267,6 +277,18 @@ impl Generator {
             15 => self.take_rows(&value),
             16 => self.put_rows(&value),
             17 => self.dimension_size(&value),
+            18 => self.slice(&value),
+            19 => self.wide_window(&value),
+            20 => self.convolution(&value),
+            21 => self.select_and_scatter(&value),
+            22 => self.take_windows(&value),
+            23 => self.dynamic_slice(&value),
+            24 => self.outer(&value),
+            25 => self.swap(&value),
+            26 => self.call(&value),
+            27 => self.sort_pairs(&value),
+            28 => self.place_of_largest(&value),
+            29 => self.merge(&value),
             _ => self.update(&value),
         }
     }
@@ -505,12 +527,16 @@ impl Generator {
             value.name, other.name
         );
         let result = self.emit(value.ty, &dims, &operation);
-        // The sign of a zero that a dot gives is open; a sum with 0 has none.
-        let zero = self.constant(value.ty, 0);
+        self.keep_product(&result);
+    }
+
+    /// The sign of a zero that a product gives is open; a sum with 0 has none.
+    fn keep_product(&mut self, result: &Known) {
+        let zero = self.constant(result.ty, 0);
         let operation = format!("broadcast({zero}), dimensions={{}}");
-        let zeros = self.emit(value.ty, &dims, &operation);
+        let zeros = self.emit(result.ty, &result.dims, &operation);
         let operation = format!("add({}, {})", result.name, zeros.name);
-        let result = self.emit(value.ty, &dims, &operation);
+        let result = self.emit(result.ty, &result.dims, &operation);
         self.keep(&result);
     }
 
