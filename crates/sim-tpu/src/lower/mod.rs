@@ -4,8 +4,9 @@
 //! copy a start and a wait, every kernel a computation. A kernel computes in VMEM: what
 //! lies in HBM is brought there as a whole if there is room, else block by block
 //! (`blocks`). It may use what lies behind the schedule's buffers, which is at least what
-//! the schedule reserves for it; that it uses no more is proved (`room`). A view has no buffer: whoever reads it reads the array that it shows
-//! and begins with the view's operation.
+//! the schedule reserves for it; that it uses no more is proved (`room`). A view has no
+//! buffer: whoever reads it reads the array that it shows and begins with the view's
+//! operation.
 //!
 //! Constants become parameters behind the program's own ([`Lowered::constants`]).
 
