@@ -253,8 +253,22 @@ mod avx512 {
                     .cast::<V::Element>()
                     .offset(dots.columns[start + n])
             });
+            // With several rows there is time to fetch the next columns, whose rows are too
+            // short for the CPU to foresee them.
+            let ahead = match dots.columns {
+                [first, .., last] if M > 2 && N > 1 => {
+                    (last - first) / (dots.columns.len() as isize - 1) * COLUMNS as isize
+                }
+                _ => 0,
+            };
             let mut sums = [[[V::zero(); U]; N]; M];
             let mut step = |at: usize, u: usize, mask: u16| {
+                if M > 2 && N > 1 {
+                    for right in rhs {
+                        let next = right.wrapping_offset(ahead).wrapping_add(at);
+                        _mm_prefetch::<_MM_HINT_T0>(next.cast());
+                    }
+                }
                 let left: [_; M] =
                     std::array::from_fn(|m| V::numbers(lhs.add(m * depth + at), mask));
                 for n in 0..N {
