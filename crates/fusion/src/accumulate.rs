@@ -7,19 +7,18 @@
 //! recurrent cell). Anything else that is added is computed where the sum is read.
 
 use crate::program::{Def, NodeId, NodeKind, Program, Region, ValueId};
-use cranelift_entity::SecondaryMap;
+use crate::readers::Readers;
 use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 use tegula_ir::{Binary, ElementType, Module, Op};
 
 /// Lets products add to arrays where it saves memory's time.
 pub(crate) fn accumulate(module: &Module, program: &mut Program) {
-    let mut pass = Accumulate {
-        module,
-        readers: SecondaryMap::default(),
-    };
     let entry = std::mem::take(&mut program.entry);
-    pass.count(program, &entry);
+    let pass = Accumulate {
+        module,
+        readers: Readers::of(program, &entry),
+    };
     let changed = pass.region(program, &entry, &[]);
     program.entry = entry;
     if changed {
@@ -29,26 +28,10 @@ pub(crate) fn accumulate(module: &Module, program: &mut Program) {
 
 struct Accumulate<'a> {
     module: &'a Module,
-    /// How often a value is read, or given by a region.
-    readers: SecondaryMap<ValueId, u32>,
+    readers: Readers,
 }
 
 impl Accumulate<'_> {
-    fn count(&mut self, program: &Program, region: &Region) {
-        for &result in &region.results {
-            self.readers[result] += 1;
-        }
-        for &id in &region.nodes {
-            let node = &program.nodes[id];
-            for &operand in &node.operands {
-                self.readers[operand] += 1;
-            }
-            for inner in node.kind.regions() {
-                self.count(program, inner);
-            }
-        }
-    }
-
     /// `states`: those of the loop whose body this is. Gives whether something changed.
     fn region(&self, program: &mut Program, region: &Region, states: &[ValueId]) -> bool {
         let inside: FxHashSet<NodeId> = region.nodes.iter().copied().collect();
@@ -112,7 +95,7 @@ impl Accumulate<'_> {
             }) else {
                 continue;
             };
-            let is_there = self.readers[other] == 1
+            let is_there = self.readers.is_read_once(other)
                 && (becomes(other) || self.product(program, other, inside).is_some());
             if is_there {
                 let node = &mut program.nodes[dot];
@@ -139,6 +122,6 @@ impl Accumulate<'_> {
             return None;
         };
         let is_product = matches!(program.nodes[id].kind, NodeKind::Contraction(_));
-        (is_product && self.readers[value] == 1 && inside.contains(&id)).then_some(id)
+        (is_product && self.readers.is_read_once(value) && inside.contains(&id)).then_some(id)
     }
 }

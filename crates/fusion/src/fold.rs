@@ -9,7 +9,7 @@
 
 use crate::contraction::{Contraction, Label, Labels, is_product_of};
 use crate::program::{Def, NodeId, NodeKind, Program, Region, ValueId};
-use cranelift_entity::SecondaryMap;
+use crate::readers::Readers;
 use rustc_hash::FxHashSet;
 use smallvec::smallvec;
 use tegula_ir::{ArrayShape, Module, Op};
@@ -20,13 +20,11 @@ const MAX_LOOKED_THROUGH: usize = 16;
 /// Turns the dots that routines compute into contractions with transpositions
 /// folded in, and drops what nothing uses afterwards.
 pub(crate) fn fold(module: &Module, program: &mut Program) {
+    let entry = std::mem::take(&mut program.entry);
     let mut pass = Fold {
         module,
-        readers: SecondaryMap::default(),
-        only_reader: SecondaryMap::default(),
+        readers: Readers::of(program, &entry),
     };
-    let entry = std::mem::take(&mut program.entry);
-    pass.count(program, &entry);
     pass.region(program, &entry);
     program.entry = entry;
     crate::dead::remove_dead(module, program);
@@ -34,29 +32,10 @@ pub(crate) fn fold(module: &Module, program: &mut Program) {
 
 struct Fold<'a> {
     module: &'a Module,
-    /// How often a value is read, or given by a region.
-    readers: SecondaryMap<ValueId, u32>,
-    /// One of the nodes that read it.
-    only_reader: SecondaryMap<ValueId, Option<NodeId>>,
+    readers: Readers,
 }
 
 impl Fold<'_> {
-    fn count(&mut self, program: &Program, region: &Region) {
-        for &result in &region.results {
-            self.readers[result] += 1;
-        }
-        for &id in &region.nodes {
-            let node = &program.nodes[id];
-            for &operand in &node.operands {
-                self.readers[operand] += 1;
-                self.only_reader[operand] = Some(id);
-            }
-            for inner in node.kind.regions() {
-                self.count(program, inner);
-            }
-        }
-    }
-
     fn region(&mut self, program: &mut Program, region: &Region) {
         let inside: FxHashSet<NodeId> = region.nodes.iter().copied().collect();
         for &id in &region.nodes {
@@ -162,10 +141,9 @@ impl Fold<'_> {
         inside: &FxHashSet<NodeId>,
     ) -> ValueId {
         let mut result = start;
-        while self.readers[result] == 1 {
-            let Some(reader) = self.only_reader[result].filter(|r| inside.contains(r)) else {
-                break;
-            };
+        while let Some(reader) = self.readers.only_reader(result)
+            && inside.contains(&reader)
+        {
             let node = &mut program.nodes[reader];
             let (NodeKind::Op, &[transposed]) = (&node.kind, &node.results[..]) else {
                 break;

@@ -29,6 +29,7 @@ mod fused;
 mod identities;
 pub mod kernel;
 mod program;
+mod readers;
 mod reads;
 mod rename;
 mod rows;
