@@ -2,12 +2,13 @@
 //! same values as the evaluator's, with no finding, and only the tiles that have them are
 //! copied.
 
-use tegula_interp::{Value, evaluate};
+mod common;
+
+use common::agrees;
 use tegula_ir::{Literal, Module, parse_module};
 use tegula_layout::assign::{Machine, assign};
 use tegula_layout::memory;
-use tegula_sim_tpu::lower::{Lowered, ResultOf, lower};
-use tegula_sim_tpu::{Options, simulate};
+use tegula_sim_tpu::lower::{Lowered, lower};
 use tegula_target::Chip;
 
 fn lowered(module: &Module, chip: &Chip) -> Lowered {
@@ -49,27 +50,7 @@ fn check_all(text: &str, values: &[&[i64]]) -> i64 {
     let mut inputs = vec![table(&module)];
     let given = values.iter().zip(1..);
     inputs.extend(given.map(|(values, number)| integers(&module, number, values)));
-    let expected = evaluate(
-        &module,
-        &inputs.iter().cloned().map(Value::Array).collect::<Vec<_>>(),
-    );
-    let Ok(Value::Array(expected)) = expected else {
-        panic!("no array")
-    };
-    let mut all = inputs;
-    all.extend(lowered.constants.iter().cloned());
-    let options = Options {
-        functional: true,
-        inputs: all,
-        ..Options::default()
-    };
-    let report = simulate(&lowered.program, &chip, &options).unwrap();
-    assert!(report.is_clean(), "{text}\n{:#?}", report.findings);
-    let [ResultOf::Result(number, None)] = lowered.results[..] else {
-        panic!("one result of its own")
-    };
-    assert_eq!(report.results[number].bytes(), expected.bytes(), "{text}");
-    report.copied_bytes
+    agrees(&module, &lowered, &inputs, &chip).copied_bytes
 }
 
 fn program(ty: &str, rows: i64, count: usize, after: &str) -> String {

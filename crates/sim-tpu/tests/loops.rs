@@ -1,13 +1,14 @@
 //! Loops and choices whose arrays are in VMEM: the same values as the evaluator's, with no
 //! finding, and HBM is left alone while they run.
 
-use tegula_interp::{Value, evaluate};
+mod common;
+
+use common::agrees;
 use tegula_ir::{ElementType, Literal, Module, parse_module};
 use tegula_layout::assign::{Machine, assign};
 use tegula_layout::memory;
-use tegula_sim_tpu::lower::{ResultOf, lower};
+use tegula_sim_tpu::lower::lower;
 use tegula_sim_tpu::program::{Slice, Space, Statement, StatementKind, TpuProgram};
-use tegula_sim_tpu::{Options, simulate};
 use tegula_target::Chip;
 
 /// Small numbers for every parameter.
@@ -47,27 +48,7 @@ fn check(text: &str, vmem_bytes: Option<i64>) {
     let schedule = memory::schedule(&module, &assignment, &chip, &options);
     memory::verify(&schedule, &assignment.program).unwrap();
     let lowered = lower(&module, &assignment, &schedule, &chip).unwrap();
-    let given = inputs(&module);
-    let values: Vec<Value> = given.iter().cloned().map(Value::Array).collect();
-    let expected = match evaluate(&module, &values).unwrap() {
-        Value::Tuple(all) => all,
-        one => vec![one],
-    };
-    let mut all = given;
-    all.extend(lowered.constants.iter().cloned());
-    let options = Options {
-        functional: true,
-        inputs: all,
-        ..Options::default()
-    };
-    let report = simulate(&lowered.program, &chip, &options).unwrap();
-    assert!(report.is_clean(), "{text}\n{:#?}", report.findings);
-    for (result, expected) in lowered.results.iter().zip(&expected) {
-        let (ResultOf::Result(number, None), Value::Array(expected)) = (result, expected) else {
-            panic!("results of their own")
-        };
-        assert_eq!(report.results[*number].bytes(), expected.bytes(), "{text}");
-    }
+    agrees(&module, &lowered, &inputs(&module), &chip);
 }
 
 /// A loop that counts, with states that change places, one that becomes a constant, a loop

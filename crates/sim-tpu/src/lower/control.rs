@@ -3,9 +3,7 @@
 //! unit reads it.
 
 use super::{LowerError, Lowering, whole};
-use crate::program::{
-    Buffer, BufferId, Comparison, Role, Space, Statement, StatementKind, Variable, VariableId,
-};
+use crate::program::{BufferId, Comparison, Space, Statement, StatementKind, VariableId};
 use tegula_expr::{Cmp, Term};
 use tegula_fusion::Def;
 use tegula_ir::{ArrayShape, ElementType, Literal, ModuleBuilder, Op, Shape};
@@ -139,25 +137,12 @@ impl Lowering<'_> {
         self.compute(builder.build_unverified(entry), &[], &[to])
     }
 
-    fn place(&mut self, space: Space, shape: ArrayShape) -> BufferId {
-        let buffer = self.program.buffers.push(Buffer {
-            name: "scalar".to_owned(),
-            space,
-            shape,
-            role: Role::Scratch,
-            offset: None,
-            program_lifetime: false,
-        });
-        self.push(StatementKind::Declare(buffer));
-        buffer
-    }
-
     /// Reads a value of one element into a variable, by way of SMEM, whose words are of
     /// 32 bits.
     fn scalar(&mut self, held: Held) -> Result<VariableId, LowerError> {
         let word = ArrayShape::new(ElementType::S32, &[]);
-        let in_hbm = self.place(Space::Hbm, word.clone());
-        let place = self.place(Space::Smem, word.clone());
+        let in_hbm = self.plain("scalar", Space::Hbm, word.clone());
+        let place = self.plain("scalar", Space::Smem, word.clone());
         let mut made = vec![place, in_hbm];
         let own = match held.by {
             Some(id) => self.held_by(&[id])?[0],
@@ -169,7 +154,7 @@ impl Lowering<'_> {
                     return Err(tegula_ir::Error::bug("a value was lost").into());
                 };
                 let literal = literal.clone();
-                let constant = self.place(Space::Hbm, shape);
+                let constant = self.plain("scalar", Space::Hbm, shape);
                 made.push(constant);
                 self.fill(&literal, constant)?;
                 constant
@@ -189,10 +174,7 @@ impl Lowering<'_> {
         let entry = new.finish(root)?;
         self.compute(builder.build_unverified(entry), &[own], &[in_hbm])?;
         self.copy_whole(in_hbm, place);
-        let variable = self.program.variables.push(Variable {
-            name: format!("s{}", self.program.variables.len()),
-            range: None,
-        });
+        let variable = self.variable("s", None);
         let source = whole(place, &self.program.buffers[place].shape);
         self.push(StatementKind::Load { variable, source });
         for buffer in made {

@@ -8,8 +8,8 @@ use super::kernel::Array;
 use super::search::tile_of;
 use super::{LowerError, Lowering, whole};
 use crate::program::{
-    Buffer, BufferId, Comparison, Compute, Operand, Role, SemaphoreRef, Semaphores, Slice,
-    SliceEntry, Space, Statement, StatementKind, Variable, VariableId,
+    BufferId, Comparison, Compute, Operand, SemaphoreRef, Semaphores, Slice, SliceEntry, Space,
+    Statement, StatementKind, VariableId,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::Arc;
@@ -362,25 +362,6 @@ impl Lowering<'_> {
         }
         self.launched = launched;
         Ok(true)
-    }
-
-    /// An array that lives from here on.
-    pub(super) fn plain(&mut self, name: &str, space: Space, shape: ArrayShape) -> BufferId {
-        let buffer = self.program.buffers.push(Buffer {
-            name: name.to_owned(),
-            space,
-            shape,
-            role: Role::Scratch,
-            offset: None,
-            program_lifetime: false,
-        });
-        self.push(StatementKind::Declare(buffer));
-        buffer
-    }
-
-    pub(super) fn variable(&mut self, name: &str, range: Option<(i64, i64)>) -> VariableId {
-        let name = format!("{name}{}", self.program.variables.len());
-        self.program.variables.push(Variable { name, range })
     }
 
     /// The loop over batches of rows.

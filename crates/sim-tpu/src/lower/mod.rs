@@ -22,7 +22,7 @@ mod slices;
 use crate::machine::life::scoped_limit;
 use crate::program::{
     Buffer, BufferId, Role, SemaphoreId, SemaphoreRef, Semaphores, Slice, SliceEntry, Space,
-    Statement, StatementKind, TpuProgram,
+    Statement, StatementKind, TpuProgram, Variable, VariableId,
 };
 use crate::speeds::{MissingParam, Speeds};
 use control::Open;
@@ -366,6 +366,26 @@ impl Lowering<'_> {
         };
         self.instructions.push(text);
         self.line += 1;
+    }
+
+    /// A kernel's own array, which lives from here on.
+    fn plain(&mut self, name: &str, space: Space, shape: ArrayShape) -> BufferId {
+        let buffer = self.program.buffers.push(Buffer {
+            name: name.to_owned(),
+            space,
+            shape,
+            role: Role::Scratch,
+            offset: None,
+            program_lifetime: false,
+        });
+        self.push(StatementKind::Declare(buffer));
+        buffer
+    }
+
+    /// A scalar, by a name of its own that begins so.
+    fn variable(&mut self, name: &str, range: Option<(i64, i64)>) -> VariableId {
+        let name = format!("{name}{}", self.program.variables.len());
+        self.program.variables.push(Variable { name, range })
     }
 
     fn kernel_name(&self, region: usize, kernel: usize) -> String {

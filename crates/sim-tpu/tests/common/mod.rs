@@ -3,7 +3,9 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use tegula_ir::{ArrayShape, Category, Literal, Scalar};
+use tegula_interp::{Value, evaluate};
+use tegula_ir::{ArrayShape, Category, Literal, Module, Scalar};
+use tegula_sim_tpu::lower::{Lowered, ResultOf};
 use tegula_sim_tpu::program::Role;
 use tegula_sim_tpu::{Options, Report, TpuProgram, read_kernel, simulate};
 use tegula_target::Chip;
@@ -138,4 +140,30 @@ pub fn run(text: &str, functional: bool) -> Result<Report, String> {
         ..Options::default()
     };
     simulate(&program, &chip(text), &options).map_err(|error| error.to_string())
+}
+
+/// Runs what a module was lowered to: its results are the evaluator's, to the bit, and there
+/// is no finding.
+pub fn agrees(module: &Module, lowered: &Lowered, inputs: &[Literal], chip: &Chip) -> Report {
+    let values: Vec<Value> = inputs.iter().cloned().map(Value::Array).collect();
+    let expected = match evaluate(module, &values).unwrap() {
+        Value::Tuple(all) => all,
+        one => vec![one],
+    };
+    let options = Options {
+        functional: true,
+        inputs: inputs.iter().chain(&lowered.constants).cloned().collect(),
+        ..Options::default()
+    };
+    let report = simulate(&lowered.program, chip, &options).unwrap();
+    assert!(report.is_clean(), "{}: {:#?}", module.name, report.findings);
+    assert_eq!(lowered.results.len(), expected.len());
+    for (result, expected) in lowered.results.iter().zip(&expected) {
+        let (ResultOf::Result(number, None), Value::Array(expected)) = (result, expected) else {
+            panic!("results of their own")
+        };
+        let result = &report.results[*number];
+        assert_eq!(result.bytes(), expected.bytes(), "{}", module.name);
+    }
+    report
 }
