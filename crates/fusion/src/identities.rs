@@ -57,7 +57,9 @@ impl Definitions {
     fn is_never_negative(&self, scalar: ScalarId) -> bool {
         match &self.0[scalar] {
             Some((ScalarOp::Unary(Unary::Abs | Unary::Exp | Unary::Logistic), _)) => true,
-            Some((ScalarOp::Binary(Binary::Multiply), operands)) => operands[0] == operands[1],
+            Some((ScalarOp::Binary(Binary::Multiply), operands)) => {
+                matches!(operands[..], [a, b] if a == b)
+            }
             _ => false,
         }
     }

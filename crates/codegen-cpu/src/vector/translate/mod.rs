@@ -376,7 +376,7 @@ impl<'k> Translator<'k> {
             _ => {}
         }
         if let Some((fused, [a, b], c)) = self.products.contracted(op, operands)
-            && self.lanes.contains_key(&a) | self.lanes.contains_key(&b)
+            && (self.lanes.contains_key(&a) || self.lanes.contains_key(&b))
         {
             let [a, b, c] = [self.lanes_of(a)?, self.lanes_of(b)?, self.lanes_of(c)?];
             return Ok(smallvec![self.builder.fused(fused, [a[0], b[0]], c[0])]);
