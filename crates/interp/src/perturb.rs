@@ -9,13 +9,16 @@
 //! `sqrt(n) * u * sum |term|`, where `u` is half an ulp of 1 in the type sums are
 //! kept in: the size of the error that another order of summation makes (Higham,
 //! "Accuracy and Stability of Numerical Algorithms", section 4.2, takes `n` in the
-//! worst case and `sqrt(n)` as the rule of thumb). Zeros and infinities stay, and
-//! nothing becomes infinite. The NaNs of an operation may change their sign, all or
+//! worst case and `sqrt(n)` as the rule of thumb), and by `n` of that type's smallest
+//! numbers: a product too small for it may round to one of them or to zero, or be exact in
+//! a fused multiply-add (section 2.2). Zeros and infinities stay, and nothing becomes
+//! infinite. The NaNs of an operation may change their sign, all or
 //! none: which they have is nobody's promise, and `TOTALORDER` and bit casts see it.
 //!
 //! In the run with seed 0 every sum that is no larger than its error is exactly zero
-//! instead, as what a program does at zero no small number shows, and every NaN
-//! changes its sign.
+//! instead, as what a program does at zero no small number shows; one whose terms together
+//! are beyond the type's largest number is NaN, as in some order infinities may meet; and
+//! every NaN changes its sign.
 
 use crate::error::Fault;
 use crate::lanes::BitsMut;
@@ -152,15 +155,27 @@ pub(crate) fn by_sums(
     if !ty.is_float() {
         return Ok(x.clone());
     }
-    let unit = if ty == ElementType::F64 {
-        f64::EPSILON
+    let (epsilon, smallest, largest) = if ty == ElementType::F64 {
+        (f64::EPSILON, f64::from_bits(1), f64::MAX)
     } else {
-        f64::from(f32::EPSILON)
-    } / 2.0;
-    let scale = (terms.max(1) as f64).sqrt() * unit;
+        let single = [f32::EPSILON, f32::from_bits(1), f32::MAX].map(f64::from);
+        (single[0], single[1], single[2])
+    };
+    let terms = terms.max(1) as f64;
+    let scale = terms.sqrt() * epsilon / 2.0;
     let mut values = to_f64s(x);
     for (i, (value, &magnitude)) in values.iter_mut().zip(magnitudes).enumerate() {
-        let error = scale * magnitude;
+        // Half of the smallest number for each product; a complex term has two.
+        let underflow = if magnitude > 0.0 {
+            terms * smallest
+        } else {
+            0.0
+        };
+        let error = scale * magnitude + underflow;
+        if directions.cancel && magnitude > largest && value.is_finite() {
+            *value = f64::NAN;
+            continue;
+        }
         let moved = if directions.cancel && value.abs() <= error {
             0.0
         } else {
@@ -211,6 +226,32 @@ mod tests {
         let moved = by_sums(&sums, &[1.0, 1.0], 4, Directions::new(0, 0)).unwrap();
         let moved = moved.as_f32s().unwrap();
         assert!(moved[0] == 0.0 && moved[1] != 0.0, "{moved:?}");
+    }
+
+    #[test]
+    fn a_sum_of_products_that_underflow_may_be_zero() {
+        let smallest = f32::from_bits(1);
+        let sums = Literal::from_f32s(&[2], &[smallest, 0.0]).unwrap();
+        let magnitudes = [f64::from(smallest), 0.0];
+        let moved = by_sums(&sums, &magnitudes, 1, Directions::new(0, 0)).unwrap();
+        assert_eq!(moved.as_f32s().unwrap(), [0.0, 0.0]);
+    }
+
+    #[test]
+    fn a_sum_whose_parts_overflow_is_nan_in_the_first_run() {
+        let sums = Literal::from_f32s(&[2], &[0.0, 1e38]).unwrap();
+        let magnitudes = [4e38, 1e38];
+        let moved = |seed| by_sums(&sums, &magnitudes, 2, Directions::new(seed, 0)).unwrap();
+        let nan = |seed| {
+            moved(seed)
+                .as_f32s()
+                .unwrap()
+                .iter()
+                .map(|x| x.is_nan())
+                .collect()
+        };
+        let [first, second]: [Vec<bool>; 2] = [nan(0), nan(1)];
+        assert_eq!((first, second), (vec![true, false], vec![false, false]));
     }
 
     #[test]

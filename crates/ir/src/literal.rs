@@ -6,6 +6,7 @@
 //! [`ALIGNMENT`], which suits every vector width in use.
 
 use crate::{ArrayShape, ElementType};
+use std::alloc::Layout;
 use std::fmt;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -17,10 +18,15 @@ pub const ALIGNMENT: usize = 64;
 struct Aligned;
 
 /// Bytes aligned to [`ALIGNMENT`].
+///
+/// They lie inside an allocation of the ordinary alignment with room to spare: only of
+/// such a one does the system's allocator give zeroed pages without writing them.
 pub struct AlignedBytes {
     /// Dangling if there are no bytes.
     start: NonNull<u8>,
     len: usize,
+    /// Bytes of the allocation before the first.
+    lead: usize,
 }
 
 // SAFETY: the bytes are owned, and shared only through shared references.
@@ -34,21 +40,18 @@ impl AlignedBytes {
     /// Like any collection it ends the process if the system has no memory left;
     /// whoever takes sizes from outside asks [`Self::try_zeroed`].
     pub fn zeroed(len: usize) -> Self {
-        Self::try_zeroed(len).unwrap_or_else(|| match Self::memory(len) {
-            Some(memory) => std::alloc::handle_alloc_error(memory),
-            None => std::alloc::handle_alloc_error(std::alloc::Layout::new::<u8>()),
-        })
+        Self::try_zeroed(len).unwrap_or_else(|| Self::refused(len))
+    }
+
+    /// Ends the process, as collections do.
+    fn refused(len: usize) -> ! {
+        std::alloc::handle_alloc_error(Self::memory(len).unwrap_or(Layout::new::<u8>()))
     }
 
     /// `len` zero bytes, if the system gives them.
     pub fn try_zeroed(len: usize) -> Option<Self> {
-        let memory = Self::memory(len)?;
-        if len == 0 {
-            return Some(Self::default());
-        }
-        // SAFETY: the size is not zero.
-        let start = unsafe { std::alloc::alloc_zeroed(memory) };
-        NonNull::new(start).map(|start| Self { start, len })
+        // SAFETY: whatever is asked for is as `alloc_zeroed` wants it.
+        Self::inside(len, |memory| unsafe { std::alloc::alloc_zeroed(memory) })
     }
 
     /// `len` bytes that hold anything, if the system gives them.
@@ -56,17 +59,27 @@ impl AlignedBytes {
     /// # Safety
     /// All of them are written before any is read.
     unsafe fn try_unwritten(len: usize) -> Option<Self> {
+        // SAFETY: as above.
+        Self::inside(len, |memory| unsafe { std::alloc::alloc(memory) })
+    }
+
+    /// `len` bytes at the first aligned place of an allocation, which is never empty.
+    fn inside(len: usize, allocate: impl FnOnce(Layout) -> *mut u8) -> Option<Self> {
         let memory = Self::memory(len)?;
         if len == 0 {
             return Some(Self::default());
         }
-        // SAFETY: the size is not zero.
-        let start = unsafe { std::alloc::alloc(memory) };
-        NonNull::new(start).map(|start| Self { start, len })
+        let base = NonNull::new(allocate(memory))?;
+        let lead = base.as_ptr().align_offset(ALIGNMENT);
+        // SAFETY: an address has an aligned one less than `ALIGNMENT` bytes after it, and
+        // that many more than `len` were allocated.
+        let start = unsafe { base.add(lead) };
+        Some(Self { start, len, lead })
     }
 
-    fn memory(len: usize) -> Option<std::alloc::Layout> {
-        std::alloc::Layout::from_size_align(len, ALIGNMENT).ok()
+    /// What is allocated for `len` bytes.
+    fn memory(len: usize) -> Option<Layout> {
+        Layout::from_size_align(len.checked_add(ALIGNMENT)?, align_of::<usize>()).ok()
     }
 
     /// The bytes.
@@ -88,13 +101,16 @@ impl Default for AlignedBytes {
         Self {
             start: NonNull::<Aligned>::dangling().cast(),
             len: 0,
+            lead: 0,
         }
     }
 }
 
 impl Clone for AlignedBytes {
     fn clone(&self) -> Self {
-        let mut copy = Self::zeroed(self.len);
+        // SAFETY: all of them are written in the next statement but one.
+        let copy = unsafe { Self::try_unwritten(self.len) };
+        let mut copy = copy.unwrap_or_else(|| Self::refused(self.len));
         copy.as_mut_slice().copy_from_slice(self.as_slice());
         copy
     }
@@ -102,9 +118,10 @@ impl Clone for AlignedBytes {
 
 impl Drop for AlignedBytes {
     fn drop(&mut self) {
-        if let Some(memory) = Self::memory(self.len).filter(|m| m.size() > 0) {
-            // SAFETY: `start` was allocated with this layout, and is not used again.
-            unsafe { std::alloc::dealloc(self.start.as_ptr(), memory) };
+        if let Some(memory) = Self::memory(self.len).filter(|_| self.len > 0) {
+            // SAFETY: `lead` bytes before `start` an allocation of this layout begins, which
+            // is not used again.
+            unsafe { std::alloc::dealloc(self.start.sub(self.lead).as_ptr(), memory) };
         }
     }
 }

@@ -8,9 +8,9 @@
 //! compared plainly: all that is simulated with all the estimates that there are.
 //!
 //! The order of programs is compared (Spearman's rank correlation), also in two halves by a
-//! hash of their names. The second half was held out at first. It is no longer: two numbers
-//! of the chip (`register_pass`, `product_start`) were read off such estimates, and while the
-//! model got them the estimates of all programs were seen.
+//! hash of their names. The second half was held out at first. It is no longer: a number of
+//! the chip (`register_pass`) was read off such estimates, and that products start a latency
+//! later; while the model got both, the estimates of all programs were seen.
 
 use serde_json::Value;
 use std::path::{Path, PathBuf};

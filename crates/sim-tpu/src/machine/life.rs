@@ -4,7 +4,7 @@ use super::{Flow, Here, Life, Machine, Semaphore, State};
 use crate::finding::Code;
 use crate::memory::geometry::Geometry;
 use crate::memory::image::Dense;
-use crate::memory::ledger::Ledger;
+use crate::memory::ledger::{Ledger, alignment};
 use crate::memory::region::{Region, Regions};
 use crate::program::{BufferId, Role, Space, StatementKind, TpuProgram, for_each_statement};
 use crate::report::{Error, Occupancy, bytes_text as bytes};
@@ -138,20 +138,24 @@ impl<'p> Machine<'p> {
     }
 
     /// Whether what the head of the program declares has room: if it cannot fit the chip,
-    /// no byte of it is touched.
+    /// no byte of it is touched. If it has, each memory gets its bytes at once: they need not
+    /// be moved when more is declared.
     pub(super) fn check_room(&mut self) -> Result<(), Error> {
         let head = self.program.body.iter();
         let head = head.map_while(|statement| match statement.kind {
             StatementKind::Declare(id) => Some((id, statement.line)),
             _ => None,
         });
-        let (mut placed, mut stated, mut last) = ([0i64; 4], [0i64; 4], 0);
+        let (mut placed, mut stated, mut between, mut last) = ([0i64; 4], [0i64; 4], [0i64; 4], 0);
         for (id, line) in head {
             let buffer = &self.program.buffers[id];
             let (space, bytes) = (buffer.space as usize, self.geometry[id.index()].bytes);
             match buffer.offset {
                 Some(offset) => stated[space] = stated[space].max(offset.saturating_add(bytes)),
-                None => placed[space] = placed[space].saturating_add(bytes),
+                None => {
+                    placed[space] = placed[space].saturating_add(bytes);
+                    between[space] += alignment(buffer.space) - 1;
+                }
             }
             let needed = placed[space].max(stated[space]);
             if self.limits[space].is_some_and(|limit| needed > limit) {
@@ -160,8 +164,13 @@ impl<'p> Machine<'p> {
             }
             last = line;
         }
-        let all = (0..4).map(|space| placed[space].max(stated[space]));
-        self.check_host(all.fold(0, i64::saturating_add), last)
+        let needed: [i64; 4] = std::array::from_fn(|space| placed[space].max(stated[space]));
+        self.check_host(needed.into_iter().fold(0, i64::saturating_add), last)?;
+        for ((image, needed), between) in self.images.iter_mut().zip(needed).zip(between) {
+            // Where there is none, the declaration that wants it says so.
+            image.reserve(needed.saturating_add(between));
+        }
+        Ok(())
     }
 
     fn check_host(&self, needed: i64, line: u32) -> Result<(), Error> {
