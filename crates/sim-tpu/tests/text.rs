@@ -48,6 +48,68 @@ fn a_grid() {
     }
 }
 
+/// A scalar that is loaded inside a term gets a statement and a name of its own in front.
+#[test]
+fn loads_inside_terms() {
+    let text = "kernel pages {
+  hbm  x : f32[64,128] = parameter(0)
+  hbm  y : f32[8,128] = result(0)
+  smem t : s32[4]
+  vmem a : f32[8,128]
+  sem  s
+  assume t in [0, 7]
+  for load_0 in 0..load(t[0]) + 1 {
+    if load(t[1]) < load(t[load(t[2]) mod 4]) {
+      start x[8*load(t[load_0 mod 4]) +: 8, :] -> a[:, :], s; wait s
+    }
+  }
+  let last = load(t[3])
+  while { } last < load(t[3]) { set last = load(t[2]) }
+  start a[:, :] -> y[:, :], s
+  wait s
+}";
+    let printed = settles(text);
+    let parts = [
+        "let load_0 = load(t[0])\n  assume load_0 in [0, 7]\n  for load_0 in 0..load_0 + 1 {",
+        "    let load_2 = load(t[2])\n    assume load_2 in [0, 7]\n    let load_3 = load(t[load_2 mod 4])",
+        "start x[load_4 * 8 +: 8, :] -> a[:, :], s",
+        "  let last = load(t[3])\n  assume last in [0, 7]\n",
+        "    let load_5 = load(t[3])\n    assume load_5 in [0, 7]\n  } last < load_5 {",
+        "    let load_6 = load(t[2])\n    assume load_6 in [0, 7]\n    set last = load_6",
+    ];
+    for part in parts {
+        assert!(printed.contains(part), "{part}\n{printed}");
+    }
+}
+
+#[test]
+fn loads_that_are_refused() {
+    let kernel = |body: &str| {
+        format!(
+            "kernel k {{\n hbm x : f32[64,128] = parameter(0)\n smem t : s32[4]\n vmem v : s32[4]\n{body}\n}}"
+        )
+    };
+    let nested = format!(
+        "let n = 1 + {}0{}",
+        "load(t[".repeat(100_000),
+        "])".repeat(100_000)
+    );
+    for (body, part) in [
+        ("let n = 1 + load(v[0])", "array of integers in SMEM"),
+        ("let n = 1 + load(t[0]", "expected"),
+        ("let n = load(t[0]) load(t[1])", "expected an operator"),
+        ("let m = 3\n assume t in [0, m]", "are numbers"),
+        (
+            "grid i in 0..4 { window w = x block (8,128) at (load(t[i]), 0) }",
+            "cannot depend",
+        ),
+        (&nested, "nested more than"),
+    ] {
+        let error = read_kernel(&kernel(body)).expect_err(part).to_string();
+        assert!(error.contains(part), "{part}\n{error}");
+    }
+}
+
 #[test]
 fn a_loop_with_a_condition() {
     let text = "kernel count {

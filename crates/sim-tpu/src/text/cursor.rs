@@ -134,6 +134,14 @@ impl<'a> Cursor<'a> {
         self.rest().get(length).copied()
     }
 
+    /// Whether the byte at a place can be part of a name.
+    pub(super) fn is_in_name(&self, at: usize) -> bool {
+        self.text
+            .as_bytes()
+            .get(at)
+            .is_some_and(|&byte| is_name(byte))
+    }
+
     /// Takes the word if it is next.
     pub(super) fn eat_word(&mut self, word: &str) -> bool {
         let found = self.word() == word;

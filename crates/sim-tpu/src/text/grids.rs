@@ -92,7 +92,9 @@ impl Reader<'_> {
                 .cursor
                 .error("expected `at` and the block's number along each dimension"));
         }
+        self.loads.refused = true;
         let indices = self.list(|reader| reader.term(&[","], false))?;
+        self.loads.refused = false;
         let rank = self.program.buffers[array].shape.rank();
         if sizes.len() != rank || indices.len() != rank {
             let message = format!(

@@ -2,7 +2,7 @@
 //!
 //! [`read_kernel`] reads what a person writes, by recursive descent over the text with
 //! its comments blanked out: `cursor` moves over it, `declarations`, `slices`,
-//! `statements` and `grids` are the grammar, `computations` turns what is computed
+//! `statements`, `loads` and `grids` are the grammar, `computations` turns what is computed
 //! into HLO, which the readers of that language read and verify. [`print_kernel`] is the
 //! way back; the text that it prints reads back to the same text.
 //!
@@ -19,6 +19,7 @@ mod computations;
 mod cursor;
 mod declarations;
 mod grids;
+mod loads;
 mod print;
 mod print_compute;
 mod slices;

@@ -2,10 +2,8 @@
 
 use super::cursor::Read;
 use super::statements::Reader;
-use crate::program::{
-    BufferId, Comparison, SemaphoreRef, Slice, SliceEntry, TpuProgram, VariableId,
-};
-use tegula_expr::{Cmp, Term, parse_prefix};
+use crate::program::{BufferId, Comparison, SemaphoreRef, Slice, SliceEntry, TpuProgram};
+use tegula_expr::{Cmp, Term};
 use tegula_ir::ArrayShape;
 
 impl Slice {
@@ -32,14 +30,11 @@ impl Reader<'_> {
     /// A term up to one of the symbols, a closing bracket, or the line's end.
     pub(super) fn term(&mut self, stops: &[&str], one_line: bool) -> Read<Term> {
         self.cursor.space();
-        let start = self.cursor.at;
         let end = self.cursor.piece_end(stops, one_line);
-        let text = self.cursor.text.get(..end).unwrap_or("");
-        let names = |name: &str| self.variable(name).map(VariableId::var);
+        let read = self.term_with_loads(end)?;
         let wrong = |at: usize, message: String| self.cursor.error_at(at, at + 1, message);
-        let (term, used) = parse_prefix(text, start, &names)
-            .map_err(|error| wrong(error.offset, error.message))?;
-        let rest = text.get(used..).unwrap_or("");
+        let (term, used) = read.map_err(|error| wrong(error.offset, error.message))?;
+        let rest = self.cursor.text.get(used..end).unwrap_or("");
         if !rest.trim().is_empty() {
             let at = used + (rest.len() - rest.trim_start().len());
             return Err(wrong(

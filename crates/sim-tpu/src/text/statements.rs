@@ -2,6 +2,7 @@
 
 use super::computations::Computations;
 use super::cursor::{Cursor, Read};
+use super::loads::Loads;
 use crate::program::{
     BufferId, Compute, Operand, SemaphoreId, Space, Statement, StatementKind, TpuProgram, Variable,
     VariableId,
@@ -23,6 +24,7 @@ pub(super) struct Reader<'a> {
     /// The names in scope, innermost last.
     pub(super) variables: Vec<(String, VariableId)>,
     pub(super) computations: Computations,
+    pub(super) loads: Loads,
     nesting: usize,
     statements: usize,
 }
@@ -41,6 +43,7 @@ impl<'a> Reader<'a> {
             semaphores: FxHashMap::default(),
             variables: Vec::new(),
             computations: Computations::default(),
+            loads: Loads::default(),
             nesting: 0,
             statements: 0,
         }
@@ -102,6 +105,8 @@ impl<'a> Reader<'a> {
             let message = format!("bodies are nested more than {MAX_NESTING} deep");
             return Err(self.cursor.error(message));
         }
+        // What goes before the statement with this body is none of the body's.
+        let outside = std::mem::take(&mut self.loads.before);
         let mut body = Vec::new();
         loop {
             while self.cursor.eat(";") {}
@@ -117,10 +122,12 @@ impl<'a> Reader<'a> {
                 return Err(self.cursor.error(message));
             }
             let line = self.cursor.line_of(self.cursor.at);
-            if let Some(kind) = self.statement()? {
-                body.push(Statement { kind, line });
-            }
+            let kind = self.statement()?;
+            body.append(&mut self.loads.before);
+            body.extend(kind.map(|kind| Statement { kind, line }));
+            body.append(&mut self.loads.behind);
         }
+        self.loads.before = outside;
         self.nesting -= 1;
         Ok(body)
     }
@@ -198,7 +205,7 @@ impl<'a> Reader<'a> {
                 let value = self.term(&[";"], true)?;
                 StatementKind::Set { variable, value }
             }
-            "assume" => self.assume()?,
+            "assume" => return self.assume(),
             "grid" => self.grid()?,
             _ => {
                 let message = format!("`{word}` begins no statement");
@@ -268,8 +275,9 @@ impl<'a> Reader<'a> {
     fn while_loop(&mut self) -> Read<StatementKind> {
         let scope = self.variables.len();
         self.cursor.expect("{")?;
-        let condition = self.statements_in_scope()?;
+        let mut condition = self.statements_in_scope()?;
         let test = self.comparison()?;
+        condition.append(&mut self.loads.before);
         self.cursor.expect("{")?;
         let body = self.statements_to_brace()?;
         self.variables.truncate(scope);
@@ -300,25 +308,20 @@ impl<'a> Reader<'a> {
     fn name_value(&mut self) -> Read<StatementKind> {
         let variable = self.new_variable()?;
         self.cursor.expect("=")?;
-        let is_load = self.cursor.word() == "load" && self.cursor.behind_word() == Some(b'(');
-        let kind = if is_load {
-            self.cursor.at += "load".len();
-            self.cursor.expect("(")?;
-            let start = self.cursor.at;
-            let source = self.slice()?;
-            let end = self.cursor.at;
-            self.cursor.expect(")")?;
-            let buffer = &self.program.buffers[source.buffer];
-            let single = source.shape(&self.program).and_then(|s| s.element_count()) == Some(1);
-            let integer = buffer.shape.element_type.is_integer();
-            if buffer.space != Space::Smem || !single || !integer {
-                let message = "`load` takes one element of an array of integers in SMEM";
-                return Err(self.cursor.error_at(start, end, message));
+        self.cursor.space();
+        let start = self.cursor.at;
+        let kind = match self.lone_load()? {
+            Some(source) => {
+                let line = self.cursor.line_of(start);
+                let range = self.range_of_load(variable, &source);
+                let range = range.map(|kind| Statement { kind, line });
+                self.loads.behind.extend(range);
+                StatementKind::Load { variable, source }
             }
-            StatementKind::Load { variable, source }
-        } else {
-            let value = self.term(&[";"], true)?;
-            StatementKind::Let { variable, value }
+            None => StatementKind::Let {
+                variable,
+                value: self.term(&[";"], true)?,
+            },
         };
         self.in_scope(variable);
         Ok(kind)
@@ -333,9 +336,20 @@ impl<'a> Reader<'a> {
         self.variable(name).ok_or(wrong)
     }
 
-    /// `NAME in [low, high]`.
-    fn assume(&mut self) -> Read<StatementKind> {
-        let variable = self.known_variable()?;
+    /// `NAME in [low, high]`, of a variable or of all elements of an array of scalars.
+    fn assume(&mut self) -> Read<Option<StatementKind>> {
+        self.cursor.space();
+        let start = self.cursor.at;
+        let name = self.cursor.word();
+        let scalars = self.buffers.get(name).copied();
+        let scalars = scalars.filter(|&id| self.program.buffers[id].space == Space::Smem);
+        let variable = match (self.variable(name), scalars) {
+            (None, Some(_)) => {
+                self.cursor.at += name.len();
+                None
+            }
+            _ => Some(self.known_variable()?),
+        };
         if !self.cursor.eat_word("in") {
             return Err(self.cursor.error("expected `in [low, high]`"));
         }
@@ -344,15 +358,16 @@ impl<'a> Reader<'a> {
         self.cursor.expect(",")?;
         let high = self.term(&[], false)?;
         self.cursor.expect("]")?;
-        if let (Some(low), Some(high)) = (low.as_constant(), high.as_constant()) {
-            let slot = &mut self.program.variables[variable].range;
-            *slot = Some(slot.map_or((low, high), |(l, h)| (l.max(low), h.min(high))));
+        if let Some(variable) = variable {
+            return Ok(Some(self.assumed(variable, low, high)));
         }
-        Ok(StatementKind::Assume {
-            variable,
-            low,
-            high,
-        })
+        match scalars {
+            Some(buffer) if self.assumed_of_elements(buffer, &low, &high) => Ok(None),
+            _ => {
+                let message = "the bounds of an array's elements are numbers";
+                Err(self.cursor.error_at(start, self.cursor.at, message))
+            }
+        }
     }
 
     /// `DST = op(operands), attributes`; several destinations are in parentheses.
