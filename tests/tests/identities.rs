@@ -65,10 +65,12 @@ fn results(module: &Module, inputs: &[Literal], target: Target) -> Vec<Literal> 
     results.iter().map(|b| b.literal().clone()).collect()
 }
 
-/// `body` computes `r` from `x` and `y`; a plan of it has so many operations.
+/// `body` computes `r` from `x` and `y`, `#` being their type and `c64#` complex numbers of
+/// as many; a plan of it has so many operations.
 fn holds(ty: &str, body: &str, expected: usize) {
     let inputs = pairs(ElementType::from_name(ty).expect("a type"));
     let n = inputs[0].len();
+    let body = body.replace("c64#", &format!("c64[{n}]"));
     let body = body.replace('#', &format!("{ty}[{n}]"));
     let result = match body.contains("ROOT r = pred") {
         true => "pred",
@@ -141,6 +143,23 @@ fn signs_move_outwards_and_vanish() {
         }
         holds(ty, "a = # negate(x) ROOT r = # cosine(a)", 1);
     }
+}
+
+/// What holds of a square holds of a real one.
+#[test]
+fn complex_numbers_have_no_sign() {
+    let square = "c = c64# complex(x, y) s = c64# multiply(c, c)";
+    holds("f32", &format!("{square} ROOT r = # abs(s)"), 3);
+    holds(
+        "f32",
+        "c = c64# complex(x, y) n = c64# negate(c) ROOT r = # abs(n)",
+        3,
+    );
+    holds(
+        "f32",
+        "c = c64# complex(x, y) n = c64# negate(c) ROOT r = # real(n)",
+        3,
+    );
 }
 
 #[test]

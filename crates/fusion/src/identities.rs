@@ -75,6 +75,8 @@ impl Definitions {
     ) -> Option<Instead> {
         let from = operands.first().map_or(element_type, |&x| types[x]);
         match (op, operands) {
+            // Of a complex number `abs` is a real one.
+            (ScalarOp::Unary(_), _) if from != element_type => None,
             (ScalarOp::Unary(op), &[x]) => self.unary(*op, element_type, x),
             (ScalarOp::Binary(op), &[x, y]) if has_signs(element_type) => {
                 self.float(*op, element_type, x, y)

@@ -372,13 +372,13 @@ fn is_exact_convert(module: &Module, id: InstructionId) -> bool {
     let Some((from, to)) = types.filter(|_| module[id].op == Op::Convert) else {
         return false;
     };
-    match (from.float_format(), to.float_format()) {
+    // Of a complex number, what its parts are.
+    let format = |ty: ElementType| ty.complex_part().unwrap_or(ty).float_format();
+    match (format(from), format(to)) {
         (Some(from), Some(to)) => {
             from.mantissa_bits <= to.mantissa_bits && from.exponent_bits <= to.exponent_bits
         }
-        (None, Some(to)) => {
-            !from.is_complex() && (from == ElementType::Pred || from.bits() <= to.mantissa_bits)
-        }
+        (None, Some(to)) => from == ElementType::Pred || from.bits() <= to.mantissa_bits,
         _ => false,
     }
 }

@@ -469,29 +469,52 @@ impl Generator {
             return;
         };
         let other = b.dims.iter().position(|&d| d == size).unwrap_or(0);
-        // A batch dimension where the operands share another size.
-        let batch = (0..a.dims.len()).filter(|&i| i != contract).find_map(|i| {
-            let j = (0..b.dims.len()).find(|&j| j != other && b.dims[j] == a.dims[i])?;
-            Some((i, j))
-        });
-        let batch = if self.random.once_in(2) { batch } else { None };
-        let mut dims: Vec<i64> = batch.iter().map(|&(i, _)| a.dims[i]).collect();
-        let free = |of: &Known, without: [Option<usize>; 2]| -> Vec<i64> {
-            let kept = (0..of.dims.len()).filter(|&d| !without.contains(&Some(d)));
+        // More of what the operands share: batch dimensions, or contracted in any order.
+        let (mut batch, mut contracted) = (Vec::new(), vec![(contract, other)]);
+        for i in (0..a.dims.len()).filter(|&i| i != contract) {
+            let taken: Vec<usize> = batch.iter().chain(&contracted).map(|&(_, j)| j).collect();
+            let mut others = (0..b.dims.len()).filter(|j| !taken.contains(j));
+            let Some(j) = others.find(|&j| b.dims[j] == a.dims[i]) else {
+                continue;
+            };
+            let list = match self.random.below(4) {
+                0 | 1 => &mut batch,
+                2 => &mut contracted,
+                _ => continue,
+            };
+            list.insert(self.random.below(list.len() + 1), (i, j));
+        }
+        let bound: Vec<(usize, usize)> = batch.iter().chain(&contracted).copied().collect();
+        let free = |of: &Known, bound: Vec<usize>| -> Vec<i64> {
+            let kept = (0..of.dims.len()).filter(|d| !bound.contains(d));
             kept.map(|d| of.dims[d]).collect()
         };
-        dims.extend(free(&a, [Some(contract), batch.map(|b| b.0)]));
-        dims.extend(free(&b, [Some(other), batch.map(|b| b.1)]));
-        let bits = a.bits + b.bits + 65 - (size.max(1) as u64).leading_zeros();
+        let mut dims: Vec<i64> = batch.iter().map(|&(i, _)| a.dims[i]).collect();
+        dims.extend(free(&a, bound.iter().map(|&(i, _)| i).collect()));
+        dims.extend(free(&b, bound.iter().map(|&(_, j)| j).collect()));
+        let terms: i64 = contracted.iter().map(|&(i, _)| a.dims[i]).product();
+        let bits = a.bits + b.bits + 65 - (terms.max(1) as u64).leading_zeros();
         if dims.iter().product::<i64>() > MAX_ELEMENTS || !self.fits(a.ty, bits) {
             return;
         }
-        let batch_text = batch.map_or(String::new(), |(i, j)| {
-            format!(", lhs_batch_dims={{{i}}}, rhs_batch_dims={{{j}}}")
-        });
+        let named = |side: &str, kind: &str, of: Vec<i64>| match of.as_slice() {
+            [] => String::new(),
+            of => format!(", {side}_{kind}_dims={}", list(of)),
+        };
+        let sides = |pairs: &[(usize, usize)]| -> [Vec<i64>; 2] {
+            let (a, b): (Vec<i64>, Vec<i64>) =
+                pairs.iter().map(|&(i, j)| (i as i64, j as i64)).unzip();
+            [a, b]
+        };
+        let ([ba, bb], [ca, cb]) = (sides(&batch), sides(&contracted));
         let text = format!(
-            "dot({}, {}){batch_text}, lhs_contracting_dims={{{contract}}}, rhs_contracting_dims={{{other}}}",
-            a.name, b.name
+            "dot({}, {}){}{}{}{}",
+            a.name,
+            b.name,
+            named("lhs", "batch", ba),
+            named("rhs", "batch", bb),
+            named("lhs", "contracting", ca),
+            named("rhs", "contracting", cb)
         );
         if self.regime == Regime::General {
             return self.define(body, a.ty, &dims, bits, &text);

@@ -203,10 +203,11 @@ impl Side {
         let (batch, middle, last) = (offsets(batch), offsets(middle), offsets(last));
         let source = singles(literal, kept);
         let mut values = Vec::with_capacity(source.len());
+        // Dimensions may be named in any order: 0, 2, 1, 3 ends as 0, 1, 2, 3 does.
+        let contiguous = last.iter().copied().eq(0..last.len());
         for b in &batch {
             for m in &middle {
                 let row = b + m;
-                let contiguous = last.last().is_none_or(|&end| end + 1 == last.len());
                 if let (true, Some(run)) = (contiguous, source.get(row..row + last.len())) {
                     values.extend_from_slice(run);
                 } else {
@@ -335,6 +336,18 @@ mod tests {
         assert!(nearest(0x7f80_0001, 16).is_nan());
         assert_eq!(nearest(f32::INFINITY.to_bits(), 16), f32::INFINITY);
         assert_eq!(nearest(f32::MAX.to_bits(), 16), f32::INFINITY);
+    }
+
+    #[test]
+    fn dimensions_are_contracted_in_the_order_they_are_named() {
+        let literal = Literal::from_f32s(&[2, 2], &[1.0, 2.0, 3.0, 4.0]).unwrap();
+        let values = |contracted: &[i64], free: &[usize]| {
+            let side = Side::new(&literal, &[], free, contracted).unwrap();
+            side.values(&literal, None, false)
+        };
+        assert_eq!(values(&[0, 1], &[]), [1.0, 2.0, 3.0, 4.0]);
+        assert_eq!(values(&[1, 0], &[]), [1.0, 3.0, 2.0, 4.0]);
+        assert_eq!(values(&[0], &[1]), [1.0, 3.0, 2.0, 4.0]);
     }
 
     #[test]
