@@ -10,7 +10,8 @@ use tegula_expr::{Cmp, Node, Term, Var, canonicalize};
 use tegula_fusion::kernel::{Block, IndexVar, Statement};
 use tegula_fusion::{Kernel, KernelRanges, Rename};
 
-/// The fewest points of a piece along the dimension: a vector's.
+/// Points of a piece that is as good as a loop of its own: a vector's. Shorter ones (what a
+/// rotation brings round, a border) are a part of one vector, and may be the fewer points.
 const MIN_LENGTH: i64 = 16;
 /// The most pieces: each is compiled.
 const MAX_PIECES: usize = 8;
@@ -40,8 +41,8 @@ pub(crate) fn pieces(kernel: &Kernel) -> Vec<Piece> {
     bounds.sort_unstable();
     bounds.dedup();
     let lengths = bounds.windows(2).map(|pair| pair[1] - pair[0]);
-    let long = lengths.clone().all(|n| n >= MIN_LENGTH);
-    if !(2..=MAX_PIECES).contains(&lengths.count()) || !long {
+    let long: i64 = lengths.clone().filter(|&n| n >= MIN_LENGTH).sum();
+    if !(2..=MAX_PIECES).contains(&lengths.count()) || 2 * long < length {
         return Vec::new();
     }
     let piece = |pair: &[i64]| {

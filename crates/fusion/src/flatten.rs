@@ -49,6 +49,7 @@ pub fn flatten(module: &Module) -> Result<Program, Error> {
     let mut nodes = Vec::new();
     let results = flattener.computation(module.entry, &arguments, &mut nodes, 0)?;
     let mut program = flattener.finish(nodes, results.to_vec());
+    crate::common::merge(module, &mut program);
     crate::dead::remove_dead(module, &mut program);
     Ok(program)
 }

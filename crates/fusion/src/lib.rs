@@ -16,6 +16,7 @@
 mod accumulate;
 mod apply;
 mod cluster;
+mod common;
 mod contraction;
 mod counted;
 mod dead;

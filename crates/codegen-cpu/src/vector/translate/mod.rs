@@ -96,6 +96,8 @@ pub(crate) struct Translator<'k> {
     pub(crate) vars: FxHashMap<Var, V>,
     frames: Vec<Frame>,
     mask: Option<V>,
+    /// What holds where we are, 1 or 0 and the same for all lanes.
+    taken: Vec<Term>,
     gathers: usize,
     hoisted: Vec<Statement>,
     /// Carried scalars of the loop that the lanes are taken from.
@@ -126,6 +128,7 @@ impl<'k> Translator<'k> {
             vars: FxHashMap::default(),
             frames: Vec::new(),
             mask: None,
+            taken: Vec::new(),
             gathers: 0,
             hoisted: Vec::new(),
             carried: FxHashSet::default(),
@@ -472,11 +475,17 @@ impl<'k> Translator<'k> {
         let condition = self.merge(condition);
         let yes = self.truth(&condition)?;
         let no = self.builder.not(yes);
-        let outer = self.mask;
+        let (outer, depth) = (self.mask, self.taken.len());
+        let is_uniform = self.is_uniform(&condition);
+        self.taken.extend(is_uniform.then(|| condition.clone()));
         self.mask = Some(self.builder.both(outer, yes));
         self.block(then)?;
+        self.taken.truncate(depth);
+        let not = is_uniform.then(|| Term::constant(1).sub(&condition));
+        self.taken.extend(not);
         self.mask = Some(self.builder.both(outer, no));
         self.block(otherwise)?;
+        self.taken.truncate(depth);
         self.mask = outer;
         for (i, &result) in results.iter().enumerate() {
             let (a, b) = (
