@@ -81,12 +81,24 @@ impl Worker<'_> {
     ) {
         let (axes, depth) = (&self.product.axes, self.blocks.units);
         let unit_bytes = self.blocks.unit_bytes;
-        let (first, start) = (self.left(), rows.start);
-        let left = |row: usize| first.wrapping_add((row - start) * depth * unit_bytes);
-        for row in rows.clone() {
-            let (lanes, target) = (self.lanes(Side::Left, &(row..row + 1)), left(row));
-            // SAFETY: the caller's promise; there is room for all rows.
-            unsafe { self.pack(Side::Left, &lanes, &(0..depth), target, 1) };
+        let mut left = [std::ptr::null::<u8>(); ALONG_ROWS];
+        let left = &mut left[..rows.len()];
+        let along = axes.depth.last().is_some_and(|depth| depth.lhs == 1);
+        if along && self.product.element_bytes[0] == unit_bytes {
+            let mut offsets = [0isize; ALONG_ROWS];
+            let offsets = &mut offsets[..rows.len()];
+            fill_offsets(&axes.rows, rows.start, |a| a.lhs, offsets);
+            for (row, &offset) in left.iter_mut().zip(&*offsets) {
+                *row = self.product.place(self.arrays.lhs, 0, offset);
+            }
+        } else {
+            for (i, row) in rows.clone().enumerate() {
+                let lanes = self.lanes(Side::Left, &(row..row + 1));
+                let target = self.left().wrapping_add(i * depth * unit_bytes);
+                // SAFETY: the caller's promise; there is room for all rows.
+                unsafe { self.pack(Side::Left, &lanes, &(0..depth), target, 1) };
+                left[i] = target;
+            }
         }
         let mut row_table = [0isize; ALONG_ROWS];
         let row_offsets = &mut row_table[..rows.len()];
@@ -102,26 +114,27 @@ impl Worker<'_> {
                 for part in tiles(&(0..rows.len()), MAX_ROWS) {
                     let place = part.start * MAX_LANES + i * COLUMNS;
                     let dots = Dots {
-                        lhs: left(start + part.start),
-                        rows: part.len(),
+                        rows: &left[part.clone()],
                         depth,
                         rhs: self.arrays.rhs,
                         columns,
                         sums: sums.wrapping_add(place * unit_bytes),
                         stride: MAX_LANES,
                     };
-                    // SAFETY: the rows were packed, the columns are the operand's,
-                    // and there is room for the sums.
+                    // SAFETY: the rows have that depth, the columns are the
+                    // operand's, and there is room for the sums.
                     unsafe { function(&dots) };
                 }
             }
+            let near = out.windows(2).all(|pair| pair[1] == pair[0] + 1);
+            let first = out.first().filter(|_| near).copied().unwrap_or(0);
             let stored = Stored {
                 source: sums,
                 stride: MAX_LANES,
                 columns: chunk.len(),
-                out: self.arrays.out,
+                out: self.product.place(self.arrays.out, 2, first),
                 row_offsets,
-                column_offsets: Some(out),
+                column_offsets: (!near).then_some(&*out),
                 add: self.product.adds,
             };
             // SAFETY: the sums were computed; the offsets are the result's.

@@ -81,6 +81,12 @@ fn arithmetics([lhs, rhs, out]: Types) -> &'static [Arithmetic] {
         }
         _ if out.is_float() => &[Arithmetic::F32],
         S64 | U64 => &[Arithmetic::I64],
+        _ if (lhs, rhs) == (S8, S8) => {
+            &[Arithmetic::I8Quads, Arithmetic::I16Pairs, Arithmetic::I32]
+        }
+        _ if (lhs, rhs) == (U8, S8) => {
+            &[Arithmetic::U8Quads, Arithmetic::I16Pairs, Arithmetic::I32]
+        }
         _ if narrow(lhs) && narrow(rhs) => &[Arithmetic::I16Pairs, Arithmetic::I32],
         _ => &[Arithmetic::I32],
     }
@@ -173,7 +179,7 @@ impl Product {
             Some(_) => None,
             None => InPlace::new(isa, &table, types, &axes, sizes),
         };
-        // Units of two elements must be the same in both operands.
+        // Units of several elements must be the same in both operands.
         let depths = match table.arithmetic.step() {
             1 => [|a: Axis| (a.lhs, 0), |a: Axis| (0, a.rhs)].map(|own| along(&axes.depth, own)),
             _ => [axes.depth.clone(), axes.depth.clone()],
