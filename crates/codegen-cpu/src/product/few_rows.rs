@@ -3,6 +3,7 @@
 use super::blocks::MAX_RESIDENT;
 use super::geometry::{chunks, fill_offsets, tiles};
 use super::{Axes, Axis, Side, Sizes, Types, Worker};
+use crate::kernels::long_rows::{LongRows, LongRowsFn, long_rows_function};
 use crate::kernels::pack::MAX_LANES;
 use crate::kernels::rows::{COLUMNS, Dots, DotsFn, MAX_ROWS, dots_function};
 use crate::kernels::store::Stored;
@@ -10,6 +11,7 @@ use crate::kernels::tile::Arithmetic;
 use crate::kernels::{Isa, Width};
 use std::mem::MaybeUninit;
 use std::ops::Range;
+use tegula_ir::ElementType;
 
 /// The most rows of a product that is computed along the rows of its right operand.
 const ALONG_ROWS: usize = 64;
@@ -17,6 +19,23 @@ const ALONG_ROWS: usize = 64;
 const ALONG_ROWS_NARROW: usize = 2;
 /// The least depth for it: one vector.
 const ALONG_DEPTH: usize = 16;
+
+/// Bytes of a right operand that are not in a cache from one run to the next.
+const FAR_BYTES: usize = 16 << 20;
+
+/// The function for a product of one row whose right operand is large, and contiguous along
+/// its columns as the result is.
+pub(super) fn long_rows(isa: Isa, types: Types, axes: &Axes, sizes: Sizes) -> Option<LongRowsFn> {
+    let (&[_], &[column]) = (&axes.depth[..], &axes.columns[..]) else {
+        return None;
+    };
+    let bytes = sizes.depth.saturating_mul(sizes.columns).saturating_mul(4);
+    let suits = types == [ElementType::F32; 3]
+        && sizes.rows == 1
+        && (column.rhs, column.out) == (1, 1)
+        && bytes > FAR_BYTES;
+    suits.then(|| long_rows_function(isa)).flatten()
+}
 
 /// The function for a product of few rows whose right operand is contiguous along
 /// the depth: packing it would cost more than multiplying.
@@ -69,6 +88,31 @@ pub(super) fn few_columns(axes: &Axes) -> bool {
 }
 
 impl Worker<'_> {
+    /// Computes a product of one row along the rows of a large right operand.
+    ///
+    /// # Safety
+    /// As [`Self::matrix`]; the function is the product's.
+    pub(super) unsafe fn one_long_row(&self, function: LongRowsFn, columns: &Range<usize>) {
+        let depth = self.product.axes.depth.last().copied().unwrap_or_default();
+        let first = columns.start as isize;
+        let product = LongRows {
+            row: self.arrays.lhs.cast::<f32>().cast_const(),
+            step: depth.lhs,
+            matrix: self
+                .product
+                .place(self.arrays.rhs, 1, first)
+                .cast::<f32>()
+                .cast_const(),
+            stride: depth.rhs,
+            depth: self.product.sizes.depth,
+            columns: columns.len(),
+            out: self.product.place(self.arrays.out, 2, first).cast(),
+            add: self.product.adds,
+        };
+        // SAFETY: the caller's promise; columns are neighbours in the matrix and the result.
+        unsafe { function(&product) };
+    }
+
     /// Computes a product of few rows along those of the right operand.
     ///
     /// # Safety

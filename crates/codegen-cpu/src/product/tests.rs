@@ -180,6 +180,20 @@ fn byte(bits: u8, ty: ElementType) -> i32 {
 }
 
 #[test]
+fn one_row_times_a_matrix_that_no_cache_holds() {
+    let shape = [1, 2050, 2077];
+    let [m, k, n] = shape;
+    let (lhs, rhs) = (numbers(m * k, 5), numbers(k * n, 6));
+    for transposed in FORMS {
+        let expected = expected(shape, transposed, &lhs, &rhs);
+        for threads in [1, 3] {
+            let got = product(Cpu::Native, shape, transposed, &lhs, &rhs, threads);
+            assert!(got == expected, "{transposed:?} {threads}");
+        }
+    }
+}
+
+#[test]
 fn bytes_are_multiplied_to_the_bit() {
     let (s8, u8) = (ElementType::S8, ElementType::U8);
     for shape in [
