@@ -210,7 +210,7 @@ pub(crate) fn span(plan: &Plan, value: ValueId) -> Option<Span> {
     let bytes = usize::try_from(value.shape.byte_size()?).ok()?;
     let (area, offset) = match &plan.buffers[value.buffer].place {
         Place::Parameter(i) => (Area::Parameter(*i), 0),
-        Place::Output(i) => (Area::Output(*i), 0),
+        Place::Output { result, from } => (Area::Output(*result), usize::try_from(*from).ok()?),
         Place::Constant(i) => (Area::Constant(*i), 0),
         Place::Arena(offset) => (Area::Arena, usize::try_from(offset.as_constant()?).ok()?),
     };

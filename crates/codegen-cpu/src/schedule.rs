@@ -253,9 +253,10 @@ impl Resolver<'_> {
                 area: Area::Parameter(*i),
                 offset: 0,
             },
-            Place::Output(i) => Location {
-                area: Area::Output(*i),
-                offset: 0,
+            Place::Output { result, from } => Location {
+                area: Area::Output(*result),
+                offset: usize::try_from(*from)
+                    .map_err(|_| Error::Bug(format!("{value} has no offset")))?,
             },
             Place::Constant(i) => Location {
                 area: Area::Constant(*i),

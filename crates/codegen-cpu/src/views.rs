@@ -140,7 +140,8 @@ impl<'a> Views<'a> {
         let once = |name: &ValueId| self.writes.get(name) == Some(&1);
         let inside = |name: &ValueId| {
             let buffer = self.plan.values[*name].buffer;
-            matches!(self.plan.buffers[buffer].place, Place::Arena(_))
+            let place = &self.plan.buffers[buffer].place;
+            matches!(place, Place::Arena(_) | Place::Output { .. })
                 && !self.plan.results.contains(name)
         };
         names.iter().all(|n| once(n) && inside(n)).then_some(names)

@@ -45,7 +45,7 @@ impl HostCall {
                 values.collect()
             };
         let operands = own(operands, Place::Parameter)?;
-        let results = own(results, Place::Output)?;
+        let results = own(results, Place::output)?;
         plan.steps.push(Step::Library {
             op: op.clone(),
             operands: operands.clone(),

@@ -197,7 +197,11 @@ impl Resolver<'_> {
     fn place(&self, value: ValueId) -> Result<u64, Error> {
         let found = match &self.plan.buffers[self.plan.values[value].buffer].place {
             Place::Parameter(i) => self.parameters.get(*i).copied(),
-            Place::Output(i) => self.results.get(*i).copied(),
+            Place::Output { result, from } => {
+                let start = self.results.get(*result);
+                let from = u64::try_from(*from).ok();
+                start.and_then(|start| start.checked_add(from?))
+            }
             Place::Constant(i) => self.constants.get(*i).copied(),
             Place::Arena(offset) => {
                 let offset = offset.as_constant().and_then(|o| u64::try_from(o).ok());

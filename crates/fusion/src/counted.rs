@@ -15,7 +15,8 @@ pub(crate) struct Counter {
     /// What it is compared with.
     pub bound: Bound,
     direction: Direction,
-    step: i128,
+    /// What an iteration adds.
+    pub step: i128,
     element_type: ElementType,
 }
 
@@ -169,7 +170,7 @@ fn leaf(module: &Module, root: InstructionId, number: usize) -> Option<Instructi
 }
 
 /// The value of an integer constant of one element.
-fn constant(module: &Module, id: InstructionId) -> Option<i128> {
+pub(crate) fn constant(module: &Module, id: InstructionId) -> Option<i128> {
     let instruction = &module[id];
     match &instruction.op {
         Op::Constant(literals) => {

@@ -93,6 +93,30 @@ fn overlapping_live_buffers() {
 }
 
 #[test]
+fn values_in_the_memory_of_a_result() {
+    let inside = "b2 = output 0 bytes 400\nb3 = arena 0 bytes 400";
+    let steps = "run k1(x0, x2)\nrun k1(x2, x3)\nrun k0(x3, x1)";
+    right(&plan(400, inside, IN_TWO, steps));
+    let steps = "run k1(x0, x2)\nrun k0(x0, x1)\nrun k1(x2, x3)";
+    let error = "x2 is read by k1, but was not written or was overwritten";
+    wrong(&plan(400, inside, IN_TWO, steps), &[error]);
+    let at = |buffer: &str| plan(0, buffer, "", "run k0(x0, x1)");
+    right(&at("b2 = output 0 from 320 bytes 80"));
+    wrong(
+        &at("b2 = output 0 from 384 bytes 64"),
+        &["b2 of 64 bytes at 384 does not lie in output 0 of 400 bytes"],
+    );
+    wrong(
+        &at("b2 = output 0 from 100 bytes 64"),
+        &["b2 is misaligned: it lies at 100, no multiple of 64"],
+    );
+    wrong(
+        &at("b2 = output 1 bytes 64"),
+        &["b2 is of output 1, which there is not"],
+    );
+}
+
+#[test]
 fn a_value_read_before_it_is_written() {
     let error = "x2 is read by k0, but was not written or was overwritten";
     wrong(&plan(848, TWO, IN_TWO, "run k0(x2, x1)"), &[error]);

@@ -88,7 +88,8 @@ pub struct Planned<'a> {
 }
 
 /// Fuses and plans a module, which is what every backend starts from. The fused
-/// graph's instructions are those of the [expanded](tegula_fusion::expand) module.
+/// graph's instructions are those of the [expanded](tegula_fusion::expand) module, with
+/// [sums behind their loops](tegula_fusion::sum_after_loops).
 ///
 /// # Errors
 /// An operation that cannot be compiled yet.
@@ -102,6 +103,7 @@ pub fn plan(module: &Module) -> Result<Planned<'_>, Error> {
 /// An operation that cannot be compiled yet.
 pub fn plan_within(module: &Module, limits: Limits) -> Result<Planned<'_>, Error> {
     let module = tracing::info_span!("expand").in_scope(|| tegula_fusion::expand(module))?;
+    let module = tracing::info_span!("sums").in_scope(|| tegula_fusion::sum_after_loops(module));
     let program = tracing::info_span!("flatten").in_scope(|| tegula_fusion::flatten(&module))?;
     let fused = tracing::info_span!("fuse", nodes = program.nodes.len())
         .in_scope(|| tegula_fusion::fuse(&module, program, limits))?;

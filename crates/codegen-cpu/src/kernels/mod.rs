@@ -6,6 +6,7 @@
 //! - [`pack`]: panels from arrays of any strides and type.
 //! - [`direct`]: products of many small groups, without packing.
 //! - [`rows`]: dot products along rows, without packing.
+//! - [`long_rows`]: one row times a matrix that no cache holds.
 //! - [`store`]: tiles to arrays of any strides and type.
 //!
 //! # Safety
@@ -15,6 +16,7 @@
 //! `Isa` says only what the running CPU has.
 
 pub(crate) mod direct;
+pub(crate) mod long_rows;
 pub(crate) mod pack;
 pub(crate) mod rows;
 pub(crate) mod store;

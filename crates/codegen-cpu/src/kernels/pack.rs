@@ -2,8 +2,8 @@
 //!
 //! A panel's *lanes* are rows of the left operand or columns of the right one; its
 //! groups follow the depth. Packing goes by *runs*: elements of the depth that are
-//! one stride apart. A unit of two elements at the end of a run of odd length has a
-//! zero for its second, in both panels.
+//! one stride apart. A unit of several elements at the end of a run that it does not
+//! divide has zeros for what is missing, in the right panel at least.
 
 use super::Isa;
 use super::tile::Arithmetic;
@@ -283,6 +283,7 @@ mod avx512 {
             (Arithmetic::I16Pairs, S16) => pack::<Pair16>,
             (Arithmetic::I16Pairs, S8) => pack::<PairI8>,
             (Arithmetic::I16Pairs, U8) => pack::<PairU8>,
+            (Arithmetic::I8Quads | Arithmetic::U8Quads, S8 | U8) => pack::<Quad8>,
             _ => return None,
         })
     }
@@ -300,17 +301,21 @@ mod avx512 {
         /// # Safety
         /// The first `count` elements can be read; AVX-512 F, BW and VL.
         unsafe fn along(source: *const Self::Element, count: usize) -> __m512i;
-        /// One element of each of 16 lanes, in the lower half of a unit if it holds
-        /// two.
+        /// One element of each of 16 lanes, in the lowest part of a unit that holds
+        /// several.
         ///
         /// # Safety
         /// The elements of the mask can be read; AVX-512 F, BW and VL.
         unsafe fn across(source: *const Self::Element, mask: u16) -> __m512i;
     }
 
-    /// The first `count` of 16, or of 32.
+    /// The first `count` of 16, of 64 or of 32.
     fn first(count: usize) -> u16 {
         ((1u32 << count.min(16)) - 1) as u16
+    }
+
+    fn first64(count: usize) -> u64 {
+        ((1u128 << count.min(64)) - 1) as u64
     }
 
     fn first32(count: usize) -> u32 {
@@ -366,6 +371,9 @@ mod avx512 {
                 _mm512_set1_epi32(0xffff));
         PairU8, i8, 2, false,
             |p, n| _mm512_cvtepu8_epi16(_mm256_maskz_loadu_epi8(first32(n), p)),
+            |p, mask| _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(mask, p));
+        Quad8, i8, 4, false,
+            |p, n| _mm512_maskz_loadu_epi8(first64(n), p),
             |p, mask| _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(mask, p));
     }
 
@@ -437,9 +445,12 @@ mod avx512 {
         };
         for unit in 0..run.length.div_ceil(L::STEP) {
             let mut x = load(unit * L::STEP);
-            if L::STEP == 2 && unit * 2 + 1 < run.length {
-                let high = load(unit * 2 + 1);
-                x = _mm512_or_si512(x, _mm512_slli_epi32::<16>(high));
+            for part in 1..L::STEP {
+                let element = unit * L::STEP + part;
+                if element < run.length {
+                    let shift = _mm_cvtsi32_si128((32 / L::STEP * part) as i32);
+                    x = _mm512_or_si512(x, _mm512_sll_epi32(load(element), shift));
+                }
             }
             if L::CHECK {
                 subnormal |= subnormals(x);
@@ -511,13 +522,13 @@ mod avx512 {
     /// The elements can be read; AVX-512 F, BW and VL.
     #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
     unsafe fn gathered<L: Load>(source: *const L::Element, stride: isize, count: usize) -> __m512i {
-        let mut near: [std::mem::MaybeUninit<L::Element>; 32] =
-            [const { std::mem::MaybeUninit::uninit() }; 32];
+        let mut near: [std::mem::MaybeUninit<L::Element>; 64] =
+            [const { std::mem::MaybeUninit::uninit() }; 64];
         for (i, near) in near.iter_mut().take(count).enumerate() {
             // SAFETY: the caller's promise.
             near.write(unsafe { std::ptr::read(source.offset(i as isize * stride)) });
         }
-        // SAFETY: `count` elements, at most 32, were written.
+        // SAFETY: `count` elements, at most 64, were written.
         unsafe { L::along(near.as_ptr().cast(), count) }
     }
 

@@ -37,6 +37,7 @@ pub(crate) fn store_function(
     arithmetic: Arithmetic,
     element_type: ElementType,
 ) -> Option<(StoreFn, bool)> {
+    use Arithmetic::{I8Quads, I16Pairs, U8Quads};
     use ElementType::{BF16, F16, F32, F64, S8, S16, S32, S64, U8, U16, U32, U64};
     let function: StoreFn = match (arithmetic, element_type) {
         #[cfg(target_arch = "x86_64")]
@@ -51,9 +52,9 @@ pub(crate) fn store_function(
         (Arithmetic::F32 | Arithmetic::Bf16Pairs, BF16) => store::<f32, bf16>,
         (Arithmetic::F32 | Arithmetic::Bf16Pairs, F16) => store::<f32, f16>,
         (Arithmetic::F64, F64) => store::<f64, f64>,
-        (Arithmetic::I32 | Arithmetic::I16Pairs, S8 | U8) => store::<i32, u8>,
-        (Arithmetic::I32 | Arithmetic::I16Pairs, S16 | U16) => store::<i32, u16>,
-        (Arithmetic::I32 | Arithmetic::I16Pairs, S32 | U32) => store::<i32, i32>,
+        (Arithmetic::I32 | I16Pairs | U8Quads | I8Quads, S8 | U8) => store::<i32, u8>,
+        (Arithmetic::I32 | I16Pairs | U8Quads | I8Quads, S16 | U16) => store::<i32, u16>,
+        (Arithmetic::I32 | I16Pairs | U8Quads | I8Quads, S32 | U32) => store::<i32, i32>,
         (Arithmetic::I64, S64 | U64) => store::<i64, i64>,
         _ => return None,
     };

@@ -3,8 +3,8 @@
 //!
 //! A left panel is `depth` groups of as many units as the tile has rows, a right
 //! panel `depth` groups of [`TileKernel::lanes`] units for each vector. A *unit* is
-//! what one lane multiplies: one number, or two of 16 bits whose products are
-//! summed.
+//! what one lane multiplies: one number, or two of 16 bits or four of 8 whose products
+//! are summed.
 
 use super::{Isa, Width};
 use tegula_ir::ElementType;
@@ -20,6 +20,11 @@ pub(crate) enum Arithmetic {
     Bf16Pairs,
     /// Pairs of `i16`, accumulated in `i32` modulo 2^32.
     I16Pairs,
+    /// Fours of 8 bits, of `u8` times `i8`, accumulated in `i32` modulo 2^32.
+    U8Quads,
+    /// Fours of `i8`, accumulated in `i32` modulo 2^32. The tile adds 128 to what is on the
+    /// left, because CPUs multiply `u8` by `i8`, and takes 128 times each column's sum off.
+    I8Quads,
     /// `i32` modulo 2^32.
     I32,
     /// `i64` modulo 2^64.
@@ -30,6 +35,7 @@ impl Arithmetic {
     /// How many elements of the operands a unit holds.
     pub(crate) fn step(self) -> usize {
         match self {
+            Self::U8Quads | Self::I8Quads => 4,
             Self::Bf16Pairs | Self::I16Pairs => 2,
             Self::F32 | Self::F64 | Self::I32 | Self::I64 => 1,
         }
@@ -42,7 +48,7 @@ impl Arithmetic {
             Self::F64 => ElementType::F64,
             Self::I32 => ElementType::S32,
             Self::I64 => ElementType::S64,
-            Self::Bf16Pairs | Self::I16Pairs => return None,
+            Self::Bf16Pairs | Self::I16Pairs | Self::U8Quads | Self::I8Quads => return None,
         })
     }
 
@@ -114,6 +120,13 @@ impl TileKernel {
             (Width::Avx512, Arithmetic::I16Pairs) if isa.vnni => {
                 return new(14, 2, 16, avx512_i16::dispatch);
             }
+            (Width::Avx512, Arithmetic::U8Quads) if isa.vnni => {
+                return new(14, 2, 16, avx512_u8::dispatch);
+            }
+            // Sums of columns and what they are multiplied by take three registers.
+            (Width::Avx512, Arithmetic::I8Quads) if isa.vnni => {
+                return new(12, 2, 16, avx512_i8::dispatch);
+            }
             (Width::Avx2, Arithmetic::F32) => return new(6, 2, 8, avx2_f32::dispatch),
             (Width::Avx2, Arithmetic::F64) => return new(6, 2, 4, avx2_f64::dispatch),
             _ => {}
@@ -123,7 +136,10 @@ impl TileKernel {
             Arithmetic::F64 => new(4, 2, 4, portable::dispatch::<f64>),
             Arithmetic::I32 => new(4, 2, 4, portable::dispatch::<i32>),
             Arithmetic::I64 => new(4, 2, 4, portable::dispatch::<i64>),
-            Arithmetic::Bf16Pairs | Arithmetic::I16Pairs => None,
+            Arithmetic::Bf16Pairs
+            | Arithmetic::I16Pairs
+            | Arithmetic::U8Quads
+            | Arithmetic::I8Quads => None,
         }
     }
 }
@@ -144,13 +160,14 @@ macro_rules! dispatch {
     };
 }
 
-/// A module with the tile of one kind of vector.
+/// A module with the tile of one kind of vector. If there is an `excess`, every row's sums
+/// have so much too much for each column of the depth: it is summed up like a row.
 #[cfg(target_arch = "x86_64")]
 macro_rules! vector_tile {
     (
         $module:ident, $features:literal, $number:ty, $lanes:literal, [$($m:literal)*],
         $zero:ident, $load:expr, $broadcast:expr, $multiply_add:expr,
-        $add:expr, $read:expr, $write:expr
+        $add:expr, $read:expr, $write:expr $(, excess: $excess:expr, $subtract:expr)?
     ) => {
         mod $module {
             use super::Target;
@@ -165,6 +182,7 @@ macro_rules! vector_tile {
                 target: &Target,
             ) {
                 let mut sums = [[$zero(); V]; M];
+                $(let mut excess = [$subtract($zero(), $zero()); V];)?
                 // SAFETY: the panels hold `depth` groups of units, so does every
                 // address that is read; the target's rows are as long as the tile.
                 unsafe {
@@ -178,12 +196,18 @@ macro_rules! vector_tile {
                                 *sum = $multiply_add(row, column, *sum);
                             }
                         }
+                        $(
+                            for (sum, column) in excess.iter_mut().zip(columns) {
+                                *sum = $multiply_add($excess(), column, *sum);
+                            }
+                        )?
                         left = left.add(M);
                         right = right.add(stride);
                     }
                     for (m, sums) in sums.iter().enumerate() {
                         let row = target.out.cast::<$number>().offset(*target.rows.add(m));
                         for (v, &sum) in sums.iter().enumerate() {
+                            $(let sum = $subtract(sum, excess[v]);)?
                             let place = row.add(v * $lanes);
                             let before = if target.add { $read(place) } else { $zero() };
                             $write(place, $add(before, sum));
@@ -241,6 +265,24 @@ vector_tile!(
     |p: *const i32| _mm512_set1_epi32(*p), |a, b, c| _mm512_dpwssd_epi32(c, a, b),
     |a, b| _mm512_add_epi32(a, b), |p: *mut i32| _mm512_loadu_epi32(p),
     |p, x| _mm512_storeu_epi32(p, x)
+);
+#[cfg(target_arch = "x86_64")]
+vector_tile!(
+    avx512_u8, "avx512f,avx512vnni", i32, 16, [1 2 3 4 5 6 7 8 9 10 11 12 13 14],
+    _mm512_setzero_si512, |p: *const i32| _mm512_loadu_epi32(p),
+    |p: *const i32| _mm512_set1_epi32(*p), |a, b, c| _mm512_dpbusd_epi32(c, a, b),
+    |a, b| _mm512_add_epi32(a, b), |p: *mut i32| _mm512_loadu_epi32(p),
+    |p, x| _mm512_storeu_epi32(p, x)
+);
+#[cfg(target_arch = "x86_64")]
+vector_tile!(
+    avx512_i8, "avx512f,avx512vnni", i32, 16, [1 2 3 4 5 6 7 8 9 10 11 12],
+    _mm512_setzero_si512, |p: *const i32| _mm512_loadu_epi32(p),
+    |p: *const i32| _mm512_xor_si512(_mm512_set1_epi32(*p), _mm512_set1_epi8(-128)),
+    |a, b, c| _mm512_dpbusd_epi32(c, a, b),
+    |a, b| _mm512_add_epi32(a, b), |p: *mut i32| _mm512_loadu_epi32(p),
+    |p, x| _mm512_storeu_epi32(p, x),
+    excess: || _mm512_set1_epi8(-128), |sum, excess| _mm512_sub_epi32(sum, excess)
 );
 #[cfg(target_arch = "x86_64")]
 vector_tile!(

@@ -3,6 +3,7 @@
 use super::blocks::MAX_RESIDENT;
 use super::geometry::{chunks, fill_offsets, tiles};
 use super::{Axes, Axis, Side, Sizes, Types, Worker};
+use crate::kernels::long_rows::{LongRows, LongRowsFn, long_rows_function};
 use crate::kernels::pack::MAX_LANES;
 use crate::kernels::rows::{COLUMNS, Dots, DotsFn, MAX_ROWS, dots_function};
 use crate::kernels::store::Stored;
@@ -10,6 +11,7 @@ use crate::kernels::tile::Arithmetic;
 use crate::kernels::{Isa, Width};
 use std::mem::MaybeUninit;
 use std::ops::Range;
+use tegula_ir::ElementType;
 
 /// The most rows of a product that is computed along the rows of its right operand.
 const ALONG_ROWS: usize = 64;
@@ -17,6 +19,23 @@ const ALONG_ROWS: usize = 64;
 const ALONG_ROWS_NARROW: usize = 2;
 /// The least depth for it: one vector.
 const ALONG_DEPTH: usize = 16;
+
+/// Bytes of a right operand that are not in a cache from one run to the next.
+const FAR_BYTES: usize = 16 << 20;
+
+/// The function for a product of one row whose right operand is large, and contiguous along
+/// its columns as the result is.
+pub(super) fn long_rows(isa: Isa, types: Types, axes: &Axes, sizes: Sizes) -> Option<LongRowsFn> {
+    let (&[_], &[column]) = (&axes.depth[..], &axes.columns[..]) else {
+        return None;
+    };
+    let bytes = sizes.depth.saturating_mul(sizes.columns).saturating_mul(4);
+    let suits = types == [ElementType::F32; 3]
+        && sizes.rows == 1
+        && (column.rhs, column.out) == (1, 1)
+        && bytes > FAR_BYTES;
+    suits.then(|| long_rows_function(isa)).flatten()
+}
 
 /// The function for a product of few rows whose right operand is contiguous along
 /// the depth: packing it would cost more than multiplying.
@@ -69,6 +88,31 @@ pub(super) fn few_columns(axes: &Axes) -> bool {
 }
 
 impl Worker<'_> {
+    /// Computes a product of one row along the rows of a large right operand.
+    ///
+    /// # Safety
+    /// As [`Self::matrix`]; the function is the product's.
+    pub(super) unsafe fn one_long_row(&self, function: LongRowsFn, columns: &Range<usize>) {
+        let depth = self.product.axes.depth.last().copied().unwrap_or_default();
+        let first = columns.start as isize;
+        let product = LongRows {
+            row: self.arrays.lhs.cast::<f32>().cast_const(),
+            step: depth.lhs,
+            matrix: self
+                .product
+                .place(self.arrays.rhs, 1, first)
+                .cast::<f32>()
+                .cast_const(),
+            stride: depth.rhs,
+            depth: self.product.sizes.depth,
+            columns: columns.len(),
+            out: self.product.place(self.arrays.out, 2, first).cast(),
+            add: self.product.adds,
+        };
+        // SAFETY: the caller's promise; columns are neighbours in the matrix and the result.
+        unsafe { function(&product) };
+    }
+
     /// Computes a product of few rows along those of the right operand.
     ///
     /// # Safety
@@ -81,12 +125,24 @@ impl Worker<'_> {
     ) {
         let (axes, depth) = (&self.product.axes, self.blocks.units);
         let unit_bytes = self.blocks.unit_bytes;
-        let (first, start) = (self.left(), rows.start);
-        let left = |row: usize| first.wrapping_add((row - start) * depth * unit_bytes);
-        for row in rows.clone() {
-            let (lanes, target) = (self.lanes(Side::Left, &(row..row + 1)), left(row));
-            // SAFETY: the caller's promise; there is room for all rows.
-            unsafe { self.pack(Side::Left, &lanes, &(0..depth), target, 1) };
+        let mut left = [std::ptr::null::<u8>(); ALONG_ROWS];
+        let left = &mut left[..rows.len()];
+        let along = axes.depth.last().is_some_and(|depth| depth.lhs == 1);
+        if along && self.product.element_bytes[0] == unit_bytes {
+            let mut offsets = [0isize; ALONG_ROWS];
+            let offsets = &mut offsets[..rows.len()];
+            fill_offsets(&axes.rows, rows.start, |a| a.lhs, offsets);
+            for (row, &offset) in left.iter_mut().zip(&*offsets) {
+                *row = self.product.place(self.arrays.lhs, 0, offset);
+            }
+        } else {
+            for (i, row) in rows.clone().enumerate() {
+                let lanes = self.lanes(Side::Left, &(row..row + 1));
+                let target = self.left().wrapping_add(i * depth * unit_bytes);
+                // SAFETY: the caller's promise; there is room for all rows.
+                unsafe { self.pack(Side::Left, &lanes, &(0..depth), target, 1) };
+                left[i] = target;
+            }
         }
         let mut row_table = [0isize; ALONG_ROWS];
         let row_offsets = &mut row_table[..rows.len()];
@@ -102,26 +158,27 @@ impl Worker<'_> {
                 for part in tiles(&(0..rows.len()), MAX_ROWS) {
                     let place = part.start * MAX_LANES + i * COLUMNS;
                     let dots = Dots {
-                        lhs: left(start + part.start),
-                        rows: part.len(),
+                        rows: &left[part.clone()],
                         depth,
                         rhs: self.arrays.rhs,
                         columns,
                         sums: sums.wrapping_add(place * unit_bytes),
                         stride: MAX_LANES,
                     };
-                    // SAFETY: the rows were packed, the columns are the operand's,
-                    // and there is room for the sums.
+                    // SAFETY: the rows have that depth, the columns are the
+                    // operand's, and there is room for the sums.
                     unsafe { function(&dots) };
                 }
             }
+            let near = out.windows(2).all(|pair| pair[1] == pair[0] + 1);
+            let first = out.first().filter(|_| near).copied().unwrap_or(0);
             let stored = Stored {
                 source: sums,
                 stride: MAX_LANES,
                 columns: chunk.len(),
-                out: self.arrays.out,
+                out: self.product.place(self.arrays.out, 2, first),
                 row_offsets,
-                column_offsets: Some(out),
+                column_offsets: (!near).then_some(&*out),
                 add: self.product.adds,
             };
             // SAFETY: the sums were computed; the offsets are the result's.

@@ -13,7 +13,7 @@
 //! operand that fits the second-level cache is packed once, and right panels as they are
 //! used; otherwise right panels are packed first, and left blocks are used on all of them.
 //! Few rows, or few columns, read the other operand along the depth if it is contiguous
-//! there (`few_rows`).
+//! there (`few_rows`); one row goes along the rows of a large right operand.
 
 mod blocks;
 mod few_rows;
@@ -25,13 +25,14 @@ mod packing;
 pub(crate) use geometry::{Axes, Axis, offsets_at, share};
 
 use crate::kernels::Isa;
+use crate::kernels::long_rows::LongRowsFn;
 use crate::kernels::pack::{PackFn, pack_function};
 use crate::kernels::rows::DotsFn;
 use crate::kernels::store::{StoreFn, store_function};
 use crate::kernels::tile::{Arithmetic, TileKernel};
 use crate::pool::Pool;
 use blocks::Blocks;
-use few_rows::{dots, few_columns};
+use few_rows::{dots, few_columns, long_rows};
 use geometry::{along, normalised, swap_operands};
 use in_place::{InPlace, halves, keeps_places};
 use std::ops::Range;
@@ -81,6 +82,12 @@ fn arithmetics([lhs, rhs, out]: Types) -> &'static [Arithmetic] {
         }
         _ if out.is_float() => &[Arithmetic::F32],
         S64 | U64 => &[Arithmetic::I64],
+        _ if (lhs, rhs) == (S8, S8) => {
+            &[Arithmetic::I8Quads, Arithmetic::I16Pairs, Arithmetic::I32]
+        }
+        _ if (lhs, rhs) == (U8, S8) => {
+            &[Arithmetic::U8Quads, Arithmetic::I16Pairs, Arithmetic::I32]
+        }
         _ if narrow(lhs) && narrow(rhs) => &[Arithmetic::I16Pairs, Arithmetic::I32],
         _ => &[Arithmetic::I32],
     }
@@ -97,6 +104,8 @@ pub(crate) struct Product {
     exact: Option<Table>,
     /// What computes it along the rows of the right operand, if they are few.
     dots: Option<DotsFn>,
+    /// What computes it along the rows of a large right operand, if it is one row.
+    long_rows: Option<LongRowsFn>,
     /// How operands are read where they lie, if one of them is.
     in_place: Option<InPlace>,
     /// The depth as each operand is packed along it.
@@ -173,7 +182,8 @@ impl Product {
             Some(_) => None,
             None => InPlace::new(isa, &table, types, &axes, sizes),
         };
-        // Units of two elements must be the same in both operands.
+        let long_rows = long_rows(isa, types, &axes, sizes);
+        // Units of several elements must be the same in both operands.
         let depths = match table.arithmetic.step() {
             1 => [|a: Axis| (a.lhs, 0), |a: Axis| (0, a.rhs)].map(|own| along(&axes.depth, own)),
             _ => [axes.depth.clone(), axes.depth.clone()],
@@ -184,6 +194,7 @@ impl Product {
             swapped,
             table,
             exact,
+            long_rows,
             dots,
             in_place,
             sizes,
@@ -426,7 +437,9 @@ impl Worker<'_> {
     unsafe fn matrix(&mut self, rows: Range<usize>, columns: Range<usize>) {
         // SAFETY: the caller's promise.
         unsafe {
-            if let Some(function) = self.product.dots {
+            if let Some(function) = self.product.long_rows {
+                self.one_long_row(function, &columns);
+            } else if let Some(function) = self.product.dots {
                 self.along_rows(function, &rows, &columns);
             } else if let Some(in_place) = self.product.in_place(self.table) {
                 self.in_place(in_place, &rows, &columns);

@@ -1,4 +1,4 @@
-use super::{Axes, Axis, Product};
+use super::{Axes, Axis, Product, Types};
 use crate::jit::Cpu;
 use crate::kernels::Isa;
 use crate::pool::Pool;
@@ -36,12 +36,25 @@ fn product(
 
 fn product_of<L, R>(
     cpu: Cpu,
-    [left_type, right_type]: [ElementType; 2],
+    [left, right]: [ElementType; 2],
+    shape: [usize; 3],
+    transposed: Transposed,
+    operands: (&[L], &[R]),
+    threads: usize,
+) -> Vec<f32> {
+    let types = [left, right, ElementType::F32];
+    result_of(cpu, types, shape, transposed, operands, threads)
+}
+
+/// The product of types that say how the numbers of the operands and the result are stored.
+fn result_of<L, R, T: Copy + Default>(
+    cpu: Cpu,
+    types: Types,
     [m, k, n]: [usize; 3],
     transposed: Transposed,
     (lhs, rhs): (&[L], &[R]),
     threads: usize,
-) -> Vec<f32> {
+) -> Vec<T> {
     let [[row, left], [column, right]] = strides([m, k, n], transposed);
     let axis = |size, lhs: usize, rhs: usize, out: usize| Axis {
         size,
@@ -56,9 +69,8 @@ fn product_of<L, R>(
         depth: vec![axis(k, left, right, 0)],
         starts: [0; 3],
     };
-    let types = [left_type, right_type, ElementType::F32];
-    let product = Product::new(Isa::new(cpu), types, axes).expect("there is one of floats");
-    let mut out = vec![-1.0f32; m * n];
+    let product = Product::new(Isa::new(cpu), types, axes).expect("there is one of these types");
+    let mut out = vec![T::default(); m * n];
     let mut scratch = vec![0u64; product.scratch_bytes(threads) / 8 + 9];
     let scratch = scratch.as_mut_ptr().cast::<u8>();
     let scratch = scratch.wrapping_add(scratch.align_offset(64));
@@ -152,6 +164,70 @@ fn halves_are_multiplied_as_they_are() {
                     assert!(
                         mixed == expected,
                         "{shape:?} {transposed:?} {cpu:?} f32 {ty:?}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// Bytes as they are multiplied: with a sign, or without.
+fn byte(bits: u8, ty: ElementType) -> i32 {
+    match ty {
+        ElementType::S8 => i32::from(bits as i8),
+        _ => i32::from(bits),
+    }
+}
+
+#[test]
+fn one_row_times_a_matrix_that_no_cache_holds() {
+    let shape = [1, 2050, 2077];
+    let [m, k, n] = shape;
+    let (lhs, rhs) = (numbers(m * k, 5), numbers(k * n, 6));
+    for transposed in FORMS {
+        let expected = expected(shape, transposed, &lhs, &rhs);
+        for threads in [1, 3] {
+            let got = product(Cpu::Native, shape, transposed, &lhs, &rhs, threads);
+            assert!(got == expected, "{transposed:?} {threads}");
+        }
+    }
+}
+
+#[test]
+fn bytes_are_multiplied_to_the_bit() {
+    let (s8, u8) = (ElementType::S8, ElementType::U8);
+    for shape in [
+        [1, 1, 1],
+        [3, 7, 5],
+        [13, 66, 37],
+        [30, 129, 300],
+        [100, 2100, 33],
+    ] {
+        let [m, k, n] = shape;
+        // All bytes, those at the ends of their range most.
+        let numbers = |count: usize, seed: usize| -> Vec<u8> {
+            let mixed = |i: usize| (i * 7919 + seed).wrapping_mul(2_654_435_761) >> 13;
+            (0..count)
+                .map(|i| if i % 3 == 0 { 0x80 } else { mixed(i) as u8 })
+                .collect()
+        };
+        let (lhs, rhs) = (numbers(m * k, 1), numbers(k * n, 2));
+        for transposed in FORMS {
+            let [[row, left], [column, right]] = strides(shape, transposed);
+            for types in [[s8, s8], [u8, s8], [s8, u8], [u8, u8]] {
+                let term = |i: usize, j: usize, d: usize| {
+                    let a = byte(lhs[i * row + d * left], types[0]);
+                    a * byte(rhs[j * column + d * right], types[1])
+                };
+                let element = |at: usize| (0..k).map(|d| term(at / n, at % n, d)).sum::<i32>();
+                let expected: Vec<i32> = (0..m * n).map(element).collect();
+                for cpu in CPUS {
+                    let all = [types[0], types[1], ElementType::S32];
+                    let operands = (&lhs[..], &rhs[..]);
+                    let got: Vec<i32> = result_of(cpu, all, shape, transposed, operands, 2);
+                    assert!(
+                        got == expected,
+                        "{shape:?} {transposed:?} {cpu:?} {types:?}"
                     );
                 }
             }

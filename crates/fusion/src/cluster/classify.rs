@@ -147,6 +147,13 @@ pub(super) fn reads_per_element(
         Op::Convolution { .. } => 1e9,
         // The update's own elements are visited once each.
         Op::DynamicUpdateSlice | Op::Scatter { .. } => size(operand) / result,
+        // What runs along the slice has one index.
+        Op::Gather { dims, .. } if operand == 1 => {
+            let last = node.results.first().map(|&v| &program.values[v].shape.dims);
+            let last = last.and_then(|dims| Some((dims.len() as i64 - 1, dims.last()?)));
+            let along = last.filter(|(number, _)| dims.offset_dims.contains(number));
+            1.0 / along.map_or(1, |(_, size)| size.typical()).max(1) as f64
+        }
         Op::Pad(_) | Op::Concatenate(_) => size(operand).min(result) / result,
         _ => 1.0,
     }

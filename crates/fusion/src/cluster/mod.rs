@@ -31,6 +31,9 @@ use units::{Domain, Readers, UnitId, Units};
 const CHEAP_RATIO: f64 = 3.0;
 /// How often an element of an expensive value may be evaluated.
 const EXPENSIVE_RATIO: f64 = 1.0;
+/// Cheap operations between what is read and an expensive operation whose place in memory
+/// it takes.
+const MAX_BETWEEN: u32 = 8;
 /// The longest chain of operations fused into one another: emitting recurses along it.
 const MAX_CHAIN: u32 = 200;
 /// Operations that one kernel may evaluate: the time to compile a body grows faster
@@ -147,6 +150,7 @@ pub fn cluster(module: &Module, program: &Program) -> Clusters {
         units: Units::default(),
         unit_of: SecondaryMap::default(),
         places: Places::new(module, program),
+        program_readers: crate::readers::Readers::of(program, &program.entry),
     };
     for (id, value) in &program.values {
         if matches!(value.def, Def::Parameter(_) | Def::LoopState) {
@@ -195,6 +199,8 @@ struct Pass<'a> {
     /// The unit that writes a node's results.
     unit_of: SecondaryMap<NodeId, Option<UnitId>>,
     places: Places<'a>,
+    /// The nodes and regions that read each value.
+    program_readers: crate::readers::Readers,
 }
 
 impl Pass<'_> {
@@ -452,6 +458,8 @@ impl Pass<'_> {
         }
         let size = elements(self.program, result).max(1.0);
         let mut ratio = self.readers[result].evaluations() / size;
+        let hides = ratio > EXPENSIVE_RATIO && limit == CHEAP_RATIO && self.hides(id, MAX_BETWEEN);
+        let limit = if hides { EXPENSIVE_RATIO } else { limit };
         if ratio > limit && self.unite_readers(id, class, result) {
             ratio = self.readers[result].evaluations() / size;
         }
@@ -464,6 +472,34 @@ impl Pass<'_> {
             return Reason::KernelTooLarge;
         }
         Reason::Fused(ratio)
+    }
+
+    /// Whether a cheap operation is of as many elements of an expensive one that nothing
+    /// else reads: one of the two will be in memory, and whoever reads this one then reads
+    /// nothing else that it is made from.
+    fn hides(&self, id: NodeId, steps: u32) -> bool {
+        let node = &self.program.nodes[id];
+        let &[result] = &node.results[..] else {
+            return false;
+        };
+        let shape = |v: ValueId| &self.program.values[v].shape;
+        let bits = |v: ValueId| shape(v).element_type.bits();
+        node.operands.iter().any(|&operand| {
+            let Def::Node(inner, 0) = self.program.values[operand].def else {
+                return false;
+            };
+            let alike = shape(operand).dims == shape(result).dims && bits(operand) >= bits(result);
+            let own = self.program_readers.is_read_once(operand)
+                && self.home[operand] == self.home[result]
+                && !self.from_constants[operand];
+            alike
+                && own
+                && match classify(self.module, self.program, inner) {
+                    Class::Pointwise(2) | Class::Loop => true,
+                    Class::Pointwise(_) => steps > 0 && self.hides(inner, steps - 1),
+                    Class::Scan | Class::Update | Class::Library => false,
+                }
+        })
     }
 
     /// Makes one kernel of those that read a value at their own index. Gives whether

@@ -1,5 +1,6 @@
 //! Buffer assignment: values that copies connect share a buffer where they do
-//! not interfere, and buffers that do not interfere share bytes of the arena.
+//! not interfere, and buffers that do not interfere share bytes: of a result's memory,
+//! which nobody else needs before the result is written, or of the arena.
 
 use super::build::bug;
 use super::interference::{Interference, ValueSet, interference};
@@ -73,7 +74,7 @@ impl Classes {
             classes.place.insert(id, Place::Parameter(i));
         }
         for (i, &id) in plan.results.iter().enumerate() {
-            classes.place.insert(id, Place::Output(i));
+            classes.place.insert(id, Place::output(i));
         }
         Ok(classes)
     }
@@ -211,7 +212,7 @@ impl Classes {
             .keys()
             .filter(|&id| self.parent[id].is_none())
             .collect();
-        let (offsets, end) = self.pack(&roots, plan)?;
+        let (places, end) = self.pack(&roots, plan)?;
         plan.arena_bytes = end;
         roots.sort();
         plan.buffers.clear();
@@ -219,7 +220,7 @@ impl Classes {
         for root in roots {
             let place = match self.place.get(&root) {
                 Some(place) => place.clone(),
-                None => Place::Arena(offsets.get(&root).cloned().unwrap_or_default()),
+                None => (places.get(&root).cloned()).unwrap_or(Place::Arena(Term::constant(0))),
             };
             let bytes = self.bytes[root].clone();
             buffer_of.insert(root, plan.buffers.push(Buffer { place, bytes }));
@@ -233,62 +234,88 @@ impl Classes {
         Ok(())
     }
 
-    /// The offset of each class in the arena, and the arena's size. Classes of known
+    /// The place of each class that has none yet, and the arena's size. Classes of known
     /// size come first, then slots for the others.
     fn pack(
         &self,
         roots: &[ValueId],
         plan: &Plan,
-    ) -> Result<(FxHashMap<ValueId, Term>, Term), Error> {
+    ) -> Result<(FxHashMap<ValueId, Place>, Term), Error> {
         let arena = roots.iter().filter(|r| !self.place.contains_key(r));
         let (mut known, mut open): (Vec<ValueId>, Vec<ValueId>) =
             arena.partition(|&&r| self.bytes[r].as_constant().is_some());
         let size = |r: &ValueId| typical(&self.bytes[*r]);
         known.sort_by_key(|r| (std::cmp::Reverse(size(r)), *r));
         open.sort_by_key(|r| (std::cmp::Reverse(size(r)), *r));
-        let (offsets, end) = self.first_fit(&known)?;
-        let mut offsets: FxHashMap<ValueId, Term> = (offsets.into_iter())
-            .map(|(root, offset)| (root, Term::constant(offset)))
-            .collect();
+        let (mut places, end) = self.first_fit(&known, self.outputs(plan))?;
         let mut end = Term::constant(end);
         let ranges = plan.symbol_ranges();
         for slot in self.slots(&open) {
-            offsets.extend(slot.members.iter().map(|&root| (root, end.clone())));
+            let own = slot
+                .members
+                .iter()
+                .map(|&root| (root, Place::Arena(end.clone())));
+            places.extend(own);
             end = canonicalize(&end.add(&aligned(&slot.bytes)), &ranges);
         }
-        Ok((offsets, end))
+        Ok((places, end))
     }
 
-    /// First fit by decreasing size: each class at the lowest offset at which it
-    /// overlaps none that it interferes with. Gives the end of the last as well.
-    fn first_fit(&self, arena: &[ValueId]) -> Result<(FxHashMap<ValueId, i64>, i64), Error> {
-        let bytes = |root: ValueId| self.bytes[root].as_constant().unwrap_or(0);
-        let mut offsets: FxHashMap<ValueId, i64> = FxHashMap::default();
-        let mut end = 0i64;
-        // Where each class begins and ends, by where it begins.
-        let mut taken: Vec<(i64, i64, ValueId)> = Vec::new();
-        for &root in arena {
-            let size = bytes(root);
-            let mut offset = 0;
-            for &(start, stop, other) in &taken {
-                if offset + size <= start {
-                    break;
-                }
-                if align(stop) > offset && self.interfere(root, other) {
-                    offset = align(stop);
-                }
+    /// The memories of results whose size is known, the smallest first.
+    fn outputs(&self, plan: &Plan) -> Vec<Room> {
+        let mut rooms: Vec<Room> = Vec::new();
+        for (result, &value) in plan.results.iter().enumerate() {
+            let root = self.root(value);
+            if let Some(bytes) = self.bytes[root].as_constant() {
+                rooms.push(Room {
+                    result: Some(result),
+                    bytes,
+                    taken: vec![(0, bytes, root)],
+                });
             }
-            let stop = offset
-                .checked_add(size)
-                .filter(|&s| s < i64::MAX / 2)
-                .ok_or_else(|| bug("the arena's size does not fit"))?;
-            end = end.max(stop);
-            let own = (offset, stop, root);
-            let at = taken.partition_point(|known| *known < own);
-            taken.insert(at, own);
-            offsets.insert(root, offset);
         }
-        Ok((offsets, align(end)))
+        rooms.sort_by_key(|room| room.bytes);
+        rooms
+    }
+
+    /// First fit by decreasing size: each class in the smallest result that has room for
+    /// it, or else in the arena, at the lowest offset at which it overlaps none that it
+    /// interferes with. Gives the end of the arena as well.
+    fn first_fit(
+        &self,
+        classes: &[ValueId],
+        mut rooms: Vec<Room>,
+    ) -> Result<(FxHashMap<ValueId, Place>, i64), Error> {
+        rooms.push(Room {
+            result: None,
+            bytes: i64::MAX / 4,
+            taken: Vec::new(),
+        });
+        let mut places: FxHashMap<ValueId, Place> = FxHashMap::default();
+        let mut end = 0i64;
+        for &root in classes {
+            let size = self.bytes[root].as_constant().unwrap_or(0);
+            let found = rooms.iter_mut().find_map(|room| {
+                let offset = room.lowest(size, |other| self.interfere(root, other))?;
+                Some((room, offset))
+            });
+            let (room, offset) = found.ok_or_else(|| bug("the arena's size does not fit"))?;
+            let own = (offset, offset + size, root);
+            let at = room.taken.partition_point(|known| *known < own);
+            room.taken.insert(at, own);
+            let place = match room.result {
+                Some(result) => Place::Output {
+                    result,
+                    from: offset,
+                },
+                None => {
+                    end = end.max(offset + size);
+                    Place::Arena(Term::constant(offset))
+                }
+            };
+            places.insert(root, place);
+        }
+        Ok((places, align(end)))
     }
 
     /// Groups of classes of open sizes that do not interfere. Which of two is larger
@@ -319,6 +346,32 @@ impl Classes {
             }
         }
         slots
+    }
+}
+
+/// A memory that classes may lie in.
+struct Room {
+    /// Whose it is; `None`: the arena.
+    result: Option<usize>,
+    bytes: i64,
+    /// Where each class in it begins and ends, by where it begins.
+    taken: Vec<(i64, i64, ValueId)>,
+}
+
+impl Room {
+    /// The lowest offset for so many bytes beside the classes that it may not overlap.
+    fn lowest(&self, size: i64, apart: impl Fn(ValueId) -> bool) -> Option<i64> {
+        let most = self.bytes.checked_sub(size).filter(|&most| most >= 0)?;
+        let mut offset = 0;
+        for &(start, stop, other) in &self.taken {
+            if offset + size <= start {
+                break;
+            }
+            if align(stop) > offset && apart(other) {
+                offset = align(stop);
+            }
+        }
+        (offset <= most).then_some(offset)
     }
 }
 

@@ -178,7 +178,7 @@ impl Evaluator<'_> {
         let bytes = value.shape.byte_size().ok_or(missing.clone())?;
         let (area, start) = match &plan.buffers[value.buffer].place {
             Place::Parameter(i) => (Area::Parameter(*i), 0),
-            Place::Output(i) => (Area::Output(*i), 0),
+            Place::Output { result, from } => (Area::Output(*result), *from),
             Place::Constant(i) => (Area::Constant(*i), 0),
             Place::Arena(offset) => (Area::Arena, offset.as_constant().ok_or(missing)?),
         };

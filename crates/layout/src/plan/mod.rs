@@ -78,13 +78,25 @@ pub struct PlanValue {
 pub enum Place {
     /// The caller's, by flattened parameter number; not written.
     Parameter(usize),
-    /// A result's, by flattened result number: fresh for each run, or a
-    /// parameter's at first ([`Alias`]).
-    Output(usize),
+    /// A result's: fresh for each run, or a parameter's at first ([`Alias`]). Values that
+    /// are needed no longer when the result is written may lie there before.
+    Output {
+        /// Which, by flattened result number.
+        result: usize,
+        /// From which byte on: 0 for the result itself.
+        from: i64,
+    },
     /// A constant's, by number; not written.
     Constant(usize),
     /// The arena's, from this byte on.
     Arena(Term),
+}
+
+impl Place {
+    /// Where a result lies.
+    pub fn output(result: usize) -> Self {
+        Self::Output { result, from: 0 }
+    }
 }
 
 /// A result whose memory holds a parameter when a run starts: the caller's own

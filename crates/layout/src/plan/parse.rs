@@ -236,7 +236,13 @@ impl Reader<'_> {
                 let number = self.cursor.integer()?;
                 match word {
                     "parameter" => Place::Parameter(number),
-                    "output" => Place::Output(number),
+                    "output" => Place::Output {
+                        result: number,
+                        from: match self.cursor.take_word("from") {
+                            true => self.cursor.integer()?,
+                            false => 0,
+                        },
+                    },
                     _ => Place::Constant(number),
                 }
             }

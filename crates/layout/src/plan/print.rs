@@ -50,7 +50,8 @@ impl Display for Plan {
         for (id, buffer) in &self.buffers {
             let place = match &buffer.place {
                 Place::Parameter(i) => format!("parameter {i}"),
-                Place::Output(i) => format!("output {i}"),
+                Place::Output { result, from: 0 } => format!("output {result}"),
+                Place::Output { result, from } => format!("output {result} from {from}"),
                 Place::Constant(i) => format!("constant {i}"),
                 Place::Arena(offset) => format!("arena {}", outer(offset)),
             };

@@ -125,26 +125,20 @@ impl Verifier<'_> {
         }
     }
 
-    /// Bytes of the arena or of an output that a value takes.
-    fn extent(&self, id: ValueId) -> Option<(u8, i64, i64)> {
+    /// Bytes of the arena, `None`, or of an output that a value takes.
+    fn extent(&self, id: ValueId) -> Option<(Option<usize>, i64, i64)> {
         let value = &self.plan.values[id];
-        let bytes = value.shape.byte_size()?;
-        match &self.plan.buffers[value.buffer].place {
-            Place::Arena(offset) => {
-                let start = offset.as_constant()?;
-                let end = start.checked_add(bytes)?;
-                Some((0, start, end)).filter(|_| bytes > 0)
-            }
-            Place::Output(i) => {
-                let number = i64::try_from(*i).ok()?;
-                Some((1, number, number.checked_add(1)?))
-            }
-            Place::Parameter(_) | Place::Constant(_) => None,
-        }
+        let bytes = value.shape.byte_size().filter(|&bytes| bytes > 0)?;
+        let (area, start) = match &self.plan.buffers[value.buffer].place {
+            Place::Arena(offset) => (None, offset.as_constant()?),
+            Place::Output { result, from } => (Some(*result), *from),
+            Place::Parameter(_) | Place::Constant(_) => return None,
+        };
+        Some((area, start, start.checked_add(bytes)?))
     }
 
     fn find_overlaps(&mut self) -> Result<(), Vec<String>> {
-        let mut extents: Vec<(u8, i64, i64, ValueId)> = Vec::new();
+        let mut extents: Vec<(Option<usize>, i64, i64, ValueId)> = Vec::new();
         for id in self.plan.values.keys() {
             if let Some((area, start, end)) = self.extent(id) {
                 extents.push((area, start, end, id));

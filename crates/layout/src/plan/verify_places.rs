@@ -67,7 +67,7 @@ pub(super) fn misplaced(plan: &Plan) -> Vec<String> {
     for (i, &id) in plan.parameters.iter().enumerate() {
         let output = plan.aliases.iter().find(|a| a.parameter == i);
         let place = match output {
-            Some(alias) => Place::Output(alias.output),
+            Some(alias) => Place::output(alias.output),
             None => Place::Parameter(i),
         };
         if *lies_in(id) != place {
@@ -78,7 +78,7 @@ pub(super) fn misplaced(plan: &Plan) -> Vec<String> {
     }
     errors.extend((0..plan.aliases.len()).filter_map(|i| alias(plan, i).err()));
     for (i, &id) in plan.results.iter().enumerate() {
-        if *lies_in(id) != Place::Output(i) {
+        if *lies_in(id) != Place::output(i) {
             errors.push(format!(
                 "{id} is result {i}, but does not lie in its memory"
             ));
@@ -116,9 +116,16 @@ fn buffer(plan: &Plan, id: BufferId) -> Result<(), String> {
     let bytes = bytes.ok_or_else(|| format!("the size of {id} is not a number of bytes"))?;
     let of_value = |id: Option<&ValueId>| plan.values[*id?].shape.byte_size();
     let (what, available) = match &buffer.place {
-        Place::Arena(offset) => return in_arena(plan, id, offset.as_constant(), bytes),
+        Place::Arena(offset) => {
+            let arena = ("the arena", plan.arena_bytes.as_constant());
+            return inside(id, arena, offset.as_constant(), bytes);
+        }
         Place::Parameter(i) => (format!("parameter {i}"), of_value(plan.parameters.get(*i))),
-        Place::Output(i) => (format!("output {i}"), of_value(plan.results.get(*i))),
+        Place::Output { result, from } => {
+            let available = of_value(plan.results.get(*result));
+            let what = format!("output {result}");
+            return inside(id, (&what, available), Some(*from), bytes);
+        }
         Place::Constant(i) => (
             format!("constant {i}"),
             plan.constants.get(*i).map(|c| c.bytes().len() as i64),
@@ -133,19 +140,26 @@ fn buffer(plan: &Plan, id: BufferId) -> Result<(), String> {
     }
 }
 
-fn in_arena(plan: &Plan, id: BufferId, start: Option<i64>, bytes: i64) -> Result<(), String> {
+/// Whether a buffer of so many bytes from a place on lies inside what there is of a memory,
+/// aligned.
+fn inside(
+    id: BufferId,
+    (what, available): (&str, Option<i64>),
+    start: Option<i64>,
+    bytes: i64,
+) -> Result<(), String> {
     let start = start.filter(|&start| start >= 0);
-    let start = start.ok_or_else(|| format!("the place of {id} in the arena is not known"))?;
+    let start = start.ok_or_else(|| format!("the place of {id} in {what} is not known"))?;
+    let available = available.ok_or_else(|| format!("{id} is of {what}, which there is not"))?;
     if start % ALIGNMENT as i64 != 0 {
         return Err(format!(
             "{id} is misaligned: it lies at {start}, no multiple of {ALIGNMENT}"
         ));
     }
     match start.checked_add(bytes) {
-        Some(end) if Some(end) <= plan.arena_bytes.as_constant() => Ok(()),
+        Some(end) if end <= available => Ok(()),
         _ => Err(format!(
-            "{id} of {bytes} bytes at {start} does not lie in the arena of {} bytes",
-            plan.arena_bytes.as_constant().unwrap_or(0)
+            "{id} of {bytes} bytes at {start} does not lie in {what} of {available} bytes"
         )),
     }
 }

@@ -1,0 +1,117 @@
+//! Which values a plan writes to memory, and where: what takes the place of an expensive
+//! value, indices of a gather, and what lies in a result's memory before the result does.
+
+use tegula::{Cpu, Module, Options, Target};
+use tegula_ir::{ArrayShape, Literal, Scalar};
+use tegula_layout::Plan;
+use tegula_layout::plan::{Place, Step};
+use tegula_tests::judge::{Reference, Verdict};
+use tegula_tests::random::Regime;
+
+fn module(entry: &str) -> Module {
+    let text = format!(
+        "HloModule written
+add {{ a = f32[] parameter(0) b = f32[] parameter(1) ROOT r = f32[] add(a, b) }}
+ENTRY main {{
+{entry}
+}}
+"
+    );
+    tegula::read(&text).unwrap_or_else(|e| panic!("{e}\n{text}"))
+}
+
+/// Small numbers: indices, or halves between -2 and 2.
+fn numbers(shape: &ArrayShape) -> Literal {
+    let mut literal = Literal::zeros(shape).expect("small");
+    for i in 0..literal.len() {
+        let number = ((i as i64 * 2_654_435_761) >> 9) & 7;
+        let scalar = match shape.element_type.is_float() {
+            true => Scalar::Float(number as f64 / 2.0 - 2.0),
+            false => Scalar::Int(number - 3),
+        };
+        literal.set_scalar(i, scalar).expect("it is inside");
+    }
+    literal
+}
+
+/// Compares the Plan and the CPU with the definition, and gives the plan.
+fn planned(module: &Module) -> Plan {
+    let entry = module.entry_computation();
+    let shapes = entry.parameters.iter();
+    let shapes = shapes.filter_map(|&p| module[p].shape.as_array());
+    let inputs: Vec<Literal> = shapes.map(numbers).collect();
+    let reference = Reference::new(module, &inputs, Regime::General).expect("it has a meaning");
+    for target in [Target::Plan, Target::Cpu] {
+        let options = Options {
+            target,
+            cpu: Cpu::Native,
+            threads: 2,
+            chip: None,
+        };
+        let verdict = reference.judge_with(module, &inputs, &options);
+        assert_eq!(verdict, Ok(Verdict::Agrees), "{options:?}");
+    }
+    tegula::plan(module).expect("it plans").plan
+}
+
+/// How many kernels read the first parameter.
+fn readers(plan: &Plan) -> usize {
+    let reads = |step: &&Step| match step {
+        Step::Kernel { args, .. } => args.contains(&plan.parameters[0]),
+        _ => false,
+    };
+    plan.steps.iter().filter(reads).count()
+}
+
+#[test]
+fn a_cheap_operation_takes_the_place_of_an_expensive_one() {
+    // Both readers would otherwise read `x` and the quotient.
+    let module = module(
+        "x = f32[8,64] parameter(0) one = f32[] constant(1) zero = f32[] constant(0)
+         ones = f32[8,64] broadcast(one), dimensions={} n = f32[8,64] negate(x)
+         e = f32[8,64] exponential(n) s = f32[8,64] add(e, ones)
+         q = f32[8,64] divide(ones, s) y = f32[8,64] multiply(x, q)
+         r = f32[8,64] reverse(y), dimensions={0,1}
+         t = f32[64] reduce(y, zero), dimensions={0}, to_apply=add
+         ROOT out = (f32[8,64], f32[64]) tuple(r, t)",
+    );
+    assert_eq!(readers(&planned(&module)), 1);
+}
+
+#[test]
+fn indices_are_computed_where_a_gather_reads_them() {
+    let module = module(
+        "i = s32[3,5] parameter(0) table = f32[9,64] parameter(1)
+         zero = s32[] constant(0) zeros = s32[3,5] broadcast(zero), dimensions={}
+         nine = s32[] constant(9) nines = s32[3,5] broadcast(nine), dimensions={}
+         negative = pred[3,5] compare(i, zeros), direction=LT
+         from_end = s32[3,5] add(i, nines)
+         j = s32[3,5] select(negative, from_end, i)
+         ROOT g = f32[3,5,64] gather(table, j), offset_dims={2}, collapsed_slice_dims={0},
+           start_index_map={0}, index_vector_dim=2, slice_sizes={1,64}",
+    );
+    let plan = planned(&module);
+    assert_eq!(
+        (plan.kernels.len(), plan.arena_bytes.as_constant()),
+        (1, Some(0))
+    );
+}
+
+#[test]
+fn what_is_needed_no_longer_lies_in_a_result() {
+    // Of products in a row the first is done with when the result is written.
+    let module = module(
+        "a = f32[16,16] parameter(0) b = f32[16,64] parameter(1)
+         c = f32[64,16] parameter(2) d = f32[16,128] parameter(3)
+         p = f32[16,64] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+         q = f32[16,16] dot(p, c), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+         r = f32[16,128] dot(q, d), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+         ROOT s = f32[16,128] negate(r)",
+    );
+    let plan = planned(&module);
+    // The last operand cannot lie there.
+    assert_eq!(plan.arena_bytes.as_constant(), Some(16 * 16 * 4));
+    let lent = |place: &Place| matches!(place, Place::Output { .. });
+    let places = plan.buffers.values().map(|buffer| &buffer.place);
+    assert_eq!(places.filter(|place| lent(place)).count(), 2);
+}
