@@ -1,6 +1,7 @@
 //! A plan as a device program: one source with every kernel, and the steps that
 //! launch them.
 
+use crate::attention;
 use crate::emit;
 use crate::error::Error;
 use crate::function::{Function, Series, Work};
@@ -73,6 +74,7 @@ pub(crate) fn program(plan: &Plan) -> Result<Program, Error> {
     let mut maker = Maker {
         plan,
         together: FxHashSet::default(),
+        readers: attention::readers(plan),
         functions: Vec::new(),
         kernels: FxHashMap::default(),
         routines: FxHashMap::default(),
@@ -92,6 +94,7 @@ struct Maker<'a> {
     plan: &'a Plan,
     /// Kernels of which some step reads an array where it writes.
     together: FxHashSet<KernelId>,
+    readers: attention::Readers,
     functions: Vec<Function>,
     kernels: FxHashMap<KernelId, Launches>,
     /// Library operations' functions by their text without a name.
@@ -132,8 +135,25 @@ impl Maker<'_> {
 
     fn stages(&mut self, steps: &[Step]) -> Result<Vec<Stage>, Error> {
         let mut stages = Vec::with_capacity(steps.len());
-        for step in steps {
-            stages.extend(self.stage(step)?);
+        let attention = attention::find(self.plan, steps, &self.readers, UNNAMED)?;
+        let mut part_of = FxHashMap::default();
+        for found in attention {
+            let [start, middle, end] = found.steps;
+            part_of.insert(start, None);
+            part_of.insert(middle, None);
+            part_of.insert(end, Some(found));
+        }
+        for (number, step) in steps.iter().enumerate() {
+            match part_of.remove(&number) {
+                None => stages.extend(self.stage(step)?),
+                Some(None) => {}
+                Some(Some(found)) => {
+                    stages.push(Stage::Launch {
+                        launches: self.routine("attention", found.fused.series),
+                        arguments: found.arguments,
+                    });
+                }
+            }
         }
         Ok(stages)
     }

@@ -118,7 +118,7 @@ pub(super) fn function(
 }
 
 /// The strides of a dense array whose dimensions run over these labels.
-fn dense(labels: &[Label], sizes: &FxHashMap<Label, Term>) -> Strides {
+pub(super) fn dense(labels: &[Label], sizes: &FxHashMap<Label, Term>) -> Strides {
     let mut stride = Term::constant(1);
     let mut strides = Strides::default();
     for label in labels.iter().rev() {
@@ -354,16 +354,23 @@ impl<'a> Text<'a> {
         self.line(&format!("    const {index} {name} = {};", value.text));
     }
 
+    /// What a block of its own has to say before a term, and the term's expression.
+    pub(super) fn within(&mut self, term: &Term) -> [String; 2] {
+        self.terms.open_block();
+        let mut statements = Vec::new();
+        let value = self.terms.term(term, &mut statements);
+        self.terms.close_block();
+        [
+            statements.iter().map(|s| format!("{s} ")).collect(),
+            value.text,
+        ]
+    }
+
     /// A function object from a group's number to what it contributes to a place.
     pub(super) fn place(&mut self, name: &str, side: usize, group: usize, argument: &str) {
         let place = self.product.place(group, &self.product.strides[side]);
-        self.terms.open_block();
-        let mut statements = Vec::new();
-        let value = self.terms.term(&place, &mut statements);
-        self.terms.close_block();
+        let [before, text] = self.within(&place);
         let index = self.index;
-        let before: String = statements.iter().map(|s| format!("{s} ")).collect();
-        let text = value.text;
         self.line(&format!(
             "    const auto {name} = [&]({index} {argument}) -> {index} {{ {before}return {text}; }};"
         ));

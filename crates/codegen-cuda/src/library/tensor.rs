@@ -407,16 +407,7 @@ impl Tensor<'_> {
         self.line("            #pragma unroll");
         self.line(&format!(
             "            for (int j = 0; j < {}; j += 2) {{
-                const unsigned int first = {first};
-                const unsigned int second = {second};
-                const int from = lane / 4 * 4 + lane % 2 * 2;
-                tegula_vector<unsigned int, 2> four;
-                #pragma unroll
-                for (int e = 0; e < 2; ++e) {{
-                    const unsigned int left = __shfl_sync(0xffffffffu, first, from + e);
-                    const unsigned int right = __shfl_sync(0xffffffffu, second, from + e);
-                    four.at[e] = lane % 4 < 2 ? left : right;
-                }}
+                const tegula_vector<unsigned int, 2> four = tegula_neighbours({first}, {second});
                 const {index} {across} = {across}0 + across0 + 8 * j + lane % 4 * 4;
                 if ({down} < {down}s && {across} < {across}s) *(tegula_vector<unsigned int, 2> *)&c[{place}] = four;
             }}
