@@ -29,6 +29,20 @@ sum_h { a = f16[] parameter(0) b = f16[] parameter(1) ROOT s = f16[] add(a, b) }
 sum_b { a = s8[] parameter(0) b = s8[] parameter(1) ROOT s = s8[] add(a, b) }
 sum_i { a = s32[] parameter(0) b = s32[] parameter(1) ROOT s = s32[] add(a, b) }
 or_l { a = s64[] parameter(0) b = s64[] parameter(1) ROOT s = s64[] or(a, b) }
+in_rows { s = (s32[], f32[6]) parameter(0) i = s32[] get-tuple-element(s), index=0
+  x = f32[6] get-tuple-element(s), index=1 h = f32[] constant(0.5)
+  hb = f32[6] broadcast(h), dimensions={} y = f32[6] multiply(x, hb) two = s32[] constant(2)
+  j = s32[] add(i, two) f = f32[] convert(i) fb = f32[6] broadcast(f), dimensions={}
+  z = f32[6] add(y, fb) ROOT t = (s32[], f32[6]) tuple(j, z) }
+few { s = (s32[], f32[6]) parameter(0) i = s32[] get-tuple-element(s), index=0
+  k = s32[] constant(9) ROOT l = pred[] compare(i, k), direction=LE }
+outer { s = (f32[6], s32[]) parameter(0) x = f32[6] get-tuple-element(s), index=0
+  n = s32[] get-tuple-element(s), index=1 i = s32[] constant(3)
+  t = (s32[], f32[6]) tuple(i, x) w = (s32[], f32[6]) while(t), condition=few, body=in_rows
+  y = f32[6] get-tuple-element(w), index=1 one = s32[] constant(1) m = s32[] subtract(n, one)
+  ROOT r = (f32[6], s32[]) tuple(y, m) }
+positive { s = (f32[6], s32[]) parameter(0) n = s32[] get-tuple-element(s), index=1
+  z = s32[] constant(-3) ROOT l = pred[] compare(n, z), direction=GT }
 last { a = f32[] parameter(0) ROOT b = f32[] parameter(1) }
 less { a = s32[] parameter(0) b = s32[] parameter(1) c = f32[] parameter(2) d = f32[] parameter(3)
   ROOT l = pred[] compare(a, b), direction=LT }
@@ -375,6 +389,21 @@ const CASES: &[Case] = &[
             tb = f32[2,600] broadcast(t), dimensions={0} w = f32[2,600] divide(e, tb)
             ROOT o = f32[2,16] dot(w, v), lhs_contracting_dims={1}, rhs_contracting_dims={0} }",
         reasons: &["per row of 600"],
+    },
+    Case {
+        name: "a counted loop in one that depends on its input",
+        text: "ENTRY main { x = f32[6] parameter(0) n = s32[] parameter(1)
+            s = (f32[6], s32[]) tuple(x, n)
+            ROOT w = (f32[6], s32[]) while(s), condition=positive, body=outer }",
+        reasons: &[],
+    },
+    Case {
+        name: "a counted loop",
+        text: "ENTRY main { x = f32[6] parameter(0) n = s32[] constant(2)
+            s = (f32[6], s32[]) tuple(x, n)
+            w = (f32[6], s32[]) while(s), condition=positive, body=outer
+            ROOT y = f32[6] get-tuple-element(w), index=0 }",
+        reasons: &[],
     },
     Case {
         name: "a convolution in groups",

@@ -16,6 +16,7 @@ mod access;
 mod attention;
 mod body;
 mod cache;
+mod counted;
 mod device;
 mod driver;
 mod emit;
