@@ -414,6 +414,62 @@ const CASES: &[Case] = &[
         reasons: &["tiles of 64 x 16 in shared memory"],
     },
     Case {
+        name: "a convolution of halves",
+        text: "ENTRY main { a = bf16[2,9,8,16] parameter(0) b = bf16[3,3,16,32] parameter(1)
+            ROOT c = bf16[2,5,8,32] convolution(a, b),
+              window={size=3x3 stride=2x1 pad=1_1x1_1}, dim_labels=b01f_01io->b01f }",
+        reasons: &["on tensor cores"],
+    },
+    Case {
+        name: "a convolution of halves, features outside",
+        text: "ENTRY main { a = f16[2,20,9,7] parameter(0) b = f16[48,5,3,3] parameter(1)
+            ROOT c = f32[2,48,9,7] convolution(a, b), window={size=3x3 pad=1_1x1_1},
+              dim_labels=bf01_oi01->bf01, feature_group_count=4 }",
+        reasons: &["in shared memory"],
+    },
+    Case {
+        name: "a convolution of halves, few channels outside",
+        text: "ENTRY main { a = f16[2,3,9,7] parameter(0) b = f16[24,3,3,3] parameter(1)
+            ROOT c = f32[2,24,9,7] convolution(a, b), window={size=3x3 pad=1_1x1_1},
+              dim_labels=bf01_oi01->bf01 }",
+        reasons: &["on tensor cores"],
+    },
+    Case {
+        name: "the gradient of a convolution by its input",
+        text: "ENTRY main { a = bf16[2,5,4,32] parameter(0) b = bf16[3,3,16,32] parameter(1)
+            ROOT c = bf16[2,9,8,16] convolution(a, b),
+              window={size=3x3 pad=1_1x1_2 lhs_dilate=2x2 rhs_reversal=1x1},
+              dim_labels=b01f_01oi->b01f }",
+        reasons: &["on tensor cores"],
+    },
+    Case {
+        name: "a convolution in groups of batches, reversed",
+        text: "ENTRY main { a = f32[6,9,8,5] parameter(0) b = f32[3,2,5,24] parameter(1)
+            ROOT c = f32[2,9,9,24] convolution(a, b),
+              window={size=3x2 pad=1_1x1_1 rhs_reversal=1x0}, dim_labels=b01f_01io->b01f,
+              batch_group_count=3 }",
+        reasons: &["in shared memory"],
+    },
+    Case {
+        name: "a convolution of halves in groups of batches",
+        text: "ENTRY main { a = bf16[4,8,8,16] parameter(0) b = bf16[8,8,16,32] parameter(1)
+            ROOT c = f32[2,3,3,32] convolution(a, b),
+              window={size=8x8 pad=1_1x1_1}, dim_labels=b01f_01io->b01f,
+              batch_group_count=2 }",
+        reasons: &["on tensor cores"],
+    },
+    Case {
+        name: "a convolution of halves with infinities",
+        text: "ENTRY main { a = bf16[2,5,6,16] parameter(0) w = bf16[3,3,16,24] parameter(1)
+            eight = bf16[] constant(8) eb = bf16[3,3,16,24] broadcast(eight), dimensions={}
+            p = pred[3,3,16,24] compare(w, eb), direction=EQ
+            inf = bf16[] constant(inf) ib = bf16[3,3,16,24] broadcast(inf), dimensions={}
+            b = bf16[3,3,16,24] select(p, ib, w)
+            ROOT c = bf16[2,3,4,24] convolution(a, b), window={size=3x3},
+              dim_labels=b01f_01io->b01f }",
+        reasons: &["on tensor cores"],
+    },
+    Case {
         name: "a scatter of rows",
         text: "ENTRY main { x = f32[10,64] parameter(0) i = s32[7] parameter(1)
             u = f32[7,64] parameter(2)
