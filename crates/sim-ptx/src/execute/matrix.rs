@@ -105,7 +105,8 @@ fn load(
     transposed: bool,
 ) {
     let request = request(warp, pc, false);
-    let mut matrices = [[[0u16; 8]; 8]; 4];
+    // A row is four words of two elements.
+    let mut matrices = [[[0u32; 4]; 8]; 4];
     for (lanes, offsets) in rows(warp, context, address, registers.len(), &request) {
         shadow(
             context,
@@ -116,30 +117,31 @@ fn load(
             0,
         );
         let data = &region(context, super::access::Place::Shared).data;
-        for lane in (0..LANES).filter(|l| lanes >> l & 1 != 0) {
-            if let Some(bytes) = data
-                .get(offsets[lane]..)
-                .and_then(<[u8]>::first_chunk::<16>)
+        for (lane, row) in matrices.as_flattened_mut().iter_mut().enumerate() {
+            if lanes >> lane & 1 != 0
+                && let Some(bytes) = data
+                    .get(offsets[lane]..)
+                    .and_then(<[u8]>::first_chunk::<16>)
             {
-                let pairs = bytes.as_chunks::<2>().0.iter();
-                let row = matrices[lane / 8][lane % 8].iter_mut();
-                row.zip(pairs)
-                    .for_each(|(element, pair)| *element = u16::from_le_bytes(*pair));
+                let words = bytes.as_chunks::<4>().0.iter();
+                row.iter_mut()
+                    .zip(words)
+                    .for_each(|(word, bytes)| *word = u32::from_le_bytes(*bytes));
             }
         }
     }
     for (matrix, register) in matrices.iter().zip(registers) {
-        let element = |row: usize, column: usize| {
-            u32::from(if transposed {
-                matrix[column][row]
-            } else {
-                matrix[row][column]
-            })
-        };
-        let values = std::array::from_fn(|lane| {
-            let (row, column) = (lane / 4, lane % 4 * 2);
-            element(row, column) | element(row, column + 1) << 16
-        });
+        let mut values = [0u32; LANES];
+        if transposed {
+            for (pair, rows) in matrix.as_chunks::<2>().0.iter().enumerate() {
+                for column in 0..8 {
+                    let [low, high] = [0, 1].map(|r| rows[r][column / 2] >> (16 * (column % 2)));
+                    values[4 * column + pair] = low & 0xffff | high << 16;
+                }
+            }
+        } else {
+            values.copy_from_slice(matrix.as_flattened());
+        }
         warp.set_word(*register, u32::MAX, &values);
     }
 }
@@ -322,14 +324,16 @@ impl<const K: usize> Factors<K> {
                 let Some(a) = a.as_chunks::<4>().0.get(step) else {
                     continue;
                 };
-                for (column, sum) in sums.iter_mut().enumerate() {
-                    for (a, b) in a.iter().zip(b) {
+                let mut sum = *sums;
+                for (a, b) in a.iter().zip(b) {
+                    for (sum, b) in sum.iter_mut().zip(b) {
                         *sum = match FUSED {
-                            true => a.mul_add(b[column], *sum),
-                            false => *sum + a * b[column],
+                            true => a.mul_add(*b, *sum),
+                            false => *sum + a * b,
                         };
                     }
                 }
+                *sums = sum;
             }
         }
         sums
