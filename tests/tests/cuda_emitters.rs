@@ -29,6 +29,20 @@ sum_h { a = f16[] parameter(0) b = f16[] parameter(1) ROOT s = f16[] add(a, b) }
 sum_b { a = s8[] parameter(0) b = s8[] parameter(1) ROOT s = s8[] add(a, b) }
 sum_i { a = s32[] parameter(0) b = s32[] parameter(1) ROOT s = s32[] add(a, b) }
 or_l { a = s64[] parameter(0) b = s64[] parameter(1) ROOT s = s64[] or(a, b) }
+in_rows { s = (s32[], f32[6]) parameter(0) i = s32[] get-tuple-element(s), index=0
+  x = f32[6] get-tuple-element(s), index=1 h = f32[] constant(0.5)
+  hb = f32[6] broadcast(h), dimensions={} y = f32[6] multiply(x, hb) two = s32[] constant(2)
+  j = s32[] add(i, two) f = f32[] convert(i) fb = f32[6] broadcast(f), dimensions={}
+  z = f32[6] add(y, fb) ROOT t = (s32[], f32[6]) tuple(j, z) }
+few { s = (s32[], f32[6]) parameter(0) i = s32[] get-tuple-element(s), index=0
+  k = s32[] constant(9) ROOT l = pred[] compare(i, k), direction=LE }
+outer { s = (f32[6], s32[]) parameter(0) x = f32[6] get-tuple-element(s), index=0
+  n = s32[] get-tuple-element(s), index=1 i = s32[] constant(3)
+  t = (s32[], f32[6]) tuple(i, x) w = (s32[], f32[6]) while(t), condition=few, body=in_rows
+  y = f32[6] get-tuple-element(w), index=1 one = s32[] constant(1) m = s32[] subtract(n, one)
+  ROOT r = (f32[6], s32[]) tuple(y, m) }
+positive { s = (f32[6], s32[]) parameter(0) n = s32[] get-tuple-element(s), index=1
+  z = s32[] constant(-3) ROOT l = pred[] compare(n, z), direction=GT }
 last { a = f32[] parameter(0) ROOT b = f32[] parameter(1) }
 less { a = s32[] parameter(0) b = s32[] parameter(1) c = f32[] parameter(2) d = f32[] parameter(3)
   ROOT l = pred[] compare(a, b), direction=LT }
@@ -259,12 +273,201 @@ const CASES: &[Case] = &[
         reasons: &["tiles of 128 x 128 on tensor cores"],
     },
     Case {
+        name: "attention of odd sizes",
+        text: "ENTRY main { q = f32[2,37,3,20] parameter(0) k = f32[2,70,3,20] parameter(1)
+            v = f32[2,3,70,24] parameter(2)
+            g = f32[2,3,37,70] dot(q, k), lhs_batch_dims={0,2}, rhs_batch_dims={0,2},
+              lhs_contracting_dims={3}, rhs_contracting_dims={3}
+            c = f32[] constant(0.03) cb = f32[2,3,37,70] broadcast(c), dimensions={}
+            s = f32[2,3,37,70] multiply(g, cb)
+            low = f32[] constant(-inf) zero = f32[] constant(0)
+            m = f32[2,3,37] reduce(s, low), dimensions={3}, to_apply=max_f
+            mb = f32[2,3,37,70] broadcast(m), dimensions={0,1,2} dd = f32[2,3,37,70] subtract(s, mb)
+            e = f32[2,3,37,70] exponential(dd) t = f32[2,3,37] reduce(e, zero), dimensions={3}, to_apply=sum
+            tb = f32[2,3,37,70] broadcast(t), dimensions={0,1,2} w = f32[2,3,37,70] divide(e, tb)
+            ROOT o = f32[2,3,37,24] dot(w, v), lhs_batch_dims={0,1}, rhs_batch_dims={0,1},
+              lhs_contracting_dims={3}, rhs_contracting_dims={2} }",
+        reasons: &["attention, 64 rows by 32 columns of scores at a time in shared memory"],
+    },
+    Case {
+        name: "attention of wide heads with a bias, rows without a column",
+        text: "ENTRY main { q = f32[5,33,128] parameter(0) k = f32[5,40,128] parameter(1)
+            v = f32[5,40,100] parameter(2) bias = f32[33,40] parameter(3) use = s32[33,40] parameter(4)
+            g = f32[5,33,40] dot(q, k), lhs_batch_dims={0}, rhs_batch_dims={0},
+              lhs_contracting_dims={2}, rhs_contracting_dims={2}
+            c = f32[] constant(0.01) cb = f32[5,33,40] broadcast(c), dimensions={}
+            h = f32[5,33,40] multiply(g, cb) bb = f32[5,33,40] broadcast(bias), dimensions={1,2}
+            a = f32[5,33,40] add(h, bb) i = s32[33,40] iota(), iota_dimension=0
+            j = s32[33,40] iota(), iota_dimension=1 causal = pred[33,40] compare(i, j), direction=GE
+            none = s32[] constant(8) nb = s32[33,40] broadcast(none), dimensions={}
+            some = pred[33,40] compare(use, nb), direction=LT
+            five = s32[] constant(5) fb = s32[33,40] broadcast(five), dimensions={}
+            row = pred[33,40] compare(i, fb), direction=NE
+            both = pred[33,40] and(causal, some) all = pred[33,40] and(both, row)
+            ab = pred[5,33,40] broadcast(all), dimensions={1,2}
+            no = f32[] constant(-inf) no_b = f32[5,33,40] broadcast(no), dimensions={}
+            s = f32[5,33,40] select(ab, a, no_b)
+            low = f32[] constant(-inf) zero = f32[] constant(0)
+            m = f32[5,33] reduce(s, low), dimensions={2}, to_apply=max_f
+            mb = f32[5,33,40] broadcast(m), dimensions={0,1} dd = f32[5,33,40] subtract(s, mb)
+            e = f32[5,33,40] exponential(dd) t = f32[5,33] reduce(e, zero), dimensions={2}, to_apply=sum
+            tb = f32[5,33,40] broadcast(t), dimensions={0,1} w = f32[5,33,40] divide(e, tb)
+            ROOT o = f32[5,33,100] dot(w, v), lhs_batch_dims={0}, rhs_batch_dims={0},
+              lhs_contracting_dims={2}, rhs_contracting_dims={1} }",
+        reasons: &["attention, 32 rows by 32 columns"],
+    },
+    Case {
+        name: "attention of halves",
+        text: "ENTRY main { q = bf16[2,70,4,64] parameter(0) k = bf16[2,130,4,64] parameter(1)
+            v = bf16[2,130,4,64] parameter(2)
+            g = bf16[2,4,70,130] dot(q, k), lhs_batch_dims={0,2}, rhs_batch_dims={0,2},
+              lhs_contracting_dims={3}, rhs_contracting_dims={3}
+            c = bf16[] constant(0.01) cb = bf16[2,4,70,130] broadcast(c), dimensions={}
+            h = bf16[2,4,70,130] multiply(g, cb) s = f32[2,4,70,130] convert(h)
+            low = f32[] constant(-inf) zero = f32[] constant(0)
+            m = f32[2,4,70] reduce(s, low), dimensions={3}, to_apply=max_f
+            mb = f32[2,4,70,130] broadcast(m), dimensions={0,1,2} dd = f32[2,4,70,130] subtract(s, mb)
+            e = f32[2,4,70,130] exponential(dd) t = f32[2,4,70] reduce(e, zero), dimensions={3}, to_apply=sum
+            tb = f32[2,4,70,130] broadcast(t), dimensions={0,1,2} w = f32[2,4,70,130] divide(e, tb)
+            x = bf16[2,4,70,130] convert(w)
+            o = bf16[2,4,70,64] dot(x, v), lhs_batch_dims={0,1}, rhs_batch_dims={0,2},
+              lhs_contracting_dims={3}, rhs_contracting_dims={1}
+            ROOT y = bf16[2,70,4,64] transpose(o), dimensions={0,2,1,3} }",
+        reasons: &["attention, 64 rows by 64 columns of scores at a time on tensor cores"],
+    },
+    Case {
+        name: "attention of halves whose heads share keys",
+        text: "ENTRY main { q = f16[2,3,9,40] parameter(0) k = f16[2,40,21] parameter(1)
+            v = f16[2,21,18] parameter(2)
+            g = f32[2,3,9,21] dot(q, k), lhs_batch_dims={0}, rhs_batch_dims={0},
+              lhs_contracting_dims={3}, rhs_contracting_dims={1}
+            c = f32[] constant(0.02) cb = f32[2,3,9,21] broadcast(c), dimensions={}
+            h = f32[2,3,9,21] multiply(g, cb) i = s32[3,9,21] iota(), iota_dimension=1
+            j = s32[3,9,21] iota(), iota_dimension=2 p = pred[3,9,21] compare(i, j), direction=GE
+            pb = pred[2,3,9,21] broadcast(p), dimensions={1,2,3}
+            no = f32[] constant(-1e9) no_b = f32[2,3,9,21] broadcast(no), dimensions={}
+            s = f32[2,3,9,21] select(pb, h, no_b)
+            low = f32[] constant(-inf) zero = f32[] constant(0)
+            m = f32[2,3,9] reduce(s, low), dimensions={3}, to_apply=max_f
+            mb = f32[2,3,9,21] broadcast(m), dimensions={0,1,2} dd = f32[2,3,9,21] subtract(s, mb)
+            e = f32[2,3,9,21] exponential(dd) t = f32[2,3,9] reduce(e, zero), dimensions={3}, to_apply=sum
+            tb = f32[2,3,9,21] broadcast(t), dimensions={0,1,2} w = f32[2,3,9,21] divide(e, tb)
+            x = f16[2,3,9,21] convert(w)
+            ROOT o = f32[2,3,9,18] dot(x, v), lhs_batch_dims={0}, rhs_batch_dims={0},
+              lhs_contracting_dims={3}, rhs_contracting_dims={1} }",
+        reasons: &["attention, 32 rows by 64 columns of scores at a time on tensor cores"],
+    },
+    Case {
+        name: "attention of one row",
+        text: "ENTRY main { q = f32[2,1,32] parameter(0) k = f32[2,50,32] parameter(1)
+            v = f32[2,50,32] parameter(2) len = s32[2] parameter(3)
+            g = f32[2,1,50] dot(q, k), lhs_batch_dims={0}, rhs_batch_dims={0},
+              lhs_contracting_dims={2}, rhs_contracting_dims={2}
+            j = s32[2,1,50] iota(), iota_dimension=2 lb = s32[2,1,50] broadcast(len), dimensions={0}
+            p = pred[2,1,50] compare(j, lb), direction=GE
+            no = f32[] constant(-1e9) no_b = f32[2,1,50] broadcast(no), dimensions={}
+            c = f32[] constant(0.02) cb = f32[2,1,50] broadcast(c), dimensions={}
+            h = f32[2,1,50] multiply(g, cb) s = f32[2,1,50] select(p, h, no_b)
+            low = f32[] constant(-inf) zero = f32[] constant(0)
+            m = f32[2,1] reduce(s, low), dimensions={2}, to_apply=max_f
+            mb = f32[2,1,50] broadcast(m), dimensions={0,1} dd = f32[2,1,50] subtract(s, mb)
+            e = f32[2,1,50] exponential(dd) t = f32[2,1] reduce(e, zero), dimensions={2}, to_apply=sum
+            tb = f32[2,1,50] broadcast(t), dimensions={0,1} w = f32[2,1,50] divide(e, tb)
+            ROOT o = f32[2,1,32] dot(w, v), lhs_batch_dims={0}, rhs_batch_dims={0},
+              lhs_contracting_dims={2}, rhs_contracting_dims={1} }",
+        reasons: &["attention, 16 rows by 32 columns"],
+    },
+    Case {
+        name: "few rows of attention along many columns",
+        text: "ENTRY main { q = f32[2,16] parameter(0) k = f32[600,16] parameter(1)
+            v = f32[600,16] parameter(2)
+            s = f32[2,600] dot(q, k), lhs_contracting_dims={1}, rhs_contracting_dims={1}
+            low = f32[] constant(-inf) zero = f32[] constant(0)
+            m = f32[2] reduce(s, low), dimensions={1}, to_apply=max_f
+            mb = f32[2,600] broadcast(m), dimensions={0} dd = f32[2,600] subtract(s, mb)
+            e = f32[2,600] exponential(dd) t = f32[2] reduce(e, zero), dimensions={1}, to_apply=sum
+            tb = f32[2,600] broadcast(t), dimensions={0} w = f32[2,600] divide(e, tb)
+            ROOT o = f32[2,16] dot(w, v), lhs_contracting_dims={1}, rhs_contracting_dims={0} }",
+        reasons: &["per row of 600"],
+    },
+    Case {
+        name: "a counted loop in one that depends on its input",
+        text: "ENTRY main { x = f32[6] parameter(0) n = s32[] parameter(1)
+            s = (f32[6], s32[]) tuple(x, n)
+            ROOT w = (f32[6], s32[]) while(s), condition=positive, body=outer }",
+        reasons: &[],
+    },
+    Case {
+        name: "a counted loop",
+        text: "ENTRY main { x = f32[6] parameter(0) n = s32[] constant(2)
+            s = (f32[6], s32[]) tuple(x, n)
+            w = (f32[6], s32[]) while(s), condition=positive, body=outer
+            ROOT y = f32[6] get-tuple-element(w), index=0 }",
+        reasons: &[],
+    },
+    Case {
         name: "a convolution in groups",
         text: "ENTRY main { a = f32[2,9,8,6] parameter(0) b = f32[3,2,3,16] parameter(1)
             ROOT c = f32[2,5,8,16] convolution(a, b),
               window={size=3x2 stride=2x1 pad=1_1x1_0}, dim_labels=b01f_01io->b01f,
               feature_group_count=2 }",
         reasons: &["tiles of 64 x 16 in shared memory"],
+    },
+    Case {
+        name: "a convolution of halves",
+        text: "ENTRY main { a = bf16[2,9,8,16] parameter(0) b = bf16[3,3,16,32] parameter(1)
+            ROOT c = bf16[2,5,8,32] convolution(a, b),
+              window={size=3x3 stride=2x1 pad=1_1x1_1}, dim_labels=b01f_01io->b01f }",
+        reasons: &["on tensor cores"],
+    },
+    Case {
+        name: "a convolution of halves, features outside",
+        text: "ENTRY main { a = f16[2,20,9,7] parameter(0) b = f16[48,5,3,3] parameter(1)
+            ROOT c = f32[2,48,9,7] convolution(a, b), window={size=3x3 pad=1_1x1_1},
+              dim_labels=bf01_oi01->bf01, feature_group_count=4 }",
+        reasons: &["in shared memory"],
+    },
+    Case {
+        name: "a convolution of halves, few channels outside",
+        text: "ENTRY main { a = f16[2,3,9,7] parameter(0) b = f16[24,3,3,3] parameter(1)
+            ROOT c = f32[2,24,9,7] convolution(a, b), window={size=3x3 pad=1_1x1_1},
+              dim_labels=bf01_oi01->bf01 }",
+        reasons: &["on tensor cores"],
+    },
+    Case {
+        name: "the gradient of a convolution by its input",
+        text: "ENTRY main { a = bf16[2,5,4,32] parameter(0) b = bf16[3,3,16,32] parameter(1)
+            ROOT c = bf16[2,9,8,16] convolution(a, b),
+              window={size=3x3 pad=1_1x1_2 lhs_dilate=2x2 rhs_reversal=1x1},
+              dim_labels=b01f_01oi->b01f }",
+        reasons: &["on tensor cores"],
+    },
+    Case {
+        name: "a convolution in groups of batches, reversed",
+        text: "ENTRY main { a = f32[6,9,8,5] parameter(0) b = f32[3,2,5,24] parameter(1)
+            ROOT c = f32[2,9,9,24] convolution(a, b),
+              window={size=3x2 pad=1_1x1_1 rhs_reversal=1x0}, dim_labels=b01f_01io->b01f,
+              batch_group_count=3 }",
+        reasons: &["in shared memory"],
+    },
+    Case {
+        name: "a convolution of halves in groups of batches",
+        text: "ENTRY main { a = bf16[4,8,8,16] parameter(0) b = bf16[8,8,16,32] parameter(1)
+            ROOT c = f32[2,3,3,32] convolution(a, b),
+              window={size=8x8 pad=1_1x1_1}, dim_labels=b01f_01io->b01f,
+              batch_group_count=2 }",
+        reasons: &["on tensor cores"],
+    },
+    Case {
+        name: "a convolution of halves with infinities",
+        text: "ENTRY main { a = bf16[2,5,6,16] parameter(0) w = bf16[3,3,16,24] parameter(1)
+            eight = bf16[] constant(8) eb = bf16[3,3,16,24] broadcast(eight), dimensions={}
+            p = pred[3,3,16,24] compare(w, eb), direction=EQ
+            inf = bf16[] constant(inf) ib = bf16[3,3,16,24] broadcast(inf), dimensions={}
+            b = bf16[3,3,16,24] select(p, ib, w)
+            ROOT c = bf16[2,3,4,24] convolution(a, b), window={size=3x3},
+              dim_labels=b01f_01io->b01f }",
+        reasons: &["on tensor cores"],
     },
     Case {
         name: "a scatter of rows",

@@ -3,13 +3,19 @@
 //! An entry holds its whole key, which is compared: two programs never share one
 //! because of a hash. A cache that cannot be read or written is no cache and no
 //! error. It is in the folder that `TEGULA_CACHE` names (empty: there is none), or
-//! `tegula` in the user's folder of caches.
+//! `tegula` in the user's folder of caches. Where entries take more than a gigabyte
+//! together, those that were not used for longest are removed until they take half of it.
 
 use crate::error::Error;
 use crate::nvrtc::{Arch, Compiler, Form};
 use rustc_hash::FxHasher;
 use std::hash::Hasher;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+/// Bytes of all entries together, and of what is left where they take more.
+const MOST: u64 = 1 << 30;
+const KEPT: u64 = MOST / 2;
 
 /// Compiles a source, or finds what it was compiled to before.
 ///
@@ -38,11 +44,14 @@ fn compile_in(
     let path = folder.join(file_name(&key));
     if let Some(found) = read(&path, &key) {
         tracing::debug!(path = %path.display(), "found in the cache");
+        note_use(&path);
         return Ok(found);
     }
     let compiled = compiler.compile(source, arch, form)?;
     if let Err(error) = write(&path, &key, &compiled) {
         tracing::debug!(path = %path.display(), %error, "the cache cannot be written");
+    } else if let Err(error) = trim(folder, MOST, KEPT) {
+        tracing::debug!(folder = %folder.display(), %error, "the cache cannot be trimmed");
     }
     Ok(compiled)
 }
@@ -97,6 +106,48 @@ fn write(path: &Path, key: &[u8], result: &[u8]) -> std::io::Result<()> {
     })
 }
 
+/// An entry's time is that of its last use.
+fn note_use(path: &Path) {
+    let file = std::fs::File::options().append(true).open(path);
+    if let Err(error) = file.and_then(|file| file.set_modified(SystemTime::now())) {
+        tracing::debug!(path = %path.display(), %error, "the entry's time cannot be set");
+    }
+}
+
+/// Removes entries, those that were not used for longest first, until they take no more
+/// than `kept` bytes, if they take more than `most`.
+fn trim(folder: &Path, most: u64, kept: u64) -> std::io::Result<()> {
+    let mut entries = Vec::new();
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        // What another process wrote in part and left behind is an entry, too.
+        let ours = path
+            .extension()
+            .is_some_and(|end| end == "nvrtc" || end == "part");
+        // Another process may have removed it.
+        if let Ok(known) = path.metadata()
+            && ours
+            && known.is_file()
+        {
+            entries.push((known.modified()?, known.len(), path));
+        }
+    }
+    let mut all: u64 = entries.iter().map(|(_, bytes, _)| bytes).sum();
+    if all <= most {
+        return Ok(());
+    }
+    entries.sort();
+    for (_, bytes, path) in entries {
+        if all <= kept {
+            break;
+        }
+        // An open file stays readable to whoever reads it.
+        std::fs::remove_file(&path)?;
+        all -= bytes;
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -110,6 +161,29 @@ mod tests {
         assert_eq!(read(&path, b"other"), None);
         std::fs::write(&path, [255u8; 9]).unwrap();
         assert_eq!(read(&path, b"key"), None);
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn entries_that_were_not_used_for_longest_are_removed() {
+        let folder = std::env::temp_dir().join(format!("tegula-cache-trim-{}", std::process::id()));
+        let paths: Vec<PathBuf> = (0..5).map(|i| folder.join(format!("{i}.nvrtc"))).collect();
+        for (age, path) in paths.iter().enumerate() {
+            write(path, b"key", &[1; 100]).unwrap();
+            let time = SystemTime::now() - std::time::Duration::from_secs(1000 + age as u64);
+            let file = std::fs::File::options().append(true).open(path).unwrap();
+            file.set_modified(time).unwrap();
+        }
+        let other = folder.join("another.file");
+        std::fs::write(&other, [0; 1000]).unwrap();
+        // An entry takes 111 bytes. The oldest was used now.
+        note_use(&paths[4]);
+        trim(&folder, 600, 300).unwrap();
+        assert!(paths.iter().all(|path| path.exists()), "not yet");
+        trim(&folder, 500, 300).unwrap();
+        let left: Vec<bool> = paths.iter().map(|path| path.exists()).collect();
+        assert_eq!(left, [true, false, false, false, true]);
+        assert!(other.exists());
         std::fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -302,6 +302,9 @@ impl Run<'_> {
                     ahead = (ahead * 2).min(MOST_AHEAD);
                 }
             }
+            Action::Times { count, iteration } => {
+                (0..*count).try_for_each(|_| self.actions(iteration))
+            }
             Action::While {
                 condition,
                 predicate,

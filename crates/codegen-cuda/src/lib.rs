@@ -13,8 +13,10 @@
 //!   error that says how to get it.
 
 mod access;
+mod attention;
 mod body;
 mod cache;
+mod counted;
 mod device;
 mod driver;
 mod emit;

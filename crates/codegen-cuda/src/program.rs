@@ -1,6 +1,8 @@
 //! A plan as a device program: one source with every kernel, and the steps that
 //! launch them.
 
+use crate::attention;
+use crate::counted;
 use crate::emit;
 use crate::error::Error;
 use crate::function::{Function, Series, Work};
@@ -43,11 +45,31 @@ pub(crate) enum Stage {
         predicate: ValueId,
         body: Vec<Stage>,
     },
+    /// A loop of so many iterations.
+    Times { count: u64, body: Vec<Stage> },
     Conditional {
         selector: ValueId,
         is_pred: bool,
         branches: Vec<Vec<Stage>>,
     },
+}
+
+/// Launches of a counted loop inside of one that may have ended.
+const MOST_IN_VAIN: u64 = 32;
+
+impl Stage {
+    /// Whether the host need not wait for the device in it.
+    fn stays(&self) -> bool {
+        match self {
+            Self::Launch { .. } | Self::Copy { .. } => true,
+            // Asked for in vain, many launches take longer than a look at the predicate.
+            Self::Times { count, body } => {
+                let launches = count.saturating_mul(body.len() as u64);
+                launches <= MOST_IN_VAIN && body.iter().all(Self::stays)
+            }
+            _ => false,
+        }
+    }
 }
 
 /// The steps of a series, whose functions have the program's numbers, and the bytes of
@@ -73,6 +95,7 @@ pub(crate) fn program(plan: &Plan) -> Result<Program, Error> {
     let mut maker = Maker {
         plan,
         together: FxHashSet::default(),
+        readers: attention::readers(plan),
         functions: Vec::new(),
         kernels: FxHashMap::default(),
         routines: FxHashMap::default(),
@@ -92,6 +115,7 @@ struct Maker<'a> {
     plan: &'a Plan,
     /// Kernels of which some step reads an array where it writes.
     together: FxHashSet<KernelId>,
+    readers: attention::Readers,
     functions: Vec<Function>,
     kernels: FxHashMap<KernelId, Launches>,
     /// Library operations' functions by their text without a name.
@@ -132,13 +156,30 @@ impl Maker<'_> {
 
     fn stages(&mut self, steps: &[Step]) -> Result<Vec<Stage>, Error> {
         let mut stages = Vec::with_capacity(steps.len());
-        for step in steps {
-            stages.extend(self.stage(step)?);
+        let attention = attention::find(self.plan, steps, &self.readers, UNNAMED)?;
+        let mut part_of = FxHashMap::default();
+        for found in attention {
+            let [start, middle, end] = found.steps;
+            part_of.insert(start, None);
+            part_of.insert(middle, None);
+            part_of.insert(end, Some(found));
+        }
+        for (number, step) in steps.iter().enumerate() {
+            match part_of.remove(&number) {
+                None => stages.extend(self.stage(&steps[..number], step)?),
+                Some(None) => {}
+                Some(Some(found)) => {
+                    stages.push(Stage::Launch {
+                        launches: self.routine("attention", found.fused.series),
+                        arguments: found.arguments,
+                    });
+                }
+            }
         }
         Ok(stages)
     }
 
-    fn stage(&mut self, step: &Step) -> Result<Option<Stage>, Error> {
+    fn stage(&mut self, before: &[Step], step: &Step) -> Result<Option<Stage>, Error> {
         Ok(Some(match step {
             Step::Kernel { kernel, args } => Stage::Launch {
                 launches: self.kernel(*kernel)?,
@@ -158,7 +199,16 @@ impl Maker<'_> {
                 condition,
                 predicate,
                 body,
-            } => self.repetition(condition, *predicate, body)?,
+            } => {
+                let count = counted::iterations(self.plan, before, condition, *predicate, body);
+                match count.filter(|_| self.readers.get(predicate) == Some(&1)) {
+                    Some(count) => Stage::Times {
+                        count,
+                        body: self.stages(body)?,
+                    },
+                    None => self.repetition(condition, *predicate, body)?,
+                }
+            }
             Step::Conditional { selector, branches } => {
                 let element_type = self.plan.values[*selector].shape.element_type;
                 let branches: Result<_, _> = branches.iter().map(|b| self.stages(b)).collect();
@@ -179,35 +229,42 @@ impl Maker<'_> {
     ) -> Result<Stage, Error> {
         let condition = self.stages(condition)?;
         let mut body = self.stages(body)?;
-        let on_device = |stages: &[Stage]| {
-            let mut stages = stages.iter();
-            stages.all(|s| matches!(s, Stage::Launch { .. } | Stage::Copy { .. }))
-        };
-        if !on_device(&condition) || !on_device(&body) {
+        let mut stages = condition.iter().chain(&body);
+        if !stages.all(Stage::stays) {
             return Ok(Stage::While {
                 condition,
                 predicate,
                 body,
             });
         }
-        for stage in &mut body {
-            // A copy of the driver's cannot be left out by the device.
-            if let Stage::Copy { from, to } = *stage {
-                *stage = self.copy(from, to)?;
-            }
-            if let Stage::Launch { launches, .. } = stage {
-                for step in &mut launches.steps {
-                    if let Some(function) = self.functions.get_mut(*step.function()) {
-                        function.guard();
-                    }
-                }
-            }
-        }
+        self.guard(&mut body)?;
         Ok(Stage::Repeat {
             condition,
             predicate,
             body,
         })
+    }
+
+    /// Has stages do nothing once the predicate of the loop that they are in does not hold.
+    fn guard(&mut self, stages: &mut [Stage]) -> Result<(), Error> {
+        for stage in stages {
+            // A copy of the driver's cannot be left out by the device.
+            if let Stage::Copy { from, to } = *stage {
+                *stage = self.copy(from, to)?;
+            }
+            match stage {
+                Stage::Launch { launches, .. } => {
+                    for step in &mut launches.steps {
+                        if let Some(function) = self.functions.get_mut(*step.function()) {
+                            function.guard();
+                        }
+                    }
+                }
+                Stage::Times { body, .. } => self.guard(body)?,
+                _ => {}
+            }
+        }
+        Ok(())
     }
 
     /// A copy as a function.

@@ -37,6 +37,11 @@ pub(crate) enum Action {
         iteration: Vec<Action>,
         guard: u64,
     },
+    /// So many iterations.
+    Times {
+        count: u64,
+        iteration: Vec<Action>,
+    },
     Copy {
         from: u64,
         to: u64,
@@ -312,6 +317,10 @@ impl Resolver<'_> {
                 predicate,
                 body,
             } => self.repetition(condition, *predicate, body)?,
+            Stage::Times { count, body } => Action::Times {
+                count: *count,
+                iteration: self.actions(body)?,
+            },
             Stage::Conditional {
                 selector,
                 is_pred,

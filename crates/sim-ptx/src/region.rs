@@ -58,9 +58,11 @@ impl Region {
             let mask = ((1 << bytes) - 1) << (at % 4);
             return self.written[at / 4] & mask == mask;
         }
-        self.written[at / 4..(at + bytes) / 4]
-            .iter()
-            .all(|w| *w == 15)
+        let words = &self.written[at / 4..(at + bytes) / 4];
+        match words.first_chunk() {
+            Some(four) if bytes == 16 => *four == [15; 4],
+            _ => words.iter().all(|w| *w == 15),
+        }
     }
 
     /// Makes room for the accesses.

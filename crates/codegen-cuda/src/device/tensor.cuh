@@ -43,3 +43,17 @@ __device__ __forceinline__ void tegula_multiply_f16(float (&sum)[4], const unsig
         : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
+
+// Two products side by side leave a lane two pairs of neighbours of 16 bits; this gives
+// each lane of a quarter of a warp four neighbours.
+__device__ __forceinline__ tegula_vector<unsigned int, 2> tegula_neighbours(unsigned int first, unsigned int second) {
+    const int lane = threadIdx.x % 32, from = lane / 4 * 4 + lane % 2 * 2;
+    tegula_vector<unsigned int, 2> four;
+    #pragma unroll
+    for (int e = 0; e < 2; ++e) {
+        const unsigned int left = __shfl_sync(0xffffffffu, first, from + e);
+        const unsigned int right = __shfl_sync(0xffffffffu, second, from + e);
+        four.at[e] = lane % 4 < 2 ? left : right;
+    }
+    return four;
+}

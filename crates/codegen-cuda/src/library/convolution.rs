@@ -175,9 +175,6 @@ pub(super) fn tiled(
         dims,
         groups,
     } = attributes;
-    if groups.batch > 1 || window.iter().any(|w| w.reversal) {
-        return Ok(None);
-    }
     let sizes = |shape: &ArrayShape| -> Vec<Term> { shape.dims.iter().map(Dim::term).collect() };
     let (x, k, y) = (sizes(input), sizes(weights), sizes(result));
     let strides = [row_major(&x), row_major(&k), row_major(&y)];
@@ -200,7 +197,11 @@ pub(super) fn tiled(
         ],
         sizes: [
             (batch, at(&y, dims.output_batch)),
-            (group, Term::constant(groups.features)),
+            // Of one kind of groups there is only one.
+            (
+                group,
+                Term::constant(groups.features.saturating_mul(groups.batch)),
+            ),
             (feature, per_group.clone()),
             (channel, channels.clone()),
         ]
@@ -258,8 +259,13 @@ pub(super) fn tiled(
             .cloned()
             .unwrap_or_else(|| Term::constant(0))
     };
-    let own_channel = digit(group).mul(&channels).add(&digit(channel));
-    let mut place = digit(batch)
+    let of_group = |wanted: i64, size: &Term| match wanted {
+        1 => Term::constant(0),
+        _ => digit(group).mul(size),
+    };
+    let own_channel = of_group(groups.features, &channels).add(&digit(channel));
+    let own_batch = of_group(groups.batch, &at(&y, dims.output_batch)).add(&digit(batch));
+    let mut place = own_batch
         .mul(&stride(0, dims.input_batch))
         .add(&own_channel.mul(&stride(0, dims.input_feature)));
     let mut inside = Term::constant(1);
@@ -270,7 +276,19 @@ pub(super) fn tiled(
         place = place.add(&element.mul(&stride(0, x_dim)));
         inside = inside.mul(&within);
     }
-    product.window = Some(Window { place, inside });
+    // Channels that lie together do so at multiples of what all of them are multiples of.
+    let together = stride(0, dims.input_feature).as_constant() == Some(1);
+    let all = at(&x, dims.input_feature);
+    let counts = [channels.as_constant(), all.as_constant()];
+    let runs = match counts.map(|count| count.filter(|&count| count > 0)) {
+        [Some(own), Some(all)] if together => 1 << own.trailing_zeros().min(all.trailing_zeros()),
+        _ => 1,
+    };
+    product.window = Some(Window {
+        place,
+        inside,
+        runs,
+    });
     product.function(name)
 }
 

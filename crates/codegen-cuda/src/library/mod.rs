@@ -1,6 +1,7 @@
 //! Library operations of a plan: those that become functions of the device, and those
 //! that run on the host.
 
+pub(crate) mod attention;
 mod builder;
 mod convolution;
 mod dot;

@@ -67,6 +67,8 @@ pub(super) struct Window {
     pub place: Term,
     /// Not zero where there is one; elsewhere it is zero.
     pub inside: Term,
+    /// How many neighbours in the sum lie together, the first at a multiple: a power of two.
+    pub runs: i64,
 }
 
 /// The function of a dot, if tiles suit it; its parameters are the factors, an array that is
@@ -118,7 +120,7 @@ pub(super) fn function(
 }
 
 /// The strides of a dense array whose dimensions run over these labels.
-fn dense(labels: &[Label], sizes: &FxHashMap<Label, Term>) -> Strides {
+pub(super) fn dense(labels: &[Label], sizes: &FxHashMap<Label, Term>) -> Strides {
     let mut stride = Term::constant(1);
     let mut strides = Strides::default();
     for label in labels.iter().rev() {
@@ -354,16 +356,23 @@ impl<'a> Text<'a> {
         self.line(&format!("    const {index} {name} = {};", value.text));
     }
 
+    /// What a block of its own has to say before a term, and the term's expression.
+    pub(super) fn within(&mut self, term: &Term) -> [String; 2] {
+        self.terms.open_block();
+        let mut statements = Vec::new();
+        let value = self.terms.term(term, &mut statements);
+        self.terms.close_block();
+        [
+            statements.iter().map(|s| format!("{s} ")).collect(),
+            value.text,
+        ]
+    }
+
     /// A function object from a group's number to what it contributes to a place.
     pub(super) fn place(&mut self, name: &str, side: usize, group: usize, argument: &str) {
         let place = self.product.place(group, &self.product.strides[side]);
-        self.terms.open_block();
-        let mut statements = Vec::new();
-        let value = self.terms.term(&place, &mut statements);
-        self.terms.close_block();
+        let [before, text] = self.within(&place);
         let index = self.index;
-        let before: String = statements.iter().map(|s| format!("{s} ")).collect();
-        let text = value.text;
         self.line(&format!(
             "    const auto {name} = [&]({index} {argument}) -> {index} {{ {before}return {text}; }};"
         ));
@@ -371,7 +380,7 @@ impl<'a> Text<'a> {
 
     /// A function object from a row and a position in the sum to the place of an
     /// element of the left operand, or -1 where there is none.
-    fn window(&mut self, window: &Window) {
+    pub(super) fn window(&mut self, window: &Window) {
         self.terms.open_block();
         let mut statements = Vec::new();
         let inside = self.terms.term(&window.inside, &mut statements).text;
@@ -560,9 +569,25 @@ impl<'a> Text<'a> {
     /// such a sum is done again over what there is.
     fn skip_padding(
         &mut self,
-        [lhs, rhs, wide, out]: [ElementType; 4],
+        types: [ElementType; 4],
         columns_of_thread: i64,
     ) -> Result<(), Error> {
+        let index = self.index;
+        let again = self.again(types)?;
+        self.line(&format!(
+            "    for (; odd != 0; odd &= odd - 1) {{
+        const int element = __ffs((int)odd) - 1;
+        const {index} row = row0 + row_thread + {SIDE} * (element / {columns_of_thread});
+        const {index} column = column0 + column_thread + {SIDE} * (element % {columns_of_thread});
+{again}
+    }}"
+        ));
+        Ok(())
+    }
+
+    /// The statements that compute an element of the result term by term, without what
+    /// lies in the padding.
+    pub(super) fn again(&self, [lhs, rhs, wide, out]: [ElementType; 4]) -> Result<String, Error> {
         let index = self.index;
         let converted = |from: ElementType, to: ElementType, name: &str| {
             convert(from, to, name)
@@ -573,12 +598,8 @@ impl<'a> Text<'a> {
         let x_load = load(lhs, "a[at]");
         let y_load = load(rhs, "b[b_column(column) + b_k(k)]");
         let value = store(out, &converted(wide, out, "total")?);
-        self.line(&format!(
-            "    for (; odd != 0; odd &= odd - 1) {{
-        const int element = __ffs((int)odd) - 1;
-        const {index} row = row0 + row_thread + {SIDE} * (element / {columns_of_thread});
-        const {index} column = column0 + column_thread + {SIDE} * (element % {columns_of_thread});
-        {own} total = 0;
+        Ok(format!(
+            "        {own} total = 0;
         #pragma unroll 1
         for ({index} k = 0; k < depth; ++k) {{
             const {index} at = a_at(row, k);
@@ -587,10 +608,8 @@ impl<'a> Text<'a> {
             const {y_type} y = {y_load};
             total += {x} * {y};
         }}
-        c[c_row(row) + c_column(column)] = {value};
-    }}"
-        ));
-        Ok(())
+        c[c_row(row) + c_column(column)] = {value};"
+        ))
     }
 
     /// The group of which four neighbours of an operand are read at once, if so.

@@ -1,4 +1,4 @@
-//! A dot of halves on tensor cores: a block of eight warps computes a tile of the
+//! A dot or convolution of halves on tensor cores: a block of eight warps computes a tile of the
 //! result by products of 16 x 8 x 16 elements, which are exact and summed in f32.
 //!
 //! Tiles of both operands lie in shared memory twice: while one pair is multiplied, the
@@ -8,7 +8,7 @@
 //! Rows of a tile are eight elements longer than what they hold, so that the rows of a
 //! fragment lie in different banks.
 
-use super::product::{BATCH, BLOCKS, COLUMNS, Product, ROWS, SUMMED, Text};
+use super::product::{BATCH, BLOCKS, COLUMNS, Product, ROWS, SUMMED, Text, Window};
 use crate::error::Error;
 use crate::function::{Function, linear};
 use crate::types::{storage, store};
@@ -47,7 +47,7 @@ pub(super) fn function(
     let halves = matches!(lhs, ElementType::BF16 | ElementType::F16) && lhs == rhs;
     let result = out == ElementType::F32 || out == lhs;
     let small = rows < SMALLEST || columns < SMALLEST || depth < SMALLEST;
-    if !halves || !result || small || product.window.is_some() {
+    if !halves || !result || small {
         return Ok(None);
     }
     // What is next to each other in the result is across the tile.
@@ -121,8 +121,23 @@ struct Tensor<'a> {
 }
 
 impl Tensor<'_> {
+    /// Where this operand is a window's, that.
+    fn window_of(&self, side: Side) -> Option<&Window> {
+        self.text
+            .product
+            .window
+            .as_ref()
+            .filter(|_| side.operand == 0)
+    }
+
     fn fill_of(&self, side: Side) -> Fill {
         let product = self.text.product;
+        if let Some(window) = self.window_of(side) {
+            return Fill {
+                summed: product.is_innermost(side.operand, SUMMED),
+                wide: window.runs >= VECTOR,
+            };
+        }
         let wide = |group| product.lies_in_runs(side.operand, group, VECTOR);
         let (summed, own) = (wide(SUMMED), wide(side.group));
         Fill {
@@ -186,16 +201,24 @@ impl Tensor<'_> {
             "    const {index} batch = tile / tiles_across / tiles_down;"
         ));
         for (side, array) in ["a", "b", "c"].into_iter().enumerate() {
-            self.text
-                .place(&format!("{array}_batch"), side, BATCH, "batch");
+            if side > 0 || product.window.is_none() {
+                self.text
+                    .place(&format!("{array}_batch"), side, BATCH, "batch");
+            }
         }
-        self.text.place("a_row", 0, ROWS, "row");
-        self.text.place("a_k", 0, SUMMED, "k");
+        match &product.window {
+            Some(window) => self.text.window(window),
+            None => {
+                self.text.place("a_row", 0, ROWS, "row");
+                self.text.place("a_k", 0, SUMMED, "k");
+                self.line("    a += a_batch(batch);");
+            }
+        }
         self.text.place("b_column", 1, COLUMNS, "column");
         self.text.place("b_k", 1, SUMMED, "k");
         self.text.place("c_row", 2, ROWS, "row");
         self.text.place("c_column", 2, COLUMNS, "column");
-        self.line("    a += a_batch(batch);\n    b += b_batch(batch);\n    c += c_batch(batch);");
+        self.line("    b += b_batch(batch);\n    c += c_batch(batch);");
         self.line("    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;");
         let [m, n] = [self.tile[0] / 2, self.tile[1] / 4];
         self.line(&format!(
@@ -227,8 +250,49 @@ impl Tensor<'_> {
         self.multiply(lhs, fills, [m, n]);
         self.line("        buffer ^= 1;\n    }");
         self.store(out, [m, n])?;
+        if product.window.is_some() {
+            self.skip_padding(n)?;
+        }
         self.line("}");
         Ok(self.text.lines)
+    }
+
+    /// A NaN may be the product of an infinity and the padding, which is no element: such
+    /// a sum is done again over what there is.
+    fn skip_padding(&mut self, n: i64) -> Result<(), Error> {
+        let index = self.text.index;
+        let [down, across] = self.sides.map(|side| side.number);
+        let [lhs, rhs, out] = self.text.product.types;
+        let again = self.text.again([lhs, rhs, ElementType::F32, out])?;
+        let m = self.tile[0] / 2;
+        // One bit per element, so that what is done for them comes once in the program.
+        self.line(&format!(
+            "    unsigned long long odd = 0;
+    #pragma unroll
+    for (int i = 0; i < {rows}; ++i) {{
+        #pragma unroll
+        for (int j = 0; j < {columns}; ++j) {{
+            #pragma unroll
+            for (int e = 0; e < 4; ++e) {{
+                if (sum[i][j][e] != sum[i][j][e]) odd |= 1ull << ((i * {columns} + j) * 4 + e);
+            }}
+        }}
+    }}
+    // What a lane has may have been stored by another.
+    __syncwarp();
+    for (; odd != 0; odd &= odd - 1) {{
+        const int element = __ffsll((long long)odd) - 1;
+        const int i = element / {each}, j = element / 4 % {columns}, e = element % 4;
+        const {index} {down} = {down}0 + down0 + 16 * i + e / 2 * 8 + lane / 4;
+        const {index} {across} = {across}0 + across0 + 8 * j + lane % 4 * 2 + e % 2;
+        if ({down} >= {down}s || {across} >= {across}s) continue;
+{again}
+    }}",
+            rows = m / 16,
+            columns = n / 8,
+            each = n / 2,
+        ));
+        Ok(())
     }
 
     /// Fills a tile; what is outside is zero.
@@ -266,14 +330,26 @@ impl Tensor<'_> {
             true => "own][k",
             false => "k][own",
         };
-        let place = format!("{array}_{number}({number}) + {array}_k(k0 + k)");
+        let place = match self.window_of(side) {
+            Some(_) => {
+                self.line(&format!(
+                    "            const {index} at = inside ? a_at(row, k0 + k) : -1;"
+                ));
+                "at".to_owned()
+            }
+            None => format!("{array}_{number}({number}) + {array}_k(k0 + k)"),
+        };
+        let inside = match place.as_str() {
+            "at" => "at >= 0",
+            _ => "inside",
+        };
         let target = format!("{tile}_tile[buffer][{at}]");
         match fill.wide {
             true => self.line(&format!(
-                "            tegula_copy_ahead(&{target}, inside ? {array} + {place} : {array}, inside ? 16 : 0);"
+                "            tegula_copy_ahead(&{target}, {inside} ? {array} + {place} : {array}, {inside} ? 16 : 0);"
             )),
             false => self.line(&format!(
-                "            {target} = inside ? {array}[{place}] : ({element})0;"
+                "            {target} = {inside} ? {array}[{place}] : ({element})0;"
             )),
         }
         self.line("        }");
@@ -407,16 +483,7 @@ impl Tensor<'_> {
         self.line("            #pragma unroll");
         self.line(&format!(
             "            for (int j = 0; j < {}; j += 2) {{
-                const unsigned int first = {first};
-                const unsigned int second = {second};
-                const int from = lane / 4 * 4 + lane % 2 * 2;
-                tegula_vector<unsigned int, 2> four;
-                #pragma unroll
-                for (int e = 0; e < 2; ++e) {{
-                    const unsigned int left = __shfl_sync(0xffffffffu, first, from + e);
-                    const unsigned int right = __shfl_sync(0xffffffffu, second, from + e);
-                    four.at[e] = lane % 4 < 2 ? left : right;
-                }}
+                const tegula_vector<unsigned int, 2> four = tegula_neighbours({first}, {second});
                 const {index} {across} = {across}0 + across0 + 8 * j + lane % 4 * 4;
                 if ({down} < {down}s && {across} < {across}s) *(tegula_vector<unsigned int, 2> *)&c[{place}] = four;
             }}

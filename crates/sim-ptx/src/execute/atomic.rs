@@ -253,35 +253,45 @@ pub(super) fn wait(warp: &mut Warp, context: &mut Context<'_>, left: u32, mask: 
             && (left == 0 || c.group.saturating_add(left) < groups[c.lane as usize])
     });
     warp.pending = pending;
-    for copy in done {
+    // Copies that one instruction began are one access again.
+    let together = |a: &PendingCopy, b: &PendingCopy| {
+        a.instruction == b.instruction && a.bytes == b.bytes && a.lane < b.lane
+    };
+    for copies in done.chunk_by(together) {
+        let Some(first) = copies.first() else {
+            continue;
+        };
         let request = Request {
-            pc: copy.instruction,
-            bytes: copy.bytes,
+            pc: first.instruction,
+            bytes: first.bytes,
             writes: true,
             reads: false,
             strong: false,
             constant: false,
             warp: warp.index,
         };
-        let mut rest = 1 << copy.lane;
-        let to = [copy.at; LANES];
-        if let Some((place, lanes, offsets)) =
-            resolve(context, &request, Space::Shared, &to, &mut rest)
-        {
-            let bytes = copy.bytes as usize;
-            let at = offsets[0];
+        let mut to = [first.at; LANES];
+        let mut rest = 0;
+        for copy in copies {
+            to[copy.lane as usize] = copy.at;
+            rest |= 1 << copy.lane;
+        }
+        let bytes = first.bytes as usize;
+        while rest != 0 {
+            let found = resolve(context, &request, Space::Shared, &to, &mut rest);
+            let Some((place, lanes, offsets)) = found else {
+                continue;
+            };
             let target = region(context, place);
-            let same = target.data[at..at + bytes] == copy.data[..bytes];
-            target.data[at..at + bytes].copy_from_slice(&copy.data[..bytes]);
-            target.mark_written(at, bytes);
-            shadow(
-                context,
-                place,
-                &request,
-                &offsets,
-                lanes,
-                if same { u32::MAX } else { 0 },
-            );
+            let mut same = 0;
+            for copy in copies.iter().filter(|copy| lanes >> copy.lane & 1 != 0) {
+                let at = offsets[copy.lane as usize];
+                let (old, new) = (&mut target.data[at..at + bytes], &copy.data[..bytes]);
+                same |= u32::from(old == new) << copy.lane;
+                old.copy_from_slice(new);
+                target.mark_written(at, bytes);
+            }
+            shadow(context, place, &request, &offsets, lanes, same);
         }
     }
 }

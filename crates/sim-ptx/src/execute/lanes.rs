@@ -52,13 +52,13 @@ pub(super) fn multiply(warp: &mut Warp, m: &Multiply, active: u32, wide: bool) {
         return unsafe { multiply_wide(warp, m, active) };
     }
     let _portable = wide;
-    matrix::multiply(warp, m, active);
+    matrix::multiply::<false>(warp, m, active);
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma")]
 fn multiply_wide(warp: &mut Warp, m: &Multiply, active: u32) {
-    matrix::multiply(warp, m, active);
+    matrix::multiply::<true>(warp, m, active);
 }
 
 #[inline(always)]

@@ -96,6 +96,7 @@ fn note<const WRITES: bool>(
         if let Some(earlier) = race {
             races.push((now, earlier, at));
         }
+        race.is_some()
     };
     let (mut previous, mut repeats) = (usize::MAX, 0);
     for lane in 0..LANES {
@@ -111,11 +112,18 @@ fn note<const WRITES: bool>(
         }
         if bytes <= 4 {
             if let Some(cell) = cells.get_mut(at / 4) {
-                one(cell, lane, at);
+                let _race = one(cell, lane, at);
             }
-        } else {
-            for cell in cells.iter_mut().skip(at / 4).take(bytes / 4) {
-                one(cell, lane, at);
+        } else if let Some([first, others @ ..]) = cells.get_mut(at / 4..(at + bytes) / 4) {
+            // Words that are accessed together have mostly been so before.
+            let before = *first;
+            let races = one(first, lane, at);
+            for cell in others {
+                if *cell == before && !races {
+                    *cell = *first;
+                } else {
+                    one(cell, lane, at);
+                }
             }
         }
     }

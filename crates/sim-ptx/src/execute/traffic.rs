@@ -149,6 +149,18 @@ fn scattered(addresses: &[u64; LANES], mask: u32, bytes: u64) -> (u64, u64) {
 fn conflicts(addresses: &[u64; LANES], mask: u32, words: u64, group: usize) -> (u64, u64, u64) {
     let (mut wavefronts, mut least, mut unique) = (0, 0, 0);
     for first in (0..LANES).step_by(group) {
+        // Usually each lane has banks of its own.
+        let (mut banks, mut lanes) = (0u32, 0);
+        for lane in (first..first + group).filter(|l| mask >> l & 1 != 0) {
+            let own = (1u32 << words.min(8)) - 1;
+            banks |= own.rotate_left((addresses[lane] >> 2) as u32 & 31);
+            lanes += 1;
+        }
+        if u64::from(banks.count_ones()) == lanes * words {
+            let one = u64::from(lanes != 0);
+            (wavefronts, least, unique) = (wavefronts + one, least + one, unique + lanes * words);
+            continue;
+        }
         // Keys are bank and word.
         let mut keys = [0u64; 64];
         let mut count = 0;

@@ -1,0 +1,264 @@
+//! Where attention stands in a plan: a dot, a kernel and a dot among the steps of one
+//! list, each the only one to read what the one before it writes.
+//!
+//! The function that does all three runs where the second dot stands. What it reads must
+//! still be there then: no step from the first dot on writes where queries, keys or what
+//! the kernel reads lie. A result that lies there is written aside and copied.
+
+use crate::error::Error;
+use crate::library::attention::{Fused, Steps, function};
+use rustc_hash::FxHashMap;
+use tegula_expr::Term;
+use tegula_fusion::kernel::Access;
+use tegula_fusion::{Contraction, LibraryOp};
+use tegula_layout::plan::{Place, Plan, Step, ValueId};
+
+/// How often steps and results read each value.
+pub(crate) type Readers = FxHashMap<ValueId, usize>;
+
+/// Counts the readers of a plan's values.
+pub(crate) fn readers(plan: &Plan) -> Readers {
+    let mut readers = Readers::default();
+    for &value in &plan.results {
+        *readers.entry(value).or_default() += 1;
+    }
+    note_readers(plan, &plan.steps, &mut readers);
+    readers
+}
+
+fn note_readers(plan: &Plan, steps: &[Step], readers: &mut Readers) {
+    for step in steps {
+        let mut note = |value: ValueId| *readers.entry(value).or_default() += 1;
+        match step {
+            Step::Kernel { kernel, args } => {
+                let params = plan.kernels[*kernel].params.iter();
+                let read = params.zip(args).filter(|(p, _)| p.access != Access::Write);
+                read.for_each(|(_, &value)| note(value));
+            }
+            Step::Library { operands, .. } => operands.iter().copied().for_each(note),
+            Step::Copy { from, .. } => note(*from),
+            Step::While {
+                condition,
+                predicate,
+                body,
+            } => {
+                note(*predicate);
+                note_readers(plan, condition, readers);
+                note_readers(plan, body, readers);
+            }
+            Step::Conditional { selector, branches } => {
+                note(*selector);
+                for steps in branches {
+                    note_readers(plan, steps, readers);
+                }
+            }
+        }
+    }
+}
+
+/// Attention in a list of steps.
+pub(crate) struct Found {
+    /// The numbers of its three steps.
+    pub steps: [usize; 3],
+    pub fused: Fused,
+    /// What the function is given.
+    pub arguments: Vec<ValueId>,
+}
+
+/// A dot of two factors that nothing is added to.
+fn dot(step: &Step) -> Option<(&Contraction, [ValueId; 2], ValueId)> {
+    match step {
+        Step::Library {
+            op: LibraryOp::Dot(contraction),
+            operands,
+            results,
+        } => match (&operands[..], &results[..]) {
+            (&[lhs, rhs], &[out]) => Some((contraction, [lhs, rhs], out)),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// All attention in a list of steps, functions under this name.
+///
+/// # Errors
+/// A type that cannot be converted: a bug.
+pub(crate) fn find(
+    plan: &Plan,
+    steps: &[Step],
+    readers: &Readers,
+    name: &str,
+) -> Result<Vec<Found>, Error> {
+    let mut all = Vec::new();
+    for (second, step) in steps.iter().enumerate() {
+        let Some((weighed, factors, out)) = dot(step) else {
+            continue;
+        };
+        for first in [true, false] {
+            let [weights, values] = match first {
+                true => factors,
+                false => [factors[1], factors[0]],
+            };
+            let end = End {
+                second,
+                weighed,
+                first,
+                weights,
+                values,
+                out,
+            };
+            let found = end.found(plan, steps, readers, name)?;
+            let one = found.is_some();
+            all.extend(found);
+            if one {
+                break;
+            }
+        }
+    }
+    Ok(all)
+}
+
+/// A dot that may be the last step of attention.
+struct End<'a> {
+    second: usize,
+    weighed: &'a Contraction,
+    first: bool,
+    weights: ValueId,
+    values: ValueId,
+    out: ValueId,
+}
+
+impl End<'_> {
+    fn found(
+        &self,
+        plan: &Plan,
+        steps: &[Step],
+        readers: &Readers,
+        name: &str,
+    ) -> Result<Option<Found>, Error> {
+        let only = |value: ValueId| readers.get(&value) == Some(&1);
+        // The step before that writes a value, if nothing else reads that.
+        let writer = |value: ValueId, before: usize| {
+            let steps = steps.iter().take(before).enumerate().rev();
+            let mut writers = steps.filter(|(_, step)| {
+                let mut writes = false;
+                written(plan, step, &mut |own| writes |= own == value);
+                writes
+            });
+            writers.next().filter(|_| only(value))
+        };
+        let Some((middle, Step::Kernel { kernel, args })) = writer(self.weights, self.second)
+        else {
+            return Ok(None);
+        };
+        let kernel = &plan.kernels[*kernel];
+        for (read, &scores) in args.iter().enumerate() {
+            if scores == self.weights {
+                continue;
+            }
+            let Some((start, step)) = writer(scores, middle) else {
+                continue;
+            };
+            let Some((scored, factors, _)) = dot(step) else {
+                continue;
+            };
+            let others = args.iter().copied();
+            let others = others.filter(|&value| value != scores && value != self.weights);
+            let others: Vec<ValueId> = others.collect();
+            // Whether a step's writes may fall where the function reads.
+            let meets = |number: usize, step: &Step| {
+                let read = others.iter().filter(|_| number >= middle).chain(&factors);
+                let mut meets = false;
+                written(plan, step, &mut |value| {
+                    meets |= read.clone().any(|&other| overlap(plan, value, other));
+                });
+                meets
+            };
+            let between = steps.iter().enumerate().take(self.second).skip(start + 1);
+            let mut between = between.filter(|&(number, _)| number != middle);
+            if between.any(|(number, step)| meets(number, step)) {
+                continue;
+            }
+            let aside = steps
+                .get(self.second)
+                .is_some_and(|step| meets(self.second, step));
+            let shape = |value: ValueId| &plan.values[value].shape;
+            let written = args.iter().position(|&value| value == self.weights);
+            let fused = function(
+                name,
+                &Steps {
+                    scored,
+                    factors: factors.map(shape),
+                    scores: shape(scores),
+                    kernel,
+                    read,
+                    written: written.unwrap_or(read),
+                    weighed: self.weighed,
+                    first: self.first,
+                    weights: shape(self.weights),
+                    values: shape(self.values),
+                    out: shape(self.out),
+                    aside,
+                    symbols: &plan.symbols,
+                },
+            )?;
+            let Some(fused) = fused else { continue };
+            let [queries, keys] = match fused.left_is_queries {
+                true => factors,
+                false => [factors[1], factors[0]],
+            };
+            let mut arguments = vec![queries, keys, self.values, self.out];
+            arguments.extend(others);
+            return Ok(Some(Found {
+                steps: [start, middle, self.second],
+                fused,
+                arguments,
+            }));
+        }
+        Ok(None)
+    }
+}
+
+/// Names all values that a step writes.
+fn written(plan: &Plan, step: &Step, note: &mut dyn FnMut(ValueId)) {
+    match step {
+        Step::Kernel { kernel, args } => {
+            let params = plan.kernels[*kernel].params.iter();
+            let written = params.zip(args).filter(|(p, _)| p.access != Access::Read);
+            written.for_each(|(_, &value)| note(value));
+        }
+        Step::Library { results, .. } => results.iter().copied().for_each(note),
+        Step::Copy { to, .. } => note(*to),
+        Step::While {
+            condition, body, ..
+        } => {
+            for step in condition.iter().chain(body) {
+                written(plan, step, note);
+            }
+        }
+        Step::Conditional { branches, .. } => {
+            for step in branches.iter().flatten() {
+                written(plan, step, note);
+            }
+        }
+    }
+}
+
+/// Whether two values may share memory.
+fn overlap(plan: &Plan, a: ValueId, b: ValueId) -> bool {
+    if plan.same_place(a, b) {
+        return true;
+    }
+    let [a, b] = [a, b].map(|value| &plan.buffers[plan.values[value].buffer]);
+    match (&a.place, &b.place) {
+        (Place::Arena(from), Place::Arena(other)) => {
+            let known = [from, &a.bytes, other, &b.bytes].map(Term::as_constant);
+            let [Some(from), Some(bytes), Some(other), Some(others)] = known else {
+                return true;
+            };
+            from < other.saturating_add(others) && other < from.saturating_add(bytes)
+        }
+        (one, other) => one == other,
+    }
+}

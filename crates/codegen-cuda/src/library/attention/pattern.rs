@@ -1,0 +1,335 @@
+//! Which kernels are a softmax along the rows of an array of scores.
+//!
+//! Such a kernel has three loops over a row: the largest of `x`, where `x` is what is
+//! computed from a score and from where it stands; the sum of `exp(x - largest)`; and
+//! the quotient of these, which is stored where the score was. What the loops compute is
+//! compared as expressions, so that it does not matter which of them stores what for the
+//! next.
+
+use rustc_hash::FxHashMap;
+use tegula_expr::{Term, Var};
+use tegula_fusion::Kernel;
+use tegula_fusion::kernel::{Block, IndexVar, ScalarId, ScalarOp, Statement};
+use tegula_ir::{Binary, ElementType, Unary};
+
+/// A softmax along rows of scores.
+#[derive(Debug)]
+pub(super) struct Softmax<'a> {
+    pub kernel: &'a Kernel,
+    /// What comes before the loops.
+    pub before: Vec<&'a Statement>,
+    /// What computes `value`, the number whose exponential is taken, from the score of a
+    /// column.
+    pub block: &'a Block,
+    pub value: ScalarId,
+    /// What the block carries besides, which `value` does not stand on.
+    pub largest: ScalarId,
+    pub column: Var,
+    /// By dimension of the scores but the last: its variable, if it has more than one
+    /// position.
+    pub dims: Vec<Option<Var>>,
+}
+
+/// The number of an expression; equal ones have the same.
+type Value = usize;
+
+#[derive(Clone, PartialEq, Eq, Hash)]
+enum Expression {
+    Compute(ScalarOp, ElementType, Vec<Value>),
+    Load(usize, Vec<Term>),
+    /// What a loop carries or leaves.
+    Scalar(ScalarId),
+}
+
+/// The expressions of a kernel's scalars.
+struct Expressions<'a> {
+    kernel: &'a Kernel,
+    numbers: FxHashMap<Expression, Value>,
+    known: Vec<Expression>,
+    scalars: FxHashMap<ScalarId, Value>,
+    /// By array of the row's own: what is at each column.
+    own: FxHashMap<usize, Value>,
+    /// Stands for the column in all loops.
+    column: Var,
+}
+
+impl<'a> Expressions<'a> {
+    fn number(&mut self, expression: Expression) -> Value {
+        if let Some(&known) = self.numbers.get(&expression) {
+            return known;
+        }
+        self.known.push(expression.clone());
+        self.numbers.insert(expression, self.known.len() - 1);
+        self.known.len() - 1
+    }
+
+    fn of(&mut self, scalar: ScalarId) -> Value {
+        if let Some(&known) = self.scalars.get(&scalar) {
+            return known;
+        }
+        self.number(Expression::Scalar(scalar))
+    }
+
+    fn at(&self, index: &[Term], counter: Option<Var>) -> Vec<Term> {
+        let renamed = |var| (Some(var) == counter).then(|| Term::var(self.column));
+        let terms = index.iter().map(|term| term.substitute(&mut { renamed }));
+        terms.collect()
+    }
+
+    /// Takes up a computation or a load; `None` for anything else.
+    fn take(&mut self, statement: &'a Statement, counter: Option<Var>) -> Option<()> {
+        let (result, expression) = match statement {
+            Statement::Compute {
+                result,
+                op,
+                operands,
+            } => {
+                let op = match op {
+                    ScalarOp::Index(term) => {
+                        let own = self.at(std::slice::from_ref(term), counter);
+                        ScalarOp::Index(own.into_iter().next()?)
+                    }
+                    other => other.clone(),
+                };
+                let operands = operands.iter().map(|&o| self.of(o)).collect();
+                let ty = self.kernel.scalars.get(*result)?;
+                (*result, Expression::Compute(op, ty, operands))
+            }
+            Statement::Load {
+                result,
+                param,
+                index,
+            } if *param < self.kernel.given() => {
+                (*result, Expression::Load(*param, self.at(index, counter)))
+            }
+            Statement::Load {
+                result,
+                param,
+                index,
+            } => {
+                let whole = self.at(index, counter) == [Term::var(self.column)];
+                let value = *self.own.get(param).filter(|_| whole)?;
+                self.scalars.insert(*result, value);
+                return Some(());
+            }
+            _ => return None,
+        };
+        let value = self.number(expression);
+        self.scalars.insert(result, value);
+        Some(())
+    }
+
+    /// Takes up statements outside of loops.
+    fn outside(&mut self, from: usize, to: usize) -> Option<()> {
+        let kernel = self.kernel;
+        let mut between = kernel.body.statements.get(from..to)?.iter();
+        between.try_for_each(|statement| self.take(statement, None))
+    }
+
+    /// Takes up a loop's body; gives its stores to arrays that the kernel is given.
+    fn body(&mut self, var: Var, block: &'a Block) -> Option<Vec<(usize, Vec<Term>, Value)>> {
+        let mut stores = Vec::new();
+        for statement in &block.statements {
+            let Statement::Store {
+                param,
+                index,
+                value,
+            } = statement
+            else {
+                self.take(statement, Some(var))?;
+                continue;
+            };
+            let index = self.at(index, Some(var));
+            let value = self.of(*value);
+            if *param < self.kernel.given() {
+                stores.push((*param, index, value));
+            } else if index == [Term::var(self.column)] {
+                self.own.insert(*param, value);
+            } else {
+                return None;
+            }
+        }
+        Some(stores)
+    }
+
+    /// The operands of a binary operation on `f32`.
+    fn binary(&self, value: Value, wanted: Binary) -> Option<[Value; 2]> {
+        match self.known.get(value)? {
+            Expression::Compute(ScalarOp::Binary(op), ElementType::F32, operands)
+                if *op == wanted =>
+            {
+                operands[..].try_into().ok()
+            }
+            _ => None,
+        }
+    }
+
+    /// The operand of a binary operation beside another one.
+    fn beside(&self, value: Value, wanted: Binary, other: Value) -> Option<Value> {
+        let [a, b] = self.binary(value, wanted)?;
+        match (a == other, b == other) {
+            (true, false) => Some(b),
+            (false, true) => Some(a),
+            _ => None,
+        }
+    }
+
+    fn is_constant(&self, value: Value, wanted: f32) -> bool {
+        matches!(self.known.get(value), Some(Expression::Compute(ScalarOp::Constant(bits), ElementType::F32, _))
+            if *bits as u32 == wanted.to_bits())
+    }
+}
+
+/// What a loop is: its counter, and what it starts from, carries and leaves, if that is
+/// one scalar.
+struct Counted<'a> {
+    var: Var,
+    carried: Option<[ScalarId; 3]>,
+    body: &'a Block,
+}
+
+fn counted(statement: &Statement) -> Option<Counted<'_>> {
+    let Statement::Loop {
+        var,
+        init,
+        carried,
+        body,
+        results,
+    } = statement
+    else {
+        return None;
+    };
+    let carried = match (&init[..], &carried[..], &results[..]) {
+        ([], [], []) => None,
+        (&[init], &[carried], &[result]) => Some([init, carried, result]),
+        _ => return None,
+    };
+    Some(Counted {
+        var: *var,
+        carried,
+        body,
+    })
+}
+
+/// The softmax that a kernel is, of the array that is its parameter `scores` to the one
+/// that is its parameter `out`.
+pub(super) fn softmax(kernel: &Kernel, scores: usize, out: usize) -> Option<Softmax<'_>> {
+    let statements = &kernel.body.statements;
+    let places = statements.iter().enumerate().filter(|(_, s)| s.is_loop());
+    let places: [usize; 3] = places
+        .map(|(at, _)| at)
+        .collect::<Vec<_>>()
+        .try_into()
+        .ok()?;
+    let mut expressions = Expressions {
+        kernel,
+        numbers: FxHashMap::default(),
+        known: Vec::new(),
+        scalars: FxHashMap::default(),
+        own: FxHashMap::default(),
+        column: Var(kernel.vars.len() as u32),
+    };
+    expressions.outside(0, places[0])?;
+    // The largest.
+    let first = counted(&statements[places[0]])?;
+    let [init, carried, largest] = first.carried?;
+    let init = expressions.of(init);
+    if !expressions.is_constant(init, f32::NEG_INFINITY) {
+        return None;
+    }
+    let so_far = carried;
+    let carried = expressions.of(carried);
+    let none = expressions.body(first.var, first.body)?.is_empty();
+    let next = expressions.of(*first.body.results.first()?);
+    let x = expressions.beside(next, Binary::Maximum, carried)?;
+    let largest = expressions.of(largest);
+    expressions.outside(places[0] + 1, places[1])?;
+    // The sum of exponentials.
+    let second = counted(&statements[places[1]])?;
+    let [init, carried, sum] = second.carried?;
+    let init = expressions.of(init);
+    let zero = expressions.is_constant(init, 0.0);
+    let carried = expressions.of(carried);
+    let none = none && expressions.body(second.var, second.body)?.is_empty();
+    let next = expressions.of(*second.body.results.first()?);
+    let e = expressions.beside(next, Binary::Add, carried)?;
+    let Some(Expression::Compute(ScalarOp::Unary(Unary::Exp), _, operands)) =
+        expressions.known.get(e)
+    else {
+        return None;
+    };
+    let [own, base] = expressions.binary(*operands.first()?, Binary::Subtract)?;
+    let raised = |value| {
+        let other = expressions.beside(value, Binary::Maximum, largest);
+        other.is_some_and(|other| expressions.is_constant(other, f32::NEG_INFINITY))
+    };
+    if !zero || !none || own != x || base != largest && !raised(base) {
+        return None;
+    }
+    let sum = expressions.of(sum);
+    expressions.outside(places[1] + 1, places[2])?;
+    // The quotients.
+    let third = counted(&statements[places[2]])?;
+    let stores = expressions.body(third.var, third.body)?;
+    let [(param, index, mut value)] = <[_; 1]>::try_from(stores).ok()?;
+    if let Some(Expression::Compute(ScalarOp::Convert, _, operands)) = expressions.known.get(value)
+    {
+        value = *operands.first()?;
+    }
+    let quotient = expressions.binary(value, Binary::Divide)? == [e, sum];
+    expressions.outside(places[2] + 1, statements.len())?;
+    if param != out || !quotient || third.carried.is_some() {
+        return None;
+    }
+    let dims = dims(kernel, &index, expressions.column)?;
+    // The only element of the scores that it reads is the one it stores for.
+    let mut reads = expressions.known.iter().filter_map(|e| match e {
+        Expression::Load(param, index) if *param == scores => Some(index),
+        _ => None,
+    });
+    let one = reads.next() == Some(&index) && reads.next().is_none();
+    let value = scalar_of(first.body, x, &expressions)?;
+    one.then_some(Softmax {
+        kernel,
+        before: statements[..places[0]].iter().collect(),
+        block: first.body,
+        value,
+        largest: so_far,
+        column: first.var,
+        dims,
+    })
+}
+
+/// The scalar of a block that has a value.
+fn scalar_of(block: &Block, value: Value, expressions: &Expressions<'_>) -> Option<ScalarId> {
+    block
+        .statements
+        .iter()
+        .find_map(|statement| match statement {
+            Statement::Compute { result, .. } | Statement::Load { result, .. } => {
+                (expressions.scalars.get(result) == Some(&value)).then_some(*result)
+            }
+            _ => None,
+        })
+}
+
+/// The variables of an index that goes through the kernel's domain, each variable once,
+/// and last through the columns.
+fn dims(kernel: &Kernel, index: &[Term], column: Var) -> Option<Vec<Option<Var>>> {
+    let (last, outer) = index.split_last()?;
+    let mut left = kernel.domain.clone();
+    let mut dims = Vec::new();
+    for term in outer {
+        if term.as_constant() == Some(0) {
+            dims.push(None);
+            continue;
+        }
+        let at = left.iter().position(|&var| Term::var(var) == *term)?;
+        dims.push(Some(left.remove(at)));
+    }
+    // What is left has one position.
+    let single = left.iter().all(|&var| {
+        matches!(kernel.var(var), Some(IndexVar::Domain(extent)) if extent.as_constant() == Some(1))
+    });
+    (*last == Term::var(column) && single).then_some(dims)
+}
