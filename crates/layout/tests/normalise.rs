@@ -4,6 +4,7 @@
 use tegula_fusion::Limits;
 use tegula_interp::Value;
 use tegula_ir::{ArrayShape, ElementType, Literal, Module};
+use tegula_layout::assign::{Machine, dense_orders};
 use tegula_layout::normalise::{drawn, inverse, normalise, permuted, row_major};
 
 /// Orders drawn for each program.
@@ -234,4 +235,41 @@ fn open_sizes_and_aliases() {
     check("HloModule m, input_output_alias={ {0}: (0, {}), {1}: (1, {}) }
         ENTRY main { x = f32[3,4] parameter(0) y = f32[3,4] parameter(1)
           a = f32[3,4] add(x, y) b = f32[3,4] subtract(x, y) ROOT t = (f32[3,4], f32[3,4]) tuple(a, b) }");
+}
+
+#[test]
+fn a_transposition_that_no_iteration_changes_is_made_before_the_loop() {
+    let text = "HloModule m
+        body { s = (s32[], f32[6,5], f32[5,6]) parameter(0) i = s32[] get-tuple-element(s), index=0
+          a = f32[6,5] get-tuple-element(s), index=1 w = f32[5,6] get-tuple-element(s), index=2
+          one = s32[] constant(1) n = s32[] add(i, one) t = f32[6,5] transpose(w), dimensions={1,0}
+          m = f32[6,5] negate(t) c = f32[6,5] add(a, m)
+          ROOT r = (s32[], f32[6,5], f32[5,6]) tuple(n, c, w) }
+        cond { s = (s32[], f32[6,5], f32[5,6]) parameter(0) i = s32[] get-tuple-element(s), index=0
+          three = s32[] constant(3) ROOT l = pred[] compare(i, three), direction=LT }
+        ENTRY main { x = f32[6,5] parameter(0) y = f32[5,6] parameter(1) zero = s32[] constant(0)
+          init = (s32[], f32[6,5], f32[5,6]) tuple(zero, x, y)
+          l = (s32[], f32[6,5], f32[5,6]) while(init), condition=cond, body=body
+          ROOT r = f32[6,5] get-tuple-element(l), index=1 }";
+    check(text);
+    let module = read(text);
+    let program = tegula_fusion::flatten(&module).expect("it flattens");
+    let ordered = dense_orders(&module, program, &Machine::cpu(), false);
+    let module = std::borrow::Cow::Borrowed(&module);
+    let normalised = normalise(module, ordered.program, &ordered.orders);
+    let (module, program) = normalised.expect("it is normalised");
+    let is_transposition = |id: &tegula_fusion::NodeId| {
+        let origin = program.nodes[*id].origin;
+        matches!(module[origin].op, tegula_ir::Op::Transpose(_))
+    };
+    assert_eq!(
+        program
+            .entry
+            .nodes
+            .iter()
+            .filter(|id| is_transposition(id))
+            .count(),
+        1
+    );
+    assert_eq!(program.nodes.keys().filter(is_transposition).count(), 1);
 }

@@ -8,8 +8,8 @@
 use super::Machine;
 use super::groups::{Kind, kind};
 use super::wish::MANY_FEATURES;
-use rustc_hash::FxHashMap;
-use tegula_fusion::{Def, Node, NodeKind, Program, ValueId};
+use rustc_hash::{FxHashMap, FxHashSet};
+use tegula_fusion::{Def, Node, NodeId, NodeKind, Program, ValueId};
 use tegula_ir::{Module, Op};
 
 /// Whether some array may cost less in another order than row-major.
@@ -21,6 +21,59 @@ pub(super) fn is_there(module: &Module, program: &Program, machine: &Machine) ->
         readers: None,
     };
     program.nodes.values().any(|node| choice.asks(node))
+}
+
+/// The transpositions in loops of arrays that a loop does not change, but for those beside
+/// products: made before the loop, each is read by all iterations where it lies.
+pub(super) fn made_before_loops(
+    module: &Module,
+    program: &Program,
+    machine: &Machine,
+) -> FxHashSet<NodeId> {
+    let mut choice = Choice {
+        module,
+        program,
+        machine,
+        readers: None,
+    };
+    let mut found = FxHashSet::default();
+    for node in program.nodes.values() {
+        if matches!(node.kind, NodeKind::While { .. }) {
+            let mut inside = Inside::default();
+            inside.walk(program, node);
+            let invariant = inside.nodes.into_iter().filter(|&id| {
+                let node = &program.nodes[id];
+                let is_invariant = node.operands.iter().all(|v| !inside.made.contains(v));
+                let is_view = matches!(module[node.origin].op, Op::Transpose(_));
+                is_view && is_invariant && choice.asks(node)
+            });
+            found.extend(invariant);
+        }
+    }
+    found
+}
+
+/// What a loop makes and does, its inner loops and branches included.
+#[derive(Default)]
+struct Inside {
+    made: FxHashSet<ValueId>,
+    nodes: Vec<NodeId>,
+}
+
+impl Inside {
+    fn walk(&mut self, program: &Program, node: &Node) {
+        if let NodeKind::While { states, .. } = &node.kind {
+            self.made.extend(states);
+        }
+        for region in node.kind.regions() {
+            for &id in &region.nodes {
+                let inner = &program.nodes[id];
+                self.made.extend(&inner.results);
+                self.nodes.push(id);
+                self.walk(program, inner);
+            }
+        }
+    }
 }
 
 struct Choice<'a> {

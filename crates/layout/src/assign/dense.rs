@@ -42,6 +42,9 @@ pub fn dense_orders(
     let mut reasons = Vec::new();
     let stated = !orders.is_row_major();
     let may_pay = stated || choice::is_there(module, &program, machine);
+    if may_pay {
+        orders.made_before_loops = choice::made_before_loops(module, &program, machine);
+    }
     if !may_pay || check_sizes(module, &program).is_err() {
         if wants_reasons {
             reasons = explain(module, &program, &orders, None);
@@ -99,6 +102,7 @@ fn of_stated(module: &Module, program: &Program) -> Orders {
             .filter(|(_, order)| !is_row_major(order))
             .collect(),
         results,
+        ..Orders::default()
     }
 }
 

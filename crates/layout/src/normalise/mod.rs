@@ -27,11 +27,11 @@ pub use order::{
 };
 
 use forms::{Asked, Form};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 use std::borrow::Cow;
 use std::sync::Arc;
-use tegula_fusion::{Def, Error, Node, NodeKind, Program, Region, ValueId};
+use tegula_fusion::{Def, Error, Node, NodeId, NodeKind, Program, Region, ValueId};
 use tegula_ir::{ArrayShape, DimNumbers, Instruction, InstructionId, Literal, Module, Op, Shape};
 
 /// The orders that arrays of a flattened program are to lie in.
@@ -41,13 +41,16 @@ pub struct Orders {
     pub values: FxHashMap<ValueId, Permutation>,
     /// Of the program's results, as they are given; row-major where there is none.
     pub results: Vec<Permutation>,
+    /// Transpositions inside of loops that are made where their operand is, as those are that
+    /// this pass adds.
+    pub made_before_loops: FxHashSet<NodeId>,
 }
 
 impl Orders {
-    /// Whether every array is row-major.
+    /// Whether every array is row-major, as it is made.
     pub fn is_row_major(&self) -> bool {
         let mut all = self.values.values().chain(&self.results);
-        all.all(|order| is_row_major(order))
+        self.made_before_loops.is_empty() && all.all(|order| is_row_major(order))
     }
 
     fn of(&self, value: ValueId, rank: usize) -> Permutation {
@@ -136,7 +139,7 @@ pub fn normalise<'a>(
 /// A region that is being written.
 #[derive(Default)]
 struct Open {
-    nodes: Vec<tegula_fusion::NodeId>,
+    nodes: Vec<NodeId>,
     /// Transpositions that were made in it.
     transposed: FxHashMap<(ValueId, Permutation), ValueId>,
     /// The depth of the outermost region that may do what this one needs: a loop's
@@ -352,7 +355,10 @@ impl Pass<'_> {
             ..Open::default()
         });
         for &id in &region.nodes {
-            self.node(&self.old.nodes[id])?;
+            let node = &self.old.nodes[id];
+            if !self.orders.made_before_loops.contains(&id) || !self.hoist(node)? {
+                self.node(node)?;
+            }
         }
         let mut results = Vec::with_capacity(region.results.len());
         for (number, &result) in region.results.iter().enumerate() {
@@ -362,6 +368,28 @@ impl Pass<'_> {
         }
         let nodes = self.open.pop().map(|open| open.nodes).unwrap_or_default();
         Ok(Region { nodes, results })
+    }
+
+    /// Makes a transposition where its operand is made. Gives whether the node is one.
+    fn hoist(&mut self, node: &Node) -> Result<bool, Error> {
+        let (Op::Transpose(dims), &[operand], &[result]) = (
+            &self.module[node.origin].op,
+            &node.operands[..],
+            &node.results[..],
+        ) else {
+            return Ok(false);
+        };
+        let through = self.order(result).into_iter().map(|dim| {
+            let dim = dims.get(dim).copied();
+            dim.and_then(|dim| usize::try_from(dim).ok())
+        });
+        let Some(order) = through.collect::<Option<Permutation>>() else {
+            return Ok(false);
+        };
+        // The result in its order is the operand in this one.
+        let value = self.taken(operand, &order)?;
+        self.values.insert(result, value);
+        Ok(true)
     }
 
     fn orders_of(&self, values: &[ValueId]) -> Vec<Permutation> {

@@ -108,12 +108,16 @@ pub(crate) fn orders(reasons: &[(String, Layout, Reason)]) -> String {
 
 /// How an array lies, and why.
 pub(crate) fn order((name, layout, reason): &(String, Layout, Reason)) -> String {
-    let why = match reason {
+    format!("{name} {layout}: {}", why(reason))
+}
+
+/// Why an array does not lie row-major.
+pub(crate) fn why(reason: &Reason) -> String {
+    match reason {
         Reason::Stated => "the program states this layout".to_owned(),
         Reason::Saves(seconds) => format!("costs {:.3} us less than row-major", seconds * 1e6),
         Reason::Follows => "as what it is computed with".to_owned(),
-    };
-    format!("{name} {layout}: {why}")
+    }
 }
 
 fn name(module: &Module, fused: &Fused, node: NodeId) -> String {

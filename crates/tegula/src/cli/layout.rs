@@ -114,9 +114,9 @@ fn orders(
             .with_context(|| format!("{} cannot be written", path.display()))?;
     }
     if common.json {
-        let orders = reasons.iter().zip(&lines);
-        let orders = orders.map(|((name, layout, _), line)| {
-            json!({ "name": name, "layout": layout.to_string(), "why": line })
+        let orders = reasons.iter().map(|(name, layout, reason)| {
+            let why = super::fused_text::why(reason);
+            json!({ "name": name, "layout": layout.to_string(), "why": why })
         });
         say!("{}", json!({ "orders": orders.collect::<Vec<_>>() }));
     } else if args.output.is_none() {
