@@ -11,6 +11,8 @@ Markdown, progress on stderr.
 The rules:
 
 - XLA gets the same HLO text through its own CPU client; nothing goes through jax.jit.
+  The way there (StableHLO) forgets which layouts the text states for results, so they
+  are stated again: both sides give results in the order of the text.
 - Both get the same inputs, in memory before the clock starts. Nothing is frozen: weights
   are inputs like any other. Results are fresh arrays, owned by the caller, each run.
 - With N threads, both processes are bound to the same N cores.
@@ -107,6 +109,35 @@ def inputs_file(hlo, scratch):
     return path
 
 
+def layout_text(shape):
+    return "{" + ",".join(map(str, shape.layout().minor_to_major())) + "}"
+
+
+def stating_layouts(stablehlo, program_shape):
+    """A StableHLO program that states the layouts of its results as its HLO text did."""
+    from jax._src.interpreters import mlir
+    from jaxlib.mlir import ir
+
+    for shape in program_shape.parameter_shapes():
+        order = shape.layout().minor_to_major()
+        if list(order) != sorted(order, reverse=True):
+            raise ValueError("a parameter is stated not to be row-major: its array is not put so")
+    result = program_shape.result_shape()
+    shapes = result.tuple_shapes() if result.is_tuple() else [result]
+    with mlir.make_ir_context(), ir.Location.unknown():
+        module = ir.Module.parse(stablehlo)
+        names = {f.attributes["sym_name"].value: f for f in module.body.operations}
+        main = names["main"]
+        old = main.attributes["res_attrs"] if "res_attrs" in main.attributes else [[]] * len(shapes)
+        new = []
+        for entries, shape in zip(old, shapes):
+            entries = {entry.name: entry.attr for entry in entries}
+            entries["mhlo.layout_mode"] = ir.StringAttr.get(layout_text(shape))
+            new.append(ir.DictAttr.get(entries))
+        main.attributes["res_attrs"] = ir.ArrayAttr.get(new)
+        return str(module)
+
+
 # XLA, in a process of its own: the number of threads is fixed when it starts.
 
 
@@ -125,7 +156,9 @@ def serve():
     def load(request):
         module = xla_client.hlo.hlo_module_from_text(pathlib.Path(request["hlo"]).read_text())
         proto = module.as_serialized_hlo_module_proto()
+        program_shape = xla_client.XlaComputation(proto).program_shape()
         stablehlo = xla_client._xla.mlir.hlo_to_stablehlo(proto)
+        stablehlo = stating_layouts(stablehlo, program_shape)
         devices = _jax.DeviceList((device,))
         times = []
         while len(times) < 3:
@@ -133,7 +166,6 @@ def serve():
             executable = client.compile_and_load(stablehlo, devices, xla_client.CompileOptions())
             times.append(time.perf_counter() - start)
         stats = executable.get_compiled_memory_stats()
-        program_shape = xla_client.XlaComputation(proto).program_shape()
         arrays = []
         with np.load(request["inputs"]) as npz:
             for i, shape in enumerate(program_shape.parameter_shapes()):

@@ -99,6 +99,7 @@ fn check(folder: &Path, name: &str, target: Target, cpu: Cpu) -> Result<()> {
         cpu,
         threads: 1,
         chip: None,
+        orders: tegula::ArrayOrders::Chosen,
     };
     program.check_with(&options)?;
     println!(

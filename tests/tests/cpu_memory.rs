@@ -52,6 +52,7 @@ fn check(module: &Module, inputs: &[Literal]) {
                 cpu: Cpu::Native,
                 threads,
                 chip: None,
+                orders: tegula::ArrayOrders::Chosen,
             };
             let verdict = reference.judge_with(module, inputs, &options);
             assert_eq!(verdict, Ok(Verdict::Agrees), "{options:?}");

@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 use tegula::{Options, Target};
-use tegula_codegen_cuda::{Arch, LIMITS, Listing, listing};
+use tegula_codegen_cuda::{Arch, Listing, listing};
 use tegula_ir::Literal;
 use tegula_tests::judge::{Reference, Verdict};
 use tegula_tests::nvrtc;
@@ -579,7 +579,9 @@ fn inputs(module: &tegula::Module) -> Vec<Literal> {
 
 fn cuda(case: &Case) -> String {
     let module = module(case);
-    let plan = tegula::plan_within(&module, LIMITS).expect("a plan").plan;
+    let plan = tegula::plan_for(&module, &tegula::PlanOptions::gpu())
+        .expect("a plan")
+        .plan;
     let text = listing(&plan, Arch(90), Listing::Cuda).expect("a program");
     String::from_utf8(text).expect("text")
 }
@@ -753,7 +755,9 @@ fn accesses_touch_no_more_than_they_need() {
     for (name, text) in WHOLE {
         let text = format!("HloModule whole\n{COMPUTATIONS}\n{text}");
         let module = tegula::read(&text).unwrap_or_else(|e| panic!("{name}: {e}"));
-        let plan = tegula::plan_within(&module, LIMITS).expect("a plan").plan;
+        let plan = tegula::plan_for(&module, &tegula::PlanOptions::gpu())
+            .expect("a plan")
+            .plan;
         let measured = tegula_codegen_cuda::measure(plan, &inputs(&module));
         let (_, launches) = measured.unwrap_or_else(|e| panic!("{name}: {e}"));
         assert!(!launches.is_empty(), "{name}");
@@ -857,7 +861,9 @@ fn machine_code_keeps_what_the_forms_promise() {
         programs.push((name, program.module));
     }
     for (number, (name, module)) in programs.iter().enumerate() {
-        let plan = tegula::plan_within(module, LIMITS).expect("a plan").plan;
+        let plan = tegula::plan_for(module, &tegula::PlanOptions::gpu())
+            .expect("a plan")
+            .plan;
         let text = |what| listing(&plan, Arch(90), what).expect("a program");
         let cuda = String::from_utf8(text(Listing::Cuda)).expect("text");
         // A program without a kernel has no code.

@@ -50,6 +50,7 @@ fn agrees(text: &str) -> Module {
             cpu,
             threads,
             chip: None,
+            orders: tegula::ArrayOrders::Chosen,
         };
         let executable = match compile(&module, &options) {
             Err(_) if cpu == Cpu::X86V3 && !has_avx2() => continue,

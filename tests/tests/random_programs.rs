@@ -4,12 +4,12 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use tegula::{Cpu, Options, Target};
+use tegula::{ArrayOrders, Cpu, Options, Target};
 use tegula_ir::Opcode;
 use tegula_sim_tpu::as_matrix_units_round;
 use tegula_tests::judge::{Reference, Verdict};
 use tegula_tests::nvrtc;
-use tegula_tests::random::{Regime, random_program};
+use tegula_tests::random::{Regime, random_program, state_layouts};
 
 /// Programs of each regime when nothing else is asked for.
 const PROGRAMS: u64 = 250;
@@ -42,10 +42,15 @@ fn check(seed: u64, regime: Regime, on: On) -> Result<bool, String> {
             program.text
         ))
     };
-    let module = match tegula::read(&program.text) {
+    let mut module = match tegula::read(&program.text) {
         Ok(module) => module,
         Err(error) => return fail("read", error.to_string()),
     };
+    // A third of the programs state in which orders they take and give their arrays.
+    if seed.is_multiple_of(3) {
+        state_layouts(&mut module, seed);
+    }
+    let module = module;
     let meant = match on {
         On::Tpu => as_matrix_units_round(module.clone()),
         _ => Arc::new(module.clone()),
@@ -57,23 +62,31 @@ fn check(seed: u64, regime: Regime, on: On) -> Result<bool, String> {
     let mut judged = true;
     // The widest vectors there are, and those that every machine has.
     let (native, oldest) = (Cpu::Native, Cpu::X86V2);
-    let here: &[(Target, Cpu, usize)] = &[
-        (Target::Plan, native, 1),
-        (Target::Cpu, native, 1),
-        (Target::Cpu, native, 2),
-        (Target::Cpu, oldest, 1),
+    let (chosen, drawn) = (ArrayOrders::Chosen, ArrayOrders::Drawn(seed));
+    let here: &[(Target, Cpu, usize, ArrayOrders)] = &[
+        (Target::Plan, native, 1, chosen),
+        (Target::Cpu, native, 1, chosen),
+        (Target::Cpu, native, 2, chosen),
+        (Target::Cpu, oldest, 1, chosen),
+        // Whatever orders arrays lie in, the program means the same.
+        (Target::Plan, native, 1, drawn),
+        (Target::Cpu, native, 1, drawn),
     ];
     let targets = match on {
         On::Here => here,
-        On::Simulator => &[(Target::CudaSim, native, 1)],
-        On::Tpu => &[(Target::Tpu, native, 1)],
+        On::Simulator => &[
+            (Target::CudaSim, native, 1, chosen),
+            (Target::CudaSim, native, 1, drawn),
+        ],
+        On::Tpu => &[(Target::Tpu, native, 1, chosen)],
     };
-    for &(target, cpu, threads) in targets {
+    for &(target, cpu, threads, orders) in targets {
         let options = Options {
             target,
             cpu,
             threads,
             chip: None,
+            orders,
         };
         match reference.judge_with(&module, &program.inputs, &options) {
             Ok(verdict) => judged &= verdict == Verdict::Agrees,

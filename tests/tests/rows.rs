@@ -35,7 +35,11 @@ fn module(entry: &str) -> Module {
 }
 
 fn plan(module: &Module, limits: Limits) -> Plan {
-    tegula::plan_within(module, limits).expect("it plans").plan
+    let options = tegula::PlanOptions {
+        limits,
+        ..tegula::PlanOptions::default()
+    };
+    tegula::plan_for(module, &options).expect("it plans").plan
 }
 
 fn kernels(plan: &Plan) -> usize {

@@ -68,6 +68,7 @@ fn agrees(module: &Module, inputs: &[Literal]) {
             cpu,
             threads,
             chip: None,
+            orders: tegula::ArrayOrders::Chosen,
         };
         let verdict = reference.judge_with(module, inputs, &options);
         assert_eq!(verdict, Ok(Verdict::Agrees), "{options:?}");

@@ -1,13 +1,38 @@
 //! Arrays given to and taken from a running program.
 
-use crate::Error;
+use crate::{Error, Fault};
+use std::alloc;
 use std::borrow::Cow;
+use std::sync::OnceLock;
 use tegula_ir::{ArrayShape, Literal};
+use tegula_layout::normalise::{Permutation, in_order, inverse, is_row_major, permuted, row_major};
 
 /// An array in memory. It lives on the host.
-#[derive(Clone, Debug, PartialEq)]
+///
+/// A result lies in the order of dimensions that the program states for it. Whoever
+/// looks at its elements sees them row-major: they are put so when that is first asked.
+#[derive(Clone, Debug)]
 pub struct Buffer {
-    literal: Literal,
+    stored: Literal,
+    /// [`None`] if it lies row-major.
+    lies: Option<Box<Lies>>,
+}
+
+/// How an array lies that is not row-major.
+#[derive(Clone, Debug)]
+struct Lies {
+    /// What is stored has the array's dimension `order[k]` as its dimension `k`.
+    order: Permutation,
+    shape: ArrayShape,
+    /// The array row-major, if that was asked for.
+    row_major: OnceLock<Literal>,
+}
+
+/// The same elements in the same places; how they lie in memory is not compared.
+impl PartialEq for Buffer {
+    fn eq(&self, other: &Self) -> bool {
+        self.literal() == other.literal()
+    }
 }
 
 /// An argument of a run.
@@ -21,11 +46,12 @@ pub enum Arg<'a> {
 }
 
 impl<'a> Arg<'a> {
-    /// The array: owned if it was given away.
-    pub(crate) fn into_literal(self) -> Cow<'a, Literal> {
+    /// The array as it lies in an order: owned if it was given away or does not lie so.
+    pub(crate) fn in_order(self, order: &Permutation) -> Result<Cow<'a, Literal>, Error> {
         match self {
-            Self::Borrowed(buffer) => Cow::Borrowed(&buffer.literal),
-            Self::Donated(buffer) => Cow::Owned(buffer.literal),
+            Self::Borrowed(buffer) if buffer.order() == *order => Ok(Cow::Borrowed(&buffer.stored)),
+            Self::Borrowed(buffer) => Ok(Cow::Owned(buffer.clone().in_order(order)?.stored)),
+            Self::Donated(buffer) => Ok(Cow::Owned(buffer.in_order(order)?.stored)),
         }
     }
 
@@ -44,9 +70,7 @@ impl Buffer {
     /// # Errors
     /// The number of elements is not the product of the dimensions.
     pub fn from_f32s(dims: &[i64], values: &[f32]) -> Result<Self, Error> {
-        Ok(Self {
-            literal: Literal::from_f32s(dims, values)?,
-        })
+        Ok(Literal::from_f32s(dims, values)?.into())
     }
 
     /// An array of s32, row-major.
@@ -54,39 +78,87 @@ impl Buffer {
     /// # Errors
     /// The number of elements is not the product of the dimensions.
     pub fn from_i32s(dims: &[i64], values: &[i32]) -> Result<Self, Error> {
-        Ok(Self {
-            literal: Literal::from_i32s(dims, values)?,
-        })
+        Ok(Literal::from_i32s(dims, values)?.into())
+    }
+
+    /// An array that lies in an order: dimension `k` of `stored` is the array's
+    /// dimension `order[k]`.
+    pub(crate) fn stored_in(stored: Literal, order: &Permutation) -> Self {
+        let lies = (!is_row_major(order)).then(|| Lies {
+            order: order.clone(),
+            shape: in_order(stored.shape(), &inverse(order)),
+            row_major: OnceLock::new(),
+        });
+        Self {
+            stored,
+            lies: lies.map(Box::new),
+        }
+    }
+
+    /// The same array lying in an order.
+    pub(crate) fn in_order(self, order: &Permutation) -> Result<Self, Error> {
+        if self.order() == *order {
+            return Ok(self);
+        }
+        let stored = permuted(self.literal(), order)
+            .map_err(|error| Error::new(Fault::Input, error.to_string()))?;
+        Ok(Self::stored_in(stored, order))
     }
 
     /// The elements, if they are f32; row-major.
     pub fn as_f32s(&self) -> Option<&[f32]> {
-        self.literal.as_f32s()
+        self.literal().as_f32s()
     }
 
     /// The elements, if they are s32; row-major.
     pub fn as_i32s(&self) -> Option<&[i32]> {
-        self.literal.as_i32s()
+        self.literal().as_i32s()
     }
 
     /// The array of any element type.
     pub fn literal(&self) -> &Literal {
-        &self.literal
+        let Some(lies) = &self.lies else {
+            return &self.stored;
+        };
+        lies.row_major.get_or_init(|| {
+            let row_major = permuted(&self.stored, &inverse(&lies.order));
+            // Only memory can be missing: as for any collection, that ends the process.
+            row_major.unwrap_or_else(|_| alloc::handle_alloc_error(alloc::Layout::new::<u8>()))
+        })
+    }
+
+    /// The array as it lies in memory, its dimensions in the order of [`Self::order`].
+    pub fn stored(&self) -> &Literal {
+        &self.stored
+    }
+
+    /// How it lies in memory: its dimensions, the most major first.
+    pub fn order(&self) -> Permutation {
+        match &self.lies {
+            Some(lies) => lies.order.clone(),
+            None => row_major(self.stored.shape().rank()),
+        }
     }
 
     /// Its element type and dimensions.
     pub fn shape(&self) -> &ArrayShape {
-        self.literal.shape()
+        match &self.lies {
+            Some(lies) => &lies.shape,
+            None => self.stored.shape(),
+        }
     }
 
     /// Takes the array out.
     pub fn into_literal(self) -> Literal {
-        self.literal
+        match &self.lies {
+            Some(_) => self.literal().clone(),
+            None => self.stored,
+        }
     }
 }
 
 impl From<Literal> for Buffer {
-    fn from(literal: Literal) -> Self {
-        Self { literal }
+    fn from(stored: Literal) -> Self {
+        Self { stored, lies: None }
     }
 }

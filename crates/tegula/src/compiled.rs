@@ -1,5 +1,6 @@
 //! Compiling a module for a target, and running it.
 
+use crate::boundary::Boundary;
 use crate::tpu::TpuExecutable;
 use crate::{Arg, Buffer, Error, Fault};
 use std::borrow::Cow;
@@ -9,6 +10,8 @@ use tegula_fusion::{Fused, FusedRegion, Limits, Unit, ValueId};
 use tegula_interp::Value;
 use tegula_ir::{ArrayShape, Literal, Module, Shape};
 use tegula_layout::Plan;
+use tegula_layout::assign::{Machine, Ordered, Reason, dense_orders, stated_orders};
+use tegula_layout::normalise::{drawn, normalise};
 
 /// What a program is compiled for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,6 +42,58 @@ pub struct Options {
     pub threads: usize,
     /// Which chip, for [`Target::Tpu`]; [`None`]: a v5e.
     pub chip: Option<tegula_target::Chip>,
+    /// In which orders arrays lie, for CPUs, GPUs and the Plan.
+    pub orders: ArrayOrders,
+}
+
+/// The orders of dimensions in which a plan's arrays lie. What a program means does not
+/// depend on them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ArrayOrders {
+    /// Those that the program states for its parameters and results, and those of least
+    /// cost between.
+    #[default]
+    Chosen,
+    /// Those that the program states; everything else is row-major.
+    Stated,
+    /// Drawn from this seed, for every array: what tests hold the others against.
+    Drawn(u64),
+}
+
+/// What a program is planned for.
+#[derive(Clone, Debug)]
+pub struct PlanOptions {
+    /// What kernels may keep.
+    pub limits: Limits,
+    /// What costs are counted for.
+    pub machine: Machine,
+    /// In which orders arrays lie.
+    pub orders: ArrayOrders,
+    /// Whether to say why arrays lie as they do.
+    pub reasons: bool,
+}
+
+/// A CPU.
+impl Default for PlanOptions {
+    fn default() -> Self {
+        Self {
+            limits: Limits::default(),
+            machine: Machine::cpu(),
+            orders: ArrayOrders::Chosen,
+            reasons: false,
+        }
+    }
+}
+
+impl PlanOptions {
+    /// A GPU.
+    pub fn gpu() -> Self {
+        Self {
+            limits: tegula_codegen_cuda::LIMITS,
+            machine: Machine::gpu(),
+            ..Self::default()
+        }
+    }
 }
 
 impl Default for Options {
@@ -48,6 +103,7 @@ impl Default for Options {
             cpu: Cpu::Native,
             threads: 1,
             chip: None,
+            orders: ArrayOrders::Chosen,
         }
     }
 }
@@ -55,7 +111,9 @@ impl Default for Options {
 /// A program ready to run. Several threads may run it at once.
 pub struct Executable {
     compiled: Compiled,
-    /// By flattened parameter: a value that runs are not given.
+    boundary: Boundary,
+    /// By flattened parameter: a value that runs are not given, lying as the program
+    /// takes it.
     frozen: Vec<Option<Buffer>>,
     /// How long compiling took.
     pub compile_time: Duration,
@@ -85,35 +143,60 @@ pub struct Planned<'a> {
     pub fused: Fused,
     /// Where everything lies.
     pub plan: Plan,
+    /// The arrays that do not lie row-major, if they were asked for: the instruction, the
+    /// layout, and why.
+    pub reasons: Vec<(String, tegula_ir::Layout, Reason)>,
+    boundary: Boundary,
 }
 
-/// Fuses and plans a module, which is what every backend starts from. The fused
-/// graph's instructions are those of the [expanded](tegula_fusion::expand) module, with
-/// [sums behind their loops](tegula_fusion::sum_after_loops).
+/// Fuses and plans a module for a CPU, which is what every backend starts from. The
+/// fused graph's instructions are those of the [expanded](tegula_fusion::expand) module, with
+/// [sums behind their loops](tegula_fusion::sum_after_loops), and new ones where arrays do not
+/// lie row-major.
 ///
 /// # Errors
 /// An operation that cannot be compiled yet.
 pub fn plan(module: &Module) -> Result<Planned<'_>, Error> {
-    plan_within(module, Limits::default())
+    plan_for(module, &PlanOptions::default())
 }
 
-/// As [`plan`], with what the backend's kernels may keep.
+/// As [`plan`], for a machine and a backend.
 ///
 /// # Errors
 /// An operation that cannot be compiled yet.
-pub fn plan_within(module: &Module, limits: Limits) -> Result<Planned<'_>, Error> {
+pub fn plan_for<'a>(module: &'a Module, options: &PlanOptions) -> Result<Planned<'a>, Error> {
+    let given = module;
     let module = tracing::info_span!("expand").in_scope(|| tegula_fusion::expand(module))?;
     let module = tracing::info_span!("sums").in_scope(|| tegula_fusion::sum_after_loops(module));
     let program = tracing::info_span!("flatten").in_scope(|| tegula_fusion::flatten(&module))?;
+    let ordered = tracing::info_span!("order").in_scope(|| ordered(&module, program, options));
+    let boundary = Boundary::of(given, &ordered.program, &ordered.orders);
+    let (module, program) = tracing::info_span!("normalise")
+        .in_scope(|| normalise(module, ordered.program, &ordered.orders))?;
     let fused = tracing::info_span!("fuse", nodes = program.nodes.len())
-        .in_scope(|| tegula_fusion::fuse(&module, program, limits))?;
+        .in_scope(|| tegula_fusion::fuse(&module, program, options.limits))?;
     let plan =
         tracing::info_span!("plan").in_scope(|| tegula_layout::plan::plan(&module, &fused))?;
     Ok(Planned {
         module,
         fused,
         plan,
+        reasons: ordered.reasons,
+        boundary,
     })
+}
+
+/// The flattened program with the orders of its arrays.
+fn ordered(module: &Module, program: tegula_fusion::Program, options: &PlanOptions) -> Ordered {
+    match options.orders {
+        ArrayOrders::Chosen => dense_orders(module, program, &options.machine, options.reasons),
+        ArrayOrders::Stated => stated_orders(module, program),
+        ArrayOrders::Drawn(seed) => Ordered {
+            orders: drawn(&program, seed),
+            program,
+            reasons: Vec::new(),
+        },
+    }
 }
 
 /// Compiles a verified module.
@@ -122,20 +205,33 @@ pub fn plan_within(module: &Module, limits: Limits) -> Result<Planned<'_>, Error
 /// An operation that the target cannot run, by name and place.
 pub fn compile(module: &Module, options: &Options) -> Result<Executable, Error> {
     let start = Instant::now();
+    let mut boundary = Boundary::row_major(module);
+    let plan_options = match options.target {
+        Target::Cuda | Target::CudaSim => PlanOptions::gpu(),
+        _ => PlanOptions::default(),
+    };
+    let plan_options = PlanOptions {
+        orders: options.orders,
+        ..plan_options
+    };
     let compiled = match options.target {
         Target::Interp => Compiled::Interp(Box::new(module.clone())),
         Target::Plan => {
-            let plan = plan(module)?.plan;
-            tegula_layout::plan::verify(&plan)
+            let planned = plan_for(module, &plan_options)?;
+            boundary = planned.boundary;
+            tegula_layout::plan::verify(&planned.plan)
                 .map_err(|errors| Error::new(Fault::Bug, errors.join("; ")))?;
-            Compiled::Plan(Box::new(plan))
+            Compiled::Plan(Box::new(planned.plan))
         }
         Target::Cpu => {
             let Planned {
                 module: expanded,
                 fused,
                 plan,
-            } = plan(module)?;
+                boundary: own,
+                ..
+            } = plan_for(module, &plan_options)?;
+            boundary = own;
             check_routines(&expanded, &fused, &fused.entry)?;
             let options = tegula_codegen_cpu::Options {
                 cpu: options.cpu,
@@ -146,7 +242,12 @@ pub fn compile(module: &Module, options: &Options) -> Result<Executable, Error> 
             Compiled::Cpu(Box::new(executable))
         }
         Target::Cuda | Target::CudaSim => {
-            let plan = plan_within(module, tegula_codegen_cuda::LIMITS)?.plan;
+            let Planned {
+                plan,
+                boundary: own,
+                ..
+            } = plan_for(module, &plan_options)?;
+            boundary = own;
             let generate = match options.target {
                 Target::Cuda => tegula_codegen_cuda::for_gpu,
                 _ => tegula_codegen_cuda::for_simulator,
@@ -162,10 +263,10 @@ pub fn compile(module: &Module, options: &Options) -> Result<Executable, Error> 
             Compiled::Tpu(Box::new(TpuExecutable::new(module, &chip)?))
         }
     };
-    let parameters = parameter_count(module);
-    let frozen = vec![None; parameters];
+    let frozen = vec![None; boundary.parameters()];
     Ok(Executable {
         compiled,
+        boundary,
         frozen,
         compile_time: start.elapsed(),
     })
@@ -213,16 +314,6 @@ fn check_routines(module: &Module, fused: &Fused, region: &FusedRegion) -> Resul
     Ok(())
 }
 
-/// The number of arrays among the entry's parameters.
-fn parameter_count(module: &Module) -> usize {
-    let entry = module.entry_computation();
-    entry
-        .parameters
-        .iter()
-        .map(|&p| tegula_fusion::array_leaves(&module[p].shape).len())
-        .sum()
-}
-
 impl Executable {
     /// Runs the program. Arguments are the arrays among its parameters, in order,
     /// without those that are [frozen](Self::freeze); results are the arrays
@@ -233,18 +324,19 @@ impl Executable {
     /// the target cannot do.
     pub fn run(&self, args: Vec<Arg<'_>>) -> Result<Vec<Buffer>, Error> {
         let _span = tracing::info_span!("run").entered();
-        let mut given = args.into_iter().map(Arg::into_literal);
+        let mut given = args.into_iter();
         let mut inputs: Vec<Cow<'_, Literal>> = Vec::with_capacity(self.frozen.len());
-        for frozen in &self.frozen {
-            let frozen = frozen
-                .as_ref()
-                .map(|buffer| Cow::Borrowed(buffer.literal()));
-            match frozen.or_else(|| given.next()) {
-                Some(literal) => inputs.push(literal),
-                None => break,
+        for (index, frozen) in self.frozen.iter().enumerate() {
+            match (frozen, frozen.is_none().then(|| given.next()).flatten()) {
+                (Some(buffer), _) => inputs.push(Cow::Borrowed(buffer.stored())),
+                (None, Some(arg)) => inputs.push(self.boundary.take(index, arg)?),
+                (None, None) => break,
             }
         }
-        inputs.extend(given);
+        for arg in given {
+            inputs.push(self.boundary.take(inputs.len(), arg)?);
+        }
+        self.boundary.check_sizes(&inputs)?;
         let outputs = match &self.compiled {
             Compiled::Cpu(executable) => executable.run(inputs)?,
             Compiled::Cuda(executable) => executable.run(&inputs)?,
@@ -260,7 +352,17 @@ impl Executable {
                 interpret(module, &inputs)?
             }
         };
-        Ok(outputs.into_iter().map(Buffer::from).collect())
+        Ok(self.boundary.give(outputs))
+    }
+
+    /// An argument, by flattened parameter, lying in memory as the program states it.
+    /// Runs that are given another one put it so themselves, each time.
+    ///
+    /// # Errors
+    /// There is no memory for it.
+    pub fn laid_out(&self, index: usize, value: Buffer) -> Result<Buffer, Error> {
+        let order = self.boundary.order(index, &value);
+        value.in_order(&order)
     }
 
     /// Fixes a parameter, by flattened number, to a value that runs then are not
@@ -270,6 +372,7 @@ impl Executable {
     /// There is no such parameter.
     pub fn freeze(&mut self, index: usize, value: Buffer) -> Result<(), Error> {
         let count = self.frozen.len();
+        let value = self.laid_out(index, value)?;
         let slot = self.frozen.get_mut(index).ok_or_else(|| {
             let message = format!("there is no parameter {index}: the program has {count}");
             Error::new(Fault::Input, message)

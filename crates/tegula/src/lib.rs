@@ -50,6 +50,7 @@
 //! This crate is the facade over the others; whoever needs one part (indexing
 //! maps, the Plan, ...) depends on that part's crate.
 
+mod boundary;
 mod buffer;
 pub mod check;
 mod compiled;
@@ -60,7 +61,10 @@ pub mod reduce;
 pub mod tpu;
 
 pub use buffer::{Arg, Buffer};
-pub use compiled::{Compiled, Executable, Options, Planned, Target, compile, plan, plan_within};
+pub use compiled::{
+    ArrayOrders, Compiled, Executable, Options, PlanOptions, Planned, Target, compile, plan,
+    plan_for,
+};
 pub use error::{Error, Fault};
 pub use tegula_codegen_cpu::Cpu;
 pub use tegula_interp::{RegisterError, register_custom_call};

@@ -15,7 +15,7 @@ mod windows;
 mod wrappers;
 
 use std::fmt::Write;
-use tegula_ir::{ArrayShape, Category, ElementType, Literal, Scalar};
+use tegula_ir::{ArrayShape, Category, ElementType, Layout, Literal, Module, Scalar, Shape};
 
 /// How exact a random program is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,6 +72,36 @@ impl Random {
     /// One of several.
     pub fn pick<'a, T>(&mut self, of: &'a [T]) -> &'a T {
         &of[self.below(of.len())]
+    }
+}
+
+/// Has a program state orders of dimensions, drawn from a seed, for what it takes and
+/// gives.
+pub fn state_layouts(module: &mut Module, seed: u64) {
+    let entry = module.entry_computation();
+    let mut parameters: Vec<Shape> = entry
+        .parameters
+        .iter()
+        .map(|&id| module[id].shape.clone())
+        .collect();
+    let mut result = module[entry.root].shape.clone();
+    let mut random = Random::new(seed ^ 0x1A_0705);
+    let all = parameters.iter_mut().chain([&mut result]);
+    all.for_each(|shape| state_layout(shape, &mut random));
+    module.attributes.entry_layout = Some((parameters, result));
+}
+
+fn state_layout(shape: &mut Shape, random: &mut Random) {
+    match shape {
+        Shape::Array(array) => {
+            let mut layout = Layout::row_major(array.rank());
+            for place in (1..array.rank()).rev() {
+                layout.minor_to_major.swap(place, random.below(place + 1));
+            }
+            array.layout = Some(Box::new(layout));
+        }
+        Shape::Tuple(parts) => parts.iter_mut().for_each(|part| state_layout(part, random)),
+        _ => {}
     }
 }
 

@@ -39,7 +39,7 @@ pub(crate) fn of_space(machine: &Machine, space: &Space, number: usize) -> Parts
     let registers = machine.register_bytes(&space.dims, order) / machine.bandwidth;
     let registers = REGISTER_SHARE * f64::from(space.registers) * registers;
     let wishes = space.wishes.iter();
-    let denied = wishes.map(|(wish, bits)| wish.share(machine, order) * seconds(*bits));
+    let denied = wishes.map(|(wish, bits)| wish.seconds(machine, order, seconds(*bits)));
     let other = if number == 0 {
         0.0
     } else {

@@ -11,10 +11,17 @@ pub type Order = SmallVec<[u32; 6]>;
 /// Seconds that a kernel takes besides its work: the least estimate of the real TPU
 /// compiler on v5e is 1824 cycles of 1.5 GHz (libtpu 0.0.50, 2026-11).
 const TPU_KERNEL: f64 = 1824.0 / 1.5e9;
-/// Bytes of one access to memory: a cache line of x86-64 and of 64-bit Arm.
-const CPU_LINE: i64 = 64;
-/// Bytes per second of one core: a plain number, because only ratios matter here.
-const CPU_BANDWIDTH: f64 = 10e9;
+/// Bytes per second of one core of a CPU with AVX-512, in arrays that its second-level
+/// cache holds: what this CPU backend's kernels read and write where neighbours in the
+/// walk are neighbours in memory. In memory it is a quarter; what costs are compared
+/// with gets slower alike.
+const CPU_BANDWIDTH: f64 = 130e9;
+/// How many times longer its kernels take to transpose arrays of elements of 8, 16, 32
+/// and 64 bits than to negate them (256 x 264 to 2048 x 2056). An element of up to 32
+/// bits costs about the same whatever its width is.
+const CPU_STRIDED: [(u32, f64); 4] = [(8, 20.0), (16, 16.0), (32, 4.5), (64, 2.7)];
+/// Operations per second of its convolutions, of f32 on one core.
+const CPU_OPERATIONS: f64 = 70e9;
 /// Bytes of the transaction that a warp's loads are made of: sector of NVIDIA GPUs
 /// (CUDA C++ Programming Guide, "Global Memory").
 const GPU_SECTOR: i64 = 32;
@@ -29,6 +36,8 @@ const GPU_KERNEL: f64 = 2e-6;
 enum Tiling {
     /// Tiles of the chip, by the rule for its default layouts.
     Chip(Box<Chip>),
+    /// Dense, on a CPU.
+    Cpu,
     /// Dense, in accesses of so many bytes.
     Dense(i64),
 }
@@ -57,10 +66,10 @@ impl Machine {
         })
     }
 
-    /// A CPU: dense arrays, read in cache lines.
+    /// A CPU: dense arrays.
     pub fn cpu() -> Self {
         Self {
-            tiling: Tiling::Dense(CPU_LINE),
+            tiling: Tiling::Cpu,
             bandwidth: CPU_BANDWIDTH,
             kernel: 0.0,
         }
@@ -79,7 +88,7 @@ impl Machine {
     pub fn chip(&self) -> Option<&Chip> {
         match &self.tiling {
             Tiling::Chip(chip) => Some(chip),
-            Tiling::Dense(_) => None,
+            Tiling::Cpu | Tiling::Dense(_) => None,
         }
     }
 
@@ -95,7 +104,7 @@ impl Machine {
                 let tiled = tegula_target::layout_in_order(element_bits, dims, order);
                 tiled.unwrap_or_else(|_| dense())
             }
-            Tiling::Dense(_) => dense(),
+            Tiling::Cpu | Tiling::Dense(_) => dense(),
         }
     }
 
@@ -107,7 +116,7 @@ impl Machine {
                 let layout = chip.default_layout(element_bits, dims);
                 layout.map_or_else(|_| row_major(), |layout| layout.minor_to_major)
             }
-            Tiling::Dense(_) => row_major(),
+            Tiling::Cpu | Tiling::Dense(_) => row_major(),
         }
     }
 
@@ -122,7 +131,7 @@ impl Machine {
                 let padded = tegula_target::padded_bytes(element_bits, dims, order);
                 padded.map_or_else(dense, |bytes| bytes as f64)
             }
-            Tiling::Dense(_) => dense(),
+            Tiling::Cpu | Tiling::Dense(_) => dense(),
         }
     }
 
@@ -149,8 +158,17 @@ impl Machine {
         match &self.tiling {
             // A tile is turned in registers, eight rows at a time.
             Tiling::Chip(_) => 1.5,
+            Tiling::Cpu => {
+                let measured = CPU_STRIDED.iter().find(|(bits, _)| element_bits <= *bits);
+                measured.map_or(1.0, |(_, times)| *times)
+            }
             Tiling::Dense(line) => (*line as f64 * 8.0 / f64::from(element_bits.max(1))).max(1.0),
         }
+    }
+
+    /// Operations per second of a convolution, where they are known for arrays of f32.
+    pub fn operations(&self) -> Option<f64> {
+        (self.tiling == Tiling::Cpu).then_some(CPU_OPERATIONS)
     }
 
     /// Whether the two most minor dimensions are the rows and lanes of registers.

@@ -13,7 +13,9 @@
 //! The machine says how an order is laid out (tiles of a TPU, dense rows of a CPU or
 //! GPU) and what bytes cost; nothing else depends on it.
 
+mod choice;
 mod cost;
+mod dense;
 mod groups;
 mod machine;
 mod orders;
@@ -21,9 +23,11 @@ pub mod pbqp;
 mod problem;
 mod wish;
 
+pub use dense::{Ordered, Reason, dense_orders, stated_orders};
 pub use machine::{Machine, Order};
 pub(crate) use orders::reshaped;
 
+use crate::normalise::{Permutation, to_layout};
 use cost::Cache;
 use groups::{Group, Kind};
 use problem::{Place, Relation, Spaces};
@@ -146,7 +150,17 @@ pub fn assign(
 ) -> Result<Assignment, AssignError> {
     let program = tegula_fusion::flatten(module)?;
     check_sizes(module, &program)?;
-    let stated = stated(module, &program);
+    Ok(assign_program(module, program, machine, explain))
+}
+
+/// As [`assign`], of the module's flattened program, whose sizes are known.
+fn assign_program(
+    module: &Module,
+    program: Program,
+    machine: &Machine,
+    explain: &dyn Fn(&str) -> bool,
+) -> Assignment {
+    let stated = stated(module, &program, machine);
     let orders = stated
         .iter()
         .map(|(at, layout)| (*at, layout.minor_to_major.clone()));
@@ -192,7 +206,7 @@ pub fn assign(
             layout.unwrap_or_else(|| flat_layout(machine, &program, value))
         })
         .collect();
-    Ok(Assignment {
+    Assignment {
         regions,
         layouts,
         results,
@@ -200,7 +214,7 @@ pub fn assign(
         is_best: answer.is_best,
         explanations,
         program,
-    })
+    }
 }
 
 /// The name of the instruction that makes a value.
@@ -225,32 +239,41 @@ fn check_sizes(module: &Module, program: &Program) -> Result<(), AssignError> {
     Ok(())
 }
 
-/// Layouts with tiles or a memory space that the program states for its parameters and
-/// results. An order alone is what every printer writes, and says nothing.
-fn stated(module: &Module, program: &Program) -> FxHashMap<(Place, ValueId), Layout> {
-    let mut layouts = FxHashMap::default();
+/// Layouts that the program states for its parameters and results. For a machine with
+/// tiles an order alone, which every printer writes, says nothing; on one with dense
+/// arrays it is all that a layout says.
+fn stated(
+    module: &Module,
+    program: &Program,
+    machine: &Machine,
+) -> FxHashMap<(Place, ValueId), Layout> {
     let entry = module.entry_computation();
-    let mut leaves: Vec<&ArrayShape> = Vec::new();
-    for &parameter in &entry.parameters {
-        leaves.extend(tegula_fusion::array_leaves(&module[parameter].shape));
-    }
-    let results = tegula_fusion::array_leaves(&module[entry.root].shape);
-    let tiled = |shape: &ArrayShape| {
-        let layout = shape.layout.as_deref()?;
-        let says = !layout.tiles.is_empty() || layout.memory_space != 0;
-        says.then(|| layout.clone())
+    let (parameters, results) = if machine.has_lanes() {
+        let mut leaves: Vec<&ArrayShape> = Vec::new();
+        for &parameter in &entry.parameters {
+            leaves.extend(tegula_fusion::array_leaves(&module[parameter].shape));
+        }
+        let results = tegula_fusion::array_leaves(&module[entry.root].shape);
+        let tiled = |shape: &ArrayShape| {
+            let layout = shape.layout.as_deref()?;
+            let says = !layout.tiles.is_empty() || layout.memory_space != 0;
+            says.then(|| layout.clone())
+        };
+        (
+            leaves.into_iter().map(tiled).collect(),
+            results.into_iter().map(tiled).collect(),
+        )
+    } else {
+        let (parameters, results) = crate::normalise::stated(module);
+        let layouts = |orders: Vec<Permutation>| -> Vec<Option<Layout>> {
+            orders.iter().map(|order| Some(to_layout(order))).collect()
+        };
+        (layouts(parameters), layouts(results))
     };
-    for (&value, shape) in program.parameters.iter().zip(leaves) {
-        if let Some(layout) = tiled(shape) {
-            layouts.insert((Place::Memory, value), layout);
-        }
-    }
-    for (&value, shape) in program.entry.results.iter().zip(results) {
-        if let Some(layout) = tiled(shape) {
-            layouts.insert((Place::Result, value), layout);
-        }
-    }
-    layouts
+    let inputs = program.parameters.iter().map(|&v| (Place::Memory, v));
+    let outputs = program.entry.results.iter().map(|&v| (Place::Result, v));
+    let all = inputs.zip(parameters).chain(outputs.zip(results));
+    all.filter_map(|(at, layout)| Some((at, layout?))).collect()
 }
 
 /// The layout of an array of at most one dimension.

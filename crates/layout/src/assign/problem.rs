@@ -534,6 +534,9 @@ impl<'a> Spaces<'a> {
                 let [lhs, rhs] = own;
                 self.wish(place, result, Wish::Result { lhs, rhs });
             }
+            Op::Convolution { .. } if !self.machine.has_lanes() => {
+                self.dense_convolution(op, node, place);
+            }
             Op::Convolution { dims, .. } => {
                 for (value, first, second, is_result) in [
                     (Some(lhs), &dims.input_feature, &dims.input_batch, false),
@@ -554,6 +557,44 @@ impl<'a> Spaces<'a> {
                 }
             }
             _ => {}
+        }
+    }
+
+    /// Groups are fast in some orders of all three arrays together, and many times slower
+    /// in the others: there the program's own orders stay.
+    fn dense_convolution(&mut self, op: &Op, node: &Node, place: Place) {
+        let Op::Convolution {
+            dims,
+            feature_group_count: 1,
+            batch_group_count: 1,
+            ..
+        } = op
+        else {
+            for value in node.operands.iter().chain(&node.results) {
+                self.wish(place, Some(value), Wish::InOrder);
+            }
+            return;
+        };
+        let (Some(result), Some(kernel)) = (node.results.first(), node.operands.get(1)) else {
+            return;
+        };
+        let count = |value: &ValueId| {
+            let sizes = self.program.values[*value].shape.dims.iter();
+            sizes.map(|size| size.typical() as f64).product::<f64>()
+        };
+        let size = |dim: i64| {
+            let shape = &self.program.values[*result].shape;
+            shape.dimension(dim).map_or(1, tegula_ir::Dim::typical)
+        };
+        let features = size(dims.output_feature);
+        if features >= super::wish::MANY_FEATURES {
+            let operations = 2.0 * count(result) * count(kernel) / features as f64;
+            let features = u32::try_from(dims.output_feature).unwrap_or(0);
+            let written = Wish::Written {
+                features,
+                operations,
+            };
+            self.wish(place, Some(result), written);
         }
     }
 

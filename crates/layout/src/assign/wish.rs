@@ -18,6 +18,14 @@ const ACROSS_LANES: f64 = 1.5;
 /// its elements; eight elements share one.
 const SCATTERED: f64 = 16.0;
 
+/// A convolution on a CPU that writes its features apart, beside one that writes them
+/// together: 64 and 128 features, images of 14 to 28 elements, whatever the order of the
+/// input and of the kernel.
+const FEATURES_APART: f64 = 0.13;
+/// Fewer features than this are no more than one vector, and then the other order is as
+/// fast.
+pub(crate) const MANY_FEATURES: i64 = 32;
+
 /// Dimension numbers.
 pub(crate) type Dims = SmallVec<[u32; 4]>;
 
@@ -38,6 +46,9 @@ pub(crate) enum Wish {
         second: u32,
         result: bool,
     },
+    /// A convolution of so many operations writes it, many features along this
+    /// dimension: together.
+    Written { features: u32, operations: f64 },
     /// Sorted along this dimension, in so many passes over the array: not across
     /// lanes.
     Along { dim: u32, passes: u32 },
@@ -53,17 +64,32 @@ pub(crate) enum Wish {
 }
 
 impl Wish {
+    /// The seconds that an order costs of an array that takes so long to be moved.
+    pub(crate) fn seconds(&self, machine: &Machine, order: &[u32], moved: f64) -> f64 {
+        match self {
+            Self::Written {
+                features,
+                operations,
+            } => {
+                let apart = order.first().is_some_and(|minor| minor != features);
+                let takes = machine.operations().map_or(0.0, |each| operations / each);
+                if apart { FEATURES_APART * takes } else { 0.0 }
+            }
+            _ => self.share(machine, order) * moved,
+        }
+    }
+
     /// The share of an array's bytes that an order moves for nothing.
-    pub(crate) fn share(&self, machine: &Machine, order: &[u32]) -> f64 {
+    fn share(&self, machine: &Machine, order: &[u32]) -> f64 {
         let (Some(&minor), second) = (order.first(), order.get(1).copied()) else {
             return 0.0;
         };
         let row_major = order.iter().rev().copied().eq(0..order.len() as u32);
         if !machine.has_lanes() {
             return match self {
-                Self::InOrder if !row_major => 2.0,
+                // Read across and written, or the other way around.
+                Self::InOrder if !row_major => 2.0 * machine.stride_penalty(32),
                 Self::Slices(dims) if !dims.is_empty() && !dims.contains(&minor) => 2.0,
-                Self::Channels { first, .. } if minor != *first => 1.0,
                 Self::Along { dim, .. } if minor != *dim => 1.0,
                 _ => 0.0,
             };
@@ -154,6 +180,9 @@ impl Wish {
             ),
             Self::Channels { first, second, .. } => {
                 format!("of a convolution: rows and lanes are dimensions {first} and {second}")
+            }
+            Self::Written { features, .. } => {
+                format!("a convolution writes it: features of dimension {features} together")
             }
             Self::Along { dim, passes } => {
                 format!("{passes} passes along dimension {dim}: not across lanes")

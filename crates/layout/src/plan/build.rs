@@ -97,7 +97,7 @@ fn leaf(shape: &Shape, index: &[i64]) -> Option<usize> {
 }
 
 /// An error of the planner that no instruction can be named for.
-pub(super) fn bug(message: impl Into<String>) -> Error {
+pub(crate) fn bug(message: impl Into<String>) -> Error {
     Error {
         fault: Fault::Bug,
         message: message.into(),

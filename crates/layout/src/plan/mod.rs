@@ -42,6 +42,7 @@ use tegula_expr::Term;
 use tegula_fusion::{Kernel, LibraryOp};
 use tegula_ir::{ArrayShape, Literal, RunTimeSizes, Symbol};
 
+pub(crate) use build::bug;
 pub use build::plan;
 pub use cursor::PlanParseError;
 pub use evaluate::{EvaluateError, evaluate};

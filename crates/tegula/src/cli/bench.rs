@@ -58,6 +58,11 @@ pub(crate) fn bench(args: &BenchArgs, common: &Common) -> Result<u8, Failure> {
             break executable;
         }
     };
+    // As the program takes them, in memory before the clock starts.
+    let laid_out = inputs.into_iter().enumerate();
+    let laid_out = laid_out.map(|(index, input)| executable.laid_out(index, input));
+    let inputs: Result<Vec<tegula::Buffer>, _> = laid_out.collect();
+    let inputs = inputs.map_err(|e| source.failure(e))?;
     let mut times = Vec::new();
     let start = Instant::now();
     while times.len() < FEWEST || (start.elapsed() < BUDGET && times.len() < MOST) {
@@ -73,11 +78,11 @@ pub(crate) fn bench(args: &BenchArgs, common: &Common) -> Result<u8, Failure> {
     let compile_ms = ms(compile_times[0]);
     let (peak, kernels) = match executable.compiled() {
         Compiled::Cpu(compiled) => {
-            let shapes: Vec<_> = inputs.iter().map(tegula::Buffer::shape).collect();
+            let shapes: Vec<_> = inputs.iter().map(|b| b.stored().shape()).collect();
             let peak = compiled
                 .peak_bytes(&shapes)
                 .map_err(|e| source.failure(e.into()))?;
-            let borrowed: Vec<_> = inputs.iter().map(tegula::Buffer::literal).collect();
+            let borrowed: Vec<_> = inputs.iter().map(tegula::Buffer::stored).collect();
             let mut profiles = Vec::new();
             let start = Instant::now();
             while profiles.is_empty() || (start.elapsed() < BUDGET / 2 && profiles.len() < PROFILES)
@@ -88,7 +93,7 @@ pub(crate) fn bench(args: &BenchArgs, common: &Common) -> Result<u8, Failure> {
             (peak, fastest_of_each(profiles))
         }
         Compiled::Cuda(compiled) => {
-            let shapes: Vec<_> = inputs.iter().map(tegula::Buffer::shape).collect();
+            let shapes: Vec<_> = inputs.iter().map(|b| b.stored().shape()).collect();
             let peak = compiled.peak_bytes(&shapes);
             let peak = peak.map_err(|e| source.failure(e.into()))?;
             (i64::try_from(peak).unwrap_or(i64::MAX), Vec::new())
@@ -146,7 +151,7 @@ fn device_ms(
     let Compiled::Cuda(compiled) = executable.compiled() else {
         return Ok(None);
     };
-    let borrowed: Vec<_> = inputs.iter().map(|b| Cow::Borrowed(b.literal())).collect();
+    let borrowed: Vec<_> = inputs.iter().map(|b| Cow::Borrowed(b.stored())).collect();
     let fitting = BUDGET.as_secs_f64() * 1e3 / least.max(1e-3);
     let runs = (fitting as usize).clamp(FEWEST, MOST);
     let mut fastest = Duration::MAX;

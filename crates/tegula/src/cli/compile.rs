@@ -7,6 +7,7 @@ use anyhow::{Context, anyhow};
 use clap::{Args, ValueEnum};
 use serde_json::json;
 use std::path::PathBuf;
+use tegula::PlanOptions;
 use tegula_codegen_cpu::{Cpu, Listing, listing};
 use tegula_ir::PrintStyle;
 use tegula_sim_tpu::{PrintForm, print_kernel};
@@ -76,16 +77,21 @@ pub(crate) struct CompileArgs {
 pub(crate) fn compile(args: &CompileArgs, common: &Common) -> Result<u8, Failure> {
     let cpu = cpu(&args.cpu)?;
     let source = read_module(&args.model, &args.dims)?;
-    let limits = match args.target {
-        CompileTarget::Cuda => tegula_codegen_cuda::LIMITS,
-        _ => tegula_fusion::Limits::default(),
+    let options = PlanOptions {
+        reasons: args.emit == Form::Fused,
+        ..match args.target {
+            CompileTarget::Cuda => PlanOptions::gpu(),
+            _ => PlanOptions::default(),
+        }
     };
-    let planned = || tegula::plan_within(&source.module, limits).map_err(|e| source.failure(e));
+    let planned = || tegula::plan_for(&source.module, &options).map_err(|e| source.failure(e));
     let text = match (args.emit, args.target) {
         (Form::Hlo, _) => tegula_ir::print_module(&source.module, PrintStyle::Canonical),
         (Form::Fused, _) => {
             let planned = planned()?;
-            super::fused_text::fused(&planned.module, &planned.fused)
+            let mut text = super::fused_text::fused(&planned.module, &planned.fused);
+            text.push_str(&super::fused_text::orders(&planned.reasons));
+            text
         }
         (Form::Plan, _) => planned()?.plan.to_string(),
         (form @ (Form::Clif | Form::Asm), CompileTarget::Cpu) => {

@@ -1,6 +1,7 @@
 //! `tegula layout`: a program with layouts, tiles and memory spaces, and why.
 
-use super::inputs::{DimArgs, read_module};
+use super::compile::CompileTarget;
+use super::inputs::{DimArgs, Source, read_module};
 use super::report::Failure;
 use super::{Common, SUCCESS};
 use anyhow::{Context, anyhow};
@@ -8,6 +9,7 @@ use clap::Args;
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::path::PathBuf;
+use tegula::PlanOptions;
 use tegula_fusion::ValueId;
 use tegula_ir::{Module, PrintStyle};
 use tegula_layout::assign::{Assignment, Explanation, name_of};
@@ -22,6 +24,10 @@ pub(crate) struct LayoutArgs {
     pub model: PathBuf,
     #[command(flatten)]
     pub dims: DimArgs,
+    /// What for. On a CPU or a GPU a layout is an order of dimensions: those that are not
+    /// row-major are listed, with the reasons.
+    #[arg(long, value_enum, default_value = "tpu")]
+    pub target: CompileTarget,
     /// The chip: v4, v5e, v5p, v6e or 7x.
     #[arg(long, default_value = "v5e")]
     pub chip: String,
@@ -43,8 +49,13 @@ struct Laid<'a> {
 
 /// Prints a program with its layouts, or the reasons for one instruction.
 pub(crate) fn layout(args: &LayoutArgs, common: &Common) -> Result<u8, Failure> {
-    let chip = super::chip::load(&args.chip)?;
     let source = read_module(&args.model, &args.dims)?;
+    match args.target {
+        CompileTarget::Cpu => return orders(args, common, &source, PlanOptions::default()),
+        CompileTarget::Cuda => return orders(args, common, &source, PlanOptions::gpu()),
+        CompileTarget::Tpu => {}
+    }
+    let chip = super::chip::load(&args.chip)?;
     let failed = |error: tegula::Error| source.failure(error);
     let why = args.why.clone().unwrap_or_default();
     let laid = tegula::tpu::lay_out(&source.module, &chip, &|name| name == why).map_err(failed)?;
@@ -73,6 +84,43 @@ pub(crate) fn layout(args: &LayoutArgs, common: &Common) -> Result<u8, Failure> 
         say!("{}", laid.json(&chip));
     } else if args.output.is_none() {
         say!("{}", text.trim_end_matches('\n'));
+    }
+    Ok(SUCCESS)
+}
+
+/// Prints the orders of arrays that do not lie row-major: those that are compiled.
+fn orders(
+    args: &LayoutArgs,
+    common: &Common,
+    source: &Source,
+    options: PlanOptions,
+) -> Result<u8, Failure> {
+    let options = PlanOptions {
+        reasons: true,
+        ..options
+    };
+    let planned = tegula::plan_for(&source.module, &options).map_err(|e| source.failure(e))?;
+    let mut reasons = planned.reasons;
+    if let Some(name) = &args.why {
+        reasons.retain(|(own, ..)| own == name);
+    }
+    let lines: Vec<String> = reasons.iter().map(super::fused_text::order).collect();
+    let mut text = lines.join("\n");
+    if text.is_empty() {
+        text.push_str("row-major");
+    }
+    if let Some(path) = &args.output {
+        std::fs::write(path, &text)
+            .with_context(|| format!("{} cannot be written", path.display()))?;
+    }
+    if common.json {
+        let orders = reasons.iter().map(|(name, layout, reason)| {
+            let why = super::fused_text::why(reason);
+            json!({ "name": name, "layout": layout.to_string(), "why": why })
+        });
+        say!("{}", json!({ "orders": orders.collect::<Vec<_>>() }));
+    } else if args.output.is_none() {
+        say!("{text}");
     }
     Ok(SUCCESS)
 }

@@ -1,0 +1,132 @@
+//! What a program takes and gives, as its caller sees it: logical arrays, which lie in
+//! the orders that the program states.
+
+use crate::{Arg, Buffer, Error, Fault};
+use std::borrow::Cow;
+use tegula_fusion::array_leaves;
+use tegula_ir::{ArrayShape, Literal, Module, RunTimeSizes, Shape, Symbol, spell_shape};
+use tegula_layout::normalise::{Orders, Permutation, in_order, is_row_major, row_major};
+
+/// The arrays among a program's parameters and results.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Boundary {
+    parameters: Vec<(ArrayShape, Permutation)>,
+    results: Vec<Permutation>,
+    symbols: Vec<Symbol>,
+    sizes: RunTimeSizes,
+}
+
+impl Boundary {
+    /// Every array row-major.
+    pub(crate) fn row_major(module: &Module) -> Self {
+        let entry = module.entry_computation();
+        let parameters = entry.parameters.iter();
+        let parameters = parameters.flat_map(|&p| array_leaves(&module[p].shape));
+        let results = array_leaves(&module[entry.root].shape);
+        Self {
+            parameters: parameters
+                .map(|shape| (shape.clone(), row_major(shape.rank())))
+                .collect(),
+            results: results
+                .iter()
+                .map(|shape| row_major(shape.rank()))
+                .collect(),
+            symbols: module.symbols.clone(),
+            sizes: module.sizes.clone(),
+        }
+    }
+
+    /// The arrays in the orders that a flattened program has for them.
+    pub(crate) fn of(module: &Module, program: &tegula_fusion::Program, orders: &Orders) -> Self {
+        let mut boundary = Self::row_major(module);
+        let parameters = boundary.parameters.iter_mut().zip(&program.parameters);
+        for ((_, order), value) in parameters {
+            if let Some(chosen) = orders.values.get(value) {
+                order.clone_from(chosen);
+            }
+        }
+        for (order, chosen) in boundary.results.iter_mut().zip(&orders.results) {
+            order.clone_from(chosen);
+        }
+        boundary
+    }
+
+    /// The number of parameters.
+    pub(crate) fn parameters(&self) -> usize {
+        self.parameters.len()
+    }
+
+    /// The order of a parameter; of one that there is not, that of the array itself.
+    pub(crate) fn order(&self, parameter: usize, array: &Buffer) -> Permutation {
+        match self.parameters.get(parameter) {
+            Some((_, order)) if order.len() == array.shape().rank() => order.clone(),
+            _ => row_major(array.shape().rank()),
+        }
+    }
+
+    /// An argument as the program takes it.
+    ///
+    /// # Errors
+    /// An array of another type, rank or known size than the parameter, if that does
+    /// not lie row-major: what looks at the array next does not see the caller's
+    /// dimensions.
+    pub(crate) fn take<'a>(&self, index: usize, arg: Arg<'a>) -> Result<Cow<'a, Literal>, Error> {
+        let order = self.order(index, arg.buffer());
+        self.check(index, arg.buffer().shape())?;
+        arg.in_order(&order)
+    }
+
+    fn check(&self, index: usize, given: &ArrayShape) -> Result<(), Error> {
+        let Some((wanted, order)) = self.parameters.get(index) else {
+            return Ok(());
+        };
+        let mut dims = wanted.dims.iter().zip(&given.dims);
+        let fits = wanted.element_type == given.element_type
+            && wanted.rank() == given.rank()
+            && dims.all(|(w, g)| w.as_static().is_none() || w.as_static() == g.as_static());
+        if is_row_major(order) || fits {
+            return Ok(());
+        }
+        let wanted = spell_shape(&Shape::Array(wanted.clone()), &self.symbols);
+        let message = format!("input {index}: expected {wanted}, got {given}");
+        Err(Error::new(Fault::Input, message))
+    }
+
+    /// Checks the open sizes of a run's arguments, if some do not lie row-major: messages
+    /// then name the caller's dimensions.
+    ///
+    /// # Errors
+    /// A size that is out of bounds or does not go with the others.
+    pub(crate) fn check_sizes(&self, inputs: &[Cow<'_, Literal>]) -> Result<(), Error> {
+        if self.sizes.sources.is_empty() || self.parameters.iter().all(|(_, o)| is_row_major(o)) {
+            return Ok(());
+        }
+        let logical = inputs
+            .iter()
+            .zip(&self.parameters)
+            .map(|(literal, (_, order))| {
+                in_order(literal.shape(), &tegula_layout::normalise::inverse(order))
+            });
+        let logical: Vec<ArrayShape> = logical.collect();
+        let logical: Vec<&ArrayShape> = logical.iter().collect();
+        let bound = self.sizes.bind(&self.symbols, &logical);
+        bound
+            .map(drop)
+            .map_err(|message| Error::new(Fault::Input, message))
+    }
+
+    /// Results as the caller gets them.
+    pub(crate) fn give(&self, results: Vec<Literal>) -> Vec<Buffer> {
+        let given = results.into_iter().enumerate().map(|(index, stored)| {
+            let order = self
+                .results
+                .get(index)
+                .filter(|o| o.len() == stored.shape().rank());
+            match order {
+                Some(order) => Buffer::stored_in(stored, order),
+                None => Buffer::from(stored),
+            }
+        });
+        given.collect()
+    }
+}
