@@ -152,6 +152,47 @@ impl<'a> Expressions<'a> {
         Some(stores)
     }
 
+    /// Takes up the loop of the largest `x`; gives that and the largest.
+    fn largest(&mut self, first: &Counted<'a>) -> Option<[Value; 2]> {
+        let [init, carried, largest] = first.carried?;
+        let (init, carried) = (self.of(init), self.of(carried));
+        let stores = self.body(first.var, first.body)?;
+        let next = self.of(*first.body.results.first()?);
+        let x = self.beside(next, Binary::Maximum, carried)?;
+        let lowest = self.is_constant(init, f32::NEG_INFINITY);
+        (lowest && stores.is_empty()).then(|| [x, self.of(largest)])
+    }
+
+    /// Takes up the loop of the sum of exponentials; gives these and the sum.
+    fn sum(&mut self, second: &Counted<'a>, [x, largest]: [Value; 2]) -> Option<[Value; 2]> {
+        let [init, carried, sum] = second.carried?;
+        let (init, carried) = (self.of(init), self.of(carried));
+        let stores = self.body(second.var, second.body)?;
+        let next = self.of(*second.body.results.first()?);
+        let e = self.beside(next, Binary::Add, carried)?;
+        let Some(Expression::Compute(ScalarOp::Unary(Unary::Exp), _, operands)) = self.known.get(e)
+        else {
+            return None;
+        };
+        let [own, base] = self.binary(*operands.first()?, Binary::Subtract)?;
+        // What is raised to the lowest number is what it was.
+        let raised = self.beside(base, Binary::Maximum, largest);
+        let raised = raised.is_some_and(|other| self.is_constant(other, f32::NEG_INFINITY));
+        let zero = self.is_constant(init, 0.0) && stores.is_empty();
+        (zero && own == x && (base == largest || raised)).then(|| [e, self.of(sum)])
+    }
+
+    /// Takes up the loop of quotients; gives where they are stored.
+    fn quotients(&mut self, third: &Counted<'a>, terms: [Value; 2]) -> Option<(usize, Vec<Term>)> {
+        let stores = self.body(third.var, third.body)?;
+        let [(param, index, mut value)] = <[_; 1]>::try_from(stores).ok()?;
+        if let Some(Expression::Compute(ScalarOp::Convert, _, operands)) = self.known.get(value) {
+            value = *operands.first()?;
+        }
+        let quotient = self.binary(value, Binary::Divide)? == terms;
+        (quotient && third.carried.is_none()).then_some((param, index))
+    }
+
     /// The operands of a binary operation on `f32`.
     fn binary(&self, value: Value, wanted: Binary) -> Option<[Value; 2]> {
         match self.known.get(value)? {
@@ -229,56 +270,23 @@ pub(super) fn softmax(kernel: &Kernel, scores: usize, out: usize) -> Option<Soft
         own: FxHashMap::default(),
         column: Var(kernel.vars.len() as u32),
     };
+    let [first, second, third] = places.map(|place| counted(&statements[place]));
+    let (first, second, third) = (first?, second?, third?);
+    let whole = kernel.params.get(scores)?.dims.last()?;
+    let mut vars = [first.var, second.var, third.var].into_iter();
+    let through = |var| matches!(kernel.var(var), Some(IndexVar::Loop(extent)) if extent == whole);
+    if !vars.all(through) || kernel.params.get(out)?.dims.last() != Some(whole) {
+        return None;
+    }
     expressions.outside(0, places[0])?;
-    // The largest.
-    let first = counted(&statements[places[0]])?;
-    let [init, carried, largest] = first.carried?;
-    let init = expressions.of(init);
-    if !expressions.is_constant(init, f32::NEG_INFINITY) {
-        return None;
-    }
-    let so_far = carried;
-    let carried = expressions.of(carried);
-    let none = expressions.body(first.var, first.body)?.is_empty();
-    let next = expressions.of(*first.body.results.first()?);
-    let x = expressions.beside(next, Binary::Maximum, carried)?;
-    let largest = expressions.of(largest);
+    let [x, largest] = expressions.largest(&first)?;
     expressions.outside(places[0] + 1, places[1])?;
-    // The sum of exponentials.
-    let second = counted(&statements[places[1]])?;
-    let [init, carried, sum] = second.carried?;
-    let init = expressions.of(init);
-    let zero = expressions.is_constant(init, 0.0);
-    let carried = expressions.of(carried);
-    let none = none && expressions.body(second.var, second.body)?.is_empty();
-    let next = expressions.of(*second.body.results.first()?);
-    let e = expressions.beside(next, Binary::Add, carried)?;
-    let Some(Expression::Compute(ScalarOp::Unary(Unary::Exp), _, operands)) =
-        expressions.known.get(e)
-    else {
-        return None;
-    };
-    let [own, base] = expressions.binary(*operands.first()?, Binary::Subtract)?;
-    let raised = |value| {
-        let other = expressions.beside(value, Binary::Maximum, largest);
-        other.is_some_and(|other| expressions.is_constant(other, f32::NEG_INFINITY))
-    };
-    if !zero || !none || own != x || base != largest && !raised(base) {
-        return None;
-    }
-    let sum = expressions.of(sum);
+    let terms = expressions.sum(&second, [x, largest])?;
     expressions.outside(places[1] + 1, places[2])?;
-    // The quotients.
-    let third = counted(&statements[places[2]])?;
-    let stores = expressions.body(third.var, third.body)?;
-    let [(param, index, mut value)] = <[_; 1]>::try_from(stores).ok()?;
-    if let Some(Expression::Compute(ScalarOp::Convert, _, operands)) = expressions.known.get(value)
-    {
-        value = *operands.first()?;
-    }
-    let quotient = expressions.binary(value, Binary::Divide)? == [e, sum];
+    let (param, index) = expressions.quotients(&third, terms)?;
     expressions.outside(places[2] + 1, statements.len())?;
-    if param != out || !quotient || third.carried.is_some() {
+    let [_, so_far, _] = first.carried?;
+    if param != out {
         return None;
     }
     let dims = dims(kernel, &index, expressions.column)?;
