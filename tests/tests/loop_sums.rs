@@ -124,6 +124,7 @@ fn agrees(module: &Module) {
             cpu,
             threads: 2,
             chip: None,
+            orders: tegula::ArrayOrders::Chosen,
         };
         let verdict = reference.judge_with(module, &inputs, &options);
         assert_eq!(verdict, Ok(Verdict::Agrees), "{options:?}");

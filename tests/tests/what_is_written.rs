@@ -47,6 +47,7 @@ fn planned(module: &Module) -> Plan {
             cpu: Cpu::Native,
             threads: 2,
             chip: None,
+            orders: tegula::ArrayOrders::Chosen,
         };
         let verdict = reference.judge_with(module, &inputs, &options);
         assert_eq!(verdict, Ok(Verdict::Agrees), "{options:?}");

@@ -5,7 +5,7 @@ use crate::helpers::{General, Helper};
 use crate::lower::{Imports, KERNEL_PARAMS, lower_kernel};
 use crate::pieces::pieces;
 use crate::sort::{SortCode, SortKey, key_of};
-use crate::vector::{Run, choose, wide};
+use crate::vector::{Run, choose, exchanged, wide};
 use cranelift_codegen::ir::{AbiParam, FuncRef, Signature, types};
 use cranelift_codegen::isa::OwnedTargetIsa;
 use cranelift_codegen::settings::{self, Configurable};
@@ -328,6 +328,8 @@ fn find_comparators<'a>(steps: &'a [Step], out: &mut Vec<&'a Kernel>) {
 impl Builder {
     /// The functions of a kernel's pieces.
     fn kernel(&mut self, name: &str, kernel: &Kernel) -> Result<Pieces, Error> {
+        let exchanged = exchanged(kernel);
+        let kernel = exchanged.as_ref().unwrap_or(kernel);
         let pieces = pieces(kernel);
         if pieces.is_empty() {
             return Ok(smallvec![(self.function(name, kernel)?, None)]);

@@ -171,8 +171,17 @@ fn scatter_position(
     Ok((position, inside))
 }
 
-/// An index as a variable; one beyond any array's size stays beyond it.
+/// An index as a variable; one beyond any array's size stays beyond it. Indices of 32 bits
+/// and fewer need no bounds for that.
 fn bind_index(e: &mut Emitter<'_>, scalar: ScalarId) -> Term {
+    let ty = e.kernel.scalars[scalar];
+    let bits = ty.bits();
+    if ty.is_integer() && bits <= 32 {
+        let range = 1i64 << bits;
+        let lower = if ty.is_signed() { -range / 2 } else { 0 };
+        let wide = e.convert(scalar, ElementType::S64);
+        return e.bind_exact(wide, lower, lower + range - 1);
+    }
     e.bind(scalar, -1, 1 << 40)
 }
 

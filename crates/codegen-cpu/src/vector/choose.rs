@@ -1,6 +1,6 @@
 //! Which loops of a kernel become runs of lanes.
 
-use super::linear::{Ranges, linear_index, merged, split};
+use super::linear::{Ranges, linear_index, merged, split, steps_along};
 use super::translate::{Reason, Run, domain_run, loop_run};
 use rustc_hash::FxHashMap;
 use std::fmt;
@@ -48,6 +48,35 @@ impl fmt::Display for Choice {
 
 /// Fewer lanes than this are not worth a vector.
 const FEW: i64 = 4;
+
+/// Points along a dimension that is worth being the innermost one instead of a short one.
+const MANY: i64 = 16;
+
+/// The kernel with its two innermost dimensions exchanged, if the innermost has too few points
+/// for lanes (channels of an image that go last only in the result) and most arrays are
+/// contiguous along the next. The outermost dimension, which threads share, stays.
+pub(crate) fn exchanged(kernel: &Kernel) -> Option<Kernel> {
+    let [_, .., next, last] = kernel.domain[..] else {
+        return None;
+    };
+    let extent = |var: Var| match kernel.var(var) {
+        Some(IndexVar::Domain(extent)) => extent.as_constant(),
+        _ => None,
+    };
+    let has_loops = kernel.body.any(|s| matches!(s, Statement::Loop { .. }));
+    if has_loops || extent(last)? >= FEW || extent(next)? < MANY || merged(kernel).0 != 1 {
+        return None;
+    }
+    let steps = steps_along(kernel, next);
+    let near = steps.iter().filter(|&&step| step == Some(1)).count();
+    let far = steps.iter().filter(|&&step| !matches!(step, Some(0 | 1)));
+    (near > 0 && near >= far.count()).then(|| {
+        let mut kernel = kernel.clone();
+        let rank = kernel.domain.len();
+        kernel.domain.swap(rank - 2, rank - 1);
+        kernel
+    })
+}
 
 /// Chooses between the domain's innermost dimensions and the innermost loops:
 /// whichever goes through memory one element after the other.

@@ -26,7 +26,7 @@ pub(crate) mod translate;
 pub(crate) mod wide;
 
 pub(crate) use body::Input;
-pub(crate) use choose::{Choice, choose};
+pub(crate) use choose::{Choice, choose, exchanged};
 pub(crate) use translate::{Combined, Run, Source};
 
 /// The address of the table that sines and cosines look up.
