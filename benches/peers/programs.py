@@ -132,12 +132,13 @@ def programs():
     }
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def main(description, programs):
+    """Writes programs to the folder that the command line names."""
+    parser = argparse.ArgumentParser(description=description.splitlines()[0])
     parser.add_argument("folder", type=pathlib.Path)
     folder = parser.parse_args().folder
     folder.mkdir(parents=True, exist_ok=True)
-    for name, (function, *inputs) in programs().items():
+    for name, (function, *inputs) in programs.items():
         inputs = [np.asarray(x) for x in inputs]
         lowered = jax.jit(function).lower(*inputs)
         text = lowered.compiler_ir("hlo").as_hlo_text()
@@ -146,4 +147,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    main(__doc__, programs())
