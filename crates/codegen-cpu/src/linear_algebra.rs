@@ -121,6 +121,41 @@ pub(crate) fn triangular_solve<T: Scalar>(
     }
 }
 
+/// Gaussian elimination of one matrix in its place, as LAPACK does it: a column without
+/// a pivot stays as it is.
+fn eliminate<T: Scalar>(
+    [rows, columns]: [usize; 2],
+    a: &mut [T],
+    pivots: &mut [i32],
+    permutation: &mut [i32],
+) {
+    (0..).zip(&mut *permutation).for_each(|(i, slot)| *slot = i);
+    for (step, slot) in pivots.iter_mut().enumerate() {
+        let size = |row: usize| a[row * columns + step].abs1();
+        let larger = |best: usize, row| if size(row) > size(best) { row } else { best };
+        let pivot = (step + 1..rows).fold(step, larger);
+        *slot = pivot as i32;
+        permutation.swap(step, pivot);
+        for column in 0..columns {
+            a.swap(step * columns + column, pivot * columns + column);
+        }
+        let diagonal = a[step * columns + step];
+        if diagonal == T::ZERO {
+            continue;
+        }
+        let inverse = diagonal.recip();
+        let (above, below) = a.split_at_mut((step + 1) * columns);
+        let pivot_row = &above[step * columns..];
+        for row in below.chunks_exact_mut(columns) {
+            let factor = row[step] * inverse;
+            row[step] = factor;
+            for column in step + 1..columns {
+                row[column] -= factor * pivot_row[column];
+            }
+        }
+    }
+}
+
 /// Both factors of each `rows` by `columns` matrix in one array, the row each step
 /// swapped with, and the permutation that all swaps make.
 pub(crate) fn lu<T: Scalar>(
@@ -144,7 +179,15 @@ pub(crate) fn lu<T: Scalar>(
         .zip(factors.chunks_exact_mut(size))
         .enumerate()
     {
+        let permutation = &mut permutations[i * rows..][..rows];
+        let pivots = &mut pivots[i * steps..][..steps];
         let lu = PartialPivLu::new(MatRef::from_row_major_slice(a, rows, columns));
+        // The library divides by a pivot that is zero.
+        if (0..steps).any(|i| !lu.U()[(i, i)].is_finite() || lu.U()[(i, i)] == T::ZERO) {
+            out.copy_from_slice(a);
+            eliminate([rows, columns], out, pivots, permutation);
+            continue;
+        }
         for row in 0..rows {
             for column in 0..columns {
                 out[row * columns + column] = if column < row {
@@ -155,13 +198,12 @@ pub(crate) fn lu<T: Scalar>(
             }
         }
         let (forward, _) = lu.P().arrays();
-        let permutation = &mut permutations[i * rows..][..rows];
         for (slot, &row) in permutation.iter_mut().zip(forward) {
             *slot = row as i32;
         }
         // The swaps that lead to the permutation are determined by it.
         let mut order: Vec<i32> = (0..rows as i32).collect();
-        for (step, pivot) in pivots[i * steps..][..steps].iter_mut().enumerate() {
+        for (step, pivot) in pivots.iter_mut().enumerate() {
             let at = order
                 .iter()
                 .position(|&row| row == permutation[step])

@@ -73,7 +73,8 @@ impl<'a> ReadMaps<'a> {
         let maps = known.entry(id).or_insert_with(|| {
             let operands = output_to_input(self.module, id).into_iter();
             operands
-                .map(|o| ReadMap::new(self.module, id, o).map(Rc::new))
+                .enumerate()
+                .map(|(i, o)| ReadMap::new(self.module, id, i, o).map(Rc::new))
                 .collect()
         });
         match maps.get(operand) {
@@ -124,7 +125,12 @@ fn module_size(extent: &Term, first_size: usize, runtime: &[RuntimeRead]) -> Opt
 }
 
 impl ReadMap {
-    fn new(module: &Module, id: InstructionId, operand: OperandIndexing) -> Result<Self, Error> {
+    fn new(
+        module: &Module,
+        id: InstructionId,
+        number: usize,
+        operand: OperandIndexing,
+    ) -> Result<Self, Error> {
         let mut maps = operand.maps.map_err(|unknown| {
             Error::unsupported(
                 module,
@@ -133,7 +139,7 @@ impl ReadMap {
             )
         })?;
         match (maps.pop(), maps.is_empty()) {
-            (Some(map), true) if !map.is_undefined() => Self::from_map(module, id, map),
+            (Some(map), true) if !map.is_undefined() => Self::from_map(module, id, number, map),
             _ => Err(Error::unsupported(
                 module,
                 id,
@@ -142,14 +148,28 @@ impl ReadMap {
         }
     }
 
-    fn from_map(module: &Module, id: InstructionId, map: IndexingMap) -> Result<Self, Error> {
+    fn from_map(
+        module: &Module,
+        id: InstructionId,
+        number: usize,
+        map: IndexingMap,
+    ) -> Result<Self, Error> {
         if map.is_empty() {
+            // An index of the operand's rank all the same: reads are checked against it.
+            let operand = module[id].operands.get(number).copied();
+            let rank = operand
+                .and_then(|o| {
+                    crate::array_leaves(&module[o].shape)
+                        .first()
+                        .map(|a| a.dims.len())
+                })
+                .unwrap_or(0);
             let never = (Term::constant(1), Interval { lower: 0, upper: 0 });
             return Ok(Self {
                 ranges: vec![Term::constant(0)],
                 dims: map.dims.len(),
                 runtime: Vec::new(),
-                results: Vec::new(),
+                results: vec![Term::constant(0); rank],
                 constraints: vec![never],
             });
         }

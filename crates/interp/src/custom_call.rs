@@ -7,7 +7,7 @@
 use rustc_hash::FxHashMap;
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
-use tegula_ir::{ArrayShape, CustomCall, Literal};
+use tegula_ir::{ArrayShape, CustomCall, Lapack, Literal};
 
 /// Targets that have a meaning of their own.
 const BUILT_IN: [&str; 5] = [
@@ -131,7 +131,7 @@ pub fn register_custom_call(
 
 /// Whether the custom calls of a target have a meaning without a handler.
 pub fn is_built_in(target: &str) -> bool {
-    BUILT_IN.contains(&target)
+    BUILT_IN.contains(&target) || Lapack::is_target(target)
 }
 
 impl CustomCallHandler {

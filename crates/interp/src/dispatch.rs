@@ -10,7 +10,8 @@ use crate::{
     window,
 };
 use tegula_ir::{
-    ArrayShape, CustomCall, Dim, ElementType, InstructionId, Layout, Literal, Op, Scalar, Shape,
+    ArrayShape, CustomCall, Dim, ElementType, InstructionId, Lapack, Layout, Literal, Op, Scalar,
+    Shape,
 };
 
 /// The operands as arrays, by number.
@@ -50,6 +51,14 @@ fn results(literals: impl IntoIterator<Item = Literal>, shape: &Shape) -> Result
         Shape::Tuple(_) => Ok(Value::Tuple(values)),
         _ => values.pop().ok_or_else(|| invalid("no result")),
     }
+}
+
+/// A routine of LAPACK.
+fn lapack(call: &CustomCall, operands: &Arrays, shape: &Shape) -> Result<Value, Fault> {
+    let routine = Lapack::of(call).ok_or_else(|| invalid("no routine of LAPACK"))?;
+    let routine = routine.map_err(|e| invalid(&e))?;
+    let operands: Vec<&Literal> = operands.0.iter().collect();
+    results(linalg::lapack(routine, &operands)?, shape)
 }
 
 impl Evaluator<'_> {
@@ -448,6 +457,10 @@ impl Evaluator<'_> {
                 };
                 let (state, bits) = random::bit_generator(*algorithm, x, &bits)?;
                 return results([state, bits], shape);
+            }
+            Op::CustomCall(call) if Lapack::is_target(&call.target) => {
+                let call = call.to_run(self.module[id].annotations.as_deref());
+                return lapack(&call, operands, shape);
             }
             Op::CustomCall(call) => return self.custom_call(call, operands, shape),
             op => return Err(left_out(op)),

@@ -30,7 +30,7 @@
 //! - `rng-get-and-update-state`: there is no state that outlives a run;
 //! - `ragged-dot`, `scaled-dot`, `scan`: new in XLA, and there is no definition of
 //!   their corners yet to be a reference for;
-//! - custom calls other than `LuDecomposition`, `TopK`, the partitioner's
+//! - custom calls other than `LuDecomposition`, `TopK`, [LAPACK](tegula_ir::Lapack)'s, the partitioner's
 //!   annotations and those with a [handler](register_custom_call): their meaning is
 //!   their own;
 //! - a `bitcast` between tiled layouts: it would show the padding.

@@ -3,12 +3,16 @@
 //! Everything is computed in complex `f64`, a real matrix being one without
 //! imaginary parts, and rounded once at the end.
 
+mod lapack;
+
 use crate::dot::{load_complex, load_floats, store_complex};
 use crate::error::{Fault, invalid};
 use crate::reduce::{from_f64s, from_i64s};
 use crate::scalar::{C64, divide};
 use crate::strided::{Sizes, product, sizes, to_i64s};
 use tegula_ir::{ArrayShape, Category, ElementType, Literal, TransposeA};
+
+pub(crate) use lapack::lapack;
 
 /// A square or oblong matrix, row-major.
 #[derive(Clone)]

@@ -12,11 +12,12 @@
 
 mod batch_norm;
 mod bits;
+mod lapack;
 
 use std::borrow::Cow;
 use tegula_ir::{
-    ComputationBuilder, ComputationId, Dim, ElementType, Error, Instruction, InstructionId, Module,
-    ModuleBuilder, Op, Shape,
+    ComputationBuilder, ComputationId, Dim, ElementType, Error, Instruction, InstructionId, Lapack,
+    Module, ModuleBuilder, Op, Shape,
 };
 
 /// The module with compositions written out; the same module if it has none.
@@ -63,6 +64,7 @@ fn expands(module: &Module, id: InstructionId) -> bool {
             open_or_not && bits::is_more_than_reshape(module, id)
         }
         Op::BitcastConvert => all_static && bits::changes_sub_byte_width(module, id),
+        Op::CustomCall(call) if Lapack::is_target(&call.target) => all_static,
         Op::CustomCall(call) => stands_for(&call.target).is_some(),
         Op::DynamicReshape => true,
         _ => false,
@@ -86,20 +88,36 @@ fn stands_for(target: &str) -> Option<Known> {
 
 fn expand_one(mut module: Module, id: InstructionId) -> Result<Module, Error> {
     let instruction = module[id].clone();
+    let routine = lapack_routine(&instruction)?;
+    if let Some(Lapack::TriangularSolve {
+        left_side,
+        lower,
+        unit_diagonal,
+        transpose_a,
+    }) = routine
+    {
+        module.instructions[id].op = Op::TriangularSolve {
+            left_side,
+            lower,
+            unit_diagonal,
+            transpose_a,
+        };
+        return Ok(module);
+    }
     let op = match &instruction.op {
         // Its sizes are known: what computes them is not needed.
         Op::DynamicReshape => {
             module.instructions[id].operands.truncate(1);
             Op::Reshape
         }
-        Op::CustomCall(call) => match stands_for(&call.target) {
+        Op::CustomCall(call) if routine.is_none() => match stands_for(&call.target) {
             Some(Known::TopK) => top_k(&instruction)?,
             _ => Op::Copy,
         },
         _ => {
             let first = module.instructions.len();
             let mut builder = ModuleBuilder::extend(module);
-            let to_apply = composition(&mut builder, &instruction)?;
+            let to_apply = composition(&mut builder, &instruction, routine)?;
             // Only the computations that were finished are added: the root as well.
             let entry = builder.module().entry;
             module = builder.build_unverified(entry);
@@ -114,6 +132,15 @@ fn expand_one(mut module: Module, id: InstructionId) -> Result<Module, Error> {
     };
     module.instructions[id].op = op;
     Ok(module)
+}
+
+/// The routine of LAPACK that a custom call names.
+fn lapack_routine(instruction: &Instruction) -> Result<Option<Lapack>, Error> {
+    let Op::CustomCall(call) = &instruction.op else {
+        return Ok(None);
+    };
+    let routine = Lapack::of(&call.to_run(instruction.annotations.as_deref())).transpose();
+    routine.map_err(Error::input)
 }
 
 fn top_k(instruction: &Instruction) -> Result<Op, Error> {
@@ -133,12 +160,16 @@ fn top_k(instruction: &Instruction) -> Result<Op, Error> {
 fn composition(
     builder: &mut ModuleBuilder,
     instruction: &Instruction,
+    routine: Option<Lapack>,
 ) -> Result<ComputationId, Error> {
     let shapes: Vec<Shape> = instruction
         .operands
         .iter()
         .map(|&operand| builder.module()[operand].shape.clone())
         .collect();
+    if let Some(routine) = routine {
+        return lapack::expand(builder, routine, &shapes, &instruction.shape);
+    }
     match &instruction.op {
         Op::Bitcast => bits::bitcast(builder, &shapes, &instruction.shape),
         Op::BitcastConvert => bits::bitcast_convert(builder, &shapes, &instruction.shape),

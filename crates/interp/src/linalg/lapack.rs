@@ -1,0 +1,70 @@
+//! LAPACK's routines as custom calls.
+
+use super::{Matrix, Solve, cholesky, lu, matrices, store, triangular_solve};
+use crate::error::{Fault, invalid};
+use crate::reduce::{from_i64s, to_i64s as numbers};
+use crate::strided::{sizes, to_i64s};
+use tegula_ir::{ArrayShape, ElementType, Lapack, Literal};
+
+/// The results of a routine.
+pub(crate) fn lapack(routine: Lapack, operands: &[&Literal]) -> Result<Vec<Literal>, Fault> {
+    match (routine, operands) {
+        (
+            Lapack::TriangularSolve {
+                left_side,
+                lower,
+                unit_diagonal,
+                transpose_a,
+            },
+            [a, b],
+        ) => {
+            let flags = Solve {
+                left_side,
+                lower,
+                unit_diagonal,
+                transpose_a,
+            };
+            Ok(vec![triangular_solve(a, b, flags)?])
+        }
+        (Lapack::Cholesky { lower }, [a]) => potrf(a, lower),
+        (Lapack::Lu, [a]) => getrf(a),
+        _ => Err(invalid("another number of operands than the routine has")),
+    }
+}
+
+/// The factor inside `a`, and 1 where there is none: LAPACK says which minor is to blame.
+fn potrf(a: &Literal, lower: bool) -> Result<Vec<Literal>, Fault> {
+    let (batch, mut inside) = matrices(a)?;
+    let (_, factors) = matrices(&cholesky(a, lower)?)?;
+    let mut info = Vec::new();
+    for (matrix, factor) in inside.iter_mut().zip(&factors) {
+        let rows = matrix.rows;
+        for (row, column) in (0..rows).flat_map(|i| (0..rows).map(move |j| (i, j))) {
+            if if lower { row >= column } else { row <= column } {
+                *matrix.at_mut(row, column) = factor.at(row, column);
+            }
+        }
+        let is_none = |i: usize| factor.at(i, i).re.is_nan();
+        info.push(i64::from((0..rows).any(is_none)));
+    }
+    let factor = store(a.element_type(), &sizes(a), &inside)?;
+    Ok(vec![factor, of_batch(&batch, &info)?])
+}
+
+fn getrf(a: &Literal) -> Result<Vec<Literal>, Fault> {
+    let [factors, pivots, _] = lu(a)?;
+    let (batch, matrices) = matrices(&factors)?;
+    let exchanged: Vec<i64> = numbers(&pivots).iter().map(|row| row + 1).collect();
+    let exchanged = from_i64s(pivots.shape(), &exchanged)?;
+    let first_zero = |m: &Matrix| {
+        let zero =
+            (0..m.rows.min(m.columns)).find(|&i| m.at(i, i).re == 0.0 && m.at(i, i).im == 0.0);
+        zero.map_or(0, |i| i as i64 + 1)
+    };
+    let info: Vec<i64> = matrices.iter().map(first_zero).collect();
+    Ok(vec![factors, exchanged, of_batch(&batch, &info)?])
+}
+
+fn of_batch(batch: &[usize], values: &[i64]) -> Result<Literal, Fault> {
+    from_i64s(&ArrayShape::new(ElementType::S32, &to_i64s(batch)), values)
+}

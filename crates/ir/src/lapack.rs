@@ -1,0 +1,162 @@
+//! What JAX calls for linear algebra on CPUs: LAPACK's routines, as custom calls whose
+//! options are attributes in `backend_config=`.
+//!
+//! Names and options are those of jaxlib's `lapack_*_ffi` targets. Only the routines whose
+//! meaning HLO has operations for are here.
+
+use crate::attributes::{CustomCall, TransposeA};
+
+/// A routine with its options.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lapack {
+    /// `potrf(a)`: the factor, which leaves the other triangle as it was in `a`, and per
+    /// matrix whether there was none.
+    Cholesky {
+        /// Whether the factor is lower triangular.
+        lower: bool,
+    },
+    /// `trsm(a, b)`, with the options of `triangular-solve`.
+    TriangularSolve {
+        /// `op(a) x = b` rather than `x op(a) = b`.
+        left_side: bool,
+        /// Whether `a` is lower triangular.
+        lower: bool,
+        /// Whether the diagonal is taken to be ones.
+        unit_diagonal: bool,
+        /// What `op` is.
+        transpose_a: TransposeA,
+    },
+    /// `getrf(a)`: both factors, the row that each was exchanged with (counted from 1),
+    /// and per matrix the first zero on the diagonal (counted from 1; 0 if there is none).
+    Lu,
+}
+
+impl Lapack {
+    /// Whether a target is one of these.
+    pub fn is_target(target: &str) -> bool {
+        routine(target).is_some()
+    }
+
+    /// The routine that a call [to run](CustomCall::to_run) names; `None` if it names another
+    /// target.
+    ///
+    /// # Errors
+    /// An option that is missing or none that the routine has, by name.
+    pub fn of(call: &CustomCall) -> Option<Result<Self, String>> {
+        let options = call.extra.iter().rev();
+        let config = options
+            .into_iter()
+            .find(|(name, _)| &**name == "backend_config");
+        let config = config.map_or("", |(_, config)| config);
+        Some(match routine(&call.target)? {
+            "potrf" => letter(config, "uplo").and_then(|uplo| {
+                Ok(Self::Cholesky {
+                    lower: is_lower(uplo)?,
+                })
+            }),
+            "trsm" => solve(config),
+            _ => Ok(Self::Lu),
+        })
+    }
+}
+
+/// `potrf` of `lapack_spotrf_ffi`.
+fn routine(target: &str) -> Option<&str> {
+    let name = target.strip_prefix("lapack_")?.strip_suffix("_ffi")?;
+    let routine = name.strip_prefix(['s', 'd', 'c', 'z'])?;
+    matches!(routine, "potrf" | "trsm" | "getrf").then_some(routine)
+}
+
+fn solve(config: &str) -> Result<Lapack, String> {
+    let one_of = |name: &str, no: char, yes: char| match letter(config, name)? {
+        c if c == no => Ok(false),
+        c if c == yes => Ok(true),
+        other => Err(unknown(name, other)),
+    };
+    Ok(Lapack::TriangularSolve {
+        left_side: one_of("side", 'R', 'L')?,
+        lower: is_lower(letter(config, "uplo")?)?,
+        unit_diagonal: one_of("diag", 'N', 'U')?,
+        transpose_a: match letter(config, "trans_x")? {
+            'N' => TransposeA::NoTranspose,
+            'T' => TransposeA::Transpose,
+            'C' => TransposeA::Adjoint,
+            other => return Err(unknown("trans_x", other)),
+        },
+    })
+}
+
+fn is_lower(uplo: char) -> Result<bool, String> {
+    match uplo {
+        'L' => Ok(true),
+        'U' => Ok(false),
+        other => Err(unknown("uplo", other)),
+    }
+}
+
+fn unknown(name: &str, letter: char) -> String {
+    format!("`{name}` is `{letter}`, which LAPACK does not have")
+}
+
+/// LAPACK's option of a name, written as the number of its letter: `{uplo = 76 : ui8}`.
+fn letter(config: &str, name: &str) -> Result<char, String> {
+    let entries = config.trim().trim_start_matches('{').trim_end_matches('}');
+    let value = entries.split(',').find_map(|entry| {
+        let (key, value) = entry.split_once('=')?;
+        (key.trim().trim_matches('"') == name).then_some(value)
+    });
+    let value = value.ok_or_else(|| format!("`backend_config` has no `{name}`"))?;
+    let number = value.split(':').next().unwrap_or_default().trim();
+    let letter = number.parse::<u8>().map(char::from);
+    letter.map_err(|_| format!("`{name}` is `{}`, not the number of a letter", value.trim()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(target: &str, config: &str) -> CustomCall {
+        CustomCall {
+            target: target.into(),
+            operand_layouts: None,
+            has_side_effect: false,
+            api_version: None,
+            called: Vec::new(),
+            aliasing: Vec::new(),
+            extra: vec![("backend_config".into(), config.into())],
+        }
+    }
+
+    #[test]
+    fn options_are_letters() {
+        let solve = call(
+            "lapack_ztrsm_ffi",
+            "{diag = 85 : ui8, side = 82 : ui8, trans_x = 67 : ui8, uplo = 76 : ui8}",
+        );
+        let expected = Lapack::TriangularSolve {
+            left_side: false,
+            lower: true,
+            unit_diagonal: true,
+            transpose_a: TransposeA::Adjoint,
+        };
+        assert_eq!(Lapack::of(&solve), Some(Ok(expected)));
+        let lu = call("lapack_sgetrf_ffi", "{}");
+        assert_eq!(Lapack::of(&lu), Some(Ok(Lapack::Lu)));
+        assert_eq!(Lapack::of(&call("lapack_sgeev_ffi", "{}")), None);
+        assert_eq!(Lapack::of(&call("lapack_xpotrf_ffi", "{}")), None);
+    }
+
+    #[test]
+    fn options_that_are_wrong_are_named() {
+        for (config, name) in [
+            ("{}", "uplo"),
+            ("{uplo = 65 : ui8}", "uplo"),
+            ("{uplo = lower}", "uplo"),
+            ("{uplo = 300 : ui8}", "uplo"),
+        ] {
+            let call = call("lapack_dpotrf_ffi", config);
+            let error = Lapack::of(&call).expect("a routine").expect_err("an error");
+            assert!(error.contains(name), "{error}");
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! LAPACK's routines as JAX calls them on CPUs: on every target what the evaluator says.
+
+use tegula::{Arg, Buffer, Options, Target, read};
+use tegula_ir::Literal;
+use tegula_tests::judge::{Reference, Verdict};
+use tegula_tests::random::Regime;
+
+/// A program of one batch of square matrices of `f32` means the same everywhere.
+fn holds(body: &str, diagonal: f32) {
+    let text = format!("HloModule lapack ENTRY main {{ a = f32[3,5,5] parameter(0)\n{body}\n}}");
+    let module = read(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    let element = |i: usize| {
+        let (row, column) = (i / 5 % 5, i % 5);
+        // Small beside the diagonal: a system that takes few bits away.
+        let value = (((row * column + row + column + i / 25) % 7) as f32 - 3.0) / 16.0;
+        if row == column {
+            value + diagonal
+        } else {
+            value
+        }
+    };
+    let values: Vec<f32> = (0..75).map(element).collect();
+    let inputs = [Literal::from_f32s(&[3, 5, 5], &values).expect("small")];
+    let reference = Reference::new(&module, &inputs, Regime::General).expect("a meaning");
+    for target in [Target::Plan, Target::Cpu] {
+        let options = Options {
+            target,
+            ..Options::default()
+        };
+        let verdict = reference.judge_with(&module, &inputs, &options);
+        assert_eq!(verdict, Ok(Verdict::Agrees), "{options:?}\n{text}");
+    }
+}
+
+#[test]
+fn factors_of_symmetric_matrices() {
+    for uplo in [76, 85] {
+        let call = format!(
+            "ROOT c = (f32[3,5,5]{{1,2,0}}, s32[3]{{0}}) custom-call(a),
+               custom_call_target=\"lapack_spotrf_ffi\", backend_config={{uplo = {uplo} : ui8}}"
+        );
+        holds(&call, 20.0);
+        // No factor.
+        holds(&call, -20.0);
+    }
+}
+
+#[test]
+fn triangular_systems() {
+    for side in ['L', 'R'] {
+        for trans in ['N', 'T', 'C'] {
+            for diag in ['N', 'U'] {
+                holds(
+                    &format!(
+                        "one = f32[] constant(1) ones = f32[3,5,5] broadcast(one), dimensions={{}}
+                         i = f32[3,5,5] iota(), iota_dimension=2
+                         b = f32[3,5,5] add(i, ones)
+                         ROOT x = f32[3,5,5]{{1,2,0}} custom-call(a, b),
+                           custom_call_target=\"lapack_strsm_ffi\",
+                           backend_config={{diag = {} : ui8, side = {} : ui8, trans_x = {} : ui8,
+                             uplo = 76 : ui8}}",
+                        u32::from(diag),
+                        u32::from(side),
+                        u32::from(trans)
+                    ),
+                    9.0,
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn factors_and_exchanged_rows() {
+    for (body, diagonal) in [
+        ("x = f32[3,5,5] copy(a)", 9.0),
+        ("x = f32[3,5,5] subtract(a, a)", 9.0),
+    ] {
+        holds(
+            &format!(
+                "{body}
+                 ROOT lu = (f32[3,5,5]{{1,2,0}}, s32[3,5]{{1,0}}, s32[3]{{0}}) custom-call(x),
+                   custom_call_target=\"lapack_sgetrf_ffi\", backend_config={{}}"
+            ),
+            diagonal,
+        );
+    }
+}
+
+#[test]
+fn an_option_that_is_missing_is_named() {
+    let text = "HloModule lapack ENTRY main { a = f32[2,2] parameter(0)
+        ROOT c = (f32[2,2], s32[]) custom-call(a), custom_call_target=\"lapack_spotrf_ffi\" }";
+    let module = read(text).expect("text that can be read");
+    for target in [Target::Interp, Target::Plan, Target::Cpu] {
+        let options = Options {
+            target,
+            ..Options::default()
+        };
+        let input = Buffer::from_f32s(&[2, 2], &[1.0, 0.0, 0.0, 1.0]).expect("small");
+        let ran = tegula::compile(&module, &options);
+        let ran = ran.and_then(|program| program.run(vec![Arg::Borrowed(&input)]));
+        let error = ran.map(|_| ()).expect_err("no option").to_string();
+        assert!(error.contains("uplo"), "{target:?}: {error}");
+    }
+}
