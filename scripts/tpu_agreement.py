@@ -22,7 +22,8 @@ import subprocess
 import sys
 import tempfile
 
-TOPOLOGY = {"v4": "v4:2x2x1", "v5e": "v5e:2x2", "v5p": "v5p:2x2x1", "v6e": "v6e:2x2", "7x": "tpu7x:2x2x1"}
+TOPOLOGY = {"v2": "v2:2x2", "v3": "v3:2x2", "v4": "v4:2x2x1", "v5e": "v5e:2x2", "v5p": "v5p:2x2x1",
+            "v6e": "v6e:2x2", "7x": "tpu7x:2x2x1"}
 
 # What libtpu needs to compile without a TPU and without a network.
 ENVIRONMENT = {
@@ -39,6 +40,7 @@ def programs():
     """Functions of JAX with the shapes of their arguments, by name."""
     import jax
     import jax.numpy as jnp
+    from tpu_programs import more_programs
 
     def attention(q, k, v):
         scores = jnp.einsum("bqhd,bkhd->bhqk", q, k) / q.shape[-1] ** 0.5
@@ -74,6 +76,7 @@ def programs():
         "gather": (lambda table, i: table[i] * 2, [((5000, 96), f32), ((300,), jnp.int32)]),
         "sort": (lambda x: jnp.sort(x, -1), [((64, 500), f32)]),
         **further_programs(convolution),
+        **more_programs(),
     }
 
 
@@ -154,14 +157,15 @@ MOVES = {"parameter", "constant", "bitcast", "copy", "copy-start", "copy-done", 
 
 
 def entry(text):
-    """(name, opcode, arrays) of each instruction of ENTRY."""
+    """(name, opcode, arrays, names of operands) of each instruction of ENTRY."""
     inside = False
     for line in text.splitlines():
         inside = inside or line.startswith("ENTRY")
         found = LINE.match(line) if inside else None
         if found:
             shape = re.sub(r"/\*.*?\*/", "", found.group(2))
-            yield found.group(1), found.group(3), [array(part) for part in ARRAY.finditer(shape)]
+            operands = re.findall(r"[^\s,%]+", re.sub(r"/\*.*?\*/", "", line[found.end():].partition(")")[0]))
+            yield found.group(1), found.group(3), [array(part) for part in ARRAY.finditer(shape)], operands
         if inside and line.startswith("}"):
             return
 
@@ -180,15 +184,33 @@ def array(part):
 
 
 def parameters(text):
-    """Layouts of entry parameters, by name."""
-    return {name: arrays for name, opcode, arrays in entry(text) if opcode == "parameter"}
+    """Layouts of entry parameters, by number."""
+    return {operands[0]: arrays for _, opcode, arrays, operands in entry(text) if opcode == "parameter"}
+
+
+def turned(text):
+    """Arrays that are only read through one transposition that moves nothing, as they are read: whether a
+    product is of x and y or of y and x is no difference of where its elements lie."""
+    lines = list(entry(text))
+    users = collections.defaultdict(list)
+    for _, opcode, arrays, operands in lines:
+        for operand in operands:
+            users[operand].append((opcode, arrays))
+    read_as = {}
+    for name, _, arrays, _ in lines:
+        reads = [read[0] for opcode, read in users[name] if opcode == "bitcast"]
+        permuted = reads and len(arrays) == 1 and sorted(reads[0][0]) == sorted(arrays[0][0])
+        if permuted and len(reads) == len(users[name]) and all(read == reads[0] for read in reads):
+            read_as[name] = reads[:1]
+    return read_as
 
 
 def results(text, what):
     """By dimensions, what is compared of each result, in order."""
     found = collections.defaultdict(list)
-    for _, opcode, arrays in entry(text):
-        for dims, order, tiles, space, element in arrays if opcode not in MOVES else ():
+    read_as = turned(text)
+    for name, opcode, arrays, _ in entry(text):
+        for dims, order, tiles, space, element in read_as.get(name, arrays) if opcode not in MOVES else ():
             if what == "layout" and len(dims) > 1:
                 found[dims].append((order, (element, tiles)))
             if what == "space" and space in (0, 1):
@@ -197,8 +219,9 @@ def results(text, what):
 
 
 def compare(real, ours):
-    """(equal, different, excluded, without counterpart) of two results()."""
+    """(equal, different, excluded, without counterpart) of two results(), and what was matched."""
     counts = [0, 0, 0, 0]
+    pairs = []
     for dims, theirs in real.items():
         own = ours.get(dims)
         if not own:
@@ -213,7 +236,8 @@ def compare(real, ours):
             same_type = tile and own_tile and tile[0] == own_tile[0] and tile[1] and own_tile[1]
             same = key == own_key and (not same_type or tile == own_tile)
             counts[0 if same else 1] += 1
-    return counts
+            pairs.append((key, own_key))
+    return counts, pairs
 
 
 def one(arguments):
@@ -223,9 +247,10 @@ def one(arguments):
         real, ours = real_and_ours(name, arguments.chip, arguments.tegula, arguments.keep or temporary)
     theirs, own = parameters(real), parameters(ours)
     wrong = [key for key in theirs if theirs[key] != own.get(key)]
-    layouts = compare(results(real, "layout"), results(ours, "layout"))
-    spaces = compare(results(real, "space"), results(ours, "space"))
-    print("RESULT", name, len(theirs), len(wrong), *layouts, *spaces)
+    layouts, _ = compare(results(real, "layout"), results(ours, "layout"))
+    spaces, pairs = compare(results(real, "space"), results(ours, "space"))
+    by_space = [pairs.count(pair) for pair in ((0, 0), (0, 1), (1, 0), (1, 1))]
+    print("RESULT", name, len(theirs), len(wrong), *layouts, *spaces, *by_space)
 
 
 def main():
@@ -241,7 +266,7 @@ def main():
     os.environ.update({key: os.environ.get(key, value) for key, value in ENVIRONMENT.items()})
     if arguments.keep:
         os.makedirs(arguments.keep, exist_ok=True)
-    total = [0] * 10
+    total = [0] * 14
     for name in arguments.names or list(programs()):
         # One process each: libtpu aborts on some programs.
         command = [sys.executable, __file__, "--one", name, "--tegula", arguments.tegula, "--chip", arguments.chip]
@@ -255,12 +280,15 @@ def main():
         total = [a + b for a, b in zip(total, counts)]
         report(name, counts)
     report("all", total)
+    hbm, vmem = total[10] / max(1, total[10] + total[11]), total[13] / max(1, total[12] + total[13])
+    print(f"memory spaces: {100 * hbm:.1f} % of those in HBM, {100 * vmem:.1f} % of those in VMEM, "
+          f"balanced {50 * (hbm + vmem):.1f} %")
     return 1 if total[1] else 0
 
 
 def report(name, counts):
     """One line of figures."""
-    given, wrong, equal, different, excluded, alone, same, other, unclear, missing = counts
+    given, wrong, equal, different, excluded, alone, same, other, unclear, missing = counts[:10]
     print(f"{name}: parameters {given - wrong} of {given}; orders and tiles {equal} of {equal + different} "
           f"({excluded} ambiguous, {alone} without counterpart); memory spaces {same} of {same + other} "
           f"({unclear} ambiguous, {missing} without counterpart)")

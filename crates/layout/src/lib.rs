@@ -14,6 +14,7 @@ pub mod normalise;
 pub mod physical;
 pub mod plan;
 pub mod sort;
+mod trips;
 pub mod windows;
 
 pub use plan::Plan;

@@ -15,7 +15,7 @@ use tegula_expr::Var;
 use tegula_fusion::ValueId;
 use tegula_indexing::{IndexingMap, Session, Tile, TiledMap, output_to_input, propagate_tile};
 use tegula_ir::{Layout, Module};
-use tegula_target::{Chip, padded_bytes};
+use tegula_target::{Chip, TileRule};
 
 /// Seconds of one step of a pipeline, besides its work: the published times of a
 /// matmul in blocks of 128 on v5e are 350 to 359 ns a step (JAX Pallas, tpu/matmul).
@@ -74,6 +74,7 @@ struct Array {
     value: ValueId,
     dims: Vec<i64>,
     bits: u32,
+    rule: Option<TileRule>,
     order: Vec<u32>,
     /// The blocks' images; without one the whole array is the window.
     tiled: Option<TiledMap>,
@@ -188,6 +189,7 @@ impl Problem {
                 value,
                 dims,
                 bits,
+                rule: chip.tile_rule,
                 order,
                 tiled,
             })
@@ -388,7 +390,8 @@ fn window(array: &Array, block: &[i64], extents: &[i64]) -> Window {
     };
     let moves = |dim: &usize| image.is_some() && follows(array, *dim, block, extents);
     let follows = (0..extents.len()).filter(moves);
-    let bytes = padded_bytes(array.bits, &dims, &array.order);
+    let rule = array.rule;
+    let bytes = rule.and_then(|rule| rule.padded_bytes(array.bits, &dims, &array.order));
     let plain = || {
         dims.iter()
             .product::<i64>()

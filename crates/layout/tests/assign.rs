@@ -75,7 +75,21 @@ fn each_chip_has_its_layouts_or_says_that_they_are_not_known() {
             "{chip}"
         );
     }
-    assert_eq!(Machine::tpu(&Chip::by_name("v2").unwrap()), None);
+    for chip in ["v2", "v3"] {
+        let machine = Machine::tpu(&Chip::by_name(chip).unwrap()).unwrap();
+        let module = program("  x = f32[1,300] parameter(0)\n  ROOT y = f32[1,300] negate(x)\n");
+        let assignment = on(&module, &machine);
+        assert_eq!(
+            layout(&module, &assignment, "x"),
+            "{1,0:T(2,128)}",
+            "{chip}"
+        );
+        let chip = Chip::by_name(chip).unwrap();
+        let plan =
+            tegula_layout::memory::schedule(&module, &assignment, &chip, &Default::default());
+        assert!(plan.buffers.iter().all(|buffer| buffer.offset.is_none()));
+    }
+    assert_eq!(Machine::tpu(&Chip::by_name("v4i").unwrap()), None);
 }
 
 /// A CPU and a GPU walk through dense rows; a convolution has its features together.

@@ -12,7 +12,7 @@ use facts::{Made, Program};
 use std::collections::BTreeMap;
 use tegula_ir::{ArrayShape, Layout};
 use tegula_layout::assign::{Assignment, Machine, assign, name_of};
-use tegula_target::{Chip, layout_in_order};
+use tegula_target::{Chip, TileRule};
 
 fn v5e() -> Machine {
     Machine::tpu(&Chip::by_name("v5e").unwrap()).unwrap()
@@ -122,7 +122,7 @@ fn compare(program: &Program, lines: &mut Vec<String>) -> Score {
         for (number, (made, order)) in theirs.iter().enumerate() {
             let own = &ours[if plain { 0 } else { number }];
             let bits = made.shape.element_type.bits();
-            let tile = layout_in_order(bits, dims, &own.order);
+            let tile = TileRule::Compact.layout_in_order(bits, dims, &own.order);
             let real = made.shape.layout.as_deref().unwrap();
             let tiles = |layout: &Layout| layout.tiles.clone();
             // Dimensions of 1 change the tile's height only where they are in it.

@@ -369,3 +369,91 @@ fn no_place_is_shared_by_what_lives_together() {
         assert!(refused * 10 >= together * 8, "{refused} of {together}");
     }
 }
+
+/// A loop that runs through four weights, which have no room in VMEM together.
+const WEIGHTS: &str = "HloModule weights
+
+condition {
+  s = (s32[], f32[512,512], f32[512,512], f32[512,512], f32[512,512], f32[512,512]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(20)
+  ROOT lt = pred[] compare(i, n), direction=LT
+}
+
+body {
+  s = (s32[], f32[512,512], f32[512,512], f32[512,512], f32[512,512], f32[512,512]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  x = f32[512,512] get-tuple-element(s), index=1
+  a = f32[512,512] get-tuple-element(s), index=2
+  b = f32[512,512] get-tuple-element(s), index=3
+  c = f32[512,512] get-tuple-element(s), index=4
+  d = f32[512,512] get-tuple-element(s), index=5
+  one = s32[] constant(1)
+  j = s32[] add(i, one)
+  p = f32[512,512] dot(x, a), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  q = f32[512,512] dot(p, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  r = f32[512,512] dot(q, c), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  t = f32[512,512] dot(r, d), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  ROOT out = (s32[], f32[512,512], f32[512,512], f32[512,512], f32[512,512], f32[512,512]) tuple(j, t, a, b, c, d)
+}
+
+ENTRY main {
+  x = f32[512,512] parameter(0)
+  a = f32[512,512] parameter(1)
+  b = f32[512,512] parameter(2)
+  c = f32[512,512] parameter(3)
+  d = f32[512,512] parameter(4)
+  zero = s32[] constant(0)
+  e = f32[512,512] exponential(x)
+  begin = (s32[], f32[512,512], f32[512,512], f32[512,512], f32[512,512], f32[512,512]) tuple(zero, e, a, b, c, d)
+  loop = (s32[], f32[512,512], f32[512,512], f32[512,512], f32[512,512], f32[512,512]) while(begin), condition=condition, body=body
+  ROOT y = f32[512,512] get-tuple-element(loop), index=1
+}
+";
+
+/// The numbers of copies that begin inside loops and choices.
+fn begun_inside(schedule: &Schedule) -> Vec<usize> {
+    let nest = tegula_layout::memory::Nest::of(schedule);
+    let steps = schedule.steps.iter().enumerate();
+    let starts = steps.filter_map(|(at, step)| match step {
+        Step::CopyStart(copy) if !nest.is_outside(at) => Some(*copy),
+        _ => None,
+    });
+    starts.collect()
+}
+
+/// What finds no room for all of a loop is fetched in each iteration, while earlier
+/// kernels of the body run, and the proof covers it.
+#[test]
+fn weights_are_fetched_inside_loops() {
+    let options = |mib: i64| Options {
+        vmem_bytes: Some(mib << 20),
+        scoped_bytes: 1 << 20,
+    };
+    let (_, _, roomy) = scheduled(WEIGHTS, &options(16));
+    assert_eq!(begun_inside(&roomy), []);
+    let (module, assignment, schedule) = scheduled(WEIGHTS, &options(6));
+    verify(&schedule, &assignment.program).unwrap();
+    let inside = begun_inside(&schedule);
+    assert!(inside.len() >= 2, "{:#?}", schedule.steps);
+    for &copy in &inside {
+        let transfer = &schedule.transfers[copy];
+        assert_eq!(schedule.buffers[transfer.from].source, Source::Given);
+        assert_eq!(schedule.buffers[transfer.to].space(), VMEM);
+    }
+    let written = to_module(&module, &assignment, &schedule, Views::Bitcasts).unwrap();
+    tegula_ir::verify(&written).unwrap();
+    let text = print_module(&written, PrintStyle::Short);
+    let (before, _) = text.split_once("ENTRY").unwrap();
+    assert!(before.contains("-start("), "{text}");
+    assert!(parse_module(&text).unwrap().same_as(&written));
+
+    // A copy that is not waited for, or is used behind its part, is found.
+    let start = |step: &Step| matches!(step, Step::CopyStart(copy) if *copy == inside[0]);
+    let done = |step: &Step| matches!(step, Step::CopyDone(copy) if *copy == inside[0]);
+    for wrong in [&start as &dyn Fn(&Step) -> bool, &done] {
+        let mut broken = schedule.clone();
+        broken.steps.retain(|step| !wrong(step));
+        assert!(verify(&broken, &assignment.program).is_err());
+    }
+}

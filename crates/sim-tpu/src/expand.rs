@@ -18,7 +18,7 @@ use crate::program::{
 use std::borrow::Cow;
 use tegula_expr::{Cmp, Term};
 use tegula_ir::ArrayShape;
-use tegula_target::layout_in_order;
+use tegula_target::TileRule;
 
 /// The program with every grid written out.
 pub fn expand(program: &TpuProgram) -> Cow<'_, TpuProgram> {
@@ -375,7 +375,7 @@ pub(crate) fn copies_of(block: &ArrayShape, copies: i64) -> ArrayShape {
     } else {
         let dims = shape.static_dims().unwrap_or_default();
         let order: Vec<u32> = (0..dims.len() as u32).rev().collect();
-        let layout = layout_in_order(shape.element_type.bits(), &dims, &order);
+        let layout = TileRule::Compact.layout_in_order(shape.element_type.bits(), &dims, &order);
         shape.layout = layout.ok().map(Box::new);
     }
     shape

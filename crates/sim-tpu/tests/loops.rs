@@ -33,7 +33,8 @@ fn inputs(module: &Module) -> Vec<Literal> {
 }
 
 /// Runs a program with some VMEM, by default the chip's; its results are the evaluator's.
-fn check(text: &str, vmem_bytes: Option<i64>) {
+/// Gives the schedule that was run.
+fn check(text: &str, vmem_bytes: Option<i64>) -> memory::Schedule {
     let chip = Chip::by_name("v5e").unwrap();
     let module = parse_module(text).unwrap();
     let assignment = assign(&module, &Machine::tpu(&chip).unwrap(), &|_| false).unwrap();
@@ -49,6 +50,7 @@ fn check(text: &str, vmem_bytes: Option<i64>) {
     memory::verify(&schedule, &assignment.program).unwrap();
     let lowered = lower(&module, &assignment, &schedule, &chip).unwrap();
     agrees(&module, &lowered, &inputs(&module), &chip);
+    schedule
 }
 
 /// A loop that counts, with states that change places, one that becomes a constant, a loop
@@ -232,4 +234,64 @@ ENTRY main {
     for kibibytes in [256, 512, 640, 1024] {
         check(text, Some(kibibytes << 10));
     }
+}
+
+/// A loop through four arrays that together find no room fetches some in each iteration.
+#[test]
+fn inputs_fetched_inside_loops_are_right() {
+    let state = format!("(s32[]{})", ", f32[128,128]".repeat(5));
+    let text = format!(
+        "HloModule weights
+
+condition {{
+  s = {state} parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(3)
+  ROOT lt = pred[] compare(i, n), direction=LT
+}}
+
+body {{
+  s = {state} parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  x = f32[128,128] get-tuple-element(s), index=1
+  a = f32[128,128] get-tuple-element(s), index=2
+  b = f32[128,128] get-tuple-element(s), index=3
+  c = f32[128,128] get-tuple-element(s), index=4
+  d = f32[128,128] get-tuple-element(s), index=5
+  one = s32[] constant(1)
+  j = s32[] add(i, one)
+  p = f32[128,128] reverse(x), dimensions={{0}}
+  q = f32[128,128] subtract(p, a)
+  r = f32[128,128] reverse(q), dimensions={{1}}
+  t = f32[128,128] subtract(b, r)
+  u = f32[128,128] reverse(t), dimensions={{0}}
+  v = f32[128,128] subtract(u, c)
+  w = f32[128,128] reverse(v), dimensions={{1}}
+  y = f32[128,128] subtract(d, w)
+  ROOT out = {state} tuple(j, y, a, b, c, d)
+}}
+
+ENTRY main {{
+  x = f32[128,128] parameter(0)
+  a = f32[128,128] parameter(1)
+  b = f32[128,128] parameter(2)
+  c = f32[128,128] parameter(3)
+  d = f32[128,128] parameter(4)
+  zero = s32[] constant(0)
+  e = f32[128,128] negate(x)
+  begin = {state} tuple(zero, e, a, b, c, d)
+  loop = {state} while(begin), condition=condition, body=body
+  ROOT y = f32[128,128] get-tuple-element(loop), index=1
+}}
+"
+    );
+    let mut fetched = 0;
+    for kib in [256, 320, 384, 448, 512, 640, 1024] {
+        let schedule = check(&text, Some(kib << 10));
+        let nest = memory::Nest::of(&schedule);
+        let steps = schedule.steps.iter().enumerate();
+        let starts = steps.filter(|(_, step)| matches!(step, memory::Step::CopyStart(_)));
+        fetched += starts.filter(|(at, _)| !nest.is_outside(*at)).count();
+    }
+    assert!(fetched > 0);
 }

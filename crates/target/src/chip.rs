@@ -2,7 +2,7 @@
 
 use crate::param::Param;
 use crate::quantity::Quantity;
-use crate::tile::{TileError, default_layout};
+use crate::tile::{TileError, TileRule};
 use std::collections::BTreeMap;
 use tegula_ir::Layout;
 
@@ -25,8 +25,8 @@ pub struct Chip {
     pub name: String,
     /// Other names.
     pub aliases: Vec<String>,
-    /// Whether [`default_layout`] was measured to hold.
-    pub compact_tiles: bool,
+    /// The rule by which the chip's compiler lays arrays out, if it was measured.
+    pub tile_rule: Option<TileRule>,
     /// What is known, and what is known to be missing.
     pub quantities: BTreeMap<Param, Quantity>,
 }
@@ -119,11 +119,10 @@ impl Chip {
     /// The layout that the chip's compiler gives an array by default.
     ///
     /// # Errors
-    /// The rule was not measured for this chip, or as [`default_layout`].
+    /// The rule was not measured for this chip, or as [`TileRule::default_layout`].
     pub fn default_layout(&self, element_bits: u32, dims: &[i64]) -> Result<Layout, TileError> {
-        if !self.compact_tiles {
-            return Err(TileError::Chip(self.name.clone()));
-        }
-        default_layout(element_bits, dims)
+        let rule = self.tile_rule;
+        let rule = rule.ok_or_else(|| TileError::Chip(self.name.clone()))?;
+        rule.default_layout(element_bits, dims)
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! A TPU chip is a [`Chip`]: a list of [`Param`]s, each a [`Quantity`] with unit
 //! and source, its [memory spaces](Chip::memory_spaces), and the rule by which its
-//! compiler lays arrays out by default ([`default_layout`]). Chips are text, both
+//! compiler lays arrays out by default ([`TileRule`]). Chips are text, both
 //! those in `chips/` and those of a user ([`Chip::parse`]); one reader reads them.
 //! A [`Cpu`] is what is found out about the machine that this runs on.
 //!
@@ -15,7 +15,7 @@
 //!   One that sources disagree on, or that was inferred, says that it is uncertain.
 //! - Every number has a unit of its parameter's dimension, and a source.
 //! - Reading a chip never panics, and what is wrong names its line.
-//! - [`default_layout`] agrees with the real compiler in every measured case; what
+//! - [`TileRule::default_layout`] agrees with the real compiler in every measured case; what
 //!   was not measured is an error.
 
 mod chip;
@@ -30,4 +30,4 @@ pub use cpu::{Cache, Cpu};
 pub use param::Param;
 pub use quantity::{Dimension, Quantity, Unit};
 pub use text::ChipTextError;
-pub use tile::{TileError, default_layout, layout_in_order, padded_bytes};
+pub use tile::{TileError, TileRule};

@@ -4,7 +4,7 @@
 //! # a comment
 //! name = v5e
 //! alias = other-name            (any number of times)
-//! tile_rule = compact           (if the default layout is the measured rule)
+//! tile_rule = compact           (of default layouts, if it was measured; or two_rows)
 //! vmem_bytes = 128 MiB # source
 //! clock = ~1.5 GHz # source     (uncertain)
 //! xlus = ? count # not found    (not known)
@@ -15,6 +15,7 @@
 use crate::chip::Chip;
 use crate::param::Param;
 use crate::quantity::{Dimension, Quantity, Unit};
+use crate::tile::TileRule;
 
 /// A text that is no chip.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -81,14 +82,16 @@ fn read_line<'a>(line: &'a str, chip: &mut Chip) -> Result<(), Wrong<'a>> {
     let (key, value) = (key.trim(), value.trim());
     match key {
         "name" | "alias" => name(key, value, chip),
-        "tile_rule" if value == "compact" => {
-            chip.compact_tiles = true;
-            Ok(())
-        }
-        "tile_rule" => {
-            let message = format!("`{value}` is no tile rule; `compact` is the only one");
-            Err((value, message))
-        }
+        "tile_rule" => match TileRule::from_name(value) {
+            Some(rule) => {
+                chip.tile_rule = Some(rule);
+                Ok(())
+            }
+            None => {
+                let message = format!("`{value}` is no tile rule: `compact` or `two_rows`");
+                Err((value, message))
+            }
+        },
         _ => {
             let param = Param::from_name(key).ok_or_else(|| (key, unknown_key(key)))?;
             let quantity = quantity(param, value, source)?;
@@ -184,8 +187,8 @@ impl std::fmt::Display for Chip {
         for alias in &self.aliases {
             writeln!(f, "alias = {alias}")?;
         }
-        if self.compact_tiles {
-            writeln!(f, "tile_rule = compact")?;
+        if let Some(rule) = self.tile_rule {
+            writeln!(f, "tile_rule = {}", rule.name())?;
         }
         for (param, quantity) in &self.quantities {
             writeln!(f, "{} = {quantity} # {}", param.name(), quantity.source)?;

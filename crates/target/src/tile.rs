@@ -1,19 +1,26 @@
 //! The layout that TPU compilers give an array by default.
 //!
-//! Measured on entry parameters of programs compiled ahead of time for v4, v5e,
-//! v5p, v6e and tpu7x (libtpu 0.0.50, 2026-11). With `pk = 32 / bits`:
+//! Measured on entry parameters of programs compiled ahead of time for every chip that
+//! libtpu 0.0.42 and 0.0.50 (2026-11) make a topology of, in every element type of JAX.
+//! A word has 32 bits and a row 128 words; `pk` elements of less than a word are packed
+//! into one. The rule has two versions ([`TileRule`]); for the newer one:
 //! - no dimensions: `T(128*pk)`;
-//! - one dimension of `n`: a tile of `n` rounded up to a power of two, at least
-//!   `128*pk` and at most 1024 elements; if `pk > 1`, then `(128)(pk,1)`;
+//! - one dimension of `n`: a tile of `n` rounded up to a power of two, at least a row of
+//!   `128*pk` elements and at most 1024 (if a row is longer, a row); if `pk > 1`, then
+//!   `(128)(pk,1)`;
 //! - more: `T(t,128)`; if `pk > 1`, then `(pk,1)`. The height `t` depends on the
 //!   second-minor size: `8*pk` if `pk >= 4` and that divides it, else the size
 //!   rounded up to a power of two, at least `pk` and at most 8;
 //! - the order of dimensions is that of the smallest padded size (the minor
 //!   rounded up to 128, the second-minor to `t`); among equals the greatest
-//!   minor_to_major, number by number;
+//!   minor_to_major, number by number. No height counts for more than 8 there unless it
+//!   divides the size, but an order without any padding comes before all others;
 //! - types of less than a byte state their bits, `E(bits)`;
-//! - `c64` is laid out like 32 bits, its parts side by side (measured in whole
-//!   programs on v5e).
+//! - elements of more than a word are laid out as if they were words (`c64`, `s64` and
+//!   `c128` alike).
+//!
+//! The older one differs in that the least tile is two rows of words, no tile is higher
+//! than eight rows of elements, and elements of less than a byte take a byte each.
 
 use smallvec::{SmallVec, smallvec};
 use tegula_ir::{Layout, Tile, TileDim};
@@ -23,7 +30,7 @@ use tegula_ir::{Layout, Tile, TileDim};
 pub enum TileError {
     /// The rule was not measured for such elements.
     #[error(
-        "the default layout of elements of {0} bits was not measured; 4, 8, 16, 32 and 64 were"
+        "the default layout of elements of {0} bits was not measured; 2, 4, 8, 16, 32, 64 and 128 were"
     )]
     Bits(u32),
     /// An order names each dimension once.
@@ -42,101 +49,220 @@ pub enum TileError {
 
 /// Elements along the minor dimension of a tile.
 const LANES: i64 = 128;
+/// Rows of a register, and the most rows of elements of a tile that is not made higher
+/// to fill words.
+const ROWS: i64 = 8;
+/// The most elements of a one-dimensional tile, if a row is no longer.
+const FLAT: i64 = 1024;
 
-/// The layout that the compiler gives an array of these dimensions and elements
-/// of so many bits (`pred` has 8). See the module's text.
-///
-/// # Errors
-/// Other element sizes than 4, 8, 16, 32 and 64 bits, negative dimensions, and
-/// sizes that do not fit.
-pub fn default_layout(element_bits: u32, dims: &[i64]) -> Result<Layout, TileError> {
-    let packing = check(element_bits, dims)?;
-    tiled(element_bits, dims, order(dims, packing)?)
+/// Which rule a chip's compiler has for tiles; see the module's text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TileRule {
+    /// Of v4 and later chips: the least tile is one row.
+    Compact,
+    /// Of v2 and v3: the least tile is two rows.
+    TwoRows,
 }
 
-/// The layout of an array in this order of dimensions: the compiler tiles results
-/// inside a program by the rule for defaults, given their order (2583 of the 2624
-/// arrays of two and more dimensions that were measured on v5e).
-///
-/// # Errors
-/// As [`default_layout`]; or the order is not one of the dimensions.
-pub fn layout_in_order(
-    element_bits: u32,
-    dims: &[i64],
-    minor_to_major: &[u32],
-) -> Result<Layout, TileError> {
-    check(element_bits, dims)?;
-    let mut sorted: SmallVec<[u32; 6]> = minor_to_major.into();
-    sorted.sort_unstable();
-    if !sorted.iter().copied().eq(0..dims.len() as u32) {
-        return Err(TileError::Order(dims.len()));
-    }
-    tiled(element_bits, dims, minor_to_major.into())
+/// How elements are packed.
+#[derive(Clone, Copy)]
+struct Packing {
+    rule: TileRule,
+    /// Bits of an element, as its type says.
+    bits: u32,
+    /// Elements that a word has bits for.
+    natural: i64,
+    /// Elements that are stored in a word.
+    stored: i64,
 }
 
-/// The bytes of an array in this order of dimensions, with the padding of
-/// [`layout_in_order`]; `None` if there is no such layout or the bytes do not fit.
-pub fn padded_bytes(element_bits: u32, dims: &[i64], minor_to_major: &[u32]) -> Option<i64> {
-    let packing = check(element_bits, dims).ok()?;
-    let elements = match minor_to_major {
-        [] => LANES * packing,
-        [_] => {
-            let size = dims.first().copied()?;
-            let tile = power_of_two(size, LANES * packing, 1024);
-            size.checked_add(tile - 1)? / tile * tile
+impl TileRule {
+    /// The rule of a name of a chip's text.
+    pub fn from_name(name: &str) -> Option<Self> {
+        match name {
+            "compact" => Some(Self::Compact),
+            "two_rows" => Some(Self::TwoRows),
+            _ => None,
         }
-        [minor, second, ..] => padded(dims, *minor, *second, packing)?,
-    };
-    Some(elements.checked_mul(i64::from(element_bits))? / 8)
+    }
+
+    /// The name in a chip's text.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Compact => "compact",
+            Self::TwoRows => "two_rows",
+        }
+    }
+
+    /// The layout that the compiler gives an array of these dimensions and elements
+    /// of so many bits (`pred` has 8).
+    ///
+    /// # Errors
+    /// Other element sizes than 2, 4, 8, 16, 32, 64 and 128 bits, negative dimensions, and
+    /// sizes that do not fit.
+    pub fn default_layout(self, element_bits: u32, dims: &[i64]) -> Result<Layout, TileError> {
+        let packing = Packing::new(self, element_bits, dims)?;
+        Ok(packing.tiled(dims, packing.order(dims)?))
+    }
+
+    /// The layout of an array in this order of dimensions: the compiler tiles results
+    /// inside a program by the rule for defaults, given their order (2583 of the 2624
+    /// arrays of two and more dimensions that were measured on v5e).
+    ///
+    /// # Errors
+    /// As [`TileRule::default_layout`]; or the order is not one of the dimensions.
+    pub fn layout_in_order(
+        self,
+        element_bits: u32,
+        dims: &[i64],
+        minor_to_major: &[u32],
+    ) -> Result<Layout, TileError> {
+        let packing = Packing::new(self, element_bits, dims)?;
+        let mut sorted: SmallVec<[u32; 6]> = minor_to_major.into();
+        sorted.sort_unstable();
+        if !sorted.iter().copied().eq(0..dims.len() as u32) {
+            return Err(TileError::Order(dims.len()));
+        }
+        Ok(packing.tiled(dims, minor_to_major.into()))
+    }
+
+    /// The bytes of an array in this order of dimensions, with the padding of
+    /// [`TileRule::layout_in_order`]; `None` if there is no such layout or the bytes do
+    /// not fit.
+    pub fn padded_bytes(
+        self,
+        element_bits: u32,
+        dims: &[i64],
+        minor_to_major: &[u32],
+    ) -> Option<i64> {
+        let packing = Packing::new(self, element_bits, dims).ok()?;
+        let elements = match minor_to_major {
+            [] => packing.row(),
+            [_] => {
+                let size = dims.first().copied()?;
+                let tile = packing.flat(size);
+                size.checked_add(tile - 1)? / tile * tile
+            }
+            [minor, second, ..] => {
+                let height = |size| packing.height(size);
+                padded(dims, (*minor, *second), &height)?
+            }
+        };
+        let bits = match self {
+            Self::Compact => element_bits,
+            Self::TwoRows => element_bits.max(8),
+        };
+        Some(elements.checked_mul(i64::from(bits))? / 8)
+    }
 }
 
-/// How many elements are packed into 32 bits.
-fn check(element_bits: u32, dims: &[i64]) -> Result<i64, TileError> {
-    if ![4, 8, 16, 32, 64].contains(&element_bits) {
-        return Err(TileError::Bits(element_bits));
+impl Packing {
+    fn new(rule: TileRule, bits: u32, dims: &[i64]) -> Result<Self, TileError> {
+        if ![2, 4, 8, 16, 32, 64, 128].contains(&bits) {
+            return Err(TileError::Bits(bits));
+        }
+        if let Some(&negative) = dims.iter().find(|&&size| size < 0) {
+            return Err(TileError::Dimension(negative));
+        }
+        let natural = i64::from(32 / bits).max(1);
+        let stored = match rule {
+            TileRule::Compact => natural,
+            TileRule::TwoRows => natural.min(4),
+        };
+        Ok(Self {
+            rule,
+            bits,
+            natural,
+            stored,
+        })
     }
-    if let Some(&negative) = dims.iter().find(|&&size| size < 0) {
-        return Err(TileError::Dimension(negative));
-    }
-    Ok(i64::from(32 / element_bits).max(1))
-}
 
-fn tiled(
-    element_bits: u32,
-    dims: &[i64],
-    minor_to_major: SmallVec<[u32; 6]>,
-) -> Result<Layout, TileError> {
-    let packing = i64::from(32 / element_bits).max(1);
-    let size_of = |position: usize| {
-        let dimension = minor_to_major.get(position).copied()?;
-        dims.get(dimension as usize).copied()
-    };
-    let mut tiles = Vec::new();
-    match (size_of(0), size_of(1)) {
-        (None, _) => tiles.push(tile(&[LANES * packing])),
-        (Some(size), None) => {
-            tiles.push(tile(&[power_of_two(size, LANES * packing, 1024)]));
-            if packing > 1 {
-                tiles.extend([tile(&[LANES]), tile(&[packing, 1])]);
+    /// Elements of the least tile.
+    fn row(self) -> i64 {
+        let rows = match self.rule {
+            TileRule::Compact => 1,
+            TileRule::TwoRows => 2,
+        };
+        rows * LANES * self.stored
+    }
+
+    /// The tile of an array of one dimension of this size.
+    fn flat(self, size: i64) -> i64 {
+        power_of_two(size, self.row(), FLAT.max(LANES * self.natural))
+    }
+
+    /// The height of a tile whose second-minor dimension has this size.
+    fn height(self, size: i64) -> i64 {
+        let full = ROWS * self.natural;
+        let is_packed = self.natural >= 4 && self.rule == TileRule::Compact;
+        if is_packed && size % full == 0 && size > 0 {
+            return full;
+        }
+        power_of_two(size, (self.row() / LANES).max(self.natural), ROWS)
+    }
+
+    fn tiled(self, dims: &[i64], minor_to_major: SmallVec<[u32; 6]>) -> Layout {
+        let size_of = |position: usize| {
+            let dimension = minor_to_major.get(position).copied()?;
+            dims.get(dimension as usize).copied()
+        };
+        let mut tiles = Vec::new();
+        match (size_of(0), size_of(1)) {
+            (None, _) => tiles.push(tile(&[self.row()])),
+            (Some(size), None) => {
+                tiles.push(tile(&[self.flat(size)]));
+                if self.stored > 1 {
+                    tiles.extend([tile(&[LANES]), tile(&[self.stored, 1])]);
+                }
+            }
+            (Some(_), Some(second)) => {
+                tiles.push(tile(&[self.height(second), LANES]));
+                if self.stored > 1 {
+                    tiles.push(tile(&[self.stored, 1]));
+                }
             }
         }
-        (Some(_), Some(second)) => {
-            tiles.push(tile(&[height(second, packing), LANES]));
-            if packing > 1 {
-                tiles.push(tile(&[packing, 1]));
-            }
+        let states_bits = self.bits < 8 && self.rule == TileRule::Compact;
+        Layout {
+            minor_to_major,
+            tiles,
+            element_bits: if states_bits { self.bits.into() } else { 0 },
+            ..Layout::default()
         }
     }
-    Ok(Layout {
-        minor_to_major,
-        tiles,
-        element_bits: if element_bits < 8 {
-            element_bits.into()
-        } else {
-            0
-        },
-        ..Layout::default()
-    })
+
+    /// The order of dimensions. The padded size depends on the two most minor ones
+    /// alone, and the rest is in descending order in the greatest of equals.
+    fn order(self, dims: &[i64]) -> Result<SmallVec<[u32; 6]>, TileError> {
+        let rank = u32::try_from(dims.len()).map_err(|_| TileError::TooLarge)?;
+        if rank < 2 {
+            return Ok((0..rank).collect());
+        }
+        let exact = dims.iter().try_fold(1i64, |n, &size| n.checked_mul(size));
+        let height = |size| self.height(size);
+        let counted = |size| match self.height(size) {
+            height if height > ROWS && size % height != 0 => ROWS,
+            height => height,
+        };
+        let mut best: Option<((bool, i64), u32, u32)> = None;
+        // Descending, so that the first of equals is the greatest.
+        for minor in (0..rank).rev() {
+            for second in (0..rank).rev().filter(|&second| second != minor) {
+                let pair = (minor, second);
+                let Some(size) = padded(dims, pair, &counted) else {
+                    continue;
+                };
+                let pads = padded(dims, pair, &height) != exact;
+                if best.is_none_or(|(least, ..)| (pads, size) < least) {
+                    best = Some(((pads, size), minor, second));
+                }
+            }
+        }
+        let (_, minor, second) = best.ok_or(TileError::TooLarge)?;
+        let mut order: SmallVec<[u32; 6]> = smallvec![minor, second];
+        order.extend((0..rank).rev().filter(|&d| d != minor && d != second));
+        Ok(order)
+    }
 }
 
 fn tile(sizes: &[i64]) -> Tile {
@@ -154,48 +280,14 @@ fn power_of_two(size: i64, least: i64, most: i64) -> i64 {
     power
 }
 
-/// The height of a tile whose second-minor dimension has this size.
-fn height(size: i64, packing: i64) -> i64 {
-    let full = 8 * packing;
-    if packing >= 4 && size % full == 0 && size > 0 {
-        return full;
-    }
-    power_of_two(size, packing, 8)
-}
-
-/// The order of dimensions. The padded size depends on the two most minor ones
-/// alone, and the rest is in descending order in the greatest of equals.
-fn order(dims: &[i64], packing: i64) -> Result<SmallVec<[u32; 6]>, TileError> {
-    let rank = u32::try_from(dims.len()).map_err(|_| TileError::TooLarge)?;
-    if rank < 2 {
-        return Ok((0..rank).collect());
-    }
-    let mut best: Option<(i64, u32, u32)> = None;
-    // Descending, so that the first of equals is the greatest.
-    for minor in (0..rank).rev() {
-        for second in (0..rank).rev().filter(|&second| second != minor) {
-            let Some(size) = padded(dims, minor, second, packing) else {
-                continue;
-            };
-            if best.is_none_or(|(least, ..)| size < least) {
-                best = Some((size, minor, second));
-            }
-        }
-    }
-    let (_, minor, second) = best.ok_or(TileError::TooLarge)?;
-    let mut order: SmallVec<[u32; 6]> = smallvec![minor, second];
-    order.extend((0..rank).rev().filter(|&d| d != minor && d != second));
-    Ok(order)
-}
-
 /// The padded number of elements, if it fits.
-fn padded(dims: &[i64], minor: u32, second: u32, packing: i64) -> Option<i64> {
+fn padded(dims: &[i64], (minor, second): (u32, u32), height: &dyn Fn(i64) -> i64) -> Option<i64> {
     (0u32..)
         .zip(dims)
         .try_fold(1i64, |product, (dimension, &size)| {
             let multiple = match dimension {
                 d if d == minor => LANES,
-                d if d == second => height(size, packing),
+                d if d == second => height(size),
                 _ => 1,
             };
             let rounded = size.checked_add(multiple - 1)? / multiple * multiple;

@@ -1,10 +1,14 @@
 //! The default layout against the real compiler's.
 
 use tegula_ir::{ElementType, parse_shape};
-use tegula_target::{Chip, TileError, default_layout, layout_in_order};
+use tegula_target::{Chip, TileError, TileRule};
 
 fn text(bits: u32, dims: &[i64]) -> String {
-    default_layout(bits, dims).unwrap().to_string()
+    text_by(TileRule::Compact, bits, dims)
+}
+
+fn text_by(rule: TileRule, bits: u32, dims: &[i64]) -> String {
+    rule.default_layout(bits, dims).unwrap().to_string()
 }
 
 #[test]
@@ -28,24 +32,57 @@ fn measured_points() {
         (4, &[32, 31], "{1,0:T(8,128)(8,1)E(4)}"),
         (16, &[512, 16, 3072], "{2,1,0:T(8,128)(2,1)}"),
         (64, &[64, 256], "{1,0:T(8,128)}"),
+        (128, &[261, 222], "{1,0:T(8,128)}"),
+        (2, &[], "{:T(2048)E(2)}"),
+        (2, &[127], "{0:T(2048)(128)(16,1)E(2)}"),
+        (2, &[24, 384, 250], "{1,0,2:T(16,128)(16,1)E(2)}"),
+        (2, &[9, 1], "{0,1:T(16,128)(16,1)E(2)}"),
+        (2, &[257, 128, 31], "{1,0,2:T(16,128)(16,1)E(2)}"),
+        // Of orders that count alike the one without padding.
+        (2, &[64, 200, 256], "{2,0,1:T(16,128)(16,1)E(2)}"),
+        (2, &[48, 24, 269], "{2,1,0:T(16,128)(16,1)E(2)}"),
+        (2, &[128, 256], "{1,0:T(128,128)(16,1)E(2)}"),
     ] {
         assert_eq!(text(bits, dims), expected, "{bits} bits, {dims:?}");
+    }
+    for (bits, dims, expected) in [
+        (32, &[][..], "{:T(256)}"),
+        (8, &[], "{:T(1024)}"),
+        (4, &[], "{:T(1024)}"),
+        (32, &[31], "{0:T(256)}"),
+        (32, &[513], "{0:T(1024)}"),
+        (16, &[1], "{0:T(512)(128)(2,1)}"),
+        (4, &[127], "{0:T(1024)(128)(4,1)}"),
+        (2, &[1025], "{0:T(2048)(128)(4,1)}"),
+        (32, &[1, 5], "{1,0:T(2,128)}"),
+        (32, &[12, 1, 3, 145], "{3,2,1,0:T(4,128)}"),
+        (16, &[8, 96, 2], "{1,0,2:T(8,128)(2,1)}"),
+        (8, &[96, 384], "{1,0:T(8,128)(4,1)}"),
+        (4, &[127, 250], "{1,0:T(8,128)(4,1)}"),
+        (2, &[197, 2], "{0,1:T(16,128)(4,1)}"),
+        (64, &[1, 2048, 99], "{1,2,0:T(8,128)}"),
+    ] {
+        let own = text_by(TileRule::TwoRows, bits, dims);
+        assert_eq!(own, expected, "{bits} bits, {dims:?}");
     }
 }
 
 #[test]
 fn what_was_not_measured_is_an_error() {
-    assert_eq!(default_layout(128, &[8]), Err(TileError::Bits(128)));
-    assert_eq!(layout_in_order(32, &[4, 5], &[1]), Err(TileError::Order(2)));
-    assert_eq!(default_layout(0, &[8]), Err(TileError::Bits(0)));
-    assert_eq!(default_layout(32, &[-1]), Err(TileError::Dimension(-1)));
-    assert_eq!(
-        default_layout(32, &[i64::MAX, i64::MAX]),
-        Err(TileError::TooLarge)
-    );
+    let rule = TileRule::Compact;
+    let in_order = rule.layout_in_order(32, &[4, 5], &[1]);
+    assert_eq!(in_order, Err(TileError::Order(2)));
+    for (bits, dims, error) in [
+        (6, [8, 1], TileError::Bits(6)),
+        (0, [8, 1], TileError::Bits(0)),
+        (32, [-1, 1], TileError::Dimension(-1)),
+        (32, [i64::MAX, i64::MAX], TileError::TooLarge),
+    ] {
+        assert_eq!(rule.default_layout(bits, &dims), Err(error));
+    }
     assert_eq!(text(32, &[0, 5]), "{1,0:T(1,128)}");
-    let v2 = Chip::by_name("v2").unwrap().default_layout(32, &[8, 128]);
-    assert_eq!(v2, Err(TileError::Chip("v2".to_owned())));
+    let v4i = Chip::by_name("v4i").unwrap().default_layout(32, &[8, 128]);
+    assert_eq!(v4i, Err(TileError::Chip("v4i".to_owned())));
     let v5e = Chip::by_name("v5e").unwrap().default_layout(32, &[8, 128]);
     assert_eq!(v5e.unwrap().to_string(), "{1,0:T(8,128)}");
 }

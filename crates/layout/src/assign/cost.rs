@@ -11,6 +11,10 @@ use tegula_ir::{ArrayShape, ElementType};
 /// Of an array that is held in the matrix unit, turned: it can be loaded so, and moves
 /// this share of its bytes more. One that runs through has to be turned before.
 const TURN_HELD: f64 = 0.1;
+/// Of one that runs through: the share of a turn that takes longer than running it. The
+/// real compiler writes projections of attention turned rather than copies them, but not
+/// those of queries, keys and values together: 0.5 to 0.6 answer most of both so.
+const TURN_RUNNING: f64 = 0.5;
 /// Of a kernel's own time: what a turn inside one takes before the first result; more
 /// than a copy's, which the kernel before it hides.
 const TURN_WAIT: f64 = 1.25;
@@ -35,11 +39,12 @@ pub(crate) fn of_space(machine: &Machine, space: &Space, number: usize) -> Parts
     };
     let seconds = |bits: u32| machine.bytes(bits, &space.dims, order) / machine.bandwidth;
     let traffic = space.traffic.iter();
-    let traffic: f64 = traffic.map(|&bits| seconds(bits)).sum();
+    let traffic: f64 = traffic.map(|&(bits, times)| times * seconds(bits)).sum();
     let registers = machine.register_bytes(&space.dims, order) / machine.bandwidth;
-    let registers = REGISTER_SHARE * f64::from(space.registers) * registers;
+    let registers = REGISTER_SHARE * space.registers * registers;
     let wishes = space.wishes.iter();
-    let denied = wishes.map(|(wish, bits)| wish.seconds(machine, order, seconds(*bits)));
+    let denied =
+        wishes.map(|(wish, bits, times)| times * wish.seconds(machine, order, seconds(*bits)));
     let other = if number == 0 {
         0.0
     } else {
@@ -80,6 +85,13 @@ fn turn(
 /// The cost of every pair of orders of two linked spaces, a row for each order of the
 /// first.
 pub(crate) fn of_link(machine: &Machine, link: &Link, from: &Space, to: &Space) -> Vec<f64> {
+    let mut costs = once(machine, link, from, to);
+    costs.iter_mut().for_each(|cost| *cost *= link.times);
+    costs
+}
+
+/// As [`of_link`], taken once.
+fn once(machine: &Machine, link: &Link, from: &Space, to: &Space) -> Vec<f64> {
     let mut costs = Vec::with_capacity(from.orders.len() * to.orders.len());
     let placements = |space: &Space, bits: u32| -> Vec<Option<Placement>> {
         let place = |order: &Order| place(machine, bits, &space.dims, order);
@@ -140,7 +152,8 @@ pub(crate) fn of_link(machine: &Machine, link: &Link, from: &Space, to: &Space) 
                     let held = other.first().is_some_and(|minor| in_result.contains(minor));
                     costs.push(match (machine.has_lanes(), held, across) {
                         (true, false, false) => {
-                            turn(machine, *bits, (&from.dims, own), (&from.dims, own))
+                            TURN_RUNNING
+                                * turn(machine, *bits, (&from.dims, own), (&from.dims, own))
                         }
                         (true, true, true) => TURN_HELD * bytes / machine.bandwidth,
                         _ => 0.0,
@@ -185,8 +198,8 @@ pub(crate) struct Cache {
 }
 
 impl Cache {
-    /// As [`of_link`].
-    pub(crate) fn of_link(
+    /// What [`of_link`] is for a link that is taken once.
+    pub(crate) fn once(
         &mut self,
         machine: &Machine,
         link: &Link,
@@ -204,8 +217,6 @@ impl Cache {
         }
         let _ = write!(key, "{}", from.orders.len());
         let entry = self.links.entry(key);
-        std::rc::Rc::clone(
-            entry.or_insert_with(|| std::rc::Rc::new(of_link(machine, link, from, to))),
-        )
+        std::rc::Rc::clone(entry.or_insert_with(|| std::rc::Rc::new(once(machine, link, from, to))))
     }
 }

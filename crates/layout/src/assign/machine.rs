@@ -100,9 +100,11 @@ impl Machine {
             ..Layout::default()
         };
         match &self.tiling {
-            Tiling::Chip(_) => {
-                let tiled = tegula_target::layout_in_order(element_bits, dims, order);
-                tiled.unwrap_or_else(|_| dense())
+            Tiling::Chip(chip) => {
+                let rule = chip.tile_rule;
+                let tiled =
+                    rule.and_then(|rule| rule.layout_in_order(element_bits, dims, order).ok());
+                tiled.unwrap_or_else(dense)
             }
             Tiling::Cpu | Tiling::Dense(_) => dense(),
         }
@@ -127,8 +129,9 @@ impl Machine {
             elements * f64::from(element_bits) / 8.0
         };
         match &self.tiling {
-            Tiling::Chip(_) => {
-                let padded = tegula_target::padded_bytes(element_bits, dims, order);
+            Tiling::Chip(chip) => {
+                let rule = chip.tile_rule;
+                let padded = rule.and_then(|rule| rule.padded_bytes(element_bits, dims, order));
                 padded.map_or_else(dense, |bytes| bytes as f64)
             }
             Tiling::Cpu | Tiling::Dense(_) => dense(),

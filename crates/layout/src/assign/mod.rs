@@ -121,6 +121,8 @@ pub struct Explanation {
 /// The layouts of a program.
 #[derive(Clone, Debug)]
 pub struct Assignment {
+    /// What they are for.
+    pub machine: Machine,
     /// The flattened program.
     pub program: Program,
     /// Its kernels, region by region; the program's own last.
@@ -135,6 +137,14 @@ pub struct Assignment {
     pub is_best: bool,
     /// Why, for each array in memory.
     pub explanations: FxHashMap<ValueId, Explanation>,
+}
+
+impl Assignment {
+    /// The layout that an array has where none is assigned to it: one of at most one
+    /// dimension.
+    pub fn flat(&self, value: ValueId) -> Layout {
+        flat_layout(&self.machine, &self.program, value)
+    }
 }
 
 /// Assigns layouts to a verified module whose compositions are
@@ -207,6 +217,7 @@ fn assign_program(
         })
         .collect();
     Assignment {
+        machine: machine.clone(),
         regions,
         layouts,
         results,
@@ -276,21 +287,12 @@ fn stated(
     all.filter_map(|(at, layout)| Some((at, layout?))).collect()
 }
 
-/// The layout of an array of at most one dimension.
+/// The layout of an array that has no choice of one: of at most one dimension.
 fn flat_layout(machine: &Machine, program: &Program, value: ValueId) -> Layout {
     let shape = &program.values[value].shape;
     let dims = shape.static_dims().unwrap_or_default();
     let bits = shape.element_type.bits();
     machine.layout(bits, &dims, &machine.default_order(bits, &dims))
-}
-
-/// The layout of an array of at most one dimension by the rule of TPU chips; dense for
-/// elements of widths that have no tiles.
-pub fn flat(program: &Program, value: ValueId) -> Layout {
-    let shape = &program.values[value].shape;
-    let dims = shape.static_dims().unwrap_or_default();
-    tegula_target::default_layout(shape.element_type.bits(), &dims)
-        .unwrap_or_else(|_| Layout::row_major(dims.len()))
 }
 
 /// The problem, and which variable each space is.
@@ -311,10 +313,10 @@ fn build(machine: &Machine, spaces: &Spaces<'_>) -> (pbqp::Problem, Vec<usize>) 
             continue;
         }
         let (from, to) = (spaces.get(link.from), spaces.get(link.to));
-        let costs = cache.of_link(machine, link, from, to);
+        let costs = cache.once(machine, link, from, to);
         let columns = to.orders.len();
         problem.pair(variables[link.from], variables[link.to], &mut |i, j| {
-            costs[i * columns + j]
+            link.times * costs[i * columns + j]
         });
     }
     (problem, variables)
@@ -500,7 +502,7 @@ impl Chosen<'_> {
         let total = |a: &Alternative| a.traffic + a.wishes + a.links;
         alternatives.sort_by(|a, b| total(a).total_cmp(&total(b)));
         let mut wishes: Vec<String> = Vec::new();
-        for (wish, _) in &space.wishes {
+        for (wish, ..) in &space.wishes {
             let reason = wish.reason();
             if !wishes.contains(&reason) {
                 wishes.push(reason);

@@ -40,6 +40,12 @@ pub(crate) fn with_minor(minor: u32, second: u32, rank: u32) -> Order {
     [minor, second].into_iter().chain(rest).collect()
 }
 
+/// The same order but for these dimensions, which become the most major.
+pub(crate) fn with_major(order: &[u32], major: &[u32]) -> Order {
+    let (last, first): (Order, Order) = order.iter().copied().partition(|dim| major.contains(dim));
+    first.into_iter().chain(last).collect()
+}
+
 /// Adds an order that is not there.
 pub(crate) fn add(orders: &mut Vec<Order>, order: Order) {
     if !orders.contains(&order) {

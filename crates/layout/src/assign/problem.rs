@@ -5,14 +5,17 @@
 //! order: a *space*. Spaces are linked where an operation leads from one to another,
 //! and where a kernel reads what another has written.
 
+mod product;
+
 use super::groups::{Group, Groups, Kind, captured, group, kind};
 use super::machine::{Machine, Order};
-use super::orders::{add, candidates, followed, reshaped, transposed, with_minor};
+use super::orders::{add, candidates, followed, reshaped, transposed, with_major, with_minor};
 use super::wish::{Dims, Wish};
+use crate::trips::trips;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use tegula_fusion::{Node, NodeId, NodeKind, Program, Region, ValueId};
-use tegula_ir::helpers::{DotDim, kept_dimensions};
+use tegula_ir::helpers::kept_dimensions;
 use tegula_ir::{Module, Op};
 
 /// Where an array is: as it was written, or inside the kernel of this root.
@@ -34,12 +37,12 @@ pub(crate) struct Space {
     /// Bits of an element of the first array.
     pub bits: u32,
     /// Traffic: for each array in memory its bits, once written and once for each
-    /// kernel that reads it.
-    pub traffic: Vec<u32>,
+    /// kernel that reads it, and how often.
+    pub traffic: Vec<(u32, f64)>,
     /// How many arrays pass through registers.
-    pub registers: u32,
-    /// What is asked of it, of arrays of so many bits.
-    pub wishes: Vec<(Wish, u32)>,
+    pub registers: f64,
+    /// What is asked of it, of arrays of so many bits, and how often.
+    pub wishes: Vec<(Wish, u32, f64)>,
     /// The only order it may have, and why.
     pub fixed: Option<(Order, &'static str)>,
     /// Orders to try.
@@ -77,6 +80,8 @@ pub(crate) struct Link {
     pub to: usize,
     /// How.
     pub relation: Relation,
+    /// How often.
+    pub times: f64,
 }
 
 /// The kernels of a region and where it is.
@@ -98,6 +103,10 @@ pub(crate) struct Spaces<'a> {
     all: Vec<Space>,
     parent: Vec<usize>,
     by_place: FxHashMap<(Place, ValueId), usize>,
+    /// How often the region runs that is being read.
+    times: f64,
+    /// How often each value is made, where that is not once.
+    made: FxHashMap<ValueId, f64>,
     pub(crate) links: Vec<Link>,
     pub(crate) regions: Vec<RegionGroups>,
 }
@@ -117,6 +126,8 @@ impl<'a> Spaces<'a> {
             all: Vec::new(),
             parent: Vec::new(),
             by_place: FxHashMap::default(),
+            times: 1.0,
+            made: FxHashMap::default(),
             links: Vec::new(),
             regions: Vec::new(),
         };
@@ -176,13 +187,22 @@ impl<'a> Spaces<'a> {
         self.all.push(Space {
             dims: shape.dims.iter().map(tegula_ir::Dim::typical).collect(),
             bits,
-            traffic: if memory { vec![bits] } else { Vec::new() },
-            registers: u32::from(!memory),
+            traffic: if memory {
+                vec![(bits, self.made(value))]
+            } else {
+                Vec::new()
+            },
+            registers: if memory { 0.0 } else { self.times },
             ..Space::default()
         });
         self.parent.push(id);
         self.by_place.insert((place, value), id);
         Some(id)
+    }
+
+    /// How often a value is made.
+    fn made(&self, value: ValueId) -> f64 {
+        self.made.get(&value).copied().unwrap_or(1.0)
     }
 
     fn root(&self, mut id: usize) -> usize {
@@ -231,6 +251,9 @@ impl<'a> Spaces<'a> {
     /// Links one array at two places.
     fn same(&mut self, value: ValueId, (from, to): (Place, Place)) {
         let bits = self.program.values[value].shape.element_type.bits();
+        // What a loop reads from around it in another order is copied before it, and yet
+        // it counts as if each iteration copied it: so the real compiler's choices agree,
+        // which turns such operands inside the products that read them.
         if let (Some(from), Some(to)) = (self.space(from, value), self.space(to, value)) {
             self.link(from, to, Relation::Same(bits));
         }
@@ -249,10 +272,19 @@ impl<'a> Spaces<'a> {
     }
 
     fn link(&mut self, from: usize, to: usize, relation: Relation) {
-        self.links.push(Link { from, to, relation });
+        let times = self.times;
+        self.links.push(Link {
+            from,
+            to,
+            relation,
+            times,
+        });
     }
 
     fn region(&mut self, of: Option<(NodeId, usize)>, region: &Region) {
+        let results = region.nodes.iter();
+        let results = results.flat_map(|&id| &self.program.nodes[id].results);
+        self.made.extend(results.map(|&value| (value, self.times)));
         let groups = group(self.module, self.program, region);
         for group in &groups.groups {
             self.group(group);
@@ -264,22 +296,35 @@ impl<'a> Spaces<'a> {
         });
         for &id in &region.nodes {
             let node = &self.program.nodes[id];
+            let outside = self.times;
+            if let NodeKind::While { states, .. } = &node.kind
+                && self.machine.has_lanes()
+            {
+                self.times *= trips(self.module, self.program, node);
+                self.made
+                    .extend(states.iter().map(|&state| (state, self.times)));
+            }
             for (number, inner) in node.kind.regions().into_iter().enumerate() {
                 self.region(Some((id, number)), inner);
             }
-            self.control(node);
+            let inside = std::mem::replace(&mut self.times, outside);
+            self.control(node, inside);
         }
     }
 
     /// A loop's states have one order throughout, a choice's results that of the
     /// branches, each up to copies.
-    fn control(&mut self, node: &Node) {
+    fn control(&mut self, node: &Node, inside: f64) {
         match &node.kind {
             NodeKind::While { body, states, .. } => {
                 for (number, &state) in states.iter().enumerate() {
-                    let first = node.operands.get(number);
-                    for &from in first.into_iter().chain(body.results.get(number)) {
-                        self.becomes(from, state);
+                    if let Some(&first) = node.operands.get(number) {
+                        self.becomes(first, state);
+                    }
+                    if let Some(&next) = body.results.get(number) {
+                        let outside = std::mem::replace(&mut self.times, inside);
+                        self.becomes(next, state);
+                        self.times = outside;
                     }
                     if let Some(&result) = node.results.get(number) {
                         self.becomes(state, result);
@@ -330,7 +375,7 @@ impl<'a> Spaces<'a> {
     fn reads(&mut self, value: ValueId) {
         let bits = self.program.values[value].shape.element_type.bits();
         if let Some(id) = self.space(Place::Memory, value) {
-            self.all[id].traffic.push(bits);
+            self.all[id].traffic.push((bits, self.times));
         }
     }
 
@@ -338,7 +383,7 @@ impl<'a> Spaces<'a> {
         let Some(&value) = value else { return };
         let bits = self.program.values[value].shape.element_type.bits();
         if let Some(id) = self.space(place, value) {
-            self.all[id].wishes.push((wish, bits));
+            self.all[id].wishes.push((wish, bits, self.times));
         }
     }
 
@@ -438,7 +483,13 @@ impl<'a> Spaces<'a> {
                 let pairs: Vec<(u32, u32)> = large(from).into_iter().zip(large(to)).collect();
                 self.shared(place, from, to, pairs.into_iter());
             }
-            _ => self.shared(place, from, to, (0..rank).map(|dim| (dim, dim))),
+            _ => {
+                if matches!(op, Op::DynamicSlice(_)) {
+                    let moving = self.moving(Some(&from), Some(&to));
+                    self.wish(place, Some(&from), Wish::Moving(moving));
+                }
+                self.shared(place, from, to, (0..rank).map(|dim| (dim, dim)));
+            }
         }
     }
 
@@ -487,117 +538,6 @@ impl<'a> Spaces<'a> {
         }
     }
 
-    fn product(&mut self, op: &Op, node: &Node, place: Place) {
-        let number = |&dim: &i64| u32::try_from(dim).unwrap_or(0);
-        let (Some(lhs), Some(rhs)) = (node.operands.first(), node.operands.get(1)) else {
-            return;
-        };
-        let result = node.results.first();
-        match op {
-            Op::Dot { dims, .. } => {
-                let sides = [(lhs, &dims.lhs_contracting), (rhs, &dims.rhs_contracting)];
-                let ranks = [lhs, rhs].map(|value| self.program.values[*value].shape.rank());
-                let Some(roles) = dims.roles(ranks) else {
-                    return;
-                };
-                let mut own = [Dims::new(), Dims::new()];
-                for (side, (operand, contracted)) in sides.into_iter().enumerate() {
-                    let shape = &self.program.values[*operand].shape;
-                    let contracted: Dims = contracted.iter().map(number).collect();
-                    let mut free = Dims::new();
-                    let sizes = shape.dims.iter().zip(&roles.operands[side]);
-                    for ((size, role), dim) in sizes.zip(0..) {
-                        if let DotDim::Free(place) = role
-                            && size.typical() != 1
-                        {
-                            free.push(dim);
-                            own[side].push(*place as u32);
-                        }
-                    }
-                    let bits = shape.element_type.bits();
-                    let wish = Wish::Operand {
-                        contracted: contracted.clone(),
-                        free,
-                    };
-                    self.wish(place, Some(operand), wish);
-                    let to = result.and_then(|&result| self.space(place, result));
-                    if let (Some(from), Some(to)) = (self.space(place, *operand), to) {
-                        let in_result = own[side].clone();
-                        let relation = Relation::Product {
-                            contracted,
-                            in_result,
-                            bits,
-                        };
-                        self.link(from, to, relation);
-                    }
-                }
-                let [lhs, rhs] = own;
-                self.wish(place, result, Wish::Result { lhs, rhs });
-            }
-            Op::Convolution { .. } if !self.machine.has_lanes() => {
-                self.dense_convolution(op, node, place);
-            }
-            Op::Convolution { dims, .. } => {
-                for (value, first, second, is_result) in [
-                    (Some(lhs), &dims.input_feature, &dims.input_batch, false),
-                    (
-                        Some(rhs),
-                        &dims.kernel_output_feature,
-                        &dims.kernel_input_feature,
-                        false,
-                    ),
-                    (result, &dims.output_feature, &dims.output_batch, true),
-                ] {
-                    let wish = Wish::Channels {
-                        first: number(first),
-                        second: number(second),
-                        result: is_result,
-                    };
-                    self.wish(place, value, wish);
-                }
-            }
-            _ => {}
-        }
-    }
-
-    /// Groups are fast in some orders of all three arrays together, and many times slower
-    /// in the others: there the program's own orders stay.
-    fn dense_convolution(&mut self, op: &Op, node: &Node, place: Place) {
-        let Op::Convolution {
-            dims,
-            feature_group_count: 1,
-            batch_group_count: 1,
-            ..
-        } = op
-        else {
-            for value in node.operands.iter().chain(&node.results) {
-                self.wish(place, Some(value), Wish::InOrder);
-            }
-            return;
-        };
-        let (Some(result), Some(kernel)) = (node.results.first(), node.operands.get(1)) else {
-            return;
-        };
-        let count = |value: &ValueId| {
-            let sizes = self.program.values[*value].shape.dims.iter();
-            sizes.map(|size| size.typical() as f64).product::<f64>()
-        };
-        let size = |dim: i64| {
-            let shape = &self.program.values[*result].shape;
-            shape.dimension(dim).map_or(1, tegula_ir::Dim::typical)
-        };
-        let features = size(dims.output_feature);
-        if features >= super::wish::MANY_FEATURES {
-            let operations = 2.0 * count(result) * count(kernel) / features as f64;
-            let features = u32::try_from(dims.output_feature).unwrap_or(0);
-            let written = Wish::Written {
-                features,
-                operations,
-            };
-            self.wish(place, Some(result), written);
-        }
-    }
-
     fn indexed(&mut self, op: &Op, node: &Node, place: Place) {
         let (first, result) = (node.operands.first(), node.results.first());
         let number = |&dim: &i64| u32::try_from(dim).unwrap_or(0);
@@ -634,6 +574,10 @@ impl<'a> Spaces<'a> {
                 }
             }
             Op::DynamicUpdateSlice => {
+                let moving = self.moving(first, node.operands.get(1));
+                for value in [first, node.operands.get(1), result] {
+                    self.wish(place, value, Wish::Moving(moving.clone()));
+                }
                 for operand in node.operands.iter().take(2) {
                     if let Some(&result) = result {
                         let rank = self.program.values[*operand].shape.rank() as u32;
@@ -643,6 +587,18 @@ impl<'a> Spaces<'a> {
             }
             _ => {}
         }
+    }
+
+    /// The dimensions along which a slice is smaller than the array.
+    fn moving(&self, array: Option<&ValueId>, slice: Option<&ValueId>) -> Dims {
+        let sizes = |value: Option<&ValueId>| {
+            let dims = value.map(|&value| &self.program.values[value].shape.dims);
+            let sizes = dims.into_iter().flatten().map(tegula_ir::Dim::typical);
+            sizes.collect::<SmallVec<[i64; 6]>>()
+        };
+        let both = sizes(array).into_iter().zip(sizes(slice)).zip(0u32..);
+        let smaller = both.filter(|((all, part), _)| part < all);
+        smaller.map(|(_, dim)| dim).collect()
     }
 
     fn whole(&mut self, op: &Op, node: &Node, place: Place) {
@@ -696,11 +652,24 @@ impl<'a> Spaces<'a> {
                 let pairs: Vec<(u32, u32)> = space
                     .wishes
                     .iter()
-                    .filter_map(|(wish, _)| wish.pair())
+                    .filter_map(|(wish, ..)| wish.pair())
                     .collect();
                 for (minor, second) in pairs {
                     add(&mut space.orders, with_minor(minor, second, rank));
                     add(&mut space.orders, with_minor(second, minor, rank));
+                }
+                let moving = space.wishes.iter().filter_map(|(wish, ..)| match wish {
+                    Wish::Moving(dims) if self.machine.has_lanes() => Some(dims),
+                    _ => None,
+                });
+                let moving: Vec<Dims> = moving.cloned().collect();
+                for dims in moving {
+                    // In front, so that they are carried over.
+                    let given = std::mem::take(&mut space.orders);
+                    for order in &given {
+                        add(&mut space.orders, order.clone());
+                        add(&mut space.orders, with_major(order, &dims));
+                    }
                 }
             }
         }
@@ -715,7 +684,9 @@ impl<'a> Spaces<'a> {
     fn carry_over(&mut self, link: usize) {
         /// Orders that are not carried further: only the first few are likely.
         const CARRIED: usize = 6;
-        let Link { from, to, relation } = self.links[link].clone();
+        let Link {
+            from, to, relation, ..
+        } = self.links[link].clone();
         let (a, b) = (&self.all[from], &self.all[to]);
         let there = |order: &Order| match &relation {
             Relation::Transpose(permutation, _) => transposed(order, permutation),

@@ -57,6 +57,9 @@ pub(crate) enum Wish {
     /// Slices of these dimensions are taken at indices that are data: they lie
     /// together.
     Slices(Dims),
+    /// Slices are taken or written at data-dependent places along these dimensions: not
+    /// inside a tile.
+    Moving(Dims),
     /// Joined along this dimension: not inside a tile.
     Joined(u32),
     /// Read as a whole in the order of the dimensions.
@@ -139,6 +142,9 @@ impl Wish {
             Self::Windows(dims) if dims.contains(&minor) => 1.0,
             Self::Windows(dims) if second.is_some_and(|s| dims.contains(&s)) => 0.25,
             Self::Slices(dims) if !dims.is_empty() && !dims.contains(&minor) => SCATTERED,
+            Self::Moving(dims) if dims.contains(&minor) => 4.0,
+            Self::Moving(dims) if second.is_some_and(|s| dims.contains(&s)) => 1.0,
+            Self::Moving(dims) if !are_major(order, dims) => 0.05,
             Self::Joined(dim) if minor == *dim => 0.5,
             Self::Joined(dim) if second == Some(*dim) => 0.1,
             Self::InOrder if !row_major => IMPOSSIBLE,
@@ -194,8 +200,18 @@ impl Wish {
                     list(dims)
                 )
             }
+            Self::Moving(dims) => format!(
+                "slices begin at places along dimensions {} that are data: not inside a tile",
+                list(dims)
+            ),
             Self::Joined(dim) => format!("joined along dimension {dim}: not inside a tile"),
             Self::InOrder => "read as a whole in the order of its dimensions".to_owned(),
         }
     }
+}
+
+/// Whether these dimensions are more major than all others.
+fn are_major(order: &[u32], dims: &[u32]) -> bool {
+    let from_major = order.iter().rev();
+    from_major.take(dims.len()).all(|dim| dims.contains(dim))
 }

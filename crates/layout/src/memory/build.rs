@@ -5,11 +5,11 @@ use super::control::Scope;
 use super::place::Placer;
 use super::time::{Speeds, operations};
 use super::{Buffer, BufferId, Reason, Schedule, Source, Step};
-use crate::assign::{Assignment, Kernel, Order, Region, flat, reshaped};
+use crate::assign::{Assignment, Kernel, Order, Region, reshaped};
 use crate::physical::{PhysicalLayout, is_bitcast};
 use tegula_fusion::{Def, Program, ValueId};
 use tegula_ir::{ArrayShape, Layout, Module, Op};
-use tegula_target::{Chip, Param};
+use tegula_target::{Chip, Param, TileRule};
 
 /// VMEM that a kernel may use for its windows: the default of the real compiler's flag
 /// `xla_tpu_scoped_vmem_limit_kib` (openxla docs/flags_guidance.md); no kernel that was
@@ -50,6 +50,7 @@ pub fn schedule(
         assignment,
         options,
         speeds: Speeds::new(chip),
+        keeps_arrays: chip.tile_rule != Some(TileRule::TwoRows),
         schedule: Schedule {
             vmem_bytes: options.vmem_bytes.unwrap_or(vmem),
             ..Schedule::default()
@@ -61,8 +62,15 @@ pub fn schedule(
     }
     builder.kernels(entry);
     builder.results(entry);
-    let mut placer = Placer::new(&builder);
+    let mut placer = Placer::new(&builder, false);
     placer.place_all();
+    if placer.is_short {
+        let mut other = Placer::new(&builder, true);
+        other.place_all();
+        if other.saved > placer.saved {
+            placer = other;
+        }
+    }
     let fetches = std::mem::take(&mut placer.fetches);
     let peak = placer.heap.peak();
     let decided = std::mem::take(&mut placer.decided);
@@ -77,6 +85,9 @@ pub(super) struct Builder<'a> {
     pub(super) assignment: &'a Assignment,
     pub(super) options: &'a Options,
     pub(super) speeds: Speeds,
+    /// Whether arrays stay in VMEM between kernels: seen of all chips but v2 and v3, which
+    /// their tiles tell from the others (libtpu 0.0.42.1).
+    pub(super) keeps_arrays: bool,
     pub(super) schedule: Schedule,
     /// What the region sees that is being written.
     pub(super) scope: Scope,
@@ -89,7 +100,7 @@ impl<'a> Builder<'a> {
 
     pub(super) fn layout(&self, value: ValueId) -> Layout {
         let layout = self.assignment.layouts.get(&value).cloned();
-        layout.unwrap_or_else(|| flat(self.program(), value))
+        layout.unwrap_or_else(|| self.assignment.flat(value))
     }
 
     pub(super) fn buffer(&mut self, value: ValueId, layout: Layout, source: Source) -> BufferId {
@@ -202,9 +213,10 @@ impl<'a> Builder<'a> {
             _ => reshaped(&to.minor_to_major, &sizes[1], &sizes[0]),
         };
         let bits = shapes[0].element_type.bits();
-        let layout = order
-            .and_then(|order: Order| tegula_target::layout_in_order(bits, &sizes[0], &order).ok());
-        let Some(layout) = layout else { return false };
+        let Some(order): Option<Order> = order else {
+            return false;
+        };
+        let layout = self.assignment.machine.layout(bits, &sizes[0], &order);
         let [from, into] =
             [(&shapes[0], &layout), (&shapes[1], &to)].map(|(shape, layout)| ArrayShape {
                 layout: Some(Box::new(layout.clone())),

@@ -96,6 +96,10 @@ impl Builder<'_> {
                 self.schedule.steps.push(Step::CopyDone(copy));
             }
             for (fetch, transfer) in fetches.iter().zip(&self.schedule.transfers) {
+                if fetch.until == Some(number) && fetched.get(&transfer.from) == Some(&transfer.to)
+                {
+                    fetched.remove(&transfer.from);
+                }
                 if fetch.switch == number && !matches!(fetch.to, To::Place(_)) {
                     fetched.insert(transfer.from, transfer.to);
                 }

@@ -68,6 +68,23 @@ impl Nest {
         self.inside.get(step).copied().flatten().is_none()
     }
 
+    /// The steps of the part of a loop or choice that a step stands in, if it stands in one.
+    pub(super) fn part(&self, schedule: &Schedule, step: usize) -> Option<std::ops::Range<usize>> {
+        let span = self.around(step).next()?;
+        let is_marker = |at: &usize| match schedule.steps.get(*at) {
+            Some(&Step::Part { control, .. } | &Step::Leave(control)) => control == span.control,
+            _ => false,
+        };
+        let begin = (span.begin..step).rev().find(is_marker)?;
+        let end = (step..=span.leave).find(is_marker)?;
+        Some(begin + 1..end)
+    }
+
+    /// Whether two steps stand in the same loops and choices.
+    pub(super) fn is_beside(&self, one: usize, other: usize) -> bool {
+        self.inside.get(one) == self.inside.get(other)
+    }
+
     /// The step at which the program itself comes to a step: that one, or the beginning
     /// of the outermost loop or choice around it.
     pub fn from_outside(&self, step: usize) -> usize {

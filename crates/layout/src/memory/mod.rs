@@ -13,7 +13,8 @@
 //! worth most for the square root of their size come first, at the offset with the
 //! least room left over, and what finds no room stays in HBM. Inputs are fetched while
 //! earlier kernels run, large ones in slices; the largest is fetched before the program
-//! begins, as the real compiler does.
+//! begins, as the real compiler does. The compiler of v2 and v3 keeps no array in VMEM from
+//! one kernel to the next; neither does a schedule for these.
 //!
 //! Loops and choices stand in the one list of steps: the steps of a loop's condition, of
 //! its body, of each branch, once each between markers ([`Step::Part`], [`Step::Leave`]).
@@ -113,6 +114,8 @@ pub enum Reason {
     Passed,
     /// A loop's condition reads it.
     Tested,
+    /// The chip's compiler keeps no array in VMEM from one kernel to the next.
+    NotKept,
 }
 
 impl Buffer {

@@ -7,7 +7,6 @@ use crate::program::{BufferId, Comparison, Space, Statement, StatementKind, Vari
 use tegula_expr::{Cmp, Term};
 use tegula_fusion::Def;
 use tegula_ir::{ArrayShape, ElementType, Literal, ModuleBuilder, Op, Shape};
-use tegula_layout::assign::flat;
 use tegula_layout::memory::{self, Held, Source, Step};
 
 /// A loop or choice whose parts are being written.
@@ -149,7 +148,7 @@ impl Lowering<'_> {
             None => {
                 let program = &self.assignment.program;
                 let mut shape = program.values[held.value].shape.clone();
-                shape.layout = Some(Box::new(flat(program, held.value)));
+                shape.layout = Some(Box::new(self.assignment.flat(held.value)));
                 let Def::Constant(literal) = &program.values[held.value].def else {
                     return Err(tegula_ir::Error::bug("a value was lost").into());
                 };

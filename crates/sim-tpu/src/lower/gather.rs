@@ -19,7 +19,7 @@ use tegula_ir::{
     ModuleBuilder, Op, Shape,
 };
 use tegula_layout::memory;
-use tegula_target::layout_in_order;
+use tegula_target::TileRule;
 
 /// Rows that are copied while as many are picked out.
 const BATCH: i64 = 32;
@@ -112,7 +112,7 @@ impl Rows {
         let order: Vec<u32> = order.chain([0]).collect();
         let bits = self.table.element_type.bits();
         let mut shape = ArrayShape::new(self.table.element_type, &all);
-        let mut layout = layout_in_order(bits, &all, &order).ok()?;
+        let mut layout = TileRule::Compact.layout_in_order(bits, &all, &order).ok()?;
         layout.memory_space = memory::VMEM;
         shape.layout = Some(Box::new(layout));
         Some(shape)
@@ -226,7 +226,10 @@ pub(super) fn clamped_words(
 /// A vector of words.
 pub(super) fn words_shape(count: i64) -> ArrayShape {
     let mut shape = ArrayShape::new(ElementType::S32, &[count]);
-    shape.layout = layout_in_order(32, &[count], &[0]).ok().map(Box::new);
+    shape.layout = TileRule::Compact
+        .layout_in_order(32, &[count], &[0])
+        .ok()
+        .map(Box::new);
     shape
 }
 

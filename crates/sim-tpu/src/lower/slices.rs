@@ -17,7 +17,7 @@ use tegula_ir::{
     Shape, SliceDim,
 };
 use tegula_layout::memory;
-use tegula_target::layout_in_order;
+use tegula_target::TileRule;
 
 /// A dimension along which a slice's beginning is data.
 #[derive(Clone, Copy, Debug)]
@@ -113,7 +113,9 @@ impl Part {
         }
         let order = &self.table.layout.as_ref()?.minor_to_major;
         let mut shape = ArrayShape::new(self.table.element_type, &dims);
-        let mut layout = layout_in_order(self.table.element_type.bits(), &dims, order).ok()?;
+        let mut layout = TileRule::Compact
+            .layout_in_order(self.table.element_type.bits(), &dims, order)
+            .ok()?;
         layout.memory_space = memory::VMEM;
         shape.layout = Some(Box::new(layout));
         Some(shape)

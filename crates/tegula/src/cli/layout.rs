@@ -57,15 +57,17 @@ pub(crate) fn layout(args: &LayoutArgs, common: &Common) -> Result<u8, Failure> 
     }
     let chip = super::chip::load(&args.chip)?;
     let failed = |error: tegula::Error| source.failure(error);
-    let why = args.why.clone().unwrap_or_default();
-    let laid = tegula::tpu::lay_out(&source.module, &chip, &|name| name == why).map_err(failed)?;
+    // As it stands in what XLA prints, or without its sign.
+    let why = args.why.as_deref().map(|name| name.trim_start_matches('%'));
+    let laid =
+        tegula::tpu::lay_out(&source.module, &chip, &|name| Some(name) == why).map_err(failed)?;
     let laid = Laid {
         chip: &chip,
         module: &laid.module,
         assignment: laid.assignment,
         schedule: laid.schedule,
     };
-    if let Some(name) = &args.why {
+    if let Some(name) = why {
         return laid.why(name, common);
     }
     let written = memory::to_module(
@@ -169,11 +171,15 @@ impl Laid<'_> {
         let own = |value: ValueId| name_of(self.module, program, value) == Some(name);
         let values: Vec<_> = program.values.keys().filter(|&value| own(value)).collect();
         if values.is_empty() {
-            let message = format!(
-                "there is no instruction `{name}` that gives an array; `tegula layout` without \
-                 --why prints all"
+            let values = program.values.keys();
+            let names = values.filter_map(|value| name_of(self.module, program, value));
+            let help = super::index::nearest(names, name).map_or_else(
+                || "`tegula layout` without --why prints all".to_owned(),
+                |near| format!("did you mean `{near}`?"),
             );
-            return Err(Failure::Other(anyhow!(message)));
+            return Err(Failure::Other(anyhow!(
+                "there is no instruction `{name}` that gives an array; {help}"
+            )));
         }
         let mut text = String::new();
         let mut all = Vec::new();
@@ -349,6 +355,9 @@ fn reason(reason: &Reason) -> String {
         Reason::View => "lies where the array is that it is a view of".to_owned(),
         Reason::Passed => "lies where a loop or a choice passes it".to_owned(),
         Reason::Tested => "a loop's condition reads it, from HBM".to_owned(),
+        Reason::NotKept => {
+            "the chip's compiler keeps no array in VMEM from one kernel to the next".to_owned()
+        }
     }
 }
 

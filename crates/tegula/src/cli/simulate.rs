@@ -214,9 +214,9 @@ fn chip(args: &SimulateArgs) -> Result<Chip, Failure> {
 /// Sets a parameter: `16MiB`, `1.5 GHz`, or a number in the parameter's base unit.
 fn set(chip: &mut Chip, name: &str, value: &str) -> anyhow::Result<()> {
     if name == "tile_rule" {
-        let message = "`compact` is the only rule: the default layouts of v4 and later";
-        anyhow::ensure!(value == "compact", message);
-        chip.compact_tiles = true;
+        let message = "tile_rule is `compact` (v4 and later chips) or `two_rows` (v2 and v3)";
+        let rule = tegula_target::TileRule::from_name(value);
+        chip.tile_rule = Some(rule.ok_or_else(|| anyhow!(message))?);
         return Ok(());
     }
     let is_number = |end: &usize| value.get(..*end).is_some_and(|n| n.parse::<f64>().is_ok());

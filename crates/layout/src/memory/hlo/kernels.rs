@@ -1,7 +1,7 @@
 //! Kernels as instructions: operations alone and fusions, and the instructions that hold
 //! their operands.
 
-use crate::assign::{Assignment, Kernel, flat, with_layout};
+use crate::assign::{Assignment, Kernel, with_layout};
 use crate::memory::build::is_immediate;
 use rustc_hash::FxHashMap;
 use tegula_fusion::{Def, NodeId, Program, ValueId};
@@ -22,7 +22,7 @@ pub(super) type Env = FxHashMap<ValueId, (InstructionId, Layout)>;
 
 pub(super) fn layout_of(assignment: &Assignment, value: ValueId) -> Layout {
     let layout = assignment.layouts.get(&value).cloned();
-    layout.unwrap_or_else(|| flat(&assignment.program, value))
+    layout.unwrap_or_else(|| assignment.flat(value))
 }
 
 /// The instruction that holds a value in a layout: a constant is written where it is
@@ -66,7 +66,7 @@ pub(super) fn operation(
     let mut operands = Vec::new();
     for &operand in &node.operands {
         let wanted = env.get(&operand).map(|(_, layout)| layout.clone());
-        let wanted = wanted.unwrap_or_else(|| flat(program, operand));
+        let wanted = wanted.unwrap_or_else(|| assignment.flat(operand));
         operands.push(held(new, program, operand, &wanted, env)?);
     }
     let layouts: Vec<Layout> = node.results.iter().map(|&value| layout(value)).collect();

@@ -4,7 +4,7 @@
 use super::copies::{Slice, done, slices, start};
 use super::kernels::{Env, Prepared, elements, held, layout_of, run_kernel, tuple_of};
 use super::{Views, Writer};
-use crate::assign::{flat, name_of, with_layout};
+use crate::assign::{Assignment, name_of, with_layout};
 use crate::memory::{BufferId, Held, Schedule, Source, Step};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::ops::Range;
@@ -32,6 +32,7 @@ pub(super) fn program(
     let mut text = Text {
         schedule,
         module: writer.module,
+        assignment: writer.assignment,
         program: &writer.assignment.program,
         views,
         slices,
@@ -63,6 +64,7 @@ type Now = FxHashMap<BufferId, InstructionId>;
 struct Text<'a> {
     schedule: &'a Schedule,
     module: &'a Module,
+    assignment: &'a Assignment,
     program: &'a Program,
     views: Views,
     slices: Vec<Vec<Slice>>,
@@ -105,7 +107,7 @@ impl Text<'_> {
             return Err(Error::bug("a value is read before it is made"));
         };
         let own = &self.program.values[what.value].shape;
-        let shape = shape.unwrap_or_else(|| with_layout(own, &flat(self.program, what.value)));
+        let shape = shape.unwrap_or_else(|| with_layout(own, &self.assignment.flat(what.value)));
         let op = Op::Constant([literal.clone()].into());
         new.push_named(Some("constant"), op, &[], Some(shape))
     }
