@@ -67,6 +67,14 @@ def log2_series(u):
     return np.where(u < 1e-8, 1 + u / 3, np.arctanh(s) / s) * 2 / math.log(2)
 
 
+@np.vectorize
+def atan_tail(u):
+    """(atan(t) - t) / t^3 with u = t^2, by its series where that is better."""
+    if u < 1e-2:
+        return sum((-1 if k % 2 else 1) * u ** (k - 1) / (2 * k + 1) for k in range(1, 12))
+    return (math.atan(math.sqrt(u)) / math.sqrt(u) - 1) / u
+
+
 half = math.log(2) / 2 * 1.01
 low, high = math.sqrt(0.5) - 1.001, math.sqrt(2) - 0.999
 tangent = ((math.sqrt(2) - 1) / (math.sqrt(2) + 1)) ** 2 * 1.001
@@ -82,3 +90,5 @@ show("log2", fit(log2_series, lambda u: 1 / log2_series(u), 1e-12, tangent, 6), 
 turn = lambda u: np.sqrt(u) * math.pi / 2
 show("sin", fit(lambda u: np.sin(turn(u)) / np.sqrt(u), one, 1e-12, quarter, 6), True)
 show("cos", fit(lambda u: np.cos(turn(u)), one, 1e-12, quarter, 6), True)
+angle = lambda u: np.arctan(np.sqrt(u))
+show("atan", fit(atan_tail, lambda u: u * np.sqrt(u) / angle(u), 1e-12, 1, 9))

@@ -6,7 +6,8 @@
 One command, for a machine that has a GPU and perhaps nothing else: the binary may be
 carried there. It needs libnvrtc beside the CUDA toolkit's libraries or in the folder that
 TEGULA_CUDA_LIBS names (`scripts/get-nvrtc FOLDER` fetches it elsewhere, to be carried
-too). What is missing is said, and what needs it left out: without JAX or PyTorch, or
+too); libcublasLt, for products, likewise. Those that JAX and PyTorch have brought along are
+found. What is missing is said, and what needs it left out: without JAX or PyTorch, or
 where they find no GPU, their columns are empty; without numpy, programs whose inputs are
 described and not stored get inputs of a seed.
 
@@ -278,6 +279,13 @@ class Torch:
         return compiled, lambda _: self.torch.cuda.synchronize()
 
 
+def cuda_libraries():
+    """Folders of Python packages that have the libraries which the binary looks for."""
+    roots = [pathlib.Path(path) / "nvidia" for path in sys.path if path]
+    folders = [folder for root in roots if root.is_dir() for folder in sorted(root.glob("*/lib"))]
+    return [str(f) for f in folders if any(f.glob("libcublasLt.so*")) or any(f.glob("libnvrtc.so*"))]
+
+
 def peers():
     """The peers that are there and find a GPU."""
     found = []
@@ -437,6 +445,11 @@ def main():
     arguments = parser.parse_args()
     if not os.access(arguments.tegula, os.X_OK):
         sys.exit(f"there is no program {arguments.tegula}: build it with `cargo build --release -p tegula`, or name it with --tegula")
+    named = os.environ.get("TEGULA_CUDA_LIBS")
+    libraries = ([named] if named else []) + cuda_libraries()
+    if libraries:
+        os.environ["TEGULA_CUDA_LIBS"] = os.pathsep.join(libraries)
+        print(f"libraries are looked for in {os.environ['TEGULA_CUDA_LIBS']}, then the system's places\n")
     known = [ROOT / "examples/models", ROOT / "tests/data/hlo"]
     arguments.folders = arguments.folders or [folder for folder in known if folder.is_dir()]
     if not arguments.folders and not (arguments.no_check and arguments.no_models):

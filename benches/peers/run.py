@@ -206,6 +206,11 @@ def serve():
 
 class Xla:
     def __init__(self, cores):
+        self.cores = cores
+        self.start()
+
+    def start(self):
+        cores = self.cores
         flags = os.environ.get("XLA_FLAGS", "")
         if len(cores) == 1:
             flags += " --xla_cpu_multi_thread_eigen=false"
@@ -222,7 +227,12 @@ class Xla:
     def ask(self, **request):
         print(json.dumps(request), file=self.process.stdin, flush=True)
         answer = self.process.stdout.readline()
-        return json.loads(answer) if answer else {"error": "XLA's process ended"}
+        if answer:
+            return json.loads(answer)
+        # A call that XLA does not know ends it.
+        self.close()
+        self.start()
+        return {"error": "XLA's process ended"}
 
     def close(self):
         self.process.stdin.close()

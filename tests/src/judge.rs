@@ -108,7 +108,7 @@ impl Reference {
         let evaluated: Vec<&Literal> = evaluated.iter().collect();
         let verdict = self.judge_results(&evaluated);
         let verdict = verdict.map_err(|e| format!("evaluated: {e}"))?;
-        for cpu in [Cpu::Native, Cpu::X86V2] {
+        for cpu in [Cpu::Native, Cpu::X86V3, Cpu::X86V2] {
             let options = tegula_codegen_cpu::Options { cpu, threads: 1 };
             let executable = tegula_codegen_cpu::Executable::new(plan.clone(), &options);
             let lent = inputs.iter().map(std::borrow::Cow::Borrowed).collect();

@@ -117,6 +117,7 @@ fn agrees(module: &Module) {
     for (target, cpu) in [
         (Target::Plan, Cpu::Native),
         (Target::Cpu, Cpu::Native),
+        (Target::Cpu, Cpu::X86V3),
         (Target::Cpu, Cpu::X86V2),
     ] {
         let options = Options {

@@ -60,13 +60,14 @@ fn check(seed: u64, regime: Regime, on: On) -> Result<bool, String> {
         Err(error) => return fail("interp", error),
     };
     let mut judged = true;
-    // The widest vectors there are, and those that every machine has.
-    let (native, oldest) = (Cpu::Native, Cpu::X86V2);
+    // The widest vectors there are, those of 256 bits, and those that every machine has.
+    let (native, middle, oldest) = (Cpu::Native, Cpu::X86V3, Cpu::X86V2);
     let (chosen, drawn) = (ArrayOrders::Chosen, ArrayOrders::Drawn(seed));
     let here: &[(Target, Cpu, usize, ArrayOrders)] = &[
         (Target::Plan, native, 1, chosen),
         (Target::Cpu, native, 1, chosen),
         (Target::Cpu, native, 2, chosen),
+        (Target::Cpu, middle, 1, chosen),
         (Target::Cpu, oldest, 1, chosen),
         // Whatever orders arrays lie in, the program means the same.
         (Target::Plan, native, 1, drawn),

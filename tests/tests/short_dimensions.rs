@@ -8,9 +8,14 @@ use tegula_tests::random::Regime;
 
 /// A program of one array means on the CPU what the evaluator says.
 fn holds(dims: &[i64], body: &str) {
+    holds_with("", dims, body);
+}
+
+/// The same, with other computations.
+fn holds_with(computations: &str, dims: &[i64], body: &str) {
     let list: Vec<String> = dims.iter().map(ToString::to_string).collect();
     let text = format!(
-        "HloModule short ENTRY main {{ p = f32[{}] parameter(0)\n{body}\n}}",
+        "HloModule short {computations} ENTRY main {{ p = f32[{}] parameter(0)\n{body}\n}}",
         list.join(",")
     );
     let module = read(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
@@ -18,7 +23,13 @@ fn holds(dims: &[i64], body: &str) {
     let values: Vec<f32> = (0..count).map(|i| (i * 7 % 23) as f32 - 11.0).collect();
     let inputs = [Literal::from_f32s(dims, &values).expect("small")];
     let reference = Reference::new(&module, &inputs, Regime::General).expect("a meaning");
-    for (cpu, threads) in [(Cpu::Native, 1), (Cpu::Native, 2), (Cpu::X86V2, 1)] {
+    let cpus = [
+        (Cpu::Native, 1),
+        (Cpu::Native, 2),
+        (Cpu::X86V3, 1),
+        (Cpu::X86V2, 1),
+    ];
+    for (cpu, threads) in cpus {
         let options = Options {
             target: Target::Cpu,
             cpu,
@@ -92,5 +103,127 @@ fn rotations_of_three_dimensions() {
             &[a, b, c],
             &format!("{body} ROOT out = {shape} negate({sum})"),
         );
+    }
+}
+
+/// What is put together along a dimension, each part its own function of the same array.
+fn parts_along(dims: &[i64], dim: usize) {
+    let list = |dims: &[i64]| -> String {
+        let dims: Vec<String> = dims.iter().map(ToString::to_string).collect();
+        dims.join(",")
+    };
+    let mut all = dims.to_vec();
+    all[dim] *= 5;
+    let part = list(dims);
+    let operations = ["sine", "tanh", "negate", "exponential", "abs"];
+    let mut body = String::new();
+    for (i, op) in operations.into_iter().enumerate() {
+        body += &format!("q{i} = f32[{part}] {op}(p)\n");
+    }
+    body += &format!(
+        "c = f32[{0}] concatenate(q0, q1, q2, q3, q4), dimensions={{{dim}}}
+         ROOT out = f32[{0}] multiply(c, c)",
+        list(&all)
+    );
+    holds(dims, &body);
+}
+
+#[test]
+fn parts_of_each_dimension() {
+    for (dims, dim) in [
+        (&[40, 1][..], 1),
+        (&[3, 40, 1], 2),
+        (&[40, 2], 1),
+        (&[2, 3, 40], 0),
+        (&[2, 3, 40], 1),
+        (&[2, 3, 40], 2),
+        (&[1, 33], 0),
+        (&[17, 1, 5], 1),
+    ] {
+        parts_along(dims, dim);
+    }
+}
+
+/// Each element is made in its own way, of three.
+#[test]
+fn three_parts_of_one_point() {
+    holds(
+        &[50, 3],
+        "x = f32[50,1] slice(p), slice={[0:50],[0:1]}
+         y = f32[50,1] slice(p), slice={[0:50],[1:2]}
+         z = f32[50,1] slice(p), slice={[0:50],[2:3]}
+         sx = f32[50,1] sine(x)
+         yz = f32[50,1] multiply(y, z)
+         ROOT c = f32[50,3] concatenate(yz, sx, y), dimensions={1}",
+    );
+}
+
+/// Running products of a function, whose turns depend on one another.
+#[test]
+fn running_products_of_functions() {
+    for (dims, window) in [
+        ([30, 40], "size=1x40 pad=0_0x39_0"),
+        ([40, 30], "size=40x1 pad=39_0x0_0"),
+    ] {
+        let shape = format!("f32[{},{}]", dims[0], dims[1]);
+        let text = format!(
+            "t = {shape} tanh(p) one = f32[] constant(1)
+             ones = {shape} broadcast(one), dimensions={{}}
+             f = {shape} add(t, ones)
+             ROOT r = {shape} reduce-window(f, one), window={{{window}}}, to_apply=times"
+        );
+        holds_with(
+            "times { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] multiply(a, b) }",
+            &dims,
+            &text,
+        );
+    }
+}
+
+/// Quotients and remainders as Python has them, of indices and of numbers.
+#[test]
+fn quotients_and_remainders() {
+    holds(
+        &[7, 45],
+        "i = s32[7,45] iota(), iota_dimension=1
+         n = s32[7,45] convert(p)
+         k = s32[] constant(7) ks = s32[7,45] broadcast(k), dimensions={}
+         q = s32[7,45] divide(i, ks) r = s32[7,45] remainder(n, ks)
+         d = s32[7,45] divide(i, n) m = s32[7,45] remainder(i, n)
+         a = s32[7,45] add(q, r) b = s32[7,45] add(d, m) s = s32[7,45] multiply(a, b)
+         ROOT f = f32[7,45] convert(s)",
+    );
+}
+
+/// Sums over dimensions that lie behind one another, of differences and in branches.
+#[test]
+fn sums_over_several_dimensions() {
+    let plus = "plus { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }";
+    for dims in [[3, 5, 7, 9], [2, 4, 1, 40], [4, 3, 17, 2]] {
+        for (over, left) in [
+            ("2,3", "0,1"),
+            ("0,2,3", "1"),
+            ("0,1", "2,3"),
+            ("1,3", "0,2"),
+        ] {
+            let kept: Vec<&str> = left.split(',').collect();
+            let kept: Vec<String> = kept
+                .iter()
+                .map(|d| dims[d.parse::<usize>().expect("a dimension")].to_string())
+                .collect();
+            let (shape, kept) = (
+                format!("f32[{},{},{},{}]", dims[0], dims[1], dims[2], dims[3]),
+                kept.join(","),
+            );
+            holds_with(
+                plus,
+                &dims,
+                &format!(
+                    "h = f32[] constant(3) hs = {shape} broadcast(h), dimensions={{}}
+                     d = {shape} subtract(p, hs) n = {shape} negate(d) zero = f32[] constant(0)
+                     ROOT r = f32[{kept}] reduce(n, zero), dimensions={{{over}}}, to_apply=plus"
+                ),
+            );
+        }
     }
 }

@@ -56,7 +56,7 @@ fn added(module: &Module) -> (usize, usize) {
 fn agrees(module: &Module, inputs: &[Literal]) {
     let reference = Reference::new(module, inputs, Regime::Dyadic).expect("it has a meaning");
     let mut all = vec![(Target::Plan, Cpu::Native, 1)];
-    for cpu in [Cpu::Native, Cpu::X86V2] {
+    for cpu in [Cpu::Native, Cpu::X86V3, Cpu::X86V2] {
         all.extend([(Target::Cpu, cpu, 1), (Target::Cpu, cpu, 2)]);
     }
     if nvrtc::is_there() {

@@ -97,7 +97,8 @@ impl Call {
         match self {
             Self::Dot(dot) => dot.scratch_bytes(threads),
             Self::Convolution(convolution) => convolution.scratch_bytes(threads),
-            Self::Sort(_) | Self::Routine(_) | Self::Handled(_) => 0,
+            Self::Routine(routine) => routine.scratch_bytes(),
+            Self::Sort(_) | Self::Handled(_) => 0,
         }
     }
 
@@ -130,7 +131,7 @@ impl Call {
                 (Self::Sort(sort), Some(code)) => sort.run(inputs, outputs, code),
                 // Every sort of a plan has code.
                 (Self::Sort(_), None) => {}
-                (Self::Routine(routine), _) => routine.run(inputs, outputs),
+                (Self::Routine(routine), _) => routine.run(inputs, outputs, scratch),
                 (Self::Handled(handled), _) => return handled.run(inputs, outputs),
             }
         }

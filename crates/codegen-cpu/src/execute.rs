@@ -11,10 +11,11 @@
 use crate::call::CallFailure;
 use crate::error::Error;
 use crate::exchange::Exchange;
-use crate::jit::{Code, Cpu, Listing, compile_kernels};
+use crate::jit::{Code, Cpu, KernelCode, Listing, compile_kernels, parts_of};
 use crate::kernels::Isa;
 use crate::pool::Pool;
 use crate::schedule::{Action, Area, Location, Resolved, resolve, scratch_bytes};
+use crate::turns::{Turn, are_steps};
 use crate::views::Index;
 use crate::work::Work;
 use std::borrow::Cow;
@@ -290,7 +291,7 @@ fn note(profile: &mut Vec<KernelTime>, name: String, time: Duration, work: &Work
 }
 
 /// The memory of one run.
-struct Run<'a> {
+pub(crate) struct Run<'a> {
     executable: &'a Executable,
     /// The values of the plan's symbols.
     sizes: &'a [i64],
@@ -305,7 +306,7 @@ struct Run<'a> {
 
 impl Run<'_> {
     /// The address of a place. What is behind an input or a constant is only read.
-    fn address(&self, location: Location) -> *mut u8 {
+    pub(crate) fn address(&self, location: Location) -> *mut u8 {
         let base = match location.area {
             Area::Parameter(i) => self.inputs[i].cast_mut(),
             Area::Output(i) => self.outputs[i],
@@ -349,12 +350,7 @@ impl Run<'_> {
                 parts,
                 ..
             } => {
-                // Last, the values of the plan's symbols, which code only reads.
-                let addresses: smallvec::SmallVec<[*mut u8; 16]> = args
-                    .iter()
-                    .map(|&a| self.address(a))
-                    .chain([self.sizes.as_ptr().cast_mut().cast()])
-                    .collect();
+                let addresses: smallvec::SmallVec<[*mut u8; 16]> = self.addresses(args).collect();
                 self.kernel(*kernel, &addresses, *extent, *parts);
             }
             Action::Call {
@@ -403,6 +399,14 @@ impl Run<'_> {
                 exchanges,
             } => {
                 self.enter(exchanges);
+                if self.profile.is_none()
+                    && are_steps(condition, body)
+                    && !tracing::enabled!(tracing::Level::TRACE)
+                {
+                    self.turns(condition, *predicate, body, exchanges);
+                    self.leave(exchanges);
+                    return Ok(());
+                }
                 loop {
                     self.actions(condition)?;
                     // SAFETY: a pred scalar that the condition has written.
@@ -410,9 +414,7 @@ impl Run<'_> {
                         break;
                     }
                     self.actions(body)?;
-                    for [state, next] in exchanges.iter().map(|e| e.entries) {
-                        self.exchanged[state].swap(&self.exchanged[next]);
-                    }
+                    self.exchange(exchanges);
                 }
                 self.leave(exchanges);
             }
@@ -454,6 +456,57 @@ impl Run<'_> {
         number.max(index.least).min(index.most) * index.stride
     }
 
+    /// A kernel's functions.
+    pub(crate) fn code(&self, kernel: usize) -> &KernelCode {
+        &self.executable.code.kernels[kernel]
+    }
+
+    /// The addresses of a kernel's arguments; last, the values of the plan's symbols, which
+    /// code only reads.
+    pub(crate) fn addresses(&self, args: &[Location]) -> impl Iterator<Item = *mut u8> {
+        let sizes = self.sizes.as_ptr().cast_mut().cast();
+        let args = args.iter().map(|&a| self.address(a));
+        args.chain([sizes])
+    }
+
+    /// A loop whose condition and body [are steps](are_steps).
+    fn turns(
+        &self,
+        condition: &[Action],
+        predicate: Location,
+        body: &[Action],
+        exchanges: &[Exchange],
+    ) {
+        let turn = || Turn::new(self, condition, predicate, body);
+        let even = turn();
+        let odd = (!exchanges.is_empty()).then(|| {
+            self.exchange(exchanges);
+            let odd = turn();
+            self.exchange(exchanges);
+            odd
+        });
+        let odd = odd.as_ref().unwrap_or(&even);
+        // SAFETY: see the module's text; memories are exchanged after every turn.
+        unsafe {
+            while even.goes_on() {
+                even.body();
+                self.exchange(exchanges);
+                if !odd.goes_on() {
+                    break;
+                }
+                odd.body();
+                self.exchange(exchanges);
+            }
+        }
+    }
+
+    /// After a turn of a loop: its next states are its states.
+    fn exchange(&self, exchanges: &[Exchange]) {
+        for [state, next] in exchanges.iter().map(|e| e.entries) {
+            self.exchanged[state].swap(&self.exchanged[next]);
+        }
+    }
+
     /// Before a loop: the memories that it exchanges have their own roles.
     fn enter(&self, exchanges: &[Exchange]) {
         for exchange in exchanges {
@@ -479,17 +532,13 @@ impl Run<'_> {
 
     /// Runs a kernel, in parts if it is worth it.
     fn kernel(&self, kernel: usize, addresses: &[*mut u8], extent: i64, parts: usize) {
-        let pieces = &self.executable.code.kernels[kernel];
+        let pieces = self.code(kernel);
         let addresses = Addresses(addresses.as_ptr());
         let run = |begin: i64, end: i64| {
-            for (function, part) in pieces {
-                let [begin, end] = match part {
-                    Some([first, length]) => [begin, end].map(|at| (at - first).clamp(0, *length)),
-                    None => [begin, end],
-                };
+            parts_of(pieces, [begin, end], |function, [begin, end]| {
                 // SAFETY: see the module's text; the points of a kernel are independent.
                 unsafe { function(addresses.get(), begin, end) };
-            }
+            });
         };
         if parts < 2 {
             return run(0, extent);

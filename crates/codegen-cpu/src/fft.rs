@@ -1,6 +1,7 @@
-//! Fourier transforms through the `rustfft` library, along one dimension after
-//! the other.
+//! Fourier transforms through the `rustfft` and `realfft` libraries, along one dimension
+//! after the other; of real numbers along the last first, or last.
 
+use realfft::{ComplexToReal, RealFftPlanner, RealToComplex};
 use rustfft::num_complex::Complex;
 use rustfft::{FftDirection, FftNum, FftPlanner};
 use std::fmt;
@@ -13,19 +14,45 @@ pub(crate) struct Fft<T> {
     kind: FftType,
     /// The dimensions of the real or of the full complex array.
     full: Vec<usize>,
-    /// How each of the last dimensions is transformed.
+    /// How many of the last dimensions are transformed.
+    count: usize,
+    /// How each of them is, but for the last if `last` says how.
     plans: Vec<Arc<dyn rustfft::Fft<T>>>,
+    last: Option<Real<T>>,
+    needs: Needs,
+}
+
+/// Lines of real numbers, forwards to half of their transform or back.
+#[derive(Clone)]
+enum Real<T> {
+    Forward(Arc<dyn RealToComplex<T>>),
+    Back(Arc<dyn ComplexToReal<T>>),
+}
+
+/// What transforms need beside their operands, in numbers.
+#[derive(Clone, Copy, Debug, Default)]
+struct Needs {
+    /// Complex ones, for the library.
+    library: usize,
+    /// Complex ones, of lines that are put together.
+    lines: usize,
+    /// Complex ones, of an operand that is transformed in steps.
+    values: usize,
+    /// Real ones, of a line.
+    real: usize,
+}
+
+/// Memory for [`Needs`].
+struct Workspace<'a, T> {
+    library: &'a mut [Complex<T>],
+    lines: &'a mut [Complex<T>],
+    values: &'a mut [Complex<T>],
+    real: &'a mut [T],
 }
 
 impl<T> fmt::Debug for Fft<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{:?} of {} of {:?}",
-            self.kind,
-            self.plans.len(),
-            self.full
-        )
+        write!(f, "{:?} of {} of {:?}", self.kind, self.count, self.full)
     }
 }
 
@@ -37,23 +64,114 @@ impl<T: FftNum> Fft<T> {
             FftType::Fft | FftType::Rfft => FftDirection::Forward,
             FftType::Ifft | FftType::Irfft => FftDirection::Inverse,
         };
+        let count = count.min(full.len());
+        let is_real = matches!(kind, FftType::Rfft | FftType::Irfft) && count > 0;
+        let length = full.last().copied().filter(|&n| n > 0 && is_real);
+        let last = length.map(|n| {
+            let mut planner = RealFftPlanner::new();
+            match kind {
+                FftType::Rfft => Real::Forward(planner.plan_fft_forward(n)),
+                _ => Real::Back(planner.plan_fft_inverse(n)),
+            }
+        });
         let mut planner = FftPlanner::new();
-        let first = full.len().saturating_sub(count);
-        let lengths = full[first..].iter();
-        let plans = lengths.map(|&n| planner.plan_fft(n, direction)).collect();
-        Self { kind, full, plans }
+        let lengths = &full[full.len() - count..full.len() - usize::from(is_real)];
+        let plans = lengths.iter().map(|&n| planner.plan_fft(n, direction));
+        let mut fft = Self {
+            kind,
+            count,
+            plans: plans.collect(),
+            last,
+            needs: Needs::default(),
+            full,
+        };
+        fft.needs = fft.needs();
+        fft
+    }
+
+    fn needs(&self) -> Needs {
+        let length = self.full.last().copied().unwrap_or(0);
+        // The last dimension's lines are contiguous.
+        let apart = self.plans.iter().take(self.count.saturating_sub(1));
+        let longest = apart.map(|plan| plan.len()).max().unwrap_or(0);
+        let mut needs = Needs {
+            library: self
+                .plans
+                .iter()
+                .map(|plan| plan.get_inplace_scratch_len())
+                .max()
+                .unwrap_or(0),
+            lines: LINES * longest,
+            ..Needs::default()
+        };
+        match &self.last {
+            Some(Real::Forward(plan)) => {
+                needs.library = needs.library.max(plan.get_scratch_len());
+                needs.real = length;
+            }
+            Some(Real::Back(plan)) => {
+                needs.library = needs.library.max(plan.get_scratch_len());
+                needs.lines = needs.lines.max(length / 2 + 1);
+                needs.values = if self.count > 1 {
+                    self.half().iter().product()
+                } else {
+                    0
+                };
+            }
+            None => {}
+        }
+        needs
+    }
+
+    /// Bytes of scratch memory that a run needs.
+    pub(crate) fn scratch_bytes(&self) -> usize {
+        let Needs {
+            library,
+            lines,
+            values,
+            real,
+        } = self.needs;
+        (2 * (library + lines + values) + real) * size_of::<T>()
+    }
+
+    /// # Safety
+    /// `scratch` has [`Self::scratch_bytes`], is aligned to complex numbers, holds numbers of
+    /// any value, and is nobody else's.
+    unsafe fn workspace<'a>(&self, scratch: *mut u8) -> Workspace<'a, T> {
+        let complex = scratch.cast::<Complex<T>>();
+        let (lines, values) = (self.needs.library, self.needs.library + self.needs.lines);
+        let real = values + self.needs.values;
+        let part = |first: usize, length: usize| {
+            // SAFETY: the caller's promise; the parts do not overlap.
+            unsafe { std::slice::from_raw_parts_mut(complex.add(first), length) }
+        };
+        Workspace {
+            library: part(0, self.needs.library),
+            lines: part(lines, self.needs.lines),
+            values: part(values, self.needs.values),
+            // SAFETY: as the others.
+            real: unsafe {
+                std::slice::from_raw_parts_mut(complex.add(real).cast(), self.needs.real)
+            },
+        }
     }
 
     pub(crate) fn kind(&self) -> FftType {
         self.kind
     }
 
-    /// The dimensions that are transformed, with their plans; `half` without the last.
-    fn along(&self, values: &mut [Complex<T>], dims: &[usize], half: bool) {
-        let first = self.full.len() - self.plans.len();
-        let count = self.plans.len() - usize::from(half);
-        for (d, plan) in (first..).zip(&self.plans[..count]) {
-            along(values, dims, d, plan.as_ref());
+    /// Transforms the dimensions that have plans.
+    fn along(
+        &self,
+        values: &mut [Complex<T>],
+        dims: &[usize],
+        library: &mut [Complex<T>],
+        lines: &mut [Complex<T>],
+    ) {
+        let first = self.full.len() - self.count;
+        for (d, plan) in (first..).zip(&self.plans) {
+            let library = &mut library[..plan.get_inplace_scratch_len()];
+            along(values, dims, d, plan.as_ref(), library, lines);
         }
     }
 
@@ -67,68 +185,105 @@ impl<T: FftNum> Fft<T> {
     }
 
     /// Complex to complex.
-    pub(crate) fn complex(&self, input: &[Complex<T>], output: &mut [Complex<T>]) {
+    ///
+    /// # Safety
+    /// As [`Self::workspace`].
+    pub(crate) unsafe fn complex(
+        &self,
+        input: &[Complex<T>],
+        output: &mut [Complex<T>],
+        scratch: *mut u8,
+    ) {
+        // SAFETY: the caller's promise.
+        let Workspace { library, lines, .. } = unsafe { self.workspace(scratch) };
         output.copy_from_slice(input);
-        self.along(output, &self.full, false);
+        self.along(output, &self.full, library, lines);
         if self.kind == FftType::Ifft {
             scale(output, self.points());
         }
     }
 
     /// Real to half-complex.
-    pub(crate) fn real_to_half(&self, input: &[T], output: &mut [Complex<T>]) {
-        let Some((&length, plan)) = self.last() else {
+    ///
+    /// # Safety
+    /// As [`Self::workspace`].
+    pub(crate) unsafe fn real_to_half(
+        &self,
+        input: &[T],
+        output: &mut [Complex<T>],
+        scratch: *mut u8,
+    ) {
+        let Some((length, Real::Forward(plan))) = self.last() else {
             return;
         };
-        let zero = T::zero();
-        let mut lines: Vec<Complex<T>> = input.iter().map(|&x| Complex::new(x, zero)).collect();
-        along(&mut lines, &self.full, self.full.len() - 1, plan);
-        let half = length / 2 + 1;
-        for (line, out) in lines
-            .chunks_exact(length)
-            .zip(output.chunks_exact_mut(half))
-        {
-            out.copy_from_slice(&line[..half]);
+        // SAFETY: the caller's promise.
+        let Workspace {
+            library,
+            lines,
+            real,
+            ..
+        } = unsafe { self.workspace(scratch) };
+        let halves = output.chunks_exact_mut(length / 2 + 1);
+        for (line, out) in input.chunks_exact(length).zip(halves) {
+            real.copy_from_slice(line);
+            // The lengths are those it was planned for.
+            let _ = plan.process_with_scratch(real, out, &mut library[..plan.get_scratch_len()]);
         }
-        self.along(output, &self.half(), true);
+        self.along(output, &self.half(), library, lines);
     }
 
     /// Half-complex to real. The other half of each line is the conjugate of this.
-    pub(crate) fn half_to_real(&self, input: &[Complex<T>], output: &mut [T]) {
-        let Some((&length, plan)) = self.last() else {
+    ///
+    /// # Safety
+    /// As [`Self::workspace`].
+    pub(crate) unsafe fn half_to_real(
+        &self,
+        input: &[Complex<T>],
+        output: &mut [T],
+        scratch: *mut u8,
+    ) {
+        let Some((length, Real::Back(plan))) = self.last() else {
             return;
         };
-        let mut values = input.to_vec();
-        self.along(&mut values, &self.half(), true);
         let half = length / 2 + 1;
-        let mut line = vec![Complex::new(T::zero(), T::zero()); length];
         let factor = reciprocal::<T>(self.points());
-        for (from, to) in values
+        // SAFETY: the caller's promise.
+        let Workspace {
+            library,
+            lines,
+            values,
+            ..
+        } = unsafe { self.workspace(scratch) };
+        let mut input = input;
+        if self.count > 1 {
+            values.copy_from_slice(input);
+            self.along(values, &self.half(), library, lines);
+            input = values;
+        }
+        let line = &mut lines[..half];
+        for (from, to) in input
             .chunks_exact(half)
             .zip(output.chunks_exact_mut(length))
         {
-            line[..half].copy_from_slice(from);
-            for k in half..length {
-                line[k] = from[length - k].conj();
-            }
-            plan.process(&mut line);
-            for (out, value) in to.iter_mut().zip(&line) {
-                *out = value.re * factor;
+            line.copy_from_slice(from);
+            // An imaginary part where there can be none is taken for zero and said to be
+            // an error.
+            let _ = plan.process_with_scratch(line, to, &mut library[..plan.get_scratch_len()]);
+            for value in to {
+                *value = *value * factor;
             }
         }
     }
 
     /// The last dimension, if there is anything in it.
-    fn last(&self) -> Option<(&usize, &dyn rustfft::Fft<T>)> {
-        let length = self.full.last().filter(|&&n| n > 0)?;
-        Some((length, self.plans.last()?.as_ref()))
+    fn last(&self) -> Option<(usize, &Real<T>)> {
+        let length = self.full.last().copied().filter(|&n| n > 0)?;
+        Some((length, self.last.as_ref()?))
     }
 
     /// The number of points that one transform is over.
     fn points(&self) -> usize {
-        self.full[self.full.len() - self.plans.len()..]
-            .iter()
-            .product()
+        self.full[self.full.len() - self.count..].iter().product()
     }
 }
 
@@ -143,12 +298,18 @@ fn scale<T: FftNum>(values: &mut [Complex<T>], points: usize) {
     }
 }
 
+/// Lines that are put together at once: as many complex numbers of `f32` as a line of the
+/// cache has.
+const LINES: usize = 8;
+
 /// Transforms every line along a dimension.
 fn along<T: FftNum>(
     values: &mut [Complex<T>],
     dims: &[usize],
     dimension: usize,
     fft: &dyn rustfft::Fft<T>,
+    library: &mut [Complex<T>],
+    lines: &mut [Complex<T>],
 ) {
     let (length, inner) = (
         dims[dimension],
@@ -158,18 +319,23 @@ fn along<T: FftNum>(
         return;
     }
     if inner == 1 {
-        fft.process(values);
+        fft.process_with_scratch(values, library);
         return;
     }
-    let mut line = vec![Complex::new(T::zero(), T::zero()); length];
     for block in values.chunks_exact_mut(length * inner) {
-        for i in 0..inner {
-            for (k, slot) in line.iter_mut().enumerate() {
-                *slot = block[k * inner + i];
+        for first in (0..inner).step_by(LINES) {
+            let count = LINES.min(inner - first);
+            let lines = &mut lines[..count * length];
+            for (k, row) in block.chunks_exact(inner).enumerate() {
+                for (i, value) in row[first..first + count].iter().enumerate() {
+                    lines[i * length + k] = *value;
+                }
             }
-            fft.process(&mut line);
-            for (k, value) in line.iter().enumerate() {
-                block[k * inner + i] = *value;
+            fft.process_with_scratch(lines, library);
+            for (k, row) in block.chunks_exact_mut(inner).enumerate() {
+                for (i, value) in row[first..first + count].iter_mut().enumerate() {
+                    *value = lines[i * length + k];
+                }
             }
         }
     }

@@ -1,11 +1,13 @@
 //! Machine code in memory: all kernels of a plan in one Cranelift module.
 
+use crate::collapse::collapsed;
 use crate::error::Error;
 use crate::helpers::{General, Helper};
 use crate::lower::{Imports, KERNEL_PARAMS, lower_kernel};
 use crate::pieces::pieces;
 use crate::sort::{SortCode, SortKey, key_of};
-use crate::vector::{Run, choose, exchanged, wide};
+use crate::vector::wide::{self, InstructionSet};
+use crate::vector::{Run, choose, exchanged};
 use cranelift_codegen::ir::{AbiParam, FuncRef, Signature, types};
 use cranelift_codegen::isa::OwnedTargetIsa;
 use cranelift_codegen::settings::{self, Configurable};
@@ -46,16 +48,19 @@ impl Cpu {
         })
     }
 
-    /// Whether AVX-512 may be used as [`crate::vector::wide`] does.
-    fn has_wide_vectors(self) -> bool {
+    /// What bodies are made of by [`crate::vector::wide`], if its vectors may be used.
+    fn wide_vectors(self) -> Option<InstructionSet> {
         // Bodies are called by the System V convention.
         if cfg!(not(all(target_arch = "x86_64", unix))) {
-            return false;
+            return None;
         }
         match self {
-            Self::Native => wide::is_supported(),
-            Self::X86V2 | Self::X86V3 => false,
-            Self::X86V4 => true,
+            Self::Native => InstructionSet::ALL
+                .into_iter()
+                .find(|set| set.is_supported()),
+            Self::X86V2 => None,
+            Self::X86V3 => Some(InstructionSet::Avx2),
+            Self::X86V4 => Some(InstructionSet::Avx512),
         }
     }
 
@@ -91,6 +96,21 @@ pub(crate) type KernelFn = unsafe extern "C" fn(*const *mut u8, i64, i64);
 /// A kernel's code: functions for its pieces, and where in its outermost dimension each
 /// piece is, if that is cut: the first point and how many.
 pub(crate) type KernelCode = SmallVec<[(KernelFn, Option<[i64; 2]>); 1]>;
+
+/// The functions of a kernel, with what each is to do of a part of the outermost dimension.
+pub(crate) fn parts_of(
+    code: &KernelCode,
+    bounds: [i64; 2],
+    mut run: impl FnMut(KernelFn, [i64; 2]),
+) {
+    for (function, part) in code {
+        let bounds = match part {
+            Some([first, length]) => bounds.map(|at| (at - first).clamp(0, *length)),
+            None => bounds,
+        };
+        run(*function, bounds);
+    }
+}
 
 /// Machine code and what it refers to.
 pub(crate) struct Code {
@@ -179,7 +199,7 @@ struct ModuleImports {
         reason = "the code holds their addresses, so they must not move"
     )]
     operations: Vec<Box<General>>,
-    /// What makes bodies functions of 512-bit vectors, where the machine has them.
+    /// What makes bodies functions of wider vectors, where the CPU has them.
     wide: Option<wide::Wide>,
     /// How many did.
     bodies: usize,
@@ -272,7 +292,7 @@ pub(crate) fn compile_kernels(
         functions: FunctionBuilderContext::new(),
         module,
         imports: ModuleImports {
-            wide: cpu.has_wide_vectors().then(wide::Wide::default),
+            wide: cpu.wide_vectors().map(wide::Wide::new),
             listing: (listing == Some(Listing::Asm)).then(String::new),
             ..ModuleImports::default()
         },
@@ -328,6 +348,8 @@ fn find_comparators<'a>(steps: &'a [Step], out: &mut Vec<&'a Kernel>) {
 impl Builder {
     /// The functions of a kernel's pieces.
     fn kernel(&mut self, name: &str, kernel: &Kernel) -> Result<Pieces, Error> {
+        let collapsed = collapsed(kernel);
+        let kernel = collapsed.as_ref().unwrap_or(kernel);
         let exchanged = exchanged(kernel);
         let kernel = exchanged.as_ref().unwrap_or(kernel);
         let pieces = pieces(kernel);

@@ -14,6 +14,7 @@
 mod call;
 mod carrier;
 mod ceilings;
+mod collapse;
 mod convolution;
 mod counted_loop;
 mod custom_call;
@@ -40,7 +41,9 @@ mod sizes;
 mod sort;
 mod stochastic;
 mod top_k;
+mod turns;
 mod vector;
+mod versions;
 mod views;
 mod work;
 

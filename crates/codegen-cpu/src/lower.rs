@@ -14,6 +14,7 @@ use crate::error::Error;
 use crate::helpers::{General, Helper};
 use crate::integer;
 use crate::vector::{Choice, Run};
+use crate::versions::Version;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{
     BlockArg, FuncRef, InstBuilder, MemFlagsData, StackSlotData, StackSlotKind, Type, Value, types,
@@ -21,7 +22,7 @@ use cranelift_codegen::ir::{
 use cranelift_frontend::FunctionBuilder;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
-use tegula_expr::{Arithmetic, Node, Term, Var, canonicalize};
+use tegula_expr::{Arithmetic, Cmp, Node, Term, Var, canonicalize};
 use tegula_fusion::kernel::{Access, Block, IndexVar, Param, ScalarId, Statement};
 use tegula_fusion::{Kernel, KernelRanges};
 use tegula_ir::ElementType;
@@ -220,7 +221,7 @@ impl<'a, 'f> Lower<'a, 'f> {
             return Ok(());
         }
         let vectors = self.vectors;
-        let Some((_, run)) = &vectors.domain else {
+        let Some((_, Version::Leaf(run))) = &vectors.domain else {
             return Ok(());
         };
         let [begin, end] = self.part(across, outermost)?;
@@ -257,7 +258,7 @@ impl<'a, 'f> Lower<'a, 'f> {
     /// These dimensions as lanes, of the first one a part.
     fn domain_lanes(&mut self, vars: &[Var], [begin, end]: [Value; 2]) -> Result<(), Error> {
         let vectors = self.vectors;
-        let Some((_, run)) = &vectors.domain else {
+        let Some((_, rows)) = &vectors.domain else {
             return Ok(());
         };
         let (mut first, mut last) = (begin, end);
@@ -271,7 +272,36 @@ impl<'a, 'f> Lower<'a, 'f> {
             self.set_var(var, zero);
         }
         let n = self.builder.ins().isub(last, first);
-        self.run_of_lanes(run, [first, n], &[], &[])?;
+        self.version_of_lanes(rows, [first, n])
+    }
+
+    /// The lanes of the version for where we are.
+    fn version_of_lanes(&mut self, rows: &Version<Run>, lanes: [Value; 2]) -> Result<(), Error> {
+        let (var, bound, below, above) = match rows {
+            Version::Leaf(run) => return self.run_of_lanes(run, lanes, &[], &[]).map(|_| ()),
+            Version::Split {
+                var,
+                bound,
+                below,
+                above,
+            } => (*var, *bound, below, above),
+        };
+        let at = self.term_value(&Term::var(var));
+        let bound = self.integer(types::I64, bound);
+        let is_below = self.builder.ins().icmp(IntCC::SignedLessThan, at, bound);
+        let [yes, no, join] = [(); 3].map(|()| self.builder.create_block());
+        self.builder.ins().brif(is_below, yes, &[], no, &[]);
+        for (block, rows) in [(yes, below), (no, above)] {
+            self.builder.switch_to_block(block);
+            self.builder.seal_block(block);
+            self.open_terms();
+            let done = self.version_of_lanes(rows, lanes);
+            self.close_terms();
+            done?;
+            self.builder.ins().jump(join, &[]);
+        }
+        self.builder.switch_to_block(join);
+        self.builder.seal_block(join);
         Ok(())
     }
 
@@ -659,6 +689,13 @@ impl<'a, 'f> Lower<'a, 'f> {
                 let (a, b) = (self.term_value(a), self.term_value(b));
                 integer::compare(self.builder, *op, a, b)
             }
+            Node::Mul(a, b) if let Some((index, most)) = inside(a, b).or_else(|| inside(b, a)) => {
+                // As unsigned numbers negative ones are the largest.
+                let index = self.term_value(&index);
+                let most = self.integer(types::I64, most);
+                let below = IntCC::UnsignedLessThanOrEqual;
+                self.builder.ins().icmp(below, index, most)
+            }
             // A product is not zero if no factor is.
             Node::Mul(a, b) => {
                 let (a, b) = (self.condition(a), self.condition(b));
@@ -685,6 +722,17 @@ impl<'a, 'f> Lower<'a, 'f> {
     pub(crate) fn keep_general(&mut self, general: General) -> i64 {
         self.imports.keep(general)
     }
+}
+
+/// The index and the most, of two comparisons that say `index <= most` and `0 <= index`.
+fn inside(upper: &Term, lower: &Term) -> Option<(Term, i64)> {
+    let (Node::Cmp(Cmp::Le, index, most), Node::Cmp(Cmp::Le, zero, same)) =
+        (upper.node(), lower.node())
+    else {
+        return None;
+    };
+    let most = most.as_constant().filter(|&most| most >= 0)?;
+    (zero.as_constant() == Some(0) && index == same).then(|| (index.clone(), most))
 }
 
 /// The signature of a kernel's function, by parameter types.

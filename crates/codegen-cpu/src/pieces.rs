@@ -3,10 +3,11 @@
 //! What concatenates along that dimension, or pads it widely, asks at each point in which
 //! part it lies. Lanes of one vector would have to do all parts and keep one. Where the
 //! parts begin at constants, each becomes a kernel of its own over that range, in
-//! which the answer is known.
+//! which the answer is known. A part of one point has no such dimension any more: its lanes
+//! go along the next. That is also how a short innermost dimension is done whose points
+//! are made each in its own way (what `stack` puts together).
 
-use smallvec::SmallVec;
-use tegula_expr::{Cmp, Node, Term, Var, canonicalize};
+use tegula_expr::{Cmp, Node, Term, Var, VarRanges, canonicalize};
 use tegula_fusion::kernel::{Block, IndexVar, Statement};
 use tegula_fusion::{Kernel, KernelRanges, Rename};
 
@@ -15,6 +16,11 @@ use tegula_fusion::{Kernel, KernelRanges, Rename};
 const MIN_LENGTH: i64 = 16;
 /// The most pieces: each is compiled.
 const MAX_PIECES: usize = 8;
+/// Points of an innermost dimension that may become a kernel each. Each goes through the
+/// arrays once more.
+const MAX_UNITS: i64 = 4;
+/// Points of the next dimension that are worth lanes.
+const MIN_NEXT: i64 = 16;
 
 /// A part of a kernel's domain.
 #[derive(Clone, Debug)]
@@ -31,10 +37,11 @@ pub(crate) fn pieces(kernel: &Kernel) -> Vec<Piece> {
     let Some(&inner) = kernel.domain.last() else {
         return Vec::new();
     };
-    let length = match kernel.var(inner) {
+    let extent = |var: Var| match kernel.var(var) {
         Some(IndexVar::Domain(extent)) => extent.as_constant().unwrap_or(0),
         _ => 0,
     };
+    let length = extent(inner);
     let mut bounds = vec![0, length];
     boundaries(&kernel.body, inner, &mut bounds);
     bounds.retain(|&b| (0..=length).contains(&b));
@@ -42,7 +49,13 @@ pub(crate) fn pieces(kernel: &Kernel) -> Vec<Piece> {
     bounds.dedup();
     let lengths = bounds.windows(2).map(|pair| pair[1] - pair[0]);
     let long: i64 = lengths.clone().filter(|&n| n >= MIN_LENGTH).sum();
-    if !(2..=MAX_PIECES).contains(&lengths.count()) || 2 * long < length {
+    if !(2..=MAX_PIECES).contains(&lengths.count()) {
+        return Vec::new();
+    }
+    let next = kernel.domain.iter().rev().nth(1).map_or(0, |&v| extent(v));
+    if length <= MAX_UNITS && next >= MIN_NEXT {
+        bounds = (0..=length).collect();
+    } else if 2 * long < length {
         return Vec::new();
     }
     let piece = |pair: &[i64]| {
@@ -75,7 +88,9 @@ fn boundaries(block: &Block, var: Var, out: &mut Vec<i64>) {
     }
 }
 
-fn factors(condition: &Term, var: Var, out: &mut Vec<i64>) {
+/// Where comparisons of a variable with constants, whose product the condition is, begin or
+/// cease to hold.
+pub(crate) fn factors(condition: &Term, var: Var, out: &mut Vec<i64>) {
     match condition.node() {
         Node::Mul(a, b) => {
             factors(a, var, out);
@@ -113,20 +128,28 @@ fn restricted(kernel: &Kernel, inner: Var, first: i64, length: i64) -> Kernel {
         *var = IndexVar::Domain(Term::constant(length));
     }
     let mut rename = Rename::default();
-    let moved = Term::var(inner).add(&Term::constant(first));
+    let mut moved = Term::constant(first);
+    if length == 1 && kernel.domain.len() > 1 {
+        piece.domain.pop();
+    } else {
+        moved = Term::var(inner).add(&moved);
+    }
     rename.vars.insert(inner, moved);
-    let ranges = KernelRanges(&piece.vars);
-    piece.body = Block {
-        statements: resolved(&kernel.body, &mut rename, &ranges),
-        results: SmallVec::new(),
-    };
+    piece.body = resolved(&kernel.body, &mut rename, &KernelRanges(&piece.vars));
     piece
 }
 
-/// The statements of a block, with the branches that are taken in the place of choices
-/// that are known.
-fn resolved(block: &Block, rename: &mut Rename, ranges: &KernelRanges<'_>) -> Vec<Statement> {
-    let mut statements = Vec::with_capacity(block.statements.len());
+/// A block with the branches that are taken in the place of choices that are known.
+pub(crate) fn resolved(block: &Block, rename: &mut Rename, ranges: &dyn VarRanges) -> Block {
+    let statements = statements(block, rename, ranges);
+    Block {
+        statements,
+        results: rename.scalars(&block.results),
+    }
+}
+
+fn statements(block: &Block, rename: &mut Rename, ranges: &dyn VarRanges) -> Vec<Statement> {
+    let mut out = Vec::with_capacity(block.statements.len());
     for statement in &block.statements {
         match statement {
             Statement::If {
@@ -140,9 +163,9 @@ fn resolved(block: &Block, rename: &mut Rename, ranges: &KernelRanges<'_>) -> Ve
                     Some(0) => otherwise,
                     Some(_) => then,
                     None => {
-                        let then = inner_block(then, rename, ranges);
-                        let otherwise = inner_block(otherwise, rename, ranges);
-                        statements.push(Statement::If {
+                        let then = resolved(then, rename, ranges);
+                        let otherwise = resolved(otherwise, rename, ranges);
+                        out.push(Statement::If {
                             condition,
                             then,
                             otherwise,
@@ -151,7 +174,7 @@ fn resolved(block: &Block, rename: &mut Rename, ranges: &KernelRanges<'_>) -> Ve
                         continue;
                     }
                 };
-                statements.extend(resolved(taken, rename, ranges));
+                out.extend(statements(taken, rename, ranges));
                 for (&result, &value) in results.iter().zip(&taken.results) {
                     let value = rename.scalar(value);
                     rename.scalars.insert(result, value);
@@ -165,8 +188,8 @@ fn resolved(block: &Block, rename: &mut Rename, ranges: &KernelRanges<'_>) -> Ve
                 results,
             } => {
                 let init = rename.scalars(init);
-                let body = inner_block(body, rename, ranges);
-                statements.push(Statement::Loop {
+                let body = resolved(body, rename, ranges);
+                out.push(Statement::Loop {
                     var: *var,
                     init,
                     carried: carried.clone(),
@@ -174,16 +197,8 @@ fn resolved(block: &Block, rename: &mut Rename, ranges: &KernelRanges<'_>) -> Ve
                     results: results.clone(),
                 });
             }
-            _ => statements.push(rename.statement(statement)),
+            _ => out.push(rename.statement(statement)),
         }
     }
-    statements
-}
-
-fn inner_block(block: &Block, rename: &mut Rename, ranges: &KernelRanges<'_>) -> Block {
-    let statements = resolved(block, rename, ranges);
-    Block {
-        statements,
-        results: rename.scalars(&block.results),
-    }
+    out
 }

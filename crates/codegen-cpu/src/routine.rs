@@ -190,17 +190,27 @@ impl Routine {
         }
     }
 
+    /// Bytes of scratch memory that a run needs.
+    pub(crate) fn scratch_bytes(&self) -> usize {
+        match &self.kind {
+            Kind::Fft(fft) => fft.scratch_bytes(),
+            Kind::DoubleFft(fft) => fft.scratch_bytes(),
+            _ => 0,
+        }
+    }
+
     /// Runs.
     ///
     /// # Safety
     /// `inputs` and `outputs` are dense arrays of the shapes this was made for,
-    /// aligned to their elements, and no output overlaps anything else.
-    pub(crate) unsafe fn run(&self, inputs: &[*const u8], outputs: &[*mut u8]) {
+    /// aligned to their elements, and no output overlaps anything else. `scratch` has
+    /// [`Self::scratch_bytes`], aligned to 64.
+    pub(crate) unsafe fn run(&self, inputs: &[*const u8], outputs: &[*mut u8], scratch: *mut u8) {
         // SAFETY: the caller's promise, for the element type of the shapes.
         unsafe {
             match (&self.kind, self.element_type) {
-                (Kind::Fft(fft), _) => self.fft(fft, inputs, outputs),
-                (Kind::DoubleFft(fft), _) => self.fft(fft, inputs, outputs),
+                (Kind::Fft(fft), _) => self.fft(fft, inputs, outputs, scratch),
+                (Kind::DoubleFft(fft), _) => self.fft(fft, inputs, outputs, scratch),
                 (Kind::TopK(top), element_type) => {
                     let size = element_type.storage_bytes();
                     let input = std::slice::from_raw_parts(inputs[0], self.lengths[0] * size);
@@ -255,6 +265,7 @@ impl Routine {
         fft: &Fft<T>,
         inputs: &[*const u8],
         outputs: &[*mut u8],
+        scratch: *mut u8,
     ) {
         // SAFETY: the caller's promise; a complex number is two of its parts.
         unsafe {
@@ -262,12 +273,13 @@ impl Routine {
                 FftType::Fft | FftType::Ifft => fft.complex(
                     self.input::<Complex<T>>(inputs, 0),
                     self.output::<Complex<T>>(outputs, 0),
+                    scratch,
                 ),
                 FftType::Rfft => {
-                    fft.real_to_half(self.input::<T>(inputs, 0), self.output(outputs, 0));
+                    fft.real_to_half(self.input::<T>(inputs, 0), self.output(outputs, 0), scratch);
                 }
                 FftType::Irfft => {
-                    fft.half_to_real(self.input(inputs, 0), self.output::<T>(outputs, 0));
+                    fft.half_to_real(self.input(inputs, 0), self.output::<T>(outputs, 0), scratch);
                 }
             }
         }

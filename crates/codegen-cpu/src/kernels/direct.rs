@@ -139,6 +139,10 @@ fn function(isa: Isa, ty: ElementType) -> Option<RowsFn> {
             _ => {}
         }
     }
+    #[cfg(target_arch = "x86_64")]
+    if isa.width == Width::Avx2 && ty == ElementType::F32 {
+        return Some(avx2::rows);
+    }
     let _ = (isa, Width::Portable);
     match ty {
         ElementType::F32 => Some(portable::<f32>),
@@ -274,6 +278,75 @@ pub(super) mod avx512 {
                 }
                 for (&sum, out) in sums.iter().zip(&rows.out) {
                     V::store(out.cast::<V::Element>().add(start), mask, sum);
+                }
+            }
+        }
+    }
+}
+
+/// Vectors of 8 f32.
+#[cfg(target_arch = "x86_64")]
+mod avx2 {
+    use super::{ROWS, Rows};
+    use std::arch::x86_64::*;
+
+    const LANES: usize = 8;
+
+    /// # Safety
+    /// As [`super::RowsFn`], on a CPU with AVX2 and FMA.
+    #[target_feature(enable = "avx2,fma")]
+    pub(super) unsafe fn rows(rows: &Rows<'_>) {
+        let mut start = 0;
+        // SAFETY: the caller's promise; there are so many groups.
+        unsafe {
+            // Two vectors: one of each row is too few sums at a time.
+            while start + 2 * LANES <= rows.groups {
+                groups::<2, false>(rows, start);
+                start += 2 * LANES;
+            }
+            while start + LANES <= rows.groups {
+                groups::<1, false>(rows, start);
+                start += LANES;
+            }
+            if start < rows.groups {
+                groups::<1, true>(rows, start);
+            }
+        }
+    }
+
+    /// `V` vectors of groups from `start` on, or those of one that there are.
+    ///
+    /// # Safety
+    /// As [`rows`]; there are so many groups.
+    #[target_feature(enable = "avx2,fma")]
+    unsafe fn groups<const V: usize, const SOME: bool>(rows: &Rows<'_>, start: usize) {
+        let there = _mm256_set1_epi32((rows.groups - start).min(LANES) as i32);
+        let mask = _mm256_cmpgt_epi32(there, _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+        // SAFETY: the caller's promise; the mask has the groups that there are alone.
+        unsafe {
+            let load = |base: *const u8, tap: isize, v: usize| {
+                let place = base.cast::<f32>().offset(tap).add(start + v * LANES);
+                match SOME {
+                    true => _mm256_maskload_ps(place, mask),
+                    false => _mm256_loadu_ps(place),
+                }
+            };
+            let mut sums = [[_mm256_setzero_ps(); V]; ROWS];
+            for &[l, r] in rows.taps {
+                let right: [_; V] = std::array::from_fn(|v| load(rows.rhs, r, v));
+                for (sums, &lhs) in sums.iter_mut().zip(&rows.lhs) {
+                    *sums = std::array::from_fn(|v| {
+                        _mm256_fmadd_ps(load(lhs, l, v), right[v], sums[v])
+                    });
+                }
+            }
+            for (sums, out) in sums.iter().zip(&rows.out) {
+                for (v, &sum) in sums.iter().enumerate() {
+                    let place = out.cast::<f32>().add(start + v * LANES);
+                    match SOME {
+                        true => _mm256_maskstore_ps(place, mask, sum),
+                        false => _mm256_storeu_ps(place, sum),
+                    }
                 }
             }
         }

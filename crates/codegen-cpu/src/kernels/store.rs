@@ -48,6 +48,8 @@ pub(crate) fn store_function(
         (Arithmetic::F32 | Arithmetic::Bf16Pairs, F16) if isa.width == Width::Avx512 => {
             narrow::<avx512::F16, f16>
         }
+        #[cfg(target_arch = "x86_64")]
+        (Arithmetic::F32, BF16) if isa.width == Width::Avx2 => store_avx2::<f32, bf16>,
         (Arithmetic::F32 | Arithmetic::Bf16Pairs, F32) => store::<f32, f32>,
         (Arithmetic::F32 | Arithmetic::Bf16Pairs, BF16) => store::<f32, bf16>,
         (Arithmetic::F32 | Arithmetic::Bf16Pairs, F16) => store::<f32, f16>,
@@ -109,8 +111,20 @@ fn rounded_to_bf16(x: f32) -> u16 {
     (if x.is_nan() { quiet } else { rounded }) as u16
 }
 
+/// [`store`]'s loops in wider vectors.
+///
+/// # Safety
+/// As [`StoreFn`], on a CPU with AVX2.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+unsafe fn store_avx2<A: Copy, D: Copy + Element<A>>(tile: &Stored<'_>) {
+    // SAFETY: the caller's promise.
+    unsafe { store::<A, D>(tile) };
+}
+
 /// # Safety
 /// As [`StoreFn`].
+#[inline(always)]
 unsafe fn store<A: Copy, D: Copy + Element<A>>(tile: &Stored<'_>) {
     let (source, out) = (tile.source.cast::<A>(), tile.out.cast::<D>());
     let neighbours = |offsets: &[isize]| matches!(offsets, [a, b, ..] if *b == a + 1);
@@ -205,7 +219,7 @@ mod tests {
         let numbers = (0..40).map(|i| (i as f32 - 20.0) * 0.337_f32.powi(i - 18));
         let source: Vec<f32> = special.into_iter().chain(numbers).collect();
         for ty in [ElementType::BF16, ElementType::F16] {
-            let [wide, portable] = [Cpu::Native, Cpu::X86V2].map(|cpu| {
+            let [wide, middle, portable] = [Cpu::Native, Cpu::X86V3, Cpu::X86V2].map(|cpu| {
                 let (store, _) = store_function(Isa::new(cpu), Arithmetic::F32, ty).expect("both");
                 let mut out = vec![7u16; 70];
                 let stored = Stored {
@@ -222,6 +236,7 @@ mod tests {
                 out
             });
             assert_eq!(wide, portable, "{ty:?}");
+            assert_eq!(middle, portable, "{ty:?}");
         }
     }
 

@@ -129,6 +129,8 @@ impl TileKernel {
             }
             (Width::Avx2, Arithmetic::F32) => return new(6, 2, 8, avx2_f32::dispatch),
             (Width::Avx2, Arithmetic::F64) => return new(6, 2, 4, avx2_f64::dispatch),
+            (Width::Avx2, Arithmetic::I32) => return new(6, 2, 8, avx2_i32::dispatch),
+            (Width::Avx2, Arithmetic::I16Pairs) => return new(6, 2, 8, avx2_i16::dispatch),
             _ => {}
         }
         match arithmetic {
@@ -309,6 +311,25 @@ vector_tile!(
     _mm256_setzero_pd, |p| _mm256_loadu_pd(p), |p: *const f64| _mm256_set1_pd(*p),
     |a, b, c| _mm256_fmadd_pd(a, b, c),
     |a, b| _mm256_add_pd(a, b), |p| _mm256_loadu_pd(p), |p, x| _mm256_storeu_pd(p, x)
+);
+#[cfg(target_arch = "x86_64")]
+vector_tile!(
+    avx2_i32, "avx2", i32, 8, [1 2 3 4 5 6],
+    _mm256_setzero_si256, |p: *const i32| _mm256_loadu_si256(p.cast()),
+    |p: *const i32| _mm256_set1_epi32(*p),
+    |a, b, c| _mm256_add_epi32(_mm256_mullo_epi32(a, b), c),
+    |a, b| _mm256_add_epi32(a, b), |p: *mut i32| _mm256_loadu_si256(p.cast()),
+    |p: *mut i32, x| _mm256_storeu_si256(p.cast(), x)
+);
+#[cfg(target_arch = "x86_64")]
+vector_tile!(
+    avx2_i16, "avx2", i32, 8, [1 2 3 4 5 6],
+    _mm256_setzero_si256, |p: *const i32| _mm256_loadu_si256(p.cast()),
+    |p: *const i32| _mm256_set1_epi32(*p),
+    // The sum of two products of -2^15 by itself is the one that wraps.
+    |a, b, c| _mm256_add_epi32(c, _mm256_madd_epi16(a, b)),
+    |a, b| _mm256_add_epi32(a, b), |p: *mut i32| _mm256_loadu_si256(p.cast()),
+    |p: *mut i32, x| _mm256_storeu_si256(p.cast(), x)
 );
 
 /// Plain loops that the compiler makes vectors of where it can.

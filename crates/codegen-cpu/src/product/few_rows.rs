@@ -15,7 +15,7 @@ use tegula_ir::ElementType;
 
 /// The most rows of a product that is computed along the rows of its right operand.
 const ALONG_ROWS: usize = 64;
-/// The most of them without vectors of 512 bits.
+/// The most of them where the vectors are the compiler's.
 const ALONG_ROWS_NARROW: usize = 2;
 /// The least depth for it: one vector.
 const ALONG_DEPTH: usize = 16;
@@ -51,8 +51,8 @@ pub(super) fn dots(
     };
     let packed = sizes.rows.checked_mul(sizes.depth)?.checked_mul(8)?;
     let most = match isa.width {
-        Width::Avx512 => ALONG_ROWS,
-        Width::Portable | Width::Avx2 => ALONG_ROWS_NARROW,
+        Width::Avx512 | Width::Avx2 => ALONG_ROWS,
+        Width::Portable => ALONG_ROWS_NARROW,
     };
     let possible = sizes.rows <= most && packed <= MAX_RESIDENT;
     if !possible || depth.rhs != 1 || depth.size < ALONG_DEPTH {
@@ -154,9 +154,15 @@ impl Worker<'_> {
             let (rhs, out) = (&mut rhs[..chunk.len()], &mut out[..chunk.len()]);
             fill_offsets(&axes.columns, chunk.start, |a| a.rhs, rhs);
             fill_offsets(&axes.columns, chunk.start, |a| a.out, out);
-            for (i, columns) in rhs.chunks(COLUMNS).enumerate() {
+            // All rows are used while a few columns are near.
+            let together = if rows.len() > MAX_ROWS {
+                COLUMNS
+            } else {
+                MAX_LANES
+            };
+            for (i, columns) in rhs.chunks(together).enumerate() {
                 for part in tiles(&(0..rows.len()), MAX_ROWS) {
-                    let place = part.start * MAX_LANES + i * COLUMNS;
+                    let place = part.start * MAX_LANES + i * together;
                     let dots = Dots {
                         rows: &left[part.clone()],
                         depth,
@@ -170,7 +176,10 @@ impl Worker<'_> {
                     unsafe { function(&dots) };
                 }
             }
-            let near = out.windows(2).all(|pair| pair[1] == pair[0] + 1);
+            let near = match &axes.columns[..] {
+                [only] => only.out == 1,
+                _ => out.windows(2).all(|pair| pair[1] == pair[0] + 1),
+            };
             let first = out.first().filter(|_| near).copied().unwrap_or(0);
             let stored = Stored {
                 source: sums,

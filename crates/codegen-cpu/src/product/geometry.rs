@@ -87,8 +87,11 @@ pub(super) fn fill_offsets(
             rest /= axis.size.max(1);
         }
         let taken = (inner.size - position).clamp(1, offsets.len() - done);
-        for (i, offset) in offsets[done..done + taken].iter_mut().enumerate() {
-            *offset = base + i as isize * stride;
+        // Added up: a product of 64 bits is several instructions without wide vectors.
+        let mut offset = base;
+        for slot in &mut offsets[done..done + taken] {
+            *slot = offset;
+            offset += stride;
         }
         done += taken;
     }

@@ -195,6 +195,14 @@ impl Builder {
         self.define(Op::Const(bits), ty)
     }
 
+    /// The bits of a constant.
+    pub(crate) fn constant_of(&self, v: V) -> Option<u64> {
+        match self.body.values.get(v.0 as usize)?.0 {
+            Op::Const(bits) => Some(bits),
+            _ => None,
+        }
+    }
+
     pub(crate) fn f32(&mut self, x: f32) -> V {
         self.constant(Type::F32, u64::from(x.to_bits()))
     }

@@ -1,7 +1,9 @@
 //! Which loops of a kernel become runs of lanes.
 
 use super::linear::{Ranges, linear_index, merged, split, steps_along};
+use super::mathlib::is_call;
 use super::translate::{Reason, Run, domain_run, loop_run};
+use crate::versions::{Version, versions};
 use rustc_hash::FxHashMap;
 use std::fmt;
 use tegula_expr::{Term, Var};
@@ -12,7 +14,7 @@ use tegula_fusion::kernel::{Block, IndexVar, Statement};
 #[derive(Debug, Default)]
 pub(crate) struct Choice {
     /// The innermost domain dimensions, so many, as lanes.
-    pub domain: Option<(usize, Run)>,
+    pub domain: Option<(usize, Version<Run>)>,
     /// If these lanes lie far apart in what is loaded: the domain dimension along which
     /// that is contiguous. Blocks of lanes go along it, so that a line of the cache is
     /// used as a whole while it is there.
@@ -26,13 +28,17 @@ pub(crate) struct Choice {
 impl fmt::Display for Choice {
     /// One line for each vector loop, and for each reason against one.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some((count, run)) = &self.domain {
-            writeln!(
-                f,
-                "; lanes: {count} dimension(s) of the domain, {} values, {} gathers",
-                run.body.values.len(),
-                run.gathers
-            )?;
+        if let Some((count, rows)) = &self.domain {
+            let mut runs = Vec::new();
+            rows.for_each(&mut |run| runs.push(run));
+            for run in runs {
+                writeln!(
+                    f,
+                    "; lanes: {count} dimension(s) of the domain, {} values, {} gathers",
+                    run.body.values.len(),
+                    run.gathers
+                )?;
+            }
         }
         let mut vars: Vec<&Var> = self.loops.keys().collect();
         vars.sort();
@@ -83,11 +89,11 @@ pub(crate) fn exchanged(kernel: &Kernel) -> Option<Kernel> {
 pub(crate) fn choose(kernel: &Kernel) -> Choice {
     let mut choice = Choice::default();
     let (count, lanes) = merged(kernel);
+    let (outer, rest) = kernel.domain.split_at(kernel.domain.len() - count);
+    let others = rest.split_last().map_or(&[][..], |(_, others)| others);
     let domain = if lanes.is_some_and(|n| n < FEW) {
         Err(Reason::new("a short innermost dimension"))
     } else {
-        let rest = &kernel.domain[kernel.domain.len() - count..];
-        let others = rest.split_last().map_or(&[][..], |(_, others)| others);
         domain_run(kernel, others, lanes)
     };
     let mut loops = Loops {
@@ -96,18 +102,21 @@ pub(crate) fn choose(kernel: &Kernel) -> Choice {
     };
     match domain {
         Ok(run) if run.gathers == 0 => {
-            choice.domain = Some((count, run));
+            let rows = versions(kernel, outer).and_then(|versions| {
+                versions.map(&mut |kernel| domain_run(&kernel, others, lanes).ok())
+            });
+            choice.domain = Some((count, rows.unwrap_or(Version::Leaf(run))));
         }
         Ok(run) => {
             loops.block(&kernel.body);
-            if stores_in_a_loop(&kernel.body) {
+            if stores_in_a_loop(&kernel.body) && !calls_in_scalar_loops(kernel, &choice) {
                 // A vector's elements, one row each, would be put in their places one
                 // by one in every turn.
                 let reason = Reason::new("a loop that stores along itself, for each lane");
                 choice.reasons.insert(0, reason);
             } else if choice.loops.is_empty() {
                 choice.across = (count == 1).then(|| across(kernel)).flatten();
-                choice.domain = Some((count, run));
+                choice.domain = Some((count, Version::Leaf(run)));
             }
         }
         Err(reason) => {
@@ -116,6 +125,13 @@ pub(crate) fn choose(kernel: &Kernel) -> Choice {
         }
     }
     choice
+}
+
+/// Whether functions would be called one element after the other: that costs more than to
+/// gather elements.
+fn calls_in_scalar_loops(kernel: &Kernel, choice: &Choice) -> bool {
+    let is_call = |s: &Statement| matches!(s, Statement::Compute { op, .. } if is_call(op));
+    choice.loops.is_empty() && kernel.body.any(is_call)
 }
 
 fn stores_in_a_loop(block: &Block) -> bool {

@@ -3,7 +3,7 @@
 //! A kernel's innermost loop over a domain, or a loop of its body, becomes a
 //! [`body`]: what is done for each lane of a run. The body is lowered to 128-bit
 //! Cranelift vectors ([`portable`]), or to machine code of its own where the
-//! machine has AVX-512 ([`wide`]).
+//! CPU has AVX-512 or AVX2 ([`wide`]).
 
 mod body;
 mod builder;
@@ -15,6 +15,7 @@ mod linear;
 mod mathlib;
 mod narrow;
 pub(crate) mod portable;
+mod quotient;
 #[cfg(test)]
 mod run;
 mod scalars;
@@ -27,6 +28,8 @@ pub(crate) mod wide;
 
 pub(crate) use body::Input;
 pub(crate) use choose::{Choice, choose, exchanged};
+pub(crate) use linear::{Ranges, linear_index, split};
+pub(crate) use mathlib::is_call;
 pub(crate) use translate::{Combined, Run, Source};
 
 /// The address of the table that sines and cosines look up.

@@ -2,7 +2,8 @@
 
 use super::body::Body;
 use super::evaluate::{Machine, evaluate};
-use super::{portable, wide};
+use super::portable;
+use super::wide::{InstructionSet, Wide};
 use crate::jit::{Cpu, target};
 use cranelift_codegen::ir::{AbiParam, InstBuilder, MemFlagsData, types};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
@@ -50,8 +51,13 @@ impl Compiled {
             Self::portable(body, "x86-64-v2", Cpu::X86V2, false),
             Self::portable(body, "the portable lowering", Cpu::Native, true),
         ];
-        if wide::is_supported() {
-            all.extend(Self::wide(body));
+        for (set, name) in [
+            (InstructionSet::Avx512, "the AVX-512 lowering"),
+            (InstructionSet::Avx2, "the AVX2 lowering"),
+        ] {
+            if set.is_supported() {
+                all.extend(Self::wide(body, set, name));
+            }
         }
         all
     }
@@ -61,8 +67,8 @@ impl Compiled {
         matches!(self.how, How::Evaluate(_))
     }
 
-    fn wide(body: &Body) -> Option<Self> {
-        let code = wide::Wide::default().lower(body, None)?;
+    fn wide(body: &Body, set: InstructionSet, name: &'static str) -> Option<Self> {
+        let code = Wide::new(set).lower(body, None)?;
         let isa = target(Cpu::Native).expect("this machine");
         let builder = JITBuilder::with_isa(isa, cranelift_module::default_libcall_names());
         let mut module = JITModule::new(builder);
@@ -79,7 +85,7 @@ impl Compiled {
         // SAFETY: it was made with this signature.
         let function = unsafe { std::mem::transmute::<*const u8, BodyFn>(address) };
         Some(Self {
-            name: "the wide lowering",
+            name,
             how: How::Code(function, Some(Box::new(module))),
             body: body.clone(),
         })

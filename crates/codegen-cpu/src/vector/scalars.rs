@@ -2,7 +2,7 @@
 
 use super::body::{BinaryOp, Condition, Conversion, Type, UnaryOp, V};
 use super::builder::Builder;
-use super::{mathlib, narrow};
+use super::{mathlib, narrow, quotient};
 use smallvec::{SmallVec, smallvec};
 use tegula_fusion::kernel::ScalarOp;
 use tegula_ir::{Binary, Category, Direction, ElementType, Order, Unary};
@@ -104,6 +104,16 @@ fn sign_bit(b: &mut Builder, x: V) -> V {
         true => b.constant(Type::I64, 1 << 63),
         false => b.i32(i32::MIN),
     }
+}
+
+/// `-x`, of floats and of integers.
+pub(crate) fn negative(b: &mut Builder, x: V) -> V {
+    let ty = b.type_of(x);
+    if ty.is_float() {
+        return negate(b, x);
+    }
+    let zero = b.integer(ty, 0);
+    b.sub(zero, x)
 }
 
 fn negate(b: &mut Builder, x: V) -> V {
@@ -285,7 +295,7 @@ fn integer_unary(b: &mut Builder, op: Unary, from: ElementType, x: V) -> Option<
     let result = match op {
         Unary::Abs if from.is_signed() => b.unary(UnaryOp::AbsInt, x),
         Unary::Abs | Unary::Real => return Some(x),
-        Unary::Negate => b.sub(zero, x),
+        Unary::Negate => negative(b, x),
         Unary::Not => b.xor(x, all),
         Unary::Sign => {
             let one = b.integer(ty, 1);
@@ -339,6 +349,9 @@ fn integer_binary(b: &mut Builder, op: Binary, from: ElementType, x: V, y: V) ->
                 x = b.shift(BinaryOp::ShiftRightSigned, x, up);
             }
             b.binary(BinaryOp::ShiftRightSigned, x, y)
+        }
+        Binary::Divide | Binary::Remainder if b.type_of(x) == Type::I32 => {
+            quotient::divided(b, op, from.is_signed(), x, y)?
         }
         _ => b.binary(combination(op, from)?, x, y),
     };

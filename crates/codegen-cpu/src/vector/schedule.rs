@@ -9,18 +9,44 @@
 //! and Muchnick, "Efficient Instruction Scheduling for a Pipelined Architecture", 1986.)
 
 use super::body::{BinaryOp, Body, Op, Statement, Type, UnaryOp, V};
+use super::wide::InstructionSet;
 
-/// Vectors that may be alive: of 32 registers some hold what is the same for all lanes.
-const MAX_VECTORS: usize = 24;
-/// Masks that may be alive, of 7 registers.
-const MAX_MASKS: usize = 5;
+/// Values that may be alive at once.
+#[derive(Clone, Copy, Debug)]
+struct Limits {
+    vectors: usize,
+    /// Masks, if they are no vectors.
+    masks: Option<usize>,
+}
+
+impl Limits {
+    /// Of 32 registers some hold what is the same for all lanes, and of 7 masks some are the
+    /// ends' of runs. Of 16, a few more than there are is better than waiting for them.
+    fn of(set: InstructionSet) -> Self {
+        let (vectors, masks) = match set {
+            InstructionSet::Avx512 => (24, Some(5)),
+            InstructionSet::Avx2 => (18, None),
+        };
+        Self { vectors, masks }
+    }
+
+    /// For each of so many vectors in flight.
+    fn shared(self, in_flight: usize) -> Self {
+        let share = |most: usize| most / in_flight + in_flight - 1;
+        Self {
+            vectors: share(self.vectors),
+            masks: self.masks.map(share),
+        }
+    }
+}
+
 /// Issues in one cycle of what is scheduled here.
 const WIDTH: u32 = 1;
 
 /// The body with its operations in a better order, for so many vectors in flight, whose
 /// values share the registers.
-pub(crate) fn scheduled(body: &Body, in_flight: usize) -> Body {
-    let limits = [MAX_VECTORS, MAX_MASKS].map(|most| most / in_flight + in_flight - 1);
+pub(crate) fn scheduled(body: &Body, set: InstructionSet, in_flight: usize) -> Body {
+    let limits = Limits::of(set).shared(in_flight);
     let mut ordered = body.clone();
     let mut uses = vec![0; body.values.len()];
     count(body, &body.statements, &mut uses);
@@ -62,16 +88,11 @@ fn count(body: &Body, statements: &[Statement], uses: &mut [u32]) {
     }
 }
 
-fn block(
-    body: &Body,
-    statements: &[Statement],
-    uses: &[u32],
-    limits: [usize; 2],
-) -> Vec<Statement> {
+fn block(body: &Body, statements: &[Statement], uses: &[u32], limits: Limits) -> Vec<Statement> {
     let mut ordered = Vec::with_capacity(statements.len());
     let mut stretch: Vec<V> = Vec::new();
     let flush = |stretch: &mut Vec<V>, ordered: &mut Vec<Statement>| {
-        let new = Stretch::new(body, stretch, uses).order(limits);
+        let new = Stretch::new(body, stretch, uses, limits).order();
         ordered.extend(new.into_iter().map(Statement::Define));
         stretch.clear();
     };
@@ -127,10 +148,11 @@ struct Stretch<'a> {
     /// By value: uses still to come, of values that are defined here.
     uses: Vec<u32>,
     here: Vec<bool>,
+    limits: Limits,
 }
 
 impl<'a> Stretch<'a> {
-    fn new(body: &'a Body, operations: &'a [V], uses: &[u32]) -> Self {
+    fn new(body: &'a Body, operations: &'a [V], uses: &[u32], limits: Limits) -> Self {
         let mut position = vec![usize::MAX; body.values.len()];
         for (i, &v) in operations.iter().enumerate() {
             position[index(v)] = i;
@@ -160,11 +182,13 @@ impl<'a> Stretch<'a> {
             ahead,
             uses: uses.to_vec(),
             here,
+            limits,
         }
     }
 
     /// The operations in their new order, with at most so many vectors and masks alive.
-    fn order(mut self, limits: [usize; 2]) -> Vec<V> {
+    fn order(mut self) -> Vec<V> {
+        let limits = [self.limits.vectors, self.limits.masks.unwrap_or(0)];
         let count = self.operations.len();
         let mut ordered = Vec::with_capacity(count);
         let mut ready: Vec<usize> = (0..count).filter(|&i| self.waits[i] == 0).collect();
@@ -232,7 +256,7 @@ impl<'a> Stretch<'a> {
     }
 
     fn class(&self, v: V) -> usize {
-        usize::from(self.body.type_of(v) == Type::Mask)
+        usize::from(self.limits.masks.is_some() && self.body.type_of(v) == Type::Mask)
     }
 }
 
@@ -278,7 +302,10 @@ mod tests {
     #[test]
     fn operands_stay_before_their_uses_and_nothing_is_lost() {
         let body = chains(40, 7);
-        let (before, after) = (order(&body), order(&scheduled(&body, 1)));
+        let (before, after) = (
+            order(&body),
+            order(&scheduled(&body, InstructionSet::Avx512, 1)),
+        );
         for (i, &v) in after.iter().enumerate() {
             for operand in body.op(v).operands() {
                 assert!(!before.contains(&operand) || after[..i].contains(&operand));
@@ -294,7 +321,7 @@ mod tests {
     #[test]
     fn chains_go_side_by_side_within_the_registers() {
         let body = chains(40, 7);
-        let after = order(&scheduled(&body, 1));
+        let after = order(&scheduled(&body, InstructionSet::Avx512, 1));
         // Two dependent operations of one chain are not issued one after the other.
         let next_to = after
             .windows(2)
@@ -312,6 +339,8 @@ mod tests {
                 .filter(used_later)
                 .count()
         };
-        assert!((0..after.len()).all(|i| alive_at(i) <= MAX_VECTORS + 2));
+        assert!(
+            (0..after.len()).all(|i| alive_at(i) <= Limits::of(InstructionSet::Avx512).vectors + 2)
+        );
     }
 }

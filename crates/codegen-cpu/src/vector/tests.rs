@@ -2,11 +2,12 @@
 //! at many lengths, with guards around what is written.
 
 use super::body::{
-    Access, BinaryOp, Body, Condition, Conversion, Input, Reduction, Storage, Type, UnaryOp, V,
+    Access, BinaryOp, Body, Condition, Conversion, Input, Op, Reduction, Storage, Type, UnaryOp, V,
     identity,
 };
 use super::builder::Builder;
 use super::run::Compiled;
+use super::wide::InstructionSet;
 
 const LENGTHS: [u64; 23] = [
     1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 47, 63, 64, 65, 70, 255, 1023, 1024, 1025,
@@ -127,6 +128,21 @@ fn same(ty: Type, a: &[u8], b: &[u8]) -> bool {
     })
 }
 
+/// Whether something in it is left to the portable lowering where there is no AVX-512.
+fn has_no_avx2_form(body: &Body) -> bool {
+    body.values.iter().any(|&(op, to)| match op {
+        Op::Convert(conversion, a) => matches!(
+            (conversion, body.type_of(a), to),
+            (
+                Conversion::FromSigned | Conversion::FromUnsigned,
+                Type::I64,
+                Type::F32
+            ) | (Conversion::Truncate, Type::F64, Type::I64)
+        ),
+        _ => false,
+    })
+}
+
 /// Runs every lowering at every length and compares with the evaluator's result.
 fn check(name: &str, from: Type, body: &Body, arrays: usize) {
     let to = match body.statements.last() {
@@ -135,7 +151,11 @@ fn check(name: &str, from: Type, body: &Body, arrays: usize) {
     };
     let size = bytes_of(to) as usize;
     let all = Compiled::all(body);
-    assert!(all.len() == 5 || !super::wide::is_supported(), "{name}");
+    let wide = InstructionSet::ALL
+        .into_iter()
+        .filter(|set| set.is_supported());
+    let wide = wide.filter(|&set| set == InstructionSet::Avx512 || !has_no_avx2_form(body));
+    assert_eq!(all.len(), 4 + wide.count(), "{name}");
     for n in LENGTHS {
         let inputs: Vec<Vec<u8>> = (0..arrays).map(|i| numbers(from, i as u64, n)).collect();
         let mut want = Vec::new();
@@ -454,6 +474,113 @@ fn scattered_memory() {
     }
 }
 
+/// Narrow elements change places: no set of instructions gathers them.
+#[test]
+fn scattered_narrow_memory() {
+    for (bytes, signed) in [(1, false), (1, true), (2, false), (2, true)] {
+        let mut b = Builder::new();
+        let narrow = Storage { bytes, signed };
+        let [from, to] = [(); 2].map(|()| {
+            let pointer = b.input(Input::Integer);
+            b.access(Access {
+                pointer,
+                storage: narrow,
+                splat: false,
+            })
+        });
+        let (lane, one) = (b.lane(), b.i32(1));
+        let other = b.xor(lane, one);
+        let n = b.input(Input::Number(Type::I32));
+        let n = b.splat(n, Type::I32);
+        let inside = b.compare(Condition::Less, other, n);
+        let y = b.gather(from, Type::I32, other, Some(inside));
+        let first = b.gather(from, Type::I32, lane, None);
+        let sum = b.sub(y, first);
+        b.store(to, sum, Some(other), Some(inside));
+        let body = b.finish();
+        let name = format!("{bytes} bytes, signed: {signed}, anywhere");
+        compare_memory(&name, &body, bytes as usize);
+    }
+}
+
+/// One element for some of the lanes, and one whose address is nobody's for none.
+#[test]
+fn one_element_under_a_mask() {
+    for (bytes, ty) in [
+        (1, Type::I32),
+        (2, Type::I32),
+        (4, Type::F32),
+        (8, Type::I64),
+    ] {
+        let mut b = Builder::new();
+        let pointers = [(); 3].map(|()| b.input(Input::Integer));
+        let [from, to, nowhere] = pointers.map(|pointer| {
+            b.access(Access {
+                pointer,
+                storage: storage(bytes),
+                splat: pointer != pointers[1],
+            })
+        });
+        let (lane, one, zero) = (b.lane(), b.i32(1), b.i32(0));
+        let odd = b.and(lane, one);
+        let odd = b.compare(Condition::Equal, odd, one);
+        let never = b.compare(Condition::Less, lane, zero);
+        let [x, y] = [(from, odd), (nowhere, never)].map(|(a, mask)| b.load(a, ty, Some(mask)));
+        let sum = b.add(x, y);
+        b.store(to, sum, None, None);
+        let body = b.finish();
+        compare_memory(&format!("one of {bytes} bytes"), &body, bytes as usize);
+    }
+}
+
+/// Halves of pairs, in bodies of 32-bit lanes and of those with 64-bit ones.
+#[test]
+fn pairs_under_masks() {
+    for wide in [false, true] {
+        let mut b = Builder::new();
+        let [from, to] = [(); 2].map(|()| pointer(&mut b, 8));
+        let (lane, one, three) = (b.lane(), b.i32(1), b.i32(3));
+        let odd = b.and(lane, one);
+        let odd = b.compare(Condition::Equal, odd, one);
+        let some = b.and(lane, three);
+        let some = b.compare(Condition::NotEqual, some, three);
+        let low = b.load_half(from, false, Some(odd));
+        let mut high = b.load_half(from, true, None);
+        if wide {
+            let double = b.convert(Conversion::Float, high, Type::F64);
+            let zero = b.f64(0.0);
+            let negative = b.compare(Condition::Less, double, zero);
+            high = b.select(negative, low, high);
+        }
+        b.store_pair(to, [high, low], Some(some));
+        let body = b.finish();
+        compare_memory(&format!("pairs, wide: {wide}"), &body, 8);
+    }
+}
+
+/// Masks of lanes of one width where lanes of the other are chosen.
+#[test]
+fn masks_of_both_widths() {
+    let body = elementwise(Type::F32, &|b, [x, y, z]| {
+        let [dx, dy] = [x, y].map(|v| b.convert(Conversion::Float, v, Type::F64));
+        let narrow = b.compare(Condition::Less, x, z);
+        let wide = b.compare(Condition::LessEqual, dx, dy);
+        let both = b.xor(narrow, wide);
+        let chosen = b.select(narrow, dx, dy);
+        b.select(both, chosen, dx)
+    });
+    check("f64 by masks of both widths", Type::F32, &body, 3);
+    let body = elementwise(Type::I64, &|b, [x, y, z]| {
+        let [nx, ny] = [x, y].map(|v| b.convert(Conversion::Low, v, Type::I32));
+        let wide = b.compare(Condition::LessUnsigned, x, z);
+        let narrow = b.compare(Condition::Less, nx, ny);
+        let either = b.or(narrow, wide);
+        let chosen = b.select(wide, nx, ny);
+        b.select(either, chosen, nx)
+    });
+    check("i32 by masks of both widths", Type::I64, &body, 3);
+}
+
 #[test]
 fn sums_of_columns() {
     for ty in [Type::I32, Type::I64, Type::F32] {
@@ -495,6 +622,39 @@ fn sums_of_columns() {
                     }
                     assert_eq!(out, want, "{ty:?} by {} at {rows}x{n}", compiled.name);
                 }
+            }
+        }
+    }
+}
+
+/// A loop over rows of narrow elements: whole vectors of them, and what is left of each row.
+#[test]
+fn sums_of_narrow_columns() {
+    for bytes in [1, 2] {
+        let mut b = Builder::new();
+        let [from, to] = [(); 2].map(|()| pointer(&mut b, bytes));
+        let [trips, step] = [(); 2].map(|()| b.input(Input::Integer));
+        let zero = b.i32(0);
+        let sum = b.open_loop(&[zero]);
+        let x = b.load(from, Type::I32, None);
+        let next = b.add(sum[0], x);
+        let last = b.close_loop(trips, &[zero], &sum, &[next], vec![(from, step)]);
+        b.store(to, last[0], None, None);
+        let body = b.finish();
+        let (size, rows) = (bytes as usize, 5);
+        for n in LENGTHS {
+            let input = &numbers(Type::I64, 1, n * rows)[..size * (n * rows) as usize];
+            let mut want = Vec::new();
+            for compiled in Compiled::all(&body) {
+                let mut out = vec![0x5au8; 2 * GUARD + size * n as usize];
+                let place = out[GUARD..].as_mut_ptr() as u64;
+                let args = [input.as_ptr() as u64, place, rows, size as u64 * n];
+                // SAFETY: `rows` rows of `n` elements, and a row for the sums.
+                unsafe { compiled.run(&args, n) };
+                if want.is_empty() {
+                    want.clone_from(&out);
+                }
+                assert_eq!(out, want, "{bytes} bytes by {} at {n}", compiled.name);
             }
         }
     }

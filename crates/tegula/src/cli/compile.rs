@@ -2,13 +2,13 @@
 
 use super::inputs::{DimArgs, read_module};
 use super::report::Failure;
-use super::{Common, SUCCESS};
+use super::{Common, SUCCESS, cpu};
 use anyhow::{Context, anyhow};
 use clap::{Args, ValueEnum};
 use serde_json::json;
 use std::path::PathBuf;
 use tegula::PlanOptions;
-use tegula_codegen_cpu::{Cpu, Listing, listing};
+use tegula_codegen_cpu::{Listing, listing};
 use tegula_ir::PrintStyle;
 use tegula_sim_tpu::{PrintForm, print_kernel};
 
@@ -163,11 +163,4 @@ fn write_cubin(args: &CompileArgs, bytes: &[u8]) -> Result<u8, Failure> {
     let path = path.ok_or_else(|| anyhow!("a cubin is no text: give a file with -o"))?;
     std::fs::write(path, bytes).with_context(|| format!("{} cannot be written", path.display()))?;
     Ok(SUCCESS)
-}
-
-fn cpu(name: &str) -> Result<Cpu, Failure> {
-    let cpu = Cpu::from_name(name).ok_or_else(|| {
-        anyhow!("there is no CPU `{name}`: use native, x86-64-v2, x86-64-v3 or x86-64-v4")
-    })?;
-    Ok(cpu)
 }

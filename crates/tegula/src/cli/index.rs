@@ -243,12 +243,16 @@ pub(crate) fn named(module: &Module, name: &str) -> anyhow::Result<InstructionId
 
 fn no_computation(module: &Module, wanted: &str) -> anyhow::Error {
     let names = module.computations.values().map(|of| &*of.name);
-    match names.min_by_key(|name| distance(name, wanted)) {
-        Some(near) if distance(near, wanted) <= wanted.len().div_ceil(3) => {
-            anyhow!("there is no computation `{wanted}`; did you mean `{near}`?")
-        }
-        _ => anyhow!("there is no computation `{wanted}`"),
+    match nearest(names, wanted) {
+        Some(near) => anyhow!("there is no computation `{wanted}`; did you mean `{near}`?"),
+        None => anyhow!("there is no computation `{wanted}`"),
     }
+}
+
+/// The name that is most like another, if it is like it.
+pub(super) fn nearest<'n>(names: impl Iterator<Item = &'n str>, wanted: &str) -> Option<&'n str> {
+    let near = names.min_by_key(|name| distance(name, wanted));
+    near.filter(|near| distance(near, wanted) <= wanted.len().div_ceil(3))
 }
 
 /// How many characters must be put in, taken out or changed to make one name of the

@@ -36,6 +36,14 @@ pub(crate) const FINDING: u8 = 1;
 /// The command line or the input is wrong.
 pub(crate) const BAD_USAGE: u8 = 2;
 
+/// The CPU of a name on the command line.
+fn cpu(name: &str) -> Result<tegula::Cpu, report::Failure> {
+    let cpu = tegula::Cpu::from_name(name).ok_or_else(|| {
+        anyhow::anyhow!("there is no CPU `{name}`: use native, x86-64-v2, x86-64-v3 or x86-64-v4")
+    })?;
+    Ok(cpu)
+}
+
 /// Compile and run machine-learning programs, and ask why.
 #[derive(Debug, Parser)]
 #[command(name = "tegula", version, max_term_width = 100)]

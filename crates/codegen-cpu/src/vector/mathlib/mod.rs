@@ -9,6 +9,7 @@
 //! reweighted towards the largest relative error until it is level (Lawson's
 //! method), then rounded; `benches/coefficients.py` makes them.
 
+mod arctangent;
 mod error_function;
 mod exponential;
 mod logarithm;
@@ -21,7 +22,30 @@ use super::body::{BinaryOp, Condition, UnaryOp, V};
 use super::builder::Builder;
 pub(crate) use trigonometric::table as sine_table;
 
+use tegula_fusion::kernel::ScalarOp;
 use tegula_ir::{Binary, Unary};
+
+/// Whether an operation is one of these functions: a call, outside of lanes.
+pub(crate) fn is_call(op: &ScalarOp) -> bool {
+    match op {
+        ScalarOp::Unary(op) => matches!(
+            op,
+            Unary::Exp
+                | Unary::Expm1
+                | Unary::Logistic
+                | Unary::Log
+                | Unary::Log1p
+                | Unary::Tanh
+                | Unary::Erf
+                | Unary::Cbrt
+                | Unary::Sin
+                | Unary::Cos
+                | Unary::Tan
+        ),
+        ScalarOp::Binary(op) => matches!(op, Binary::Power | Binary::Atan2),
+        _ => false,
+    }
+}
 
 /// A function of one `f32`; `None` where there is none here.
 pub(crate) fn unary(b: &mut Builder, op: Unary, x: V) -> Option<V> {
@@ -36,6 +60,7 @@ pub(crate) fn unary(b: &mut Builder, op: Unary, x: V) -> Option<V> {
         Unary::Cbrt => power::cbrt(b, x),
         Unary::Sin => trigonometric::sin(b, x),
         Unary::Cos => trigonometric::cos(b, x),
+        Unary::Tan => trigonometric::tan(b, x),
         Unary::Rsqrt => {
             let root = b.unary(UnaryOp::Sqrt, x);
             let one = b.f32(1.0);
@@ -49,6 +74,7 @@ pub(crate) fn unary(b: &mut Builder, op: Unary, x: V) -> Option<V> {
 pub(crate) fn binary(b: &mut Builder, op: Binary, x: V, y: V) -> Option<V> {
     match op {
         Binary::Power => Some(power::power(b, x, y)),
+        Binary::Atan2 => Some(arctangent::atan2(b, x, y)),
         _ => None,
     }
 }

@@ -129,53 +129,16 @@ fn the_others_are_within_four_units() {
         Unary::Rsqrt,
         Unary::Sin,
         Unary::Cos,
+        Unary::Tan,
     ] {
         check(op, 4);
     }
 }
 
-#[test]
-fn powers_are_within_four_units_and_follow_c() {
-    let mut x = Vec::new();
-    let special = [
-        0.0,
-        -0.0,
-        1.0,
-        -1.0,
-        2.0,
-        -2.0,
-        3.0,
-        -3.0,
-        0.5,
-        -0.5,
-        f32::INFINITY,
-        f32::NEG_INFINITY,
-        f32::NAN,
-        f32::MAX,
-        f32::MIN_POSITIVE,
-        1e-45,
-        -1e-45,
-        16_777_216.0,
-        16_777_217.0,
-        1e-3,
-    ];
-    for a in special {
-        x.extend(special.map(|b| (a, b)));
-    }
-    let mut seed = 1u64;
-    let mut next = || {
-        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        (seed >> 33) as u32
-    };
-    for _ in 0..200_000 {
-        let base = f32::from_bits(next() << 1 | next() & 1);
-        let near = base.abs().ln().abs().max(1e-3);
-        let exponent = (next() as f32 / 2f32.powi(30) - 1.0) * 90.0 / near;
-        x.push((base, exponent));
-        x.push((base, (next() % 64) as f32 - 32.0));
-    }
+/// A function of two numbers by every lowering, within four units.
+fn check_pairs(op: Binary, x: &[(f32, f32)]) {
     let body = body_of(
-        &|b, v| binary(b, Binary::Power, v[0], v[1]).expect("in the library"),
+        &|b, v| binary(b, op, v[0], v[1]).expect("in the library"),
         2,
     );
     for compiled in Compiled::all(&body) {
@@ -190,13 +153,80 @@ fn powers_are_within_four_units_and_follow_c() {
         // SAFETY: the arrays have as many elements as there are lanes.
         unsafe { compiled.run(&args, x.len() as u64) };
         for (&(a, b), &y) in x.iter().zip(&out) {
-            let want = scalar::binary_f32(Binary::Power, a, b);
+            let want = scalar::binary_f32(op, a, b);
             let error = distance(y, want);
             assert!(
                 error <= 4,
-                "{}: {a:e}^{b:e}: {y:e}, not {want:e}",
+                "{}: {op:?} of {a:e} and {b:e}: {y:e}, not {want:e}",
                 compiled.name
             );
         }
     }
+}
+
+const SPECIAL: [f32; 20] = [
+    0.0,
+    -0.0,
+    1.0,
+    -1.0,
+    2.0,
+    -2.0,
+    3.0,
+    -3.0,
+    0.5,
+    -0.5,
+    f32::INFINITY,
+    f32::NEG_INFINITY,
+    f32::NAN,
+    f32::MAX,
+    f32::MIN_POSITIVE,
+    1e-45,
+    -1e-45,
+    16_777_216.0,
+    16_777_217.0,
+    1e-3,
+];
+
+/// Numbers of 32 bits, the same each time.
+fn random() -> impl FnMut() -> u32 {
+    let mut seed = 1u64;
+    move || {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (seed >> 32) as u32
+    }
+}
+
+#[test]
+fn powers_are_within_four_units_and_follow_c() {
+    let mut x = Vec::new();
+    for a in SPECIAL {
+        x.extend(SPECIAL.map(|b| (a, b)));
+    }
+    let mut next = random();
+    for _ in 0..200_000 {
+        let base = f32::from_bits(next());
+        let near = base.abs().ln().abs().max(1e-3);
+        let exponent = (next() as f32 / 2f32.powi(31) - 1.0) * 90.0 / near;
+        x.push((base, exponent));
+        x.push((base, (next() % 64) as f32 - 32.0));
+    }
+    check_pairs(Binary::Power, &x);
+}
+
+#[test]
+fn angles_are_within_four_units() {
+    let mut x = Vec::new();
+    for a in SPECIAL {
+        x.extend(SPECIAL.map(|b| (a, b)));
+    }
+    let mut next = random();
+    for _ in 0..200_000 {
+        let (a, b) = (f32::from_bits(next()), f32::from_bits(next()));
+        x.push((a, b));
+        // Of like magnitude.
+        let factor = next() as f32 / 2f32.powi(31) - 1.0;
+        x.push((a, a * factor));
+        x.push((factor, next() as f32 / 2f32.powi(31) - 1.0));
+    }
+    check_pairs(Binary::Atan2, &x);
 }

@@ -1,4 +1,4 @@
-//! `sin` and `cos` by way of `f64`, for every magnitude of the argument.
+//! `sin`, `cos` and `tan` by way of `f64`, for every magnitude of the argument.
 //!
 //! Quarter turns are counted exactly: `x 2/pi` is the product of the mantissa of
 //! `x` (24 bits) with `2^k 2/pi`, `k` its exponent, of which whole multiples of
@@ -138,6 +138,20 @@ fn both(b: &mut Builder, r: V) -> (V, V) {
     (sine, cosine)
 }
 
+/// Whether a number of quarter turns is odd.
+fn is_odd(b: &mut Builder, n: V) -> V {
+    let (one, zero) = (b.i32(1), b.i32(0));
+    let odd = b.and(n, one);
+    b.compare(Condition::NotEqual, odd, zero)
+}
+
+/// What a function is of `x`: not a number where `x` is none, or infinite.
+fn of_finite(b: &mut Builder, x: V, value: V) -> V {
+    let difference = b.sub(x, x);
+    let not_finite = b.compare(Condition::Unordered, difference, difference);
+    b.select(not_finite, difference, value)
+}
+
 /// The sine `turned` quarters of a circle further on.
 fn turned_sine(b: &mut Builder, x: V, turned: i32) -> V {
     let (n, r) = quarters(b, x);
@@ -146,19 +160,14 @@ fn turned_sine(b: &mut Builder, x: V, turned: i32) -> V {
     let cosine = b.convert(Conversion::Float, cosine, Type::F32);
     let turned = b.i32(turned);
     let n = b.add(n, turned);
-    let (one, zero) = (b.i32(1), b.i32(0));
-    let odd = b.and(n, one);
-    let odd = b.compare(Condition::NotEqual, odd, zero);
+    let odd = is_odd(b, n);
     let value = b.select(odd, cosine, sine);
     let sign = b.shift(BinaryOp::ShiftRight, n, 1);
     let sign = b.shift(BinaryOp::ShiftLeft, sign, 31);
     let value = b.bits(value);
     let value = b.xor(value, sign);
     let value = b.bits(value);
-    // Infinities and NaN give NaN.
-    let difference = b.sub(x, x);
-    let not_finite = b.compare(Condition::Unordered, difference, difference);
-    b.select(not_finite, difference, value)
+    of_finite(b, x, value)
 }
 
 pub(super) fn sin(b: &mut Builder, x: V) -> V {
@@ -168,4 +177,19 @@ pub(super) fn sin(b: &mut Builder, x: V) -> V {
 
 pub(super) fn cos(b: &mut Builder, x: V) -> V {
     turned_sine(b, x, 1)
+}
+
+/// Sine over cosine, or in an odd quarter less the inverse of that.
+pub(super) fn tan(b: &mut Builder, x: V) -> V {
+    let (n, r) = quarters(b, x);
+    let (sine, cosine) = both(b, r);
+    let odd = is_odd(b, n);
+    let less = b.f64(-0.0);
+    let back = b.sub(less, cosine);
+    let above = b.select(odd, back, sine);
+    let below = b.select(odd, sine, cosine);
+    let tangent = b.div(above, below);
+    let tangent = b.convert(Conversion::Float, tangent, Type::F32);
+    let tangent = of_finite(b, x, tangent);
+    super::keep_zero(b, x, tangent)
 }

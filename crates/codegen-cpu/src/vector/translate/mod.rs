@@ -16,7 +16,7 @@ use super::narrow;
 use super::scalars::{Lanes, compute, lane_type, select};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::{SmallVec, smallvec};
-use tegula_expr::{Term, Var, VarRanges};
+use tegula_expr::{Term, Var, VarRanges, range_of};
 use tegula_fusion::Kernel;
 use tegula_fusion::kernel::{Access as Use, Block, IndexVar, ScalarId, ScalarOp, Statement};
 use tegula_ir::{Binary, ElementType};
@@ -250,17 +250,30 @@ impl<'k> Translator<'k> {
             // In bounds wherever it is.
             Statement::Load { param, index, .. } => {
                 let dims = &self.kernel.params[*param].dims;
-                index
-                    .iter()
-                    .zip(dims)
-                    .all(|(i, dim)| match (i.as_constant(), dim.as_constant()) {
-                        (Some(i), Some(dim)) => 0 <= i && i < dim,
-                        _ => false,
-                    })
+                let mut each = index.iter().zip(dims);
+                each.all(|(i, dim)| self.is_always_inside(i, dim))
             }
             _ => false,
         };
         harmless && self.same_for_all(statement)
+    }
+
+    /// Whether an index is inside a dimension whatever holds where it is used: by the
+    /// extents of loops and dimensions, since what is said of a run-time index may hold in a
+    /// branch only.
+    fn is_always_inside(&self, index: &Term, dim: &Term) -> bool {
+        let counted = |var: Var| match self.kernel.var(var) {
+            Some(IndexVar::Domain(extent) | IndexVar::Loop(extent)) => Some(extent),
+            _ => None,
+        };
+        if index.as_var().and_then(counted) == Some(dim) {
+            return true;
+        }
+        let mut all_counted = true;
+        index.for_each_var(&mut |var| all_counted &= counted(var).is_some());
+        let range = range_of(index, &self.ranges);
+        let below = |size: i64| 0 <= range.lower && range.upper < size;
+        all_counted && dim.as_constant().is_some_and(below)
     }
 
     fn block(&mut self, block: &Block) -> Result<(), Reason> {

@@ -2,7 +2,7 @@
 
 use super::super::body::{BinaryOp, Reduction, Type, identity};
 use super::super::narrow;
-use super::super::scalars::{Lanes, combination};
+use super::super::scalars::{Lanes, combination, negative};
 use super::{Combined, Reason, Run, Translator};
 use rustc_hash::FxHashMap;
 use tegula_expr::Term;
@@ -77,8 +77,9 @@ impl Translator<'_> {
                     return Ok(None);
                 };
                 let value = self.lanes_of(other)?;
-                let reduction = self.reduction(*op, self.kernel.scalars[*result], &value)?;
-                Ok(Some((which, *op, reduction)))
+                let (op, value) = self.added(*op, operands[1] == other, value);
+                let reduction = self.reduction(op, self.kernel.scalars[*result], &value)?;
+                Ok(Some((which, op, reduction)))
             }
             Statement::If {
                 condition,
@@ -141,12 +142,22 @@ impl Translator<'_> {
         }
         self.mask = outer;
         let value = self.lanes_of(other)?;
-        let mut reduction = self.reduction(*op, self.kernel.scalars[*result], &value)?;
+        let (op, value) = self.added(*op, operands[1] == other, value);
+        let mut reduction = self.reduction(op, self.kernel.scalars[*result], &value)?;
         let ty = self.builder.type_of(reduction.value);
         let neutral = identity(reduction.op, ty);
         let neutral = self.builder.constant(ty, neutral);
         reduction.value = self.builder.select(yes, reduction.value, neutral);
-        Ok(Some((which, *op, reduction)))
+        Ok(Some((which, op, reduction)))
+    }
+
+    /// A difference from what was combined so far as a sum.
+    fn added(&mut self, op: Binary, is_second: bool, value: Lanes) -> (Binary, Lanes) {
+        if op != Binary::Subtract || !is_second {
+            return (op, value);
+        }
+        let negatives = value.iter().map(|&v| negative(&mut self.builder, v));
+        (Binary::Add, negatives.collect())
     }
 
     fn reduction(

@@ -211,6 +211,16 @@ impl Assembler {
         self.push(inst);
     }
 
+    /// An instruction without a result, with a number.
+    pub(super) fn effect_by(&mut self, code: Code, sources: &[(Source, Size)], number: i32) {
+        let mut inst = Inst::control(Kind::Code(code));
+        for &(source, size) in sources {
+            Self::source(&mut inst, source, size);
+        }
+        inst.args.push(Arg::Immediate(number));
+        self.push(inst);
+    }
+
     fn general(
         &mut self,
         code: Code,
@@ -239,7 +249,8 @@ impl Assembler {
         self.push(inst);
     }
 
-    /// Elements at indices; the instruction uses its mask up.
+    /// Elements at indices; the instruction uses its mask up, which is a mask register of
+    /// AVX-512 or a vector.
     pub(super) fn gather(
         &mut self,
         code: Code,
@@ -248,7 +259,7 @@ impl Assembler {
         mask: VReg,
         (base, index, index_size, scale): (VReg, VReg, Size, u32),
     ) {
-        let used = self.register(MASK);
+        let used = self.register(mask.class());
         let mut inst = Inst::control(Kind::Code(code));
         inst.operands = SmallVec::from_slice(&[
             Operand::reg_reuse_def(out, 2),
@@ -265,7 +276,10 @@ impl Assembler {
             displacement: 0,
             broadcast: false,
         });
-        inst.mask = Some((1, false));
+        match mask.class() {
+            MASK => inst.mask = Some((1, false)),
+            _ => inst.args.push(Arg::Operand(1, size)),
+        }
         self.push(inst);
     }
 
@@ -337,16 +351,20 @@ impl Assembler {
 
     /// A sum of a register, another, and a number.
     pub(super) fn sum(&mut self, a: VReg, b: Option<VReg>, displacement: i32) -> VReg {
-        let out = self.register(INTEGER);
-        let address = Source::Memory {
+        self.address(Source::Memory {
             base: a,
             index: b.map(|b| (b, 1)),
             displacement,
-        };
+        })
+    }
+
+    /// The address of a place.
+    pub(super) fn address(&mut self, place: Source) -> VReg {
+        let out = self.register(INTEGER);
         self.op(
             Code::Lea_r64_m,
             Self::plain(out),
-            &[(address, Size::R64)],
+            &[(place, Size::R64)],
             None,
         );
         out

@@ -4,6 +4,7 @@ use super::machine::{
     Arg, Base, CALLEE_SAVED, INTEGER, Inst, Kind, MASK, Machine, Taken, environment,
 };
 use super::opcodes::Size;
+use super::set::InstructionSet;
 use iced_x86::{Code, Encoder, Instruction, OpKind, Register};
 use regalloc2::{
     Algorithm, Allocation, Block, Ctx, Edit, InstOrEdit, MachineEnv, Output, PReg, RegClass,
@@ -19,10 +20,10 @@ pub(super) struct Allocator {
     context: Box<Ctx>,
 }
 
-impl Default for Allocator {
-    fn default() -> Self {
+impl Allocator {
+    pub(super) fn new(set: InstructionSet) -> Self {
         Self {
-            environment: environment(),
+            environment: environment(set),
             context: Box::default(),
         }
     }
@@ -46,8 +47,9 @@ pub(super) fn encode(allocator: &mut Allocator, machine: &Machine, pool: &[u8]) 
     } = allocator;
     let output = regalloc2::run_with_ctx(machine, environment, &options, context).ok()?;
     #[cfg(test)]
-    check(machine, output);
+    check(machine, environment, output);
     let mut writer = Writer {
+        set: machine.set,
         encoder: Encoder::new(64),
         position: 0,
         jumps: Vec::new(),
@@ -76,9 +78,8 @@ pub(super) fn encode(allocator: &mut Allocator, machine: &Machine, pool: &[u8]) 
 
 /// What the allocator did, held against what it was asked.
 #[cfg(test)]
-fn check(machine: &Machine, output: &Output) {
-    let environment = environment();
-    let mut checker = regalloc2::checker::Checker::new(machine, &environment);
+fn check(machine: &Machine, environment: &MachineEnv, output: &Output) {
+    let mut checker = regalloc2::checker::Checker::new(machine, environment);
     checker.prepare(output);
     if let Err(errors) = checker.run() {
         panic!("wrong registers: {errors:?}");
@@ -105,6 +106,7 @@ fn saved(output: &Output) -> Vec<usize> {
 }
 
 struct Writer {
+    set: InstructionSet,
     encoder: Encoder,
     position: usize,
     /// Where a 32-bit distance to a block's start is to be written.
@@ -137,7 +139,13 @@ impl Writer {
         self.position += bytes.len();
     }
 
+    /// Spilled vectors lie in lines of their own: the frame is aligned, and rbp, which the
+    /// allocator does not have, says where the stack was.
     fn prologue(&mut self) {
+        if self.frame > 0 {
+            // push rbp; mov rbp, rsp
+            self.raw(&[0x55, 0x48, 0x89, 0xe5]);
+        }
         for n in self.saved.clone() {
             if n >= 8 {
                 self.raw(&[0x41]);
@@ -148,6 +156,8 @@ impl Writer {
             // sub rsp, frame
             self.raw(&[0x48, 0x81, 0xec]);
             self.raw(&self.frame.to_le_bytes());
+            // and rsp, -64
+            self.raw(&[0x48, 0x83, 0xe4, 0xc0]);
         }
     }
 
@@ -155,15 +165,19 @@ impl Writer {
         // vzeroupper
         self.raw(&[0xc5, 0xf8, 0x77]);
         if self.frame > 0 {
-            // add rsp, frame
-            self.raw(&[0x48, 0x81, 0xc4]);
-            self.raw(&self.frame.to_le_bytes());
+            // lea rsp, [rbp - what was pushed]; there are few registers
+            let pushed = 8 * self.saved.len() as u8;
+            self.raw(&[0x48, 0x8d, 0x65, pushed.wrapping_neg()]);
         }
         for n in self.saved.clone().into_iter().rev() {
             if n >= 8 {
                 self.raw(&[0x41]);
             }
             self.raw(&[0x58 + (n % 8) as u8]);
+        }
+        if self.frame > 0 {
+            // pop rbp
+            self.raw(&[0x5d]);
         }
         self.raw(&[0xc3]);
     }
@@ -283,7 +297,7 @@ impl Writer {
             return Some(());
         }
         let class = from.as_reg().or(to.as_reg())?.class();
-        let (size, move_to, move_from) = moves(class);
+        let (size, move_to, move_from) = moves(self.set, class);
         let mut out = Instruction::new();
         out.set_code(match to.is_reg() {
             true => move_to,
@@ -328,14 +342,21 @@ impl Writer {
 }
 
 /// How registers of a class are copied: their size, to a register, from one.
-fn moves(class: RegClass) -> (Size, Code, Code) {
+fn moves(set: InstructionSet, class: RegClass) -> (Size, Code, Code) {
     match class {
         MASK => (Size::K, Code::VEX_Kmovw_kr_km16, Code::VEX_Kmovw_m16_kr),
         INTEGER => (Size::R64, Code::Mov_r64_rm64, Code::Mov_rm64_r64),
-        _ => (
-            Size::Zmm,
-            Code::EVEX_Vmovups_zmm_k1z_zmmm512,
-            Code::EVEX_Vmovups_zmmm512_k1z_zmm,
-        ),
+        _ => match set {
+            InstructionSet::Avx512 => (
+                Size::Zmm,
+                Code::EVEX_Vmovups_zmm_k1z_zmmm512,
+                Code::EVEX_Vmovups_zmmm512_k1z_zmm,
+            ),
+            InstructionSet::Avx2 => (
+                Size::Ymm,
+                Code::VEX_Vmovups_ymm_ymmm256,
+                Code::VEX_Vmovups_ymmm256_ymm,
+            ),
+        },
     }
 }

@@ -2,13 +2,14 @@
 //! register allocator wants them.
 
 use super::opcodes::Size;
+use super::set::InstructionSet;
 use iced_x86::Code;
 use regalloc2::{
     Block, Function, Inst as InstId, InstRange, MachineEnv, Operand, PReg, PRegSet, RegClass, VReg,
 };
 use smallvec::SmallVec;
 
-/// Where general registers, vectors and masks live.
+/// Where general registers, vectors and masks (of AVX-512) live.
 pub(super) const INTEGER: RegClass = RegClass::Int;
 pub(super) const VECTOR: RegClass = RegClass::Float;
 pub(super) const MASK: RegClass = RegClass::Vector;
@@ -108,10 +109,11 @@ pub(super) struct Machine {
     blocks: Vec<BlockData>,
     predecessors: Vec<Vec<Block>>,
     vregs: usize,
+    pub set: InstructionSet,
 }
 
 impl Machine {
-    pub(super) fn new(mut blocks: Vec<BlockData>, vregs: usize) -> Self {
+    pub(super) fn new(set: InstructionSet, mut blocks: Vec<BlockData>, vregs: usize) -> Self {
         let mut insts = Vec::new();
         let mut ranges = Vec::new();
         let mut predecessors = vec![Vec::new(); blocks.len()];
@@ -129,6 +131,7 @@ impl Machine {
             blocks,
             predecessors,
             vregs,
+            set,
         }
     }
 
@@ -196,27 +199,34 @@ impl Function for Machine {
 
     /// In words of eight bytes.
     fn spillslot_size(&self, class: RegClass) -> usize {
-        if class == VECTOR { 8 } else { 1 }
+        match class {
+            VECTOR => self.set.vector_bytes() / 8,
+            _ => 1,
+        }
     }
 }
 
 /// The registers of the System V calling convention that a function may use
 /// without saving them, and those that it has to save.
-pub(super) fn environment() -> MachineEnv {
-    let set = |class, numbers: &[usize]| {
+pub(super) fn environment(set: InstructionSet) -> MachineEnv {
+    let registers = |class, numbers: &[usize]| {
         numbers
             .iter()
             .fold(PRegSet::empty(), |set, &n| set.with(PReg::new(n, class)))
     };
-    let vectors: Vec<usize> = (0..32).collect();
+    let vectors: Vec<usize> = (0..set.vector_registers()).collect();
+    let masks: &[usize] = match set {
+        InstructionSet::Avx512 => &[1, 2, 3, 4, 5, 6, 7],
+        InstructionSet::Avx2 => &[],
+    };
     MachineEnv {
         preferred_regs_by_class: [
-            set(INTEGER, &[0, 1, 2, 6, 7, 8, 9, 10, 11]),
-            set(VECTOR, &vectors),
-            set(MASK, &[1, 2, 3, 4, 5, 6, 7]),
+            registers(INTEGER, &[0, 1, 2, 6, 7, 8, 9, 10, 11]),
+            registers(VECTOR, &vectors),
+            registers(MASK, masks),
         ],
         non_preferred_regs_by_class: [
-            set(INTEGER, &CALLEE_SAVED),
+            registers(INTEGER, &CALLEE_SAVED),
             PRegSet::empty(),
             PRegSet::empty(),
         ],
@@ -225,5 +235,5 @@ pub(super) fn environment() -> MachineEnv {
     }
 }
 
-/// rbx, rbp and r12 to r15.
-pub(super) const CALLEE_SAVED: [usize; 6] = [3, 5, 12, 13, 14, 15];
+/// rbx and r12 to r15; rbp is the frame's.
+pub(super) const CALLEE_SAVED: [usize; 5] = [3, 12, 13, 14, 15];

@@ -1,15 +1,27 @@
 //! Loads and stores of lanes.
 
 use super::assembler::{Out, Source};
-use super::machine::MASK;
 use super::opcodes::{self as code, Form, Size};
 use super::select::{Select, out};
-use crate::vector::body::{Type, V};
+use super::set::InstructionSet;
+use crate::vector::body::{Storage, Type, V};
 use iced_x86::Code;
 use regalloc2::VReg;
-use smallvec::SmallVec;
 
 impl Select<'_> {
+    /// The place of a vector's first lane, or of the one element of all.
+    pub(super) fn place(&self, access: u32, u: usize) -> Source {
+        let a = self.body.accesses[access as usize];
+        Source::Memory {
+            base: self.pointers[access as usize],
+            index: (!a.splat).then_some((self.lane, a.storage.bytes)),
+            displacement: match a.splat {
+                true => 0,
+                false => self.lanes() * u as i32 * a.storage.bytes as i32,
+            },
+        }
+    }
+
     pub(super) fn load(
         &mut self,
         access: u32,
@@ -18,49 +30,83 @@ impl Select<'_> {
         u: usize,
     ) -> Option<VReg> {
         let a = self.body.accesses[access as usize];
-        let form = self.form(ty);
         let from = self.place(access, u);
-        let result = self.asm.vector();
         if a.splat {
             // All lanes of a run load it, unless a mask of the body says not.
             let mask = match mask {
                 Some(mask) => self.effective(Some(mask), u)?,
                 None => None,
             };
-            let mask = mask.map(|m| (m, true));
-            return self.load_splat(access, form, (from, result), mask);
+            return match (self.set, mask) {
+                (InstructionSet::Avx512, mask) => self.broadcast(access, ty, from, mask),
+                (InstructionSet::Avx2, None) => self.load_splat(access, ty, from),
+                (InstructionSet::Avx2, Some(mask)) => {
+                    self.load_splat_masked(access, ty, from, mask)
+                }
+            };
         }
-        let mask = self.effective(mask, u)?.map(|m| (m, true));
-        let target = Out {
-            register: result,
-            size: form.size(),
-            mask,
+        let form = self.form(ty);
+        let mask = self.effective(mask, u)?;
+        let narrow = a.storage.bytes < 4;
+        let code = match narrow {
+            true => code::widen(a.storage.bytes, a.storage.signed, form)?,
+            false => code::LOAD.of(form)?,
         };
-        let code = match a.storage.bytes {
-            1 | 2 => code::widen(a.storage.bytes, a.storage.signed, form),
-            _ => code::LOAD[form as usize],
-        };
-        self.asm.op(code, target, &[(from, Size::R64)], None);
-        Some(result)
+        match (self.set, mask) {
+            (InstructionSet::Avx2, Some(mask)) if narrow => {
+                self.load_narrow_lanes(access, None, Some(mask), u)
+            }
+            (InstructionSet::Avx2, Some(mask)) => Some(self.load_masked(form, mask, from)?),
+            (_, mask) => Some(self.load_through(code, form.size(), from, mask)),
+        }
     }
 
-    fn load_splat(
+    /// An instruction that loads; of AVX-512, where there is a mask.
+    fn load_through(&mut self, code: Code, size: Size, from: Source, mask: Option<VReg>) -> VReg {
+        let register = self.asm.vector();
+        let target = Out {
+            register,
+            size,
+            mask: mask.map(|mask| (mask, true)),
+        };
+        self.asm.op(code, target, &[(from, Size::R64)], None);
+        register
+    }
+
+    /// AVX2's load under a mask.
+    pub(super) fn load_masked(&mut self, form: Form, mask: VReg, from: Source) -> Option<VReg> {
+        let mask = Source::Register(self.lanes_of_mask(form, mask));
+        Some(self.apply(code::MASKED_LOAD.of(form)?, form, &[mask, from], None))
+    }
+
+    /// AVX2's store under a mask.
+    pub(super) fn store_masked(
+        &mut self,
+        form: Form,
+        mask: VReg,
+        place: Source,
+        value: VReg,
+    ) -> Option<()> {
+        let mask = Source::Register(self.lanes_of_mask(form, mask));
+        let sources = [place, mask, Source::Register(value)].map(|s| (s, form.size()));
+        self.asm
+            .effect(code::MASKED_STORE.of(form)?, &sources, None);
+        Some(())
+    }
+
+    /// One element for all lanes, with AVX-512.
+    fn broadcast(
         &mut self,
         access: u32,
-        form: Form,
-        (from, result): (Source, VReg),
-        mask: Option<(VReg, bool)>,
+        ty: Type,
+        from: Source,
+        mask: Option<VReg>,
     ) -> Option<VReg> {
         let storage = self.body.accesses[access as usize].storage;
+        let form = self.form(ty);
         if storage.bytes >= 4 {
-            let target = Out {
-                register: result,
-                size: form.size(),
-                mask,
-            };
-            let code = code::SPLAT[form as usize];
-            self.asm.op(code, target, &[(from, Size::R64)], None);
-            return Some(result);
+            let code = code::SPLAT.of(form)?;
+            return Some(self.load_through(code, form.size(), from, mask));
         }
         // As many narrow elements as there are lanes, then widened.
         let (code, size) = match (storage.bytes, form) {
@@ -68,20 +114,37 @@ impl Select<'_> {
             (_, Form::Half32) => (Code::EVEX_Vpbroadcastw_xmm_k1z_xmmm16, Size::Xmm),
             (_, _) => (Code::EVEX_Vpbroadcastw_ymm_k1z_xmmm16, Size::Ymm),
         };
-        let narrow = self.asm.vector();
-        let target = Out {
-            register: narrow,
-            size,
-            mask,
+        let narrow = self.load_through(code, size, from, mask);
+        self.widened(storage, form, (narrow, size))
+    }
+
+    /// One element for all lanes, with AVX2.
+    pub(super) fn load_splat(&mut self, access: u32, ty: Type, from: Source) -> Option<VReg> {
+        let storage = self.body.accesses[access as usize].storage;
+        let form = self.form(ty);
+        let code = match storage.bytes {
+            1 => Code::VEX_Vpbroadcastb_xmm_xmmm8,
+            2 => Code::VEX_Vpbroadcastw_xmm_xmmm16,
+            _ => {
+                let code = code::SPLAT.of(form)?;
+                return Some(self.load_through(code, form.size(), from, None));
+            }
         };
-        self.asm.op(code, target, &[(from, Size::R64)], None);
-        let code = code::widen(storage.bytes, storage.signed, form);
-        self.asm.op(
-            code,
-            out(result, form.size()),
-            &[(Source::Register(narrow), size)],
-            None,
-        );
+        let narrow = self.load_through(code, Size::Xmm, from, None);
+        self.widened(storage, form, (narrow, Size::Xmm))
+    }
+
+    /// The first narrow elements of a vector as lanes of 32 bits.
+    pub(super) fn widened(
+        &mut self,
+        storage: Storage,
+        form: Form,
+        (narrow, size): (VReg, Size),
+    ) -> Option<VReg> {
+        let code = code::widen(storage.bytes, storage.signed, form)?;
+        let result = self.asm.vector();
+        let source = (Source::Register(narrow), size);
+        self.asm.op(code, out(result, form.size()), &[source], None);
         Some(result)
     }
 
@@ -94,15 +157,20 @@ impl Select<'_> {
         u: usize,
     ) -> Option<VReg> {
         let storage = self.body.accesses[access as usize].storage;
+        let mask = self.effective(mask, u)?;
         if storage.bytes < 4 {
-            return None;
+            return match self.set {
+                InstructionSet::Avx512 => None,
+                InstructionSet::Avx2 => self.load_narrow_lanes(access, Some(index), mask, u),
+            };
         }
         let form = self.form(ty);
-        let mask = match self.effective(mask, u)? {
+        let mask = match mask {
             Some(mask) => mask,
             None => self.all_lanes(),
         };
-        let zero = self.splat_bits(0, ty);
+        let mask = self.lanes_of_mask(form, mask);
+        let zero = self.splat_bits(0, ty)?;
         let index = self.get(index, u)?;
         let (code, index_size) = code::gather(form);
         let result = self.asm.vector();
@@ -122,10 +190,14 @@ impl Select<'_> {
         u: usize,
     ) -> Option<()> {
         let storage = self.body.accesses[access as usize].storage;
-        let form = self.form(self.body.type_of(value));
+        let ty = self.body.type_of(value);
+        let form = self.form(ty);
         let value = self.get(value, u)?;
         let mask = self.effective(mask, u)?;
         if let Some(index) = index {
+            let Some((code, index_size)) = code::scatter(form) else {
+                return self.store_lanes(access, (value, ty), Some(index), mask, u);
+            };
             if storage.bytes < 4 {
                 return None;
             }
@@ -134,140 +206,28 @@ impl Select<'_> {
                 None => self.all_lanes(),
             };
             let index = self.get(index, u)?;
-            let (code, index_size) = code::scatter(form);
             let base = self.pointers[access as usize];
             let place = (base, index, index_size, storage.bytes);
             self.asm.scatter(code, (value, form.size()), mask, place);
             return Some(());
         }
-        let code = match storage.bytes {
-            1 | 2 => code::narrow(storage.bytes, form),
-            _ => code::STORE[form as usize],
-        };
         let place = self.place(access, u);
+        let narrow = storage.bytes < 4;
+        let code = match (self.set, mask) {
+            (InstructionSet::Avx512, _) if narrow => code::narrow(storage.bytes, form)?,
+            (InstructionSet::Avx2, None) if narrow => {
+                return self.store_packed(value, storage.bytes, place);
+            }
+            (InstructionSet::Avx2, Some(_)) if narrow => {
+                return self.store_lanes(access, (value, ty), None, mask, u);
+            }
+            (InstructionSet::Avx2, Some(mask)) => {
+                return self.store_masked(form, mask, place, value);
+            }
+            _ => code::STORE.of(form)?,
+        };
         let sources = [(place, Size::R64), (Source::Register(value), form.size())];
         self.asm.effect(code, &sources, mask);
-        Some(())
-    }
-
-    // ---- pairs ------------------------------------------------------------------
-
-    /// The places of a run of pairs: of 8 lanes one vector, of 16 two.
-    fn pair_places(&self, access: u32, u: usize) -> SmallVec<[Source; 2]> {
-        let Source::Memory {
-            base,
-            index,
-            displacement,
-        } = self.place(access, u)
-        else {
-            return SmallVec::new();
-        };
-        let vectors = self.lanes() / 8;
-        (0..vectors)
-            .map(|i| Source::Memory {
-                base,
-                index,
-                displacement: displacement + 64 * i,
-            })
-            .collect()
-    }
-
-    /// The masks of those vectors.
-    fn pair_masks(&mut self, mask: Option<VReg>) -> [Option<VReg>; 2] {
-        let Some(low) = mask else { return [None; 2] };
-        if self.lanes() == 8 {
-            return [mask, None];
-        }
-        let high = self.asm.register(MASK);
-        let target = out(high, Size::K);
-        let source = [(Source::Register(low), Size::K)];
-        self.asm
-            .op(Code::VEX_Kshiftrw_kr_kr_imm8, target, &source, Some(8));
-        [Some(low), Some(high)]
-    }
-
-    /// Which 32-bit lanes of two vectors, the second's from 16 on.
-    fn selection(&mut self, lanes: impl Iterator<Item = u32>) -> VReg {
-        let bytes: Vec<u8> = lanes.flat_map(u32::to_le_bytes).collect();
-        let offset = self.asm.constant(&bytes);
-        let place = Source::Pool {
-            offset,
-            broadcast: false,
-        };
-        let result = self.asm.vector();
-        let was = std::mem::replace(&mut self.asm.hoisting, true);
-        let code = code::LOAD[Form::Full32 as usize];
-        self.asm
-            .op(code, out(result, Size::Zmm), &[(place, Size::Zmm)], None);
-        self.asm.hoisting = was;
-        result
-    }
-
-    /// 32-bit lanes of two vectors.
-    fn pick(&mut self, selection: VReg, from: [VReg; 2]) -> VReg {
-        let result = self.asm.vector();
-        let sources = from.map(|register| (Source::Register(register), Size::Zmm));
-        let code = Code::EVEX_Vpermi2d_zmm_k1z_zmm_zmmm512b32;
-        self.asm
-            .onto(code, out(result, Size::Zmm), selection, &sources, None);
-        result
-    }
-
-    pub(super) fn load_half(
-        &mut self,
-        access: u32,
-        high: bool,
-        mask: Option<V>,
-        u: usize,
-    ) -> Option<VReg> {
-        if self.body.accesses[access as usize].splat {
-            return None;
-        }
-        let mask = self.effective(mask, u)?;
-        let masks = self.pair_masks(mask);
-        let mut pairs: SmallVec<[VReg; 2]> = SmallVec::new();
-        for (place, mask) in self.pair_places(access, u).into_iter().zip(masks) {
-            let register = self.asm.vector();
-            let target = Out {
-                register,
-                size: Size::Zmm,
-                mask: mask.map(|mask| (mask, true)),
-            };
-            let code = code::LOAD[Form::Full64 as usize];
-            self.asm.op(code, target, &[(place, Size::R64)], None);
-            pairs.push(register);
-        }
-        let first = u32::from(high);
-        let selection = self.selection((0..16).map(|lane| 2 * lane + first));
-        // Of 8 lanes the lower half of the register counts.
-        let second = *pairs.last()?;
-        Some(self.pick(selection, [*pairs.first()?, second]))
-    }
-
-    pub(super) fn store_pair(
-        &mut self,
-        access: u32,
-        halves: [V; 2],
-        mask: Option<V>,
-        u: usize,
-    ) -> Option<()> {
-        let mask = self.effective(mask, u)?;
-        let masks = self.pair_masks(mask);
-        let halves = [self.get(halves[0], u)?, self.get(halves[1], u)?];
-        for (i, (place, mask)) in self
-            .pair_places(access, u)
-            .into_iter()
-            .zip(masks)
-            .enumerate()
-        {
-            let first = 8 * i as u32;
-            let lanes = (0..16).map(|lane| first + lane / 2 + 16 * (lane % 2));
-            let selection = self.selection(lanes);
-            let pairs = self.pick(selection, halves);
-            let sources = [(place, Size::R64), (Source::Register(pairs), Size::Zmm)];
-            self.asm
-                .effect(code::STORE[Form::Full64 as usize], &sources, mask);
-        }
         Some(())
     }
 }

@@ -1,53 +1,62 @@
-//! Bodies as AVX-512 machine code.
+//! Bodies as machine code of AVX-512 or AVX2.
 //!
 //! A body becomes a leaf function of the System V calling convention, `fn(slots,
 //! n)`: the inputs, eight bytes each, the reductions' places behind them, and the
-//! number of lanes, at least one. It has no relocations; its constants lie behind
-//! the code.
+//! number of lanes, at least one. The inputs are gone when it returns. It has no relocations;
+//! its constants lie behind the code.
+//!
+//! The two sets of instructions ([`set`]) differ in how wide vectors are, in how many, in what
+//! a mask is, and in which operations have an instruction ([`opcodes`]); [`missing`] has what
+//! AVX2 needs several for, [`lanes`] what it does lane by lane. What neither has makes the
+//! body one for the portable lowering.
 
+mod arithmetic;
 mod assembler;
 mod conversions;
 mod encode;
+mod lanes;
 mod listing;
 mod machine;
+mod masks;
 mod memory;
+mod missing;
 mod opcodes;
+mod pairs;
 mod reduce;
 mod select;
+mod set;
 
 pub(crate) use listing::listing;
+pub(crate) use set::InstructionSet;
 
 use super::body::Body;
 use super::schedule::scheduled;
 
 /// The lowering, with what it keeps from one body to the next.
-#[derive(Default)]
-pub(crate) struct Wide(encode::Allocator);
+pub(crate) struct Wide {
+    set: InstructionSet,
+    allocator: encode::Allocator,
+}
 
 impl Wide {
+    /// To instructions of a set.
+    pub(crate) fn new(set: InstructionSet) -> Self {
+        Self {
+            set,
+            allocator: encode::Allocator::new(set),
+        }
+    }
+
     /// A body's code; `None` if something in it has no instruction.
     /// `lanes_at_most`: what is known of the number of lanes.
     pub(crate) fn lower(&mut self, body: &Body, lanes_at_most: Option<i64>) -> Option<Vec<u8>> {
-        let in_flight = select::in_flight(body, lanes_at_most);
-        let ordered = (body.values.len() >= select::LONG).then(|| scheduled(body, in_flight));
-        let assembler = select::select(ordered.as_ref().unwrap_or(body), lanes_at_most)?;
+        let in_flight = select::in_flight(self.set, body, lanes_at_most);
+        let ordered =
+            (body.values.len() >= select::LONG).then(|| scheduled(body, self.set, in_flight));
+        let body = ordered.as_ref().unwrap_or(body);
+        let assembler = select::select(self.set, body, lanes_at_most)?;
         let (blocks, registers, pool) = assembler.finish();
-        let machine = machine::Machine::new(blocks, registers);
-        encode::encode(&mut self.0, &machine, &pool)
+        let machine = machine::Machine::new(self.set, blocks, registers);
+        encode::encode(&mut self.allocator, &machine, &pool)
     }
-}
-
-/// Whether this machine has what the code uses.
-#[cfg(target_arch = "x86_64")]
-pub(crate) fn is_supported() -> bool {
-    is_x86_feature_detected!("avx512f")
-        && is_x86_feature_detected!("avx512bw")
-        && is_x86_feature_detected!("avx512dq")
-        && is_x86_feature_detected!("avx512vl")
-}
-
-/// Whether this machine has what the code uses.
-#[cfg(not(target_arch = "x86_64"))]
-pub(crate) fn is_supported() -> bool {
-    false
 }

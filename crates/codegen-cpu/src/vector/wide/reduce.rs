@@ -2,9 +2,8 @@
 
 use super::assembler::Source;
 use super::opcodes::{self as code, Form, Size};
-use super::select::{Select, out};
+use super::select::Select;
 use crate::vector::body::{BinaryOp, Body, Condition, Type, V, identity};
-use iced_x86::Code;
 use regalloc2::VReg;
 
 /// What a reduction goes on with in a loop over the lanes.
@@ -55,7 +54,7 @@ pub(super) fn parts(body: &Body) -> Vec<Part> {
 
 impl Select<'_> {
     /// What parts start from.
-    pub(super) fn identities(&mut self, parts: &[Part]) -> Vec<VReg> {
+    pub(super) fn identities(&mut self, parts: &[Part]) -> Option<Vec<VReg>> {
         let splat = |part: &Part| match part.kind {
             Kind::Combined => self.splat_bits(identity(part.op, part.ty), part.ty),
             Kind::Magnitude => self.splat_bits(0, part.integers()),
@@ -80,7 +79,7 @@ impl Select<'_> {
             return Some(new);
         };
         let mask = tails[u];
-        Some(self.blend(part.ty, mask, new, old))
+        self.blend(part.ty, mask, Source::Register(new), old)
     }
 
     /// Two values of a part as one.
@@ -99,13 +98,10 @@ impl Select<'_> {
             true => f64::INFINITY.to_bits(),
             false => u64::from(f32::INFINITY.to_bits()),
         };
-        let infinity = self.splat_bits(infinity, part.integers());
+        let infinity = self.splat_bits(infinity, part.integers())?;
         let magnitudes = Source::Register(magnitudes);
-        let nan = self.compared(Condition::Less, part.integers(), infinity, magnitudes);
-        let Source::Register(bits) = magnitudes else {
-            return None;
-        };
-        Some(self.blend(part.ty, nan, bits, values))
+        let nan = self.compared(Condition::Less, part.integers(), infinity, magnitudes)?;
+        self.blend(part.ty, nan, magnitudes, values)
     }
 
     /// Combines the lanes of what each reduction has come to, and stores it.
@@ -136,10 +132,10 @@ impl Select<'_> {
         let form = self.form(ty);
         let mut magnitude = magnitude;
         for &halving in code::halvings(form) {
-            let moved = self.moved(form, value, halving);
+            let moved = self.moved(form, value, halving)?;
             value = self.combined(part, value, Source::Register(moved))?;
             if let Some((part, last)) = magnitude {
-                let moved = self.moved(form, last, halving);
+                let moved = self.moved(form, last, halving)?;
                 let new = self.combined(part, last, Source::Register(moved))?;
                 magnitude = Some((part, new));
             }
@@ -147,10 +143,7 @@ impl Select<'_> {
         if let Some((part, magnitude)) = magnitude {
             value = self.with_nan(part, value, magnitude)?;
         }
-        let code = match ty.is_wide() {
-            true => Code::EVEX_Vmovsd_m64_k1_xmm,
-            false => Code::EVEX_Vmovss_m32_k1_xmm,
-        };
+        let code = code::STORE_LANE.of(form)?;
         let place = Source::Memory {
             base: self.slots,
             index: None,
@@ -162,17 +155,11 @@ impl Select<'_> {
     }
 
     /// The lanes of a vector that the others are combined with.
-    fn moved(&mut self, form: Form, value: VReg, (parts, which): (bool, i32)) -> VReg {
-        let moved = self.asm.vector();
-        let source = (Source::Register(value), form.size());
-        let target = out(moved, form.size());
-        if parts {
-            let codes = code::MOVE_PARTS[form as usize];
-            self.asm.op(codes, target, &[source, source], Some(which));
-        } else {
-            let codes = code::MOVE_LANES[form as usize];
-            self.asm.op(codes, target, &[source], Some(which));
-        }
-        moved
+    fn moved(&mut self, form: Form, value: VReg, (parts, which): (bool, i32)) -> Option<VReg> {
+        let source = Source::Register(value);
+        Some(match parts {
+            true => self.apply(code::MOVE_PARTS.of(form)?, form, &[source; 2], Some(which)),
+            false => self.apply(code::MOVE_LANES.of(form)?, form, &[source], Some(which)),
+        })
     }
 }

@@ -5,11 +5,12 @@
 //! the code where an instruction can, broadcast by the load.
 
 use super::assembler::{Assembler, Out, Source};
-use super::machine::{MASK, Taken};
-use super::opcodes::{self as code, Codes, Form, Size};
+use super::machine::Taken;
+use super::opcodes::{self as code, Form, Size};
 use super::reduce::{Part, parts};
+use super::set::InstructionSet;
 use crate::vector::body::{
-    BinaryOp, Body, Condition, Conversion, Fused, Loop, Op, Statement, Type, UnaryOp, V,
+    Access, BinaryOp, Body, Condition, Conversion, Loop, Op, Statement, Type, V,
 };
 use iced_x86::Code;
 use regalloc2::{Block, VReg};
@@ -19,14 +20,15 @@ use smallvec::SmallVec;
 pub(super) type Copies = SmallVec<[VReg; 4]>;
 
 pub(super) struct Select<'b> {
+    pub(super) set: InstructionSet,
     pub(super) body: &'b Body,
     pub(super) asm: Assembler,
     pub(super) slots: VReg,
-    n: VReg,
+    pub(super) n: VReg,
     /// Lanes of a vector.
     lanes: i32,
     /// Vectors in flight.
-    unroll: usize,
+    pub(super) unroll: usize,
     /// What is the same for all lanes.
     shared: Vec<Option<VReg>>,
     /// Which values are.
@@ -52,8 +54,8 @@ const TINY: usize = 12;
 /// How many vectors are in flight, operation by operation. Measured: two are faster than one
 /// for the longest bodies, though they spill more; four gain a sixth over two where they
 /// fit the registers.
-pub(super) fn in_flight(body: &Body, lanes_at_most: Option<i64>) -> usize {
-    let lanes = i64::from(lanes_of(body));
+pub(super) fn in_flight(set: InstructionSet, body: &Body, lanes_at_most: Option<i64>) -> usize {
+    let lanes = i64::from(set.lanes(body.is_wide()));
     if lanes_at_most.is_some_and(|n| n <= lanes) {
         return 1;
     }
@@ -61,7 +63,12 @@ pub(super) fn in_flight(body: &Body, lanes_at_most: Option<i64>) -> usize {
     if !has_loops(body) {
         // What is done once for each run, and more with each vector in flight, counts.
         let few = lanes_at_most.is_some_and(|n| n <= 16 * lanes);
-        return if size <= SHORT && !few { 4 } else { 2 };
+        // Two vectors of a long body leave 16 registers eight each.
+        let two = match set {
+            InstructionSet::Avx2 if size >= LONG => 1,
+            _ => 2,
+        };
+        return if size <= SHORT && !few { 4 } else { two };
     }
     // A loop inside goes from row to row: more of each row at once.
     let most = lanes_at_most.map_or(4, |n| (n - 1).max(0) / lanes + 1);
@@ -72,25 +79,25 @@ pub(super) fn in_flight(body: &Body, lanes_at_most: Option<i64>) -> usize {
     }
 }
 
-/// Lanes of a vector: 8 where some take 64 bits, else 16.
-fn lanes_of(body: &Body) -> i32 {
-    if body.is_wide() { 8 } else { 16 }
-}
-
 fn has_loops(body: &Body) -> bool {
     let is_loop = |s: &Statement| matches!(s, Statement::Loop(_));
     body.statements.iter().any(is_loop)
 }
 
 /// The instructions of a body; `None` if something in it has none.
-pub(super) fn select(body: &Body, lanes_at_most: Option<i64>) -> Option<Assembler> {
+pub(super) fn select(
+    set: InstructionSet,
+    body: &Body,
+    lanes_at_most: Option<i64>,
+) -> Option<Assembler> {
     let (asm, [slots, n]) = Assembler::new();
     let mut select = Select {
+        set,
         body,
         asm,
         slots,
         n,
-        lanes: lanes_of(body),
+        lanes: set.lanes(body.is_wide()),
         unroll: 1,
         shared: vec![None; body.values.len()],
         invariant: invariants(body),
@@ -135,12 +142,12 @@ impl Select<'_> {
             self.pointers.push(pointer);
         }
         self.asm.hoisting = false;
-        let mut unroll = in_flight(self.body, lanes_at_most);
+        let mut unroll = in_flight(self.set, self.body, lanes_at_most);
         let parts = parts(self.body);
-        let mut state = self.identities(&parts);
+        let mut state = self.identities(&parts)?;
         let mut start = self.asm.number(0);
         let two = self.body.values.len() <= SHORT && unroll > 1 && !has_loops(self.body);
-        if two {
+        if two || self.goes_by_lanes() {
             (start, state) = self.lanes_loop(start, (&parts, &state), unroll, false)?;
             unroll = 1;
         }
@@ -148,6 +155,12 @@ impl Select<'_> {
         self.reductions(&parts, &state)?;
         self.asm.ret();
         Some(())
+    }
+
+    /// Whether a mask makes loads or stores go lane by lane: AVX2 has none for narrow elements.
+    fn goes_by_lanes(&self) -> bool {
+        let narrow = |a: &Access| a.storage.bytes < 4 && !a.splat;
+        self.set == InstructionSet::Avx2 && self.body.accesses.iter().any(narrow)
     }
 
     /// Lanes from `start` on: whole groups of vectors only, or, `masked`, all that
@@ -171,7 +184,7 @@ impl Select<'_> {
         for (i, &value) in state.iter().enumerate() {
             let fresh = match unroll {
                 1 => value,
-                _ => self.identities(parts)[i],
+                _ => self.identities(parts)?[i],
             };
             init.push(value);
             init.extend((1..unroll).map(|_| fresh));
@@ -189,7 +202,10 @@ impl Select<'_> {
         self.asm.branch(done, exit, inside);
         self.asm.switch_to(inside);
         self.lane = params[0];
-        self.tails = masked.then(|| self.tail_masks());
+        self.tails = match masked {
+            true => Some(self.tail_masks()?),
+            false => None,
+        };
         let body = self.body;
         self.statements(&body.statements)?;
         let mut next = vec![self.asm.sum(self.lane, None, group)];
@@ -221,35 +237,8 @@ impl Select<'_> {
         ]
     }
 
-    /// Which lanes of each vector lie before the end.
-    fn tail_masks(&mut self) -> Copies {
-        let left = self.asm.difference(self.n, self.lane);
-        // Numbers of any size, in 32 bits.
-        self.asm.hoisting = true;
-        let many = self.asm.number(4096);
-        self.asm.hoisting = false;
-        let left = self.asm.smaller(left, many);
-        let form = self.form(Type::I32);
-        let splat = self.splat_register(left, form);
-        (0..self.unroll)
-            .map(|u| {
-                let (codes, _) = code::compare(Condition::Less, Type::I32);
-                let mask = self.asm.register(MASK);
-                let iota = self.iota(u);
-                // Not less or equal.
-                self.asm.op(
-                    codes[form as usize],
-                    out(mask, Size::K),
-                    &[(Source::Register(splat), form.size()), (iota, form.size())],
-                    Some(6),
-                );
-                mask
-            })
-            .collect()
-    }
-
     /// The numbers of a vector's lanes in a group.
-    fn iota(&mut self, u: usize) -> Source {
+    pub(super) fn iota(&mut self, u: usize) -> Source {
         let first = self.lanes * u as i32;
         let bytes: Vec<u8> = (first..first + self.lanes)
             .flat_map(i32::to_le_bytes)
@@ -260,20 +249,6 @@ impl Select<'_> {
         }
     }
 
-    pub(super) fn blend(&mut self, ty: Type, mask: VReg, yes: VReg, no: VReg) -> VReg {
-        let form = self.form(ty);
-        let result = self.asm.vector();
-        let target = Out {
-            register: result,
-            size: form.size(),
-            mask: Some((mask, false)),
-        };
-        let sources = [no, yes].map(|r| (Source::Register(r), form.size()));
-        self.asm
-            .op(code::BLEND[form as usize], target, &sources, None);
-        result
-    }
-
     // ---- inputs and constants -------------------------------------------------------
 
     /// Lanes of a vector.
@@ -282,11 +257,8 @@ impl Select<'_> {
     }
 
     pub(super) fn form(&self, ty: Type) -> Form {
-        match (ty.is_wide(), self.lanes) {
-            (true, _) => Form::Full64,
-            (false, 8) => Form::Half32,
-            (false, _) => Form::Full32,
-        }
+        let fewer = self.lanes == self.set.lanes(true);
+        self.set.form(ty.is_wide(), fewer)
     }
 
     /// An input as an integer.
@@ -302,11 +274,9 @@ impl Select<'_> {
     }
 
     /// A constant in all lanes, in a register.
-    pub(super) fn splat_bits(&mut self, bits: u64, ty: Type) -> VReg {
+    pub(super) fn splat_bits(&mut self, bits: u64, ty: Type) -> Option<VReg> {
         let form = self.form(ty);
-        let source = self.pooled(bits, ty);
-        let result = self.asm.vector();
-        let plain = match source {
+        let source = match self.pooled(bits, ty) {
             Source::Pool { offset, .. } => Source::Pool {
                 offset,
                 broadcast: false,
@@ -314,45 +284,50 @@ impl Select<'_> {
             other => other,
         };
         let was = std::mem::replace(&mut self.asm.hoisting, true);
-        self.asm.op(
-            code::SPLAT[form as usize],
-            out(result, form.size()),
-            &[(plain, Size::Xmm)],
-            None,
-        );
+        let result = self.apply(code::SPLAT.of(form)?, form, &[source], None);
         self.asm.hoisting = was;
-        result
+        Some(result)
     }
 
-    /// A constant as an operand in memory.
+    /// A constant as an operand in memory: one element, which AVX-512 broadcasts, or as many
+    /// as a vector has.
     pub(super) fn pooled(&mut self, bits: u64, ty: Type) -> Source {
-        let offset = match ty.is_wide() {
-            true => self.asm.constant(&bits.to_le_bytes()),
-            false => self.asm.constant(&(bits as u32).to_le_bytes()),
-        };
-        Source::Pool {
-            offset,
-            broadcast: true,
+        let element = bits.to_le_bytes();
+        let element = &element[..if ty.is_wide() { 8 } else { 4 }];
+        match self.set {
+            InstructionSet::Avx512 => Source::Pool {
+                offset: self.asm.constant(element),
+                broadcast: true,
+            },
+            InstructionSet::Avx2 => Source::Pool {
+                offset: self
+                    .asm
+                    .constant(&element.repeat(self.set.vector_bytes() / element.len())),
+                broadcast: false,
+            },
         }
     }
 
-    fn splat_register(&mut self, register: VReg, form: Form) -> VReg {
-        let result = self.asm.vector();
-        let size = match form {
-            Form::Full64 => Size::R64,
-            _ => Size::R32,
+    pub(super) fn splat_register(&mut self, register: VReg, form: Form) -> Option<VReg> {
+        let (size, to_vector) = match form {
+            Form::Full64 | Form::Avx2Full64 => (Size::R64, Code::VEX_Vmovq_xmm_rm64),
+            _ => (Size::R32, Code::VEX_Vmovd_xmm_rm32),
         };
-        self.asm.op(
-            code::SPLAT_REGISTER[form as usize],
-            out(result, form.size()),
-            &[(Source::Register(register), size)],
-            None,
-        );
-        result
+        let mut source = (Source::Register(register), size);
+        if self.set == InstructionSet::Avx2 {
+            let first = self.asm.vector();
+            self.asm
+                .op(to_vector, out(first, Size::Xmm), &[source], None);
+            source = (Source::Register(first), Size::Xmm);
+        }
+        let result = self.asm.vector();
+        let code = code::SPLAT_REGISTER.of(form)?;
+        self.asm.op(code, out(result, form.size()), &[source], None);
+        Some(result)
     }
 
     /// The constant that a value is, looked at as other bits or not.
-    fn constant_of(&self, v: V) -> Option<u64> {
+    pub(super) fn constant_of(&self, v: V) -> Option<u64> {
         match self.body.op(v) {
             Op::Const(bits) if self.body.type_of(v) != Type::Mask => Some(bits),
             Op::Convert(Conversion::Bits, a) => self.constant_of(a),
@@ -388,47 +363,20 @@ impl Select<'_> {
     fn invariant_value(&mut self, v: V) -> Option<VReg> {
         let ty = self.body.type_of(v);
         match self.body.op(v) {
-            Op::Const(bits) if ty == Type::Mask => {
-                Some(self.constant_mask(if bits == 0 { 0 } else { u16::MAX }))
-            }
-            Op::Const(bits) => Some(self.splat_bits(bits, ty)),
+            Op::Const(bits) if ty == Type::Mask => Some(self.constant_mask(bits != 0)),
+            Op::Const(bits) => self.splat_bits(bits, ty),
             Op::Input(input) => {
                 let form = self.form(ty);
                 let word = self.word(input);
-                let value = self.splat_register(word, form);
+                let value = self.splat_register(word, form)?;
                 if ty != Type::Mask {
                     return Some(value);
                 }
                 let zero = self.pooled(0, Type::I32);
-                Some(self.compared(Condition::NotEqual, Type::I32, value, zero))
+                self.compared(Condition::NotEqual, Type::I32, value, zero)
             }
             _ => self.computed(v, 0),
         }
-    }
-
-    /// A mask of all lanes.
-    pub(super) fn all_lanes(&mut self) -> VReg {
-        let was = std::mem::replace(&mut self.asm.hoisting, true);
-        let mask = self.constant_mask(u16::MAX);
-        self.asm.hoisting = was;
-        mask
-    }
-
-    /// A mask of these lanes.
-    fn constant_mask(&mut self, lanes: u16) -> VReg {
-        let mask = self.asm.register(MASK);
-        let offset = self.asm.constant(&lanes.to_le_bytes());
-        let source = Source::Pool {
-            offset,
-            broadcast: false,
-        };
-        self.asm.op(
-            Code::VEX_Kmovw_kr_km16,
-            out(mask, Size::K),
-            &[(source, Size::K)],
-            None,
-        );
-        mask
     }
 
     // ---- statements ------------------------------------------------------------------
@@ -527,39 +475,20 @@ impl Select<'_> {
     fn computed(&mut self, v: V, u: usize) -> Option<VReg> {
         let ty = self.body.type_of(v);
         let form = self.form(ty);
-        Some(match self.body.op(v) {
-            Op::Const(_) | Op::Input(_) | Op::Carried => self.get(v, u)?,
+        match self.body.op(v) {
+            Op::Const(_) | Op::Input(_) | Op::Carried => self.get(v, u),
             Op::Lane => {
-                let first = self.splat_register(self.lane, form);
+                let first = self.splat_register(self.lane, form)?;
                 let iota = self.iota(u);
-                self.binary(BinaryOp::Add, Type::I32, first, iota)?
+                self.binary(BinaryOp::Add, Type::I32, first, iota)
             }
             Op::Counter(depth) => {
                 let counter = *self.counters.get(depth as usize)?;
                 self.splat_register(counter, form)
             }
-            Op::Unary(UnaryOp::Not, a) => {
-                let a = self.get(a, u)?;
-                let mask = self.asm.register(MASK);
-                let source = (Source::Register(a), Size::K);
-                self.asm
-                    .op(Code::VEX_Knotw_kr_kr, out(mask, Size::K), &[source], None);
-                mask
-            }
-            Op::Unary(op, a) => {
-                let (codes, immediate) = code::unary(op);
-                let a = (self.source(a, u)?, form.size());
-                let result = self.asm.vector();
-                self.asm.op(
-                    codes[form as usize],
-                    out(result, form.size()),
-                    &[a],
-                    immediate,
-                );
-                result
-            }
-            Op::Binary(op, a, b) => self.binary_op(op, ty, a, b, u)?,
-            Op::Fma(fused, a, b, c) => self.fma(form, fused, [a, b, c], u)?,
+            Op::Unary(op, a) => self.unary_op(op, ty, a, u),
+            Op::Binary(op, a, b) => self.binary_op(op, ty, a, b, u),
+            Op::Fma(fused, a, b, c) => self.fma(form, fused, [a, b, c], u),
             Op::Compare(condition, a, b) => {
                 let ty = self.body.type_of(a);
                 let a = self.get(a, u)?;
@@ -570,180 +499,17 @@ impl Select<'_> {
                 let mask = self.get(mask, u)?;
                 let no = self.get(no, u)?;
                 let yes = self.source(yes, u)?;
-                let result = self.asm.vector();
-                let target = Out {
-                    register: result,
-                    size: form.size(),
-                    mask: Some((mask, false)),
-                };
-                let sources = [(Source::Register(no), form.size()), (yes, form.size())];
-                self.asm
-                    .op(code::BLEND[form as usize], target, &sources, None);
-                result
+                self.blend(ty, mask, yes, no)
             }
-            Op::Convert(Conversion::Bits, a) => self.get(a, u)?,
-            Op::Convert(conversion, a) => {
-                let from = self.body.type_of(a);
-                let full = self.lanes == 16;
-                let (code, to_size, from_size) =
-                    super::conversions::convert(conversion, from, ty, full)?;
-                let a = (Source::Register(self.get(a, u)?), from_size);
-                let result = self.asm.vector();
-                self.asm.op(code, out(result, to_size), &[a], None);
-                result
-            }
-            Op::Load { access, mask } => self.load(access, ty, mask, u)?,
-            Op::LoadHalf { access, high, mask } => self.load_half(access, high, mask, u)?,
+            Op::Convert(Conversion::Bits, a) => self.get(a, u),
+            Op::Convert(conversion, a) => self.converted(conversion, ty, a, u),
+            Op::Load { access, mask } => self.load(access, ty, mask, u),
+            Op::LoadHalf { access, high, mask } => self.load_half(access, high, mask, u),
             Op::Gather {
                 access,
                 index,
                 mask,
-            } => self.gather(access, ty, index, mask, u)?,
-        })
-    }
-
-    fn binary_op(&mut self, op: BinaryOp, ty: Type, a: V, b: V, u: usize) -> Option<VReg> {
-        let form = self.form(ty);
-        let is_shift = matches!(
-            op,
-            BinaryOp::ShiftLeft | BinaryOp::ShiftRight | BinaryOp::ShiftRightSigned
-        );
-        if let Some(amount) = self.constant_of(b).filter(|_| is_shift) {
-            let amount = i32::try_from(amount.min(64)).ok()?;
-            let a = (self.source(a, u)?, form.size());
-            let result = self.asm.vector();
-            let codes = code::shift(op)[form as usize];
-            self.asm
-                .op(codes, out(result, form.size()), &[a], Some(amount));
-            return Some(result);
-        }
-        let commutes = matches!(
-            op,
-            BinaryOp::Add
-                | BinaryOp::Mul
-                | BinaryOp::And
-                | BinaryOp::Or
-                | BinaryOp::Xor
-                | BinaryOp::Minimum
-                | BinaryOp::Maximum
-        );
-        let (a, b) = match self.constant_of(a).is_some() && commutes {
-            true => (b, a),
-            false => (a, b),
-        };
-        let a = self.get(a, u)?;
-        let b = self.source(b, u)?;
-        self.binary(op, ty, a, b)
-    }
-
-    pub(super) fn binary(&mut self, op: BinaryOp, ty: Type, a: VReg, b: Source) -> Option<VReg> {
-        if ty == Type::Mask {
-            let code = match op {
-                BinaryOp::And => Code::VEX_Kandw_kr_kr_kr,
-                BinaryOp::Or => Code::VEX_Korw_kr_kr_kr,
-                BinaryOp::Xor => Code::VEX_Kxorw_kr_kr_kr,
-                _ => return None,
-            };
-            let mask = self.asm.register(MASK);
-            let sources = [(Source::Register(a), Size::K), (b, Size::K)];
-            self.asm.op(code, out(mask, Size::K), &sources, None);
-            return Some(mask);
-        }
-        let result = self.plain(op, ty, a, b)?;
-        if !matches!(op, BinaryOp::Minimum | BinaryOp::Maximum) {
-            return Some(result);
-        }
-        let form = self.form(ty);
-        let sources = [(Source::Register(a), form.size()), (b, form.size())];
-        // Where either is NaN, so is the sum.
-        let nan = self.compared(Condition::Unordered, ty, a, b);
-        let (add, _) = code::binary(BinaryOp::Add, ty)?;
-        let repaired = self.asm.vector();
-        let target = Out {
-            register: repaired,
-            size: form.size(),
-            mask: Some((nan, false)),
-        };
-        self.asm
-            .onto(add[form as usize], target, result, &sources, None);
-        Some(repaired)
-    }
-
-    /// By the machine's instruction alone: minima and maxima lose NaN.
-    pub(super) fn plain(&mut self, op: BinaryOp, ty: Type, a: VReg, b: Source) -> Option<VReg> {
-        let form = self.form(ty);
-        let (codes, immediate) = code::binary(op, ty)?;
-        let sources = [(Source::Register(a), form.size()), (b, form.size())];
-        let result = self.asm.vector();
-        let target = out(result, form.size());
-        self.asm
-            .op(codes[form as usize], target, &sources, immediate);
-        Some(result)
-    }
-
-    pub(super) fn compared(&mut self, condition: Condition, ty: Type, a: VReg, b: Source) -> VReg {
-        let form = self.form(ty);
-        let (codes, which) = code::compare(condition, ty);
-        let mask = self.asm.register(MASK);
-        self.asm.op(
-            codes[form as usize],
-            out(mask, Size::K),
-            &[(Source::Register(a), form.size()), (b, form.size())],
-            Some(which),
-        );
-        mask
-    }
-
-    fn fma(&mut self, form: Form, fused: Fused, [a, b, c]: [V; 3], u: usize) -> Option<VReg> {
-        let result = self.asm.vector();
-        let target = out(result, form.size());
-        // A constant factor is the second one.
-        let (a, b) = match self.constant_of(a) {
-            Some(_) => (b, a),
-            None => (a, b),
-        };
-        let (codes, tied, sources): (Codes, _, _) = if self.constant_of(c).is_some() {
-            let tied = self.get(a, u)?;
-            let b = Source::Register(self.get(b, u)?);
-            (
-                code::fused_onto_factor(fused),
-                tied,
-                [b, self.source(c, u)?],
-            )
-        } else {
-            let tied = self.get(c, u)?;
-            let a = Source::Register(self.get(a, u)?);
-            (code::fused_onto_sum(fused), tied, [a, self.source(b, u)?])
-        };
-        let sources = sources.map(|s| (s, form.size()));
-        self.asm
-            .onto(codes[form as usize], target, tied, &sources, None);
-        Some(result)
-    }
-
-    /// The lanes that an access touches: `None` if all.
-    pub(super) fn effective(&mut self, mask: Option<V>, u: usize) -> Option<Option<VReg>> {
-        let tail = self.tails.as_ref().map(|t| t[u]);
-        let Some(mask) = mask else { return Some(tail) };
-        let mask = self.get(mask, u)?;
-        match tail {
-            None => Some(Some(mask)),
-            Some(tail) => self
-                .binary(BinaryOp::And, Type::Mask, mask, Source::Register(tail))
-                .map(Some),
-        }
-    }
-
-    /// The place of a vector's first lane, or of the one element of all.
-    pub(super) fn place(&self, access: u32, u: usize) -> Source {
-        let a = self.body.accesses[access as usize];
-        Source::Memory {
-            base: self.pointers[access as usize],
-            index: (!a.splat).then_some((self.lane, a.storage.bytes)),
-            displacement: match a.splat {
-                true => 0,
-                false => self.lanes * u as i32 * a.storage.bytes as i32,
-            },
+            } => self.gather(access, ty, index, mask, u),
         }
     }
 }
