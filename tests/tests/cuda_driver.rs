@@ -10,6 +10,7 @@ use tegula_ir::{ArrayShape, ElementType, Literal, Scalar};
 use tegula_tests::nvrtc;
 
 const FINDINGS: &str = "TEGULA_SIM_CUDA_FINDINGS";
+const PRODUCTS: &str = "TEGULA_SIM_CUDA_PRODUCTS";
 const SCENARIO: &str = "TEGULA_TEST_SCENARIO";
 
 /// Runs a scenario, which is an ignored test of this file, and gives what the stand-in
@@ -33,15 +34,23 @@ fn scenario(name: &str, environment: &[(&str, &str)]) -> String {
     let own = format!("tegula-cuda-driver-{}-{name}", std::process::id());
     let folder = std::env::temp_dir().join(own);
     std::fs::create_dir_all(&folder).expect("a folder");
-    for name in ["libcuda.so.1", "libcuda.so"] {
-        std::fs::copy(&built, folder.join(name)).expect("the library is copied");
+    let driver = folder.join("libcuda.so.1");
+    std::fs::copy(&built, &driver).expect("the library is copied");
+    // The same file, so that it is one library in a process.
+    for name in ["libcuda.so", "libcublasLt.so.13"] {
+        std::fs::hard_link(&driver, folder.join(name)).expect("the library has another name");
     }
+    let others = std::env::var_os("TEGULA_CUDA_LIBS").unwrap_or_default();
+    let libraries = std::iter::once(folder.clone()).chain(std::env::split_paths(&others));
+    let libraries = std::env::join_paths(libraries).expect("a path");
     let findings = folder.join("findings");
     let output = Command::new(&program)
         .args(["--ignored", "--exact", &format!("scenarios::{name}")])
         .env(SCENARIO, name)
         .env(FINDINGS, &findings)
+        .env(PRODUCTS, folder.join("products"))
         .env("LD_LIBRARY_PATH", &folder)
+        .env("TEGULA_CUDA_LIBS", libraries)
         .env("TEGULA_CACHE", folder.join("cache"))
         .envs(environment.iter().copied())
         .output()
@@ -75,8 +84,31 @@ fn models_run() {
 }
 
 #[test]
+fn products_of_matrices_go_to_the_library() {
+    // What could be faster is no error.
+    let found = scenario("products", &[]);
+    let wrong = found.lines().find(|line| !line.contains("partial-sectors"));
+    assert_eq!(wrong, None);
+}
+
+#[test]
+fn products_are_added_and_within_loops() {
+    assert_eq!(scenario("products_within", &[]), "");
+}
+
+#[test]
+fn what_follows_a_product_is_done_with_it() {
+    assert_eq!(scenario("epilogues", &[]), "");
+}
+
+#[test]
 fn loops_stay_on_the_device() {
     assert_eq!(scenario("loops", &[]), "");
+}
+
+#[test]
+fn choices_stay_on_the_device() {
+    assert_eq!(scenario("choices", &[]), "");
 }
 
 #[test]
@@ -156,6 +188,34 @@ ENTRY main { i = s32[] parameter(0) x = f32[8,40] parameter(1) y = f32[8,40] par
   s = (s32[], f32[8,40], f32[8,40]) tuple(i, x, y)
   ROOT w = (s32[], f32[8,40], f32[8,40]) while(s), condition=more, body=step }";
 
+/// A choice within a loop of which nobody knows the number of iterations, and in it one
+/// more: i halves where it is even, else becomes 3 i + 1, until it is 1.
+const CHOICES: &str = "HloModule choices
+half { s = (s32[], f32[40]) parameter(0) i = s32[] get-tuple-element(s), index=0
+  x = f32[40] get-tuple-element(s), index=1 two = s32[] constant(2) j = s32[] divide(i, two)
+  y = f32[40] negate(x) ROOT t = (s32[], f32[40]) tuple(j, y) }
+third { s = (s32[], f32[40]) parameter(0) i = s32[] get-tuple-element(s), index=0
+  x = f32[40] get-tuple-element(s), index=1 three = s32[] constant(3) k = s32[] multiply(i, three)
+  one = s32[] constant(1) j = s32[] add(k, one) five = s32[] constant(5)
+  l = s32[] remainder(i, five) y = f32[40] conditional(l, x, x, x), branch_computations={first, second, rest}
+  ROOT t = (s32[], f32[40]) tuple(j, y) }
+first { x = f32[40] parameter(0) a = f32[] constant(1) b = f32[40] broadcast(a), dimensions={}
+  ROOT y = f32[40] add(x, b) }
+second { x = f32[40] parameter(0) a = f32[] constant(2) b = f32[40] broadcast(a), dimensions={}
+  ROOT y = f32[40] add(x, b) }
+rest { x = f32[40] parameter(0) ROOT y = f32[40] add(x, x) }
+step { s = (s32[], f32[40]) parameter(0) i = s32[] get-tuple-element(s), index=0
+  one = s32[] constant(1) odd = s32[] and(i, one)
+  ROOT t = (s32[], f32[40]) conditional(odd, s, s), branch_computations={half, third} }
+more { s = (s32[], f32[40]) parameter(0) i = s32[] get-tuple-element(s), index=0
+  one = s32[] constant(1) ROOT l = pred[] compare(i, one), direction=GT }
+ENTRY main { i = s32[] parameter(0) x = f32[40] parameter(1)
+  s = (s32[], f32[40]) tuple(i, x)
+  w = (s32[], f32[40]) while(s), condition=more, body=step
+  z = s32[] constant(7) c = pred[] compare(i, z), direction=LT
+  y = f32[40] get-tuple-element(w), index=1
+  ROOT r = f32[40] conditional(c, y, x), true_computation=first, false_computation=rest }";
+
 /// Small numbers of a shape, different for each seed.
 fn array(ty: ElementType, dims: &[i64], seed: usize) -> Buffer {
     let mut literal = Literal::zeros(&ArrayShape::new(ty, dims)).expect("room");
@@ -205,8 +265,279 @@ fn chain_inputs(seed: usize) -> Vec<Buffer> {
     ]
 }
 
+/// What the library was given since the last look.
+fn products() -> Vec<String> {
+    let path = std::env::var_os(PRODUCTS).expect("a path");
+    let text = std::fs::read_to_string(&path).unwrap_or_default();
+    let _none_yet = std::fs::remove_file(&path);
+    text.lines().map(str::to_owned).collect()
+}
+
+/// A dot of arrays whose dimensions are named: batches `b`, rows `m`, columns `n`, summed
+/// `k`; the result's order is made by a transposition.
+struct Dot<'a> {
+    types: [&'a str; 2],
+    lhs: &'a str,
+    rhs: &'a str,
+    out: &'a str,
+}
+
+fn size_of_dimension(name: char) -> i64 {
+    match name {
+        'b' => 3,
+        'm' => 64,
+        'n' => 80,
+        _ => 264,
+    }
+}
+
+impl Dot<'_> {
+    fn text(&self) -> String {
+        let dims = |names: &str| {
+            let sizes = names.chars().map(|c| size_of_dimension(c).to_string());
+            sizes.collect::<Vec<_>>().join(",")
+        };
+        let at = |names: &str, name: char| names.find(name);
+        let batch = |side: &str, names: &str| {
+            at(names, 'b').map_or(String::new(), |at| format!(", {side}_batch_dims={{{at}}}"))
+        };
+        let made: String = "bmn".chars().filter(|&c| self.out.contains(c)).collect();
+        let order: Vec<String> = self
+            .out
+            .chars()
+            .map(|c| made.find(c).expect("a dimension").to_string())
+            .collect();
+        let ([factor, result], [lhs, rhs, made]) =
+            (self.types, [self.lhs, self.rhs, &made].map(dims));
+        format!(
+            "HloModule dot
+ENTRY main {{ x = {factor}[{lhs}] parameter(0) y = {factor}[{rhs}] parameter(1)
+  d = {result}[{made}] dot(x, y){}{}, lhs_contracting_dims={{{}}}, rhs_contracting_dims={{{}}}
+  ROOT t = {result}[{}] transpose(d), dimensions={{{}}} }}",
+            batch("lhs", self.lhs),
+            batch("rhs", self.rhs),
+            at(self.lhs, 'k').expect("a sum"),
+            at(self.rhs, 'k').expect("a sum"),
+            dims(self.out),
+            order.join(",")
+        )
+    }
+
+    fn inputs(&self) -> Vec<Buffer> {
+        let ty = ElementType::from_name(self.types[0]).expect("a type");
+        let dims = |names: &str| names.chars().map(size_of_dimension).collect::<Vec<_>>();
+        [self.lhs, self.rhs]
+            .iter()
+            .zip(1..)
+            .map(|(names, seed)| array(ty, &dims(names), seed))
+            .collect()
+    }
+}
+
 mod scenarios {
     use super::*;
+
+    /// Every order of dimensions that a product of matrices can have, in every type; what
+    /// the library does not take, generated functions do.
+    #[test]
+    #[ignore = "started by a test of its own"]
+    fn products() {
+        if !chosen("products") {
+            return;
+        }
+        let dot = |types, lhs, rhs, out| Dot {
+            types,
+            lhs,
+            rhs,
+            out,
+        };
+        let f32s = ["f32", "f32"];
+        // Whether the library does it.
+        let all = [
+            (dot(f32s, "mk", "kn", "mn"), true),
+            (dot(f32s, "km", "nk", "mn"), true),
+            (dot(f32s, "mk", "nk", "nm"), true),
+            (dot(f32s, "bmk", "bkn", "bmn"), true),
+            (dot(f32s, "mbk", "bnk", "mbn"), true),
+            (dot(f32s, "kbm", "kbn", "bnm"), true),
+            (dot(f32s, "bmk", "nbk", "nbm"), true),
+            // Neighbours are of different batches.
+            (dot(f32s, "mkb", "bkn", "bmn"), false),
+            (dot(["f64", "f64"], "bkm", "bkn", "bmn"), true),
+            (dot(["bf16", "bf16"], "bmk", "bkn", "bmn"), true),
+            (dot(["bf16", "f32"], "mk", "nk", "mn"), true),
+            (dot(["f16", "f16"], "km", "kn", "nm"), true),
+            (dot(["f16", "f32"], "bmk", "bnk", "bmn"), true),
+            (dot(["s8", "s32"], "mk", "nk", "mn"), true),
+            (dot(["s8", "s32"], "bmk", "nbk", "bnm"), true),
+            (dot(["s8", "s32"], "mk", "kn", "mn"), false),
+            (dot(["s32", "s32"], "mk", "nk", "mn"), false),
+        ];
+        for (dot, goes) in all {
+            let text = dot.text();
+            let program = on(Target::Cuda, &text).expect("a program");
+            check(&program, &text, &dot.inputs());
+            assert_eq!(super::products().len(), usize::from(goes), "{text}");
+        }
+    }
+
+    /// A product is added to another where that lies; sizes that are open; loops.
+    #[test]
+    #[ignore = "started by a test of its own"]
+    fn products_within() {
+        if !chosen("products_within") {
+            return;
+        }
+        let sums = "HloModule sums
+ENTRY main { x = f32[64,264] parameter(0) y = f32[264,80] parameter(1)
+  u = f32[64,200] parameter(2) v = f32[200,80] parameter(3)
+  d = f32[64,80] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  e = f32[64,80] dot(u, v), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  ROOT s = f32[64,80] add(d, e) }";
+        let dims: [&[i64]; 4] = [&[64, 264], &[264, 80], &[64, 200], &[200, 80]];
+        let inputs: Vec<Buffer> = dims.iter().zip(1..).map(|(d, s)| floats(d, s)).collect();
+        check(&on(Target::Cuda, sums).expect("a program"), sums, &inputs);
+        let done = super::products();
+        let added = done.iter().filter(|line| line.contains("beta 1"));
+        assert_eq!((done.len(), added.count()), (2, 1), "{done:?}");
+        // The library is asked at the sizes of a run, and only for what is worth a call.
+        let open = "HloModule open
+ENTRY main { x = f32[?,264] parameter(0) y = f32[264,80] parameter(1)
+  ROOT d = f32[?,80] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0} }";
+        let program = on(Target::Cuda, open).expect("a program");
+        for (rows, calls) in [(64, 1), (3, 0), (200, 1), (0, 0), (64, 1)] {
+            let inputs = [floats(&[rows, 264], 3), floats(&[264, 80], 4)];
+            check(&program, open, &inputs);
+            assert_eq!(super::products().len(), calls, "{rows} rows");
+        }
+        // Counted loops call the library; those that may have ended do not.
+        let body = "HloModule within
+step { s = (s32[], f32[64,64], f32[64,64]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0 x = f32[64,64] get-tuple-element(s), index=1
+  y = f32[64,64] get-tuple-element(s), index=2 one = s32[] constant(1) j = s32[] add(i, one)
+  d = f32[64,64] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  c = f32[] constant(0.015625) h = f32[64,64] broadcast(c), dimensions={}
+  m = f32[64,64] multiply(d, h)
+  ROOT t = (s32[], f32[64,64], f32[64,64]) tuple(j, m, y) }
+more { s = (s32[], f32[64,64], f32[64,64]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  k = s32[] constant(3) ROOT l = pred[] compare(i, k), direction=LT }
+ENTRY main { START x = f32[64,64] parameter(0) y = f32[64,64] parameter(1)
+  s = (s32[], f32[64,64], f32[64,64]) tuple(i, x, y)
+  ROOT w = (s32[], f32[64,64], f32[64,64]) while(s), condition=more, body=step }";
+        let mut i = Literal::zeros(&ArrayShape::new(ElementType::S32, &[])).expect("room");
+        i.set_scalar(0, Scalar::Int(1)).expect("an element");
+        let square = |seed| floats(&[64, 64], seed);
+        for (start, calls) in [("i = s32[] constant(0)", 3), ("i = s32[] parameter(2)", 0)] {
+            let text = body.replace("START", start);
+            let mut inputs = vec![square(1), square(2)];
+            if calls == 0 {
+                inputs.push(Buffer::from(i.clone()));
+            }
+            let program = on(Target::Cuda, &text).expect("a program");
+            for _ in 0..3 {
+                check(&program, &text, &inputs);
+                assert_eq!(super::products().len(), calls, "{start}");
+            }
+        }
+    }
+
+    /// Biases, the positive part and GELU; what is not exactly that stays a kernel.
+    #[test]
+    #[ignore = "started by a test of its own"]
+    fn epilogues() {
+        if !chosen("epilogues") {
+            return;
+        }
+        let gelu = "p = T multiply(a, a) q = T multiply(p, a) c = TY constant(0.044715)
+  cs = T broadcast(c), dimensions={} r = T multiply(q, cs) s = T add(a, r)
+  f = TY constant(0.7978845608) fs = T broadcast(f), dimensions={} u = T multiply(s, fs)
+  v = T tanh(u) o = TY constant(1) os = T broadcast(o), dimensions={} l = T add(v, os)
+  h = TY constant(0.5) hs = T broadcast(h), dimensions={} i = T multiply(l, hs)
+  ROOT j = T multiply(a, i)";
+        let relu = "ROOT r = T maximum(a, zs)";
+        let bias = "bs = T broadcast(b), dimensions={1} a = T add(d, bs)";
+        let bare = "a = T copy(d)";
+        let rows = "bs = T broadcast(m), dimensions={0} a = T add(d, bs)";
+        // The type, what follows, and the epilogue's number: 1 is none.
+        let all = [
+            ("f32", bias, "ROOT r = T copy(a)", 4),
+            ("f32", bias, relu, 6),
+            ("f64", bias, relu, 6),
+            ("f32", bare, relu, 2),
+            ("f32", bias, gelu, 36),
+            ("f32", bare, gelu, 32),
+            // A bias along the other dimension, another function, roundings in between.
+            ("f32", rows, relu, 1),
+            ("f32", bias, "ROOT r = T tanh(a)", 1),
+            ("f32", bias, "n = T negate(zs) ROOT r = T minimum(a, n)", 1),
+            ("f64", bias, gelu, 1),
+            // Both sums are rounded.
+            (
+                "f32",
+                bias,
+                "o = TY constant(1) os = T broadcast(o), dimensions={} \
+              p = T add(a, os) q = T subtract(p, os) ROOT r = T maximum(q, zs)",
+                1,
+            ),
+            ("bf16", bias, relu, 1),
+            ("bf16", bare, relu, 2),
+        ];
+        for (ty, first, then, epilogue) in all {
+            let text = format!(
+                "HloModule epilogue
+ENTRY main {{ x = TY[64,264] parameter(0) w = TY[264,80] parameter(1) b = TY[80] parameter(2)
+  m = TY[64] parameter(3)
+  d = T dot(x, w), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+  z = TY constant(0) zs = T broadcast(z), dimensions={{}}
+  {first}
+  {then} }}"
+            );
+            let text = text.replace(" T ", &format!(" {ty}[64,80] "));
+            let text = text.replace("TY constant", &format!("{ty}[] constant"));
+            let text = text.replace("TY[", &format!("{ty}["));
+            let ty = ElementType::from_name(ty).expect("a type");
+            // Small enough that GELU is no step.
+            let scaled = |buffer: Buffer| {
+                let mut literal = buffer.literal().clone();
+                for i in 0..literal.len() {
+                    let Some(Scalar::Float(value)) = literal.scalar(i) else {
+                        panic!("a float");
+                    };
+                    let value = Scalar::Float(value / 16.0);
+                    literal.set_scalar(i, value).expect("an element");
+                }
+                Buffer::from(literal)
+            };
+            let dims: [&[i64]; 4] = [&[64, 264], &[264, 80], &[80], &[64]];
+            let inputs: Vec<Buffer> = dims
+                .iter()
+                .zip(1..)
+                .map(|(dims, seed)| scaled(array(ty, dims, seed)))
+                .collect();
+            let program = on(Target::Cuda, &text).expect("a program");
+            let expected = run(&on(Target::Interp, &text).expect("a program"), &inputs);
+            let expected = expected.expect("results");
+            // The second run is recorded, the third does what was.
+            for _ in 0..3 {
+                let results = run(&program, &inputs).expect("results");
+                let [result, expected] = [&results[0], &expected[0]].map(Buffer::literal);
+                for i in 0..result.len() {
+                    let (Some(Scalar::Float(a)), Some(Scalar::Float(b))) =
+                        (result.scalar(i), expected.scalar(i))
+                    else {
+                        panic!("a float");
+                    };
+                    let near = if then.contains("tanh") { 1e-6 } else { 0.0 };
+                    assert!((a - b).abs() <= near * b.abs().max(1.0), "{a} {b} {text}");
+                }
+            }
+            let done = super::products();
+            let wanted = format!("epilogue {epilogue},");
+            assert_eq!(done.len(), 3, "{text}");
+            assert!(done[0].contains(&wanted), "{}: {text}", done[0]);
+        }
+    }
 
     fn chosen(name: &str) -> bool {
         std::env::var(SCENARIO).is_ok_and(|chosen| chosen == name)
@@ -259,6 +590,20 @@ mod scenarios {
             i.set_scalar(0, Scalar::Int(start)).expect("an element");
             let inputs = [Buffer::from(i), floats(&[8, 40], 1), floats(&[8, 40], 2)];
             check(&executable, LOOP, &inputs);
+        }
+    }
+
+    #[test]
+    #[ignore = "started by a test of its own"]
+    fn choices() {
+        if !chosen("choices") {
+            return;
+        }
+        let executable = on(Target::Cuda, CHOICES).expect("a program");
+        for start in [1, 6, 7, 9, 27, 0, -3] {
+            let mut i = Literal::zeros(&ArrayShape::new(ElementType::S32, &[])).expect("room");
+            i.set_scalar(0, Scalar::Int(start)).expect("an element");
+            check(&executable, CHOICES, &[Buffer::from(i), floats(&[40], 1)]);
         }
     }
 

@@ -246,7 +246,7 @@ fn written(plan: &Plan, step: &Step, note: &mut dyn FnMut(ValueId)) {
 }
 
 /// Whether two values may share memory.
-fn overlap(plan: &Plan, a: ValueId, b: ValueId) -> bool {
+pub(crate) fn overlap(plan: &Plan, a: ValueId, b: ValueId) -> bool {
     if plan.same_place(a, b) {
         return true;
     }

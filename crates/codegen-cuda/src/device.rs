@@ -1,6 +1,7 @@
 //! What a program is run on: a GPU, or the simulator that stands for one.
 
 use crate::error::Error;
+use crate::library::matrices::Matrices;
 
 /// One launch of a function of the loaded program.
 #[derive(Clone, Copy, Debug)]
@@ -15,6 +16,25 @@ pub(crate) struct Launch<'a> {
     pub block: [u32; 3],
     /// Its parameters, of eight bytes each: addresses, then sizes.
     pub arguments: &'a [u64],
+}
+
+/// How a device's library does a product of matrices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Choice {
+    /// Its own description of the algorithm.
+    pub algorithm: [u64; 8],
+    /// Bytes of memory that it needs meanwhile.
+    pub workspace: u64,
+}
+
+/// One product of matrices.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Product<'a> {
+    pub matrices: &'a Matrices,
+    pub choice: Choice,
+    /// Where A, B, what is added (D if nothing is), D, the bias and the workspace are; the
+    /// last two are nowhere if there is none.
+    pub addresses: [u64; 6],
 }
 
 /// A device with a program.
@@ -41,6 +61,11 @@ pub(crate) trait Session {
     fn copy(&self, from: u64, to: u64, bytes: u64) -> Result<(), Error>;
     /// Runs a function.
     fn launch(&self, launch: &Launch<'_>) -> Result<(), Error>;
+    /// How the device's library does a product whose A, B, what is added, D and bias are
+    /// aligned to so many bytes; none if it has none, or no library.
+    fn choose(&self, matrices: &Matrices, alignment: [u32; 5]) -> Result<Option<Choice>, Error>;
+    /// Does a product as was chosen in any life.
+    fn multiply(&self, product: &Product<'_>) -> Result<(), Error>;
     /// Waits for everything before.
     fn wait(&self) -> Result<(), Error>;
     /// Records launches and copies instead of doing them; none if the device does not

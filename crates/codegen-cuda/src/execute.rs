@@ -1,6 +1,6 @@
 //! Running a device program: once written, for every device.
 
-use crate::device::{Allocation, Device, Launch, Session};
+use crate::device::{self, Allocation, Device, Launch, Session};
 use crate::error::Error;
 use crate::program::Program;
 use crate::recordings::Recordings;
@@ -110,9 +110,10 @@ impl Executable {
         work: &mut dyn FnMut(&Run<'_>) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let shapes: Vec<&ArrayShape> = inputs.iter().map(|l| l.shape()).collect();
-        let prepared = self.prepare(&shapes)?;
-        let schedule = &prepared.schedule;
+        self.plan.check_inputs(&shapes)?;
         let session = self.device.open()?;
+        let prepared = self.prepare(&*session, &shapes)?;
+        let schedule = &prepared.schedule;
         let kept = self.keep(&*session, schedule, inputs)?;
         let memory = Allocation::new(&*session, schedule.bytes - schedule.kept)?;
         let run = Run {
@@ -161,11 +162,17 @@ impl Executable {
     /// # Errors
     /// As [`Self::run`].
     pub fn peak_bytes(&self, inputs: &[&ArrayShape]) -> Result<u64, Error> {
-        Ok(self.prepare(inputs)?.schedule.own_bytes)
+        self.plan.check_inputs(inputs)?;
+        let session = self.device.open()?;
+        Ok(self.prepare(&*session, inputs)?.schedule.own_bytes)
     }
 
-    fn prepare(&self, inputs: &[&ArrayShape]) -> Result<Arc<Prepared>, Error> {
-        self.plan.check_inputs(inputs)?;
+    /// The program at the sizes of inputs that are as they must be.
+    fn prepare(
+        &self,
+        session: &dyn Session,
+        inputs: &[&ArrayShape],
+    ) -> Result<Arc<Prepared>, Error> {
         let sizes = match self.plan.has_open_sizes() {
             true => self.plan.bind(inputs).map_err(Error::Sizes)?,
             false => Vec::new(),
@@ -179,7 +186,7 @@ impl Executable {
             let frozen = |parameter| self.frozen.get(parameter) == Some(&true);
             Ok(Prepared {
                 number: self.schedules.fetch_add(1, Ordering::Relaxed),
-                schedule: schedule(&self.program, &plan, sizes, &frozen)?,
+                schedule: schedule(&self.program, &plan, sizes, &frozen, session)?,
             })
         })
     }
@@ -264,7 +271,9 @@ impl Run<'_> {
 
     fn action(&self, action: &Action) -> Result<(), Error> {
         match action {
-            Action::Launch { .. } | Action::Copy { .. } => self.simple(self.session, action),
+            Action::Launch { .. } | Action::Product(_) | Action::Copy { .. } => {
+                self.simple(self.session, action)
+            }
             Action::Straight { number, actions } => {
                 let mut work = |session: &dyn Session| {
                     let mut actions = actions.iter();
@@ -345,7 +354,7 @@ impl Run<'_> {
         Ok(flag[0])
     }
 
-    /// A launch or a copy.
+    /// A launch, a product or a copy.
     fn simple(&self, session: &dyn Session, action: &Action) -> Result<(), Error> {
         match action {
             Action::Launch {
@@ -367,6 +376,14 @@ impl Run<'_> {
                     grid: *grid,
                     block: function_of.block,
                     arguments: &arguments,
+                })
+            }
+            Action::Product(product) => {
+                let address = |place: Option<u64>| place.map_or(0, |place| self.address(place));
+                session.multiply(&device::Product {
+                    matrices: &product.matrices,
+                    choice: product.choice,
+                    addresses: product.places.map(address),
                 })
             }
             Action::Copy { bytes: 0, .. } => Ok(()),

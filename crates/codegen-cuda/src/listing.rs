@@ -8,7 +8,7 @@ use tegula_layout::Plan;
 /// A form of a device program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Listing {
-    /// CUDA C++, which needs no CUDA library.
+    /// CUDA C++, which needs no CUDA library, after what a library does where it is found.
     Cuda,
     /// What NVRTC makes of it for a virtual architecture.
     Ptx,
@@ -21,9 +21,10 @@ pub enum Listing {
 /// # Errors
 /// An operation that a type lacks; NVRTC is missing or refuses the program.
 pub fn listing(plan: &Plan, arch: Arch, what: Listing) -> Result<Vec<u8>, Error> {
-    let source = program::program(plan)?.source();
+    let program = program::program(plan)?;
+    let source = program.source();
     let form = match what {
-        Listing::Cuda => return Ok(source.into_bytes()),
+        Listing::Cuda => return Ok((program.products(plan) + &source).into_bytes()),
         Listing::Ptx => Form::Ptx,
         Listing::Cubin => Form::Cubin,
     };

@@ -1,11 +1,8 @@
 //! NVRTC, the compiler from CUDA C++ to PTX and machine code, as a library that is
 //! looked for when it is first needed.
-//!
-//! It is looked for in the folder that `TEGULA_CUDA_LIBS` names, in `nvrtc` of the
-//! build folder (`scripts/get-nvrtc` puts it there), and where the system has its
-//! libraries. Nothing of CUDA is needed to build this crate.
 
 use crate::error::Error;
+use crate::libraries::{self, symbol};
 use libloading::Library;
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
@@ -81,60 +78,21 @@ const NAMES: &[&str] = &["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"];
 /// It is not there; the error says how to get it.
 pub fn compiler() -> Result<&'static Compiler, Error> {
     static COMPILER: OnceLock<Result<Compiler, String>> = OnceLock::new();
-    let compiler = COMPILER.get_or_init(|| Compiler::load(&folders()));
+    let compiler = COMPILER.get_or_init(Compiler::load);
     compiler
         .as_ref()
         .map_err(|reason| Error::MissingLibrary(reason.clone()))
 }
 
-/// Where the library is looked for before the system's places.
-fn folders() -> Vec<PathBuf> {
-    let mut folders = Vec::new();
-    if let Some(named) = std::env::var_os("TEGULA_CUDA_LIBS") {
-        folders.extend(std::env::split_paths(&named));
-    }
-    let build = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from);
-    folders.push(build.join("nvrtc"));
-    // A test runs in its package's folder, a program anywhere.
-    if let Ok(program) = std::env::current_exe() {
-        folders.extend(
-            program
-                .ancestors()
-                .skip(1)
-                .take(3)
-                .map(|folder| folder.join("nvrtc")),
-        );
-    }
-    if let Some(toolkit) = std::env::var_os("CUDA_HOME").or_else(|| std::env::var_os("CUDA_PATH")) {
-        folders.push(Path::new(&toolkit).join("lib64"));
-    }
-    folders.push("/usr/local/cuda/lib64".into());
-    folders
-}
-
 impl Compiler {
-    fn load(folders: &[PathBuf]) -> Result<Self, String> {
-        let mut last = None;
-        let found = folders
-            .iter()
-            .flat_map(|folder| NAMES.iter().map(|name| folder.join(name)));
-        for path in found.filter(|path| path.exists()) {
-            match Self::open(&path) {
-                Ok(compiler) => return Ok(compiler),
-                Err(reason) => last = Some(format!("{}: {reason}", path.display())),
-            }
-        }
-        for name in NAMES {
-            match Self::open(Path::new(name)) {
-                Ok(compiler) => return Ok(compiler),
-                Err(reason) => last = last.or(Some(reason)),
-            }
-        }
-        let reason = last.map_or_else(String::new, |reason| format!(" ({reason})"));
-        Err(format!(
-            "the CUDA compiler library NVRTC (libnvrtc.so) is not found{reason}: \
-             `scripts/get-nvrtc target/nvrtc` installs it, TEGULA_CUDA_LIBS names a folder that has it"
-        ))
+    fn load() -> Result<Self, String> {
+        libraries::first(NAMES, Self::open).map_err(|reason| {
+            let reason = reason.map_or_else(String::new, |reason| format!(" ({reason})"));
+            format!(
+                "the CUDA compiler library NVRTC (libnvrtc.so) is not found{reason}: \
+                 `scripts/get-nvrtc target/nvrtc` installs it, TEGULA_CUDA_LIBS names a folder that has it"
+            )
+        })
     }
 
     fn open(path: &Path) -> Result<Self, String> {
@@ -218,14 +176,6 @@ fn built_in_functions(folder: &Path) -> Option<PathBuf> {
         .collect();
     found.sort();
     found.pop()
-}
-
-/// # Safety
-/// `T` is the type of the function of this name.
-unsafe fn symbol<T: Copy>(library: &Library, name: &str) -> Result<T, String> {
-    // SAFETY: the caller's promise.
-    let found = unsafe { library.get::<T>(name.as_bytes()) };
-    found.map(|f| *f).map_err(|e| e.to_string())
 }
 
 impl Functions {

@@ -4,15 +4,17 @@
 use crate::attention;
 use crate::counted;
 use crate::emit;
+use crate::epilogue;
 use crate::error::Error;
-use crate::function::{Function, Series, Work};
+use crate::function::{Function, Series, Work, linear};
 use crate::functions::needed;
+use crate::library::matrices::{self, Epilogue, Matrices};
 use crate::library::{Routine, routine};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::fmt::Write;
 use tegula_expr::Term;
-use tegula_fusion::LibraryOp;
 use tegula_fusion::kernel::Access;
+use tegula_fusion::{Contraction, LibraryOp};
 use tegula_ir::{ArrayShape, ElementType};
 use tegula_layout::plan::{KernelId, Plan, Step, ValueId};
 
@@ -23,6 +25,11 @@ pub(crate) enum Stage {
     Launch {
         launches: Launches,
         arguments: Vec<ValueId>,
+    },
+    /// A product that a library may do; if it does not, what else does it.
+    Product {
+        product: Box<Product>,
+        otherwise: Vec<Stage>,
     },
     /// Copies one value to another.
     Copy { from: ValueId, to: ValueId },
@@ -52,6 +59,41 @@ pub(crate) enum Stage {
         is_pred: bool,
         branches: Vec<Vec<Stage>>,
     },
+    /// A choice that stays on the device: a function makes a flag for each branch, and the
+    /// branches' functions do nothing where theirs is 0.
+    Choice {
+        selector: ValueId,
+        choose: usize,
+        branches: Vec<Vec<Stage>>,
+    },
+}
+
+/// A dot that is a product of matrices, with what follows it.
+#[derive(Clone, Debug)]
+pub(crate) struct Product {
+    pub contraction: Contraction,
+    /// The dot's factors, and what is added if something is.
+    pub operands: Vec<ValueId>,
+    pub epilogue: Epilogue,
+    pub bias: Option<ValueId>,
+    pub out: ValueId,
+}
+
+impl Product {
+    /// The product of matrices that it is in a plan, if sizes are known and suit.
+    pub(crate) fn matrices(&self, plan: &Plan) -> Option<Matrices> {
+        let shape = |value: ValueId| &plan.values[value].shape;
+        let &[lhs, rhs, ref added @ ..] = &self.operands[..] else {
+            return None;
+        };
+        matrices::matrices(
+            &self.contraction,
+            [shape(lhs), shape(rhs)],
+            shape(self.out).element_type,
+            !added.is_empty(),
+            self.epilogue,
+        )
+    }
 }
 
 /// Launches of a counted loop inside of one that may have ended.
@@ -61,12 +103,41 @@ impl Stage {
     /// Whether the host need not wait for the device in it.
     fn stays(&self) -> bool {
         match self {
-            Self::Launch { .. } | Self::Copy { .. } => true,
+            Self::Launch { .. } | Self::Copy { .. } | Self::Choice { .. } => true,
             // Asked for in vain, many launches take longer than a look at the predicate.
-            Self::Times { count, body } => {
-                let launches = count.saturating_mul(body.len() as u64);
-                launches <= MOST_IN_VAIN && body.iter().all(Self::stays)
+            Self::Times { body, .. } => {
+                self.launches() <= MOST_IN_VAIN && body.iter().all(Self::stays)
             }
+            // There, the device's own functions do it, which can be left out.
+            Self::Product { otherwise, .. } => otherwise.iter().all(Self::stays),
+            _ => false,
+        }
+    }
+}
+
+impl Stage {
+    /// How many launches, copies and looks at the device it is.
+    fn launches(&self) -> u64 {
+        let all = |stages: &[Self]| stages.iter().map(Self::launches).sum::<u64>();
+        match self {
+            Self::Launch { launches, .. } => launches.steps.len() as u64,
+            Self::Product { otherwise, .. } => all(otherwise),
+            Self::Times { count, body } => count.saturating_mul(all(body)),
+            Self::Choice { branches, .. } => 1 + branches.iter().map(|b| all(b)).sum::<u64>(),
+            _ => 1,
+        }
+    }
+
+    /// Whether it is better not asked for in vain: what a library may do, and passes of a
+    /// sort, of which one of a single element is a copy of the driver's.
+    fn is_worth_a_look(&self) -> bool {
+        match self {
+            Self::Product { .. } => true,
+            Self::Launch { launches, .. } => {
+                let mut steps = launches.steps.iter();
+                steps.any(|step| matches!(step, Work::Passes { .. }))
+            }
+            Self::Times { body, .. } => body.iter().any(Self::is_worth_a_look),
             _ => false,
         }
     }
@@ -164,9 +235,21 @@ impl Maker<'_> {
             part_of.insert(middle, None);
             part_of.insert(end, Some(found));
         }
+        // Steps that a product before them is given to do.
+        let mut joined = 0;
         for (number, step) in steps.iter().enumerate() {
             match part_of.remove(&number) {
-                None => stages.extend(self.stage(&steps[..number], step)?),
+                None if joined > 0 => joined -= 1,
+                None => {
+                    let [before, after] = [&steps[..number], &steps[number + 1..]];
+                    match self.product(before, step, after)? {
+                        Some((product, steps)) => {
+                            stages.push(product);
+                            joined = steps;
+                        }
+                        None => stages.extend(self.stage(before, step)?),
+                    }
+                }
                 Some(None) => {}
                 Some(Some(found)) => {
                     stages.push(Stage::Launch {
@@ -212,13 +295,97 @@ impl Maker<'_> {
             Step::Conditional { selector, branches } => {
                 let element_type = self.plan.values[*selector].shape.element_type;
                 let branches: Result<_, _> = branches.iter().map(|b| self.stages(b)).collect();
-                Stage::Conditional {
-                    selector: *selector,
-                    is_pred: element_type == ElementType::Pred,
-                    branches: branches?,
-                }
+                self.choice(*selector, element_type == ElementType::Pred, branches?)?
             }
         }))
+    }
+
+    /// A dot that a library may do, and how many of the steps after it are in it.
+    fn product(
+        &mut self,
+        before: &[Step],
+        step: &Step,
+        after: &[Step],
+    ) -> Result<Option<(Stage, usize)>, Error> {
+        let Step::Library {
+            op: LibraryOp::Dot(contraction),
+            operands,
+            results,
+        } = step
+        else {
+            return Ok(None);
+        };
+        let (&[lhs, rhs, ..], &[result]) = (&operands[..], &results[..]) else {
+            return Ok(None);
+        };
+        let ty = |value: ValueId| self.plan.values[value].shape.element_type;
+        if ty(lhs) != ty(rhs) || !matrices::has_product(ty(lhs), ty(result)) {
+            return Ok(None);
+        }
+        let mut product = Product {
+            contraction: (**contraction).clone(),
+            operands: operands.clone(),
+            epilogue: Epilogue::default(),
+            bias: None,
+            out: result,
+        };
+        let known = product.matrices(self.plan);
+        let open = self.plan.has_open_sizes();
+        if known.is_none() && !open {
+            return Ok(None);
+        }
+        let joined = known.and_then(|known| {
+            let dot = (&operands[..], result);
+            epilogue::find(self.plan, after, &self.readers, dot, known.rows)
+        });
+        let mut otherwise = Vec::from_iter(self.stage(before, step)?);
+        let mut steps = 0;
+        if let Some(joined) = joined {
+            steps = joined.steps;
+            (product.epilogue, product.bias) = (joined.epilogue, joined.bias);
+            product.out = joined.out;
+            for step in &after[..steps] {
+                otherwise.extend(self.stage(before, step)?);
+            }
+        }
+        let product = Box::new(product);
+        Ok(Some((Stage::Product { product, otherwise }, steps)))
+    }
+
+    /// One of several lists of stages. If they are few launches of functions, all are asked
+    /// for: that takes less time than waiting for the selector.
+    fn choice(
+        &mut self,
+        selector: ValueId,
+        is_pred: bool,
+        mut branches: Vec<Vec<Stage>>,
+    ) -> Result<Stage, Error> {
+        let mut stages = branches.iter().flatten();
+        let count: u64 = branches.iter().flatten().map(Stage::launches).sum();
+        let stays = stages.all(|stage| stage.stays() && !stage.is_worth_a_look());
+        if !stays || count > MOST_IN_VAIN {
+            return Ok(Stage::Conditional {
+                selector,
+                is_pred,
+                branches,
+            });
+        }
+        for branch in &mut branches {
+            self.guard(branch)?;
+        }
+        let function = choose(UNNAMED, is_pred, branches.len());
+        let launches = self.routine("choose", Series::one(function, 2));
+        let Some(&Work::Launch {
+            function: choose, ..
+        }) = launches.steps.first()
+        else {
+            return Err(Error::Bug("a choice has no function".to_owned()));
+        };
+        Ok(Stage::Choice {
+            selector,
+            choose,
+            branches,
+        })
     }
 
     fn repetition(
@@ -246,7 +413,13 @@ impl Maker<'_> {
     }
 
     /// Has stages do nothing once the predicate of the loop that they are in does not hold.
-    fn guard(&mut self, stages: &mut [Stage]) -> Result<(), Error> {
+    fn guard(&mut self, stages: &mut Vec<Stage>) -> Result<(), Error> {
+        // Nor can a call of a library.
+        let all = std::mem::take(stages).into_iter();
+        stages.extend(all.flat_map(|stage| match stage {
+            Stage::Product { otherwise, .. } => otherwise,
+            other => vec![other],
+        }));
         for stage in stages {
             // A copy of the driver's cannot be left out by the device.
             if let Stage::Copy { from, to } = *stage {
@@ -344,7 +517,86 @@ impl Maker<'_> {
     }
 }
 
+/// A function that sets a flag for each branch of a choice; a choice that is itself left out
+/// takes none.
+fn choose(name: &str, is_pred: bool, branches: usize) -> Function {
+    let last = branches.saturating_sub(1);
+    let (selector, branch) = match is_pred {
+        true => ("unsigned char", "(*selector != 0 ? 0 : 1)".to_owned()),
+        false => (
+            "int",
+            format!("(*selector < 0 || *selector > {last} ? {last} : *selector)"),
+        ),
+    };
+    let text = format!(
+        "extern \"C\" __global__ void __launch_bounds__(32) {name}(const {selector} *__restrict__ selector, \
+         unsigned char *__restrict__ flags, const unsigned char *__restrict__ guard) {{
+    // What is left out has no selector.
+    const bool any = guard == 0 || *guard != 0;
+    const int branch = !any ? -1 : {branch};
+    for (int i = threadIdx.x; i < {branches}; i += 32) flags[i] = i == branch;
+}}
+"
+    );
+    Function {
+        name: name.to_owned(),
+        reason: "flags for the branches of a choice".to_owned(),
+        text,
+        block: [32, 1, 1],
+        grid: linear(Term::constant(1)),
+        symbols: Vec::new(),
+        guarded: true,
+    }
+}
+
 impl Program {
+    /// What cublasLt is given where it is found, and which functions do it elsewhere, as
+    /// comments.
+    pub(crate) fn products(&self, plan: &Plan) -> String {
+        let mut text = String::new();
+        self.note_products(plan, &self.stages, &mut text);
+        text
+    }
+
+    fn note_products(&self, plan: &Plan, stages: &[Stage], text: &mut String) {
+        for stage in stages {
+            let lists = match stage {
+                Stage::Product { product, otherwise } => {
+                    let what = match product.matrices(plan) {
+                        Some(matrices) => matrices.to_string(),
+                        None => "a product, if its sizes suit".to_owned(),
+                    };
+                    let functions = otherwise.iter().flat_map(|stage| match stage {
+                        Stage::Launch { launches, .. } => &launches.steps[..],
+                        _ => &[],
+                    });
+                    let numbers = functions.map(|step| match *step {
+                        Work::Launch { function, .. } | Work::Passes { function, .. } => function,
+                    });
+                    let names = numbers.filter_map(|number| self.functions.get(number));
+                    let names: Vec<&str> = names.map(|function| &function.name[..]).collect();
+                    let names = names.join(", ");
+                    let _ = writeln!(text, "// cublasLt: {what}; without it {names}");
+                    continue;
+                }
+                Stage::While {
+                    condition, body, ..
+                }
+                | Stage::Repeat {
+                    condition, body, ..
+                } => vec![condition, body],
+                Stage::Times { body, .. } => vec![body],
+                Stage::Conditional { branches, .. } | Stage::Choice { branches, .. } => {
+                    branches.iter().collect()
+                }
+                _ => continue,
+            };
+            for stages in lists {
+                self.note_products(plan, stages, text);
+            }
+        }
+    }
+
     /// The source of all functions: CUDA C++ that includes no header.
     pub(crate) fn source(&self) -> String {
         let mut text = String::new();

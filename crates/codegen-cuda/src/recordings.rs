@@ -81,7 +81,8 @@ impl Recordings {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::Launch;
+    use crate::device::{Choice, Launch, Product};
+    use crate::library::matrices::Matrices;
     use std::cell::{Cell, RefCell};
 
     /// A device that counts what it does.
@@ -111,6 +112,12 @@ mod tests {
             Ok(())
         }
         fn launch(&self, _launch: &Launch<'_>) -> Result<(), Error> {
+            Ok(())
+        }
+        fn choose(&self, _: &Matrices, _: [u32; 5]) -> Result<Option<Choice>, Error> {
+            Ok(None)
+        }
+        fn multiply(&self, _product: &Product<'_>) -> Result<(), Error> {
             Ok(())
         }
         fn wait(&self) -> Result<(), Error> {

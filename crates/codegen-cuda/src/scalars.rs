@@ -163,17 +163,14 @@ fn float_unary(op: Unary, ty: ElementType, x: &str) -> Option<String> {
             };
             format!("tegula_{name}({x})")
         }
-        // CUDA's own for floats keep an array in local memory.
+        // CUDA's own keep an array in local memory.
         Unary::Sin | Unary::Cos | Unary::Tan => {
             let name = match op {
                 Unary::Sin => "sin",
                 Unary::Cos => "cos",
                 _ => "tan",
             };
-            match double {
-                true => format!("{name}({x})"),
-                false => format!("tegula_{name}({x})"),
-            }
+            format!("tegula_{name}({x})")
         }
         // The machine's own approximation has half of a double's bits.
         Unary::Rsqrt if double => format!("(1.0 / sqrt({x}))"),

@@ -6,10 +6,12 @@
 //! themselves. Launches and copies that follow each other are one straight piece, which
 //! a device may record and do again as a whole.
 
+use crate::device::{Choice, Session};
 use crate::error::Error;
 use crate::function::{Function, Slot, Work};
 use crate::host::HostCall;
-use crate::program::{Launches, Program, Stage};
+use crate::library::matrices::Matrices;
+use crate::program::{self, Launches, Program, Stage};
 use tegula_expr::Term;
 use tegula_ir::ArrayShape;
 use tegula_layout::plan::{Place, Plan, ValueId};
@@ -26,7 +28,9 @@ pub(crate) enum Action {
         /// The place that follows them, for a function that is guarded.
         guard: Option<u64>,
     },
-    /// Launches and copies, by number among the schedule's.
+    /// A product that the device's library does.
+    Product(Box<Product>),
+    /// Launches, products and copies, by number among the schedule's.
     Straight {
         number: usize,
         actions: Vec<Action>,
@@ -64,6 +68,14 @@ pub(crate) enum Action {
     },
 }
 
+/// A product, and where its arrays are; see [`crate::device::Product`].
+#[derive(Debug)]
+pub(crate) struct Product {
+    pub matrices: Matrices,
+    pub choice: Choice,
+    pub places: [Option<u64>; 6],
+}
+
 /// What a run does, and with how much memory.
 #[derive(Debug)]
 pub(crate) struct Schedule {
@@ -81,7 +93,8 @@ pub(crate) struct Schedule {
 }
 
 /// Resolves a program of a plan at given sizes; `plan` is that at these sizes. The
-/// parameters for which `frozen` holds are kept from run to run.
+/// parameters for which `frozen` holds are kept from run to run; the session says which
+/// products the device's library does.
 ///
 /// # Errors
 /// A size that does not fit.
@@ -90,6 +103,7 @@ pub(crate) fn schedule(
     plan: &Plan,
     sizes: &[i64],
     frozen: &dyn Fn(usize) -> bool,
+    session: &dyn Session,
 ) -> Result<Schedule, Error> {
     let mut next = 0u64;
     let constants = plan.constants.iter().map(|c| c.bytes().len() as u64);
@@ -125,6 +139,7 @@ pub(crate) fn schedule(
     let scratch = next;
     let mut resolver = Resolver {
         functions: &program.functions,
+        session,
         plan,
         sizes,
         constants,
@@ -153,6 +168,12 @@ pub(crate) fn schedule(
 /// What device memory is aligned to.
 const ALIGNMENT: u64 = 256;
 
+/// To how many bytes a place is aligned, as all of memory is at most.
+fn alignment(place: u64) -> u32 {
+    let bits = place.trailing_zeros().min(ALIGNMENT.trailing_zeros());
+    1 << bits
+}
+
 fn reserve(next: &mut u64, bytes: u64) -> Result<u64, Error> {
     let place = *next;
     let end = place
@@ -170,6 +191,7 @@ fn bytes_of(plan: &Plan, value: ValueId) -> Result<u64, Error> {
 
 struct Resolver<'a> {
     functions: &'a [Function],
+    session: &'a dyn Session,
     plan: &'a Plan,
     sizes: &'a [i64],
     constants: Vec<u64>,
@@ -233,11 +255,55 @@ impl Resolver<'_> {
         Ok(self.pieces(actions))
     }
 
-    /// Puts launches and copies that follow each other together.
+    /// A product by the device's library; none if it has none for it.
+    fn product(&mut self, product: &program::Product) -> Result<Option<Action>, Error> {
+        let Some(matrices) = product.matrices(self.plan) else {
+            return Ok(None);
+        };
+        let &[lhs, rhs, ref added @ ..] = &product.operands[..] else {
+            return Err(Error::Bug("a product has no factors".to_owned()));
+        };
+        let [a, b] = match matrices.swapped {
+            true => [rhs, lhs],
+            false => [lhs, rhs],
+        };
+        let added = added.first().copied().unwrap_or(product.out);
+        let mut places = [None; 6];
+        let values = [a, b, added, product.out].map(Some);
+        for (place, value) in places
+            .iter_mut()
+            .zip(values.into_iter().chain([product.bias]))
+        {
+            *place = value.map(|value| self.place(value)).transpose()?;
+        }
+        let alignment = std::array::from_fn(|i| match places[i] {
+            Some(place) => alignment(place),
+            None => ALIGNMENT as u32,
+        });
+        let Some(choice) = self.session.choose(&matrices, alignment)? else {
+            tracing::info!(%matrices, "the library has no such product");
+            return Ok(None);
+        };
+        if choice.workspace > 0 {
+            let mut end = self.scratch;
+            places[5] = Some(reserve(&mut end, choice.workspace)?);
+            self.end = self.end.max(end);
+        }
+        Ok(Some(Action::Product(Box::new(Product {
+            matrices,
+            choice,
+            places,
+        }))))
+    }
+
+    /// Puts launches, products and copies that follow each other together.
     fn pieces(&mut self, actions: Vec<Action>) -> Vec<Action> {
         let mut all: Vec<Action> = Vec::with_capacity(actions.len());
         for action in actions {
-            let is_straight = matches!(action, Action::Launch { .. } | Action::Copy { .. });
+            let is_straight = matches!(
+                action,
+                Action::Launch { .. } | Action::Product(_) | Action::Copy { .. }
+            );
             match all.last_mut() {
                 Some(Action::Straight { actions, .. }) if is_straight => actions.push(action),
                 _ if is_straight => {
@@ -283,12 +349,43 @@ impl Resolver<'_> {
         })
     }
 
+    /// The branches of a choice that stays on the device, each under its flag.
+    fn choice(
+        &mut self,
+        selector: ValueId,
+        choose: usize,
+        branches: &[Vec<Stage>],
+    ) -> Result<Vec<Action>, Error> {
+        let flags = reserve(&mut self.scratch, branches.len() as u64)?;
+        self.end = self.end.max(self.scratch);
+        let places = vec![self.place(selector)?, flags];
+        let mut actions = Vec::from_iter(self.launch(choose, places, None)?);
+        for (branch, flag) in branches.iter().zip(flags..) {
+            let outer = self.guard.replace(flag);
+            for stage in branch {
+                actions.extend(self.action(stage)?);
+            }
+            self.guard = outer;
+        }
+        Ok(actions)
+    }
+
     fn action(&mut self, stage: &Stage) -> Result<Vec<Action>, Error> {
         Ok(vec![match stage {
             Stage::Launch {
                 launches,
                 arguments,
             } => return self.launches(launches, &self.places(arguments)?),
+            Stage::Product { product, otherwise } => match self.product(product)? {
+                Some(action) => action,
+                None => {
+                    let mut actions = Vec::new();
+                    for stage in otherwise {
+                        actions.extend(self.action(stage)?);
+                    }
+                    return Ok(actions);
+                }
+            },
             Stage::Copy { from, to } => Action::Copy {
                 from: self.place(*from)?,
                 to: self.place(*to)?,
@@ -321,6 +418,11 @@ impl Resolver<'_> {
                 count: *count,
                 iteration: self.actions(body)?,
             },
+            Stage::Choice {
+                selector,
+                choose,
+                branches,
+            } => return self.choice(*selector, *choose, branches),
             Stage::Conditional {
                 selector,
                 is_pred,

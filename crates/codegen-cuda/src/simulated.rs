@@ -4,9 +4,10 @@
 //! Races, accesses out of bounds and reads of what was never written fail the run with
 //! the kernel and the instruction.
 
-use crate::device::{Device, Launch, Recording, Session};
+use crate::device::{Choice, Device, Launch, Product, Recording, Session};
 use crate::error::Error;
 use crate::execute::Executable;
+use crate::library::matrices::Matrices;
 use crate::nvrtc::{Arch, Form, compiler};
 use crate::program::program;
 use std::borrow::Cow;
@@ -103,6 +104,14 @@ impl Session for &Simulated {
 
     fn wait(&self) -> Result<(), Error> {
         Ok(())
+    }
+
+    fn choose(&self, _matrices: &Matrices, _: [u32; 5]) -> Result<Option<Choice>, Error> {
+        Ok(None)
+    }
+
+    fn multiply(&self, _product: &Product<'_>) -> Result<(), Error> {
+        Err(Error::Bug("the simulated device has no library".to_owned()))
     }
 
     fn record(

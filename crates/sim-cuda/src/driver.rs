@@ -4,11 +4,12 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tegula_sim_ptx::{Memory, Module, Options};
 
+use crate::cublaslt::Described;
 use crate::status::{
     INVALID_CONTEXT, INVALID_HANDLE, INVALID_VALUE, NOT_INITIALIZED, Status, UNKNOWN,
 };
@@ -74,6 +75,10 @@ pub(crate) struct Driver {
     pub(crate) events: BTreeMap<Handle, Event>,
     pub(crate) graphs: BTreeMap<Handle, Vec<Work>>,
     pub(crate) executables: BTreeMap<Handle, Vec<Work>>,
+    /// What the library of matrix products has described.
+    pub(crate) described: BTreeMap<Handle, Described>,
+    /// Where its products are written down.
+    pub(crate) products: Option<PathBuf>,
     /// Pinned host memory: address, then its bytes in 16-byte units.
     pub(crate) pinned: BTreeMap<usize, Box<[u128]>>,
     /// Kernels of the process so far.
@@ -147,6 +152,8 @@ impl Driver {
             events: BTreeMap::new(),
             graphs: BTreeMap::new(),
             executables: BTreeMap::new(),
+            described: BTreeMap::new(),
+            products: std::env::var_os("TEGULA_SIM_CUDA_PRODUCTS").map(PathBuf::from),
             pinned: BTreeMap::new(),
             kernels: 0,
             failures: failures(),
@@ -187,6 +194,7 @@ impl Driver {
             (self.modules.len(), "modules"),
             (self.streams.len(), "streams"),
             (self.graphs.len() + self.executables.len(), "graphs"),
+            (self.described.len(), "handles of cublasLt"),
         ];
         for (count, what) in counts.iter().filter(|(count, _)| *count > 0) {
             self.note(&format!("leak: {count} {what} when the context ends"));
@@ -195,15 +203,12 @@ impl Driver {
 
     /// Appends a line to the file of findings.
     pub(crate) fn note(&self, line: &str) {
-        let Some(path) = &self.findings else { return };
-        let file = std::fs::OpenOptions::new()
-            .create(true)
-            .append(true)
-            .open(path);
-        // A file that cannot be written must not end the host's program.
-        if let Ok(mut file) = file {
-            let _written = writeln!(file, "{line}");
-        }
+        append(self.findings.as_deref(), line);
+    }
+
+    /// Writes a product down.
+    pub(crate) fn note_product(&self, line: &str) {
+        append(self.products.as_deref(), line);
     }
 
     /// An error if no context is current in this thread, or if it failed.
@@ -220,6 +225,18 @@ impl Driver {
 
     pub(crate) fn function(&mut self, handle: Handle) -> Result<&mut Function, Status> {
         self.functions.get_mut(&handle).ok_or(INVALID_HANDLE)
+    }
+}
+
+fn append(path: Option<&Path>, line: &str) {
+    let Some(path) = path else { return };
+    let file = std::fs::OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(path);
+    // A file that cannot be written must not end the host's program.
+    if let Ok(mut file) = file {
+        let _written = writeln!(file, "{line}");
     }
 }
 
@@ -268,17 +285,26 @@ pub(crate) unsafe fn put<T>(to: *mut T, value: T) -> Outcome {
     Ok(())
 }
 
-/// Functions of the library, with the list of their symbols. `within` ones need a
-/// current context, `always` ones none.
-macro_rules! functions {
+/// Functions of a library. `within` ones need a current context, `always` ones none.
+macro_rules! exported {
     ($($frame:ident fn $name:ident($($argument:ident: $kind:ty),* $(,)?) |$driver:ident| $body:block)*) => {
         $(
             #[unsafe(no_mangle)]
-            #[allow(clippy::too_many_arguments, reason = "the signature is the driver's")]
+            #[allow(clippy::too_many_arguments, reason = "the signature is the library's")]
             unsafe extern "C" fn $name($($argument: $kind),*) -> i32 {
                 $crate::driver::$frame(|$driver| $body)
             }
         )*
+    };
+}
+pub(crate) use exported;
+
+/// The driver's functions, with the list of their symbols.
+macro_rules! functions {
+    ($($frame:ident fn $name:ident($($argument:ident: $kind:ty),* $(,)?) |$driver:ident| $body:block)*) => {
+        $crate::driver::exported! {
+            $($frame fn $name($($argument: $kind),*) |$driver| $body)*
+        }
 
         /// Name and address of each function of this file.
         pub(crate) fn symbols() -> Vec<(&'static str, usize)> {

@@ -24,6 +24,12 @@
 //!   process from 1, with the `CUresult` of what follows: `3:719,5:700`. After 46, a device
 //!   that is not available, the device does not come back.
 //!
+//! - `TEGULA_SIM_CUDA_PRODUCTS`: a file to which each product of matrices is appended.
+//!
+//! It is `libcublasLt` too, as far as products of matrices need it, if that name is a link
+//! to the same file (a copy would be another library, with another device): the checks are
+//! those that the documentation states, and every product is computed element by element.
+//!
 //! What the host has not given back when the context ends is a finding too.
 //!
 //! What it is not: images for a machine (cubin) are refused, since only PTX is
@@ -37,6 +43,7 @@
 #![allow(non_snake_case, reason = "the names of the driver's functions")]
 
 mod context;
+mod cublaslt;
 mod device;
 mod driver;
 mod graph;

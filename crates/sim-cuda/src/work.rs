@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tegula_sim_ptx::{FindingKind, Launch, LaunchError, Module, launch};
 
+use crate::cublaslt::Product;
 use crate::driver::{Driver, Handle, Outcome};
 use crate::memory::status;
 use crate::status::{
@@ -42,6 +43,7 @@ pub(crate) enum Work {
         count: usize,
     },
     Kernel(Kernel),
+    Product(Box<Product>),
     Host {
         function: HostFunction,
         data: usize,
@@ -143,6 +145,7 @@ pub(crate) fn perform(driver: &mut Driver, work: &Work) -> Outcome {
             outside(driver, driver_write(*to, &pattern.repeat(*count)))
         }
         Work::Kernel(kernel) => run(driver, kernel),
+        Work::Product(product) => product.run(driver),
         Work::Host { function, data } => {
             // SAFETY: the host gave the function to be called with this argument. It may not
             // call the driver, which is locked; that is the rule of cuLaunchHostFunc too.

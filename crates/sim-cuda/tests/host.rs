@@ -2,7 +2,7 @@
 //! with the stand-in as `libcuda.so.1` in its library path, once for each scenario,
 //! since a process has one driver.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
 
@@ -72,6 +72,24 @@ const SCENARIOS: &[Scenario] = &[
         &[],
         &["softmax: a launch of [1, 1, 1] blocks of [512, 1, 1] threads"],
     ),
+    (
+        "products",
+        products,
+        &[],
+        &[
+            "the leading dimension is shorter than a column",
+            "there is no product of these types",
+            "bytes ask for A transposed",
+            "the matrices do not fit together",
+            "an epilogue with a bias, and none is given",
+            "the workspace is too small",
+            "not aligned to 256 bytes",
+            "the algorithm is for another product",
+            "the result or the workspace lies where is read",
+            "are in no allocation",
+            "an attribute of another size",
+        ],
+    ),
     ("missing", missing, &[], &[]),
     ("symbols", symbols, &[], &[]),
     ("packed", packed, &[], &[]),
@@ -125,13 +143,13 @@ fn stand_in() -> PathBuf {
         .expect("libtegula_sim_cuda.so beside this program");
     let folder = std::env::temp_dir().join(format!("tegula-sim-cuda-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder");
-    copy(&built, &folder.join("libcuda.so.1"));
-    copy(&built, &folder.join("libcuda.so"));
+    let driver = folder.join("libcuda.so.1");
+    std::fs::copy(&built, &driver).expect("the library is copied");
+    // The same file, so that it is one library in a process.
+    for name in ["libcuda.so", "libcublasLt.so", "libcublasLt.so.13"] {
+        std::fs::hard_link(&driver, folder.join(name)).expect("the library has another name");
+    }
     folder
-}
-
-fn copy(from: &Path, to: &Path) {
-    std::fs::copy(from, to).expect("the library is copied");
 }
 
 fn load(context: &Arc<CudaContext>, text: &str) -> Arc<CudaModule> {
@@ -541,4 +559,215 @@ fn packed() {
         );
         result::module::unload(module).expect("it goes");
     }
+}
+
+/// A product's descriptions; what the stand-in refuses has a number of `cublasStatus_t`.
+mod described {
+    use cudarc::cublaslt::result as lt;
+    pub(super) use cudarc::cublaslt::sys::{
+        cublasComputeType_t as Compute, cublasLtEpilogue_t as Epilogue, cublasLtHandle_t,
+        cublasLtMatmulAlgo_t as Algorithm, cublasLtMatmulDesc_t,
+        cublasLtMatmulDescAttributes_t as Of, cublasLtMatmulPreferenceAttributes_t as Preferred,
+        cublasLtMatrixLayout_t, cublasStatus_t as Status, cudaDataType as Type,
+    };
+
+    pub(super) struct Product {
+        pub(super) handle: cublasLtHandle_t,
+        pub(super) operation: cublasLtMatmulDesc_t,
+        pub(super) layouts: [cublasLtMatrixLayout_t; 3],
+    }
+
+    impl Product {
+        /// D = A B of so many rows, columns and terms; A is transposed.
+        pub(super) fn new(types: [Type; 2], compute: Compute, sizes: [u64; 3]) -> Self {
+            let [m, n, k] = sizes;
+            let layout = |ty, rows, columns| {
+                lt::create_matrix_layout(ty, rows, columns, rows as i64).expect("a layout")
+            };
+            let scale = match compute {
+                Compute::CUBLAS_COMPUTE_32I => Type::CUDA_R_32I,
+                _ => Type::CUDA_R_32F,
+            };
+            let product = Self {
+                handle: lt::create_handle().expect("the library"),
+                operation: lt::create_matmul_desc(compute, scale).expect("a description"),
+                layouts: [
+                    layout(types[0], k, m),
+                    layout(types[0], k, n),
+                    layout(types[1], m, n),
+                ],
+            };
+            product
+                .set(Of::CUBLASLT_MATMUL_DESC_TRANSA, 1i32)
+                .expect("an attribute");
+            product
+        }
+
+        pub(super) fn set<T: Copy>(&self, attribute: Of, value: T) -> Result<(), Status> {
+            let from = (&raw const value).cast();
+            // SAFETY: the description is alive, and the value has so many bytes.
+            unsafe {
+                lt::set_matmul_desc_attribute(self.operation, attribute, from, size_of::<T>())
+            }
+            .map_err(|error| error.0)
+        }
+
+        /// An algorithm with at most so much workspace, and what it needs.
+        pub(super) fn algorithm(&self, most: u64) -> Result<(Algorithm, u64), Status> {
+            let preference = lt::create_matmul_pref().expect("a preference");
+            let [a, b, d] = self.layouts;
+            let attribute = Preferred::CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES;
+            // SAFETY: everything described is alive.
+            unsafe {
+                lt::set_matmul_pref_attribute(preference, attribute, (&raw const most).cast(), 8)
+                    .expect("an attribute");
+                let found = lt::get_matmul_algo_heuristic(
+                    self.handle,
+                    self.operation,
+                    a,
+                    b,
+                    d,
+                    d,
+                    preference,
+                );
+                lt::destroy_matmul_pref(preference).expect("it was there");
+                let found = found.map_err(|error| error.0)?;
+                Ok((found.algo, found.workspaceSize as u64))
+            }
+        }
+
+        /// A, B, D and the workspace with its bytes.
+        pub(super) fn multiply(
+            &self,
+            algorithm: &Algorithm,
+            [a, b, d, workspace, bytes]: [u64; 5],
+            stream: cudarc::driver::sys::CUstream,
+        ) -> Result<(), Status> {
+            let (one, zero) = (1f32, 0f32);
+            let [la, lb, ld] = self.layouts;
+            // SAFETY: everything described is alive; the stand-in checks addresses.
+            unsafe {
+                lt::matmul(
+                    self.handle,
+                    self.operation,
+                    (&raw const one).cast(),
+                    (&raw const zero).cast(),
+                    a as *const _,
+                    la,
+                    b as *const _,
+                    lb,
+                    d as *const _,
+                    ld,
+                    d as *mut _,
+                    ld,
+                    algorithm,
+                    workspace as *mut _,
+                    bytes as usize,
+                    stream.cast(),
+                )
+            }
+            .map_err(|error| error.0)
+        }
+    }
+
+    impl Drop for Product {
+        fn drop(&mut self) {
+            // SAFETY: each was made once, and nothing uses it after this.
+            unsafe {
+                for layout in self.layouts {
+                    lt::destroy_matrix_layout(layout).expect("it was there");
+                }
+                lt::destroy_matmul_desc(self.operation).expect("it was there");
+                lt::destroy_handle(self.handle).expect("it was there");
+            }
+        }
+    }
+}
+
+/// Products of matrices, and all that is refused.
+fn products() {
+    use described::{Compute, Epilogue, Of, Product, Status, Type};
+    let context = CudaContext::new(0).expect("a device");
+    let stream = context.default_stream();
+    let own = context.new_stream().expect("a stream");
+    let f32s = [Type::CUDA_R_32F; 2];
+    let compute = Compute::CUBLAS_COMPUTE_32F;
+    let (m, n, k) = (24, 8, 512);
+    let product = Product::new(f32s, compute, [m, n, k]);
+    let (algorithm, bytes) = product.algorithm(1 << 20).expect("an algorithm");
+    assert_eq!(bytes, m * n * 4);
+    let array = |count: u64| {
+        let host: Vec<f32> = (0..count).map(|i| (i % 7) as f32 - 3.0).collect();
+        stream.clone_htod(&host).expect("an array")
+    };
+    let (a, b, d, workspace) = (
+        array(m * k),
+        array(k * n),
+        array(m * n + 64),
+        array(bytes / 4),
+    );
+    stream.synchronize().expect("the copies");
+    let address = |array: &cudarc::driver::CudaSlice<f32>| {
+        use cudarc::driver::DevicePtr;
+        array.device_ptr(&stream).0
+    };
+    let at = [
+        address(&a),
+        address(&b),
+        address(&d),
+        address(&workspace),
+        bytes,
+    ];
+    let run = |at: [u64; 5]| product.multiply(&algorithm, at, own.cu_stream());
+    run(at).expect("a product");
+    own.synchronize().expect("it is done");
+    let result = stream.clone_dtoh(&d).expect("the result");
+    let (x, y) = (stream.clone_dtoh(&a), stream.clone_dtoh(&b));
+    let (x, y) = (x.expect("A"), y.expect("B"));
+    for (i, value) in result.iter().take((m * n) as usize).enumerate() {
+        let (row, column) = (i % m as usize, i / m as usize);
+        let k = k as usize;
+        let sum: f32 = (0..k).map(|t| x[row * k + t] * y[column * k + t]).sum();
+        assert_eq!(*value, sum, "{row} {column}");
+    }
+    // Addresses: a small workspace, alignment, what overlaps, what is not there.
+    let invalid = Err(Status::CUBLAS_STATUS_INVALID_VALUE);
+    assert_eq!(run([at[0], at[1], at[2], at[3], bytes - 4]), invalid);
+    assert_eq!(run([at[0] + 4, at[1], at[2], at[3], bytes]), invalid);
+    assert_eq!(run([at[0], at[1], at[0], at[3], bytes]), invalid);
+    let gone = Err(Status::CUBLAS_STATUS_EXECUTION_FAILED);
+    assert_eq!(run([at[0], at[1], at[2], 1 << 60, bytes]), gone);
+    // Descriptions.
+    let other = Product::new(f32s, compute, [n, m, k]);
+    assert_eq!(other.multiply(&algorithm, at, own.cu_stream()), invalid);
+    let wrong = product.set(Of::CUBLASLT_MATMUL_DESC_TRANSA, 1u8);
+    assert_eq!(wrong, invalid);
+    let refused = |product: &Product| product.algorithm(1 << 20).map(|_| ());
+    product
+        .set(Of::CUBLASLT_MATMUL_DESC_TRANSA, 0i32)
+        .expect("an attribute");
+    assert_eq!(refused(&product), invalid);
+    product
+        .set(Of::CUBLASLT_MATMUL_DESC_TRANSA, 1i32)
+        .expect("an attribute");
+    let bias = Epilogue::CUBLASLT_EPILOGUE_BIAS as u32;
+    product
+        .set(Of::CUBLASLT_MATMUL_DESC_EPILOGUE, bias)
+        .expect("an attribute");
+    assert_eq!(refused(&product), invalid);
+    let unsupported = Err(Status::CUBLAS_STATUS_NOT_SUPPORTED);
+    let mixed = [Type::CUDA_R_16BF, Type::CUDA_R_16F];
+    assert_eq!(
+        refused(&Product::new(mixed, compute, [m, n, k])),
+        unsupported
+    );
+    let bytes = [Type::CUDA_R_8I, Type::CUDA_R_32I];
+    let sums = Compute::CUBLAS_COMPUTE_32I;
+    refused(&Product::new(bytes, sums, [m, n, k])).expect("a product of bytes");
+    assert_eq!(
+        refused(&Product::new(bytes, sums, [m + 1, n, k])),
+        unsupported
+    );
+    let short = cudarc::cublaslt::result::create_matrix_layout(f32s[0], 8, 8, 7);
+    assert_eq!(short.err().map(|error| error.0), invalid.err());
 }

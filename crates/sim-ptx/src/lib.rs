@@ -60,6 +60,7 @@
 
 mod decode;
 mod execute;
+mod history;
 mod memory;
 mod module;
 mod number;

@@ -5,6 +5,7 @@
 //! allocations are where shared, local and parameter memory appear in the generic
 //! address space.
 
+use crate::history::History;
 use std::collections::VecDeque;
 
 use crate::region::Region;
@@ -320,7 +321,7 @@ impl Memory {
     /// Forgets who accessed what.
     pub(crate) fn forget_accesses(&mut self) {
         for allocation in &mut self.allocations {
-            allocation.region.cells = Vec::new();
+            allocation.region.history = History::default();
         }
         self.clock = 1;
     }

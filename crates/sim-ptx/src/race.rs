@@ -27,11 +27,23 @@ pub(crate) const LAST_CLOCK: u32 = (1 << CLOCK_BITS) - (1 << 20);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Access(pub(crate) u64);
 
+/// The accesses kept of a word: the last write, the last read, and the last read of a thread
+/// further away; zero is none.
+pub(crate) type Cell = [u64; 3];
+
 impl Access {
     #[inline(always)]
     pub(crate) fn new(clock: u32, instruction: u32, thread: u32, strong: bool, bytes: u32) -> Self {
         let low = u64::from(bytes) | u64::from(strong) << 4 | u64::from(thread) << 5;
         Self(low | u64::from(instruction) << 15 | u64::from(clock) << 33)
+    }
+
+    /// The same access by a later lane; none stays none.
+    pub(crate) fn of_lane_after(self, lanes: u32) -> Self {
+        match self.0 {
+            0 => self,
+            bits => Self(bits + (u64::from(lanes) << 5)),
+        }
     }
 
     pub(crate) fn clock(self) -> u32 {
@@ -110,7 +122,7 @@ impl Clocks {
     }
 
     /// Whether a word was written in this launch.
-    pub(crate) fn written_in_launch(&self, cell: &[u64; 3]) -> bool {
+    pub(crate) fn written_in_launch(&self, cell: &Cell) -> bool {
         cell[0] != 0 && Access(cell[0]).clock() >= self.launch
     }
 
@@ -265,7 +277,7 @@ impl Clocks {
 
     /// Notes a read of a word; gives the write that it races with.
     #[inline(always)]
-    pub(crate) fn read(&self, cell: &mut [u64; 3], now: Access, shared: bool) -> Option<Access> {
+    pub(crate) fn read(&self, cell: &mut Cell, now: Access, shared: bool) -> Option<Access> {
         let write = Access(cell[0]);
         let race = self.conflicts(write, now, shared);
         let last = Access(cell[1]);
@@ -292,7 +304,7 @@ impl Clocks {
     #[inline(always)]
     pub(crate) fn write(
         &self,
-        cell: &mut [u64; 3],
+        cell: &mut Cell,
         now: Access,
         shared: bool,
         same: bool,

@@ -1,6 +1,8 @@
 //! A piece of memory with its shadow: bytes, which of them were written, and who
 //! accessed each word last.
 
+use crate::history::History;
+
 /// Bytes with shadow state. The shadow is made of zeroed vectors, of which the system
 /// commits only what is touched.
 #[derive(Debug, Default)]
@@ -8,8 +10,7 @@ pub(crate) struct Region {
     pub(crate) data: Vec<u8>,
     /// One mask of four bits per word of four bytes.
     pub(crate) written: Vec<u8>,
-    /// Three accesses per word, see [`crate::race`]; empty until the first one.
-    pub(crate) cells: Vec<u64>,
+    pub(crate) history: History,
 }
 
 impl Region {
@@ -21,7 +22,7 @@ impl Region {
         Some(Self {
             data: vec![0; bytes],
             written: vec![0; bytes.div_ceil(4)],
-            cells: Vec::new(),
+            history: History::default(),
         })
     }
 
@@ -36,6 +37,20 @@ impl Region {
         } else {
             (at..end).for_each(|i| self.set_written(i, true));
         }
+    }
+
+    /// Writes an aligned value of words; gives whether it was there already.
+    #[inline(always)]
+    pub(crate) fn put<const BYTES: usize>(&mut self, at: usize, value: &[u8; BYTES]) -> bool {
+        let target = self.data.get_mut(at..).and_then(<[u8]>::first_chunk_mut);
+        let words = self.written.get_mut(at / 4..at / 4 + BYTES / 4);
+        let (Some(target), Some(words)) = (target, words) else {
+            return false;
+        };
+        let same = target == value;
+        *target = *value;
+        words.iter_mut().for_each(|word| *word = 15);
+        same
     }
 
     pub(crate) fn set_written(&mut self, at: usize, written: bool) {
@@ -62,13 +77,6 @@ impl Region {
         match words.first_chunk() {
             Some(four) if bytes == 16 => *four == [15; 4],
             _ => words.iter().all(|w| *w == 15),
-        }
-    }
-
-    /// Makes room for the accesses.
-    pub(crate) fn track(&mut self) {
-        if self.cells.is_empty() {
-            self.cells = vec![0; self.written.len() * 3];
         }
     }
 }

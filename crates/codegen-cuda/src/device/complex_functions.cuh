@@ -4,12 +4,12 @@ __device__ tegula_c128 tegula_c_log(tegula_c128 x) { return tegula_complex(log(h
 __device__ tegula_c128 tegula_c_exp(tegula_c128 x) {
     double size = exp(x.re);
     if (x.im == 0.0) return tegula_complex(size, x.im);
-    return tegula_complex(size * cos(x.im), size * sin(x.im));
+    return tegula_complex(size * tegula_cos(x.im), size * tegula_sin(x.im));
 }
 
 __device__ tegula_c128 tegula_c_expm1(tegula_c128 x) {
-    double half = sin(x.im / 2.0);
-    return tegula_complex(expm1(x.re) * cos(x.im) - 2.0 * half * half, exp(x.re) * sin(x.im));
+    double half = tegula_sin(x.im / 2.0);
+    return tegula_complex(expm1(x.re) * tegula_cos(x.im) - 2.0 * half * half, exp(x.re) * tegula_sin(x.im));
 }
 
 __device__ tegula_c128 tegula_c_log1p(tegula_c128 x) {
@@ -40,11 +40,11 @@ __device__ tegula_c128 tegula_c_logistic(tegula_c128 x) {
 
 __device__ tegula_c128 tegula_c_tanh(tegula_c128 x) {
     if (fabs(x.re) > 20.0) {
-        double tail = 4.0 * exp(-2.0 * fabs(x.re)) * sin(x.im) * cos(x.im);
+        double tail = 4.0 * exp(-2.0 * fabs(x.re)) * tegula_sin(x.im) * tegula_cos(x.im);
         return tegula_complex(copysign(1.0, x.re), tail != tail ? 0.0 : tail);
     }
-    double s = sinh(x.re), c = cos(x.im), scale = s * s + c * c;
-    return tegula_complex(s * cosh(x.re) / scale, sin(x.im) * c / scale);
+    double s = sinh(x.re), c = tegula_cos(x.im), scale = s * s + c * c;
+    return tegula_complex(s * cosh(x.re) / scale, tegula_sin(x.im) * c / scale);
 }
 
 __device__ tegula_c128 tegula_c_tan(tegula_c128 x) {
@@ -52,13 +52,13 @@ __device__ tegula_c128 tegula_c_tan(tegula_c128 x) {
     return tegula_complex(t.im, -t.re);
 }
 
-__device__ tegula_c128 tegula_c_sin(tegula_c128 x) { return tegula_complex(sin(x.re) * cosh(x.im), cos(x.re) * sinh(x.im)); }
+__device__ tegula_c128 tegula_c_sin(tegula_c128 x) { return tegula_complex(tegula_sin(x.re) * cosh(x.im), tegula_cos(x.re) * sinh(x.im)); }
 
-__device__ tegula_c128 tegula_c_cos(tegula_c128 x) { return tegula_complex(cos(x.re) * cosh(x.im), -sin(x.re) * sinh(x.im)); }
+__device__ tegula_c128 tegula_c_cos(tegula_c128 x) { return tegula_complex(tegula_cos(x.re) * cosh(x.im), -tegula_sin(x.re) * sinh(x.im)); }
 
-__device__ tegula_c128 tegula_c_sinh(tegula_c128 x) { return tegula_complex(sinh(x.re) * cos(x.im), cosh(x.re) * sin(x.im)); }
+__device__ tegula_c128 tegula_c_sinh(tegula_c128 x) { return tegula_complex(sinh(x.re) * tegula_cos(x.im), cosh(x.re) * tegula_sin(x.im)); }
 
-__device__ tegula_c128 tegula_c_cosh(tegula_c128 x) { return tegula_complex(cosh(x.re) * cos(x.im), sinh(x.re) * sin(x.im)); }
+__device__ tegula_c128 tegula_c_cosh(tegula_c128 x) { return tegula_complex(cosh(x.re) * tegula_cos(x.im), sinh(x.re) * tegula_sin(x.im)); }
 
 __device__ tegula_c128 tegula_c_power(tegula_c128 a, tegula_c128 b) {
     if (a.re == 0.0 && a.im == 0.0) {
@@ -67,7 +67,7 @@ __device__ tegula_c128 tegula_c_power(tegula_c128 a, tegula_c128 b) {
     }
     double size = log(hypot(a.re, a.im)), angle = atan2(a.im, a.re);
     double result = exp(b.re * size - b.im * angle), turn = b.im * size + b.re * angle;
-    return tegula_complex(result * cos(turn), result * sin(turn));
+    return tegula_complex(result * tegula_cos(turn), result * tegula_sin(turn));
 }
 
 __device__ tegula_c128 tegula_c_cbrt(tegula_c128 x) { return tegula_c_power(x, tegula_complex(1.0 / 3.0, 0.0)); }
@@ -84,7 +84,7 @@ __device__ tegula_c128 tegula_c_polar_sqrt(tegula_c128 x) {
         return tegula_complex(part, signbit(x.im) ? -part : part);
     }
     double size = sqrt(hypot(x.re, x.im)), angle = atan2(x.im, x.re) / 2.0;
-    return tegula_complex(size * cos(angle), size * sin(angle));
+    return tegula_complex(size * tegula_cos(angle), size * tegula_sin(angle));
 }
 
 __device__ tegula_c128 tegula_c_times_i(tegula_c128 x) { return tegula_multiply(tegula_complex(0.0, 1.0), x); }

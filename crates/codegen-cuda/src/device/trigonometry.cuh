@@ -55,7 +55,8 @@ __device__ float tegula_cosine(float r) {
 __device__ float tegula_sin(float x) {
     int quadrant;
     float r = tegula_reduce(x, quadrant), y = quadrant & 1 ? tegula_cosine(r) : tegula_sine(r);
-    return quadrant & 2 ? -y : y;
+    // Zero keeps its sign.
+    return x == 0 ? x : quadrant & 2 ? -y : y;
 }
 
 __device__ float tegula_cos(float x) {
@@ -67,5 +68,110 @@ __device__ float tegula_cos(float x) {
 __device__ float tegula_tan(float x) {
     int quadrant;
     float r = tegula_reduce(x, quadrant), s = tegula_sine(r), c = tegula_cosine(r);
-    return quadrant & 1 ? -c / s : s / c;
+    return x == 0 ? x : quadrant & 1 ? -c / s : s / c;
+}
+
+// More of the bits of 2 / pi, after 64 zeros.
+__constant__ unsigned long long tegula_two_over_pi_long[20] = {
+    0x0000000000000000ull, 0xa2f9836e4e441529ull, 0xfc2757d1f534ddc0ull, 0xdb6295993c439041ull, 0xfe5163abdebbc561ull,
+    0xb7246e3a424dd2e0ull, 0x06492eea09d1921cull, 0xfe1deb1cb129a73eull, 0xe88235f52ebb4484ull, 0xe99c7026b45f7e41ull,
+    0x3991d639835339f4ull, 0x9c845f8bbdf9283bull, 0x1ff897ffde05980full, 0xef2f118b5a0a6d1full, 0x6d367ecf27cb09b7ull,
+    0x4f463f669e5fea2dull, 0x7527bac7ebe5f17bull, 0x3d0739f78a5292eaull, 0x6bfb5fb11f8d5d08ull, 0x56033046fc7b6babull};
+
+// The sum of two numbers, and what is left of it.
+__device__ double tegula_two_sum(double a, double b, double &rest) {
+    double sum = a + b, other = sum - a;
+    rest = (a - (sum - other)) + (b - other);
+    return sum;
+}
+
+// The same for doubles, with what the result leaves of the difference: pi / 2 in three
+// parts for x up to 2^30, of which the first two times the multiple are exact.
+__device__ double tegula_reduce(double x, int &quadrant, double &rest) {
+    unsigned long long bits = (unsigned long long)__double_as_longlong(x);
+    int exponent = (int)(bits >> 52) & 0x7ff;
+    if (exponent < 1023 + 30) {
+        double multiple = rint(x * 0.6366197723675814);
+        quadrant = (int)multiple;
+        rest = 0.0;
+        if (multiple == 0.0) return x;
+        double first = fma(-multiple, 1.5707963267948966, x);
+        double second = multiple * 6.123233995736766e-17;
+        double third = fma(multiple, 6.123233995736766e-17, -second);
+        double left, sum = tegula_two_sum(first, -second, left);
+        left = fma(-multiple, -1.4973849048591833e-33, left - third);
+        return tegula_two_sum(sum, left, rest);
+    }
+    if (exponent == 0x7ff) {
+        quadrant = 0;
+        rest = 0.0;
+        return x - x;
+    }
+    // 192 bits from the first that does not give a multiple of 4, times the mantissa.
+    unsigned int first = exponent - 1075 + 62, word = first / 64, shift = first % 64;
+    unsigned long long a = tegula_two_over_pi_long[word], b = tegula_two_over_pi_long[word + 1];
+    unsigned long long c = tegula_two_over_pi_long[word + 2], d = tegula_two_over_pi_long[word + 3];
+    if (shift != 0) {
+        a = a << shift | b >> (64 - shift);
+        b = b << shift | c >> (64 - shift);
+        c = c << shift | d >> (64 - shift);
+    }
+    unsigned long long mantissa = (bits & 0xfffffffffffffull) | 0x10000000000000ull;
+    unsigned long long low = mantissa * c, middle = __umul64hi(mantissa, c), add = mantissa * b;
+    middle += add;
+    unsigned long long high = mantissa * a + __umul64hi(mantissa, b) + (middle < add ? 1 : 0);
+    // Two bits of the quadrant, then the fraction, taken as signed.
+    unsigned long long fraction = high << 2 | middle >> 62, tail = middle << 2 | low >> 62;
+    quadrant = (int)(high >> 62) + (int)(fraction >> 63);
+    double left, turn = tegula_two_sum((double)(int)(fraction >> 32) * 2.3283064365386963e-10,
+                                       (double)(unsigned int)fraction * 5.421010862427522e-20, left);
+    left += (double)tail * 2.938735877055719e-39;
+    double whole = turn * 1.5707963267948966;
+    left = fma(turn, 1.5707963267948966, -whole) + fma(turn, 6.123233995736766e-17, left * 1.5707963267948966);
+    double result = tegula_two_sum(whole, left, rest);
+    if (bits >> 63) {
+        quadrant = -quadrant;
+        rest = -rest;
+        return -result;
+    }
+    return result;
+}
+
+// Sine and cosine of r + rest up to pi / 4: the polynomials of fdlibm.
+__device__ double tegula_sine(double r, double rest) {
+    double s = r * r, cube = s * r;
+    double p = fma(fma(fma(fma(fma(1.58969099521155010221e-10, s, -2.50507602534068634195e-08), s,
+        2.75573137070700676789e-06), s, -1.98412698298579493134e-04), s, 8.33333333332248946124e-03), s,
+        -1.66666666666666324348e-01);
+    return r + fma(cube, p, fma(-0.5 * s, rest, rest));
+}
+
+__device__ double tegula_cosine(double r, double rest) {
+    double s = r * r, half = 0.5 * s, one = 1.0 - half;
+    double p = fma(fma(fma(fma(fma(-1.13596475577881948265e-11, s, 2.08757232129817482790e-09), s,
+        -2.75573143513906633035e-07), s, 2.48015872894767294178e-05), s, -1.38888888888741095749e-03), s,
+        4.16666666666666019037e-02);
+    return one + (((1.0 - one) - half) + fma(s * s, p, -r * rest));
+}
+
+__device__ double tegula_sin(double x) {
+    int quadrant;
+    double rest, r = tegula_reduce(x, quadrant, rest);
+    double y = quadrant & 1 ? tegula_cosine(r, rest) : tegula_sine(r, rest);
+    // Zero keeps its sign.
+    return x == 0 ? x : quadrant & 2 ? -y : y;
+}
+
+__device__ double tegula_cos(double x) {
+    int quadrant;
+    double rest, r = tegula_reduce(x, quadrant, rest);
+    double y = quadrant & 1 ? tegula_sine(r, rest) : tegula_cosine(r, rest);
+    return (quadrant + 1) & 2 ? -y : y;
+}
+
+__device__ double tegula_tan(double x) {
+    int quadrant;
+    double rest, r = tegula_reduce(x, quadrant, rest);
+    double s = tegula_sine(r, rest), c = tegula_cosine(r, rest);
+    return x == 0 ? x : quadrant & 1 ? -c / s : s / c;
 }

@@ -1,12 +1,12 @@
 //! The time from the opening of a context to its end.
 
-use super::{failed, initialise};
+use super::{cublaslt, failed, initialise};
 use crate::error::Error;
 use cudarc::driver::{DriverError, result, sys};
 use rustc_hash::FxHashMap;
 use std::ffi::CString;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard, Weak};
 
 /// Memory of finished runs is kept for later ones: asking the driver for it takes
 /// longer than most kernels. Work is in the order of one stream, so what a run gives
@@ -32,6 +32,8 @@ pub(super) struct Life {
     module: Option<sys::CUmodule>,
     pub functions: Vec<sys::CUfunction>,
     pub memory: Mutex<Pool>,
+    /// The library of matrix products, opened when a product first asks for it.
+    products: OnceLock<Option<cublaslt::Handle>>,
     ended: AtomicBool,
     /// Whether [`end`] knows of it; until then, who begins it holds its number.
     registered: bool,
@@ -134,6 +136,7 @@ impl Life {
             module: None,
             functions: Vec::with_capacity(names.len()),
             memory: Mutex::default(),
+            products: OnceLock::new(),
             ended: AtomicBool::new(false),
             registered: false,
         };
@@ -197,6 +200,22 @@ impl Life {
         })
     }
 
+    /// The library of matrix products in the context, which is current; none if there is no
+    /// library, or if it does not open.
+    pub(super) fn products(&self) -> Option<&cublaslt::Handle> {
+        let opened = self.products.get_or_init(|| {
+            let opened = cublaslt::Handle::new()?;
+            let opened = opened.inspect_err(|reason| {
+                tracing::warn!(
+                    reason,
+                    "cublasLt does not open: generated functions do products"
+                );
+            });
+            opened.ok()
+        });
+        opened.as_ref()
+    }
+
     pub(super) fn recorder(&self) -> MutexGuard<'_, Recorder> {
         self.recorder.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -241,6 +260,9 @@ impl Drop for Life {
                 .get_mut()
                 .unwrap_or_else(PoisonError::into_inner),
         );
+        if let Some(Some(products)) = self.products.take() {
+            products.destroy();
+        }
         let used = pool.used.into_keys();
         let recorder = self
             .recorder

@@ -11,6 +11,7 @@
 //! kernels index within their parameters' dimensions. The context, module and streams
 //! live as long as the life that holds them, and no call is under way when it ends.
 
+mod cublaslt;
 mod life;
 mod session;
 

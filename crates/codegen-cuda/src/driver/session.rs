@@ -1,8 +1,9 @@
 //! What runs ask of the GPU.
 
 use super::life::{Life, Pool};
-use crate::device::{Launch, Recording, Session};
+use crate::device::{Choice, Launch, Product, Recording, Session};
 use crate::error::Error;
+use crate::library::matrices::Matrices;
 use cudarc::driver::{DriverError, result, sys};
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -160,6 +161,26 @@ impl Session for Opened {
                 self.stream,
                 &mut parameters,
             )
+        })
+    }
+
+    fn choose(&self, matrices: &Matrices, alignment: [u32; 5]) -> Result<Option<Choice>, Error> {
+        self.call("asking cublasLt for a product", || {
+            let library = self.life.products();
+            Ok(library.and_then(|library| library.choose(matrices, alignment)))
+        })
+    }
+
+    fn multiply(&self, product: &Product<'_>) -> Result<(), Error> {
+        let step = || format!("a product of matrices, {}", product.matrices);
+        let done = self.life.call(&step, || {
+            let library = self.life.products();
+            let library = library.ok_or_else(|| "cublasLt does not open".to_owned());
+            Ok(library.and_then(|library| library.multiply(product, self.stream)))
+        })?;
+        done.map_err(|reason| Error::Device {
+            step: step(),
+            reason,
         })
     }
 

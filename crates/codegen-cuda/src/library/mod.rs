@@ -5,13 +5,16 @@ pub(crate) mod attention;
 mod builder;
 mod convolution;
 mod dot;
+pub(crate) mod matrices;
 mod product;
 pub(crate) mod sort;
 mod tensor;
+mod top_k;
 
 use crate::emit;
 use crate::error::Error;
 use crate::function::Series;
+use product::Product;
 use tegula_fusion::{Kernel, LibraryOp};
 use tegula_ir::helpers::ConvolutionGroups;
 use tegula_ir::{ArrayShape, Op, Symbol};
@@ -43,8 +46,9 @@ pub(crate) fn routine(
     let kernel = match (op, operands, results) {
         (LibraryOp::Dot(contraction), &[lhs, rhs, ref added @ ..], &[out]) => {
             let adds = !added.is_empty();
-            let tiled = product::function(name, contraction, [lhs, rhs], out, adds, symbols)?;
-            if let Some(function) = tiled {
+            let ty = out.element_type;
+            let product = Product::of_dot(contraction, [lhs, rhs], ty, adds, symbols);
+            if let Some(function) = product.function(name)? {
                 let given = operands.len() + 1;
                 return Ok(Routine::Functions(Series::one(function, given)));
             }
@@ -87,7 +91,11 @@ pub(crate) fn routine(
         (LibraryOp::Operation(op), &[input], &[values, places])
             if let Op::TopK { largest, .. } = &**op =>
         {
-            let series = sort::top_k(name, input, [values, places], *largest, symbols)?;
+            let shapes = [values, places];
+            if let Some(function) = top_k::function(name, input, shapes, *largest, symbols) {
+                return Ok(Routine::Functions(Series::one(function, 3)));
+            }
+            let series = sort::top_k(name, input, shapes, *largest, symbols)?;
             return Ok(series.map_or(Routine::Host, Routine::Functions));
         }
         _ => return Ok(Routine::Host),

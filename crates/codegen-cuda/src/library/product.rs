@@ -71,54 +71,6 @@ pub(super) struct Window {
     pub runs: i64,
 }
 
-/// The function of a dot, if tiles suit it; its parameters are the factors, an array that is
-/// `added`, if one is, and the result.
-///
-/// # Errors
-/// A type that cannot be converted: a bug.
-pub(super) fn function(
-    name: &str,
-    contraction: &Contraction,
-    operands: [&ArrayShape; 2],
-    result: &ArrayShape,
-    added: bool,
-    symbols: &[Symbol],
-) -> Result<Option<Function>, Error> {
-    let mut groups: [Vec<Label>; 4] = Default::default();
-    let side = |labels: &[Labels], label: Label| labels.iter().flatten().any(|&own| own == label);
-    for &label in &contraction.out {
-        let group = match (side(&contraction.lhs, label), side(&contraction.rhs, label)) {
-            (true, true) => BATCH,
-            (true, false) => ROWS,
-            _ => COLUMNS,
-        };
-        groups[group].push(label);
-    }
-    for &label in contraction.lhs.iter().flatten() {
-        if !contraction.out.contains(&label) {
-            groups[SUMMED].push(label);
-        }
-    }
-    let sizes = label_sizes(contraction, operands);
-    let flat = |labels: &[Labels]| -> Vec<Label> { labels.iter().flatten().copied().collect() };
-    let strides = [
-        dense(&flat(&contraction.lhs), &sizes),
-        dense(&flat(&contraction.rhs), &sizes),
-        dense(&contraction.out, &sizes),
-    ];
-    let [lhs, rhs] = operands.map(|shape| shape.element_type);
-    let product = Product {
-        types: [lhs, rhs, result.element_type],
-        sizes,
-        groups,
-        strides,
-        window: None,
-        added,
-        symbols,
-    };
-    product.function(name)
-}
-
 /// The strides of a dense array whose dimensions run over these labels.
 pub(super) fn dense(labels: &[Label], sizes: &FxHashMap<Label, Term>) -> Strides {
     let mut stride = Term::constant(1);
@@ -141,7 +93,51 @@ fn tile(size: i64) -> i64 {
     }
 }
 
-impl Product<'_> {
+impl<'a> Product<'a> {
+    /// The product that a dot is; its arrays are the factors, one that is `added`, if one
+    /// is, and the result.
+    pub(super) fn of_dot(
+        contraction: &Contraction,
+        operands: [&ArrayShape; 2],
+        result: ElementType,
+        added: bool,
+        symbols: &'a [Symbol],
+    ) -> Self {
+        let mut groups: [Vec<Label>; 4] = Default::default();
+        let side =
+            |labels: &[Labels], label: Label| labels.iter().flatten().any(|&own| own == label);
+        for &label in &contraction.out {
+            let group = match (side(&contraction.lhs, label), side(&contraction.rhs, label)) {
+                (true, true) => BATCH,
+                (true, false) => ROWS,
+                _ => COLUMNS,
+            };
+            groups[group].push(label);
+        }
+        for &label in contraction.lhs.iter().flatten() {
+            if !contraction.out.contains(&label) {
+                groups[SUMMED].push(label);
+            }
+        }
+        let sizes = label_sizes(contraction, operands);
+        let flat = |labels: &[Labels]| -> Vec<Label> { labels.iter().flatten().copied().collect() };
+        let strides = [
+            dense(&flat(&contraction.lhs), &sizes),
+            dense(&flat(&contraction.rhs), &sizes),
+            dense(&contraction.out, &sizes),
+        ];
+        let [lhs, rhs] = operands.map(|shape| shape.element_type);
+        Self {
+            types: [lhs, rhs, result],
+            sizes,
+            groups,
+            strides,
+            window: None,
+            added,
+            symbols,
+        }
+    }
+
     pub(super) fn size(&self, label: Label) -> Term {
         self.sizes
             .get(&label)

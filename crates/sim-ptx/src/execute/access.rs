@@ -358,9 +358,13 @@ fn put(
     let target = region(context, place);
     let mut same = 0;
     for lane in (0..LANES).filter(|l| lanes >> l & 1 != 0) {
-        let at = offsets[lane];
-        same |= u32::from(target.data[at..at + bytes] == images[lane][..bytes]) << lane;
-        target.data[at..at + bytes].copy_from_slice(&images[lane][..bytes]);
+        let (at, image) = (offsets[lane], &images[lane]);
+        if let (16, Some(value)) = (bytes, image.first_chunk::<16>()) {
+            same |= u32::from(target.put(at, value)) << lane;
+            continue;
+        }
+        same |= u32::from(target.data[at..at + bytes] == image[..bytes]) << lane;
+        target.data[at..at + bytes].copy_from_slice(&image[..bytes]);
         if bytes >= 4 {
             target.written[at / 4..(at + bytes) / 4].fill(15);
         } else {
@@ -382,14 +386,9 @@ fn put_words(
     let target = region(context, place);
     let mut same = 0;
     for lane in 0..LANES {
-        let at = offsets[lane];
-        if lanes >> lane & 1 != 0
-            && let Some(bytes) = target.data.get_mut(at..).and_then(<[u8]>::first_chunk_mut)
-        {
-            let new = values[lane].to_le_bytes();
-            same |= u32::from(*bytes == new) << lane;
-            *bytes = new;
-            target.written[at / 4] = 15;
+        if lanes >> lane & 1 != 0 {
+            let is_same = target.put(offsets[lane], &values[lane].to_le_bytes());
+            same |= u32::from(is_same) << lane;
         }
     }
     shadow(context, place, r, offsets, lanes, same);

@@ -221,17 +221,24 @@ pub(super) fn copy(
         let source = region(context, place);
         for lane in (0..LANES).filter(|l| lanes >> l & 1 != 0) {
             let taken = count.map_or(bytes, |c| (c[lane] as usize).min(bytes));
-            data[lane][..taken].copy_from_slice(&source.data[offsets[lane]..][..taken]);
+            match source
+                .data
+                .get(offsets[lane]..)
+                .and_then(<[u8]>::first_chunk)
+            {
+                Some(all) if taken == 16 => data[lane] = *all,
+                _ => data[lane][..taken].copy_from_slice(&source.data[offsets[lane]..][..taken]),
+            }
         }
     }
-    for lane in (0..LANES).filter(|l| good >> l & 1 != 0) {
+    if good != 0 {
         warp.pending.push(PendingCopy {
-            lane: lane as u32,
-            group: warp.groups[lane],
-            at: to[lane],
-            bytes: copy.bytes,
-            data: data[lane],
             instruction: pc,
+            bytes: copy.bytes,
+            lanes: good,
+            groups: warp.groups,
+            to,
+            data,
         });
     }
 }
@@ -246,52 +253,52 @@ pub(super) fn commit(warp: &mut Warp, mask: u32) {
 /// Completes all but the last `left` groups of the active lanes.
 pub(super) fn wait(warp: &mut Warp, context: &mut Context<'_>, left: u32, mask: u32) {
     let groups = warp.groups;
-    let all = std::mem::take(&mut warp.pending);
-    // `wait_all` completes copies that were not committed too.
-    let (done, pending): (Vec<_>, Vec<_>) = all.into_iter().partition(|c| {
-        mask >> c.lane & 1 != 0
-            && (left == 0 || c.group.saturating_add(left) < groups[c.lane as usize])
-    });
-    warp.pending = pending;
-    // Copies that one instruction began are one access again.
-    let together = |a: &PendingCopy, b: &PendingCopy| {
-        a.instruction == b.instruction && a.bytes == b.bytes && a.lane < b.lane
+    for copy in &mut warp.pending {
+        // `wait_all` completes copies that were not committed too.
+        let mut done = 0;
+        for lane in 0..LANES {
+            let before = copy.groups[lane].saturating_add(left) < groups[lane];
+            done |= u32::from(left == 0 || before) << lane;
+        }
+        done &= copy.lanes & mask;
+        copy.lanes &= !done;
+        complete(context, warp.index, copy, done);
+    }
+    warp.pending.retain(|copy| copy.lanes != 0);
+}
+
+/// Writes what some lanes have copied: one access.
+fn complete(context: &mut Context<'_>, warp: u32, copy: &PendingCopy, lanes: u32) {
+    let request = Request {
+        pc: copy.instruction,
+        bytes: copy.bytes,
+        writes: true,
+        reads: false,
+        strong: false,
+        constant: false,
+        warp,
     };
-    for copies in done.chunk_by(together) {
-        let Some(first) = copies.first() else {
+    let bytes = copy.bytes as usize;
+    let mut rest = lanes;
+    while rest != 0 {
+        let found = resolve(context, &request, Space::Shared, &copy.to, &mut rest);
+        let Some((place, lanes, offsets)) = found else {
             continue;
         };
-        let request = Request {
-            pc: first.instruction,
-            bytes: first.bytes,
-            writes: true,
-            reads: false,
-            strong: false,
-            constant: false,
-            warp: warp.index,
-        };
-        let mut to = [first.at; LANES];
-        let mut rest = 0;
-        for copy in copies {
-            to[copy.lane as usize] = copy.at;
-            rest |= 1 << copy.lane;
-        }
-        let bytes = first.bytes as usize;
-        while rest != 0 {
-            let found = resolve(context, &request, Space::Shared, &to, &mut rest);
-            let Some((place, lanes, offsets)) = found else {
-                continue;
+        let target = region(context, place);
+        let mut same = 0;
+        for lane in (0..LANES).filter(|l| lanes >> l & 1 != 0) {
+            let at = offsets[lane];
+            let new = &copy.data[lane];
+            let is_same = match new.first_chunk() {
+                Some(new) if bytes == 4 => target.put::<4>(at, new),
+                _ if bytes == 16 => target.put(at, new),
+                _ => new
+                    .first_chunk()
+                    .is_some_and(|new| target.put::<8>(at, new)),
             };
-            let target = region(context, place);
-            let mut same = 0;
-            for copy in copies.iter().filter(|copy| lanes >> copy.lane & 1 != 0) {
-                let at = offsets[copy.lane as usize];
-                let (old, new) = (&mut target.data[at..at + bytes], &copy.data[..bytes]);
-                same |= u32::from(old == new) << copy.lane;
-                old.copy_from_slice(new);
-                target.mark_written(at, bytes);
-            }
-            shadow(context, place, &request, &offsets, lanes, same);
+            same |= u32::from(is_same) << lane;
         }
+        shadow(context, place, &request, &offsets, lanes, same);
     }
 }

@@ -34,8 +34,8 @@ pub(crate) struct Context<'a> {
     pub(crate) lane_instructions: u64,
     pub(crate) barriers: u64,
     pub(crate) divergent: u64,
-    /// What [`super::lanes::wide`] said.
-    pub(crate) wide: bool,
+    /// What the processor has.
+    pub(crate) vectors: super::lanes::Vectors,
     /// A `trap` or failed assertion ends the launch.
     pub(crate) trapped: bool,
     pub(crate) barrier_state: Vec<super::block::BarrierState>,

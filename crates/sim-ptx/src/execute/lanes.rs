@@ -1,36 +1,60 @@
-//! Operations on registers alone, compiled twice: for any processor, and for those with
-//! vectors of 256 bits and fused multiplication, which most have.
+//! Operations on registers alone, compiled three times: for any processor, for those with
+//! vectors of 256 bits and fused multiplication, which most have, and for those with
+//! vectors of 512 bits.
 //!
-//! The unsafe code of this crate is the calls of the second kind, behind a check that the
-//! processor has the features.
+//! The unsafe code of this crate is the calls of the second and third kind, behind a check
+//! that the processor has the features.
 
+#[cfg(target_arch = "x86_64")]
+use super::vectors;
 use super::warp::Warp;
 use super::{access, compare, convert, float, integer, matrix};
 use crate::memory::{LOCAL_WINDOW, SHARED_WINDOW};
-use crate::operation::{LANES, Multiply, Op, Slot, Space};
+use crate::number::{BF16, F16};
+use crate::operation::{LANES, MatrixType, Multiply, Op, Slot, Space, Type};
 
-/// Whether the processor has what the wide versions need.
-pub(super) fn wide() -> bool {
+/// What the processor has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Vectors {
+    Portable,
+    Of256,
+    Of512,
+}
+
+/// What the processor has.
+pub(super) fn vectors() -> Vectors {
     #[cfg(target_arch = "x86_64")]
     {
-        is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma")
+        let has_256 = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
+        let has_512 = is_x86_feature_detected!("avx512f")
+            && is_x86_feature_detected!("avx512bw")
+            && is_x86_feature_detected!("avx512dq")
+            && is_x86_feature_detected!("avx512vl")
+            && is_x86_feature_detected!("f16c");
+        match (has_256, has_512) {
+            (true, true) => Vectors::Of512,
+            (true, false) => Vectors::Of256,
+            _ => Vectors::Portable,
+        }
     }
     #[cfg(not(target_arch = "x86_64"))]
     {
-        false
+        Vectors::Portable
     }
 }
 
-/// Executes an operation; `wide` is what [`wide`] said.
+/// Executes an operation; `has` is what [`vectors`] said.
 #[inline(always)]
-pub(super) fn plain(warp: &mut Warp, mask: u32, op: &Op, wide: bool) {
-    #[cfg(target_arch = "x86_64")]
-    if wide {
-        // SAFETY: `wide` says that the processor has the features.
-        return unsafe { plain_wide(warp, mask, op) };
+pub(super) fn plain(warp: &mut Warp, mask: u32, op: &Op, has: Vectors) {
+    match has {
+        // SAFETY: `has` says that the processor has the features.
+        #[cfg(target_arch = "x86_64")]
+        Vectors::Of512 => unsafe { plain_512(warp, mask, op) },
+        // SAFETY: as above.
+        #[cfg(target_arch = "x86_64")]
+        Vectors::Of256 => unsafe { plain_256(warp, mask, op) },
+        _ => plain_portable(warp, mask, op),
     }
-    let _portable = wide;
-    plain_portable(warp, mask, op);
 }
 
 #[inline(never)]
@@ -40,24 +64,57 @@ fn plain_portable(warp: &mut Warp, mask: u32, op: &Op) {
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma")]
-fn plain_wide(warp: &mut Warp, mask: u32, op: &Op) {
+fn plain_256(warp: &mut Warp, mask: u32, op: &Op) {
+    execute(warp, mask, op);
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
+fn plain_512(warp: &mut Warp, mask: u32, op: &Op) {
     execute(warp, mask, op);
 }
 
 /// Multiplies matrices.
-pub(super) fn multiply(warp: &mut Warp, m: &Multiply, active: u32, wide: bool) {
-    #[cfg(target_arch = "x86_64")]
-    if wide {
-        // SAFETY: `wide` says that the processor has the features.
-        return unsafe { multiply_wide(warp, m, active) };
+pub(super) fn multiply(warp: &mut Warp, m: &Multiply, active: u32, has: Vectors) {
+    match has {
+        // SAFETY: `has` says that the processor has the features.
+        #[cfg(target_arch = "x86_64")]
+        Vectors::Of512 => unsafe { multiply_512(warp, m, active) },
+        // SAFETY: as above.
+        #[cfg(target_arch = "x86_64")]
+        Vectors::Of256 => unsafe { multiply_256(warp, m, active) },
+        _ => matrix::multiply::<false>(warp, m, active),
     }
-    let _portable = wide;
-    matrix::multiply::<false>(warp, m, active);
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma")]
-fn multiply_wide(warp: &mut Warp, m: &Multiply, active: u32) {
+fn multiply_256(warp: &mut Warp, m: &Multiply, active: u32) {
+    matrix::multiply::<true>(warp, m, active);
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
+fn multiply_512(warp: &mut Warp, m: &Multiply, active: u32) {
+    let usual = m.k == 16 && m.result == Type::F32 && m.a_type == m.b_type;
+    let fragments = (&m.a[..], &m.b[..], &m.c[..], &m.d[..]);
+    if let (true, MatrixType::Float(format), (&[a0, a1, a2, a3], &[b0, b1], c, d)) =
+        (usual, m.a_type, fragments)
+        && let (&[c0, c1, c2, c3], true) = (c, format == BF16 || format == F16)
+    {
+        let registers = &*warp;
+        let a = [a0, a1, a2, a3].map(|r| registers.word(r));
+        let b = [b0, b1].map(|r| registers.word(r));
+        let c = [c0, c1, c2, c3].map(|r| registers.word(r));
+        let values = match format == BF16 {
+            true => vectors::multiply::<true>(a, b, c),
+            false => vectors::multiply::<false>(a, b, c),
+        };
+        for (d, values) in d.iter().zip(&values) {
+            warp.set_word(*d, active, values);
+        }
+        return;
+    }
     matrix::multiply::<true>(warp, m, active);
 }
 

@@ -5,6 +5,7 @@ use super::context::{Context, Findings};
 use super::traffic::Traffic;
 use super::warp::Warp;
 use crate::decode::{Fill, Kernel, Special};
+use crate::history::History;
 use crate::memory::{Memory, MemoryError};
 use crate::module::Module;
 use crate::operation::{Collective, LANES, Op, Slot, Space};
@@ -167,7 +168,7 @@ pub fn launch(
         lane_instructions: 0,
         barriers: 0,
         divergent: 0,
-        wide: super::lanes::wide(),
+        vectors: super::lanes::vectors(),
         trapped: false,
         barrier_state: Vec::new(),
     };
@@ -243,7 +244,7 @@ fn blocks(
                     context.memory.forget_accesses();
                     context.clocks = Clocks::new(1);
                     context.clocks.next_block();
-                    context.shared.cells.clear();
+                    context.shared.history = History::default();
                 }
                 context.shared.written.fill(0);
                 for warp in &mut warps {

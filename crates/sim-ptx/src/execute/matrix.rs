@@ -52,20 +52,21 @@ pub(super) fn execute(
             store(warp, context, pc, address, registers, *transposed);
         }
         Collective::Multiply(multiply) => {
-            super::lanes::multiply(warp, multiply, active, context.wide);
+            super::lanes::multiply(warp, multiply, active, context.vectors);
         }
         _ => {}
     }
 }
 
-/// The address of each row of each matrix: lanes 0 to 7 hold those of the first.
+/// Where each row of each matrix is, and the lanes for which it is somewhere: lanes 0 to 7
+/// hold those of the first.
 fn rows(
     warp: &Warp,
     context: &mut Context<'_>,
     address: &Address,
     count: usize,
     request: &Request,
-) -> Vec<(u32, [usize; LANES])> {
+) -> Option<(u32, [usize; LANES])> {
     let lanes = ((1u64 << (8 * count)) - 1) as u32;
     let mut to = addresses(warp, address);
     if address.space != Space::Shared {
@@ -73,12 +74,13 @@ fn rows(
     }
     let good = aligned(context, request, &to, lanes);
     note_traffic(context, request, Space::Shared, &to, good);
-    let mut found = Vec::new();
+    // Shared memory is one region, so those that are in it are found at once.
+    let mut found = None;
     let mut rest = good;
     while rest != 0 {
         if let Some((_, lanes, offsets)) = resolve(context, request, Space::Shared, &to, &mut rest)
         {
-            found.push((lanes, offsets));
+            found = Some((lanes, offsets));
         }
     }
     found
@@ -107,7 +109,7 @@ fn load(
     let request = request(warp, pc, false);
     // A row is four words of two elements.
     let mut matrices = [[[0u32; 4]; 8]; 4];
-    for (lanes, offsets) in rows(warp, context, address, registers.len(), &request) {
+    if let Some((lanes, offsets)) = rows(warp, context, address, registers.len(), &request) {
         shadow(
             context,
             super::access::Place::Shared,
@@ -169,7 +171,7 @@ fn store(
             }
         }
     }
-    for (lanes, offsets) in rows(warp, context, address, registers.len(), &request) {
+    if let Some((lanes, offsets)) = rows(warp, context, address, registers.len(), &request) {
         let target = region(context, super::access::Place::Shared);
         for lane in (0..LANES).filter(|l| lanes >> l & 1 != 0) {
             for (column, element) in matrices[lane / 8][lane % 8].iter().enumerate() {

@@ -17,6 +17,8 @@ mod own;
 mod shadow;
 mod step;
 mod traffic;
+#[cfg(target_arch = "x86_64")]
+mod vectors;
 mod warp;
 
 pub use launch::{Launch, LaunchError, Options, launch};

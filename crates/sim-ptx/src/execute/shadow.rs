@@ -2,8 +2,9 @@
 
 use super::access::{Place, Request, region};
 use super::context::Context;
+use crate::history::LINE;
 use crate::operation::LANES;
-use crate::race::Access;
+use crate::race::{Access, Cell};
 use crate::report::FindingKind;
 
 /// Checks that what is read was written, and notes the accesses for races. `same`
@@ -24,10 +25,17 @@ pub(super) fn shadow(
             context.options.initialised
         };
     let bytes = r.bytes as usize;
+    let whole = whole_lines(offsets, lanes, bytes);
     if check {
         let region = region(context, place);
         let mut missing = 0;
-        if bytes == 4 {
+        let written = |from: usize| {
+            let words = region.written.get(from..from + 8 * bytes);
+            words.is_some_and(|words| words.iter().all(|word| *word == 15))
+        };
+        if whole && written(offsets[0] / 4) {
+            // All of them were.
+        } else if bytes == 4 {
             for lane in 0..LANES {
                 let written = region.written.get(offsets[lane] / 4) == Some(&15);
                 missing |= u32::from(!written) << lane;
@@ -50,14 +58,70 @@ pub(super) fn shadow(
     if r.writes && r.strong && global {
         context.clocks.atomic();
     }
-    let races = if r.writes {
-        note::<true>(context, place, r, offsets, lanes, same)
-    } else {
-        note::<false>(context, place, r, offsets, lanes, same)
+    let races = match (r.writes, whole) {
+        (true, true) => note_lines::<true>(context, place, r, offsets, same),
+        (false, true) => note_lines::<false>(context, place, r, offsets, same),
+        (true, false) => note::<true>(context, place, r, offsets, lanes, same),
+        (false, false) => note::<false>(context, place, r, offsets, lanes, same),
     };
     if !races.is_empty() {
         report_races(context, place, r, &races);
     }
+}
+
+/// Whether all lanes access neighbours, of one word or more each, from the start of a line.
+#[inline(always)]
+fn whole_lines(offsets: &[usize; LANES], lanes: u32, bytes: usize) -> bool {
+    let first = offsets[0];
+    let mut dense =
+        lanes == u32::MAX && (4..=16).contains(&bytes) && first.is_multiple_of(4 * LINE);
+    if dense {
+        for (lane, at) in offsets.iter().enumerate() {
+            dense &= *at == first + lane * bytes;
+        }
+    }
+    dense
+}
+
+/// Notes accesses to whole lines; gives their races.
+fn note_lines<const WRITES: bool>(
+    context: &mut Context<'_>,
+    place: Place,
+    r: &Request,
+    offsets: &[usize; LANES],
+    same: u32,
+) -> Vec<Race> {
+    let mut races = Vec::new();
+    let per_lane = r.bytes as usize / 4;
+    // As many lines as words of a lane, of as many lanes each as fit.
+    for part in 0..per_lane {
+        let (line, lane) = (offsets[0] / (4 * LINE) + part, part * LANES / per_lane);
+        let (clocks, shared) = (&context.clocks, place == Place::Shared);
+        let memory = match place {
+            Place::Shared => &mut context.shared,
+            Place::Global(index) => context.memory.region(index),
+        };
+        memory.history.track(memory.written.len());
+        let thread = r.warp * 32 + lane as u32;
+        let clock = clocks.now(r.warp as usize);
+        let now = Access::new(clock, r.pc, thread, r.strong, 15);
+        let noted = memory
+            .history
+            .whole_line(line, per_lane, now, |cell| match WRITES {
+                true => clocks.write(cell, now, shared, false).is_none(),
+                false if r.constant && clocks.written_in_launch(cell) => false,
+                false => clocks.read(cell, now, shared).is_none(),
+            });
+        if !noted {
+            let lanes = (u32::MAX >> (LANES - LANES / per_lane)) << lane;
+            let found = note::<WRITES>(context, place, r, offsets, lanes, same);
+            if WRITES && found.is_empty() {
+                region(context, place).history.join(line, per_lane, now);
+            }
+            races.extend(found);
+        }
+    }
+    races
 }
 
 /// A race: the access now, the earlier one, and where.
@@ -77,13 +141,13 @@ fn note<const WRITES: bool>(
         Place::Shared => &mut context.shared,
         Place::Global(index) => context.memory.region(index),
     };
-    region.track();
-    let cells = region.cells.as_chunks_mut::<3>().0;
+    region.history.track(region.written.len());
+    let history = &mut region.history;
     let bytes = r.bytes as usize;
     let byte_mask = if bytes >= 4 { 15 } else { (1u32 << bytes) - 1 };
     let clock = clocks.now(r.warp as usize);
     let mut races = Vec::new();
-    let mut one = |cell: &mut [u64; 3], lane: usize, at: usize| {
+    let mut one = |cell: &mut Cell, lane: usize, at: usize| {
         let thread = r.warp * 32 + lane as u32;
         let now = Access::new(clock, r.pc, thread, r.strong, byte_mask << (at % 4));
         let race = if WRITES {
@@ -110,11 +174,15 @@ fn note<const WRITES: bool>(
         if !WRITES && repeats > 1 {
             continue;
         }
-        if bytes <= 4 {
-            if let Some(cell) = cells.get_mut(at / 4) {
+        if bytes == 16
+            && let Some(cell) = history.quad(at / 4)
+        {
+            let _race = one(cell, lane, at);
+        } else if bytes <= 4 {
+            if let Some([cell]) = history.words(at / 4, at / 4 + 1) {
                 let _race = one(cell, lane, at);
             }
-        } else if let Some([first, others @ ..]) = cells.get_mut(at / 4..(at + bytes) / 4) {
+        } else if let Some([first, others @ ..]) = history.words(at / 4, (at + bytes) / 4) {
             // Words that are accessed together have mostly been so before.
             let before = *first;
             let races = one(first, lane, at);

@@ -55,7 +55,7 @@ fn fragment(warp: &mut Warp, context: &mut Context<'_>, left: &mut u32) -> Resul
     let full = u64::from(mask.count_ones());
     let (mut instructions, mut lanes) = (0u64, 0u64);
     let mut turn = *left;
-    let wide = context.wide;
+    let vectors = context.vectors;
     loop {
         if pc == meet {
             warp.arrive();
@@ -86,7 +86,7 @@ fn fragment(warp: &mut Warp, context: &mut Context<'_>, left: &mut u32) -> Resul
             Op::Branch { .. } if active == 0 => pc += 1,
             op if active == 0 && !matches!(op, Op::Barrier { .. }) => pc += 1,
             op if is_plain(op) => {
-                lanes::plain(warp, active, op, wide);
+                lanes::plain(warp, active, op, vectors);
                 pc += 1;
             }
             Op::Load(t) => {

@@ -34,15 +34,16 @@ pub(crate) struct Fragment {
     pub(crate) state: State,
 }
 
-/// A copy that was issued and not waited for.
+/// Copies that one instruction issued and that some lanes have not waited for.
 #[derive(Clone, Debug)]
 pub(crate) struct PendingCopy {
-    pub(crate) lane: u32,
-    pub(crate) group: u32,
-    pub(crate) at: u64,
-    pub(crate) bytes: u32,
-    pub(crate) data: [u8; 16],
     pub(crate) instruction: u32,
+    /// Bytes of each lane.
+    pub(crate) bytes: u32,
+    pub(crate) lanes: u32,
+    pub(crate) groups: [u32; LANES],
+    pub(crate) to: [u64; LANES],
+    pub(crate) data: [[u8; 16]; LANES],
 }
 
 /// A warp of 32 lanes.

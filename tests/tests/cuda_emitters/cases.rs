@@ -1,25 +1,20 @@
-//! How kernels are spread over threads on a GPU: which form each kind of kernel gets,
-//! that its results are the evaluator's, and that its machine code keeps what the form
-//! promises.
-
-use std::path::PathBuf;
-use std::process::Command;
-use tegula::{Options, Target};
-use tegula_codegen_cuda::{Arch, Listing, listing};
-use tegula_ir::Literal;
-use tegula_tests::judge::{Reference, Verdict};
-use tegula_tests::nvrtc;
-use tegula_tests::random::Regime;
+//! The programs whose kernels' forms are looked at.
 
 /// A program, and what the reasons of its functions say.
-struct Case {
-    name: &'static str,
-    text: &'static str,
-    reasons: &'static [&'static str],
+pub(crate) struct Case {
+    pub(crate) name: &'static str,
+    pub(crate) text: &'static str,
+    pub(crate) reasons: &'static [&'static str],
 }
 
-const COMPUTATIONS: &str = "
+pub(crate) const COMPUTATIONS: &str = "
 sum { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] add(a, b) }
+negated { a = f32[40] parameter(0) ROOT b = f32[40] negate(a) }
+halved { a = f32[40] parameter(0) h = f32[] constant(0.5) hb = f32[40] broadcast(h), dimensions={}
+  ROOT b = f32[40] multiply(a, hb) }
+summed { a = f32[40] parameter(0) z = f32[] constant(0)
+  s = f32[] reduce(a, z), dimensions={0}, to_apply=sum
+  ROOT b = f32[40] broadcast(s), dimensions={} }
 sum_c { a = c64[] parameter(0) b = c64[] parameter(1) ROOT s = c64[] add(a, b) }
 max { a = bf16[] parameter(0) b = bf16[] parameter(1) ROOT m = bf16[] maximum(a, b) }
 both { a = s32[] parameter(0) b = s32[] parameter(1) c = s32[] parameter(2) d = s32[] parameter(3)
@@ -48,7 +43,7 @@ less { a = s32[] parameter(0) b = s32[] parameter(1) c = f32[] parameter(2) d = 
   ROOT l = pred[] compare(a, b), direction=LT }
 ";
 
-const CASES: &[Case] = &[
+pub(crate) const CASES: &[Case] = &[
     Case {
         name: "elementwise, in a row",
         text: "ENTRY main { a = f32[6,10] parameter(0) b = f32[6,10] parameter(1)
@@ -535,7 +530,27 @@ const CASES: &[Case] = &[
         name: "the largest of rows",
         text: "ENTRY main { a = f32[3,50] parameter(0)
             ROOT t = (f32[3,4], s32[3,4]) topk(a), k=4, largest=true }",
-        reasons: &["finds its place in the merged run"],
+        reasons: &["chooses 4 of 50 by 4 digits"],
+    },
+    Case {
+        name: "angles of doubles",
+        text: "ENTRY main { a = f64[70] parameter(0) b = f64[70] sine(a) c = f64[70] tan(b)
+            ROOT d = f64[70] cosine(c) }",
+        reasons: &["points in a row"],
+    },
+    Case {
+        name: "functions of complex numbers",
+        text: "ENTRY main { a = c64[33] parameter(0) b = c64[33] exponential(a)
+            c = c64[33] cosine(b) d = c64[33] sine(a) e = c64[33] add(c, d)
+            ROOT f = c64[33] tanh(e) }",
+        reasons: &["one thread per point"],
+    },
+    Case {
+        name: "a choice that stays",
+        text: "ENTRY main { i = s32[] parameter(0) a = f32[40] parameter(1)
+            ROOT c = f32[40] conditional(i, a, a, a),
+              branch_computations={negated, halved, summed} }",
+        reasons: &["flags for the branches of a choice"],
     },
     Case {
         name: "a stable sort with a payload",
@@ -546,87 +561,8 @@ const CASES: &[Case] = &[
     },
 ];
 
-fn module(case: &Case) -> tegula::Module {
-    let text = format!("HloModule case\n{COMPUTATIONS}\n{}", case.text);
-    tegula::read(&text).unwrap_or_else(|e| panic!("{}: {e}", case.name))
-}
-
-/// Small numbers that sums of which are exact.
-fn inputs(module: &tegula::Module) -> Vec<Literal> {
-    let entry = module.entry_computation();
-    let mut seed = 1u64;
-    let mut next = || {
-        seed = seed
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        (seed >> 33) % 17
-    };
-    let parameters = entry.parameters.iter();
-    let literals = parameters.map(|&parameter| {
-        let shape = module[parameter].shape.as_array().expect("an array");
-        let ty = shape.element_type;
-        let count = shape.element_count().expect("a size") as usize;
-        let mut bytes = Vec::new();
-        for _ in 0..count {
-            let value = tegula_ir::Scalar::Int(next() as i64 - 8);
-            let bits = tegula_interp::scalar::bits_from_scalar(ty, value).to_le_bytes();
-            bytes.extend_from_slice(&bits[..ty.storage_bytes()]);
-        }
-        Literal::from_bytes(shape, &bytes).expect("so many bytes")
-    });
-    literals.collect()
-}
-
-fn cuda(case: &Case) -> String {
-    let module = module(case);
-    let plan = tegula::plan_for(&module, &tegula::PlanOptions::gpu())
-        .expect("a plan")
-        .plan;
-    let text = listing(&plan, Arch(90), Listing::Cuda).expect("a program");
-    String::from_utf8(text).expect("text")
-}
-
-#[test]
-fn each_kind_of_kernel_has_its_form() {
-    for case in CASES {
-        let text = cuda(case);
-        for reason in case.reasons {
-            let found = text
-                .lines()
-                .any(|line| line.starts_with("// ") && line.contains(reason));
-            assert!(found, "{}: no `{reason}` in\n{text}", case.name);
-        }
-    }
-}
-
-#[test]
-fn each_form_gives_what_the_evaluator_gives() {
-    if !nvrtc::is_there() {
-        return;
-    }
-    for case in CASES {
-        let module = module(case);
-        let inputs = inputs(&module);
-        // Sums of small numbers are exact; functions are not.
-        let functions = ["exponential", "rsqrt"];
-        let regime = match functions.iter().any(|f| case.text.contains(f)) {
-            true => Regime::General,
-            false => Regime::Dyadic,
-        };
-        let reference = Reference::new(&module, &inputs, regime).expect("a reference");
-        let options = Options {
-            target: Target::CudaSim,
-            ..Options::default()
-        };
-        match reference.judge_with(&module, &inputs, &options) {
-            Ok(verdict) => assert_eq!(verdict, Verdict::Agrees, "{}", case.name),
-            Err(error) => panic!("{}: {error}", case.name),
-        }
-    }
-}
-
 /// Programs whose arrays fill whole sectors, so that nothing has to be moved in vain.
-const WHOLE: &[(&str, &str)] = &[
+pub(crate) const WHOLE: &[(&str, &str)] = &[
     (
         "elementwise",
         "ENTRY main { a = f32[64,256] parameter(0) b = f32[256] parameter(1)
@@ -746,129 +682,3 @@ const WHOLE: &[(&str, &str)] = &[
             ROOT c = f32[64,128] dot(a, b), lhs_contracting_dims={0}, rhs_contracting_dims={1} }",
     ),
 ];
-
-#[test]
-fn accesses_touch_no_more_than_they_need() {
-    if !nvrtc::is_there() {
-        return;
-    }
-    for (name, text) in WHOLE {
-        let text = format!("HloModule whole\n{COMPUTATIONS}\n{text}");
-        let module = tegula::read(&text).unwrap_or_else(|e| panic!("{name}: {e}"));
-        let plan = tegula::plan_for(&module, &tegula::PlanOptions::gpu())
-            .expect("a plan")
-            .plan;
-        let measured = tegula_codegen_cuda::measure(plan, &inputs(&module));
-        let (_, launches) = measured.unwrap_or_else(|e| panic!("{name}: {e}"));
-        assert!(!launches.is_empty(), "{name}");
-        if name.starts_with("softmax") {
-            let accesses = launches.iter().flat_map(|l| &l.report.statistics.accesses);
-            let reads = accesses.filter(|a| a.space == "global" && !a.writes);
-            let read: u64 = reads.map(|access| access.bytes).sum();
-            let size: usize = inputs(&module).iter().map(|i| i.bytes().len()).sum();
-            assert_eq!(read, size as u64, "{name}: a row is read once");
-        }
-        for launch in &launches {
-            for access in &launch.report.statistics.accesses {
-                let place = format!("{name}, {}: {access:?}", launch.function);
-                assert_eq!(access.sectors, access.minimum_sectors, "{place}");
-                assert_eq!(access.wavefronts, access.minimum_wavefronts, "{place}");
-            }
-        }
-    }
-}
-
-/// NVIDIA's disassembler: beside the compiler, where `scripts/get-nvrtc FOLDER --tools`
-/// puts it, or of the system.
-fn disassembler() -> Option<PathBuf> {
-    let compiler = tegula_codegen_cuda::compiler().ok()?;
-    let beside = PathBuf::from(compiler.place()).parent()?.join("cuobjdump");
-    let found = [beside, PathBuf::from("cuobjdump")]
-        .into_iter()
-        .find(|path| Command::new(path).arg("--version").output().is_ok());
-    if found.is_none() {
-        let required = std::env::var_os("TEGULA_REQUIRE_NVRTC").is_some();
-        assert!(!required, "there is no cuobjdump beside NVRTC");
-        println!("skipped: no cuobjdump");
-    }
-    found
-}
-
-/// Runs the disassembler on machine code; it calls another tool beside it.
-fn disassemble(tool: &PathBuf, code: &[u8], what: &str, number: usize) -> String {
-    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
-    let file = folder.join(format!("emitters-{number}.cubin"));
-    std::fs::write(&file, code).expect("a file");
-    let mut path = tool
-        .parent()
-        .map(|p| p.as_os_str().to_owned())
-        .unwrap_or_default();
-    path.push(":");
-    path.push(std::env::var_os("PATH").unwrap_or_default());
-    let output = Command::new(tool)
-        .arg(what)
-        .arg(&file)
-        .env("PATH", path)
-        .output();
-    let output = output.expect("the disassembler runs");
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    String::from_utf8(output.stdout).expect("text")
-}
-
-/// What machine code must be: no stack, no local memory; 16 bytes at once where
-/// several points are done together.
-fn gate(name: &str, cuda: &str, code: &[u8], tool: &PathBuf, number: usize) {
-    let usage = disassemble(tool, code, "-res-usage", number);
-    for line in usage.lines().filter(|line| line.contains("STACK:")) {
-        let clean = line.contains("STACK:0 ") && line.contains("LOCAL:0 ");
-        assert!(clean, "{name}: {line}");
-    }
-    let sass = disassemble(tool, code, "-sass", number);
-    for function in sass.split("Function : ").skip(1) {
-        let own = function.lines().next().unwrap_or_default().trim();
-        for line in function.lines() {
-            let local = [" LDL", " STL"].iter().any(|op| line.contains(op));
-            assert!(!local, "{name}: {own}: {line}");
-        }
-        let head = format!("// {own}: ");
-        let reason = cuda.lines().find_map(|line| line.strip_prefix(&head));
-        let promise = ["accesses of 16 bytes", "8 elements at once", "per 8 points"];
-        if reason.is_some_and(|reason| promise.iter().any(|text| reason.contains(text))) {
-            let wide = function.lines().any(|line| line.contains(".128"));
-            assert!(wide, "{name}: {own} has no access of 16 bytes");
-        }
-    }
-}
-
-#[test]
-fn machine_code_keeps_what_the_forms_promise() {
-    if !nvrtc::is_there() {
-        return;
-    }
-    let Some(tool) = disassembler() else {
-        return;
-    };
-    let mut programs: Vec<(String, tegula::Module)> = CASES
-        .iter()
-        .map(|case| (case.name.to_owned(), module(case)))
-        .collect();
-    for name in tegula_tests::models::names().expect("models") {
-        let program = tegula_tests::models::load(&name).expect("a program");
-        programs.push((name, program.module));
-    }
-    for (number, (name, module)) in programs.iter().enumerate() {
-        let plan = tegula::plan_for(module, &tegula::PlanOptions::gpu())
-            .expect("a plan")
-            .plan;
-        let text = |what| listing(&plan, Arch(90), what).expect("a program");
-        let cuda = String::from_utf8(text(Listing::Cuda)).expect("text");
-        // A program without a kernel has no code.
-        if cuda.contains("__global__") {
-            gate(name, &cuda, &text(Listing::Cubin), &tool, number);
-        }
-    }
-}

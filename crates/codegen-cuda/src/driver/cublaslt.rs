@@ -1,0 +1,447 @@
+//! NVIDIA's library of matrix products, cublasLt, as a library that is looked for when it
+//! is first needed; without it, generated functions do products.
+//!
+//! Sums are in the type that the program says: f32 is never TF32, halves are added in f32,
+//! also where a sum is split. The algorithm is the first that the library's heuristic
+//! names, for the alignment that the arrays have and with the workspace that it asks for.
+//!
+//! # Safety of what follows
+//! The functions' types are those of cublasLt.h, which have not changed since CUDA 11,
+//! but that device addresses are numbers of a pointer's size;
+//! descriptors are given to the library while they are alive, and attributes have the
+//! sizes that the header states. The library is called in the context in which its handle
+//! was made.
+
+use crate::device::{Choice, Product};
+use crate::libraries::{self, symbol};
+use crate::library::matrices::{Activation, Epilogue, Matrices};
+use cudarc::cublaslt::sys;
+use cudarc::driver::sys::CUstream;
+use libloading::Library;
+use std::ffi::{c_int, c_void};
+use std::path::Path;
+use std::sync::OnceLock;
+use sys::cublasLtMatmulDescAttributes_t as Of;
+use sys::cublasLtMatmulPreferenceAttributes_t as Preferred;
+use sys::cublasLtMatrixLayoutAttribute_t as Layout;
+use tegula_ir::ElementType;
+
+/// Names of the library, the newest first.
+const NAMES: &[&str] = &["libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so"];
+/// The most workspace that an algorithm may ask for: what NVIDIA recommends on Hopper
+/// (cuBLAS, "cublasSetWorkspace").
+const MOST_WORKSPACE: u64 = 32 << 20;
+/// Where sums are split, parts are added in the type of the sums.
+const REDUCTION: u32 =
+    sys::cublasLtReductionScheme_t::CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE as u32;
+
+/// What the library answers: 0, or a number of `cublasStatus_t`, which may be one that the
+/// header did not have yet.
+type Status = c_int;
+const NOT_SUPPORTED: Status = sys::cublasStatus_t::CUBLAS_STATUS_NOT_SUPPORTED as Status;
+
+/// The library's answer to what to do a product with.
+#[repr(C)]
+struct Found {
+    algorithm: [u64; 8],
+    workspace: usize,
+    state: Status,
+    waves: f32,
+    reserved: [c_int; 4],
+}
+
+type Descriptor = *mut c_void;
+type Set = unsafe extern "C" fn(Descriptor, u32, *const c_void, usize) -> Status;
+type Drop1 = unsafe extern "C" fn(Descriptor) -> Status;
+
+/// The library's functions.
+struct Functions {
+    create: unsafe extern "C" fn(*mut sys::cublasLtHandle_t) -> Status,
+    destroy: unsafe extern "C" fn(sys::cublasLtHandle_t) -> Status,
+    create_layout: unsafe extern "C" fn(*mut Descriptor, u32, u64, u64, i64) -> Status,
+    set_layout: Set,
+    destroy_layout: Drop1,
+    create_product: unsafe extern "C" fn(*mut Descriptor, u32, u32) -> Status,
+    set_product: Set,
+    destroy_product: Drop1,
+    create_preference: unsafe extern "C" fn(*mut Descriptor) -> Status,
+    set_preference: Set,
+    destroy_preference: Drop1,
+    heuristic: unsafe extern "C" fn(
+        sys::cublasLtHandle_t,
+        Descriptor,
+        Descriptor,
+        Descriptor,
+        Descriptor,
+        Descriptor,
+        Descriptor,
+        c_int,
+        *mut Found,
+        *mut c_int,
+    ) -> Status,
+    multiply: unsafe extern "C" fn(
+        sys::cublasLtHandle_t,
+        Descriptor,
+        *const c_void,
+        u64,
+        Descriptor,
+        u64,
+        Descriptor,
+        *const c_void,
+        u64,
+        Descriptor,
+        u64,
+        Descriptor,
+        *const [u64; 8],
+        u64,
+        usize,
+        CUstream,
+    ) -> Status,
+    // Its code must stay as long as the functions.
+    _library: Library,
+}
+
+/// The library of this process, if there is one.
+fn functions() -> Option<&'static Functions> {
+    static FUNCTIONS: OnceLock<Option<Functions>> = OnceLock::new();
+    let found = FUNCTIONS.get_or_init(|| {
+        let found = libraries::first(NAMES, Functions::open);
+        let found = found.inspect_err(|reason| {
+            let reason = reason.as_deref().unwrap_or("libcublasLt.so is not found");
+            tracing::info!(reason, "generated functions do products of matrices");
+        });
+        found.ok()
+    });
+    found.as_ref()
+}
+
+impl Functions {
+    fn open(path: &Path) -> Result<Self, String> {
+        // SAFETY: the library's initialisation is NVIDIA's and asks nothing of us.
+        let library = unsafe { Library::new(path) }.map_err(|e| e.to_string())?;
+        // SAFETY: see the module's text.
+        unsafe {
+            Ok(Self {
+                create: symbol(&library, "cublasLtCreate")?,
+                destroy: symbol(&library, "cublasLtDestroy")?,
+                create_layout: symbol(&library, "cublasLtMatrixLayoutCreate")?,
+                set_layout: symbol(&library, "cublasLtMatrixLayoutSetAttribute")?,
+                destroy_layout: symbol(&library, "cublasLtMatrixLayoutDestroy")?,
+                create_product: symbol(&library, "cublasLtMatmulDescCreate")?,
+                set_product: symbol(&library, "cublasLtMatmulDescSetAttribute")?,
+                destroy_product: symbol(&library, "cublasLtMatmulDescDestroy")?,
+                create_preference: symbol(&library, "cublasLtMatmulPreferenceCreate")?,
+                set_preference: symbol(&library, "cublasLtMatmulPreferenceSetAttribute")?,
+                destroy_preference: symbol(&library, "cublasLtMatmulPreferenceDestroy")?,
+                heuristic: symbol(&library, "cublasLtMatmulAlgoGetHeuristic")?,
+                multiply: symbol(&library, "cublasLtMatmul")?,
+                _library: library,
+            })
+        }
+    }
+}
+
+/// The library in a context.
+pub(super) struct Handle {
+    functions: &'static Functions,
+    handle: sys::cublasLtHandle_t,
+}
+
+// SAFETY: cublasLt's handle may be used by every thread.
+unsafe impl Send for Handle {}
+// SAFETY: as above.
+unsafe impl Sync for Handle {}
+
+/// A descriptor of the library's, destroyed when it goes.
+struct Described {
+    descriptor: Descriptor,
+    set: Set,
+    destroy: Drop1,
+}
+
+impl Drop for Described {
+    fn drop(&mut self) {
+        // SAFETY: nothing uses the descriptor after this.
+        unsafe { (self.destroy)(self.descriptor) };
+    }
+}
+
+fn done(status: Status) -> Result<(), Status> {
+    match status {
+        0 => Ok(()),
+        status => Err(status),
+    }
+}
+
+impl Described {
+    fn new(
+        create: impl FnOnce(*mut Descriptor) -> Status,
+        set: Set,
+        destroy: Drop1,
+    ) -> Result<Self, Status> {
+        let mut descriptor = std::ptr::null_mut();
+        done(create(&raw mut descriptor))?;
+        Ok(Self {
+            descriptor,
+            set,
+            destroy,
+        })
+    }
+
+    /// Sets an attribute, whose type has the size that cublasLt.h states.
+    fn set<T: Copy>(&self, attribute: u32, value: T) -> Result<(), Status> {
+        let bytes = size_of::<T>();
+        // SAFETY: the descriptor is alive, and the value has so many bytes.
+        done(unsafe { (self.set)(self.descriptor, attribute, (&raw const value).cast(), bytes) })
+    }
+}
+
+/// An answer in words.
+fn said(status: Status) -> String {
+    let name = match status {
+        1 => "it is not initialised",
+        3 => "out of memory",
+        7 => "invalid value",
+        8 => "not on this GPU",
+        13 => "the GPU failed",
+        14 => "internal error",
+        NOT_SUPPORTED => "not supported",
+        _ => "an error",
+    };
+    format!("cublasLt says: {name} (status {status})")
+}
+
+fn data_type(ty: ElementType) -> Result<u32, Status> {
+    use sys::cudaDataType_t as T;
+    Ok(match ty {
+        ElementType::F32 => T::CUDA_R_32F,
+        ElementType::F64 => T::CUDA_R_64F,
+        ElementType::F16 => T::CUDA_R_16F,
+        ElementType::BF16 => T::CUDA_R_16BF,
+        ElementType::S8 => T::CUDA_R_8I,
+        ElementType::S32 => T::CUDA_R_32I,
+        _ => return Err(NOT_SUPPORTED),
+    } as u32)
+}
+
+/// The type of sums, that of the scales, and 0 and 1 in it.
+fn sums(factors: ElementType) -> (u32, ElementType, [u64; 2]) {
+    use sys::cublasComputeType_t as C;
+    let (compute, scale, one) = match factors {
+        ElementType::F64 => (C::CUBLAS_COMPUTE_64F, ElementType::F64, 1f64.to_bits()),
+        ElementType::S8 => (C::CUBLAS_COMPUTE_32I, ElementType::S32, 1),
+        _ => (
+            C::CUBLAS_COMPUTE_32F,
+            ElementType::F32,
+            u64::from(1f32.to_bits()),
+        ),
+    };
+    (compute as u32, scale, [0, one])
+}
+
+fn epilogue(epilogue: Epilogue) -> u32 {
+    use sys::cublasLtEpilogue_t as E;
+    (match (epilogue.activation, epilogue.bias) {
+        (None, false) => E::CUBLASLT_EPILOGUE_DEFAULT,
+        (None, true) => E::CUBLASLT_EPILOGUE_BIAS,
+        (Some(Activation::Relu), false) => E::CUBLASLT_EPILOGUE_RELU,
+        (Some(Activation::Relu), true) => E::CUBLASLT_EPILOGUE_RELU_BIAS,
+        (Some(Activation::Gelu), false) => E::CUBLASLT_EPILOGUE_GELU,
+        (Some(Activation::Gelu), true) => E::CUBLASLT_EPILOGUE_GELU_BIAS,
+    }) as u32
+}
+
+/// A product's descriptors.
+struct Descriptors {
+    product: Described,
+    /// Of A, B and D; what is added lies like D.
+    layouts: [Described; 3],
+}
+
+impl Handle {
+    /// The library in the context that is current; none if there is no library.
+    pub(super) fn new() -> Option<Result<Self, String>> {
+        let functions = functions()?;
+        let mut handle = std::ptr::null_mut();
+        // SAFETY: the handle can be written.
+        let created = done(unsafe { (functions.create)(&raw mut handle) });
+        Some(match created {
+            Ok(()) => Ok(Self { functions, handle }),
+            Err(status) => Err(said(status)),
+        })
+    }
+
+    /// Gives the handle back, in the context in which it was made.
+    pub(super) fn destroy(self) {
+        // SAFETY: nothing uses the handle after this.
+        unsafe { (self.functions.destroy)(self.handle) };
+    }
+
+    /// The descriptors of a product with its bias there.
+    fn describe(&self, matrices: &Matrices, bias: u64) -> Result<Descriptors, Status> {
+        let functions = self.functions;
+        let [factors, result] = matrices.types;
+        let (compute, scale, _) = sums(factors);
+        let scale = data_type(scale)?;
+        let product = Described::new(
+            // SAFETY: the descriptor can be written.
+            |at| unsafe { (functions.create_product)(at, compute, scale) },
+            functions.set_product,
+            functions.destroy_product,
+        )?;
+        for (attribute, matrix) in [
+            (Of::CUBLASLT_MATMUL_DESC_TRANSA, matrices.matrices[0]),
+            (Of::CUBLASLT_MATMUL_DESC_TRANSB, matrices.matrices[1]),
+        ] {
+            // CUBLAS_OP_T or CUBLAS_OP_N.
+            product.set(attribute as u32, i32::from(matrix.transposed))?;
+        }
+        let kind = epilogue(matrices.epilogue);
+        product.set(Of::CUBLASLT_MATMUL_DESC_EPILOGUE as u32, kind)?;
+        if matrices.epilogue.bias {
+            product.set(Of::CUBLASLT_MATMUL_DESC_BIAS_POINTER as u32, bias)?;
+        }
+        let layout = |side: usize, rows: i64, columns: i64, ty| -> Result<Described, Status> {
+            let matrix = matrices.matrices[side];
+            let (rows, columns) = match matrix.transposed {
+                true => (columns, rows),
+                false => (rows, columns),
+            };
+            let ty = data_type(ty)?;
+            let [rows, columns] = [rows, columns].map(i64::cast_unsigned);
+            let leading = matrix.leading;
+            let layout = Described::new(
+                // SAFETY: the descriptor can be written.
+                |at| unsafe { (functions.create_layout)(at, ty, rows, columns, leading) },
+                functions.set_layout,
+                functions.destroy_layout,
+            )?;
+            if matrices.batch > 1 {
+                let count = i32::try_from(matrices.batch);
+                let count = count.map_err(|_| NOT_SUPPORTED)?;
+                layout.set(Layout::CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT as u32, count)?;
+                let offset = Layout::CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET as u32;
+                layout.set(offset, matrix.stride)?;
+            }
+            Ok(layout)
+        };
+        let Matrices {
+            rows,
+            columns,
+            depth,
+            ..
+        } = *matrices;
+        Ok(Descriptors {
+            product,
+            layouts: [
+                layout(0, rows, depth, factors)?,
+                layout(1, depth, columns, factors)?,
+                layout(2, rows, columns, result)?,
+            ],
+        })
+    }
+
+    /// How the library does a product; see [`crate::device::Session::choose`].
+    pub(super) fn choose(&self, matrices: &Matrices, alignment: [u32; 5]) -> Option<Choice> {
+        let chosen = self.heuristic(matrices, alignment);
+        let chosen = chosen.inspect_err(|status| {
+            tracing::info!(%matrices, reason = said(*status), "generated functions do a product");
+        });
+        chosen.ok()
+    }
+
+    fn heuristic(&self, matrices: &Matrices, alignment: [u32; 5]) -> Result<Choice, Status> {
+        let functions = self.functions;
+        // The bias is somewhere else in each run; some address of its alignment stands for it.
+        let descriptors = self.describe(matrices, u64::from(alignment[4]))?;
+        let preference = Described::new(
+            // SAFETY: the descriptor can be written.
+            |at| unsafe { (functions.create_preference)(at) },
+            functions.set_preference,
+            functions.destroy_preference,
+        )?;
+        let most = Preferred::CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES as u32;
+        preference.set(most, MOST_WORKSPACE)?;
+        let scheme = Preferred::CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK as u32;
+        preference.set(scheme, REDUCTION)?;
+        for (attribute, bytes) in [
+            Preferred::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES,
+            Preferred::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+            Preferred::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
+            Preferred::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES,
+        ]
+        .into_iter()
+        .zip(alignment)
+        {
+            preference.set(attribute as u32, bytes)?;
+        }
+        let [a, b, d] = descriptors.layouts.each_ref().map(|l| l.descriptor);
+        // The library may leave what it does not find as it was.
+        let mut found = Found {
+            algorithm: [0; 8],
+            workspace: 0,
+            state: NOT_SUPPORTED,
+            waves: 0.0,
+            reserved: [0; 4],
+        };
+        let mut count = 0;
+        // SAFETY: see the module's text; one result and the count can be written.
+        done(unsafe {
+            (functions.heuristic)(
+                self.handle,
+                descriptors.product.descriptor,
+                a,
+                b,
+                d,
+                d,
+                preference.descriptor,
+                1,
+                &raw mut found,
+                &raw mut count,
+            )
+        })?;
+        if count < 1 {
+            return Err(NOT_SUPPORTED);
+        }
+        done(found.state)?;
+        Ok(Choice {
+            algorithm: found.algorithm,
+            workspace: found.workspace as u64,
+        })
+    }
+
+    /// Does a product in the order of a stream.
+    pub(super) fn multiply(&self, product: &Product<'_>, stream: CUstream) -> Result<(), String> {
+        self.enqueue(product, stream).map_err(said)
+    }
+
+    fn enqueue(&self, product: &Product<'_>, stream: CUstream) -> Result<(), Status> {
+        let [a, b, added, out, bias, workspace] = product.addresses;
+        let descriptors = self.describe(product.matrices, bias)?;
+        let [a_layout, b_layout, layout] = descriptors.layouts.each_ref().map(|l| l.descriptor);
+        let (_, _, [zero, one]) = sums(product.matrices.types[0]);
+        let beta = if product.matrices.added { one } else { zero };
+        // SAFETY: see the module's text; the scales are in the first bytes of what has
+        // eight, as memory is little-endian, and the arrays are as the layouts say.
+        done(unsafe {
+            (self.functions.multiply)(
+                self.handle,
+                descriptors.product.descriptor,
+                (&raw const one).cast(),
+                a,
+                a_layout,
+                b,
+                b_layout,
+                (&raw const beta).cast(),
+                added,
+                layout,
+                out,
+                layout,
+                &raw const product.choice.algorithm,
+                workspace,
+                usize::try_from(product.choice.workspace).unwrap_or(usize::MAX),
+                stream,
+            )
+        })
+    }
+}

@@ -1,0 +1,69 @@
+//! Where libraries of CUDA are looked for, when they are first needed.
+//!
+//! They are looked for in the folders that `TEGULA_CUDA_LIBS` names, in `nvrtc` of the
+//! build folder (`scripts/get-nvrtc` puts them there), and where the system has its
+//! libraries. Nothing of CUDA is needed to build this crate.
+
+use libloading::Library;
+use std::path::{Path, PathBuf};
+
+/// Where a library is looked for before the system's places.
+fn folders() -> Vec<PathBuf> {
+    let mut folders = Vec::new();
+    if let Some(named) = std::env::var_os("TEGULA_CUDA_LIBS") {
+        folders.extend(std::env::split_paths(&named));
+    }
+    let build = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from);
+    folders.push(build.join("nvrtc"));
+    // A test runs in its package's folder, a program anywhere.
+    if let Ok(program) = std::env::current_exe() {
+        folders.extend(
+            program
+                .ancestors()
+                .skip(1)
+                .take(3)
+                .map(|folder| folder.join("nvrtc")),
+        );
+    }
+    if let Some(toolkit) = std::env::var_os("CUDA_HOME").or_else(|| std::env::var_os("CUDA_PATH")) {
+        folders.push(Path::new(&toolkit).join("lib64"));
+    }
+    folders.push("/usr/local/cuda/lib64".into());
+    folders
+}
+
+/// The first library of these names, the preferred one first, that `open` takes; else the
+/// last reason why one that was there did not do, or why the system has none.
+pub(crate) fn first<T>(
+    names: &[&str],
+    open: impl Fn(&Path) -> Result<T, String>,
+) -> Result<T, Option<String>> {
+    let mut last = None;
+    let folders = folders();
+    let found = folders
+        .iter()
+        .flat_map(|folder| names.iter().map(|name| folder.join(name)));
+    for path in found.filter(|path| path.exists()) {
+        match open(&path) {
+            Ok(library) => return Ok(library),
+            Err(reason) => last = Some(format!("{}: {reason}", path.display())),
+        }
+    }
+    for name in names {
+        match open(Path::new(name)) {
+            Ok(library) => return Ok(library),
+            Err(reason) => last = last.or(Some(reason)),
+        }
+    }
+    Err(last)
+}
+
+/// A function of a library.
+///
+/// # Safety
+/// `T` is the type of the function of this name.
+pub(crate) unsafe fn symbol<T: Copy>(library: &Library, name: &str) -> Result<T, String> {
+    // SAFETY: the caller's promise.
+    let found = unsafe { library.get::<T>(name.as_bytes()) };
+    found.map(|f| *f).map_err(|e| e.to_string())
+}
