@@ -1,7 +1,7 @@
 //! Sizes in machine code: random computations against the provider of numbers,
 //! faults included.
 
-#[path = "../../expr/tests/common/mod.rs"]
+#[path = "../../expr/tests/all/common/mod.rs"]
 mod common;
 
 use common::{Random, VALUES, random_computation};

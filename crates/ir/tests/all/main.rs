@@ -1,0 +1,11 @@
+//! The tests of the program, a module each, in one program: linking one for each would take
+//! most of the time and of the disk.
+
+mod builder;
+mod copies;
+mod errors;
+mod hostile;
+mod numerics;
+mod operations;
+mod round_trip;
+mod shape_functions;

@@ -1,0 +1,8 @@
+//! The tests of the compiler and its command line, a module each, in one program: linking one for each would take
+//! most of the time and of the disk.
+
+mod custom_calls;
+mod readme;
+mod reduce;
+mod scalar_loops;
+mod stated_layouts;

@@ -1,0 +1,25 @@
+//! The tests of whole programs, a module each, in one program: linking one for each would take
+//! most of the time and of the disk.
+
+mod common_results;
+mod cpu_memory;
+mod cuda_values;
+mod identities;
+mod lapack;
+mod loop_sums;
+mod mutations;
+mod onnx_shapes;
+mod open_models;
+mod open_programs;
+mod open_sizes;
+mod products;
+mod reduce;
+mod rows;
+mod shape_helpers;
+mod shape_modes;
+mod short_dimensions;
+mod size_errors;
+mod sums_of_products;
+mod symbolic_programs;
+mod tpu_schedules;
+mod what_is_written;
