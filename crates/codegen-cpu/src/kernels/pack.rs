@@ -75,6 +75,15 @@ impl Lanes {
         &self.offsets[..self.count]
     }
 
+    /// The offset of the first lane, if there are as many as there can be and all are
+    /// neighbours.
+    #[cfg(target_arch = "x86_64")]
+    fn neighbours(&self) -> Option<isize> {
+        let next = |pair: &[isize]| pair[1] == pair[0] + 1;
+        let all = self.count == MAX_LANES && self.offsets.windows(2).all(next);
+        all.then_some(self.offsets[0])
+    }
+
     /// The segments of a chunk, if they are few.
     #[cfg(target_arch = "x86_64")]
     fn segments(&self, chunk: usize) -> Option<&[Segment]> {
@@ -279,11 +288,11 @@ mod avx512 {
             (Arithmetic::F32, F32) | (Arithmetic::I32, S32 | U32) => pack::<Word>,
             (Arithmetic::F32, BF16) => pack::<WideBf16>,
             (Arithmetic::F32, F16) => pack::<WideF16>,
-            (Arithmetic::Bf16Pairs, BF16) => pack::<PairBf16>,
-            (Arithmetic::I16Pairs, S16) => pack::<Pair16>,
-            (Arithmetic::I16Pairs, S8) => pack::<PairI8>,
-            (Arithmetic::I16Pairs, U8) => pack::<PairU8>,
-            (Arithmetic::I8Quads | Arithmetic::U8Quads, S8 | U8) => pack::<Quad8>,
+            (Arithmetic::Bf16Pairs, BF16) => pack_parts::<PairBf16>,
+            (Arithmetic::I16Pairs, S16) => pack_parts::<Pair16>,
+            (Arithmetic::I16Pairs, S8) => pack_parts::<PairI8>,
+            (Arithmetic::I16Pairs, U8) => pack_parts::<PairU8>,
+            (Arithmetic::I8Quads | Arithmetic::U8Quads, S8 | U8) => pack_parts::<Quad8>,
             _ => return None,
         })
     }
@@ -375,6 +384,95 @@ mod avx512 {
         Quad8, i8, 4, false,
             |p, n| _mm512_maskz_loadu_epi8(first64(n), p),
             |p, mask| _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(mask, p));
+    }
+
+    /// Units of several elements, 32 of which are loaded at once as numbers of 16 bits.
+    trait Parts: Load {
+        /// # Safety
+        /// 32 elements can be read; AVX-512 F, BW and VL.
+        unsafe fn elements(source: *const Self::Element) -> __m512i;
+    }
+
+    macro_rules! parts {
+        ($($name:ident, $elements:expr;)*) => {$(
+            impl Parts for $name {
+                #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+                unsafe fn elements(source: *const Self::Element) -> __m512i {
+                    // SAFETY: the caller's promise.
+                    unsafe { $elements(source) }
+                }
+            }
+        )*};
+    }
+
+    parts! {
+        PairBf16, |p| _mm512_loadu_epi16(p);
+        Pair16, |p| _mm512_loadu_epi16(p);
+        PairI8, |p: *const i8| _mm512_cvtepi8_epi16(_mm256_loadu_si256(p.cast()));
+        PairU8, |p: *const i8| _mm512_cvtepu8_epi16(_mm256_loadu_si256(p.cast()));
+        Quad8, |p: *const i8| _mm512_cvtepu8_epi16(_mm256_loadu_si256(p.cast()));
+    }
+
+    /// # Safety
+    /// As [`PackFn`], on a CPU with AVX-512 F, BW and VL.
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+    unsafe fn pack_parts<L: Parts>(run: &Run<'_>) -> bool {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match run.lanes.neighbours() {
+                Some(offset) if run.width == 2 * CHUNK => pack_neighbours::<L>(run, offset),
+                _ => pack::<L>(run),
+            }
+        }
+    }
+
+    /// All lanes of a panel, which are neighbours in memory: the halves of 32 units are put
+    /// together each from rows of the array, then one beside the other.
+    ///
+    /// # Safety
+    /// As [`pack_parts`]; the group is as wide as 32 units.
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+    unsafe fn pack_neighbours<L: Parts>(run: &Run<'_>, offset: isize) -> bool {
+        let source = run.source.cast::<L::Element>().wrapping_offset(offset);
+        let target = run.target.cast::<i32>();
+        let from = |element: usize| source.wrapping_offset(element as isize * run.stride);
+        let row = |element: usize| match element < run.length {
+            true => {
+                // As in `pack_across`.
+                _mm_prefetch::<_MM_HINT_T0>(from(element + 16).cast());
+                // SAFETY: the lanes' elements can be read.
+                unsafe { L::elements(from(element)) }
+            }
+            false => _mm512_setzero_si512(),
+        };
+        let half = |element: usize| match L::STEP {
+            2 => row(element),
+            _ => _mm512_or_si512(row(element), _mm512_slli_epi16::<8>(row(element + 1))),
+        };
+        let places = |first: u16| {
+            let places: [u16; 32] =
+                std::array::from_fn(|i| first + i as u16 / 2 + (i as u16 % 2) * 32);
+            // SAFETY: they are 32 numbers of 16 bits.
+            unsafe { _mm512_loadu_epi16(places.as_ptr().cast()) }
+        };
+        let (low, high) = (places(0), places(16));
+        let mut subnormal = 0;
+        for unit in 0..run.length.div_ceil(L::STEP) {
+            let first = half(unit * L::STEP);
+            let second = half(unit * L::STEP + L::STEP / 2);
+            if L::CHECK {
+                subnormal |= subnormals(first) | subnormals(second);
+            }
+            // SAFETY: the group has 32 units.
+            unsafe {
+                let group = target.add(unit * run.width);
+                let [low, high] =
+                    [low, high].map(|places| _mm512_permutex2var_epi16(first, places, second));
+                _mm512_storeu_epi32(group, low);
+                _mm512_storeu_epi32(group.add(CHUNK), high);
+            }
+        }
+        subnormal != 0
     }
 
     /// # Safety
@@ -626,6 +724,87 @@ mod tests {
                     }
                 }
             }
+        }
+    }
+
+    /// All lanes of a panel at once give what fewer of them give, which go another way.
+    #[test]
+    fn full_panels_are_packed_as_others() {
+        use ElementType::{BF16, S8, S16, U8};
+        let random = |i: u64| (i.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40) as u8;
+        let source: Vec<u8> = (0..64 * 100).map(random).collect();
+        let here = Isa::new(Cpu::Native);
+        let kinds = [
+            (BF16, Arithmetic::Bf16Pairs),
+            (S16, Arithmetic::I16Pairs),
+            (S8, Arithmetic::I16Pairs),
+            (U8, Arithmetic::I16Pairs),
+            (S8, Arithmetic::I8Quads),
+            (U8, Arithmetic::U8Quads),
+        ];
+        for (element_type, arithmetic) in kinds {
+            let Some(function) = pack_function(here, element_type, arithmetic) else {
+                continue;
+            };
+            for length in [1, 2, 3, 4, 5, 33, 90] {
+                let units = length.div_ceil(arithmetic.step());
+                let packed = |first: isize, count: usize| {
+                    let lanes = Lanes::new(count, |offsets| {
+                        for (i, offset) in offsets.iter_mut().enumerate() {
+                            *offset = first + i as isize;
+                        }
+                    });
+                    let mut target = vec![u32::MAX; units * 32];
+                    let run = Run {
+                        source: source.as_ptr(),
+                        stride: 33,
+                        length,
+                        lanes: &lanes,
+                        target: target.as_mut_ptr().cast(),
+                        width: 32,
+                    };
+                    // SAFETY: 90 rows of 33 elements of at most two bytes, a group for each unit.
+                    unsafe { function(&run) };
+                    target
+                };
+                let [all, first, last] = [(1, 32), (1, 31), (2, 31)].map(|(i, n)| packed(i, n));
+                for unit in 0..units {
+                    let group = |target: &[u32]| target[unit * 32..][..32].to_vec();
+                    let [all, first, last] = [&all, &first, &last].map(|t| group(t));
+                    assert_eq!(all[..31], first[..31], "{arithmetic:?} of {length}");
+                    assert_eq!(all[1..], last[..31], "{arithmetic:?} of {length}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn subnormal_numbers_of_full_panels_are_found() {
+        let here = Isa::new(Cpu::Native);
+        let Some(function) = pack_function(here, ElementType::BF16, Arithmetic::Bf16Pairs) else {
+            return;
+        };
+        let lanes = Lanes::new(32, |offsets| {
+            for (i, offset) in offsets.iter_mut().enumerate() {
+                *offset = i as isize;
+            }
+        });
+        for place in [None, Some(0), Some(31), Some(32), Some(95)] {
+            let mut source = [0x3f80u16; 96];
+            if let Some(place) = place {
+                source[place] = 0x8001;
+            }
+            let mut target = [0u32; 64];
+            let run = Run {
+                source: source.as_ptr().cast(),
+                stride: 32,
+                length: 3,
+                lanes: &lanes,
+                target: target.as_mut_ptr().cast(),
+                width: 32,
+            };
+            // SAFETY: three rows of 32 elements, two groups of 32 units.
+            assert_eq!(unsafe { function(&run) }, place.is_some(), "{place:?}");
         }
     }
 }

@@ -312,9 +312,34 @@ fn integer_unary(b: &mut Builder, op: Unary, from: ElementType, x: V) -> Option<
             let x = b.and(x, mask);
             return Some(population(b, x));
         }
+        Unary::Clz if ty == Type::I32 => {
+            let mask = b.i32((u32::MAX >> (32 - from.bits())).cast_signed());
+            let x = b.and(x, mask);
+            let zeros = leading_zeros(b, x);
+            let above = b.i32(32 - from.bits() as i32);
+            return Some(b.sub(zeros, above));
+        }
         _ => return None,
     };
     Some(wrap(b, from, result))
+}
+
+/// How many zeros are before the highest set bit, 32 without one: the exponent says it. Of
+/// neighbouring set bits the lower one is cleared first, so that nothing is rounded up to the
+/// next power of two.
+fn leading_zeros(b: &mut Builder, x: V) -> V {
+    let next = b.shift(BinaryOp::ShiftRight, x, 1);
+    let all = b.i32(-1);
+    let others = b.xor(next, all);
+    let apart = b.and(x, others);
+    let float = b.convert(Conversion::FromUnsigned, apart, Type::F32);
+    let bits = b.bits(float);
+    let exponent = b.shift(BinaryOp::ShiftRight, bits, 23);
+    // The exponent of 2^31.
+    let last = b.i32(127 + 31);
+    let zeros = b.sub(last, exponent);
+    let most = b.i32(32);
+    b.binary(BinaryOp::MinSigned, zeros, most)
 }
 
 /// How many bits are set: sums of ever wider fields.
