@@ -94,11 +94,6 @@ impl Kept {
         kept
     }
 
-    /// Whether anything is kept.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.bytes.is_empty() && self.places.is_empty()
-    }
-
     /// Where a kept value lies.
     pub(crate) fn place(&self, value: ValueId) -> Option<Location> {
         self.places.get(&value).copied()

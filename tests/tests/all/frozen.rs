@@ -14,6 +14,7 @@ fn numbers(ty: ElementType, dims: &[i64]) -> Literal {
     let bits = |i: i64| ((i * 2_654_435_761) >> 9) & 63;
     let bytes = |i: i64| match ty {
         ElementType::S8 => vec![(bits(i) - 32) as u8],
+        ElementType::U64 => (bits(i) as u64).to_ne_bytes().to_vec(),
         ElementType::S32 => ((bits(i) - 32) as i32).to_ne_bytes().to_vec(),
         ElementType::BF16 => half::bf16::from_f32(bits(i) as f32 / 16.0 - 2.0)
             .to_ne_bytes()

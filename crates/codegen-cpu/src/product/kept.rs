@@ -16,7 +16,7 @@ use std::ops::Range;
 
 /// Bytes before the panels.
 const HEAD: usize = 64;
-/// The fewest rows for which floats that could be read where they lie are packed: fewer are
+/// The fewest rows for which bf16 that could be read where they lie are packed: fewer are
 /// multiplied as fast as memory gives the operand.
 const MIN_ROWS: usize = 2;
 /// The fewest columns for it: a vector.
@@ -65,10 +65,11 @@ impl Fixed {
     }
 
     /// Whether few rows should be multiplied by panels of this operand, rather than by the
-    /// operand as it lies.
-    pub(super) fn is_worth_packing(self, sizes: Sizes) -> bool {
+    /// operand as it lies: pairs of bf16 take half as long as each bf16 made an f32. Other
+    /// floats gain nothing.
+    pub(super) fn is_worth_packing(self, arithmetic: Arithmetic, sizes: Sizes) -> bool {
         let suits = sizes.rows >= MIN_ROWS && sizes.columns >= MIN_COLUMNS;
-        suits && self.side == Side::Right
+        suits && self.side == Side::Right && arithmetic == Arithmetic::Bf16Pairs
     }
 
     /// The side that is packed once, if a run would pack it.

@@ -185,7 +185,7 @@ impl Product {
             _ => None,
         };
         let sizes = Sizes::new(&axes);
-        let packs = fixed.is_some_and(|fixed| fixed.is_worth_packing(sizes));
+        let packs = fixed.is_some_and(|fixed| fixed.is_worth_packing(table.arithmetic, sizes));
         let dots = match packs {
             true => None,
             false => dots(isa, types, &axes, sizes, table.arithmetic),
