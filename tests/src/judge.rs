@@ -98,6 +98,58 @@ impl Reference {
         self.judge_results(&outputs)
     }
 
+    /// As [`Self::judge_with`], with some inputs frozen: to other arrays first, whose results
+    /// nobody asks for, and then to the inputs. Two threads run it at once, and it is run
+    /// again: the same to the bit. In the dyadic regime that is also what it gives with
+    /// nothing frozen; in the other one products may be summed in another order.
+    ///
+    /// # Errors
+    /// As [`Self::judge_with`].
+    pub fn judge_frozen(
+        &self,
+        module: &Module,
+        inputs: &[Literal],
+        options: &Options,
+        frozen: &[usize],
+    ) -> Result<Verdict, String> {
+        let mut executable = compile(module, options).map_err(|e| e.to_string())?;
+        let buffers: Vec<Buffer> = inputs.iter().cloned().map(Buffer::from).collect();
+        let run = |executable: &tegula::Executable, without: &[usize]| {
+            let given = buffers.iter().enumerate();
+            let given = given.filter(|(i, _)| !without.contains(i));
+            let given = given.map(|(_, buffer)| Arg::Borrowed(buffer)).collect();
+            executable.run(given).map_err(|e| e.to_string())
+        };
+        let unfrozen = run(&executable, &[])?;
+        for &input in frozen {
+            let other = Buffer::from(reversed(&inputs[input]));
+            let other = executable.freeze(input, other);
+            other.map_err(|e| e.to_string())?;
+        }
+        // Whatever it gives, or however it fails, is forgotten.
+        let _ = run(&executable, frozen);
+        for &input in frozen {
+            let own = executable.freeze(input, buffers[input].clone());
+            own.map_err(|e| e.to_string())?;
+        }
+        let executable = &executable;
+        let [here, there] = std::thread::scope(|scope| {
+            let there = scope.spawn(|| run(executable, frozen));
+            let here = run(executable, frozen);
+            let there = there.join();
+            [here, there.unwrap_or_else(|_| Err("a panic".to_owned()))]
+        });
+        let (first, again) = (here?, run(executable, frozen)?);
+        if first != there? || first != again {
+            return Err("runs differ with frozen inputs".to_owned());
+        }
+        if self.envelope.is_none() && first != unfrozen {
+            return Err("results differ when inputs are frozen".to_owned());
+        }
+        let results: Vec<&Literal> = first.iter().map(Buffer::literal).collect();
+        self.judge_results(&results)
+    }
+
     /// Whether a plan gives what is expected, by its evaluator and as machine code.
     ///
     /// # Errors
@@ -180,6 +232,14 @@ impl Reference {
         let slack = 4.0 * (bounds.high - bounds.low) + 4.0 * epsilon(ty) * size;
         got >= bounds.low - slack && got <= bounds.high + slack
     }
+}
+
+/// The array with its elements in reverse.
+fn reversed(literal: &Literal) -> Literal {
+    let size = literal.element_type().storage_bytes().max(1);
+    let elements = literal.bytes().chunks(size).rev();
+    let bytes: Vec<u8> = elements.flatten().copied().collect();
+    Literal::from_bytes(literal.shape(), &bytes).unwrap_or_else(|_| literal.clone())
 }
 
 /// The array, or the real and imaginary parts of its elements as one.

@@ -90,6 +90,23 @@ impl Program {
         self.compare(&outputs, options.target)
     }
 
+    /// As [`Self::check_with`], with all inputs but the first frozen, run twice.
+    ///
+    /// # Errors
+    /// As [`Self::check`], or runs that differ.
+    pub fn check_frozen(&self, options: &Options) -> Result<()> {
+        let mut executable = compile(&self.module, options)?;
+        let mut inputs = self.inputs.iter().cloned().map(Buffer::from);
+        let first: Vec<Buffer> = inputs.by_ref().take(1).collect();
+        for (input, value) in inputs.enumerate() {
+            executable.freeze(input + 1, value)?;
+        }
+        let run = || executable.run(first.iter().map(Arg::Borrowed).collect());
+        let (outputs, again) = (run()?, run()?);
+        ensure!(outputs == again, "runs differ with frozen inputs");
+        self.compare(&outputs, options.target)
+    }
+
     /// Compares flattened results with what they should be.
     fn compare(&self, results: &[Buffer], target: Target) -> Result<()> {
         ensure!(!self.expected.is_empty(), "no result to compare with");

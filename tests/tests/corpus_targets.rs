@@ -10,10 +10,14 @@ use tegula::{Cpu, Options, Target};
 use tegula_tests::corpus::{load, names, small_corpus, whole_corpus};
 use tegula_tests::nvrtc;
 
+/// All inputs but the first are frozen.
+const FROZEN: &str = "cpu-frozen";
+
 const TARGETS: &[(&str, Target, Cpu)] = &[
     ("interp", Target::Interp, Cpu::Native),
     ("plan", Target::Plan, Cpu::Native),
     ("cpu", Target::Cpu, Cpu::Native),
+    (FROZEN, Target::Cpu, Cpu::Native),
     ("cpu-v3", Target::Cpu, Cpu::X86V3),
     ("cpu-v2", Target::Cpu, Cpu::X86V2),
     ("cuda-sim", Target::CudaSim, Cpu::Native),
@@ -77,7 +81,8 @@ fn add(trials: &mut Vec<Trial>, group: &str, folder: &Path) {
                 continue;
             }
             let (folder, program) = (folder.to_owned(), name.clone());
-            let run = move || check(&folder, &program, target, cpu);
+            let frozen = label == FROZEN;
+            let run = move || check(&folder, &program, (target, cpu), frozen);
             let run = move || run().map_err(|error| Failed::from(format!("{error:#}")));
             let slow = match target {
                 Target::Plan => SLOW_ON_THE_PLAN.contains(&name.as_str()),
@@ -90,7 +95,7 @@ fn add(trials: &mut Vec<Trial>, group: &str, folder: &Path) {
     }
 }
 
-fn check(folder: &Path, name: &str, target: Target, cpu: Cpu) -> Result<()> {
+fn check(folder: &Path, name: &str, (target, cpu): (Target, Cpu), frozen: bool) -> Result<()> {
     let program = load(folder, name)?;
     let start = Instant::now();
     let options = Options {
@@ -100,7 +105,10 @@ fn check(folder: &Path, name: &str, target: Target, cpu: Cpu) -> Result<()> {
         chip: None,
         orders: tegula::ArrayOrders::Chosen,
     };
-    program.check_with(&options)?;
+    match frozen {
+        true => program.check_frozen(&options)?,
+        false => program.check_with(&options)?,
+    }
     println!(
         "{name} on {target:?}: {:.2} s",
         start.elapsed().as_secs_f64()

@@ -9,7 +9,7 @@ use tegula_ir::Opcode;
 use tegula_sim_tpu::as_matrix_units_round;
 use tegula_tests::judge::{Reference, Verdict};
 use tegula_tests::nvrtc;
-use tegula_tests::random::{Regime, random_program, state_layouts};
+use tegula_tests::random::{Random, Regime, random_program, state_layouts};
 
 /// Programs of each regime when nothing else is asked for.
 const PROGRAMS: u64 = 250;
@@ -27,6 +27,8 @@ fn count() -> u64 {
 enum On {
     /// The Plan evaluator and the CPU.
     Here,
+    /// The CPU, with some inputs frozen.
+    Frozen,
     /// The simulated GPU.
     Simulator,
     /// The simulated TPU.
@@ -75,6 +77,11 @@ fn check(seed: u64, regime: Regime, on: On) -> Result<bool, String> {
     ];
     let targets = match on {
         On::Here => here,
+        On::Frozen => &[
+            (Target::Cpu, native, 1, chosen),
+            (Target::Cpu, native, 2, chosen),
+            (Target::Cpu, oldest, 2, chosen),
+        ],
         On::Simulator => &[
             (Target::CudaSim, native, 1, chosen),
             (Target::CudaSim, native, 1, drawn),
@@ -89,7 +96,16 @@ fn check(seed: u64, regime: Regime, on: On) -> Result<bool, String> {
             chip: None,
             orders,
         };
-        match reference.judge_with(&module, &program.inputs, &options) {
+        let verdict = match on {
+            On::Frozen => {
+                let mut random = Random::new(seed ^ threads as u64);
+                let inputs = 0..program.inputs.len();
+                let frozen: Vec<usize> = inputs.filter(|_| random.below(3) > 0).collect();
+                reference.judge_frozen(&module, &program.inputs, &options, &frozen)
+            }
+            _ => reference.judge_with(&module, &program.inputs, &options),
+        };
+        match verdict {
             Ok(verdict) => judged &= verdict == Verdict::Agrees,
             Err(error) => return fail(&format!("{options:?}"), error),
         }
@@ -136,6 +152,13 @@ fn dyadic_programs_agree_to_the_bit() {
 #[test]
 fn general_programs_agree_within_the_envelope() {
     sweep(Regime::General, On::Here, count());
+}
+
+#[test]
+fn frozen_inputs_change_nothing() {
+    for regime in [Regime::Dyadic, Regime::General] {
+        sweep(regime, On::Frozen, count());
+    }
 }
 
 /// A tenth of the programs: compiling one for a GPU takes as long as ten for the CPU.

@@ -7,6 +7,7 @@ use crate::error::Error;
 use crate::jit::Cpu;
 use crate::kernels::Isa;
 use crate::pool::Pool;
+use crate::product::Layout;
 use crate::routine::Routine;
 use crate::sort::{Sort, SortCode};
 use tegula_fusion::LibraryOp;
@@ -36,11 +37,12 @@ pub fn check_library(
     operands: &[&ArrayShape],
     results: &[&ArrayShape],
 ) -> Result<(), Error> {
-    Call::new(Isa::new(Cpu::Native), op, operands, results).map(|_| ())
+    Call::new(Isa::new(Cpu::Native), op, operands, results, None).map(|_| ())
 }
 
 impl Call {
-    /// The routine for an operation.
+    /// The routine for an operation, of which one operand may be `fixed`: the same in every
+    /// run.
     ///
     /// # Errors
     /// There is none for the operation or these shapes.
@@ -49,10 +51,11 @@ impl Call {
         op: &LibraryOp,
         operands: &[&ArrayShape],
         results: &[&ArrayShape],
+        fixed: Option<usize>,
     ) -> Result<Self, Error> {
         match (op, operands, results) {
             (LibraryOp::Dot(dims), &[lhs, rhs, ref added @ ..], &[out]) => {
-                Dot::new(isa, [lhs, rhs], out, dims, !added.is_empty())
+                Dot::new(isa, [lhs, rhs], out, dims, !added.is_empty(), fixed)
                     .map(|dot| Self::Dot(Box::new(dot)))
                     .ok_or_else(|| Error::Unsupported("a dot of this shape".to_owned()))
             }
@@ -65,7 +68,7 @@ impl Call {
             (LibraryOp::Operation(op), &[input, kernel], &[out])
                 if matches!(**op, Op::Convolution { .. }) =>
             {
-                Convolution::new(isa, op, [input, kernel, out])
+                Convolution::new(isa, op, [input, kernel, out], fixed == Some(1))
                     .map(|convolution| Self::Convolution(Box::new(convolution)))
                     .ok_or_else(|| Error::Unsupported("a convolution of this type".to_owned()))
             }
@@ -102,6 +105,48 @@ impl Call {
         }
     }
 
+    /// The operand that is packed once, and the bytes of its packed form.
+    pub(crate) fn kept_bytes(&self) -> Option<(usize, usize)> {
+        match self {
+            Self::Dot(dot) => dot.product().kept_bytes(),
+            Self::Convolution(convolution) => Some((1, convolution.kept_bytes()?)),
+            Self::Sort(_) | Self::Routine(_) | Self::Handled(_) => None,
+        }
+    }
+
+    /// How that operand is packed: in the same way by calls of the same layouts.
+    pub(crate) fn kept_layouts(&self) -> Vec<Layout> {
+        match self {
+            Self::Dot(dot) => dot.product().kept_layout().into_iter().collect(),
+            Self::Convolution(convolution) => convolution.kept_layouts(),
+            Self::Sort(_) | Self::Routine(_) | Self::Handled(_) => Vec::new(),
+        }
+    }
+
+    /// Whether runs read that operand as it lies, too.
+    pub(crate) fn needs_source(&self) -> bool {
+        match self {
+            Self::Dot(dot) => dot.product().needs_source(),
+            _ => true,
+        }
+    }
+
+    /// Packs that operand.
+    ///
+    /// # Safety
+    /// `operand` is as [`Self::run`] is given it; `kept` has [`Self::kept_bytes`], aligned
+    /// to 64.
+    pub(crate) unsafe fn keep(&self, operand: *const u8, kept: *mut u8) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match self {
+                Self::Dot(dot) => dot.product().keep(operand, kept),
+                Self::Convolution(convolution) => convolution.keep(operand, kept),
+                Self::Sort(_) | Self::Routine(_) | Self::Handled(_) => {}
+            }
+        }
+    }
+
     /// Runs.
     ///
     /// # Errors
@@ -111,22 +156,23 @@ impl Call {
     /// `inputs` and `outputs` are dense arrays of the shapes this was made for,
     /// aligned to 64 bytes; no output overlaps anything else, but for an array that a dot
     /// is added to. A sort is given its
-    /// own code. `scratch` has [`Self::scratch_bytes`] for the pool's threads,
+    /// own code, a call that packs an operand once what [`Self::keep`] has made of it: that
+    /// operand is read only if it is [needed](Self::needs_source). `scratch` has [`Self::scratch_bytes`] for the pool's threads,
     /// aligned to 64.
     pub(crate) unsafe fn run(
         &self,
         inputs: &[*const u8],
         outputs: &[*mut u8],
-        sort: Option<&SortCode>,
+        (sort, kept): (Option<&SortCode>, *const u8),
         scratch: *mut u8,
         pool: &Pool,
     ) -> Result<(), CallFailure> {
         // SAFETY: the caller's promise.
         unsafe {
             match (self, sort) {
-                (Self::Dot(dot), _) => dot.run(inputs, outputs[0], scratch, pool),
+                (Self::Dot(dot), _) => dot.run(inputs, kept, outputs[0], scratch, pool),
                 (Self::Convolution(convolution), _) => {
-                    convolution.run([inputs[0], inputs[1]], outputs[0], scratch, pool);
+                    convolution.run([inputs[0], inputs[1]], kept, outputs[0], scratch, pool);
                 }
                 (Self::Sort(sort), Some(code)) => sort.run(inputs, outputs, code),
                 // Every sort of a plan has code.

@@ -47,14 +47,16 @@ impl Dot {
         self.element_type.bits() < 32
     }
 
-    /// Prepares a dot, which may be `added` to an array; `None` if the shapes are not
-    /// static or there is no product of the types.
+    /// Prepares a dot, which may be `added` to an array, and of which one factor may be
+    /// `fixed`: the same in every run. `None` if the shapes are not static or there is no
+    /// product of the types.
     pub(crate) fn new(
         isa: Isa,
         [lhs, rhs]: [&ArrayShape; 2],
         out: &ArrayShape,
         contraction: &Contraction,
         added: bool,
+        fixed: Option<usize>,
     ) -> Option<Self> {
         let view = DotView::new(lhs, rhs, contraction)?;
         let list = |dims: &DotDimList| -> Vec<Axis> {
@@ -74,16 +76,26 @@ impl Dot {
             starts: [0; 3],
         };
         let types = [lhs, rhs, out].map(|shape| shape.element_type);
-        let product = Product::new(isa, types, axes)?;
+        let product = |fixed| Product::new(isa, types, axes.clone(), fixed);
+        // What cannot be added to anything may be so if nothing is packed before.
+        let product = match added {
+            true => (product(fixed)?.adding()).or_else(|| product(None)?.adding())?,
+            false => product(fixed)?,
+        };
         let added_to = match added {
             true => Some(usize::try_from(out.byte_size()?).ok()?),
             false => None,
         };
         Some(Self {
             element_type: lhs.element_type,
-            product: if added { product.adding()? } else { product },
+            product,
             added_to,
         })
+    }
+
+    /// Its product.
+    pub(crate) fn product(&self) -> &Product {
+        &self.product
     }
 
     /// Bytes of scratch memory for a run on so many threads.
@@ -96,10 +108,12 @@ impl Dot {
     /// # Safety
     /// The pointers lead to dense arrays of the shapes this was made for, of
     /// which `out` overlaps neither factor, and an array that is added is all of `out` or
-    /// no part of it; `scratch` has [`Self::scratch_bytes`], aligned to 64.
+    /// no part of it; `kept` is what the product is given; `scratch` has
+    /// [`Self::scratch_bytes`], aligned to 64.
     pub(crate) unsafe fn run(
         &self,
         operands: &[*const u8],
+        kept: *const u8,
         out: *mut u8,
         scratch: *mut u8,
         pool: &Pool,
@@ -114,7 +128,7 @@ impl Dot {
             {
                 std::ptr::copy_nonoverlapping(added, out, bytes);
             }
-            self.product.run(lhs, rhs, out, scratch, pool);
+            self.product.run([lhs, rhs], kept, out, scratch, pool);
         }
     }
 }

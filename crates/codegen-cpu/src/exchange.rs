@@ -6,7 +6,6 @@
 //! through a table, and the copy is an exchange of two entries.
 
 use crate::schedule::{Action, Area, Location};
-use rustc_hash::FxHashMap;
 use tegula_fusion::kernel::Access;
 use tegula_layout::plan::{Place, Plan, Step, ValueId};
 
@@ -33,6 +32,17 @@ pub(crate) struct Span {
 }
 
 impl Span {
+    /// Where it begins.
+    pub(crate) fn place(&self) -> Location {
+        self.at
+    }
+
+    /// Where it ends, if it lies in the arena.
+    pub(crate) fn end_in_arena(&self) -> Option<usize> {
+        let inside = self.at.area == Area::Arena;
+        inside.then_some(self.at.offset + self.bytes)
+    }
+
     pub(crate) fn overlaps(&self, other: &Self) -> bool {
         self.at.area == other.at.area
             && self.at.offset < other.at.offset + other.bytes
@@ -59,11 +69,11 @@ pub(crate) struct Touch {
 }
 
 /// The copies at the end of a loop's body that can be exchanges, with no entries yet.
-/// `views` are values that lie elsewhere than the plan says.
+/// Values may lie `elsewhere` than the plan says.
 pub(crate) fn find(
     plan: &Plan,
     [condition, body]: [&[Step]; 2],
-    views: &FxHashMap<ValueId, usize>,
+    elsewhere: impl Fn(ValueId) -> bool,
 ) -> Vec<Exchange> {
     let is_copy = |step: &&Step| matches!(step, Step::Copy { .. });
     let copies = body.iter().rev().take_while(is_copy).count();
@@ -76,7 +86,7 @@ pub(crate) fn find(
         let (Some(next), Some(state)) = (span(plan, *from), span(plan, *to)) else {
             continue;
         };
-        if views.contains_key(from) || views.contains_key(to) {
+        if elsewhere(*from) || elsewhere(*to) {
             continue;
         }
         let others = found

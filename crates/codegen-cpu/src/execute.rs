@@ -12,6 +12,7 @@ use crate::call::CallFailure;
 use crate::error::Error;
 use crate::exchange::Exchange;
 use crate::jit::{Code, Cpu, KernelCode, Listing, compile_kernels, parts_of};
+use crate::kept::{Kept, Memories};
 use crate::kernels::Isa;
 use crate::pool::Pool;
 use crate::schedule::{Action, Area, Location, Resolved, resolve, scratch_bytes};
@@ -52,6 +53,8 @@ pub struct Executable {
     /// The plan at the sizes of runs so far. A plan without open sizes is there from the
     /// start.
     prepared: PerSizes<Prepared>,
+    /// By flattened parameter: whether every run is given the same.
+    frozen: Vec<bool>,
     /// Arenas of finished runs.
     arenas: Mutex<Vec<AlignedBytes>>,
     /// Scratch memory of library calls, of finished runs.
@@ -63,6 +66,8 @@ struct Prepared {
     /// The values of the plan's symbols.
     sizes: Vec<i64>,
     actions: Vec<Action>,
+    /// What only the first run computes.
+    kept: Memories,
     /// How many memories are found through the table of exchanged ones.
     exchanged: usize,
     arena_bytes: i64,
@@ -96,11 +101,12 @@ impl Executable {
         let prepared = PerSizes::default();
         if !plan.has_open_sizes() {
             prepared.get(Vec::new(), |sizes| {
-                Prepared::new(&plan, sizes.to_vec(), isa, &pool)
+                Prepared::new(&plan, sizes.to_vec(), &[], (isa, &pool))
             })?;
         }
         let (code, _) = compile_kernels(&plan, options.cpu, None)?;
         Ok(Self {
+            frozen: vec![false; plan.parameters.len()],
             plan,
             code,
             isa,
@@ -114,6 +120,17 @@ impl Executable {
     /// What was compiled.
     pub fn plan(&self) -> &Plan {
         &self.plan
+    }
+
+    /// Says that runs from now on are given the same array for a parameter, until this is
+    /// said again: what depends only on such arrays, and on constants, is computed by the
+    /// first run. Nothing happens if there is no such parameter.
+    pub fn freeze(&mut self, parameter: usize) {
+        if let Some(frozen) = self.frozen.get_mut(parameter) {
+            *frozen = true;
+        }
+        // What was kept is of another array, perhaps.
+        self.prepared = PerSizes::default();
     }
 
     /// Runs on flattened inputs, giving flattened results. The memory of an input
@@ -133,6 +150,7 @@ impl Executable {
     ) -> Result<Vec<Literal>, Error> {
         let shapes: Vec<&ArrayShape> = inputs.iter().map(|l| l.shape()).collect();
         let prepared = self.prepare(&shapes)?;
+        let kept = self.kept(&prepared, &inputs)?;
         let mut outputs = Vec::with_capacity(prepared.results.len());
         for (number, shape) in prepared.results.iter().enumerate() {
             let bytes = shape.byte_size().unwrap_or(i64::MAX);
@@ -157,6 +175,7 @@ impl Executable {
             scratch: scratch.as_mut_slice().as_mut_ptr(),
             inputs: inputs.iter().map(|l| l.bytes().as_ptr()).collect(),
             outputs: outputs.iter_mut().map(Literal::bytes_mut_ptr).collect(),
+            kept,
             exchanged: vec![Cell::new(std::ptr::null_mut()); prepared.exchanged],
             profile,
         };
@@ -165,6 +184,37 @@ impl Executable {
         give_back(&self.scratch, scratch);
         ran.map_err(|failure| Error::CustomCall(*failure))?;
         Ok(outputs)
+    }
+
+    /// Where what is kept lies, computed now if no run has. Nothing writes there after that.
+    fn kept(
+        &self,
+        prepared: &Prepared,
+        inputs: &[Cow<'_, Literal>],
+    ) -> Result<Vec<*mut u8>, Error> {
+        let kept = prepared.kept.get(Error::OutOfMemory, |actions, kept| {
+            let _span = tracing::info_span!("keep", steps = actions.len()).entered();
+            let bytes = scratch_bytes(actions, self.pool.threads());
+            let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
+            let mut scratch = taken(&self.scratch, bytes)?;
+            let run = Run {
+                executable: self,
+                sizes: &prepared.sizes,
+                // Kept steps read inputs and constants, and write what is kept.
+                arena: std::ptr::null_mut(),
+                outputs: Vec::new(),
+                exchanged: Vec::new(),
+                scratch: scratch.as_mut_slice().as_mut_ptr(),
+                inputs: inputs.iter().map(|l| l.bytes().as_ptr()).collect(),
+                kept,
+                profile: None,
+            };
+            let ran = run.actions(actions);
+            give_back(&self.scratch, scratch);
+            ran.map_err(|failure| Error::CustomCall(*failure))
+        })?;
+        let addresses = kept.iter().map(|m| m.as_slice().as_ptr().cast_mut());
+        Ok(addresses.collect())
     }
 
     /// The plan at the sizes of these inputs.
@@ -177,7 +227,7 @@ impl Executable {
         self.prepared.get(sizes, |sizes| {
             let plan = self.plan.at(sizes).map_err(Error::Sizes)?;
             verify(&plan).map_err(|errors| Error::Bug(errors.join("; ")))?;
-            Prepared::new(&plan, sizes.to_vec(), self.isa, &self.pool)
+            Prepared::new(&plan, sizes.to_vec(), &self.frozen, (self.isa, &self.pool))
         })
     }
 
@@ -193,8 +243,8 @@ impl Executable {
         Ok(profile.into_inner())
     }
 
-    /// Bytes that a run on inputs of these shapes takes beyond them: the arena and
-    /// the results.
+    /// Bytes that a run on inputs of these shapes takes beyond them: the arena, the
+    /// results, and what is kept from run to run.
     ///
     /// # Errors
     /// As [`Self::run`].
@@ -202,7 +252,7 @@ impl Executable {
         let prepared = self.prepare(inputs)?;
         let results = prepared.results.iter();
         let results: i64 = results.map(|shape| shape.byte_size().unwrap_or(0)).sum();
-        Ok(prepared.arena_bytes + results)
+        Ok(prepared.arena_bytes + results + prepared.kept.bytes())
     }
 }
 
@@ -219,7 +269,12 @@ fn take_over(input: &mut Cow<'_, Literal>, shape: &ArrayShape) -> Literal {
 }
 
 impl Prepared {
-    fn new(plan: &Plan, sizes: Vec<i64>, isa: Isa, pool: &Pool) -> Result<Self, Error> {
+    fn new(
+        plan: &Plan,
+        sizes: Vec<i64>,
+        frozen: &[bool],
+        (isa, pool): (Isa, &Pool),
+    ) -> Result<Self, Error> {
         let arena_bytes = plan.arena_bytes.as_constant();
         let arena_bytes =
             arena_bytes.ok_or_else(|| Error::Bug("the arena has no size".to_owned()))?;
@@ -227,11 +282,19 @@ impl Prepared {
             return Err(Error::OutOfMemory(arena_bytes));
         }
         let results = plan.results.iter();
-        let Resolved { actions, exchanged } = resolve(plan, isa, pool.threads())?;
+        let kept = Kept::new(plan, frozen, sizes.is_empty());
+        let Resolved {
+            mut actions,
+            exchanged,
+            kept,
+        } = resolve(plan, isa, pool.threads(), kept)?;
+        let arena_bytes = kept.arena_bytes(plan, arena_bytes);
+        let kept = kept.into_memories(&mut actions);
         let scratch_bytes = scratch_bytes(&actions, pool.threads());
         Ok(Self {
             sizes,
             actions,
+            kept,
             exchanged,
             scratch_bytes: i64::try_from(scratch_bytes).unwrap_or(i64::MAX),
             arena_bytes,
@@ -299,6 +362,8 @@ pub(crate) struct Run<'a> {
     scratch: *mut u8,
     inputs: Vec<*const u8>,
     outputs: Vec<*mut u8>,
+    /// The memories that are kept from run to run.
+    kept: Vec<*mut u8>,
     /// The memories that loops exchange.
     exchanged: Vec<Cell<*mut u8>>,
     profile: Option<&'a RefCell<Vec<KernelTime>>>,
@@ -315,6 +380,7 @@ impl Run<'_> {
                 .as_ptr()
                 .cast_mut(),
             Area::Arena => self.arena,
+            Area::Kept(i) => self.kept[i],
             Area::Exchanged(i) => self.exchanged[i].get(),
         };
         // SAFETY: the offset lies inside the area; see the module's text.
@@ -358,6 +424,7 @@ impl Run<'_> {
                 inputs,
                 outputs,
                 sort,
+                kept,
                 ..
             } => {
                 let inputs: smallvec::SmallVec<[*const u8; 8]> = inputs
@@ -368,12 +435,18 @@ impl Run<'_> {
                     outputs.iter().map(|&l| self.address(l)).collect();
                 let code = &self.executable.code;
                 let sort = code.sorts.get(*sort);
+                let kept = kept.map_or(std::ptr::null(), |kept| self.address(kept).cast_const());
                 // SAFETY: see the module's text; a call's results overlap none of
                 // its operands, and values are aligned to 64 bytes.
                 unsafe {
                     let (scratch, pool) = (self.scratch, &self.executable.pool);
-                    call.run(&inputs, &outputs, sort, scratch, pool)?;
+                    call.run(&inputs, &outputs, (sort, kept), scratch, pool)?;
                 }
+            }
+            Action::Pack { call, from, to } => {
+                // SAFETY: the operand is one that the call is given, and the memory is what
+                // the call has asked for.
+                unsafe { call.keep(self.address(*from), self.address(*to)) };
             }
             Action::Copy { from, to, bytes } => {
                 // SAFETY: both ends have that many bytes; they may be parts of one

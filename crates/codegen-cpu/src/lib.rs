@@ -8,8 +8,8 @@
 //! # Invariants
 //! - Results are those of the Plan evaluator: integers and data movement to the
 //!   bit, floating point up to the order of sums in dots and reductions.
-//! - A run allocates its outputs and, the first time, its arena; nothing else of
-//!   size.
+//! - A run allocates its outputs and, the first time, its arena and what is kept for the
+//!   runs after it; nothing else of size.
 
 mod call;
 mod carrier;
@@ -26,6 +26,7 @@ mod fft;
 mod helpers;
 mod integer;
 mod jit;
+mod kept;
 mod kernels;
 mod linear_algebra;
 mod lower;

@@ -3,6 +3,7 @@
 use crate::call::Call;
 use crate::error::Error;
 use crate::exchange::{self, Exchange};
+use crate::kept::Kept;
 use crate::kernels::Isa;
 use crate::views::{Index, View, Views};
 use crate::work::Work;
@@ -27,6 +28,8 @@ pub(crate) enum Area {
     Output(usize),
     Constant(usize),
     Arena,
+    /// What is [kept](crate::kept) from run to run, by number; filled by the first run.
+    Kept(usize),
     /// What an entry of the table of [exchanged](crate::exchange) memories leads to.
     Exchanged(usize),
 }
@@ -49,7 +52,15 @@ pub(crate) enum Action {
         outputs: Vec<Location>,
         /// Of a sort: which of the code's sorts.
         sort: usize,
+        /// Where the operand is that is packed once.
+        kept: Option<Location>,
         work: Work,
+    },
+    /// Packs an operand that is packed once: what a call keeps, not what a run does.
+    Pack {
+        call: Box<Call>,
+        from: Location,
+        to: Location,
     },
     Copy {
         from: Location,
@@ -85,7 +96,10 @@ impl Action {
             Self::Kernel { kernel, .. } => Some(format!("k{kernel}")),
             Self::Call { name, .. } => Some(name.clone()),
             Self::Copy { .. } => Some("copy".to_owned()),
-            Self::View { .. } | Self::While { .. } | Self::Conditional { .. } => None,
+            Self::Pack { .. }
+            | Self::View { .. }
+            | Self::While { .. }
+            | Self::Conditional { .. } => None,
         }
     }
 }
@@ -96,7 +110,10 @@ impl Action {
         match self {
             Self::Kernel { work, .. } | Self::Call { work, .. } => *work,
             Self::Copy { bytes, .. } => Work::of_copy(*bytes),
-            Self::View { .. } | Self::While { .. } | Self::Conditional { .. } => Work::default(),
+            Self::Pack { .. }
+            | Self::View { .. }
+            | Self::While { .. }
+            | Self::Conditional { .. } => Work::default(),
         }
     }
 
@@ -105,9 +122,12 @@ impl Action {
         match self {
             Self::Kernel { args, .. } => args.iter_mut().for_each(visit),
             Self::Call {
-                inputs, outputs, ..
-            } => inputs.iter_mut().chain(outputs).for_each(visit),
-            Self::Copy { from, to, .. } => {
+                inputs,
+                outputs,
+                kept,
+                ..
+            } => inputs.iter_mut().chain(outputs).chain(kept).for_each(visit),
+            Self::Copy { from, to, .. } | Self::Pack { from, to, .. } => {
                 visit(from);
                 visit(to);
             }
@@ -153,7 +173,9 @@ pub(crate) fn scratch_bytes(actions: &[Action], threads: usize) -> usize {
             let each = branches.iter().map(|b| scratch_bytes(b, threads));
             each.max().unwrap_or(0)
         }
-        Action::Kernel { .. } | Action::Copy { .. } | Action::View { .. } => 0,
+        Action::Kernel { .. } | Action::Copy { .. } | Action::Pack { .. } | Action::View { .. } => {
+            0
+        }
     });
     each.max().unwrap_or(0)
 }
@@ -163,10 +185,18 @@ pub(crate) struct Resolved {
     pub actions: Vec<Action>,
     /// How many entries the table of exchanged memories has.
     pub exchanged: usize,
+    /// What runs do not compute.
+    pub kept: Kept,
 }
 
-/// Resolves the schedule of a plan without open sizes, for so many threads.
-pub(crate) fn resolve(plan: &Plan, isa: Isa, threads: usize) -> Result<Resolved, Error> {
+/// Resolves the schedule of a plan without open sizes, for so many threads, where some
+/// values are kept.
+pub(crate) fn resolve(
+    plan: &Plan,
+    isa: Isa,
+    threads: usize,
+    kept: Kept,
+) -> Result<Resolved, Error> {
     let mut resolver = Resolver {
         plan,
         isa,
@@ -174,11 +204,13 @@ pub(crate) fn resolve(plan: &Plan, isa: Isa, threads: usize) -> Result<Resolved,
         sorts: 0,
         exchanged: 0,
         views: Views::new(plan),
+        kept,
     };
     let actions = resolver.actions(&plan.steps)?;
     Ok(Resolved {
         actions,
         exchanged: resolver.exchanged,
+        kept: resolver.kept,
     })
 }
 
@@ -193,6 +225,7 @@ struct Resolver<'a> {
     sorts: usize,
     exchanged: usize,
     views: Views<'a>,
+    kept: Kept,
 }
 
 /// The extent of a kernel's outermost domain dimension, 1 without one; 0 if the
@@ -214,6 +247,10 @@ impl Resolver<'_> {
     fn actions(&mut self, steps: &[Step]) -> Result<Vec<Action>, Error> {
         let mut actions = Vec::with_capacity(steps.len());
         for (i, step) in steps.iter().enumerate() {
+            if self.kept.keeps(self.plan, step) {
+                self.keep(step)?;
+                continue;
+            }
             if let Step::Kernel { kernel, args } = step {
                 let copied = (*kernel, &args[..]);
                 let after = &steps[i + 1..];
@@ -225,6 +262,22 @@ impl Resolver<'_> {
             actions.extend(self.action(step)?);
         }
         Ok(actions)
+    }
+
+    /// Has a step done by the first run.
+    fn keep(&mut self, step: &Step) -> Result<(), Error> {
+        let action = match step {
+            // The same bytes under another name.
+            Step::Copy { .. } => None,
+            Step::Library {
+                op,
+                operands,
+                results,
+            } => Some(self.library(op, operands, results, None)?),
+            other => self.action(other)?,
+        };
+        self.kept.actions.extend(action);
+        Ok(())
     }
 
     fn slab(&self, view: &View) -> Result<Action, Error> {
@@ -246,6 +299,9 @@ impl Resolver<'_> {
                 area: Area::Exchanged(entry),
                 offset: 0,
             });
+        }
+        if let Some(kept) = self.kept.place(value) {
+            return Ok(kept);
         }
         let place = &self.plan.buffers[self.plan.values[value].buffer].place;
         Ok(match place {
@@ -291,7 +347,8 @@ impl Resolver<'_> {
                 }
             }
             Step::Copy { from, to } => {
-                if self.plan.same_place(*from, *to) {
+                // What is kept is elsewhere than in the plan.
+                if self.plan.same_place(*from, *to) && self.kept.place(*from).is_none() {
                     return Ok(None);
                 }
                 let bytes = self.plan.values[*from].shape.byte_size();
@@ -306,7 +363,10 @@ impl Resolver<'_> {
                 op,
                 operands,
                 results,
-            } => self.library(op, operands, results)?,
+            } => {
+                let fixed = self.kept.fixed_operand(self.plan, operands);
+                self.library(op, operands, results, fixed)?
+            }
             Step::While {
                 condition,
                 predicate,
@@ -318,7 +378,10 @@ impl Resolver<'_> {
                     body: self.actions(body)?,
                     exchanges: Vec::new(),
                 };
-                let mut found = exchange::find(self.plan, [condition, body], &self.views.entries);
+                let elsewhere = |value: ValueId| {
+                    self.views.entries.contains_key(&value) || self.kept.place(value).is_some()
+                };
+                let mut found = exchange::find(self.plan, [condition, body], elsewhere);
                 for exchange in &mut found {
                     exchange.entries = [self.exchanged, self.exchanged + 1];
                     self.exchanged += 2;
@@ -355,19 +418,31 @@ impl Resolver<'_> {
         op: &LibraryOp,
         operands: &[ValueId],
         results: &[ValueId],
+        fixed: Option<usize>,
     ) -> Result<Action, Error> {
         let shape = |v: &ValueId| &self.plan.values[*v].shape;
         let inputs: Vec<&ArrayShape> = operands.iter().map(shape).collect();
         let outputs: Vec<&ArrayShape> = results.iter().map(shape).collect();
-        let call = Call::new(self.isa, op, &inputs, &outputs)?;
+        let call = Call::new(self.isa, op, &inputs, &outputs, fixed)?;
         if matches!(call, Call::Sort(_)) {
             self.sorts += 1;
         }
+        let mut inputs = self.locations(operands)?;
+        let kept = call.kept_bytes().and_then(|(operand, _)| {
+            let source = inputs.get_mut(operand)?;
+            let kept = self.kept.packed(&call, *source)?;
+            if !call.needs_source() {
+                // Nothing is read there, so that it need not stay.
+                *source = kept;
+            }
+            Some(kept)
+        });
         Ok(Action::Call {
             name: call.name(op),
             work: Work::of_call(&call, self.bytes(operands) + self.bytes(results)),
             call,
-            inputs: self.locations(operands)?,
+            kept,
+            inputs,
             outputs: self.locations(results)?,
             sort: self.sorts.saturating_sub(1),
         })

@@ -366,7 +366,9 @@ impl Executable {
     }
 
     /// Fixes a parameter, by flattened number, to a value that runs then are not
-    /// given: weights that do not change from run to run.
+    /// given: weights that do not change from run to run. The first run after that computes
+    /// what depends only on such parameters, as far as the target keeps it (see the
+    /// backend), and packs operands of products.
     ///
     /// # Errors
     /// There is no such parameter.
@@ -378,8 +380,10 @@ impl Executable {
             Error::new(Fault::Input, message)
         })?;
         *slot = Some(value);
-        if let Compiled::Cuda(executable) = &mut self.compiled {
-            executable.freeze(index);
+        match &mut self.compiled {
+            Compiled::Cpu(executable) => executable.freeze(index),
+            Compiled::Cuda(executable) => executable.freeze(index),
+            Compiled::Interp(_) | Compiled::Plan(_) | Compiled::Tpu(_) => {}
         }
         Ok(())
     }

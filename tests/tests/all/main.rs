@@ -4,6 +4,7 @@
 mod common_results;
 mod cpu_memory;
 mod cuda_values;
+mod frozen;
 mod identities;
 mod lapack;
 mod loop_sums;

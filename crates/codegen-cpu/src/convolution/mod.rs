@@ -15,7 +15,7 @@ mod plain;
 use crate::kernels::Isa;
 use crate::kernels::direct::Direct;
 use crate::pool::Pool;
-use crate::product::{Axes, Axis, Product};
+use crate::product::{Axes, Axis, Layout, Product};
 use geometry::{Geometry, Phase, Spatial};
 use padding::Padding;
 use plain::{Output, Plain};
@@ -100,9 +100,9 @@ impl fmt::Display for Convolution {
 }
 
 impl Convolution {
-    /// Prepares a convolution; `None` if the operation is none or there is no
-    /// product of the types.
-    pub(crate) fn new(isa: Isa, op: &Op, shapes: [&ArrayShape; 3]) -> Option<Self> {
+    /// Prepares a convolution, whose kernel may be `fixed`: the same in every run. `None` if
+    /// the operation is none or there is no product of the types.
+    pub(crate) fn new(isa: Isa, op: &Op, shapes: [&ArrayShape; 3], fixed: bool) -> Option<Self> {
         let Op::Convolution {
             window,
             dims,
@@ -132,7 +132,8 @@ impl Convolution {
             None => true,
         };
         let output = shapes[2].element_count().unwrap_or(i64::MAX);
-        let way = phases.and_then(|phases| products(isa, &geometry, types, &phases, output));
+        let how = (isa, fixed.then_some(1));
+        let way = phases.and_then(|phases| products(how, &geometry, types, &phases, output));
         Some(Self {
             way: way.unwrap_or(Way::Plain),
             geometry,
@@ -153,15 +154,61 @@ impl Convolution {
         each.max().unwrap_or(0) + padding.as_ref().map_or(0, |padding| padding.1)
     }
 
+    /// Its products, with where in the packed form of the kernel each has its own: the
+    /// kernel is operand 1 of them all.
+    fn kept_parts(&self) -> impl Iterator<Item = (&Product, usize)> {
+        let steps: &[Step] = match &self.way {
+            Way::Products { products, .. } => products,
+            Way::Plain => &[],
+        };
+        let products = steps.iter().filter_map(|step| match step {
+            Step::Product(product) => Some(&**product),
+            Step::Direct(_) => None,
+        });
+        products.scan(0, |before, product| {
+            let own = *before;
+            let bytes = product.kept_bytes().map_or(0, |(_, bytes)| bytes);
+            *before = own + bytes.next_multiple_of(64);
+            Some((product, own))
+        })
+    }
+
+    /// The bytes of the kernel's packed form, if it is packed once.
+    pub(crate) fn kept_bytes(&self) -> Option<usize> {
+        let ends = self.kept_parts().filter_map(|(product, before)| {
+            let (_, bytes) = product.kept_bytes()?;
+            before.checked_add(bytes)
+        });
+        ends.max()
+    }
+
+    /// How the kernel is packed once, by products.
+    pub(crate) fn kept_layouts(&self) -> Vec<Layout> {
+        let products = self.kept_parts();
+        products.filter_map(|(p, _)| p.kept_layout()).collect()
+    }
+
+    /// Packs the kernel once.
+    ///
+    /// # Safety
+    /// It is as [`Self::run`] is given it; `kept` has [`Self::kept_bytes`], aligned to 64.
+    pub(crate) unsafe fn keep(&self, kernel: *const u8, kept: *mut u8) {
+        for (product, before) in self.kept_parts() {
+            // SAFETY: the caller's promise; each product has its own part.
+            unsafe { product.keep(kernel, kept.add(before)) };
+        }
+    }
+
     /// Computes the convolution.
     ///
     /// # Safety
     /// The pointers lead to dense arrays of the shapes this was made for, of which
-    /// `out` overlaps neither operand; `scratch` has [`Self::scratch_bytes`],
-    /// aligned to 64.
+    /// `out` overlaps neither operand; `kept` to what [`Self::keep`] has made, if the kernel
+    /// is packed once; `scratch` has [`Self::scratch_bytes`], aligned to 64.
     pub(crate) unsafe fn run(
         &self,
         [input, kernel]: [*const u8; 2],
+        kept: *const u8,
         out: *mut u8,
         scratch: *mut u8,
         pool: &Pool,
@@ -183,9 +230,14 @@ impl Convolution {
                 }
                 None => (input, scratch),
             };
+            let mut parts = self.kept_parts();
             for step in products {
                 match step {
-                    Step::Product(product) => product.run(base, kernel, out, scratch, pool),
+                    Step::Product(product) => {
+                        let before = parts.next().map_or(0, |(_, before)| before);
+                        let kept = kept.wrapping_add(before);
+                        product.run([base, kernel], kept, out, scratch, pool);
+                    }
                     Step::Direct(direct) => direct.run(base, kernel, out, pool),
                 }
             }
@@ -279,10 +331,10 @@ fn reaches_outside(spatial: &Spatial, phases: &[Phase]) -> bool {
     reaches.any(|(low, end)| low < 0 || end > spatial.input.size)
 }
 
-/// The products of a convolution; `None` if a border would be too large or the
+/// The products of a convolution, of which an operand may be the same in every run; `None` if a border would be too large or the
 /// numbers do not fit.
 fn products(
-    isa: Isa,
+    (isa, fixed): (Isa, Option<usize>),
     geometry: &Geometry,
     types: [ElementType; 3],
     phases: &[Vec<Phase>],
@@ -321,7 +373,7 @@ fn products(
         let axes = axes(&geometry, chosen, &reach)?;
         let step = match Direct::new(isa, types, &axes) {
             Some(direct) => Step::Direct(direct),
-            None => Step::Product(Box::new(Product::new(isa, types, axes)?)),
+            None => Step::Product(Box::new(Product::new(isa, types, axes, fixed)?)),
         };
         products.push(step);
         Some(())

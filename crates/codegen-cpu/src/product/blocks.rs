@@ -1,7 +1,7 @@
 //! How a part of a product is blocked for the caches, and what memory it takes.
 
 use super::geometry::share;
-use super::{Product, Table};
+use super::{Product, Side, Table};
 use std::ops::Range;
 
 /// The deepest block, in units: a right panel of so many groups is 64 KiB, which
@@ -55,7 +55,7 @@ impl Blocks {
         let (tile, unit_bytes) = (table.tile, table.arithmetic.bytes());
         let run_units = product.sizes.run.div_ceil(table.arithmetic.step());
         let units = run_units * product.sizes.runs;
-        let in_place = product.in_place(table);
+        let (in_place, kept) = (product.in_place(table), product.kept_for(table));
         let depths = match in_place {
             Some(in_place) if in_place.whole_depth => 1,
             _ => depth_count(units),
@@ -73,7 +73,12 @@ impl Blocks {
         } else if let Some(in_place) = in_place {
             in_place.blocks([rows, columns, depth], width, unit_bytes)
         } else if resident {
-            let block = rows.min(MAX_ROWS);
+            // Tiles that were packed before are not cut.
+            let most = match kept {
+                Some(Side::Left) => MAX_ROWS / tile.rows * tile.rows,
+                _ => MAX_ROWS,
+            };
+            let block = rows.min(most);
             let chunk = TOGETHER.min(columns.next_multiple_of(width));
             (block, chunk, block * units, chunk * depth)
         } else {
@@ -82,6 +87,16 @@ impl Blocks {
             let fit = MAX_LEFT / unit_bytes / (depth * together).max(1) / tile.rows;
             let block = rows.min(fit.max(1) * tile.rows);
             (block, chunk, block * depth * together, chunk * units)
+        };
+        let left_units = if kept == Some(Side::Left) {
+            0
+        } else {
+            left_units
+        };
+        let right_units = if kept == Some(Side::Right) {
+            0
+        } else {
+            right_units
         };
         let staged = !table.same && depths > 1;
         let sums = if staged {

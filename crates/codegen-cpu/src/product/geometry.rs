@@ -45,12 +45,30 @@ pub(super) fn tiles(
     range: &Range<usize>,
     size: usize,
 ) -> impl Iterator<Item = Range<usize>> + use<> {
-    let (start, count) = (range.start, range.len());
-    let parts = count.div_ceil(size.max(1));
+    pieces(range, size, true)
+}
+
+/// Parts of at most `size`: all almost equal, or the last one smaller.
+pub(super) fn pieces(
+    range: &Range<usize>,
+    size: usize,
+    equal: bool,
+) -> impl Iterator<Item = Range<usize>> + use<> {
+    let (start, count, size) = (range.start, range.len(), size.max(1));
+    let parts = count.div_ceil(size);
     (0..parts).map(move |part| {
-        let share = share(count, parts, part);
-        start + share.start..start + share.end
+        let own = match equal {
+            true => share(count, parts, part),
+            false => part * size..((part + 1) * size).min(count),
+        };
+        start + own.start..start + own.end
     })
+}
+
+/// As [`share`], of things of which each `unit` in a row stay together.
+pub(super) fn share_of_units(count: usize, unit: usize, parts: usize, part: usize) -> Range<usize> {
+    let units = share(count.div_ceil(unit), parts, part);
+    (units.start * unit).min(count)..(units.end * unit).min(count)
 }
 
 /// The offsets of a row-major index in each array.

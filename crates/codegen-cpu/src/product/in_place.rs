@@ -8,7 +8,7 @@
 use super::blocks::{TOGETHER, depth_count};
 use super::geometry::{Axes, Axis, chunks, fill_offsets, offsets_at, share, tiles};
 use super::packing::Panel;
-use super::{Sizes, Table, Types, Worker};
+use super::{Side, Sizes, Table, Types, Worker};
 use crate::kernels::Isa;
 use crate::kernels::pack::{MAX_LANES, any_subnormal};
 use crate::kernels::store::Stored;
@@ -144,6 +144,11 @@ impl InPlace {
                 sizes.columns
             },
         })
+    }
+
+    /// Whether the right operand is read where it lies.
+    pub(super) fn reads_right(&self) -> bool {
+        self.lies[1]
     }
 
     /// Rows whose tiles all right panels pass before the next rows'.
@@ -310,7 +315,7 @@ impl Worker<'_> {
         for depth in 0..self.blocks.depths {
             let units = self.blocks.depth(depth);
             for chunk in chunks(columns, self.blocks.columns) {
-                if !right_lies {
+                if !right_lies && !self.keeps(Side::Right) {
                     // SAFETY: the caller's promise; the panels of a chunk fit.
                     unsafe { self.pack_right(&chunk, &units, 0) };
                 }

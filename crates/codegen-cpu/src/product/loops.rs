@@ -1,8 +1,8 @@
 //! The loops over blocks, panels and tiles.
 
-use super::Worker;
-use super::geometry::{chunks, fill_offsets, tiles};
+use super::geometry::{chunks, fill_offsets};
 use super::packing::Panel;
+use super::{Side, Worker};
 use crate::kernels::pack::MAX_LANES;
 use crate::kernels::store::Stored;
 use crate::kernels::tile::Target;
@@ -41,9 +41,11 @@ impl Worker<'_> {
         for block in chunks(rows, self.blocks.rows) {
             for depth in 0..self.blocks.depths {
                 let units = self.blocks.depth(depth);
-                let target = self.left_panel(&block, units.start);
-                // SAFETY: the caller's promise; the block fits.
-                unsafe { self.pack_left(&block, &units, target) };
+                let target = self.left_panel(&block, &units, units.start);
+                if !self.keeps(Side::Left) {
+                    // SAFETY: the caller's promise; the block fits.
+                    unsafe { self.pack_left(&block, &units, target) };
+                }
             }
             for chunk in chunks(columns, self.blocks.columns) {
                 let block = Block {
@@ -53,10 +55,12 @@ impl Worker<'_> {
                 };
                 for depth in 0..self.blocks.depths {
                     let units = self.blocks.depth(depth);
-                    let left = self.left_panel(&block.rows, units.start);
+                    let left = self.left_panel(&block.rows, &units, units.start);
                     // SAFETY: as above.
                     unsafe {
-                        self.pack_right(&chunk, &units, 0);
+                        if !self.keeps(Side::Right) {
+                            self.pack_right(&chunk, &units, 0);
+                        }
                         for panel in chunks(&chunk, width) {
                             let right = self.right_panel(&chunk, &panel, &units, 0);
                             self.row_tiles(&block, &panel, depth, left, right);
@@ -76,11 +80,13 @@ impl Worker<'_> {
         for chunk in chunks(columns, self.blocks.columns) {
             for depth in 0..self.blocks.depths {
                 let units = self.blocks.depth(depth);
-                // SAFETY: the caller's promise; the panels of a chunk fit.
-                unsafe { self.pack_right(&chunk, &units, units.start) };
+                if !self.keeps(Side::Right) {
+                    // SAFETY: the caller's promise; the panels of a chunk fit.
+                    unsafe { self.pack_right(&chunk, &units, units.start) };
+                }
             }
             // Equal blocks: a small last one would read all panels for little.
-            for rows in tiles(rows, self.blocks.rows) {
+            for rows in self.row_pieces(rows, self.blocks.rows) {
                 let block = Block {
                     rows: rows.clone(),
                     columns: chunk.clone(),
@@ -103,14 +109,16 @@ impl Worker<'_> {
         let from = self.blocks.depth(depths.start).start;
         for depth in depths.clone() {
             let units = self.blocks.depth(depth);
-            let left = self.left_panel(&block.rows, units.start - from);
-            // SAFETY: the caller's promise; the block fits.
-            unsafe { self.pack_left(&block.rows, &units, left) };
+            let left = self.left_panel(&block.rows, &units, units.start - from);
+            if !self.keeps(Side::Left) {
+                // SAFETY: the caller's promise; the block fits.
+                unsafe { self.pack_left(&block.rows, &units, left) };
+            }
         }
         for panel in chunks(&block.columns, self.table.tile.width()) {
             for depth in depths.clone() {
                 let units = self.blocks.depth(depth);
-                let left = self.left_panel(&block.rows, units.start - from);
+                let left = self.left_panel(&block.rows, &units, units.start - from);
                 let right = self.right_panel(&block.columns, &panel, &units, units.start);
                 // SAFETY: the panels are packed.
                 unsafe { self.row_tiles(block, &panel, depth, left, right) };
@@ -144,7 +152,7 @@ impl Worker<'_> {
             .iter()
             .enumerate()
             .all(|(i, &offset)| offset == first + i as isize);
-        for rows in tiles(&block.rows, self.table.tile.rows) {
+        for rows in self.row_pieces(&block.rows, self.table.tile.rows) {
             let mut row_table = [0isize; MAX_LANES];
             let row_offsets = &mut row_table[..rows.len()];
             fill_offsets(&self.product.axes.rows, rows.start, |a| a.out, row_offsets);

@@ -14,15 +14,19 @@
 //! used; otherwise right panels are packed first, and left blocks are used on all of them.
 //! Few rows, or few columns, read the other operand along the depth if it is contiguous
 //! there (`few_rows`); one row goes along the rows of a large right operand.
+//!
+//! An operand that is the same in every run may be packed once, for all of them (`kept`).
 
 mod blocks;
 mod few_rows;
 mod geometry;
 mod in_place;
+mod kept;
 mod loops;
 mod packing;
 
 pub(crate) use geometry::{Axes, Axis, offsets_at, share};
+pub(crate) use kept::Layout;
 
 use crate::kernels::Isa;
 use crate::kernels::long_rows::LongRowsFn;
@@ -33,8 +37,9 @@ use crate::kernels::tile::{Arithmetic, TileKernel};
 use crate::pool::Pool;
 use blocks::Blocks;
 use few_rows::{dots, few_columns, long_rows};
-use geometry::{along, normalised, swap_operands};
+use geometry::{along, normalised, share_of_units, swap_operands};
 use in_place::{InPlace, halves, keeps_places};
+use kept::{Fixed, KeptMatrix};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tegula_ir::ElementType;
@@ -114,6 +119,8 @@ pub(crate) struct Product {
     element_bytes: [usize; 3],
     /// Whether it is added to what the result holds.
     adds: bool,
+    /// The operand that is packed once for all runs, as the table packs it.
+    kept: Option<Side>,
 }
 
 /// Numbers of elements.
@@ -144,8 +151,9 @@ impl Sizes {
 }
 
 impl Product {
-    /// Prepares a product; `None` if there is no arithmetic for the types.
-    pub(crate) fn new(isa: Isa, types: Types, axes: Axes) -> Option<Self> {
+    /// Prepares a product, of which one operand may be the same in every run; `None` if
+    /// there is no arithmetic for the types.
+    pub(crate) fn new(isa: Isa, types: Types, axes: Axes, fixed: Option<usize>) -> Option<Self> {
         let (mut axes, mut swapped) = normalised(axes, |axes| keeps_places(isa, types, axes));
         let in_order = |swapped| match swapped {
             true => [types[1], types[0], types[2]],
@@ -162,6 +170,11 @@ impl Product {
                 (axes, swapped) = (other, !swapped);
             }
         }
+        let mut fixed = fixed.map(|operand| Fixed::new(operand, swapped));
+        if fixed.is_some_and(|fixed| fixed.is_better_right(isa, in_order(swapped), &axes)) {
+            swap_operands(&mut axes);
+            (swapped, fixed) = (!swapped, fixed.map(Fixed::swapped));
+        }
         let types = in_order(swapped);
         let mut tables = arithmetics(types)
             .iter()
@@ -172,8 +185,12 @@ impl Product {
             _ => None,
         };
         let sizes = Sizes::new(&axes);
-        let dots = dots(isa, types, &axes, sizes, table.arithmetic);
-        let single = dots.is_some() || halves(isa, types[1], &axes, sizes).is_some();
+        let packs = fixed.is_some_and(|fixed| fixed.is_worth_packing(table.arithmetic, sizes));
+        let dots = match packs {
+            true => None,
+            false => dots(isa, types, &axes, sizes, table.arithmetic),
+        };
+        let single = dots.is_some() || !packs && halves(isa, types[1], &axes, sizes).is_some();
         let (table, exact) = match (single, exact) {
             (true, Some(exact)) => (exact, None),
             tables => (table, tables.1),
@@ -183,6 +200,9 @@ impl Product {
             None => InPlace::new(isa, &table, types, &axes, sizes),
         };
         let long_rows = long_rows(isa, types, &axes, sizes);
+        let reads = dots.is_some() || long_rows.is_some();
+        let kept = fixed.filter(|_| !reads);
+        let kept = kept.and_then(|fixed| fixed.packed(in_place.as_ref()));
         // Units of several elements must be the same in both operands.
         let depths = match table.arithmetic.step() {
             1 => [|a: Axis| (a.lhs, 0), |a: Axis| (0, a.rhs)].map(|own| along(&axes.depth, own)),
@@ -200,6 +220,7 @@ impl Product {
             sizes,
             element_bytes: types.map(ElementType::storage_bytes),
             adds: false,
+            kept,
         })
     }
 
@@ -262,7 +283,7 @@ impl Product {
         let parts = self.parts(threads);
         let tables = [Some(self.table), self.exact];
         let bytes = tables.into_iter().flatten().map(|table| {
-            let (rows, columns) = parts.largest(self.sizes);
+            let (rows, columns) = parts.largest(self.sizes, self.part_units());
             Blocks::new(self, &table, rows, columns).bytes()
         });
         bytes.max().unwrap_or(0) * parts.count()
@@ -273,12 +294,14 @@ impl Product {
     /// # Safety
     /// The pointers lead to arrays of the types this was made for; every element
     /// that the axes reach is inside them; `out` overlaps neither operand, and no
-    /// two indices reach one element of it. `scratch` has
+    /// two indices reach one element of it. `kept` leads to what [`Self::keep`] has made of
+    /// the operand that is [kept](Self::kept_bytes), if one is; that operand is read only if
+    /// the product [needs](Self::needs_source) it. `scratch` has
     /// [`Self::scratch_bytes`], aligned to 64.
     pub(crate) unsafe fn run(
         &self,
-        lhs: *const u8,
-        rhs: *const u8,
+        [lhs, rhs]: [*const u8; 2],
+        kept: *const u8,
         out: *mut u8,
         scratch: *mut u8,
         pool: &Pool,
@@ -287,17 +310,23 @@ impl Product {
         if s.batch == 0 || s.rows == 0 || s.columns == 0 {
             return;
         }
-        let (lhs, rhs) = if self.swapped { (rhs, lhs) } else { (lhs, rhs) };
-        let arrays = Arrays {
-            lhs: self.place(lhs.cast_mut(), 0, self.axes.starts[0]),
-            rhs: self.place(rhs.cast_mut(), 1, self.axes.starts[1]),
-            out: self.place(out, 2, self.axes.starts[2]),
-        };
+        let arrays = self.arrays([lhs, rhs], out, kept.cast_mut());
         // SAFETY: the caller's promise.
         let inexact = unsafe { self.run_with(&self.table, arrays, scratch, pool) };
         if let (true, Some(exact)) = (inexact, &self.exact) {
             // SAFETY: as above.
             unsafe { self.run_with(exact, arrays, scratch, pool) };
+        }
+    }
+
+    /// Where the product's arrays begin.
+    fn arrays(&self, [lhs, rhs]: [*const u8; 2], out: *mut u8, kept: *mut u8) -> Arrays {
+        let (lhs, rhs) = if self.swapped { (rhs, lhs) } else { (lhs, rhs) };
+        Arrays {
+            lhs: self.place(lhs.cast_mut(), 0, self.axes.starts[0]),
+            rhs: self.place(rhs.cast_mut(), 1, self.axes.starts[1]),
+            out: self.place(out, 2, self.axes.starts[2]),
+            kept,
         }
     }
 
@@ -318,28 +347,29 @@ impl Product {
         pool: &Pool,
     ) -> bool {
         let parts = self.parts(pool.threads());
-        let (rows, columns) = parts.largest(self.sizes);
+        let units = self.part_units();
+        let (rows, columns) = parts.largest(self.sizes, units);
         let blocks = Blocks::new(self, table, rows, columns);
         let shared = Shared { arrays, scratch };
-        let inexact = AtomicBool::new(false);
+        let kept = self.kept_for(table);
+        // SAFETY: the caller's promise.
+        let inexact = kept.is_some() && unsafe { kept::is_inexact(arrays.kept) };
+        let inexact = AtomicBool::new(inexact);
         pool.run(parts.count(), &|part| {
             let shared = &shared;
-            let (batch, rows, columns) = parts.ranges(part, self.sizes);
+            let (batch, rows, columns) = parts.ranges(part, self.sizes, units);
             let mut worker = Worker {
                 product: self,
                 table,
                 blocks,
                 arrays: shared.arrays,
                 scratch: shared.scratch.wrapping_add(part * blocks.bytes()),
+                kept: None,
                 inexact: false,
             };
             for index in batch {
-                let [lhs, rhs, out] = offsets_at(&self.axes.batch, index);
-                worker.arrays = Arrays {
-                    lhs: self.place(shared.arrays.lhs, 0, lhs),
-                    rhs: self.place(shared.arrays.rhs, 1, rhs),
-                    out: self.place(shared.arrays.out, 2, out),
-                };
+                worker.enter(&shared.arrays, index);
+                worker.kept = kept.map(|side| self.kept_matrix(shared.arrays.kept, side, index));
                 // SAFETY: the caller's promise; parts write different elements and
                 // have their own scratch memory.
                 unsafe { worker.matrix(rows.clone(), columns.clone()) };
@@ -366,21 +396,28 @@ impl Parts {
         n
     }
 
-    /// The most rows and columns of a part.
-    fn largest(self, s: Sizes) -> (usize, usize) {
+    /// The most rows and columns of a part, where so many stay together.
+    fn largest(self, s: Sizes, [rows, columns]: [usize; 2]) -> (usize, usize) {
+        // The first part is as large as any.
+        let first = |count, unit, n| share_of_units(count, unit, n, 0).len();
         match self {
             Self::Batch(_) => (s.rows, s.columns),
-            Self::Rows(n) => (s.rows.div_ceil(n), s.columns),
-            Self::Columns(n) => (s.rows, s.columns.div_ceil(n)),
+            Self::Rows(n) => (first(s.rows, rows, n), s.columns),
+            Self::Columns(n) => (s.rows, first(s.columns, columns, n)),
         }
     }
 
-    fn ranges(self, part: usize, s: Sizes) -> (Range<usize>, Range<usize>, Range<usize>) {
+    fn ranges(
+        self,
+        part: usize,
+        s: Sizes,
+        units: [usize; 2],
+    ) -> (Range<usize>, Range<usize>, Range<usize>) {
         let (batch, rows, columns) = (0..s.batch, 0..s.rows, 0..s.columns);
         match self {
             Self::Batch(n) => (share(s.batch, n, part), rows, columns),
-            Self::Rows(n) => (batch, share(s.rows, n, part), columns),
-            Self::Columns(n) => (batch, rows, share(s.columns, n, part)),
+            Self::Rows(n) => (batch, share_of_units(s.rows, units[0], n, part), columns),
+            Self::Columns(n) => (batch, rows, share_of_units(s.columns, units[1], n, part)),
         }
     }
 }
@@ -390,6 +427,8 @@ struct Arrays {
     lhs: *mut u8,
     rhs: *mut u8,
     out: *mut u8,
+    /// What was made of the operand that is packed once, if one is.
+    kept: *mut u8,
 }
 
 /// What the threads of a run share.
@@ -409,17 +448,36 @@ struct Worker<'a> {
     blocks: Blocks,
     arrays: Arrays,
     scratch: *mut u8,
+    /// The packed operand, if one is packed once.
+    kept: Option<KeptMatrix>,
     inexact: bool,
 }
 
 /// One of the operands.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Side {
     Left,
     Right,
 }
 
 impl Worker<'_> {
+    /// Turns to the matrices of an index of the batch.
+    fn enter(&mut self, arrays: &Arrays, index: usize) {
+        let product = self.product;
+        let [lhs, rhs, out] = offsets_at(&product.axes.batch, index);
+        self.arrays = Arrays {
+            lhs: product.place(arrays.lhs, 0, lhs),
+            rhs: product.place(arrays.rhs, 1, rhs),
+            out: product.place(arrays.out, 2, out),
+            kept: arrays.kept,
+        };
+    }
+
+    /// Whether an operand was packed before.
+    fn keeps(&self, side: Side) -> bool {
+        self.kept.is_some_and(|kept| kept.side == side)
+    }
+
     fn left(&self) -> *mut u8 {
         self.scratch
     }

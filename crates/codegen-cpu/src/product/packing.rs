@@ -1,7 +1,7 @@
 //! Packing: which runs of an operand a panel is made of, and where it goes.
 
 use super::blocks::TOGETHER;
-use super::geometry::{Axis, chunks, fill_offsets, offsets_at, tiles};
+use super::geometry::{Axis, chunks, fill_offsets, offsets_at, pieces};
 use super::{Side, Worker};
 use crate::kernels::pack::{Lanes, Run};
 use smallvec::SmallVec;
@@ -20,9 +20,27 @@ pub(super) struct Panel {
 impl Worker<'_> {
     /// Where the left panels of a block begin for a block of the depth that `before`
     /// units were packed before.
-    pub(super) fn left_panel(&self, block: &Range<usize>, before: usize) -> *mut u8 {
-        let offset = before * block.len() * self.blocks.unit_bytes;
-        self.left().wrapping_add(offset)
+    pub(super) fn left_panel(
+        &self,
+        block: &Range<usize>,
+        units: &Range<usize>,
+        before: usize,
+    ) -> *mut u8 {
+        let packed = || {
+            let offset = before * block.len() * self.blocks.unit_bytes;
+            self.left().wrapping_add(offset)
+        };
+        let kept = self.kept_panels(Side::Left, block.start, units);
+        kept.unwrap_or_else(packed)
+    }
+
+    /// Rows in parts of at most so many: equal ones, but where tiles were packed before.
+    pub(super) fn row_pieces(
+        &self,
+        rows: &Range<usize>,
+        size: usize,
+    ) -> impl Iterator<Item = Range<usize>> + use<> {
+        pieces(rows, size, !self.keeps(Side::Left))
     }
 
     /// Packs the right panels of a chunk for a block of the depth. They begin after
@@ -67,11 +85,14 @@ impl Worker<'_> {
         units: &Range<usize>,
         before: usize,
     ) -> Panel {
-        let width = self.table.tile.width();
-        let chunk_width = chunk.len().next_multiple_of(width);
-        let before = before * chunk_width + (panel.start - chunk.start) * units.len();
+        let packed = || {
+            let chunk_width = chunk.len().next_multiple_of(self.table.tile.width());
+            let before = before * chunk_width + (panel.start - chunk.start) * units.len();
+            self.right().wrapping_add(before * self.blocks.unit_bytes)
+        };
+        let kept = self.kept_panels(Side::Right, panel.start, units);
         Panel {
-            start: self.right().wrapping_add(before * self.blocks.unit_bytes),
+            start: kept.unwrap_or_else(packed),
             stride: self.panel_width(panel.len()),
         }
     }
@@ -103,7 +124,7 @@ impl Worker<'_> {
         units: &Range<usize>,
         target: *mut u8,
     ) {
-        for tile in tiles(rows, self.table.tile.rows) {
+        for tile in self.row_pieces(rows, self.table.tile.rows) {
             let lanes = self.lanes(Side::Left, &tile);
             let before = (tile.start - rows.start) * units.len() * self.blocks.unit_bytes;
             let target = target.wrapping_add(before);

@@ -46,8 +46,9 @@ fn product_of<L, R>(
     result_of(cpu, types, shape, transposed, operands, threads)
 }
 
-/// The product of types that say how the numbers of the operands and the result are stored.
-fn result_of<L, R, T: Copy + Default>(
+/// The product of types that say how the numbers of the operands and the result are stored:
+/// the same whichever operand was packed before.
+fn result_of<L, R, T: Copy + Default + PartialOrd>(
     cpu: Cpu,
     types: Types,
     [m, k, n]: [usize; 3],
@@ -69,17 +70,74 @@ fn result_of<L, R, T: Copy + Default>(
         depth: vec![axis(k, left, right, 0)],
         starts: [0; 3],
     };
-    let product = Product::new(Isa::new(cpu), types, axes).expect("there is one of these types");
-    let mut out = vec![T::default(); m * n];
-    let mut scratch = vec![0u64; product.scratch_bytes(threads) / 8 + 9];
-    let scratch = scratch.as_mut_ptr().cast::<u8>();
-    let scratch = scratch.wrapping_add(scratch.align_offset(64));
     let pool = Pool::new(threads);
-    let (lhs, rhs) = (lhs.as_ptr().cast::<u8>(), rhs.as_ptr().cast::<u8>());
-    // SAFETY: the arrays have the sizes that the axes say, and the scratch memory
-    // what was asked for.
-    unsafe { product.run(lhs, rhs, out.as_mut_ptr().cast(), scratch, &pool) };
-    out
+    let operands = [lhs.as_ptr().cast::<u8>(), rhs.as_ptr().cast::<u8>()];
+    // With no operand packed before, the left one, and the right one.
+    let results = [None, Some(0), Some(1)].map(|fixed| {
+        let product = Product::new(Isa::new(cpu), types, axes.clone(), fixed);
+        let product = product.expect("there is one of these types");
+        let mut out = vec![T::default(); m * n];
+        let mut scratch = Aligned::new(product.scratch_bytes(threads));
+        let (mut kept, mut operands) = (Aligned::new(0), operands);
+        // SAFETY: the arrays have the sizes that the axes say, and the scratch memory and
+        // the packed operand what was asked for.
+        unsafe {
+            if let Some((operand, bytes)) = product.kept_bytes() {
+                assert_eq!(Some(operand), fixed);
+                kept = Aligned::new(bytes);
+                product.keep(operands[operand], kept.start());
+                if !product.needs_source() {
+                    operands[operand] = std::ptr::null();
+                }
+            }
+            let out = out.as_mut_ptr().cast();
+            product.run(operands, kept.start(), out, scratch.start(), &pool);
+        }
+        assert!(
+            kept.is_whole() && scratch.is_whole(),
+            "written beyond the end"
+        );
+        out
+    });
+    let [result, left, right] = results;
+    for kept in [&left, &right] {
+        let same = result.iter().zip(kept).all(|(a, b)| is_same(a, b));
+        assert!(same, "{types:?} {m}x{k}x{n} {transposed:?}");
+    }
+    result
+}
+
+/// Whether both are one number, or none.
+fn is_same<T: PartialOrd>(a: &T, b: &T) -> bool {
+    a == b || a.partial_cmp(b).is_none()
+}
+
+/// Memory aligned to 64 bytes, with a mark behind it.
+struct Aligned {
+    words: Vec<u64>,
+    bytes: usize,
+}
+
+impl Aligned {
+    const MARK: u8 = 0xa5;
+
+    fn new(bytes: usize) -> Self {
+        let words = vec![u64::from_ne_bytes([Self::MARK; 8]); bytes / 8 + 18];
+        Self { words, bytes }
+    }
+
+    fn start(&mut self) -> *mut u8 {
+        let start = self.words.as_mut_ptr().cast::<u8>();
+        start.wrapping_add(start.align_offset(64))
+    }
+
+    fn is_whole(&mut self) -> bool {
+        let end = self.start().wrapping_add(self.bytes);
+        // SAFETY: a line and more lies behind.
+        unsafe { std::slice::from_raw_parts(end, 64) }
+            .iter()
+            .all(|&b| b == Self::MARK)
+    }
 }
 
 fn expected(shape: [usize; 3], transposed: Transposed, lhs: &[f32], rhs: &[f32]) -> Vec<f32> {

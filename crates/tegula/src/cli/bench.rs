@@ -1,6 +1,6 @@
 //! `tegula bench`: how long a program takes to compile and run.
 
-use super::inputs::{DimArgs, InputArgs, Source, read_module};
+use super::inputs::{DimArgs, FreezeArgs, InputArgs, Source, borrowed, read_module};
 use super::report::Failure;
 use super::{Common, SUCCESS, TargetName, cpu};
 use clap::Args;
@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
-use tegula::{Arg, Compiled, Options, compile};
+use tegula::{Compiled, Options, compile};
 use tegula_codegen_cpu::{Ceilings, KernelTime};
 
 /// The options of `tegula bench`.
@@ -27,6 +27,8 @@ pub(crate) struct BenchArgs {
     pub cpu: String,
     #[command(flatten)]
     pub inputs: InputArgs,
+    #[command(flatten)]
+    pub freeze: FreezeArgs,
     /// Threads that a run may use.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: u16,
@@ -55,7 +57,7 @@ pub(crate) fn bench(args: &BenchArgs, common: &Common) -> Result<u8, Failure> {
     };
     let read_ms = fastest_read(&source)?;
     let mut compile_times = Vec::new();
-    let executable = loop {
+    let mut executable = loop {
         let executable = compile(&source.module, &options).map_err(|e| source.failure(e))?;
         compile_times.push(executable.compile_time);
         if compile_times.len() >= COMPILES {
@@ -67,12 +69,20 @@ pub(crate) fn bench(args: &BenchArgs, common: &Common) -> Result<u8, Failure> {
     let laid_out = laid_out.map(|(index, input)| executable.laid_out(index, input));
     let inputs: Result<Vec<tegula::Buffer>, _> = laid_out.collect();
     let inputs = inputs.map_err(|e| source.failure(e))?;
+    let given = args.freeze.freeze(&mut executable, &inputs);
+    let given = given.map_err(|e| source.failure(e))?;
+    if args.freeze.freeze.is_some() {
+        // What is kept is not part of a run.
+        executable
+            .run(borrowed(&given))
+            .map_err(|e| source.failure(e))?;
+    }
     let mut times = Vec::new();
     let start = Instant::now();
     while times.len() < FEWEST || (start.elapsed() < BUDGET && times.len() < MOST) {
-        let borrowed = inputs.iter().map(Arg::Borrowed).collect();
+        let given = borrowed(&given);
         let start = Instant::now();
-        let outputs = executable.run(borrowed).map_err(|e| source.failure(e))?;
+        let outputs = executable.run(given).map_err(|e| source.failure(e))?;
         times.push(start.elapsed());
         drop(outputs);
     }
@@ -117,6 +127,7 @@ pub(crate) fn bench(args: &BenchArgs, common: &Common) -> Result<u8, Failure> {
                 "run_ms_min": least,
                 "device_ms": device_ms,
                 "peak_bytes": peak,
+                "frozen": inputs.len() - given.len(),
                 "threads": args.threads,
                 "kernels": kernels,
             })
@@ -135,7 +146,10 @@ pub(crate) fn bench(args: &BenchArgs, common: &Common) -> Result<u8, Failure> {
     if let Some(device_ms) = device_ms {
         say!("device   {device_ms:.4} ms a run with nothing copied to it or back");
     }
-    say!("memory   {peak} bytes of arena and results");
+    match inputs.len() - given.len() {
+        0 => say!("memory   {peak} bytes of arena and results"),
+        n => say!("memory   {peak} bytes of arena, results and what is kept of {n} frozen inputs"),
+    }
     if !kernels.is_empty() {
         say!("kernels  operations, memory, and the share of what this machine does at most:");
     }

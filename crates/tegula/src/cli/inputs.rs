@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use tegula::check::{self, Comparison, Tolerance};
 use tegula::npz::{self, NpyArray};
 use tegula::random_input::random_inputs;
-use tegula::{Buffer, Module};
+use tegula::{Arg, Buffer, Executable, Module};
 use tegula_ir::Shape;
 
 /// The largest program text that is read: 1 GiB.
@@ -122,6 +122,86 @@ impl InputArgs {
         }
         Ok(inputs)
     }
+}
+
+/// Inputs that are the same in every run.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct FreezeArgs {
+    /// Freeze these inputs, by number: what depends only on them is computed by the first
+    /// run, for all. 1,2 or 1-24, or all-but:0.
+    #[arg(long, value_name = "INPUTS", value_parser = parse_inputs)]
+    pub freeze: Option<Inputs>,
+}
+
+/// Some of a program's inputs.
+#[derive(Clone, Debug)]
+pub(crate) struct Inputs {
+    numbers: Vec<usize>,
+    /// Whether it is all others.
+    others: bool,
+}
+
+/// The largest number of an input that may be named.
+const MAX_INPUT: usize = 1 << 20;
+
+fn parse_inputs(text: &str) -> Result<Inputs, String> {
+    let wrong = || format!("`{text}`: expected numbers of inputs, for example 1,2 or all-but:0");
+    let number = |text: &str| -> Option<usize> {
+        let number = text.trim().parse().ok()?;
+        (number < MAX_INPUT).then_some(number)
+    };
+    let rest = text.strip_prefix("all-but:");
+    let mut numbers = Vec::new();
+    for part in rest.unwrap_or(text).split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let first = number(first).ok_or_else(wrong)?;
+        numbers.extend(first..=number(last).ok_or_else(wrong)?);
+    }
+    Ok(Inputs {
+        numbers,
+        others: rest.is_some(),
+    })
+}
+
+impl FreezeArgs {
+    /// Freezes inputs of an executable; gives the arguments that its runs still take.
+    ///
+    /// # Errors
+    /// There is no such input, or no memory.
+    pub(crate) fn freeze<'a>(
+        &self,
+        executable: &mut Executable,
+        inputs: &'a [Buffer],
+    ) -> Result<Vec<&'a Buffer>, tegula::Error> {
+        let Some(wanted) = &self.freeze else {
+            return Ok(inputs.iter().collect());
+        };
+        let mut given = Vec::new();
+        for (index, input) in inputs.iter().enumerate() {
+            match wanted.numbers.contains(&index) == wanted.others {
+                true => given.push(input),
+                false => executable.freeze(index, input.clone())?,
+            }
+        }
+        match wanted.numbers.iter().max() {
+            Some(&most) if most >= inputs.len() => {
+                let message = format!(
+                    "there is no input {most} to freeze: the program has {}",
+                    inputs.len()
+                );
+                Err(tegula::Error::new(tegula::Fault::Input, message))
+            }
+            _ => Ok(given),
+        }
+    }
+}
+
+/// Arguments of a run, which stay the caller's.
+pub(crate) fn borrowed<'a>(buffers: &[&'a Buffer]) -> Vec<Arg<'a>> {
+    buffers
+        .iter()
+        .map(|&buffer| Arg::Borrowed(buffer))
+        .collect()
 }
 
 /// The arrays of an npz file, by name.

@@ -1,6 +1,8 @@
 //! `tegula run`: compile, run, and show or check the results.
 
-use super::inputs::{CheckArgs, DimArgs, InputArgs, comparison_json, read_module};
+use super::inputs::{
+    CheckArgs, DimArgs, FreezeArgs, InputArgs, borrowed, comparison_json, read_module,
+};
 use super::report::Failure;
 use super::{Common, FINDING, SUCCESS, TargetName};
 use anyhow::Context;
@@ -9,7 +11,7 @@ use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use tegula::check::Comparison;
-use tegula::{Arg, Buffer, Compiled, Executable, Options, compile, npz};
+use tegula::{Buffer, Compiled, Executable, Options, compile, npz};
 use tegula_ir::{Literal, Shape};
 
 /// The options of `tegula run`.
@@ -27,6 +29,8 @@ pub(crate) struct RunArgs {
     pub chip: String,
     #[command(flatten)]
     pub inputs: InputArgs,
+    #[command(flatten)]
+    pub freeze: FreezeArgs,
     /// Write the results to this file as out0, out1, ....
     #[arg(long, value_name = "NPZ")]
     pub outputs: Option<PathBuf>,
@@ -52,13 +56,15 @@ pub(crate) fn run(args: &RunArgs, common: &Common) -> Result<u8, Failure> {
         chip: Some(super::chip::load(&args.chip)?),
         ..Options::default()
     };
-    let executable = compile(&source.module, &options).map_err(|e| source.failure(e))?;
+    let mut executable = compile(&source.module, &options).map_err(|e| source.failure(e))?;
+    let given = args.freeze.freeze(&mut executable, &inputs);
+    let given = given.map_err(|e| source.failure(e))?;
     let mut fastest = Duration::MAX;
     let mut outputs = Vec::new();
     for _ in 0..args.repeat {
-        let borrowed = inputs.iter().map(Arg::Borrowed).collect();
+        let given = borrowed(&given);
         let start = Instant::now();
-        outputs = executable.run(borrowed).map_err(|e| source.failure(e))?;
+        outputs = executable.run(given).map_err(|e| source.failure(e))?;
         fastest = fastest.min(start.elapsed());
     }
     if let Some(path) = &args.outputs {
