@@ -13,7 +13,8 @@
 //! operand that fits the second-level cache is packed once, and right panels as they are
 //! used; otherwise right panels are packed first, and left blocks are used on all of them.
 //! Few rows, or few columns, read the other operand along the depth if it is contiguous
-//! there (`few_rows`); one row goes along the rows of a large right operand.
+//! there (`few_rows`); one row goes along the rows of a large right operand. Many products of a
+//! few numbers have neither tiles nor panels (`small`).
 
 mod blocks;
 mod few_rows;
@@ -21,6 +22,7 @@ mod geometry;
 mod in_place;
 mod loops;
 mod packing;
+mod small;
 
 pub(crate) use geometry::{Axes, Axis, offsets_at, share};
 
@@ -35,6 +37,7 @@ use blocks::Blocks;
 use few_rows::{dots, few_columns, long_rows};
 use geometry::{along, normalised, swap_operands};
 use in_place::{InPlace, halves, keeps_places};
+use small::Small;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tegula_ir::ElementType;
@@ -106,6 +109,8 @@ pub(crate) struct Product {
     dots: Option<DotsFn>,
     /// What computes it along the rows of a large right operand, if it is one row.
     long_rows: Option<LongRowsFn>,
+    /// What it is instead, if it is many small ones.
+    small: Option<Small>,
     /// How operands are read where they lie, if one of them is.
     in_place: Option<InPlace>,
     /// The depth as each operand is packed along it.
@@ -190,6 +195,7 @@ impl Product {
         };
         Some(Self {
             depths,
+            small: Small::new(types, &axes),
             axes,
             swapped,
             table,
@@ -293,6 +299,11 @@ impl Product {
             rhs: self.place(rhs.cast_mut(), 1, self.axes.starts[1]),
             out: self.place(out, 2, self.axes.starts[2]),
         };
+        if let Some(small) = &self.small {
+            let operands = [arrays.lhs, arrays.rhs].map(<*mut u8>::cast_const);
+            // SAFETY: the caller's promise.
+            return unsafe { small.run(operands, arrays.out, self.adds, pool) };
+        }
         // SAFETY: the caller's promise.
         let inexact = unsafe { self.run_with(&self.table, arrays, scratch, pool) };
         if let (true, Some(exact)) = (inexact, &self.exact) {
