@@ -29,6 +29,7 @@ mod jit;
 mod kernels;
 mod linear_algebra;
 mod lower;
+mod nests;
 mod pieces;
 mod pool;
 mod product;
