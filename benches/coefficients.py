@@ -75,11 +75,22 @@ def atan_tail(u):
     return (math.atan(math.sqrt(u)) / math.sqrt(u) - 1) / u
 
 
+@np.vectorize
+def sine_tail(u):
+    """(sin(r) / r - 1) / r^2 with u = r^2, by its series."""
+    return sum((-1) ** k * u ** (k - 1) / math.factorial(2 * k + 1) for k in range(1, 12))
+
+
+@np.vectorize
+def cosine_tail(u):
+    """(cos(r) - 1 + r^2 / 2) / r^4 with u = r^2, by its series."""
+    return sum((-1) ** k * u ** (k - 2) / math.factorial(2 * k) for k in range(2, 12))
+
+
 half = math.log(2) / 2 * 1.01
 low, high = math.sqrt(0.5) - 1.001, math.sqrt(2) - 0.999
 tangent = ((math.sqrt(2) - 1) / (math.sqrt(2) + 1)) ** 2 * 1.001
 one = lambda x: np.ones_like(x)
-quarter = 0.5001**2
 show("exp", fit(exp_tail, lambda r: r * r * np.exp(-r), -half, half, 4))
 show("expm1", fit(exp_tail, np.abs, -half, half, 5))
 show("log", fit(log_tail, lambda f: np.abs(f**3 / np.log1p(f)), low, high, 8))
@@ -87,8 +98,8 @@ show("erf low", fit(erf_low, lambda u: 1 / erf_low(u), 1e-9, 1, 6))
 show("erf high", fit(erf_high, one, -1.4, 1.53, 12))
 show("exp2", fit(np.exp2, lambda x: np.exp2(-x), -0.5001, 0.5001, 9), True)
 show("log2", fit(log2_series, lambda u: 1 / log2_series(u), 1e-12, tangent, 6), True)
-turn = lambda u: np.sqrt(u) * math.pi / 2
-show("sin", fit(lambda u: np.sin(turn(u)) / np.sqrt(u), one, 1e-12, quarter, 6), True)
-show("cos", fit(lambda u: np.cos(turn(u)), one, 1e-12, quarter, 6), True)
+eighth = (math.pi / 4 * 1.002) ** 2
+show("sin", fit(sine_tail, lambda u: u, 1e-12, eighth, 2))
+show("cos", fit(cosine_tail, lambda u: u * u, 1e-12, eighth, 2))
 angle = lambda u: np.arctan(np.sqrt(u))
 show("atan", fit(atan_tail, lambda u: u * np.sqrt(u) / angle(u), 1e-12, 1, 9))

@@ -1,10 +1,12 @@
 //! Counted loops in Cranelift: the blocks, and what is carried from turn to turn.
 //!
 //! ```text
-//! header(counter, carried..): counter < end ? inside : exit
-//! inside: ...; jump header(counter + step, next..)
+//!     counter < end ? inside(counter, carried..) : exit(carried..)
+//! inside: ...; counter + step < end ? inside(counter + step, next..) : exit(next..)
 //! exit:
 //! ```
+//!
+//! The condition is there twice, so that a turn has one jump.
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{Block, BlockArg, InstBuilder, Value, types};
@@ -13,13 +15,15 @@ use smallvec::SmallVec;
 
 /// A loop whose body is being built.
 pub(crate) struct CountedLoop {
-    header: Block,
     inside: Block,
     exit: Block,
+    end: Value,
     /// The counter of this turn, an i64.
     pub(crate) counter: Value,
-    /// What this turn is given; after the loop, what its last turn gave.
+    /// What this turn is given.
     pub(crate) carried: SmallVec<[Value; 4]>,
+    /// What the last turn gave, or the loop was given if there was none.
+    results: SmallVec<[Value; 4]>,
 }
 
 impl CountedLoop {
@@ -31,27 +35,39 @@ impl CountedLoop {
         end: Value,
         init: &[Value],
     ) -> Self {
-        let header = builder.create_block();
         let inside = builder.create_block();
         let exit = builder.create_block();
-        let counter = builder.append_block_param(header, types::I64);
+        let counter = builder.append_block_param(inside, types::I64);
         let mut carried = SmallVec::with_capacity(init.len());
+        let mut results = SmallVec::with_capacity(init.len());
         for &value in init {
             let ty = builder.func.dfg.value_type(value);
-            carried.push(builder.append_block_param(header, ty));
+            carried.push(builder.append_block_param(inside, ty));
+            results.push(builder.append_block_param(exit, ty));
         }
-        builder.ins().jump(header, &arguments(begin, init));
-        builder.switch_to_block(header);
-        let more = builder.ins().icmp(IntCC::SignedLessThan, counter, end);
-        builder.ins().brif(more, inside, &[], exit, &[]);
-        builder.switch_to_block(inside);
-        Self {
-            header,
+        let turn = Self {
             inside,
             exit,
+            end,
             counter,
             carried,
-        }
+            results,
+        };
+        turn.go_on(builder, begin, init);
+        builder.switch_to_block(inside);
+        turn
+    }
+
+    /// To a turn with this counter, or out of the loop.
+    fn go_on(&self, builder: &mut FunctionBuilder<'_>, counter: Value, carried: &[Value]) {
+        let more = builder.ins().icmp(IntCC::SignedLessThan, counter, self.end);
+        let out: Vec<BlockArg> = carried.iter().copied().map(BlockArg::from).collect();
+        let again: Vec<BlockArg> = std::iter::once(BlockArg::from(counter))
+            .chain(out.iter().copied())
+            .collect();
+        builder
+            .ins()
+            .brif(more, self.inside, &again, self.exit, &out);
     }
 
     /// Ends the turn with what the next is given; the builder is after the loop then.
@@ -63,16 +79,10 @@ impl CountedLoop {
         next: &[Value],
     ) -> SmallVec<[Value; 4]> {
         let counter = builder.ins().iadd_imm_s(self.counter, step);
-        builder.ins().jump(self.header, &arguments(counter, next));
-        builder.seal_block(self.header);
+        self.go_on(builder, counter, next);
         builder.seal_block(self.inside);
         builder.switch_to_block(self.exit);
         builder.seal_block(self.exit);
-        self.carried
+        self.results
     }
-}
-
-fn arguments(counter: Value, carried: &[Value]) -> Vec<BlockArg> {
-    let all = std::iter::once(counter).chain(carried.iter().copied());
-    all.map(BlockArg::from).collect()
 }

@@ -14,6 +14,7 @@ use crate::exchange::Exchange;
 use crate::jit::{Code, Cpu, KernelCode, Listing, compile_kernels, parts_of};
 use crate::kept::{Kept, Memories};
 use crate::kernels::Isa;
+use crate::nests::Nest;
 use crate::pool::Pool;
 use crate::schedule::{Action, Area, Location, Resolved, resolve, scratch_bytes};
 use crate::turns::{Turn, are_steps};
@@ -86,7 +87,14 @@ const MAX_POOLED: usize = 8;
 /// # Errors
 /// As [`Executable::new`].
 pub fn listing(plan: &Plan, options: &Options, what: Listing) -> Result<String, Error> {
-    compile_kernels(plan, options.cpu, Some(what)).map(|(_, text)| text)
+    let mut actions = match plan.has_open_sizes() {
+        true => Vec::new(),
+        false => {
+            let kept = Kept::new(plan, &[], true);
+            resolve(plan, Isa::new(options.cpu), options.threads, kept)?.actions
+        },
+    };
+    compile_kernels(plan, &mut actions, options.cpu, Some(what)).map(|(_, text)| text)
 }
 
 impl Executable {
@@ -98,13 +106,18 @@ impl Executable {
     pub fn new(plan: Plan, options: &Options) -> Result<Self, Error> {
         verify(&plan).map_err(|errors| Error::Bug(errors.join("; ")))?;
         let (isa, pool) = (Isa::new(options.cpu), Pool::new(options.threads));
+        let mut fixed = match plan.has_open_sizes() {
+            true => None,
+            false => Some(Prepared::new(&plan, Vec::new(), &[], (isa, &pool))?),
+        };
+        let actions = fixed
+            .as_mut()
+            .map_or(&mut [][..], |fixed| &mut fixed.actions);
+        let (code, _) = compile_kernels(&plan, actions, options.cpu, None)?;
         let prepared = PerSizes::default();
-        if !plan.has_open_sizes() {
-            prepared.get(Vec::new(), |sizes| {
-                Prepared::new(&plan, sizes.to_vec(), &[], (isa, &pool))
-            })?;
+        if let Some(fixed) = fixed {
+            prepared.get(Vec::new(), |_| Ok::<_, Error>(fixed))?;
         }
-        let (code, _) = compile_kernels(&plan, options.cpu, None)?;
         Ok(Self {
             frozen: vec![false; plan.parameters.len()],
             plan,
@@ -470,7 +483,15 @@ impl Run<'_> {
                 predicate,
                 body,
                 exchanges,
+                nest,
             } => {
+                if let Some(nest) = nest
+                    && self.profile.is_none()
+                    && !tracing::enabled!(tracing::Level::TRACE)
+                {
+                    self.nest(nest);
+                    return Ok(());
+                }
                 self.enter(exchanges);
                 if self.profile.is_none()
                     && are_steps(condition, body)
@@ -540,6 +561,15 @@ impl Run<'_> {
         let sizes = self.sizes.as_ptr().cast_mut().cast();
         let args = args.iter().map(|&a| self.address(a));
         args.chain([sizes])
+    }
+
+    /// A loop that is a function.
+    fn nest(&self, nest: &Nest) {
+        let table = nest.table.iter().map(|&place| self.address(place));
+        let table: smallvec::SmallVec<[*mut u8; 32]> = table.collect();
+        let function = self.executable.code.nests[nest.function];
+        // SAFETY: see the module's text; it does what the loop's actions do.
+        unsafe { function(table.as_ptr(), 0, 1) };
     }
 
     /// A loop whose condition and body [are steps](are_steps).

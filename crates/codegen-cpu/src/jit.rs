@@ -4,7 +4,9 @@ use crate::collapse::collapsed;
 use crate::error::Error;
 use crate::helpers::{General, Helper};
 use crate::lower::{Imports, KERNEL_PARAMS, lower_kernel};
+use crate::nests::{self, Loop, Maker, Nest};
 use crate::pieces::pieces;
+use crate::schedule::Action;
 use crate::sort::{SortCode, SortKey, key_of};
 use crate::vector::wide::{self, InstructionSet};
 use crate::vector::{Run, choose, exchanged};
@@ -118,6 +120,8 @@ pub(crate) struct Code {
     pub kernels: Vec<KernelCode>,
     /// The code of the plan's sorts, in the order of the schedule.
     pub sorts: Vec<SortCode>,
+    /// Loops that are functions, by the number that their [nests](crate::nests::Nest) have.
+    pub nests: Vec<KernelFn>,
     module: Option<JITModule>,
     /// Operations that the code has the addresses of: each in its own place.
     #[allow(
@@ -181,7 +185,7 @@ pub(crate) fn target(cpu: Cpu) -> Result<OwnedTargetIsa, Error> {
 }
 
 /// Functions of a kernel's pieces, as [`KernelCode`].
-type Pieces = SmallVec<[(FuncId, Option<[i64; 2]>); 1]>;
+pub(crate) type Pieces = SmallVec<[(FuncId, Option<[i64; 2]>); 1]>;
 
 struct Builder {
     module: JITModule,
@@ -278,9 +282,10 @@ impl Imports for FunctionImports<'_> {
     }
 }
 
-/// Compiles every kernel of a plan.
+/// Compiles every kernel of a plan, and those loops of its actions that can be functions.
 pub(crate) fn compile_kernels(
     plan: &Plan,
+    actions: &mut [Action],
     cpu: Cpu,
     listing: Option<Listing>,
 ) -> Result<(Code, String), Error> {
@@ -315,12 +320,14 @@ pub(crate) fn compile_kernels(
             key,
         ));
     }
+    let mut nests = Vec::new();
+    builder.nests(plan, &kernels, actions, &mut nests)?;
     let text = builder
         .listing
         .take()
         .map(|(_, text)| text)
         .unwrap_or_default();
-    let code = builder.finish(&kernels, sorts)?;
+    let code = builder.finish(&kernels, sorts, &nests)?;
     Ok((code, text))
 }
 
@@ -364,7 +371,8 @@ impl Builder {
         Ok(functions)
     }
 
-    fn function(&mut self, name: &str, kernel: &Kernel) -> Result<FuncId, Error> {
+    /// Declares a function with a kernel's signature, which is what is built next.
+    fn declare(&mut self, name: &str) -> Result<FuncId, Error> {
         let mut signature = self.module.make_signature();
         signature.params.extend(KERNEL_PARAMS.map(AbiParam::new));
         let id = self
@@ -373,6 +381,77 @@ impl Builder {
             .map_err(|e| Error::Bug(e.to_string()))?;
         self.context.func.signature = signature;
         self.context.func.name = ir::UserFuncName::user(0, id.as_u32());
+        Ok(id)
+    }
+
+    /// Functions of the outermost loops that can be, with all that is inside them.
+    fn nests(
+        &mut self,
+        plan: &Plan,
+        pieces: &[Pieces],
+        actions: &mut [Action],
+        nests: &mut Vec<FuncId>,
+    ) -> Result<(), Error> {
+        for action in actions {
+            match action {
+                Action::While { .. } => {
+                    let made = Maker::new(plan, pieces).make(action);
+                    let Action::While {
+                        condition,
+                        body,
+                        nest,
+                        ..
+                    } = action
+                    else {
+                        continue;
+                    };
+                    let Some((made, table)) = made else {
+                        self.nests(plan, pieces, condition, nests)?;
+                        self.nests(plan, pieces, body, nests)?;
+                        continue;
+                    };
+                    *nest = Some(Nest {
+                        function: nests.len(),
+                        table,
+                    });
+                    let name = format!("loop{}", nests.len());
+                    nests.push(self.nest(&name, &made, pieces)?);
+                }
+                Action::Conditional { branches, .. } => {
+                    for branch in branches {
+                        self.nests(plan, pieces, branch, nests)?;
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn nest(&mut self, name: &str, nest: &Loop<'_>, pieces: &[Pieces]) -> Result<FuncId, Error> {
+        let id = self.declare(name)?;
+        let config = self.module.target_config();
+        let mut builder = FunctionBuilder::new(&mut self.context.func, &mut self.functions);
+        let mut calls = Vec::new();
+        nest.calls(&mut calls);
+        let mut functions = FxHashMap::default();
+        for call in calls {
+            let (function, _) = pieces[call.0][call.1];
+            let declare = || self.module.declare_func_in_func(function, builder.func);
+            functions.entry(call).or_insert_with(declare);
+        }
+        let mut imports = FunctionImports {
+            module: &mut self.module,
+            imports: &mut self.imports,
+        };
+        nests::emit(nest, functions, &mut builder, &mut imports)?;
+        builder.finalize(config);
+        self.define(id, name)?;
+        Ok(id)
+    }
+
+    fn function(&mut self, name: &str, kernel: &Kernel) -> Result<FuncId, Error> {
+        let id = self.declare(name)?;
         let config = self.module.target_config();
         let mut builder = FunctionBuilder::new(&mut self.context.func, &mut self.functions);
         let mut imports = FunctionImports {
@@ -385,6 +464,12 @@ impl Builder {
         if let Some((_, text)) = &mut self.listing {
             let _ = write!(text, "{vectors}");
         }
+        self.define(id, name)?;
+        Ok(id)
+    }
+
+    /// Compiles what was built.
+    fn define(&mut self, id: FuncId, name: &str) -> Result<(), Error> {
         if let Some((Listing::Clif, text)) = &mut self.listing {
             let _ = writeln!(text, "; {name}\n{}", self.context.func.display());
         }
@@ -404,13 +489,14 @@ impl Builder {
             }
         }
         self.module.clear_context(&mut self.context);
-        Ok(id)
+        Ok(())
     }
 
     fn finish(
         mut self,
         kernels: &[Pieces],
         sorts: Vec<(FuncId, Option<(FuncId, SortKey)>)>,
+        nests: &[FuncId],
     ) -> Result<Code, Error> {
         self.module
             .finalize_definitions()
@@ -433,6 +519,7 @@ impl Builder {
         Ok(Code {
             kernels,
             sorts,
+            nests: nests.iter().map(pointer).collect(),
             module: Some(self.module),
             _operations: self.imports.operations,
         })

@@ -30,6 +30,7 @@ mod kept;
 mod kernels;
 mod linear_algebra;
 mod lower;
+mod nests;
 mod pieces;
 mod pool;
 mod product;

@@ -63,6 +63,8 @@ pub(crate) struct Lower<'a, 'f> {
     imported: FxHashMap<&'static str, FuncRef>,
     /// Which loops are runs of lanes.
     vectors: &'a Choice,
+    /// Whether what the kernel reads stays as it is while the function runs.
+    reads_stay: bool,
 }
 
 /// One iteration: from the counter and the carried values, the next ones.
@@ -103,12 +105,41 @@ pub(crate) fn lower_kernel(
         terms: vec![FxHashMap::default()],
         imported: FxHashMap::default(),
         vectors,
+        reads_stay: true,
     };
     lower.symbols(args);
     lower.domain(begin, end)?;
     lower.builder.ins().return_(&[]);
     lower.builder.seal_all_blocks();
     Ok(())
+}
+
+/// Lowers a kernel without a domain and without symbols at the place where `builder` is, which
+/// may be inside of loops; `given` are the addresses of what it is given.
+pub(crate) fn lower_in_place(
+    kernel: &Kernel,
+    vectors: &Choice,
+    given: Vec<Value>,
+    builder: &mut FunctionBuilder<'_>,
+    imports: &mut dyn Imports,
+) -> Result<(), Error> {
+    let mut bases = given;
+    for param in kernel.params.iter().skip(bases.len()) {
+        bases.push(local(builder, param)?);
+    }
+    let mut lower = Lower {
+        builder,
+        imports,
+        kernel,
+        bases,
+        vars: vec![None; kernel.vars.len()],
+        scalars: vec![Values::new(); kernel.scalars.len()],
+        terms: vec![FxHashMap::default()],
+        imported: FxHashMap::default(),
+        vectors,
+        reads_stay: false,
+    };
+    lower.statements(&kernel.body)
 }
 
 /// An array of each point's own: on the stack. Points run one after the other.
@@ -546,7 +577,7 @@ impl<'a, 'f> Lower<'a, 'f> {
         let declared = &self.kernel.params[param];
         let element_type = declared.element_type;
         let mut flags = MemFlagsData::trusted();
-        if declared.access == Access::Read {
+        if declared.access == Access::Read && self.reads_stay {
             flags = flags.with_readonly();
         }
         if is_narrow_float(element_type) {

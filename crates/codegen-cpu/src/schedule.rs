@@ -5,6 +5,7 @@ use crate::error::Error;
 use crate::exchange::{self, Exchange};
 use crate::kept::Kept;
 use crate::kernels::Isa;
+use crate::nests::Nest;
 use crate::views::{Index, View, Views};
 use crate::work::Work;
 use smallvec::SmallVec;
@@ -15,14 +16,14 @@ use tegula_ir::{ArrayShape, ElementType};
 use tegula_layout::plan::{Place, Plan, Step, ValueId};
 
 /// Whose memory, and how many bytes from its start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Location {
     pub area: Area,
     pub offset: usize,
 }
 
 /// Whose memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Area {
     Parameter(usize),
     Output(usize),
@@ -80,6 +81,8 @@ pub(crate) enum Action {
         body: Vec<Action>,
         /// What changes roles after each iteration.
         exchanges: Vec<Exchange>,
+        /// The function that it is, if it is one.
+        nest: Option<Nest>,
     },
     Conditional {
         selector: Location,
@@ -142,8 +145,11 @@ impl Action {
                 predicate,
                 body,
                 exchanges,
+                nest,
             } => {
                 visit(predicate);
+                nest.iter_mut()
+                    .for_each(|nest| nest.table.iter_mut().for_each(&mut *visit));
                 for exchange in exchanges {
                     visit(&mut exchange.state);
                     visit(&mut exchange.next);
@@ -377,6 +383,7 @@ impl Resolver<'_> {
                     predicate: self.location(*predicate)?,
                     body: self.actions(body)?,
                     exchanges: Vec::new(),
+                    nest: None,
                 };
                 let elsewhere = |value: ValueId| {
                     self.views.entries.contains_key(&value) || self.kept.place(value).is_some()

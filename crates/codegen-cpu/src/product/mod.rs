@@ -13,7 +13,8 @@
 //! operand that fits the second-level cache is packed once, and right panels as they are
 //! used; otherwise right panels are packed first, and left blocks are used on all of them.
 //! Few rows, or few columns, read the other operand along the depth if it is contiguous
-//! there (`few_rows`); one row goes along the rows of a large right operand.
+//! there (`few_rows`); one row goes along the rows of a large right operand. Many products of a
+//! few numbers have neither tiles nor panels (`small`).
 //!
 //! An operand that is the same in every run may be packed once, for all of them (`kept`).
 
@@ -24,6 +25,7 @@ mod in_place;
 mod kept;
 mod loops;
 mod packing;
+mod small;
 
 pub(crate) use geometry::{Axes, Axis, offsets_at, share};
 pub(crate) use kept::Layout;
@@ -40,6 +42,7 @@ use few_rows::{dots, few_columns, long_rows};
 use geometry::{along, normalised, share_of_units, swap_operands};
 use in_place::{InPlace, halves, keeps_places};
 use kept::{Fixed, KeptMatrix};
+use small::Small;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tegula_ir::ElementType;
@@ -111,6 +114,8 @@ pub(crate) struct Product {
     dots: Option<DotsFn>,
     /// What computes it along the rows of a large right operand, if it is one row.
     long_rows: Option<LongRowsFn>,
+    /// What it is instead, if it is many small ones.
+    small: Option<Small>,
     /// How operands are read where they lie, if one of them is.
     in_place: Option<InPlace>,
     /// The depth as each operand is packed along it.
@@ -200,7 +205,8 @@ impl Product {
             None => InPlace::new(isa, &table, types, &axes, sizes),
         };
         let long_rows = long_rows(isa, types, &axes, sizes);
-        let reads = dots.is_some() || long_rows.is_some();
+        let small = Small::new(types, &axes);
+        let reads = dots.is_some() || long_rows.is_some() || small.is_some();
         let kept = fixed.filter(|_| !reads);
         let kept = kept.and_then(|fixed| fixed.packed(in_place.as_ref()));
         // Units of several elements must be the same in both operands.
@@ -210,6 +216,7 @@ impl Product {
         };
         Some(Self {
             depths,
+            small,
             axes,
             swapped,
             table,
@@ -311,6 +318,11 @@ impl Product {
             return;
         }
         let arrays = self.arrays([lhs, rhs], out, kept.cast_mut());
+        if let Some(small) = &self.small {
+            let operands = [arrays.lhs, arrays.rhs].map(<*mut u8>::cast_const);
+            // SAFETY: the caller's promise.
+            return unsafe { small.run(operands, arrays.out, self.adds, pool) };
+        }
         // SAFETY: the caller's promise.
         let inexact = unsafe { self.run_with(&self.table, arrays, scratch, pool) };
         if let (true, Some(exact)) = (inexact, &self.exact) {

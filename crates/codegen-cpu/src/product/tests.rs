@@ -315,3 +315,77 @@ fn nan_and_infinity_reach_their_elements_alone() {
         }
     }
 }
+
+#[test]
+fn small_products_are_sums_whatever_lies_where() {
+    let pool = Pool::new(2);
+    let axis = |size, lhs, rhs, out| Axis {
+        size,
+        lhs,
+        rhs,
+        out,
+    };
+    for (m, k, n) in [
+        (1, 1, 1),
+        (4, 4, 4),
+        (4, 2, 1),
+        (2, 3, 2),
+        (8, 8, 7),
+        (3, 5, 6),
+    ] {
+        for batch in [5usize, 4000] {
+            // The left operand repeats, as columns beyond a few have it.
+            let axes = |apart: bool| Axes {
+                batch: match apart {
+                    true => vec![axis(batch, m * k, k * n, m * n)],
+                    false => Vec::new(),
+                },
+                rows: vec![axis(m as usize, k, 0, n)],
+                columns: match apart {
+                    true => vec![axis(n as usize, 0, 1, 1)],
+                    false => vec![axis(batch, 0, k * n, m * n), axis(n as usize, 0, 1, 1)],
+                },
+                depth: vec![axis(k as usize, 1, n, 0)],
+                starts: [0; 3],
+            };
+            let counts = [m * k, k * n, m * n].map(|count| count as usize);
+            let lhs = numbers(batch * counts[0], 1);
+            let rhs = numbers(batch * counts[1], 2);
+            for apart in [true, false] {
+                if !apart && (n == 1 || batch < 8) {
+                    continue;
+                }
+                let types = [ElementType::F32; 3];
+                let product = Product::new(Isa::new(Cpu::Native), types, axes(apart));
+                let product = product.expect("a product");
+                assert!(product.small.is_some(), "{m} {k} {n}");
+                for adds in [false, true] {
+                    let product = match adds {
+                        true => product.clone().adding().expect("sums"),
+                        false => product.clone(),
+                    };
+                    let mut out = vec![1f32; batch * counts[2]];
+                    let (a, b, c) = (lhs.as_ptr(), rhs.as_ptr(), out.as_mut_ptr());
+                    // SAFETY: the arrays are as large as the axes reach; no scratch is used.
+                    unsafe {
+                        let none = std::ptr::null_mut();
+                        product.run(a.cast(), b.cast(), c.cast(), none, &pool);
+                    }
+                    for (at, &got) in out.iter().enumerate() {
+                        let (t, i, j) =
+                            (at / counts[2], at % counts[2] / n as usize, at % n as usize);
+                        let left = if apart { t * counts[0] } else { 0 };
+                        let terms = (0..k as usize).map(|d| {
+                            lhs[left + i * k as usize + d] * rhs[t * counts[1] + d * n as usize + j]
+                        });
+                        let want = terms.sum::<f32>() + if adds { 1.0 } else { 0.0 };
+                        assert!(
+                            (got - want).abs() <= 1e-5 * want.abs().max(1.0),
+                            "{m} {k} {n}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+}

@@ -210,7 +210,8 @@ pub(crate) enum Op {
         /// The lanes that load.
         mask: Option<V>,
     },
-    /// A carried value of a loop, as its body sees it or after it.
+    /// A carried value of a loop, as its body sees it or after it; or what a rare case
+    /// leaves.
     Carried,
 }
 
@@ -262,6 +263,8 @@ pub(crate) enum Statement {
     },
     /// A counted loop.
     Loop(Loop),
+    /// What few lanes need.
+    Rare(Rare),
 }
 
 /// A loop that runs as often for each lane.
@@ -281,6 +284,22 @@ pub(crate) struct Loop {
     pub body: Vec<Statement>,
     /// Accesses inside, and the inputs by how many bytes each iteration moves them.
     pub steps: Vec<(u32, u32)>,
+}
+
+/// What is done for lanes that are rare: a lowering does it for whole vectors, if a lane of
+/// them asks for it. It touches no memory but by gathers that are good for every lane.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Rare {
+    /// The lanes that ask.
+    pub mask: V,
+    /// What the results are where no lane asks.
+    pub init: SmallVec<[V; 2]>,
+    /// What they are else; in lanes that do not ask the same as `init`.
+    pub next: SmallVec<[V; 2]>,
+    /// The results.
+    pub results: SmallVec<[V; 2]>,
+    /// What is done: definitions only.
+    pub body: Vec<V>,
 }
 
 /// A combination of one value over all lanes.
@@ -329,10 +348,25 @@ impl Body {
         self.values[v.0 as usize].0
     }
 
+    /// How many values there are, but for those of rare cases.
+    pub(crate) fn size(&self) -> usize {
+        self.values.len() - rare_values(&self.statements)
+    }
+
     /// Whether some value takes 64 bits per lane.
     pub(crate) fn is_wide(&self) -> bool {
         self.values.iter().any(|(_, t)| t.is_wide())
     }
+}
+
+/// Values that only rare cases define.
+fn rare_values(statements: &[Statement]) -> usize {
+    let values = statements.iter().map(|statement| match statement {
+        Statement::Rare(rare) => rare.body.len(),
+        Statement::Loop(inner) => rare_values(&inner.body),
+        _ => 0,
+    });
+    values.sum()
 }
 
 impl Op {

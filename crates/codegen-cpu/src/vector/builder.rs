@@ -1,7 +1,7 @@
 //! Building bodies: one method per operation, equal values made once.
 
 use super::body::{
-    Access, BinaryOp, Body, Condition, Conversion, Fused, Input, Loop, Op, Statement, Type,
+    Access, BinaryOp, Body, Condition, Conversion, Fused, Input, Loop, Op, Rare, Statement, Type,
     UnaryOp, V,
 };
 use rustc_hash::FxHashMap;
@@ -14,6 +14,8 @@ pub(crate) struct Builder {
     blocks: Vec<Vec<Statement>>,
     /// Values without operands in memory, by the block that defines them.
     known: Vec<FxHashMap<Key, V>>,
+    /// Arguments of sines with what they are reduced to, by the block that does it.
+    reduced: Vec<FxHashMap<V, [V; 2]>>,
 }
 
 /// What two equal values have in common.
@@ -25,6 +27,7 @@ impl Builder {
             body: Body::default(),
             blocks: vec![Vec::new()],
             known: vec![FxHashMap::default()],
+            reduced: vec![FxHashMap::default()],
         }
     }
 
@@ -141,10 +144,66 @@ impl Builder {
         }
     }
 
-    /// Opens a loop's body; gives the carried values there.
-    pub(crate) fn open_loop(&mut self, init: &[V]) -> Vec<V> {
+    fn open(&mut self) {
         self.blocks.push(Vec::new());
         self.known.push(FxHashMap::default());
+        self.reduced.push(FxHashMap::default());
+    }
+
+    fn close(&mut self) -> Vec<Statement> {
+        self.known.pop();
+        self.reduced.pop();
+        self.blocks.pop().unwrap_or_default()
+    }
+
+    /// What lanes are that are `common` but where `mask` holds; there they are what `rarely`
+    /// makes, of values as many and of the same types. It loads by gathers only, from where
+    /// every lane may.
+    pub(crate) fn rare<const N: usize>(
+        &mut self,
+        mask: V,
+        common: [V; N],
+        rarely: impl FnOnce(&mut Self) -> [V; N],
+    ) -> [V; N] {
+        self.open();
+        let values = rarely(self);
+        let mut next = common;
+        for (next, value) in next.iter_mut().zip(values) {
+            *next = self.select(mask, value, *next);
+        }
+        let body = self.close();
+        let define = |statement| match statement {
+            Statement::Define(v) => Some(v),
+            _ => None,
+        };
+        let results = common.map(|v| self.push(Op::Carried, self.type_of(v)));
+        if let Some(block) = self.blocks.last_mut() {
+            block.push(Statement::Rare(Rare {
+                mask,
+                init: common.as_slice().into(),
+                next: next.as_slice().into(),
+                results: results.as_slice().into(),
+                body: body.into_iter().filter_map(define).collect(),
+            }));
+        }
+        results
+    }
+
+    /// What `reduce` makes of an argument, once in a block and those inside it.
+    pub(crate) fn reduced(&mut self, x: V, reduce: impl FnOnce(&mut Self, V) -> [V; 2]) -> [V; 2] {
+        if let Some(known) = self.reduced.iter().find_map(|known| known.get(&x)) {
+            return *known;
+        }
+        let values = reduce(self, x);
+        if let Some(known) = self.reduced.last_mut() {
+            known.insert(x, values);
+        }
+        values
+    }
+
+    /// Opens a loop's body; gives the carried values there.
+    pub(crate) fn open_loop(&mut self, init: &[V]) -> Vec<V> {
+        self.open();
         init.iter()
             .map(|&v| self.push(Op::Carried, self.type_of(v)))
             .collect()
@@ -159,8 +218,7 @@ impl Builder {
         next: &[V],
         steps: Vec<(u32, u32)>,
     ) -> Vec<V> {
-        self.known.pop();
-        let body = self.blocks.pop().unwrap_or_default();
+        let body = self.close();
         let results: Vec<V> = carried
             .iter()
             .map(|&v| self.push(Op::Carried, self.type_of(v)))
@@ -355,6 +413,23 @@ fn drop_dead(body: &Body, statements: &mut Vec<Statement>, live: &mut [bool]) {
                     live[v.0 as usize] = true;
                 }
                 drop_dead(body, &mut l.body, live);
+            }
+            Statement::Rare(rare) => {
+                if !rare.results.iter().any(|v| live[v.0 as usize]) {
+                    continue;
+                }
+                let used = rare.init.iter().chain(&rare.next).chain([&rare.mask]);
+                used.for_each(|v| live[v.0 as usize] = true);
+                rare.body.reverse();
+                rare.body.retain(|v| {
+                    let used = live[v.0 as usize];
+                    if used {
+                        let operands = body.op(*v).operands();
+                        operands.iter().for_each(|v| live[v.0 as usize] = true);
+                    }
+                    used
+                });
+                rare.body.reverse();
             }
         }
         kept.push(statement);

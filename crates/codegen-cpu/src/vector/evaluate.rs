@@ -115,6 +115,19 @@ impl Lane<'_> {
                         std::ptr::copy_nonoverlapping(bits.as_ptr(), address as *mut u8, 8);
                     }
                 }
+                Statement::Rare(rare) => {
+                    let asked = self.value(rare.mask) != 0;
+                    if asked {
+                        for &v in &rare.body {
+                            // SAFETY: the caller's promise.
+                            self.values[v.0 as usize] = unsafe { self.define(v) };
+                        }
+                    }
+                    let from = if asked { &rare.next } else { &rare.init };
+                    for (v, from) in rare.results.iter().zip(from) {
+                        self.values[v.0 as usize] = self.value(*from);
+                    }
+                }
                 Statement::Loop(l) => {
                     let mut state: Vec<u64> = l.init.iter().map(|&v| self.value(v)).collect();
                     let saved = self.moved.clone();

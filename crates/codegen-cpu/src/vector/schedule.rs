@@ -79,6 +79,13 @@ fn count(body: &Body, statements: &[Statement], uses: &mut [u32]) {
             Statement::Loop(inner) => {
                 inner.init.iter().chain(&inner.next).for_each(&mut add);
             }
+            Statement::Rare(rare) => {
+                let used = rare.init.iter().chain(&rare.next).chain([&rare.mask]);
+                used.for_each(&mut add);
+                for v in &rare.body {
+                    body.op(*v).operands().iter().for_each(&mut add);
+                }
+            }
         }
     }
     for statement in statements {
@@ -99,7 +106,7 @@ fn block(body: &Body, statements: &[Statement], uses: &[u32], limits: Limits) ->
     for statement in statements {
         match statement {
             Statement::Define(v) => stretch.push(*v),
-            Statement::Store { .. } | Statement::StorePair { .. } => {
+            Statement::Store { .. } | Statement::StorePair { .. } | Statement::Rare(_) => {
                 flush(&mut stretch, &mut ordered);
                 ordered.push(statement.clone());
             }

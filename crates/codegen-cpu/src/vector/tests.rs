@@ -325,6 +325,29 @@ fn conversions() {
     }
 }
 
+#[test]
+fn rare_cases_are_those_of_lanes_that_ask() {
+    for ty in FLOATS.into_iter().chain(INTEGERS) {
+        let body = elementwise(ty, &|b, [x, y, z]| {
+            let asks = b.compare(Condition::Less, x, y);
+            let common = b.binary(BinaryOp::Add, x, z);
+            let [first, second] = b.rare(asks, [common, z], |b| {
+                let product = b.binary(BinaryOp::Mul, y, z);
+                let five = match ty {
+                    Type::F32 => b.f32(5.0),
+                    Type::F64 => b.f64(5.0),
+                    _ => b.integer(ty, 5),
+                };
+                [b.add(product, five), b.sub(y, product)]
+            });
+            let seldom = b.compare(Condition::Equal, first, x);
+            let [third] = b.rare(seldom, [second], |b| [b.add(common, first)]);
+            b.binary(BinaryOp::Sub, third, first)
+        });
+        check(&format!("rare cases of {ty:?}"), ty, &body, 3);
+    }
+}
+
 /// Long enough to be ordered anew, with more alive than there are registers.
 #[test]
 fn long_bodies() {

@@ -1,38 +1,34 @@
-//! `sin`, `cos` and `tan` by way of `f64`, for every magnitude of the argument.
+//! `sin`, `cos` and `tan` in `f32`, for every magnitude of the argument.
 //!
-//! Quarter turns are counted exactly: `x 2/pi` is the product of the mantissa of
-//! `x` (24 bits) with `2^k 2/pi`, `k` its exponent, of which whole multiples of
-//! four do not matter. That factor lies in a table by exponent as three numbers
-//! of at most 29 bits, so that the first product is exact.
+//! The argument is reduced to an eighth of a circle about the next quarter turn. Up to
+//! [`FEW_TURNS`] quarter turns are taken off in parts (Cody and Waite, "Software Manual for the
+//! Elementary Functions", 1980): their number times all parts but the last is exact with or
+//! without fused multiply-add, and so are the first two differences. The result is one or two
+//! units in the last place off, however close to zero it is.
+//!
+//! Above, turns are counted exactly (Payne and Hanek, "Radian reduction for trigonometric
+//! functions", 1983), as a [rare case](crate::vector::body::Rare): the mantissa of `x` times the
+//! bits of `2/pi` that matter at its exponent, in limbs of twelve bits from a table.
 
-use super::polynomial_f64;
+use super::{abs, polynomial};
 use crate::vector::body::{
-    Access, BinaryOp, Condition, Conversion, Input, Storage, Type, UnaryOp, V,
+    Access, BinaryOp, Condition, Conversion, Fused, Input, Storage, Type, UnaryOp, V,
 };
 use crate::vector::builder::Builder;
 use std::sync::OnceLock;
 
-/// `sin(r pi/2) / r` in `r^2`, |r| <= 1/2: within 1e-15.
-const SIN: [f64; 7] = [
-    1.570_796_326_794_896_3,
-    -0.645_964_097_506_186_3,
-    0.079_692_626_243_934_64,
-    -0.004_681_754_099_849_612,
-    0.000_160_440_910_291_717_3,
-    -3.597_798_452_879_759_7e-6,
-    5.520_828_787_681_212e-8,
-];
+/// `(sin(r) / r - 1) / r^2` in `r^2`, |r| <= pi/4 and a little: within 4e-9 of `sin(r) / r`.
+const SIN: [f32; 3] = [-0.166_666_55, 0.008_332_168, -0.000_195_160_12];
 
-/// `cos(r pi/2)` in `r^2`.
-const COS: [f64; 7] = [
-    0.999_999_999_999_999_8,
-    -1.233_700_550_136_123_3,
-    0.253_669_507_898_496,
-    -0.020_863_480_712_918_09,
-    0.000_919_259_797_093_026_7,
-    -2.519_965_117_410_634e-5,
-    4.649_516_287_453_428_5e-7,
-];
+/// `(cos(r) - 1 + r^2 / 2) / r^4` in `r^2`: within 1e-10 of `cos(r)`.
+const COS: [f32; 3] = [0.041_666_646, -0.001_388_735_5, 2.443_700_8e-5];
+
+/// Parts of pi/2: eleven bits each, the last as many as there are.
+const HALF_PI: [f32; 4] = [1.570_312_5, 0.000_483_751_3, 7.549_533_6e-8, 2.563_344e-12];
+
+/// Up to which argument a number of quarter turns has fewer than 14 bits, and is found in
+/// `f32` to a thousandth.
+const FEW_TURNS: f32 = 8192.0;
 
 /// The first 384 bits of 2/pi after the point.
 const TWO_OVER_PI: [u64; 6] = [
@@ -44,97 +40,175 @@ const TWO_OVER_PI: [u64; 6] = [
     0x0649_2eea_09d1_921c,
 ];
 
-/// Bits of each part of a factor.
-const PART: u32 = 29;
+/// Bits of a limb.
+const LIMB: i64 = 12;
 
 /// So many bits of 2/pi from a place after the point; before it are zeros.
-fn bits_at(place: i64, count: u32) -> u64 {
-    (place..place + i64::from(count)).fold(0, |bits, at| {
+fn bits_at(place: i64, count: i64) -> u32 {
+    (place..place + count).fold(0, |bits, at| {
         let bit = usize::try_from(at).ok().and_then(|at| {
             let word = TWO_OVER_PI.get(at / 64)?;
-            Some(word >> (63 - at % 64) & 1)
+            Some((word >> (63 - at % 64) & 1) as u32)
         });
         bits << 1 | bit.unwrap_or(0)
     })
 }
 
-/// For each biased exponent of an `f32`, three parts of `2^k 2/pi mod 4`, where
-/// the number is below `2^(k + 1)` and at least `2^k`, all but the subnormals.
-pub(crate) fn table() -> &'static [f64; 256 * 4] {
-    static TABLE: OnceLock<Box<[f64; 256 * 4]>> = OnceLock::new();
+/// For each biased exponent of an `f32`, eight limbs behind the point of what its mantissa, as
+/// an integer, is multiplied with to count whole turns; two in each number, the first the more
+/// significant.
+pub(crate) fn table() -> &'static [u32; 256 * 4] {
+    static TABLE: OnceLock<Box<[u32; 256 * 4]>> = OnceLock::new();
     TABLE.get_or_init(|| {
-        let mut table = Box::new([0.0; 256 * 4]);
-        for exponent in 0..255 {
-            let k = exponent - 127;
-            // Two places before the point of the product, or where 2/pi begins.
-            // The mantissa lies in [1, 2) with 23 bits behind the point, so bits
-            // worth 4 * 2^23 and more only add whole multiples of four.
-            let mut place = i64::from(k - 23 - 2).max(0);
-            for part in 0..3 {
-                let bits = bits_at(place, PART) as f64;
-                let worth = i64::from(k) - place - i64::from(PART);
-                table[exponent as usize * 4 + part] = bits * 2f64.powi(worth as i32);
-                place += i64::from(PART);
-            }
+        let mut table = Box::new([0; 256 * 4]);
+        for (i, limbs) in table.iter_mut().enumerate() {
+            let (exponent, pair) = (i as i64 / 4, i as i64 % 4);
+            // x is an integer times 2^(exponent - 150), and a turn four quarters.
+            let place = exponent - 152 + 2 * LIMB * pair;
+            *limbs = bits_at(place, 2 * LIMB);
         }
         table
     })
 }
 
-/// `x = (n + r) pi/2`: `n mod 4` as an `I32`, and `r` with |r| <= 1/2.
-fn quarters(b: &mut Builder, x: V) -> (V, V) {
-    let bits = b.bits(x);
-    let exponent = b.shift(BinaryOp::ShiftRight, bits, 23);
-    let low = b.i32(0xff);
-    let exponent = b.and(exponent, low);
-    // The mantissa, exactly: x 2^-k.
-    let wide = b.convert(Conversion::Float, x, Type::F64);
-    let most = b.i32(1023 + 127);
-    let power = b.sub(most, exponent);
-    let power = b.convert(Conversion::ExtendSigned, power, Type::I64);
-    let power = b.shift(BinaryOp::ShiftLeft, power, 52);
-    let power = b.bits(power);
-    let mantissa = b.mul(wide, power);
-    let index = b.shift(BinaryOp::ShiftLeft, exponent, 2);
-    let pointer = b.input(Input::Integer);
-    b.body().tables.push(pointer);
-    let part = |b: &mut Builder, i: i32| {
-        let access = b.access(Access {
-            pointer,
-            storage: Storage {
-                bytes: 8,
-                signed: false,
-            },
-            splat: false,
-        });
-        let i = b.i32(i);
-        let at = b.add(index, i);
-        b.gather(access, Type::F64, at, None)
-    };
-    let (first, second, third) = (part(b, 0), part(b, 1), part(b, 2));
-    let product = b.mul(mantissa, first);
-    // Whole turns of the exact product.
-    let quarter = b.f64(0.25);
-    let turns = b.mul(product, quarter);
+/// Not negative `x = n pi/2 + r`: `n mod 4` (of more bits) as an `I32`, and `r` with |r| at
+/// most pi/4 and a little; not a number if `x` is none or infinite.
+fn quarters(b: &mut Builder, x: V) -> [V; 2] {
+    let inverse = b.f32(std::f32::consts::FRAC_2_PI);
+    let turns = b.mul(x, inverse);
     let turns = b.unary(UnaryOp::Nearest, turns);
-    let minus_four = b.f64(-4.0);
-    let product = b.fma(turns, minus_four, product);
-    let rest = b.mul(mantissa, third);
-    let rest = b.fma(mantissa, second, rest);
-    let turn = b.add(product, rest);
-    let n = b.unary(UnaryOp::Nearest, turn);
-    let r = b.sub(product, n);
+    let take = |b: &mut Builder, r: V, part: f32| {
+        let part = b.f32(part);
+        b.fused(Fused::From, [turns, part], r)
+    };
+    let [first, second, third, last] = HALF_PI;
+    let exact = take(b, x, first);
+    let exact = take(b, exact, second);
+    let r = take(b, exact, third);
+    // What that has lost.
+    let lost = b.sub(exact, r);
+    let lost = take(b, lost, third);
+    let rest = take(b, lost, last);
     let r = b.add(r, rest);
-    let n = b.convert(Conversion::Truncate, n, Type::I32);
-    (n, r)
+    let n = b.convert(Conversion::Truncate, turns, Type::I32);
+    let most = b.f32(FEW_TURNS);
+    let many = b.compare(Condition::Less, most, x);
+    b.rare(many, [n, r], |b| many_quarters(b, x))
 }
 
-/// Sine and cosine of `r pi/2`.
+/// [`quarters`] of a number above [`FEW_TURNS`].
+fn many_quarters(b: &mut Builder, x: V) -> [V; 2] {
+    let bits = b.bits(x);
+    let exponent = b.shift(BinaryOp::ShiftRight, bits, 23);
+    let (low, implicit) = (b.i32(0x7f_ffff), b.i32(0x80_0000));
+    let mantissa = b.and(bits, low);
+    let mantissa = b.or(mantissa, implicit);
+    let [high, low] = fraction_of_turns(b, mantissa, exponent);
+    // The quarter that is next, and what is left of a quarter in 2^62.
+    let half = b.i32(1 << 29);
+    let n = b.add(high, half);
+    let n = b.shift(BinaryOp::ShiftRight, n, 30);
+    let whole = b.shift(BinaryOp::ShiftLeft, n, 30);
+    let high = b.sub(high, whole);
+    // The magnitude: the complement is off by one of 2^62 parts.
+    let sign = b.shift(BinaryOp::ShiftRightSigned, high, 31);
+    let (high, low) = (b.xor(high, sign), b.xor(low, sign));
+    let r = angle(b, high, low);
+    let sign = b.shift(BinaryOp::ShiftLeft, sign, 31);
+    let r = b.bits(r);
+    let r = b.xor(r, sign);
+    let r = b.bits(r);
+    let infinite = b.f32(f32::INFINITY);
+    let infinite = b.compare(Condition::Equal, x, infinite);
+    let nan = b.f32(f32::NAN);
+    [n, b.select(infinite, nan, r)]
+}
+
+/// What a mantissa times the limbs of its exponent has behind the point, in 64 bits.
+fn fraction_of_turns(b: &mut Builder, mantissa: V, exponent: V) -> [V; 2] {
+    let pointer = b.input(Input::Integer);
+    b.body().tables.push(pointer);
+    let access = b.access(Access {
+        pointer,
+        storage: Storage {
+            bytes: 4,
+            signed: false,
+        },
+        splat: false,
+    });
+    let mask = b.i32((1 << LIMB) - 1);
+    let first = b.shift(BinaryOp::ShiftLeft, exponent, 2);
+    let mut limbs = Vec::new();
+    for pair in 0..4 {
+        let pair = b.i32(pair);
+        let at = b.add(first, pair);
+        let pair = b.gather(access, Type::I32, at, None);
+        limbs.push(b.shift(BinaryOp::ShiftRight, pair, LIMB));
+        limbs.push(b.and(pair, mask));
+    }
+    // Columns of the product, of 25 bits, the first worth 2^-12; what is before is whole turns.
+    let upper = b.shift(BinaryOp::ShiftRight, mantissa, LIMB);
+    let lower = b.and(mantissa, mask);
+    let mut columns: Vec<V> = limbs
+        .windows(2)
+        .map(|pair| {
+            let (above, here) = (b.mul(lower, pair[0]), b.mul(upper, pair[1]));
+            b.add(above, here)
+        })
+        .collect();
+    for i in (3..columns.len()).rev() {
+        let carry = b.shift(BinaryOp::ShiftRight, columns[i], LIMB);
+        columns[i - 1] = b.add(columns[i - 1], carry);
+        columns[i] = b.and(columns[i], mask);
+    }
+    // Places in the two words; what leaves the first at the top is whole turns.
+    let at = |b: &mut Builder, places: &[(usize, i64)]| {
+        let zero = b.i32(0);
+        places.iter().fold(zero, |sum, &(column, place)| {
+            let (op, by) = match place < 0 {
+                true => (BinaryOp::ShiftRight, -place),
+                false => (BinaryOp::ShiftLeft, place),
+            };
+            let moved = b.shift(op, columns[column], by);
+            b.add(sum, moved)
+        })
+    };
+    let high = at(b, &[(0, 20), (1, 8), (2, -4)]);
+    let low = at(b, &[(2, 28), (3, 16), (4, 4), (5, -8)]);
+    [high, low]
+}
+
+/// `(high 2^32 + low) / 2^62` quarters of a circle, in radians.
+fn angle(b: &mut Builder, high: V, low: V) -> V {
+    let scale = std::f64::consts::FRAC_PI_2 / f64::from(1 << 30);
+    let scale_high = scale as f32;
+    let scale_low = (scale - f64::from(scale_high)) as f32;
+    let (scale_high, scale_low) = (b.f32(scale_high), b.f32(scale_low));
+    // So many bits as an f32 has, and the others.
+    let mask = b.i32(0xff);
+    let rest = b.and(high, mask);
+    let first = b.sub(high, rest);
+    let first = b.convert(Conversion::FromSigned, first, Type::F32);
+    let rest = b.convert(Conversion::FromSigned, rest, Type::F32);
+    let low = b.convert(Conversion::FromUnsigned, low, Type::F32);
+    let word = b.f32(2f32.powi(-32));
+    let rest = b.fma(low, word, rest);
+    let small = b.mul(first, scale_low);
+    let small = b.fma(rest, scale_high, small);
+    b.fma(first, scale_high, small)
+}
+
+/// Sine and cosine of a reduced angle.
 fn both(b: &mut Builder, r: V) -> (V, V) {
     let square = b.mul(r, r);
-    let sine = polynomial_f64(b, square, &SIN);
-    let sine = b.mul(r, sine);
-    let cosine = polynomial_f64(b, square, &COS);
+    let sine = polynomial(b, square, &SIN);
+    let cube = b.mul(r, square);
+    let sine = b.fma(cube, sine, r);
+    let cosine = polynomial(b, square, &COS);
+    let fourth = b.mul(square, square);
+    let (half, one) = (b.f32(-0.5), b.f32(1.0));
+    let most = b.fma(square, half, one);
+    let cosine = b.fma(fourth, cosine, most);
     (sine, cosine)
 }
 
@@ -145,51 +219,54 @@ fn is_odd(b: &mut Builder, n: V) -> V {
     b.compare(Condition::NotEqual, odd, zero)
 }
 
-/// What a function is of `x`: not a number where `x` is none, or infinite.
-fn of_finite(b: &mut Builder, x: V, value: V) -> V {
-    let difference = b.sub(x, x);
-    let not_finite = b.compare(Condition::Unordered, difference, difference);
-    b.select(not_finite, difference, value)
+/// `y` with its sign turned where the first bit of `sign` is set.
+fn with_sign(b: &mut Builder, y: V, sign: V) -> V {
+    let first = b.i32(i32::MIN);
+    let sign = b.and(sign, first);
+    let y = b.bits(y);
+    let y = b.xor(y, sign);
+    b.bits(y)
 }
 
-/// The sine `turned` quarters of a circle further on.
-fn turned_sine(b: &mut Builder, x: V, turned: i32) -> V {
-    let (n, r) = quarters(b, x);
+/// Of the magnitude of `x`: quarter turns, and sine and cosine of what is left.
+fn reduced(b: &mut Builder, x: V) -> (V, V, V) {
+    let x = abs(b, x);
+    let [n, r] = b.reduced(x, quarters);
     let (sine, cosine) = both(b, r);
-    let sine = b.convert(Conversion::Float, sine, Type::F32);
-    let cosine = b.convert(Conversion::Float, cosine, Type::F32);
-    let turned = b.i32(turned);
-    let n = b.add(n, turned);
+    (n, sine, cosine)
+}
+
+/// Odd: of the magnitude, with the sign.
+pub(super) fn sin(b: &mut Builder, x: V) -> V {
+    let (n, sine, cosine) = reduced(b, x);
     let odd = is_odd(b, n);
     let value = b.select(odd, cosine, sine);
-    let sign = b.shift(BinaryOp::ShiftRight, n, 1);
-    let sign = b.shift(BinaryOp::ShiftLeft, sign, 31);
-    let value = b.bits(value);
-    let value = b.xor(value, sign);
-    let value = b.bits(value);
-    of_finite(b, x, value)
+    let half_turns = b.shift(BinaryOp::ShiftLeft, n, 30);
+    let sign = b.bits(x);
+    let sign = b.xor(sign, half_turns);
+    with_sign(b, value, sign)
 }
 
-pub(super) fn sin(b: &mut Builder, x: V) -> V {
-    let y = turned_sine(b, x, 0);
-    super::keep_zero(b, x, y)
-}
-
+/// The sine a quarter of a circle further on.
 pub(super) fn cos(b: &mut Builder, x: V) -> V {
-    turned_sine(b, x, 1)
+    let (n, sine, cosine) = reduced(b, x);
+    let odd = is_odd(b, n);
+    let value = b.select(odd, sine, cosine);
+    let one = b.i32(1);
+    let n = b.add(n, one);
+    let half_turns = b.shift(BinaryOp::ShiftLeft, n, 30);
+    with_sign(b, value, half_turns)
 }
 
 /// Sine over cosine, or in an odd quarter less the inverse of that.
 pub(super) fn tan(b: &mut Builder, x: V) -> V {
-    let (n, r) = quarters(b, x);
-    let (sine, cosine) = both(b, r);
+    let (n, sine, cosine) = reduced(b, x);
     let odd = is_odd(b, n);
-    let less = b.f64(-0.0);
-    let back = b.sub(less, cosine);
-    let above = b.select(odd, back, sine);
+    let above = b.select(odd, cosine, sine);
     let below = b.select(odd, sine, cosine);
     let tangent = b.div(above, below);
-    let tangent = b.convert(Conversion::Float, tangent, Type::F32);
-    let tangent = of_finite(b, x, tangent);
-    super::keep_zero(b, x, tangent)
+    let quarter = b.shift(BinaryOp::ShiftLeft, n, 31);
+    let sign = b.bits(x);
+    let sign = b.xor(sign, quarter);
+    with_sign(b, tangent, sign)
 }

@@ -9,11 +9,13 @@ mod conversions;
 mod masks;
 mod memory;
 
-use super::body::{BinaryOp, Body, Loop, Op, Statement, Type, V, identity};
+use super::body::{BinaryOp, Body, Loop, Op, Rare, Statement, Type, V, identity};
 use crate::counted_loop::CountedLoop;
 use crate::error::Error;
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::{self, InstBuilder, StackSlotData, StackSlotKind, Value, types};
+use cranelift_codegen::ir::{
+    self, BlockArg, InstBuilder, StackSlotData, StackSlotKind, Value, types,
+};
 use cranelift_frontend::FunctionBuilder;
 use smallvec::{SmallVec, smallvec};
 
@@ -293,8 +295,39 @@ impl Emitter<'_, '_> {
                     mask,
                 } => self.store_pair(*access, *halves, *mask),
                 Statement::Loop(l) => self.inner_loop(l)?,
+                Statement::Rare(rare) => self.rare(rare)?,
             }
         }
+        Ok(())
+    }
+
+    fn rare(&mut self, rare: &Rare) -> Result<(), Error> {
+        let asked = self.one(rare.mask);
+        let asked = self.builder.ins().vany_true(asked);
+        let (inside, after) = (self.builder.create_block(), self.builder.create_block());
+        self.builder.set_cold_block(inside);
+        let init: Vec<Value> = rare.init.iter().flat_map(|&v| self.parts(v)).collect();
+        let results: Vec<Value> = init
+            .iter()
+            .map(|&v| {
+                let ty = self.builder.func.dfg.value_type(v);
+                self.builder.append_block_param(after, ty)
+            })
+            .collect();
+        let arguments = |values: &[Value]| -> Vec<BlockArg> {
+            values.iter().map(|&v| BlockArg::Value(v)).collect()
+        };
+        let init = arguments(&init);
+        self.builder.ins().brif(asked, inside, &[], after, &init);
+        self.builder.switch_to_block(inside);
+        for &v in &rare.body {
+            let parts = self.define(v)?;
+            self.values[v.0 as usize] = parts;
+        }
+        let next: Vec<Value> = rare.next.iter().flat_map(|&v| self.parts(v)).collect();
+        self.builder.ins().jump(after, &arguments(&next));
+        self.builder.switch_to_block(after);
+        self.define_flat(&rare.results, &results);
         Ok(())
     }
 

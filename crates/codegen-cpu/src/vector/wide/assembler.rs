@@ -112,6 +112,11 @@ impl Assembler {
         Block::new(self.blocks.len() - 1)
     }
 
+    /// Says that a block is rarely run.
+    pub(super) fn is_cold(&mut self, block: Block) {
+        self.blocks[block.index()].cold = true;
+    }
+
     pub(super) fn switch_to(&mut self, block: Block) {
         self.current = block.index();
     }

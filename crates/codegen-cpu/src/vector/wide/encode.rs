@@ -32,7 +32,7 @@ impl Allocator {
 /// The code of a function, its constants behind it. `None`: the allocator or the
 /// encoder refused, which says that the instructions break a rule.
 pub(super) fn encode(allocator: &mut Allocator, machine: &Machine, pool: &[u8]) -> Option<Vec<u8>> {
-    let algorithm = match machine.insts.len() > LARGE {
+    let algorithm = match machine.size() > LARGE {
         true => Algorithm::Fastalloc,
         false => Algorithm::Ion,
     };
@@ -208,6 +208,7 @@ impl Writer {
                 let opcode = match taken {
                     Taken::GreaterEqual => 0x8d,
                     Taken::Greater => 0x8f,
+                    Taken::NotZero => 0x85,
                 };
                 self.jump_to(&[0x0f, opcode], successors[0]);
                 if successors[1] != next {

@@ -52,6 +52,8 @@ pub(super) enum Taken {
     GreaterEqual,
     /// Greater.
     Greater,
+    /// Not zero.
+    NotZero,
 }
 
 /// What an instruction is.
@@ -100,6 +102,8 @@ pub(super) struct BlockData {
     pub successors: Vec<Block>,
     /// What a jump passes to its successor.
     pub arguments: Vec<VReg>,
+    /// Whether it is rarely run, and lies behind the others.
+    pub cold: bool,
 }
 
 /// A function as the allocator sees it.
@@ -112,8 +116,27 @@ pub(super) struct Machine {
     pub set: InstructionSet,
 }
 
+/// The blocks that are rarely run behind the others.
+fn cold_last(blocks: Vec<BlockData>) -> Vec<BlockData> {
+    let mut order: Vec<usize> = (0..blocks.len()).collect();
+    order.sort_by_key(|&i| blocks[i].cold);
+    let mut place = vec![0; blocks.len()];
+    for (to, &from) in order.iter().enumerate() {
+        place[from] = to;
+    }
+    let mut placed: Vec<(usize, BlockData)> = place.iter().copied().zip(blocks).collect();
+    placed.sort_by_key(|(to, _)| *to);
+    for (_, block) in &mut placed {
+        for successor in &mut block.successors {
+            *successor = Block::new(place[successor.index()]);
+        }
+    }
+    placed.into_iter().map(|(_, block)| block).collect()
+}
+
 impl Machine {
-    pub(super) fn new(set: InstructionSet, mut blocks: Vec<BlockData>, vregs: usize) -> Self {
+    pub(super) fn new(set: InstructionSet, blocks: Vec<BlockData>, vregs: usize) -> Self {
+        let mut blocks = cold_last(blocks);
         let mut insts = Vec::new();
         let mut ranges = Vec::new();
         let mut predecessors = vec![Vec::new(); blocks.len()];
@@ -133,6 +156,13 @@ impl Machine {
             vregs,
             set,
         }
+    }
+
+    /// How many instructions there are, but for those that are rarely run.
+    pub(super) fn size(&self) -> usize {
+        let blocks = self.blocks.iter().zip(&self.ranges);
+        let common = blocks.filter(|(block, _)| !block.cold);
+        common.map(|(_, range)| range.len()).sum()
     }
 
     pub(super) fn block_count(&self) -> usize {

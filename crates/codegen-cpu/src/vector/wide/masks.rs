@@ -17,6 +17,16 @@ impl Select<'_> {
         mask
     }
 
+    /// Sets the flags by whether a mask has a lane.
+    pub(super) fn any(&mut self, mask: VReg) {
+        let code = match self.set {
+            InstructionSet::Avx512 => Code::VEX_Kortestw_kr_kr,
+            InstructionSet::Avx2 => Code::VEX_Vptest_ymm_ymmm256,
+        };
+        let sources = [(Source::Register(mask), self.set.mask_size()); 2];
+        self.asm.effect(code, &sources, None);
+    }
+
     /// Which lanes of each vector lie before the end.
     pub(super) fn tail_masks(&mut self) -> Option<Copies> {
         let left = self.asm.difference(self.n, self.lane);

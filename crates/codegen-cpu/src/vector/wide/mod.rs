@@ -51,8 +51,7 @@ impl Wide {
     /// `lanes_at_most`: what is known of the number of lanes.
     pub(crate) fn lower(&mut self, body: &Body, lanes_at_most: Option<i64>) -> Option<Vec<u8>> {
         let in_flight = select::in_flight(self.set, body, lanes_at_most);
-        let ordered =
-            (body.values.len() >= select::LONG).then(|| scheduled(body, self.set, in_flight));
+        let ordered = (body.size() >= select::LONG).then(|| scheduled(body, self.set, in_flight));
         let body = ordered.as_ref().unwrap_or(body);
         let assembler = select::select(self.set, body, lanes_at_most)?;
         let (blocks, registers, pool) = assembler.finish();

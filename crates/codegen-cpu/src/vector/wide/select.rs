@@ -10,7 +10,7 @@ use super::opcodes::{self as code, Form, Size};
 use super::reduce::{Part, parts};
 use super::set::InstructionSet;
 use crate::vector::body::{
-    Access, BinaryOp, Body, Condition, Conversion, Loop, Op, Statement, Type, V,
+    Access, BinaryOp, Body, Condition, Conversion, Loop, Op, Rare, Statement, Type, V,
 };
 use iced_x86::Code;
 use regalloc2::{Block, VReg};
@@ -41,6 +41,8 @@ pub(super) struct Select<'b> {
     pub(super) lane: VReg,
     /// Which lanes there are, where not all are known to be.
     pub(super) tails: Option<Copies>,
+    /// Whether what is made is rarely run: its constants are made there, not before the loops.
+    in_rare: bool,
 }
 
 /// Bodies of more values than this are not repeated for the whole vectors.
@@ -59,7 +61,7 @@ pub(super) fn in_flight(set: InstructionSet, body: &Body, lanes_at_most: Option<
     if lanes_at_most.is_some_and(|n| n <= lanes) {
         return 1;
     }
-    let size = body.values.len();
+    let size = body.size();
     if !has_loops(body) {
         // What is done once for each run, and more with each vector in flight, counts.
         let few = lanes_at_most.is_some_and(|n| n <= 16 * lanes);
@@ -107,6 +109,7 @@ pub(super) fn select(
         counters: Vec::new(),
         lane: slots,
         tails: None,
+        in_rare: false,
     };
     select.run(lanes_at_most)?;
     Some(select.asm)
@@ -146,7 +149,7 @@ impl Select<'_> {
         let parts = parts(self.body);
         let mut state = self.identities(&parts)?;
         let mut start = self.asm.number(0);
-        let two = self.body.values.len() <= SHORT && unroll > 1 && !has_loops(self.body);
+        let two = self.body.size() <= SHORT && unroll > 1 && !has_loops(self.body);
         if two || self.goes_by_lanes() {
             (start, state) = self.lanes_loop(start, (&parts, &state), unroll, false)?;
             unroll = 1;
@@ -283,7 +286,8 @@ impl Select<'_> {
             },
             other => other,
         };
-        let was = std::mem::replace(&mut self.asm.hoisting, true);
+        let hoisting = self.asm.hoisting || !self.in_rare;
+        let was = std::mem::replace(&mut self.asm.hoisting, hoisting);
         let result = self.apply(code::SPLAT.of(form)?, form, &[source], None);
         self.asm.hoisting = was;
         Some(result)
@@ -349,6 +353,13 @@ impl Select<'_> {
         if let Some(&known) = self.copies[i].get(u) {
             return Some(known);
         }
+        if self.in_rare
+            && self.shared[i].is_none()
+            && let Op::Const(bits) = self.body.op(v)
+            && self.body.type_of(v) != Type::Mask
+        {
+            return self.splat_bits(bits, self.body.type_of(v));
+        }
         if self.invariant[i] && self.shared[i].is_none() {
             let was = std::mem::replace(&mut self.asm.hoisting, true);
             let tails = self.tails.take();
@@ -405,7 +416,54 @@ impl Select<'_> {
                     }
                 }
                 Statement::Loop(l) => self.inner_loop(l)?,
+                Statement::Rare(rare) => self.rare(rare)?,
             }
+        }
+        Some(())
+    }
+
+    /// For all vectors in flight, one after the other, if a lane of one asks.
+    fn rare(&mut self, rare: &Rare) -> Option<()> {
+        let mut asked = self.get(rare.mask, 0)?;
+        for u in 1..self.unroll {
+            let more = Source::Register(self.get(rare.mask, u)?);
+            asked = self.mask_op(BinaryOp::Or, asked, more)?;
+        }
+        let mut init = Vec::new();
+        for &v in &rare.init {
+            for u in 0..self.unroll {
+                init.push(self.get(v, u)?);
+            }
+        }
+        let results: Vec<VReg> = init.iter().map(|v| self.asm.register(v.class())).collect();
+        let [common, inside] = [self.asm.block(&[]), self.asm.block(&[])];
+        let after = self.asm.block(&results);
+        self.asm.is_cold(inside);
+        self.any(asked);
+        self.asm.branch(Taken::NotZero, inside, common);
+        self.asm.switch_to(common);
+        self.asm.jump(after, &init);
+        self.asm.switch_to(inside);
+        self.in_rare = true;
+        for u in 0..self.unroll {
+            for &v in &rare.body {
+                if !self.invariant[v.0 as usize] {
+                    let register = self.computed(v, u)?;
+                    self.copies[v.0 as usize].push(register);
+                }
+            }
+        }
+        let mut next = Vec::new();
+        for &v in &rare.next {
+            for u in 0..self.unroll {
+                next.push(self.get(v, u)?);
+            }
+        }
+        self.in_rare = false;
+        self.asm.jump(after, &next);
+        self.asm.switch_to(after);
+        for (v, copies) in rare.results.iter().zip(results.chunks(self.unroll)) {
+            self.copies[v.0 as usize] = copies.into();
         }
         Some(())
     }
