@@ -488,7 +488,7 @@ impl<'a> Spaces<'a> {
             _ => {
                 if matches!(op, Op::DynamicSlice(_)) {
                     let moving = self.moving(Some(&from), Some(&to));
-                    self.wish(place, Some(&from), moving);
+                    self.wish(place, Some(&from), Wish::Moving(moving));
                 }
                 self.shared(place, from, to, (0..rank).map(|dim| (dim, dim)));
             }
@@ -618,7 +618,7 @@ impl<'a> Spaces<'a> {
                     add(&mut space.orders, order);
                 }
                 let moving = space.wishes.iter().filter_map(|(wish, ..)| match wish {
-                    Wish::Moving { dims, .. } | Wish::Outside(dims) if self.machine.has_lanes() => {
+                    Wish::Moving(dims) | Wish::Outside(dims) if self.machine.has_lanes() => {
                         Some(dims)
                     }
                     _ => None,

@@ -21,7 +21,7 @@ const ACROSS_LANES: f64 = 1.5;
 const ACROSS_FEW_LANES: f64 = 16.0;
 /// Lanes of a register.
 pub(crate) const LANES: i64 = 128;
-/// Rows of a register, of 32 bits.
+/// Rows of a register of 32 bits.
 pub(crate) const ROWS: i64 = 8;
 /// A slice whose neighbours are not lanes touches a tile of 8 x 128 words for each of
 /// its elements; eight elements share one.
@@ -73,9 +73,9 @@ pub(crate) enum Wish {
     /// Slices of these dimensions are taken at indices that are data: they lie
     /// together.
     Slices(Dims),
-    /// Slices of this share of the array are taken or written at data-dependent places along
-    /// these dimensions: not inside a tile, of which the others are moved for nothing.
-    Moving { dims: Dims, share: f64 },
+    /// Slices are taken or written at data-dependent places along these dimensions: not
+    /// inside a tile.
+    Moving(Dims),
     /// Slices of at least two other dimensions are taken at many places along these.
     Outside(Dims),
     /// Joined along this dimension: not inside a tile.
@@ -169,13 +169,9 @@ impl Wish {
             Self::Windows(dims) if second.is_some_and(|s| dims.contains(&s)) => 0.25,
             Self::Slices(dims) if !dims.is_empty() && !dims.contains(&minor) => SCATTERED,
             Self::Outside(dims) if order.iter().take(2).any(|dim| dims.contains(dim)) => IMPOSSIBLE,
-            Self::Moving { dims, share } if dims.contains(&minor) => {
-                4.0 * (LANES as f64 * share).min(1.0)
-            }
-            Self::Moving { dims, share } if second.is_some_and(|s| dims.contains(&s)) => {
-                (ROWS as f64 * share).min(1.0)
-            }
-            Self::Moving { dims, .. } if !are_major(order, dims) => 0.05,
+            Self::Moving(dims) if dims.contains(&minor) => 4.0,
+            Self::Moving(dims) if second.is_some_and(|s| dims.contains(&s)) => 1.0,
+            Self::Moving(dims) if !are_major(order, dims) => 0.05,
             Self::Joined(dim) if minor == *dim => 0.5,
             Self::Joined(dim) if second == Some(*dim) => 0.1,
             Self::InOrder if !row_major => IMPOSSIBLE,
@@ -250,7 +246,7 @@ impl Wish {
                 "slices lie at many places along {}: outside registers",
                 list(dims)
             ),
-            Self::Moving { dims, .. } => format!(
+            Self::Moving(dims) => format!(
                 "slices begin at places along dimensions {} that are data: not inside a tile",
                 list(dims)
             ),

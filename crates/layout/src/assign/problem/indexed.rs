@@ -53,7 +53,7 @@ impl Spaces<'_> {
             Op::DynamicUpdateSlice => {
                 let moving = self.moving(first, node.operands.get(1));
                 for value in [first, node.operands.get(1), result] {
-                    self.wish(place, value, moving.clone());
+                    self.wish(place, value, Wish::Moving(moving.clone()));
                 }
                 for operand in node.operands.iter().take(2) {
                     if let Some(&result) = result {
@@ -73,21 +73,15 @@ impl Spaces<'_> {
         self.wish(place, value, Wish::Outside(others));
     }
 
-    /// What a slice of an array asks of both: the dimensions along which it is smaller, and its
-    /// share of the array.
-    pub(super) fn moving(&self, array: Option<&ValueId>, slice: Option<&ValueId>) -> Wish {
+    /// The dimensions along which a slice is smaller than the array.
+    pub(super) fn moving(&self, array: Option<&ValueId>, slice: Option<&ValueId>) -> Dims {
         let sizes = |value: Option<&ValueId>| {
             let dims = value.map(|&value| &self.program.values[value].shape.dims);
             let sizes = dims.into_iter().flatten().map(tegula_ir::Dim::typical);
             sizes.collect::<SmallVec<[i64; 6]>>()
         };
-        let (all, part) = (sizes(array), sizes(slice));
-        let count = |sizes: &[i64]| sizes.iter().map(|&size| size as f64).product::<f64>();
-        let both = all.iter().zip(&part).zip(0u32..);
+        let both = sizes(array).into_iter().zip(sizes(slice)).zip(0u32..);
         let smaller = both.filter(|((all, part), _)| part < all);
-        Wish::Moving {
-            dims: smaller.map(|(_, dim)| dim).collect(),
-            share: count(&part) / count(&all).max(1.0),
-        }
+        smaller.map(|(_, dim)| dim).collect()
     }
 }
