@@ -9,10 +9,9 @@
 //! operations between it and the values it is computed from. Times are minima over
 //! the repetitions: of each fusion, map or chain.
 
-#[path = "../tests/common/mod.rs"]
+#[allow(dead_code, reason = "of what tests share, this takes a part")]
+#[path = "../tests/all/common/mod.rs"]
 mod common;
-#[path = "../tests/common/modules.rs"]
-mod modules;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hint::black_box;
@@ -248,8 +247,8 @@ fn reshapes(aligned: bool) {
     let maps: Vec<IndexingMap> = shapes
         .windows(2)
         .map(|pair| {
-            let (module, id) = modules::one_op(Op::Reshape, &[&pair[0]], &pair[1]);
-            modules::map_of(&output_to_input(&module, id), 0).clone()
+            let (module, id) = common::modules::one_op(Op::Reshape, &[&pair[0]], &pair[1]);
+            common::modules::map_of(&output_to_input(&module, id), 0).clone()
         })
         .collect();
     let time = fastest_of(5 * REPETITIONS, || {
@@ -261,7 +260,7 @@ fn reshapes(aligned: bool) {
         black_box(all);
     });
     // The same chain as one fusion.
-    let mut program = modules::Program::new();
+    let mut program = common::modules::Program::new();
     let mut last = program.parameter(&shapes[0]);
     for shape in shapes.iter().skip(1) {
         last = program.array(Op::Reshape, &[last], shape);

@@ -431,7 +431,7 @@ fn weights_are_fetched_inside_loops() {
         scoped_bytes: 1 << 20,
     };
     let (_, _, roomy) = scheduled(WEIGHTS, &options(16));
-    assert_eq!(begun_inside(&roomy), []);
+    assert!(begun_inside(&roomy).is_empty());
     let (module, assignment, schedule) = scheduled(WEIGHTS, &options(6));
     verify(&schedule, &assignment.program).unwrap();
     let inside = begun_inside(&schedule);

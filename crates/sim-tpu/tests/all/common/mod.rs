@@ -10,10 +10,10 @@ use tegula_sim_tpu::{Options, Report, TpuProgram, read_kernel, simulate};
 use tegula_target::Chip;
 
 /// A small generator of pseudo-random numbers (splitmix64).
-pub struct Random(pub u64);
+pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
-    pub fn word(&mut self) -> u64 {
+    pub(crate) fn word(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut word = self.0;
         word = (word ^ (word >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -21,21 +21,21 @@ impl Random {
         word ^ (word >> 31)
     }
 
-    pub fn below(&mut self, limit: usize) -> usize {
+    pub(crate) fn below(&mut self, limit: usize) -> usize {
         (self.word() % limit.max(1) as u64) as usize
     }
 }
 
-pub fn folder() -> PathBuf {
+pub(crate) fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kernels")
 }
 
-pub fn load(path: &Path) -> String {
+pub(crate) fn load(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
 /// The codes and lines that the head of a kernel states.
-pub fn expectations(text: &str) -> BTreeSet<(String, u32)> {
+pub(crate) fn expectations(text: &str) -> BTreeSet<(String, u32)> {
     let stated = text
         .lines()
         .filter_map(|line| line.strip_prefix("// expect: "));
@@ -57,7 +57,7 @@ fn head<'a>(text: &'a str, key: &str) -> Option<&'a str> {
 
 /// Pseudo-random small numbers: floats are multiples of 1/8 in [-4, 4), integers in
 /// 0..8.
-pub fn random(shape: &ArrayShape, seed: u64) -> Literal {
+pub(crate) fn random(shape: &ArrayShape, seed: u64) -> Literal {
     let count = shape.element_count().expect("static") as u64;
     let mut numbers = Random(seed);
     let mut next = || numbers.word() >> 40;
@@ -83,7 +83,7 @@ fn stated(shape: &ArrayShape, how: &str) -> Literal {
 }
 
 /// The inputs that the head of a kernel states, or pseudo-random ones.
-pub fn inputs(program: &TpuProgram, text: &str) -> Vec<Literal> {
+pub(crate) fn inputs(program: &TpuProgram, text: &str) -> Vec<Literal> {
     let mut parameters: Vec<(usize, ArrayShape)> = program
         .buffers
         .values()
@@ -108,12 +108,12 @@ pub fn inputs(program: &TpuProgram, text: &str) -> Vec<Literal> {
     parameters.iter().map(value).collect()
 }
 
-pub fn chip(text: &str) -> Chip {
+pub(crate) fn chip(text: &str) -> Chip {
     Chip::by_name(head(text, "chip").unwrap_or("v5e")).expect("a known chip")
 }
 
 /// A run with values, and this byte beyond the edges of arrays.
-pub fn run_filled(text: &str, fill: u8) -> Result<Report, String> {
+pub(crate) fn run_filled(text: &str, fill: u8) -> Result<Report, String> {
     let program = read_kernel(text).map_err(|error| error.to_string())?;
     let options = Options {
         functional: true,
@@ -125,7 +125,7 @@ pub fn run_filled(text: &str, fill: u8) -> Result<Report, String> {
     simulate(&program, &chip(text), &options).map_err(|error| error.to_string())
 }
 
-pub fn run(text: &str, functional: bool) -> Result<Report, String> {
+pub(crate) fn run(text: &str, functional: bool) -> Result<Report, String> {
     let program = read_kernel(text).map_err(|error| error.to_string())?;
     let functional = functional && !text.contains("// needs: no values");
     let options = Options {
@@ -143,7 +143,12 @@ pub fn run(text: &str, functional: bool) -> Result<Report, String> {
 
 /// Runs what a module was lowered to: its results are the evaluator's, to the bit, and there
 /// is no finding.
-pub fn agrees(module: &Module, lowered: &Lowered, inputs: &[Literal], chip: &Chip) -> Report {
+pub(crate) fn agrees(
+    module: &Module,
+    lowered: &Lowered,
+    inputs: &[Literal],
+    chip: &Chip,
+) -> Report {
     let values: Vec<Value> = inputs.iter().cloned().map(Value::Array).collect();
     let expected = match evaluate(module, &values).unwrap() {
         Value::Tuple(all) => all,

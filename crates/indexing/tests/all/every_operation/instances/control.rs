@@ -1,6 +1,6 @@
 //! Calls, branches, loops and tuples.
 
-use crate::case::{Instance, instance};
+use super::super::case::{Instance, instance};
 
 pub(crate) fn control(kind: i64) -> Instance {
     let state = "(s32[], f32[2,3], f32[2])";

@@ -2,7 +2,7 @@
 
 use tegula_ir::{Binary, Unary};
 
-use crate::case::{Instance, instance};
+use super::super::case::{Instance, instance};
 
 /// All of them, over `[2, 3]` or with a scalar operand beside it.
 pub(crate) fn elementwise() -> Vec<Instance> {

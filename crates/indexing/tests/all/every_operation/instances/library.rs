@@ -1,8 +1,8 @@
 //! Sorts, transforms, linear algebra, normalisations and the rest.
 
+use super::super::case::{Instance, instance};
 use super::shape;
 use super::windows::Window;
-use crate::case::{Instance, instance};
 use crate::common::Random;
 
 pub(crate) fn library(random: &mut Random, kind: i64) -> Instance {

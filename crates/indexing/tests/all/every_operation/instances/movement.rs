@@ -1,7 +1,7 @@
 //! Operations that move elements, one operand at a time.
 
+use super::super::case::{Instance, instance};
 use super::{list, permutation, random_sizes, shape};
-use crate::case::{Instance, instance};
 use crate::common::Random;
 
 /// An instance of the operation of this number; `None` if it has no such shape.

@@ -1,7 +1,7 @@
 //! Operations whose indices are data.
 
+use super::super::case::{Instance, instance};
 use super::{list, random_sizes, shape};
-use crate::case::{Instance, instance};
 use crate::common::Random;
 
 pub(crate) fn with_offsets(random: &mut Random, kind: i64) -> Instance {

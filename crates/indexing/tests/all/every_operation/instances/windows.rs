@@ -1,7 +1,7 @@
 //! Contractions, reductions and windows.
 
+use super::super::case::{Instance, instance};
 use super::{list, random_sizes, shape};
-use crate::case::{Instance, instance};
 use crate::common::Random;
 
 /// A window along one dimension of `size`: its text parts, and the result's size.
