@@ -10,7 +10,8 @@ F32, BF16, S8, S32 = jnp.float32, jnp.bfloat16, jnp.int8, jnp.int32
 
 def more_programs():
     """All of them."""
-    return {**transformers(), **convolutions(), **loops(), **lookups(), **whole_arrays(), **products()}
+    return {**transformers(), **convolutions(), **loops(), **lookups(), **whole_arrays(), **products(), **few_images(),
+            **short_rows()}
 
 
 def scaled(x, gain):
@@ -283,4 +284,59 @@ def products():
         "large_product": (lambda a, b, c: nn.relu(a @ b) @ c,
                           [((8192, 4096), bf16), ((4096, 8192), bf16), ((8192, 4096), bf16)]),
         "over_all_classes": (lambda x, w: nn.softmax(x @ w, -1), [((2048, 1024), bf16), ((1024, 50000), bf16)]),
+    }
+
+
+def few_images():
+    """Convolutions of fewer than eight images, which are cut into pieces, and pooling."""
+
+    def network_of_scales(x, a, b, c, d):
+        h = nn.relu(convolution(x, a))
+        low = lax.reduce_window(h, -jnp.inf, lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID")
+        low = nn.relu(convolution(low, b))
+        up = jax.image.resize(low, (*h.shape[:3], low.shape[3]), "nearest")
+        return convolution(jnp.concatenate([h, nn.relu(convolution(up, c))], -1), d)
+
+    def pooled(x):
+        return (lax.reduce_window(x, -jnp.inf, lax.max, (1, 3, 3, 1), (1, 2, 2, 1), "SAME") ** 2).sum()
+
+    def volume(x, w):
+        return nn.relu(lax.conv_general_dilated(x, w, (1, 1, 1), "SAME", dimension_numbers=("NDHWC", "DHWIO", "NDHWC")))
+
+    f32, bf16 = F32, BF16
+    scales = [((2, 48, 48, 4), f32), ((3, 3, 4, 24), f32), ((3, 3, 24, 48), f32), ((3, 3, 48, 24), f32),
+              ((1, 1, 48, 3), f32)]
+    return {
+        "five_images": (lambda x, w, b: nn.relu(convolution(x, w) + b),
+                        [((5, 30, 30, 17), f32), ((3, 3, 17, 45), f32), ((45,), f32)]),
+        "one_image": (lambda x, w, v: convolution(nn.relu(convolution(x, w)), v),
+                      [((1, 64, 64, 32), bf16), ((3, 3, 32, 64), bf16), ((1, 1, 64, 32), bf16)]),
+        "volume": (volume, [((2, 12, 20, 20, 8), f32), ((3, 3, 3, 8, 32), f32)]),
+        "scales": (network_of_scales, scales),
+        "scales_training": (jax.grad(lambda *a: (network_of_scales(*a) ** 2).sum(), (0, 1, 2, 3, 4)), scales),
+        "pooled_gradient": (jax.grad(pooled), [((3, 33, 33, 20), f32)]),
+    }
+
+
+def short_rows():
+    """Sorts, slices at indices and products where rows are short or few."""
+
+    def chosen_experts(x, router, first, second):
+        share, which = lax.top_k(nn.softmax(x @ router), 2)
+        mask = (nn.one_hot(which, router.shape[1]) * share[..., None]).sum(1)
+        h = nn.gelu(jnp.einsum("td,edf->tef", x, first))
+        return jnp.einsum("tef,efd,te->td", h, second, mask)
+
+    f32, bf16 = F32, BF16
+    return {
+        "sort_short": (lambda x: jnp.sort(x, 1)[:, ::-1], [((6, 100, 40), bf16)]),
+        "median": (lambda x: jnp.median(x, 0), [((31, 20, 100), f32)]),
+        "chosen_experts": (chosen_experts, [((200, 128), f32), ((128, 4), f32), ((4, 128, 256), f32),
+                                            ((4, 256, 128), f32)]),
+        "rows_of_several": (lambda x, i: jnp.take(x, i, 1), [((5, 200, 48), f32), ((31,), S32)]),
+        "add_to_rows_of_several": (lambda x, i, u: x.at[:, i].add(u),
+                                   [((4, 300, 40), f32), ((50,), S32), ((4, 50, 40), f32)]),
+        "small_products": (lambda a, b, c: (a @ b + c) * 2,
+                           [((64, 16, 8), bf16), ((64, 8, 24), bf16), ((24,), bf16)]),
+        "batch_inside": (lambda a, b: jnp.einsum("abc,cbd->dab", a, b), [((7, 40, 60), f32), ((60, 40, 30), f32)]),
     }

@@ -13,8 +13,8 @@ use tegula_ir::{ArrayShape, ElementType};
 const TURN_HELD: f64 = 0.1;
 /// Of one that runs through: the share of a turn that takes longer than running it. The
 /// real compiler writes projections of attention turned rather than copies them, but not
-/// those of queries, keys and values together: 0.5 to 0.6 answer most of both so.
-const TURN_RUNNING: f64 = 0.5;
+/// those of queries, keys and values together: 0.55 to 0.6 answer most of both so.
+const TURN_RUNNING: f64 = 0.6;
 /// Of a kernel's own time: what a turn inside one takes before the first result; more
 /// than a copy's, which the kernel before it hides.
 const TURN_WAIT: f64 = 1.25;

@@ -350,7 +350,8 @@ fn walk(
     used.extend(region.results.iter().copied());
 }
 
-fn elements(program: &Program, value: ValueId) -> i64 {
+/// How many elements a value has.
+pub(crate) fn elements(program: &Program, value: ValueId) -> i64 {
     let dims = program.values[value].shape.dims.iter();
     dims.fold(1i64, |n, dim| n.saturating_mul(dim.typical()))
 }

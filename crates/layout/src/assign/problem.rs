@@ -5,12 +5,14 @@
 //! order: a *space*. Spaces are linked where an operation leads from one to another,
 //! and where a kernel reads what another has written.
 
+mod indexed;
+mod pieces;
 mod product;
 
 use super::groups::{Group, Groups, Kind, captured, group, kind};
 use super::machine::{Machine, Order};
-use super::orders::{add, candidates, followed, reshaped, transposed, with_major, with_minor};
-use super::wish::{Dims, Wish};
+use super::orders::{add, candidates, followed, reshaped, transposed, with_major};
+use super::wish::{Dims, LANES, Wish};
 use crate::trips::trips;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -530,7 +532,13 @@ impl<'a> Spaces<'a> {
             half
         };
         for &operand in node.operands.iter().take(arrays) {
-            self.wish(place, Some(&operand), Wish::Windows(over.clone()));
+            if matches!(op, Op::SelectAndScatter { .. }) {
+                // Each window writes one element, at a place that is data.
+                self.wish(place, Some(&operand), Wish::Outside(over.clone()));
+                self.wish(place, node.results.first(), Wish::Outside(over.clone()));
+            } else {
+                self.wish(place, Some(&operand), Wish::Windows(over.clone()));
+            }
             for &result in &node.results {
                 let rank = self.program.values[operand].shape.rank() as u32;
                 self.shared(place, operand, result, (0..rank).map(|dim| (dim, dim)));
@@ -538,72 +546,19 @@ impl<'a> Spaces<'a> {
         }
     }
 
-    fn indexed(&mut self, op: &Op, node: &Node, place: Place) {
-        let (first, result) = (node.operands.first(), node.results.first());
-        let number = |&dim: &i64| u32::try_from(dim).unwrap_or(0);
-        match op {
-            Op::Gather {
-                dims, slice_sizes, ..
-            } => {
-                let slices = slice_sizes
-                    .iter()
-                    .zip(0u32..)
-                    .filter(|(size, _)| **size > 1);
-                let slices = slices.map(|(_, dim)| dim).collect();
-                self.wish(place, first, Wish::Slices(slices));
-                let offsets = dims.offset_dims.iter().map(number).collect();
-                self.wish(place, result, Wish::Slices(offsets));
-            }
-            Op::Scatter { dims, .. } => {
-                let inserted =
-                    |dim: &u32| dims.inserted_window_dims.iter().any(|d| number(d) == *dim);
-                let arrays = node.results.len();
-                for (at, &result) in node.results.iter().enumerate() {
-                    let rank = self.program.values[result].shape.rank() as u32;
-                    let slices: Dims = (0..rank).filter(|dim| !inserted(dim)).collect();
-                    self.wish(place, Some(&result), Wish::Slices(slices));
-                    if let Some(&operand) = node.operands.get(at) {
-                        self.shared(place, operand, result, (0..rank).map(|dim| (dim, dim)));
-                    }
-                    let windows = dims.update_window_dims.iter().map(number).collect();
-                    self.wish(
-                        place,
-                        node.operands.get(arrays + 1 + at),
-                        Wish::Slices(windows),
-                    );
-                }
-            }
-            Op::DynamicUpdateSlice => {
-                let moving = self.moving(first, node.operands.get(1));
-                for value in [first, node.operands.get(1), result] {
-                    self.wish(place, value, Wish::Moving(moving.clone()));
-                }
-                for operand in node.operands.iter().take(2) {
-                    if let Some(&result) = result {
-                        let rank = self.program.values[*operand].shape.rank() as u32;
-                        self.shared(place, *operand, result, (0..rank).map(|dim| (dim, dim)));
-                    }
-                }
-            }
-            _ => {}
-        }
-    }
-
-    /// The dimensions along which a slice is smaller than the array.
-    fn moving(&self, array: Option<&ValueId>, slice: Option<&ValueId>) -> Dims {
-        let sizes = |value: Option<&ValueId>| {
-            let dims = value.map(|&value| &self.program.values[value].shape.dims);
-            let sizes = dims.into_iter().flatten().map(tegula_ir::Dim::typical);
-            sizes.collect::<SmallVec<[i64; 6]>>()
-        };
-        let both = sizes(array).into_iter().zip(sizes(slice)).zip(0u32..);
-        let smaller = both.filter(|((all, part), _)| part < all);
-        smaller.map(|(_, dim)| dim).collect()
-    }
-
     fn whole(&mut self, op: &Op, node: &Node, place: Place) {
-        if let Op::Sort { dimension, .. } = op {
-            let dim = u32::try_from(*dimension).unwrap_or(0);
+        let first = node
+            .operands
+            .first()
+            .map(|&value| self.program.values[value].shape.rank());
+        let along = match op {
+            Op::Sort { dimension, .. } => u32::try_from(*dimension).ok(),
+            Op::TopK { .. } if self.machine.has_lanes() => {
+                first.and_then(|r| r.checked_sub(1)).map(|d| d as u32)
+            }
+            _ => None,
+        };
+        if let Some(dim) = along {
             let size = |&value: &ValueId| {
                 let dims = &self.program.values[value].shape.dims;
                 dims.get(dim as usize).map(tegula_ir::Dim::typical)
@@ -614,8 +569,13 @@ impl<'a> Spaces<'a> {
             let along = Wish::Along {
                 dim,
                 passes: log * (log + 1) / 2,
+                is_short: size < LANES,
             };
-            for (&operand, &result) in node.operands.iter().zip(&node.results) {
+            let is_sort = matches!(op, Op::Sort { .. });
+            for (number, &result) in node.results.iter().enumerate() {
+                let Some(&operand) = node.operands.get(if is_sort { number } else { 0 }) else {
+                    break;
+                };
                 let rank = self.program.values[operand].shape.rank() as u32;
                 self.wish(place, Some(&operand), along.clone());
                 self.wish(place, Some(&result), along.clone());
@@ -649,17 +609,18 @@ impl<'a> Spaces<'a> {
             if space.fixed.is_none() {
                 // A unit may write orders that pad more than any of those.
                 let rank = space.dims.len() as u32;
-                let pairs: Vec<(u32, u32)> = space
+                let written: Vec<Order> = space
                     .wishes
                     .iter()
-                    .filter_map(|(wish, ..)| wish.pair())
+                    .flat_map(|(wish, ..)| wish.written(self.machine, &space.orders, rank))
                     .collect();
-                for (minor, second) in pairs {
-                    add(&mut space.orders, with_minor(minor, second, rank));
-                    add(&mut space.orders, with_minor(second, minor, rank));
+                for order in written {
+                    add(&mut space.orders, order);
                 }
                 let moving = space.wishes.iter().filter_map(|(wish, ..)| match wish {
-                    Wish::Moving(dims) if self.machine.has_lanes() => Some(dims),
+                    Wish::Moving(dims) | Wish::Outside(dims) if self.machine.has_lanes() => {
+                        Some(dims)
+                    }
                     _ => None,
                 });
                 let moving: Vec<Dims> = moving.cloned().collect();

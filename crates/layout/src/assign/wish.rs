@@ -5,7 +5,8 @@
 //! rows and the lanes of registers; a unit that works on lanes and rows wants the
 //! right dimensions there. On a machine without them only the walk matters.
 
-use super::machine::Machine;
+use super::machine::{Machine, Order};
+use super::orders::with_minor;
 use smallvec::SmallVec;
 
 /// An order that a unit cannot write or a routine cannot read.
@@ -14,6 +15,14 @@ const IMPOSSIBLE: f64 = 1e6;
 /// rows: twice as many lanes of padding cost more than it saves, and a copy less (what
 /// the real compiler does with 64 and with 128 rows).
 const ACROSS_LANES: f64 = 1.5;
+/// The same along fewer elements than there are lanes, which the swaps leave empty: the real
+/// compiler moves these to rows whatever that pads (100 elements beside 10 to 40: up to 13
+/// times), and leaves 128 and more where they are.
+const ACROSS_FEW_LANES: f64 = 16.0;
+/// Lanes of a register.
+pub(crate) const LANES: i64 = 128;
+/// Rows of a register of 32 bits.
+pub(crate) const ROWS: i64 = 8;
 /// A slice whose neighbours are not lanes touches a tile of 8 x 128 words for each of
 /// its elements; eight elements share one.
 const SCATTERED: f64 = 16.0;
@@ -46,12 +55,19 @@ pub(crate) enum Wish {
         second: u32,
         result: bool,
     },
+    /// A convolution of few images writes it in pieces, which lie side by side in this order
+    /// alone.
+    Folded(Order),
     /// A convolution of so many operations writes it, many features along this
     /// dimension: together.
     Written { features: u32, operations: f64 },
-    /// Sorted along this dimension, in so many passes over the array: not across
-    /// lanes.
-    Along { dim: u32, passes: u32 },
+    /// Sorted along this dimension, in so many passes over the array: not across lanes, the
+    /// less so if it is shorter than these are many.
+    Along {
+        dim: u32,
+        passes: u32,
+        is_short: bool,
+    },
     /// Windows run over these dimensions: not across lanes.
     Windows(Dims),
     /// Slices of these dimensions are taken at indices that are data: they lie
@@ -60,6 +76,8 @@ pub(crate) enum Wish {
     /// Slices are taken or written at data-dependent places along these dimensions: not
     /// inside a tile.
     Moving(Dims),
+    /// Slices of at least two other dimensions are taken at many places along these.
+    Outside(Dims),
     /// Joined along this dimension: not inside a tile.
     Joined(u32),
     /// Read as a whole in the order of the dimensions.
@@ -116,7 +134,7 @@ impl Wish {
                 if proper(lhs, rhs) || proper(rhs, lhs) {
                     0.0
                 } else {
-                    2.0
+                    IMPOSSIBLE
                 }
             }
             Self::Channels {
@@ -135,28 +153,46 @@ impl Wish {
                     2.0
                 }
             }
-            Self::Along { dim, passes } => {
-                let across = if minor == *dim { ACROSS_LANES } else { 1.0 };
+            Self::Along {
+                dim,
+                passes,
+                is_short,
+            } => {
+                let across = match (minor == *dim, is_short) {
+                    (true, true) => ACROSS_FEW_LANES,
+                    (true, false) => ACROSS_LANES,
+                    _ => 1.0,
+                };
                 f64::from(*passes) * across
             }
             Self::Windows(dims) if dims.contains(&minor) => 1.0,
             Self::Windows(dims) if second.is_some_and(|s| dims.contains(&s)) => 0.25,
             Self::Slices(dims) if !dims.is_empty() && !dims.contains(&minor) => SCATTERED,
+            Self::Outside(dims) if order.iter().take(2).any(|dim| dims.contains(dim)) => IMPOSSIBLE,
             Self::Moving(dims) if dims.contains(&minor) => 4.0,
             Self::Moving(dims) if second.is_some_and(|s| dims.contains(&s)) => 1.0,
             Self::Moving(dims) if !are_major(order, dims) => 0.05,
             Self::Joined(dim) if minor == *dim => 0.5,
             Self::Joined(dim) if second == Some(*dim) => 0.1,
             Self::InOrder if !row_major => IMPOSSIBLE,
+            Self::Folded(pieces) if order != pieces.as_slice() => IMPOSSIBLE,
             _ => 0.0,
         }
     }
 
-    /// The rows and lanes that are asked for, in either order, if they are these two.
-    pub(crate) fn pair(&self) -> Option<(u32, u32)> {
+    /// Orders that a unit writes, although they pad more than those that are tried anyway.
+    pub(crate) fn written(&self, machine: &Machine, tried: &[Order], rank: u32) -> Vec<Order> {
+        let both =
+            |&one: &u32, &two: &u32| vec![with_minor(one, two, rank), with_minor(two, one, rank)];
         match self {
-            Self::Channels { first, second, .. } if first != second => Some((*first, *second)),
-            _ => None,
+            Self::Channels { first, second, .. } if first != second => both(first, second),
+            Self::Folded(order) => vec![order.clone()],
+            Self::Result { lhs, rhs } if machine.has_lanes() => {
+                let is_there = tried.iter().any(|order| self.share(machine, order) == 0.0);
+                let pair = lhs.last().zip(rhs.last()).filter(|_| !is_there);
+                pair.map_or_else(Vec::new, |(row, lane)| both(lane, row))
+            }
+            _ => Vec::new(),
         }
     }
 
@@ -187,10 +223,16 @@ impl Wish {
             Self::Channels { first, second, .. } => {
                 format!("of a convolution: rows and lanes are dimensions {first} and {second}")
             }
+            Self::Folded(order) => {
+                format!(
+                    "a convolution of few images writes it in pieces, in the order {}",
+                    list(&order.iter().copied().collect())
+                )
+            }
             Self::Written { features, .. } => {
                 format!("a convolution writes it: features of dimension {features} together")
             }
-            Self::Along { dim, passes } => {
+            Self::Along { dim, passes, .. } => {
                 format!("{passes} passes along dimension {dim}: not across lanes")
             }
             Self::Windows(dims) => format!("windows over {}: not across lanes", list(dims)),
@@ -200,6 +242,10 @@ impl Wish {
                     list(dims)
                 )
             }
+            Self::Outside(dims) => format!(
+                "slices lie at many places along {}: outside registers",
+                list(dims)
+            ),
             Self::Moving(dims) => format!(
                 "slices begin at places along dimensions {} that are data: not inside a tile",
                 list(dims)

@@ -147,3 +147,45 @@ fn open_sizes_and_odd_types_are_answered() {
         tegula_ir::verify(&written).unwrap_or_else(|errors| panic!("{body}{errors:?}"));
     }
 }
+
+/// The order in which a program's instruction writes on a v5e.
+fn order(body: &str, name: &str) -> String {
+    let module = program(body);
+    let assignment = on(&module, &Machine::tpu(&v5e()).unwrap());
+    let layout = layout(&module, &assignment, name);
+    layout.split(':').next().unwrap().to_owned()
+}
+
+#[test]
+fn few_images_lie_in_pieces() {
+    // 14 columns are pieces of 2, which are a whole part of a register: rows.
+    let few = "  x = bf16[2,14,14,256] parameter(0)\n  w = bf16[3,3,256,256] parameter(1)\n  c = bf16[2,14,14,256] convolution(x, w), window={size=3x3 pad=1_1x1_1}, dim_labels=b01f_01io->b01f\n  ROOT y = bf16[2,14,14,256] tanh(c)\n";
+    assert_eq!(order(few, "y"), "{3,2,0,1");
+    // 32 are pieces of 5: outside registers, right inside the images.
+    let few = "  x = f32[2,32,32,64] parameter(0)\n  w = f32[3,3,64,128] parameter(1)\n  c = f32[2,32,32,128] convolution(x, w), window={size=3x3 pad=1_1x1_1}, dim_labels=b01f_01io->b01f\n  ROOT y = f32[2,32,32,128] tanh(c)\n";
+    assert_eq!(order(few, "y"), "{3,1,2,0");
+    // Eight images are rows themselves.
+    let many = few.replace("[2,32,", "[8,32,");
+    assert_eq!(order(&many, "y"), "{3,0,2,1");
+}
+
+#[test]
+fn fewer_elements_than_lanes_are_sorted_along_rows() {
+    let sort = |shape: &str| {
+        let body = format!(
+            "less {{\n  a = f32[] parameter(0)\n  b = f32[] parameter(1)\n  ROOT l = pred[] compare(a, b), direction=LT\n}}\n\nENTRY main {{\n  x = f32[{shape}] parameter(0)\n  ROOT s = f32[{shape}] sort(x), dimensions={{1}}, to_apply=less\n}}\n"
+        );
+        let module = parse_module(&format!("HloModule p\n\n{body}")).unwrap();
+        let assignment = on(&module, &Machine::tpu(&v5e()).unwrap());
+        layout(&module, &assignment, "s")
+    };
+    assert!(sort("6,100,40").starts_with("{2,1,0"));
+    assert!(sort("6,200,40").starts_with("{1,2,0"));
+}
+
+#[test]
+fn a_product_has_no_batch_inside_registers() {
+    let body = "  a = bf16[64,16,8] parameter(0)\n  b = bf16[64,8,24] parameter(1)\n  ROOT d = bf16[64,16,24] dot(a, b), lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={2}, rhs_contracting_dims={1}\n";
+    let written = order(body, "d");
+    assert!(written == "{2,1,0" || written == "{1,2,0", "{written}");
+}

@@ -59,8 +59,15 @@ impl Spaces<'_> {
                 self.dense_convolution(op, node, place);
             }
             Op::Convolution { dims, .. } => {
+                let pieces = self.pieces(op, node);
+                let rows = pieces.as_ref().map(|pieces| pieces.input_rows);
                 for (value, first, second, is_result) in [
-                    (Some(lhs), &dims.input_feature, &dims.input_batch, false),
+                    (
+                        Some(lhs),
+                        &dims.input_feature,
+                        &rows.unwrap_or(dims.input_batch),
+                        false,
+                    ),
                     (
                         Some(rhs),
                         &dims.kernel_output_feature,
@@ -69,10 +76,13 @@ impl Spaces<'_> {
                     ),
                     (result, &dims.output_feature, &dims.output_batch, true),
                 ] {
-                    let wish = Wish::Channels {
-                        first: number(first),
-                        second: number(second),
-                        result: is_result,
+                    let wish = match &pieces {
+                        Some(pieces) if is_result => Wish::Folded(pieces.order.clone()),
+                        _ => Wish::Channels {
+                            first: number(first),
+                            second: number(second),
+                            result: is_result,
+                        },
                     };
                     self.wish(place, value, wish);
                 }
