@@ -92,7 +92,7 @@ pub fn listing(plan: &Plan, options: &Options, what: Listing) -> Result<String, 
         false => {
             let kept = Kept::new(plan, &[], true);
             resolve(plan, Isa::new(options.cpu), options.threads, kept)?.actions
-        },
+        }
     };
     compile_kernels(plan, &mut actions, options.cpu, Some(what)).map(|(_, text)| text)
 }
