@@ -42,7 +42,7 @@ enum Step<'a> {
     /// A kernel without a domain.
     Kernel {
         kernel: &'a Kernel,
-        vectors: Choice,
+        vectors: Box<Choice>,
         args: SmallVec<[usize; 8]>,
     },
     /// A function of a kernel, with the first of its arguments, and the part of its domain.
@@ -186,11 +186,11 @@ impl<'a> Maker<'a> {
 }
 
 /// Nothing but single numbers, if that is what a kernel is.
-fn scalar(kernel: &Kernel) -> Option<Choice> {
+fn scalar(kernel: &Kernel) -> Option<Box<Choice>> {
     if !kernel.domain.is_empty() || kernel.scalars.len() > MAX_SCALARS {
         return None;
     }
-    let vectors = choose(kernel);
+    let vectors = Box::new(choose(kernel));
     (vectors.loops.is_empty() && vectors.domain.is_none()).then_some(vectors)
 }
 

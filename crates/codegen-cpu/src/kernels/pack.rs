@@ -746,7 +746,7 @@ mod tests {
             let Some(function) = pack_function(here, element_type, arithmetic) else {
                 continue;
             };
-            for length in [1, 2, 3, 4, 5, 33, 90] {
+            for length in [1usize, 2, 3, 4, 5, 33, 90] {
                 let units = length.div_ceil(arithmetic.step());
                 let packed = |first: isize, count: usize| {
                     let lanes = Lanes::new(count, |offsets| {

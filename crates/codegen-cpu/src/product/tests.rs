@@ -356,21 +356,21 @@ fn small_products_are_sums_whatever_lies_where() {
                     continue;
                 }
                 let types = [ElementType::F32; 3];
-                let product = Product::new(Isa::new(Cpu::Native), types, axes(apart));
+                let product = Product::new(Isa::new(Cpu::Native), types, axes(apart), Some(1));
                 let product = product.expect("a product");
                 assert!(product.small.is_some(), "{m} {k} {n}");
+                assert!(product.kept_bytes().is_none(), "{m} {k} {n}");
                 for adds in [false, true] {
                     let product = match adds {
                         true => product.clone().adding().expect("sums"),
                         false => product.clone(),
                     };
                     let mut out = vec![1f32; batch * counts[2]];
-                    let (a, b, c) = (lhs.as_ptr(), rhs.as_ptr(), out.as_mut_ptr());
-                    // SAFETY: the arrays are as large as the axes reach; no scratch is used.
-                    unsafe {
-                        let none = std::ptr::null_mut();
-                        product.run(a.cast(), b.cast(), c.cast(), none, &pool);
-                    }
+                    let operands = [lhs.as_ptr(), rhs.as_ptr()].map(<*const f32>::cast);
+                    let none = std::ptr::null_mut();
+                    // SAFETY: the arrays are as large as the axes reach; nothing is kept, no
+                    // scratch is used.
+                    unsafe { product.run(operands, none, out.as_mut_ptr().cast(), none, &pool) };
                     for (at, &got) in out.iter().enumerate() {
                         let (t, i, j) =
                             (at / counts[2], at % counts[2] / n as usize, at % n as usize);

@@ -312,7 +312,7 @@ fn integer_unary(b: &mut Builder, op: Unary, from: ElementType, x: V) -> Option<
             let x = b.and(x, mask);
             return Some(population(b, x));
         }
-        Unary::Clz if ty == Type::I32 => {
+        Unary::CountLeadingZeros if ty == Type::I32 => {
             let mask = b.i32((u32::MAX >> (32 - from.bits())).cast_signed());
             let x = b.and(x, mask);
             let zeros = leading_zeros(b, x);
