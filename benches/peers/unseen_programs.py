@@ -1,4 +1,4 @@
-"""Fourteen more programs for run.py: positions, filters, transport, sequences, sampling.
+"""Twenty more programs for run.py: positions, filters, transport, sequences, sampling.
 
     python benches/peers/unseen_programs.py FOLDER
     python benches/peers/run.py FOLDER --threads 1 --rounds 2
@@ -179,6 +179,46 @@ def edges_of(image):
     return jnp.hypot(x, y), jnp.arctan2(y, x)
 
 
+def colour_edges(image):
+    """The same of what is bright, which is a product with three columns."""
+    return edges_of(image @ jnp.array([0.3, 0.6, 0.1]))[0]
+
+
+def smoothed(x):
+    """A running mean by a scan of pairs, along one long dimension."""
+    combine = lambda a, b: (a[0] * b[0], a[1] * b[0] + b[1])
+    return lax.associative_scan(combine, (jnp.full_like(x, 0.9), x * 0.1))[1]
+
+
+def selective_scan(x, dt, b, c, a):
+    """A state-space recurrence whose decay depends on its input."""
+
+    def step(h, now):
+        x, d, b, c = now
+        h = h * jnp.exp(-jnp.abs(d)[:, :, None] * jnp.abs(a)) + (d * x)[:, :, None] * b[:, None]
+        return h, (h * c[:, None]).sum(-1)
+
+    over_time = tuple(t.swapaxes(0, 1) for t in (x, dt, b, c))
+    return lax.scan(step, jnp.zeros((*x.shape[::2], a.shape[1])), over_time)[1]
+
+
+def group_norm(x, scale, shift):
+    """Over groups of sixteen channels that go last."""
+    g = x.reshape(*x.shape[:2], -1, 16)
+    g = g - g.mean((1, 3), keepdims=True)
+    g = g * lax.rsqrt((g * g).mean((1, 3), keepdims=True) + 1e-5)
+    return g.reshape(x.shape) * scale + shift
+
+
+def gated(x, up, down):
+    h = x @ up
+    return (jax.nn.silu(h) * h) @ down
+
+
+def log_gamma(x):
+    return jax.scipy.special.gammaln(x + 0.5).sum(0)
+
+
 def unseen_programs():
     """Functions and their inputs, by name."""
     random = np.random.RandomState(2)
@@ -187,14 +227,20 @@ def unseen_programs():
     return {
         "adam": (adam, *weights, np.float32(7)),
         "associative_scan": (associative, np.tanh(n(16, 1024, 32)), n(16, 1024, 32)),
+        "colour_edges": (colour_edges, n(300, 300, 3)),
         "edit_distance": (edit_distance, integers(100, 4), integers(120, 4)),
+        "gated_bf16": (gated, *(n(*s).astype(jnp.bfloat16) for s in [(16, 512), (512, 2048), (2048, 512)])),
+        "group_norm": (group_norm, n(8, 128, 512), n(512), n(512)),
         "hmm_forward": (forward_probability, n(50, 64, 32), n(32, 32)),
         "kalman": (filtered, n(50, 200, 2), n(4, 4) / 4 + np.eye(4, dtype=np.float32), n(2, 4)),
         "kmeans": (means, n(4096, 16), n(32, 16)),
+        "log_gamma": (log_gamma, 4 * random.rand(400, 300).astype(np.float32)),
         "metropolis": (walk, n(1000, 8)),
         "noise": (noise, 8 * n(256, 256), 8 * n(256, 256)),
         "rope": (rotated, n(2, 256, 8, 64), n(2, 256, 2, 64)),
+        "selective_scan": (selective_scan, *(n(16, 128, c) for c in [64, 64, 8, 8]), n(64, 8)),
         "sinkhorn": (transported, np.abs(n(256, 256))),
+        "smoothed": (smoothed, n(50000)),
         "sobel": (edges_of, n(512, 512)),
         "spmv": (sparse_product, n(65536), integers(65536, 4096), np.sort(integers(65536, 4096)), n(4096)),
         "top_p": (sampled, n(16, 8192), random.rand(16).astype(np.float32)),
