@@ -141,7 +141,7 @@ def main(description, programs):
     for name, (function, *inputs) in programs.items():
         inputs = [np.asarray(x) for x in inputs]
         lowered = jax.jit(function).lower(*inputs)
-        text = lowered.compiler_ir("hlo").as_hlo_text()
+        text = lowered.compiler_ir("hlo").as_hlo_text(print_large_constants=True)
         (folder / f"{name}.hlo").write_text(text)
         np.savez(folder / f"{name}.npz", **{f"in{i}": x for i, x in enumerate(inputs)})
 
