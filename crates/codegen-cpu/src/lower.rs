@@ -95,18 +95,7 @@ pub(crate) fn lower_kernel(
             }
         });
     }
-    let mut lower = Lower {
-        builder,
-        imports,
-        kernel,
-        bases,
-        vars: vec![None; kernel.vars.len()],
-        scalars: vec![Values::new(); kernel.scalars.len()],
-        terms: vec![FxHashMap::default()],
-        imported: FxHashMap::default(),
-        vectors,
-        reads_stay: true,
-    };
+    let mut lower = Lower::new(kernel, vectors, bases, builder, imports);
     lower.symbols(args);
     lower.domain(begin, end)?;
     lower.builder.ins().return_(&[]);
@@ -114,7 +103,7 @@ pub(crate) fn lower_kernel(
     Ok(())
 }
 
-/// Lowers a kernel without a domain and without symbols at the place where `builder` is, which
+/// Lowers a kernel without a domain, symbols and local arrays at the place where `builder` is, which
 /// may be inside of loops; `given` are the addresses of what it is given.
 pub(crate) fn lower_in_place(
     kernel: &Kernel,
@@ -123,22 +112,8 @@ pub(crate) fn lower_in_place(
     builder: &mut FunctionBuilder<'_>,
     imports: &mut dyn Imports,
 ) -> Result<(), Error> {
-    let mut bases = given;
-    for param in kernel.params.iter().skip(bases.len()) {
-        bases.push(local(builder, param)?);
-    }
-    let mut lower = Lower {
-        builder,
-        imports,
-        kernel,
-        bases,
-        vars: vec![None; kernel.vars.len()],
-        scalars: vec![Values::new(); kernel.scalars.len()],
-        terms: vec![FxHashMap::default()],
-        imported: FxHashMap::default(),
-        vectors,
-        reads_stay: false,
-    };
+    let mut lower = Lower::new(kernel, vectors, given, builder, imports);
+    lower.reads_stay = false;
     lower.statements(&kernel.body)
 }
 
@@ -161,6 +136,28 @@ const MAX_LOCAL: u32 = 512 << 10;
 const LINE_SHIFT: u8 = 6;
 
 impl<'a, 'f> Lower<'a, 'f> {
+    /// A kernel whose parameters lie at `bases`, and whose reads stay.
+    fn new(
+        kernel: &'a Kernel,
+        vectors: &'a Choice,
+        bases: Vec<Value>,
+        builder: &'a mut FunctionBuilder<'f>,
+        imports: &'a mut dyn Imports,
+    ) -> Self {
+        Self {
+            builder,
+            imports,
+            kernel,
+            bases,
+            vars: vec![None; kernel.vars.len()],
+            scalars: vec![Values::new(); kernel.scalars.len()],
+            terms: vec![FxHashMap::default()],
+            imported: FxHashMap::default(),
+            vectors,
+            reads_stay: true,
+        }
+    }
+
     /// Loads the values of the symbols that the kernel uses.
     fn symbols(&mut self, args: Value) {
         let kernel = self.kernel;

@@ -187,7 +187,9 @@ impl<'a> Maker<'a> {
 
 /// Nothing but single numbers, if that is what a kernel is.
 fn scalar(kernel: &Kernel) -> Option<Box<Choice>> {
-    if !kernel.domain.is_empty() || kernel.scalars.len() > MAX_SCALARS {
+    // Arrays of a kernel's own take the stack only while it is called.
+    let has_arrays = kernel.given() < kernel.params.len();
+    if !kernel.domain.is_empty() || has_arrays || kernel.scalars.len() > MAX_SCALARS {
         return None;
     }
     let vectors = Box::new(choose(kernel));
