@@ -164,3 +164,29 @@ pub(crate) fn gradient(
         x.result(ty, &grad_sums)?,
     ])
 }
+
+/// What the elements of each gradient are sums of, by magnitude, and how many terms that is:
+/// those of a feature, each of a few operations.
+pub(crate) fn gradient_magnitudes(
+    operands: [&Literal; 5],
+    epsilon: f32,
+    feature_index: i64,
+) -> Result<([Vec<f64>; 3], usize), Fault> {
+    let [x, scale, mean, variance, grad] = operands;
+    let x = Features::new(x, feature_index)?;
+    let (scale, mean, variance) = (x.operand(scale)?, x.operand(mean)?, x.operand(variance)?);
+    let grad = to_f64s(grad);
+    let n = x.elements();
+    let spread: Vec<f64> = variance.iter().map(|v| v + f64::from(epsilon)).collect();
+    let centred = |f: usize, i: usize| x.values[i].abs() + mean[f].abs();
+    let grad_sums = x.sums(|_, i| grad[i].abs());
+    let moments = x.sums(|f, i| grad[i].abs() * centred(f, i));
+    let of = |i: usize| {
+        let f = x.feature(i);
+        let rest = n * grad[i].abs() + grad_sums[f] + centred(f, i) / spread[f] * moments[f];
+        (scale[f] / spread[f].sqrt() / n).abs() * rest
+    };
+    let grad_x = (0..x.values.len()).map(of).collect();
+    let grad_scale = moments.iter().zip(&spread).map(|(m, s)| m / s.sqrt());
+    Ok(([grad_x, grad_scale.collect(), grad_sums], n as usize + 8))
+}

@@ -3,6 +3,7 @@
 use crate::custom_call::{CustomCallHandler, is_built_in};
 use crate::error::{Fault, invalid, unsupported};
 use crate::eval::Evaluator;
+use crate::perturb::by_sums;
 use crate::program::{Callee, map};
 use crate::value::Value;
 use crate::{
@@ -51,14 +52,6 @@ fn results(literals: impl IntoIterator<Item = Literal>, shape: &Shape) -> Result
         Shape::Tuple(_) => Ok(Value::Tuple(values)),
         _ => values.pop().ok_or_else(|| invalid("no result")),
     }
-}
-
-/// A routine of LAPACK.
-fn lapack(call: &CustomCall, operands: &Arrays, shape: &Shape) -> Result<Value, Fault> {
-    let routine = Lapack::of(call).ok_or_else(|| invalid("no routine of LAPACK"))?;
-    let routine = routine.map_err(|e| invalid(&e))?;
-    let operands: Vec<&Literal> = operands.0.iter().collect();
-    results(linalg::lapack(routine, &operands)?, shape)
 }
 
 impl Evaluator<'_> {
@@ -392,6 +385,52 @@ impl Evaluator<'_> {
         self.perturb_sums(normalised, Some(&magnitudes), terms)
     }
 
+    /// Moves the gradients of a batch norm by the errors of what they are sums of.
+    fn perturb_gradients(
+        &mut self,
+        gradients: [Literal; 3],
+        operands: [&Literal; 5],
+        epsilon: f32,
+        feature_index: i64,
+        shape: &Shape,
+    ) -> Result<Value, Fault> {
+        if self.options.perturb.is_none() {
+            return results(gradients, shape);
+        }
+        let (magnitudes, terms) =
+            batch_norm::gradient_magnitudes(operands, epsilon, feature_index)?;
+        let moved = gradients.into_iter().zip(&magnitudes);
+        let moved = moved.map(|(gradient, sizes)| self.perturb_sums(gradient, Some(sizes), terms));
+        results(moved.collect::<Result<Vec<_>, _>>()?, shape)
+    }
+
+    /// A routine's last operand, moved by the errors of the sums that factors or solutions make
+    /// it up of.
+    fn moved_operand(&mut self, routine: Lapack, operands: &[&Literal]) -> Result<Literal, Fault> {
+        let last = operands.last().ok_or_else(|| invalid("no operand"))?;
+        let Some(directions) = self.next_directions() else {
+            return Ok((*last).clone());
+        };
+        let (magnitudes, terms) = linalg::magnitudes(routine, operands)?;
+        by_sums(last, &magnitudes, terms, directions)
+    }
+
+    /// A routine of LAPACK.
+    fn lapack(
+        &mut self,
+        call: &CustomCall,
+        operands: &Arrays,
+        shape: &Shape,
+    ) -> Result<Value, Fault> {
+        let routine = Lapack::of(call).ok_or_else(|| invalid("no routine of LAPACK"))?;
+        let routine = routine.map_err(|e| invalid(&e))?;
+        let mut operands: Vec<&Literal> = operands.0.iter().collect();
+        let moved = self.moved_operand(routine, &operands)?;
+        operands.pop();
+        operands.push(&moved);
+        results(linalg::lapack(routine, &operands)?, shape)
+    }
+
     fn library(&mut self, id: InstructionId, operands: &Arrays) -> Result<Value, Fault> {
         let instruction = &self.module[id];
         let shape = &instruction.shape;
@@ -419,8 +458,9 @@ impl Evaluator<'_> {
                 epsilon,
                 feature_index,
             } => {
-                let gradients = batch_norm::gradient(operands.five()?, *epsilon, *feature_index)?;
-                return results(gradients, shape);
+                let five = operands.five()?;
+                let gradients = batch_norm::gradient(five, *epsilon, *feature_index)?;
+                return self.perturb_gradients(gradients, five, *epsilon, *feature_index, shape);
             }
             Op::Fft { kind, length } => {
                 let result = fft::fft(x, &self.resolve(shape)?, *kind, length)?;
@@ -432,7 +472,10 @@ impl Evaluator<'_> {
                     .perturb_sums(result, Some(&magnitudes), terms)
                     .map(Value::Array);
             }
-            Op::Cholesky { lower } => linalg::cholesky(x, *lower)?,
+            Op::Cholesky { lower } => {
+                let routine = Lapack::Cholesky { lower: *lower };
+                linalg::cholesky(&self.moved_operand(routine, &[x])?, *lower)?
+            }
             Op::TriangularSolve {
                 left_side,
                 lower,
@@ -445,7 +488,8 @@ impl Evaluator<'_> {
                     unit_diagonal: *unit_diagonal,
                     transpose_a: *transpose_a,
                 };
-                linalg::triangular_solve(x, operands.get(1)?, flags)?
+                let b = self.moved_operand(flags.routine(), &[x, operands.get(1)?])?;
+                linalg::triangular_solve(x, &b, flags)?
             }
             Op::Rng(distribution) => {
                 random::rng(*distribution, x, operands.get(1)?, &self.resolve(shape)?)?
@@ -460,7 +504,7 @@ impl Evaluator<'_> {
             }
             Op::CustomCall(call) if Lapack::is_target(&call.target) => {
                 let call = call.to_run(self.module[id].annotations.as_deref());
-                return lapack(&call, operands, shape);
+                return self.lapack(&call, operands, shape);
             }
             Op::CustomCall(call) => return self.custom_call(call, operands, shape),
             op => return Err(left_out(op)),
@@ -469,14 +513,17 @@ impl Evaluator<'_> {
     }
 
     fn custom_call(
-        &self,
+        &mut self,
         call: &CustomCall,
         operands: &Arrays,
         shape: &Shape,
     ) -> Result<Value, Fault> {
         let x = operands.get(0)?;
         match call.target.as_ref() {
-            "LuDecomposition" => results(linalg::lu(x)?, shape),
+            "LuDecomposition" => {
+                let x = self.moved_operand(Lapack::Lu, &[x])?;
+                results(linalg::lu(&x)?, shape)
+            }
             "TopK" => {
                 let k = shape.as_tuple().and_then(|parts| parts.first()?.as_array());
                 let k = k.and_then(|array| array.dims.last()?.as_static());

@@ -308,7 +308,7 @@ impl<'m> Evaluator<'m> {
         Ok(value)
     }
 
-    fn next_directions(&mut self) -> Option<Directions> {
+    pub(crate) fn next_directions(&mut self) -> Option<Directions> {
         let seed = self.options.perturb?;
         self.perturbed += 1;
         Some(Directions::new(seed, self.perturbed))

@@ -3,6 +3,7 @@
 //! Everything is computed in complex `f64`, a real matrix being one without
 //! imaginary parts, and rounded once at the end.
 
+mod backward;
 mod lapack;
 
 use crate::dot::{load_complex, load_floats, store_complex};
@@ -10,8 +11,9 @@ use crate::error::{Fault, invalid};
 use crate::reduce::{from_f64s, from_i64s};
 use crate::scalar::{C64, divide};
 use crate::strided::{Sizes, product, sizes, to_i64s};
-use tegula_ir::{ArrayShape, Category, ElementType, Literal, TransposeA};
+use tegula_ir::{ArrayShape, Category, ElementType, Lapack, Literal, TransposeA};
 
+pub(crate) use backward::magnitudes;
 pub(crate) use lapack::lapack;
 
 /// A square or oblong matrix, row-major.
@@ -141,6 +143,23 @@ pub(crate) struct Solve {
     pub(crate) lower: bool,
     pub(crate) unit_diagonal: bool,
     pub(crate) transpose_a: TransposeA,
+}
+
+impl Solve {
+    pub(crate) fn routine(self) -> Lapack {
+        let Self {
+            left_side,
+            lower,
+            unit_diagonal,
+            transpose_a,
+        } = self;
+        Lapack::TriangularSolve {
+            left_side,
+            lower,
+            unit_diagonal,
+            transpose_a,
+        }
+    }
 }
 
 /// `triangular-solve(a, b)`: `x` with `op(a) x = b`, or `x op(a) = b`. Only the

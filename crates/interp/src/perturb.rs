@@ -2,10 +2,12 @@
 //! differ, to see how far that carries.
 //!
 //! An element is moved by -1, 0 or +1 ulp, chosen by a hash of the seed, the
-//! number of operations perturbed before, and the element's position. Of a complex
+//! number of operations perturbed before, and the element's position. Runs go in pairs, of
+//! which one moves everything the other way: what ties in the first run, and is moved apart,
+//! has both orders. Of a complex
 //! number each part is moved by that much of the larger one: products and quotients
 //! are accurate to their size, not to each part, which may cancel. A sum of
-//! `n` terms (dot, convolution, reduce, fft) is first moved by -1 or +1 times
+//! `n` terms (dot, convolution, reduce, fft) is first moved, one way or the other, by half to all of
 //! `sqrt(n) * u * sum |term|`, where `u` is half an ulp of 1 in the type sums are
 //! kept in: the size of the error that another order of summation makes (Higham,
 //! "Accuracy and Stability of Numerical Algorithms", section 4.2, takes `n` in the
@@ -36,6 +38,8 @@ fn mix(mut z: u64) -> u64 {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Directions {
     stream: u64,
+    /// 1, or -1 in the second run of a pair.
+    way: i8,
     /// Whether sums that cancel are exactly zero.
     cancel: bool,
     /// Whether NaNs change their sign.
@@ -44,9 +48,11 @@ pub(crate) struct Directions {
 
 impl Directions {
     pub(crate) fn new(seed: u64, operation: u64) -> Self {
-        let stream = mix(seed ^ mix(operation.wrapping_add(0x9e37_79b9_7f4a_7c15)));
+        let pair = seed.div_ceil(2);
+        let stream = mix(pair ^ mix(operation.wrapping_add(0x9e37_79b9_7f4a_7c15)));
         Self {
             stream,
+            way: if seed % 2 == 1 { 1 } else { -1 },
             cancel: seed == 0,
             flip_nans: seed == 0 || Self::flips_nans(seed, operation),
         }
@@ -64,13 +70,18 @@ impl Directions {
         mix(self.stream.wrapping_add(position as u64))
     }
 
-    /// -1 or +1. What cancels must show in few runs how far it may be off.
-    fn sign_at(self, position: usize) -> f64 {
-        if self.word(position) % 2 == 1 {
-            1.0
-        } else {
-            -1.0
-        }
+    /// -1, 0 or +1.
+    fn step_at(self, position: usize) -> i8 {
+        (self.word(position) % 3) as i8 * self.way - self.way
+    }
+
+    /// From 1/2 to 1, or from -1 to -1/2: what cancels must show in few runs how far it may
+    /// be off, and no two sums are off by the same.
+    fn part_at(self, position: usize) -> f64 {
+        let word = self.word(position);
+        let size = 0.5 + (word >> 12) as f64 / 2f64.powi(53);
+        let sign = if word % 2 == 1 { 1.0 } else { -1.0 };
+        sign * size * f64::from(self.way)
     }
 
     /// The bits of one part of a complex number, moved by -1, 0 or +1 ulp of the part
@@ -81,7 +92,7 @@ impl Directions {
         };
         let value = |bits: u128| format.decode(bits as u64);
         let step = value(larger) - value(larger.saturating_sub(1));
-        let steps = (self.word(position) % 3) as f64 - 1.0;
+        let steps = f64::from(self.step_at(position));
         let moved = value(bits) + steps * step;
         if larger == magnitude(ty, bits) || steps == 0.0 || !moved.is_finite() {
             return self.moved(ty, bits, position);
@@ -104,7 +115,7 @@ impl Directions {
         if size == 0 || size > largest {
             return bits;
         }
-        let steps = i128::from(self.word(position) % 3) - 1;
+        let steps = i128::from(self.step_at(position));
         let moved = size.saturating_add_signed(steps).clamp(1, largest);
         (bits & sign) | moved
     }
@@ -187,7 +198,7 @@ pub(crate) fn by_sums(
         let moved = if directions.cancel && value.abs() <= error {
             0.0
         } else {
-            *value + directions.sign_at(i) * error
+            *value + directions.part_at(i) * error
         };
         if moved.is_finite() {
             *value = moved;
@@ -226,6 +237,22 @@ mod tests {
         let mut again = original;
         by_ulps(&mut again, Directions::new(1, 2));
         assert_eq!(again, moved);
+    }
+
+    #[test]
+    fn what_ties_has_both_orders_in_a_pair_of_runs() {
+        let sums = Literal::from_f32s(&[2], &[1.0, 1.0]).unwrap();
+        for operation in 0..100 {
+            let order = |seed| {
+                let directions = Directions::new(seed, operation);
+                let moved = by_sums(&sums, &[1e6; 2], 9, directions).unwrap();
+                let moved = moved.as_f32s().unwrap();
+                moved[0].partial_cmp(&moved[1]).unwrap()
+            };
+            for first in [1, 3] {
+                assert_eq!(order(first), order(first + 1).reverse(), "{operation}");
+            }
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Matrix kernels for the CPU: the innermost loops of products and convolutions
 //! in the widest instructions that may be used, with a portable form of each.
 //!
+//! - `amx`: tiles whose registers are matrices.
 //! - [`tile`]: one tile of a product, from packed panels.
 //! - [`strided`]: the same, from operands as they lie in memory.
 //! - [`pack`]: panels from arrays of any strides and type.
@@ -15,6 +16,8 @@
 //! `target_feature` is reached only through a table that [`Isa`] chose, and an
 //! `Isa` says only what the running CPU has.
 
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod amx;
 pub(crate) mod direct;
 pub(crate) mod long_rows;
 pub(crate) mod pack;
@@ -45,6 +48,10 @@ pub(crate) struct Isa {
     pub(crate) bf16: bool,
     /// Dot products of pairs of 16-bit integers.
     pub(crate) vnni: bool,
+    /// Products of matrices of pairs of bf16.
+    pub(crate) amx_bf16: bool,
+    /// Products of matrices of fours of 8-bit integers.
+    pub(crate) amx_int8: bool,
 }
 
 impl Isa {
@@ -61,6 +68,8 @@ impl Isa {
             width: width.min(here.width),
             bf16: here.bf16 && native,
             vnni: here.vnni && native,
+            amx_bf16: here.amx_bf16 && native,
+            amx_int8: here.amx_int8 && native,
         }
     }
 
@@ -74,6 +83,10 @@ impl Isa {
             && has!("avx512dq")
             && has!("avx512vl")
             && has!("f16c");
+        let matrices = match avx512 {
+            true => amx::detect(),
+            false => amx::Amx::default(),
+        };
         Self {
             width: match (avx512, avx2) {
                 (true, _) => Width::Avx512,
@@ -82,6 +95,8 @@ impl Isa {
             },
             bf16: avx512 && has!("avx512bf16"),
             vnni: avx512 && has!("avx512vnni"),
+            amx_bf16: matrices.bf16,
+            amx_int8: matrices.int8,
         }
     }
 
@@ -91,6 +106,8 @@ impl Isa {
             width: Width::Portable,
             bf16: false,
             vnni: false,
+            amx_bf16: false,
+            amx_int8: false,
         }
     }
 }

@@ -265,6 +265,27 @@ fn is_subnormal(bits: u16) -> bool {
     bits & 0x7f80 == 0 && bits & 0x7f != 0
 }
 
+/// Groups of units, one for each row, become rows of units: at most 16 groups, of at most
+/// [`MAX_LANES`] rows, to rows that are so many units apart.
+///
+/// # Safety
+/// As many units of each row can be written as there are groups. The CPU has AVX-512 F, if it is
+/// one of x86-64.
+pub(crate) unsafe fn turn(groups: &[i32], rows: usize, target: *mut i32, distance: usize) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: the caller's promise.
+    unsafe {
+        avx512::turn(groups, rows, target, distance);
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    for (unit, group) in groups.chunks(rows.max(1)).enumerate() {
+        for (row, &value) in group.iter().enumerate() {
+            // SAFETY: the caller's promise.
+            unsafe { target.add(row * distance + unit).write(value) };
+        }
+    }
+}
+
 /// Whether any of some bf16 is neither zero nor normal.
 ///
 /// # Safety

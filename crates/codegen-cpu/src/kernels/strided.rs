@@ -4,14 +4,17 @@
 
 use super::Isa;
 #[cfg(target_arch = "x86_64")]
-use super::Width;
-#[cfg(target_arch = "x86_64")]
 use super::direct::avx512::{self, Vector as _};
 use super::tile::Arithmetic;
+#[cfg(target_arch = "x86_64")]
+use super::{Width, amx};
 use tegula_ir::ElementType;
 
-/// The most rows of a tile.
+/// The most rows of a tile of vectors.
 pub(crate) const MAX_ROWS: usize = 14;
+/// The most rows of any tile, and its bytes.
+pub(crate) const TILE_ROWS: usize = 32;
+pub(crate) const TILE_BYTES: usize = TILE_ROWS * 32 * 4;
 
 /// Elements of the depth that are one stride apart in each operand.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -67,21 +70,49 @@ pub(crate) struct StridedKernel {
     /// The vectors of tiles, the most first, by rows.
     vectors: fn(usize) -> &'static [usize],
     pub(crate) function: StridedFn,
+    /// Whether its registers are matrices: a run of tiles has them [configured](Self::enter),
+    /// the left operand is contiguous along the depth, and the right one is packed.
+    pub(crate) matrices: bool,
 }
 
+/// The fewest rows for matrices. A step of 16 units and 32 columns takes them 32 cycles for up to
+/// 16 rows, and vectors 16 for each row, by Intel's manual; rows that are copied cost as much again.
+#[cfg(target_arch = "x86_64")]
+const MATRIX_ROWS: usize = 6;
+
+/// What tiles need while they run.
+#[cfg(target_arch = "x86_64")]
+pub(crate) type Entered = Option<super::amx::Configured>;
+#[cfg(not(target_arch = "x86_64"))]
+pub(crate) type Entered = Option<std::convert::Infallible>;
+
 impl StridedKernel {
-    /// The kernel for an arithmetic, if there is one.
+    /// The kernel for an arithmetic and so many rows, if there is one.
     #[cfg(target_arch = "x86_64")]
-    pub(crate) fn new(isa: Isa, arithmetic: Arithmetic) -> Option<Self> {
+    pub(crate) fn new(isa: Isa, arithmetic: Arithmetic, rows: usize) -> Option<Self> {
         let new = |rows, lanes, vectors, function| {
             Some(Self {
                 rows,
                 lanes,
                 vectors,
                 function,
+                matrices: false,
             })
         };
+        let matrices = |function| {
+            Some(Self {
+                rows: amx::MAX_ROWS,
+                lanes: 16,
+                vectors: |_| amx::VECTORS,
+                function,
+                matrices: true,
+            })
+        };
+        let many = rows >= MATRIX_ROWS;
         match (isa.width, arithmetic) {
+            (Width::Avx512, Arithmetic::Bf16Pairs) if isa.amx_bf16 && many => matrices(amx::bf16),
+            (Width::Avx512, Arithmetic::I8Quads) if isa.amx_int8 && many => matrices(amx::s8),
+            (Width::Avx512, Arithmetic::U8Quads) if isa.amx_int8 && many => matrices(amx::u8),
             (Width::Avx512, Arithmetic::F32) => new(14, 16, wide_tiles, avx512_f32::dispatch),
             (Width::Avx512, Arithmetic::F64) => new(14, 8, wide_tiles, avx512_f64::dispatch),
             (Width::Avx512, Arithmetic::Bf16Pairs) if isa.bf16 => {
@@ -106,7 +137,21 @@ impl StridedKernel {
             lanes: 16,
             vectors: wide_tiles,
             function,
+            matrices: false,
         })
+    }
+
+    /// Prepares this thread for tiles, until what is given is dropped.
+    #[cfg(target_arch = "x86_64")]
+    pub(crate) fn enter(&self) -> Entered {
+        // SAFETY: there are such kernels only where the CPU has AMX.
+        self.matrices.then(|| unsafe { amx::Configured::new() })
+    }
+
+    /// Prepares this thread for tiles, until what is given is dropped.
+    #[cfg(not(target_arch = "x86_64"))]
+    pub(crate) fn enter(&self) -> Entered {
+        None
     }
 
     /// The kernel for products in f32 whose right operand has 16-bit floats.
@@ -115,9 +160,9 @@ impl StridedKernel {
         None
     }
 
-    /// The kernel for an arithmetic, if there is one.
+    /// The kernel for an arithmetic and so many rows, if there is one.
     #[cfg(not(target_arch = "x86_64"))]
-    pub(crate) fn new(_: Isa, _: Arithmetic) -> Option<Self> {
+    pub(crate) fn new(_: Isa, _: Arithmetic, _: usize) -> Option<Self> {
         None
     }
 
@@ -419,11 +464,11 @@ mod tests {
     /// A tile over no depth is zeros: whoever is asked for one without a form leaves what
     /// was there.
     fn is_there(kernel: &StridedKernel, rows: usize, vectors: usize, fetches: bool) -> bool {
-        let mut out = [f64::NAN; MAX_ROWS * 16 * 16];
+        let mut out = [f64::NAN; TILE_ROWS * 16 * 16];
         let columns = vectors * kernel.lanes;
         let offsets: Vec<isize> = (0..rows).map(|row| (row * columns) as isize).collect();
         let tile = Strided {
-            rows: &[std::ptr::null(); MAX_ROWS][..rows],
+            rows: &[std::ptr::null(); TILE_ROWS][..rows],
             right: std::ptr::null(),
             units: [0; 2],
             steps: [0; 2],
@@ -434,6 +479,7 @@ mod tests {
             add: false,
             copy: fetches.then_some(std::ptr::null_mut()),
         };
+        let _entered = kernel.enter();
         // SAFETY: nothing is read, the results have room; the kernel is one of this
         // machine's.
         unsafe { (kernel.function)(vectors, &tile) };
@@ -445,7 +491,9 @@ mod tests {
         for cpu in [Cpu::Native, Cpu::X86V3] {
             let isa = Isa::new(cpu);
             let sums = [Arithmetic::F32, Arithmetic::F64, Arithmetic::Bf16Pairs];
-            let kernels = sums.into_iter().map(|a| (StridedKernel::new(isa, a), a));
+            let kernels = sums
+                .into_iter()
+                .map(|a| (StridedKernel::new(isa, a, usize::MAX), a));
             let halves = [ElementType::BF16, ElementType::F16];
             let halves = halves.map(|ty| (StridedKernel::of_halves(isa, ty), Arithmetic::F32));
             for (kernel, arithmetic) in kernels.chain(halves) {

@@ -6,13 +6,13 @@
 //! whose strides make the cache forget it is packed as well, some rows at a time.
 
 use super::blocks::{TOGETHER, depth_count};
-use super::geometry::{Axes, Axis, chunks, fill_offsets, offsets_at, share, tiles};
+use super::geometry::{Axes, Axis, chunks, fill_offsets, offsets_at, pieces, share, tiles};
 use super::packing::Panel;
 use super::{Side, Sizes, Table, Types, Worker};
 use crate::kernels::Isa;
 use crate::kernels::pack::{MAX_LANES, any_subnormal};
 use crate::kernels::store::Stored;
-use crate::kernels::strided::{MAX_ROWS, Stretch, Strided, StridedKernel};
+use crate::kernels::strided::{MAX_ROWS, Stretch, Strided, StridedKernel, TILE_BYTES, TILE_ROWS};
 use crate::kernels::tile::Arithmetic;
 use smallvec::{SmallVec, smallvec};
 use std::mem::MaybeUninit;
@@ -88,20 +88,21 @@ impl InPlace {
             Arithmetic::F32 => halves(isa, rhs, axes, sizes),
             _ => None,
         };
-        let kernel = halves.or_else(|| StridedKernel::new(isa, arithmetic))?;
+        let kernel = halves.or_else(|| StridedKernel::new(isa, arithmetic, sizes.rows))?;
         let (row, depth) = (inner(&axes.rows), inner(&axes.depth));
         let strides = [row, depth].map(|axis| axis.map_or(1, |a| a.lhs));
         // Two elements are one unit where they are neighbours, and no run of the depth
         // ends with half of one.
         let step = arithmetic.step();
-        let units = match arithmetic {
-            Arithmetic::Bf16Pairs => strides[1] == 1 && sizes.run.is_multiple_of(step),
-            _ => arithmetic.element_type() == Some(lhs),
+        let units = match step {
+            1 => arithmetic.element_type() == Some(lhs),
+            _ => strides[1] == 1 && sizes.run.is_multiple_of(step),
         };
         // Sums that are no elements are stored when they are complete.
-        let whole_depth = halves.is_some();
+        let whole_depth = halves.is_some() || kernel.matrices && !table.same;
         let complete = whole_depth || table.same || depth_count(sizes.depth / step) <= 1;
-        if !units && halves.is_none() || !complete {
+        let packs = halves.is_some() || kernel.matrices;
+        if !units && !packs || !complete {
             return None;
         }
         // Vectors end where a run of columns does.
@@ -166,9 +167,13 @@ impl InPlace {
         unit_bytes: usize,
     ) -> (usize, usize, usize, usize) {
         let rows = self.near(rows, depth * unit_bytes);
+        // Panels that are packed together stay in the second-level cache.
+        let near = NEAR_BYTES / (depth * unit_bytes * width).max(1) * width;
         let chunk = match self.lies[1] {
             true => columns,
-            false => TOGETHER.min(columns.next_multiple_of(width)),
+            false => TOGETHER
+                .min(columns.next_multiple_of(width))
+                .min(near.max(width)),
         };
         let left = if self.lies[0] { 0 } else { rows * depth };
         let right = match self.lies[1] {
@@ -209,7 +214,8 @@ pub(super) fn keeps_places(isa: Isa, [lhs, _, out]: Types, axes: &Axes) -> bool 
         ElementType::F64 => Arithmetic::F64,
         _ => return false,
     };
-    let Some(kernel) = StridedKernel::new(isa, arithmetic).filter(|_| lhs == out) else {
+    let Some(kernel) = StridedKernel::new(isa, arithmetic, usize::MAX).filter(|_| lhs == out)
+    else {
         return false;
     };
     let (rows, columns, depth) = (count(&axes.rows), count(&axes.columns), count(&axes.depth));
@@ -312,6 +318,7 @@ impl Worker<'_> {
     ) {
         let axes = &self.product.axes;
         let [left_lies, right_lies] = in_place.lies;
+        let _entered = in_place.kernel.enter();
         for depth in 0..self.blocks.depths {
             let units = self.blocks.depth(depth);
             for chunk in chunks(columns, self.blocks.columns) {
@@ -323,7 +330,12 @@ impl Worker<'_> {
                     if !left_lies {
                         let target = self.left();
                         // SAFETY: the caller's promise; the rows fit.
-                        unsafe { self.pack_left(&rows, &units, target) };
+                        unsafe {
+                            match in_place.kernel.matrices {
+                                true => self.pack_rows(&rows, &units, target),
+                                false => self.pack_left(&rows, &units, target),
+                            }
+                        }
                     }
                     let mut part = Part {
                         in_place,
@@ -413,7 +425,9 @@ impl Worker<'_> {
             }
             // Lower tiles are wider, and have no form that fetches.
             let fetches = in_place.fetched && kernel.vectors(height, usize::MAX / 2) <= 2;
-            for (i, rows) in tiles(&(0..part.rows.len()), in_place.height).enumerate() {
+            // Half a tile of matrices takes half as long; vectors are of all heights.
+            let rows = pieces(&(0..part.rows.len()), in_place.height, !kernel.matrices);
+            for (i, rows) in rows.enumerate() {
                 let first = fetches && i == 0;
                 let copy = match in_place.copied {
                     true => self.right(),
@@ -447,7 +461,7 @@ impl Worker<'_> {
         let kernel = &part.in_place.kernel;
         let add = self.product.adds || part.depth > 0;
         let bytes = self.blocks.unit_bytes as isize;
-        let mut pointers = [std::ptr::null::<u8>(); MAX_ROWS];
+        let mut pointers = [std::ptr::null::<u8>(); TILE_ROWS];
         let pointers = &mut pointers[..rows.len()];
         let (left_unit, left_step);
         if part.in_place.lies[0] {
@@ -458,6 +472,12 @@ impl Worker<'_> {
             let stride = self.product.axes.depth.last().map_or(0, |a| a.lhs);
             let step = self.table.arithmetic.step() as isize;
             (left_unit, left_step) = (element, stride * step * element);
+        } else if kernel.matrices {
+            (left_unit, left_step) = (bytes, bytes);
+            for (pointer, row) in pointers.iter_mut().zip(rows.clone()) {
+                let before = row * part.units.len() * self.blocks.unit_bytes;
+                *pointer = self.left().wrapping_add(before);
+            }
         } else {
             let before = rows.start * part.units.len() * self.blocks.unit_bytes;
             let panel = self.left().wrapping_add(before);
@@ -489,9 +509,9 @@ impl Worker<'_> {
             // SAFETY: the caller's promise.
             return unsafe { (kernel.function)(vectors, &tile) };
         }
-        let mut sums = MaybeUninit::<[u64; MAX_ROWS * MAX_LANES]>::uninit();
+        let mut sums = MaybeUninit::<[u64; TILE_BYTES / 8]>::uninit();
         let stride = vectors * kernel.lanes;
-        let places: [isize; MAX_ROWS] = std::array::from_fn(|i| (i * stride) as isize);
+        let places: [isize; TILE_ROWS] = std::array::from_fn(|i| (i * stride) as isize);
         tile.out = sums.as_mut_ptr().cast();
         tile.row_offsets = &places[..rows.len()];
         tile.add = false;

@@ -59,7 +59,7 @@ impl Fixed {
         };
         self.side == Side::Left
             && types[0] == types[1]
-            && StridedKernel::new(isa, arithmetic).is_none()
+            && StridedKernel::new(isa, arithmetic, sizes.rows).is_none()
             && sizes.columns < tile.width()
             && sizes.rows > sizes.columns
     }

@@ -3,7 +3,7 @@
 use super::blocks::TOGETHER;
 use super::geometry::{Axis, chunks, fill_offsets, offsets_at, pieces};
 use super::{Side, Worker};
-use crate::kernels::pack::{Lanes, Run};
+use crate::kernels::pack::{Lanes, MAX_LANES, Run, turn};
 use smallvec::SmallVec;
 use std::ops::Range;
 
@@ -130,6 +130,34 @@ impl Worker<'_> {
             let target = target.wrapping_add(before);
             // SAFETY: the caller's promise.
             unsafe { self.pack(Side::Left, &lanes, units, target, tile.len()) };
+        }
+    }
+
+    /// Packs some rows, each contiguous along the depth, one after the other.
+    ///
+    /// # Safety
+    /// As [`Self::pack_left`] and [`turn`].
+    pub(super) unsafe fn pack_rows(
+        &mut self,
+        rows: &Range<usize>,
+        units: &Range<usize>,
+        target: *mut u8,
+    ) {
+        for some in chunks(rows, MAX_LANES) {
+            let lanes = self.lanes(Side::Left, &some);
+            for stretch in chunks(units, STRETCH) {
+                let mut groups = [0i32; STRETCH * MAX_LANES];
+                let groups = &mut groups[..stretch.len() * some.len()];
+                let before =
+                    (some.start - rows.start) * units.len() + (stretch.start - units.start);
+                let target = target.cast::<i32>().wrapping_add(before);
+                // SAFETY: the caller's promise; there are so many groups and rows of units.
+                unsafe {
+                    let start = groups.as_mut_ptr().cast();
+                    self.pack(Side::Left, &lanes, &stretch, start, some.len());
+                    turn(groups, some.len(), target, units.len());
+                }
+            }
         }
     }
 

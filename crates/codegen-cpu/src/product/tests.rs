@@ -4,7 +4,21 @@ use crate::kernels::Isa;
 use crate::pool::Pool;
 use tegula_ir::ElementType;
 
-const CPUS: [Cpu; 4] = [Cpu::Native, Cpu::X86V4, Cpu::X86V3, Cpu::X86V2];
+/// What products are computed with: what CPUs have, and matrices, emulated where need be.
+fn isas() -> Vec<Isa> {
+    let cpus = [Cpu::Native, Cpu::X86V4, Cpu::X86V3, Cpu::X86V2];
+    let mut isas = cpus.map(Isa::new).to_vec();
+    #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+    if crate::kernels::amx::emulated::is_available() {
+        let native = Isa::new(Cpu::Native);
+        isas.push(Isa {
+            amx_bf16: native.bf16,
+            amx_int8: native.vnni,
+            ..native
+        });
+    }
+    isas
+}
 
 /// Whether the left and the right operand are transposed.
 type Transposed = [bool; 2];
@@ -23,7 +37,7 @@ fn strides([m, k, n]: [usize; 3], [left, right]: Transposed) -> [[usize; 2]; 2] 
 
 /// `lhs` times `rhs`, of f32.
 fn product(
-    cpu: Cpu,
+    isa: Isa,
     shape: [usize; 3],
     transposed: Transposed,
     lhs: &[f32],
@@ -31,11 +45,11 @@ fn product(
     threads: usize,
 ) -> Vec<f32> {
     let types = [ElementType::F32; 2];
-    product_of(cpu, types, shape, transposed, (lhs, rhs), threads)
+    product_of(isa, types, shape, transposed, (lhs, rhs), threads)
 }
 
 fn product_of<L, R>(
-    cpu: Cpu,
+    isa: Isa,
     [left, right]: [ElementType; 2],
     shape: [usize; 3],
     transposed: Transposed,
@@ -43,13 +57,13 @@ fn product_of<L, R>(
     threads: usize,
 ) -> Vec<f32> {
     let types = [left, right, ElementType::F32];
-    result_of(cpu, types, shape, transposed, operands, threads)
+    result_of(isa, types, shape, transposed, operands, threads)
 }
 
 /// The product of types that say how the numbers of the operands and the result are stored:
 /// the same whichever operand was packed before.
 fn result_of<L, R, T: Copy + Default + PartialOrd>(
-    cpu: Cpu,
+    isa: Isa,
     types: Types,
     [m, k, n]: [usize; 3],
     transposed: Transposed,
@@ -74,7 +88,7 @@ fn result_of<L, R, T: Copy + Default + PartialOrd>(
     let operands = [lhs.as_ptr().cast::<u8>(), rhs.as_ptr().cast::<u8>()];
     // With no operand packed before, the left one, and the right one.
     let results = [None, Some(0), Some(1)].map(|fixed| {
-        let product = Product::new(Isa::new(cpu), types, axes.clone(), fixed);
+        let product = Product::new(isa, types, axes.clone(), fixed);
         let product = product.expect("there is one of these types");
         let mut out = vec![T::default(); m * n];
         let mut scratch = Aligned::new(product.scratch_bytes(threads));
@@ -181,12 +195,12 @@ fn every_blocking_gives_the_sum() {
         let (lhs, rhs) = (numbers(m * k, 1), numbers(k * n, 2));
         for transposed in FORMS {
             let expected = expected(shape, transposed, &lhs, &rhs);
-            for cpu in CPUS {
+            for isa in isas() {
                 for threads in [1, 3] {
-                    let got = product(cpu, shape, transposed, &lhs, &rhs, threads);
+                    let got = product(isa, shape, transposed, &lhs, &rhs, threads);
                     assert!(
                         got == expected,
-                        "{shape:?} {transposed:?} {cpu:?} {threads}"
+                        "{shape:?} {transposed:?} {isa:?} {threads}"
                     );
                 }
             }
@@ -202,6 +216,8 @@ fn halves_are_multiplied_as_they_are() {
         [5, 33, 64],
         [14, 600, 129],
         [30, 20, 50],
+        [48, 1100, 70],
+        [70, 66, 33],
     ] {
         let [m, k, n] = shape;
         let (lhs, rhs) = (numbers(m * k, 3), numbers(k * n, 4));
@@ -212,16 +228,16 @@ fn halves_are_multiplied_as_they_are() {
         let f16 = narrow(|x| half::f16::from_f32(x).to_bits());
         for transposed in FORMS {
             let expected = expected(shape, transposed, &lhs, &rhs);
-            for cpu in CPUS {
+            for isa in isas() {
                 for (ty, [left, right]) in [(ElementType::BF16, &bf16), (ElementType::F16, &f16)] {
                     let (left, right) = (&left[..], &right[..]);
-                    let both = product_of(cpu, [ty, ty], shape, transposed, (left, right), 2);
-                    assert!(both == expected, "{shape:?} {transposed:?} {cpu:?} {ty:?}");
+                    let both = product_of(isa, [ty, ty], shape, transposed, (left, right), 2);
+                    assert!(both == expected, "{shape:?} {transposed:?} {isa:?} {ty:?}");
                     let types = [ElementType::F32, ty];
-                    let mixed = product_of(cpu, types, shape, transposed, (&lhs[..], right), 1);
+                    let mixed = product_of(isa, types, shape, transposed, (&lhs[..], right), 1);
                     assert!(
                         mixed == expected,
-                        "{shape:?} {transposed:?} {cpu:?} f32 {ty:?}"
+                        "{shape:?} {transposed:?} {isa:?} f32 {ty:?}"
                     );
                 }
             }
@@ -245,7 +261,14 @@ fn one_row_times_a_matrix_that_no_cache_holds() {
     for transposed in FORMS {
         let expected = expected(shape, transposed, &lhs, &rhs);
         for threads in [1, 3] {
-            let got = product(Cpu::Native, shape, transposed, &lhs, &rhs, threads);
+            let got = product(
+                Isa::new(Cpu::Native),
+                shape,
+                transposed,
+                &lhs,
+                &rhs,
+                threads,
+            );
             assert!(got == expected, "{transposed:?} {threads}");
         }
     }
@@ -279,13 +302,13 @@ fn bytes_are_multiplied_to_the_bit() {
                 };
                 let element = |at: usize| (0..k).map(|d| term(at / n, at % n, d)).sum::<i32>();
                 let expected: Vec<i32> = (0..m * n).map(element).collect();
-                for cpu in CPUS {
+                for isa in isas() {
                     let all = [types[0], types[1], ElementType::S32];
                     let operands = (&lhs[..], &rhs[..]);
-                    let got: Vec<i32> = result_of(cpu, all, shape, transposed, operands, 2);
+                    let got: Vec<i32> = result_of(isa, all, shape, transposed, operands, 2);
                     assert!(
                         got == expected,
-                        "{shape:?} {transposed:?} {cpu:?} {types:?}"
+                        "{shape:?} {transposed:?} {isa:?} {types:?}"
                     );
                 }
             }
@@ -305,11 +328,11 @@ fn nan_and_infinity_reach_their_elements_alone() {
                 let [_, [column, right]] = strides(shape, transposed);
                 rhs[5 * column + 2 * right] = special;
                 let expected = expected(shape, transposed, &lhs, &rhs);
-                for cpu in CPUS {
-                    let got = product(cpu, shape, transposed, &lhs, &rhs, 1);
+                for isa in isas() {
+                    let got = product(isa, shape, transposed, &lhs, &rhs, 1);
                     let same = got.iter().zip(&expected);
                     let same = { same }.all(|(a, b)| a == b || a.is_nan() && b.is_nan());
-                    assert!(same, "{shape:?} {special} {transposed:?} {cpu:?}");
+                    assert!(same, "{shape:?} {special} {transposed:?} {isa:?}");
                 }
             }
         }

@@ -350,6 +350,32 @@ unsafe fn gathered<L: Load>(source: *const L::Element, stride: isize, count: usi
     unsafe { L::along(near.as_ptr().cast(), count) }
 }
 
+/// # Safety
+/// As [`super::turn`].
+#[target_feature(enable = "avx512f")]
+pub(super) unsafe fn turn(groups: &[i32], rows: usize, target: *mut i32, distance: usize) {
+    let units = groups.len().checked_div(rows).unwrap_or(0);
+    for start in (0..rows).step_by(CHUNK) {
+        let lanes = (rows - start).min(CHUNK);
+        let mut block: [__m512i; 16] = std::array::from_fn(|unit| match unit < units {
+            // SAFETY: the group has so many more units.
+            true => unsafe {
+                let group = groups.as_ptr().add(unit * rows + start);
+                _mm512_maskz_loadu_epi32(first(lanes), group)
+            },
+            false => _mm512_setzero_si512(),
+        });
+        transpose(&mut block);
+        for (i, &row) in block.iter().take(lanes).enumerate() {
+            // SAFETY: the row has room for so many units.
+            unsafe {
+                let target = target.add((start + i) * distance);
+                _mm512_mask_storeu_epi32(target, first(units), row);
+            }
+        }
+    }
+}
+
 /// Rows become columns.
 #[target_feature(enable = "avx512f")]
 fn transpose(rows: &mut [__m512i; 16]) {
