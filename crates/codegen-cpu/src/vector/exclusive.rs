@@ -208,6 +208,9 @@ fn decided(body: &Body, uses: &Uses) -> Option<(V, V)> {
         let Op::Select(mask, yes, no) = body.op(v) else {
             return None;
         };
+        if yes == no {
+            return Some((v, yes));
+        }
         let holds = decides(body, uses.literals(v), mask)?;
         Some((v, if holds { yes } else { no }))
     })
@@ -481,5 +484,138 @@ impl Merged<'_> {
         let made = self.define(body, op, body.type_of(yes));
         self.choices.insert((yes, no), made);
         made
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::vector::body::{Access, Input, Storage};
+    use crate::vector::builder::Builder;
+    use crate::vector::evaluate::{Machine, evaluate};
+    use crate::vector::run::Compiled;
+
+    fn polynomial(b: &mut Builder, x: V, coefficients: std::ops::Range<i32>) -> V {
+        let c = |b: &mut Builder, i: i32| b.f32(1.0 / (i as f32 - 30.5));
+        let mut sum = c(b, coefficients.start);
+        for i in coefficients.skip(1) {
+            let c = c(b, i);
+            sum = b.fma(sum, x, c);
+        }
+        sum
+    }
+
+    /// Applies to what it loads, and stores.
+    fn body(f: impl Fn(&mut Builder, V) -> V) -> Body {
+        let mut b = Builder::new();
+        let [from, to] = [(); 2].map(|()| {
+            let pointer = b.input(Input::Integer);
+            b.access(Access {
+                pointer,
+                storage: Storage {
+                    bytes: 4,
+                    signed: false,
+                },
+                splat: false,
+            })
+        });
+        let x = b.load(from, Type::F32, None);
+        let y = f(&mut b, x);
+        b.store(to, y, None, None);
+        b.finish()
+    }
+
+    fn products(body: &Body) -> usize {
+        let is_product = |v: &&(Op, Type)| matches!(v.0, Op::Fma(..));
+        body.values.iter().filter(is_product).count()
+    }
+
+    fn numbers() -> Vec<f32> {
+        let mut numbers = vec![0.0, -0.0, f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 1e-45];
+        numbers.extend((-70..70).map(|i| i as f32 / 16.0));
+        numbers.extend((-20..20).map(|i| 10f32.powi(i)));
+        numbers
+    }
+
+    /// Equal to the bit, by the evaluator and by the lowering that uses it.
+    fn check(body: &Body, shared: &Body) {
+        let x = numbers();
+        let run = |run: &dyn Fn(&[u64])| {
+            let mut out = vec![0f32; x.len()];
+            run(&[x.as_ptr() as u64, out.as_mut_ptr() as u64]);
+            let bits = |y: f32| if y.is_nan() { 0x7fc0_0000 } else { y.to_bits() };
+            out.into_iter().map(bits).collect::<Vec<u32>>()
+        };
+        let n = x.len() as u64;
+        let fused = Machine { fused: true };
+        // SAFETY: both arrays have as many elements as there are lanes.
+        let want = run(&|args| drop(unsafe { evaluate(body, args, n, fused) }));
+        // SAFETY: as above.
+        let got = run(&|args| drop(unsafe { evaluate(shared, args, n, fused) }));
+        assert_eq!(got, want);
+        for compiled in Compiled::all(body) {
+            if compiled.name == "the AVX-512 lowering" {
+                // SAFETY: as above.
+                let got = run(&|args| drop(unsafe { compiled.run(args, n) }));
+                assert_eq!(got, want);
+            }
+        }
+    }
+
+    #[test]
+    fn three_pieces_are_one_polynomial() {
+        let body = body(|b, x| {
+            let (one, two) = (b.f32(1.0), b.f32(2.0));
+            let square = b.mul(x, x);
+            let inverse = b.div(one, square);
+            let near = b.compare(Condition::Less, square, one);
+            let middle = b.compare(Condition::Less, square, two);
+            let low = polynomial(b, square, 0..7);
+            let low = b.mul(low, x);
+            let high = polynomial(b, inverse, 7..16);
+            let higher = polynomial(b, inverse, 16..24);
+            let far = b.select(middle, high, higher);
+            let far = b.sub(one, far);
+            b.select(near, low, far)
+        });
+        assert_eq!(products(&body), 6 + 8 + 7);
+        let shared = shared(&body).expect("polynomials of which one is needed");
+        assert_eq!(products(&shared), 8);
+        check(&body, &shared);
+    }
+
+    /// Below one half it is below one.
+    #[test]
+    fn choices_that_others_decide_are_left_out() {
+        let body = body(|b, x| {
+            let (half, one) = (b.f32(0.5), b.f32(1.0));
+            let near = b.compare(Condition::Less, x, one);
+            let nearer = b.compare(Condition::Less, x, half);
+            let pieces = [0..6, 6..15].map(|c| polynomial(b, x, c));
+            let chosen = b.select(near, pieces[0], pieces[1]);
+            let other = polynomial(b, x, 15..23);
+            b.select(nearer, chosen, other)
+        });
+        let shared = shared(&body).expect("a choice that is decided");
+        assert_eq!(products(&shared), 7);
+        let choices = |body: &Body| {
+            let is_choice = |v: &&(Op, Type)| matches!(v.0, Op::Select(..));
+            body.values.iter().filter(is_choice).count()
+        };
+        // Five coefficients, and where the shorter one begins.
+        assert_eq!(choices(&shared), 6);
+        check(&body, &shared);
+    }
+
+    #[test]
+    fn polynomials_that_a_lane_needs_both_of_stay() {
+        let body = body(|b, x| {
+            let zero = b.f32(0.0);
+            let negative = b.compare(Condition::Less, x, zero);
+            let pieces = [0..6, 6..15].map(|c| polynomial(b, x, c));
+            let chosen = b.select(negative, pieces[0], pieces[1]);
+            b.mul(chosen, pieces[1])
+        });
+        assert!(shared(&body).is_none());
     }
 }

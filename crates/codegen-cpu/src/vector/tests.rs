@@ -215,6 +215,14 @@ fn operations_on_floats() {
 }
 
 #[test]
+fn quiet_nans_of_another_number() {
+    let body = elementwise(Type::F32, &|b, [x, y, _]| {
+        b.binary(BinaryOp::UnlessNan, x, y)
+    });
+    check("a NaN's or a number", Type::F32, &body, 3);
+}
+
+#[test]
 fn operations_on_integers() {
     use BinaryOp as B;
     for ty in INTEGERS {

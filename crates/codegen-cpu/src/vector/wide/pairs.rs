@@ -54,6 +54,9 @@ impl Select<'_> {
     fn selection(&mut self, lanes: impl Iterator<Item = u32>) -> VReg {
         let bytes: Vec<u8> = lanes.flat_map(u32::to_le_bytes).collect();
         let offset = self.asm.constant(&bytes);
+        if let Some(&known) = self.selections.get(&offset) {
+            return known;
+        }
         let place = Source::Pool {
             offset,
             broadcast: false,
@@ -64,6 +67,7 @@ impl Select<'_> {
         self.asm
             .op(code, out(result, Size::Zmm), &[(place, Size::Zmm)], None);
         self.asm.hoisting = was;
+        self.selections.insert(offset, result);
         result
     }
 
@@ -104,17 +108,20 @@ impl Select<'_> {
         Some(self.apply(code, Form::Avx2Full32, &[source], Some(0xd8)))
     }
 
-    pub(super) fn load_half(
+    /// The vectors of pairs, which the other half's load may have loaded.
+    fn loaded_pairs(
         &mut self,
         access: u32,
-        high: bool,
-        mask: Option<V>,
+        lanes: Option<V>,
         u: usize,
-    ) -> Option<VReg> {
-        if self.body.accesses[access as usize].splat {
-            return None;
+    ) -> Option<SmallVec<[VReg; 2]>> {
+        if let Some((known, mask, vectors)) = &self.pairs
+            && (*known, *mask) == (access, lanes)
+            && let Some(pairs) = vectors.get(u)
+        {
+            return Some(pairs.clone());
         }
-        let mask = self.effective(mask, u)?;
+        let mask = self.effective(lanes, u)?;
         let masks = self.pair_masks(mask);
         let form = self.set.form(true, true);
         let mut pairs: SmallVec<[VReg; 2]> = SmallVec::new();
@@ -134,6 +141,26 @@ impl Select<'_> {
                 }
             });
         }
+        match &mut self.pairs {
+            Some((known, mask, vectors)) if (*known, *mask) == (access, lanes) => {
+                vectors.push(pairs.clone());
+            }
+            _ => self.pairs = Some((access, lanes, vec![pairs.clone()])),
+        }
+        Some(pairs)
+    }
+
+    pub(super) fn load_half(
+        &mut self,
+        access: u32,
+        high: bool,
+        mask: Option<V>,
+        u: usize,
+    ) -> Option<VReg> {
+        if self.body.accesses[access as usize].splat {
+            return None;
+        }
+        let pairs = self.loaded_pairs(access, mask, u)?;
         match self.set {
             InstructionSet::Avx512 => {
                 let (first, second) = (*pairs.first()?, *pairs.last()?);

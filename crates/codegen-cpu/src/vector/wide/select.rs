@@ -14,6 +14,7 @@ use crate::vector::body::{
 };
 use iced_x86::Code;
 use regalloc2::{Block, VReg};
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 /// Registers of one value, one for each vector in flight.
@@ -41,6 +42,11 @@ pub(super) struct Select<'b> {
     pub(super) lane: VReg,
     /// Which lanes there are, where not all are known to be.
     pub(super) tails: Option<Copies>,
+    /// Vectors of lanes of which pairs are picked, by where they are among the constants.
+    pub(super) selections: FxHashMap<u32, VReg>,
+    /// The pairs that were loaded last, of which the other halves may come next: through which
+    /// access and mask, and for each vector in flight.
+    pub(super) pairs: Option<(u32, Option<V>, Vec<SmallVec<[VReg; 2]>>)>,
     /// Whether what is made is rarely run: its constants are made there, not before the loops.
     in_rare: bool,
 }
@@ -109,6 +115,8 @@ pub(super) fn select(
         counters: Vec::new(),
         lane: slots,
         tails: None,
+        selections: FxHashMap::default(),
+        pairs: None,
         in_rare: false,
     };
     select.run(lanes_at_most)?;
@@ -177,6 +185,7 @@ impl Select<'_> {
     ) -> Option<(VReg, Vec<VReg>)> {
         self.unroll = unroll;
         self.copies.fill(Copies::new());
+        self.pairs = None;
         let group = self.lanes * unroll as i32;
         let limit = match masked {
             true => self.n,
@@ -394,6 +403,9 @@ impl Select<'_> {
 
     fn statements(&mut self, statements: &[Statement]) -> Option<()> {
         for statement in statements {
+            if !matches!(statement, Statement::Define(_)) {
+                self.pairs = None;
+            }
             match statement {
                 Statement::Define(v) => self.define(*v)?,
                 Statement::Store {
@@ -417,6 +429,9 @@ impl Select<'_> {
                 }
                 Statement::Loop(l) => self.inner_loop(l)?,
                 Statement::Rare(rare) => self.rare(rare)?,
+            }
+            if !matches!(statement, Statement::Define(_)) {
+                self.pairs = None;
             }
         }
         Some(())
