@@ -110,6 +110,22 @@ pub(crate) enum BinaryOp {
     ShiftRightSigned,
 }
 
+impl BinaryOp {
+    /// Whether the operands may change places.
+    pub(crate) fn commutes(self) -> bool {
+        matches!(
+            self,
+            Self::Add
+                | Self::Mul
+                | Self::And
+                | Self::Or
+                | Self::Xor
+                | Self::Minimum
+                | Self::Maximum
+        )
+    }
+}
+
 /// The bit of an `f32` that makes a NaN a quiet one.
 pub(crate) const QUIET: u32 = 0x0040_0000;
 

@@ -482,10 +482,7 @@ fn key(op: &Op, ty: Type) -> Option<Key> {
         Op::Input(i) | Op::Counter(i) => (u64::from(i), [0; 3]),
         Op::Lane => (0, [0; 3]),
         Op::Unary(o, a) => (o as u64, [a.0, 0, 0]),
-        // Of sums and products the order of the operands does not matter.
-        Op::Binary(o @ (BinaryOp::Add | BinaryOp::Mul), a, b) => {
-            (o as u64, [a.0.min(b.0), a.0.max(b.0), 0])
-        }
+        Op::Binary(o, a, b) if o.commutes() => (o as u64, [a.0.min(b.0), a.0.max(b.0), 0]),
         Op::Binary(o, a, b) => (o as u64, [a.0, b.0, 0]),
         Op::Compare(o, a, b) => (o as u64, [a.0, b.0, 0]),
         Op::Convert(o, a) => (o as u64, [a.0, 0, 0]),

@@ -62,17 +62,7 @@ impl Select<'_> {
             };
             return self.shifted(op, ty, a, amount);
         }
-        let commutes = matches!(
-            op,
-            BinaryOp::Add
-                | BinaryOp::Mul
-                | BinaryOp::And
-                | BinaryOp::Or
-                | BinaryOp::Xor
-                | BinaryOp::Minimum
-                | BinaryOp::Maximum
-        );
-        let (a, b) = match self.constant_of(a).is_some() && commutes {
+        let (a, b) = match self.constant_of(a).is_some() && op.commutes() {
             true => (b, a),
             false => (a, b),
         };
