@@ -9,7 +9,7 @@
 //! What a value is needed for is a set of *literals*: masks, and whether they hold, in all
 //! lanes that make anything of it. Choices that these decide are left out.
 
-use super::body::{Body, Condition, Op, Statement, Type, UnaryOp, V};
+use super::body::{BinaryOp, Body, Condition, Conversion, Op, Statement, Type, UnaryOp, V};
 use super::builder::drop_dead;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
@@ -208,12 +208,28 @@ fn decided(body: &Body, uses: &Uses) -> Option<(V, V)> {
         let Op::Select(mask, yes, no) = body.op(v) else {
             return None;
         };
-        if yes == no {
-            return Some((v, yes));
+        if yes == no || never_holds(body, mask) {
+            return Some((v, no));
         }
         let holds = decides(body, uses.literals(v), mask)?;
         Some((v, if holds { yes } else { no }))
     })
+}
+
+/// Whether a mask asks for a magnitude below zero.
+fn never_holds(body: &Body, mask: V) -> bool {
+    let Op::Compare(Condition::Less, x, limit) = body.op(mask) else {
+        return false;
+    };
+    let (Op::Convert(Conversion::Bits, bits), Op::Const(limit)) = (body.op(x), body.op(limit))
+    else {
+        return false;
+    };
+    let Op::Binary(BinaryOp::And, _, cleared) = body.op(bits) else {
+        return false;
+    };
+    let is_magnitude = body.op(cleared) == Op::Const(u64::from(i32::MAX.cast_unsigned()));
+    is_magnitude && body.type_of(x) == Type::F32 && f32::from_bits(limit as u32) <= 0.0
 }
 
 /// Two polynomials, the one needed where a mask holds, the other where it does not.
@@ -604,6 +620,24 @@ mod tests {
         };
         // Five coefficients, and where the shorter one begins.
         assert_eq!(choices(&shared), 6);
+        check(&body, &shared);
+    }
+
+    #[test]
+    fn no_magnitude_is_below_zero() {
+        let body = body(|b, x| {
+            let (zero, half) = (b.f32(0.0), b.f32(0.5));
+            let magnitude = crate::vector::mathlib::abs(b, x);
+            let never = b.compare(Condition::Less, magnitude, zero);
+            let near = b.compare(Condition::Less, magnitude, half);
+            let pieces = [0..6, 6..15].map(|c| polynomial(b, x, c));
+            let less = b.sub(half, pieces[0]);
+            let first = b.select(never, less, pieces[0]);
+            b.select(near, first, pieces[1])
+        });
+        let shared = shared(&body).expect("two pieces");
+        let is_less = |op: &Op| matches!(op, Op::Binary(BinaryOp::Sub, ..));
+        assert!(!shared.values.iter().any(|(op, _)| is_less(op)));
         check(&body, &shared);
     }
 
