@@ -31,9 +31,15 @@ pub(crate) fn shared(body: &Body) -> Option<Body> {
     let mut changed = false;
     loop {
         let uses = Uses::of(&body);
-        if let Some((choice, instead)) = decided(&body, &uses) {
-            let replace = |v| if v == choice { instead } else { v };
-            body.map_uses(replace);
+        let decided = decided(&body, &uses);
+        if !decided.is_empty() {
+            body.map_uses(|v| {
+                let mut v = v;
+                while let Some(&instead) = decided.get(&v) {
+                    v = instead;
+                }
+                v
+            });
         } else if let Some(pair) = best_pair(&body, &uses) {
             merge(&mut body, &uses, &pair);
         } else {
@@ -202,18 +208,22 @@ fn decides(body: &Body, literals: &[(V, bool)], mask: V) -> Option<bool> {
     })
 }
 
-/// A choice that need not be made, and what it chooses.
-fn decided(body: &Body, uses: &Uses) -> Option<(V, V)> {
-    uses.defined.iter().find_map(|&v| {
+/// The choices that need not be made, and what each is instead.
+fn decided(body: &Body, uses: &Uses) -> FxHashMap<V, V> {
+    let mut decided = FxHashMap::default();
+    for &v in &uses.defined {
         let Op::Select(mask, yes, no) = body.op(v) else {
-            return None;
+            continue;
         };
-        if yes == no || never_holds(body, mask) {
-            return Some((v, no));
+        let holds = match yes == no || never_holds(body, mask) {
+            true => Some(false),
+            false => decides(body, uses.literals(v), mask),
+        };
+        if let Some(holds) = holds {
+            decided.insert(v, if holds { yes } else { no });
         }
-        let holds = decides(body, uses.literals(v), mask)?;
-        Some((v, if holds { yes } else { no }))
-    })
+    }
+    decided
 }
 
 /// Whether a mask asks for a magnitude below zero.

@@ -3,7 +3,7 @@
 use super::assembler::{Out, Source};
 use super::machine::MASK;
 use super::opcodes::{self as code, Form, Size};
-use super::select::{Select, out};
+use super::select::{Pairs, Select, out};
 use super::set::InstructionSet;
 use crate::vector::body::V;
 use iced_x86::Code;
@@ -115,9 +115,9 @@ impl Select<'_> {
         lanes: Option<V>,
         u: usize,
     ) -> Option<SmallVec<[VReg; 2]>> {
-        if let Some((known, mask, vectors)) = &self.pairs
-            && (*known, *mask) == (access, lanes)
-            && let Some(pairs) = vectors.get(u)
+        let same = |pairs: &Pairs| (pairs.access, pairs.mask) == (access, lanes);
+        if let Some(known) = self.pairs.as_ref().filter(|p| same(p))
+            && let Some(pairs) = known.vectors.get(u)
         {
             return Some(pairs.clone());
         }
@@ -141,11 +141,15 @@ impl Select<'_> {
                 }
             });
         }
-        match &mut self.pairs {
-            Some((known, mask, vectors)) if (*known, *mask) == (access, lanes) => {
-                vectors.push(pairs.clone());
+        match self.pairs.as_mut().filter(|p| same(p)) {
+            Some(known) => known.vectors.push(pairs.clone()),
+            None => {
+                self.pairs = Some(Pairs {
+                    access,
+                    mask: lanes,
+                    vectors: vec![pairs.clone()],
+                });
             }
-            _ => self.pairs = Some((access, lanes, vec![pairs.clone()])),
         }
         Some(pairs)
     }

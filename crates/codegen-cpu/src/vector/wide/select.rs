@@ -20,6 +20,14 @@ use smallvec::SmallVec;
 /// Registers of one value, one for each vector in flight.
 pub(super) type Copies = SmallVec<[VReg; 4]>;
 
+/// Elements of eight bytes that were loaded.
+pub(super) struct Pairs {
+    pub(super) access: u32,
+    pub(super) mask: Option<V>,
+    /// For each vector in flight.
+    pub(super) vectors: Vec<SmallVec<[VReg; 2]>>,
+}
+
 pub(super) struct Select<'b> {
     pub(super) set: InstructionSet,
     pub(super) body: &'b Body,
@@ -44,9 +52,8 @@ pub(super) struct Select<'b> {
     pub(super) tails: Option<Copies>,
     /// Vectors of lanes of which pairs are picked, by where they are among the constants.
     pub(super) selections: FxHashMap<u32, VReg>,
-    /// The pairs that were loaded last, of which the other halves may come next: through which
-    /// access and mask, and for each vector in flight.
-    pub(super) pairs: Option<(u32, Option<V>, Vec<SmallVec<[VReg; 2]>>)>,
+    /// The pairs that were loaded last, of which the other halves may come next.
+    pub(super) pairs: Option<Pairs>,
     /// Whether what is made is rarely run: its constants are made there, not before the loops.
     pub(super) in_rare: bool,
 }
