@@ -84,6 +84,8 @@ pub(crate) enum BinaryOp {
     LesserOrSecond,
     /// `a > b ? a : b`. Of floats.
     GreaterOrSecond,
+    /// `a`, but where `b` is NaN `b` with its quiet bit. Of `f32`.
+    UnlessNan,
     /// Smaller signed integer.
     MinSigned,
     /// Larger signed integer.
@@ -107,6 +109,25 @@ pub(crate) enum BinaryOp {
     /// Right, signs in; all signs from the width on.
     ShiftRightSigned,
 }
+
+impl BinaryOp {
+    /// Whether the operands may change places.
+    pub(crate) fn commutes(self) -> bool {
+        matches!(
+            self,
+            Self::Add
+                | Self::Mul
+                | Self::And
+                | Self::Or
+                | Self::Xor
+                | Self::Minimum
+                | Self::Maximum
+        )
+    }
+}
+
+/// The bit of an `f32` that makes a NaN a quiet one.
+pub(crate) const QUIET: u32 = 0x0040_0000;
 
 /// What is done with the product of `a` and `b` and with `c`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -359,6 +380,158 @@ impl Body {
     }
 }
 
+impl Body {
+    /// Every use of a value as one of what `f` makes of it.
+    pub(crate) fn map_uses(&mut self, f: impl Fn(V) -> V) {
+        for (op, _) in &mut self.values {
+            op.map_operands(&f);
+        }
+        for statement in &mut self.statements {
+            statement.map_uses(&f);
+        }
+        for r in &mut self.reductions {
+            r.value = f(r.value);
+        }
+    }
+
+    /// The same without values that no statement uses, operands before what is computed from
+    /// them.
+    pub(crate) fn renumbered(mut self) -> Self {
+        let mut order = Vec::new();
+        let mut numbers = vec![None; self.values.len()];
+        let mut number = |v: V| {
+            numbers[v.0 as usize].get_or_insert_with(|| {
+                order.push(v);
+                V(order.len() as u32 - 1)
+            });
+        };
+        for statement in &self.statements {
+            statement.for_each_value(&self, &mut number);
+        }
+        for r in &self.reductions {
+            number(r.value);
+        }
+        let values = order.iter().map(|&v| self.values[v.0 as usize]);
+        let values = values.collect();
+        self.values = values;
+        let new = |v: V| numbers[v.0 as usize].unwrap_or(v);
+        self.map_uses(new);
+        for statement in &mut self.statements {
+            statement.map_definitions(&new);
+        }
+        self
+    }
+}
+
+impl Statement {
+    /// The values that it uses itself, not those of what is inside it.
+    pub(crate) fn operands(&self, f: &mut impl FnMut(V)) {
+        match self {
+            Self::Define(_) => {}
+            Self::Store {
+                value, index, mask, ..
+            } => std::iter::once(value)
+                .chain(index)
+                .chain(mask)
+                .for_each(|v| f(*v)),
+            Self::StorePair { halves, mask, .. } => {
+                halves.iter().chain(mask).for_each(|v| f(*v));
+            }
+            Self::Loop(inner) => {
+                let used = inner.init.iter().chain(&inner.next);
+                used.for_each(|v| f(*v));
+            }
+            Self::Rare(rare) => {
+                let used = [&rare.mask].into_iter().chain(&rare.init).chain(&rare.next);
+                used.for_each(|v| f(*v));
+            }
+        }
+    }
+
+    /// All values that it and what is inside it use.
+    pub(crate) fn for_each_use(&self, body: &Body, f: &mut impl FnMut(V)) {
+        self.operands(f);
+        let mut define = |v: V| body.op(v).operands().into_iter().for_each(&mut *f);
+        match self {
+            Self::Define(v) => define(*v),
+            Self::Rare(rare) => rare.body.iter().for_each(|v| define(*v)),
+            Self::Loop(inner) => {
+                for statement in &inner.body {
+                    statement.for_each_use(body, f);
+                }
+            }
+            Self::Store { .. } | Self::StorePair { .. } => {}
+        }
+    }
+
+    /// All values that it uses or defines, operands first.
+    fn for_each_value(&self, body: &Body, f: &mut impl FnMut(V)) {
+        let define = |v: V, f: &mut dyn FnMut(V)| {
+            body.op(v).operands().into_iter().for_each(&mut *f);
+            f(v);
+        };
+        match self {
+            Self::Define(v) => define(*v, f),
+            Self::Store { .. } | Self::StorePair { .. } => self.operands(f),
+            Self::Loop(inner) => {
+                inner.init.iter().chain(&inner.carried).for_each(|v| f(*v));
+                for statement in &inner.body {
+                    statement.for_each_value(body, f);
+                }
+                inner.next.iter().chain(&inner.results).for_each(|v| f(*v));
+            }
+            Self::Rare(rare) => {
+                [&rare.mask]
+                    .into_iter()
+                    .chain(&rare.init)
+                    .for_each(|v| f(*v));
+                rare.body.iter().for_each(|v| define(*v, f));
+                rare.next.iter().chain(&rare.results).for_each(|v| f(*v));
+            }
+        }
+    }
+
+    fn map_uses(&mut self, f: &impl Fn(V) -> V) {
+        let map = |v: &mut V| *v = f(*v);
+        match self {
+            Self::Define(_) => {}
+            Self::Store {
+                value, index, mask, ..
+            } => {
+                let all = std::iter::once(value).chain(index).chain(mask);
+                all.for_each(map);
+            }
+            Self::StorePair { halves, mask, .. } => halves.iter_mut().chain(mask).for_each(map),
+            Self::Loop(inner) => {
+                inner.init.iter_mut().chain(&mut inner.next).for_each(map);
+                for statement in &mut inner.body {
+                    statement.map_uses(f);
+                }
+            }
+            Self::Rare(rare) => {
+                map(&mut rare.mask);
+                rare.init.iter_mut().chain(&mut rare.next).for_each(map);
+            }
+        }
+    }
+
+    fn map_definitions(&mut self, f: &impl Fn(V) -> V) {
+        let map = |v: &mut V| *v = f(*v);
+        match self {
+            Self::Define(v) => map(v),
+            Self::Store { .. } | Self::StorePair { .. } => {}
+            Self::Loop(inner) => {
+                let defined = inner.carried.iter_mut().chain(&mut inner.results);
+                defined.for_each(map);
+                for statement in &mut inner.body {
+                    statement.map_definitions(f);
+                }
+            }
+            Self::Rare(rare) => rare.body.iter_mut().chain(&mut rare.results).for_each(map),
+        }
+    }
+}
+
 /// Values that only rare cases define.
 fn rare_values(statements: &[Statement]) -> usize {
     let values = statements.iter().map(|statement| match statement {
@@ -370,6 +543,20 @@ fn rare_values(statements: &[Statement]) -> usize {
 }
 
 impl Op {
+    fn map_operands(&mut self, f: &impl Fn(V) -> V) {
+        let map = |v: &mut V| *v = f(*v);
+        match self {
+            Self::Const(_) | Self::Input(_) | Self::Lane | Self::Counter(_) | Self::Carried => {}
+            Self::Unary(_, a) | Self::Convert(_, a) => map(a),
+            Self::Binary(_, a, b) | Self::Compare(_, a, b) => [a, b].into_iter().for_each(map),
+            Self::Fma(_, a, b, c) | Self::Select(a, b, c) => [a, b, c].into_iter().for_each(map),
+            Self::Load { mask, .. } | Self::LoadHalf { mask, .. } => mask.iter_mut().for_each(map),
+            Self::Gather { index, mask, .. } => {
+                std::iter::once(index).chain(mask).for_each(map);
+            }
+        }
+    }
+
     /// The values it is computed from, in order.
     pub(crate) fn operands(&self) -> SmallVec<[V; 3]> {
         match *self {

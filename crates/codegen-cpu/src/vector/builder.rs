@@ -301,8 +301,26 @@ impl Builder {
         self.binary(BinaryOp::Sub, a, b)
     }
 
+    /// The square of a magnitude is that of the number: then both are one value.
     pub(crate) fn mul(&mut self, a: V, b: V) -> V {
-        self.binary(BinaryOp::Mul, a, b)
+        match self.magnitude_of(a).filter(|_| a == b) {
+            Some(x) => self.binary(BinaryOp::Mul, x, x),
+            None => self.binary(BinaryOp::Mul, a, b),
+        }
+    }
+
+    /// The number of which this is the magnitude, as [`super::mathlib::abs`] makes it.
+    fn magnitude_of(&self, v: V) -> Option<V> {
+        let op = |v: V| self.body.op(v);
+        let bits_of = |v: V| match op(v) {
+            Op::Convert(Conversion::Bits, a) => Some(a),
+            _ => None,
+        };
+        let Op::Binary(BinaryOp::And, a, mask) = op(bits_of(v)?) else {
+            return None;
+        };
+        let cleared = self.type_of(v) == Type::F32 && op(mask) == Op::Const(i32::MAX as u64);
+        bits_of(a).filter(|_| cleared)
     }
 
     pub(crate) fn div(&mut self, a: V, b: V) -> V {
@@ -325,8 +343,23 @@ impl Builder {
         self.unary(UnaryOp::Not, a)
     }
 
+    /// What so many low bits were cleared of, if only bits below them were: those are shifted out.
+    fn before_clearing(&self, v: V, low: i64) -> V {
+        let Op::Binary(BinaryOp::And, x, mask) = self.body.op(v) else {
+            return v;
+        };
+        match self.constant_of(mask) {
+            Some(bits) if self.type_of(v) == Type::I32 && bits >> low == 0xffff_ffff >> low => x,
+            _ => v,
+        }
+    }
+
     /// Shifts by a constant.
     pub(crate) fn shift(&mut self, op: BinaryOp, a: V, amount: i64) -> V {
+        let a = match op {
+            BinaryOp::ShiftRight => self.before_clearing(a, amount),
+            _ => a,
+        };
         let amount = self.integer(self.type_of(a), amount);
         self.binary(op, a, amount)
     }
@@ -359,6 +392,9 @@ impl Builder {
 
     /// The bits of a float as an integer, or back.
     pub(crate) fn bits(&mut self, a: V) -> V {
+        if let Op::Convert(Conversion::Bits, number) = self.body.op(a) {
+            return number;
+        }
         let to = match self.type_of(a) {
             Type::F32 => Type::I32,
             Type::I32 => Type::F32,
@@ -383,7 +419,7 @@ impl Builder {
 
 /// Removes definitions that nothing uses, from the last on; `live` are the values
 /// that are used further on.
-fn drop_dead(body: &Body, statements: &mut Vec<Statement>, live: &mut [bool]) {
+pub(super) fn drop_dead(body: &Body, statements: &mut Vec<Statement>, live: &mut [bool]) {
     let mut kept = Vec::with_capacity(statements.len());
     while let Some(mut statement) = statements.pop() {
         match &mut statement {
@@ -446,6 +482,7 @@ fn key(op: &Op, ty: Type) -> Option<Key> {
         Op::Input(i) | Op::Counter(i) => (u64::from(i), [0; 3]),
         Op::Lane => (0, [0; 3]),
         Op::Unary(o, a) => (o as u64, [a.0, 0, 0]),
+        Op::Binary(o, a, b) if o.commutes() => (o as u64, [a.0.min(b.0), a.0.max(b.0), 0]),
         Op::Binary(o, a, b) => (o as u64, [a.0, b.0, 0]),
         Op::Compare(o, a, b) => (o as u64, [a.0, b.0, 0]),
         Op::Convert(o, a) => (o as u64, [a.0, 0, 0]),

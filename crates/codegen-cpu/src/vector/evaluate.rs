@@ -3,7 +3,8 @@
 //! It is what the lowerings are held against, and is used by tests only.
 
 use super::body::{
-    Access, BinaryOp, Body, Condition, Conversion, Fused, Op, Statement, Type, UnaryOp, V, identity,
+    Access, BinaryOp, Body, Condition, Conversion, Fused, Op, QUIET, Statement, Type, UnaryOp, V,
+    identity,
 };
 
 /// How the machine computes.
@@ -271,6 +272,8 @@ fn binary(op: BinaryOp, ty: Type, a: u64, b: u64) -> u64 {
                 BinaryOp::LesserOrSecond if x < y => x,
                 BinaryOp::GreaterOrSecond if x > y => x,
                 // Exact in f64, where the exponents have room, then rounded once.
+                BinaryOp::UnlessNan if y.is_nan() => f32::from_bits(b as u32 | QUIET),
+                BinaryOp::UnlessNan => x,
                 BinaryOp::Scale => (f64::from(x) * f64::from(y).exp2()) as f32,
                 _ => y,
             };

@@ -11,6 +11,7 @@ mod choose;
 mod contract;
 #[cfg(test)]
 mod evaluate;
+mod exclusive;
 mod linear;
 mod mathlib;
 mod narrow;

@@ -50,15 +50,10 @@ pub(crate) fn round(b: &mut Builder, element_type: ElementType, x: V) -> V {
     let sum = b.add(bits, half);
     let sum = b.add(sum, odd);
     let kept = b.i32(-1 << dropped);
-    let rounded = b.and(sum, kept);
-    let quiet = b.i32(0x0040_0000);
-    let quiet = b.or(bits, quiet);
-    let quiet = b.and(quiet, kept);
-    let nan = b.compare(Condition::Unordered, x, x);
     if element_type == ElementType::BF16 {
-        let result = b.select(nan, quiet, rounded);
-        return b.bits(result);
+        return kept_unless_nan(b, sum, x, kept);
     }
+    let rounded = b.and(sum, kept);
     let sign = b.i32(i32::MIN);
     let sign = b.and(bits, sign);
     let magnitude = abs(b, x);
@@ -77,7 +72,15 @@ pub(crate) fn round(b: &mut Builder, element_type: ElementType, x: V) -> V {
     let infinity = b.i32(0x7f80_0000);
     let infinity = b.or(infinity, sign);
     let result = b.select(too_large, infinity, result);
-    let result = b.select(nan, quiet, result);
+    kept_unless_nan(b, result, x, kept)
+}
+
+/// These bits, or a NaN's, without what is dropped.
+fn kept_unless_nan(b: &mut Builder, bits: V, x: V, kept: V) -> V {
+    let number = b.bits(bits);
+    let number = b.binary(BinaryOp::UnlessNan, number, x);
+    let bits = b.bits(number);
+    let result = b.and(bits, kept);
     b.bits(result)
 }
 

@@ -137,7 +137,9 @@ fn latency(body: &Body, v: V) -> u32 {
         {
             4
         }
-        Op::Unary(..) | Op::Convert(..) | Op::Compare(..) => 3,
+        Op::Unary(..) | Op::Convert(..) | Op::Compare(..) | Op::Binary(BinaryOp::UnlessNan, ..) => {
+            3
+        }
         _ => 1,
     }
 }

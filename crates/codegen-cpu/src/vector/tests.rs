@@ -215,6 +215,14 @@ fn operations_on_floats() {
 }
 
 #[test]
+fn quiet_nans_of_another_number() {
+    let body = elementwise(Type::F32, &|b, [x, y, _]| {
+        b.binary(BinaryOp::UnlessNan, x, y)
+    });
+    check("a NaN's or a number", Type::F32, &body, 3);
+}
+
+#[test]
 fn operations_on_integers() {
     use BinaryOp as B;
     for ty in INTEGERS {
@@ -527,6 +535,33 @@ fn scattered_narrow_memory() {
 }
 
 /// One element for some of the lanes, and one whose address is nobody's for none.
+/// Vectors inside one step and across two, from every place of a step on.
+#[test]
+fn steps_of_an_index() {
+    let mut b = Builder::new();
+    let [from, to] = [(); 2].map(|()| pointer(&mut b, 4));
+    let first = b.input(Input::Number(Type::I32));
+    let (lane, first) = (b.lane(), b.splat(first, Type::I32));
+    let place = b.add(lane, first);
+    let step = b.shift(BinaryOp::ShiftRightSigned, place, 4);
+    let value = b.gather(from, Type::I32, step, None);
+    b.store(to, value, None, None);
+    let body = b.finish();
+    let numbers: Vec<i32> = (0..70).map(|i| 3 * i + 1).collect();
+    for compiled in Compiled::all(&body) {
+        for n in LENGTHS.into_iter().filter(|&n| n <= 1024) {
+            for first in [0, 1, 15, 16, 40] {
+                let mut out = vec![0i32; n as usize];
+                let args = [numbers.as_ptr() as u64, out.as_mut_ptr() as u64, first];
+                // SAFETY: `n` elements are written, and at most 67 are read.
+                unsafe { compiled.run(&args, n) };
+                let want = (0..n).map(|i| numbers[((i + first) / 16) as usize]);
+                assert!(out.into_iter().eq(want), "{} at {n}", compiled.name);
+            }
+        }
+    }
+}
+
 #[test]
 fn one_element_under_a_mask() {
     for (bytes, ty) in [

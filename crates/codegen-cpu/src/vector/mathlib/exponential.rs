@@ -46,10 +46,9 @@ pub(super) fn exp(b: &mut Builder, x: V) -> V {
     let x = clamp(b, low, x, high);
     let (n, r) = reduce(b, x);
     let p = polynomial(b, r, &EXP);
-    let square = b.mul(r, r);
-    let p = b.fma(p, square, r);
     let one = b.f32(1.0);
-    let p = b.add(p, one);
+    let p = b.fma(p, r, one);
+    let p = b.fma(p, r, one);
     b.binary(BinaryOp::Scale, p, n)
 }
 

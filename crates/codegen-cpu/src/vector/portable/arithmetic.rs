@@ -2,7 +2,7 @@
 
 use super::{Emitter, Parts, vector_type};
 use crate::error::Error;
-use crate::vector::body::{BinaryOp, Condition, Fused, Type, UnaryOp};
+use crate::vector::body::{BinaryOp, Condition, Fused, QUIET, Type, UnaryOp};
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
 use cranelift_codegen::ir::{self, Endianness, InstBuilder, MemFlagsData, Value, types};
 
@@ -107,6 +107,15 @@ impl Emitter<'_, '_> {
             BinaryOp::LesserOrSecond => self.choose(FloatCC::LessThan, ty, a, b),
             BinaryOp::GreaterOrSecond => self.choose(FloatCC::GreaterThan, ty, a, b),
             BinaryOp::Scale => self.scale(ty, a, b),
+            BinaryOp::UnlessNan => {
+                let quiet = self.constant(Type::I32, u64::from(QUIET))[0];
+                let bits = self.bitcast(types::I32X4, b);
+                let quieted = self.builder.ins().bor(bits, quiet);
+                let nan = self.builder.ins().fcmp(FloatCC::Unordered, b, b);
+                let bits = self.bitcast(types::I32X4, a);
+                let chosen = self.builder.ins().bitselect(nan, quieted, bits);
+                self.bitcast(types::F32X4, chosen)
+            }
             BinaryOp::MinSigned | BinaryOp::MaxSigned => {
                 self.pick(Condition::Less, ty, a, b, op == BinaryOp::MaxSigned)
             }

@@ -62,17 +62,7 @@ impl Select<'_> {
             };
             return self.shifted(op, ty, a, amount);
         }
-        let commutes = matches!(
-            op,
-            BinaryOp::Add
-                | BinaryOp::Mul
-                | BinaryOp::And
-                | BinaryOp::Or
-                | BinaryOp::Xor
-                | BinaryOp::Minimum
-                | BinaryOp::Maximum
-        );
-        let (a, b) = match self.constant_of(a).is_some() && commutes {
+        let (a, b) = match self.constant_of(a).is_some() && op.commutes() {
             true => (b, a),
             false => (a, b),
         };
@@ -129,6 +119,18 @@ impl Select<'_> {
     /// By the machine's instruction alone: minima and maxima lose NaN.
     pub(super) fn plain(&mut self, op: BinaryOp, ty: Type, a: VReg, b: Source) -> Option<VReg> {
         let form = self.form(ty);
+        if op == BinaryOp::UnlessNan && self.set == InstructionSet::Avx512 {
+            let table = self.pooled(code::QUIET_NAN, Type::I32);
+            let sources = [b, table].map(|s| (s, form.size()));
+            let result = self.asm.vector();
+            let code = code::FIX.of(form)?;
+            self.asm
+                .onto(code, out(result, form.size()), a, &sources, Some(0));
+            return Some(result);
+        }
+        if op == BinaryOp::UnlessNan {
+            return self.missing_binary(op, ty, a, b);
+        }
         let (codes, number) = code::binary(op, ty)?;
         match codes.of(form) {
             Some(code) => Some(self.apply(code, form, &[Source::Register(a), b], number)),

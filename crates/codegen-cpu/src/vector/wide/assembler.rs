@@ -382,6 +382,14 @@ impl Assembler {
         out
     }
 
+    /// A signed number divided by a power of two, rounded down.
+    pub(super) fn shifted_right(&mut self, a: VReg, amount: i32) -> VReg {
+        let out = self.register(INTEGER);
+        let code = Code::Sar_rm64_imm8;
+        self.onto(code, Self::plain(out), a, &[], Some(amount));
+        out
+    }
+
     pub(super) fn compare(&mut self, a: VReg, b: VReg) {
         let sources = [a, b].map(|r| (Source::Register(r), Size::R64));
         self.effect(Code::Cmp_r64_rm64, &sources, None);

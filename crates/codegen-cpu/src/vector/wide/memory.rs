@@ -1,10 +1,11 @@
 //! Loads and stores of lanes.
 
 use super::assembler::{Out, Source};
+use super::machine::Taken;
 use super::opcodes::{self as code, Form, Size};
 use super::select::{Select, out};
 use super::set::InstructionSet;
-use crate::vector::body::{Storage, Type, V};
+use crate::vector::body::{BinaryOp, Op, Storage, Type, V};
 use iced_x86::Code;
 use regalloc2::VReg;
 
@@ -164,6 +165,20 @@ impl Select<'_> {
                 InstructionSet::Avx2 => self.load_narrow_lanes(access, Some(index), mask, u),
             };
         }
+        if let Some(steps) = self.steps_of(index).filter(|_| !self.in_rare) {
+            return self.step_or_gather(access, (ty, index), mask, steps, u);
+        }
+        self.gather_all(access, (ty, index), mask, u)
+    }
+
+    fn gather_all(
+        &mut self,
+        access: u32,
+        (ty, index): (Type, V),
+        mask: Option<VReg>,
+        u: usize,
+    ) -> Option<VReg> {
+        let storage = self.body.accesses[access as usize].storage;
         let form = self.form(ty);
         let mask = match mask {
             Some(mask) => mask,
@@ -178,6 +193,60 @@ impl Select<'_> {
         let place = (base, index, index_size, storage.bytes);
         self.asm
             .gather(code, (result, form.size()), zero, mask, place);
+        Some(result)
+    }
+
+    /// An index that is the same for many lanes in a row: their number and what is added to it,
+    /// shifted right by so much that vectors are seldom in two steps.
+    fn steps_of(&self, index: V) -> Option<(u32, i32)> {
+        let Op::Binary(BinaryOp::ShiftRightSigned, place, amount) = self.body.op(index) else {
+            return None;
+        };
+        let amount = i32::try_from(self.constant_of(amount)?).ok()?;
+        let Op::Binary(BinaryOp::Add, lane, first) = self.body.op(place) else {
+            return None;
+        };
+        let Op::Input(first) = self.body.op(first) else {
+            return None;
+        };
+        let is_long = (1..31).contains(&amount) && 1 << amount >= self.lanes();
+        let is_lane = self.body.op(lane) == Op::Lane;
+        (is_long && is_lane && self.set == InstructionSet::Avx512).then_some((first, amount))
+    }
+
+    /// One element for the lanes of a vector that lie in one step; a gather takes ten times as
+    /// long.
+    fn step_or_gather(
+        &mut self,
+        access: u32,
+        (ty, index): (Type, V),
+        mask: Option<VReg>,
+        (first, amount): (u32, i32),
+        u: usize,
+    ) -> Option<VReg> {
+        let first = self.word(first);
+        let lanes = self.lanes();
+        let place = self.asm.sum(self.lane, Some(first), lanes * u as i32);
+        let end = self.asm.sum(place, None, lanes - 1);
+        let [step, last] = [place, end].map(|place| self.asm.shifted_right(place, amount));
+        self.asm.compare(last, step);
+        let result = self.asm.vector();
+        let [apart, same] = [self.asm.block(&[]), self.asm.block(&[])];
+        let after = self.asm.block(&[result]);
+        self.asm.is_cold(apart);
+        self.asm.branch(Taken::Greater, apart, same);
+        self.asm.switch_to(same);
+        let from = Source::Memory {
+            base: self.pointers[access as usize],
+            index: Some((step, self.body.accesses[access as usize].storage.bytes)),
+            displacement: 0,
+        };
+        let one = self.broadcast(access, ty, from, mask)?;
+        self.asm.jump(after, &[one]);
+        self.asm.switch_to(apart);
+        let each = self.gather_all(access, (ty, index), mask, u)?;
+        self.asm.jump(after, &[each]);
+        self.asm.switch_to(after);
         Some(result)
     }
 

@@ -3,7 +3,7 @@
 use super::assembler::Source;
 use super::opcodes::{self as code, Form};
 use super::select::Select;
-use crate::vector::body::{BinaryOp, Condition, Conversion, Type, UnaryOp};
+use crate::vector::body::{BinaryOp, Condition, Conversion, QUIET, Type, UnaryOp};
 use iced_x86::Code;
 use regalloc2::VReg;
 
@@ -79,6 +79,7 @@ impl Select<'_> {
         match op {
             BinaryOp::Scale => self.scaled(ty, a, b),
             BinaryOp::Minimum | BinaryOp::Maximum => self.extreme(op, ty, a, b),
+            BinaryOp::UnlessNan => self.unless_nan(ty, a, b),
             BinaryOp::Mul => self.product_of_words(a, b),
             BinaryOp::MinSigned => self.chosen(Condition::Less, ty, a, b, false),
             BinaryOp::MaxSigned => self.chosen(Condition::Less, ty, a, b, true),
@@ -144,6 +145,13 @@ impl Select<'_> {
         let (codes, which) = code::compare(Condition::Unordered, ty);
         let nan = self.apply(codes.of(form)?, form, &[a, b], Some(which));
         self.joined(BinaryOp::Or, ty, result, Source::Register(nan))
+    }
+
+    fn unless_nan(&mut self, ty: Type, a: VReg, b: Source) -> Option<VReg> {
+        let b = self.loaded(ty, b)?;
+        let quiet = self.with(BinaryOp::Or, Type::I32, b, u64::from(QUIET))?;
+        let nan = self.compared(Condition::Unordered, ty, b, Source::Register(b))?;
+        self.blend(ty, nan, Source::Register(quiet), a)
     }
 
     /// Two factors, so that neither leaves the range of exponents; of 64 bits one is enough.

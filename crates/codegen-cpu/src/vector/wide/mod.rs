@@ -30,6 +30,7 @@ pub(crate) use listing::listing;
 pub(crate) use set::InstructionSet;
 
 use super::body::Body;
+use super::exclusive::shared;
 use super::schedule::scheduled;
 
 /// The lowering, with what it keeps from one body to the next.
@@ -50,6 +51,12 @@ impl Wide {
     /// A body's code; `None` if something in it has no instruction.
     /// `lanes_at_most`: what is known of the number of lanes.
     pub(crate) fn lower(&mut self, body: &Body, lanes_at_most: Option<i64>) -> Option<Vec<u8>> {
+        // With AVX2 a choice costs as much as a multiplication, and constants take registers.
+        let shared = match self.set {
+            InstructionSet::Avx512 => shared(body),
+            InstructionSet::Avx2 => None,
+        };
+        let body = shared.as_ref().unwrap_or(body);
         let in_flight = select::in_flight(self.set, body, lanes_at_most);
         let ordered = (body.size() >= select::LONG).then(|| scheduled(body, self.set, in_flight));
         let body = ordered.as_ref().unwrap_or(body);

@@ -384,6 +384,18 @@ pub(super) fn fused_onto_sum(fused: Fused) -> Codes {
     }
 }
 
+/// The first operand, but what a table says of the second one's kind.
+pub(super) const FIX: Codes = forms!(
+    EVEX_Vfixupimmps_zmm_k1z_zmm_zmmm512b32_imm8_sae,
+    EVEX_Vfixupimmps_ymm_k1z_ymm_ymmm256b32_imm8,
+    INVALID;
+    NONE
+);
+
+/// That table: the second operand, quiet, if it is a NaN of either kind (the lowest digits), and
+/// the first if it is anything else.
+pub(super) const QUIET_NAN: u64 = 0x22;
+
 /// The second operand where the mask holds, else the first. With AVX2 the mask is a vector, the
 /// last operand.
 pub(super) const BLEND: Codes = forms!(

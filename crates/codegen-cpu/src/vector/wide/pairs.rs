@@ -3,7 +3,7 @@
 use super::assembler::{Out, Source};
 use super::machine::MASK;
 use super::opcodes::{self as code, Form, Size};
-use super::select::{Select, out};
+use super::select::{Pairs, Select, out};
 use super::set::InstructionSet;
 use crate::vector::body::V;
 use iced_x86::Code;
@@ -54,6 +54,9 @@ impl Select<'_> {
     fn selection(&mut self, lanes: impl Iterator<Item = u32>) -> VReg {
         let bytes: Vec<u8> = lanes.flat_map(u32::to_le_bytes).collect();
         let offset = self.asm.constant(&bytes);
+        if let Some(&known) = self.selections.get(&offset) {
+            return known;
+        }
         let place = Source::Pool {
             offset,
             broadcast: false,
@@ -64,6 +67,7 @@ impl Select<'_> {
         self.asm
             .op(code, out(result, Size::Zmm), &[(place, Size::Zmm)], None);
         self.asm.hoisting = was;
+        self.selections.insert(offset, result);
         result
     }
 
@@ -104,17 +108,20 @@ impl Select<'_> {
         Some(self.apply(code, Form::Avx2Full32, &[source], Some(0xd8)))
     }
 
-    pub(super) fn load_half(
+    /// The vectors of pairs, which the other half's load may have loaded.
+    fn loaded_pairs(
         &mut self,
         access: u32,
-        high: bool,
-        mask: Option<V>,
+        lanes: Option<V>,
         u: usize,
-    ) -> Option<VReg> {
-        if self.body.accesses[access as usize].splat {
-            return None;
+    ) -> Option<SmallVec<[VReg; 2]>> {
+        let same = |pairs: &Pairs| (pairs.access, pairs.mask) == (access, lanes);
+        if let Some(known) = self.pairs.as_ref().filter(|p| same(p))
+            && let Some(pairs) = known.vectors.get(u)
+        {
+            return Some(pairs.clone());
         }
-        let mask = self.effective(mask, u)?;
+        let mask = self.effective(lanes, u)?;
         let masks = self.pair_masks(mask);
         let form = self.set.form(true, true);
         let mut pairs: SmallVec<[VReg; 2]> = SmallVec::new();
@@ -134,6 +141,30 @@ impl Select<'_> {
                 }
             });
         }
+        match self.pairs.as_mut().filter(|p| same(p)) {
+            Some(known) => known.vectors.push(pairs.clone()),
+            None => {
+                self.pairs = Some(Pairs {
+                    access,
+                    mask: lanes,
+                    vectors: vec![pairs.clone()],
+                });
+            }
+        }
+        Some(pairs)
+    }
+
+    pub(super) fn load_half(
+        &mut self,
+        access: u32,
+        high: bool,
+        mask: Option<V>,
+        u: usize,
+    ) -> Option<VReg> {
+        if self.body.accesses[access as usize].splat {
+            return None;
+        }
+        let pairs = self.loaded_pairs(access, mask, u)?;
         match self.set {
             InstructionSet::Avx512 => {
                 let (first, second) = (*pairs.first()?, *pairs.last()?);

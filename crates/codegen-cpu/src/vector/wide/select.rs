@@ -14,10 +14,19 @@ use crate::vector::body::{
 };
 use iced_x86::Code;
 use regalloc2::{Block, VReg};
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 /// Registers of one value, one for each vector in flight.
 pub(super) type Copies = SmallVec<[VReg; 4]>;
+
+/// Elements of eight bytes that were loaded.
+pub(super) struct Pairs {
+    pub(super) access: u32,
+    pub(super) mask: Option<V>,
+    /// For each vector in flight.
+    pub(super) vectors: Vec<SmallVec<[VReg; 2]>>,
+}
 
 pub(super) struct Select<'b> {
     pub(super) set: InstructionSet,
@@ -41,8 +50,12 @@ pub(super) struct Select<'b> {
     pub(super) lane: VReg,
     /// Which lanes there are, where not all are known to be.
     pub(super) tails: Option<Copies>,
+    /// Vectors of lanes of which pairs are picked, by where they are among the constants.
+    pub(super) selections: FxHashMap<u32, VReg>,
+    /// The pairs that were loaded last, of which the other halves may come next.
+    pub(super) pairs: Option<Pairs>,
     /// Whether what is made is rarely run: its constants are made there, not before the loops.
-    in_rare: bool,
+    pub(super) in_rare: bool,
 }
 
 /// Bodies of more values than this are not repeated for the whole vectors.
@@ -68,6 +81,7 @@ pub(super) fn in_flight(set: InstructionSet, body: &Body, lanes_at_most: Option<
         // Two vectors of a long body leave 16 registers eight each.
         let two = match set {
             InstructionSet::Avx2 if size >= LONG => 1,
+            InstructionSet::Avx512 if size < LONG && Pressure::of(body).fits(3) => 3,
             _ => 2,
         };
         return if size <= SHORT && !few { 4 } else { two };
@@ -78,6 +92,70 @@ pub(super) fn in_flight(set: InstructionSet, body: &Body, lanes_at_most: Option<
         0..TINY => usize::try_from(most).map_or(8, |most| most.clamp(1, 8)),
         TINY..LONG => 2,
         _ => 1,
+    }
+}
+
+/// Whether a number is what an operation takes from memory: a constant, as its last operand or
+/// one that may be.
+fn is_last(body: &Body, operation: Op, v: V) -> bool {
+    let is_constant = |v: V| matches!(body.op(v), Op::Const(_));
+    let may_be = match operation {
+        Op::Binary(op, a, b) => b == v || op.commutes() && !is_constant(b) && a == v,
+        Op::Fma(_, a, b, c) => c == v || !is_constant(c) && (a == v || b == v),
+        Op::Select(_, yes, no) => yes == v && no != v,
+        Op::Compare(_, _, b) => b == v,
+        _ => false,
+    };
+    may_be && is_constant(v)
+}
+
+/// How many registers a body without loops asks for.
+#[derive(Debug, PartialEq)]
+struct Pressure {
+    /// Vectors that are alive at once, of those that lanes differ in.
+    alive: usize,
+    /// Numbers that are the same for all lanes, and not always an operand in memory.
+    shared: usize,
+}
+
+impl Pressure {
+    fn of(body: &Body) -> Self {
+        let is_shared = |v: V| matches!(body.op(v), Op::Const(_) | Op::Input(_));
+        let mut shared = vec![false; body.values.len()];
+        let mut alive = vec![false; body.values.len()];
+        let (mut now, mut most) = (0, 0);
+        for statement in body.statements.iter().rev() {
+            let mut used: SmallVec<[V; 4]> = SmallVec::new();
+            match statement {
+                Statement::Define(v) => {
+                    if std::mem::take(&mut alive[v.0 as usize]) {
+                        now -= 1;
+                    }
+                    used.extend(body.op(*v).operands());
+                    let operation = body.op(*v);
+                    for &v in used.iter().filter(|&&v| is_shared(v)) {
+                        shared[v.0 as usize] |= !is_last(body, operation, v);
+                    }
+                }
+                _ => statement.for_each_use(body, &mut |v| used.push(v)),
+            }
+            for v in used {
+                let is_vector = body.type_of(v) != Type::Mask && !is_shared(v);
+                if is_vector && !std::mem::replace(&mut alive[v.0 as usize], true) {
+                    now += 1;
+                }
+            }
+            most = most.max(now);
+        }
+        Self {
+            alive: most,
+            shared: shared.into_iter().filter(|&s| s).count(),
+        }
+    }
+
+    /// Whether so many vectors in flight leave some of 32 registers for results.
+    fn fits(&self, in_flight: usize) -> bool {
+        self.alive * in_flight + self.shared <= 30
     }
 }
 
@@ -109,6 +187,8 @@ pub(super) fn select(
         counters: Vec::new(),
         lane: slots,
         tails: None,
+        selections: FxHashMap::default(),
+        pairs: None,
         in_rare: false,
     };
     select.run(lanes_at_most)?;
@@ -177,6 +257,7 @@ impl Select<'_> {
     ) -> Option<(VReg, Vec<VReg>)> {
         self.unroll = unroll;
         self.copies.fill(Copies::new());
+        self.pairs = None;
         let group = self.lanes * unroll as i32;
         let limit = match masked {
             true => self.n,
@@ -265,7 +346,7 @@ impl Select<'_> {
     }
 
     /// An input as an integer.
-    fn word(&mut self, input: u32) -> VReg {
+    pub(super) fn word(&mut self, input: u32) -> VReg {
         if let Some(known) = self.words[input as usize] {
             return known;
         }
@@ -394,6 +475,9 @@ impl Select<'_> {
 
     fn statements(&mut self, statements: &[Statement]) -> Option<()> {
         for statement in statements {
+            if !matches!(statement, Statement::Define(_)) {
+                self.pairs = None;
+            }
             match statement {
                 Statement::Define(v) => self.define(*v)?,
                 Statement::Store {
@@ -417,6 +501,9 @@ impl Select<'_> {
                 }
                 Statement::Loop(l) => self.inner_loop(l)?,
                 Statement::Rare(rare) => self.rare(rare)?,
+            }
+            if !matches!(statement, Statement::Define(_)) {
+                self.pairs = None;
             }
         }
         Some(())
