@@ -110,7 +110,9 @@ pub(crate) fn first_level_ways() -> usize {
         let leaves = leaves.into_iter().filter(|(leaf, last)| leaf <= last);
         let caches = leaves.flat_map(|(leaf, _)| (0..4).map(move |i| __cpuid_count(leaf, i)));
         // Kind 1 is of data, in bits 0 to 4; the level is in bits 5 to 7.
-        let first = caches.into_iter().find(|cache| cache.eax & 0xff == 1 << 5 | 1);
+        let first = caches
+            .into_iter()
+            .find(|cache| cache.eax & 0xff == 1 << 5 | 1);
         first.map_or(UNKNOWN_WAYS, |cache| (cache.ebx >> 22) as usize + 1)
     })
 }

@@ -9,19 +9,19 @@ use super::blocks::{MAX_DEPTH, TOGETHER, depth_count};
 use super::geometry::{Axes, Axis, chunks, fill_offsets, offsets_at, share, tiles};
 use super::packing::Panel;
 use super::{Side, Sizes, Table, Types, Worker};
-use crate::kernels::{Isa, first_level_ways};
 use crate::kernels::pack::{MAX_LANES, any_subnormal};
 use crate::kernels::store::Stored;
 use crate::kernels::strided::{Fetch, Later, MAX_ROWS, Stretch, Strided, StridedKernel};
 use crate::kernels::tile::Arithmetic;
+use crate::kernels::{Isa, first_level_ways};
 use smallvec::{SmallVec, smallvec};
 use std::mem::MaybeUninit;
 use std::ops::Range;
 use tegula_ir::ElementType;
 
-/// Bytes of rows of the left operand that all right panels pass before the next rows, of a
-/// panel and of the one that is fetched meanwhile: they stay in the second-level cache.
-const NEAR_BYTES: usize = 21 << 15;
+/// Bytes of rows of the left operand that all right panels pass before the next rows: they
+/// stay in a second-level cache of 1 MiB, with two panels.
+const NEAR_BYTES: usize = 27 << 14;
 /// The most such rows.
 const NEAR_ROWS: usize = 36 * MAX_ROWS;
 /// The deepest block of a right operand that lies where it was: of a panel 128 KiB are
@@ -170,9 +170,8 @@ impl InPlace {
     }
 
     /// Rows whose tiles all right panels pass before the next rows'.
-    fn near(&self, rows: usize, width: usize, depth_bytes: usize) -> usize {
-        let most = (NEAR_BYTES / depth_bytes.max(1)).saturating_sub(2 * width);
-        let most = most.min(NEAR_ROWS);
+    fn near(&self, rows: usize, depth_bytes: usize) -> usize {
+        let most = (NEAR_BYTES / depth_bytes.max(1)).min(NEAR_ROWS);
         rows.min((most / self.kernel.rows).max(1) * self.kernel.rows)
     }
 
@@ -184,7 +183,7 @@ impl InPlace {
         width: usize,
         unit_bytes: usize,
     ) -> (usize, usize, usize, usize) {
-        let rows = self.near(rows, width, depth * unit_bytes);
+        let rows = self.near(rows, depth * unit_bytes);
         let chunk = match self.lies[1] {
             true => columns,
             false => TOGETHER.min(columns.next_multiple_of(width)),
