@@ -111,3 +111,33 @@ impl Isa {
         }
     }
 }
+
+/// How many lines with the same place the first-level data cache holds, as the CPU says; 12 if
+/// it does not.
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn first_level_ways() -> usize {
+    use std::arch::x86_64::{__cpuid, __cpuid_count};
+    use std::sync::OnceLock;
+    static WAYS: OnceLock<usize> = OnceLock::new();
+    // Both vendors describe caches alike, in leaves of their own.
+    const INTEL: u32 = 4;
+    const AMD: u32 = 0x8000_001d;
+    *WAYS.get_or_init(|| {
+        let leaves = [(INTEL, __cpuid(0).eax), (AMD, __cpuid(0x8000_0000).eax)];
+        let leaves = leaves.into_iter().filter(|(leaf, last)| leaf <= last);
+        let caches = leaves.flat_map(|(leaf, _)| (0..4).map(move |i| __cpuid_count(leaf, i)));
+        // Kind 1 is of data, in bits 0 to 4; the level is in bits 5 to 7.
+        let first = caches
+            .into_iter()
+            .find(|cache| cache.eax & 0xff == 1 << 5 | 1);
+        first.map_or(UNKNOWN_WAYS, |cache| (cache.ebx >> 22) as usize + 1)
+    })
+}
+
+/// As above.
+#[cfg(not(target_arch = "x86_64"))]
+pub(crate) fn first_level_ways() -> usize {
+    UNKNOWN_WAYS
+}
+
+const UNKNOWN_WAYS: usize = 12;

@@ -43,14 +43,49 @@ pub(crate) struct Strided<'a> {
     pub(crate) row_offsets: &'a [isize],
     /// Whether sums are added to what is there.
     pub(crate) add: bool,
-    /// Whether the right operand is fetched ahead, and where its vectors are copied to on
-    /// the way, group by group, if that is not null: for tiles of at most two vectors.
-    pub(crate) copy: Option<*mut u8>,
+    /// What is fetched on the way: for tiles of at most two vectors.
+    pub(crate) fetch: Fetch,
+}
+
+/// What a tile fetches into a cache while it multiplies: of each vector the line of its last
+/// element. If that is not the only one, the other one is the last of the panel before.
+#[derive(Clone, Copy)]
+pub(crate) enum Fetch {
+    Nothing,
+    /// The right operand [some elements](AHEAD) of the depth ahead. Its vectors are copied to
+    /// here on the way, group by group, if that is not null.
+    Ahead(*mut u8),
+    /// What later tiles will read.
+    Later(Later),
+}
+
+/// Vectors that later tiles will read, as many as the tile has of each element of the depth.
+#[derive(Clone, Copy)]
+pub(crate) struct Later {
+    /// The first of them.
+    pub(crate) from: *const u8,
+    /// Bytes from one element of the depth to the next.
+    pub(crate) step: isize,
+    /// How many elements.
+    pub(crate) count: usize,
 }
 
 /// Elements of the depth that the right operand is fetched ahead: pieces of its rows
 /// are short, and the CPU foresees no large strides.
 const AHEAD: isize = 16;
+
+impl Later {
+    const NONE: Self = Self {
+        from: std::ptr::null(),
+        step: 0,
+        count: 0,
+    };
+}
+
+/// The forms of a tile, by what it [fetches](Fetch).
+const NOTHING: u8 = 0;
+const AT_ONCE: u8 = 1;
+const LATER: u8 = 2;
 
 /// Computes a tile of so many vectors, of which the last may be a part of one.
 ///
@@ -208,12 +243,18 @@ macro_rules! strided_tile {
         $right:ty, $right_load:expr, $right_some:expr
     ) => {
         mod $module {
-            use super::{AHEAD, Strided};
+            use super::{AHEAD, AT_ONCE, Fetch, LATER, Later, NOTHING, Strided};
             use std::arch::x86_64::*;
 
             #[target_feature(enable = $features)]
-            unsafe fn tile<const M: usize, const V: usize, const COPY: bool, const WHOLE: bool>(tile: &Strided<'_>) {
-                let mut copy = tile.copy.unwrap_or_default().cast::<$number>();
+            unsafe fn tile<const M: usize, const V: usize, const FETCH: u8, const WHOLE: bool>(
+                tile: &Strided<'_>,
+            ) {
+                let (mut copy, mut later) = match tile.fetch {
+                    Fetch::Ahead(copy) => (copy.cast::<$number>(), Later::NONE),
+                    Fetch::Later(later) => (std::ptr::null_mut(), later),
+                    Fetch::Nothing => (std::ptr::null_mut(), Later::NONE),
+                };
                 let copies = !copy.is_null();
                 let ahead = tile.steps[1].wrapping_mul(AHEAD);
                 let last = (V - 1) * $lanes;
@@ -234,11 +275,19 @@ macro_rules! strided_tile {
                                     $right_some(from.add(last), mask)
                                 }
                             });
-                            if COPY {
+                            if FETCH == LATER && later.count > 0 {
+                                later.count -= 1;
+                                for v in 0..V {
+                                    let last = later.from.cast::<$right>().wrapping_add((v + 1) * $lanes - 1);
+                                    _mm_prefetch::<_MM_HINT_T1>(last.cast());
+                                }
+                                later.from = later.from.wrapping_offset(later.step);
+                            }
+                            if FETCH == AT_ONCE {
                                 for (v, &column) in columns.iter().enumerate() {
-                                    let ahead = right.wrapping_offset(ahead);
-                                    let ahead = ahead.cast::<$right>().wrapping_add(v * $lanes);
-                                    _mm_prefetch::<_MM_HINT_T0>(ahead.cast());
+                                    let ahead = right.wrapping_offset(ahead).cast::<$right>();
+                                    let last = ahead.wrapping_add((v + 1) * $lanes - 1);
+                                    _mm_prefetch::<_MM_HINT_T0>(last.cast());
                                     if copies {
                                         $store(copy.add(v * $lanes), column);
                                     }
@@ -303,16 +352,32 @@ macro_rules! strided_tile {
                         }
                     }
                 }
+                let form = match arguments.fetch {
+                    Fetch::Nothing => NOTHING,
+                    Fetch::Ahead(_) => AT_ONCE,
+                    Fetch::Later(_) => LATER,
+                };
                 // SAFETY: the caller's promise.
                 unsafe {
-                    match (arguments.rows.len(), vectors, arguments.copy.is_some()) {
-                        $(($m, $v, false) if $masked && !whole => tile::<$m, $v, false, false>(arguments),)*
-                        $(($m, $v, false) => tile::<$m, $v, false, $masked>(arguments),)*
+                    match (arguments.rows.len(), vectors, form) {
+                        $(($m, $v, NOTHING) if $masked && !whole => {
+                            tile::<$m, $v, NOTHING, false>(arguments)
+                        })*
+                        $(($m, $v, NOTHING) => tile::<$m, $v, NOTHING, $masked>(arguments),)*
                         $(
-                            ($n, 1, true) if $masked && !whole => tile::<$n, 1, true, false>(arguments),
-                            ($n, 2, true) if $masked && !whole => tile::<$n, 2, true, false>(arguments),
-                            ($n, 1, true) => tile::<$n, 1, true, $masked>(arguments),
-                            ($n, 2, true) => tile::<$n, 2, true, $masked>(arguments),
+                            ($n, 1, AT_ONCE) if $masked && !whole => {
+                                tile::<$n, 1, AT_ONCE, false>(arguments)
+                            }
+                            ($n, 2, AT_ONCE) if $masked && !whole => {
+                                tile::<$n, 2, AT_ONCE, false>(arguments)
+                            }
+                            ($n, 1, AT_ONCE) => tile::<$n, 1, AT_ONCE, $masked>(arguments),
+                            ($n, 2, AT_ONCE) => tile::<$n, 2, AT_ONCE, $masked>(arguments),
+                            ($n, 1, LATER) => tile::<$n, 1, LATER, false>(arguments),
+                            ($n, 2, LATER) if $masked && !whole => {
+                                tile::<$n, 2, LATER, false>(arguments)
+                            }
+                            ($n, 2, LATER) => tile::<$n, 2, LATER, $masked>(arguments),
                         )*
                         other => debug_assert!(false, "there is no tile of {other:?}"),
                     }
@@ -463,7 +528,7 @@ mod tests {
 
     /// A tile over no depth is zeros: whoever is asked for one without a form leaves what
     /// was there.
-    fn is_there(kernel: &StridedKernel, rows: usize, vectors: usize, fetches: bool) -> bool {
+    fn is_there(kernel: &StridedKernel, rows: usize, vectors: usize, fetch: Fetch) -> bool {
         let mut out = [f64::NAN; TILE_ROWS * 16 * 16];
         let columns = vectors * kernel.lanes;
         let offsets: Vec<isize> = (0..rows).map(|row| (row * columns) as isize).collect();
@@ -477,7 +542,7 @@ mod tests {
             out: out.as_mut_ptr().cast(),
             row_offsets: &offsets,
             add: false,
-            copy: fetches.then_some(std::ptr::null_mut()),
+            fetch,
         };
         let _entered = kernel.enter();
         // SAFETY: nothing is read, the results have room; the kernel is one of this
@@ -501,10 +566,13 @@ mod tests {
                 for rows in 1..=kernel.rows {
                     let most = kernel.vectors(rows, usize::MAX / 2);
                     for &vectors in (kernel.vectors)(rows) {
-                        assert!(is_there(&kernel, rows, vectors, false), "{rows} {vectors}");
+                        let there = |fetch| is_there(&kernel, rows, vectors, fetch);
+                        assert!(there(Fetch::Nothing), "{rows} {vectors}");
                         // Pairs are packed, so nothing of theirs is fetched.
                         if most <= 2 && arithmetic != Arithmetic::Bf16Pairs {
-                            assert!(is_there(&kernel, rows, vectors, true), "{rows} {vectors}");
+                            let ahead = Fetch::Ahead(std::ptr::null_mut());
+                            assert!(there(ahead), "{rows} {vectors}");
+                            assert!(there(Fetch::Later(Later::NONE)), "{rows} {vectors}");
                         }
                     }
                 }

@@ -7,7 +7,7 @@ use std::ops::Range;
 /// The deepest block, in units: a right panel of so many groups is 64 KiB, which
 /// streams from the second-level cache as fast as it is used, and sums are added to
 /// the result seldom.
-const MAX_DEPTH: usize = 512;
+pub(super) const MAX_DEPTH: usize = 512;
 /// The most bytes of a left operand that is packed whole.
 pub(super) const MAX_RESIDENT: usize = 3 << 18;
 /// The most rows of a block.
@@ -23,9 +23,9 @@ pub(super) const TOGETHER: usize = 256;
 /// Bytes of packed right panels.
 const MAX_RIGHT: usize = 4 << 20;
 
-/// How many blocks a depth of so many units has.
-pub(super) fn depth_count(units: usize) -> usize {
-    units.div_ceil(MAX_DEPTH).max(1)
+/// How many blocks a depth of so many units has, of which none is deeper than `most`.
+pub(super) fn depth_count(units: usize, most: usize) -> usize {
+    units.div_ceil(most).max(1)
 }
 
 /// How a part of a product is blocked.
@@ -57,8 +57,8 @@ impl Blocks {
         let units = run_units * product.sizes.runs;
         let (in_place, kept) = (product.in_place(table), product.kept_for(table));
         let depths = match in_place {
-            Some(in_place) if in_place.whole_depth => 1,
-            _ => depth_count(units),
+            Some(in_place) => in_place.depth_count(units),
+            None => depth_count(units, MAX_DEPTH),
         };
         let depth = units.div_ceil(depths);
         let together = depths.min(MAX_TOGETHER);

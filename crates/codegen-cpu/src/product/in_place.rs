@@ -5,25 +5,30 @@
 //! copies it on the way, for the tiles below; otherwise it is packed. A left operand
 //! whose strides make the cache forget it is packed as well, some rows at a time.
 
-use super::blocks::{TOGETHER, depth_count};
+use super::blocks::{MAX_DEPTH, TOGETHER, depth_count};
 use super::geometry::{Axes, Axis, chunks, fill_offsets, offsets_at, pieces, share, tiles};
 use super::packing::Panel;
 use super::{Side, Sizes, Table, Types, Worker};
-use crate::kernels::Isa;
 use crate::kernels::pack::{MAX_LANES, any_subnormal};
 use crate::kernels::store::Stored;
-use crate::kernels::strided::{MAX_ROWS, Stretch, Strided, StridedKernel, TILE_BYTES, TILE_ROWS};
+use crate::kernels::strided::{
+    Fetch, Later, MAX_ROWS, Stretch, Strided, StridedKernel, TILE_BYTES, TILE_ROWS,
+};
 use crate::kernels::tile::Arithmetic;
+use crate::kernels::{Isa, first_level_ways};
 use smallvec::{SmallVec, smallvec};
 use std::mem::MaybeUninit;
 use std::ops::Range;
 use tegula_ir::ElementType;
 
-/// Bytes of rows of the left operand that all right panels pass before the next
-/// rows: they stay in the second-level cache.
-const NEAR_BYTES: usize = 1 << 19;
+/// Bytes of rows of the left operand that all right panels pass before the next rows: they
+/// stay in a second-level cache of 1 MiB, with two panels.
+const NEAR_BYTES: usize = 27 << 14;
 /// The most such rows.
 const NEAR_ROWS: usize = 36 * MAX_ROWS;
+/// The deepest block of a right operand that lies where it was: of a panel 128 KiB are
+/// copied, and what is added to the result is read and written seldom.
+const DEEP: usize = 2 * MAX_DEPTH;
 /// The most pieces of a depth.
 const MAX_STRETCHES: usize = 4096;
 /// Bytes of a right operand that is taken to be in the second-level cache.
@@ -55,8 +60,8 @@ pub(super) struct InPlace {
     /// Whether right panels are fetched ahead when they are first read, and copied.
     fetched: bool,
     copied: bool,
-    /// Whether the depth is one block.
-    pub(super) whole_depth: bool,
+    /// The deepest block, in units.
+    deepest: usize,
     /// Whether the columns of a panel need not be neighbours in the result.
     out_breaks: bool,
     /// The depth by blocks, for tiles that read the right operand first, and for
@@ -98,13 +103,6 @@ impl InPlace {
             1 => arithmetic.element_type() == Some(lhs),
             _ => strides[1] == 1 && sizes.run.is_multiple_of(step),
         };
-        // Sums that are no elements are stored when they are complete.
-        let whole_depth = halves.is_some() || kernel.matrices && !table.same;
-        let complete = whole_depth || table.same || depth_count(sizes.depth / step) <= 1;
-        let packs = halves.is_some() || kernel.matrices;
-        if !units && !packs || !complete {
-            return None;
-        }
         // Vectors end where a run of columns does.
         let filled = column.size * 4 >= column.size.next_multiple_of(kernel.lanes) * 3;
         let own_type = table.same && arithmetic.element_type() == Some(rhs);
@@ -112,13 +110,31 @@ impl InPlace {
             && column.rhs == 1
             && column.out == 1
             && (filled || axes.columns.len() <= 1);
+        let converts = halves.is_some();
+        let deepest = match right_lies {
+            // Sums that are no elements are stored when they are complete.
+            _ if converts || kernel.matrices && !table.same => usize::MAX,
+            true => DEEP,
+            false => MAX_DEPTH,
+        };
+        let complete = table.same || depth_count(sizes.depth / step, deepest) <= 1;
+        if !(units || converts || kernel.matrices) || !complete {
+            return None;
+        }
         let bytes = lhs.storage_bytes();
         let aliased = |stride: isize| (stride.unsigned_abs() * bytes).is_multiple_of(ALIASED);
         let scattered = strides[0] != 1 && strides[1] != 1;
-        let left_lies = sizes.columns < MANY_COLUMNS || !scattered && !aliased(strides[1]);
+        // Rows that have one place in the first-level cache are read there if it holds as
+        // many as a low tile has.
+        let crowded = aliased(strides[0])
+            && first_level_ways() < ALIASED_ROWS
+            && kernel.rows.min(sizes.rows) >= first_level_ways();
+        let packs = scattered || aliased(strides[1]) || crowded;
+        let left_lies = sizes.columns < MANY_COLUMNS || !packs;
         let left_lies = units && (left_lies || step > 1);
         let lies = [left_lies, right_lies];
-        let height = match left_lies && aliased(strides[0]) && sizes.rows >= MANY_ROWS {
+        let low = left_lies && aliased(strides[0]) && sizes.rows >= MANY_ROWS;
+        let height = match low && !kernel.matrices {
             true => kernel.rows.min(ALIASED_ROWS),
             false => kernel.rows,
         };
@@ -133,11 +149,11 @@ impl InPlace {
             height,
             fetched,
             copied: fetched && halves.is_none(),
-            whole_depth,
+            deepest,
             out_breaks: !right_lies && (column.out != 1 || axes.columns.len() > 1),
             depths: [
-                stretches(axes, sizes, step, lies, whole_depth)?,
-                stretches(axes, sizes, step, [left_lies, false], whole_depth)?,
+                stretches(axes, sizes, step, lies, deepest)?,
+                stretches(axes, sizes, step, [left_lies, false], deepest)?,
             ],
             run: if right_lies && axes.columns.len() > 1 {
                 column.size
@@ -150,6 +166,11 @@ impl InPlace {
     /// Whether the right operand is read where it lies.
     pub(super) fn reads_right(&self) -> bool {
         self.lies[1]
+    }
+
+    /// How many blocks a depth of so many units has.
+    pub(super) fn depth_count(&self, units: usize) -> usize {
+        depth_count(units, self.deepest)
     }
 
     /// Rows whose tiles all right panels pass before the next rows'.
@@ -230,7 +251,7 @@ pub(super) fn keeps_places(isa: Isa, [lhs, _, out]: Types, axes: &Axes) -> bool 
     // the right operand as long as so many rows.
     const STORED: f64 = 24.0;
     const PACKED: f64 = 16.0;
-    let blocks = depth_count(depth as usize) as f64;
+    let blocks = depth_count(depth as usize, MAX_DEPTH) as f64;
     let kept = depth / (depth + STORED * blocks) * rows / (rows + PACKED) * filled(columns);
     kept > changed
 }
@@ -241,7 +262,7 @@ fn stretches(
     sizes: Sizes,
     step: usize,
     lies: [bool; 2],
-    whole_depth: bool,
+    deepest: usize,
 ) -> Option<Vec<Vec<Stretch>>> {
     let (inner, outer) = match axes.depth.split_last() {
         Some((inner, outer)) => (*inner, outer),
@@ -249,10 +270,7 @@ fn stretches(
     };
     let (mut count, run_units) = (0, sizes.run.div_ceil(step));
     let units = run_units * sizes.runs;
-    let blocks = match whole_depth {
-        true => 1,
-        false => depth_count(units),
-    };
+    let blocks = depth_count(units, deepest);
     let blocks = (0..blocks).map(|block| share(units, blocks, block));
     let blocks = blocks.map(|block| {
         let mut stretches = Vec::new();
@@ -303,6 +321,16 @@ struct RightPanel<'a> {
     scattered: Option<&'a [isize]>,
     /// The first element of the result's columns; the result, if they are scattered.
     out: *mut u8,
+}
+
+/// The part of what is fetched that one of several tiles fetches.
+fn shared_fetch(all: Later, tiles: usize, tile: usize) -> Fetch {
+    let own = share(all.count, tiles, tile);
+    Fetch::Later(Later {
+        from: all.from.wrapping_offset(own.start as isize * all.step),
+        count: own.len(),
+        ..all
+    })
 }
 
 impl Worker<'_> {
@@ -425,18 +453,23 @@ impl Worker<'_> {
             }
             // Lower tiles are wider, and have no form that fetches.
             let fetches = in_place.fetched && kernel.vectors(height, usize::MAX / 2) <= 2;
+            let next = (fetches && start + panel.columns < chunk.end)
+                .then(|| self.fetched_later(part, start + panel.columns))
+                .flatten();
             // Half a tile of matrices takes half as long; vectors are of all heights.
             let rows = pieces(&(0..part.rows.len()), in_place.height, !kernel.matrices);
             for (i, rows) in rows.enumerate() {
-                let first = fetches && i == 0;
-                let copy = match in_place.copied {
-                    true => self.right(),
-                    false => std::ptr::null_mut(),
+                let copies = fetches && i == 0 && (count > 1 || start == chunk.start);
+                let fetch = match next {
+                    _ if copies && in_place.copied => Fetch::Ahead(self.right()),
+                    _ if copies => Fetch::Ahead(std::ptr::null_mut()),
+                    Some(next) if count > 1 => shared_fetch(next, count - 1, i - 1),
+                    Some(next) => Fetch::Later(next),
+                    None => Fetch::Nothing,
                 };
-                let copy = first.then_some(copy);
                 // SAFETY: the caller's promise; a copied panel has room.
-                unsafe { self.strided_tile(part, rows, panel, copy) };
-                if first && in_place.copied {
+                unsafe { self.strided_tile(part, rows, panel, fetch) };
+                if copies && in_place.copied {
                     let width = panel.columns.next_multiple_of(kernel.lanes);
                     panel.start = self.right();
                     panel.step = (width * bytes) as isize;
@@ -445,6 +478,23 @@ impl Worker<'_> {
             }
             start += panel.columns;
         }
+    }
+
+    /// What tiles fetch of the right panel from a column on; `None` if its elements are not
+    /// one stride apart.
+    fn fetched_later(&self, part: &Part<'_>, column: usize) -> Option<Later> {
+        let &[depth] = &self.product.depths[1][..] else {
+            return None;
+        };
+        let mut first = [0];
+        fill_offsets(&self.product.axes.columns, column, |a| a.rhs, &mut first);
+        let before = (part.units.start * self.table.arithmetic.step()) as isize * depth.rhs;
+        let element = self.product.element_bytes[1] as isize;
+        Some(Later {
+            from: self.product.place(self.arrays.rhs, 1, first[0] + before),
+            step: depth.rhs * element,
+            count: part.units.len(),
+        })
     }
 
     /// Computes one tile over a block of the depth: rows of the part.
@@ -456,7 +506,7 @@ impl Worker<'_> {
         part: &Part<'_>,
         rows: Range<usize>,
         right: RightPanel<'_>,
-        copy: Option<*mut u8>,
+        fetch: Fetch,
     ) {
         let kernel = &part.in_place.kernel;
         let add = self.product.adds || part.depth > 0;
@@ -502,7 +552,7 @@ impl Worker<'_> {
             out: right.out,
             row_offsets: &part.out[rows.clone()],
             add,
-            copy,
+            fetch,
         };
         let vectors = right.columns.div_ceil(kernel.lanes);
         if right.scattered.is_none() && self.table.same {
