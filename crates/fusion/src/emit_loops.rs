@@ -115,7 +115,8 @@ impl Emitter<'_> {
         (is_sum && wide != element_type).then_some(wide)
     }
 
-    /// `dot` and `convolution` as loops: a sum of products of two operands.
+    /// `dot` and `convolution` as loops: a sum of products of two operands, written out where
+    /// it is short.
     pub(crate) fn contract(&mut self, id: NodeId, index: &[Term]) -> Result<ScalarId, Error> {
         let program = self.program;
         let node = &program.nodes[id];
@@ -123,7 +124,7 @@ impl Emitter<'_> {
         let wide = accumulator_type(element_type);
         let extents = self.extents(id, 0)?;
         let zero = self.compute(wide, ScalarOp::Constant(0), &[]);
-        let sum = self.loops(&extents, &[zero], &mut |e, ranges, carried| {
+        let sum = self.short_loops(&extents, &[zero], &mut |e, ranges, carried| {
             let left = e.read(id, 0, index, ranges)?;
             let right = e.read(id, 1, index, ranges)?;
             let inside = left.condition.mul(&right.condition);

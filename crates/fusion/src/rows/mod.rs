@@ -36,6 +36,9 @@ pub struct Limits {
     /// Rows of fewer columns stay as they are: what is done once per row and pass
     /// would cost more than the memory's time.
     pub min_columns: i64,
+    /// Products of at most this depth, of which one operand has few rows or columns of its
+    /// own, are computed where they are read; 0: routines compute them all.
+    pub shallow: usize,
 }
 
 impl Limits {
@@ -44,6 +47,7 @@ impl Limits {
         row_bytes: 0,
         near_bytes: 0.0,
         min_columns: i64::MAX,
+        shallow: 0,
     };
 }
 
@@ -54,6 +58,7 @@ impl Default for Limits {
             row_bytes: 128 << 10,
             near_bytes: f64::from(1 << 20),
             min_columns: 128,
+            shallow: 8,
         }
     }
 }

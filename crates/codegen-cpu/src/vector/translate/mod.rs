@@ -95,6 +95,8 @@ pub(crate) struct Translator<'k> {
     /// Run-time variables that vary, as 32-bit integers.
     pub(crate) vars: FxHashMap<Var, V>,
     frames: Vec<Frame>,
+    /// Accesses through an array's blocks, by pointer and by the loops that move them.
+    blocks: FxHashMap<(u32, Vec<(Var, u32)>), u32>,
     mask: Option<V>,
     /// What holds where we are, 1 or 0 and the same for all lanes.
     taken: Vec<Term>,
@@ -127,6 +129,7 @@ impl<'k> Translator<'k> {
             products: Products::of(kernel),
             vars: FxHashMap::default(),
             frames: Vec::new(),
+            blocks: FxHashMap::default(),
             mask: None,
             taken: Vec::new(),
             gathers: 0,

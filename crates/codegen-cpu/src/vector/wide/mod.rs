@@ -25,6 +25,7 @@ mod pairs;
 mod reduce;
 mod select;
 mod set;
+mod strided;
 
 pub(crate) use listing::listing;
 pub(crate) use set::InstructionSet;

@@ -9,6 +9,7 @@ use super::machine::Taken;
 use super::opcodes::{self as code, Form, Size};
 use super::reduce::{Part, parts};
 use super::set::InstructionSet;
+use super::strided::{Loaded, unneeded};
 use crate::vector::body::{
     Access, BinaryOp, Body, Condition, Conversion, Loop, Op, Rare, Statement, Type, V,
 };
@@ -41,6 +42,15 @@ pub(super) struct Select<'b> {
     pub(super) lane: VReg,
     /// Which lanes there are, where not all are known to be.
     pub(super) tails: Option<Copies>,
+    /// How many lanes are left from the first vector on, in every lane, where not all are known
+    /// to be.
+    pub(super) left: Option<VReg>,
+    /// Selections of lanes that are in registers, by their place among the constants.
+    pub(super) selections: Vec<(u32, VReg)>,
+    /// What the block in hand has loaded of elements at equal distances.
+    pub(super) loaded: Loaded,
+    /// Values that only such loads would use.
+    unneeded: Vec<bool>,
     /// Whether what is made is rarely run: its constants are made there, not before the loops.
     in_rare: bool,
 }
@@ -109,6 +119,10 @@ pub(super) fn select(
         counters: Vec::new(),
         lane: slots,
         tails: None,
+        left: None,
+        selections: Vec::new(),
+        loaded: Loaded::default(),
+        unneeded: unneeded(set, body),
         in_rare: false,
     };
     select.run(lanes_at_most)?;
@@ -205,6 +219,7 @@ impl Select<'_> {
         self.asm.branch(done, exit, inside);
         self.asm.switch_to(inside);
         self.lane = params[0];
+        self.loaded = Loaded::default();
         self.tails = match masked {
             true => Some(self.tail_masks()?),
             false => None,
@@ -405,6 +420,7 @@ impl Select<'_> {
                     for u in 0..self.unroll {
                         self.store(*access, *value, *index, *mask, u)?;
                     }
+                    self.loaded = Loaded::default();
                 }
                 Statement::StorePair {
                     access,
@@ -414,9 +430,17 @@ impl Select<'_> {
                     for u in 0..self.unroll {
                         self.store_pair(*access, *halves, *mask, u)?;
                     }
+                    self.loaded = Loaded::default();
                 }
-                Statement::Loop(l) => self.inner_loop(l)?,
-                Statement::Rare(rare) => self.rare(rare)?,
+                Statement::Loop(l) => {
+                    self.loaded = Loaded::default();
+                    self.inner_loop(l)?;
+                    self.loaded = Loaded::default();
+                }
+                Statement::Rare(rare) => {
+                    self.rare(rare)?;
+                    self.loaded = Loaded::default();
+                }
             }
         }
         Some(())
@@ -447,7 +471,8 @@ impl Select<'_> {
         self.in_rare = true;
         for u in 0..self.unroll {
             for &v in &rare.body {
-                if !self.invariant[v.0 as usize] {
+                let i = v.0 as usize;
+                if !self.invariant[i] && !self.unneeded[i] {
                     let register = self.computed(v, u)?;
                     self.copies[v.0 as usize].push(register);
                 }
@@ -470,8 +495,8 @@ impl Select<'_> {
 
     fn define(&mut self, v: V) -> Option<()> {
         let i = v.0 as usize;
-        if self.invariant[i] {
-            // Made when it is asked for.
+        if self.invariant[i] || self.unneeded[i] {
+            // Made when it is asked for, or never.
             return Some(());
         }
         let mut copies = Copies::new();
