@@ -4,14 +4,14 @@ use super::super::body::{Access, Condition, Input, Storage, Type, V};
 use super::super::linear::{Ranges, linear_index, split};
 use super::super::narrow;
 use super::super::scalars::{Lanes, join_pair, split_pair};
-use super::{Reason, Source, Translator};
+use super::{Reason, Source, Translator, Use};
 use smallvec::SmallVec;
 use tegula_expr::{Term, Var, range_of};
 use tegula_fusion::kernel::ScalarId;
 use tegula_ir::ElementType;
 
 /// Distances between elements that lanes read, for which there is more than a gather.
-const STRIDES: std::ops::RangeInclusive<i64> = 2..=4;
+const STRIDES: [i64; 4] = [2, 3, 4, 8];
 
 impl Translator<'_> {
     /// A term with the merged dimensions' variables gone.
@@ -196,13 +196,29 @@ impl Translator<'_> {
     }
 
     pub(super) fn load(&mut self, param: usize, index: &[Term]) -> Result<Lanes, Reason> {
-        let declared = &self.kernel.params[param];
-        let element_type = declared.element_type;
-        let ty = self.lane_type(element_type)?;
         let written = self.stored.as_ref().and_then(|s| s.get(&param));
         if written.is_some_and(|&written| written != index) {
             return Err(Reason::new("a loop that reads what it writes"));
         }
+        // Between stores and loops, what is the same place has the same value.
+        let place = (self.kernel.params[param].access == Use::Read).then(|| {
+            let linear = linear_index(self.kernel, param, index, &self.ranges);
+            (param, linear, self.mask)
+        });
+        if let Some(place) = &place
+            && let Some(known) = self.loaded.get(place)
+        {
+            return Ok(known.clone());
+        }
+        let lanes = self.load_anew(param, index)?;
+        self.loaded
+            .extend(place.map(|place| (place, lanes.clone())));
+        Ok(lanes)
+    }
+
+    fn load_anew(&mut self, param: usize, index: &[Term]) -> Result<Lanes, Reason> {
+        let element_type = self.kernel.params[param].element_type;
+        let ty = self.lane_type(element_type)?;
         if element_type == ElementType::C64 {
             return self.load_pair(param, index);
         }
@@ -269,6 +285,7 @@ impl Translator<'_> {
     ) -> Result<(), Reason> {
         let element_type = self.kernel.params[param].element_type;
         let lanes = self.lanes_of(value)?;
+        self.loaded.clear();
         if self.stored.is_some() && !self.writes_apart(param, index) {
             return Err(Reason::new("a loop whose turns may write the same element"));
         }

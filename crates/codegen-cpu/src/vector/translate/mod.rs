@@ -98,6 +98,8 @@ pub(crate) struct Translator<'k> {
     /// Accesses through an array's blocks, by pointer and by the loops that move them.
     blocks: FxHashMap<(u32, Vec<(Var, u32)>), u32>,
     mask: Option<V>,
+    /// What was loaded, by parameter, place and mask, since the last store or end of a loop.
+    loaded: FxHashMap<(usize, Term, Option<V>), Lanes>,
     /// What holds where we are, 1 or 0 and the same for all lanes.
     taken: Vec<Term>,
     gathers: usize,
@@ -131,6 +133,7 @@ impl<'k> Translator<'k> {
             frames: Vec::new(),
             blocks: FxHashMap::default(),
             mask: None,
+            loaded: FxHashMap::default(),
             taken: Vec::new(),
             gathers: 0,
             hoisted: Vec::new(),
@@ -457,7 +460,9 @@ impl<'k> Translator<'k> {
             steps: Vec::new(),
         });
         self.define_flat(carried, &inside);
+        self.loaded.clear();
         self.block(body)?;
+        self.loaded.clear();
         let next = flatten(self, &body.results)?;
         let steps = self.frames.pop().map(|f| f.steps).unwrap_or_default();
         let last = self

@@ -9,7 +9,7 @@ use super::machine::Taken;
 use super::opcodes::{self as code, Form, Size};
 use super::reduce::{Part, parts};
 use super::set::InstructionSet;
-use super::strided::{Loaded, unneeded};
+use super::strided::{Loaded, groups, unneeded};
 use crate::vector::body::{
     Access, BinaryOp, Body, Condition, Conversion, Loop, Op, Rare, Statement, Type, V,
 };
@@ -408,9 +408,18 @@ impl Select<'_> {
     // ---- statements ------------------------------------------------------------------
 
     fn statements(&mut self, statements: &[Statement]) -> Option<()> {
-        for statement in statements {
+        let groups = groups(self.set, self.body, statements);
+        for (i, statement) in statements.iter().enumerate() {
             match statement {
                 Statement::Define(v) => self.define(*v)?,
+                Statement::Store { .. }
+                    if let Some(group) = groups.iter().find(|g| g.stores.contains(&i)) =>
+                {
+                    if group.stores.last() == Some(&i) {
+                        self.interleave(group)?;
+                        self.loaded = Loaded::default();
+                    }
+                }
                 Statement::Store {
                     access,
                     value,
