@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::helpers::{General, Helper};
 use crate::lower::{Imports, KERNEL_PARAMS, lower_kernel};
 use crate::nests::{self, Loop, Maker, Nest};
-use crate::phases::phased;
+use crate::phases::{phased, short_together};
 use crate::pieces::pieces;
 use crate::schedule::Action;
 use crate::sort::{SortCode, SortKey, key_of};
@@ -380,6 +380,10 @@ impl Builder {
     fn kernel(&mut self, name: &str, kernel: &Kernel) -> Result<Pieces, Error> {
         let collapsed = collapsed(kernel);
         let kernel = collapsed.as_ref().unwrap_or(kernel);
+        // Other sets of instructions put elements in their places one by one.
+        let short = (self.imports.wide.as_ref()).is_some_and(wide::Wide::puts_in_turn);
+        let short = short.then(|| short_together(kernel)).flatten();
+        let kernel = short.as_ref().unwrap_or(kernel);
         let exchanged = exchanged(kernel);
         let kernel = exchanged.as_ref().unwrap_or(kernel);
         let phased = phased(kernel);

@@ -36,6 +36,8 @@ pub(crate) struct Context<'a> {
     pub program: &'a Program,
     pub clusters: &'a Clusters,
     pub maps: ReadMaps<'a>,
+    /// Sums and products of at most so many terms are written out.
+    pub shallow: i64,
 }
 
 /// One iteration of nested loops: from the emitter, an index per loop and the
@@ -68,7 +70,9 @@ pub(crate) struct Emitter<'a> {
     definitions: Definitions,
     /// Whether something was asked for that need not be computed.
     simplified: bool,
-    /// How many iterations of loops that are written out are around.
+    /// Loops of so many iterations are written out.
+    shallow: i64,
+    /// How many iterations of such loops are around.
     written_out: i64,
     /// The node whose kernel this is, for error messages.
     root: InstructionId,
@@ -122,6 +126,7 @@ impl<'a> Emitter<'a> {
             scopes: vec![Scope::default()],
             definitions: Definitions::default(),
             simplified: false,
+            shallow: context.shallow,
             written_out: 1,
             root,
         }
@@ -292,7 +297,7 @@ impl<'a> Emitter<'a> {
             return self.loops(extents, init, body);
         };
         let written_out = self.written_out.saturating_mul(count);
-        if !(2..=MAX_WRITTEN_OUT).contains(&written_out) {
+        if !(2..=self.shallow).contains(&count) || written_out > MAX_WRITTEN_OUT {
             return self.loops(extents, init, body);
         }
         let before = std::mem::replace(&mut self.written_out, written_out);

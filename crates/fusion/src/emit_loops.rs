@@ -80,7 +80,8 @@ impl Emitter<'_> {
         let start = self.fold_start(id, to_apply)?;
         // All inputs are read through one map.
         let extents = self.extents(id, 0)?;
-        let results = self.loops(&extents, &start, &mut |e, ranges, carried| {
+        let is_window = matches!(self.module[node.origin].op, Op::ReduceWindow { .. });
+        let mut step = |e: &mut Self, ranges: &[Term], carried: &[ScalarId]| {
             let read = e.read(id, 0, index, ranges)?;
             e.branch(
                 &read.condition,
@@ -93,7 +94,11 @@ impl Emitter<'_> {
                 },
                 &mut |_| Ok(carried.iter().copied().collect()),
             )
-        })?;
+        };
+        let results = match is_window {
+            true => self.loops(&extents, &start, &mut step)?,
+            false => self.short_loops(&extents, &start, &mut step)?,
+        };
         let types = node.results.iter().map(|&v| self.element_type(v));
         let types: Vec<ElementType> = types.collect();
         let narrowed = results.iter().zip(types);

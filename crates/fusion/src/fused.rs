@@ -144,6 +144,7 @@ pub fn fuse(module: &Module, mut program: Program, limits: Limits) -> Result<Fus
         program: &program,
         clusters: &clusters,
         maps,
+        shallow: limits.shallow as i64,
     };
     let builder = Builder {
         context: &context,

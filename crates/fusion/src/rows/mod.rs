@@ -37,7 +37,8 @@ pub struct Limits {
     /// would cost more than the memory's time.
     pub min_columns: i64,
     /// Products of at most this depth, of which one operand has few rows or columns of its
-    /// own, are computed where they are read; 0: routines compute them all.
+    /// own, are computed where they are read, and sums of so many elements are written out;
+    /// 0: routines compute all products, and sums are loops.
     pub shallow: usize,
 }
 

@@ -11,7 +11,7 @@ use tegula_fusion::kernel::ScalarId;
 use tegula_ir::ElementType;
 
 /// Distances between elements that lanes read, for which there is more than a gather.
-const STRIDES: [i64; 4] = [2, 3, 4, 8];
+const STRIDES: [i64; 5] = [2, 3, 4, 8, 16];
 
 impl Translator<'_> {
     /// A term with the merged dimensions' variables gone.

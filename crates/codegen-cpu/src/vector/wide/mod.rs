@@ -48,6 +48,11 @@ impl Wide {
         }
     }
 
+    /// Whether lanes at equal distances are stores and loads of neighbours.
+    pub(crate) fn puts_in_turn(&self) -> bool {
+        self.set == InstructionSet::Avx512
+    }
+
     /// A body's code; `None` if something in it has no instruction.
     /// `lanes_at_most`: what is known of the number of lanes.
     pub(crate) fn lower(&mut self, body: &Body, lanes_at_most: Option<i64>) -> Option<Vec<u8>> {

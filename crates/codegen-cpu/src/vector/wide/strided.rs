@@ -1,4 +1,4 @@
-//! Every second, third, fourth or eighth element: loads of neighbours, from which lanes are
+//! Every second, third, fourth, eighth or sixteenth element: loads of neighbours, from which lanes are
 //! picked, and stores of neighbours, into which they are put. A gather or scatter takes a vector
 //! of 16 lanes some 24 cycles or more, whatever it reads.
 
@@ -37,7 +37,7 @@ pub(super) fn read(
 ) -> Option<Every> {
     let every = body.every(index)?;
     let storage = body.accesses[access as usize].storage;
-    let fits = matches!(every.stride, 2 | 3 | 4 | 8) && every.first < every.stride;
+    let fits = matches!(every.stride, 2 | 3 | 4 | 8 | 16) && every.first < every.stride;
     let plain = set == InstructionSet::Avx512 && !body.is_wide() && storage.bytes == 4;
     // What is not of whole blocks begins at its own element.
     let placed = every.first == 0 || body.blocks.contains(&access);
@@ -366,8 +366,11 @@ impl Select<'_> {
             3 => (self.asm.address(times(2)), 4),
             4 => (self.asm.address(times(1)), 8),
             _ => {
-                let twice = self.asm.address(times(1));
-                (self.asm.sum(twice, Some(twice), 0), 8)
+                let mut start = self.asm.address(times(1));
+                for _ in 0..stride.trailing_zeros() - 2 {
+                    start = self.asm.sum(start, Some(start), 0);
+                }
+                (start, 8)
             }
         };
         self.loaded.starts.push((stride, start));
