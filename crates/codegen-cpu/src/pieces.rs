@@ -112,8 +112,8 @@ pub(crate) fn factors(condition: &Term, var: Var, out: &mut Vec<i64>) {
             if atom.as_var() == Some(var) {
                 match *factor {
                     1.. => out.push(-(constant - least).div_euclid(*factor)),
-                    i64::MIN..0 => out.push((constant - least).div_euclid(-factor) + 1),
-                    0 => {}
+                    0 | i64::MIN => {}
+                    _ => out.push((constant - least).div_euclid(-factor) + 1),
                 }
             }
         }

@@ -328,7 +328,7 @@ impl Select<'_> {
         let Some(left) = self.left.filter(|_| self.tails.is_some()) else {
             let last = stride * (LANES - 1);
             let inside = |element: u32| u16::from(whole || element <= last);
-            let lanes = elements.rev().fold(0, |bits, e| bits << 1 | inside(e));
+            let lanes = elements.rev().fold(0, |bits, e| (bits << 1) | inside(e));
             return Some((lanes != u16::MAX).then(|| self.constant_lanes(lanes)));
         };
         let key = (whole, u, stride, part);
