@@ -5,6 +5,7 @@ use crate::error::Error;
 use crate::helpers::{General, Helper};
 use crate::lower::{Imports, KERNEL_PARAMS, lower_kernel};
 use crate::nests::{self, Loop, Maker, Nest};
+use crate::phases::{phased, short_together};
 use crate::pieces::pieces;
 use crate::schedule::Action;
 use crate::sort::{SortCode, SortKey, key_of};
@@ -96,8 +97,30 @@ impl Cpu {
 pub(crate) type KernelFn = unsafe extern "C" fn(*const *mut u8, i64, i64);
 
 /// A kernel's code: functions for its pieces, and where in its outermost dimension each
-/// piece is, if that is cut: the first point and how many.
-pub(crate) type KernelCode = SmallVec<[(KernelFn, Option<[i64; 2]>); 1]>;
+/// piece is, if it does not go through that as the kernel does.
+pub(crate) type KernelCode = SmallVec<[(KernelFn, Option<Part>); 1]>;
+
+/// What of a kernel's outermost dimension a function does.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Part {
+    /// Points of the kernel that are one of the function's.
+    pub points: i64,
+    /// The first of those points that it does.
+    pub first: i64,
+    /// How many it does.
+    pub length: i64,
+}
+
+impl Part {
+    /// The function's bounds for some of the kernel's points, whose bounds are not negative: its
+    /// point belongs to whoever has its first.
+    pub(crate) fn bounds(&self, bounds: [i64; 2]) -> [i64; 2] {
+        bounds.map(|at| {
+            let point = (at + self.points - 1) / self.points;
+            (point - self.first).clamp(0, self.length)
+        })
+    }
+}
 
 /// The functions of a kernel, with what each is to do of a part of the outermost dimension.
 pub(crate) fn parts_of(
@@ -107,7 +130,7 @@ pub(crate) fn parts_of(
 ) {
     for (function, part) in code {
         let bounds = match part {
-            Some([first, length]) => bounds.map(|at| (at - first).clamp(0, *length)),
+            Some(part) => part.bounds(bounds),
             None => bounds,
         };
         run(*function, bounds);
@@ -185,7 +208,7 @@ pub(crate) fn target(cpu: Cpu) -> Result<OwnedTargetIsa, Error> {
 }
 
 /// Functions of a kernel's pieces, as [`KernelCode`].
-pub(crate) type Pieces = SmallVec<[(FuncId, Option<[i64; 2]>); 1]>;
+pub(crate) type Pieces = SmallVec<[(FuncId, Option<Part>); 1]>;
 
 struct Builder {
     module: JITModule,
@@ -357,16 +380,33 @@ impl Builder {
     fn kernel(&mut self, name: &str, kernel: &Kernel) -> Result<Pieces, Error> {
         let collapsed = collapsed(kernel);
         let kernel = collapsed.as_ref().unwrap_or(kernel);
+        // Other sets of instructions put elements in their places one by one.
+        let short = (self.imports.wide.as_ref()).is_some_and(wide::Wide::puts_in_turn);
+        let short = short.then(|| short_together(kernel)).flatten();
+        let kernel = short.as_ref().unwrap_or(kernel);
         let exchanged = exchanged(kernel);
         let kernel = exchanged.as_ref().unwrap_or(kernel);
+        let phased = phased(kernel);
+        let (kernel, points) = match &phased {
+            Some(phased) => (&phased.kernel, phased.outermost),
+            None => (kernel, None),
+        };
+        let part = |piece: Option<[i64; 2]>| {
+            let [first, length] = piece.or(points.map(|[_, length]| [0, length]))?;
+            Some(Part {
+                points: points.map_or(1, |[points, _]| points),
+                first,
+                length,
+            })
+        };
         let pieces = pieces(kernel);
         if pieces.is_empty() {
-            return Ok(smallvec![(self.function(name, kernel)?, None)]);
+            return Ok(smallvec![(self.function(name, kernel)?, part(None))]);
         }
         let mut functions = Pieces::new();
         for (i, piece) in pieces.iter().enumerate() {
             let function = self.function(&format!("{name}_{i}"), &piece.kernel)?;
-            functions.push((function, piece.outermost));
+            functions.push((function, part(piece.outermost)));
         }
         Ok(functions)
     }

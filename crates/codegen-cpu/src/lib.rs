@@ -31,6 +31,7 @@ mod kernels;
 mod linear_algebra;
 mod lower;
 mod nests;
+mod phases;
 mod pieces;
 mod pool;
 mod product;

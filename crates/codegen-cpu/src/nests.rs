@@ -163,7 +163,7 @@ impl<'a> Maker<'a> {
         self.table.extend(args);
         for (piece, (_, part)) in self.pieces[number].iter().enumerate() {
             let part = match part {
-                Some([first, length]) => [0, extent].map(|at| (at - first).clamp(0, *length)),
+                Some(part) => part.bounds([0, extent]),
                 None => [0, extent],
             };
             steps.push(Step::Call {

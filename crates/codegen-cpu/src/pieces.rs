@@ -110,10 +110,10 @@ pub(crate) fn factors(condition: &Term, var: Var, out: &mut Vec<i64>) {
                 return;
             };
             if atom.as_var() == Some(var) {
-                match factor {
-                    1 => out.push(least - constant),
-                    -1 => out.push(constant - least + 1),
-                    _ => {}
+                match *factor {
+                    1.. => out.push(-(constant - least).div_euclid(*factor)),
+                    0 | i64::MIN => {}
+                    _ => out.push((constant - least).div_euclid(-factor) + 1),
                 }
             }
         }

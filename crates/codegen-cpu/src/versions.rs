@@ -62,7 +62,7 @@ impl<T> Version<T> {
 /// The most versions: each is compiled.
 const MAX_VERSIONS: usize = 24;
 /// Of all operations that lanes would do, so much must not be done for versions to pay.
-const MIN_SAVED: f64 = 0.3;
+pub(crate) const MIN_SAVED: f64 = 0.3;
 /// What a function that lanes compute as a polynomial counts, in operations.
 const FUNCTION: f64 = 10.0;
 
@@ -167,7 +167,7 @@ impl Maker<'_> {
 }
 
 /// Operations of lanes in a block, of both branches of a choice.
-fn operations(block: &Block) -> f64 {
+pub(crate) fn operations(block: &Block) -> f64 {
     let of = |statement: &Statement| match statement {
         Statement::Compute { op, .. } => match op {
             ScalarOp::Constant(_) => 0.0,

@@ -45,6 +45,7 @@ pub const LIMITS: tegula_fusion::Limits = tegula_fusion::Limits {
     row_bytes: 32 << 10,
     near_bytes: 0.0,
     min_columns: 2,
+    shallow: 0,
 };
 
 pub use driver::executable as for_gpu;

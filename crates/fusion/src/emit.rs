@@ -36,6 +36,8 @@ pub(crate) struct Context<'a> {
     pub program: &'a Program,
     pub clusters: &'a Clusters,
     pub maps: ReadMaps<'a>,
+    /// Sums and products of at most so many terms are written out.
+    pub shallow: i64,
 }
 
 /// One iteration of nested loops: from the emitter, an index per loop and the
@@ -45,6 +47,10 @@ type Iteration<'f, 'a> =
 
 /// From the emitter and an index, the scalars there.
 type AtIndex<'f, 'a> = &'f mut dyn FnMut(&mut Emitter<'a>, &[Term]) -> Result<Scalars, Error>;
+
+/// Iterations of loops, one in another, that are written out: a product of products would
+/// be as many statements as the product of their depths.
+const MAX_WRITTEN_OUT: i64 = 16;
 
 /// Builds one kernel.
 pub(crate) struct Emitter<'a> {
@@ -64,6 +70,10 @@ pub(crate) struct Emitter<'a> {
     definitions: Definitions,
     /// Whether something was asked for that need not be computed.
     simplified: bool,
+    /// Loops of so many iterations are written out.
+    shallow: i64,
+    /// How many iterations of such loops are around.
+    written_out: i64,
     /// The node whose kernel this is, for error messages.
     root: InstructionId,
 }
@@ -116,6 +126,8 @@ impl<'a> Emitter<'a> {
             scopes: vec![Scope::default()],
             definitions: Definitions::default(),
             simplified: false,
+            shallow: context.shallow,
+            written_out: 1,
             root,
         }
     }
@@ -270,6 +282,36 @@ impl<'a> Emitter<'a> {
             results: results.clone(),
         });
         Ok(results)
+    }
+
+    /// As [`loops`](Self::loops); few iterations are written out, one after the other.
+    pub(crate) fn short_loops(
+        &mut self,
+        extents: &[Term],
+        init: &[ScalarId],
+        body: Iteration<'_, 'a>,
+    ) -> Result<Scalars, Error> {
+        let sizes: Option<Vec<i64>> = extents.iter().map(Term::as_constant).collect();
+        let count = |sizes: &Vec<i64>| sizes.iter().try_fold(1i64, |n, &size| n.checked_mul(size));
+        let Some((sizes, count)) = sizes.and_then(|s| count(&s).map(|n| (s, n))) else {
+            return self.loops(extents, init, body);
+        };
+        let written_out = self.written_out.saturating_mul(count);
+        if !(2..=self.shallow).contains(&count) || written_out > MAX_WRITTEN_OUT {
+            return self.loops(extents, init, body);
+        }
+        let before = std::mem::replace(&mut self.written_out, written_out);
+        let mut carried: Scalars = init.iter().copied().collect();
+        for iteration in 0..count {
+            let (mut rest, mut index) = (iteration, vec![Term::constant(0); sizes.len()]);
+            for (place, size) in index.iter_mut().zip(&sizes).rev() {
+                *place = Term::constant(rest % size);
+                rest /= size;
+            }
+            carried = body(self, &index, &carried)?;
+        }
+        self.written_out = before;
+        Ok(carried)
     }
 
     /// Runs one of two blocks; one that always runs is emitted in place.

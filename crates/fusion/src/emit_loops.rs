@@ -80,7 +80,8 @@ impl Emitter<'_> {
         let start = self.fold_start(id, to_apply)?;
         // All inputs are read through one map.
         let extents = self.extents(id, 0)?;
-        let results = self.loops(&extents, &start, &mut |e, ranges, carried| {
+        let is_window = matches!(self.module[node.origin].op, Op::ReduceWindow { .. });
+        let mut step = |e: &mut Self, ranges: &[Term], carried: &[ScalarId]| {
             let read = e.read(id, 0, index, ranges)?;
             e.branch(
                 &read.condition,
@@ -93,7 +94,11 @@ impl Emitter<'_> {
                 },
                 &mut |_| Ok(carried.iter().copied().collect()),
             )
-        })?;
+        };
+        let results = match is_window {
+            true => self.loops(&extents, &start, &mut step)?,
+            false => self.short_loops(&extents, &start, &mut step)?,
+        };
         let types = node.results.iter().map(|&v| self.element_type(v));
         let types: Vec<ElementType> = types.collect();
         let narrowed = results.iter().zip(types);
@@ -115,7 +120,8 @@ impl Emitter<'_> {
         (is_sum && wide != element_type).then_some(wide)
     }
 
-    /// `dot` and `convolution` as loops: a sum of products of two operands.
+    /// `dot` and `convolution` as loops: a sum of products of two operands, written out where
+    /// it is short.
     pub(crate) fn contract(&mut self, id: NodeId, index: &[Term]) -> Result<ScalarId, Error> {
         let program = self.program;
         let node = &program.nodes[id];
@@ -123,7 +129,7 @@ impl Emitter<'_> {
         let wide = accumulator_type(element_type);
         let extents = self.extents(id, 0)?;
         let zero = self.compute(wide, ScalarOp::Constant(0), &[]);
-        let sum = self.loops(&extents, &[zero], &mut |e, ranges, carried| {
+        let sum = self.short_loops(&extents, &[zero], &mut |e, ranges, carried| {
             let left = e.read(id, 0, index, ranges)?;
             let right = e.read(id, 1, index, ranges)?;
             let inside = left.condition.mul(&right.condition);

@@ -6,6 +6,10 @@
 //! the result a writing. Reshapes are looked through where a transposition lies
 //! behind them and each of the operand's dimensions is some of the source's whole
 //! ones; others cost nothing anyway, because they relabel the same bytes.
+//!
+//! A dot of small depth and few columns (or rows) stays an operation: a sum of so few
+//! products is computed in the kernel that reads it, or in one of its own with its many rows
+//! as lanes. A routine would prepare tiles that are nearly empty.
 
 use crate::contraction::{Contraction, Label, Labels, is_product_of};
 use crate::program::{Def, NodeId, NodeKind, Program, Region, ValueId};
@@ -17,13 +21,18 @@ use tegula_ir::{ArrayShape, Module, Op};
 /// How many reshapes and transpositions are looked through, one after the other.
 const MAX_LOOKED_THROUGH: usize = 16;
 
+/// Rows or columns that are few: a tile of a product has more.
+const FEW: usize = 4;
+
 /// Turns the dots that routines compute into contractions with transpositions
-/// folded in, and drops what nothing uses afterwards.
-pub(crate) fn fold(module: &Module, program: &mut Program) {
+/// folded in, and drops what nothing uses afterwards. Dots of few columns and a depth of
+/// `shallow` at most stay.
+pub(crate) fn fold(module: &Module, program: &mut Program, shallow: usize) {
     let entry = std::mem::take(&mut program.entry);
     let mut pass = Fold {
         module,
         readers: Readers::of(program, &entry),
+        shallow,
     };
     pass.region(program, &entry);
     program.entry = entry;
@@ -33,6 +42,7 @@ pub(crate) fn fold(module: &Module, program: &mut Program) {
 struct Fold<'a> {
     module: &'a Module,
     readers: Readers,
+    shallow: usize,
 }
 
 impl Fold<'_> {
@@ -65,6 +75,9 @@ impl Fold<'_> {
         let Some(mut contraction) = Contraction::of_dot(dims, ranks.0, ranks.1) else {
             return;
         };
+        if self.is_shallow(&contraction, shape(lhs), shape(rhs)) {
+            return;
+        }
         // While each of the result's dimensions has one label.
         let result = self.result(program, id, result, &mut contraction, inside);
         let lhs = self.operand(program, lhs, &mut contraction, true, inside);
@@ -75,6 +88,26 @@ impl Fold<'_> {
         node.operands = smallvec![lhs, rhs];
         node.results = smallvec![result];
         program.values[result].def = Def::Node(id, 0);
+    }
+
+    /// Whether a product is a sum of few terms of which a routine's tiles would be nearly empty.
+    fn is_shallow(&self, product: &Contraction, lhs: &ArrayShape, rhs: &ArrayShape) -> bool {
+        let Some(sizes) = product.sizes(lhs, rhs) else {
+            return false;
+        };
+        let of = |labels: &[Labels], is_free: bool| -> usize {
+            let labels = labels.iter().flatten();
+            let free = labels.filter(|label| product.out.contains(label) == is_free);
+            free.map(|&label| sizes[label as usize]).product()
+        };
+        // Labels of a batch are in all three arrays.
+        let shared = |label: &&Label| product.rhs.iter().flatten().any(|l| l == *label);
+        let batch = product.lhs.iter().flatten().filter(shared);
+        let batch = batch.filter(|label| product.out.contains(label));
+        let batch: usize = batch.map(|&label| sizes[label as usize]).product();
+        let depth = of(&product.lhs, false);
+        let few = [&product.lhs, &product.rhs].map(|side| of(side, true) <= batch * FEW);
+        (1..=self.shallow).contains(&depth) && (few[0] || few[1])
     }
 
     /// The value that can be read in the place of an operand; the contraction then

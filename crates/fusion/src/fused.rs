@@ -135,7 +135,7 @@ pub struct Fused {
 /// # Errors
 /// An operation that cannot be compiled yet, by name.
 pub fn fuse(module: &Module, mut program: Program, limits: Limits) -> Result<Fused, Error> {
-    crate::fold::fold(module, &mut program);
+    crate::fold::fold(module, &mut program, limits.shallow);
     crate::accumulate::accumulate(module, &mut program);
     let mut clusters = cluster(module, &program);
     let maps = ReadMaps::new(module);
@@ -144,6 +144,7 @@ pub fn fuse(module: &Module, mut program: Program, limits: Limits) -> Result<Fus
         program: &program,
         clusters: &clusters,
         maps,
+        shallow: limits.shallow as i64,
     };
     let builder = Builder {
         context: &context,

@@ -56,7 +56,8 @@ pub enum ArrayOrders {
     Chosen,
     /// Those that the program states; everything else is row-major.
     Stated,
-    /// Drawn from this seed, for every array: what tests hold the others against.
+    /// Drawn from this seed, for every array: what tests hold the others against. Routines
+    /// compute all products then.
     Drawn(u64),
 }
 
@@ -173,8 +174,12 @@ pub fn plan_for<'a>(module: &'a Module, options: &PlanOptions) -> Result<Planned
     let boundary = Boundary::of(given, &ordered.program, &ordered.orders);
     let (module, program) = tracing::info_span!("normalise")
         .in_scope(|| normalise(module, ordered.program, &ordered.orders))?;
+    let mut limits = options.limits;
+    if let ArrayOrders::Drawn(_) = options.orders {
+        limits.shallow = 0;
+    }
     let fused = tracing::info_span!("fuse", nodes = program.nodes.len())
-        .in_scope(|| tegula_fusion::fuse(&module, program, options.limits))?;
+        .in_scope(|| tegula_fusion::fuse(&module, program, limits))?;
     let plan =
         tracing::info_span!("plan").in_scope(|| tegula_layout::plan::plan(&module, &fused))?;
     Ok(Planned {

@@ -182,7 +182,10 @@ fn dots_of_every_type_and_odd_size() {
                  ROOT r = {out}[{b},{m},{n}] dot(a, b), lhs_batch_dims={{{}}}, rhs_batch_dims={{{}}}, lhs_contracting_dims={{{}}}, rhs_contracting_dims={{{}}} }}",
                 left_dims.0, right_dims.0, left_dims.1, right_dims.1,
             ));
-            assert_eq!(steps(&module), (0, 1));
+            // A few products are summed by a kernel.
+            let shallow = (1..=8).contains(&k) && (m <= 4 || n <= 4);
+            let expected = if shallow { (1, 0) } else { (0, 1) };
+            assert_eq!(steps(&module), expected);
         }
     }
 }

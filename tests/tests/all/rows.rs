@@ -13,6 +13,7 @@ const ALL: Limits = Limits {
     row_bytes: 64 << 10,
     near_bytes: 0.0,
     min_columns: 2,
+    shallow: 0,
 };
 
 const COMBINERS: &str = "

@@ -1,5 +1,5 @@
-//! Kernels whose innermost dimension is shorter than a vector, and rotations, whose pieces
-//! are.
+//! Kernels whose innermost dimension is shorter than a vector, rotations, whose pieces are, and
+//! what goes through an array in steps.
 
 use tegula::{Cpu, Options, Target, read};
 use tegula_ir::Literal;
@@ -222,6 +222,101 @@ fn sums_over_several_dimensions() {
                     "h = f32[] constant(3) hs = {shape} broadcast(h), dimensions={{}}
                      d = {shape} subtract(p, hs) n = {shape} negate(d) zero = f32[] constant(0)
                      ROOT r = f32[{kept}] reduce(n, zero), dimensions={{{over}}}, to_apply=plus"
+                ),
+            );
+        }
+    }
+}
+
+/// Elements of two arrays in turn, and of four, along each dimension.
+#[test]
+fn elements_in_turn() {
+    for dims in [[5, 7, 48], [3, 32, 20], [40, 2, 3], [1, 1, 100], [2, 9, 5]] {
+        for dim in 0..3 {
+            let list = |dims: [i64; 3]| format!("f32[{},{},{}]", dims[0], dims[1], dims[2]);
+            let padding = |low: i64, high: i64| -> String {
+                let one = |d: usize| match d == dim {
+                    true => format!("{low}_{high}_1"),
+                    false => "0_0".to_owned(),
+                };
+                [one(0), one(1), one(2)].join("x")
+            };
+            let mut longer = dims;
+            let mut body = "zero = f32[] constant(0)\n".to_owned();
+            let mut last = "p".to_owned();
+            for level in 0..2 {
+                let shape = list(longer);
+                longer[dim] *= 2;
+                let twice = list(longer);
+                body += &format!(
+                    "f{level} = {shape} multiply({last}, {last})
+                     a{level} = {twice} pad({last}, zero), padding={}
+                     b{level} = {twice} pad(f{level}, zero), padding={}
+                     s{level} = {twice} add(a{level}, b{level})\n",
+                    padding(0, 1),
+                    padding(1, 0),
+                );
+                last = format!("s{level}");
+            }
+            let shape = list(longer);
+            holds(&dims, &format!("{body} ROOT out = {shape} negate({last})"));
+        }
+    }
+}
+
+/// Every so many elements of rows of a length that they divide or not.
+#[test]
+fn elements_in_steps() {
+    for stride in [2, 3, 4, 8, 9] {
+        for (rows, columns) in [(3, 120), (2, 121), (1, 72), (1, 77)] {
+            let part = |first: i64| (columns - first + stride - 1) / stride;
+            let count = part(stride - 1);
+            let mut body = String::new();
+            let mut sum = String::new();
+            for first in 0..stride {
+                body += &format!(
+                    "s{first} = f32[{rows},{}] slice(p), slice={{[0:{rows}],[{first}:{columns}:{stride}]}}
+                     c{first} = f32[{rows},{count}] slice(s{first}), slice={{[0:{rows}],[0:{count}]}}\n",
+                    part(first)
+                );
+                sum = match first {
+                    0 => "c0".to_owned(),
+                    _ => {
+                        body +=
+                            &format!("d{first} = f32[{rows},{count}] subtract(c{first}, {sum})\n");
+                        format!("d{first}")
+                    }
+                };
+            }
+            body += &format!("ROOT out = f32[{rows},{count}] negate({sum})");
+            holds(&[rows, columns], &body);
+        }
+    }
+}
+
+/// Products of small depth, of which one operand has few columns, in batches and not.
+#[test]
+fn shallow_products() {
+    for depth in [1, 2, 3, 8, 9] {
+        holds(
+            &[70, depth],
+            &format!(
+                "r = f32[{}] reshape(p) w = f32[{depth}] slice(r), slice={{[0:{depth}]}}
+                 d = f32[70] dot(p, w), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+                 ROOT e = f32[70] exponential(d)",
+                70 * depth
+            ),
+        );
+        for columns in [1, 3, 4, 5] {
+            holds(
+                &[20, depth, columns],
+                &format!(
+                    "t = f32[20,{columns},{depth}] transpose(p), dimensions={{0,2,1}}
+                     d = f32[20,{columns},{columns}] dot(t, p), lhs_batch_dims={{0}},
+                       rhs_batch_dims={{0}}, lhs_contracting_dims={{2}}, rhs_contracting_dims={{1}}
+                     o = f32[20,{columns},{columns}] dot(d, d), lhs_batch_dims={{0}},
+                       rhs_batch_dims={{0}}, lhs_contracting_dims={{2}}, rhs_contracting_dims={{1}}
+                     ROOT s = f32[20,{columns},{columns}] add(o, d)"
                 ),
             );
         }

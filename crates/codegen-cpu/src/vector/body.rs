@@ -356,6 +356,18 @@ pub(crate) struct Body {
     pub reductions: Vec<Reduction>,
     /// Inputs that are the address of the table of sines.
     pub tables: Vec<u32>,
+    /// Gathers of [every](Self::every) so many elements whose blocks of that many, of which
+    /// each lane reads one, lie in the array as a whole.
+    pub blocks: Vec<u32>,
+}
+
+/// Elements at equal distances: lane `i` reads the one of number `i * stride + first`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Every {
+    /// The distance.
+    pub stride: u32,
+    /// Lane 0's.
+    pub first: u32,
 }
 
 impl Body {
@@ -367,6 +379,25 @@ impl Body {
     /// What defines a value.
     pub(crate) fn op(&self, v: V) -> Op {
         self.values[v.0 as usize].0
+    }
+
+    /// The elements that an index of a gather stands for, if they are at equal distances.
+    pub(crate) fn every(&self, index: V) -> Option<Every> {
+        let constant = |v: V| match self.op(v) {
+            Op::Const(bits) => u32::try_from(bits).ok(),
+            _ => None,
+        };
+        let (scaled, first) = match self.op(index) {
+            Op::Binary(BinaryOp::Add, scaled, first) => (scaled, constant(first)?),
+            _ => (index, 0),
+        };
+        match self.op(scaled) {
+            Op::Binary(BinaryOp::Mul, lane, stride) if self.op(lane) == Op::Lane => Some(Every {
+                stride: constant(stride)?,
+                first,
+            }),
+            _ => None,
+        }
     }
 
     /// How many values there are, but for those of rare cases.

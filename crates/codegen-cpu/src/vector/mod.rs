@@ -29,7 +29,7 @@ pub(crate) mod wide;
 
 pub(crate) use body::Input;
 pub(crate) use choose::{Choice, choose, exchanged};
-pub(crate) use linear::{Ranges, linear_index, split};
+pub(crate) use linear::{Ranges, linear_index, merged, split, steps_along};
 pub(crate) use mathlib::is_call;
 pub(crate) use translate::{Combined, Run, Source};
 

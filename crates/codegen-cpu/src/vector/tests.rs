@@ -718,6 +718,70 @@ fn sums_of_narrow_columns() {
     }
 }
 
+/// Every so many elements of blocks: loads of some, stores of all in another order.
+#[test]
+fn elements_at_equal_distances() {
+    for (stride, loads) in [
+        (2, vec![0, 1]),
+        (2, vec![1]),
+        (3, vec![0, 1, 2]),
+        (3, vec![2]),
+        (4, vec![0, 1, 2, 3]),
+        (4, vec![1, 2]),
+        (5, vec![4]),
+        (8, vec![0, 1, 2, 3, 4, 5, 6, 7]),
+        (8, vec![3]),
+        (16, vec![0, 5, 15]),
+    ] {
+        for whole in [true, false] {
+            let mut b = Builder::new();
+            let [from, to] = [(); 2].map(|()| pointer(&mut b, 4));
+            if whole {
+                b.body().blocks.extend([from, to]);
+            }
+            let (lane, step) = (b.lane(), b.i32(stride));
+            let scaled = b.mul(lane, step);
+            let at = |b: &mut Builder, first: i32| match first {
+                0 => scaled,
+                _ => {
+                    let first = b.i32(first);
+                    b.add(scaled, first)
+                }
+            };
+            let mut values = Vec::new();
+            for &first in &loads {
+                let index = at(&mut b, first);
+                values.push(b.gather(from, Type::F32, index, None));
+            }
+            for first in 0..stride {
+                let index = at(&mut b, first);
+                let value = values[(first as usize + 1) % values.len()];
+                b.store(to, value, Some(index), None);
+            }
+            let body = b.finish();
+            for n in LENGTHS {
+                let size = 4 * stride as usize * n as usize;
+                let input = numbers(Type::I32, 3, stride as u64 * n);
+                let mut want = Vec::new();
+                for compiled in Compiled::all(&body) {
+                    let mut out = vec![0x5au8; 2 * GUARD + size];
+                    let args = [input.as_ptr() as u64, out[GUARD..].as_mut_ptr() as u64];
+                    // SAFETY: both arrays have `n` blocks.
+                    unsafe { compiled.run(&args, n) };
+                    if want.is_empty() {
+                        want.clone_from(&out);
+                    }
+                    let name = compiled.name;
+                    assert_eq!(
+                        out, want,
+                        "every {stride}, {loads:?}, {whole} by {name} at {n}"
+                    );
+                }
+            }
+        }
+    }
+}
+
 /// Bodies from one array to another of elements of a size; a third input is the
 /// number of lanes.
 fn compare_memory(name: &str, body: &Body, size: usize) {

@@ -36,6 +36,10 @@ pub struct Limits {
     /// Rows of fewer columns stay as they are: what is done once per row and pass
     /// would cost more than the memory's time.
     pub min_columns: i64,
+    /// Products of at most this depth, of which one operand has few rows or columns of its
+    /// own, are computed where they are read, and sums of so many elements are written out;
+    /// 0: routines compute all products, and sums are loops.
+    pub shallow: usize,
 }
 
 impl Limits {
@@ -44,6 +48,7 @@ impl Limits {
         row_bytes: 0,
         near_bytes: 0.0,
         min_columns: i64::MAX,
+        shallow: 0,
     };
 }
 
@@ -54,6 +59,7 @@ impl Default for Limits {
             row_bytes: 128 << 10,
             near_bytes: f64::from(1 << 20),
             min_columns: 128,
+            shallow: 8,
         }
     }
 }

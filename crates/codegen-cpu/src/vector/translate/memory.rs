@@ -4,11 +4,14 @@ use super::super::body::{Access, Condition, Input, Storage, Type, V};
 use super::super::linear::{Ranges, linear_index, split};
 use super::super::narrow;
 use super::super::scalars::{Lanes, join_pair, split_pair};
-use super::{Reason, Source, Translator};
+use super::{Reason, Source, Translator, Use};
 use smallvec::SmallVec;
-use tegula_expr::{Term, range_of};
+use tegula_expr::{Term, Var, range_of};
 use tegula_fusion::kernel::ScalarId;
 use tegula_ir::ElementType;
+
+/// Distances between elements that lanes read, for which there is more than a gather.
+const STRIDES: [i64; 5] = [2, 3, 4, 8, 16];
 
 impl Translator<'_> {
     /// A term with the merged dimensions' variables gone.
@@ -44,21 +47,31 @@ impl Translator<'_> {
         let Some((rest, steps, stride)) = linear_place else {
             return self.gathered_place(param, &linear, storage, scale, offset);
         };
+        let first = match self.mask {
+            None => self.first_of_block(param, &rest, &steps, stride.mul(&Term::constant(scale))),
+            Some(_) => None,
+        };
+        let rest = rest.sub(&Term::constant(first.unwrap_or(0)));
         // A masked access to a page that is not there is right, but slow (80 ns a vector, measured):
         // where no lane goes, the array's beginning takes the place of what it would be.
         let rest = self.taken.iter().fold(rest, |rest, taken| rest.mul(taken));
         let pointer = self.source(Source::Address(param, rest, offset), Input::Integer);
         let stride = stride.mul(&Term::constant(scale));
-        let access = self.builder.access(Access {
-            pointer,
-            storage,
-            splat: stride.as_constant() == Some(0),
-        });
         let bytes = Term::constant(scale * i64::from(storage.bytes));
+        let mut moves = Vec::with_capacity(steps.len());
         for (frame, step) in steps {
             let step = self.source(Source::Integer(step.mul(&bytes)), Input::Integer);
-            self.frames[frame].steps.push((access, step));
+            moves.push((frame, step));
         }
+        let access = self.moved_access(
+            Access {
+                pointer,
+                storage,
+                splat: stride.as_constant() == Some(0),
+            },
+            moves,
+            first.is_some(),
+        );
         if matches!(stride.as_constant(), Some(0 | 1)) {
             return Ok((access, None));
         }
@@ -66,8 +79,53 @@ impl Translator<'_> {
         let lane = self.builder.lane();
         self.fits(&stride.mul(&Term::var(self.lane)))?;
         let stride = self.splat_term(&stride);
-        let index = self.builder.mul(lane, stride);
+        let mut index = self.builder.mul(lane, stride);
+        if let Some(first @ 1..) = first {
+            let first = self.builder.integer(Type::I32, first);
+            index = self.builder.add(index, first);
+        }
         Ok((access, Some(index)))
+    }
+
+    /// An access that loops around move; those of one array's blocks are one.
+    fn moved_access(&mut self, access: Access, moves: Vec<(usize, u32)>, blocks: bool) -> u32 {
+        let vars: Vec<(Var, u32)> = (moves.iter())
+            .map(|&(frame, step)| (self.frames[frame].var, step))
+            .collect();
+        let key = (access.pointer, vars);
+        if blocks && let Some(&known) = self.blocks.get(&key) {
+            return known;
+        }
+        let number = self.builder.access(access);
+        for (frame, step) in moves {
+            self.frames[frame].steps.push((number, step));
+        }
+        if blocks {
+            self.builder.body().blocks.push(number);
+            self.blocks.insert(key, number);
+        }
+        number
+    }
+
+    /// Which element of its block a lane reads, if lanes read one of every so many elements and
+    /// the array is of such blocks: neighbours share loads then.
+    fn first_of_block(
+        &self,
+        param: usize,
+        rest: &Term,
+        steps: &[(usize, Term)],
+        stride: Term,
+    ) -> Option<i64> {
+        let stride = stride.as_constant().filter(|s| STRIDES.contains(s))?;
+        let divides = |term: &Term| term.as_constant().is_some_and(|n| n % stride == 0);
+        let dims = &self.kernel.params[param].dims;
+        let whole = dims.iter().any(divides) && dims.iter().all(|dim| dim.as_constant().is_some());
+        if !whole || !steps.iter().all(|(_, step)| divides(step)) {
+            return None;
+        }
+        let (terms, constant) = rest.as_linear()?;
+        let of_blocks = terms.iter().all(|(_, factor)| factor % stride == 0);
+        of_blocks.then(|| constant.rem_euclid(stride))
     }
 
     /// An address that is a sum: for lane and loops 0 (a term that still has the
@@ -138,13 +196,29 @@ impl Translator<'_> {
     }
 
     pub(super) fn load(&mut self, param: usize, index: &[Term]) -> Result<Lanes, Reason> {
-        let declared = &self.kernel.params[param];
-        let element_type = declared.element_type;
-        let ty = self.lane_type(element_type)?;
         let written = self.stored.as_ref().and_then(|s| s.get(&param));
         if written.is_some_and(|&written| written != index) {
             return Err(Reason::new("a loop that reads what it writes"));
         }
+        // Between stores and loops, what is the same place has the same value.
+        let place = (self.kernel.params[param].access == Use::Read).then(|| {
+            let linear = linear_index(self.kernel, param, index, &self.ranges);
+            (param, linear, self.mask)
+        });
+        if let Some(place) = &place
+            && let Some(known) = self.loaded.get(place)
+        {
+            return Ok(known.clone());
+        }
+        let lanes = self.load_anew(param, index)?;
+        self.loaded
+            .extend(place.map(|place| (place, lanes.clone())));
+        Ok(lanes)
+    }
+
+    fn load_anew(&mut self, param: usize, index: &[Term]) -> Result<Lanes, Reason> {
+        let element_type = self.kernel.params[param].element_type;
+        let ty = self.lane_type(element_type)?;
         if element_type == ElementType::C64 {
             return self.load_pair(param, index);
         }
@@ -211,6 +285,7 @@ impl Translator<'_> {
     ) -> Result<(), Reason> {
         let element_type = self.kernel.params[param].element_type;
         let lanes = self.lanes_of(value)?;
+        self.loaded.clear();
         if self.stored.is_some() && !self.writes_apart(param, index) {
             return Err(Reason::new("a loop whose turns may write the same element"));
         }

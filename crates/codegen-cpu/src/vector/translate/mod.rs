@@ -3,17 +3,19 @@
 //! What is the same for all lanes stays outside, as statements to run before the
 //! body ([`Run::hoisted`]) and as inputs ([`Source`]). Conditionals become masks.
 
+mod indices;
 mod memory;
 mod reductions;
 
 pub(crate) use reductions::loop_run;
 
-use super::body::{Body, Input, Type, V};
+use super::body::{BinaryOp, Body, Input, Type, V};
 use super::builder::Builder;
 use super::contract::Products;
 use super::linear::Ranges;
 use super::narrow;
 use super::scalars::{Lanes, compute, lane_type, select};
+use indices::Indices;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::{SmallVec, smallvec};
 use tegula_expr::{Term, Var, VarRanges, range_of};
@@ -92,10 +94,15 @@ pub(crate) struct Translator<'k> {
     lanes: FxHashMap<ScalarId, Lanes>,
     constants: FxHashMap<ScalarId, u128>,
     products: Products,
+    indices: Indices,
     /// Run-time variables that vary, as 32-bit integers.
     pub(crate) vars: FxHashMap<Var, V>,
     frames: Vec<Frame>,
+    /// Accesses through an array's blocks, by pointer and by the loops that move them.
+    blocks: FxHashMap<(u32, Vec<(Var, u32)>), u32>,
     mask: Option<V>,
+    /// What was loaded, by parameter, place and mask, since the last store or end of a loop.
+    loaded: FxHashMap<(usize, Term, Option<V>), Lanes>,
     /// What holds where we are, 1 or 0 and the same for all lanes.
     taken: Vec<Term>,
     gathers: usize,
@@ -123,11 +130,14 @@ impl<'k> Translator<'k> {
             sources: Vec::new(),
             known: FxHashMap::default(),
             lanes: FxHashMap::default(),
+            indices: Indices::of(kernel, &constants),
             constants,
             products: Products::of(kernel),
             vars: FxHashMap::default(),
             frames: Vec::new(),
+            blocks: FxHashMap::default(),
             mask: None,
+            loaded: FxHashMap::default(),
             taken: Vec::new(),
             gathers: 0,
             hoisted: Vec::new(),
@@ -378,6 +388,9 @@ impl<'k> Translator<'k> {
         op: &ScalarOp,
         operands: &[ScalarId],
     ) -> Result<Lanes, Reason> {
+        if self.indices.widened.contains(&result) || self.indices.clamped.contains(&result) {
+            return self.index_in_32_bits(op, operands);
+        }
         let to = self.kernel.scalars[result];
         let ty = self.lane_type(to)?;
         match op {
@@ -406,6 +419,30 @@ impl<'k> Translator<'k> {
             .ok_or_else(|| Reason::new(format!("{} of {from}", name(op))))
     }
 
+    /// A conversion or a clamp that [`Indices`] leaves in 32 bits.
+    fn index_in_32_bits(&mut self, op: &ScalarOp, operands: &[ScalarId]) -> Result<Lanes, Reason> {
+        let lanes = match (op, operands) {
+            (ScalarOp::Clamp, &[low, index, high]) => {
+                let bound = |t: &mut Self, id: ScalarId| {
+                    let bits = t.constants.get(&id).copied().unwrap_or_default();
+                    t.builder.integer(Type::I32, (bits as u64).cast_signed())
+                };
+                let (low, high) = (bound(self, low), bound(self, high));
+                let index = self.lanes_of(index)?;
+                let above = self.builder.binary(BinaryOp::MaxSigned, index[0], low);
+                Some(self.builder.binary(BinaryOp::MinSigned, above, high))
+            }
+            (_, &[from, ..]) => {
+                let lanes = self.lanes_of(from)?;
+                let from = self.kernel.scalars[from];
+                super::scalars::convert(&mut self.builder, from, ElementType::S32, lanes[0])
+            }
+            _ => None,
+        };
+        let lanes = lanes.ok_or_else(|| Reason::new("an index of this type"))?;
+        Ok(smallvec![lanes])
+    }
+
     fn bind(&mut self, var: Var) -> Result<(), Reason> {
         let Some(&IndexVar::Runtime {
             value,
@@ -418,7 +455,10 @@ impl<'k> Translator<'k> {
         if i32::try_from(lower).is_err() || i32::try_from(upper).is_err() {
             return Err(Reason::new("a run-time index of more than 32 bits"));
         }
-        let from = self.kernel.scalars[value];
+        let from = match self.indices.clamped.contains(&value) {
+            true => ElementType::S32,
+            false => self.kernel.scalars[value],
+        };
         let lanes = self.lanes_of(value)?;
         let index = super::scalars::convert(&mut self.builder, from, ElementType::S32, lanes[0])
             .ok_or_else(|| Reason::new("a run-time index of this type"))?;
@@ -454,7 +494,9 @@ impl<'k> Translator<'k> {
             steps: Vec::new(),
         });
         self.define_flat(carried, &inside);
+        self.loaded.clear();
         self.block(body)?;
+        self.loaded.clear();
         let next = flatten(self, &body.results)?;
         let steps = self.frames.pop().map(|f| f.steps).unwrap_or_default();
         let last = self

@@ -37,18 +37,37 @@ impl Select<'_> {
         let left = self.asm.smaller(left, many);
         let form = self.form(Type::I32);
         let splat = self.splat_register(left, form)?;
+        self.left = Some(splat);
         (0..self.unroll)
             .map(|u| {
                 let iota = self.iota(u);
-                if self.set == InstructionSet::Avx2 {
-                    return self.greater(Type::I32, splat, iota);
-                }
-                let (codes, _) = code::compare(Condition::Less, Type::I32);
-                let sources = [(Source::Register(splat), form.size()), (iota, form.size())];
-                // Not less or equal.
-                Some(self.mask(codes.of(form)?, &sources, Some(6)))
+                self.above(splat, iota)
             })
             .collect()
+    }
+
+    /// Which 32-bit integers of a vector are greater than others.
+    pub(super) fn above(&mut self, a: VReg, b: Source) -> Option<VReg> {
+        if self.set == InstructionSet::Avx2 {
+            return self.greater(Type::I32, a, b);
+        }
+        let form = self.form(Type::I32);
+        let (codes, _) = code::compare(Condition::Less, Type::I32);
+        let sources = [(Source::Register(a), form.size()), (b, form.size())];
+        // Not less or equal.
+        Some(self.mask(codes.of(form)?, &sources, Some(6)))
+    }
+
+    /// A mask of these lanes of AVX-512, made before the loops.
+    pub(super) fn constant_lanes(&mut self, lanes: u16) -> VReg {
+        let source = Source::Pool {
+            offset: self.asm.constant(&lanes.to_le_bytes()),
+            broadcast: false,
+        };
+        let was = std::mem::replace(&mut self.asm.hoisting, true);
+        let mask = self.mask(Code::VEX_Kmovw_kr_km16, &[(source, Size::K)], None);
+        self.asm.hoisting = was;
+        mask
     }
 
     /// A mask of all lanes.

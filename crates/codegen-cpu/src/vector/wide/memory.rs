@@ -5,6 +5,7 @@ use super::machine::Taken;
 use super::opcodes::{self as code, Form, Size};
 use super::select::{Select, out};
 use super::set::InstructionSet;
+use super::strided;
 use crate::vector::body::{BinaryOp, Op, Storage, Type, V};
 use iced_x86::Code;
 use regalloc2::VReg;
@@ -158,6 +159,9 @@ impl Select<'_> {
         u: usize,
     ) -> Option<VReg> {
         let storage = self.body.accesses[access as usize].storage;
+        if let Some(every) = strided::read(self.set, self.body, access, index, mask) {
+            return self.strided(access, every, u);
+        }
         let mask = self.effective(mask, u)?;
         if storage.bytes < 4 {
             return match self.set {

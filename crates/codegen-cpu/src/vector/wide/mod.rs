@@ -25,6 +25,7 @@ mod pairs;
 mod reduce;
 mod select;
 mod set;
+mod strided;
 
 pub(crate) use listing::listing;
 pub(crate) use set::InstructionSet;
@@ -46,6 +47,11 @@ impl Wide {
             set,
             allocator: encode::Allocator::new(set),
         }
+    }
+
+    /// Whether lanes at equal distances are stores and loads of neighbours.
+    pub(crate) fn puts_in_turn(&self) -> bool {
+        self.set == InstructionSet::Avx512
     }
 
     /// A body's code; `None` if something in it has no instruction.

@@ -51,7 +51,7 @@ impl Select<'_> {
     }
 
     /// Which 32-bit lanes of two vectors, the second's from 16 on.
-    fn selection(&mut self, lanes: impl Iterator<Item = u32>) -> VReg {
+    pub(super) fn selection(&mut self, lanes: impl Iterator<Item = u32>) -> VReg {
         let bytes: Vec<u8> = lanes.flat_map(u32::to_le_bytes).collect();
         let offset = self.asm.constant(&bytes);
         if let Some(&known) = self.selections.get(&offset) {
@@ -72,7 +72,7 @@ impl Select<'_> {
     }
 
     /// 32-bit lanes of two vectors.
-    fn pick(&mut self, selection: VReg, from: [VReg; 2]) -> VReg {
+    pub(super) fn pick(&mut self, selection: VReg, from: [VReg; 2]) -> VReg {
         let result = self.asm.vector();
         let sources = from.map(|register| (Source::Register(register), Size::Zmm));
         let code = Code::EVEX_Vpermi2d_zmm_k1z_zmm_zmmm512b32;

@@ -9,6 +9,7 @@ use super::machine::Taken;
 use super::opcodes::{self as code, Form, Size};
 use super::reduce::{Part, parts};
 use super::set::InstructionSet;
+use super::strided::{Loaded, groups, unneeded};
 use crate::vector::body::{
     Access, BinaryOp, Body, Condition, Conversion, Loop, Op, Rare, Statement, Type, V,
 };
@@ -54,6 +55,13 @@ pub(super) struct Select<'b> {
     pub(super) selections: FxHashMap<u32, VReg>,
     /// The pairs that were loaded last, of which the other halves may come next.
     pub(super) pairs: Option<Pairs>,
+    /// How many lanes are left from the first vector on, in every lane, where not all are known
+    /// to be.
+    pub(super) left: Option<VReg>,
+    /// What the block in hand has loaded of elements at equal distances.
+    pub(super) loaded: Loaded,
+    /// Values that only such loads would use.
+    unneeded: Vec<bool>,
     /// Whether what is made is rarely run: its constants are made there, not before the loops.
     pub(super) in_rare: bool,
 }
@@ -189,6 +197,9 @@ pub(super) fn select(
         tails: None,
         selections: FxHashMap::default(),
         pairs: None,
+        left: None,
+        loaded: Loaded::default(),
+        unneeded: unneeded(set, body),
         in_rare: false,
     };
     select.run(lanes_at_most)?;
@@ -286,6 +297,7 @@ impl Select<'_> {
         self.asm.branch(done, exit, inside);
         self.asm.switch_to(inside);
         self.lane = params[0];
+        self.loaded = Loaded::default();
         self.tails = match masked {
             true => Some(self.tail_masks()?),
             false => None,
@@ -474,12 +486,21 @@ impl Select<'_> {
     // ---- statements ------------------------------------------------------------------
 
     fn statements(&mut self, statements: &[Statement]) -> Option<()> {
-        for statement in statements {
+        let groups = groups(self.set, self.body, statements);
+        for (i, statement) in statements.iter().enumerate() {
             if !matches!(statement, Statement::Define(_)) {
                 self.pairs = None;
             }
             match statement {
                 Statement::Define(v) => self.define(*v)?,
+                Statement::Store { .. }
+                    if let Some(group) = groups.iter().find(|g| g.stores.contains(&i)) =>
+                {
+                    if group.stores.last() == Some(&i) {
+                        self.interleave(group)?;
+                        self.loaded = Loaded::default();
+                    }
+                }
                 Statement::Store {
                     access,
                     value,
@@ -489,6 +510,7 @@ impl Select<'_> {
                     for u in 0..self.unroll {
                         self.store(*access, *value, *index, *mask, u)?;
                     }
+                    self.loaded = Loaded::default();
                 }
                 Statement::StorePair {
                     access,
@@ -498,9 +520,17 @@ impl Select<'_> {
                     for u in 0..self.unroll {
                         self.store_pair(*access, *halves, *mask, u)?;
                     }
+                    self.loaded = Loaded::default();
                 }
-                Statement::Loop(l) => self.inner_loop(l)?,
-                Statement::Rare(rare) => self.rare(rare)?,
+                Statement::Loop(l) => {
+                    self.loaded = Loaded::default();
+                    self.inner_loop(l)?;
+                    self.loaded = Loaded::default();
+                }
+                Statement::Rare(rare) => {
+                    self.rare(rare)?;
+                    self.loaded = Loaded::default();
+                }
             }
             if !matches!(statement, Statement::Define(_)) {
                 self.pairs = None;
@@ -534,7 +564,8 @@ impl Select<'_> {
         self.in_rare = true;
         for u in 0..self.unroll {
             for &v in &rare.body {
-                if !self.invariant[v.0 as usize] {
+                let i = v.0 as usize;
+                if !self.invariant[i] && !self.unneeded[i] {
                     let register = self.computed(v, u)?;
                     self.copies[v.0 as usize].push(register);
                 }
@@ -557,8 +588,8 @@ impl Select<'_> {
 
     fn define(&mut self, v: V) -> Option<()> {
         let i = v.0 as usize;
-        if self.invariant[i] {
-            // Made when it is asked for.
+        if self.invariant[i] || self.unneeded[i] {
+            // Made when it is asked for, or never.
             return Some(());
         }
         let mut copies = Copies::new();

@@ -1,0 +1,297 @@
+//! A kernel whose choices depend on an index modulo a small number, with as many points of it as
+//! one: its phases.
+//!
+//! What is put together from elements in turn (two arrays padded in between their elements and
+//! added, as a scan of pairs ends) asks at each point whose turn it is. Lanes compute every
+//! answer and keep one. With the points of a turn as one, each phase is what its answer is, and
+//! all load and store neighbours, every so many.
+//!
+//! Dimensions that are too short for lanes (coordinates, small matrices, states) are such turns
+//! too, of which each is the next dimension's point.
+
+use crate::pieces::resolved;
+use crate::vector::{merged, steps_along};
+use crate::versions::{MIN_SAVED, operations};
+use tegula_expr::{Node, Term, Var, canonicalize};
+use tegula_fusion::kernel::{Access, Block, IndexVar, Param, ScalarId, ScalarOp, Statement};
+use tegula_fusion::{Kernel, KernelRanges, Rename};
+use tegula_ir::ElementType;
+
+/// The most phases: each is a part of the body.
+const MAX_PHASES: i64 = 8;
+/// Turns that are worth it.
+const MIN_TURNS: i64 = 4;
+/// Operations of all phases: a longer body has more values than there are registers.
+const MAX_OPERATIONS: f64 = 500.0;
+
+/// Points along the next dimension that are worth lanes.
+const MIN_NEXT: i64 = 16;
+/// Points of short dimensions that become one. Of eight with an exponential each, and of
+/// sixteen sums of four products, more is alive than there are registers: slower, measured.
+const MAX_SHORT: i64 = 4;
+/// Steps in which lanes load and store neighbours, and in which loads are worth it.
+const STEPS: [i64; 6] = [0, 1, 2, 3, 4, 8];
+
+/// A kernel whose points are several of another's.
+#[derive(Debug)]
+pub(crate) struct Phased {
+    /// What is done at so many points.
+    pub kernel: Kernel,
+    /// If they follow one another in the outermost dimension: how many they are, and how many
+    /// points the kernel has there.
+    pub outermost: Option<[i64; 2]>,
+}
+
+/// Whether a kernel's points may be put together: what it stores comes last then.
+fn is_plain(kernel: &Kernel) -> bool {
+    let inside = |s: &Statement| match s {
+        Statement::If {
+            then, otherwise, ..
+        } => then.any(Statement::is_store) || otherwise.any(Statement::is_store),
+        _ => false,
+    };
+    let kept = |p: &Param| matches!(p.access, Access::Local | Access::Update);
+    !kernel.body.any(Statement::is_loop)
+        && !kernel.params.iter().any(kept)
+        && !kernel.body.statements.iter().any(inside)
+}
+
+/// Whether an array's elements are words of 32 bits.
+fn is_single(param: &Param) -> bool {
+    param.element_type.storage_bytes() == 4
+}
+
+fn extent(kernel: &Kernel, var: Var) -> Option<i64> {
+    match kernel.var(var) {
+        Some(IndexVar::Domain(extent)) => extent.as_constant(),
+        _ => None,
+    }
+}
+
+/// The kernel with its phases together; `None` if it has none, or little depends on them.
+pub(crate) fn phased(kernel: &Kernel) -> Option<Phased> {
+    if !is_plain(kernel) {
+        return None;
+    }
+    let whole = operations(&kernel.body);
+    kernel.domain.iter().enumerate().find_map(|(place, &var)| {
+        let extent = extent(kernel, var)?;
+        let mut count = 1;
+        divisors(&kernel.body, var, &mut count);
+        let fits = (2..=MAX_PHASES).contains(&count) && extent % count == 0;
+        // Lanes in turn are stored in turn: whole words.
+        let stored = place + 1 < kernel.domain.len() || kernel.params.iter().all(is_single);
+        if !fits || !stored || extent / count < MIN_TURNS {
+            return None;
+        }
+        let turns = extent / count;
+        let mut phased = kernel.clone();
+        phased.vars[var.0 as usize] = IndexVar::Domain(Term::constant(turns));
+        let turn = Term::var(var).mul(&Term::constant(count));
+        let phases = (0..count).map(|phase| vec![(var, turn.add(&Term::constant(phase)))]);
+        together(&mut phased, phases);
+        let operations = operations(&phased.body);
+        let pays = operations <= (1.0 - MIN_SAVED) * whole * count as f64;
+        (pays && operations <= MAX_OPERATIONS).then(|| Phased {
+            kernel: phased,
+            outermost: (place == 0).then_some([count, turns]),
+        })
+    })
+}
+
+/// The kernel with all points of its innermost dimensions as one, if they are too few for a
+/// vector's lanes and the next dimension is not, and along that one everything lies in such
+/// steps that vectors of neighbours hold it.
+pub(crate) fn short_together(kernel: &Kernel) -> Option<Kernel> {
+    if !is_plain(kernel) {
+        return None;
+    }
+    [2, 1].into_iter().find_map(|count| {
+        let left = kernel.domain.len().checked_sub(count)?;
+        let (others, short) = kernel.domain.split_at(left);
+        let &next = others.last()?;
+        let extents: Option<Vec<i64>> = short.iter().map(|&var| extent(kernel, var)).collect();
+        let extents = extents?;
+        let points = extents
+            .iter()
+            .try_fold(1i64, |n, &size| n.checked_mul(size))?;
+        let near = merged(kernel).0 > count || !goes_in_steps(kernel, next);
+        if !(2..=MAX_SHORT).contains(&points) || extent(kernel, next)? < MIN_NEXT || near {
+            return None;
+        }
+        let mut all = kernel.clone();
+        all.domain.truncate(left);
+        let phases = (0..points).map(|point| {
+            let mut rest = point;
+            let mut at: Vec<(Var, Term)> = Vec::new();
+            for (&var, &size) in short.iter().zip(&extents).rev() {
+                at.push((var, Term::constant(rest % size)));
+                rest /= size;
+            }
+            at
+        });
+        together(&mut all, phases);
+        (operations(&all.body) <= MAX_OPERATIONS).then_some(all)
+    })
+}
+
+/// Whether lanes along a dimension go through memory in steps for which there are loads and
+/// stores of neighbours. Where an index is computed they gather anyhow.
+fn goes_in_steps(kernel: &Kernel, next: Var) -> bool {
+    let scalars = (0..kernel.scalars.len()).map(Kernel::scalar);
+    let mut types = scalars.map(|id| kernel.scalars[id]);
+    let wide = |ty: ElementType| ty.is_complex() || ty.is_float() && ty.bits() > 32;
+    kernel.params.iter().all(is_single)
+        && !types.any(wide)
+        && steps_along(kernel, next)
+            .iter()
+            .all(|step| step.is_none_or(|step| STEPS.contains(&step)))
+}
+
+/// The least common multiple of a number and those by which conditions divide terms of a
+/// variable; 0 if it is too large.
+fn divisors(block: &Block, var: Var, multiple: &mut i64) {
+    for statement in &block.statements {
+        if let Statement::If {
+            condition,
+            then,
+            otherwise,
+            ..
+        } = statement
+        {
+            divisors_of(condition, var, multiple);
+            divisors(then, var, multiple);
+            divisors(otherwise, var, multiple);
+        }
+    }
+}
+
+fn divisors_of(term: &Term, var: Var, multiple: &mut i64) {
+    if !term.mentions(var) || *multiple == 0 {
+        return;
+    }
+    match term.node() {
+        Node::Const(_) | Node::Var(_) => {}
+        Node::FloorDiv(a, b) | Node::CeilDiv(a, b) | Node::Mod(a, b) => {
+            divisors_of(a, var, multiple);
+            *multiple = match b.as_constant() {
+                Some(divisor @ 1..=MAX_PHASES) => (1..=MAX_PHASES)
+                    .find(|n| n % divisor == 0 && *multiple != 0 && n % *multiple == 0)
+                    .unwrap_or(0),
+                _ => 0,
+            };
+        }
+        Node::Add(a, b)
+        | Node::Mul(a, b)
+        | Node::Min(a, b)
+        | Node::Max(a, b)
+        | Node::Cmp(_, a, b) => {
+            divisors_of(a, var, multiple);
+            divisors_of(b, var, multiple);
+        }
+        Node::Select(a, b, c) => {
+            for part in [a, b, c] {
+                divisors_of(part, var, multiple);
+            }
+        }
+    }
+}
+
+/// Makes a kernel's body that of all phases, which are what variables are in each. What is stored
+/// comes last: an output may lie where an input does.
+fn together(kernel: &mut Kernel, phases: impl Iterator<Item = Vec<(Var, Term)>>) {
+    let body = std::mem::take(&mut kernel.body);
+    let mut defined = Defined::default();
+    defined.block(&body);
+    let (mut statements, mut stores) = (Vec::new(), Vec::new());
+    for (number, phase) in phases.enumerate() {
+        let mut rename = Rename::default();
+        rename.vars.extend(phase);
+        let mut bound = defined.bound.clone();
+        if number > 0 {
+            for &scalar in &defined.scalars {
+                let fresh = kernel.scalars.push(kernel.scalars[scalar]);
+                rename.scalars.insert(scalar, fresh);
+            }
+            for var in &mut bound {
+                let fresh = kernel.push_var(kernel.vars[var.0 as usize].clone());
+                rename.vars.insert(*var, Term::var(fresh));
+                *var = fresh;
+            }
+        }
+        let block = resolved(&body, &mut rename, &KernelRanges(&kernel.vars));
+        // What is bound may be another scalar now, of a choice that is none any more.
+        for var in bound {
+            if let Some(IndexVar::Runtime { value, .. }) = kernel.vars.get_mut(var.0 as usize) {
+                *value = rename.scalar(*value);
+            }
+        }
+        for statement in canonical(block, kernel).statements {
+            match statement.is_store() {
+                true => stores.push(statement),
+                false => statements.push(statement),
+            }
+        }
+    }
+    statements.extend(stores);
+    kernel.body.statements = statements;
+}
+
+/// What a block defines.
+#[derive(Default)]
+struct Defined {
+    scalars: Vec<ScalarId>,
+    bound: Vec<Var>,
+}
+
+impl Defined {
+    fn block(&mut self, block: &Block) {
+        for statement in &block.statements {
+            match statement {
+                Statement::Compute { result, .. } | Statement::Load { result, .. } => {
+                    self.scalars.push(*result);
+                }
+                Statement::Bind { var } => self.bound.push(*var),
+                Statement::If {
+                    then,
+                    otherwise,
+                    results,
+                    ..
+                } => {
+                    self.block(then);
+                    self.block(otherwise);
+                    self.scalars.extend(results);
+                }
+                Statement::Store { .. } | Statement::Loop { .. } => {}
+            }
+        }
+    }
+}
+
+/// A block with its terms in canonical form.
+fn canonical(mut block: Block, kernel: &Kernel) -> Block {
+    let ranges = KernelRanges(&kernel.vars);
+    let each = |terms: &mut Vec<Term>| {
+        for term in terms {
+            *term = canonicalize(term, &ranges);
+        }
+    };
+    for statement in &mut block.statements {
+        match statement {
+            Statement::Compute { op, .. } => {
+                if let ScalarOp::Index(term) = op {
+                    *term = canonicalize(term, &ranges);
+                }
+            }
+            Statement::Load { index, .. } | Statement::Store { index, .. } => each(index),
+            Statement::If {
+                then, otherwise, ..
+            } => {
+                *then = canonical(std::mem::take(then), kernel);
+                *otherwise = canonical(std::mem::take(otherwise), kernel);
+            }
+            Statement::Bind { .. } | Statement::Loop { .. } => {}
+        }
+    }
+    block
+}
