@@ -341,7 +341,8 @@ impl<'m> Evaluator<'m> {
             return Ok(x);
         };
         let mut moved = by_sums(&x, magnitudes, terms, directions)?;
-        if let Some(directions) = self.next_directions() {
+        let directions = self.next_directions().filter(|d| !d.settles);
+        if let Some(directions) = directions {
             by_ulps(&mut moved, directions);
         }
         Ok(moved)

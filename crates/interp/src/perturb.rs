@@ -17,8 +17,9 @@
 //! infinite. The NaNs of an operation may change their sign, all or
 //! none: which they have is nobody's promise, and `TOTALORDER` and bit casts see it.
 //!
-//! In the run with seed 0 every sum that is no larger than its error is exactly zero
-//! instead, as what a program does at zero no small number shows; one whose terms together
+//! In the run with seed 0 every sum is the nearest multiple of a power of two that is at least
+//! twice its error instead: what cancels is zero, what is meant to be whole or equal is so, and
+//! what a program does there no number beside it shows. One whose terms together
 //! are beyond the type's largest number is NaN, as in some order infinities may meet; and
 //! every NaN changes its sign.
 
@@ -40,8 +41,8 @@ pub(crate) struct Directions {
     stream: u64,
     /// 1, or -1 in the second run of a pair.
     way: i8,
-    /// Whether sums that cancel are exactly zero.
-    cancel: bool,
+    /// Whether sums are put where they may be meant to be.
+    pub(crate) settles: bool,
     /// Whether NaNs change their sign.
     flip_nans: bool,
 }
@@ -53,7 +54,7 @@ impl Directions {
         Self {
             stream,
             way: if seed % 2 == 1 { 1 } else { -1 },
-            cancel: seed == 0,
+            settles: seed == 0,
             flip_nans: seed == 0 || Self::flips_nans(seed, operation),
         }
     }
@@ -191,20 +192,28 @@ pub(crate) fn by_sums(
             0.0
         };
         let error = scale * magnitude + underflow;
-        if directions.cancel && magnitude > largest && value.is_finite() {
+        if directions.settles && magnitude > largest && value.is_finite() {
             *value = f64::NAN;
             continue;
         }
-        let moved = if directions.cancel && value.abs() <= error {
-            0.0
-        } else {
-            *value + directions.part_at(i) * error
+        let moved = match directions.settles {
+            true => settled(*value, error),
+            false => *value + directions.part_at(i) * error,
         };
         if moved.is_finite() {
             *value = moved;
         }
     }
     from_f64s(x.shape(), &values)
+}
+
+/// The nearest multiple of the smallest power of two that is at least twice an error.
+fn settled(value: f64, error: f64) -> f64 {
+    let distance = (2.0 * error).log2().ceil().exp2();
+    match distance > 0.0 {
+        true => (value / distance).round() * distance,
+        false => value,
+    }
 }
 
 #[cfg(test)]
@@ -269,6 +278,15 @@ mod tests {
         let moved = by_sums(&sums, &[1.0, 1.0], 4, Directions::new(0, 0)).unwrap();
         let moved = moved.as_f32s().unwrap();
         assert!(moved[0] == 0.0 && moved[1] != 0.0, "{moved:?}");
+    }
+
+    #[test]
+    fn sums_that_are_nearly_equal_or_whole_are_so_in_the_first_run() {
+        let sums = Literal::from_f32s(&[3], &[-1.999_999_9, 0.333_333_2, 0.333_333_4]).unwrap();
+        let moved = by_sums(&sums, &[4.0; 3], 4, Directions::new(0, 0)).unwrap();
+        let moved = moved.as_f32s().unwrap();
+        assert!(moved[0] == -2.0 && moved[1] == moved[2], "{moved:?}");
+        assert!((moved[1] - 0.333_333_3).abs() < 1e-6, "{moved:?}");
     }
 
     #[test]

@@ -400,6 +400,25 @@ impl Body {
         }
     }
 
+    /// Which values are the same for all lanes and turns of loops.
+    pub(crate) fn invariants(&self) -> Vec<bool> {
+        let mut known = vec![false; self.values.len()];
+        for i in 0..self.values.len() {
+            known[i] = match self.values[i].0 {
+                Op::Const(_) | Op::Input(_) => true,
+                Op::Lane
+                | Op::Counter(_)
+                | Op::Carried
+                | Op::Load { .. }
+                | Op::LoadHalf { .. }
+                | Op::Gather { .. } => false,
+                // Operands come before what is computed from them.
+                op => op.operands().iter().all(|v| known[v.0 as usize]),
+            };
+        }
+        known
+    }
+
     /// How many values there are, but for those of rare cases.
     pub(crate) fn size(&self) -> usize {
         self.values.len() - rare_values(&self.statements)

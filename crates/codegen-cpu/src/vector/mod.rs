@@ -9,6 +9,7 @@ mod body;
 mod builder;
 mod choose;
 mod contract;
+mod divisors;
 #[cfg(test)]
 mod evaluate;
 mod exclusive;

@@ -188,7 +188,7 @@ pub(super) fn select(
         lanes: set.lanes(body.is_wide()),
         unroll: 1,
         shared: vec![None; body.values.len()],
-        invariant: invariants(body),
+        invariant: body.invariants(),
         copies: vec![Copies::new(); body.values.len()],
         pointers: Vec::new(),
         words: vec![None; body.inputs.len()],
@@ -204,26 +204,6 @@ pub(super) fn select(
     };
     select.run(lanes_at_most)?;
     Some(select.asm)
-}
-
-/// Which values are the same for all lanes and turns of loops.
-fn invariants(body: &Body) -> Vec<bool> {
-    let mut known = vec![false; body.values.len()];
-    for i in 0..body.values.len() {
-        let (op, _) = body.values[i];
-        known[i] = match op {
-            Op::Const(_) | Op::Input(_) => true,
-            Op::Lane
-            | Op::Counter(_)
-            | Op::Carried
-            | Op::Load { .. }
-            | Op::LoadHalf { .. }
-            | Op::Gather { .. } => false,
-            // Operands come before what is computed from them.
-            _ => op.operands().iter().all(|v| known[v.0 as usize]),
-        };
-    }
-    known
 }
 
 impl Select<'_> {
