@@ -90,10 +90,8 @@ impl Indices {
                     result,
                     op: ScalarOp::Clamp,
                     operands,
-                } => {
-                    if !operands.get(1).is_some_and(|w| self.widened.contains(w)) {
-                        self.clamped.remove(result);
-                    }
+                } if !operands.get(1).is_some_and(|w| self.widened.contains(w)) => {
+                    self.clamped.remove(result);
                 }
                 Statement::Loop { body, .. } => self.drop_clamps(body),
                 Statement::If {

@@ -48,7 +48,7 @@ impl Translator<'_> {
             return self.gathered_place(param, &linear, storage, scale, offset);
         };
         let first = match self.mask {
-            None => self.first_of_block(param, &rest, &steps, stride.mul(&Term::constant(scale))),
+            None => self.first_of_block(param, &rest, &steps, &stride.mul(&Term::constant(scale))),
             Some(_) => None,
         };
         let rest = rest.sub(&Term::constant(first.unwrap_or(0)));
@@ -114,7 +114,7 @@ impl Translator<'_> {
         param: usize,
         rest: &Term,
         steps: &[(usize, Term)],
-        stride: Term,
+        stride: &Term,
     ) -> Option<i64> {
         let stride = stride.as_constant().filter(|s| STRIDES.contains(s))?;
         let divides = |term: &Term| term.as_constant().is_some_and(|n| n % stride == 0);

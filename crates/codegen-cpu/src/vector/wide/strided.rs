@@ -14,13 +14,16 @@ use smallvec::SmallVec;
 /// Of a load: its address, its access where that has no whole blocks, the vector in flight.
 type Key = (VReg, Option<u32>, usize);
 
+/// Every second element of something: distance, level and first element, and number.
+type Half = (Key, (u32, u32, u32), u32);
+
 /// What a block of statements has loaded, and what it has computed for that.
 #[derive(Default)]
 pub(super) struct Loaded {
     /// By distance and part.
     parts: Vec<((Key, u32, u32), VReg)>,
     /// Every second element of such, by distance, level and first element, and number.
-    halves: Vec<((Key, (u32, u32, u32), u32), VReg)>,
+    halves: Vec<(Half, VReg)>,
     /// Which elements there are, by whether blocks are whole, vector in flight, distance, part.
     masks: Vec<((bool, usize, u32, u32), VReg)>,
     /// The first lane's element, in units of a size, by distance.
