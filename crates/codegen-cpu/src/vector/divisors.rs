@@ -265,10 +265,11 @@ mod tests {
                 drop(unsafe { evaluate(&multiplied, args, x.len() as u64, fused) });
             });
             for compiled in &compiled {
-                // SAFETY: as above.
-                check(compiled.name, &|args| {
-                    drop(unsafe { compiled.run(args, x.len() as u64) })
-                });
+                let run = |args: &[u64]| {
+                    // SAFETY: as above.
+                    drop(unsafe { compiled.run(args, x.len() as u64) });
+                };
+                check(compiled.name, &run);
             }
         }
     }
