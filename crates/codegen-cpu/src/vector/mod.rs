@@ -9,7 +9,6 @@ mod body;
 mod builder;
 mod choose;
 mod contract;
-mod divisors;
 #[cfg(test)]
 mod evaluate;
 mod exclusive;

@@ -31,7 +31,6 @@ pub(crate) use listing::listing;
 pub(crate) use set::InstructionSet;
 
 use super::body::Body;
-use super::divisors::by_reciprocals;
 use super::exclusive::shared;
 use super::schedule::scheduled;
 
@@ -64,12 +63,6 @@ impl Wide {
             InstructionSet::Avx2 => None,
         };
         let body = shared.as_ref().unwrap_or(body);
-        // Comparisons of unsigned numbers take AVX2 as long as the division.
-        let multiplied = match self.set {
-            InstructionSet::Avx512 => by_reciprocals(body, lanes_at_most),
-            InstructionSet::Avx2 => None,
-        };
-        let body = multiplied.as_ref().unwrap_or(body);
         let in_flight = select::in_flight(self.set, body, lanes_at_most);
         let ordered = (body.size() >= select::LONG).then(|| scheduled(body, self.set, in_flight));
         let body = ordered.as_ref().unwrap_or(body);
