@@ -26,6 +26,8 @@ use tegula_ir::ElementType;
 const NEAR_BYTES: usize = 27 << 14;
 /// The most such rows.
 const NEAR_ROWS: usize = 36 * MAX_ROWS;
+/// Bytes of right panels that are packed together: they stay in the second-level cache.
+const PANELS_BYTES: usize = 1 << 19;
 /// The deepest block of a right operand that lies where it was: of a panel 128 KiB are
 /// copied, and what is added to the result is read and written seldom.
 const DEEP: usize = 2 * MAX_DEPTH;
@@ -188,8 +190,7 @@ impl InPlace {
         unit_bytes: usize,
     ) -> (usize, usize, usize, usize) {
         let rows = self.near(rows, depth * unit_bytes);
-        // Panels that are packed together stay in the second-level cache.
-        let near = NEAR_BYTES / (depth * unit_bytes * width).max(1) * width;
+        let near = PANELS_BYTES / (depth * unit_bytes * width).max(1) * width;
         let chunk = match self.lies[1] {
             true => columns,
             false => TOGETHER
