@@ -45,12 +45,14 @@ impl Definitions {
         }
     }
 
-    /// The operand of an operation of one operand.
-    fn inside(&self, scalar: ScalarId, unary: Unary) -> Option<ScalarId> {
-        match &self.0[scalar] {
-            Some((ScalarOp::Unary(op), operands)) if *op == unary => operands.first().copied(),
-            _ => None,
-        }
+    /// The operand of an operation of one operand, if it is of the result's type: of a complex
+    /// number the magnitude is a real one.
+    fn inside(&self, types: &ScalarTypes, scalar: ScalarId, unary: Unary) -> Option<ScalarId> {
+        let operand = match &self.0[scalar] {
+            Some((ScalarOp::Unary(op), operands)) if *op == unary => *operands.first()?,
+            _ => return None,
+        };
+        (types[operand] == types[scalar]).then_some(operand)
     }
 
     /// Whether a float is never below zero; it may be NaN.
@@ -77,34 +79,42 @@ impl Definitions {
         match (op, operands) {
             // Of a complex number `abs` is a real one.
             (ScalarOp::Unary(_), _) if from != element_type => None,
-            (ScalarOp::Unary(op), &[x]) => self.unary(*op, element_type, x),
+            (ScalarOp::Unary(op), &[x]) => self.unary(types, *op, element_type, x),
             (ScalarOp::Binary(op), &[x, y]) if has_signs(element_type) => {
-                self.float(*op, element_type, x, y)
+                self.float(types, *op, element_type, [x, y])
             }
             (ScalarOp::Binary(op), &[x, y]) => self.integer(*op, element_type, x, y),
             (ScalarOp::Compare(direction, Order::Partial), &[x, y]) if has_signs(from) => {
                 self.compare(*direction, from, x, y)
             }
-            (ScalarOp::Select, &[p, x, y]) => self.select(p, x, y),
+            (ScalarOp::Select, &[p, x, y]) => self.select(types, p, [x, y]),
             (ScalarOp::Convert, &[x]) => self.convert(types, element_type, x),
             _ => None,
         }
     }
 
-    fn unary(&self, op: Unary, element_type: ElementType, x: ScalarId) -> Option<Instead> {
+    fn unary(
+        &self,
+        types: &ScalarTypes,
+        op: Unary,
+        element_type: ElementType,
+        x: ScalarId,
+    ) -> Option<Instead> {
         if op == Unary::Not {
-            return self.inside(x, Unary::Not).map(Instead::Same);
+            return self.inside(types, x, Unary::Not).map(Instead::Same);
         }
         if !has_signs(element_type) {
             return None;
         }
-        let negated = self.inside(x, Unary::Negate);
+        let negated = self.inside(types, x, Unary::Negate);
         let to = |x| Instead::Operation(ScalarOp::Unary(op), SmallVec::from_slice(&[x]));
         match op {
             Unary::Negate => negated.map(Instead::Same),
             Unary::Abs if self.is_never_negative(x) => Some(Instead::Same(x)),
             Unary::Abs => negated.map(to),
-            Unary::Cos => negated.or_else(|| self.inside(x, Unary::Abs)).map(to),
+            Unary::Cos => negated
+                .or_else(|| self.inside(types, x, Unary::Abs))
+                .map(to),
             Unary::Erf
             | Unary::Sin
             | Unary::Tan
@@ -123,12 +133,12 @@ impl Definitions {
 
     fn float(
         &self,
+        types: &ScalarTypes,
         op: Binary,
         element_type: ElementType,
-        x: ScalarId,
-        y: ScalarId,
+        [x, y]: [ScalarId; 2],
     ) -> Option<Instead> {
-        let negated = [x, y].map(|s| self.inside(s, Unary::Negate));
+        let negated = [x, y].map(|s| self.inside(types, s, Unary::Negate));
         let of = |op, a, b| {
             let operands = SmallVec::from_slice(&[a, b]);
             Some(Instead::Operation(ScalarOp::Binary(op), operands))
@@ -148,7 +158,7 @@ impl Definitions {
             }
             Binary::Multiply
                 if x == y
-                    && let Some(inside) = self.inside(x, Unary::Abs) =>
+                    && let Some(inside) = self.inside(types, x, Unary::Abs) =>
             {
                 of(op, inside, inside)
             }
@@ -248,14 +258,14 @@ impl Definitions {
         below.then_some(Instead::Constant(0))
     }
 
-    fn select(&self, p: ScalarId, x: ScalarId, y: ScalarId) -> Option<Instead> {
+    fn select(&self, types: &ScalarTypes, p: ScalarId, [x, y]: [ScalarId; 2]) -> Option<Instead> {
         if x == y {
             return Some(Instead::Same(x));
         }
         if let Some(truth) = self.constant(p) {
             return Some(Instead::Same(if truth & 1 == 1 { x } else { y }));
         }
-        let operands = SmallVec::from_slice(&[self.inside(p, Unary::Not)?, y, x]);
+        let operands = SmallVec::from_slice(&[self.inside(types, p, Unary::Not)?, y, x]);
         Some(Instead::Operation(ScalarOp::Select, operands))
     }
 

@@ -160,6 +160,10 @@ fn complex_numbers_have_no_sign() {
         "c = c64# complex(x, y) n = c64# negate(c) ROOT r = # real(n)",
         3,
     );
+    // A magnitude is no complex number, whatever is made of it.
+    let magnitude = "c = c64# complex(x, y) a = # abs(c)";
+    holds("f32", &format!("{magnitude} ROOT r = # multiply(a, a)"), 3);
+    holds("f32", &format!("{magnitude} ROOT r = # cosine(a)"), 3);
 }
 
 #[test]

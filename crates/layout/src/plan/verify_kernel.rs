@@ -13,7 +13,7 @@
 use tegula_expr::{Term, Var};
 use tegula_fusion::Kernel;
 use tegula_fusion::kernel::{Access, Block, IndexVar, ScalarId, ScalarOp, Statement};
-use tegula_ir::ElementType;
+use tegula_ir::{Binary, ElementType, Unary};
 
 /// The first thing that is wrong with a kernel, if anything is.
 pub(super) fn check(kernel: &Kernel) -> Result<(), String> {
@@ -363,8 +363,10 @@ impl Check<'_> {
         let right = match (op, &types[..]) {
             (ScalarOp::Constant(_), []) => true,
             (ScalarOp::Index(term), []) => return self.term(term),
-            (ScalarOp::Unary(_) | ScalarOp::Convert, [_]) => true,
-            (ScalarOp::Binary(_), [a, b]) => a == b,
+            (ScalarOp::Convert, [_]) => true,
+            (ScalarOp::Unary(op), [a]) => to == of_one(*op, *a),
+            (ScalarOp::Binary(Binary::Complex), [a, b]) => a == b && to.complex_part() == Some(*a),
+            (ScalarOp::Binary(_), [a, b]) => a == b && *a == to,
             (ScalarOp::Compare(..), [a, b]) => a == b && to == ElementType::Pred,
             (ScalarOp::Select, [condition, a, b]) => {
                 *condition == ElementType::Pred && *a == to && *b == to
@@ -380,5 +382,14 @@ impl Check<'_> {
                 "the operands of {result} are not what its operation takes"
             )),
         }
+    }
+}
+
+/// The type of what an operation makes of one operand.
+fn of_one(op: Unary, operand: ElementType) -> ElementType {
+    match op {
+        Unary::IsFinite => ElementType::Pred,
+        Unary::Abs | Unary::Real | Unary::Imag => operand.complex_part().unwrap_or(operand),
+        _ => operand,
     }
 }

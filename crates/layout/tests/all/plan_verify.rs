@@ -382,6 +382,13 @@ fn malformed_kernels() {
         &kernel(types),
         &["k0: the operands of v2 are not what its operation takes"],
     );
+    for narrowed in ["v2:f32 = multiply v1, v1", "v2:f32 = cosine v1"] {
+        let of_complex = format!("v0:f32 = load 0[i0]\nv1:c64 = complex v0, v0\n{narrowed}\n");
+        wrong(
+            &kernel(&of_complex),
+            &["k0: the operands of v2 are not what its operation takes"],
+        );
+    }
     let bound = "v0:f32 = load 0[i0]\nbind i1 = v0 in [0, 3]\n";
     wrong(
         &kernel(bound),
