@@ -157,8 +157,8 @@ impl Call {
     /// aligned to 64 bytes; no output overlaps anything else, but for an array that a dot
     /// is added to. A sort is given its
     /// own code, a call that packs an operand once what [`Self::keep`] has made of it: that
-    /// operand is read only if it is [needed](Self::needs_source). `scratch` has [`Self::scratch_bytes`] for the pool's threads,
-    /// aligned to 64.
+    /// operand is read only if it is [needed](Self::needs_source). `scratch` has
+    /// [`Self::scratch_bytes`] for the pool's threads, aligned to 64.
     pub(crate) unsafe fn run(
         &self,
         inputs: &[*const u8],

@@ -103,8 +103,8 @@ pub(crate) fn lower_kernel(
     Ok(())
 }
 
-/// Lowers a kernel without a domain, symbols and local arrays at the place where `builder` is, which
-/// may be inside of loops; `given` are the addresses of what it is given.
+/// Lowers a kernel without a domain, symbols and local arrays at the place where `builder` is,
+/// which may be inside of loops; `given` are the addresses of what it is given.
 pub(crate) fn lower_in_place(
     kernel: &Kernel,
     vectors: &Choice,

@@ -146,6 +146,24 @@ pub(crate) struct Solve {
 }
 
 impl Solve {
+    /// The flags of a routine that solves.
+    fn of(routine: Lapack) -> Option<Self> {
+        match routine {
+            Lapack::TriangularSolve {
+                left_side,
+                lower,
+                unit_diagonal,
+                transpose_a,
+            } => Some(Self {
+                left_side,
+                lower,
+                unit_diagonal,
+                transpose_a,
+            }),
+            Lapack::Cholesky { .. } | Lapack::Lu => None,
+        }
+    }
+
     pub(crate) fn routine(self) -> Lapack {
         let Self {
             left_side,

@@ -331,8 +331,8 @@ fn reaches_outside(spatial: &Spatial, phases: &[Phase]) -> bool {
     reaches.any(|(low, end)| low < 0 || end > spatial.input.size)
 }
 
-/// The products of a convolution, of which an operand may be the same in every run; `None` if a border would be too large or the
-/// numbers do not fit.
+/// The products of a convolution, of which an operand may be the same in every run; `None` if a
+/// border would be too large or the numbers do not fit.
 fn products(
     (isa, fixed): (Isa, Option<usize>),
     geometry: &Geometry,

@@ -168,19 +168,21 @@ const NOWHERE: Rows = Rows {
 /// read, its sums written.
 type RunFn = unsafe fn(size: [usize; 2], steps: &[Step], sums: &[Rows; 2], load: bool);
 
-/// A loop over steps, with what it does to each register of sums.
+/// A loop over steps, with the registers of sums (which rows and from which byte on), and what
+/// a step adds to them.
 macro_rules! run {
     (
-        $steps:ident, $sums:ident, $load:ident, zero: [$($zero:literal),*],
-        first: [$($first:literal),*], step: [$($step:expr),*], last: [$($last:literal),*]
+        $steps:ident, $sums:ident, $load:ident,
+        registers: [$(($register:literal, $rows:literal, $column:literal)),*],
+        step: [$($step:expr),*]
     ) => {
         asm!(
             "test {load:e}, {load:e}",
             "jz 3f",
-            $($first,)*
+            $(concat!("tileloadd ", $register, ", [{", $rows, "} + {d}*1 + ", $column, "]"),)*
             "jmp 4f",
             "3:",
-            $($zero,)*
+            $(concat!("tilezero ", $register),)*
             "4:",
             "test {n}, {n}",
             "jz 5f",
@@ -196,7 +198,7 @@ macro_rules! run {
             "dec {n}",
             "jnz 2b",
             "5:",
-            $($last,)*
+            $(concat!("tilestored [{", $rows, "} + {d}*1 + ", $column, "], ", $register),)*
             // A tile of one register of rows has no lower ones.
             "/* {lower} */",
             s = inout(reg) $steps.as_ptr() => _,
@@ -230,55 +232,34 @@ macro_rules! runs {
                 match (groups, vectors) {
                     (1, 1) => run!(
                         steps, sums, load,
-                        zero: ["tilezero tmm0"],
-                        first: ["tileloadd tmm0, [{upper} + {d}*1]"],
-                        step: [concat!($product, " tmm0, tmm4, tmm6")],
-                        last: ["tilestored [{upper} + {d}*1], tmm0"]
+                        registers: [("tmm0", "upper", "0")],
+                        step: [concat!($product, " tmm0, tmm4, tmm6")]
                     ),
                     (1, _) => run!(
                         steps, sums, load,
-                        zero: ["tilezero tmm0", "tilezero tmm1"],
-                        first: [
-                            "tileloadd tmm0, [{upper} + {d}*1]",
-                            "tileloadd tmm1, [{upper} + {d}*1 + 64]"
-                        ],
+                        registers: [("tmm0", "upper", "0"), ("tmm1", "upper", "64")],
                         step: [
                             "tileloadd tmm7, [{p} + {q}*1 + 64]",
                             concat!($product, " tmm0, tmm4, tmm6"),
                             concat!($product, " tmm1, tmm4, tmm7")
-                        ],
-                        last: [
-                            "tilestored [{upper} + {d}*1], tmm0",
-                            "tilestored [{upper} + {d}*1 + 64], tmm1"
                         ]
                     ),
                     (_, 1) => run!(
                         steps, sums, load,
-                        zero: ["tilezero tmm0", "tilezero tmm2"],
-                        first: [
-                            "tileloadd tmm0, [{upper} + {d}*1]",
-                            "tileloadd tmm2, [{lower} + {d}*1]"
-                        ],
+                        registers: [("tmm0", "upper", "0"), ("tmm2", "lower", "0")],
                         step: [
                             "mov {p}, [{s} + 16]",
                             "mov {q}, [{s} + 24]",
                             "tileloadd tmm5, [{p} + {q}*1]",
                             concat!($product, " tmm0, tmm4, tmm6"),
                             concat!($product, " tmm2, tmm5, tmm6")
-                        ],
-                        last: [
-                            "tilestored [{upper} + {d}*1], tmm0",
-                            "tilestored [{lower} + {d}*1], tmm2"
                         ]
                     ),
                     _ => run!(
                         steps, sums, load,
-                        zero: ["tilezero tmm0", "tilezero tmm1", "tilezero tmm2", "tilezero tmm3"],
-                        first: [
-                            "tileloadd tmm0, [{upper} + {d}*1]",
-                            "tileloadd tmm1, [{upper} + {d}*1 + 64]",
-                            "tileloadd tmm2, [{lower} + {d}*1]",
-                            "tileloadd tmm3, [{lower} + {d}*1 + 64]"
+                        registers: [
+                            ("tmm0", "upper", "0"), ("tmm1", "upper", "64"),
+                            ("tmm2", "lower", "0"), ("tmm3", "lower", "64")
                         ],
                         step: [
                             "tileloadd tmm7, [{p} + {q}*1 + 64]",
@@ -289,12 +270,6 @@ macro_rules! runs {
                             concat!($product, " tmm1, tmm4, tmm7"),
                             concat!($product, " tmm2, tmm5, tmm6"),
                             concat!($product, " tmm3, tmm5, tmm7")
-                        ],
-                        last: [
-                            "tilestored [{upper} + {d}*1], tmm0",
-                            "tilestored [{upper} + {d}*1 + 64], tmm1",
-                            "tilestored [{lower} + {d}*1], tmm2",
-                            "tilestored [{lower} + {d}*1 + 64], tmm3"
                         ]
                     ),
                 }

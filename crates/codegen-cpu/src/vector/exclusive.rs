@@ -516,10 +516,10 @@ impl Merged<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::vector::body::{Access, Input, Storage};
     use crate::vector::builder::Builder;
     use crate::vector::evaluate::{Machine, evaluate};
     use crate::vector::run::Compiled;
+    use crate::vector::tests::pointer;
 
     fn polynomial(b: &mut Builder, x: V, coefficients: std::ops::Range<i32>) -> V {
         let c = |b: &mut Builder, i: i32| b.f32(1.0 / (i as f32 - 30.5));
@@ -534,17 +534,7 @@ mod tests {
     /// Applies to what it loads, and stores.
     fn body(f: impl Fn(&mut Builder, V) -> V) -> Body {
         let mut b = Builder::new();
-        let [from, to] = [(); 2].map(|()| {
-            let pointer = b.input(Input::Integer);
-            b.access(Access {
-                pointer,
-                storage: Storage {
-                    bytes: 4,
-                    signed: false,
-                },
-                splat: false,
-            })
-        });
+        let [from, to] = [(); 2].map(|()| pointer(&mut b, 4));
         let x = b.load(from, Type::F32, None);
         let y = f(&mut b, x);
         b.store(to, y, None, None);

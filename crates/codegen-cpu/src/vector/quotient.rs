@@ -114,9 +114,10 @@ fn magnitudes(b: &mut Builder, x: V, y: V) -> [V; 2] {
 
 #[cfg(test)]
 mod tests {
-    use super::super::body::{Access, Body, Input, Storage, Type};
+    use super::super::body::{Body, Type};
     use super::super::builder::Builder;
     use super::super::run::Compiled;
+    use super::super::tests::pointer;
     use super::divided;
     use tegula_interp::scalar;
     use tegula_ir::{Binary, ElementType};
@@ -124,17 +125,7 @@ mod tests {
     /// `x op y`, of what is loaded or with a constant `y`.
     fn body(op: Binary, signed: bool, constant: Option<i32>) -> Body {
         let mut b = Builder::new();
-        let [x, y, out] = [(); 3].map(|()| {
-            let pointer = b.input(Input::Integer);
-            b.access(Access {
-                pointer,
-                storage: Storage {
-                    bytes: 4,
-                    signed: false,
-                },
-                splat: false,
-            })
-        });
+        let [x, y, out] = [(); 3].map(|()| pointer(&mut b, 4));
         let x = b.load(x, Type::I32, None);
         let y = match constant {
             Some(c) => b.i32(c),

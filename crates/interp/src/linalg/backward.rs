@@ -28,30 +28,16 @@ pub(crate) fn magnitudes(
             };
             factors.iter().map(product).collect()
         }
-        (
-            Lapack::TriangularSolve {
-                left_side,
-                lower,
-                unit_diagonal,
-                transpose_a,
-            },
-            [a, b],
-        ) => {
-            let flags = Solve {
-                left_side,
-                lower,
-                unit_diagonal,
-                transpose_a,
-            };
+        (_, [a, b]) if let Some(flags) = Solve::of(routine) => {
             let (_, solutions) = matrices(&triangular_solve(a, b, flags)?)?;
             let (_, triangles) = matrices(a)?;
             let product = |(a, x): (&Matrix, &Matrix)| {
-                let a = triangle(a, lower, unit_diagonal);
-                let a = match transpose_a {
+                let a = triangle(a, flags.lower, flags.unit_diagonal);
+                let a = match flags.transpose_a {
                     TransposeA::NoTranspose => a,
                     TransposeA::Transpose | TransposeA::Adjoint => a.transposed(|x| x),
                 };
-                match left_side {
+                match flags.left_side {
                     true => absolute_product(&a, x),
                     false => absolute_product(x, &a),
                 }

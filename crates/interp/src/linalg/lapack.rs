@@ -9,21 +9,7 @@ use tegula_ir::{ArrayShape, ElementType, Lapack, Literal};
 /// The results of a routine.
 pub(crate) fn lapack(routine: Lapack, operands: &[&Literal]) -> Result<Vec<Literal>, Fault> {
     match (routine, operands) {
-        (
-            Lapack::TriangularSolve {
-                left_side,
-                lower,
-                unit_diagonal,
-                transpose_a,
-            },
-            [a, b],
-        ) => {
-            let flags = Solve {
-                left_side,
-                lower,
-                unit_diagonal,
-                transpose_a,
-            };
+        (_, [a, b]) if let Some(flags) = Solve::of(routine) => {
             Ok(vec![triangular_solve(a, b, flags)?])
         }
         (Lapack::Cholesky { lower }, [a]) => potrf(a, lower),

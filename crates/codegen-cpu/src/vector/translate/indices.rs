@@ -108,8 +108,8 @@ impl Indices {
 
 type Sets = (FxHashSet<ScalarId>, FxHashSet<ScalarId>);
 
-/// Drops from `kept` what is used but as it must be: conversions by clamps, those by nothing that is
-/// computed.
+/// Drops from `kept` what is used but as it must be: conversions by clamps, those by nothing
+/// that is computed.
 fn drop_used(block: &Block, clamped: &FxHashSet<ScalarId>, kept: &mut Sets) {
     let drop = |id: &ScalarId, kept: &mut Sets| {
         kept.0.remove(id);

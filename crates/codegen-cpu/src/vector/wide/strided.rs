@@ -1,6 +1,6 @@
-//! Every second, third, fourth, eighth or sixteenth element: loads of neighbours, from which lanes are
-//! picked, and stores of neighbours, into which they are put. A gather or scatter of 16 lanes takes
-//! as long as many loads, whatever it reads.
+//! Every second, third, fourth, eighth or sixteenth element: loads of neighbours, from which
+//! lanes are picked, and stores of neighbours, into which they are put. A gather or scatter of
+//! 16 lanes takes as long as many loads, whatever it reads.
 
 use super::assembler::{Out, Source};
 use super::opcodes::Size;
