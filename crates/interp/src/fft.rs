@@ -8,6 +8,7 @@ use crate::error::{Fault, invalid};
 use crate::reduce::from_f64s;
 use crate::scalar::C64;
 use crate::strided::{Sizes, product, sizes};
+use std::f64::consts::FRAC_PI_2;
 use tegula_ir::{ArrayShape, FftType, Literal};
 
 /// A transform of one length in one direction.
@@ -20,10 +21,9 @@ struct Transform {
 
 impl Transform {
     fn new(len: usize, inverse: bool) -> Self {
-        let sign = if inverse { 1.0 } else { -1.0 };
-        let root = |k: usize| {
-            let angle = sign * std::f64::consts::TAU * k as f64 / len as f64;
-            C64::new(libm::cos(angle), libm::sin(angle))
+        let root = |k: usize| match inverse {
+            true => root_of_unity(k, len),
+            false => root_of_unity(k, len).conj(),
         };
         Self {
             len,
@@ -55,6 +55,26 @@ impl Transform {
             .collect();
         let term = |k: usize, r: usize| parts[r][k % m] * self.roots[r * k % n * stride];
         (0..n).map(|k| (0..p).map(|r| term(k, r)).sum()).collect()
+    }
+}
+
+/// `exp(2 pi i k / n)` for `k < n`, each part to about a unit of its last place at 1: the
+/// angle is brought into an eighth of the circle before anything is rounded.
+fn root_of_unity(k: usize, n: usize) -> C64 {
+    let (k, n) = (4 * k as u128, n as u128);
+    let (quarter, rest) = (k / n, k % n);
+    let of_quarter = |part: u128| libm::sincos(FRAC_PI_2 * part as f64 / n as f64);
+    let (sine, cosine) = if 2 * rest <= n {
+        of_quarter(rest)
+    } else {
+        let (cosine, sine) = of_quarter(n - rest);
+        (sine, cosine)
+    };
+    match quarter {
+        0 => C64::new(cosine, sine),
+        1 => C64::new(-sine, cosine),
+        2 => C64::new(-cosine, -sine),
+        _ => C64::new(sine, -cosine),
     }
 }
 
@@ -178,8 +198,13 @@ fn complete(values: &[C64], half: usize, len: usize) -> Vec<C64> {
     full
 }
 
+/// Errors of the size of a rounding that each term of a transform brings: libraries have
+/// the root it is multiplied by from the sine and cosine of a rounded angle of up to 6.28,
+/// which is off by up to 4 units, and the product is rounded itself.
+const ROUNDINGS_OF_A_TERM: usize = 8;
+
 /// For each element of a transform's result, the sum of the absolute values that
-/// it is a sum of; and how many these are.
+/// it is a sum of; and how many errors these bring.
 pub(crate) fn magnitudes(
     x: &Literal,
     result: &Literal,
@@ -203,12 +228,30 @@ pub(crate) fn magnitudes(
         let sum: f64 = block.iter().map(|v| v.abs()).sum();
         magnitudes.extend(std::iter::repeat_n(sum * scale, each));
     }
-    Ok((magnitudes, terms))
+    Ok((magnitudes, ROUNDINGS_OF_A_TERM * terms))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn roots_are_where_they_are_known() {
+        let parts = |k, n| (root_of_unity(k, n).re, root_of_unity(k, n).im);
+        assert_eq!(parts(0, 5), (1.0, 0.0));
+        assert_eq!(parts(1, 4), (0.0, 1.0));
+        assert_eq!(parts(3, 4), (0.0, -1.0));
+        for k in [4, 8] {
+            assert!((parts(k, 12).0 + 0.5).abs() < 1.2e-16, "{k}");
+        }
+        for n in 1..40 {
+            for k in 0..n {
+                let angle = std::f64::consts::TAU * k as f64 / n as f64;
+                let known = C64::new(angle.cos(), angle.sin());
+                assert!((root_of_unity(k, n) - known).norm() < 2e-15, "{k}/{n}");
+            }
+        }
+    }
 
     #[test]
     fn lines_agree_with_the_definition_and_invert() {
