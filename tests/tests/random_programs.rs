@@ -1,4 +1,4 @@
-//! Random programs on every target, in both regimes, against the reference
+//! Random programs and expressions on every target, against the reference
 //! evaluator. `TEGULA_SWEEP` says how many programs and `TEGULA_FIRST` from which seed;
 //! `TEGULA_SEED` runs one.
 
@@ -9,7 +9,9 @@ use tegula_ir::Opcode;
 use tegula_sim_tpu::as_matrix_units_round;
 use tegula_tests::judge::{Reference, Verdict};
 use tegula_tests::nvrtc;
-use tegula_tests::random::{Random, Regime, random_program, state_layouts};
+use tegula_tests::random::{
+    Random, RandomProgram, Regime, random_expression, random_program, state_layouts,
+};
 
 /// Programs of each regime when nothing else is asked for.
 const PROGRAMS: u64 = 250;
@@ -36,8 +38,7 @@ enum On {
 }
 
 /// Gives whether all targets could be judged.
-fn check(seed: u64, regime: Regime, on: On) -> Result<bool, String> {
-    let program = random_program(seed, regime);
+fn check(seed: u64, program: &RandomProgram, regime: Regime, on: On) -> Result<bool, String> {
     let fail = |what: &str, error: String| {
         Err(format!(
             "seed {seed}, {regime:?}: {what}: {error}\n{}",
@@ -114,15 +115,19 @@ fn check(seed: u64, regime: Regime, on: On) -> Result<bool, String> {
 }
 
 fn sweep(regime: Regime, on: On, count: u64) {
+    sweep_of(|seed| random_program(seed, regime), regime, on, count);
+}
+
+fn sweep_of(program: impl Fn(u64) -> RandomProgram, regime: Regime, on: On, count: u64) {
     if let Some(seed) = number("TEGULA_SEED") {
-        check(seed, regime, on).unwrap_or_else(|e| panic!("{e}"));
+        check(seed, &program(seed), regime, on).unwrap_or_else(|e| panic!("{e}"));
         return;
     }
     let mut failures = Vec::new();
     let mut judged = 0;
     let first = number("TEGULA_FIRST").unwrap_or(0);
     for seed in (first..).take(count as usize) {
-        match check(seed, regime, on) {
+        match check(seed, &program(seed), regime, on) {
             Ok(true) => judged += 1,
             Ok(false) => {}
             Err(error) => failures.push(error),
@@ -154,6 +159,12 @@ fn general_programs_agree_within_the_envelope() {
     sweep(Regime::General, On::Here, count());
 }
 
+/// Many scalars on few numbers.
+#[test]
+fn expressions_agree() {
+    sweep_of(random_expression, Regime::General, On::Here, count());
+}
+
 #[test]
 fn frozen_inputs_change_nothing() {
     for regime in [Regime::Dyadic, Regime::General] {
@@ -168,6 +179,8 @@ fn programs_agree_on_the_simulated_gpu() {
         for regime in [Regime::Dyadic, Regime::General] {
             sweep(regime, On::Simulator, count().div_ceil(10));
         }
+        let some = count().div_ceil(10);
+        sweep_of(random_expression, Regime::General, On::Simulator, some);
     }
 }
 
@@ -177,6 +190,7 @@ fn programs_agree_on_the_simulated_tpu() {
     for regime in [Regime::Dyadic, Regime::General] {
         sweep(regime, On::Tpu, count());
     }
+    sweep_of(random_expression, Regime::General, On::Tpu, count());
 }
 
 /// Opcodes that no random program has, and why.

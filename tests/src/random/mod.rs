@@ -6,6 +6,7 @@
 //! [`Regime::General`] anything may happen, and targets are judged by the
 //! evaluator's envelope.
 
+mod expressions;
 mod fresh;
 mod library;
 mod ops;
@@ -14,6 +15,7 @@ mod types;
 mod windows;
 mod wrappers;
 
+pub use expressions::random_expression;
 use std::fmt::Write;
 use tegula_ir::{ArrayShape, Category, ElementType, Layout, Literal, Module, Scalar, Shape};
 

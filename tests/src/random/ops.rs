@@ -3,7 +3,7 @@
 use super::{Body, Generator, Known, MAX_ELEMENTS, Regime, TYPES, list};
 use tegula_ir::{Category, ElementType};
 
-const UNARY_EXACT: &[&str] = &[
+pub(super) const UNARY_EXACT: &[&str] = &[
     "negate",
     "abs",
     "floor",
@@ -11,7 +11,7 @@ const UNARY_EXACT: &[&str] = &[
     "sign",
     "round-nearest-even",
 ];
-const UNARY_GENERAL: &[&str] = &[
+pub(super) const UNARY_GENERAL: &[&str] = &[
     "exponential",
     "tanh",
     "logistic",
@@ -34,7 +34,7 @@ const UNARY_GENERAL: &[&str] = &[
     "cosh",
     "sinh",
 ];
-const UNARY_INTEGER: &[&str] = &[
+pub(super) const UNARY_INTEGER: &[&str] = &[
     "negate",
     "abs",
     "sign",
@@ -42,7 +42,7 @@ const UNARY_INTEGER: &[&str] = &[
     "popcnt",
     "count-leading-zeros",
 ];
-const BINARY_INTEGER: &[&str] = &[
+pub(super) const BINARY_INTEGER: &[&str] = &[
     "add",
     "subtract",
     "multiply",
@@ -155,7 +155,7 @@ impl Generator {
         }
     }
 
-    fn compare(&mut self, body: &mut Body) {
+    pub(super) fn compare(&mut self, body: &mut Body) {
         let a = self.any(body);
         let Some(b) = self.any_where(body, |k| k.ty == a.ty && k.dims == a.dims) else {
             return;
@@ -176,7 +176,7 @@ impl Generator {
         self.define(body, ElementType::Pred, &a.dims, 64, &text);
     }
 
-    fn select(&mut self, body: &mut Body) {
+    pub(super) fn select(&mut self, body: &mut Body) {
         let a = self.any(body);
         let b = self.any_where(body, |k| k.ty == a.ty && k.dims == a.dims);
         let p = self.any_where(body, |k| k.ty == ElementType::Pred && k.dims == a.dims);
@@ -186,7 +186,7 @@ impl Generator {
         }
     }
 
-    fn clamp(&mut self, body: &mut Body) {
+    pub(super) fn clamp(&mut self, body: &mut Body) {
         let x = self.any(body);
         if x.ty == ElementType::Pred || x.ty.is_complex() {
             return;
