@@ -40,9 +40,12 @@ enum On {
 /// Gives whether all targets could be judged.
 fn check(seed: u64, program: &RandomProgram, regime: Regime, on: On) -> Result<bool, String> {
     let fail = |what: &str, error: String| {
+        let short = program.inputs.iter().filter(|input| input.len() <= 64);
+        let inputs: Vec<String> = short.map(ToString::to_string).collect();
         Err(format!(
-            "seed {seed}, {regime:?}: {what}: {error}\n{}",
-            program.text
+            "seed {seed}, {regime:?}: {what}: {error}\n{}\n{}",
+            program.text,
+            inputs.join("\n")
         ))
     };
     let mut module = match tegula::read(&program.text) {

@@ -365,9 +365,7 @@ impl Evaluator<'_> {
     ) -> Result<Value, Fault> {
         let mut value = results(literals, shape)?;
         let rounds = self.program(to_apply).is_none_or(|program| program.rounds);
-        if self.options.perturb.is_some() && rounds {
-            self.perturb(&mut value);
-        }
+        self.perturb(&mut value, rounds);
         Ok(value)
     }
 

@@ -294,11 +294,11 @@ impl<'m> Evaluator<'m> {
         let module = self.module;
         let op = &module[id].op;
         let mut value = self.dispatch(id, operands)?;
-        if self.options.perturb.is_some()
-            && (op_rounds(op) || rounds_inside(op))
-            && !is_exact_convert(module, id)
-        {
-            self.perturb(&mut value);
+        if self.options.perturb.is_some() {
+            let rounds = (op_rounds(op) || rounds_inside(op)) && !is_exact_convert(module, id);
+            if rounds || computes(op) {
+                self.perturb(&mut value, rounds);
+            }
         }
         if let Some(discrete) = &mut self.discrete
             && is_discrete(module, id)
@@ -314,15 +314,16 @@ impl<'m> Evaluator<'m> {
         Some(Directions::new(seed, self.perturbed))
     }
 
-    /// Moves every float of a value, if that is asked.
-    pub(crate) fn perturb(&mut self, value: &mut Value) {
+    /// Moves every float of a value, if that is asked; if it was not rounded, only the signs
+    /// of its NaNs.
+    pub(crate) fn perturb(&mut self, value: &mut Value, rounds: bool) {
         match value {
-            Value::Array(literal) => {
-                if let Some(directions) = self.next_directions() {
-                    by_ulps(literal, directions);
-                }
-            }
-            Value::Tuple(elements) => elements.iter_mut().for_each(|e| self.perturb(e)),
+            Value::Array(literal) => match self.next_directions() {
+                Some(directions) if rounds => by_ulps(literal, directions),
+                Some(directions) => by_ulps(literal, directions.of_nans()),
+                None => {}
+            },
+            Value::Tuple(elements) => elements.iter_mut().for_each(|e| self.perturb(e, rounds)),
             Value::Token => {}
         }
     }
@@ -347,6 +348,14 @@ impl<'m> Evaluator<'m> {
         }
         Ok(moved)
     }
+}
+
+/// Elementwise operations that give a NaN where an operand is one: perhaps another.
+fn computes(op: &Op) -> bool {
+    matches!(
+        op,
+        Op::Unary(_) | Op::Binary(_) | Op::Clamp | Op::Convert | Op::ReducePrecision { .. }
+    )
 }
 
 /// Operations other than elementwise ones whose floats are rounded as a whole;
