@@ -46,6 +46,7 @@ pub const LIMITS: tegula_fusion::Limits = tegula_fusion::Limits {
     near_bytes: 0.0,
     min_columns: 2,
     shallow: 0,
+    lanes: false,
 };
 
 pub use driver::executable as for_gpu;

@@ -137,7 +137,7 @@ pub struct Fused {
 pub fn fuse(module: &Module, mut program: Program, limits: Limits) -> Result<Fused, Error> {
     crate::fold::fold(module, &mut program, limits.shallow);
     crate::accumulate::accumulate(module, &mut program);
-    let mut clusters = cluster(module, &program);
+    let mut clusters = cluster(module, &program, limits.lanes);
     let maps = ReadMaps::new(module);
     let context = Context {
         module,

@@ -114,6 +114,13 @@ fn unary_cost(op: Unary) -> u8 {
     }
 }
 
+/// Whether an operation gathers elements, or a few beside each other, by an index each.
+pub(super) fn gathers_singly(module: &Module, program: &Program, node: NodeId) -> bool {
+    let node = &program.nodes[node];
+    matches!(module[node.origin].op, Op::Gather { .. })
+        && reads_per_element(module, program, node, 1) > 0.25
+}
+
 /// Whether an operand of an update is the array that is updated.
 pub(super) fn is_updated(module: &Module, node: &Node, operand: usize) -> bool {
     match &module[node.origin].op {

@@ -8,6 +8,10 @@
 //! of elements: a cheap operation may be evaluated a few times over, an expensive one
 //! only once, and a view, which costs as much as a load, any number of times.
 //!
+//! Where kernels have lanes, a sum of many elements is not computed inside of another one: it
+//! would have none, and takes little memory beside what it is a sum of. An element that is
+//! gathered by an index of its own is expensive there.
+//!
 //! A kernel may write several values. What is materialised and read at a kernel's own
 //! index is computed and written there, if nothing in between needs it from memory;
 //! and kernels over one domain that would all evaluate an expensive value become one.
@@ -19,7 +23,7 @@ mod units;
 pub use classify::{Class, classify};
 
 use crate::program::{Def, NodeId, NodeKind, Program, Region, ValueId};
-use classify::{elements, is_updated, is_view, reads_per_element};
+use classify::{elements, gathers_singly, is_updated, is_view, reads_per_element};
 use cranelift_entity::SecondaryMap;
 use places::{Place, Places};
 use smallvec::SmallVec;
@@ -27,6 +31,8 @@ use std::fmt;
 use tegula_ir::{Module, Op};
 use units::{Domain, Readers, UnitId, Units};
 
+/// Elements that a sum has at least that is not computed inside of another such one.
+const LONG_SUM: f64 = 9.0;
 /// How often an element of a cheap value may be evaluated.
 const CHEAP_RATIO: f64 = 3.0;
 /// How often an element of an expensive value may be evaluated.
@@ -58,6 +64,8 @@ pub enum Reason {
     OwnKernel,
     /// Fused, it would be evaluated this many times per element: too often.
     TooOften(f64),
+    /// A sum inside of another sum.
+    InsideALoop,
     /// The kernels that read it evaluate too many operations already.
     KernelTooLarge,
     /// Fused into its readers, evaluated this many times per element.
@@ -91,6 +99,7 @@ impl fmt::Display for Reason {
             Self::TooOften(ratio) => {
                 write!(f, "fused, each element would be evaluated {ratio:.3} times")
             }
+            Self::InsideALoop => f.write_str("a long sum, read inside of another one"),
             Self::KernelTooLarge => write!(
                 f,
                 "its readers would exceed {MAX_BODY} operations or a chain of {MAX_CHAIN}"
@@ -134,11 +143,13 @@ impl Clusters {
     }
 }
 
-/// Decides for every value of a flattened program.
-pub fn cluster(module: &Module, program: &Program) -> Clusters {
+/// Decides for every value of a flattened program; for kernels with lanes, if they have some.
+pub fn cluster(module: &Module, program: &Program, lanes: bool) -> Clusters {
     let mut pass = Pass {
         module,
         program,
+        lanes,
+        inside_a_loop: SecondaryMap::default(),
         clusters: Clusters::default(),
         readers: SecondaryMap::default(),
         must: SecondaryMap::default(),
@@ -182,6 +193,10 @@ struct Pass<'a> {
     module: &'a Module,
     program: &'a Program,
     clusters: Clusters,
+    /// Whether kernels have lanes.
+    lanes: bool,
+    /// What a long sum reads, or what that is computed from.
+    inside_a_loop: SecondaryMap<ValueId, bool>,
     /// The readers seen so far.
     readers: SecondaryMap<ValueId, Readers>,
     /// Why a reader seen so far needs the value in memory.
@@ -310,7 +325,7 @@ impl Pass<'_> {
 
     fn operation(&mut self, id: NodeId, position: usize) {
         let node = &self.program.nodes[id];
-        let class = classify(self.module, self.program, id);
+        let class = self.class(id);
         for &v in &node.results {
             let mut readers = std::mem::take(&mut self.readers[v]);
             readers.settle(&self.units);
@@ -366,6 +381,9 @@ impl Pass<'_> {
             return self.read_around(operand);
         }
         let times = reads_per_element(module, program, node, i);
+        let inside = |&v: &ValueId| !self.clusters.is_materialised(v) && self.inside_a_loop[v];
+        let is_inside = node.results.first().is_some_and(inside);
+        self.inside_a_loop[operand] |= is_inside || self.is_long(class, times);
         for &(unit, place, evaluations) in at {
             if !in_memory {
                 let place = self.places.step(place, id, i);
@@ -456,6 +474,12 @@ impl Pass<'_> {
         if self.from_constants[result] {
             return Reason::FromConstants;
         }
+        let times = (0..node.operands.len())
+            .map(|i| reads_per_element(self.module, self.program, node, i))
+            .fold(0.0, f64::max);
+        if self.inside_a_loop[result] && self.is_long(class, times) {
+            return Reason::InsideALoop;
+        }
         let size = elements(self.program, result).max(1.0);
         let mut ratio = self.readers[result].evaluations() / size;
         let hides = ratio > EXPENSIVE_RATIO && limit == CHEAP_RATIO && self.hides(id, MAX_BETWEEN);
@@ -472,6 +496,22 @@ impl Pass<'_> {
             return Reason::KernelTooLarge;
         }
         Reason::Fused(ratio)
+    }
+
+    /// What an operation costs, by the kernels that there are.
+    fn class(&self, id: NodeId) -> Class {
+        match classify(self.module, self.program, id) {
+            Class::Pointwise(_) if self.lanes && gathers_singly(self.module, self.program, id) => {
+                Class::Pointwise(2)
+            }
+            class => class,
+        }
+    }
+
+    /// Whether an operation of a class that reads so many elements for each of its own is a
+    /// loop that another one should not have inside.
+    fn is_long(&self, class: Class, reads: f64) -> bool {
+        self.lanes && class == Class::Loop && reads >= LONG_SUM
     }
 
     /// Whether a cheap operation is of as many elements of an expensive one that nothing
@@ -494,7 +534,7 @@ impl Pass<'_> {
                 && !self.from_constants[operand];
             alike
                 && own
-                && match classify(self.module, self.program, inner) {
+                && match self.class(inner) {
                     Class::Pointwise(2) | Class::Loop => true,
                     Class::Pointwise(_) => steps > 0 && self.hides(inner, steps - 1),
                     Class::Scan | Class::Update | Class::Library => false,

@@ -40,6 +40,9 @@ pub struct Limits {
     /// own, are computed where they are read, and sums of so many elements are written out;
     /// 0: routines compute all products, and sums are loops.
     pub shallow: usize,
+    /// Whether kernels compute many elements at once, as the lanes of vectors: a loop inside
+    /// of another one has no lanes, and elements at indices of their own are read one by one.
+    pub lanes: bool,
 }
 
 impl Limits {
@@ -49,6 +52,7 @@ impl Limits {
         near_bytes: 0.0,
         min_columns: i64::MAX,
         shallow: 0,
+        lanes: false,
     };
 }
 
@@ -60,6 +64,7 @@ impl Default for Limits {
             near_bytes: f64::from(1 << 20),
             min_columns: 128,
             shallow: 8,
+            lanes: true,
         }
     }
 }
