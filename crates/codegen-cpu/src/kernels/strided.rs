@@ -1,5 +1,5 @@
 //! Tiles of a product whose operands are read where they lie: a row of the left one
-//! through a pointer of its own, columns of the right one as vectors of neighbours.
+//! at a distance of its own, columns of the right one as vectors of neighbours.
 //! Either may be a packed panel as well, which is one way to lie.
 
 use super::Isa;
@@ -25,10 +25,14 @@ pub(crate) struct Stretch {
     pub(crate) length: usize,
 }
 
-/// One tile.
+/// One tile, or several of one height, one below the other.
 pub(crate) struct Strided<'a> {
-    /// The left operand's rows, at most the kernel's.
-    pub(crate) rows: &'a [*const u8],
+    /// The left operand.
+    pub(crate) left: *const u8,
+    /// Bytes from there to its rows: those of one tile, or of several if it fetches nothing.
+    pub(crate) rows: &'a [isize],
+    /// Rows of a tile, at most the kernel's.
+    pub(crate) height: usize,
     /// The right operand's first column.
     pub(crate) right: *const u8,
     /// Bytes of what [`Stretch::at`] counts, of each operand.
@@ -259,12 +263,15 @@ macro_rules! strided_tile {
                 let ahead = tile.steps[1].wrapping_mul(AHEAD);
                 let last = (V - 1) * $lanes;
                 let mask = $mask(tile.columns - last);
+                // What is done once is done once for all tiles: of little depth it takes as long
+                // as several steps of it.
+                for (rows, offsets) in tile.rows.chunks_exact(M).zip(tile.row_offsets.chunks_exact(M)) {
                 let mut sums = [[$zero(); V]; M];
                 // SAFETY: the caller's promise; the mask has the last columns alone.
                 unsafe {
-                    let rows = tile.rows.as_ptr();
+                    let rows = rows.as_ptr();
                     for stretch in tile.depth {
-                        let mut left = stretch.at[0] * tile.units[0];
+                        let mut left = tile.left.wrapping_offset(stretch.at[0] * tile.units[0]);
                         let mut right = tile.right.wrapping_offset(stretch.at[1] * tile.units[1]);
                         for _ in 0..stretch.length {
                             let from = right.cast::<$right>();
@@ -295,21 +302,21 @@ macro_rules! strided_tile {
                                 copy = copy.wrapping_add(V * $lanes);
                             }
                             for (m, sums) in sums.iter_mut().enumerate() {
-                                // Left to itself, the compiler keeps a pointer for
-                                // each row that it moves along, most of them in memory.
-                                let row = rows.add(m).read_volatile().wrapping_offset(left);
+                                // Left to itself, the compiler keeps a pointer for each row
+                                // that it moves along, most of them in memory.
+                                let row = left.wrapping_offset(rows.add(m).read_volatile());
                                 // Pairs of 16-bit numbers begin at any of them.
                                 let row = $broadcast(row.cast::<$number>().read_unaligned());
                                 for (sum, column) in sums.iter_mut().zip(columns) {
                                     *sum = $multiply_add(row, column, *sum);
                                 }
                             }
-                            left = left.wrapping_add(tile.steps[0]);
+                            left = left.wrapping_offset(tile.steps[0]);
                             right = right.wrapping_offset(tile.steps[1]);
                         }
                     }
                     let row = |m: usize| {
-                        let offset = *tile.row_offsets.get_unchecked(m);
+                        let offset = *offsets.get_unchecked(m);
                         tile.out.cast::<$number>().offset(offset)
                     };
                     if tile.add {
@@ -336,6 +343,7 @@ macro_rules! strided_tile {
                         }
                     }
                 }
+                }
             }
 
             /// # Safety
@@ -359,7 +367,7 @@ macro_rules! strided_tile {
                 };
                 // SAFETY: the caller's promise.
                 unsafe {
-                    match (arguments.rows.len(), vectors, form) {
+                    match (arguments.height, vectors, form) {
                         $(($m, $v, NOTHING) if $masked && !whole => {
                             tile::<$m, $v, NOTHING, false>(arguments)
                         })*
@@ -533,7 +541,9 @@ mod tests {
         let columns = vectors * kernel.lanes;
         let offsets: Vec<isize> = (0..rows).map(|row| (row * columns) as isize).collect();
         let tile = Strided {
-            rows: &[std::ptr::null(); TILE_ROWS][..rows],
+            left: std::ptr::null(),
+            rows: &[0; TILE_ROWS][..rows],
+            height: rows,
             right: std::ptr::null(),
             units: [0; 2],
             steps: [0; 2],

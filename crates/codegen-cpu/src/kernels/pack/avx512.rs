@@ -296,6 +296,16 @@ unsafe fn pack_along<L: Load>(run: &Run<'_>, start: usize) -> u32 {
     for first_unit in (0..units).step_by(16) {
         let element = first_unit * L::STEP;
         let count = (run.length - element).min(16 * L::STEP);
+        if let (Ok(offsets), 1) = (<&[isize; CHUNK]>::try_from(offsets), run.stride)
+            && count == 16 * L::STEP
+        {
+            // SAFETY: all lanes have so many more elements, and the groups as many units.
+            subnormal |= unsafe {
+                let target = target.add(first_unit * run.width + start);
+                turned::<L>(source.add(element), offsets, target, run.width)
+            };
+            continue;
+        }
         let load = |lane: usize| {
             let Some(&offset) = offsets.get(lane) else {
                 return _mm512_setzero_si512();
@@ -311,14 +321,7 @@ unsafe fn pack_along<L: Load>(run: &Run<'_>, start: usize) -> u32 {
                 }
             }
         };
-        // All sixteen at once stay in registers.
-        let mut block: [__m512i; 16] = match offsets.len() {
-            16 if run.stride == 1 => std::array::from_fn(|lane| {
-                // SAFETY: as above.
-                unsafe { L::along(source.offset(offsets[lane] + element as isize), count) }
-            }),
-            _ => std::array::from_fn(load),
-        };
+        let mut block: [__m512i; 16] = std::array::from_fn(load);
         if L::CHECK {
             for &x in &block {
                 subnormal |= subnormals(x);
@@ -330,6 +333,36 @@ unsafe fn pack_along<L: Load>(run: &Run<'_>, start: usize) -> u32 {
             // SAFETY: the group has `width` units from its start.
             unsafe { _mm512_mask_storeu_epi32(target.add(place), stored, x) };
         }
+    }
+    subnormal
+}
+
+/// Sixteen units of each of sixteen lanes, which are neighbours along the depth, as groups that
+/// are so many units apart: all of them stay in registers.
+///
+/// # Safety
+/// They can be read, and the groups written; AVX-512 F, BW and VL.
+#[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+unsafe fn turned<L: Load>(
+    source: *const L::Element,
+    offsets: &[isize; CHUNK],
+    target: *mut i32,
+    distance: usize,
+) -> u32 {
+    let mut block: [__m512i; CHUNK] = std::array::from_fn(|lane| {
+        // SAFETY: the caller's promise.
+        unsafe { L::along(source.offset(offsets[lane]), CHUNK * L::STEP) }
+    });
+    let mut subnormal = 0;
+    if L::CHECK {
+        for &x in &block {
+            subnormal |= subnormals(x);
+        }
+    }
+    transpose(&mut block);
+    for (i, &x) in block.iter().enumerate() {
+        // SAFETY: the caller's promise.
+        unsafe { _mm512_storeu_epi32(target.add(i * distance), x) };
     }
     subnormal
 }
