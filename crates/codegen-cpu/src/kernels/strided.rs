@@ -332,10 +332,12 @@ macro_rules! strided_tile {
                             }
                         }
                     }
+                    // A store by a mask takes longer, even by one of all lanes.
+                    let whole = WHOLE || tile.columns == V * $lanes;
                     for (m, sums) in sums.iter().enumerate() {
                         for (v, &sum) in sums.iter().enumerate() {
                             let place = row(m).add(v * $lanes);
-                            if WHOLE || v + 1 < V {
+                            if whole || v + 1 < V {
                                 $store(place, sum);
                             } else {
                                 $store_some(place, mask, sum);

@@ -292,20 +292,15 @@ unsafe fn pack_along<L: Load>(run: &Run<'_>, start: usize) -> u32 {
     let offsets = offsets.get(start..offsets.len().min(start + CHUNK));
     let offsets = offsets.unwrap_or_default();
     let units = run.length.div_ceil(L::STEP);
-    let mut subnormal = 0;
-    for first_unit in (0..units).step_by(16) {
+    let (mut subnormal, mut turned) = (0, 0);
+    if let (Ok(offsets), 1) = (<&[isize; CHUNK]>::try_from(offsets), run.stride) {
+        turned = run.length / (CHUNK * L::STEP);
+        // SAFETY: all lanes have so many elements, and groups as many units.
+        subnormal |= unsafe { turned_blocks::<L>(run, start, offsets, turned) };
+    }
+    for first_unit in (turned * CHUNK..units).step_by(CHUNK) {
         let element = first_unit * L::STEP;
         let count = (run.length - element).min(16 * L::STEP);
-        if let (Ok(offsets), 1) = (<&[isize; CHUNK]>::try_from(offsets), run.stride)
-            && count == 16 * L::STEP
-        {
-            // SAFETY: all lanes have so many more elements, and the groups as many units.
-            subnormal |= unsafe {
-                let target = target.add(first_unit * run.width + start);
-                turned::<L>(source.add(element), offsets, target, run.width)
-            };
-            continue;
-        }
         let load = |lane: usize| {
             let Some(&offset) = offsets.get(lane) else {
                 return _mm512_setzero_si512();
@@ -321,7 +316,14 @@ unsafe fn pack_along<L: Load>(run: &Run<'_>, start: usize) -> u32 {
                 }
             }
         };
-        let mut block: [__m512i; 16] = std::array::from_fn(load);
+        // All sixteen at once stay in registers.
+        let mut block: [__m512i; 16] = match offsets.len() {
+            16 if run.stride == 1 => std::array::from_fn(|lane| {
+                // SAFETY: as above.
+                unsafe { L::along(source.offset(offsets[lane] + element as isize), count) }
+            }),
+            _ => std::array::from_fn(load),
+        };
         if L::CHECK {
             for &x in &block {
                 subnormal |= subnormals(x);
@@ -337,32 +339,40 @@ unsafe fn pack_along<L: Load>(run: &Run<'_>, start: usize) -> u32 {
     subnormal
 }
 
-/// Sixteen units of each of sixteen lanes, which are neighbours along the depth, as groups that
-/// are so many units apart: all of them stay in registers.
+/// Blocks of sixteen units of sixteen lanes whose depth is contiguous. A function of its own: all
+/// of a block stays in registers, beside which there are few numbers.
 ///
 /// # Safety
-/// They can be read, and the groups written; AVX-512 F, BW and VL.
+/// They can be read, and their groups written; AVX-512 F, BW and VL.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
-unsafe fn turned<L: Load>(
-    source: *const L::Element,
+#[inline(never)]
+unsafe fn turned_blocks<L: Load>(
+    run: &Run<'_>,
+    start: usize,
     offsets: &[isize; CHUNK],
-    target: *mut i32,
-    distance: usize,
+    blocks: usize,
 ) -> u32 {
-    let mut block: [__m512i; CHUNK] = std::array::from_fn(|lane| {
-        // SAFETY: the caller's promise.
-        unsafe { L::along(source.offset(offsets[lane]), CHUNK * L::STEP) }
-    });
+    let mut source = run.source.cast::<L::Element>();
+    let mut group = run.target.cast::<i32>().wrapping_add(start);
+    let width = run.width;
     let mut subnormal = 0;
-    if L::CHECK {
-        for &x in &block {
-            subnormal |= subnormals(x);
+    for _ in 0..blocks {
+        let mut block: [__m512i; CHUNK] = std::array::from_fn(|lane| {
+            // SAFETY: the caller's promise.
+            unsafe { L::along(source.offset(offsets[lane]), CHUNK * L::STEP) }
+        });
+        if L::CHECK {
+            for &x in &block {
+                subnormal |= subnormals(x);
+            }
         }
-    }
-    transpose(&mut block);
-    for (i, &x) in block.iter().enumerate() {
-        // SAFETY: the caller's promise.
-        unsafe { _mm512_storeu_epi32(target.add(i * distance), x) };
+        transpose(&mut block);
+        for &x in &block {
+            // SAFETY: the caller's promise.
+            unsafe { _mm512_storeu_epi32(group, x) };
+            group = group.wrapping_add(width);
+        }
+        source = source.wrapping_add(CHUNK * L::STEP);
     }
     subnormal
 }
