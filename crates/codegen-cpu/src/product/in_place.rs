@@ -12,7 +12,7 @@ use super::{Side, Sizes, Table, Types, Worker};
 use crate::kernels::pack::{MAX_LANES, any_subnormal};
 use crate::kernels::store::Stored;
 use crate::kernels::strided::{
-    Fetch, Later, MAX_ROWS, Stretch, Strided, StridedKernel, TILE_BYTES, TILE_ROWS,
+    Fetch, Later, MAX_ROWS, Stretch, Strided, StridedKernel, TILE_BYTES,
 };
 use crate::kernels::tile::Arithmetic;
 use crate::kernels::{Isa, first_level_ways};
@@ -304,6 +304,9 @@ pub(super) struct Part<'a> {
     left: Vec<isize>,
     /// The rows' offsets in the result.
     out: Vec<isize>,
+    /// The offsets of a tile's rows in sums that are stored apart, and the distance of two.
+    places: Vec<isize>,
+    places_apart: usize,
     /// Which block of the depth, and its units.
     depth: usize,
     units: Range<usize>,
@@ -405,11 +408,18 @@ impl<'a> Worker<'a> {
         }
         let mut out = vec![0; count];
         fill_offsets(axes, rows.start, |a| a.out, &mut out);
+        let kernel = &in_place.kernel;
+        let tile = count.div_ceil(count.div_ceil(in_place.height).max(1));
+        let widest = kernel.vectors(tile, usize::MAX / 2) * kernel.lanes;
+        let places_apart = widest.max(self.table.tile.width());
+        let places = (0..in_place.height).map(|row| (row * places_apart) as isize);
         Part {
             in_place,
             rows,
             left,
             out,
+            places: places.collect(),
+            places_apart,
             depth,
             units,
         }
@@ -588,14 +598,12 @@ impl<'a> Worker<'a> {
             return unsafe { (kernel.function)(vectors, &tile) };
         }
         let mut sums = MaybeUninit::<[u64; TILE_BYTES / 8]>::uninit();
-        let stride = vectors * kernel.lanes;
-        let places: [isize; TILE_ROWS] = std::array::from_fn(|i| (i * stride) as isize);
         tile.out = sums.as_mut_ptr().cast();
-        tile.row_offsets = &places[..rows.len()];
+        tile.row_offsets = &part.places[..rows.len()];
         tile.add = false;
         let stored = Stored {
             source: tile.out,
-            stride,
+            stride: part.places_apart,
             columns: right.columns,
             out: right.out,
             row_offsets: &part.out[rows],
