@@ -437,7 +437,7 @@ unsafe fn whole_tile<const FLOAT: bool>(run: RunFn, vectors: usize, tile: &Strid
     let groups_of_rows = || tile.rows.chunks(SIDE);
     let mut distances = [None; 2];
     for (found, rows) in distances.iter_mut().zip(groups_of_rows()) {
-        *found = distance(rows, |a, b| (b as isize).wrapping_sub(a as isize));
+        *found = distance(rows, |a, b| b.wrapping_sub(a));
     }
     let mut batch = Batch {
         steps: [MaybeUninit::uninit(); STEPS],
@@ -446,11 +446,11 @@ unsafe fn whole_tile<const FLOAT: bool>(run: RunFn, vectors: usize, tile: &Strid
         copied: 0,
     };
     for stretch in tile.depth {
-        let left = stretch.at[0] * tile.units[0];
+        let left = tile.left.wrapping_offset(stretch.at[0] * tile.units[0]);
         let right = tile.right.wrapping_offset(stretch.at[1] * tile.units[1]);
         for unit in (0..stretch.length).step_by(SIDE) {
             let units = (stretch.length - unit).min(SIDE);
-            let left = left + (unit * UNIT) as isize;
+            let left = left.wrapping_add(unit * UNIT);
             let right = right.wrapping_offset(unit as isize * tile.steps[1]);
             let mut step = Step {
                 left: [NOWHERE; 2],
@@ -462,10 +462,10 @@ unsafe fn whole_tile<const FLOAT: bool>(run: RunFn, vectors: usize, tile: &Strid
                 for (g, rows) in groups_of_rows().enumerate() {
                     step.left[g] = match distances[g] {
                         Some(distance) if units == SIDE => Rows {
-                            start: rows[0].wrapping_offset(left),
+                            start: left.wrapping_offset(rows[0]),
                             distance,
                         },
-                        _ => batch.copy(rows.iter().map(|row| row.wrapping_offset(left)), units),
+                        _ => batch.copy(rows.iter().map(|&row| left.wrapping_offset(row)), units),
                     };
                 }
                 step.right = match units {

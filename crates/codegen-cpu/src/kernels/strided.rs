@@ -1,5 +1,5 @@
 //! Tiles of a product whose operands are read where they lie: a row of the left one
-//! through a pointer of its own, columns of the right one as vectors of neighbours.
+//! at a distance of its own, columns of the right one as vectors of neighbours.
 //! Either may be a packed panel as well, which is one way to lie.
 
 use super::Isa;
@@ -25,10 +25,15 @@ pub(crate) struct Stretch {
     pub(crate) length: usize,
 }
 
-/// One tile.
+/// One tile, or several of one height, one below the other: where the depth is small, what a
+/// call takes counts.
 pub(crate) struct Strided<'a> {
-    /// The left operand's rows, at most the kernel's.
-    pub(crate) rows: &'a [*const u8],
+    /// The left operand.
+    pub(crate) left: *const u8,
+    /// Bytes from there to its rows: those of one tile, or of several if it fetches nothing.
+    pub(crate) rows: &'a [isize],
+    /// Rows of a tile, at most the kernel's.
+    pub(crate) height: usize,
     /// The right operand's first column.
     pub(crate) right: *const u8,
     /// Bytes of what [`Stretch::at`] counts, of each operand.
@@ -259,79 +264,92 @@ macro_rules! strided_tile {
                 let ahead = tile.steps[1].wrapping_mul(AHEAD);
                 let last = (V - 1) * $lanes;
                 let mask = $mask(tile.columns - last);
-                let mut sums = [[$zero(); V]; M];
-                // SAFETY: the caller's promise; the mask has the last columns alone.
-                unsafe {
-                    let rows = tile.rows.as_ptr();
-                    for stretch in tile.depth {
-                        let mut left = stretch.at[0] * tile.units[0];
-                        let mut right = tile.right.wrapping_offset(stretch.at[1] * tile.units[1]);
-                        for _ in 0..stretch.length {
-                            let from = right.cast::<$right>();
-                            let columns: [_; V] = std::array::from_fn(|v| {
-                                if WHOLE || v + 1 < V {
-                                    $right_load(from.add(v * $lanes))
-                                } else {
-                                    $right_some(from.add(last), mask)
-                                }
-                            });
-                            if FETCH == LATER && later.count > 0 {
-                                later.count -= 1;
-                                for v in 0..V {
-                                    let last = later.from.cast::<$right>().wrapping_add((v + 1) * $lanes - 1);
-                                    _mm_prefetch::<_MM_HINT_T1>(last.cast());
-                                }
-                                later.from = later.from.wrapping_offset(later.step);
+                let tiles = tile.rows.chunks_exact(M).zip(tile.row_offsets.chunks_exact(M));
+                for (rows, offsets) in tiles {
+                    if tile.add {
+                        // What is added to is there when the sums are.
+                        for &offset in offsets {
+                            let row = tile.out.cast::<$number>().wrapping_offset(offset);
+                            for v in 0..V {
+                                _mm_prefetch::<_MM_HINT_T0>(row.wrapping_add(v * $lanes).cast());
                             }
-                            if FETCH == AT_ONCE {
-                                for (v, &column) in columns.iter().enumerate() {
-                                    let ahead = right.wrapping_offset(ahead).cast::<$right>();
-                                    let last = ahead.wrapping_add((v + 1) * $lanes - 1);
-                                    _mm_prefetch::<_MM_HINT_T0>(last.cast());
-                                    if copies {
-                                        $store(copy.add(v * $lanes), column);
+                        }
+                    }
+                    let mut sums = [[$zero(); V]; M];
+                    // SAFETY: the caller's promise; the mask has the last columns alone.
+                    unsafe {
+                        let rows = rows.as_ptr();
+                        for stretch in tile.depth {
+                            let mut left = tile.left.wrapping_offset(stretch.at[0] * tile.units[0]);
+                            let mut right = tile.right.wrapping_offset(stretch.at[1] * tile.units[1]);
+                            for _ in 0..stretch.length {
+                                let from = right.cast::<$right>();
+                                let columns: [_; V] = std::array::from_fn(|v| {
+                                    if WHOLE || v + 1 < V {
+                                        $right_load(from.add(v * $lanes))
+                                    } else {
+                                        $right_some(from.add(last), mask)
+                                    }
+                                });
+                                if FETCH == LATER && later.count > 0 {
+                                    later.count -= 1;
+                                    for v in 0..V {
+                                        let first = later.from.cast::<$right>();
+                                        let last = first.wrapping_add((v + 1) * $lanes - 1);
+                                        _mm_prefetch::<_MM_HINT_T1>(last.cast());
+                                    }
+                                    later.from = later.from.wrapping_offset(later.step);
+                                }
+                                if FETCH == AT_ONCE {
+                                    for (v, &column) in columns.iter().enumerate() {
+                                        let ahead = right.wrapping_offset(ahead).cast::<$right>();
+                                        let last = ahead.wrapping_add((v + 1) * $lanes - 1);
+                                        _mm_prefetch::<_MM_HINT_T0>(last.cast());
+                                        if copies {
+                                            $store(copy.add(v * $lanes), column);
+                                        }
+                                    }
+                                    copy = copy.wrapping_add(V * $lanes);
+                                }
+                                for (m, sums) in sums.iter_mut().enumerate() {
+                                    // Left to itself, the compiler keeps a pointer for each row
+                                    // that it moves along, most of them in memory.
+                                    let row = left.wrapping_offset(rows.add(m).read_volatile());
+                                    // Pairs of 16-bit numbers begin at any of them.
+                                    let row = $broadcast(row.cast::<$number>().read_unaligned());
+                                    for (sum, column) in sums.iter_mut().zip(columns) {
+                                        *sum = $multiply_add(row, column, *sum);
                                     }
                                 }
-                                copy = copy.wrapping_add(V * $lanes);
+                                left = left.wrapping_offset(tile.steps[0]);
+                                right = right.wrapping_offset(tile.steps[1]);
                             }
+                        }
+                        let row = |m: usize| {
+                            let offset = *offsets.get_unchecked(m);
+                            tile.out.cast::<$number>().offset(offset)
+                        };
+                        if tile.add {
                             for (m, sums) in sums.iter_mut().enumerate() {
-                                // Left to itself, the compiler keeps a pointer for
-                                // each row that it moves along, most of them in memory.
-                                let row = rows.add(m).read_volatile().wrapping_offset(left);
-                                // Pairs of 16-bit numbers begin at any of them.
-                                let row = $broadcast(row.cast::<$number>().read_unaligned());
-                                for (sum, column) in sums.iter_mut().zip(columns) {
-                                    *sum = $multiply_add(row, column, *sum);
+                                for (v, sum) in sums.iter_mut().enumerate() {
+                                    let place = row(m).cast_const().add(v * $lanes);
+                                    let before = if WHOLE || v + 1 < V {
+                                        $load(place)
+                                    } else {
+                                        $load_some(place, mask)
+                                    };
+                                    *sum = $add(before, *sum);
                                 }
                             }
-                            left = left.wrapping_add(tile.steps[0]);
-                            right = right.wrapping_offset(tile.steps[1]);
                         }
-                    }
-                    let row = |m: usize| {
-                        let offset = *tile.row_offsets.get_unchecked(m);
-                        tile.out.cast::<$number>().offset(offset)
-                    };
-                    if tile.add {
-                        for (m, sums) in sums.iter_mut().enumerate() {
-                            for (v, sum) in sums.iter_mut().enumerate() {
-                                let place = row(m).cast_const().add(v * $lanes);
-                                let before = if WHOLE || v + 1 < V {
-                                    $load(place)
+                        for (m, sums) in sums.iter().enumerate() {
+                            for (v, &sum) in sums.iter().enumerate() {
+                                let place = row(m).add(v * $lanes);
+                                if WHOLE || v + 1 < V {
+                                    $store(place, sum);
                                 } else {
-                                    $load_some(place, mask)
-                                };
-                                *sum = $add(before, *sum);
-                            }
-                        }
-                    }
-                    for (m, sums) in sums.iter().enumerate() {
-                        for (v, &sum) in sums.iter().enumerate() {
-                            let place = row(m).add(v * $lanes);
-                            if WHOLE || v + 1 < V {
-                                $store(place, sum);
-                            } else {
-                                $store_some(place, mask, sum);
+                                    $store_some(place, mask, sum);
+                                }
                             }
                         }
                     }
@@ -343,15 +361,6 @@ macro_rules! strided_tile {
             #[target_feature(enable = $features)]
             pub(super) unsafe fn dispatch(vectors: usize, arguments: &Strided<'_>) {
                 let whole = arguments.columns == vectors * $lanes;
-                if arguments.add {
-                    // What is added to is there when the sums are.
-                    for &offset in arguments.row_offsets {
-                        let row = arguments.out.cast::<$number>().wrapping_offset(offset);
-                        for v in 0..vectors {
-                            _mm_prefetch::<_MM_HINT_T0>(row.wrapping_add(v * $lanes).cast());
-                        }
-                    }
-                }
                 let form = match arguments.fetch {
                     Fetch::Nothing => NOTHING,
                     Fetch::Ahead(_) => AT_ONCE,
@@ -359,7 +368,7 @@ macro_rules! strided_tile {
                 };
                 // SAFETY: the caller's promise.
                 unsafe {
-                    match (arguments.rows.len(), vectors, form) {
+                    match (arguments.height, vectors, form) {
                         $(($m, $v, NOTHING) if $masked && !whole => {
                             tile::<$m, $v, NOTHING, false>(arguments)
                         })*
@@ -533,7 +542,9 @@ mod tests {
         let columns = vectors * kernel.lanes;
         let offsets: Vec<isize> = (0..rows).map(|row| (row * columns) as isize).collect();
         let tile = Strided {
-            rows: &[std::ptr::null(); TILE_ROWS][..rows],
+            left: std::ptr::null(),
+            rows: &[0; TILE_ROWS][..rows],
+            height: rows,
             right: std::ptr::null(),
             units: [0; 2],
             steps: [0; 2],

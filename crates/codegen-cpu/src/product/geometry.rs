@@ -88,7 +88,7 @@ pub(crate) fn offsets_at(axes: &[Axis], mut index: usize) -> [isize; 3] {
 pub(super) fn fill_offsets(
     axes: &[Axis],
     start: usize,
-    pick: fn(&Axis) -> isize,
+    pick: impl Fn(&Axis) -> isize,
     offsets: &mut [isize],
 ) {
     let Some((inner, outer)) = axes.split_last() else {

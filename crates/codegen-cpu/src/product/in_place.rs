@@ -12,11 +12,10 @@ use super::{Side, Sizes, Table, Types, Worker};
 use crate::kernels::pack::{MAX_LANES, any_subnormal};
 use crate::kernels::store::Stored;
 use crate::kernels::strided::{
-    Fetch, Later, MAX_ROWS, Stretch, Strided, StridedKernel, TILE_BYTES, TILE_ROWS,
+    Fetch, Later, MAX_ROWS, Stretch, Strided, StridedKernel, TILE_BYTES,
 };
 use crate::kernels::tile::Arithmetic;
 use crate::kernels::{Isa, first_level_ways};
-use smallvec::{SmallVec, smallvec};
 use std::mem::MaybeUninit;
 use std::ops::Range;
 use tegula_ir::ElementType;
@@ -296,14 +295,18 @@ fn stretches(
     blocks.collect()
 }
 
-/// What the tiles of some rows over a block of the depth have in common.
-struct Part<'a> {
+/// What the tiles of some rows over a block of the depth have in common, whatever the index of
+/// the batch.
+pub(super) struct Part<'a> {
     in_place: &'a InPlace,
     rows: Range<usize>,
-    /// The rows' offsets in the left operand, if it lies where it was, and in the
-    /// result.
-    left: SmallVec<[isize; 64]>,
-    out: SmallVec<[isize; 64]>,
+    /// Bytes from the beginning of the left operand to the rows, as it lies or is packed.
+    left: Vec<isize>,
+    /// The rows' offsets in the result.
+    out: Vec<isize>,
+    /// The offsets of a tile's rows in sums that are stored apart, and the distance of two.
+    places: Vec<isize>,
+    places_apart: usize,
     /// Which block of the depth, and its units.
     depth: usize,
     units: Range<usize>,
@@ -334,18 +337,17 @@ fn shared_fetch(all: Later, tiles: usize, tile: usize) -> Fetch {
     })
 }
 
-impl Worker<'_> {
+impl<'a> Worker<'a> {
     /// Computes a product that reads operands where they lie.
     ///
     /// # Safety
     /// As [`Self::matrix`].
     pub(super) unsafe fn in_place(
         &mut self,
-        in_place: &InPlace,
+        in_place: &'a InPlace,
         rows: &Range<usize>,
         columns: &Range<usize>,
     ) {
-        let axes = &self.product.axes;
         let [left_lies, right_lies] = in_place.lies;
         let _entered = in_place.kernel.enter();
         for depth in 0..self.blocks.depths {
@@ -366,16 +368,10 @@ impl Worker<'_> {
                             }
                         }
                     }
-                    let mut part = Part {
-                        in_place,
-                        left: smallvec![0; if left_lies { rows.len() } else { 0 }],
-                        out: smallvec![0; rows.len()],
-                        depth,
-                        units: units.clone(),
-                        rows,
-                    };
-                    fill_offsets(&axes.rows, part.rows.start, |a| a.lhs, &mut part.left);
-                    fill_offsets(&axes.rows, part.rows.start, |a| a.out, &mut part.out);
+                    let last = self.last_part.take();
+                    let same = |part: &Part<'_>| (part.depth, &part.rows) == (depth, &rows);
+                    let part = last.filter(same);
+                    let part = part.unwrap_or_else(|| self.new_part(in_place, depth, rows));
                     if in_place.arithmetic == Arithmetic::Bf16Pairs && chunk.start == columns.start
                     {
                         // SAFETY: as above.
@@ -383,8 +379,49 @@ impl Worker<'_> {
                     }
                     // SAFETY: as above; what does not lie where it was is packed.
                     unsafe { self.part(&part, &chunk) };
+                    self.last_part = Some(part);
                 }
             }
+        }
+    }
+
+    fn new_part(&self, in_place: &'a InPlace, depth: usize, rows: Range<usize>) -> Part<'a> {
+        let units = self.blocks.depth(depth);
+        let axes = &self.product.axes.rows;
+        let (count, bytes) = (rows.len(), self.blocks.unit_bytes);
+        let of_row = units.len() * bytes;
+        let mut left = vec![0; count];
+        if in_place.lies[0] {
+            let element = self.product.element_bytes[0] as isize;
+            fill_offsets(axes, rows.start, |a| a.lhs * element, &mut left);
+        } else if in_place.kernel.matrices {
+            for (row, place) in left.iter_mut().enumerate() {
+                *place = (row * of_row) as isize;
+            }
+        } else {
+            // Panels are as high as tiles.
+            for panel in pieces(&(0..count), in_place.height, true) {
+                for (row, place) in left[panel.clone()].iter_mut().enumerate() {
+                    *place = (panel.start * of_row + row * bytes) as isize;
+                }
+            }
+        }
+        let mut out = vec![0; count];
+        fill_offsets(axes, rows.start, |a| a.out, &mut out);
+        let kernel = &in_place.kernel;
+        let tile = count.div_ceil(count.div_ceil(in_place.height).max(1));
+        let widest = kernel.vectors(tile, usize::MAX / 2) * kernel.lanes;
+        let places_apart = widest.max(self.table.tile.width());
+        let places = (0..in_place.height).map(|row| (row * places_apart) as isize);
+        Part {
+            in_place,
+            rows,
+            left,
+            out,
+            places: places.collect(),
+            places_apart,
+            depth,
+            units,
         }
     }
 
@@ -394,9 +431,10 @@ impl Worker<'_> {
     /// As [`Self::in_place`].
     unsafe fn has_subnormals(&self, part: &Part<'_>) -> bool {
         let stretches = &part.in_place.depths[0][part.depth];
-        part.left.iter().any(|row| {
+        let element = self.product.element_bytes[0] as isize;
+        part.left.iter().any(|&row| {
             stretches.iter().any(|stretch| {
-                let start = self.product.place(self.arrays.lhs, 0, row + stretch.at[0]);
+                let start = (self.arrays.lhs).wrapping_offset(row + stretch.at[0] * element);
                 // SAFETY: a stretch of units of two elements is one of elements.
                 unsafe { any_subnormal(start.cast(), 2 * stretch.length) }
             })
@@ -458,8 +496,11 @@ impl Worker<'_> {
                 .then(|| self.fetched_later(part, start + panel.columns))
                 .flatten();
             // Half a tile of matrices takes half as long; vectors are of all heights.
-            let rows = pieces(&(0..part.rows.len()), in_place.height, !kernel.matrices);
-            for (i, rows) in rows.enumerate() {
+            let tiles = pieces(&(0..part.rows.len()), in_place.height, !kernel.matrices);
+            let mut tiles = tiles.enumerate().peekable();
+            // What a tile of matrices has beside it, and one that is stored apart, is its own.
+            let several = panel.scattered.is_none() && self.table.same && !kernel.matrices;
+            while let Some((i, mut rows)) = tiles.next() {
                 let copies = fetches && i == 0 && (count > 1 || start == chunk.start);
                 let fetch = match next {
                     _ if copies && in_place.copied => Fetch::Ahead(self.right()),
@@ -468,8 +509,14 @@ impl Worker<'_> {
                     Some(next) => Fetch::Later(next),
                     None => Fetch::Nothing,
                 };
+                let height = rows.len();
+                if several && matches!(fetch, Fetch::Nothing) {
+                    while let Some((_, below)) = tiles.next_if(|(_, rows)| rows.len() == height) {
+                        rows.end = below.end;
+                    }
+                }
                 // SAFETY: the caller's promise; a copied panel has room.
-                unsafe { self.strided_tile(part, rows, panel, fetch) };
+                unsafe { self.strided_tiles(part, rows, height, panel, fetch) };
                 if copies && in_place.copied {
                     let width = panel.columns.next_multiple_of(kernel.lanes);
                     panel.start = self.right();
@@ -498,53 +545,43 @@ impl Worker<'_> {
         })
     }
 
-    /// Computes one tile over a block of the depth: rows of the part.
+    /// Computes one tile over a block of the depth, or several of one height: rows of the part.
     ///
     /// # Safety
     /// As [`Self::part`].
-    unsafe fn strided_tile(
+    unsafe fn strided_tiles(
         &self,
         part: &Part<'_>,
         rows: Range<usize>,
+        height: usize,
         right: RightPanel<'_>,
         fetch: Fetch,
     ) {
         let kernel = &part.in_place.kernel;
         let add = self.product.adds || part.depth > 0;
         let bytes = self.blocks.unit_bytes as isize;
-        let mut pointers = [std::ptr::null::<u8>(); TILE_ROWS];
-        let pointers = &mut pointers[..rows.len()];
-        let (left_unit, left_step);
-        if part.in_place.lies[0] {
+        let [left_unit, left_step] = if part.in_place.lies[0] {
             let element = self.product.element_bytes[0] as isize;
-            for (pointer, &offset) in pointers.iter_mut().zip(&part.left[rows.clone()]) {
-                *pointer = self.arrays.lhs.wrapping_offset(offset * element);
-            }
             let stride = self.product.axes.depth.last().map_or(0, |a| a.lhs);
             let step = self.table.arithmetic.step() as isize;
-            (left_unit, left_step) = (element, stride * step * element);
+            [element, stride * step * element]
         } else if kernel.matrices {
-            (left_unit, left_step) = (bytes, bytes);
-            for (pointer, row) in pointers.iter_mut().zip(rows.clone()) {
-                let before = row * part.units.len() * self.blocks.unit_bytes;
-                *pointer = self.left().wrapping_add(before);
-            }
+            [bytes; 2]
         } else {
-            let before = rows.start * part.units.len() * self.blocks.unit_bytes;
-            let panel = self.left().wrapping_add(before);
-            for (i, pointer) in pointers.iter_mut().enumerate() {
-                *pointer = panel.wrapping_offset(i as isize * bytes);
-            }
-            left_step = rows.len() as isize * bytes;
-            left_unit = left_step;
-        }
+            [height as isize * bytes; 2]
+        };
         let depths = &part.in_place.depths[usize::from(part.in_place.lies[1] && !right.lies)];
         let right_unit = match right.lies {
             true => self.product.element_bytes[1] as isize,
             false => right.step,
         };
         let mut tile = Strided {
-            rows: pointers,
+            left: match part.in_place.lies[0] {
+                true => self.arrays.lhs,
+                false => self.left(),
+            },
+            rows: &part.left[rows.clone()],
+            height,
             right: right.start,
             units: [left_unit, right_unit],
             steps: [left_step, right.step],
@@ -561,14 +598,12 @@ impl Worker<'_> {
             return unsafe { (kernel.function)(vectors, &tile) };
         }
         let mut sums = MaybeUninit::<[u64; TILE_BYTES / 8]>::uninit();
-        let stride = vectors * kernel.lanes;
-        let places: [isize; TILE_ROWS] = std::array::from_fn(|i| (i * stride) as isize);
         tile.out = sums.as_mut_ptr().cast();
-        tile.row_offsets = &places[..rows.len()];
+        tile.row_offsets = &part.places[..rows.len()];
         tile.add = false;
         let stored = Stored {
             source: tile.out,
-            stride,
+            stride: part.places_apart,
             columns: right.columns,
             out: right.out,
             row_offsets: &part.out[rows],

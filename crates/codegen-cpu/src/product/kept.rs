@@ -8,6 +8,7 @@
 
 use super::blocks::Blocks;
 use super::in_place::InPlace;
+use super::packing::LastLanes;
 use super::{Axes, Axis, Product, Side, Sizes, Table, Types, Worker, arithmetics};
 use crate::kernels::Isa;
 use crate::kernels::strided::StridedKernel;
@@ -169,6 +170,8 @@ impl Product {
             scratch: nothing,
             kept: None,
             inexact: false,
+            last_part: None,
+            last_lanes: LastLanes::default(),
         };
         for index in 0..s.batch {
             worker.enter(&arrays, index);

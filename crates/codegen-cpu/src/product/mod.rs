@@ -40,8 +40,9 @@ use crate::pool::Pool;
 use blocks::Blocks;
 use few_rows::{dots, few_columns, long_rows};
 use geometry::{along, normalised, share_of_units, swap_operands};
-use in_place::{InPlace, halves, keeps_places};
+use in_place::{InPlace, Part, halves, keeps_places};
 use kept::{Fixed, KeptMatrix};
+use packing::LastLanes;
 use small::Small;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -378,6 +379,8 @@ impl Product {
                 scratch: shared.scratch.wrapping_add(part * blocks.bytes()),
                 kept: None,
                 inexact: false,
+                last_part: None,
+                last_lanes: LastLanes::default(),
             };
             for index in batch {
                 worker.enter(&shared.arrays, index);
@@ -463,6 +466,9 @@ struct Worker<'a> {
     /// The packed operand, if one is packed once.
     kept: Option<KeptMatrix>,
     inexact: bool,
+    /// What the index of the batch before asked for: mostly this one asks for the same.
+    last_part: Option<Part<'a>>,
+    last_lanes: LastLanes,
 }
 
 /// One of the operands.
@@ -472,7 +478,7 @@ enum Side {
     Right,
 }
 
-impl Worker<'_> {
+impl<'a> Worker<'a> {
     /// Turns to the matrices of an index of the batch.
     fn enter(&mut self, arrays: &Arrays, index: usize) {
         let product = self.product;

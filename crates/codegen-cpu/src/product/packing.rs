@@ -17,6 +17,13 @@ pub(super) struct Panel {
     pub(super) stride: usize,
 }
 
+/// The lanes of the right panels that were packed last, and which columns they are.
+#[derive(Default)]
+pub(super) struct LastLanes {
+    columns: Range<usize>,
+    lanes: Vec<Lanes>,
+}
+
 impl Worker<'_> {
     /// Where the left panels of a block begin for a block of the depth that `before`
     /// units were packed before.
@@ -59,13 +66,18 @@ impl Worker<'_> {
         let by_rows = self.product.axes.columns.last().is_some_and(|a| a.rhs == 1);
         let stretch = if by_rows { STRETCH } else { units.len() };
         for together in chunks(chunk, TOGETHER) {
-            let panels = chunks(&together, width).map(|panel| {
-                let right = self.right_panel(chunk, &panel, units, before);
-                (self.lanes(Side::Right, &panel), right)
-            });
-            let panels: SmallVec<[(Lanes, Panel); 8]> = panels.collect();
+            let mut last = std::mem::take(&mut self.last_lanes);
+            if last.columns != together {
+                let lanes = chunks(&together, width).map(|panel| self.lanes(Side::Right, &panel));
+                last.lanes.clear();
+                last.lanes.extend(lanes);
+                last.columns = together.clone();
+            }
+            let panels = chunks(&together, width);
+            let panels = panels.map(|panel| self.right_panel(chunk, &panel, units, before));
+            let panels: SmallVec<[Panel; 8]> = panels.collect();
             for stretch in chunks(units, stretch) {
-                for (lanes, right) in &panels {
+                for (lanes, right) in last.lanes.iter().zip(&panels) {
                     let skipped = (stretch.start - units.start) * right.stride;
                     let skipped = skipped * self.blocks.unit_bytes;
                     let start = right.start.wrapping_add(skipped).cast_mut();
@@ -73,6 +85,7 @@ impl Worker<'_> {
                     unsafe { self.pack(Side::Right, lanes, &stretch, start, right.stride) };
                 }
             }
+            self.last_lanes = last;
         }
     }
 

@@ -211,6 +211,58 @@ fn every_blocking_gives_the_sum() {
 }
 
 #[test]
+fn a_batch_is_products_one_after_the_other() {
+    const BATCH: usize = 3;
+    let axis = |size: usize, lhs: usize, rhs: usize, out: usize| Axis {
+        size,
+        lhs: lhs as isize,
+        rhs: rhs as isize,
+        out: out as isize,
+    };
+    let pool = Pool::new(1);
+    let types = [ElementType::F32; 3];
+    for shape @ [m, k, n] in [[30, 20, 33], [64, 32, 64], [47, 35, 50], [64, 64, 32]] {
+        let [left, right] = [m * k, k * n];
+        let (lhs, rhs) = (numbers(BATCH * left, 1), numbers(BATCH * right, 2));
+        for transposed in FORMS {
+            let [[row, along], [column, down]] = strides(shape, transposed);
+            let matrices = lhs.chunks(left).zip(rhs.chunks(right));
+            let expected = matrices.flat_map(|(lhs, rhs)| expected(shape, transposed, lhs, rhs));
+            let expected: Vec<f32> = expected.collect();
+            // Rows or columns are neighbours in the result.
+            for [down_out, along_out] in [[n, 1], [1, m]] {
+                let axes = Axes {
+                    batch: vec![axis(BATCH, left, right, m * n)],
+                    rows: vec![axis(m, row, 0, down_out)],
+                    columns: vec![axis(n, 0, column, along_out)],
+                    depth: vec![axis(k, along, down, 0)],
+                    starts: [0; 3],
+                };
+                for isa in isas() {
+                    let product = Product::new(isa, types, axes.clone(), None).expect("of f32");
+                    let mut out = vec![f32::NAN; BATCH * m * n];
+                    let mut scratch = Aligned::new(product.scratch_bytes(1));
+                    let operands = [lhs.as_ptr(), rhs.as_ptr()].map(<*const f32>::cast);
+                    // SAFETY: the arrays have the sizes that the axes say, and the scratch
+                    // memory what was asked for.
+                    unsafe {
+                        let out = out.as_mut_ptr().cast();
+                        product.run(operands, std::ptr::null(), out, scratch.start(), &pool);
+                    }
+                    let at = |i: usize| {
+                        let (matrix, element) = (i / (m * n), i % (m * n));
+                        matrix * m * n + element / n * down_out + element % n * along_out
+                    };
+                    let same = (0..expected.len()).all(|i| out[at(i)] == expected[i]);
+                    assert!(same, "{shape:?} {transposed:?} {down_out} {isa:?}");
+                    assert!(scratch.is_whole(), "written beyond the end");
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn halves_are_multiplied_as_they_are() {
     for shape in [
         [1, 40, 300],

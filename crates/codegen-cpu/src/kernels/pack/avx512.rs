@@ -292,8 +292,13 @@ unsafe fn pack_along<L: Load>(run: &Run<'_>, start: usize) -> u32 {
     let offsets = offsets.get(start..offsets.len().min(start + CHUNK));
     let offsets = offsets.unwrap_or_default();
     let units = run.length.div_ceil(L::STEP);
-    let mut subnormal = 0;
-    for first_unit in (0..units).step_by(16) {
+    let (mut subnormal, mut turned) = (0, 0);
+    if let (Ok(offsets), 1) = (<&[isize; CHUNK]>::try_from(offsets), run.stride) {
+        turned = run.length / (CHUNK * L::STEP);
+        // SAFETY: all lanes have so many elements, and groups as many units.
+        subnormal |= unsafe { turned_blocks::<L>(run, start, offsets, turned) };
+    }
+    for first_unit in (turned * CHUNK..units).step_by(CHUNK) {
         let element = first_unit * L::STEP;
         let count = (run.length - element).min(16 * L::STEP);
         let load = |lane: usize| {
@@ -330,6 +335,44 @@ unsafe fn pack_along<L: Load>(run: &Run<'_>, start: usize) -> u32 {
             // SAFETY: the group has `width` units from its start.
             unsafe { _mm512_mask_storeu_epi32(target.add(place), stored, x) };
         }
+    }
+    subnormal
+}
+
+/// Blocks of sixteen units of sixteen lanes whose depth is contiguous. A function of its own: all
+/// of a block stays in registers, beside which there are few numbers.
+///
+/// # Safety
+/// They can be read, and their groups written; AVX-512 F, BW and VL.
+#[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+#[inline(never)]
+unsafe fn turned_blocks<L: Load>(
+    run: &Run<'_>,
+    start: usize,
+    offsets: &[isize; CHUNK],
+    blocks: usize,
+) -> u32 {
+    let mut source = run.source.cast::<L::Element>();
+    let mut group = run.target.cast::<i32>().wrapping_add(start);
+    let width = run.width;
+    let mut subnormal = 0;
+    for _ in 0..blocks {
+        let mut block: [__m512i; CHUNK] = std::array::from_fn(|lane| {
+            // SAFETY: the caller's promise.
+            unsafe { L::along(source.offset(offsets[lane]), CHUNK * L::STEP) }
+        });
+        if L::CHECK {
+            for &x in &block {
+                subnormal |= subnormals(x);
+            }
+        }
+        transpose(&mut block);
+        for &x in &block {
+            // SAFETY: the caller's promise.
+            unsafe { _mm512_storeu_epi32(group, x) };
+            group = group.wrapping_add(width);
+        }
+        source = source.wrapping_add(CHUNK * L::STEP);
     }
     subnormal
 }

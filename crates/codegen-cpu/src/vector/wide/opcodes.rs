@@ -625,13 +625,22 @@ pub(super) fn scatter(form: Form) -> Option<(Code, Size)> {
 pub(super) fn halvings(form: Form) -> &'static [(bool, i32)] {
     // Whether 128-bit parts move, or what is in them.
     match form {
-        Form::Full32 => &[(true, 0x4e), (true, 0xb1), (false, 0x4e), (false, 0xb1)],
+        // After the first step half a register is left.
+        Form::Full32 => &[(true, 0x4e), (true, 0x01), (false, 0x4e), (false, 0xb1)],
         Form::Half32 | Form::Avx2Full32 => &[(true, 0x01), (false, 0x4e), (false, 0xb1)],
         Form::Full64 => &[(true, 0x4e), (true, 0xb1), (false, 0x4e)],
         Form::Avx2Half32 => &[(false, 0x4e), (false, 0xb1)],
         Form::Avx2Full64 => &[(true, 0x01), (false, 0x4e)],
     }
 }
+
+/// Lanes of a mask one beside the other, from the first on.
+pub(super) const COMPRESS: Codes = forms!(
+    EVEX_Vcompressps_zmmm512_k1z_zmm,
+    EVEX_Vcompressps_ymmm256_k1z_ymm,
+    EVEX_Vcompresspd_zmmm512_k1z_zmm;
+    NONE
+);
 
 /// 128-bit parts by number.
 pub(super) const MOVE_PARTS: Codes = forms!(

@@ -1,8 +1,9 @@
 //! What combines lanes: from vector to vector, and in the end within one.
 
-use super::assembler::Source;
+use super::assembler::{Out, Source};
 use super::opcodes::{self as code, Form, Size};
 use super::select::Select;
+use super::set::InstructionSet;
 use crate::vector::body::{BinaryOp, Body, Condition, Type, V, identity};
 use regalloc2::VReg;
 
@@ -92,16 +93,38 @@ impl Select<'_> {
         }
     }
 
-    /// Values, or NaN where the largest magnitude is that of one.
-    fn with_nan(&mut self, part: &Part, values: VReg, magnitudes: VReg) -> Option<VReg> {
+    /// Which magnitudes are those of NaN.
+    fn is_nan(&mut self, part: &Part, magnitudes: VReg) -> Option<VReg> {
         let infinity = match part.ty.is_wide() {
             true => f64::INFINITY.to_bits(),
             false => u64::from(f32::INFINITY.to_bits()),
         };
         let infinity = self.splat_bits(infinity, part.integers())?;
         let magnitudes = Source::Register(magnitudes);
-        let nan = self.compared(Condition::Less, part.integers(), infinity, magnitudes)?;
-        self.blend(part.ty, nan, magnitudes, values)
+        self.compared(Condition::Less, part.integers(), infinity, magnitudes)
+    }
+
+    /// Values, or NaN where the largest magnitude is that of one.
+    fn with_nan(&mut self, part: &Part, values: VReg, magnitudes: VReg) -> Option<VReg> {
+        let nan = self.is_nan(part, magnitudes)?;
+        self.blend(part.ty, nan, Source::Register(magnitudes), values)
+    }
+
+    /// In the first lane a NaN, if a magnitude is that of one, or +0: what stays the same when
+    /// that is taken off it.
+    fn any_nan(&mut self, part: &Part, magnitudes: VReg) -> Option<VReg> {
+        let form = self.form(part.ty);
+        let code = code::COMPRESS.of(form)?;
+        let nan = self.is_nan(part, magnitudes)?;
+        let result = self.asm.vector();
+        let target = Out {
+            register: result,
+            size: form.size(),
+            mask: Some((nan, true)),
+        };
+        let source = (Source::Register(magnitudes), form.size());
+        self.asm.op(code, target, &[source], None);
+        Some(result)
     }
 
     /// Combines the lanes of what each reduction has come to, and stores it.
@@ -128,11 +151,23 @@ impl Select<'_> {
         (part, mut value): (&Part, VReg),
         magnitude: Option<(&Part, VReg)>,
     ) -> Option<()> {
-        let ty = part.ty;
-        let form = self.form(ty);
+        let (ty, lanes) = (part.ty, self.lanes);
         let mut magnitude = magnitude;
+        let nan = match (self.set, magnitude) {
+            (InstructionSet::Avx512, Some((part, last))) => {
+                magnitude = None;
+                Some(self.any_nan(part, last)?)
+            }
+            _ => None,
+        };
+        let mut form = self.form(ty);
         for &halving in code::halvings(form) {
             let moved = self.moved(form, value, halving)?;
+            if form == Form::Full32 {
+                // Half a register takes half as long.
+                self.lanes = self.set.lanes(true);
+                form = self.form(ty);
+            }
             value = self.combined(part, value, Source::Register(moved))?;
             if let Some((part, last)) = magnitude {
                 let moved = self.moved(form, last, halving)?;
@@ -143,6 +178,10 @@ impl Select<'_> {
         if let Some((part, magnitude)) = magnitude {
             value = self.with_nan(part, value, magnitude)?;
         }
+        if let Some(nan) = nan {
+            value = self.binary(BinaryOp::Sub, ty, value, Source::Register(nan))?;
+        }
+        self.lanes = lanes;
         let code = code::STORE_LANE.of(form)?;
         let place = Source::Memory {
             base: self.slots,

@@ -36,7 +36,7 @@ pub(super) struct Select<'b> {
     pub(super) slots: VReg,
     pub(super) n: VReg,
     /// Lanes of a vector.
-    lanes: i32,
+    pub(super) lanes: i32,
     /// Vectors in flight.
     pub(super) unroll: usize,
     /// What is the same for all lanes.
@@ -92,7 +92,15 @@ pub(super) fn in_flight(set: InstructionSet, body: &Body, lanes_at_most: Option<
             InstructionSet::Avx512 if size < LONG && Pressure::of(body).fits(3) => 3,
             _ => 2,
         };
-        return if size <= SHORT && !few { 4 } else { two };
+        let most = if size <= SHORT && !few { 4 } else { two };
+        return match lanes_at_most {
+            Some(n) if size <= SHORT && n <= 8 * lanes => {
+                let fits = |&c: &usize| c <= most || most > 2 && Pressure::of(body).fits(c);
+                let numbers = (2..=4).filter(fits);
+                numbers.min_by_key(|&c| turns(n, lanes, c)).unwrap_or(most)
+            }
+            _ => most,
+        };
     }
     // A loop inside goes from row to row: more of each row at once.
     let most = lanes_at_most.map_or(4, |n| (n - 1).max(0) / lanes + 1);
@@ -101,6 +109,13 @@ pub(super) fn in_flight(set: InstructionSet, body: &Body, lanes_at_most: Option<
         TINY..LONG => 2,
         _ => 1,
     }
+}
+
+/// How many turns a run of so many lanes takes with so many vectors in flight: what is left over
+/// goes one by one.
+fn turns(n: i64, lanes: i64, in_flight: usize) -> i64 {
+    let group = lanes * in_flight as i64;
+    n / group + (n % group + lanes - 1) / lanes
 }
 
 /// Whether a number is what an operation takes from memory: a constant, as its last operand or
