@@ -53,15 +53,14 @@ pub(super) fn long_rows(isa: Isa, types: Types, axes: &Axes, sizes: Sizes) -> Op
 /// operand is read from beginning to end, than beside others.
 pub(super) fn sequential(types: Types, sizes: Sizes) -> bool {
     let element = types[1].storage_bytes();
-    // A left row and a column have to stay in the first-level cache while the next one comes.
-    let most = 2 * 4 * NEAR / (4 + element);
     // To widen 16-bit floats takes longer than to read them from the third-level cache.
     let from = match element {
         2 => FAR_BYTES,
         _ => MIDDLE_BYTES,
     };
     sizes.rows == 1
-        && (16 * ALONG_DEPTH..=most).contains(&sizes.depth)
+        // The left row has to stay in the first-level cache while as many bytes pass.
+        && (16 * ALONG_DEPTH..=4 * NEAR / element.max(4)).contains(&sizes.depth)
         && matrix_bytes(element, sizes) > from
         && first_level_ways() <= FEW_WAYS
 }
