@@ -276,22 +276,53 @@ mod tests {
     use half::{bf16, f16};
     use tegula_ir::ElementType;
 
+    /// A type of the operands or the result.
+    trait Number: Copy {
+        const TYPE: ElementType;
+        fn of(x: f32) -> Self;
+        fn value(self) -> f32;
+    }
+
+    impl Number for f32 {
+        const TYPE: ElementType = ElementType::F32;
+        fn of(x: f32) -> Self {
+            x
+        }
+        fn value(self) -> f32 {
+            self
+        }
+    }
+
+    impl Number for bf16 {
+        const TYPE: ElementType = ElementType::BF16;
+        fn of(x: f32) -> Self {
+            Self::from_f32(x)
+        }
+        fn value(self) -> f32 {
+            self.to_f32()
+        }
+    }
+
+    impl Number for f16 {
+        const TYPE: ElementType = ElementType::F16;
+        fn of(x: f32) -> Self {
+            Self::from_f32(x)
+        }
+        fn value(self) -> f32 {
+            self.to_f32()
+        }
+    }
+
     /// Small dyadic numbers, which all the types have.
-    fn numbers<T: Copy>(count: usize, seed: usize, from: fn(f32) -> T) -> Vec<T> {
-        let number = |i: usize| from(((i * 7919 + seed * 31) % 15) as f32 / 4.0 - 1.75);
+    fn numbers<T: Number>(count: usize, seed: usize) -> Vec<T> {
+        let number = |i: usize| T::of(((i * 7919 + seed * 31) % 15) as f32 / 4.0 - 1.75);
         (0..count).map(number).collect()
     }
 
     /// Rows times matrices whose first element, whose stride and whose columns are no multiples
     /// of a vector, or all of a page.
-    fn check<T: Copy, O: Copy>(
-        isa: Isa,
-        types: [ElementType; 2],
-        [from, zero]: [fn(f32) -> T; 2],
-        (to, number): (fn(f32) -> O, fn(O) -> f32),
-        value: fn(T) -> f32,
-    ) {
-        let Some(function) = long_rows_function(isa, [types[0], types[0], types[1]]) else {
+    fn check<T: Number, O: Number>(isa: Isa) {
+        let Some(function) = long_rows_function(isa, [T::TYPE, T::TYPE, O::TYPE]) else {
             return;
         };
         let shapes = [
@@ -309,14 +340,14 @@ mod tests {
         ];
         for (depth, columns, lead, more) in shapes {
             let stride = columns + more;
-            let row = numbers(2 * depth, 1, from);
-            let mut matrix = numbers(lead, 5, zero);
-            matrix.extend(numbers(stride * depth, 2, from));
+            let row: Vec<T> = numbers(2 * depth, 1);
+            let mut matrix = vec![T::of(f32::NAN); lead];
+            matrix.extend(numbers::<T>(stride * depth, 2));
             for (order, add) in orders.into_iter().flat_map(|o| [(o, false), (o, true)]) {
-                let before = to(if add { 1.5 } else { f32::NAN });
-                let mut out = vec![before; columns + 1];
+                let before = if add { 1.5 } else { f32::NAN };
+                let mut out = vec![O::of(before); columns + 1];
                 let mut sums =
-                    vec![[0u64; 8]; sums_bytes(types[0].storage_bytes(), columns) / 64 + 1];
+                    vec![[0u64; 8]; sums_bytes(T::TYPE.storage_bytes(), columns) / 64 + 1];
                 let product = LongRows {
                     row: row.as_ptr().cast(),
                     step: 2,
@@ -332,13 +363,16 @@ mod tests {
                 // SAFETY: the vectors have so many elements; sums need no alignment to be right.
                 unsafe { function(&product) };
                 for (j, &out) in out.iter().enumerate() {
-                    let terms = (0..depth)
-                        .map(|d| value(row[2 * d]) * value(matrix[lead + d * stride + j]));
-                    let expected = match j < columns {
-                        true => number(to(terms.sum::<f32>() + if add { 1.5 } else { 0.0 })),
-                        false => number(before),
+                    let term =
+                        |d: usize| row[2 * d].value() * matrix[lead + d * stride + j].value();
+                    let expected = match (j < columns, add) {
+                        (true, true) => (0..depth).map(term).sum::<f32>() + before,
+                        (true, false) => (0..depth).map(term).sum(),
+                        (false, _) => before,
                     };
-                    let same = number(out) == expected || number(out).is_nan() && expected.is_nan();
+                    let (got, expected) = (out.value(), O::of(expected).value());
+                    let same = got == expected || got.is_nan() && expected.is_nan();
+                    let types = [T::TYPE, O::TYPE];
                     assert!(same, "{types:?} {order:?} {depth}x{columns} at {j}");
                 }
             }
@@ -347,23 +381,12 @@ mod tests {
 
     #[test]
     fn every_order_gives_the_sum() {
-        use ElementType::{BF16, F16, F32};
         for isa in [Cpu::Native, Cpu::X86V3].map(Isa::new) {
-            let same = |x: f32| x;
-            let none = |_: f32| f32::NAN;
-            check::<f32, f32>(isa, [F32; 2], [same, none], (same, same), same);
-            let (from, to) = (
-                bf16::from_f32 as fn(f32) -> bf16,
-                bf16::to_f32 as fn(bf16) -> f32,
-            );
-            check(isa, [BF16, F32], [from, |_| bf16::NAN], (same, same), to);
-            check(isa, [BF16; 2], [from, |_| bf16::NAN], (from, to), to);
-            let (from, to) = (
-                f16::from_f32 as fn(f32) -> f16,
-                f16::to_f32 as fn(f16) -> f32,
-            );
-            check(isa, [F16, F32], [from, |_| f16::NAN], (same, same), to);
-            check(isa, [F16; 2], [from, |_| f16::NAN], (from, to), to);
+            check::<f32, f32>(isa);
+            check::<bf16, f32>(isa);
+            check::<bf16, bf16>(isa);
+            check::<f16, f32>(isa);
+            check::<f16, f16>(isa);
         }
     }
 }
