@@ -7,7 +7,7 @@
 //! - [`pack`]: panels from arrays of any strides and type.
 //! - [`direct`]: products of many small groups, without packing.
 //! - [`rows`]: dot products along rows, without packing.
-//! - [`long_rows`]: one row times a matrix that no cache holds.
+//! - [`long_rows`]: one row times a matrix that lies far away; `long_halves`: of 16-bit floats.
 //! - [`store`]: tiles to arrays of any strides and type.
 //!
 //! # Safety
@@ -19,6 +19,8 @@
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod amx;
 pub(crate) mod direct;
+#[cfg(target_arch = "x86_64")]
+mod long_halves;
 pub(crate) mod long_rows;
 pub(crate) mod pack;
 pub(crate) mod rows;

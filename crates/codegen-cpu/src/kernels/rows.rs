@@ -27,6 +27,8 @@ pub(crate) struct Dots<'a> {
     pub(crate) sums: *mut u8,
     /// From one row of sums to the next.
     pub(crate) stride: usize,
+    /// Whether columns are read one after the other, not side by side.
+    pub(crate) sequential: bool,
 }
 
 /// Computes dot products.
@@ -201,6 +203,7 @@ macro_rules! dots_in_registers {
                     let whole = columns - columns % COLUMNS;
                     for column in (0..whole).step_by(COLUMNS) {
                         match rows {
+                            1 if dots.sequential => in_turn::<V>(dots, row, column),
                             1 => tile::<V, 1, COLUMNS, 2>(dots, row, column),
                             2 => tile::<V, 2, COLUMNS, 1>(dots, row, column),
                             3 => tile::<V, 3, COLUMNS, 1>(dots, row, column),
@@ -216,6 +219,48 @@ macro_rules! dots_in_registers {
                         }
                     }
                 }
+            }
+        }
+
+        /// A row times [`COLUMNS`] columns from `start` on, one after the other.
+        ///
+        /// # Safety
+        /// As [`dots`]; there are that row and so many columns.
+        #[target_feature(enable = $features)]
+        unsafe fn in_turn<V: Vector>(dots: &Dots<'_>, row: usize, start: usize) {
+            /// Vectors at a time, whose sums do not wait for one another.
+            const U: usize = 4;
+            // SAFETY: the caller's promise; masks have elements below `depth` alone.
+            unsafe {
+                let lhs: *const V::Number = dots.rows.get_unchecked(row).cast();
+                let mut sums = [V::zero(); COLUMNS];
+                for (n, sum) in sums.iter_mut().enumerate() {
+                    let column = *dots.columns.get_unchecked(start + n);
+                    let rhs = dots.rhs.cast::<V::Element>().offset(column);
+                    let mut parts = [V::zero(); U];
+                    let mut step = |at: usize, u: usize, mask: u16| {
+                        let (left, right) =
+                            (V::numbers(lhs.add(at), mask), V::load(rhs.add(at), mask));
+                        parts[u] = V::multiply_add(left, right, parts[u]);
+                    };
+                    let all = ((1u32 << V::LANES) - 1) as u16;
+                    let mut at = 0;
+                    while at + U * V::LANES <= dots.depth {
+                        for u in 0..U {
+                            step(at + u * V::LANES, u, all);
+                        }
+                        at += U * V::LANES;
+                    }
+                    while at < dots.depth {
+                        let rest = (dots.depth - at).min(V::LANES);
+                        step(at, 0, ((1u32 << rest) - 1) as u16);
+                        at += rest;
+                    }
+                    let [a, b, c, d] = parts;
+                    *sum = V::sum(V::sum(a, b), V::sum(c, d));
+                }
+                let place = row * dots.stride + start;
+                V::totals(sums, dots.sums.cast::<V::Number>().add(place));
             }
         }
 

@@ -2,6 +2,7 @@
 
 use super::geometry::share;
 use super::{Product, Side, Table};
+use crate::kernels::long_rows::sums_bytes;
 use std::ops::Range;
 
 /// The deepest block, in units: a right panel of so many groups is 64 KiB, which
@@ -104,6 +105,10 @@ impl Blocks {
         } else {
             0
         };
+        let sums_bytes = match product.long_rows {
+            Some(_) => sums_bytes(product.element_bytes[1], columns),
+            None => sums * unit_bytes,
+        };
         // Vectors are stored whole; what is too much lies behind.
         let aligned = |bytes: usize| (bytes + 64).next_multiple_of(64);
         Self {
@@ -115,7 +120,7 @@ impl Blocks {
             columns: block_columns,
             left_bytes: aligned(left_units * unit_bytes),
             right_bytes: aligned(right_units * unit_bytes),
-            sums_bytes: aligned(sums * unit_bytes),
+            sums_bytes: aligned(sums_bytes),
             unit_bytes,
         }
     }

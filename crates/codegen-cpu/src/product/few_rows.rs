@@ -3,15 +3,14 @@
 use super::blocks::MAX_RESIDENT;
 use super::geometry::{chunks, fill_offsets, tiles};
 use super::{Axes, Axis, Side, Sizes, Types, Worker};
-use crate::kernels::long_rows::{LongRows, LongRowsFn, long_rows_function};
+use crate::kernels::long_rows::{LongRows, LongRowsFn, NEAR, Order, long_rows_function};
 use crate::kernels::pack::MAX_LANES;
 use crate::kernels::rows::{COLUMNS, Dots, DotsFn, MAX_ROWS, dots_function};
 use crate::kernels::store::Stored;
 use crate::kernels::tile::Arithmetic;
-use crate::kernels::{Isa, Width};
+use crate::kernels::{Isa, Width, first_level_ways};
 use std::mem::MaybeUninit;
 use std::ops::Range;
-use tegula_ir::ElementType;
 
 /// The most rows of a product that is computed along the rows of its right operand.
 const ALONG_ROWS: usize = 64;
@@ -22,6 +21,19 @@ const ALONG_DEPTH: usize = 16;
 
 /// Bytes of a right operand that are not in a cache from one run to the next.
 const FAR_BYTES: usize = 16 << 20;
+/// Bytes of a right operand that are not in the second-level cache.
+const MIDDLE_BYTES: usize = 1 << 20;
+/// Columns of a panel: narrower matrices are read from beginning to end by panels, too.
+const PANEL: usize = 256;
+/// Ways of a first-level cache of 32 KiB: with 48 KiB of twelve (a Zen 5), panels read what is
+/// not far as fast as it can be read.
+const FEW_WAYS: usize = 8;
+
+/// Bytes of the right operand of a product.
+fn matrix_bytes(element: usize, sizes: Sizes) -> usize {
+    let numbers = sizes.depth.saturating_mul(sizes.columns);
+    numbers.saturating_mul(element)
+}
 
 /// The function for a product of one row whose right operand is large, and contiguous along
 /// its columns as the result is.
@@ -29,12 +41,43 @@ pub(super) fn long_rows(isa: Isa, types: Types, axes: &Axes, sizes: Sizes) -> Op
     let (&[_], &[column]) = (&axes.depth[..], &axes.columns[..]) else {
         return None;
     };
-    let bytes = sizes.depth.saturating_mul(sizes.columns).saturating_mul(4);
-    let suits = types == [ElementType::F32; 3]
-        && sizes.rows == 1
+    let bytes = matrix_bytes(types[1].storage_bytes(), sizes);
+    let middle = bytes > MIDDLE_BYTES && first_level_ways() <= FEW_WAYS;
+    let suits = sizes.rows == 1
         && (column.rhs, column.out) == (1, 1)
-        && bytes > FAR_BYTES;
-    suits.then(|| long_rows_function(isa)).flatten()
+        && (bytes > FAR_BYTES || middle && sizes.columns > PANEL);
+    suits.then(|| long_rows_function(isa, types)).flatten()
+}
+
+/// Whether each column of a product of one row is better multiplied alone, so that the right
+/// operand is read from beginning to end, than beside others.
+pub(super) fn sequential(types: Types, sizes: Sizes) -> bool {
+    let element = types[1].storage_bytes();
+    // To widen 16-bit floats takes longer than to read them from the third-level cache.
+    let from = match element {
+        2 => FAR_BYTES,
+        _ => MIDDLE_BYTES,
+    };
+    sizes.rows == 1
+        // The left row has to stay in the first-level cache while as many bytes pass.
+        && (16 * ALONG_DEPTH..=4 * NEAR / element.max(4)).contains(&sizes.depth)
+        && matrix_bytes(element, sizes) > from
+        && first_level_ways() <= FEW_WAYS
+}
+
+/// In what order so many columns of a matrix of `f32` of so many bytes are read, whose rows are
+/// so many numbers apart.
+fn order(bytes: usize, columns: usize, stride: isize) -> Order {
+    let whole = columns as isize == stride && columns <= NEAR;
+    match stride.unsigned_abs() {
+        _ if bytes > FAR_BYTES => Order::Eight,
+        // Sums that lie across two lines, as those of every other row here, are little beside
+        // reading; of all rows they are not.
+        stride if whole && stride.is_multiple_of(8) => Order::Sequential,
+        // More rows would have the same place in the first-level cache.
+        stride if stride.is_multiple_of(512) => Order::Pages,
+        _ => Order::Sixteen,
+    }
 }
 
 /// The function for a product of few rows whose right operand is contiguous along
@@ -95,19 +138,18 @@ impl Worker<'_> {
     pub(super) unsafe fn one_long_row(&self, function: LongRowsFn, columns: &Range<usize>) {
         let depth = self.product.axes.depth.last().copied().unwrap_or_default();
         let first = columns.start as isize;
+        let bytes = matrix_bytes(self.product.element_bytes[1], self.product.sizes);
         let product = LongRows {
-            row: self.arrays.lhs.cast::<f32>().cast_const(),
+            row: self.arrays.lhs,
             step: depth.lhs,
-            matrix: self
-                .product
-                .place(self.arrays.rhs, 1, first)
-                .cast::<f32>()
-                .cast_const(),
+            matrix: self.product.place(self.arrays.rhs, 1, first),
             stride: depth.rhs,
             depth: self.product.sizes.depth,
             columns: columns.len(),
-            out: self.product.place(self.arrays.out, 2, first).cast(),
+            out: self.product.place(self.arrays.out, 2, first),
+            sums: self.sums(),
             add: self.product.adds,
+            order: order(bytes, columns.len(), depth.rhs),
         };
         // SAFETY: the caller's promise; columns are neighbours in the matrix and the result.
         unsafe { function(&product) };
@@ -170,6 +212,7 @@ impl Worker<'_> {
                         columns,
                         sums: sums.wrapping_add(place * unit_bytes),
                         stride: MAX_LANES,
+                        sequential: self.product.sequential,
                     };
                     // SAFETY: the rows have that depth, the columns are the
                     // operand's, and there is room for the sums.

@@ -38,7 +38,7 @@ use crate::kernels::store::{StoreFn, store_function};
 use crate::kernels::tile::{Arithmetic, TileKernel};
 use crate::pool::Pool;
 use blocks::Blocks;
-use few_rows::{dots, few_columns, long_rows};
+use few_rows::{dots, few_columns, long_rows, sequential};
 use geometry::{along, normalised, share_of_units, swap_operands};
 use in_place::{InPlace, Part, halves, keeps_places};
 use kept::{Fixed, KeptMatrix};
@@ -113,6 +113,8 @@ pub(crate) struct Product {
     exact: Option<Table>,
     /// What computes it along the rows of the right operand, if they are few.
     dots: Option<DotsFn>,
+    /// Whether these are read one after the other.
+    sequential: bool,
     /// What computes it along the rows of a large right operand, if it is one row.
     long_rows: Option<LongRowsFn>,
     /// What it is instead, if it is many small ones.
@@ -224,6 +226,7 @@ impl Product {
             exact,
             long_rows,
             dots,
+            sequential: sequential(types, sizes),
             in_place,
             sizes,
             element_bytes: types.map(ElementType::storage_bytes),

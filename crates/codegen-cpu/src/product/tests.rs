@@ -266,6 +266,7 @@ fn a_batch_is_products_one_after_the_other() {
 fn halves_are_multiplied_as_they_are() {
     for shape in [
         [1, 40, 300],
+        [1, 603, 903],
         [2, 700, 37],
         [5, 33, 64],
         [14, 600, 129],
@@ -309,21 +310,29 @@ fn byte(bits: u8, ty: ElementType) -> i32 {
 
 #[test]
 fn one_row_times_a_matrix_that_no_cache_holds() {
-    let shape = [1, 2050, 2077];
-    let [m, k, n] = shape;
-    let (lhs, rhs) = (numbers(m * k, 5), numbers(k * n, 6));
-    for transposed in FORMS {
-        let expected = expected(shape, transposed, &lhs, &rhs);
-        for threads in [1, 3] {
-            let got = product(
-                Isa::new(Cpu::Native),
-                shape,
-                transposed,
-                &lhs,
-                &rhs,
-                threads,
-            );
-            assert!(got == expected, "{transposed:?} {threads}");
+    // Of f32 more than 1 MiB and 16 MiB: whole rows, pages of them, and many at once.
+    let shapes = [
+        [1, 300, 1200],
+        [1, 70, 4096],
+        [1, 301, 901],
+        [1, 2050, 2077],
+    ];
+    for shape in shapes {
+        let [m, k, n] = shape;
+        let (lhs, rhs) = (numbers(m * k, 5), numbers(k * n, 6));
+        let narrow = |x: &f32| half::bf16::from_f32(*x).to_bits();
+        let [left, right] = [&lhs, &rhs].map(|of| of.iter().map(narrow).collect::<Vec<u16>>());
+        for transposed in FORMS {
+            let expected = expected(shape, transposed, &lhs, &rhs);
+            for threads in [1, 3] {
+                let isa = Isa::new(Cpu::Native);
+                let got = product(isa, shape, transposed, &lhs, &rhs, threads);
+                assert!(got == expected, "{shape:?} {transposed:?} {threads}");
+                let types = [ElementType::BF16; 2];
+                let operands = (&left[..], &right[..]);
+                let got = product_of(isa, types, shape, transposed, operands, threads);
+                assert!(got == expected, "bf16 {shape:?} {transposed:?} {threads}");
+            }
         }
     }
 }
