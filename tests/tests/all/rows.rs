@@ -14,6 +14,7 @@ const ALL: Limits = Limits {
     near_bytes: 0.0,
     min_columns: 2,
     shallow: 0,
+    lanes: false,
 };
 
 const COMBINERS: &str = "
