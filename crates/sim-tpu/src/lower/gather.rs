@@ -46,8 +46,9 @@ struct Rows {
 }
 
 impl Rows {
-    /// The gather of a kernel that has one, of rows of an array that is staged.
-    fn of(module: &Module, reads: &[Array]) -> Option<Self> {
+    /// The gather of a kernel that has one, of rows of an array that is staged; `shapes` are
+    /// those of the arrays as they lie.
+    fn of(module: &Module, reads: &[Array], shapes: &[&ArrayShape]) -> Option<Self> {
         let entry = module.entry_computation();
         let is_gather = |id: &&InstructionId| matches!(module[**id].op, Op::Gather { .. });
         let mut gathers = entry.instructions.iter().filter(is_gather);
@@ -72,7 +73,7 @@ impl Rows {
         else {
             return None;
         };
-        let table = module[table].shape.as_array()?.clone();
+        let table = as_it_lies(module[table].shape.as_array()?, shapes.get(parameter)?)?;
         let sizes = table.static_dims()?.to_vec();
         let dimension = usize::try_from(dimension).ok()?;
         let mut row = sizes.clone();
@@ -223,6 +224,12 @@ pub(super) fn clamped_words(
     Ok(new.convert(clamped, ElementType::S32)?)
 }
 
+/// A table as it lies in HBM. The kernel may see it by another layout of the same bytes, whose
+/// tiles are others; if by other dimensions, its places are not the kernel's.
+pub(super) fn as_it_lies(seen: &ArrayShape, lies: &ArrayShape) -> Option<ArrayShape> {
+    (seen.dims == lies.dims).then(|| lies.clone())
+}
+
 /// A vector of words.
 pub(super) fn words_shape(count: i64) -> ArrayShape {
     let mut shape = ArrayShape::new(ElementType::S32, &[count]);
@@ -309,6 +316,12 @@ pub(super) fn parameters_of(
 }
 
 impl Lowering<'_> {
+    /// The shapes of arrays as they lie.
+    pub(super) fn shapes_of(&self, arrays: &[Array]) -> Vec<&ArrayShape> {
+        let shape = |array: &Array| &self.program.buffers[array.buffer].shape;
+        arrays.iter().map(shape).collect()
+    }
+
     /// A kernel that gathers rows of an array in HBM, if it is one, and if copying its
     /// rows is less than copying the array.
     pub(super) fn gather_rows(
@@ -317,7 +330,7 @@ impl Lowering<'_> {
         reads: &[Array],
         writes: &[BufferId],
     ) -> Result<bool, LowerError> {
-        let Some(rows) = Rows::of(module, reads) else {
+        let Some(rows) = Rows::of(module, reads, &self.shapes_of(reads)) else {
             return Ok(false);
         };
         let mut tile = rows.row.clone();

@@ -5,7 +5,9 @@
 //! begins, from the tile in which it begins or, near the end, from so far before the end.
 //! The kernel then slices what was copied.
 
-use super::gather::{clamped_words, copy_cone, element, given, parameters_of, words_shape};
+use super::gather::{
+    as_it_lies, clamped_words, copy_cone, element, given, parameters_of, words_shape,
+};
 use super::kernel::Array;
 use super::search::tile_of;
 use super::{LowerError, Lowering, whole};
@@ -53,15 +55,20 @@ struct Part {
 }
 
 impl Part {
-    /// The first such slice of a kernel.
-    fn of(module: &Module, reads: &[Array]) -> Option<Self> {
+    /// The first such slice of a kernel; `shapes` are those of the arrays as they lie.
+    fn of(module: &Module, reads: &[Array], shapes: &[&ArrayShape]) -> Option<Self> {
         let entry = module.entry_computation();
         let all = entry.instructions.iter();
         all.copied()
-            .find_map(|id| Self::of_slice(module, reads, id))
+            .find_map(|id| Self::of_slice(module, reads, shapes, id))
     }
 
-    fn of_slice(module: &Module, reads: &[Array], slice: InstructionId) -> Option<Self> {
+    fn of_slice(
+        module: &Module,
+        reads: &[Array],
+        shapes: &[&ArrayShape],
+        slice: InstructionId,
+    ) -> Option<Self> {
         let instruction = &module[slice];
         let (Op::DynamicSlice(sizes), Some((&table, starts))) =
             (&instruction.op, instruction.operands.split_first())
@@ -74,7 +81,7 @@ impl Part {
         if !reads.get(parameter)?.staged || entry.instructions.iter().filter(uses).count() != 1 {
             return None;
         }
-        let table = module[table].shape.as_array()?.clone();
+        let table = as_it_lies(module[table].shape.as_array()?, shapes.get(parameter)?)?;
         let extents = table.static_dims()?.to_vec();
         let mut moving = Vec::new();
         let each = extents.iter().zip(sizes.iter()).zip(starts).enumerate();
@@ -209,7 +216,7 @@ impl Lowering<'_> {
         reads: &[Array],
         writes: &[BufferId],
     ) -> Result<bool, LowerError> {
-        let Some(part) = Part::of(module, reads) else {
+        let Some(part) = Part::of(module, reads, &self.shapes_of(reads)) else {
             return Ok(false);
         };
         let Some(block) = part.block() else {

@@ -183,3 +183,16 @@ fn other_slices_fetch_the_array() {
         }
     }
 }
+
+/// The result of the first kernel lies by another layout than the second one reads it by, of
+/// the same bytes: its tiles are what a copy takes whole.
+#[test]
+fn a_slice_of_an_array_that_its_kernel_sees_otherwise() {
+    let text = "HloModule slice\nENTRY main {\n  t = s32[3,2,2,1] parameter(0)\n  i = s32[] parameter(1)\n  \
+                j = s32[] parameter(2)\n  z = s32[] constant(0)\n  c = s32[3,2,2,1] clamp(t, t, t)\n  \
+                s = s32[3,2,1,1] dynamic-slice(c, i, z, j, j), dynamic_slice_sizes={3,2,1,1}\n  \
+                ROOT r = (s32[3,2,2,1], s32[3,2,1,1]) tuple(c, s)\n}\n";
+    for place in [-1, 0, 1, 7] {
+        check_all(text, &[&[0], &[place]]);
+    }
+}
