@@ -12,7 +12,8 @@ use cranelift_entity::EntityRef;
 use rustc_hash::FxHashMap;
 use std::rc::Rc;
 use tegula_ir::{
-    ArrayShape, ComputationId, Dim, ElementType, InstructionId, Literal, Module, Op, Shape, Unary,
+    ArrayShape, Binary, ComputationId, Dim, ElementType, InstructionId, Literal, Module, Op, Shape,
+    Unary,
 };
 
 /// How to evaluate.
@@ -290,9 +291,15 @@ impl<'m> Evaluator<'m> {
     }
 
     /// Evaluates one instruction, perturbs and records as asked.
-    fn instruction(&mut self, id: InstructionId, operands: Vec<Value>) -> Result<Value, Fault> {
+    fn instruction(&mut self, id: InstructionId, mut operands: Vec<Value>) -> Result<Value, Fault> {
         let module = self.module;
         let op = &module[id].op;
+        // A complex power is the exponential of a product, whose error is one of the exponent.
+        if let (Op::Binary(Binary::Power), [_, exponent]) = (op, &mut operands[..])
+            && is_complex(exponent)
+        {
+            self.perturb(exponent, true);
+        }
         let mut value = self.dispatch(id, operands)?;
         if self.options.perturb.is_some() {
             let rounds = (op_rounds(op) || rounds_inside(op)) && !is_exact_convert(module, id);
@@ -348,6 +355,10 @@ impl<'m> Evaluator<'m> {
         }
         Ok(moved)
     }
+}
+
+fn is_complex(value: &Value) -> bool {
+    matches!(value, Value::Array(literal) if literal.element_type().is_complex())
 }
 
 /// Elementwise operations that give a NaN where an operand is one: perhaps another.
