@@ -114,11 +114,12 @@ fn unary_cost(op: Unary) -> u8 {
     }
 }
 
-/// Whether an operation gathers elements, or a few beside each other, by an index each.
+/// Whether an operation gathers elements by an index each. Of slices of two or more the
+/// indices are few beside what is read.
 pub(super) fn gathers_singly(module: &Module, program: &Program, node: NodeId) -> bool {
     let node = &program.nodes[node];
     matches!(module[node.origin].op, Op::Gather { .. })
-        && reads_per_element(module, program, node, 1) > 0.25
+        && reads_per_element(module, program, node, 1) > 0.5
 }
 
 /// Whether an operand of an update is the array that is updated.
