@@ -178,14 +178,14 @@ fn fraction_of_turns(b: &mut Builder, mantissa: V, exponent: V) -> [V; 2] {
     [high, low]
 }
 
-/// `(high 2^32 + low) / 2^62` quarters of a circle, in radians.
+/// `(high 2^32 + low) / 2^62` quarters of a circle, in radians; `high` is at most `2^29`.
 fn angle(b: &mut Builder, high: V, low: V) -> V {
     let scale = std::f64::consts::FRAC_PI_2 / f64::from(1 << 30);
-    let scale_high = scale as f32;
-    let scale_low = (scale - f64::from(scale_high)) as f32;
-    let (scale_high, scale_low) = (b.f32(scale_high), b.f32(scale_low));
-    // So many bits as an f32 has, and the others.
-    let mask = b.i32(0xff);
+    // Twelve bits, whose product with twelve of `high` is exact.
+    let coarse = f32::from_bits((scale as f32).to_bits() & !0xfff);
+    let fine = (scale - f64::from(coarse)) as f32;
+    let [coarse, fine, scale] = [coarse, fine, scale as f32].map(|part| b.f32(part));
+    let mask = b.i32(0x1_ffff);
     let rest = b.and(high, mask);
     let first = b.sub(high, rest);
     let first = b.convert(Conversion::FromSigned, first, Type::F32);
@@ -193,9 +193,9 @@ fn angle(b: &mut Builder, high: V, low: V) -> V {
     let low = b.convert(Conversion::FromUnsigned, low, Type::F32);
     let word = b.f32(2f32.powi(-32));
     let rest = b.fma(low, word, rest);
-    let small = b.mul(first, scale_low);
-    let small = b.fma(rest, scale_high, small);
-    b.fma(first, scale_high, small)
+    let small = b.mul(first, fine);
+    let small = b.fma(rest, scale, small);
+    b.fma(first, coarse, small)
 }
 
 /// Sine and cosine of a reduced angle.
