@@ -279,15 +279,17 @@ impl Imports for FunctionImports<'_> {
         &mut self,
         builder: &mut FunctionBuilder<'_>,
         run: &Run,
+        several: bool,
     ) -> Result<Option<FuncRef>, Error> {
         let Some(wide) = &mut self.imports.wide else {
             return Ok(None);
         };
-        let Some(code) = wide.lower(&run.body, run.lanes_at_most) else {
+        let Some(code) = wide.lower(&run.body, run.lanes_at_most, several) else {
             return Ok(None);
         };
         let mut signature = self.module.make_signature();
-        signature.params.extend([AbiParam::new(types::I64); 2]);
+        let params = if several { 3 } else { 2 };
+        signature.params = vec![AbiParam::new(types::I64); params];
         let name = format!("body{}", self.imports.bodies);
         self.imports.bodies += 1;
         if let Some(text) = &mut self.imports.listing {

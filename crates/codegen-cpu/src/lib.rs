@@ -37,6 +37,7 @@ mod pool;
 mod product;
 mod random;
 mod routine;
+mod rows;
 mod runs;
 mod scalars;
 mod schedule;

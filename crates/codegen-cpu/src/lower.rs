@@ -38,11 +38,13 @@ pub(crate) trait Imports {
     fn keep(&mut self, general: General) -> i64;
     /// Whether the machine multiplies and adds with one rounding.
     fn fused(&self) -> bool;
-    /// A reference to a run's body as a function of its own, where there is one.
+    /// A reference to a run's body as a function of its own, where there is one: for one row
+    /// of lanes, or for `several`.
     fn wide_body(
         &mut self,
         builder: &mut FunctionBuilder<'_>,
         run: &Run,
+        several: bool,
     ) -> Result<Option<FuncRef>, Error>;
 }
 
@@ -133,7 +135,7 @@ fn local(builder: &mut FunctionBuilder<'_>, param: &Param) -> Result<Value, Erro
 /// Bytes of a local array: threads have stacks of two megabytes.
 const MAX_LOCAL: u32 = 512 << 10;
 /// A cache line has two to this many bytes.
-const LINE_SHIFT: u8 = 6;
+pub(crate) const LINE_SHIFT: u8 = 6;
 
 impl<'a, 'f> Lower<'a, 'f> {
     /// A kernel whose parameters lie at `bases`, and whose reads stay.
@@ -184,18 +186,26 @@ impl<'a, 'f> Lower<'a, 'f> {
         if self.whole_domain_is_lanes() {
             return self.domain_lanes(&kernel.domain, [begin, end]);
         }
-        let body = |lower: &mut Self| lower.statements(&kernel.body);
         let Some((&outer, inner)) = kernel.domain.split_first() else {
             // Run once or not at all: a loop over the part that was asked for.
             return self
                 .count(begin, end, None, &[], &mut |lower, _, _| {
-                    body(lower)?;
+                    lower.statements(&kernel.body)?;
                     Ok(Values::new())
                 })
                 .map(|_| ());
         };
-        self.count(begin, end, Some(outer), &[], &mut |lower, _, _| {
-            lower.inner_domain(inner)?;
+        self.points(outer, [begin, end], inner)
+    }
+
+    /// The points along a domain dimension, and along those inside.
+    fn points(&mut self, var: Var, part: [Value; 2], inside: &[Var]) -> Result<(), Error> {
+        if inside.is_empty() && self.points_with_rows(var, part)? {
+            return Ok(());
+        }
+        let [begin, end] = part;
+        self.count(begin, end, Some(var), &[], &mut |lower, _, _| {
+            lower.inner_domain(inside)?;
             Ok(Values::new())
         })?;
         Ok(())
@@ -216,11 +226,7 @@ impl<'a, 'f> Lower<'a, 'f> {
         {
             return self.domain_lanes(vars, [zero, end]);
         }
-        self.count(zero, end, Some(var), &[], &mut |lower, _, _| {
-            lower.inner_domain(rest)?;
-            Ok(Values::new())
-        })?;
-        Ok(())
+        self.points(var, [zero, end], rest)
     }
 
     /// The domain in blocks of lanes that go along the dimension `across`. Points are
@@ -337,6 +343,11 @@ impl<'a, 'f> Lower<'a, 'f> {
         self.vars[var.0 as usize] = Some(value);
     }
 
+    /// Where a parameter lies from here on.
+    pub(crate) fn set_base(&mut self, param: usize, base: Value) {
+        self.bases[param] = base;
+    }
+
     /// Terms computed from here on are forgotten at [`Self::close_terms`].
     pub(crate) fn open_terms(&mut self) {
         self.terms.push(FxHashMap::default());
@@ -350,8 +361,16 @@ impl<'a, 'f> Lower<'a, 'f> {
         self.imports.fused()
     }
 
-    pub(crate) fn wide_body(&mut self, run: &Run) -> Result<Option<FuncRef>, Error> {
-        self.imports.wide_body(self.builder, run)
+    pub(crate) fn wide_body(&mut self, run: &Run, several: bool) -> Result<Option<FuncRef>, Error> {
+        self.imports.wide_body(self.builder, run, several)
+    }
+
+    pub(crate) fn kernel(&self) -> &'a Kernel {
+        self.kernel
+    }
+
+    pub(crate) fn vectors(&self) -> &'a Choice {
+        self.vectors
     }
 
     fn extent(&mut self, var: Var) -> Result<Value, Error> {
@@ -388,10 +407,11 @@ impl<'a, 'f> Lower<'a, 'f> {
     // ---- statements ------------------------------------------------------------
 
     fn statements(&mut self, block: &Block) -> Result<(), Error> {
-        block
-            .statements
-            .iter()
-            .try_for_each(|statement| self.statement(statement))
+        self.each(&block.statements)
+    }
+
+    pub(crate) fn each(&mut self, statements: &[Statement]) -> Result<(), Error> {
+        statements.iter().try_for_each(|s| self.statement(s))
     }
 
     pub(crate) fn type_of(&self, id: ScalarId) -> ElementType {
@@ -407,11 +427,11 @@ impl<'a, 'f> Lower<'a, 'f> {
     }
 
     /// The values of several scalars, one after the other.
-    fn flat(&self, ids: &[ScalarId]) -> SmallVec<[Value; 4]> {
+    pub(crate) fn flat(&self, ids: &[ScalarId]) -> SmallVec<[Value; 4]> {
         ids.iter().flat_map(|&id| self.values(id)).collect()
     }
 
-    fn define_flat(&mut self, ids: &[ScalarId], values: &[Value]) {
+    pub(crate) fn define_flat(&mut self, ids: &[ScalarId], values: &[Value]) {
         let mut rest = values;
         for &id in ids {
             let count = carrier_types(self.type_of(id)).len().min(rest.len());

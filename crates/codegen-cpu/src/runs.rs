@@ -53,17 +53,29 @@ impl Lower<'_, '_> {
         carried: &[ScalarId],
         init: &[Value],
     ) -> Result<SmallVec<[Value; 4]>, Error> {
-        self.set_var(run.lane, first);
-        for statement in &run.hoisted {
-            self.statement(statement)?;
-        }
-        let mut inputs = Vec::with_capacity(run.sources.len());
-        for (source, input) in run.sources.iter().zip(&run.body.inputs) {
-            inputs.push(self.input(source, *input));
-        }
+        let inputs = self.inputs(run, first)?;
         let reduced = self.body(run, &inputs, n)?;
+        self.combine(run, &reduced, carried, init)
+    }
+
+    /// The body's inputs for a run from lane `first` on.
+    pub(crate) fn inputs(&mut self, run: &Run, first: Value) -> Result<Vec<Value>, Error> {
+        self.set_var(run.lane, first);
+        self.each(&run.hoisted)?;
+        let inputs = run.sources.iter().zip(&run.body.inputs);
+        Ok(inputs.map(|(s, input)| self.input(s, *input)).collect())
+    }
+
+    /// What the carried scalars become with what a run has come to.
+    pub(crate) fn combine(
+        &mut self,
+        run: &Run,
+        reduced: &[Value],
+        carried: &[ScalarId],
+        init: &[Value],
+    ) -> Result<SmallVec<[Value; 4]>, Error> {
         let mut results: SmallVec<[Value; 4]> = init.iter().copied().collect();
-        for (Combined { carried: which, op }, value) in run.combined.iter().zip(reduced) {
+        for (Combined { carried: which, op }, &value) in run.combined.iter().zip(reduced) {
             let element_type = self.type_of(carried[*which]);
             let value = self.carried_lane(element_type, value);
             // Complex numbers are never combined, so each is one value.
@@ -77,7 +89,7 @@ impl Lower<'_, '_> {
     }
 
     fn body(&mut self, run: &Run, inputs: &[Value], n: Value) -> Result<Vec<Value>, Error> {
-        let Some(function) = self.wide_body(run)? else {
+        let Some(function) = self.wide_body(run, false)? else {
             let fused = self.fused();
             return portable::emit(self.builder, &run.body, inputs, n, fused);
         };

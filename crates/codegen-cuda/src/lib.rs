@@ -43,7 +43,6 @@ mod types;
 /// memory that is near only a multiprocessor's own is far from the next kernel.
 pub const LIMITS: tegula_fusion::Limits = tegula_fusion::Limits {
     row_bytes: 32 << 10,
-    near_bytes: 0.0,
     min_columns: 2,
     shallow: 0,
     lanes: false,

@@ -11,7 +11,6 @@ use tegula_tests::random::{Regime, random_program};
 /// Whatever can be a kernel of rows is one.
 const ALL: Limits = Limits {
     row_bytes: 64 << 10,
-    near_bytes: 0.0,
     min_columns: 2,
     shallow: 0,
     lanes: false,
@@ -165,13 +164,18 @@ fn rows_that_need_others_stay_apart() {
 }
 
 #[test]
-fn kernels_stay_apart_where_memory_is_near() {
-    let module = module(&format!(
-        "x = f32[6,37,50] parameter(0) {SOFTMAX}
-        ROOT r = f32[6,37,50] copy(q)"
-    ));
-    assert!(kernels(&plan(&module, Limits::default())) > 1);
-    assert!(kernels(&plan(&module, Limits::NO_ROWS)) > 1);
+fn short_rows_stay_apart() {
+    let of = |columns: i64| {
+        let softmax = SOFTMAX.replace("6,37,50", &format!("6,37,{columns}"));
+        module(&format!(
+            "x = f32[6,37,{columns}] parameter(0) {softmax}
+            ROOT r = f32[6,37,{columns}] copy(q)"
+        ))
+    };
+    let shortest = Limits::default().min_columns;
+    assert_eq!(kernels(&plan(&of(shortest), Limits::default())), 1);
+    assert!(kernels(&plan(&of(shortest - 1), Limits::default())) > 1);
+    assert!(kernels(&plan(&of(50), Limits::NO_ROWS)) > 1);
 }
 
 #[test]

@@ -37,6 +37,85 @@ impl Drop for Compiled {
     }
 }
 
+/// Code of a function of so many integers where it can be run.
+fn placed(code: &[u8], params: usize) -> (JITModule, *const u8) {
+    let isa = target(Cpu::Native).expect("this machine");
+    let builder = JITBuilder::with_isa(isa, cranelift_module::default_libcall_names());
+    let mut module = JITModule::new(builder);
+    let mut signature = module.make_signature();
+    signature.params = vec![AbiParam::new(types::I64); params];
+    let id = module
+        .declare_function("body", Linkage::Local, &signature)
+        .expect("declared");
+    module
+        .define_function_bytes(id, 64, code, &[])
+        .expect("placed");
+    module.finalize_definitions().expect("placed");
+    let address = module.get_finalized_function(id);
+    (module, address)
+}
+
+/// `fn(slots, lanes, rows)`.
+type RowsFn = unsafe extern "C" fn(*mut u64, i64, i64);
+
+/// A body of several rows that can be run.
+pub(crate) struct CompiledRows {
+    /// By what.
+    pub(crate) name: &'static str,
+    function: RowsFn,
+    module: Option<Box<JITModule>>,
+}
+
+impl Drop for CompiledRows {
+    fn drop(&mut self) {
+        if let Some(module) = self.module.take() {
+            // SAFETY: the function is called through `self` only.
+            unsafe { module.free_memory() };
+        }
+    }
+}
+
+impl CompiledRows {
+    /// By every lowering to machine code of its own that this machine can run.
+    pub(crate) fn all(body: &Body) -> Vec<Self> {
+        let sets = [
+            (InstructionSet::Avx512, "rows with AVX-512"),
+            (InstructionSet::Avx2, "rows with AVX2"),
+        ];
+        let supported = sets.into_iter().filter(|(set, _)| set.is_supported());
+        let compiled = supported.filter_map(|(set, name)| {
+            let code = Wide::new(set).lower(body, None, true)?;
+            let (module, address) = placed(&code, 3);
+            Some(Self {
+                name,
+                // SAFETY: it was made with this signature.
+                function: unsafe { std::mem::transmute::<*const u8, RowsFn>(address) },
+                module: Some(Box::new(module)),
+            })
+        });
+        compiled.collect()
+    }
+
+    /// Runs rows of `n` lanes with these inputs; gives the reductions of each.
+    ///
+    /// # Safety
+    /// The addresses among the inputs are good for what `n` lanes access.
+    pub(crate) unsafe fn run(&self, body: &Body, inputs: &[Vec<u64>], n: u64) -> Vec<Vec<u64>> {
+        let count = body.reductions.len();
+        let mut slots: Vec<u64> = Vec::new();
+        for row in inputs {
+            slots.extend(row);
+            slots.resize(slots.len() + count, 0);
+        }
+        let (n, rows) = (n.cast_signed(), inputs.len() as i64);
+        // SAFETY: the caller's promise; there is room for results.
+        unsafe { (self.function)(slots.as_mut_ptr(), n, rows) };
+        let words = body.inputs.len() + count;
+        let of_row = |row: usize| slots[row * words..][words - count..words].to_vec();
+        (0..inputs.len()).map(of_row).collect()
+    }
+}
+
 impl Compiled {
     /// By the evaluator and by every lowering that this machine can run.
     pub(crate) fn all(body: &Body) -> Vec<Self> {
@@ -68,20 +147,8 @@ impl Compiled {
     }
 
     fn wide(body: &Body, set: InstructionSet, name: &'static str) -> Option<Self> {
-        let code = Wide::new(set).lower(body, None)?;
-        let isa = target(Cpu::Native).expect("this machine");
-        let builder = JITBuilder::with_isa(isa, cranelift_module::default_libcall_names());
-        let mut module = JITModule::new(builder);
-        let mut signature = module.make_signature();
-        signature.params = vec![AbiParam::new(types::I64); 2];
-        let id = module
-            .declare_function("body", Linkage::Local, &signature)
-            .expect("declared");
-        module
-            .define_function_bytes(id, 64, &code, &[])
-            .expect("placed");
-        module.finalize_definitions().expect("placed");
-        let address = module.get_finalized_function(id);
+        let code = Wide::new(set).lower(body, None, false)?;
+        let (module, address) = placed(&code, 2);
         // SAFETY: it was made with this signature.
         let function = unsafe { std::mem::transmute::<*const u8, BodyFn>(address) };
         Some(Self {

@@ -10,6 +10,7 @@ use super::run::Compiled;
 use super::wide::InstructionSet;
 
 mod memory;
+mod rows;
 
 const LENGTHS: [u64; 23] = [
     1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 47, 63, 64, 65, 70, 255, 1023, 1024, 1025,

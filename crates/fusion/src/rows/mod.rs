@@ -22,7 +22,6 @@ use crate::kernel::{Access, Statement};
 use crate::program::ValueId;
 use form::{Form, Sight, form_of, places, sight};
 use rustc_hash::{FxHashMap, FxHashSet};
-use tegula_expr::Term;
 
 /// What kernels may keep.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -30,9 +29,6 @@ pub struct Limits {
     /// Bytes of a row that a kernel may keep for itself; 0: kernels of rows are not
     /// made.
     pub row_bytes: usize,
-    /// Bytes that stay near from one kernel to the next: kernels that go through no
-    /// more than this stay apart, and go through it without a stop at each row.
-    pub near_bytes: f64,
     /// Rows of fewer columns stay as they are: what is done once per row and pass
     /// would cost more than the memory's time.
     pub min_columns: i64,
@@ -49,7 +45,6 @@ impl Limits {
     /// No kernels of rows.
     pub const NO_ROWS: Self = Self {
         row_bytes: 0,
-        near_bytes: 0.0,
         min_columns: i64::MAX,
         shallow: 0,
         lanes: false,
@@ -61,8 +56,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             row_bytes: 128 << 10,
-            near_bytes: f64::from(1 << 20),
-            min_columns: 128,
+            min_columns: 12,
             shallow: 8,
             lanes: true,
         }
@@ -184,9 +178,6 @@ impl Group<'_> {
         if self.form.columns >= self.limits.min_columns {
             self.take_in_neighbours(seed);
         }
-        if self.bytes() <= self.limits.near_bytes {
-            self.members = vec![(seed, Sight::PerRow)];
-        }
         let bound: Option<Vec<(&BoundKernel, Sight)>> = (self.members.iter())
             .map(|&(i, sight)| Some((kernel_of(self.steps, i)?, sight)))
             .collect();
@@ -294,20 +285,6 @@ impl Group<'_> {
             }
         }
         params <= MAX_PARAMS && statements <= MAX_STATEMENTS && bytes <= self.limits.row_bytes
-    }
-
-    /// Bytes of all that the members read and write.
-    fn bytes(&self) -> f64 {
-        let mut bytes = FxHashMap::default();
-        for bound in (self.members.iter()).filter_map(|&(i, _)| kernel_of(self.steps, i)) {
-            for (param, &value) in bound.kernel.params.iter().zip(&bound.args) {
-                // A size that is not known is taken to be large.
-                let size = |dim: &Term| dim.as_constant().unwrap_or(1 << 10) as f64;
-                let elements: f64 = param.dims.iter().map(size).product();
-                bytes.insert(value, elements * param.element_type.storage_bytes() as f64);
-            }
-        }
-        bytes.values().sum()
     }
 
     /// Whether something outside comes after one member and before another.

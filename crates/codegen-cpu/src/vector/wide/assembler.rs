@@ -31,33 +31,47 @@ pub(super) struct Out {
     pub mask: Option<(VReg, bool)>,
 }
 
+/// Where instructions go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// Behind the block in hand.
+    Here,
+    /// To the start of each row, or of the function if it has one only.
+    Row,
+    /// To the start of the function, before everything else.
+    Entry,
+}
+
 pub(super) struct Assembler {
     pub blocks: Vec<BlockData>,
     current: usize,
     vregs: usize,
-    /// Instructions at the start of the function, before everything else.
-    pub entry: Vec<Inst>,
-    /// Whether instructions go there.
-    pub hoisting: bool,
+    entry: Vec<Inst>,
+    row: Vec<Inst>,
+    /// The block that rows start with.
+    row_block: usize,
+    pub place: Place,
     pub pool: Vec<u8>,
     known: FxHashMap<Vec<u8>, u32>,
 }
 
 impl Assembler {
-    /// A function of two integers.
-    pub(super) fn new() -> (Self, [VReg; 2]) {
+    /// A function of three integers, not all of which may be used.
+    pub(super) fn new() -> (Self, [VReg; 3]) {
         let mut assembler = Self {
             blocks: vec![BlockData::default()],
             current: 0,
             vregs: 0,
             entry: Vec::new(),
-            hoisting: false,
+            row: Vec::new(),
+            row_block: 0,
+            place: Place::Here,
             pool: Vec::new(),
             known: FxHashMap::default(),
         };
-        let arguments = [assembler.register(INTEGER), assembler.register(INTEGER)];
+        let arguments = [(); 3].map(|()| assembler.register(INTEGER));
         let mut entry = Inst::control(Kind::Entry);
-        for (vreg, number) in arguments.into_iter().zip([7, 6]) {
+        for (vreg, number) in arguments.into_iter().zip([7, 6, 2]) {
             entry
                 .operands
                 .push(Operand::reg_fixed_def(vreg, PReg::new(number, INTEGER)));
@@ -68,9 +82,9 @@ impl Assembler {
 
     /// The blocks, and how many registers they use.
     pub(super) fn finish(mut self) -> (Vec<BlockData>, usize, Vec<u8>) {
-        let rest = std::mem::take(&mut self.blocks[0].insts);
-        self.blocks[0].insts = self.entry;
-        self.blocks[0].insts.extend(rest);
+        for (block, first) in [(self.row_block, self.row), (0, self.entry)] {
+            self.blocks[block].insts.splice(..0, first);
+        }
         (self.blocks, self.vregs, self.pool)
     }
 
@@ -95,11 +109,16 @@ impl Assembler {
     }
 
     fn push(&mut self, inst: Inst) {
-        if self.hoisting {
-            self.entry.push(inst);
-        } else {
-            self.blocks[self.current].insts.push(inst);
+        match self.place {
+            Place::Here => self.blocks[self.current].insts.push(inst),
+            Place::Row => self.row.push(inst),
+            Place::Entry => self.entry.push(inst),
         }
+    }
+
+    /// Says that each row starts with the block in hand.
+    pub(super) fn rows_start_here(&mut self) {
+        self.row_block = self.current;
     }
 
     // ---- control ----------------------------------------------------------------

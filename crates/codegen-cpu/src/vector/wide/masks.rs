@@ -1,6 +1,6 @@
 //! Masks: what makes them, what joins them, and choices by them.
 
-use super::assembler::{Out, Source};
+use super::assembler::{Out, Place, Source};
 use super::opcodes::{self as code, Form, Size};
 use super::select::{Copies, Select, out};
 use super::set::InstructionSet;
@@ -10,7 +10,12 @@ use regalloc2::VReg;
 
 impl Select<'_> {
     /// An instruction on masks.
-    fn mask(&mut self, code: Code, sources: &[(Source, Size)], number: Option<i32>) -> VReg {
+    pub(super) fn mask(
+        &mut self,
+        code: Code,
+        sources: &[(Source, Size)],
+        number: Option<i32>,
+    ) -> VReg {
         let mask = self.asm.register(self.set.mask_class());
         let target = out(mask, self.set.mask_size());
         self.asm.op(code, target, sources, number);
@@ -31,9 +36,9 @@ impl Select<'_> {
     pub(super) fn tail_masks(&mut self) -> Option<Copies> {
         let left = self.asm.difference(self.n, self.lane);
         // Numbers of any size, in 32 bits.
-        self.asm.hoisting = true;
+        let was = std::mem::replace(&mut self.asm.place, Place::Entry);
         let many = self.asm.number(4096);
-        self.asm.hoisting = false;
+        self.asm.place = was;
         let left = self.asm.smaller(left, many);
         let form = self.form(Type::I32);
         let splat = self.splat_register(left, form)?;
@@ -64,17 +69,25 @@ impl Select<'_> {
             offset: self.asm.constant(&lanes.to_le_bytes()),
             broadcast: false,
         };
-        let was = std::mem::replace(&mut self.asm.hoisting, true);
+        let was = std::mem::replace(&mut self.asm.place, Place::Entry);
         let mask = self.mask(Code::VEX_Kmovw_kr_km16, &[(source, Size::K)], None);
-        self.asm.hoisting = was;
+        self.asm.place = was;
         mask
     }
 
     /// A mask of all lanes.
     pub(super) fn all_lanes(&mut self) -> VReg {
-        let was = std::mem::replace(&mut self.asm.hoisting, true);
+        let was = std::mem::replace(&mut self.asm.place, Place::Entry);
         let mask = self.constant_mask(true);
-        self.asm.hoisting = was;
+        self.asm.place = was;
+        mask
+    }
+
+    /// A mask of no lane, made before the loops.
+    pub(super) fn no_lanes(&mut self) -> VReg {
+        let was = std::mem::replace(&mut self.asm.place, Place::Entry);
+        let mask = self.constant_mask(false);
+        self.asm.place = was;
         mask
     }
 

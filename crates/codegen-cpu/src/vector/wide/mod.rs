@@ -5,6 +5,9 @@
 //! number of lanes, at least one. The inputs are gone when it returns. It has no relocations;
 //! its constants lie behind the code.
 //!
+//! A body of several rows is `fn(slots, n, rows)`: so many rows of `n` lanes, with the slots of
+//! each behind those of the row before.
+//!
 //! The two sets of instructions ([`set`]) differ in how wide vectors are, in how many, in what
 //! a mask is, and in which operations have an instruction ([`opcodes`]); [`missing`] has what
 //! AVX2 needs several for, [`lanes`] what it does lane by lane. What neither has makes the
@@ -54,9 +57,14 @@ impl Wide {
         self.set == InstructionSet::Avx512
     }
 
-    /// A body's code; `None` if something in it has no instruction.
-    /// `lanes_at_most`: what is known of the number of lanes.
-    pub(crate) fn lower(&mut self, body: &Body, lanes_at_most: Option<i64>) -> Option<Vec<u8>> {
+    /// A body's code, for one row or for `several`; `None` if something in it has no
+    /// instruction. `lanes_at_most`: what is known of the number of lanes.
+    pub(crate) fn lower(
+        &mut self,
+        body: &Body,
+        lanes_at_most: Option<i64>,
+        several: bool,
+    ) -> Option<Vec<u8>> {
         // With AVX2 a choice costs as much as a multiplication, and constants take registers.
         let shared = match self.set {
             InstructionSet::Avx512 => shared(body),
@@ -66,7 +74,7 @@ impl Wide {
         let in_flight = select::in_flight(self.set, body, lanes_at_most);
         let ordered = (body.size() >= select::LONG).then(|| scheduled(body, self.set, in_flight));
         let body = ordered.as_ref().unwrap_or(body);
-        let assembler = select::select(self.set, body, lanes_at_most)?;
+        let assembler = select::select(self.set, body, lanes_at_most, several)?;
         let (blocks, registers, pool) = assembler.finish();
         let machine = machine::Machine::new(self.set, blocks, registers);
         encode::encode(&mut self.allocator, &machine, &pool)

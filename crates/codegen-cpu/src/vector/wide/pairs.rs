@@ -1,6 +1,6 @@
 //! Elements of eight bytes as two lanes of 32 bits: loads of one half, stores of both.
 
-use super::assembler::{Out, Source};
+use super::assembler::{Out, Place, Source};
 use super::machine::MASK;
 use super::opcodes::{self as code, Form, Size};
 use super::select::{Pairs, Select, out};
@@ -62,11 +62,11 @@ impl Select<'_> {
             broadcast: false,
         };
         let result = self.asm.vector();
-        let was = std::mem::replace(&mut self.asm.hoisting, true);
+        let was = std::mem::replace(&mut self.asm.place, Place::Entry);
         let code = Code::EVEX_Vmovups_zmm_k1z_zmmm512;
         self.asm
             .op(code, out(result, Size::Zmm), &[(place, Size::Zmm)], None);
-        self.asm.hoisting = was;
+        self.asm.place = was;
         self.selections.insert(offset, result);
         result
     }

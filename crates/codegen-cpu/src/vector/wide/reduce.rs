@@ -20,12 +20,22 @@ pub(super) struct Part {
 enum Kind {
     /// The combination so far; of minima and maxima of floats without NaN.
     Combined,
-    /// The largest magnitude so far, as an integer: it tells whether there was a NaN. A
-    /// minimum that looks for NaN at every step waits three times as long.
+    /// Which lanes have had a NaN, as a mask: a comparison finds it in two vectors. A minimum
+    /// that looks for NaN at every step waits three times as long.
+    Nan,
+    /// The same where a mask is a vector: the largest magnitude so far, as an integer.
     Magnitude,
 }
 
 impl Part {
+    /// How many there are for so many vectors in flight.
+    pub(super) fn copies(&self, unroll: usize) -> usize {
+        match self.kind {
+            Kind::Nan => 1,
+            Kind::Combined | Kind::Magnitude => unroll,
+        }
+    }
+
     /// The integers of its width.
     fn integers(&self) -> Type {
         match self.ty.is_wide() {
@@ -35,8 +45,8 @@ impl Part {
     }
 }
 
-/// The parts of a body's reductions, a magnitude after what it belongs to.
-pub(super) fn parts(body: &Body) -> Vec<Part> {
+/// The parts of a body's reductions; what tells of NaN comes after what it belongs to.
+pub(super) fn parts(set: InstructionSet, body: &Body) -> Vec<Part> {
     let mut parts = Vec::new();
     for r in &body.reductions {
         let part = |kind| Part {
@@ -47,26 +57,41 @@ pub(super) fn parts(body: &Body) -> Vec<Part> {
         };
         parts.push(part(Kind::Combined));
         if matches!(r.op, BinaryOp::Minimum | BinaryOp::Maximum) {
-            parts.push(part(Kind::Magnitude));
+            parts.push(part(match set {
+                InstructionSet::Avx512 => Kind::Nan,
+                InstructionSet::Avx2 => Kind::Magnitude,
+            }));
         }
     }
     parts
 }
 
+/// That one of two numbers is NaN, as a comparison's number.
+const UNORDERED: i32 = 3;
+
 impl Select<'_> {
     /// What parts start from.
     pub(super) fn identities(&mut self, parts: &[Part]) -> Option<Vec<VReg>> {
-        let splat = |part: &Part| match part.kind {
+        let identity = |part: &Part| match part.kind {
             Kind::Combined => self.splat_bits(identity(part.op, part.ty), part.ty),
+            Kind::Nan => Some(self.no_lanes()),
             Kind::Magnitude => self.splat_bits(0, part.integers()),
         };
-        parts.iter().map(splat).collect()
+        parts.iter().map(identity).collect()
     }
 
-    /// A part with one more vector's lanes.
-    pub(super) fn accumulate(&mut self, part: &Part, u: usize, old: VReg) -> Option<VReg> {
+    /// A part with the lanes of all vectors in flight.
+    pub(super) fn accumulate(&mut self, part: &Part, old: &[VReg]) -> Option<Vec<VReg>> {
+        if part.kind == Kind::Nan {
+            return Some(vec![self.with_nans(part, *old.first()?)?]);
+        }
+        let copies = old.iter().enumerate();
+        let copies = copies.map(|(u, &old)| self.accumulate_vector(part, u, old));
+        copies.collect()
+    }
+
+    fn accumulate_vector(&mut self, part: &Part, u: usize, old: VReg) -> Option<VReg> {
         let value = match part.kind {
-            Kind::Combined => self.source(part.value, u)?,
             Kind::Magnitude => {
                 let bits = self.get(part.value, u)?;
                 let all = !0 >> if part.ty.is_wide() { 1 } else { 33 };
@@ -74,6 +99,7 @@ impl Select<'_> {
                 let magnitude = self.binary(BinaryOp::And, part.integers(), bits, mask)?;
                 Source::Register(magnitude)
             }
+            Kind::Combined | Kind::Nan => self.source(part.value, u)?,
         };
         let new = self.combined(part, old, value)?;
         let Some(tails) = &self.tails else {
@@ -83,9 +109,32 @@ impl Select<'_> {
         self.blend(part.ty, mask, Source::Register(new), old)
     }
 
+    /// The lanes that have had a NaN, with those of all vectors in flight.
+    fn with_nans(&mut self, part: &Part, old: VReg) -> Option<VReg> {
+        let form = self.form(part.ty);
+        let (codes, _) = code::compare(Condition::Equal, part.ty);
+        let code = codes.of(form)?;
+        // Vectors of which all lanes count are looked at by twos.
+        let step = if self.tails.is_some() { 1 } else { 2 };
+        let mut nan = old;
+        for u in (0..self.unroll).step_by(step) {
+            let last = (u + step - 1).min(self.unroll - 1);
+            let pair = [self.get(part.value, u)?, self.get(part.value, last)?];
+            let sources = pair.map(|v| (Source::Register(v), form.size()));
+            let mut here = self.mask(code, &sources, Some(UNORDERED));
+            if let Some(tails) = &self.tails {
+                let inside = Source::Register(tails[u]);
+                here = self.mask_op(BinaryOp::And, here, inside)?;
+            }
+            nan = self.mask_op(BinaryOp::Or, nan, Source::Register(here))?;
+        }
+        Some(nan)
+    }
+
     /// Two values of a part as one.
     pub(super) fn combined(&mut self, part: &Part, a: VReg, b: Source) -> Option<VReg> {
         match (part.kind, part.op) {
+            (Kind::Nan, _) => self.mask_op(BinaryOp::Or, a, b),
             (Kind::Magnitude, _) => self.binary(BinaryOp::MaxUnsigned, part.integers(), a, b),
             // What is NaN is known from the magnitudes.
             (_, BinaryOp::Minimum | BinaryOp::Maximum) => self.plain(part.op, part.ty, a, b),
@@ -93,36 +142,35 @@ impl Select<'_> {
         }
     }
 
-    /// Which magnitudes are those of NaN.
-    fn is_nan(&mut self, part: &Part, magnitudes: VReg) -> Option<VReg> {
+    /// Values, or NaN where the largest magnitude is that of one.
+    fn with_nan(&mut self, part: &Part, values: VReg, magnitudes: VReg) -> Option<VReg> {
         let infinity = match part.ty.is_wide() {
             true => f64::INFINITY.to_bits(),
             false => u64::from(f32::INFINITY.to_bits()),
         };
         let infinity = self.splat_bits(infinity, part.integers())?;
-        let magnitudes = Source::Register(magnitudes);
-        self.compared(Condition::Less, part.integers(), infinity, magnitudes)
+        let source = Source::Register(magnitudes);
+        let nan = self.compared(Condition::Less, part.integers(), infinity, source)?;
+        self.blend(part.ty, nan, source, values)
     }
 
-    /// Values, or NaN where the largest magnitude is that of one.
-    fn with_nan(&mut self, part: &Part, values: VReg, magnitudes: VReg) -> Option<VReg> {
-        let nan = self.is_nan(part, magnitudes)?;
-        self.blend(part.ty, nan, Source::Register(magnitudes), values)
-    }
-
-    /// In the first lane a NaN, if a magnitude is that of one, or +0: what stays the same when
-    /// that is taken off it.
-    fn any_nan(&mut self, part: &Part, magnitudes: VReg) -> Option<VReg> {
+    /// In the first lane NaN, if a lane has had one, or +0: what stays the same when that is
+    /// taken off it.
+    fn any_nan(&mut self, part: &Part, lanes: VReg) -> Option<VReg> {
         let form = self.form(part.ty);
         let code = code::COMPRESS.of(form)?;
-        let nan = self.is_nan(part, magnitudes)?;
+        let nan = match part.ty.is_wide() {
+            true => f64::NAN.to_bits(),
+            false => u64::from(f32::NAN.to_bits()),
+        };
+        let nan = self.splat_bits(nan, part.ty)?;
         let result = self.asm.vector();
         let target = Out {
             register: result,
             size: form.size(),
-            mask: Some((nan, true)),
+            mask: Some((lanes, true)),
         };
-        let source = (Source::Register(magnitudes), form.size());
+        let source = (Source::Register(nan), form.size());
         self.asm.op(code, target, &[source], None);
         Some(result)
     }
@@ -132,12 +180,9 @@ impl Select<'_> {
         let mut number = 0;
         for (i, part) in parts.iter().enumerate() {
             if part.kind == Kind::Combined {
-                let magnitude = parts.get(i + 1).filter(|p| p.kind == Kind::Magnitude);
-                self.reduce(
-                    number,
-                    (part, state[i]),
-                    magnitude.map(|p| (p, state[i + 1])),
-                )?;
+                let other = parts.get(i + 1).filter(|p| p.kind != Kind::Combined);
+                let other = other.map(|p| (p, state[i + 1]));
+                self.reduce(number, (part, state[i]), other)?;
                 number += 1;
             }
         }
@@ -149,17 +194,16 @@ impl Select<'_> {
         &mut self,
         number: usize,
         (part, mut value): (&Part, VReg),
-        magnitude: Option<(&Part, VReg)>,
+        nans: Option<(&Part, VReg)>,
     ) -> Option<()> {
         let (ty, lanes) = (part.ty, self.lanes);
-        let mut magnitude = magnitude;
-        let nan = match (self.set, magnitude) {
-            (InstructionSet::Avx512, Some((part, last))) => {
-                magnitude = None;
-                Some(self.any_nan(part, last)?)
+        let (mut nan, mut magnitude) = (None, None);
+        match nans {
+            Some((part, lanes)) if part.kind == Kind::Nan => {
+                nan = Some(self.any_nan(part, lanes)?);
             }
-            _ => None,
-        };
+            other => magnitude = other,
+        }
         let mut form = self.form(ty);
         for &halving in code::halvings(form) {
             let moved = self.moved(form, value, halving)?;

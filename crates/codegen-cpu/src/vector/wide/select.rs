@@ -4,7 +4,7 @@
 //! all lanes is computed once, before the loops; constants are read from behind
 //! the code where an instruction can, broadcast by the load.
 
-use super::assembler::{Assembler, Out, Source};
+use super::assembler::{Assembler, Out, Place, Source};
 use super::machine::Taken;
 use super::opcodes::{self as code, Form, Size};
 use super::reduce::{Part, parts};
@@ -187,13 +187,15 @@ fn has_loops(body: &Body) -> bool {
     body.statements.iter().any(is_loop)
 }
 
-/// The instructions of a body; `None` if something in it has none.
+/// The instructions of a body, for one row of lanes or for several; `None` if something in it
+/// has none.
 pub(super) fn select(
     set: InstructionSet,
     body: &Body,
     lanes_at_most: Option<i64>,
+    several: bool,
 ) -> Option<Assembler> {
-    let (asm, [slots, n]) = Assembler::new();
+    let (asm, [slots, n, rows]) = Assembler::new();
     let mut select = Select {
         set,
         body,
@@ -217,22 +219,47 @@ pub(super) fn select(
         unneeded: unneeded(set, body),
         in_rare: false,
     };
-    select.run(lanes_at_most)?;
+    match several {
+        true => select.rows(rows, lanes_at_most)?,
+        false => select.row(lanes_at_most)?,
+    }
+    select.asm.ret();
     Some(select.asm)
 }
 
 impl Select<'_> {
     // ---- loops over the lanes -----------------------------------------------------
 
-    fn run(&mut self, lanes_at_most: Option<i64>) -> Option<()> {
-        self.asm.hoisting = true;
+    /// Row after row, each with slots of its own.
+    fn rows(&mut self, rows: VReg, lanes_at_most: Option<i64>) -> Option<()> {
+        let zero = self.asm.number(0);
+        let params = [zero; 2].map(|v| self.asm.register(v.class()));
+        let [header, inside, exit] = self.three_blocks(&params);
+        let [slots, row] = params;
+        self.asm.jump(header, &[self.slots, zero]);
+        self.asm.switch_to(header);
+        self.asm.compare(row, rows);
+        self.asm.branch(Taken::GreaterEqual, exit, inside);
+        self.asm.switch_to(inside);
+        self.asm.rows_start_here();
+        self.slots = slots;
+        self.row(lanes_at_most)?;
+        let words = self.body.inputs.len() + self.body.reductions.len();
+        let next = self.asm.sum(slots, None, 8 * words as i32);
+        let next = [next, self.asm.sum(row, None, 1)];
+        self.asm.jump(header, &next);
+        self.asm.switch_to(exit);
+        Some(())
+    }
+
+    /// All lanes of a row, and what they come to.
+    fn row(&mut self, lanes_at_most: Option<i64>) -> Option<()> {
         for i in 0..self.body.accesses.len() {
             let pointer = self.word(self.body.accesses[i].pointer);
             self.pointers.push(pointer);
         }
-        self.asm.hoisting = false;
         let mut unroll = in_flight(self.set, self.body, lanes_at_most);
-        let parts = parts(self.body);
+        let parts = parts(self.set, self.body);
         let mut state = self.identities(&parts)?;
         let mut start = self.asm.number(0);
         let two = self.body.size() <= SHORT && unroll > 1 && !has_loops(self.body);
@@ -241,9 +268,7 @@ impl Select<'_> {
             unroll = 1;
         }
         (_, state) = self.lanes_loop(start, (&parts, &state), unroll, true)?;
-        self.reductions(&parts, &state)?;
-        self.asm.ret();
-        Some(())
+        self.reductions(&parts, &state)
     }
 
     /// Whether a mask makes loads or stores go lane by lane: AVX2 has none for narrow elements.
@@ -271,13 +296,14 @@ impl Select<'_> {
         };
         // The first vector goes on from the state, the others start anew.
         let mut init = vec![start];
-        for (i, &value) in state.iter().enumerate() {
-            let fresh = match unroll {
+        for (i, (part, &value)) in parts.iter().zip(state).enumerate() {
+            let copies = part.copies(unroll);
+            let fresh = match copies {
                 1 => value,
                 _ => self.identities(parts)?[i],
             };
             init.push(value);
-            init.extend((1..unroll).map(|_| fresh));
+            init.extend((1..copies).map(|_| fresh));
         }
         let params: Vec<VReg> = init.iter().map(|v| self.asm.register(v.class())).collect();
         let [header, inside, exit] = self.three_blocks(&params);
@@ -300,17 +326,19 @@ impl Select<'_> {
         let body = self.body;
         self.statements(&body.statements)?;
         let mut next = vec![self.asm.sum(self.lane, None, group)];
-        for (i, part) in parts.iter().enumerate() {
-            for u in 0..unroll {
-                let old = params[1 + i * unroll + u];
-                next.push(self.accumulate(part, u, old)?);
-            }
+        let mut state = &params[1..];
+        for part in parts {
+            let (copies, others) = state.split_at(part.copies(unroll));
+            next.extend(self.accumulate(part, copies)?);
+            state = others;
         }
         self.asm.jump(header, &next);
         self.asm.switch_to(exit);
         let mut results = Vec::new();
-        for (i, part) in parts.iter().enumerate() {
-            let copies = &params[1 + i * unroll..1 + (i + 1) * unroll];
+        let mut state = &params[1..];
+        for part in parts {
+            let (copies, others) = state.split_at(part.copies(unroll));
+            state = others;
             let mut total = copies[0];
             for &copy in &copies[1..] {
                 total = self.combined(part, total, Source::Register(copy))?;
@@ -357,9 +385,9 @@ impl Select<'_> {
         if let Some(known) = self.words[input as usize] {
             return known;
         }
-        let was = std::mem::replace(&mut self.asm.hoisting, true);
+        let was = std::mem::replace(&mut self.asm.place, Place::Row);
         let word = self.asm.word(self.slots, 8 * input as i32);
-        self.asm.hoisting = was;
+        self.asm.place = was;
         self.words[input as usize] = Some(word);
         word
     }
@@ -374,10 +402,12 @@ impl Select<'_> {
             },
             other => other,
         };
-        let hoisting = self.asm.hoisting || !self.in_rare;
-        let was = std::mem::replace(&mut self.asm.hoisting, hoisting);
+        let was = self.asm.place;
+        if was != Place::Here || !self.in_rare {
+            self.asm.place = Place::Entry;
+        }
         let result = self.apply(code::SPLAT.of(form)?, form, &[source], None);
-        self.asm.hoisting = was;
+        self.asm.place = was;
         Some(result)
     }
 
@@ -449,11 +479,11 @@ impl Select<'_> {
             return self.splat_bits(bits, self.body.type_of(v));
         }
         if self.invariant[i] && self.shared[i].is_none() {
-            let was = std::mem::replace(&mut self.asm.hoisting, true);
+            let was = std::mem::replace(&mut self.asm.place, Place::Row);
             let tails = self.tails.take();
             let made = self.invariant_value(v);
             self.tails = tails;
-            self.asm.hoisting = was;
+            self.asm.place = was;
             self.shared[i] = Some(made?);
         }
         self.shared[i]
