@@ -12,10 +12,11 @@ use super::{Side, Sizes, Table, Types, Worker};
 use crate::kernels::pack::{MAX_LANES, any_subnormal};
 use crate::kernels::store::Stored;
 use crate::kernels::strided::{
-    Fetch, Later, MAX_ROWS, Stretch, Strided, StridedKernel, TILE_BYTES,
+    Fetch, Later, MAX_ROWS, Stretch, Strided, StridedKernel, TILE_BYTES, TILE_ROWS,
 };
 use crate::kernels::tile::Arithmetic;
 use crate::kernels::{Isa, first_level_ways};
+use smallvec::SmallVec;
 use std::mem::MaybeUninit;
 use std::ops::Range;
 use tegula_ir::ElementType;
@@ -295,17 +296,20 @@ fn stretches(
     blocks.collect()
 }
 
+/// A number for each of some rows: nothing is allocated for as many as a short sequence has.
+type RowTable = SmallVec<[isize; 128]>;
+
 /// What the tiles of some rows over a block of the depth have in common, whatever the index of
 /// the batch.
 pub(super) struct Part<'a> {
     in_place: &'a InPlace,
     rows: Range<usize>,
     /// Bytes from the beginning of the left operand to the rows, as it lies or is packed.
-    left: Vec<isize>,
+    left: RowTable,
     /// The rows' offsets in the result.
-    out: Vec<isize>,
+    out: RowTable,
     /// The offsets of a tile's rows in sums that are stored apart, and the distance of two.
-    places: Vec<isize>,
+    places: [isize; TILE_ROWS],
     places_apart: usize,
     /// Which block of the depth, and its units.
     depth: usize,
@@ -368,18 +372,22 @@ impl<'a> Worker<'a> {
                             }
                         }
                     }
-                    let last = self.last_part.take();
                     let same = |part: &Part<'_>| (part.depth, &part.rows) == (depth, &rows);
-                    let part = last.filter(same);
-                    let part = part.unwrap_or_else(|| self.new_part(in_place, depth, rows));
-                    if in_place.arithmetic == Arithmetic::Bf16Pairs && chunk.start == columns.start
-                    {
-                        // SAFETY: as above.
-                        self.inexact |= unsafe { self.has_subnormals(&part) };
+                    if !self.last_part.as_ref().is_some_and(same) {
+                        self.last_part = Some(self.new_part(in_place, depth, rows));
                     }
+                    let Some(part) = &self.last_part else {
+                        continue;
+                    };
+                    let looks = in_place.arithmetic == Arithmetic::Bf16Pairs
+                        && chunk.start == columns.start;
                     // SAFETY: as above; what does not lie where it was is packed.
-                    unsafe { self.part(&part, &chunk) };
-                    self.last_part = Some(part);
+                    let inexact = unsafe {
+                        let inexact = looks && self.has_subnormals(part);
+                        self.part(part, &chunk);
+                        inexact
+                    };
+                    self.inexact |= inexact;
                 }
             }
         }
@@ -390,7 +398,7 @@ impl<'a> Worker<'a> {
         let axes = &self.product.axes.rows;
         let (count, bytes) = (rows.len(), self.blocks.unit_bytes);
         let of_row = units.len() * bytes;
-        let mut left = vec![0; count];
+        let mut left = RowTable::from_elem(0, count);
         if in_place.lies[0] {
             let element = self.product.element_bytes[0] as isize;
             fill_offsets(axes, rows.start, |a| a.lhs * element, &mut left);
@@ -406,19 +414,20 @@ impl<'a> Worker<'a> {
                 }
             }
         }
-        let mut out = vec![0; count];
+        let mut out = RowTable::from_elem(0, count);
         fill_offsets(axes, rows.start, |a| a.out, &mut out);
         let kernel = &in_place.kernel;
         let tile = count.div_ceil(count.div_ceil(in_place.height).max(1));
         let widest = kernel.vectors(tile, usize::MAX / 2) * kernel.lanes;
         let places_apart = widest.max(self.table.tile.width());
-        let places = (0..in_place.height).map(|row| (row * places_apart) as isize);
+        let rows_of_tile = in_place.height.min(count);
+        debug_assert!(rows_of_tile * places_apart * bytes <= TILE_BYTES);
         Part {
             in_place,
             rows,
             left,
             out,
-            places: places.collect(),
+            places: std::array::from_fn(|row| (row * places_apart) as isize),
             places_apart,
             depth,
             units,
