@@ -98,7 +98,7 @@ const LATER: u8 = 2;
 /// Every element of every row and column can be read, those of the result written;
 /// there are `rows.len()` offsets and room for the copy; the kernel has tiles of so many rows and vectors;
 /// the CPU has what the kernel was made for.
-type StridedFn = unsafe fn(usize, &Strided<'_>);
+pub(crate) type StridedFn = unsafe fn(usize, &Strided<'_>);
 
 /// A tile's function and its sizes.
 #[derive(Clone, Copy, Debug)]
@@ -110,6 +110,8 @@ pub(crate) struct StridedKernel {
     /// The vectors of tiles, the most first, by rows.
     vectors: fn(usize) -> &'static [usize],
     pub(crate) function: StridedFn,
+    /// The same, of sums in `f32` that it rounds to a result of bf16, if there is such a one.
+    to_bf16: Option<StridedFn>,
     /// Whether its registers are matrices: a run of tiles has them [configured](Self::enter),
     /// the left operand is contiguous along the depth, and the right one is packed.
     pub(crate) matrices: bool,
@@ -136,6 +138,7 @@ impl StridedKernel {
                 lanes,
                 vectors,
                 function,
+                to_bf16: None,
                 matrices: false,
             })
         };
@@ -145,6 +148,7 @@ impl StridedKernel {
                 lanes: 16,
                 vectors: |_| amx::VECTORS,
                 function,
+                to_bf16: None,
                 matrices: true,
             })
         };
@@ -155,9 +159,10 @@ impl StridedKernel {
             (Width::Avx512, Arithmetic::U8Quads) if isa.amx_int8 && many => matrices(amx::u8),
             (Width::Avx512, Arithmetic::F32) => new(14, 16, wide_tiles, avx512_f32::dispatch),
             (Width::Avx512, Arithmetic::F64) => new(14, 8, wide_tiles, avx512_f64::dispatch),
-            (Width::Avx512, Arithmetic::Bf16Pairs) if isa.bf16 => {
-                new(14, 16, tiles, avx512_bf16::dispatch)
-            }
+            (Width::Avx512, Arithmetic::Bf16Pairs) if isa.bf16 => Some(Self {
+                to_bf16: Some(avx512_bf16_to_bf16::dispatch),
+                ..new(14, 16, tiles, avx512_bf16::dispatch)?
+            }),
             (Width::Avx2, Arithmetic::F32) => new(6, 8, tiles, avx2_f32::dispatch),
             (Width::Avx2, Arithmetic::F64) => new(6, 4, tiles, avx2_f64::dispatch),
             _ => None,
@@ -177,6 +182,7 @@ impl StridedKernel {
             lanes: 16,
             vectors: wide_tiles,
             function,
+            to_bf16: None,
             matrices: false,
         })
     }
@@ -204,6 +210,16 @@ impl StridedKernel {
     #[cfg(not(target_arch = "x86_64"))]
     pub(crate) fn new(_: Isa, _: Arithmetic, _: usize) -> Option<Self> {
         None
+    }
+
+    /// The function whose tiles are stored as elements of a type, if sums are `same`: such
+    /// elements as they are.
+    pub(crate) fn storing(&self, out: ElementType, same: bool) -> Option<StridedFn> {
+        match (same, out) {
+            (true, _) => Some(self.function),
+            (false, ElementType::BF16) => self.to_bf16,
+            (false, _) => None,
+        }
     }
 
     /// How many vectors the next tile has, if so many columns are left.
@@ -247,6 +263,22 @@ macro_rules! strided_tile {
         $mask:expr, $load_some:expr, $store_some:expr,
         $right:ty, $right_load:expr, $right_some:expr
     ) => {
+        strided_tile!(
+            $module, $features, $number, $lanes, $masked, [$(($m, $v))*], [$($n)*],
+            $zero, $load, $store, $broadcast, $multiply_add, $add, $mask, $load_some,
+            $store_some, $right, $right_load, $right_some,
+            to $number, $load, $load_some, $store, $store_some
+        );
+    };
+    // As above, with the type of the result's elements, and how sums are read and written there.
+    (
+        $module:ident, $features:literal, $number:ty, $lanes:literal, $masked:literal,
+        [$(($m:literal, $v:literal))*], [$($n:literal)*],
+        $zero:ident, $load:ident, $store:ident, $broadcast:ident, $multiply_add:expr, $add:ident,
+        $mask:expr, $load_some:expr, $store_some:expr,
+        $right:ty, $right_load:expr, $right_some:expr,
+        to $out:ty, $read:expr, $read_some:expr, $write:expr, $write_some:expr
+    ) => {
         mod $module {
             use super::{AHEAD, AT_ONCE, Fetch, LATER, Later, NOTHING, Strided};
             use std::arch::x86_64::*;
@@ -269,7 +301,7 @@ macro_rules! strided_tile {
                     if tile.add {
                         // What is added to is there when the sums are.
                         for &offset in offsets {
-                            let row = tile.out.cast::<$number>().wrapping_offset(offset);
+                            let row = tile.out.cast::<$out>().wrapping_offset(offset);
                             for v in 0..V {
                                 _mm_prefetch::<_MM_HINT_T0>(row.wrapping_add(v * $lanes).cast());
                             }
@@ -327,16 +359,16 @@ macro_rules! strided_tile {
                         }
                         let row = |m: usize| {
                             let offset = *offsets.get_unchecked(m);
-                            tile.out.cast::<$number>().offset(offset)
+                            tile.out.cast::<$out>().offset(offset)
                         };
                         if tile.add {
                             for (m, sums) in sums.iter_mut().enumerate() {
                                 for (v, sum) in sums.iter_mut().enumerate() {
                                     let place = row(m).cast_const().add(v * $lanes);
                                     let before = if WHOLE || v + 1 < V {
-                                        $load(place)
+                                        $read(place)
                                     } else {
-                                        $load_some(place, mask)
+                                        $read_some(place, mask)
                                     };
                                     *sum = $add(before, *sum);
                                 }
@@ -346,9 +378,9 @@ macro_rules! strided_tile {
                             for (v, &sum) in sums.iter().enumerate() {
                                 let place = row(m).add(v * $lanes);
                                 if WHOLE || v + 1 < V {
-                                    $store(place, sum);
+                                    $write(place, sum);
                                 } else {
-                                    $store_some(place, mask, sum);
+                                    $write_some(place, mask, sum);
                                 }
                             }
                         }
@@ -440,37 +472,41 @@ wide_tile!(
     |p, mask| _mm512_maskz_loadu_pd(mask, p), |p, mask, x| _mm512_mask_storeu_pd(p, mask, x),
     f64, |p| _mm512_loadu_pd(p), |p, mask| _mm512_maskz_loadu_pd(mask, p)
 );
+/// Tiles of sums of products of pairs of bf16, and where they go.
 #[cfg(target_arch = "x86_64")]
-strided_tile!(
-    avx512_bf16,
-    "avx512f,avx512bf16",
-    f32,
-    16,
-    false,
-    [
-        (1, 1)(1, 2)(1, 4)(1, 8)(2, 1)(2, 2)(2, 4)(3, 1)(3, 2)(4, 1)(4, 2)(5, 1)(5, 2)(6, 1)(6, 2)(
-            7, 1
-        )(7, 2)(8, 1)(8, 2)(9, 1)(9, 2)(10, 1)(10, 2)(11, 1)(11, 2)(12, 1)(12, 2)(13, 1)(
-            13, 2
-        )(14, 1)(14, 2)
-    ],
-    [],
-    _mm512_setzero_ps,
-    _mm512_loadu_ps,
-    _mm512_storeu_ps,
-    _mm512_set1_ps,
-    |a, b, c| _mm512_dpbf16_ps(
-        c,
-        std::mem::transmute::<__m512, __m512bh>(a),
-        std::mem::transmute::<__m512, __m512bh>(b),
-    ),
-    _mm512_add_ps,
-    |count: usize| ((1u32 << count) - 1) as __mmask16,
-    |p, mask| _mm512_maskz_loadu_ps(mask, p),
-    |p, mask, x| _mm512_mask_storeu_ps(p, mask, x),
-    f32,
-    |p| _mm512_loadu_ps(p),
-    |p, mask| _mm512_maskz_loadu_ps(mask, p)
+macro_rules! tile_of_pairs {
+    ($module:ident, $($out:tt)*) => {
+        strided_tile!(
+            $module, "avx512f,avx512bw,avx512vl,avx512bf16", f32, 16, false,
+            [(1, 1) (1, 2) (1, 4) (1, 8) (2, 1) (2, 2) (2, 4) (3, 1) (3, 2) (4, 1) (4, 2) (5, 1)
+             (5, 2) (6, 1) (6, 2) (7, 1) (7, 2) (8, 1) (8, 2) (9, 1) (9, 2) (10, 1) (10, 2) (11, 1)
+             (11, 2) (12, 1) (12, 2) (13, 1) (13, 2) (14, 1) (14, 2)],
+            [],
+            _mm512_setzero_ps, _mm512_loadu_ps, _mm512_storeu_ps, _mm512_set1_ps,
+            |a, b, c| _mm512_dpbf16_ps(
+                c,
+                std::mem::transmute::<__m512, __m512bh>(a),
+                std::mem::transmute::<__m512, __m512bh>(b),
+            ),
+            _mm512_add_ps, |count: usize| ((1u32 << count) - 1) as __mmask16,
+            |p, mask| _mm512_maskz_loadu_ps(mask, p),
+            |p, mask, x| _mm512_mask_storeu_ps(p, mask, x),
+            f32, |p| _mm512_loadu_ps(p), |p, mask| _mm512_maskz_loadu_ps(mask, p)
+            $($out)*
+        );
+    };
+}
+
+#[cfg(target_arch = "x86_64")]
+tile_of_pairs!(avx512_bf16,);
+#[cfg(target_arch = "x86_64")]
+tile_of_pairs!(
+    avx512_bf16_to_bf16,,
+    to i16,
+    |p: *const i16| super::from_bf16(p, u16::MAX),
+    |p, mask| super::from_bf16(p, mask),
+    |p: *mut i16, x| super::sums_to_bf16(p, u16::MAX, x),
+    |p: *mut i16, mask, x| super::sums_to_bf16(p, mask, x)
 );
 #[cfg(target_arch = "x86_64")]
 wide_tile_of_f32!(
@@ -492,6 +528,22 @@ wide_tile_of_f32!(
 unsafe fn from_bf16(from: *const i16, mask: u16) -> std::arch::x86_64::__m512 {
     // SAFETY: the caller's promise.
     unsafe { avx512::Bf16::load(from, mask) }
+}
+
+/// Some of 16 sums of products of bf16 as the nearest bf16. The instruction takes subnormal
+/// numbers for zeros: `vdpbf16ps` gives none.
+///
+/// # Safety
+/// Those of the mask can be written; AVX-512 F, BW, VL and BF16.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
+unsafe fn sums_to_bf16(to: *mut i16, mask: u16, sums: std::arch::x86_64::__m512) {
+    use std::arch::x86_64::{__m256bh, __m256i, _mm256_mask_storeu_epi16, _mm512_cvtneps_pbh};
+    // SAFETY: both are 256 bits; the caller's promise.
+    unsafe {
+        let rounded = std::mem::transmute::<__m256bh, __m256i>(_mm512_cvtneps_pbh(sums));
+        _mm256_mask_storeu_epi16(to, mask, rounded);
+    }
 }
 
 /// Some of 16 f16 as f32.

@@ -12,7 +12,7 @@ use super::{Side, Sizes, Table, Types, Worker};
 use crate::kernels::pack::{MAX_LANES, any_subnormal};
 use crate::kernels::store::Stored;
 use crate::kernels::strided::{
-    Fetch, Later, MAX_ROWS, Stretch, Strided, StridedKernel, TILE_BYTES, TILE_ROWS,
+    Fetch, Later, MAX_ROWS, Stretch, Strided, StridedFn, StridedKernel, TILE_BYTES, TILE_ROWS,
 };
 use crate::kernels::tile::Arithmetic;
 use crate::kernels::{Isa, first_level_ways};
@@ -53,6 +53,8 @@ const MANY_COLUMNS: usize = 256;
 #[derive(Clone, Debug)]
 pub(super) struct InPlace {
     kernel: StridedKernel,
+    /// The kernel's function that stores elements of the result, if there is one.
+    storing: Option<StridedFn>,
     pub(super) arithmetic: Arithmetic,
     /// Whether the left and the right operand are read where they lie, rather than
     /// packed.
@@ -78,7 +80,7 @@ impl InPlace {
     pub(super) fn new(
         isa: Isa,
         table: &Table,
-        [lhs, rhs, _]: Types,
+        [lhs, rhs, out]: Types,
         axes: &Axes,
         sizes: Sizes,
     ) -> Option<Self> {
@@ -146,6 +148,7 @@ impl InPlace {
         let fetched = right_lies && copied && kernel.vectors(sizes.rows, usize::MAX / 2) <= 2;
         Some(Self {
             kernel,
+            storing: kernel.storing(out, table.same),
             arithmetic,
             lies,
             height,
@@ -508,7 +511,8 @@ impl<'a> Worker<'a> {
             let tiles = pieces(&(0..part.rows.len()), in_place.height, !kernel.matrices);
             let mut tiles = tiles.enumerate().peekable();
             // What a tile of matrices has beside it, and one that is stored apart, is its own.
-            let several = panel.scattered.is_none() && self.table.same && !kernel.matrices;
+            let several =
+                panel.scattered.is_none() && in_place.storing.is_some() && !kernel.matrices;
             while let Some((i, mut rows)) = tiles.next() {
                 let copies = fetches && i == 0 && (count > 1 || start == chunk.start);
                 let fetch = match next {
@@ -602,9 +606,9 @@ impl<'a> Worker<'a> {
             fetch,
         };
         let vectors = right.columns.div_ceil(kernel.lanes);
-        if right.scattered.is_none() && self.table.same {
+        if let (None, Some(function)) = (right.scattered, part.in_place.storing) {
             // SAFETY: the caller's promise.
-            return unsafe { (kernel.function)(vectors, &tile) };
+            return unsafe { function(vectors, &tile) };
         }
         let mut sums = MaybeUninit::<[u64; TILE_BYTES / 8]>::uninit();
         tile.out = sums.as_mut_ptr().cast();
