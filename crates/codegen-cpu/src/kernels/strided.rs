@@ -5,6 +5,8 @@
 use super::Isa;
 #[cfg(target_arch = "x86_64")]
 use super::direct::avx512::{self, Vector as _};
+#[cfg(target_arch = "x86_64")]
+use super::pack::transpose;
 use super::tile::Arithmetic;
 #[cfg(target_arch = "x86_64")]
 use super::{Width, amx};
@@ -46,6 +48,10 @@ pub(crate) struct Strided<'a> {
     pub(crate) out: *mut u8,
     /// One offset for each row.
     pub(crate) row_offsets: &'a [isize],
+    /// The distance of columns in the result, if there the rows of each tile, not its columns,
+    /// are neighbours: for tiles of at most two vectors that fetch nothing and are not added, of
+    /// a kernel that [turns](StridedKernel::turns).
+    pub(crate) turned: Option<isize>,
     /// Whether sums are added to what is there.
     pub(crate) add: bool,
     /// What is fetched on the way: for tiles of at most two vectors.
@@ -87,10 +93,11 @@ impl Later {
     };
 }
 
-/// The forms of a tile, by what it [fetches](Fetch).
+/// The forms of a tile, by what it [fetches](Fetch); the last fetches nothing, and is turned.
 const NOTHING: u8 = 0;
 const AT_ONCE: u8 = 1;
 const LATER: u8 = 2;
+const TURNED: u8 = 3;
 
 /// Computes a tile of so many vectors, of which the last may be a part of one.
 ///
@@ -112,6 +119,8 @@ pub(crate) struct StridedKernel {
     pub(crate) function: StridedFn,
     /// The same, of sums in `f32` that it rounds to a result of bf16, if there is such a one.
     to_bf16: Option<StridedFn>,
+    /// Whether it has tiles that are turned as they are stored.
+    pub(crate) turns: bool,
     /// Whether its registers are matrices: a run of tiles has them [configured](Self::enter),
     /// the left operand is contiguous along the depth, and the right one is packed.
     pub(crate) matrices: bool,
@@ -139,6 +148,7 @@ impl StridedKernel {
                 vectors,
                 function,
                 to_bf16: None,
+                turns: false,
                 matrices: false,
             })
         };
@@ -149,6 +159,7 @@ impl StridedKernel {
                 vectors: |_| amx::VECTORS,
                 function,
                 to_bf16: None,
+                turns: false,
                 matrices: true,
             })
         };
@@ -157,7 +168,10 @@ impl StridedKernel {
             (Width::Avx512, Arithmetic::Bf16Pairs) if isa.amx_bf16 && many => matrices(amx::bf16),
             (Width::Avx512, Arithmetic::I8Quads) if isa.amx_int8 && many => matrices(amx::s8),
             (Width::Avx512, Arithmetic::U8Quads) if isa.amx_int8 && many => matrices(amx::u8),
-            (Width::Avx512, Arithmetic::F32) => new(14, 16, wide_tiles, avx512_f32::dispatch),
+            (Width::Avx512, Arithmetic::F32) => Some(Self {
+                turns: true,
+                ..new(14, 16, wide_tiles, avx512_f32::dispatch)?
+            }),
             (Width::Avx512, Arithmetic::F64) => new(14, 8, wide_tiles, avx512_f64::dispatch),
             (Width::Avx512, Arithmetic::Bf16Pairs) if isa.bf16 => Some(Self {
                 to_bf16: Some(avx512_bf16_to_bf16::dispatch),
@@ -183,6 +197,7 @@ impl StridedKernel {
             vectors: wide_tiles,
             function,
             to_bf16: None,
+            turns: false,
             matrices: false,
         })
     }
@@ -267,20 +282,22 @@ macro_rules! strided_tile {
             $module, $features, $number, $lanes, $masked, [$(($m, $v))*], [$($n)*],
             $zero, $load, $store, $broadcast, $multiply_add, $add, $mask, $load_some,
             $store_some, $right, $right_load, $right_some,
-            to $number, $load, $load_some, $store, $store_some
+            to $number, $load, $load_some, $store, $store_some, super::not_turned, []
         );
     };
-    // As above, with the type of the result's elements, and how sums are read and written there.
+    // As above, with the type of the result's elements, how sums are read and written there, and
+    // how a tile of them is turned, with the rows of tiles that are.
     (
         $module:ident, $features:literal, $number:ty, $lanes:literal, $masked:literal,
         [$(($m:literal, $v:literal))*], [$($n:literal)*],
         $zero:ident, $load:ident, $store:ident, $broadcast:ident, $multiply_add:expr, $add:ident,
         $mask:expr, $load_some:expr, $store_some:expr,
         $right:ty, $right_load:expr, $right_some:expr,
-        to $out:ty, $read:expr, $read_some:expr, $write:expr, $write_some:expr
+        to $out:ty, $read:expr, $read_some:expr, $write:expr, $write_some:expr,
+        $turned:path, [$($t:literal)*]
     ) => {
         mod $module {
-            use super::{AHEAD, AT_ONCE, Fetch, LATER, Later, NOTHING, Strided};
+            use super::{AHEAD, AT_ONCE, Fetch, LATER, Later, NOTHING, Strided, TURNED};
             use std::arch::x86_64::*;
 
             #[target_feature(enable = $features)]
@@ -357,6 +374,10 @@ macro_rules! strided_tile {
                                 right = right.wrapping_offset(tile.steps[1]);
                             }
                         }
+                        if FETCH == TURNED {
+                            $turned(tile, &sums, *offsets.get_unchecked(0));
+                            continue;
+                        }
                         let row = |m: usize| {
                             let offset = *offsets.get_unchecked(m);
                             tile.out.cast::<$out>().offset(offset)
@@ -394,6 +415,7 @@ macro_rules! strided_tile {
             pub(super) unsafe fn dispatch(vectors: usize, arguments: &Strided<'_>) {
                 let whole = arguments.columns == vectors * $lanes;
                 let form = match arguments.fetch {
+                    Fetch::Nothing if arguments.turned.is_some() => TURNED,
                     Fetch::Nothing => NOTHING,
                     Fetch::Ahead(_) => AT_ONCE,
                     Fetch::Later(_) => LATER,
@@ -419,6 +441,10 @@ macro_rules! strided_tile {
                                 tile::<$n, 2, LATER, false>(arguments)
                             }
                             ($n, 2, LATER) => tile::<$n, 2, LATER, $masked>(arguments),
+                        )*
+                        $(
+                            ($t, 1, TURNED) => tile::<$t, 1, TURNED, false>(arguments),
+                            ($t, 2, TURNED) => tile::<$t, 2, TURNED, false>(arguments),
                         )*
                         other => debug_assert!(false, "there is no tile of {other:?}"),
                     }
@@ -461,7 +487,10 @@ macro_rules! wide_tile_of_f32 {
 #[cfg(target_arch = "x86_64")]
 wide_tile_of_f32!(
     avx512_f32, "avx512f", [1 2 3 4 5 6 7 8 9 10 11 12 13 14],
-    f32, |p| _mm512_loadu_ps(p), |p, mask| _mm512_maskz_loadu_ps(mask, p)
+    f32, |p| _mm512_loadu_ps(p), |p, mask| _mm512_maskz_loadu_ps(mask, p),
+    to f32, _mm512_loadu_ps, |p, mask| _mm512_maskz_loadu_ps(mask, p),
+    _mm512_storeu_ps, |p, mask, x| _mm512_mask_storeu_ps(p, mask, x),
+    super::turned, [1 2 3 4 5 6 7 8 9 10 11 12 13 14]
 );
 #[cfg(target_arch = "x86_64")]
 wide_tile!(
@@ -506,7 +535,8 @@ tile_of_pairs!(
     |p: *const i16| super::from_bf16(p, u16::MAX),
     |p, mask| super::from_bf16(p, mask),
     |p: *mut i16, x| super::sums_to_bf16(p, u16::MAX, x),
-    |p: *mut i16, mask, x| super::sums_to_bf16(p, mask, x)
+    |p: *mut i16, mask, x| super::sums_to_bf16(p, mask, x),
+    super::not_turned, []
 );
 #[cfg(target_arch = "x86_64")]
 wide_tile_of_f32!(
@@ -529,6 +559,42 @@ unsafe fn from_bf16(from: *const i16, mask: u16) -> std::arch::x86_64::__m512 {
     // SAFETY: the caller's promise.
     unsafe { avx512::Bf16::load(from, mask) }
 }
+
+/// Stores a tile whose rows are neighbours in the result, from a first one of that offset on:
+/// sixteen columns are turned in registers.
+///
+/// # Safety
+/// The elements can be written; AVX-512 F.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f")]
+#[inline]
+unsafe fn turned<const M: usize, const V: usize>(
+    tile: &Strided<'_>,
+    sums: &[[std::arch::x86_64::__m512; V]; M],
+    first: isize,
+) {
+    use std::arch::x86_64::{_mm512_castps_si512, _mm512_mask_storeu_epi32, _mm512_setzero_si512};
+    const LANES: usize = 16;
+    let step = tile.turned.unwrap_or(1);
+    let rows = ((1u32 << M) - 1) as u16;
+    let mut place = tile.out.cast::<i32>().wrapping_offset(first);
+    for v in 0..V {
+        let mut block = std::array::from_fn(|m| match sums.get(m) {
+            Some(row) => _mm512_castps_si512(row[v]),
+            None => _mm512_setzero_si512(),
+        });
+        transpose(&mut block);
+        for &column in block.iter().take(tile.columns - v * LANES) {
+            // SAFETY: the caller's promise.
+            unsafe { _mm512_mask_storeu_epi32(place, rows, column) };
+            place = place.wrapping_offset(step);
+        }
+    }
+}
+
+/// What stands for [`turned`] in kernels that have no such tiles.
+#[cfg(target_arch = "x86_64")]
+fn not_turned<T, const M: usize, const V: usize>(_: &Strided<'_>, _: &[[T; V]; M], _: isize) {}
 
 /// Some of 16 sums of products of bf16 as the nearest bf16. The instruction takes subnormal
 /// numbers for zeros: `vdpbf16ps` gives none.
@@ -604,6 +670,7 @@ mod tests {
             columns,
             out: out.as_mut_ptr().cast(),
             row_offsets: &offsets,
+            turned: None,
             add: false,
             fetch,
         };
@@ -641,5 +708,55 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// What the tile that rounds to bf16 relies on: no sum of pairs is subnormal.
+    #[test]
+    fn sums_of_small_pairs_are_rounded_as_they_are() {
+        let isa = Isa::new(Cpu::Native);
+        let kernel = StridedKernel::new(
+            Isa {
+                amx_bf16: false,
+                ..isa
+            },
+            Arithmetic::Bf16Pairs,
+            1,
+        );
+        let Some((kernel, to_bf16)) = kernel.and_then(|kernel| Some((kernel, kernel.to_bf16?)))
+        else {
+            return;
+        };
+        // 1.5 * 2^-70 times 1.0078125 * 2^-48 to 2^-78.
+        let left = [0x1cc0u16, 0];
+        let right: [[u16; 2]; 16] = std::array::from_fn(|i| [(79 - 2 * i as u16) << 7 | 1, 0]);
+        let mut sums = [f32::NAN; 16];
+        let mut rounded = [0u16; 16];
+        let mut tile = Strided {
+            left: left.as_ptr().cast(),
+            rows: &[0],
+            height: 1,
+            right: right.as_ptr().cast(),
+            units: [4, 64],
+            steps: [4, 64],
+            depth: &[Stretch {
+                at: [0; 2],
+                length: 1,
+            }],
+            columns: 16,
+            out: sums.as_mut_ptr().cast(),
+            row_offsets: &[0],
+            turned: None,
+            add: false,
+            fetch: Fetch::Nothing,
+        };
+        // SAFETY: there is one unit of the row and of each column, and room for the results.
+        unsafe {
+            (kernel.function)(1, &tile);
+            tile.out = rounded.as_mut_ptr().cast();
+            to_bf16(1, &tile);
+        }
+        assert!(sums.iter().all(|sum| !sum.is_subnormal()), "{sums:?}");
+        assert!(sums[0] != 0.0 && sums[15] == 0.0, "{sums:?}");
+        assert_eq!(rounded, sums.map(|sum| half::bf16::from_f32(sum).to_bits()));
     }
 }

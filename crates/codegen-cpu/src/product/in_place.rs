@@ -4,9 +4,14 @@
 //! operand is read in place if its columns are neighbours: the first tile of a panel
 //! copies it on the way, for the tiles below; otherwise it is packed. A left operand
 //! whose strides make the cache forget it is packed as well, some rows at a time.
+//!
+//! A right operand that would be turned as it is packed may change places with the left one, if
+//! to turn the result costs less: its tiles are turned in registers as they are stored.
 
 use super::blocks::{MAX_DEPTH, TOGETHER, depth_count};
-use super::geometry::{Axes, Axis, chunks, fill_offsets, offsets_at, pieces, share, tiles};
+use super::geometry::{
+    Axes, Axis, chunks, fill_offsets, offsets_at, pieces, share, swap_operands, tiles,
+};
 use super::packing::Panel;
 use super::{Side, Sizes, Table, Types, Worker};
 use crate::kernels::pack::{MAX_LANES, any_subnormal};
@@ -37,6 +42,8 @@ const MAX_STRETCHES: usize = 4096;
 const CACHED: usize = 1 << 19;
 /// Elements so many bytes apart have the same place in the first-level cache.
 const ALIASED: usize = 4096;
+/// Bytes of an `f32`.
+const ELEMENT: usize = 4;
 /// The most rows that are multiplied in f32 by 16-bit floats as they lie: packing takes
 /// 106 ps for an element, and reading it again for each tile a part of that. Pairs of bf16
 /// save half of multiplying.
@@ -73,6 +80,8 @@ pub(super) struct InPlace {
     depths: [Vec<Vec<Stretch>>; 2],
     /// Columns that are neighbours in the right operand and in the result.
     run: usize,
+    /// The distance of columns in the result, if tiles are turned as they are stored.
+    turned: Option<isize>,
 }
 
 impl InPlace {
@@ -110,9 +119,11 @@ impl InPlace {
         // Vectors end where a run of columns does.
         let filled = column.size * 4 >= column.size.next_multiple_of(kernel.lanes) * 3;
         let own_type = table.same && arithmetic.element_type() == Some(rhs);
+        let large = sizes.depth * sizes.columns * lhs.storage_bytes() > CACHED;
+        let turned = turned(&kernel, axes, sizes).filter(|_| table.same && !large);
         let right_lies = (own_type || halves.is_some())
             && column.rhs == 1
-            && column.out == 1
+            && (column.out == 1 || turned.is_some())
             && (filled || axes.columns.len() <= 1);
         let converts = halves.is_some();
         let deepest = match right_lies {
@@ -142,7 +153,6 @@ impl InPlace {
             true => kernel.rows.min(ALIASED_ROWS),
             false => kernel.rows,
         };
-        let large = sizes.depth * sizes.columns * bytes > CACHED;
         let aliased = depth.is_some_and(|a| aliased(a.rhs));
         let copied = large || aliased && sizes.rows > kernel.rows;
         let fetched = right_lies && copied && kernel.vectors(sizes.rows, usize::MAX / 2) <= 2;
@@ -155,7 +165,7 @@ impl InPlace {
             fetched,
             copied: fetched && halves.is_none(),
             deepest,
-            out_breaks: !right_lies && (column.out != 1 || axes.columns.len() > 1),
+            out_breaks: column.out != 1 || !right_lies && axes.columns.len() > 1,
             depths: [
                 stretches(axes, sizes, step, lies, deepest)?,
                 stretches(axes, sizes, step, [left_lies, false], deepest)?,
@@ -165,6 +175,7 @@ impl InPlace {
             } else {
                 sizes.columns
             },
+            turned: turned.filter(|_| right_lies),
         })
     }
 
@@ -258,6 +269,56 @@ pub(super) fn keeps_places(isa: Isa, [lhs, _, out]: Types, axes: &Axes) -> bool 
     let blocks = depth_count(depth as usize, MAX_DEPTH) as f64;
     let kept = depth / (depth + STORED * blocks) * rows / (rows + PACKED) * filled(columns);
     kept > changed
+}
+
+/// The distance of columns in the result of a product whose tiles are turned as they are stored:
+/// its rows, not its columns, are neighbours there, and all of the depth is one block.
+fn turned(kernel: &StridedKernel, axes: &Axes, sizes: Sizes) -> Option<isize> {
+    let (&[row], &[column], &[depth]) = (&axes.rows[..], &axes.columns[..], &axes.depth[..]) else {
+        return None;
+    };
+    let suits = kernel.turns
+        && (row.out, column.rhs) == (1, 1)
+        && column.out != 1
+        && sizes.depth <= DEEP
+        // Tiles that fetch or copy are not turned.
+        && !(depth.rhs.unsigned_abs() * ELEMENT).is_multiple_of(ALIASED);
+    suits.then_some(column.out)
+}
+
+/// Whether operands should change places though the columns of the result are neighbours: the
+/// right operand would be turned as it is packed or, if it is one of few rows, these be multiplied
+/// `along` its own, the left one can be read along its rows, and to turn the result costs less.
+pub(super) fn turns_result(isa: Isa, types: Types, axes: &Axes, along: bool) -> bool {
+    let (&[row], &[column], &[depth]) = (&axes.rows[..], &axes.columns[..], &axes.depth[..]) else {
+        return false;
+    };
+    let mut other = axes.clone();
+    swap_operands(&mut other);
+    let sizes = Sizes::new(&other);
+    let kernel = StridedKernel::new(isa, Arithmetic::F32, sizes.rows);
+    let Some(kernel) = kernel.filter(|_| types == [ElementType::F32; 3]) else {
+        return false;
+    };
+    let suits = turned(&kernel, &other, sizes).is_some()
+        && (column.rhs != 1 && depth.rhs == 1)
+        && kernel.vectors(sizes.rows, usize::MAX / 2) <= 2
+        && sizes.depth * sizes.columns * ELEMENT <= CACHED
+        && !(column.rhs.unsigned_abs() * ELEMENT).is_multiple_of(ALIASED);
+    // Sixteenths of cycles of a Zen 4, which takes a cycle to multiply a vector, so much for an
+    // element that is turned as it is packed or stored, and twice as long along rows.
+    const PACKED: usize = 6;
+    const STORED: usize = 8;
+    const ALONG: usize = 2;
+    let (rows, columns) = (row.size, column.size);
+    let tiles =
+        |rows: usize, columns: usize| rows * columns.next_multiple_of(kernel.lanes) * depth.size;
+    let as_is = match along {
+        true => ALONG * rows * columns * depth.size,
+        false => tiles(rows, columns) + PACKED * columns * depth.size,
+    };
+    let changed = tiles(columns, rows) + STORED * rows * columns;
+    suits && changed < as_is
 }
 
 /// The blocks of a depth as pieces along which each operand has one stride.
@@ -469,7 +530,11 @@ impl<'a> Worker<'a> {
             let end = ((start / in_place.run + 1) * in_place.run).min(chunk.end);
             let mut first = [0];
             let mut panel = if in_place.lies[1] {
-                let most = kernel.vectors(height, end - start) * kernel.lanes;
+                let most = match in_place.turned {
+                    Some(_) => MAX_LANES,
+                    None => usize::MAX / 2,
+                };
+                let most = kernel.vectors(height, most.min(end - start)) * kernel.lanes;
                 fill_offsets(&axes.columns, start, |a| a.rhs, &mut first);
                 RightPanel {
                     start: self.product.place(self.arrays.rhs, 1, first[0]),
@@ -541,6 +606,11 @@ impl<'a> Worker<'a> {
         }
     }
 
+    /// The distance of columns in the result, if tiles are turned as they are stored.
+    fn turned(&self, in_place: &InPlace) -> Option<isize> {
+        in_place.turned.filter(|_| !self.product.adds)
+    }
+
     /// What tiles fetch of the right panel from a column on; `None` if its elements are not
     /// one stride apart.
     fn fetched_later(&self, part: &Part<'_>, column: usize) -> Option<Later> {
@@ -602,6 +672,7 @@ impl<'a> Worker<'a> {
             columns: right.columns,
             out: right.out,
             row_offsets: &part.out[rows.clone()],
+            turned: None,
             add,
             fetch,
         };
@@ -609,6 +680,12 @@ impl<'a> Worker<'a> {
         if let (None, Some(function)) = (right.scattered, part.in_place.storing) {
             // SAFETY: the caller's promise.
             return unsafe { function(vectors, &tile) };
+        }
+        if let (Some(step), Some(&[first, ..])) = (self.turned(part.in_place), right.scattered) {
+            tile.out = self.product.place(right.out, 2, first);
+            tile.turned = Some(step);
+            // SAFETY: as above.
+            return unsafe { (kernel.function)(vectors, &tile) };
         }
         let mut sums = MaybeUninit::<[u64; TILE_BYTES / 8]>::uninit();
         tile.out = sums.as_mut_ptr().cast();
