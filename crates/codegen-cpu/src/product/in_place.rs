@@ -360,8 +360,9 @@ fn stretches(
     blocks.collect()
 }
 
-/// A number for each of some rows: nothing is allocated for as many as a short sequence has.
-type RowTable = SmallVec<[isize; 128]>;
+/// A number for each of some rows: nothing is allocated for a few, for which it would count. More
+/// of them in place would have to be moved.
+type RowTable = SmallVec<[isize; 64]>;
 
 /// What the tiles of some rows over a block of the depth have in common, whatever the index of
 /// the batch.
@@ -457,6 +458,9 @@ impl<'a> Worker<'a> {
         }
     }
 
+    /// A function of its own, as [`Self::part`] is: with all in one, what tiles are prepared from
+    /// was in memory, not in registers.
+    #[inline(never)]
     fn new_part(&self, in_place: &'a InPlace, depth: usize, rows: Range<usize>) -> Part<'a> {
         let units = self.blocks.depth(depth);
         let axes = &self.product.axes.rows;
@@ -518,6 +522,7 @@ impl<'a> Worker<'a> {
     ///
     /// # Safety
     /// As [`Self::in_place`]; what does not lie where it was is packed.
+    #[inline(never)]
     unsafe fn part(&self, part: &Part<'_>, chunk: &Range<usize>) {
         let (in_place, axes) = (part.in_place, &self.product.axes);
         let (kernel, bytes) = (&in_place.kernel, self.blocks.unit_bytes);

@@ -519,6 +519,7 @@ impl<'a> Worker<'a> {
 
     /// # Safety
     /// As [`Product::run`]; these rows and columns are no other worker's.
+    #[inline(never)]
     unsafe fn matrix(&mut self, rows: Range<usize>, columns: Range<usize>) {
         // SAFETY: the caller's promise.
         unsafe {

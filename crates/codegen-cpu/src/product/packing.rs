@@ -17,8 +17,8 @@ pub(super) struct Panel {
     pub(super) stride: usize,
 }
 
-/// Panels that are packed together, as a rule: those of a width of two vectors of AVX-512.
-const PANELS: usize = TOGETHER / MAX_LANES;
+/// Panels of a product of few columns, for which nothing is allocated.
+const PANELS: usize = 4;
 
 /// The lanes of the right panels that were packed last, and which columns they are.
 #[derive(Default)]
@@ -79,7 +79,7 @@ impl Worker<'_> {
             }
             let panels = chunks(&together, width);
             let panels = panels.map(|panel| self.right_panel(chunk, &panel, units, before));
-            let panels: SmallVec<[Panel; PANELS]> = panels.collect();
+            let panels: SmallVec<[Panel; 8]> = panels.collect();
             let mut inexact = false;
             for stretch in chunks(units, stretch) {
                 for (lanes, right) in self.last_lanes.lanes.iter().zip(&panels) {
