@@ -7,6 +7,8 @@
 
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+#[cfg(target_arch = "x86_64")]
+pub(super) use avx512::transpose;
 
 use super::Isa;
 use super::tile::Arithmetic;

@@ -5,6 +5,8 @@
 use super::Isa;
 #[cfg(target_arch = "x86_64")]
 use super::direct::avx512::{self, Vector as _};
+#[cfg(target_arch = "x86_64")]
+use super::pack::transpose;
 use super::tile::Arithmetic;
 #[cfg(target_arch = "x86_64")]
 use super::{Width, amx};
@@ -46,6 +48,10 @@ pub(crate) struct Strided<'a> {
     pub(crate) out: *mut u8,
     /// One offset for each row.
     pub(crate) row_offsets: &'a [isize],
+    /// The distance of columns in the result, if there the rows of each tile, not its columns,
+    /// are neighbours: for tiles of at most two vectors that fetch nothing and are not added, of
+    /// a kernel that [turns](StridedKernel::turns).
+    pub(crate) turned: Option<isize>,
     /// Whether sums are added to what is there.
     pub(crate) add: bool,
     /// What is fetched on the way: for tiles of at most two vectors.
@@ -87,10 +93,11 @@ impl Later {
     };
 }
 
-/// The forms of a tile, by what it [fetches](Fetch).
+/// The forms of a tile, by what it [fetches](Fetch); the last fetches nothing, and is turned.
 const NOTHING: u8 = 0;
 const AT_ONCE: u8 = 1;
 const LATER: u8 = 2;
+const TURNED: u8 = 3;
 
 /// Computes a tile of so many vectors, of which the last may be a part of one.
 ///
@@ -98,7 +105,7 @@ const LATER: u8 = 2;
 /// Every element of every row and column can be read, those of the result written;
 /// there are `rows.len()` offsets and room for the copy; the kernel has tiles of so many rows and vectors;
 /// the CPU has what the kernel was made for.
-type StridedFn = unsafe fn(usize, &Strided<'_>);
+pub(crate) type StridedFn = unsafe fn(usize, &Strided<'_>);
 
 /// A tile's function and its sizes.
 #[derive(Clone, Copy, Debug)]
@@ -110,6 +117,10 @@ pub(crate) struct StridedKernel {
     /// The vectors of tiles, the most first, by rows.
     vectors: fn(usize) -> &'static [usize],
     pub(crate) function: StridedFn,
+    /// The same, of sums in `f32` that it rounds to a result of bf16, if there is such a one.
+    to_bf16: Option<StridedFn>,
+    /// Whether it has tiles that are turned as they are stored.
+    pub(crate) turns: bool,
     /// Whether its registers are matrices: a run of tiles has them [configured](Self::enter),
     /// the left operand is contiguous along the depth, and the right one is packed.
     pub(crate) matrices: bool,
@@ -136,6 +147,8 @@ impl StridedKernel {
                 lanes,
                 vectors,
                 function,
+                to_bf16: None,
+                turns: false,
                 matrices: false,
             })
         };
@@ -145,6 +158,8 @@ impl StridedKernel {
                 lanes: 16,
                 vectors: |_| amx::VECTORS,
                 function,
+                to_bf16: None,
+                turns: false,
                 matrices: true,
             })
         };
@@ -153,11 +168,15 @@ impl StridedKernel {
             (Width::Avx512, Arithmetic::Bf16Pairs) if isa.amx_bf16 && many => matrices(amx::bf16),
             (Width::Avx512, Arithmetic::I8Quads) if isa.amx_int8 && many => matrices(amx::s8),
             (Width::Avx512, Arithmetic::U8Quads) if isa.amx_int8 && many => matrices(amx::u8),
-            (Width::Avx512, Arithmetic::F32) => new(14, 16, wide_tiles, avx512_f32::dispatch),
+            (Width::Avx512, Arithmetic::F32) => Some(Self {
+                turns: true,
+                ..new(14, 16, wide_tiles, avx512_f32::dispatch)?
+            }),
             (Width::Avx512, Arithmetic::F64) => new(14, 8, wide_tiles, avx512_f64::dispatch),
-            (Width::Avx512, Arithmetic::Bf16Pairs) if isa.bf16 => {
-                new(14, 16, tiles, avx512_bf16::dispatch)
-            }
+            (Width::Avx512, Arithmetic::Bf16Pairs) if isa.bf16 => Some(Self {
+                to_bf16: Some(avx512_bf16_to_bf16::dispatch),
+                ..new(14, 16, tiles, avx512_bf16::dispatch)?
+            }),
             (Width::Avx2, Arithmetic::F32) => new(6, 8, tiles, avx2_f32::dispatch),
             (Width::Avx2, Arithmetic::F64) => new(6, 4, tiles, avx2_f64::dispatch),
             _ => None,
@@ -177,6 +196,8 @@ impl StridedKernel {
             lanes: 16,
             vectors: wide_tiles,
             function,
+            to_bf16: None,
+            turns: false,
             matrices: false,
         })
     }
@@ -204,6 +225,16 @@ impl StridedKernel {
     #[cfg(not(target_arch = "x86_64"))]
     pub(crate) fn new(_: Isa, _: Arithmetic, _: usize) -> Option<Self> {
         None
+    }
+
+    /// The function whose tiles are stored as elements of a type, if sums are `same`: such
+    /// elements as they are.
+    pub(crate) fn storing(&self, out: ElementType, same: bool) -> Option<StridedFn> {
+        match (same, out) {
+            (true, _) => Some(self.function),
+            (false, ElementType::BF16) => self.to_bf16,
+            (false, _) => None,
+        }
     }
 
     /// How many vectors the next tile has, if so many columns are left.
@@ -247,8 +278,26 @@ macro_rules! strided_tile {
         $mask:expr, $load_some:expr, $store_some:expr,
         $right:ty, $right_load:expr, $right_some:expr
     ) => {
+        strided_tile!(
+            $module, $features, $number, $lanes, $masked, [$(($m, $v))*], [$($n)*],
+            $zero, $load, $store, $broadcast, $multiply_add, $add, $mask, $load_some,
+            $store_some, $right, $right_load, $right_some,
+            to $number, $load, $load_some, $store, $store_some, super::not_turned, []
+        );
+    };
+    // As above, with the type of the result's elements, how sums are read and written there, and
+    // how a tile of them is turned, with the rows of tiles that are.
+    (
+        $module:ident, $features:literal, $number:ty, $lanes:literal, $masked:literal,
+        [$(($m:literal, $v:literal))*], [$($n:literal)*],
+        $zero:ident, $load:ident, $store:ident, $broadcast:ident, $multiply_add:expr, $add:ident,
+        $mask:expr, $load_some:expr, $store_some:expr,
+        $right:ty, $right_load:expr, $right_some:expr,
+        to $out:ty, $read:expr, $read_some:expr, $write:expr, $write_some:expr,
+        $turned:path, [$($t:literal)*]
+    ) => {
         mod $module {
-            use super::{AHEAD, AT_ONCE, Fetch, LATER, Later, NOTHING, Strided};
+            use super::{AHEAD, AT_ONCE, Fetch, LATER, Later, NOTHING, Strided, TURNED};
             use std::arch::x86_64::*;
 
             #[target_feature(enable = $features)]
@@ -269,7 +318,7 @@ macro_rules! strided_tile {
                     if tile.add {
                         // What is added to is there when the sums are.
                         for &offset in offsets {
-                            let row = tile.out.cast::<$number>().wrapping_offset(offset);
+                            let row = tile.out.cast::<$out>().wrapping_offset(offset);
                             for v in 0..V {
                                 _mm_prefetch::<_MM_HINT_T0>(row.wrapping_add(v * $lanes).cast());
                             }
@@ -325,18 +374,22 @@ macro_rules! strided_tile {
                                 right = right.wrapping_offset(tile.steps[1]);
                             }
                         }
+                        if FETCH == TURNED {
+                            $turned(tile, &sums, *offsets.get_unchecked(0));
+                            continue;
+                        }
                         let row = |m: usize| {
                             let offset = *offsets.get_unchecked(m);
-                            tile.out.cast::<$number>().offset(offset)
+                            tile.out.cast::<$out>().offset(offset)
                         };
                         if tile.add {
                             for (m, sums) in sums.iter_mut().enumerate() {
                                 for (v, sum) in sums.iter_mut().enumerate() {
                                     let place = row(m).cast_const().add(v * $lanes);
                                     let before = if WHOLE || v + 1 < V {
-                                        $load(place)
+                                        $read(place)
                                     } else {
-                                        $load_some(place, mask)
+                                        $read_some(place, mask)
                                     };
                                     *sum = $add(before, *sum);
                                 }
@@ -346,9 +399,9 @@ macro_rules! strided_tile {
                             for (v, &sum) in sums.iter().enumerate() {
                                 let place = row(m).add(v * $lanes);
                                 if WHOLE || v + 1 < V {
-                                    $store(place, sum);
+                                    $write(place, sum);
                                 } else {
-                                    $store_some(place, mask, sum);
+                                    $write_some(place, mask, sum);
                                 }
                             }
                         }
@@ -362,6 +415,7 @@ macro_rules! strided_tile {
             pub(super) unsafe fn dispatch(vectors: usize, arguments: &Strided<'_>) {
                 let whole = arguments.columns == vectors * $lanes;
                 let form = match arguments.fetch {
+                    Fetch::Nothing if arguments.turned.is_some() => TURNED,
                     Fetch::Nothing => NOTHING,
                     Fetch::Ahead(_) => AT_ONCE,
                     Fetch::Later(_) => LATER,
@@ -387,6 +441,10 @@ macro_rules! strided_tile {
                                 tile::<$n, 2, LATER, false>(arguments)
                             }
                             ($n, 2, LATER) => tile::<$n, 2, LATER, $masked>(arguments),
+                        )*
+                        $(
+                            ($t, 1, TURNED) => tile::<$t, 1, TURNED, false>(arguments),
+                            ($t, 2, TURNED) => tile::<$t, 2, TURNED, false>(arguments),
                         )*
                         other => debug_assert!(false, "there is no tile of {other:?}"),
                     }
@@ -429,7 +487,10 @@ macro_rules! wide_tile_of_f32 {
 #[cfg(target_arch = "x86_64")]
 wide_tile_of_f32!(
     avx512_f32, "avx512f", [1 2 3 4 5 6 7 8 9 10 11 12 13 14],
-    f32, |p| _mm512_loadu_ps(p), |p, mask| _mm512_maskz_loadu_ps(mask, p)
+    f32, |p| _mm512_loadu_ps(p), |p, mask| _mm512_maskz_loadu_ps(mask, p),
+    to f32, _mm512_loadu_ps, |p, mask| _mm512_maskz_loadu_ps(mask, p),
+    _mm512_storeu_ps, |p, mask, x| _mm512_mask_storeu_ps(p, mask, x),
+    super::turned, [1 2 3 4 5 6 7 8 9 10 11 12 13 14]
 );
 #[cfg(target_arch = "x86_64")]
 wide_tile!(
@@ -440,37 +501,42 @@ wide_tile!(
     |p, mask| _mm512_maskz_loadu_pd(mask, p), |p, mask, x| _mm512_mask_storeu_pd(p, mask, x),
     f64, |p| _mm512_loadu_pd(p), |p, mask| _mm512_maskz_loadu_pd(mask, p)
 );
+/// Tiles of sums of products of pairs of bf16, and where they go.
 #[cfg(target_arch = "x86_64")]
-strided_tile!(
-    avx512_bf16,
-    "avx512f,avx512bf16",
-    f32,
-    16,
-    false,
-    [
-        (1, 1)(1, 2)(1, 4)(1, 8)(2, 1)(2, 2)(2, 4)(3, 1)(3, 2)(4, 1)(4, 2)(5, 1)(5, 2)(6, 1)(6, 2)(
-            7, 1
-        )(7, 2)(8, 1)(8, 2)(9, 1)(9, 2)(10, 1)(10, 2)(11, 1)(11, 2)(12, 1)(12, 2)(13, 1)(
-            13, 2
-        )(14, 1)(14, 2)
-    ],
-    [],
-    _mm512_setzero_ps,
-    _mm512_loadu_ps,
-    _mm512_storeu_ps,
-    _mm512_set1_ps,
-    |a, b, c| _mm512_dpbf16_ps(
-        c,
-        std::mem::transmute::<__m512, __m512bh>(a),
-        std::mem::transmute::<__m512, __m512bh>(b),
-    ),
-    _mm512_add_ps,
-    |count: usize| ((1u32 << count) - 1) as __mmask16,
-    |p, mask| _mm512_maskz_loadu_ps(mask, p),
-    |p, mask, x| _mm512_mask_storeu_ps(p, mask, x),
-    f32,
-    |p| _mm512_loadu_ps(p),
-    |p, mask| _mm512_maskz_loadu_ps(mask, p)
+macro_rules! tile_of_pairs {
+    ($module:ident, $($out:tt)*) => {
+        strided_tile!(
+            $module, "avx512f,avx512bw,avx512vl,avx512bf16", f32, 16, false,
+            [(1, 1) (1, 2) (1, 4) (1, 8) (2, 1) (2, 2) (2, 4) (3, 1) (3, 2) (4, 1) (4, 2) (5, 1)
+             (5, 2) (6, 1) (6, 2) (7, 1) (7, 2) (8, 1) (8, 2) (9, 1) (9, 2) (10, 1) (10, 2) (11, 1)
+             (11, 2) (12, 1) (12, 2) (13, 1) (13, 2) (14, 1) (14, 2)],
+            [],
+            _mm512_setzero_ps, _mm512_loadu_ps, _mm512_storeu_ps, _mm512_set1_ps,
+            |a, b, c| _mm512_dpbf16_ps(
+                c,
+                std::mem::transmute::<__m512, __m512bh>(a),
+                std::mem::transmute::<__m512, __m512bh>(b),
+            ),
+            _mm512_add_ps, |count: usize| ((1u32 << count) - 1) as __mmask16,
+            |p, mask| _mm512_maskz_loadu_ps(mask, p),
+            |p, mask, x| _mm512_mask_storeu_ps(p, mask, x),
+            f32, |p| _mm512_loadu_ps(p), |p, mask| _mm512_maskz_loadu_ps(mask, p)
+            $($out)*
+        );
+    };
+}
+
+#[cfg(target_arch = "x86_64")]
+tile_of_pairs!(avx512_bf16,);
+#[cfg(target_arch = "x86_64")]
+tile_of_pairs!(
+    avx512_bf16_to_bf16,,
+    to i16,
+    |p: *const i16| super::from_bf16(p, u16::MAX),
+    |p, mask| super::from_bf16(p, mask),
+    |p: *mut i16, x| super::sums_to_bf16(p, u16::MAX, x),
+    |p: *mut i16, mask, x| super::sums_to_bf16(p, mask, x),
+    super::not_turned, []
 );
 #[cfg(target_arch = "x86_64")]
 wide_tile_of_f32!(
@@ -492,6 +558,58 @@ wide_tile_of_f32!(
 unsafe fn from_bf16(from: *const i16, mask: u16) -> std::arch::x86_64::__m512 {
     // SAFETY: the caller's promise.
     unsafe { avx512::Bf16::load(from, mask) }
+}
+
+/// Stores a tile whose rows are neighbours in the result, from a first one of that offset on:
+/// sixteen columns are turned in registers.
+///
+/// # Safety
+/// The elements can be written; AVX-512 F.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f")]
+#[inline]
+unsafe fn turned<const M: usize, const V: usize>(
+    tile: &Strided<'_>,
+    sums: &[[std::arch::x86_64::__m512; V]; M],
+    first: isize,
+) {
+    use std::arch::x86_64::{_mm512_castps_si512, _mm512_mask_storeu_epi32, _mm512_setzero_si512};
+    const LANES: usize = 16;
+    let step = tile.turned.unwrap_or(1);
+    let rows = ((1u32 << M) - 1) as u16;
+    let mut place = tile.out.cast::<i32>().wrapping_offset(first);
+    for v in 0..V {
+        let mut block = std::array::from_fn(|m| match sums.get(m) {
+            Some(row) => _mm512_castps_si512(row[v]),
+            None => _mm512_setzero_si512(),
+        });
+        transpose(&mut block);
+        for &column in block.iter().take(tile.columns - v * LANES) {
+            // SAFETY: the caller's promise.
+            unsafe { _mm512_mask_storeu_epi32(place, rows, column) };
+            place = place.wrapping_offset(step);
+        }
+    }
+}
+
+/// What stands for [`turned`] in kernels that have no such tiles.
+#[cfg(target_arch = "x86_64")]
+fn not_turned<T, const M: usize, const V: usize>(_: &Strided<'_>, _: &[[T; V]; M], _: isize) {}
+
+/// Some of 16 sums of products of bf16 as the nearest bf16. The instruction takes subnormal
+/// numbers for zeros: `vdpbf16ps` gives none.
+///
+/// # Safety
+/// Those of the mask can be written; AVX-512 F, BW, VL and BF16.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
+unsafe fn sums_to_bf16(to: *mut i16, mask: u16, sums: std::arch::x86_64::__m512) {
+    use std::arch::x86_64::{__m256bh, __m256i, _mm256_mask_storeu_epi16, _mm512_cvtneps_pbh};
+    // SAFETY: both are 256 bits; the caller's promise.
+    unsafe {
+        let rounded = std::mem::transmute::<__m256bh, __m256i>(_mm512_cvtneps_pbh(sums));
+        _mm256_mask_storeu_epi16(to, mask, rounded);
+    }
 }
 
 /// Some of 16 f16 as f32.
@@ -552,6 +670,7 @@ mod tests {
             columns,
             out: out.as_mut_ptr().cast(),
             row_offsets: &offsets,
+            turned: None,
             add: false,
             fetch,
         };
@@ -589,5 +708,55 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// What the tile that rounds to bf16 relies on: no sum of pairs is subnormal.
+    #[test]
+    fn sums_of_small_pairs_are_rounded_as_they_are() {
+        let isa = Isa::new(Cpu::Native);
+        let kernel = StridedKernel::new(
+            Isa {
+                amx_bf16: false,
+                ..isa
+            },
+            Arithmetic::Bf16Pairs,
+            1,
+        );
+        let Some((kernel, to_bf16)) = kernel.and_then(|kernel| Some((kernel, kernel.to_bf16?)))
+        else {
+            return;
+        };
+        // 1.5 * 2^-70 times 1.0078125 * 2^-48 to 2^-78.
+        let left = [0x1cc0u16, 0];
+        let right: [[u16; 2]; 16] = std::array::from_fn(|i| [(79 - 2 * i as u16) << 7 | 1, 0]);
+        let mut sums = [f32::NAN; 16];
+        let mut rounded = [0u16; 16];
+        let mut tile = Strided {
+            left: left.as_ptr().cast(),
+            rows: &[0],
+            height: 1,
+            right: right.as_ptr().cast(),
+            units: [4, 64],
+            steps: [4, 64],
+            depth: &[Stretch {
+                at: [0; 2],
+                length: 1,
+            }],
+            columns: 16,
+            out: sums.as_mut_ptr().cast(),
+            row_offsets: &[0],
+            turned: None,
+            add: false,
+            fetch: Fetch::Nothing,
+        };
+        // SAFETY: there is one unit of the row and of each column, and room for the results.
+        unsafe {
+            (kernel.function)(1, &tile);
+            tile.out = rounded.as_mut_ptr().cast();
+            to_bf16(1, &tile);
+        }
+        assert!(sums.iter().all(|sum| !sum.is_subnormal()), "{sums:?}");
+        assert!(sums[0] != 0.0 && sums[15] == 0.0, "{sums:?}");
+        assert_eq!(rounded, sums.map(|sum| half::bf16::from_f32(sum).to_bits()));
     }
 }

@@ -182,7 +182,7 @@ impl Worker<'_> {
                 let lanes = self.lanes(Side::Left, &(row..row + 1));
                 let target = self.left().wrapping_add(i * depth * unit_bytes);
                 // SAFETY: the caller's promise; there is room for all rows.
-                unsafe { self.pack(Side::Left, &lanes, &(0..depth), target, 1) };
+                self.inexact |= unsafe { self.pack(Side::Left, &lanes, &(0..depth), target, 1) };
                 left[i] = target;
             }
         }

@@ -4,18 +4,24 @@
 //! operand is read in place if its columns are neighbours: the first tile of a panel
 //! copies it on the way, for the tiles below; otherwise it is packed. A left operand
 //! whose strides make the cache forget it is packed as well, some rows at a time.
+//!
+//! A right operand that would be turned as it is packed may change places with the left one, if
+//! to turn the result costs less: its tiles are turned in registers as they are stored.
 
 use super::blocks::{MAX_DEPTH, TOGETHER, depth_count};
-use super::geometry::{Axes, Axis, chunks, fill_offsets, offsets_at, pieces, share, tiles};
+use super::geometry::{
+    Axes, Axis, chunks, fill_offsets, offsets_at, pieces, share, swap_operands, tiles,
+};
 use super::packing::Panel;
 use super::{Side, Sizes, Table, Types, Worker};
 use crate::kernels::pack::{MAX_LANES, any_subnormal};
 use crate::kernels::store::Stored;
 use crate::kernels::strided::{
-    Fetch, Later, MAX_ROWS, Stretch, Strided, StridedKernel, TILE_BYTES,
+    Fetch, Later, MAX_ROWS, Stretch, Strided, StridedFn, StridedKernel, TILE_BYTES, TILE_ROWS,
 };
 use crate::kernels::tile::Arithmetic;
 use crate::kernels::{Isa, first_level_ways};
+use smallvec::SmallVec;
 use std::mem::MaybeUninit;
 use std::ops::Range;
 use tegula_ir::ElementType;
@@ -36,6 +42,8 @@ const MAX_STRETCHES: usize = 4096;
 const CACHED: usize = 1 << 19;
 /// Elements so many bytes apart have the same place in the first-level cache.
 const ALIASED: usize = 4096;
+/// Bytes of an `f32`.
+const ELEMENT: usize = 4;
 /// The most rows that are multiplied in f32 by 16-bit floats as they lie: packing takes
 /// 106 ps for an element, and reading it again for each tile a part of that. Pairs of bf16
 /// save half of multiplying.
@@ -52,6 +60,8 @@ const MANY_COLUMNS: usize = 256;
 #[derive(Clone, Debug)]
 pub(super) struct InPlace {
     kernel: StridedKernel,
+    /// The kernel's function that stores elements of the result, if there is one.
+    storing: Option<StridedFn>,
     pub(super) arithmetic: Arithmetic,
     /// Whether the left and the right operand are read where they lie, rather than
     /// packed.
@@ -70,6 +80,8 @@ pub(super) struct InPlace {
     depths: [Vec<Vec<Stretch>>; 2],
     /// Columns that are neighbours in the right operand and in the result.
     run: usize,
+    /// The distance of columns in the result, if tiles are turned as they are stored.
+    turned: Option<isize>,
 }
 
 impl InPlace {
@@ -77,7 +89,7 @@ impl InPlace {
     pub(super) fn new(
         isa: Isa,
         table: &Table,
-        [lhs, rhs, _]: Types,
+        [lhs, rhs, out]: Types,
         axes: &Axes,
         sizes: Sizes,
     ) -> Option<Self> {
@@ -107,9 +119,11 @@ impl InPlace {
         // Vectors end where a run of columns does.
         let filled = column.size * 4 >= column.size.next_multiple_of(kernel.lanes) * 3;
         let own_type = table.same && arithmetic.element_type() == Some(rhs);
+        let large = sizes.depth * sizes.columns * lhs.storage_bytes() > CACHED;
+        let turned = turned(&kernel, axes, sizes).filter(|_| table.same && !large);
         let right_lies = (own_type || halves.is_some())
             && column.rhs == 1
-            && column.out == 1
+            && (column.out == 1 || turned.is_some())
             && (filled || axes.columns.len() <= 1);
         let converts = halves.is_some();
         let deepest = match right_lies {
@@ -139,19 +153,19 @@ impl InPlace {
             true => kernel.rows.min(ALIASED_ROWS),
             false => kernel.rows,
         };
-        let large = sizes.depth * sizes.columns * bytes > CACHED;
         let aliased = depth.is_some_and(|a| aliased(a.rhs));
         let copied = large || aliased && sizes.rows > kernel.rows;
         let fetched = right_lies && copied && kernel.vectors(sizes.rows, usize::MAX / 2) <= 2;
         Some(Self {
             kernel,
+            storing: kernel.storing(out, table.same),
             arithmetic,
             lies,
             height,
             fetched,
             copied: fetched && halves.is_none(),
             deepest,
-            out_breaks: !right_lies && (column.out != 1 || axes.columns.len() > 1),
+            out_breaks: column.out != 1 || !right_lies && axes.columns.len() > 1,
             depths: [
                 stretches(axes, sizes, step, lies, deepest)?,
                 stretches(axes, sizes, step, [left_lies, false], deepest)?,
@@ -161,6 +175,7 @@ impl InPlace {
             } else {
                 sizes.columns
             },
+            turned: turned.filter(|_| right_lies),
         })
     }
 
@@ -256,6 +271,56 @@ pub(super) fn keeps_places(isa: Isa, [lhs, _, out]: Types, axes: &Axes) -> bool 
     kept > changed
 }
 
+/// The distance of columns in the result of a product whose tiles are turned as they are stored:
+/// its rows, not its columns, are neighbours there, and all of the depth is one block.
+fn turned(kernel: &StridedKernel, axes: &Axes, sizes: Sizes) -> Option<isize> {
+    let (&[row], &[column], &[depth]) = (&axes.rows[..], &axes.columns[..], &axes.depth[..]) else {
+        return None;
+    };
+    let suits = kernel.turns
+        && (row.out, column.rhs) == (1, 1)
+        && column.out != 1
+        && sizes.depth <= DEEP
+        // Tiles that fetch or copy are not turned.
+        && !(depth.rhs.unsigned_abs() * ELEMENT).is_multiple_of(ALIASED);
+    suits.then_some(column.out)
+}
+
+/// Whether operands should change places though the columns of the result are neighbours: the
+/// right operand would be turned as it is packed or, if it is one of few rows, these be multiplied
+/// `along` its own, the left one can be read along its rows, and to turn the result costs less.
+pub(super) fn turns_result(isa: Isa, types: Types, axes: &Axes, along: bool) -> bool {
+    let (&[row], &[column], &[depth]) = (&axes.rows[..], &axes.columns[..], &axes.depth[..]) else {
+        return false;
+    };
+    let mut other = axes.clone();
+    swap_operands(&mut other);
+    let sizes = Sizes::new(&other);
+    let kernel = StridedKernel::new(isa, Arithmetic::F32, sizes.rows);
+    let Some(kernel) = kernel.filter(|_| types == [ElementType::F32; 3]) else {
+        return false;
+    };
+    let suits = turned(&kernel, &other, sizes).is_some()
+        && (column.rhs != 1 && depth.rhs == 1)
+        && kernel.vectors(sizes.rows, usize::MAX / 2) <= 2
+        && sizes.depth * sizes.columns * ELEMENT <= CACHED
+        && !(column.rhs.unsigned_abs() * ELEMENT).is_multiple_of(ALIASED);
+    // Sixteenths of cycles of a Zen 4, which takes a cycle to multiply a vector, so much for an
+    // element that is turned as it is packed or stored, and twice as long along rows.
+    const PACKED: usize = 6;
+    const STORED: usize = 8;
+    const ALONG: usize = 2;
+    let (rows, columns) = (row.size, column.size);
+    let tiles =
+        |rows: usize, columns: usize| rows * columns.next_multiple_of(kernel.lanes) * depth.size;
+    let as_is = match along {
+        true => ALONG * rows * columns * depth.size,
+        false => tiles(rows, columns) + PACKED * columns * depth.size,
+    };
+    let changed = tiles(columns, rows) + STORED * rows * columns;
+    suits && changed < as_is
+}
+
 /// The blocks of a depth as pieces along which each operand has one stride.
 fn stretches(
     axes: &Axes,
@@ -295,17 +360,21 @@ fn stretches(
     blocks.collect()
 }
 
+/// A number for each of some rows: nothing is allocated for a few, for which it would count. More
+/// of them in place would have to be moved.
+type RowTable = SmallVec<[isize; 64]>;
+
 /// What the tiles of some rows over a block of the depth have in common, whatever the index of
 /// the batch.
 pub(super) struct Part<'a> {
     in_place: &'a InPlace,
     rows: Range<usize>,
     /// Bytes from the beginning of the left operand to the rows, as it lies or is packed.
-    left: Vec<isize>,
+    left: RowTable,
     /// The rows' offsets in the result.
-    out: Vec<isize>,
+    out: RowTable,
     /// The offsets of a tile's rows in sums that are stored apart, and the distance of two.
-    places: Vec<isize>,
+    places: [isize; TILE_ROWS],
     places_apart: usize,
     /// Which block of the depth, and its units.
     depth: usize,
@@ -368,29 +437,36 @@ impl<'a> Worker<'a> {
                             }
                         }
                     }
-                    let last = self.last_part.take();
                     let same = |part: &Part<'_>| (part.depth, &part.rows) == (depth, &rows);
-                    let part = last.filter(same);
-                    let part = part.unwrap_or_else(|| self.new_part(in_place, depth, rows));
-                    if in_place.arithmetic == Arithmetic::Bf16Pairs && chunk.start == columns.start
-                    {
-                        // SAFETY: as above.
-                        self.inexact |= unsafe { self.has_subnormals(&part) };
+                    if !self.last_part.as_ref().is_some_and(same) {
+                        self.last_part = Some(self.new_part(in_place, depth, rows));
                     }
+                    let Some(part) = &self.last_part else {
+                        continue;
+                    };
+                    let looks = in_place.arithmetic == Arithmetic::Bf16Pairs
+                        && chunk.start == columns.start;
                     // SAFETY: as above; what does not lie where it was is packed.
-                    unsafe { self.part(&part, &chunk) };
-                    self.last_part = Some(part);
+                    let inexact = unsafe {
+                        let inexact = looks && self.has_subnormals(part);
+                        self.part(part, &chunk);
+                        inexact
+                    };
+                    self.inexact |= inexact;
                 }
             }
         }
     }
 
+    /// A function of its own, as [`Self::part`] is: with all in one, what tiles are prepared from
+    /// was in memory, not in registers.
+    #[inline(never)]
     fn new_part(&self, in_place: &'a InPlace, depth: usize, rows: Range<usize>) -> Part<'a> {
         let units = self.blocks.depth(depth);
         let axes = &self.product.axes.rows;
         let (count, bytes) = (rows.len(), self.blocks.unit_bytes);
         let of_row = units.len() * bytes;
-        let mut left = vec![0; count];
+        let mut left = RowTable::from_elem(0, count);
         if in_place.lies[0] {
             let element = self.product.element_bytes[0] as isize;
             fill_offsets(axes, rows.start, |a| a.lhs * element, &mut left);
@@ -406,19 +482,20 @@ impl<'a> Worker<'a> {
                 }
             }
         }
-        let mut out = vec![0; count];
+        let mut out = RowTable::from_elem(0, count);
         fill_offsets(axes, rows.start, |a| a.out, &mut out);
         let kernel = &in_place.kernel;
         let tile = count.div_ceil(count.div_ceil(in_place.height).max(1));
         let widest = kernel.vectors(tile, usize::MAX / 2) * kernel.lanes;
         let places_apart = widest.max(self.table.tile.width());
-        let places = (0..in_place.height).map(|row| (row * places_apart) as isize);
+        let rows_of_tile = in_place.height.min(count);
+        debug_assert!(rows_of_tile * places_apart * bytes <= TILE_BYTES);
         Part {
             in_place,
             rows,
             left,
             out,
-            places: places.collect(),
+            places: std::array::from_fn(|row| (row * places_apart) as isize),
             places_apart,
             depth,
             units,
@@ -445,6 +522,7 @@ impl<'a> Worker<'a> {
     ///
     /// # Safety
     /// As [`Self::in_place`]; what does not lie where it was is packed.
+    #[inline(never)]
     unsafe fn part(&self, part: &Part<'_>, chunk: &Range<usize>) {
         let (in_place, axes) = (part.in_place, &self.product.axes);
         let (kernel, bytes) = (&in_place.kernel, self.blocks.unit_bytes);
@@ -457,7 +535,11 @@ impl<'a> Worker<'a> {
             let end = ((start / in_place.run + 1) * in_place.run).min(chunk.end);
             let mut first = [0];
             let mut panel = if in_place.lies[1] {
-                let most = kernel.vectors(height, end - start) * kernel.lanes;
+                let most = match in_place.turned {
+                    Some(_) => MAX_LANES,
+                    None => usize::MAX / 2,
+                };
+                let most = kernel.vectors(height, most.min(end - start)) * kernel.lanes;
                 fill_offsets(&axes.columns, start, |a| a.rhs, &mut first);
                 RightPanel {
                     start: self.product.place(self.arrays.rhs, 1, first[0]),
@@ -499,7 +581,8 @@ impl<'a> Worker<'a> {
             let tiles = pieces(&(0..part.rows.len()), in_place.height, !kernel.matrices);
             let mut tiles = tiles.enumerate().peekable();
             // What a tile of matrices has beside it, and one that is stored apart, is its own.
-            let several = panel.scattered.is_none() && self.table.same && !kernel.matrices;
+            let several =
+                panel.scattered.is_none() && in_place.storing.is_some() && !kernel.matrices;
             while let Some((i, mut rows)) = tiles.next() {
                 let copies = fetches && i == 0 && (count > 1 || start == chunk.start);
                 let fetch = match next {
@@ -526,6 +609,11 @@ impl<'a> Worker<'a> {
             }
             start += panel.columns;
         }
+    }
+
+    /// The distance of columns in the result, if tiles are turned as they are stored.
+    fn turned(&self, in_place: &InPlace) -> Option<isize> {
+        in_place.turned.filter(|_| !self.product.adds)
     }
 
     /// What tiles fetch of the right panel from a column on; `None` if its elements are not
@@ -589,12 +677,19 @@ impl<'a> Worker<'a> {
             columns: right.columns,
             out: right.out,
             row_offsets: &part.out[rows.clone()],
+            turned: None,
             add,
             fetch,
         };
         let vectors = right.columns.div_ceil(kernel.lanes);
-        if right.scattered.is_none() && self.table.same {
+        if let (None, Some(function)) = (right.scattered, part.in_place.storing) {
             // SAFETY: the caller's promise.
+            return unsafe { function(vectors, &tile) };
+        }
+        if let (Some(step), Some(&[first, ..])) = (self.turned(part.in_place), right.scattered) {
+            tile.out = self.product.place(right.out, 2, first);
+            tile.turned = Some(step);
+            // SAFETY: as above.
             return unsafe { (kernel.function)(vectors, &tile) };
         }
         let mut sums = MaybeUninit::<[u64; TILE_BYTES / 8]>::uninit();

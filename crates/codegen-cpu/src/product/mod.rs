@@ -40,7 +40,7 @@ use crate::pool::Pool;
 use blocks::Blocks;
 use few_rows::{dots, few_columns, long_rows, sequential};
 use geometry::{along, normalised, share_of_units, swap_operands};
-use in_place::{InPlace, Part, halves, keeps_places};
+use in_place::{InPlace, Part, halves, keeps_places, turns_result};
 use kept::{Fixed, KeptMatrix};
 use packing::LastLanes;
 use small::Small;
@@ -182,6 +182,12 @@ impl Product {
         if fixed.is_some_and(|fixed| fixed.is_better_right(isa, in_order(swapped), &axes)) {
             swap_operands(&mut axes);
             (swapped, fixed) = (!swapped, fixed.map(Fixed::swapped));
+        }
+        // What is packed once is turned once.
+        let by_rows = along_rows(in_order(swapped), &axes).is_some();
+        if fixed.is_none() && turns_result(isa, in_order(swapped), &axes, by_rows) {
+            swap_operands(&mut axes);
+            swapped = !swapped;
         }
         let types = in_order(swapped);
         let mut tables = arithmetics(types)
@@ -513,6 +519,7 @@ impl<'a> Worker<'a> {
 
     /// # Safety
     /// As [`Product::run`]; these rows and columns are no other worker's.
+    #[inline(never)]
     unsafe fn matrix(&mut self, rows: Range<usize>, columns: Range<usize>) {
         // SAFETY: the caller's promise.
         unsafe {

@@ -17,11 +17,14 @@ pub(super) struct Panel {
     pub(super) stride: usize,
 }
 
+/// Panels of a product of few columns, for which nothing is allocated.
+const PANELS: usize = 4;
+
 /// The lanes of the right panels that were packed last, and which columns they are.
 #[derive(Default)]
 pub(super) struct LastLanes {
     columns: Range<usize>,
-    lanes: Vec<Lanes>,
+    lanes: SmallVec<[Lanes; PANELS]>,
 }
 
 impl Worker<'_> {
@@ -66,26 +69,29 @@ impl Worker<'_> {
         let by_rows = self.product.axes.columns.last().is_some_and(|a| a.rhs == 1);
         let stretch = if by_rows { STRETCH } else { units.len() };
         for together in chunks(chunk, TOGETHER) {
-            let mut last = std::mem::take(&mut self.last_lanes);
-            if last.columns != together {
-                let lanes = chunks(&together, width).map(|panel| self.lanes(Side::Right, &panel));
-                last.lanes.clear();
-                last.lanes.extend(lanes);
-                last.columns = together.clone();
+            if self.last_lanes.columns != together {
+                self.last_lanes.lanes.clear();
+                for panel in chunks(&together, width) {
+                    let lanes = self.lanes(Side::Right, &panel);
+                    self.last_lanes.lanes.push(lanes);
+                }
+                self.last_lanes.columns = together.clone();
             }
             let panels = chunks(&together, width);
             let panels = panels.map(|panel| self.right_panel(chunk, &panel, units, before));
             let panels: SmallVec<[Panel; 8]> = panels.collect();
+            let mut inexact = false;
             for stretch in chunks(units, stretch) {
-                for (lanes, right) in last.lanes.iter().zip(&panels) {
+                for (lanes, right) in self.last_lanes.lanes.iter().zip(&panels) {
                     let skipped = (stretch.start - units.start) * right.stride;
                     let skipped = skipped * self.blocks.unit_bytes;
                     let start = right.start.wrapping_add(skipped).cast_mut();
                     // SAFETY: the caller's promise.
-                    unsafe { self.pack(Side::Right, lanes, &stretch, start, right.stride) };
+                    inexact |=
+                        unsafe { self.pack(Side::Right, lanes, &stretch, start, right.stride) };
                 }
             }
-            self.last_lanes = last;
+            self.inexact |= inexact;
         }
     }
 
@@ -142,7 +148,7 @@ impl Worker<'_> {
             let before = (tile.start - rows.start) * units.len() * self.blocks.unit_bytes;
             let target = target.wrapping_add(before);
             // SAFETY: the caller's promise.
-            unsafe { self.pack(Side::Left, &lanes, units, target, tile.len()) };
+            self.inexact |= unsafe { self.pack(Side::Left, &lanes, units, target, tile.len()) };
         }
     }
 
@@ -167,25 +173,25 @@ impl Worker<'_> {
                 // SAFETY: the caller's promise; there are so many groups and rows of units.
                 unsafe {
                     let start = groups.as_mut_ptr().cast();
-                    self.pack(Side::Left, &lanes, &stretch, start, some.len());
+                    self.inexact |= self.pack(Side::Left, &lanes, &stretch, start, some.len());
                     turn(groups, some.len(), target, units.len());
                 }
             }
         }
     }
 
-    /// Packs a panel run by run.
+    /// Packs a panel run by run; gives whether a unit was not suitable for the table.
     ///
     /// # Safety
     /// As [`Self::matrix`]; there is room at the target.
     pub(super) unsafe fn pack(
-        &mut self,
+        &self,
         side: Side,
         lanes: &Lanes,
         units: &Range<usize>,
         target: *mut u8,
         width: usize,
-    ) {
+    ) -> bool {
         let axes = match side {
             Side::Left => &self.product.depths[0],
             Side::Right => &self.product.depths[1],
@@ -206,7 +212,7 @@ impl Worker<'_> {
         };
         let step = self.table.arithmetic.step();
         let run_units = inner.size.div_ceil(step);
-        let mut unit = units.start;
+        let (mut unit, mut inexact) = (units.start, false);
         while unit < units.end {
             let (run, skipped) = (unit / run_units, unit % run_units);
             let taken = (run_units - skipped).min(units.end - unit);
@@ -221,8 +227,9 @@ impl Worker<'_> {
                 width,
             };
             // SAFETY: the caller's promise; the run lies inside the depth.
-            self.inexact |= unsafe { function(&run) };
+            inexact |= unsafe { function(&run) };
             unit += taken;
         }
+        inexact
     }
 }

@@ -221,7 +221,15 @@ fn a_batch_is_products_one_after_the_other() {
     };
     let pool = Pool::new(1);
     let types = [ElementType::F32; 3];
-    for shape @ [m, k, n] in [[30, 20, 33], [64, 32, 64], [47, 35, 50], [64, 64, 32]] {
+    for shape @ [m, k, n] in [
+        [30, 20, 33],
+        [64, 32, 64],
+        [47, 35, 50],
+        [64, 64, 32],
+        [32, 64, 64],
+        [31, 200, 45],
+        [16, 300, 7],
+    ] {
         let [left, right] = [m * k, k * n];
         let (lhs, rhs) = (numbers(BATCH * left, 1), numbers(BATCH * right, 2));
         for transposed in FORMS {
@@ -239,24 +247,74 @@ fn a_batch_is_products_one_after_the_other() {
                     starts: [0; 3],
                 };
                 for isa in isas() {
-                    let product = Product::new(isa, types, axes.clone(), None).expect("of f32");
-                    let mut out = vec![f32::NAN; BATCH * m * n];
-                    let mut scratch = Aligned::new(product.scratch_bytes(1));
-                    let operands = [lhs.as_ptr(), rhs.as_ptr()].map(<*const f32>::cast);
-                    // SAFETY: the arrays have the sizes that the axes say, and the scratch
-                    // memory what was asked for.
-                    unsafe {
-                        let out = out.as_mut_ptr().cast();
-                        product.run(operands, std::ptr::null(), out, scratch.start(), &pool);
+                    for adds in [false, true] {
+                        let product = Product::new(isa, types, axes.clone(), None);
+                        let product = match adds {
+                            true => product.and_then(Product::adding),
+                            false => product,
+                        };
+                        let product = product.expect("of f32");
+                        let mut out = vec![1f32; BATCH * m * n];
+                        let mut scratch = Aligned::new(product.scratch_bytes(1));
+                        let operands = [lhs.as_ptr(), rhs.as_ptr()].map(<*const f32>::cast);
+                        // SAFETY: the arrays have the sizes that the axes say, and the scratch
+                        // memory what was asked for.
+                        unsafe {
+                            let out = out.as_mut_ptr().cast();
+                            product.run(operands, std::ptr::null(), out, scratch.start(), &pool);
+                        }
+                        let at = |i: usize| {
+                            let (matrix, element) = (i / (m * n), i % (m * n));
+                            matrix * m * n + element / n * down_out + element % n * along_out
+                        };
+                        let before = if adds { 1.0 } else { 0.0 };
+                        let is_right = |i: usize| out[at(i)] == before + expected[i];
+                        assert!(
+                            (0..expected.len()).all(is_right),
+                            "{shape:?} {transposed:?} {down_out} {isa:?} {adds}"
+                        );
+                        assert!(scratch.is_whole(), "written beyond the end");
                     }
-                    let at = |i: usize| {
-                        let (matrix, element) = (i / (m * n), i % (m * n));
-                        matrix * m * n + element / n * down_out + element % n * along_out
-                    };
-                    let same = (0..expected.len()).all(|i| out[at(i)] == expected[i]);
-                    assert!(same, "{shape:?} {transposed:?} {down_out} {isa:?}");
-                    assert!(scratch.is_whole(), "written beyond the end");
                 }
+            }
+        }
+    }
+}
+
+/// Sums are rounded to bf16 as they are where they are f32, also those that are no numbers.
+#[test]
+fn a_result_of_bf16_is_the_nearest_of_one_of_f32() {
+    let special = [f32::INFINITY, f32::NAN, -0.0];
+    for shape @ [m, k, n] in [
+        [1, 30, 200],
+        [3, 40, 70],
+        [20, 50, 37],
+        [33, 2, 40],
+        [40, 256, 300],
+    ] {
+        let numbers = |count: usize, seed: usize| -> Vec<u16> {
+            let mut numbers = numbers(count, seed);
+            for (i, &special) in special.iter().enumerate() {
+                let (step, last) = (7 * k + 3, count - 1);
+                numbers[(i * step + seed).min(last)] = special;
+            }
+            let narrow = |x: &f32| half::bf16::from_f32(x * 2.25).to_bits();
+            numbers.iter().map(narrow).collect()
+        };
+        let (lhs, rhs) = (numbers(m * k, 1), numbers(k * n, 2));
+        let operands = (&lhs[..], &rhs[..]);
+        for transposed in FORMS {
+            for isa in isas() {
+                let bf16 = ElementType::BF16;
+                let of = |out| [bf16, bf16, out];
+                let wide = of(ElementType::F32);
+                let wide: Vec<f32> = result_of(isa, wide, shape, transposed, operands, 2);
+                let got: Vec<half::bf16> = result_of(isa, of(bf16), shape, transposed, operands, 2);
+                let same = wide.iter().zip(&got).all(|(&wide, got)| {
+                    let want = half::bf16::from_f32(wide);
+                    want.to_bits() == got.to_bits() || wide.is_nan() && got.is_nan()
+                });
+                assert!(same, "{shape:?} {transposed:?} {isa:?}");
             }
         }
     }

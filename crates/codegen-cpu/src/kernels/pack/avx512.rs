@@ -421,7 +421,8 @@ pub(super) unsafe fn turn(groups: &[i32], rows: usize, target: *mut i32, distanc
 
 /// Rows become columns.
 #[target_feature(enable = "avx512f")]
-fn transpose(rows: &mut [__m512i; 16]) {
+#[inline]
+pub(in crate::kernels) fn transpose(rows: &mut [__m512i; 16]) {
     let mut fours = [[_mm512_setzero_si512(); 4]; 4];
     for (g, four) in fours.iter_mut().enumerate() {
         let (a, b) = (rows[4 * g], rows[4 * g + 1]);
