@@ -20,6 +20,7 @@
 
 mod blocks;
 mod few_rows;
+mod flushed;
 mod geometry;
 mod in_place;
 mod kept;
@@ -125,6 +126,7 @@ pub(crate) struct Product {
     depths: [Vec<Axis>; 2],
     sizes: Sizes,
     element_bytes: [usize; 3],
+    result: ElementType,
     /// Whether it is added to what the result holds.
     adds: bool,
     /// The operand that is packed once for all runs, as the table packs it.
@@ -236,6 +238,7 @@ impl Product {
             in_place,
             sizes,
             element_bytes: types.map(ElementType::storage_bytes),
+            result: types[2],
             adds: false,
             kept,
         })
@@ -337,7 +340,11 @@ impl Product {
         let inexact = unsafe { self.run_with(&self.table, arrays, scratch, pool) };
         if let (true, Some(exact)) = (inexact, &self.exact) {
             // SAFETY: as above.
-            unsafe { self.run_with(exact, arrays, scratch, pool) };
+            unsafe {
+                if self.flushing_matters(&arrays) {
+                    self.run_with(exact, arrays, scratch, pool);
+                }
+            }
         }
     }
 

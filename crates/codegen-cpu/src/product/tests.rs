@@ -437,6 +437,40 @@ fn bytes_are_multiplied_to_the_bit() {
     }
 }
 
+/// Of bf16: alone in their row, beside sums that they are lost in, and where one sum is zero.
+#[test]
+fn subnormal_factors_count() {
+    let bf16 = |x: f32| (x.to_bits() >> 16) as u16;
+    let (subnormal, large) = (2f32.powi(-130), 2f32.powi(100));
+    let shape @ [m, k, n] = [37, 40, 35];
+    for isa in isas() {
+        for (others, factor, zero_row) in
+            [(0.0, large, false), (1.0, 1.0, false), (1.0, large, true)]
+        {
+            let element = |i: usize| match (i / k, i % k) {
+                (_, 3) => subnormal,
+                (0, _) if zero_row => 0.0,
+                _ => others,
+            };
+            let lhs: Vec<u16> = (0..m * k).map(|i| bf16(element(i))).collect();
+            let rhs = vec![bf16(factor); k * n];
+            let got = product_of(
+                isa,
+                [ElementType::BF16; 2],
+                shape,
+                FORMS[0],
+                (&lhs, &rhs),
+                1,
+            );
+            for (i, &got) in got.iter().enumerate() {
+                let row = (i / n) * k..(i / n + 1) * k;
+                let want: f32 = row.map(|i| element(i) * factor).sum();
+                assert_eq!(got, want, "row {} of others {others}", i / n);
+            }
+        }
+    }
+}
+
 #[test]
 fn nan_and_infinity_reach_their_elements_alone() {
     for shape in [[1, 40, 37], [3, 33, 20], [20, 50, 40]] {
