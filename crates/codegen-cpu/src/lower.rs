@@ -50,6 +50,12 @@ pub(crate) trait Imports {
 /// cache, and more than a few calls' worth of work.
 const BLOCK_LANES: i64 = 64;
 
+/// Rows of a block, a power of two.
+const BLOCK_ROWS: i64 = 16;
+/// From a row of a block to the one that is done next. Its inverse modulo the rows is itself:
+/// neighbours are done seven or nine rows apart.
+const ROW_STEP: i64 = 7;
+
 /// The state of lowering one kernel.
 pub(crate) struct Lower<'a, 'f> {
     pub(crate) builder: &'a mut FunctionBuilder<'f>,
@@ -194,11 +200,38 @@ impl<'a, 'f> Lower<'a, 'f> {
                 })
                 .map(|_| ());
         };
-        self.count(begin, end, Some(outer), &[], &mut |lower, _, _| {
+        self.rows(outer, inner, [begin, end])
+    }
+
+    /// The points of a dimension, one after the other; short rows of lanes that touch in blocks,
+    /// in each of which neighbours are some rows apart.
+    fn rows(&mut self, var: Var, inner: &[Var], [begin, end]: [Value; 2]) -> Result<(), Error> {
+        let domain = self.vectors.domain.as_ref();
+        let is_row = domain.is_some_and(|(count, _)| *count == inner.len());
+        let apart = is_row && self.vectors.apart;
+        self.count(begin, end, Some(var), &[], &mut |lower, at, _| {
+            if apart {
+                let row = lower.row_apart(at, [begin, end]);
+                lower.set_var(var, row);
+            }
             lower.inner_domain(inner)?;
             Ok(Values::new())
         })?;
         Ok(())
+    }
+
+    /// Which row is done as that of a number, in an order in which neighbours are apart.
+    fn row_apart(&mut self, at: Value, [begin, end]: [Value; 2]) -> Value {
+        let ins = &mut self.builder;
+        let [number, rows] = [at, end].map(|v| ins.ins().isub(v, begin));
+        let whole = ins.ins().band_imm_s(rows, -BLOCK_ROWS);
+        let block = ins.ins().band_imm_s(number, -BLOCK_ROWS);
+        let inside = ins.ins().imul_imm_s(number, ROW_STEP);
+        let inside = ins.ins().band_imm_s(inside, BLOCK_ROWS - 1);
+        let moved = ins.ins().bor(block, inside);
+        let in_block = ins.ins().icmp(IntCC::SignedLessThan, number, whole);
+        let row = ins.ins().select(in_block, moved, number);
+        ins.ins().iadd(begin, row)
     }
 
     fn inner_domain(&mut self, vars: &[Var]) -> Result<(), Error> {
@@ -216,11 +249,7 @@ impl<'a, 'f> Lower<'a, 'f> {
         {
             return self.domain_lanes(vars, [zero, end]);
         }
-        self.count(zero, end, Some(var), &[], &mut |lower, _, _| {
-            lower.inner_domain(rest)?;
-            Ok(Values::new())
-        })?;
-        Ok(())
+        self.rows(var, rest, [zero, end])
     }
 
     /// The domain in blocks of lanes that go along the dimension `across`. Points are

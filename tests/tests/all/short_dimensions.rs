@@ -322,3 +322,34 @@ fn shallow_products() {
         }
     }
 }
+
+/// What a loop divides by is the same for all coordinates.
+#[test]
+fn forces_between_all() {
+    let add = "add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT r = f32[] add(a, b) }";
+    for (count, coordinates) in [(20, 2), (37, 3), (64, 4), (33, 5), (9, 3), (16, 1)] {
+        let (n, c) = (count, coordinates);
+        for (along, kept) in [(1, "mine"), (0, "theirs")] {
+            holds_with(
+                add,
+                &[n, c],
+                &format!(
+                    "mine = f32[{n},{n},{c}] broadcast(p), dimensions={{0,2}}
+                     theirs = f32[{n},{n},{c}] broadcast(p), dimensions={{1,2}}
+                     d = f32[{n},{n},{c}] subtract(theirs, mine)
+                     s = f32[{n},{n},{c}] multiply(d, d)
+                     zero = f32[] constant(0) one = f32[] constant(1)
+                     r = f32[{n},{n}] reduce(s, zero), dimensions={{2}}, to_apply=add
+                     o = f32[{n},{n}] broadcast(one), dimensions={{}}
+                     q = f32[{n},{n}] add(r, o)
+                     e = f32[{n},{n}] rsqrt(q)
+                     f = f32[{n},{n},{c}] broadcast(e), dimensions={{0,1}}
+                     g = f32[{n},{n},{c}] multiply(d, f)
+                     h = f32[{n},{n},{c}] add(g, {kept})
+                     w = f32[{n},{c}] reduce(h, zero), dimensions={{{along}}}, to_apply=add
+                     ROOT t = f32[{n},{c}] subtract(w, p)"
+                ),
+            );
+        }
+    }
+}

@@ -116,3 +116,74 @@ fn what_is_needed_no_longer_lies_in_a_result() {
     let places = plan.buffers.values().map(|buffer| &buffer.place);
     assert_eq!(places.filter(|place| lent(place)).count(), 2);
 }
+
+/// The bytes of a plan's arena.
+fn arena(plan: &Plan) -> Option<i64> {
+    plan.arena_bytes.as_constant()
+}
+
+/// A distance of every pair, by which three coordinates are divided, is computed where they are.
+#[test]
+fn what_short_dimensions_share_is_not_written() {
+    let module = module(
+        "p = f32[64,3] parameter(0)
+         a = f32[64,64,3] broadcast(p), dimensions={0,2}
+         b = f32[64,64,3] broadcast(p), dimensions={1,2}
+         d = f32[64,64,3] subtract(a, b) s = f32[64,64,3] multiply(d, d)
+         zero = f32[] constant(0) r = f32[64,64] reduce(s, zero), dimensions={2}, to_apply=add
+         e = f32[64,64] exponential(r) f = f32[64,64,3] broadcast(e), dimensions={0,1}
+         g = f32[64,64,3] multiply(d, f)
+         ROOT t = f32[64,3] reduce(g, zero), dimensions={1}, to_apply=add",
+    );
+    assert_eq!(arena(&planned(&module)), Some(0));
+}
+
+/// What is sorted lies where the sorted is; so do places beside it, of which nobody wants the
+/// numbers.
+#[test]
+fn sorts_in_place() {
+    for (dims, dimension) in [("500,12", 0), ("3,700", 1), ("5,40,6", 1), ("4,1", 1)] {
+        let text = format!(
+            "HloModule sorted
+less {{
+  a = f32[] parameter(0) b = f32[] parameter(1) c = s32[] parameter(2) d = s32[] parameter(3)
+  ROOT r = pred[] compare(a, b), direction=LT, type=TOTALORDER
+}}
+partly {{
+  a = f32[] parameter(0) b = f32[] parameter(1) c = s32[] parameter(2) d = s32[] parameter(3)
+  x = f32[] abs(a) y = f32[] abs(b) ROOT r = pred[] compare(x, y), direction=LT
+}}
+ENTRY main {{
+  p = f32[{dims}] parameter(0)
+  i = s32[{dims}] iota(), iota_dimension={dimension} n = f32[{dims}] exponential(p)
+  s = (f32[{dims}], s32[{dims}]) sort(n, i), dimensions={{{dimension}}}, is_stable=true, to_apply=less
+  k = f32[{dims}] get-tuple-element(s), index=0 v = s32[{dims}] get-tuple-element(s), index=1
+  u = (f32[{dims}], s32[{dims}]) sort(k, v), dimensions={{{dimension}}}, is_stable=true, to_apply=partly
+  x = f32[{dims}] get-tuple-element(u), index=0 y = s32[{dims}] get-tuple-element(u), index=1
+  ROOT r = (f32[{dims}], s32[{dims}]) tuple(x, y)
+}}
+"
+        );
+        let module = tegula::read(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+        assert_eq!(arena(&planned(&module)), Some(0), "{dims}");
+    }
+}
+
+/// Of a gradient the last layer's part is computed before the first one's needs room.
+#[test]
+fn steps_go_where_less_is_alive() {
+    let module = module(
+        "x = f32[64,32] parameter(0) w = f32[32,64] parameter(1) v = f32[64,32] parameter(2)
+         a = f32[64,64] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+         h = f32[64,64] tanh(a)
+         b = f32[64,32] dot(h, v), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+         o = f32[64,32] tanh(b)
+         g = f32[64,64] dot(o, v), lhs_contracting_dims={1}, rhs_contracting_dims={1}
+         k = f32[64,64] multiply(g, h)
+         dw = f32[32,64] dot(x, k), lhs_contracting_dims={0}, rhs_contracting_dims={0}
+         dv = f32[64,32] dot(h, o), lhs_contracting_dims={0}, rhs_contracting_dims={0}
+         ROOT r = (f32[32,64], f32[64,32]) tuple(dw, dv)",
+    );
+    // `dv` first: `k` lies where `h` was, and `o` where `dw` will be.
+    assert!(arena(&planned(&module)) <= Some(2 * 64 * 64 * 4));
+}
