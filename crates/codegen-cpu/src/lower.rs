@@ -208,7 +208,11 @@ impl<'a, 'f> Lower<'a, 'f> {
     fn rows(&mut self, var: Var, inner: &[Var], [begin, end]: [Value; 2]) -> Result<(), Error> {
         let domain = self.vectors.domain.as_ref();
         let is_row = domain.is_some_and(|(count, _)| *count == inner.len());
-        let apart = is_row && self.vectors.apart;
+        let many = match self.kernel.var(var) {
+            Some(IndexVar::Domain(extent)) => extent.as_constant().is_none_or(|n| n >= BLOCK_ROWS),
+            _ => false,
+        };
+        let apart = is_row && many && self.vectors.apart;
         self.count(begin, end, Some(var), &[], &mut |lower, at, _| {
             if apart {
                 let row = lower.row_apart(at, [begin, end]);

@@ -353,3 +353,50 @@ fn forces_between_all() {
         }
     }
 }
+
+/// Rows that end within a vector, written over what they are computed from, in an order of
+/// their own.
+#[test]
+fn rows_that_touch() {
+    for (rows, columns) in [(5, 12), (16, 3), (33, 20), (100, 31), (6000, 12)] {
+        for (outer, inner) in [(1, rows), (3, rows)] {
+            holds(
+                &[outer, inner, columns],
+                &format!(
+                    "r = f32[{0}] reshape(p) w = f32[{columns}] slice(r), slice={{[0:{columns}]}}
+                     e = f32[{outer},{inner},{columns}] exponential(p)
+                     s = f32[{outer},{inner},{columns}] reverse(e), dimensions={{0,1}}
+                     b = f32[{outer},{inner},{columns}] broadcast(w), dimensions={{2}}
+                     d = f32[{outer},{inner},{columns}] subtract(p, b)
+                     t = f32[{outer},{inner},{columns}] multiply(d, s)
+                     ROOT q = f32[{outer},{inner},{columns}] subtract(t, b)",
+                    outer * inner * columns
+                ),
+            );
+        }
+    }
+}
+
+/// What is scattered at one index is written out where it is little; functions of it have
+/// lanes.
+#[test]
+fn few_elements_at_each_index() {
+    let add = "add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT r = f32[] add(a, b) }";
+    for width in [1, 2, 3, 4, 8, 9] {
+        holds_with(
+            add,
+            &[50, width],
+            &format!(
+                "z = f32[] constant(0) t = f32[20,{width}] broadcast(z), dimensions={{}}
+                 i = s32[50] iota(), iota_dimension=0 k = s32[] constant(7)
+                 ks = s32[50] broadcast(k), dimensions={{}} j = s32[50] multiply(i, i)
+                 n = s32[] constant(23) ns = s32[50] broadcast(n), dimensions={{}}
+                 m = s32[50] remainder(j, ns) at = s32[50] subtract(m, ks)
+                 e = f32[50,{width}] tanh(p) u = f32[50,{width}] add(e, p)
+                 ROOT s = f32[20,{width}] scatter(t, at, u), update_window_dims={{1}},
+                   inserted_window_dims={{0}}, scatter_dims_to_operand_dims={{0}},
+                   index_vector_dim=1, to_apply=add"
+            ),
+        );
+    }
+}
