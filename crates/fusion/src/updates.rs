@@ -111,14 +111,19 @@ fn scatter(
     let first = vec![Term::constant(0); window.len()];
     e.loops(outer, &[], &mut |e, outer, _| {
         let begin = [outer, &first].concat();
-        let (_, inside) = scatter_position(e, dims, node.results[0], indices, updates[0], &begin)?;
+        let (start, inside) =
+            scatter_position(e, dims, node.results[0], indices, updates[0], &begin)?;
         e.branch(
             &inside,
             &mut |e| {
                 e.short_loops(window, &[], &mut |e, offset, _| {
                     let at = [outer, offset].concat();
-                    let (position, _) =
-                        scatter_position(e, dims, node.results[0], indices, updates[0], &at)?;
+                    let mut position = start.clone();
+                    if left > 0 {
+                        let target = node.results[0];
+                        (position, _) =
+                            scatter_position(e, dims, target, indices, updates[0], &at)?;
+                    }
                     let mut arguments = Scalars::new();
                     for &output in &outputs {
                         arguments.push(e.load(output, &position));
