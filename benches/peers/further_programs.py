@@ -1,4 +1,4 @@
-"""Forty more programs for run.py: everyday operations at odd sizes, and in gradients.
+"""Sixty more programs for run.py: everyday operations at odd sizes, in gradients and in loops.
 
     python benches/peers/further_programs.py FOLDER
     python benches/peers/run.py FOLDER --threads 1 --rounds 2
@@ -273,6 +273,200 @@ def spectrum(x):
     return jnp.log(jnp.abs(f) ** 2 + 1e-6)
 
 
+# Losses, physics, signals, graphs, sampling, pictures: added later, in the same spirit.
+
+
+def focal_gradient(logits, labels):
+    """Of a loss that counts easy examples less."""
+
+    def loss(logits):
+        log = jax.nn.log_softmax(logits)
+        right = jnp.take_along_axis(log, labels[:, None], -1)[:, 0]
+        return -((1 - jnp.exp(right)) ** 2 * right).mean()
+
+    return jax.grad(loss)(logits)
+
+
+def triplets(x, labels):
+    """The farthest of one's own kind against the nearest of another."""
+    square = (x * x).sum(-1)
+    distance = jnp.sqrt(jnp.maximum(square[:, None] + square - 2 * x @ x.T, 1e-12))
+    same = labels[:, None] == labels
+    far = jnp.where(same, distance, 0).max(-1)
+    near = jnp.where(same, jnp.inf, distance).min(-1)
+    return jax.nn.relu(far - near + 0.2).mean()
+
+
+def lennard_jones(x):
+    """Forces between all pairs, as a gradient of the energy."""
+
+    def energy(x):
+        d = x[:, None] - x
+        r = (d * d).sum(-1) + jnp.eye(x.shape[0])
+        s = 1 / r**3
+        return jnp.triu(4 * (s * s - s), 1).sum()
+
+    return -jax.grad(energy)(x)
+
+
+def cloth(x, v, edges, lengths):
+    """Twenty steps of springs between points."""
+    a, b = edges.T
+
+    def step(state, _):
+        x, v = state
+        d = x[b] - x[a]
+        r = jnp.sqrt((d * d).sum(-1) + 1e-6)
+        f = (20 * (r - lengths) / r)[:, None] * d
+        force = jnp.zeros_like(x).at[a].add(f).at[b].add(-f)
+        v = 0.99 * v + 0.01 * (force - jnp.array([0, 0, 9.8]))
+        return (x + 0.01 * v, v), None
+
+    return lax.scan(step, (x, v), None, length=20)[0]
+
+
+def finite_response(x, taps):
+    return jnp.convolve(x, taps, mode="same")
+
+
+def biquad(x, b, a):
+    """A recursive filter of second order, of many channels."""
+
+    def step(state, now):
+        z1, z2 = state
+        y = b[0] * now + z1
+        return (b[1] * now - a[0] * y + z2, b[2] * now - a[1] * y), y
+
+    zeros = jnp.zeros(x.shape[1])
+    return lax.scan(step, (zeros, zeros), x)[1]
+
+
+def bilateral(x):
+    """A blur of five by five that keeps edges."""
+    h, w = x.shape
+    p = jnp.pad(x, 2, mode="edge")
+    total, weights = jnp.zeros_like(x), jnp.zeros_like(x)
+    for i in range(5):
+        for j in range(5):
+            near = p[i : i + h, j : j + w]
+            weight = jnp.exp(-((i - 2) ** 2 + (j - 2) ** 2) / 4.5 - (near - x) ** 2 / 0.5)
+            total, weights = total + weight * near, weights + weight
+    return total / weights
+
+
+def box_mean(x):
+    """Means of eleven by eleven, by sums of all that is above and to the left."""
+    s = jnp.pad(jnp.cumsum(jnp.cumsum(x, 0), 1), ((1, 0), (1, 0)))
+    return (s[11:, 11:] - s[:-11, 11:] - s[11:, :-11] + s[:-11, :-11]) / 121
+
+
+def triangles(edges):
+    """How many triangles each node of a graph is in."""
+    a = jnp.zeros((256, 256)).at[edges[:, 0], edges[:, 1]].set(1)
+    a = jnp.maximum(a, a.T) * (1 - jnp.eye(256))
+    return ((a @ a) * a).sum(-1) / 2
+
+
+def gumbel(key, logits):
+    return jax.random.categorical(key, logits, axis=-1)
+
+
+def leapfrog(w, p, x, y):
+    """Ten steps towards a sample of the weights of a logistic regression."""
+    slope = jax.grad(lambda w: jnp.logaddexp(0, -y * (x @ w)).sum() + 0.5 * (w * w).sum())
+
+    def step(state, _):
+        w, p = state
+        p = p - 0.005 * slope(w)
+        w = w + 0.01 * p
+        return (w, p - 0.005 * slope(w)), None
+
+    return lax.scan(step, (w, p), None, length=10)[0]
+
+
+def opened(x):
+    """The largest of the smallest of five by five, and what that leaves."""
+    window = lambda x, start, op: lax.reduce_window(x, start, op, (5, 5), (1, 1), "SAME")
+    y = window(window(x, jnp.inf, lax.min), -jnp.inf, lax.max)
+    return y, x - y
+
+
+def structural_similarity(x, y):
+    g = np.exp(-0.5 * (np.arange(11) - 5) ** 2 / 2.25).astype(np.float32)
+    g = g / g.sum()
+    rows = lambda x: sum(g[i] * x[i : x.shape[0] - 10 + i] for i in range(11))
+    blur = lambda x: rows(rows(x).T).T
+    mx, my = blur(x), blur(y)
+    vx, vy, c = blur(x * x) - mx * mx, blur(y * y) - my * my, blur(x * y) - mx * my
+    return ((2 * mx * my + 0.01) * (2 * c + 0.03) / ((mx**2 + my**2 + 0.01) * (vx + vy + 0.03))).mean()
+
+
+def alignment(log, labels):
+    """The likelihood of texts without times (connectionist temporal classification)."""
+    b, n = labels.shape
+    states = jnp.zeros((b, 2 * n + 1), int).at[:, 1::2].set(labels)
+    skip = jnp.pad(states[:, 2:] != states[:, :-2], ((0, 0), (2, 0))) & (states != 0)
+    log = jnp.take_along_axis(log, jnp.broadcast_to(states, (log.shape[0], *states.shape)), -1)
+    none = -1e30
+    first = jnp.where(jnp.arange(2 * n + 1) < 2, log[0], none)
+
+    def step(alpha, now):
+        one = jnp.pad(alpha[:, :-1], ((0, 0), (1, 0)), constant_values=none)
+        two = jnp.pad(alpha[:, :-2], ((0, 0), (2, 0)), constant_values=none)
+        two = jnp.where(skip, two, none)
+        return jnp.logaddexp(jnp.logaddexp(alpha, one), two) + now, None
+
+    last = lax.scan(step, first, log[1:])[0]
+    return -jnp.logaddexp(last[:, -1], last[:, -2])
+
+
+def shallow_water(h, u, v):
+    """Twenty steps on a torus."""
+
+    def step(_, state):
+        h, u, v = state
+        slope = lambda x, axis: (jnp.roll(x, -1, axis) - jnp.roll(x, 1, axis)) / 2
+        u, v = u - 0.1 * slope(h, 1), v - 0.1 * slope(h, 0)
+        return h - 0.1 * (slope(h * u, 1) + slope(h * v, 0)), u, v
+
+    return lax.fori_loop(0, 20, step, (h, u, v))
+
+
+def spheres(rays, centres, radii, colours):
+    """The light of the nearest ball that each ray meets."""
+    b = rays @ centres.T
+    d = b * b - (centres * centres).sum(-1) + radii * radii
+    t = jnp.where(d > 0, b - jnp.sqrt(jnp.maximum(d, 0)), jnp.inf)
+    t = jnp.where(t > 0, t, jnp.inf)
+    nearest = t.argmin(-1)
+    at = jnp.take_along_axis(t, nearest[:, None], -1)
+    normal = (rays * at - centres[nearest]) / radii[nearest][:, None]
+    light = jnp.maximum(normal @ jnp.array([0.5, 0.7, -0.5]), 0.1)
+    return jnp.where(jnp.isfinite(at), colours[nearest] * light[:, None], 0)
+
+
+def density(x, points):
+    """Of points, smoothed by a normal distribution, and its slope."""
+    d = x[:, None] - points
+    k = jnp.exp(-0.5 * (d * d).sum(-1) / 0.09)
+    return k.mean(-1), -(k[..., None] * d).mean(1) / 0.09
+
+
+def particles(noise, seen, at):
+    """A filter of particles, chosen anew at each of twenty steps."""
+
+    def step(x, now):
+        noise, seen, at = now
+        x = 0.9 * x + 2 * jnp.sin(x) + noise
+        weights = jax.nn.softmax(-0.5 * (x - seen) ** 2)
+        places = (jnp.arange(x.shape[0]) + at) / x.shape[0]
+        chosen = jnp.searchsorted(jnp.cumsum(weights), places)
+        x = x[jnp.minimum(chosen, x.shape[0] - 1)]
+        return x, x.mean()
+
+    return lax.scan(step, noise[0], (noise, seen, at))[1]
+
+
 def further_programs():
     """Functions and their inputs, by name."""
     random = np.random.RandomState(3)
@@ -281,11 +475,16 @@ def further_programs():
     a = n(300, 300)
     half = lambda *shape: n(*shape).astype(jnp.bfloat16)
     return {
+        "alignment": (alignment, np.log(random.dirichlet(np.ones(30), (60, 16))).astype(np.float32), 1 + integers((16, 12), 29)),
         "arranged": (arranged, n(64, 1000)),
         "attention_gradients": (attention_gradients, *(n(2, 4, 96, 48) + i for i in range(3))),
         "batch_norm_training": (batch_norm_training, n(8, 28, 28, 96), n(96), n(96)),
+        "bilateral": (bilateral, n(160, 200)),
+        "biquad": (biquad, n(1000, 96), n(3, 96), n(2, 96) / 4),
         "bodies": (bodies, n(256, 3), n(256, 3)),
+        "box_mean": (box_mean, n(300, 400)),
         "chain": (chain, n(60, 16, 24), n(24, 24)),
+        "cloth": (cloth, n(900, 3), n(900, 3), integers((2600, 2), 900), np.abs(n(2600))),
         "conjugate_gradients": (conjugate_gradients, a @ a.T + 300 * np.eye(300, dtype=np.float32), n(300)),
         "contrastive": (contrastive, n(200, 384), n(200, 384)),
         "conv3d": (convolved, n(2, 12, 20, 20, 16), n(3, 3, 3, 16, 24)),
@@ -294,15 +493,23 @@ def further_programs():
         "conv_depthwise_5x5": (lambda x, w: convolved(x, w, 2, groups=96), n(4, 30, 30, 96), n(5, 5, 1, 96)),
         "conv_gradients": (convolution_gradients, n(4, 30, 30, 24), n(3, 3, 24, 40)),
         "cross_covariance": (cross_covariance, n(2000, 60), n(2000, 90)),
+        "density": (density, n(700, 3), n(400, 3)),
         "dropped": (dropped, key, n(300, 1000)),
+        "finite_response": (finite_response, n(30000), n(63)),
+        "focal_gradient": (focal_gradient, n(3000, 40), integers(3000, 40)),
         "gelu_gradient": (gelu_gradient, n(300, 1500), n(300, 1500)),
+        "gumbel": (gumbel, key, n(64, 3000)),
         "heat": (heat, n(50, 50, 50)),
         "interpolated": (interpolated, 10 * random.rand(20000).astype(np.float32), np.arange(11, dtype=np.float32), n(11)),
         "inverses": (inverses, n(5000, 3, 3)),
         "julia": (julia, (n(200, 300) + 1j * n(300, 200).T).astype(np.complex64)),
+        "leapfrog": (leapfrog, n(40) / 10, n(40), n(1500, 40), np.sign(n(1500))),
+        "lennard_jones": (lennard_jones, 4 * n(220, 3)),
         "lstm": (lstm, n(30, 12, 40), n(40, 4 * 72), n(72, 4 * 72), n(4 * 72)),
         "median": (median, n(200, 300)),
         "mixture": (mixture, n(3000, 6), n(20, 6), np.abs(n(20, 6)) + 0.1, n(20)),
+        "opened": (opened, n(200, 300)),
+        "particles": (particles, n(20, 2000), n(20), np.abs(n(20)) % 1),
         "patches": (patches, n(4, 160, 160, 3), n(768, 192)),
         "perceptron": (perceptron, n(64, 100), n(64, 10), n(100, 200) / 10, n(200), n(200, 150) / 10, n(150), n(150, 10) / 10, n(10)),
         "polynomial": (polynomial, n(300, 700), n(12)),
@@ -317,10 +524,15 @@ def further_programs():
         "running_maximum": (running_maximum, n(100, 3000)),
         "searched": (searched, np.sort(n(1000)), n(20000)),
         "segments": (segments, n(5000, 24), integers(5000, 512)),
+        "shallow_water": (shallow_water, 1 + n(100, 130) / 10, n(100, 130) / 10, n(100, 130) / 10),
         "softmax_gradient": (softmax_gradient, n(400, 700), n(400, 700)),
         "sorted_columns": (sorted_columns, n(500, 60)),
         "spectrum": (spectrum, n(20000)),
+        "spheres": (spheres, n(9000, 3) / 3 + np.float32([0, 0, 1]), n(12, 3) + np.float32([0, 0, 5]), np.abs(n(12)) + 0.3, np.abs(n(12, 3))),
+        "structural_similarity": (structural_similarity, n(150, 170), n(150, 170)),
         "swish_gradient": (swish_gradient, n(300, 1000)),
+        "triangles": (triangles, integers((3000, 2), 256)),
+        "triplets": (triplets, n(300, 64), integers(300, 20)),
         "windows": (windows, n(2, 48, 48, 64), n(64, 192)),
     }
 

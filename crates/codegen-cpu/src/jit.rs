@@ -383,8 +383,8 @@ impl Builder {
         let collapsed = collapsed(kernel);
         let kernel = collapsed.as_ref().unwrap_or(kernel);
         // Other sets of instructions put elements in their places one by one.
-        let short = (self.imports.wide.as_ref()).is_some_and(wide::Wide::puts_in_turn);
-        let short = short.then(|| short_together(kernel)).flatten();
+        let in_turn = (self.imports.wide.as_ref()).is_some_and(wide::Wide::puts_in_turn);
+        let short = short_together(kernel, in_turn);
         let kernel = short.as_ref().unwrap_or(kernel);
         let exchanged = exchanged(kernel);
         let kernel = exchanged.as_ref().unwrap_or(kernel);

@@ -31,6 +31,7 @@ mod kernels;
 mod linear_algebra;
 mod lower;
 mod nests;
+mod once;
 mod phases;
 mod pieces;
 mod pool;

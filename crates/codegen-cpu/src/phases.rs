@@ -7,14 +7,17 @@
 //! all load and store neighbours, every so many.
 //!
 //! Dimensions that are too short for lanes (coordinates, small matrices, states) are such turns
-//! too, of which each is the next dimension's point.
+//! too, of which each is the next dimension's point. What does not depend on them (a distance
+//! that a force is divided by, in a loop over all others) is done once then.
 
+use crate::once;
 use crate::pieces::resolved;
 use crate::vector::{merged, steps_along};
 use crate::versions::{MIN_SAVED, operations};
+use smallvec::smallvec;
 use tegula_expr::{Node, Term, Var, canonicalize};
 use tegula_fusion::kernel::{Access, Block, IndexVar, Param, ScalarId, ScalarOp, Statement};
-use tegula_fusion::{Kernel, KernelRanges, Rename};
+use tegula_fusion::{Kernel, KernelRanges, Limits, Rename};
 use tegula_ir::ElementType;
 
 /// The most phases: each is a part of the body.
@@ -24,8 +27,9 @@ const MIN_TURNS: i64 = 4;
 /// Operations of all phases: a longer body has more values than there are registers.
 const MAX_OPERATIONS: f64 = 500.0;
 
-/// Points along the next dimension that are worth lanes.
-const MIN_NEXT: i64 = 16;
+/// How often [`operations`] counts what is in a loop.
+const IN_LOOPS: f64 = 10.0;
+
 /// Points of short dimensions that become one. Of eight with an exponential each, and of
 /// sixteen sums of four products, more is alive than there are registers: slower, measured.
 const MAX_SHORT: i64 = 4;
@@ -48,12 +52,24 @@ fn is_plain(kernel: &Kernel) -> bool {
         Statement::If {
             then, otherwise, ..
         } => then.any(Statement::is_store) || otherwise.any(Statement::is_store),
+        Statement::Loop { body, .. } => body.any(Statement::is_store),
         _ => false,
     };
     let kept = |p: &Param| matches!(p.access, Access::Local | Access::Update);
-    !kernel.body.any(Statement::is_loop)
-        && !kernel.params.iter().any(kept)
+    !kernel.params.iter().any(kept)
+        && !branches_into_loops(&kernel.body)
         && !kernel.body.statements.iter().any(inside)
+}
+
+/// Whether loops are in branches, of which each phase has its own.
+fn branches_into_loops(block: &Block) -> bool {
+    block.statements.iter().any(|s| match s {
+        Statement::If {
+            then, otherwise, ..
+        } => then.any(Statement::is_loop) || otherwise.any(Statement::is_loop),
+        Statement::Loop { body, .. } => branches_into_loops(body),
+        _ => false,
+    })
 }
 
 /// Whether an array's elements are words of 32 bits.
@@ -70,7 +86,7 @@ fn extent(kernel: &Kernel, var: Var) -> Option<i64> {
 
 /// The kernel with its phases together; `None` if it has none, or little depends on them.
 pub(crate) fn phased(kernel: &Kernel) -> Option<Phased> {
-    if !is_plain(kernel) {
+    if !is_plain(kernel) || kernel.body.any(Statement::is_loop) {
         return None;
     }
     let whole = operations(&kernel.body);
@@ -89,7 +105,7 @@ pub(crate) fn phased(kernel: &Kernel) -> Option<Phased> {
         phased.vars[var.0 as usize] = IndexVar::Domain(Term::constant(turns));
         let turn = Term::var(var).mul(&Term::constant(count));
         let phases = (0..count).map(|phase| vec![(var, turn.add(&Term::constant(phase)))]);
-        together(&mut phased, phases);
+        together(&mut phased, phases)?;
         let operations = operations(&phased.body);
         let pays = operations <= (1.0 - MIN_SAVED) * whole * count as f64;
         (pays && operations <= MAX_OPERATIONS).then(|| Phased {
@@ -100,10 +116,12 @@ pub(crate) fn phased(kernel: &Kernel) -> Option<Phased> {
 }
 
 /// The kernel with all points of its innermost dimensions as one, if they are too few for a
-/// vector's lanes and the next dimension is not, and along that one everything lies in such
-/// steps that vectors of neighbours hold it.
-pub(crate) fn short_together(kernel: &Kernel) -> Option<Kernel> {
-    if !is_plain(kernel) {
+/// vector's lanes and the next dimension is not, and either along that one everything lies in
+/// such steps that vectors of neighbours hold it, where there are such (`in_turn`), or a good
+/// part of what a loop does is the same for these points.
+pub(crate) fn short_together(kernel: &Kernel, in_turn: bool) -> Option<Kernel> {
+    let has_loops = kernel.body.any(Statement::is_loop);
+    if !is_plain(kernel) || !(in_turn || has_loops) {
         return None;
     }
     [2, 1].into_iter().find_map(|count| {
@@ -115,8 +133,14 @@ pub(crate) fn short_together(kernel: &Kernel) -> Option<Kernel> {
         let points = extents
             .iter()
             .try_fold(1i64, |n, &size| n.checked_mul(size))?;
-        let near = merged(kernel).0 > count || !goes_in_steps(kernel, next);
-        if !(2..=MAX_SHORT).contains(&points) || extent(kernel, next)? < MIN_NEXT || near {
+        if !(2..=MAX_SHORT).contains(&points)
+            || extent(kernel, next)? < Limits::NEXT_TO_SHORT
+            || merged(kernel).0 > count
+        {
+            return None;
+        }
+        let steps = in_turn && goes_in_steps(kernel, next);
+        if !steps && !has_loops {
             return None;
         }
         let mut all = kernel.clone();
@@ -130,8 +154,12 @@ pub(crate) fn short_together(kernel: &Kernel) -> Option<Kernel> {
             }
             at
         });
-        together(&mut all, phases);
-        (operations(&all.body) <= MAX_OPERATIONS).then_some(all)
+        together(&mut all, phases)?;
+        let operations = [&all, kernel].map(|kernel| operations(&kernel.body));
+        let saves = operations[0] <= (1.0 - MIN_SAVED) * operations[1] * points as f64;
+        let most = if has_loops { IN_LOOPS } else { 1.0 } * MAX_OPERATIONS;
+        let fits = operations[0] <= most;
+        (fits && (steps || saves)).then_some(all)
     })
 }
 
@@ -198,12 +226,12 @@ fn divisors_of(term: &Term, var: Var, multiple: &mut i64) {
 }
 
 /// Makes a kernel's body that of all phases, which are what variables are in each. What is stored
-/// comes last: an output may lie where an input does.
-fn together(kernel: &mut Kernel, phases: impl Iterator<Item = Vec<(Var, Term)>>) {
+/// comes last: an output may lie where an input does. `None` if loops do not go together.
+fn together(kernel: &mut Kernel, phases: impl Iterator<Item = Vec<(Var, Term)>>) -> Option<()> {
     let body = std::mem::take(&mut kernel.body);
     let mut defined = Defined::default();
     defined.block(&body);
-    let (mut statements, mut stores) = (Vec::new(), Vec::new());
+    let (mut bodies, mut stores) = (Vec::new(), Vec::new());
     for (number, phase) in phases.enumerate() {
         let mut rename = Rename::default();
         rename.vars.extend(phase);
@@ -226,15 +254,78 @@ fn together(kernel: &mut Kernel, phases: impl Iterator<Item = Vec<(Var, Term)>>)
                 *value = rename.scalar(*value);
             }
         }
-        for statement in canonical(block, kernel).statements {
-            match statement.is_store() {
-                true => stores.push(statement),
-                false => statements.push(statement),
-            }
-        }
+        let statements = canonical(block, kernel).statements.into_iter();
+        let (last, statements): (Vec<_>, Vec<_>) = statements.partition(Statement::is_store);
+        stores.extend(last);
+        bodies.push(statements);
     }
+    let mut statements = side_by_side(bodies)?;
     statements.extend(stores);
     kernel.body.statements = statements;
+    once::each(kernel);
+    Some(())
+}
+
+/// The statements of several blocks, which run through the same loops, as those of one.
+fn side_by_side(blocks: Vec<Vec<Statement>>) -> Option<Vec<Statement>> {
+    let mut blocks: Vec<_> = blocks.into_iter().map(Vec::into_iter).collect();
+    let mut all = Vec::new();
+    loop {
+        let mut loops = Vec::new();
+        for block in &mut blocks {
+            loops.extend(block.find_map(|statement| {
+                if statement.is_loop() {
+                    return Some(statement);
+                }
+                all.push(statement);
+                None
+            }));
+        }
+        if loops.is_empty() {
+            return Some(all);
+        }
+        if loops.len() < blocks.len() {
+            return None;
+        }
+        all.push(one_loop(loops)?);
+    }
+}
+
+/// Loops over one variable as one.
+fn one_loop(loops: Vec<Statement>) -> Option<Statement> {
+    let mut whole: Option<Var> = None;
+    let (mut starts, mut states, mut ends) = (smallvec![], smallvec![], smallvec![]);
+    let (mut bodies, mut next) = (Vec::new(), smallvec![]);
+    for each in loops {
+        let Statement::Loop {
+            var,
+            init,
+            carried,
+            body,
+            results,
+        } = each
+        else {
+            return None;
+        };
+        if *whole.get_or_insert(var) != var {
+            return None;
+        }
+        starts.extend(init);
+        states.extend(carried);
+        ends.extend(results);
+        next.extend(body.results);
+        bodies.push(body.statements);
+    }
+    Some(Statement::Loop {
+        var: whole?,
+        init: starts,
+        carried: states,
+        body: Block {
+            statements: side_by_side(bodies)?,
+            results: next,
+        },
+        results: ends,
+    })
 }
 
 /// What a block defines.
@@ -262,7 +353,18 @@ impl Defined {
                     self.block(otherwise);
                     self.scalars.extend(results);
                 }
-                Statement::Store { .. } | Statement::Loop { .. } => {}
+                // Its variable stays: the loops of all phases become one.
+                Statement::Loop {
+                    carried,
+                    body,
+                    results,
+                    ..
+                } => {
+                    self.block(body);
+                    self.scalars.extend(carried);
+                    self.scalars.extend(results);
+                }
+                Statement::Store { .. } => {}
             }
         }
     }
@@ -290,7 +392,10 @@ fn canonical(mut block: Block, kernel: &Kernel) -> Block {
                 *then = canonical(std::mem::take(then), kernel);
                 *otherwise = canonical(std::mem::take(otherwise), kernel);
             }
-            Statement::Bind { .. } | Statement::Loop { .. } => {}
+            Statement::Loop { body, .. } => {
+                *body = canonical(std::mem::take(body), kernel);
+            }
+            Statement::Bind { .. } => {}
         }
     }
     block

@@ -192,9 +192,9 @@ fn statements(block: &Block, rename: &mut Rename, ranges: &dyn VarRanges) -> Vec
                 out.push(Statement::Loop {
                     var: *var,
                     init,
-                    carried: carried.clone(),
+                    carried: rename.scalars(carried),
                     body,
-                    results: results.clone(),
+                    results: rename.scalars(results),
                 });
             }
             _ => out.push(rename.statement(statement)),

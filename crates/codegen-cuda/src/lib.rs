@@ -46,6 +46,7 @@ pub const LIMITS: tegula_fusion::Limits = tegula_fusion::Limits {
     min_columns: 2,
     shallow: 0,
     lanes: false,
+    short: 0,
 };
 
 pub use driver::executable as for_gpu;

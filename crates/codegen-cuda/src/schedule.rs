@@ -483,7 +483,8 @@ impl Resolver<'_> {
             .map_err(|_| Error::Sizes("an array's size is negative".to_owned()))
     }
 
-    /// Passes that double the length of runs from the first to the last.
+    /// Passes that double the length of runs from the first to the last. What is sorted may lie
+    /// where the result will.
     fn passes(
         &self,
         function: usize,
@@ -493,16 +494,26 @@ impl Resolver<'_> {
     ) -> Result<Vec<Action>, Error> {
         let widths = std::iter::successors(Some(run), |width| width.checked_mul(2));
         let widths: Vec<i64> = widths.take_while(|&width| width < length).collect();
-        if widths.is_empty() {
-            let pairs = from.into_iter().zip(to).zip(bytes);
-            let copies = pairs.map(|((from, to), bytes)| {
+        let copies = |from: &[u64], to: &[u64]| -> Result<Vec<Action>, Error> {
+            let pairs = from.iter().zip(to).zip(bytes);
+            let moved = pairs.filter(|((from, to), _)| from != to);
+            let copies = moved.map(|((&from, &to), bytes)| {
                 let bytes = self.bytes(bytes)?;
                 Ok(Action::Copy { from, to, bytes })
             });
-            return copies.collect();
+            copies.collect()
+        };
+        if widths.is_empty() {
+            return copies(&from, &to);
         }
         let mut source = from;
         let mut actions = Vec::with_capacity(widths.len());
+        // The first pass would write what it reads.
+        let over = source.iter().zip(&to).any(|(from, to)| from == to);
+        if over && widths.len() % 2 == 1 {
+            actions = copies(&source, &between)?;
+            source.clone_from(&between);
+        }
         for (pass, &width) in widths.iter().enumerate() {
             // The last pass writes what is wanted.
             let target = match (widths.len() - pass) % 2 {

@@ -71,7 +71,7 @@ pub(crate) struct Emitter<'a> {
     /// Whether something was asked for that need not be computed.
     simplified: bool,
     /// Loops of so many iterations are written out.
-    shallow: i64,
+    pub(crate) shallow: i64,
     /// How many iterations of such loops are around.
     written_out: i64,
     /// The node whose kernel this is, for error messages.

@@ -10,6 +10,7 @@ use crate::dead::{acts, has_effect};
 use crate::emit::{BoundKernel, Context, Emitter};
 use crate::error::Error;
 use crate::kernel::{Access, Kernel};
+use crate::order::with_least_alive;
 use crate::program::{NodeId, NodeKind, Program, Region, ValueId};
 use crate::reads::ReadMaps;
 use crate::rows::{Limits, join_rows};
@@ -46,10 +47,14 @@ pub enum LibraryOp {
 }
 
 impl LibraryOp {
-    /// Whether the routine may write its result over this operand: a dot over what it is
-    /// added to.
-    pub fn may_write_over(&self, operand: usize) -> bool {
-        matches!(self, Self::Dot(_)) && operand == 2
+    /// Whether the routine may write a result over an operand: a dot over what it is added to,
+    /// a sort over what it sorts.
+    pub fn may_write_over(&self, operand: usize, result: usize) -> bool {
+        match self {
+            Self::Dot(_) => operand == 2,
+            Self::Sort { .. } => operand == result,
+            Self::Operation(_) => false,
+        }
     }
 
     /// The routine's name.
@@ -137,7 +142,7 @@ pub struct Fused {
 pub fn fuse(module: &Module, mut program: Program, limits: Limits) -> Result<Fused, Error> {
     crate::fold::fold(module, &mut program, limits.shallow);
     crate::accumulate::accumulate(module, &mut program);
-    let mut clusters = cluster(module, &program, limits.lanes);
+    let mut clusters = cluster(module, &program, limits);
     let maps = ReadMaps::new(module);
     let context = Context {
         module,
@@ -196,7 +201,15 @@ impl Builder<'_> {
         if !kept.is_empty() {
             self.kept.borrow_mut().extend(kept);
         }
-        let steps = in_order(self.context, steps);
+        let mut steps = in_order(self.context, steps);
+        steps.retain(|units| !units.is_empty());
+        // A loop's states and what a header aliases are updated in place in the order that is.
+        let is_entry = std::ptr::eq(region, &raw const self.context.program.entry);
+        if is_entry && self.context.module.attributes.input_output_alias.is_empty() {
+            let waiting = self::waiting(self.context, &steps);
+            let program = self.context.program;
+            steps = with_least_alive(program, steps, waiting, &region.results);
+        }
         let units: Vec<(NodeId, Unit)> = steps.into_iter().flatten().collect();
         let mut graph = DiGraph::with_capacity(units.len(), units.len() * 2);
         let mut made = FxHashMap::default();

@@ -30,6 +30,7 @@ mod fused;
 mod identities;
 pub mod kernel;
 mod loop_sums;
+mod order;
 mod program;
 mod readers;
 mod reads;

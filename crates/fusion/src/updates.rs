@@ -104,29 +104,70 @@ fn scatter(
         .map(|&v| e.param(v, Access::Update))
         .collect();
     let extents = e.dims(updates[0]);
-    e.loops(&extents, &[], &mut |e, at, _| {
-        let (position, inside) =
-            scatter_position(e, dims, node.results[0], indices, updates[0], at)?;
+    // Whether a window is inside is the same for all that is in it: where the innermost
+    // dimensions are a window's, they go inside.
+    let left = window_dims(e, dims, node.results[0], indices, updates[0]);
+    let (outer, window) = extents.split_at(extents.len() - left);
+    let first = vec![Term::constant(0); window.len()];
+    e.loops(outer, &[], &mut |e, outer, _| {
+        let begin = [outer, &first].concat();
+        let (start, inside) =
+            scatter_position(e, dims, node.results[0], indices, updates[0], &begin)?;
         e.branch(
             &inside,
             &mut |e| {
-                let mut arguments = Scalars::new();
-                for &output in &outputs {
-                    arguments.push(e.load(output, &position));
-                }
-                for &update in updates {
-                    arguments.push(e.element(update, at)?);
-                }
-                let combined = e.apply(to_apply, &arguments)?;
-                for (&output, &value) in outputs.iter().zip(&combined) {
-                    e.store(output, &position, value);
-                }
-                Ok(Scalars::new())
+                e.short_loops(window, &[], &mut |e, offset, _| {
+                    let at = [outer, offset].concat();
+                    let mut position = start.clone();
+                    if left > 0 {
+                        let target = node.results[0];
+                        (position, _) =
+                            scatter_position(e, dims, target, indices, updates[0], &at)?;
+                    }
+                    let mut arguments = Scalars::new();
+                    for &output in &outputs {
+                        arguments.push(e.load(output, &position));
+                    }
+                    for &update in updates {
+                        arguments.push(e.element(update, &at)?);
+                    }
+                    let combined = e.apply(to_apply, &arguments)?;
+                    for (&output, &value) in outputs.iter().zip(&combined) {
+                        e.store(output, &position, value);
+                    }
+                    Ok(Scalars::new())
+                })
             },
             &mut |_| Ok(Scalars::new()),
         )
     })?;
     Ok(())
+}
+
+/// How many of the innermost dimensions of updates run over windows and have so few elements
+/// that they are written out.
+fn window_dims(
+    e: &mut Emitter<'_>,
+    dims: &ScatterDims,
+    target: ValueId,
+    indices: ValueId,
+    update: ValueId,
+) -> usize {
+    let sizes = e.dims(update);
+    let ranks = [e.dims(target).len(), e.dims(indices).len(), sizes.len()];
+    let Some(roles) = dims.roles(ranks) else {
+        return 0;
+    };
+    let (mut count, mut elements) = (0, 1i64);
+    for (dim, size) in sizes.iter().enumerate().rev() {
+        let size = size.as_constant().unwrap_or(i64::MAX);
+        elements = elements.saturating_mul(size);
+        if roles.batch.contains(&dim) || elements > e.shallow {
+            break;
+        }
+        count += 1;
+    }
+    if elements > 1 { count } else { 0 }
 }
 
 /// Where an update element goes, and whether its whole window is inside.

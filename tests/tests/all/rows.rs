@@ -14,6 +14,7 @@ const ALL: Limits = Limits {
     min_columns: 2,
     shallow: 0,
     lanes: false,
+    short: 0,
 };
 
 const COMBINERS: &str = "

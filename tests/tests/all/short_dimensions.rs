@@ -322,3 +322,81 @@ fn shallow_products() {
         }
     }
 }
+
+/// What a loop divides by is the same for all coordinates.
+#[test]
+fn forces_between_all() {
+    let add = "add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT r = f32[] add(a, b) }";
+    for (count, coordinates) in [(20, 2), (37, 3), (64, 4), (33, 5), (9, 3), (16, 1)] {
+        let (n, c) = (count, coordinates);
+        for (along, kept) in [(1, "mine"), (0, "theirs")] {
+            holds_with(
+                add,
+                &[n, c],
+                &format!(
+                    "mine = f32[{n},{n},{c}] broadcast(p), dimensions={{0,2}}
+                     theirs = f32[{n},{n},{c}] broadcast(p), dimensions={{1,2}}
+                     d = f32[{n},{n},{c}] subtract(theirs, mine)
+                     s = f32[{n},{n},{c}] multiply(d, d)
+                     zero = f32[] constant(0) one = f32[] constant(1)
+                     r = f32[{n},{n}] reduce(s, zero), dimensions={{2}}, to_apply=add
+                     o = f32[{n},{n}] broadcast(one), dimensions={{}}
+                     q = f32[{n},{n}] add(r, o)
+                     e = f32[{n},{n}] rsqrt(q)
+                     f = f32[{n},{n},{c}] broadcast(e), dimensions={{0,1}}
+                     g = f32[{n},{n},{c}] multiply(d, f)
+                     h = f32[{n},{n},{c}] add(g, {kept})
+                     w = f32[{n},{c}] reduce(h, zero), dimensions={{{along}}}, to_apply=add
+                     ROOT t = f32[{n},{c}] subtract(w, p)"
+                ),
+            );
+        }
+    }
+}
+
+/// Rows that end within a vector, written over what they are computed from, in an order of
+/// their own.
+#[test]
+fn rows_that_touch() {
+    for (rows, columns) in [(5, 12), (16, 3), (33, 20), (100, 31), (6000, 12)] {
+        for (outer, inner) in [(1, rows), (3, rows)] {
+            holds(
+                &[outer, inner, columns],
+                &format!(
+                    "r = f32[{0}] reshape(p) w = f32[{columns}] slice(r), slice={{[0:{columns}]}}
+                     e = f32[{outer},{inner},{columns}] exponential(p)
+                     s = f32[{outer},{inner},{columns}] reverse(e), dimensions={{0,1}}
+                     b = f32[{outer},{inner},{columns}] broadcast(w), dimensions={{2}}
+                     d = f32[{outer},{inner},{columns}] subtract(p, b)
+                     t = f32[{outer},{inner},{columns}] multiply(d, s)
+                     ROOT q = f32[{outer},{inner},{columns}] subtract(t, b)",
+                    outer * inner * columns
+                ),
+            );
+        }
+    }
+}
+
+/// What is scattered at one index is written out where it is little; functions of it have
+/// lanes.
+#[test]
+fn few_elements_at_each_index() {
+    let add = "add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT r = f32[] add(a, b) }";
+    for width in [1, 2, 3, 4, 8, 9] {
+        holds_with(
+            add,
+            &[50, width],
+            &format!(
+                "z = f32[] constant(0) t = f32[20,{width}] broadcast(z), dimensions={{}}
+                 i = s32[50] iota(), iota_dimension=0 k = s32[] constant(7)
+                 ks = s32[50] broadcast(k), dimensions={{}} j = s32[50] multiply(i, i)
+                 n = s32[] constant(23) ns = s32[50] broadcast(n), dimensions={{}}
+                 m = s32[50] remainder(j, ns) at = s32[50] subtract(m, ks)
+                 e = f32[50,{width}] tanh(p) u = f32[50,{width}] add(e, p)
+                 ROOT s = f32[20,{width}] scatter(t, at, u), update_window_dims={{1}},
+                   inserted_window_dims={{0}}, scatter_dims_to_operand_dims={{0}},
+                   index_vector_dim=1, to_apply=add"
+            ),
+        );
+    }
+}

@@ -116,3 +116,80 @@ fn what_is_needed_no_longer_lies_in_a_result() {
     let places = plan.buffers.values().map(|buffer| &buffer.place);
     assert_eq!(places.filter(|place| lent(place)).count(), 2);
 }
+
+/// The bytes of a plan's arena.
+fn arena(plan: &Plan) -> Option<i64> {
+    plan.arena_bytes.as_constant()
+}
+
+/// A distance of every pair, by which three coordinates are divided, is computed where they are.
+#[test]
+fn what_short_dimensions_share_is_not_written() {
+    let module = module(
+        "p = f32[64,3] parameter(0)
+         a = f32[64,64,3] broadcast(p), dimensions={0,2}
+         b = f32[64,64,3] broadcast(p), dimensions={1,2}
+         d = f32[64,64,3] subtract(a, b) s = f32[64,64,3] multiply(d, d)
+         zero = f32[] constant(0) r = f32[64,64] reduce(s, zero), dimensions={2}, to_apply=add
+         e = f32[64,64] exponential(r) f = f32[64,64,3] broadcast(e), dimensions={0,1}
+         g = f32[64,64,3] multiply(d, f)
+         ROOT t = f32[64,3] reduce(g, zero), dimensions={1}, to_apply=add",
+    );
+    assert_eq!(arena(&planned(&module)), Some(0));
+}
+
+/// What is sorted lies where the sorted is; so do places beside it, of which nobody wants the
+/// numbers.
+#[test]
+fn sorts_in_place() {
+    for (dims, dimension) in [("500,12", 0), ("3,700", 1), ("5,40,6", 1), ("4,1", 1)] {
+        let text = format!(
+            "HloModule sorted
+less {{
+  a = f32[] parameter(0) b = f32[] parameter(1) c = s32[] parameter(2) d = s32[] parameter(3)
+  ROOT r = pred[] compare(a, b), direction=LT, type=TOTALORDER
+}}
+partly {{
+  a = f32[] parameter(0) b = f32[] parameter(1) c = s32[] parameter(2) d = s32[] parameter(3)
+  x = f32[] abs(a) y = f32[] abs(b) ROOT r = pred[] compare(x, y), direction=LT
+}}
+ENTRY main {{
+  p = f32[{dims}] parameter(0)
+  i = s32[{dims}] iota(), iota_dimension={dimension} n = f32[{dims}] negate(p)
+  s = (f32[{dims}], s32[{dims}]) sort(n, i), dimensions={{{dimension}}}, is_stable=true, to_apply=less
+  k = f32[{dims}] get-tuple-element(s), index=0 v = s32[{dims}] get-tuple-element(s), index=1
+  u = (f32[{dims}], s32[{dims}]) sort(k, v), dimensions={{{dimension}}}, is_stable=true, to_apply=partly
+  x = f32[{dims}] get-tuple-element(u), index=0 y = s32[{dims}] get-tuple-element(u), index=1
+  ROOT r = (f32[{dims}], s32[{dims}]) tuple(x, y)
+}}
+"
+        );
+        let module = tegula::read(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+        assert_eq!(arena(&planned(&module)), Some(0), "{dims}");
+    }
+}
+
+/// Of a gradient the last layer's part is computed before the first one's needs room, which is
+/// what the program has before it.
+#[test]
+fn steps_go_where_less_is_alive() {
+    let module = module(
+        "x = f32[64,100] parameter(0) w = f32[100,200] parameter(1) v = f32[200,150] parameter(2)
+         a = f32[64,200] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+         h = f32[64,200] tanh(a)
+         b = f32[64,150] dot(h, v), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+         o = f32[64,150] tanh(b)
+         g = f32[64,200] dot(o, v), lhs_contracting_dims={1}, rhs_contracting_dims={1}
+         k = f32[64,200] multiply(g, h)
+         dw = f32[100,200] dot(x, k), lhs_contracting_dims={0}, rhs_contracting_dims={0}
+         dv = f32[200,150] dot(h, o), lhs_contracting_dims={0}, rhs_contracting_dims={0}
+         ROOT r = (f32[100,200], f32[200,150]) tuple(dw, dv)",
+    );
+    let plan = planned(&module);
+    let made = plan.steps.iter().filter_map(|step| match step {
+        Step::Library { results, .. } => plan.values[results[0]].shape.static_dims(),
+        _ => None,
+    });
+    let made: Vec<Vec<i64>> = made.map(|dims| dims.to_vec()).collect();
+    assert_eq!(made[3..], [vec![200, 150], vec![100, 200]]);
+}

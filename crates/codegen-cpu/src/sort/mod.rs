@@ -62,23 +62,23 @@ impl Sort {
     ///
     /// # Safety
     /// `inputs` and `outputs` are dense arrays of the shapes this was made for,
-    /// no output overlaps an input, and `code` is the sort's own.
+    /// no output overlaps an input but its own, in whose place it may lie, and `code` is the
+    /// sort's own.
     pub(crate) unsafe fn run(&self, inputs: &[*const u8], outputs: &[*mut u8], code: &SortCode) {
         let mut order: Vec<u32> = Vec::with_capacity(self.length);
+        let mut copy = Vec::new();
         // A kernel's index has 32 bits.
         let fits = self.rows * self.length <= i32::MAX as usize;
-        // SAFETY: the caller's promise.
-        let keys = (code.key.as_ref().filter(|_| fits))
-            .map(|key| (unsafe { self.keys(inputs, key) }, key.2));
+        let mut keys = (code.key.as_ref().filter(|_| fits)).map(|key| Keys::new(self, key));
         for row in 0..self.rows {
             let base = row / self.stride * self.stride * self.length + row % self.stride;
             order.clear();
-            match &keys {
-                Some((keys, by)) => {
-                    let at = |i| (base + i * self.stride) * by.bytes;
-                    let bits = |i| word(&keys[at(i)..at(i) + by.bytes]);
-                    let ranks = (0..self.length).map(|i| by.rank(bits(i)));
-                    order.extend(sorted(ranks, by.bytes));
+            match &mut keys {
+                Some(keys) => {
+                    let by = keys.order;
+                    // SAFETY: the caller's promise.
+                    let bits = unsafe { keys.of_row(self, inputs, base) };
+                    order.extend(sorted(bits.map(|bits| by.rank(bits)), by.bytes));
                 }
                 None => {
                     order.extend(0..self.length as u32);
@@ -87,41 +87,30 @@ impl Sort {
                 }
             }
             for ((&input, &output), &size) in inputs.iter().zip(outputs).zip(&self.sizes) {
-                for (to, &from) in order.iter().enumerate() {
-                    let at = |k: usize| (base + k * self.stride) * size;
-                    // SAFETY: both elements lie inside their arrays, which do not
-                    // overlap.
-                    unsafe {
-                        let (from, to) = (input.add(at(from as usize)), output.add(at(to)));
-                        match size {
-                            4 => to.cast::<[u8; 4]>().write(from.cast::<[u8; 4]>().read()),
-                            _ => std::ptr::copy_nonoverlapping(from, to, size),
-                        }
+                let place = Elements {
+                    base: base * size,
+                    step: self.stride * size,
+                    size,
+                };
+                let ordered = order.iter().copied();
+                // SAFETY: the row lies in both arrays and fills what it is copied to.
+                unsafe {
+                    if input != output.cast_const() {
+                        move_elements(ordered, (input, output), [place, place]);
+                        continue;
                     }
+                    copy.resize(self.length * size, 0);
+                    let packed = Elements {
+                        base: 0,
+                        step: size,
+                        size,
+                    };
+                    let all = 0..self.length as u32;
+                    move_elements(all, (input, copy.as_mut_ptr()), [place, packed]);
+                    move_elements(ordered, (copy.as_ptr(), output), [packed, place]);
                 }
             }
         }
-    }
-
-    /// The keys of all elements, in the order of memory.
-    ///
-    /// # Safety
-    /// As [`Self::run`]; `key` is the sort's own.
-    unsafe fn keys(
-        &self,
-        inputs: &[*const u8],
-        (kernel, arrays, order): &(KernelFn, Vec<usize>, KeyOrder),
-    ) -> Vec<u8> {
-        let count = self.rows * self.length;
-        let mut keys = vec![0u8; count * order.bytes];
-        let mut args: Vec<*mut u8> = arrays.iter().map(|&a| inputs[a].cast_mut()).collect();
-        args.push(keys.as_mut_ptr());
-        if count > 0 {
-            // SAFETY: the kernel reads that many elements of each array and writes as
-            // many keys.
-            unsafe { kernel(args.as_ptr(), 0, count as i64) };
-        }
-        keys
     }
 
     /// Sorts the numbers of a row's elements by the comparator.
@@ -154,6 +143,103 @@ impl Sort {
             // address because the comparator wrote it behind the compiler's back.
             unsafe { std::ptr::read_volatile(&raw const result) != 0 }
         });
+    }
+}
+
+/// Elements of a row in memory, in bytes.
+#[derive(Clone, Copy)]
+struct Elements {
+    /// Where the first is.
+    base: usize,
+    /// From one to the next.
+    step: usize,
+    size: usize,
+}
+
+/// Moves the elements of a row that `order` names, one after the other.
+///
+/// # Safety
+/// The elements lie inside of what the pointers point to, which do not overlap.
+unsafe fn move_elements(
+    order: impl Iterator<Item = u32>,
+    pointers: (*const u8, *mut u8),
+    [source, target]: [Elements; 2],
+) {
+    let (input, output) = pointers;
+    for (to, from) in order.enumerate() {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let from = input.add(source.base + from as usize * source.step);
+            let to = output.add(target.base + to * target.step);
+            match source.size {
+                4 => to.cast::<[u8; 4]>().write(from.cast::<[u8; 4]>().read()),
+                size => std::ptr::copy_nonoverlapping(from, to, size),
+            }
+        }
+    }
+}
+
+/// Elements whose keys are computed at a time: they stay in the nearest cache.
+const KEYS_AT_ONCE: usize = 4096;
+
+/// The keys of some rows that lie one behind the other, in the order of memory.
+struct Keys<'a> {
+    kernel: KernelFn,
+    /// Which operands the kernel reads.
+    arrays: &'a [usize],
+    order: KeyOrder,
+    bytes: Vec<u8>,
+    /// Elements of which the keys are computed together: whole rows, which are not written
+    /// before.
+    together: usize,
+    /// The element whose key is the first.
+    first: usize,
+}
+
+impl<'a> Keys<'a> {
+    fn new(sort: &Sort, (kernel, arrays, order): &'a (KernelFn, Vec<usize>, KeyOrder)) -> Self {
+        let rows = (sort.length * sort.stride).max(1);
+        Self {
+            kernel: *kernel,
+            arrays,
+            order: *order,
+            bytes: Vec::new(),
+            together: rows * (KEYS_AT_ONCE / rows).max(1),
+            first: 0,
+        }
+    }
+
+    /// The keys of the row that starts at `base`.
+    ///
+    /// # Safety
+    /// As [`Sort::run`]; the sort is that which this is made for, and has such a row.
+    unsafe fn of_row(
+        &mut self,
+        sort: &Sort,
+        inputs: &[*const u8],
+        base: usize,
+    ) -> impl Iterator<Item = u64> {
+        let size = self.order.bytes;
+        let first = base / self.together * self.together;
+        if self.bytes.is_empty() || first != self.first {
+            self.first = first;
+            let count = self.together.min(sort.rows * sort.length - first);
+            self.bytes.resize(count * size, 0);
+            let array = |&a: &usize| {
+                // SAFETY: the row lies in the array.
+                unsafe { inputs[a].add(first * sort.sizes[a]) }.cast_mut()
+            };
+            let mut args: Vec<*mut u8> = self.arrays.iter().map(array).collect();
+            args.push(self.bytes.as_mut_ptr());
+            // SAFETY: the kernel reads that many elements of each array and writes as
+            // many keys.
+            unsafe { (self.kernel)(args.as_ptr(), 0, count as i64) };
+        }
+        let (keys, base, stride) = (&self.bytes, base - first, sort.stride);
+        (0..sort.length).map(move |i| {
+            let at = (base + i * stride) * size;
+            word(&keys[at..at + size])
+        })
     }
 }
 

@@ -122,6 +122,39 @@ pub(super) fn gathers_singly(module: &Module, program: &Program, node: NodeId) -
         && reads_per_element(module, program, node, 1) > 0.5
 }
 
+/// Updates at one index that are worth lanes.
+const MIN_WINDOW: f64 = 4.0;
+
+/// Whether an operand is what a scatter combines into an array, a few elements at each index.
+pub(super) fn scatters_singly(
+    module: &Module,
+    program: &Program,
+    node: &Node,
+    operand: usize,
+) -> bool {
+    let Op::Scatter { dims, .. } = &module[node.origin].op else {
+        return false;
+    };
+    let count = node.results.len();
+    let Some(&update) = node.operands.get(operand).filter(|_| operand > count) else {
+        return false;
+    };
+    let sizes = &program.values[update].shape.dims;
+    let window = dims.update_window_dims.iter();
+    let window = window.filter_map(|&dim| sizes.get(usize::try_from(dim).ok()?));
+    window.map(|dim| dim.typical() as f64).product::<f64>() < MIN_WINDOW
+}
+
+/// Whether an operation is a function that lanes compute as a polynomial.
+pub(super) fn is_function(module: &Module, node: &Node) -> bool {
+    match &module[node.origin].op {
+        Op::Unary(Unary::Sqrt | Unary::Rsqrt) => false,
+        Op::Unary(op) => unary_cost(*op) > 1,
+        Op::Binary(Binary::Power | Binary::Atan2) => true,
+        _ => false,
+    }
+}
+
 /// Whether an operand of an update is the array that is updated.
 pub(super) fn is_updated(module: &Module, node: &Node, operand: usize) -> bool {
     match &module[node.origin].op {

@@ -12,24 +12,31 @@
 //! would have none, and takes little memory beside what it is a sum of. An element that is
 //! gathered by an index of its own is expensive there.
 //!
+//! A kernel whose innermost dimensions are short evaluates what does not depend on them once, if
+//! it is in a loop: [`short`].
+//!
 //! A kernel may write several values. What is materialised and read at a kernel's own
 //! index is computed and written there, if nothing in between needs it from memory;
 //! and kernels over one domain that would all evaluate an expensive value become one.
 
 mod classify;
 mod places;
+mod short;
 mod units;
 
 pub use classify::{Class, classify};
 
 use crate::program::{Def, NodeId, NodeKind, Program, Region, ValueId};
-use classify::{elements, gathers_singly, is_updated, is_view, reads_per_element};
+use crate::rows::Limits;
+use classify::scatters_singly;
+use classify::{elements, gathers_singly, is_function, is_updated, is_view, reads_per_element};
 use cranelift_entity::SecondaryMap;
 use places::{Place, Places};
+use short::Short;
 use smallvec::SmallVec;
 use std::fmt;
 use tegula_ir::{Module, Op};
-use units::{Domain, Readers, UnitId, Units};
+use units::{At, Domain, Readers, UnitId, Units};
 
 /// Elements that a sum has at least that is not computed inside of another such one.
 const LONG_SUM: f64 = 9.0;
@@ -66,6 +73,8 @@ pub enum Reason {
     TooOften(f64),
     /// A sum inside of another sum.
     InsideALoop,
+    /// What is scattered, by functions that lanes compute: a scatter has none.
+    Scattered,
     /// The kernels that read it evaluate too many operations already.
     KernelTooLarge,
     /// Fused into its readers, evaluated this many times per element.
@@ -100,6 +109,7 @@ impl fmt::Display for Reason {
                 write!(f, "fused, each element would be evaluated {ratio:.3} times")
             }
             Self::InsideALoop => f.write_str("a long sum, read inside of another one"),
+            Self::Scattered => f.write_str("scattered, one element after the other"),
             Self::KernelTooLarge => write!(
                 f,
                 "its readers would exceed {MAX_BODY} operations or a chain of {MAX_CHAIN}"
@@ -143,13 +153,14 @@ impl Clusters {
     }
 }
 
-/// Decides for every value of a flattened program; for kernels with lanes, if they have some.
-pub fn cluster(module: &Module, program: &Program, lanes: bool) -> Clusters {
+/// Decides for every value of a flattened program, for kernels within limits.
+pub fn cluster(module: &Module, program: &Program, limits: Limits) -> Clusters {
     let mut pass = Pass {
         module,
         program,
-        lanes,
+        limits,
         inside_a_loop: SecondaryMap::default(),
+        scattered: SecondaryMap::default(),
         clusters: Clusters::default(),
         readers: SecondaryMap::default(),
         must: SecondaryMap::default(),
@@ -193,10 +204,11 @@ struct Pass<'a> {
     module: &'a Module,
     program: &'a Program,
     clusters: Clusters,
-    /// Whether kernels have lanes.
-    lanes: bool,
+    limits: Limits,
     /// What a long sum reads, or what that is computed from.
     inside_a_loop: SecondaryMap<ValueId, bool>,
+    /// What is scattered, a few elements at each index.
+    scattered: SecondaryMap<ValueId, bool>,
     /// The readers seen so far.
     readers: SecondaryMap<ValueId, Readers>,
     /// Why a reader seen so far needs the value in memory.
@@ -339,12 +351,16 @@ impl Pass<'_> {
             Some(&result) if !reason.is_materialised() => self.readers[result].at.clone(),
             result => {
                 let unit = self.unit_of_root(id, position, class);
-                let elements = result.map_or(1.0, |&v| elements(self.program, v));
-                vec![(unit, Place::TOP, elements)]
+                vec![At {
+                    unit,
+                    place: Place::TOP,
+                    elements: result.map_or(1.0, |&v| elements(self.program, v)),
+                    short: self.short(id, class),
+                }]
             }
         };
         if !matches!(reason, Reason::FromConstants) {
-            at.iter().for_each(|(unit, ..)| self.units.grow(*unit));
+            at.iter().for_each(|at| self.units.grow(at.unit));
         }
         let chain = match node.results.first() {
             Some(&result) if !reason.is_materialised() => self.chain[result] + 1,
@@ -359,7 +375,7 @@ impl Pass<'_> {
     }
 
     /// Notes who reads an operand of a node that is evaluated at places.
-    fn operand(&mut self, id: NodeId, i: usize, class: Class, at: &[(UnitId, Place, f64)]) {
+    fn operand(&mut self, id: NodeId, i: usize, class: Class, at: &[At]) {
         let (module, program) = (self.module, self.program);
         let node = &program.nodes[id];
         let operand = node.operands[i];
@@ -367,8 +383,8 @@ impl Pass<'_> {
             || node.results.is_empty()
             || (class == Class::Update && is_updated(module, node, i));
         if in_memory {
-            for &(unit, ..) in at {
-                self.need(operand, unit, Reason::LibraryOrControl);
+            for at in at {
+                self.need(operand, at.unit, Reason::LibraryOrControl);
             }
         }
         if self.from_constants[operand] {
@@ -384,13 +400,27 @@ impl Pass<'_> {
         let inside = |&v: &ValueId| !self.clusters.is_materialised(v) && self.inside_a_loop[v];
         let is_inside = node.results.first().is_some_and(inside);
         self.inside_a_loop[operand] |= is_inside || self.is_long(class, times);
-        for &(unit, place, evaluations) in at {
+        self.scattered[operand] |= self.limits.lanes && scatters_singly(module, program, node, i);
+        let in_loop = class == Class::Loop && times > self.limits.shallow as f64;
+        for at in at {
             if !in_memory {
-                let place = self.places.step(place, id, i);
-                let reads = (unit, place, evaluations * times);
-                self.readers[operand].at.push(reads);
+                let (short, shared) = at.short.step((module, program), id, i, in_loop);
+                self.readers[operand].at.push(At {
+                    unit: at.unit,
+                    place: self.places.step(at.place, id, i),
+                    elements: at.elements * times / shared,
+                    short,
+                });
             }
         }
+    }
+
+    /// The short dimensions of what a node's kernel writes.
+    fn short(&self, id: NodeId, class: Class) -> Short {
+        let domain = self.domain(id, class);
+        domain.map_or(Short::default(), |domain| {
+            Short::of_result(&domain.dims, self.limits.short)
+        })
     }
 
     /// The unit that writes a node's results.
@@ -431,10 +461,10 @@ impl Pass<'_> {
     /// The kernels that read a value at their own index and nowhere else.
     fn at_top(&self, value: ValueId, domain: &Domain) -> SmallVec<[UnitId; 4]> {
         // Sorted by unit and place, of which the top is the first.
-        let by_unit = self.readers[value].at.chunk_by(|a, b| a.0 == b.0);
+        let by_unit = self.readers[value].at.chunk_by(|a, b| a.unit == b.unit);
         by_unit
-            .filter(|at| matches!(at, [(_, Place::TOP, _)]))
-            .map(|at| at[0].0)
+            .filter(|at| matches!(at, [at] if at.place == Place::TOP))
+            .map(|at| at[0].unit)
             .filter(|&unit| self.units.computes_over(unit, domain))
             .collect()
     }
@@ -480,6 +510,9 @@ impl Pass<'_> {
         if self.inside_a_loop[result] && self.is_long(class, times) {
             return Reason::InsideALoop;
         }
+        if self.scattered[result] && self.calls(id, MAX_BETWEEN) {
+            return Reason::Scattered;
+        }
         let size = elements(self.program, result).max(1.0);
         let mut ratio = self.readers[result].evaluations() / size;
         let hides = ratio > EXPENSIVE_RATIO && limit == CHEAP_RATIO && self.hides(id, MAX_BETWEEN);
@@ -491,7 +524,7 @@ impl Pass<'_> {
         if ratio > limit || readers.len() > MAX_PLACES {
             return Reason::TooOften(ratio);
         }
-        let full = readers.iter().any(|(unit, ..)| self.units.is_full(*unit));
+        let full = readers.iter().any(|at| self.units.is_full(at.unit));
         if full || self.chain[result] >= MAX_CHAIN {
             return Reason::KernelTooLarge;
         }
@@ -501,7 +534,9 @@ impl Pass<'_> {
     /// What an operation costs, by the kernels that there are.
     fn class(&self, id: NodeId) -> Class {
         match classify(self.module, self.program, id) {
-            Class::Pointwise(_) if self.lanes && gathers_singly(self.module, self.program, id) => {
+            Class::Pointwise(_)
+                if self.limits.lanes && gathers_singly(self.module, self.program, id) =>
+            {
                 Class::Pointwise(2)
             }
             class => class,
@@ -511,7 +546,23 @@ impl Pass<'_> {
     /// Whether an operation of a class that reads so many elements for each of its own is a
     /// loop that another one should not have inside.
     fn is_long(&self, class: Class, reads: f64) -> bool {
-        self.lanes && class == Class::Loop && reads >= LONG_SUM
+        self.limits.lanes && class == Class::Loop && reads >= LONG_SUM
+    }
+
+    /// Whether an element is computed by functions that are calls where there are no lanes.
+    fn calls(&self, id: NodeId, steps: u32) -> bool {
+        let node = &self.program.nodes[id];
+        let home = node.results.first().map(|&v| self.home[v]);
+        is_function(self.module, node)
+            || steps > 0
+                && matches!(self.class(id), Class::Pointwise(_))
+                && node.operands.iter().any(|&operand| {
+                    let own = Some(self.home[operand]) == home;
+                    match self.program.values[operand].def {
+                        Def::Node(inner, _) => own && self.calls(inner, steps - 1),
+                        _ => false,
+                    }
+                })
     }
 
     /// Whether a cheap operation is of as many elements of an expensive one that nothing

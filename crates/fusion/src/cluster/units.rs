@@ -3,6 +3,7 @@
 
 use super::MAX_BODY;
 use super::places::Place;
+use super::short::Short;
 use crate::program::NodeId;
 use smallvec::SmallVec;
 use tegula_ir::Dim;
@@ -176,11 +177,22 @@ impl Units {
     }
 }
 
+/// Where a kernel would evaluate a value.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct At {
+    pub unit: UnitId,
+    pub place: Place,
+    /// How many elements it would evaluate.
+    pub elements: f64,
+    /// Which of the value's dimensions are short ones of the kernel.
+    pub short: Short,
+}
+
 /// Who asks for a value.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Readers {
-    /// Kernels that would evaluate it: where, and how many elements.
-    pub at: Vec<(UnitId, Place, f64)>,
+    /// Kernels that would evaluate it.
+    pub at: Vec<At>,
     /// Units that read it from memory.
     pub memory: SmallVec<[UnitId; 2]>,
 }
@@ -188,14 +200,15 @@ pub(super) struct Readers {
 impl Readers {
     /// Each unit and place once.
     pub(super) fn settle(&mut self, units: &Units) {
-        for (unit, ..) in &mut self.at {
-            *unit = units.find(*unit);
+        for at in &mut self.at {
+            at.unit = units.find(at.unit);
         }
-        self.at.sort_by_key(|&(unit, place, _)| (unit, place));
+        self.at.sort_by_key(|at| (at.unit, at.place));
         self.at.dedup_by(|next, kept| {
-            let same = (next.0, next.1) == (kept.0, kept.1);
+            let same = (next.unit, next.place) == (kept.unit, kept.place);
             if same {
-                kept.2 = kept.2.max(next.2);
+                kept.elements = kept.elements.max(next.elements);
+                kept.short = kept.short.both(next.short);
             }
             same
         });
@@ -203,12 +216,12 @@ impl Readers {
 
     /// How many elements are evaluated in all.
     pub(super) fn evaluations(&self) -> f64 {
-        self.at.iter().map(|(.., evaluations)| evaluations).sum()
+        self.at.iter().map(|at| at.elements).sum()
     }
 
     /// All units.
     pub(super) fn units(&self) -> SmallVec<[UnitId; 4]> {
-        let kernels = self.at.iter().map(|(unit, ..)| *unit);
+        let kernels = self.at.iter().map(|at| at.unit);
         kernels.chain(self.memory.iter().copied()).collect()
     }
 }

@@ -39,15 +39,22 @@ pub struct Limits {
     /// Whether kernels compute many elements at once, as the lanes of vectors: a loop inside
     /// of another one has no lanes, and elements at indices of their own are read one by one.
     pub lanes: bool,
+    /// Points along short innermost dimensions that kernels with loops do as one, so that what
+    /// does not depend on them is computed once; 0: none.
+    pub short: i64,
 }
 
 impl Limits {
+    /// Points that the dimension before short ones has at least: along it there are lanes.
+    pub const NEXT_TO_SHORT: i64 = 16;
+
     /// No kernels of rows.
     pub const NO_ROWS: Self = Self {
         row_bytes: 0,
         min_columns: i64::MAX,
         shallow: 0,
         lanes: false,
+        short: 0,
     };
 }
 
@@ -59,6 +66,7 @@ impl Default for Limits {
             min_columns: 12,
             shallow: 8,
             lanes: true,
+            short: 4,
         }
     }
 }

@@ -4,7 +4,7 @@
 //! A step's results interfere with its operands too, because it may write before
 //! it has read everything. Four exceptions: a copy's ends hold the same bytes; a
 //! kernel that reads an operand only where it then writes may work in place, and so may a
-//! dot that is added to an array; a parameter that a kernel updates is one value before and
+//! dot that is added to an array and a sort; a parameter that a kernel updates is one value before and
 //! after.
 
 use super::{KernelId, Plan, Step, ValueId};
@@ -112,11 +112,11 @@ impl Pass<'_> {
                 operands,
                 results,
             } => {
-                for &result in results {
+                for (number, &result) in results.iter().enumerate() {
                     self.write(result, live, &[]);
                     for (place, &operand) in operands.iter().enumerate() {
                         let again = operands[..place].contains(&operand);
-                        if op.may_write_over(place) && !again {
+                        if op.may_write_over(place, number) && !again {
                             self.out.in_place.push((operand, result));
                         } else {
                             self.edge(result, operand);

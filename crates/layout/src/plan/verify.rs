@@ -353,7 +353,7 @@ impl Verifier<'_> {
         }
         for (i, &result) in results.iter().enumerate() {
             let over = |(place, &operand): (usize, &ValueId)| {
-                let in_place = op.may_write_over(place) && self.plan.same_place(result, operand);
+                let in_place = op.may_write_over(place, i) && self.plan.same_place(result, operand);
                 self.touch(result, operand) && !in_place
             };
             if operands.iter().enumerate().any(over) {
