@@ -150,11 +150,13 @@ impl<'a> Rows<'a> {
 }
 
 fn is_constant(statement: &Statement) -> bool {
-    let op = match statement {
-        Statement::Compute { op, .. } => op,
-        _ => return false,
-    };
-    matches!(op, ScalarOp::Constant(_))
+    matches!(
+        statement,
+        Statement::Compute {
+            op: ScalarOp::Constant(_),
+            ..
+        }
+    )
 }
 
 /// Whether a statement between passes has no loop in it, and binds no variable.
@@ -267,10 +269,8 @@ impl<'a> Lower<'a, '_> {
         let slot = self.builder.create_sized_stack_slot(slot);
         let start = self.builder.ins().stack_addr(types::I64, slot, 0);
         for part in 0..=rows.passes.len() {
-            let constants = rows.part(part).iter().filter(|s| is_constant(s));
-            constants
-                .map(|s| self.statement(s))
-                .collect::<Result<(), _>>()?;
+            let mut constants = rows.part(part).iter().filter(|s| is_constant(s));
+            constants.try_for_each(|s| self.statement(s))?;
         }
         let turn = CountedLoop::open(self.builder, begin, end, &[]);
         self.open_terms();
@@ -317,12 +317,13 @@ impl SomeRows<'_, '_, '_> {
                 turn.close(self.lower.builder, 1, &[]);
                 done?;
             }
-            if let Some(pass) = self.rows.passes.get(number) {
+            if let Some((pass, &function)) = self.rows.passes.get(number).zip(functions.get(number))
+            {
                 let slots = self.table.slots[number].first as i64;
                 let slots = self.lower.builder.ins().iadd_imm_s(self.start, slots);
                 let lanes = self.lower.integer(types::I64, pass.lanes);
                 let args = [slots, lanes, self.count];
-                self.lower.builder.ins().call(functions[number], &args);
+                self.lower.builder.ins().call(function, &args);
             }
         }
         Ok(())

@@ -25,45 +25,63 @@ fn dims(axes: impl Iterator<Item = (usize, isize)>) -> Dims {
     dims
 }
 
-/// Elements whose magnitudes are compared as integers.
-trait Magnitude: Copy {
-    /// The bits of its magnitude as an f32.
-    fn bits(self) -> u32;
+/// Elements whose magnitudes are compared as integers of their size, many at once.
+trait Element: Copy {
+    type Magnitude: Copy + Ord;
+    fn magnitude(self) -> Self::Magnitude;
+    fn number(magnitude: Self::Magnitude) -> f64;
 }
 
-impl Magnitude for u16 {
-    fn bits(self) -> u32 {
-        u32::from(self & 0x7fff) << 16
+/// A bf16.
+impl Element for u16 {
+    type Magnitude = i16;
+
+    fn magnitude(self) -> i16 {
+        (self & 0x7fff).cast_signed()
+    }
+
+    fn number(magnitude: i16) -> f64 {
+        u32::number(i32::from(magnitude) << 16)
     }
 }
 
-impl Magnitude for u32 {
-    fn bits(self) -> u32 {
-        self & 0x7fff_ffff
+/// An f32.
+impl Element for u32 {
+    type Magnitude = i32;
+
+    fn magnitude(self) -> i32 {
+        (self & 0x7fff_ffff).cast_signed()
+    }
+
+    fn number(magnitude: i32) -> f64 {
+        f64::from(f32::from_bits(magnitude.cast_unsigned()))
     }
 }
 
-/// Combines the magnitudes of all elements.
+/// The smallest or the largest magnitude of all elements.
 ///
 /// # Safety
 /// The elements are there.
-unsafe fn magnitudes<T: Magnitude>(
+unsafe fn extreme<T: Element>(
     start: *const T,
     dims: &[(usize, isize)],
-    combine: fn(u32, u32) -> u32,
-) -> u32 {
+    of_two: impl Fn(T::Magnitude, T::Magnitude) -> T::Magnitude + Copy,
+) -> T::Magnitude {
     let at = |i: usize, stride: isize| start.wrapping_offset(i as isize * stride);
     // SAFETY: the caller's promise.
-    let bits = |place: *const T| unsafe { place.read_unaligned() }.bits();
+    let here = |place: *const T| unsafe { place.read() }.magnitude();
     match *dims {
-        [] => bits(start),
-        // Neighbours, as the compiler knows here.
-        [(size, 1)] => (1..size).fold(bits(start), |m, i| combine(m, bits(at(i, 1)))),
-        [(size, stride)] => (1..size).fold(bits(start), |m, i| combine(m, bits(at(i, stride)))),
+        [] => here(start),
+        [(size, 1)] => {
+            // SAFETY: the caller's promise: neighbours.
+            let elements = unsafe { std::slice::from_raw_parts(start, size) };
+            (elements.iter()).fold(here(start), |m, element| of_two(m, element.magnitude()))
+        }
+        [(size, stride)] => (1..size).fold(here(start), |m, i| of_two(m, here(at(i, stride)))),
         [(size, stride), ref inner @ ..] => {
             // SAFETY: the caller's promise.
-            let of = |i| unsafe { magnitudes(at(i, stride), inner, combine) };
-            (1..size).fold(of(0), |m, i| combine(m, of(i)))
+            let of = |i| unsafe { extreme(at(i, stride), inner, of_two) };
+            (1..size).fold(of(0), |m, i| of_two(m, of(i)))
         }
     }
 }
@@ -93,20 +111,23 @@ impl Product {
                 .map(|a| (a.size, a.rhs)),
         );
         let out = dims(batch.chain(rows).chain(columns).map(|a| (a.size, a.out)));
+        let start = arrays.out.cast_const();
         // SAFETY: the caller's promise.
-        let (largest, smallest) = unsafe {
-            let largest = [(arrays.lhs, lhs), (arrays.rhs, rhs)]
-                .map(|(start, dims)| magnitudes(start.cast::<u16>().cast_const(), &dims, u32::max));
-            let start = arrays.out.cast_const();
-            let smallest = match self.result {
-                ElementType::F32 => magnitudes(start.cast::<u32>(), &out, u32::min),
-                ElementType::BF16 => magnitudes(start.cast::<u16>(), &out, u32::min),
+        let smallest = unsafe {
+            match self.result {
+                ElementType::F32 => u32::number(extreme(start.cast::<u32>(), &out, i32::min)),
+                ElementType::BF16 => u16::number(extreme(start.cast::<u16>(), &out, i16::min)),
                 _ => return true,
-            };
-            (largest, smallest)
+            }
         };
-        let [lhs, rhs] = largest.map(|bits| f64::from(f32::from_bits(bits)));
-        let smallest = f64::from(f32::from_bits(smallest));
+        if smallest == 0.0 {
+            return true;
+        }
+        let [lhs, rhs] = [(arrays.lhs, lhs), (arrays.rhs, rhs)].map(|(start, dims)| {
+            let start = start.cast_const().cast::<u16>();
+            // SAFETY: the caller's promise.
+            u16::number(unsafe { extreme(start, &dims, i16::max) })
+        });
         let lost = self.sizes.depth as f64 * f64::from(f32::MIN_POSITIVE) * (lhs + rhs + 1.0);
         // Of infinities and NaN nothing is known.
         !(lost <= smallest * PART && smallest.is_finite())
@@ -119,20 +140,24 @@ mod tests {
 
     #[test]
     fn magnitudes_of_strided_elements() {
-        let numbers: Vec<u32> = [3.0f32, -7.0, 0.5, f32::NAN, 2.0, -0.25]
-            .map(f32::to_bits)
-            .into();
-        let all = |dims: &[(usize, isize)], combine| {
+        let numbers = [3.0f32, -7.0, 0.5, f32::NAN, 2.0, -0.25].map(f32::to_bits);
+        let largest = |dims: &[(usize, isize)]| {
             // SAFETY: the dimensions stay inside.
-            f32::from_bits(unsafe { magnitudes(numbers.as_ptr(), dims, combine) })
+            u32::number(unsafe { extreme(numbers.as_ptr(), dims, i32::max) })
         };
-        assert_eq!(all(&[(3, 1)], u32::max).to_bits(), 7f32.to_bits());
+        let smallest = |dims: &[(usize, isize)]| {
+            // SAFETY: as above.
+            u32::number(unsafe { extreme(numbers.as_ptr(), dims, i32::min) })
+        };
+        assert_eq!((largest(&[(3, 1)]), largest(&[])), (7.0, 3.0));
+        assert!(largest(&[(6, 1)]).is_nan());
         assert_eq!(
-            all(&[(2, 4), (2, 1)], u32::min).to_bits(),
-            0.25f32.to_bits()
+            (smallest(&[(2, 4), (2, 1)]), smallest(&[(3, 2)])),
+            (0.25, 0.5)
         );
-        assert_eq!(all(&[(3, 2)], u32::min).to_bits(), 0.5f32.to_bits());
-        assert!(all(&[(6, 1)], u32::max).is_nan());
-        assert_eq!(all(&[], u32::max).to_bits(), 3f32.to_bits());
+        let halves = numbers.map(|bits| (bits >> 16) as u16);
+        // SAFETY: as above.
+        let largest = unsafe { extreme(halves.as_ptr(), &[(3, 1)], i16::max) };
+        assert_eq!(u16::number(largest), 7.0);
     }
 }
