@@ -52,12 +52,6 @@ pub(crate) trait Imports {
 /// cache, and more than a few calls' worth of work.
 const BLOCK_LANES: i64 = 64;
 
-/// Rows of a block, a power of two.
-const BLOCK_ROWS: i64 = 16;
-/// From a row of a block to the one that is done next. Its inverse modulo the rows is itself:
-/// neighbours are done seven or nine rows apart.
-const ROW_STEP: i64 = 7;
-
 /// The state of lowering one kernel.
 pub(crate) struct Lower<'a, 'f> {
     pub(crate) builder: &'a mut FunctionBuilder<'f>,
@@ -76,7 +70,7 @@ pub(crate) struct Lower<'a, 'f> {
 }
 
 /// One iteration: from the counter and the carried values, the next ones.
-type Iteration<'i, 'a, 'f> =
+pub(crate) type Iteration<'i, 'a, 'f> =
     &'i mut dyn FnMut(&mut Lower<'a, 'f>, Value, &[Value]) -> Result<Values, Error>;
 
 /// Lowers a kernel into the function that `builder` builds.
@@ -204,47 +198,7 @@ impl<'a, 'f> Lower<'a, 'f> {
         self.points(outer, [begin, end], inner)
     }
 
-    /// The points along a domain dimension, and along those inside: some rows at a time, or one
-    /// after the other; short rows of lanes that touch in blocks, in each of which neighbours
-    /// are some rows apart.
-    fn points(&mut self, var: Var, part: [Value; 2], inside: &[Var]) -> Result<(), Error> {
-        if inside.is_empty() && self.points_with_rows(var, part)? {
-            return Ok(());
-        }
-        let domain = self.vectors.domain.as_ref();
-        let is_row = domain.is_some_and(|(count, _)| *count == inside.len());
-        let many = match self.kernel.var(var) {
-            Some(IndexVar::Domain(extent)) => extent.as_constant().is_none_or(|n| n >= BLOCK_ROWS),
-            _ => false,
-        };
-        let apart = is_row && many && self.vectors.apart;
-        let [begin, end] = part;
-        self.count(begin, end, Some(var), &[], &mut |lower, at, _| {
-            if apart {
-                let row = lower.row_apart(at, part);
-                lower.set_var(var, row);
-            }
-            lower.inner_domain(inside)?;
-            Ok(Values::new())
-        })?;
-        Ok(())
-    }
-
-    /// Which row is done as that of a number, in an order in which neighbours are apart.
-    fn row_apart(&mut self, at: Value, [begin, end]: [Value; 2]) -> Value {
-        let ins = &mut self.builder;
-        let [number, rows] = [at, end].map(|v| ins.ins().isub(v, begin));
-        let whole = ins.ins().band_imm_s(rows, -BLOCK_ROWS);
-        let block = ins.ins().band_imm_s(number, -BLOCK_ROWS);
-        let inside = ins.ins().imul_imm_s(number, ROW_STEP);
-        let inside = ins.ins().band_imm_s(inside, BLOCK_ROWS - 1);
-        let moved = ins.ins().bor(block, inside);
-        let in_block = ins.ins().icmp(IntCC::SignedLessThan, number, whole);
-        let row = ins.ins().select(in_block, moved, number);
-        ins.ins().iadd(begin, row)
-    }
-
-    fn inner_domain(&mut self, vars: &[Var]) -> Result<(), Error> {
+    pub(crate) fn inner_domain(&mut self, vars: &[Var]) -> Result<(), Error> {
         let kernel = self.kernel;
         let Some((&var, rest)) = vars.split_first() else {
             return self.statements(&kernel.body);
@@ -419,7 +373,7 @@ impl<'a, 'f> Lower<'a, 'f> {
     }
 
     /// A counted loop with carried values. `body` gives the next ones.
-    fn count(
+    pub(crate) fn count(
         &mut self,
         begin: Value,
         end: Value,

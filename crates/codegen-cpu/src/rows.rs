@@ -15,6 +15,9 @@
 //!     ...
 //! ```
 //!
+//! Rows that are the lanes themselves are done one after the other, those that touch in an order
+//! in which neighbours are apart: see [`Choice::apart`](crate::vector::Choice).
+//!
 //! A scalar that a later part uses is written down as well; constants are made once. A row's own
 //! arrays are there once for each row.
 
@@ -23,6 +26,7 @@ use crate::counted_loop::CountedLoop;
 use crate::error::Error;
 use crate::lower::{LINE_SHIFT, Lower, Values};
 use crate::vector::{Run, portable};
+use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{
     FuncRef, InstBuilder, MemFlagsData, StackSlotData, StackSlotKind, Value, types,
 };
@@ -42,6 +46,12 @@ const NEAR_BYTES: usize = 64 << 10;
 const MOST_ROWS: usize = 128;
 /// Fewer rows than this are no reason.
 const FEW_ROWS: usize = 2;
+
+/// Rows of a block, a power of two.
+const BLOCK_ROWS: i64 = 16;
+/// From a row of a block to the one that is done next. Its inverse modulo the rows is itself:
+/// neighbours are done seven or nine rows apart.
+const ROW_STEP: i64 = 7;
 
 /// A loop of lanes, and what is before it.
 struct Pass<'a> {
@@ -243,12 +253,53 @@ impl Table {
 }
 
 impl<'a> Lower<'a, '_> {
-    /// The points along a dimension, if they go along rows; else false, and nothing is done.
-    pub(crate) fn points_with_rows(
+    /// The points along a domain dimension, and along those inside: some rows at a time, or one
+    /// after the other; short rows of lanes that touch in blocks, in each of which neighbours
+    /// are some rows apart.
+    pub(crate) fn points(
         &mut self,
         var: Var,
-        [begin, end]: [Value; 2],
-    ) -> Result<bool, Error> {
+        part: [Value; 2],
+        inside: &[Var],
+    ) -> Result<(), Error> {
+        if inside.is_empty() && self.points_with_rows(var, part)? {
+            return Ok(());
+        }
+        let domain = self.vectors().domain.as_ref();
+        let is_row = domain.is_some_and(|(count, _)| *count == inside.len());
+        let many = match self.kernel().var(var) {
+            Some(IndexVar::Domain(extent)) => extent.as_constant().is_none_or(|n| n >= BLOCK_ROWS),
+            _ => false,
+        };
+        let apart = is_row && many && self.vectors().apart;
+        let [begin, end] = part;
+        self.count(begin, end, Some(var), &[], &mut |lower, at, _| {
+            if apart {
+                let row = lower.row_apart(at, part);
+                lower.set_var(var, row);
+            }
+            lower.inner_domain(inside)?;
+            Ok(Values::new())
+        })?;
+        Ok(())
+    }
+
+    /// Which row is done as that of a number, in an order in which neighbours are apart.
+    fn row_apart(&mut self, at: Value, [begin, end]: [Value; 2]) -> Value {
+        let ins = &mut self.builder;
+        let [number, rows] = [at, end].map(|v| ins.ins().isub(v, begin));
+        let whole = ins.ins().band_imm_s(rows, -BLOCK_ROWS);
+        let block = ins.ins().band_imm_s(number, -BLOCK_ROWS);
+        let inside = ins.ins().imul_imm_s(number, ROW_STEP);
+        let inside = ins.ins().band_imm_s(inside, BLOCK_ROWS - 1);
+        let moved = ins.ins().bor(block, inside);
+        let in_block = ins.ins().icmp(IntCC::SignedLessThan, number, whole);
+        let row = ins.ins().select(in_block, moved, number);
+        ins.ins().iadd(begin, row)
+    }
+
+    /// The points along a dimension, if they go along rows; else false, and nothing is done.
+    fn points_with_rows(&mut self, var: Var, [begin, end]: [Value; 2]) -> Result<bool, Error> {
         let vectors = self.vectors();
         let Some(rows) = Rows::of(self.kernel(), &|var| vectors.loops.get(&var)) else {
             return Ok(false);
