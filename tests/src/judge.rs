@@ -150,7 +150,8 @@ impl Reference {
         self.judge_results(&results)
     }
 
-    /// Whether a plan gives what is expected, by its evaluator and as machine code.
+    /// Whether a plan gives what is expected, by its evaluator and as machine code, in each run
+    /// the same.
     ///
     /// # Errors
     /// What differs, or why it could not run.
@@ -160,15 +161,23 @@ impl Reference {
         let evaluated: Vec<&Literal> = evaluated.iter().collect();
         let verdict = self.judge_results(&evaluated);
         let verdict = verdict.map_err(|e| format!("evaluated: {e}"))?;
-        for cpu in [Cpu::Native, Cpu::X86V3, Cpu::X86V2] {
-            let options = tegula_codegen_cpu::Options { cpu, threads: 1 };
+        let native = Cpu::Native;
+        let on = [(native, 1), (native, 2), (Cpu::X86V3, 1), (Cpu::X86V2, 3)];
+        for (cpu, threads) in on {
+            let failed = |error: String| format!("{cpu:?}, {threads} threads: {error}");
+            let options = tegula_codegen_cpu::Options { cpu, threads };
             let executable = tegula_codegen_cpu::Executable::new(plan.clone(), &options);
-            let lent = inputs.iter().map(std::borrow::Cow::Borrowed).collect();
-            let results = executable.and_then(|e| e.run(lent));
-            let results = results.map_err(|e| format!("{cpu:?}: {e}"))?;
-            let results: Vec<&Literal> = results.iter().collect();
-            let judged = self.judge_results(&results);
-            judged.map_err(|e| format!("{cpu:?}: {e}"))?;
+            let executable = executable.map_err(|e| failed(e.to_string()))?;
+            let run = || {
+                let lent = inputs.iter().map(std::borrow::Cow::Borrowed).collect();
+                executable.run(lent).map_err(|e| failed(e.to_string()))
+            };
+            let results = run()?;
+            self.judge_results(&results.iter().collect::<Vec<_>>())
+                .map_err(failed)?;
+            if results != run()? {
+                return Err(failed("a second run differs".to_owned()));
+            }
         }
         Ok(verdict)
     }

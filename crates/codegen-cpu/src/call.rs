@@ -2,7 +2,7 @@
 
 use crate::convolution::Convolution;
 use crate::custom_call::Handled;
-use crate::dot::Dot;
+use crate::dot::{Distances, Dot};
 use crate::error::Error;
 use crate::jit::Cpu;
 use crate::kernels::Isa;
@@ -10,7 +10,7 @@ use crate::pool::Pool;
 use crate::product::Layout;
 use crate::routine::Routine;
 use crate::sort::{Sort, SortCode};
-use tegula_fusion::LibraryOp;
+use tegula_fusion::{Contraction, Label, LibraryOp};
 use tegula_interp::{CustomCallError, is_built_in};
 use tegula_ir::{ArrayShape, Op};
 
@@ -83,6 +83,19 @@ impl Call {
                 Routine::new(isa, op, operands, results).map(Self::Routine)
             }
         }
+    }
+
+    /// As [`Dot::strip`].
+    pub(crate) fn strip_of_dot(
+        isa: Isa,
+        operands: &[&ArrayShape],
+        out: &ArrayShape,
+        contraction: &Contraction,
+        cut: &[(Label, usize)],
+        fixed: Option<usize>,
+    ) -> Option<(Self, Distances)> {
+        let (dot, distances) = Dot::strip(isa, operands, out, contraction, cut, fixed)?;
+        Some((Self::Dot(Box::new(dot)), distances))
     }
 
     /// The name under which its time is reported.

@@ -3,8 +3,9 @@
 use crate::kernels::Isa;
 use crate::pool::Pool;
 use crate::product::{Axes, Axis, Product};
+use smallvec::SmallVec;
 use std::fmt;
-use tegula_fusion::Contraction;
+use tegula_fusion::{Contraction, Label};
 use tegula_ir::{ArrayShape, ElementType};
 use tegula_layout::dot::{DotDimList, DotView};
 
@@ -16,6 +17,9 @@ pub(crate) struct Dot {
     /// Bytes of the array that it is added to, if it is.
     added_to: Option<usize>,
 }
+
+/// By dimension that is cut, by operand and then result: bytes.
+pub(crate) type Distances = SmallVec<[SmallVec<[usize; 4]>; 2]>;
 
 impl fmt::Display for Dot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -59,6 +63,50 @@ impl Dot {
         fixed: Option<usize>,
     ) -> Option<Self> {
         let view = DotView::new(lhs, rhs, contraction)?;
+        Self::of_view(isa, &view, [lhs, rhs, out], added, fixed)
+    }
+
+    /// One of the equal strips into which dimensions of a dot are cut, each into so many parts;
+    /// and for each of those dimensions how far the strips of each operand and of the result
+    /// are apart, in bytes. One factor may be `fixed`: the same for all strips. A strip of what
+    /// it may be added to lies as that of the result does.
+    pub(crate) fn strip(
+        isa: Isa,
+        operands: &[&ArrayShape],
+        out: &ArrayShape,
+        contraction: &Contraction,
+        cut: &[(Label, usize)],
+        fixed: Option<usize>,
+    ) -> Option<(Self, Distances)> {
+        let &[lhs, rhs, ref added @ ..] = operands else {
+            return None;
+        };
+        let (view, distances) = DotView::strip(lhs, rhs, contraction, cut)?;
+        let mut dot = Self::of_view(isa, &view, [lhs, rhs, out], !added.is_empty(), fixed)?;
+        let bytes = |shape: &ArrayShape| shape.element_type.storage_bytes();
+        let of_arrays = |[left, right, result]: [usize; 3]| {
+            let results = (0..=added.len()).map(|_| result * bytes(out));
+            [left * bytes(lhs), right * bytes(rhs)]
+                .into_iter()
+                .chain(results)
+                .collect()
+        };
+        if let Some(bytes) = &mut dot.added_to {
+            *bytes /= cut.iter().map(|(_, count)| count).product::<usize>();
+            // Else it is not in one piece.
+            let piece = distances.last()?[2] * out.element_type.storage_bytes();
+            (*bytes == piece).then_some(())?;
+        }
+        Some((dot, distances.into_iter().map(of_arrays).collect()))
+    }
+
+    fn of_view(
+        isa: Isa,
+        view: &DotView,
+        [lhs, rhs, out]: [&ArrayShape; 3],
+        added: bool,
+        fixed: Option<usize>,
+    ) -> Option<Self> {
         let list = |dims: &DotDimList| -> Vec<Axis> {
             let axes = dims.iter().map(|d| Axis {
                 size: d.size,

@@ -201,6 +201,7 @@ pub(crate) fn touches(plan: &Plan, step: &Step, out: &mut Vec<Touch>) {
             note(selector, false, false);
             inner(plan, branches.iter().flatten(), out);
         }
+        Step::Strips { steps, .. } => inner(plan, steps.iter(), out),
     }
 }
 

@@ -17,6 +17,7 @@ use crate::kernels::Isa;
 use crate::nests::Nest;
 use crate::pool::Pool;
 use crate::schedule::{Action, Area, Location, Resolved, resolve, scratch_bytes};
+use crate::strips::Strips;
 use crate::turns::{Turn, are_steps};
 use crate::views::Index;
 use crate::work::Work;
@@ -51,6 +52,8 @@ pub struct Executable {
     code: Code,
     isa: Isa,
     pool: Pool,
+    /// No threads, for calls by one of the pool's.
+    serial: Pool,
     /// The plan at the sizes of runs so far. A plan without open sizes is there from the
     /// start.
     prepared: PerSizes<Prepared>,
@@ -72,8 +75,10 @@ struct Prepared {
     /// How many memories are found through the table of exchanged ones.
     exchanged: usize,
     arena_bytes: i64,
-    /// Of library calls, for as many threads as there are.
+    /// Of library calls and strips, for as many threads as there are.
     scratch_bytes: i64,
+    /// Of that, what arrays take.
+    private_bytes: i64,
     results: Vec<ArrayShape>,
 }
 
@@ -124,6 +129,7 @@ impl Executable {
             code,
             isa,
             pool,
+            serial: Pool::new(1),
             prepared,
             arenas: Mutex::new(Vec::new()),
             scratch: Mutex::new(Vec::new()),
@@ -265,7 +271,8 @@ impl Executable {
         let prepared = self.prepare(inputs)?;
         let results = prepared.results.iter();
         let results: i64 = results.map(|shape| shape.byte_size().unwrap_or(0)).sum();
-        Ok(prepared.arena_bytes + results + prepared.kept.bytes())
+        let arrays = prepared.arena_bytes + prepared.private_bytes;
+        Ok(arrays + results + prepared.kept.bytes())
     }
 }
 
@@ -291,17 +298,19 @@ impl Prepared {
         let arena_bytes = plan.arena_bytes.as_constant();
         let arena_bytes =
             arena_bytes.ok_or_else(|| Error::Bug("the arena has no size".to_owned()))?;
-        if arena_bytes > MAX_ARENA {
-            return Err(Error::OutOfMemory(arena_bytes));
-        }
         let results = plan.results.iter();
         let kept = Kept::new(plan, frozen, sizes.is_empty());
         let Resolved {
             mut actions,
             exchanged,
             kept,
+            private,
+            private_bytes,
         } = resolve(plan, isa, pool.threads(), kept)?;
-        let arena_bytes = kept.arena_bytes(plan, arena_bytes);
+        let arena_bytes = kept.arena_bytes(plan, arena_bytes, &private);
+        if arena_bytes > MAX_ARENA {
+            return Err(Error::OutOfMemory(arena_bytes));
+        }
         let kept = kept.into_memories(&mut actions);
         let scratch_bytes = scratch_bytes(&actions, pool.threads());
         Ok(Self {
@@ -310,6 +319,7 @@ impl Prepared {
             kept,
             exchanged,
             scratch_bytes: i64::try_from(scratch_bytes).unwrap_or(i64::MAX),
+            private_bytes: i64::try_from(private_bytes).unwrap_or(i64::MAX),
             arena_bytes,
             results: results.map(|&r| plan.values[r].shape.clone()).collect(),
         })
@@ -532,8 +542,27 @@ impl Run<'_> {
                     self.actions(actions)?;
                 }
             }
+            Action::Strips(strips) => self.strips(strips),
         }
         Ok(())
+    }
+
+    fn strips(&self, strips: &Strips) {
+        let pools = (&self.executable.pool, &self.executable.serial);
+        let timed = self.profile.is_some();
+        // SAFETY: see the module's text; the plan's verifier has checked that strips may be
+        // done in any order.
+        let times = unsafe { strips.run(self, self.scratch, pools, timed) };
+        if let Some(profile) = self.profile {
+            for (strip, time) in strips.steps.iter().zip(times) {
+                note(
+                    &mut profile.borrow_mut(),
+                    strip.name.clone(),
+                    time,
+                    &strip.work,
+                );
+            }
+        }
     }
 
     /// Bytes from the first slab to the one that an index says.
@@ -555,12 +584,16 @@ impl Run<'_> {
         &self.executable.code.kernels[kernel]
     }
 
+    /// The values of the plan's symbols, which code only reads.
+    pub(crate) fn sizes(&self) -> *mut u8 {
+        self.sizes.as_ptr().cast_mut().cast()
+    }
+
     /// The addresses of a kernel's arguments; last, the values of the plan's symbols, which
     /// code only reads.
     pub(crate) fn addresses(&self, args: &[Location]) -> impl Iterator<Item = *mut u8> {
-        let sizes = self.sizes.as_ptr().cast_mut().cast();
         let args = args.iter().map(|&a| self.address(a));
-        args.chain([sizes])
+        args.chain([self.sizes()])
     }
 
     /// A loop that is a function.

@@ -20,7 +20,9 @@ use cranelift_jit::{JITBuilder, JITModule};
 use cranelift_module::{FuncId, Linkage, Module};
 use rustc_hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
+use std::borrow::Cow;
 use std::fmt::Write;
+use tegula_expr::gcd;
 use tegula_fusion::Kernel;
 use tegula_fusion::LibraryOp;
 use tegula_layout::plan::{Plan, Step};
@@ -363,36 +365,46 @@ fn find_comparators<'a>(steps: &'a [Step], out: &mut Vec<&'a Kernel>) {
                 op: LibraryOp::Sort { comparator, .. },
                 ..
             } => out.push(comparator),
-            Step::While {
-                condition, body, ..
-            } => {
-                find_comparators(condition, out);
-                find_comparators(body, out);
-            }
-            Step::Conditional { branches, .. } => {
-                branches.iter().for_each(|b| find_comparators(b, out));
-            }
-            Step::Library { .. } | Step::Kernel { .. } | Step::Copy { .. } => {}
+            step => step
+                .blocks()
+                .iter()
+                .for_each(|block| find_comparators(block, out)),
         }
     }
+}
+
+/// A kernel as it is compiled, and which points of its outermost dimension are one of those:
+/// how many, and how many there are.
+fn reshaped(kernel: &Kernel, in_turn: bool) -> (Cow<'_, Kernel>, Option<[i64; 2]>) {
+    let mut kernel = Cow::Borrowed(kernel);
+    let together = |kernel: &Kernel| short_together(kernel, in_turn);
+    let forms: [&dyn Fn(&Kernel) -> Option<Kernel>; 3] = [&collapsed, &together, &exchanged];
+    for form in forms {
+        if let Some(changed) = form(&kernel) {
+            kernel = Cow::Owned(changed);
+        }
+    }
+    match phased(&kernel) {
+        Some(phased) => (Cow::Owned(phased.kernel), phased.outermost),
+        None => (kernel, None),
+    }
+}
+
+/// How many points of a kernel's outermost dimension code may do as one: a part of them
+/// begins and ends at a multiple of that.
+pub(crate) fn points_together(kernel: &Kernel) -> i64 {
+    let points = |in_turn| reshaped(kernel, in_turn).1.map_or(1, |[points, _]| points);
+    let [a, b] = [true, false].map(points);
+    a * b / gcd(a, b).cast_signed()
 }
 
 impl Builder {
     /// The functions of a kernel's pieces.
     fn kernel(&mut self, name: &str, kernel: &Kernel) -> Result<Pieces, Error> {
-        let collapsed = collapsed(kernel);
-        let kernel = collapsed.as_ref().unwrap_or(kernel);
         // Other sets of instructions put elements in their places one by one.
         let in_turn = (self.imports.wide.as_ref()).is_some_and(wide::Wide::puts_in_turn);
-        let short = short_together(kernel, in_turn);
-        let kernel = short.as_ref().unwrap_or(kernel);
-        let exchanged = exchanged(kernel);
-        let kernel = exchanged.as_ref().unwrap_or(kernel);
-        let phased = phased(kernel);
-        let (kernel, points) = match &phased {
-            Some(phased) => (&phased.kernel, phased.outermost),
-            None => (kernel, None),
-        };
+        let (kernel, points) = reshaped(kernel, in_turn);
+        let kernel = &*kernel;
         let part = |piece: Option<[i64; 2]>| {
             let [first, length] = piece.or(points.map(|[_, length]| [0, length]))?;
             Some(Part {

@@ -101,7 +101,7 @@ impl Kept {
 
     /// Whether a step's results are kept.
     pub(crate) fn keeps(&self, plan: &Plan, step: &Step) -> bool {
-        if self.places.is_empty() || matches!(step, Step::While { .. } | Step::Conditional { .. }) {
+        if self.places.is_empty() || !step.blocks().is_empty() {
             return false;
         }
         let mut touched = Vec::new();
@@ -153,9 +153,14 @@ impl Kept {
         kept_at(self.bytes.len() - 1)
     }
 
-    /// The bytes of the arena that steps still use.
-    pub(crate) fn arena_bytes(&self, plan: &Plan, planned: i64) -> i64 {
-        if self.places.is_empty() {
+    /// The bytes of the arena that steps still use, if these values lie elsewhere.
+    pub(crate) fn arena_bytes(
+        &self,
+        plan: &Plan,
+        planned: i64,
+        elsewhere: &FxHashSet<ValueId>,
+    ) -> i64 {
+        if self.places.is_empty() && elsewhere.is_empty() {
             return planned;
         }
         let mut touched = Vec::new();
@@ -165,7 +170,7 @@ impl Kept {
         let values: FxHashSet<ValueId> = touched.iter().map(|t| t.value).collect();
         let end = |value: ValueId| {
             let end = span(plan, value)?.end_in_arena();
-            end.filter(|_| !self.places.contains_key(&value))
+            end.filter(|_| !self.places.contains_key(&value) && !elsewhere.contains(&value))
         };
         let most = values.into_iter().filter_map(end).max().unwrap_or(0);
         i64::try_from(most).map_or(planned, |most| most.min(planned))
@@ -228,7 +233,8 @@ impl Finder<'_> {
                     self.steps(condition, kept);
                     self.steps(body, kept);
                 }
-                Step::Conditional { .. } => {}
+                // What strips share out is not kept.
+                Step::Conditional { .. } | Step::Strips { .. } => {}
                 Step::Kernel { .. } | Step::Library { .. } | Step::Copy { .. } => {
                     self.step(step, kept);
                 }

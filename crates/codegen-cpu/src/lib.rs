@@ -45,6 +45,7 @@ mod schedule;
 mod sizes;
 mod sort;
 mod stochastic;
+mod strips;
 mod top_k;
 mod turns;
 mod vector;

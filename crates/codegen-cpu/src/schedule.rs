@@ -6,14 +6,16 @@ use crate::exchange::{self, Exchange};
 use crate::kept::Kept;
 use crate::kernels::Isa;
 use crate::nests::Nest;
+use crate::strips::{self, Strips};
 use crate::views::{Index, View, Views};
 use crate::work::Work;
+use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 use tegula_expr::Var;
 use tegula_fusion::kernel::IndexVar;
 use tegula_fusion::{Kernel, LibraryOp};
 use tegula_ir::{ArrayShape, ElementType};
-use tegula_layout::plan::{Place, Plan, Step, ValueId};
+use tegula_layout::plan::{Place, Plan, Step, ValueId, private_values};
 
 /// Whose memory, and how many bytes from its start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -89,6 +91,7 @@ pub(crate) enum Action {
         is_pred: bool,
         branches: Vec<Vec<Action>>,
     },
+    Strips(Box<Strips>),
 }
 
 impl Action {
@@ -102,7 +105,8 @@ impl Action {
             Self::Pack { .. }
             | Self::View { .. }
             | Self::While { .. }
-            | Self::Conditional { .. } => None,
+            | Self::Conditional { .. }
+            | Self::Strips(_) => None,
         }
     }
 }
@@ -116,7 +120,8 @@ impl Action {
             Self::Pack { .. }
             | Self::View { .. }
             | Self::While { .. }
-            | Self::Conditional { .. } => Work::default(),
+            | Self::Conditional { .. }
+            | Self::Strips(_) => Work::default(),
         }
     }
 
@@ -164,6 +169,7 @@ impl Action {
                 let all = branches.iter_mut().flatten();
                 all.for_each(|action| action.each_location(visit));
             }
+            Self::Strips(strips) => strips.each_location(visit),
         }
     }
 }
@@ -179,6 +185,7 @@ pub(crate) fn scratch_bytes(actions: &[Action], threads: usize) -> usize {
             let each = branches.iter().map(|b| scratch_bytes(b, threads));
             each.max().unwrap_or(0)
         }
+        Action::Strips(strips) => strips.bytes(),
         Action::Kernel { .. } | Action::Copy { .. } | Action::Pack { .. } | Action::View { .. } => {
             0
         }
@@ -193,6 +200,10 @@ pub(crate) struct Resolved {
     pub exchanged: usize,
     /// What runs do not compute.
     pub kept: Kept,
+    /// The values that strips keep in memory of their own.
+    pub private: FxHashSet<ValueId>,
+    /// Bytes of that memory.
+    pub private_bytes: usize,
 }
 
 /// Resolves the schedule of a plan without open sizes, for so many threads, where some
@@ -211,12 +222,17 @@ pub(crate) fn resolve(
         exchanged: 0,
         views: Views::new(plan),
         kept,
+        only_strips: private_values(plan),
+        private: FxHashSet::default(),
+        private_bytes: 0,
     };
     let actions = resolver.actions(&plan.steps)?;
     Ok(Resolved {
         actions,
         exchanged: resolver.exchanged,
         kept: resolver.kept,
+        private: resolver.private,
+        private_bytes: resolver.private_bytes,
     })
 }
 
@@ -232,6 +248,11 @@ struct Resolver<'a> {
     exchanged: usize,
     views: Views<'a>,
     kept: Kept,
+    /// The values that only strips have to do with, and those of them that lie in strips' own
+    /// memory, of which no strips have more bytes than this.
+    only_strips: FxHashSet<ValueId>,
+    private: FxHashSet<ValueId>,
+    private_bytes: usize,
 }
 
 /// The extent of a kernel's outermost domain dimension, 1 without one; 0 if the
@@ -257,6 +278,13 @@ impl Resolver<'_> {
                 self.keep(step)?;
                 continue;
             }
+            if let Step::Strips { count, steps } = step {
+                match self.strips(*count, steps) {
+                    Some(strips) => actions.push(strips),
+                    None => actions.extend(self.actions(steps)?),
+                }
+                continue;
+            }
             if let Step::Kernel { kernel, args } = step {
                 let copied = (*kernel, &args[..]);
                 let after = &steps[i + 1..];
@@ -268,6 +296,29 @@ impl Resolver<'_> {
             actions.extend(self.action(step)?);
         }
         Ok(actions)
+    }
+
+    /// Steps done strip by strip, if that goes.
+    fn strips(&mut self, count: i64, steps: &[Step]) -> Option<Action> {
+        if steps.iter().any(|step| self.kept.keeps(self.plan, step)) {
+            return None;
+        }
+        let mut locations = FxHashMap::default();
+        for value in steps.iter().flat_map(Step::values) {
+            locations.insert(value, self.location(value).ok()?);
+        }
+        let resolver = strips::Resolver {
+            plan: self.plan,
+            isa: self.isa,
+            threads: self.threads,
+            private: &self.only_strips,
+            locations,
+            kept: &mut self.kept,
+        };
+        let (strips, private) = resolver.strips(count, steps)?;
+        self.private.extend(private);
+        self.private_bytes = self.private_bytes.max(strips.private_bytes());
+        Some(Action::Strips(Box::new(strips)))
     }
 
     /// Has a step done by the first run.
@@ -396,6 +447,8 @@ impl Resolver<'_> {
                 exchange::apply(found, &mut action);
                 action
             }
+            // Whole, one after the other.
+            Step::Strips { .. } => return Ok(None),
             Step::Conditional { selector, branches } => {
                 let element_type = self.plan.values[*selector].shape.element_type;
                 let branches: Result<_, _> = branches.iter().map(|b| self.actions(b)).collect();

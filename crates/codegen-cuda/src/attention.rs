@@ -37,21 +37,12 @@ fn note_readers(plan: &Plan, steps: &[Step], readers: &mut Readers) {
             }
             Step::Library { operands, .. } => operands.iter().copied().for_each(note),
             Step::Copy { from, .. } => note(*from),
-            Step::While {
-                condition,
-                predicate,
-                body,
-            } => {
-                note(*predicate);
-                note_readers(plan, condition, readers);
-                note_readers(plan, body, readers);
-            }
-            Step::Conditional { selector, branches } => {
-                note(*selector);
-                for steps in branches {
-                    note_readers(plan, steps, readers);
-                }
-            }
+            Step::While { predicate, .. } => note(*predicate),
+            Step::Conditional { selector, .. } => note(*selector),
+            Step::Strips { .. } => {}
+        }
+        for block in step.blocks() {
+            note_readers(plan, block, readers);
         }
     }
 }
@@ -230,15 +221,8 @@ fn written(plan: &Plan, step: &Step, note: &mut dyn FnMut(ValueId)) {
         }
         Step::Library { results, .. } => results.iter().copied().for_each(note),
         Step::Copy { to, .. } => note(*to),
-        Step::While {
-            condition, body, ..
-        } => {
-            for step in condition.iter().chain(body) {
-                written(plan, step, note);
-            }
-        }
-        Step::Conditional { branches, .. } => {
-            for step in branches.iter().flatten() {
+        Step::While { .. } | Step::Conditional { .. } | Step::Strips { .. } => {
+            for step in step.blocks().into_iter().flatten() {
                 written(plan, step, note);
             }
         }

@@ -96,7 +96,9 @@ fn step(plan: &Plan, body: &[Step], state: ValueId) -> Option<i64> {
                 written.any(|(_, &value)| value == state)
             }
             Step::Library { results, .. } => results.contains(&state),
-            Step::While { .. } | Step::Conditional { .. } => writes_inside(step, state),
+            Step::While { .. } | Step::Conditional { .. } | Step::Strips { .. } => {
+                writes_inside(step, state)
+            }
         };
         match step {
             Step::Copy { from, .. } if writes && next.is_none() => next = Some(*from),
@@ -120,15 +122,14 @@ fn step(plan: &Plan, body: &[Step], state: ValueId) -> Option<i64> {
 }
 
 fn writes_inside(step: &Step, state: ValueId) -> bool {
-    let any = |steps: &[Step]| steps.iter().any(|step| writes_inside(step, state));
     match step {
         Step::Copy { to, .. } => *to == state,
         Step::Kernel { args, .. } => args.contains(&state),
         Step::Library { results, .. } => results.contains(&state),
-        Step::While {
-            condition, body, ..
-        } => any(condition) || any(body),
-        Step::Conditional { branches, .. } => branches.iter().any(|steps| any(steps)),
+        Step::While { .. } | Step::Conditional { .. } | Step::Strips { .. } => {
+            let mut inside = step.blocks().into_iter().flatten();
+            inside.any(|step| writes_inside(step, state))
+        }
     }
 }
 

@@ -211,16 +211,10 @@ impl Maker<'_> {
                         self.together.insert(*kernel);
                     }
                 }
-                Step::While {
-                    condition, body, ..
-                } => {
-                    self.note_shared(condition);
-                    self.note_shared(body);
-                }
-                Step::Conditional { branches, .. } => {
-                    branches.iter().for_each(|steps| self.note_shared(steps));
-                }
-                Step::Copy { .. } | Step::Library { .. } => {}
+                step => step
+                    .blocks()
+                    .iter()
+                    .for_each(|steps| self.note_shared(steps)),
             }
         }
     }
@@ -240,6 +234,10 @@ impl Maker<'_> {
         for (number, step) in steps.iter().enumerate() {
             match part_of.remove(&number) {
                 None if joined > 0 => joined -= 1,
+                // What is near is not a matter of strips here.
+                None if let Step::Strips { steps, .. } = step => {
+                    stages.extend(self.stages(steps)?);
+                }
                 None => {
                     let [before, after] = [&steps[..number], &steps[number + 1..]];
                     match self.product(before, step, after)? {
@@ -268,6 +266,8 @@ impl Maker<'_> {
                 launches: self.kernel(*kernel)?,
                 arguments: args.clone(),
             },
+            // Strips are done step by step.
+            Step::Strips { .. } => return Ok(None),
             Step::Copy { from, to } if self.plan.same_place(*from, *to) => return Ok(None),
             Step::Copy { from, to } => Stage::Copy {
                 from: *from,

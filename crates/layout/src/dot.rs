@@ -40,6 +40,35 @@ impl DotView {
     /// The loops of a dot; `None` if the shapes are not static or the labels do not
     /// fit them.
     pub fn new(lhs: &ArrayShape, rhs: &ArrayShape, contraction: &Contraction) -> Option<Self> {
+        let dims = Self::dims(lhs, rhs, contraction)?;
+        Some(Self::of(&dims, contraction))
+    }
+
+    /// One of the equal strips into which dimensions are cut, each into so many parts: its
+    /// loops, and for each of those dimensions how far a strip's first elements are from those
+    /// of the strip before, in elements: left, right, result.
+    pub fn strip(
+        lhs: &ArrayShape,
+        rhs: &ArrayShape,
+        contraction: &Contraction,
+        cut: &[(Label, usize)],
+    ) -> Option<(Self, SmallVec<[[usize; 3]; 2]>)> {
+        let mut dims = Self::dims(lhs, rhs, contraction)?;
+        let mut distances = SmallVec::new();
+        for &(label, count) in cut {
+            let dim = dims.get_mut(label as usize)?;
+            dim.size = match dim.size.checked_rem(count)? {
+                0 => dim.size / count,
+                _ => return None,
+            };
+            let strides = [dim.lhs_stride, dim.rhs_stride, dim.out_stride];
+            distances.push(strides.map(|stride| stride * dim.size));
+        }
+        Some((Self::of(&dims, contraction), distances))
+    }
+
+    /// The dimensions, by label.
+    fn dims(lhs: &ArrayShape, rhs: &ArrayShape, contraction: &Contraction) -> Option<Vec<DotDim>> {
         if !contraction.is_consistent() {
             return None;
         }
@@ -51,25 +80,30 @@ impl DotView {
                 ..DotDim::default()
             })
             .collect();
-        let flat = |labels: &[Labels]| labels.iter().flatten().copied().collect::<Vec<_>>();
         let (left, right) = (flat(&contraction.lhs), flat(&contraction.rhs));
         strides(&left, &mut dims, |dim, stride| dim.lhs_stride = stride)?;
         strides(&right, &mut dims, |dim, stride| dim.rhs_stride = stride)?;
         strides(&contraction.out, &mut dims, |dim, stride| {
             dim.out_stride = stride;
         })?;
+        Some(dims)
+    }
+
+    /// The loops over dimensions by label.
+    fn of(dims: &[DotDim], contraction: &Contraction) -> Self {
+        let (left, right) = (flat(&contraction.lhs), flat(&contraction.rhs));
         let pick = |order: &[Label], wanted: &dyn Fn(&Label) -> bool| -> DotDimList {
             let kept = order.iter().filter(|&label| wanted(label));
             kept.map(|&label| dims[label as usize]).collect()
         };
         let out = &contraction.out;
         let (in_left, in_right) = (|l: &Label| left.contains(l), |l: &Label| right.contains(l));
-        Some(Self {
+        Self {
             batch: pick(out, &|l| in_left(l) && in_right(l)),
             lhs_free: pick(out, &|l| !in_right(l)),
             rhs_free: pick(out, &|l| !in_left(l)),
             contracted: pick(&left, &|l| !out.contains(l)),
-        })
+        }
     }
 
     /// How many elements the result has; `None` if that does not fit.
@@ -98,6 +132,10 @@ impl DotView {
             visit(lhs, rhs);
         });
     }
+}
+
+fn flat(labels: &[Labels]) -> Vec<Label> {
+    labels.iter().flatten().copied().collect()
 }
 
 /// Calls `visit` with the offsets of every point, in row-major order.

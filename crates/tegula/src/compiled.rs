@@ -12,6 +12,7 @@ use tegula_ir::{ArrayShape, Literal, Module, Shape};
 use tegula_layout::Plan;
 use tegula_layout::assign::{Machine, Ordered, Reason, dense_orders, stated_orders};
 use tegula_layout::normalise::{drawn, normalise};
+use tegula_layout::plan::StripLimits;
 
 /// What a program is compiled for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -70,6 +71,8 @@ pub struct PlanOptions {
     pub machine: Machine,
     /// In which orders arrays lie.
     pub orders: ArrayOrders,
+    /// When steps are done strip by strip, if ever.
+    pub strips: Option<StripLimits>,
     /// Whether to say why arrays lie as they do.
     pub reasons: bool,
 }
@@ -81,6 +84,7 @@ impl Default for PlanOptions {
             limits: Limits::default(),
             machine: Machine::cpu(),
             orders: ArrayOrders::Chosen,
+            strips: Some(StripLimits::CPU),
             reasons: false,
         }
     }
@@ -92,6 +96,7 @@ impl PlanOptions {
         Self {
             limits: tegula_codegen_cuda::LIMITS,
             machine: Machine::gpu(),
+            strips: None,
             ..Self::default()
         }
     }
@@ -174,14 +179,15 @@ pub fn plan_for<'a>(module: &'a Module, options: &PlanOptions) -> Result<Planned
     let boundary = Boundary::of(given, &ordered.program, &ordered.orders);
     let (module, program) = tracing::info_span!("normalise")
         .in_scope(|| normalise(module, ordered.program, &ordered.orders))?;
-    let mut limits = options.limits;
+    let (mut limits, mut strips) = (options.limits, options.strips);
     if let ArrayOrders::Drawn(_) = options.orders {
         limits.shallow = 0;
+        strips = strips.map(|_| StripLimits::ALWAYS);
     }
     let fused = tracing::info_span!("fuse", nodes = program.nodes.len())
         .in_scope(|| tegula_fusion::fuse(&module, program, limits))?;
-    let plan =
-        tracing::info_span!("plan").in_scope(|| tegula_layout::plan::plan(&module, &fused))?;
+    let plan = tracing::info_span!("plan")
+        .in_scope(|| tegula_layout::plan::plan(&module, &fused, strips))?;
     Ok(Planned {
         module,
         fused,

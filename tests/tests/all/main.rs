@@ -20,6 +20,7 @@ mod shape_helpers;
 mod shape_modes;
 mod short_dimensions;
 mod size_errors;
+mod strips;
 mod sums_of_products;
 mod symbolic_programs;
 mod tpu_schedules;

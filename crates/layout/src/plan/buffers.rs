@@ -4,9 +4,10 @@
 
 use super::build::bug;
 use super::interference::{Interference, ValueSet, interference};
+use super::strips::private_values;
 use super::{Alias, Buffer, BufferId, Place, Plan, Step, ValueId};
 use cranelift_entity::SecondaryMap;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use tegula_expr::{Term, canonicalize};
 use tegula_fusion::Error;
 use tegula_ir::ALIGNMENT;
@@ -45,6 +46,8 @@ struct Classes {
     edges: FxHashMap<ValueId, ValueSet>,
     /// The members of classes that have several.
     members: FxHashMap<ValueId, ValueSet>,
+    /// The values that only strips have to do with. Their classes have none but such.
+    private: FxHashSet<ValueId>,
 }
 
 impl Classes {
@@ -55,6 +58,7 @@ impl Classes {
             bytes: SecondaryMap::default(),
             edges: facts.edges.clone(),
             members: FxHashMap::default(),
+            private: private_values(plan),
         };
         let ranges = plan.symbol_ranges();
         for (id, value) in &plan.values {
@@ -163,6 +167,7 @@ impl Classes {
         }
         let both_placed = self.place.contains_key(&a) && self.place.contains_key(&b);
         if both_placed
+            || self.private.contains(&a) != self.private.contains(&b)
             || self.interfere(a, b)
             || self.is_fixed(a)
             || self.is_fixed(b)
@@ -247,7 +252,12 @@ impl Classes {
         let size = |r: &ValueId| typical(&self.bytes[*r]);
         known.sort_by_key(|r| (std::cmp::Reverse(size(r)), *r));
         open.sort_by_key(|r| (std::cmp::Reverse(size(r)), *r));
-        let (mut places, end) = self.first_fit(&known, self.outputs(plan))?;
+        // Private ones come last: who keeps but a strip of them needs no arena for them.
+        let (private, known): (Vec<ValueId>, Vec<ValueId>) =
+            known.iter().partition(|r| self.private.contains(r));
+        let mut places = FxHashMap::default();
+        let end = self.first_fit(&known, self.outputs(plan), 0, &mut places)?;
+        let end = self.first_fit(&private, Vec::new(), end, &mut places)?;
         let mut end = Term::constant(end);
         let ranges = plan.symbol_ranges();
         for slot in self.slots(&open) {
@@ -279,20 +289,21 @@ impl Classes {
     }
 
     /// First fit by decreasing size: each class in the smallest result that has room for
-    /// it, or else in the arena, at the lowest offset at which it overlaps none that it
-    /// interferes with. Gives the end of the arena as well.
+    /// it, or else in the arena behind what is there, at the lowest offset at which it
+    /// overlaps none that it interferes with. Gives the end of the arena.
     fn first_fit(
         &self,
         classes: &[ValueId],
         mut rooms: Vec<Room>,
-    ) -> Result<(FxHashMap<ValueId, Place>, i64), Error> {
+        begin: i64,
+        places: &mut FxHashMap<ValueId, Place>,
+    ) -> Result<i64, Error> {
         rooms.push(Room {
             result: None,
             bytes: i64::MAX / 4,
             taken: Vec::new(),
         });
-        let mut places: FxHashMap<ValueId, Place> = FxHashMap::default();
-        let mut end = 0i64;
+        let mut end = begin;
         for &root in classes {
             let size = self.bytes[root].as_constant().unwrap_or(0);
             let found = rooms.iter_mut().find_map(|room| {
@@ -309,13 +320,14 @@ impl Classes {
                     from: offset,
                 },
                 None => {
+                    let offset = begin + offset;
                     end = end.max(offset + size);
                     Place::Arena(Term::constant(offset))
                 }
             };
             places.insert(root, place);
         }
-        Ok((places, align(end)))
+        Ok(align(end))
     }
 
     /// Groups of classes of open sizes that do not interfere. Which of two is larger
@@ -401,16 +413,10 @@ fn all_copies(steps: &[Step], out: &mut Vec<(ValueId, ValueId)>) {
     for step in steps {
         match step {
             Step::Copy { from, to } => out.push((*from, *to)),
-            Step::While {
-                condition, body, ..
-            } => {
-                all_copies(condition, out);
-                all_copies(body, out);
-            }
-            Step::Conditional { branches, .. } => {
-                branches.iter().for_each(|b| all_copies(b, out));
-            }
-            Step::Kernel { .. } | Step::Library { .. } => {}
+            step => step
+                .blocks()
+                .iter()
+                .for_each(|block| all_copies(block, out)),
         }
     }
 }

@@ -4,6 +4,7 @@
 //! both ends one buffer.
 
 use super::buffers::{WantedAliases, assign_buffers};
+use super::strip_mine::{StripLimits, strip_mine};
 use super::{Alias, Buffer, BufferId, KernelId, Place, Plan, PlanValue, Step, ValueId};
 use cranelift_entity::EntityRef;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -13,11 +14,12 @@ use tegula_fusion::{
 };
 use tegula_ir::{ArrayShape, Module, Shape, Span};
 
-/// Plans a fused program.
+/// Plans a fused program, with steps done strip by strip where limits are given and it is
+/// worth it.
 ///
 /// # Errors
 /// A value whose size in bytes does not fit, or an inconsistency.
-pub fn plan(module: &Module, fused: &Fused) -> Result<Plan, Error> {
+pub fn plan(module: &Module, fused: &Fused, strips: Option<StripLimits>) -> Result<Plan, Error> {
     let mut builder = Builder {
         fused,
         plan: Plan {
@@ -46,6 +48,9 @@ pub fn plan(module: &Module, fused: &Fused) -> Result<Plan, Error> {
     }
     let mut plan = builder.plan;
     plan.steps = steps;
+    if let Some(limits) = strips {
+        strip_mine(&mut plan, limits);
+    }
     assign_buffers(&mut plan, &wanted_aliases(module))?;
     Ok(plan)
 }

@@ -3,13 +3,14 @@
 //! as planned.
 
 use super::operation::module_of;
-use super::run_kernel::run_kernel;
+use super::run_kernel::{run_kernel, run_strip};
+use super::strips::{Cut, Part, cuts, part_of};
 use super::{KernelId, Place, Plan, Step, ValueId, WrongInput, verify};
 use crate::dot::DotView;
-use tegula_fusion::{Contraction, Kernel, LibraryOp};
+use tegula_fusion::{Contraction, Kernel, Label, LibraryOp};
 use tegula_interp::scalar::apply_convert;
 use tegula_interp::{CustomCallError, CustomCallHandler, is_built_in};
-use tegula_ir::{ArrayShape, ElementType, Literal, Op};
+use tegula_ir::{ArrayShape, Dim, ElementType, Literal, Op};
 
 /// Why a plan could not be evaluated.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
@@ -163,12 +164,117 @@ impl Evaluator<'_> {
                     None => Err(EvaluateError::Malformed("a conditional has no branch")),
                 }
             }
+            Step::Strips { count, steps } => self.strips(*count, steps),
+        }
+    }
+
+    /// Strip by strip: what is written there for one strip must not be in another's way.
+    fn strips(&mut self, count: i64, steps: &[Step]) -> Result<(), EvaluateError> {
+        let cuts = cuts(self.plan, count, steps);
+        let cuts = cuts.ok_or(EvaluateError::Malformed("steps cannot be cut together"))?;
+        for strip in 0..count {
+            for (step, cut) in steps.iter().zip(&cuts) {
+                self.strip(step, cut, (count, strip))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn strip(
+        &mut self,
+        step: &Step,
+        cut: &Cut,
+        (count, strip): (i64, i64),
+    ) -> Result<(), EvaluateError> {
+        match step {
+            Step::Kernel { kernel, args } => {
+                let spans: Result<Vec<Span>, _> = args.iter().map(|&v| self.span(v)).collect();
+                let kernel = &self.plan.kernels[*kernel];
+                run_strip(kernel, &spans?, (count, strip), &mut self.memory)
+            }
+            Step::Library {
+                op: LibraryOp::Dot(contraction),
+                operands,
+                results,
+            } => {
+                let counts = cut.counts(count).unwrap_or_default();
+                let mut rest = strip;
+                let mut along: Vec<Along> = Vec::new();
+                for (&label, &count) in cut.labels.iter().zip(&counts).rev() {
+                    along.insert(0, (label, [count as usize, (rest % count) as usize]));
+                    rest /= count;
+                }
+                let dot = self.dot(contraction, operands, results, &along)?;
+                self.store(results[0], dot.bytes())
+            }
+            Step::Library {
+                op: LibraryOp::Operation(op),
+                operands,
+                results,
+            } => self.shares(op, (operands, results), cut, (count, strip)),
+            _ => Err(EvaluateError::Malformed("control flow has no strips")),
         }
     }
 
     fn kernel(&mut self, id: KernelId, args: &[ValueId]) -> Result<(), EvaluateError> {
         let spans: Result<Vec<Span>, _> = args.iter().map(|&v| self.span(v)).collect();
         run_kernel(&self.plan.kernels[id], &spans?, &mut self.memory)
+    }
+
+    /// An operation on a strip's shares of arrays, and all of those that are not shared out.
+    fn shares(
+        &mut self,
+        op: &Op,
+        (operands, results): (&[ValueId], &[ValueId]),
+        cut: &Cut,
+        (count, strip): (i64, i64),
+    ) -> Result<(), EvaluateError> {
+        let mut arrays = Vec::new();
+        for (&value, part) in operands.iter().chain(results).zip(&cut.parts) {
+            let (mut shape, mut span) = (self.plan.values[value].shape.clone(), self.span(value)?);
+            if *part == Part::Share {
+                let bytes = part_of(span.bytes, count, strip);
+                (span.start, span.bytes) = (span.start + bytes.start, bytes.end - bytes.start);
+                let outermost = shape.dims.iter_mut().find(|dim| dim.as_static() != Some(1));
+                if let Some(Dim::Static(size)) = outermost {
+                    *size /= count;
+                }
+            }
+            arrays.push((shape, span));
+        }
+        let (given, wanted) = arrays.split_at(operands.len());
+        let mut inputs = Vec::with_capacity(given.len());
+        for (shape, span) in given {
+            let bytes = self.memory.bytes(*span, 0, span.bytes)?;
+            let input = Literal::from_bytes(shape, bytes);
+            inputs.push(input.map_err(|_| EvaluateError::TooLarge(span.bytes))?);
+        }
+        let shapes: Vec<&ArrayShape> = wanted.iter().map(|(shape, _)| shape).collect();
+        let outputs = operation(op, &inputs, &shapes)?;
+        for ((_, span), output) in wanted.iter().zip(&outputs) {
+            let target = self.memory.bytes_mut(*span, 0, span.bytes)?;
+            target.copy_from_slice(output.bytes());
+        }
+        Ok(())
+    }
+
+    /// The result of a dot as its memory is after it, or after a strip of it.
+    fn dot(
+        &self,
+        contraction: &Contraction,
+        operands: &[ValueId],
+        results: &[ValueId],
+        strip: &[Along],
+    ) -> Result<Literal, EvaluateError> {
+        let inputs: Result<Vec<Literal>, _> = operands.iter().map(|&v| self.literal(v)).collect();
+        let inputs = inputs?;
+        let ([lhs, rhs, added @ ..], &[result]) = (&inputs[..], results) else {
+            let message = "a dot takes two operands and gives one result";
+            return Err(EvaluateError::Malformed(message));
+        };
+        let mut result = self.literal(result)?;
+        dot([lhs, rhs], added.first(), contraction, strip, &mut result)?;
+        Ok(result)
     }
 
     fn span(&self, value: ValueId) -> Result<Span, EvaluateError> {
@@ -223,14 +329,7 @@ impl Evaluator<'_> {
         let inputs: Result<Vec<Literal>, _> = operands.iter().map(|&v| self.literal(v)).collect();
         let inputs = inputs?;
         let outputs = match op {
-            LibraryOp::Dot(dims) => {
-                let ([lhs, rhs, added @ ..], [result]) = (&inputs[..], results) else {
-                    let message = "a dot takes two operands and gives one result";
-                    return Err(EvaluateError::Malformed(message));
-                };
-                let shape = &self.plan.values[*result].shape;
-                vec![dot([lhs, rhs], added.first(), dims, shape)?]
-            }
+            LibraryOp::Dot(dims) => vec![self.dot(dims, operands, results, &[])?],
             LibraryOp::Sort {
                 dimension,
                 comparator,
@@ -337,51 +436,62 @@ fn operation(
     Ok(value.leaves().into_iter().cloned().collect())
 }
 
+/// A dimension that is cut into equal parts: how many, and which of them.
+type Along = (Label, [usize; 2]);
+
 /// A dot by its definition, added to an array or not: integers modulo their size, floats
-/// in f64.
+/// in f64. Of a strip of it, only the elements of that strip are written.
 fn dot(
     [lhs, rhs]: [&Literal; 2],
     added: Option<&Literal>,
     contraction: &Contraction,
-    shape: &ArrayShape,
-) -> Result<Literal, EvaluateError> {
+    strip: &[Along],
+    result: &mut Literal,
+) -> Result<(), EvaluateError> {
     let malformed = || EvaluateError::Malformed("a dot's labels are wrong");
-    let view = DotView::new(lhs.shape(), rhs.shape(), contraction).ok_or_else(malformed)?;
-    let count = view
-        .elements()
-        .filter(|&n| Some(n as i64) == shape.element_count());
-    let count = count.ok_or_else(malformed)?;
-    let wide = match shape.element_type.is_float() {
+    let shapes = [lhs.shape(), rhs.shape()];
+    let whole = DotView::new(shapes[0], shapes[1], contraction).ok_or_else(malformed)?;
+    let fits = whole.elements() == Some(result.len());
+    if !fits || added.is_some_and(|added| added.len() != result.len()) {
+        return Err(malformed());
+    }
+    let cut: Vec<(Label, usize)> = strip.iter().map(|&(l, [count, _])| (l, count)).collect();
+    let cut = DotView::strip(shapes[0], shapes[1], contraction, &cut);
+    let (view, distances) = cut.ok_or_else(malformed)?;
+    let mut starts = [0; 3];
+    for (&(_, [_, number]), distances) in strip.iter().zip(&distances) {
+        for (start, distance) in starts.iter_mut().zip(distances) {
+            *start += number * distance;
+        }
+    }
+    let ty = result.element_type();
+    let wide = match ty.is_float() {
         true => ElementType::F64,
         false => ElementType::S64,
     };
     let (a, b) = (converted(lhs, wide), converted(rhs, wide));
+    let added = added.map(|added| converted(added, wide));
     // Where the summands of every element lie, from its row and column on.
     let mut terms = Vec::new();
     view.for_each_contracted(|i, j| terms.push((i, j)));
-    let mut sums = match added {
-        Some(added) if added.len() == count => converted(added, wide),
-        Some(_) => return Err(malformed()),
-        None => vec![0u64; count],
-    };
+    let size = ty.storage_bytes();
+    let bytes = result.bytes_mut();
     view.for_each(|left, right, out| {
+        let [left, right, out] = [left + starts[0], right + starts[1], out + starts[2]];
+        let first = added.as_ref().map_or(0, |added| added[out]);
         let pairs = terms.iter().map(|&(i, j)| (a[left + i], b[right + j]));
-        sums[out] = match wide {
+        let sum = match wide {
             ElementType::F64 => pairs
-                .fold(f64::from_bits(sums[out]), |sum, (a, b)| {
+                .fold(f64::from_bits(first), |sum, (a, b)| {
                     sum + f64::from_bits(a) * f64::from_bits(b)
                 })
                 .to_bits(),
-            _ => pairs.fold(sums[out], |sum, (a, b)| sum.wrapping_add(a.wrapping_mul(b))),
+            _ => pairs.fold(first, |sum, (a, b)| sum.wrapping_add(a.wrapping_mul(b))),
         };
+        let bits = apply_convert(wide, ty, u128::from(sum));
+        bytes[out * size..][..size].copy_from_slice(&bits.to_le_bytes()[..size]);
     });
-    let size = shape.element_type.storage_bytes();
-    let mut bytes = Vec::with_capacity(count * size);
-    for sum in sums {
-        let bits = apply_convert(wide, shape.element_type, u128::from(sum));
-        bytes.extend_from_slice(&bits.to_le_bytes()[..size]);
-    }
-    Literal::from_bytes(shape, &bytes).map_err(|_| malformed())
+    Ok(())
 }
 
 /// The bits of all elements, converted to a type of 64 bits.

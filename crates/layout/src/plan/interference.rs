@@ -7,6 +7,7 @@
 //! dot that is added to an array and a sort; a parameter that a kernel updates is one value before and
 //! after.
 
+use super::strips::{Part, arrays, cuts};
 use super::{KernelId, Plan, Step, ValueId};
 use roaring::RoaringBitmap;
 use rustc_hash::FxHashMap;
@@ -159,6 +160,40 @@ impl Pass<'_> {
                 before.insert(*selector);
                 *live = before;
             }
+            Step::Strips { count, steps } => {
+                self.steps(steps, live, depth);
+                self.strips(*count, steps);
+            }
+        }
+    }
+
+    /// What one strip's step writes must not lie where another strip's step still reads: two
+    /// arrays of which one is written share no memory, or all of it if both are shared out in
+    /// the same way.
+    fn strips(&mut self, count: i64, steps: &[Step]) {
+        let plan = self.plan;
+        let cuts = cuts(plan, count, steps).unwrap_or_default();
+        let mut uses: FxHashMap<ValueId, (bool, bool)> = FxHashMap::default();
+        for (number, step) in steps.iter().enumerate() {
+            for (place, (value, writes)) in arrays(plan, step).into_iter().enumerate() {
+                let part = cuts.get(number).and_then(|cut| cut.parts.get(place));
+                let (written, shared_out) = uses.entry(value).or_insert((false, true));
+                *written |= writes;
+                *shared_out &= part == Some(&Part::Share);
+            }
+        }
+        let mut uses: Vec<(ValueId, (bool, bool))> = uses.into_iter().collect();
+        uses.sort_unstable();
+        for (i, &(a, (a_written, a_shared_out))) in uses.iter().enumerate() {
+            for &(b, (b_written, b_shared_out)) in &uses[i + 1..] {
+                if !a_written && !b_written {
+                    continue;
+                }
+                match a_shared_out && b_shared_out {
+                    true => self.out.in_place.push((a, b)),
+                    false => self.edge(a, b),
+                }
+            }
         }
     }
 
@@ -232,6 +267,15 @@ impl Pass<'_> {
             return known.clone();
         }
         let mut live = Live::default();
+        self.before(steps, &mut live);
+        if !steps.is_empty() {
+            self.summaries.insert(key, live.clone());
+        }
+        live
+    }
+
+    /// From the values that are read after steps to those that are read before and after.
+    fn before(&mut self, steps: &[Step], live: &mut Live) {
         for step in steps.iter().rev() {
             match step {
                 Step::Copy { from, to } => {
@@ -275,12 +319,9 @@ impl Pass<'_> {
                     }
                     live.insert(*selector);
                 }
+                Step::Strips { steps, .. } => self.before(steps, live),
             }
         }
-        if !steps.is_empty() {
-            self.summaries.insert(key, live.clone());
-        }
-        live
     }
 }
 

@@ -32,12 +32,15 @@ mod parse_kernel;
 mod print;
 mod run_kernel;
 mod runs;
+mod strip_mine;
+mod strips;
 mod verify;
 mod verify_kernel;
 mod verify_library;
 mod verify_places;
 
 use cranelift_entity::{PrimaryMap, entity_impl};
+use smallvec::SmallVec;
 use tegula_expr::Term;
 use tegula_fusion::{Kernel, LibraryOp};
 use tegula_ir::{ArrayShape, Literal, RunTimeSizes, Symbol};
@@ -48,6 +51,8 @@ pub use cursor::PlanParseError;
 pub use evaluate::{EvaluateError, evaluate};
 pub use parse::parse_plan;
 pub use runs::{PerSizes, WrongInput};
+pub use strip_mine::StripLimits;
+pub use strips::{Cut, Part, cuts, private_values};
 pub use verify::verify;
 
 /// A value of a plan.
@@ -166,6 +171,51 @@ pub enum Step {
         /// The branches.
         branches: Vec<Vec<Step>>,
     },
+    /// Runs kernels and calls, which can be [cut](cuts), for each strip in turn. Strips may
+    /// also be done at once, or each step whole before the next: that is the same.
+    Strips {
+        /// Into how many equal strips each step is cut.
+        count: i64,
+        /// The steps of a strip.
+        steps: Vec<Step>,
+    },
+}
+
+impl Step {
+    /// The blocks of steps inside of it.
+    pub fn blocks(&self) -> SmallVec<[&[Step]; 2]> {
+        match self {
+            Self::Kernel { .. } | Self::Library { .. } | Self::Copy { .. } => SmallVec::new(),
+            Self::While {
+                condition, body, ..
+            } => SmallVec::from_slice(&[&condition[..], &body[..]]),
+            Self::Conditional { branches, .. } => branches.iter().map(Vec::as_slice).collect(),
+            Self::Strips { steps, .. } => SmallVec::from_slice(&[&steps[..]]),
+        }
+    }
+
+    /// The values that a kernel or a call is given; none for other steps.
+    pub fn values(&self) -> impl Iterator<Item = ValueId> {
+        let (first, second): (&[ValueId], &[ValueId]) = match self {
+            Self::Kernel { args, .. } => (args, &[]),
+            Self::Library {
+                operands, results, ..
+            } => (operands, results),
+            _ => (&[], &[]),
+        };
+        first.iter().chain(second).copied()
+    }
+
+    fn blocks_mut(&mut self) -> SmallVec<[&mut Vec<Step>; 2]> {
+        match self {
+            Self::Kernel { .. } | Self::Library { .. } | Self::Copy { .. } => SmallVec::new(),
+            Self::While {
+                condition, body, ..
+            } => [condition, body].into_iter().collect(),
+            Self::Conditional { branches, .. } => branches.iter_mut().collect(),
+            Self::Strips { steps, .. } => std::iter::once(steps).collect(),
+        }
+    }
 }
 
 /// A plan. See the module's text.

@@ -373,6 +373,13 @@ impl Reader<'_> {
             }
             "while" => self.while_loop(),
             "conditional" => self.conditional(),
+            "strips" => {
+                self.cursor.word();
+                let count = self.cursor.integer()?;
+                self.cursor.expect("{")?;
+                let steps = self.steps()?;
+                Ok(Step::Strips { count, steps })
+            }
             "dot" | "sort" | "hlo" => self.library(),
             _ => self.cursor.expected("a step or `}`"),
         }

@@ -173,6 +173,11 @@ fn write_steps(f: &mut Formatter<'_>, plan: &Plan, steps: &[Step], depth: usize)
                 }
                 writeln!(f)?;
             }
+            Step::Strips { count, steps } => {
+                writeln!(f, "{pad}strips {count} {{")?;
+                write_steps(f, plan, steps, depth + 1)?;
+                writeln!(f, "{pad}}}")?;
+            }
         }
     }
     Ok(())

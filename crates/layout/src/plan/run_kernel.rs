@@ -1,6 +1,7 @@
 //! Runs one kernel on bytes, statement by statement: what a kernel means.
 
 use super::evaluate::{EvaluateError, Memory, Span};
+use super::strips::part_of;
 use smallvec::SmallVec;
 use tegula_expr::{Term, Var};
 use tegula_fusion::Kernel;
@@ -12,6 +13,16 @@ use tegula_ir::{ElementType, Unary};
 pub(super) fn run_kernel(
     kernel: &Kernel,
     args: &[Span],
+    memory: &mut Memory<'_>,
+) -> Result<(), EvaluateError> {
+    run_strip(kernel, args, (1, 0), memory)
+}
+
+/// Runs one strip of `count`, by number, of a kernel's outermost dimension.
+pub(super) fn run_strip(
+    kernel: &Kernel,
+    args: &[Span],
+    (count, strip): (i64, i64),
     memory: &mut Memory<'_>,
 ) -> Result<(), EvaluateError> {
     let mut run = Run {
@@ -34,7 +45,14 @@ pub(super) fn run_kernel(
             return Ok(());
         }
     }
-    run.domain(0)
+    let Some(&outermost) = kernel.domain.first() else {
+        return run.point();
+    };
+    for i in part_of(run.extent(outermost)?, count, strip) {
+        run.set(outermost, i);
+        run.domain(1)?;
+    }
+    Ok(())
 }
 
 /// Where an element is.
@@ -80,17 +98,21 @@ impl Run<'_, '_> {
     fn domain(&mut self, level: usize) -> Result<(), EvaluateError> {
         let kernel = self.kernel;
         let Some(&var) = kernel.domain.get(level) else {
-            // What the point before has stored is not there.
-            for local in &mut self.locals {
-                local.fill(None);
-            }
-            return self.block(&kernel.body);
+            return self.point();
         };
         for i in 0..self.extent(var)? {
             self.set(var, i);
             self.domain(level + 1)?;
         }
         Ok(())
+    }
+
+    fn point(&mut self) -> Result<(), EvaluateError> {
+        // What the point before has stored is not there.
+        for local in &mut self.locals {
+            local.fill(None);
+        }
+        self.block(&self.kernel.body)
     }
 
     fn extent(&self, var: Var) -> Result<i64, EvaluateError> {

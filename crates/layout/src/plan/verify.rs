@@ -10,6 +10,7 @@
 //! - kernels are well-formed (`verify_kernel`), and one that writes over what it
 //!   reads does so element by element;
 //! - library calls suit their operands and write over none of them;
+//! - strips of steps may be done one after the other (`strips` says why);
 //! - predicates and selectors are scalars of the right type.
 //!
 //! It does not check that the indices of loads and stores are in bounds.
@@ -17,6 +18,7 @@
 //! Time and memory are bounded by the plan's size times the depth of its loops,
 //! and by [`MAX_OVERLAPS`].
 
+use super::strips::{Part, arrays, cuts};
 use super::verify_kernel::{self, works_in_place};
 use super::verify_library::library_suits;
 use super::verify_places::{ids_exist, misplaced};
@@ -255,6 +257,41 @@ impl Verifier<'_> {
                 }
                 *good = after.unwrap_or_default();
             }
+            Step::Strips { count, steps } => {
+                self.steps(steps, good);
+                if self.errors.is_empty() {
+                    self.strips(*count, steps);
+                }
+            }
+        }
+    }
+
+    /// Strips do the same as whole steps if what one writes is nothing that another has to do
+    /// with, but for shares of the same memory.
+    fn strips(&mut self, count: i64, steps: &[Step]) {
+        let Some(cuts) = cuts(self.plan, count, steps) else {
+            return self.error(format!("steps cannot be cut into {count} strips together"));
+        };
+        let mut uses: Vec<(ValueId, bool, bool)> = Vec::new();
+        for (step, cut) in steps.iter().zip(&cuts) {
+            let arrays = arrays(self.plan, step).into_iter().zip(&cut.parts);
+            uses.extend(
+                arrays.map(|((value, writes), &part)| (value, writes, part == Part::Share)),
+            );
+        }
+        for (i, &(a, a_written, a_shared_out)) in uses.iter().enumerate() {
+            for &(b, b_written, b_shared_out) in &uses[i + 1..] {
+                let written = a_written || b_written;
+                // One array is what the cuts were made for.
+                if a == b || !written || !self.touch(a, b) {
+                    continue;
+                }
+                let bytes = |value: ValueId| self.shape(value).byte_size();
+                let same = self.plan.same_place(a, b) && bytes(a) == bytes(b);
+                if !(same && a_shared_out && b_shared_out) {
+                    self.error(format!("strips of {a} and {b}, which share memory, differ"));
+                }
+            }
         }
     }
 
@@ -310,6 +347,7 @@ impl Verifier<'_> {
                     self.effect(condition, effect);
                 }
                 Step::Conditional { branches, .. } => self.choice(branches, effect),
+                Step::Strips { steps, .. } => self.effect(steps, effect),
             }
         }
     }

@@ -47,6 +47,7 @@ fn steps(plan: &Plan, steps_: &[Step]) -> Result<(), String> {
             ids(plan, &[*selector])?;
             branches.iter().try_for_each(|branch| steps(plan, branch))
         }
+        Step::Strips { steps: inner, .. } => steps(plan, inner),
     })
 }
 

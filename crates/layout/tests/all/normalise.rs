@@ -70,7 +70,7 @@ fn check(text: &str) {
         let (module, program) = normalise(expanded, program, &orders).expect("it is normalised");
         let fused = tegula_fusion::fuse(&module, program, Limits::default());
         let fused = fused.unwrap_or_else(|e| panic!("draw {draw}: {e}\n{text}"));
-        let plan = tegula_layout::plan::plan(&module, &fused).expect("it plans");
+        let plan = tegula_layout::plan::plan(&module, &fused, None).expect("it plans");
         tegula_layout::plan::verify(&plan).unwrap_or_else(|e| panic!("draw {draw}: {e:?}\n{text}"));
         let results = tegula_layout::plan::evaluate(&plan, &given);
         let results = results.unwrap_or_else(|e| panic!("draw {draw}: {e}\n{text}"));

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use tegula_fusion::{flatten, fuse};
 use tegula_ir::parse_module;
 use tegula_layout::Plan;
-use tegula_layout::plan::{parse_plan, plan, verify};
+use tegula_layout::plan::{StripLimits, parse_plan, plan, verify};
 
 /// Programs that cannot be compiled yet. It may only shrink.
 const NOT_COMPILED: &[&str] = &[];
@@ -28,37 +28,46 @@ fn programs() -> Vec<PathBuf> {
     programs
 }
 
-fn compiled(path: &Path) -> Result<Plan, String> {
+fn compiled(path: &Path, strips: Option<StripLimits>) -> Result<Plan, String> {
     let text = std::fs::read_to_string(path).unwrap();
     let module = parse_module(&text).map_err(|e| e.to_string())?;
     let program = flatten(&module).map_err(|e| e.to_string())?;
     let fused =
         fuse(&module, program, tegula_fusion::Limits::default()).map_err(|e| e.to_string())?;
-    plan(&module, &fused).map_err(|e| e.to_string())
+    plan(&module, &fused, strips).map_err(|e| e.to_string())
 }
 
 #[test]
 fn plans_of_programs_read_back() {
+    let mut in_strips = 0;
     for path in programs() {
         let name = path.file_stem().unwrap().to_string_lossy();
         let skipped = NOT_COMPILED.contains(&&*name);
-        let plan = match compiled(&path) {
+        let plan = match compiled(&path, None) {
             Ok(plan) => plan,
             Err(_) if skipped => continue,
             Err(error) => panic!("{name}: {error}"),
         };
         assert!(!skipped, "{name} compiles now: take it from the list");
-        let text = plan.to_string();
-        let read = parse_plan(&text).unwrap_or_else(|error| {
-            let line = text.lines().nth(error.line - 1).unwrap_or_default();
-            panic!("{name}:{error}\n{line}")
-        });
-        let again = read.to_string();
-        let changed = text.lines().zip(again.lines()).find(|(a, b)| a != b);
-        assert_eq!(changed, None, "{name}");
-        assert!(read == plan, "{name}: the plan that was read differs");
-        verify(&read).unwrap_or_else(|errors| panic!("{name}: {}", errors.join("\n")));
+        reads_back(&name, &plan);
+        let plan = compiled(&path, Some(StripLimits::ALWAYS)).unwrap_or_else(|e| panic!("{e}"));
+        reads_back(&name, &plan);
+        in_strips += usize::from(plan.to_string().contains(" strips "));
     }
+    assert!(in_strips > 5, "{in_strips} programs have steps in strips");
+}
+
+fn reads_back(name: &str, plan: &Plan) {
+    let text = plan.to_string();
+    let read = parse_plan(&text).unwrap_or_else(|error| {
+        let line = text.lines().nth(error.line - 1).unwrap_or_default();
+        panic!("{name}:{error}\n{line}")
+    });
+    let again = read.to_string();
+    let changed = text.lines().zip(again.lines()).find(|(a, b)| a != b);
+    assert_eq!(changed, None, "{name}");
+    assert!(read == *plan, "{name}: the plan that was read differs");
+    verify(&read).unwrap_or_else(|errors| panic!("{name}: {}", errors.join("\n")));
 }
 
 /// xorshift64*: all that a test of damaged texts needs.
@@ -113,6 +122,7 @@ fn damaged_texts_do_not_panic() {
         "newton_while",
         "cond_branch",
         "softmax_bf16",
+        "attention_f32",
     ];
     let mut random = Random(0x7E6A_1A5E);
     for path in programs() {
@@ -120,7 +130,8 @@ fn damaged_texts_do_not_panic() {
         if !names.contains(&&*name) {
             continue;
         }
-        let text = compiled(&path).unwrap().to_string();
+        let strips = Some(StripLimits::ALWAYS);
+        let text = compiled(&path, strips).unwrap().to_string();
         for _ in 0..sweep {
             let mut damaged = text.clone().into_bytes();
             for _ in 0..=random.below(3) {

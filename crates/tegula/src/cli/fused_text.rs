@@ -22,11 +22,13 @@ pub(crate) fn summary(plan: &Plan) -> String {
         (counts.copies, "copy"),
         (counts.loops, "loop"),
         (counts.branches, "conditional"),
+        (counts.strips, "group in strips"),
     ] {
         if count > 0 {
             let plural = match (count, name) {
                 (1, _) => name.to_owned(),
                 (_, "copy") => "copies".to_owned(),
+                (_, "group in strips") => "groups in strips".to_owned(),
                 _ => format!("{name}s"),
             };
             let _ = write!(text, ", {count} {plural}");
@@ -43,6 +45,7 @@ pub(crate) fn summary(plan: &Plan) -> String {
         copies: usize,
         loops: usize,
         branches: usize,
+        strips: usize,
     }
 
     impl Counts {
@@ -55,18 +58,11 @@ pub(crate) fn summary(plan: &Plan) -> String {
                     Step::Copy { from, to } => {
                         self.copies += usize::from(!plan.same_place(*from, *to));
                     }
-                    Step::While {
-                        condition, body, ..
-                    } => {
-                        self.loops += 1;
-                        self.add(plan, condition);
-                        self.add(plan, body);
-                    }
-                    Step::Conditional { branches, .. } => {
-                        self.branches += 1;
-                        branches.iter().for_each(|b| self.add(plan, b));
-                    }
+                    Step::While { .. } => self.loops += 1,
+                    Step::Conditional { .. } => self.branches += 1,
+                    Step::Strips { .. } => self.strips += 1,
                 }
+                step.blocks().iter().for_each(|block| self.add(plan, block));
             }
         }
     }
