@@ -240,8 +240,9 @@ impl Miner {
             let of_all = of_all.filter(|(_, part)| **part == Part::Any);
             let bytes: i64 = of_all.map(|(&operand, _)| self.bytes(operand)).sum();
             whole += bytes;
-            // A batch alone is divided as it comes.
-            if bytes > 0 || cut.extents.len() > 1 {
+            // A batch is divided as it comes, and so are images.
+            let rows_alone = bytes > 0 && !cut.labels.is_empty();
+            if rows_alone || cut.extents.len() > 1 {
                 let all: i64 = cut.extents.iter().product();
                 most = most.min(all / rows);
             }

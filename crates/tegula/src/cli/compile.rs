@@ -91,6 +91,7 @@ pub(crate) fn compile(args: &CompileArgs, common: &Common) -> Result<u8, Failure
             let planned = planned()?;
             let mut text = super::fused_text::fused(&planned.module, &planned.fused);
             text.push_str(&super::fused_text::orders(&planned.reasons));
+            text.push_str(&super::fused_text::strips(&planned.plan));
             text
         }
         (Form::Plan, _) => planned()?.plan.to_string(),

@@ -1,11 +1,12 @@
 //! The fused graph as text: what is computed where, and why.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use tegula_fusion::{Fused, FusedRegion, NodeId, Unit, ValueId};
 use tegula_ir::{Layout, Module, Shape};
 use tegula_layout::Plan;
 use tegula_layout::assign::Reason;
-use tegula_layout::plan::Step;
+use tegula_layout::plan::{Step, ValueId as PlanValue, private_values};
 
 /// One line about a plan: how many kernels and calls there are.
 pub(crate) fn summary(plan: &Plan) -> String {
@@ -100,6 +101,52 @@ pub(crate) fn orders(reasons: &[(String, Layout, Reason)]) -> String {
         let _ = writeln!(text, "  {}", order(reason));
     }
     text
+}
+
+/// The steps that are done strip by strip, and why; nothing if there are none.
+pub(crate) fn strips(plan: &Plan) -> String {
+    let mut text = String::new();
+    let private = private_values(plan);
+    strips_in(
+        plan,
+        &plan.steps,
+        &|value| private.contains(value),
+        &mut text,
+    );
+    match text.is_empty() {
+        true => text,
+        false => format!("\nstrips:\n{text}"),
+    }
+}
+
+fn strips_in(
+    plan: &Plan,
+    steps: &[Step],
+    is_private: &dyn Fn(&PlanValue) -> bool,
+    text: &mut String,
+) {
+    for step in steps {
+        if let Step::Strips { count, steps } = step {
+            let names = steps.iter().map(|step| match step {
+                Step::Kernel { kernel, .. } => kernel.to_string(),
+                Step::Library { op, .. } => op.name().to_owned(),
+                _ => String::new(),
+            });
+            let names: Vec<String> = names.collect();
+            let own: BTreeSet<PlanValue> = steps.iter().flat_map(Step::values).collect();
+            let size = |v: &PlanValue| plan.values[*v].shape.byte_size().unwrap_or(0);
+            let bytes: i64 = own.iter().filter(|v| is_private(v)).map(size).sum();
+            let _ = writeln!(
+                text,
+                "  {}, {count} times: of {bytes} bytes that only they read and write, {} at a time",
+                names.join(" and "),
+                bytes / count
+            );
+        }
+        for block in step.blocks() {
+            strips_in(plan, block, is_private, text);
+        }
+    }
 }
 
 /// How an array lies, and why.
