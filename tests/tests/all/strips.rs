@@ -231,6 +231,52 @@ fn what_strips_need_of_one_another_is_not_cut() {
 }
 
 #[test]
+fn an_array_that_is_not_shared_out_has_its_own_memory() {
+    // Nothing reads what is written the other way round.
+    let text = "plan \"strips\" arena 256 {
+        b0 = parameter 0 bytes 128
+        b1 = output 0 bytes 128
+        b2 = arena 128 bytes 128
+        b3 = arena 0 bytes 128
+        x0 = f32[4,8] in b0
+        x1 = f32[4,8] in b2
+        x2 = f32[8,4] in b3
+        x3 = f32[4,8] in b1
+        k0 = kernel(read f32[4, 8], write f32[4, 8], write f32[8, 4]) {
+          for i0 < 4
+          for i1 < 8
+          v0:f32 = load 0[i0, i1]
+          v1:f32 = add v0, v0
+          store 1[i0, i1] = v1
+          store 2[i1, i0] = v1
+        }
+        k1 = kernel(read f32[4, 8], write f32[4, 8]) {
+          for i0 < 4
+          for i1 < 8
+          v0:f32 = load 0[i0, i1]
+          v1:f32 = multiply v0, v0
+          store 1[i0, i1] = v1
+        }
+        parameters(x0)
+        results(x3)
+        strips 4 {
+          run k0(x0, x1, x2)
+          run k1(x1, x3)
+        }
+      }";
+    let plan = tegula_layout::plan::parse_plan(text).expect("a plan");
+    let private = tegula_layout::plan::private_values(&plan);
+    let x1 = plan.values.keys().nth(1).expect("a value");
+    assert_eq!(private.into_iter().collect::<Vec<_>>(), [x1]);
+    let module =
+        module("x = f32[4,8] parameter(0) y = f32[4,8] add(x, x) ROOT z = f32[4,8] multiply(y, y)");
+    let inputs = [numbers(ElementType::F32, &[4, 8], 0)];
+    let reference = Reference::new(&module, &inputs, Regime::General).expect("it has a meaning");
+    let judged = reference.judge_plan(&plan, &inputs);
+    judged.unwrap_or_else(|error| panic!("{error}"));
+}
+
+#[test]
 fn a_plan_whose_strips_differ_is_wrong() {
     let plan = plan(&module(ATTENTION), Some(StripLimits::ALWAYS));
     let mut wrong = plan.clone();

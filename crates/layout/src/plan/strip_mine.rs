@@ -12,7 +12,7 @@
 //! again for each strip: no more than a few times the private bytes may be.
 //! Measured on attention (`docs/performance.md`, "Strips").
 
-use super::strips::{Cut, Cuts, Part, arrays, private, touches};
+use super::strips::{Cut, Cuts, Part, arrays, private, product, touches};
 use super::{KernelId, Plan, Step, ValueId};
 use cranelift_entity::EntityRef;
 use rustc_hash::FxHashMap;
@@ -229,7 +229,7 @@ impl Miner {
         if group.private < private.max(1) {
             return None;
         }
-        let mut most: i64 = cuts.iter().map(|cut| cut.extents.iter().product()).min()?;
+        let mut most: i64 = cuts.iter().map(|cut| product(&cut.extents)).min()?;
         // Of operands that every strip of a call reads.
         let mut whole = 0;
         for (step, cut) in group.steps.iter().zip(cuts) {
@@ -243,8 +243,7 @@ impl Miner {
             // A batch is divided as it comes, and so are images.
             let rows_alone = bytes > 0 && !cut.labels.is_empty();
             if rows_alone || cut.extents.len() > 1 {
-                let all: i64 = cut.extents.iter().product();
-                most = most.min(all / rows);
+                most = most.min(product(&cut.extents) / rows);
             }
         }
         let suits = |&count: &i64| {

@@ -43,12 +43,17 @@ impl Cut {
     /// not go.
     pub fn counts(&self, strips: i64) -> Option<SmallVec<[i64; 2]>> {
         let (&last, outer) = self.extents.split_last()?;
-        let points: i64 = outer.iter().product();
+        let points = product(outer);
         let divides = |divisor: i64, number: i64| divisor > 0 && number % divisor == 0;
         let mut counts: SmallVec<[i64; 2]> = outer.into();
         (strips > 0 && divides(points, strips)).then(|| counts.push(strips / points))?;
         divides(strips / points, last).then_some(counts)
     }
+}
+
+/// The product of sizes, at most what fits: of an array without elements they may be large.
+pub(super) fn product(sizes: &[i64]) -> i64 {
+    sizes.iter().fold(1, |n: i64, &size| n.saturating_mul(size))
 }
 
 /// What a strip has to do with of an array.
@@ -296,8 +301,8 @@ fn convolution_cut(op: &Op, input: &ArrayShape, output: &ArrayShape) -> Option<C
     })
 }
 
-/// The values that only the steps of one [`Step::Strips`] have to do with: a strip of them
-/// is all that has to be there at a time.
+/// The values that several steps of one [`Step::Strips`] have to do with and no others: a
+/// strip of them is all that has to be there at a time.
 pub fn private_values(plan: &Plan) -> FxHashSet<ValueId> {
     let touches = touches(plan);
     let mut all = FxHashSet::default();
@@ -336,7 +341,8 @@ fn count(plan: &Plan, steps: &[Step], touches: &mut FxHashMap<ValueId, usize>) {
     }
 }
 
-/// Of the values that these steps have to do with, those that no others have.
+/// Of the values that several of these steps have to do with, and which they thus share out,
+/// those that no other steps have.
 pub(super) fn private(
     plan: &Plan,
     steps: &[Step],
@@ -352,7 +358,7 @@ pub(super) fn private(
     };
     let private = own
         .into_iter()
-        .filter(|(value, n)| touches.get(value) == Some(n));
+        .filter(|(value, n)| *n > 1 && touches.get(value) == Some(n));
     let mut private: Vec<ValueId> = private.map(|(value, _)| value).collect();
     private.retain(|&value| !constant(value));
     private.sort_unstable();
