@@ -160,15 +160,27 @@ impl Reference {
         let evaluated: Vec<&Literal> = evaluated.iter().collect();
         let verdict = self.judge_results(&evaluated);
         let verdict = verdict.map_err(|e| format!("evaluated: {e}"))?;
-        for cpu in [Cpu::Native, Cpu::X86V3, Cpu::X86V2] {
-            let options = tegula_codegen_cpu::Options { cpu, threads: 1 };
+        // Some results are stored past the caches as if those had no room at all.
+        let cpus = [
+            (Cpu::Native, None),
+            (Cpu::Native, Some(0)),
+            (Cpu::X86V3, None),
+            (Cpu::X86V3, Some(0)),
+            (Cpu::X86V2, None),
+        ];
+        for (cpu, cache_bytes) in cpus {
+            let options = tegula_codegen_cpu::Options {
+                cpu,
+                threads: 1,
+                cache_bytes,
+            };
             let executable = tegula_codegen_cpu::Executable::new(plan.clone(), &options);
             let lent = inputs.iter().map(std::borrow::Cow::Borrowed).collect();
             let results = executable.and_then(|e| e.run(lent));
-            let results = results.map_err(|e| format!("{cpu:?}: {e}"))?;
+            let results = results.map_err(|e| format!("{options:?}: {e}"))?;
             let results: Vec<&Literal> = results.iter().collect();
             let judged = self.judge_results(&results);
-            judged.map_err(|e| format!("{cpu:?}: {e}"))?;
+            judged.map_err(|e| format!("{options:?}: {e}"))?;
         }
         Ok(verdict)
     }

@@ -34,6 +34,9 @@ pub struct Options {
     pub cpu: Cpu,
     /// How many threads a run may use, at least 1.
     pub threads: usize,
+    /// Bytes of the cache past which large results are stored; [`None`]: of this machine's last
+    /// one.
+    pub cache_bytes: Option<u64>,
 }
 
 impl Default for Options {
@@ -41,6 +44,7 @@ impl Default for Options {
         Self {
             cpu: Cpu::Native,
             threads: 1,
+            cache_bytes: None,
         }
     }
 }
@@ -101,7 +105,7 @@ pub fn listing(plan: &Plan, options: &Options, what: Listing) -> Result<String, 
             resolve(plan, Isa::new(options.cpu), options.threads, kept)?.actions
         }
     };
-    compile_kernels(plan, &mut actions, options.cpu, Some(what)).map(|(_, text)| text)
+    compile_kernels(plan, &mut actions, options, Some(what)).map(|(_, text)| text)
 }
 
 impl Executable {
@@ -120,7 +124,7 @@ impl Executable {
         let actions = fixed
             .as_mut()
             .map_or(&mut [][..], |fixed| &mut fixed.actions);
-        let (code, _) = compile_kernels(&plan, actions, options.cpu, None)?;
+        let (code, _) = compile_kernels(&plan, actions, options, None)?;
         let prepared = PerSizes::default();
         if let Some(fixed) = fixed {
             prepared.get(Vec::new(), |_| Ok::<_, Error>(fixed))?;

@@ -45,6 +45,7 @@ mod schedule;
 mod sizes;
 mod sort;
 mod stochastic;
+mod streaming;
 mod top_k;
 mod turns;
 mod vector;
