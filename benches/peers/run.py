@@ -14,7 +14,8 @@ The rules:
   The way there (StableHLO) forgets which layouts the text states for results, so they
   are stated again: both sides give results in the order of the text.
 - Both get the same inputs, in memory before the clock starts. Nothing is frozen: weights
-  are inputs like any other. Results are fresh arrays, owned by the caller, each run.
+  are inputs like any other. Results are arrays of the caller's, who drops them before the
+  next run: both sides may give that the same memory.
 - With N threads, both processes are bound to the same N cores.
 - Rounds are interleaved: us, XLA, us, XLA, ... A round repeats the program for about a
   second. The fastest run of all rounds counts, because what disturbs a run on a shared

@@ -25,7 +25,7 @@ use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use tegula_ir::{AlignedBytes, ArrayShape, ElementType, Literal};
+use tegula_ir::{AlignedBytes, ArrayShape, ElementType, Literal, Spare};
 use tegula_layout::plan::{PerSizes, Plan, verify};
 
 /// How to compile for the CPU.
@@ -35,6 +35,9 @@ pub struct Options {
     pub cpu: Cpu,
     /// How many threads a run may use, at least 1.
     pub threads: usize,
+    /// Bytes of the cache past which large results are stored; [`None`]: of this machine's last
+    /// one.
+    pub cache_bytes: Option<u64>,
 }
 
 impl Default for Options {
@@ -42,6 +45,7 @@ impl Default for Options {
         Self {
             cpu: Cpu::Native,
             threads: 1,
+            cache_bytes: None,
         }
     }
 }
@@ -63,6 +67,8 @@ pub struct Executable {
     arenas: Mutex<Vec<AlignedBytes>>,
     /// Scratch memory of library calls, of finished runs.
     scratch: Mutex<Vec<AlignedBytes>>,
+    /// Memory of results that were dropped.
+    dropped: Arc<Spare>,
 }
 
 /// A plan at the sizes of a run: nothing is left to compute but data.
@@ -80,12 +86,17 @@ struct Prepared {
     /// Of that, what arrays take.
     private_bytes: i64,
     results: Vec<ArrayShape>,
+    /// Of all results.
+    result_bytes: usize,
 }
 
 /// The largest arena that is allocated, in bytes: 64 GiB.
 const MAX_ARENA: i64 = 1 << 36;
 /// How many arenas, and how many scratch memories, are kept between runs.
 const MAX_POOLED: usize = 8;
+/// The results of how many runs may lie in the memory that is kept for further ones: the caller
+/// of a run often has those of the run before.
+const RUNS_KEPT: usize = 2;
 
 /// The text of a plan's code.
 ///
@@ -99,7 +110,7 @@ pub fn listing(plan: &Plan, options: &Options, what: Listing) -> Result<String, 
             resolve(plan, Isa::new(options.cpu), options.threads, kept)?.actions
         }
     };
-    compile_kernels(plan, &mut actions, options.cpu, Some(what)).map(|(_, text)| text)
+    compile_kernels(plan, &mut actions, options, Some(what)).map(|(_, text)| text)
 }
 
 impl Executable {
@@ -118,7 +129,7 @@ impl Executable {
         let actions = fixed
             .as_mut()
             .map_or(&mut [][..], |fixed| &mut fixed.actions);
-        let (code, _) = compile_kernels(&plan, actions, options.cpu, None)?;
+        let (code, _) = compile_kernels(&plan, actions, options, None)?;
         let prepared = PerSizes::default();
         if let Some(fixed) = fixed {
             prepared.get(Vec::new(), |_| Ok::<_, Error>(fixed))?;
@@ -133,6 +144,7 @@ impl Executable {
             prepared,
             arenas: Mutex::new(Vec::new()),
             scratch: Mutex::new(Vec::new()),
+            dropped: Arc::default(),
         })
     }
 
@@ -170,21 +182,7 @@ impl Executable {
         let shapes: Vec<&ArrayShape> = inputs.iter().map(|l| l.shape()).collect();
         let prepared = self.prepare(&shapes)?;
         let kept = self.kept(&prepared, &inputs)?;
-        let mut outputs = Vec::with_capacity(prepared.results.len());
-        for (number, shape) in prepared.results.iter().enumerate() {
-            let bytes = shape.byte_size().unwrap_or(i64::MAX);
-            let alias = self.plan.aliases.iter().find(|a| a.output == number);
-            let given = alias.and_then(|a| inputs.get_mut(a.parameter));
-            outputs.push(match given {
-                Some(input) => take_over(input, shape),
-                None => {
-                    // SAFETY: the plan writes every element of a result, which its
-                    // verifier has checked; a run that fails gives no results.
-                    let fresh = unsafe { Literal::unwritten(shape) };
-                    fresh.map_err(|_| Error::OutOfMemory(bytes))?
-                }
-            });
-        }
+        let mut outputs = self.outputs(&prepared, &mut inputs)?;
         let mut arena = taken(&self.arenas, prepared.arena_bytes)?;
         let mut scratch = taken(&self.scratch, prepared.scratch_bytes)?;
         let run = Run {
@@ -202,6 +200,40 @@ impl Executable {
         give_back(&self.arenas, arena);
         give_back(&self.scratch, scratch);
         ran.map_err(|failure| Error::CustomCall(*failure))?;
+        Ok(outputs)
+    }
+
+    /// The memory of a run's results: that of inputs which were given away for them, else of
+    /// results that were dropped, or fresh.
+    fn outputs(
+        &self,
+        prepared: &Prepared,
+        inputs: &mut [Cow<'_, Literal>],
+    ) -> Result<Vec<Literal>, Error> {
+        self.dropped.keep_up_to(RUNS_KEPT * prepared.result_bytes);
+        let mut outputs = Vec::with_capacity(prepared.results.len());
+        for (number, shape) in prepared.results.iter().enumerate() {
+            let bytes = shape.byte_size().unwrap_or(i64::MAX);
+            let alias = self.plan.aliases.iter().find(|a| a.output == number);
+            let given = alias.and_then(|a| inputs.get_mut(a.parameter));
+            if let Some(Cow::Owned(literal)) = given {
+                // What is left is never read: the parameter lies in the result's memory. The
+                // verifier has checked that the sizes are equal.
+                let taken = std::mem::take(literal).reinterpret(shape);
+                outputs.push(taken.unwrap_or_default());
+                continue;
+            }
+            // SAFETY: the plan writes every element of a result, which its verifier has
+            // checked, or it is a copy of an input; a run that fails gives no results.
+            let fresh = unsafe { Literal::unwritten(shape, &self.dropped) };
+            let mut fresh = fresh.map_err(|_| Error::OutOfMemory(bytes))?;
+            if let Some(input) = given {
+                let (from, to) = (input.bytes(), fresh.bytes_mut_ptr());
+                // SAFETY: the verifier has checked that the sizes are equal.
+                unsafe { to.copy_from_nonoverlapping(from.as_ptr(), from.len()) };
+            }
+            outputs.push(fresh);
+        }
         Ok(outputs)
     }
 
@@ -269,23 +301,10 @@ impl Executable {
     /// As [`Self::run`].
     pub fn peak_bytes(&self, inputs: &[&ArrayShape]) -> Result<i64, Error> {
         let prepared = self.prepare(inputs)?;
-        let results = prepared.results.iter();
-        let results: i64 = results.map(|shape| shape.byte_size().unwrap_or(0)).sum();
+        let results = i64::try_from(prepared.result_bytes).unwrap_or(i64::MAX);
         let arrays = prepared.arena_bytes + prepared.private_bytes;
         Ok(arrays + results + prepared.kept.bytes())
     }
-}
-
-/// The memory of an input for a result: the input's own if it was given away, else
-/// a copy.
-fn take_over(input: &mut Cow<'_, Literal>, shape: &ArrayShape) -> Literal {
-    let taken = match input {
-        Cow::Borrowed(literal) => (*literal).clone(),
-        // What is left is never read: the parameter lies in the result's memory.
-        Cow::Owned(literal) => std::mem::take(literal),
-    };
-    // The verifier has checked that the sizes are equal.
-    taken.reinterpret(shape).unwrap_or_default()
 }
 
 impl Prepared {
@@ -298,7 +317,9 @@ impl Prepared {
         let arena_bytes = plan.arena_bytes.as_constant();
         let arena_bytes =
             arena_bytes.ok_or_else(|| Error::Bug("the arena has no size".to_owned()))?;
-        let results = plan.results.iter();
+        let results = plan.results.iter().map(|&r| plan.values[r].shape.clone());
+        let results: Vec<ArrayShape> = results.collect();
+        let bytes = |shape: &ArrayShape| usize::try_from(shape.byte_size()?).ok();
         let kept = Kept::new(plan, frozen, sizes.is_empty());
         let Resolved {
             mut actions,
@@ -321,7 +342,8 @@ impl Prepared {
             scratch_bytes: i64::try_from(scratch_bytes).unwrap_or(i64::MAX),
             private_bytes: i64::try_from(private_bytes).unwrap_or(i64::MAX),
             arena_bytes,
-            results: results.map(|&r| plan.values[r].shape.clone()).collect(),
+            result_bytes: results.iter().filter_map(bytes).sum(),
+            results,
         })
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::collapse::collapsed;
 use crate::error::Error;
+use crate::execute::Options;
 use crate::helpers::{General, Helper};
 use crate::lower::{Imports, KERNEL_PARAMS, lower_kernel};
 use crate::nests::{self, Loop, Maker, Nest};
@@ -9,6 +10,7 @@ use crate::phases::{phased, short_together};
 use crate::pieces::pieces;
 use crate::schedule::Action;
 use crate::sort::{SortCode, SortKey, key_of};
+use crate::streaming;
 use crate::vector::wide::{self, InstructionSet};
 use crate::vector::{Run, choose, exchanged};
 use cranelift_codegen::ir::{AbiParam, FuncRef, Signature, types};
@@ -240,6 +242,8 @@ struct ModuleImports {
 struct FunctionImports<'a> {
     module: &'a mut JITModule,
     imports: &'a mut ModuleImports,
+    /// Which parameters of the kernel in hand are stored past the caches.
+    streamed: &'a [bool],
 }
 
 impl Imports for FunctionImports<'_> {
@@ -286,7 +290,8 @@ impl Imports for FunctionImports<'_> {
         let Some(wide) = &mut self.imports.wide else {
             return Ok(None);
         };
-        let Some(code) = wide.lower(&run.body, run.lanes_at_most, several) else {
+        let streamed = streaming::accesses(run, self.streamed);
+        let Some(code) = wide.lower(&run.body, run.lanes_at_most, several, &streamed) else {
             return Ok(None);
         };
         let mut signature = self.module.make_signature();
@@ -313,9 +318,10 @@ impl Imports for FunctionImports<'_> {
 pub(crate) fn compile_kernels(
     plan: &Plan,
     actions: &mut [Action],
-    cpu: Cpu,
+    options: &Options,
     listing: Option<Listing>,
 ) -> Result<(Code, String), Error> {
+    let cpu = options.cpu;
     let mut builder = JITBuilder::with_isa(target(cpu)?, cranelift_module::default_libcall_names());
     builder.symbol_lookup_fn(Box::new(crate::helpers::lookup));
     let module = JITModule::new(builder);
@@ -331,19 +337,27 @@ pub(crate) fn compile_kernels(
         listing: listing.map(|l| (l, String::new())),
     };
     let mut kernels = Vec::with_capacity(plan.kernels.len());
+    let streamed = match builder.imports.wide.is_some() {
+        true => streaming::kernels(plan, options.cache_bytes),
+        false => FxHashMap::default(),
+    };
     for (id, kernel) in &plan.kernels {
-        kernels.push(builder.kernel(&id.to_string(), kernel)?);
+        let streamed = streamed.get(&id).map_or(&[][..], Vec::as_slice);
+        kernels.push(builder.kernel(&id.to_string(), kernel, streamed)?);
     }
     let mut sorts = Vec::new();
     let mut comparators = Vec::new();
     find_comparators(&plan.steps, &mut comparators);
     for (i, comparator) in comparators.into_iter().enumerate() {
         let key = match key_of(comparator) {
-            Some(key) => Some((builder.function(&format!("key{i}"), &key.kernel)?, key)),
+            Some(key) => {
+                let function = builder.function(&format!("key{i}"), &key.kernel, &[])?;
+                Some((function, key))
+            }
             None => None,
         };
         sorts.push((
-            builder.function(&format!("comparator{i}"), comparator)?,
+            builder.function(&format!("comparator{i}"), comparator, &[])?,
             key,
         ));
     }
@@ -399,8 +413,9 @@ pub(crate) fn points_together(kernel: &Kernel) -> i64 {
 }
 
 impl Builder {
-    /// The functions of a kernel's pieces.
-    fn kernel(&mut self, name: &str, kernel: &Kernel) -> Result<Pieces, Error> {
+    /// The functions of a kernel's pieces; `streamed`: parameters that are stored past the
+    /// caches.
+    fn kernel(&mut self, name: &str, kernel: &Kernel, streamed: &[bool]) -> Result<Pieces, Error> {
         // Other sets of instructions put elements in their places one by one.
         let in_turn = (self.imports.wide.as_ref()).is_some_and(wide::Wide::puts_in_turn);
         let (kernel, points) = reshaped(kernel, in_turn);
@@ -415,11 +430,12 @@ impl Builder {
         };
         let pieces = pieces(kernel);
         if pieces.is_empty() {
-            return Ok(smallvec![(self.function(name, kernel)?, part(None))]);
+            let function = self.function(name, kernel, streamed)?;
+            return Ok(smallvec![(function, part(None))]);
         }
         let mut functions = Pieces::new();
         for (i, piece) in pieces.iter().enumerate() {
-            let function = self.function(&format!("{name}_{i}"), &piece.kernel)?;
+            let function = self.function(&format!("{name}_{i}"), &piece.kernel, streamed)?;
             functions.push((function, part(piece.outermost)));
         }
         Ok(functions)
@@ -497,6 +513,7 @@ impl Builder {
         let mut imports = FunctionImports {
             module: &mut self.module,
             imports: &mut self.imports,
+            streamed: &[],
         };
         nests::emit(nest, functions, &mut builder, &mut imports)?;
         builder.finalize(config);
@@ -504,15 +521,25 @@ impl Builder {
         Ok(id)
     }
 
-    fn function(&mut self, name: &str, kernel: &Kernel) -> Result<FuncId, Error> {
+    fn function(
+        &mut self,
+        name: &str,
+        kernel: &Kernel,
+        streamed: &[bool],
+    ) -> Result<FuncId, Error> {
         let id = self.declare(name)?;
         let config = self.module.target_config();
         let mut builder = FunctionBuilder::new(&mut self.context.func, &mut self.functions);
+        let vectors = choose(kernel);
         let mut imports = FunctionImports {
             module: &mut self.module,
             imports: &mut self.imports,
+            // A run that is called for a few lanes at a time has no lines of its own.
+            streamed: match vectors.across {
+                Some(_) => &[],
+                None => streamed,
+            },
         };
-        let vectors = choose(kernel);
         lower_kernel(kernel, &vectors, &mut builder, &mut imports)?;
         builder.finalize(config);
         if let Some((_, text)) = &mut self.listing {

@@ -8,8 +8,8 @@
 //! # Invariants
 //! - Results are those of the Plan evaluator: integers and data movement to the
 //!   bit, floating point up to the order of sums in dots and reductions.
-//! - A run allocates its outputs and, the first time, its arena and what is kept for the
-//!   runs after it; nothing else of size.
+//! - A run allocates its outputs, unless the caller has dropped those of an earlier one, and,
+//!   the first time, its arena and what is kept for the runs after it; nothing else of size.
 
 mod call;
 mod carrier;
@@ -45,6 +45,7 @@ mod schedule;
 mod sizes;
 mod sort;
 mod stochastic;
+mod streaming;
 mod strips;
 mod top_k;
 mod turns;

@@ -3,134 +3,11 @@
 //! Elements are dense and row-major whatever layout a shape states; each takes
 //! [`ElementType::storage_bytes`] bytes, so types narrower than a byte take a
 //! whole one (integers sign- or zero-extended). The bytes are aligned to
-//! [`ALIGNMENT`], which suits every vector width in use.
+//! [`ALIGNMENT`](crate::ALIGNMENT), which suits every vector width in use.
 
-use crate::{ArrayShape, ElementType};
-use std::alloc::Layout;
+use crate::{AlignedBytes, ArrayShape, ElementType, Spare};
 use std::fmt;
-use std::ptr::NonNull;
 use std::sync::Arc;
-
-/// The alignment of a literal's bytes.
-pub const ALIGNMENT: usize = 64;
-
-#[repr(align(64))]
-struct Aligned;
-
-/// Bytes aligned to [`ALIGNMENT`].
-///
-/// They lie inside an allocation of the ordinary alignment with room to spare: only of
-/// such a one does the system's allocator give zeroed pages without writing them.
-pub struct AlignedBytes {
-    /// Dangling if there are no bytes.
-    start: NonNull<u8>,
-    len: usize,
-    /// Bytes of the allocation before the first.
-    lead: usize,
-}
-
-// SAFETY: the bytes are owned, and shared only through shared references.
-unsafe impl Send for AlignedBytes {}
-// SAFETY: as above.
-unsafe impl Sync for AlignedBytes {}
-
-impl AlignedBytes {
-    /// `len` zero bytes. Pages that are never touched take no memory.
-    ///
-    /// Like any collection it ends the process if the system has no memory left;
-    /// whoever takes sizes from outside asks [`Self::try_zeroed`].
-    pub fn zeroed(len: usize) -> Self {
-        Self::try_zeroed(len).unwrap_or_else(|| Self::refused(len))
-    }
-
-    /// Ends the process, as collections do.
-    fn refused(len: usize) -> ! {
-        std::alloc::handle_alloc_error(Self::memory(len).unwrap_or(Layout::new::<u8>()))
-    }
-
-    /// `len` zero bytes, if the system gives them.
-    pub fn try_zeroed(len: usize) -> Option<Self> {
-        // SAFETY: whatever is asked for is as `alloc_zeroed` wants it.
-        Self::inside(len, |memory| unsafe { std::alloc::alloc_zeroed(memory) })
-    }
-
-    /// `len` bytes that hold anything, if the system gives them.
-    ///
-    /// # Safety
-    /// All of them are written before any is read.
-    unsafe fn try_unwritten(len: usize) -> Option<Self> {
-        // SAFETY: as above.
-        Self::inside(len, |memory| unsafe { std::alloc::alloc(memory) })
-    }
-
-    /// `len` bytes at the first aligned place of an allocation, which is never empty.
-    fn inside(len: usize, allocate: impl FnOnce(Layout) -> *mut u8) -> Option<Self> {
-        let memory = Self::memory(len)?;
-        if len == 0 {
-            return Some(Self::default());
-        }
-        let base = NonNull::new(allocate(memory))?;
-        let lead = base.as_ptr().align_offset(ALIGNMENT);
-        // SAFETY: an address has an aligned one less than `ALIGNMENT` bytes after it, and
-        // that many more than `len` were allocated.
-        let start = unsafe { base.add(lead) };
-        Some(Self { start, len, lead })
-    }
-
-    /// What is allocated for `len` bytes.
-    fn memory(len: usize) -> Option<Layout> {
-        Layout::from_size_align(len.checked_add(ALIGNMENT)?, align_of::<usize>()).ok()
-    }
-
-    /// The bytes.
-    pub fn as_slice(&self) -> &[u8] {
-        // SAFETY: `start` leads to `len` initialised bytes, or there are none.
-        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
-    }
-
-    /// The bytes.
-    pub fn as_mut_slice(&mut self) -> &mut [u8] {
-        // SAFETY: as in `as_slice`, and `self` is borrowed mutably.
-        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }
-    }
-}
-
-impl Default for AlignedBytes {
-    fn default() -> Self {
-        // Typed views of nothing must be aligned, too.
-        Self {
-            start: NonNull::<Aligned>::dangling().cast(),
-            len: 0,
-            lead: 0,
-        }
-    }
-}
-
-impl Clone for AlignedBytes {
-    fn clone(&self) -> Self {
-        // SAFETY: all of them are written in the next statement but one.
-        let copy = unsafe { Self::try_unwritten(self.len) };
-        let mut copy = copy.unwrap_or_else(|| Self::refused(self.len));
-        copy.as_mut_slice().copy_from_slice(self.as_slice());
-        copy
-    }
-}
-
-impl Drop for AlignedBytes {
-    fn drop(&mut self) {
-        if let Some(memory) = Self::memory(self.len).filter(|_| self.len > 0) {
-            // SAFETY: `lead` bytes before `start` an allocation of this layout begins, which
-            // is not used again.
-            unsafe { std::alloc::dealloc(self.start.sub(self.lead).as_ptr(), memory) };
-        }
-    }
-}
-
-impl PartialEq for AlignedBytes {
-    fn eq(&self, other: &Self) -> bool {
-        self.as_slice() == other.as_slice()
-    }
-}
 
 /// An array of known elements. Cloning shares the bytes.
 ///
@@ -188,17 +65,18 @@ impl Literal {
     }
 
     /// An array whose elements are still to be written, through
-    /// [`Self::bytes_mut_ptr`]. The shape's layout is dropped.
+    /// [`Self::bytes_mut_ptr`]. The shape's layout is dropped. Its memory is that of an array
+    /// that was dropped, if there is such, and goes back there in its turn.
     ///
     /// # Safety
     /// All bytes are written before any is read; nothing is if the literal is dropped.
     ///
     /// # Errors
     /// As [`Self::zeros`].
-    pub unsafe fn unwritten(shape: &ArrayShape) -> Result<Self, LiteralError> {
+    pub unsafe fn unwritten(shape: &ArrayShape, spare: &Arc<Spare>) -> Result<Self, LiteralError> {
         let len = checked_len(shape)?;
         // SAFETY: the caller's promise.
-        let bytes = unsafe { AlignedBytes::try_unwritten(len) };
+        let bytes = unsafe { spare.unwritten(len) };
         let bytes = bytes.ok_or(LiteralError::TooLarge(len as i64))?;
         Ok(Self::from_parts(shape, bytes))
     }
@@ -238,12 +116,12 @@ impl Literal {
 
     /// The number of elements.
     pub fn len(&self) -> usize {
-        self.bytes.len / self.element_type().storage_bytes()
+        self.bytes().len() / self.element_type().storage_bytes()
     }
 
     /// Whether there are no elements.
     pub fn is_empty(&self) -> bool {
-        self.bytes.len == 0
+        self.bytes().is_empty()
     }
 
     /// The bytes, row-major.
@@ -268,17 +146,17 @@ impl Literal {
 
     /// Where the bytes begin, for writing; copied first if shared.
     pub fn bytes_mut_ptr(&mut self) -> *mut u8 {
-        Arc::make_mut(&mut self.bytes).start.as_ptr()
+        Arc::make_mut(&mut self.bytes).as_mut_ptr()
     }
 
     /// The same bytes as elements of a shape of the same size in bytes, which are not
     /// copied. The shape's layout is dropped.
     pub fn reinterpret(self, shape: &ArrayShape) -> Result<Self, LiteralError> {
         let expected = checked_len(shape)?;
-        if expected != self.bytes.len {
+        if expected != self.bytes().len() {
             return Err(LiteralError::WrongSize {
                 expected,
-                actual: self.bytes.len,
+                actual: self.bytes().len(),
             });
         }
         let mut shape = shape.clone();
@@ -290,10 +168,10 @@ impl Literal {
     /// The same elements under another shape of the same type and size.
     pub fn reshaped(&self, shape: &ArrayShape) -> Result<Self, LiteralError> {
         let expected = checked_len(shape)?;
-        if expected != self.bytes.len || shape.element_type != self.element_type() {
+        if expected != self.bytes().len() || shape.element_type != self.element_type() {
             return Err(LiteralError::WrongSize {
                 expected,
-                actual: self.bytes.len,
+                actual: self.bytes().len(),
             });
         }
         let mut shape = shape.clone();
@@ -319,6 +197,6 @@ fn checked_len(shape: &ArrayShape) -> Result<usize, LiteralError> {
 
 impl fmt::Debug for Literal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Literal({:?}, {} bytes)", self.shape, self.bytes.len)
+        write!(f, "Literal({:?}, {} bytes)", self.shape, self.bytes().len())
     }
 }

@@ -43,6 +43,12 @@ impl Cpu {
         let holds_data = |c: &&Cache| c.level == level && c.kind != "Instruction";
         self.caches.iter().find(holds_data).map(|cache| cache.bytes)
     }
+
+    /// The bytes of the cache that is farthest from the core, if any is known.
+    pub fn last_cache_bytes(&self) -> Option<u64> {
+        let levels = self.caches.iter().map(|cache| cache.level);
+        self.cache_bytes(levels.max()?)
+    }
 }
 
 #[cfg(any(target_arch = "x86", target_arch = "x86_64"))]

@@ -247,6 +247,7 @@ pub fn compile(module: &Module, options: &Options) -> Result<Executable, Error> 
             let options = tegula_codegen_cpu::Options {
                 cpu: options.cpu,
                 threads: options.threads,
+                cache_bytes: None,
             };
             let executable = tracing::info_span!("generate", kernels = plan.kernels.len())
                 .in_scope(|| tegula_codegen_cpu::Executable::new(plan, &options))?;

@@ -7,6 +7,7 @@ mod cuda_values;
 mod frozen;
 mod identities;
 mod lapack;
+mod large_results;
 mod loop_sums;
 mod mutations;
 mod onnx_shapes;

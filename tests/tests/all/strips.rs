@@ -132,6 +132,7 @@ fn a_strip_of_what_only_strips_need_is_all_that_is_kept() {
         let options = tegula_codegen_cpu::Options {
             cpu: Cpu::Native,
             threads: 2,
+            cache_bytes: None,
         };
         let executable = Executable::new(plan(&module, strips), &options).expect("it compiles");
         let shapes: Vec<&ArrayShape> = inputs.iter().map(Literal::shape).collect();

@@ -419,6 +419,25 @@ impl Body {
         known
     }
 
+    /// The accesses through which every lane of a body without loops stores, one element after
+    /// the other.
+    pub(crate) fn stores_in_order(&self) -> Vec<u32> {
+        let is_loop = |s: &Statement| matches!(s, Statement::Loop(_));
+        if self.statements.iter().any(is_loop) {
+            return Vec::new();
+        }
+        let stores = self.statements.iter().filter_map(|s| match s {
+            Statement::Store {
+                access,
+                index: None,
+                mask: None,
+                ..
+            } => Some(*access),
+            _ => None,
+        });
+        stores.collect()
+    }
+
     /// How many values there are, but for those of rare cases.
     pub(crate) fn size(&self) -> usize {
         self.values.len() - rare_values(&self.statements)

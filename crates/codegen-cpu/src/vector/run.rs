@@ -55,6 +55,15 @@ fn placed(code: &[u8], params: usize) -> (JITModule, *const u8) {
     (module, address)
 }
 
+/// What is to be stored past the caches if anything is: the first array, for the others may lie
+/// otherwise beside a line. `None` if there is none.
+fn streamed(body: &Body, streams: bool) -> Option<Vec<u32>> {
+    match streams {
+        true => Some(vec![*body.stores_in_order().first()?]),
+        false => Some(Vec::new()),
+    }
+}
+
 /// `fn(slots, lanes, rows)`.
 type RowsFn = unsafe extern "C" fn(*mut u64, i64, i64);
 
@@ -79,12 +88,15 @@ impl CompiledRows {
     /// By every lowering to machine code of its own that this machine can run.
     pub(crate) fn all(body: &Body) -> Vec<Self> {
         let sets = [
-            (InstructionSet::Avx512, "rows with AVX-512"),
-            (InstructionSet::Avx2, "rows with AVX2"),
+            (InstructionSet::Avx512, false, "rows with AVX-512"),
+            (InstructionSet::Avx512, true, "streamed rows with AVX-512"),
+            (InstructionSet::Avx2, false, "rows with AVX2"),
+            (InstructionSet::Avx2, true, "streamed rows with AVX2"),
         ];
-        let supported = sets.into_iter().filter(|(set, _)| set.is_supported());
-        let compiled = supported.filter_map(|(set, name)| {
-            let code = Wide::new(set).lower(body, None, true)?;
+        let supported = sets.into_iter().filter(|(set, ..)| set.is_supported());
+        let compiled = supported.filter_map(|(set, streams, name)| {
+            let streamed = &streamed(body, streams)?;
+            let code = Wide::new(set).lower(body, None, true, streamed)?;
             let (module, address) = placed(&code, 3);
             Some(Self {
                 name,
@@ -130,12 +142,15 @@ impl Compiled {
             Self::portable(body, "x86-64-v2", Cpu::X86V2, false),
             Self::portable(body, "the portable lowering", Cpu::Native, true),
         ];
-        for (set, name) in [
-            (InstructionSet::Avx512, "the AVX-512 lowering"),
-            (InstructionSet::Avx2, "the AVX2 lowering"),
+        for (set, streams, name) in [
+            (InstructionSet::Avx512, false, "the AVX-512 lowering"),
+            (InstructionSet::Avx512, true, "AVX-512 past the caches"),
+            (InstructionSet::Avx2, false, "the AVX2 lowering"),
+            (InstructionSet::Avx2, true, "AVX2 past the caches"),
         ] {
             if set.is_supported() {
-                all.extend(Self::wide(body, set, name));
+                let streamed = streamed(body, streams);
+                all.extend(streamed.and_then(|s| Self::wide(body, set, &s, name)));
             }
         }
         all
@@ -146,8 +161,13 @@ impl Compiled {
         matches!(self.how, How::Evaluate(_))
     }
 
-    fn wide(body: &Body, set: InstructionSet, name: &'static str) -> Option<Self> {
-        let code = Wide::new(set).lower(body, None, false)?;
+    fn wide(
+        body: &Body,
+        set: InstructionSet,
+        streamed: &[u32],
+        name: &'static str,
+    ) -> Option<Self> {
+        let code = Wide::new(set).lower(body, None, false, streamed)?;
         let (module, address) = placed(&code, 2);
         // SAFETY: it was made with this signature.
         let function = unsafe { std::mem::transmute::<*const u8, BodyFn>(address) };

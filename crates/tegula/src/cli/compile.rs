@@ -96,7 +96,10 @@ pub(crate) fn compile(args: &CompileArgs, common: &Common) -> Result<u8, Failure
         }
         (Form::Plan, _) => planned()?.plan.to_string(),
         (form @ (Form::Clif | Form::Asm), CompileTarget::Cpu) => {
-            let options = tegula_codegen_cpu::Options { cpu, threads: 1 };
+            let options = tegula_codegen_cpu::Options {
+                cpu,
+                ..tegula_codegen_cpu::Options::default()
+            };
             let what = if form == Form::Clif {
                 Listing::Clif
             } else {

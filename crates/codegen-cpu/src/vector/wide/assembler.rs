@@ -2,6 +2,7 @@
 
 use super::machine::{Arg, Base, BlockData, INTEGER, Inst, Kind, MASK, Memory, Taken, VECTOR};
 use super::opcodes::Size;
+use crate::lower::LINE_SHIFT;
 use iced_x86::Code;
 use regalloc2::{Block, Operand, PReg, RegClass, VReg};
 use rustc_hash::FxHashMap;
@@ -403,10 +404,24 @@ impl Assembler {
 
     /// A signed number divided by a power of two, rounded down.
     pub(super) fn shifted_right(&mut self, a: VReg, amount: i32) -> VReg {
+        self.shifted(Code::Sar_rm64_imm8, a, amount)
+    }
+
+    fn shifted(&mut self, code: Code, a: VReg, amount: i32) -> VReg {
         let out = self.register(INTEGER);
-        let code = Code::Sar_rm64_imm8;
         self.onto(code, Self::plain(out), a, &[], Some(amount));
         out
+    }
+
+    /// How many elements of so many bytes, a power of two, lie between an address and the first
+    /// line that begins there or behind it.
+    pub(super) fn elements_to_line(&mut self, address: VReg, bytes: u32) -> VReg {
+        let zero = self.number(0);
+        let before = self.difference(zero, address);
+        let above = 64 - i32::from(LINE_SHIFT);
+        let high = self.shifted(Code::Shl_rm64_imm8, before, above);
+        let amount = above + bytes.trailing_zeros() as i32;
+        self.shifted(Code::Shr_rm64_imm8, high, amount)
     }
 
     pub(super) fn compare(&mut self, a: VReg, b: VReg) {

@@ -286,6 +286,9 @@ impl Select<'_> {
         }
         let place = self.place(access, u);
         let narrow = storage.bytes < 4;
+        if self.streams && mask.is_none() && self.streamed.contains(&access) {
+            return self.store_past_caches(value, storage.bytes, form, place);
+        }
         let code = match (self.set, mask) {
             (InstructionSet::Avx512, _) if narrow => code::narrow(storage.bytes, form)?,
             (InstructionSet::Avx2, None) if narrow => {
@@ -301,6 +304,35 @@ impl Select<'_> {
         };
         let sources = [(place, Size::R64), (Source::Register(value), form.size())];
         self.asm.effect(code, &sources, mask);
+        Some(())
+    }
+
+    /// All lanes to neighbouring places past the caches.
+    fn store_past_caches(
+        &mut self,
+        value: VReg,
+        bytes: u32,
+        form: Form,
+        place: Source,
+    ) -> Option<()> {
+        let (value, form) = match (self.set, bytes) {
+            (_, 4..) => (value, form),
+            (InstructionSet::Avx512, _) => {
+                let narrow = match (bytes, form) {
+                    (2, Form::Full32) => Form::Half32,
+                    _ => Form::Avx2Half32,
+                };
+                let register = self.asm.vector();
+                let sources = [(Source::Register(value), form.size())];
+                let code = code::narrow(bytes, form)?;
+                self.asm
+                    .op(code, out(register, narrow.size()), &sources, None);
+                (register, narrow)
+            }
+            (InstructionSet::Avx2, _) => (self.packed(value, bytes, form)?, Form::Avx2Half32),
+        };
+        let sources = [(place, Size::R64), (Source::Register(value), form.size())];
+        self.asm.effect(code::STREAM.of(form)?, &sources, None);
         Some(())
     }
 }

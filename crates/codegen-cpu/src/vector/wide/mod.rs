@@ -58,12 +58,14 @@ impl Wide {
     }
 
     /// A body's code, for one row or for `several`; `None` if something in it has no
-    /// instruction. `lanes_at_most`: what is known of the number of lanes.
+    /// instruction. `lanes_at_most`: what is known of the number of lanes; `streamed`: the
+    /// accesses that store past the caches, as [`streaming`](crate::streaming) finds them.
     pub(crate) fn lower(
         &mut self,
         body: &Body,
         lanes_at_most: Option<i64>,
         several: bool,
+        streamed: &[u32],
     ) -> Option<Vec<u8>> {
         // With AVX2 a choice costs as much as a multiplication, and constants take registers.
         let shared = match self.set {
@@ -71,12 +73,25 @@ impl Wide {
             InstructionSet::Avx2 => None,
         };
         let body = shared.as_ref().unwrap_or(body);
+        let streamed = self.streamed(body, streamed);
         let in_flight = select::in_flight(self.set, body, lanes_at_most);
         let ordered = (body.size() >= select::LONG).then(|| scheduled(body, self.set, in_flight));
         let body = ordered.as_ref().unwrap_or(body);
-        let assembler = select::select(self.set, body, lanes_at_most, several)?;
+        let assembler = select::select(self.set, (body, &streamed), lanes_at_most, several)?;
         let (blocks, registers, pool) = assembler.finish();
         let machine = machine::Machine::new(self.set, blocks, registers);
         encode::encode(&mut self.allocator, &machine, &pool)
     }
+
+    /// Those of the accesses that there is an instruction for.
+    fn streamed(&self, body: &Body, streamed: &[u32]) -> Vec<u32> {
+        let lanes = self.set.lanes(body.is_wide()) as u32;
+        let bytes = |access: u32| lanes * body.accesses[access as usize].storage.bytes;
+        let all = streamed.iter().copied();
+        all.filter(|&access| bytes(access) >= LEAST_STREAMED)
+            .collect()
+    }
 }
+
+/// The fewest bytes that are stored past the caches: those of the shortest vector.
+const LEAST_STREAMED: u32 = 16;

@@ -510,6 +510,16 @@ pub(super) const STORE: Codes = forms!(
     VEX_Vmovupd_ymmm256_ymm
 );
 
+/// Lanes to memory past the caches, at a multiple of their bytes.
+pub(super) const STREAM: Codes = forms!(
+    EVEX_Vmovntps_m512_zmm,
+    EVEX_Vmovntps_m256_ymm,
+    EVEX_Vmovntpd_m512_zmm;
+    VEX_Vmovntps_m256_ymm,
+    VEX_Vmovntps_m128_xmm,
+    VEX_Vmovntpd_m256_ymm
+);
+
 /// AVX2's loads of lanes whose mask's highest bit is set; others are 0.
 pub(super) const MASKED_LOAD: Codes = forms!(
     INVALID,

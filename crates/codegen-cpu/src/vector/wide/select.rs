@@ -62,6 +62,10 @@ pub(super) struct Select<'b> {
     pub(super) loaded: Loaded,
     /// Values that only such loads would use.
     unneeded: Vec<bool>,
+    /// Accesses that store past the caches, of elements that begin in one place of a line.
+    pub(super) streamed: &'b [u32],
+    /// Whether they do so in the loop in hand, whose first lane lies where a line begins.
+    pub(super) streams: bool,
     /// Whether what is made is rarely run: its constants are made there, not before the loops.
     pub(super) in_rare: bool,
 }
@@ -191,7 +195,7 @@ fn has_loops(body: &Body) -> bool {
 /// has none.
 pub(super) fn select(
     set: InstructionSet,
-    body: &Body,
+    (body, streamed): (&Body, &[u32]),
     lanes_at_most: Option<i64>,
     several: bool,
 ) -> Option<Assembler> {
@@ -217,11 +221,17 @@ pub(super) fn select(
         left: None,
         loaded: Loaded::default(),
         unneeded: unneeded(set, body),
+        streamed,
+        streams: false,
         in_rare: false,
     };
     match several {
         true => select.rows(rows, lanes_at_most)?,
         false => select.row(lanes_at_most)?,
+    }
+    if !streamed.is_empty() {
+        // Whoever is told that the rows are done sees what was stored.
+        select.asm.effect(Code::Sfence, &[], None);
     }
     select.asm.ret();
     Some(select.asm)
@@ -262,6 +272,10 @@ impl Select<'_> {
         let parts = parts(self.set, self.body);
         let mut state = self.identities(&parts)?;
         let mut start = self.asm.number(0);
+        if let Some(&first) = self.streamed.first() {
+            state = self.streaming_loops(first, (&parts, state), unroll)?;
+            return self.reductions(&parts, &state);
+        }
         let two = self.body.size() <= SHORT && unroll > 1 && !has_loops(self.body);
         if two || self.goes_by_lanes() {
             (start, state) = self.lanes_loop(start, (&parts, &state), unroll, false)?;
@@ -269,6 +283,52 @@ impl Select<'_> {
         }
         (_, state) = self.lanes_loop(start, (&parts, &state), unroll, true)?;
         self.reductions(&parts, &state)
+    }
+
+    /// All lanes, whole groups of vectors of which are stored past the caches from where a line
+    /// of an access begins. One masked loop does what is before those and what is left:
+    ///
+    /// ```text
+    /// to the first line, or the end: masked
+    /// while that was not the end:
+    ///     whole groups, then whole vectors, past the caches
+    ///     to the end: masked
+    /// ```
+    fn streaming_loops(
+        &mut self,
+        access: u32,
+        (parts, state): (&[Part], Vec<VReg>),
+        unroll: usize,
+    ) -> Option<Vec<VReg>> {
+        let n = self.n;
+        let bytes = self.body.accesses[access as usize].storage.bytes;
+        let pointer = self.pointers[access as usize];
+        let lead = self.asm.elements_to_line(pointer, bytes);
+        let mut init = vec![self.asm.number(0), self.asm.smaller(lead, n)];
+        init.extend(state);
+        let params: Vec<VReg> = init.iter().map(|v| self.asm.register(v.class())).collect();
+        let again = self.asm.block(&params);
+        self.asm.jump(again, &init);
+        self.asm.switch_to(again);
+        let (start, end) = (params[0], params[1]);
+        self.n = end;
+        let (_, state) = self.lanes_loop(start, (parts, &params[2..]), 1, true)?;
+        self.n = n;
+        // In the order in which they are reached: the allocator's checker wants it so.
+        let [whole, exit] = [self.asm.block(&[]), self.asm.block(&[])];
+        self.asm.compare(end, n);
+        self.asm.branch(Taken::GreaterEqual, exit, whole);
+        self.asm.switch_to(whole);
+        self.streams = true;
+        let (mut next, mut after) = self.lanes_loop(end, (parts, &state), unroll, false)?;
+        if unroll > 1 {
+            (next, after) = self.lanes_loop(next, (parts, &after), 1, false)?;
+        }
+        self.streams = false;
+        let next: Vec<VReg> = [next, n].into_iter().chain(after).collect();
+        self.asm.jump(again, &next);
+        self.asm.switch_to(exit);
+        Some(state)
     }
 
     /// Whether a mask makes loads or stores go lane by lane: AVX2 has none for narrow elements.
