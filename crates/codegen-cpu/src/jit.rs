@@ -9,8 +9,9 @@ use crate::phases::{phased, short_together};
 use crate::pieces::pieces;
 use crate::schedule::Action;
 use crate::sort::{SortCode, SortKey, key_of};
+use crate::unswitched::unswitched;
 use crate::vector::wide::{self, InstructionSet};
-use crate::vector::{Run, choose, exchanged};
+use crate::vector::{RowsIn, Run, choose, exchanged};
 use cranelift_codegen::ir::{AbiParam, FuncRef, Signature, types};
 use cranelift_codegen::isa::OwnedTargetIsa;
 use cranelift_codegen::settings::{self, Configurable};
@@ -279,16 +280,19 @@ impl Imports for FunctionImports<'_> {
         &mut self,
         builder: &mut FunctionBuilder<'_>,
         run: &Run,
-        several: bool,
+        rows: RowsIn<'_>,
     ) -> Result<Option<FuncRef>, Error> {
         let Some(wide) = &mut self.imports.wide else {
             return Ok(None);
         };
-        let Some(code) = wide.lower(&run.body, run.lanes_at_most, several) else {
+        let Some(code) = wide.lower(&run.body, run.lanes_at_most, rows) else {
             return Ok(None);
         };
         let mut signature = self.module.make_signature();
-        let params = if several { 3 } else { 2 };
+        let params = match rows {
+            RowsIn::One => 2,
+            RowsIn::Slots | RowsIn::Turns(_) => 3,
+        };
         signature.params = vec![AbiParam::new(types::I64); params];
         let name = format!("body{}", self.imports.bodies);
         self.imports.bodies += 1;
@@ -380,6 +384,8 @@ fn find_comparators<'a>(steps: &'a [Step], out: &mut Vec<&'a Kernel>) {
 impl Builder {
     /// The functions of a kernel's pieces.
     fn kernel(&mut self, name: &str, kernel: &Kernel) -> Result<Pieces, Error> {
+        let unswitched = unswitched(kernel);
+        let kernel = unswitched.as_ref().unwrap_or(kernel);
         let collapsed = collapsed(kernel);
         let kernel = collapsed.as_ref().unwrap_or(kernel);
         // Other sets of instructions put elements in their places one by one.

@@ -13,7 +13,7 @@ use crate::counted_loop::CountedLoop;
 use crate::error::Error;
 use crate::helpers::{General, Helper};
 use crate::integer;
-use crate::vector::{Choice, Run};
+use crate::vector::{Choice, RowsIn, Run};
 use crate::versions::Version;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{
@@ -38,13 +38,12 @@ pub(crate) trait Imports {
     fn keep(&mut self, general: General) -> i64;
     /// Whether the machine multiplies and adds with one rounding.
     fn fused(&self) -> bool;
-    /// A reference to a run's body as a function of its own, where there is one: for one row
-    /// of lanes, or for `several`.
+    /// A reference to a run's body as a function of its own, where there is one.
     fn wide_body(
         &mut self,
         builder: &mut FunctionBuilder<'_>,
         run: &Run,
-        several: bool,
+        rows: RowsIn<'_>,
     ) -> Result<Option<FuncRef>, Error>;
 }
 
@@ -348,8 +347,12 @@ impl<'a, 'f> Lower<'a, 'f> {
         self.imports.fused()
     }
 
-    pub(crate) fn wide_body(&mut self, run: &Run, several: bool) -> Result<Option<FuncRef>, Error> {
-        self.imports.wide_body(self.builder, run, several)
+    pub(crate) fn wide_body(
+        &mut self,
+        run: &Run,
+        rows: RowsIn<'_>,
+    ) -> Result<Option<FuncRef>, Error> {
+        self.imports.wide_body(self.builder, run, rows)
     }
 
     pub(crate) fn kernel(&self) -> &'a Kernel {
@@ -482,6 +485,9 @@ impl<'a, 'f> Lower<'a, 'f> {
                 if let Some(run) = vectors.loops.get(var) {
                     let last = self.run_of_lanes(run, [zero, end], carried, &init)?;
                     self.define_flat(results, &last);
+                    return Ok(());
+                }
+                if init.is_empty() && self.loop_in_turns(*var, body, [zero, end])? {
                     return Ok(());
                 }
                 let last = self.count(zero, end, Some(*var), &init, &mut |lower, _, state| {

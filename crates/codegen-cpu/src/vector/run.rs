@@ -3,6 +3,7 @@
 use super::body::Body;
 use super::evaluate::{Machine, evaluate};
 use super::portable;
+use super::turns::RowsIn;
 use super::wide::{InstructionSet, Wide};
 use crate::jit::{Cpu, target};
 use cranelift_codegen::ir::{AbiParam, InstBuilder, MemFlagsData, types};
@@ -76,15 +77,16 @@ impl Drop for CompiledRows {
 }
 
 impl CompiledRows {
-    /// By every lowering to machine code of its own that this machine can run.
-    pub(crate) fn all(body: &Body) -> Vec<Self> {
+    /// By every lowering to machine code of its own that this machine can run; `lanes`, if the
+    /// rows' are known.
+    pub(crate) fn all(body: &Body, rows: RowsIn<'_>, lanes: Option<i64>) -> Vec<Self> {
         let sets = [
             (InstructionSet::Avx512, "rows with AVX-512"),
             (InstructionSet::Avx2, "rows with AVX2"),
         ];
         let supported = sets.into_iter().filter(|(set, _)| set.is_supported());
         let compiled = supported.filter_map(|(set, name)| {
-            let code = Wide::new(set).lower(body, None, true)?;
+            let code = Wide::new(set).lower(body, lanes, rows)?;
             let (module, address) = placed(&code, 3);
             Some(Self {
                 name,
@@ -94,6 +96,15 @@ impl CompiledRows {
             })
         });
         compiled.collect()
+    }
+
+    /// Runs turns that are rows of `n` lanes, from what they start with.
+    ///
+    /// # Safety
+    /// The addresses that the turns come to are good for what `n` lanes access.
+    pub(crate) unsafe fn run_turns(&self, slots: &mut [u64], n: u64, turns: usize) {
+        // SAFETY: the caller's promise.
+        unsafe { (self.function)(slots.as_mut_ptr(), n.cast_signed(), turns as i64) };
     }
 
     /// Runs rows of `n` lanes with these inputs; gives the reductions of each.
@@ -147,7 +158,7 @@ impl Compiled {
     }
 
     fn wide(body: &Body, set: InstructionSet, name: &'static str) -> Option<Self> {
-        let code = Wide::new(set).lower(body, None, false)?;
+        let code = Wide::new(set).lower(body, None, RowsIn::One)?;
         let (module, address) = placed(&code, 2);
         // SAFETY: it was made with this signature.
         let function = unsafe { std::mem::transmute::<*const u8, BodyFn>(address) };
