@@ -7,6 +7,7 @@ use crate::lower::{Imports, KERNEL_PARAMS, lower_kernel};
 use crate::nests::{self, Loop, Maker, Nest};
 use crate::phases::{phased, short_together};
 use crate::pieces::pieces;
+use crate::reordered::reordered;
 use crate::schedule::Action;
 use crate::sort::{SortCode, SortKey, key_of};
 use crate::unswitched::unswitched;
@@ -506,8 +507,13 @@ impl Builder {
             module: &mut self.module,
             imports: &mut self.imports,
         };
-        let vectors = choose(kernel);
-        lower_kernel(kernel, &vectors, &mut builder, &mut imports)?;
+        let plain = choose(kernel);
+        let reordered = reordered(kernel, &plain);
+        let (kernel, vectors, copies) = match &reordered {
+            Some((kernel, vectors, copies)) => (kernel, vectors, &copies[..]),
+            None => (kernel, &plain, &[][..]),
+        };
+        lower_kernel(kernel, vectors, copies, &mut builder, &mut imports)?;
         builder.finalize(config);
         if let Some((_, text)) = &mut self.listing {
             let _ = write!(text, "{vectors}");

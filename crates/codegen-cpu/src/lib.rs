@@ -37,6 +37,7 @@ mod pieces;
 mod pool;
 mod product;
 mod random;
+mod reordered;
 mod routine;
 mod row_turns;
 mod rows;
@@ -47,6 +48,7 @@ mod sizes;
 mod sort;
 mod stochastic;
 mod top_k;
+
 mod turns;
 mod unswitched;
 mod vector;
