@@ -54,6 +54,8 @@ pub(super) struct Select<'b> {
     pub(super) tails: Option<Copies>,
     /// Vectors of lanes of which pairs are picked, by where they are among the constants.
     pub(super) selections: FxHashMap<u32, VReg>,
+    /// Small arrays in registers, by the input that holds their address.
+    pub(super) arrays: FxHashMap<u32, VReg>,
     /// The pairs that were loaded last, of which the other halves may come next.
     pub(super) pairs: Option<Pairs>,
     /// How many lanes are left from the first vector on, in every lane, where not all are known
@@ -213,6 +215,7 @@ pub(super) fn select(
         lane: slots,
         tails: None,
         selections: FxHashMap::default(),
+        arrays: FxHashMap::default(),
         pairs: None,
         left: None,
         loaded: Loaded::default(),
