@@ -8,11 +8,13 @@ use crate::lower::{Imports, KERNEL_PARAMS, lower_kernel};
 use crate::nests::{self, Loop, Maker, Nest};
 use crate::phases::{phased, short_together};
 use crate::pieces::pieces;
+use crate::reordered::reordered;
 use crate::schedule::Action;
 use crate::sort::{SortCode, SortKey, key_of};
 use crate::streaming;
+use crate::unswitched::unswitched;
 use crate::vector::wide::{self, InstructionSet};
-use crate::vector::{Run, choose, exchanged};
+use crate::vector::{RowsIn, Run, choose, exchanged};
 use cranelift_codegen::ir::{AbiParam, FuncRef, Signature, types};
 use cranelift_codegen::isa::OwnedTargetIsa;
 use cranelift_codegen::settings::{self, Configurable};
@@ -285,17 +287,24 @@ impl Imports for FunctionImports<'_> {
         &mut self,
         builder: &mut FunctionBuilder<'_>,
         run: &Run,
-        several: bool,
+        rows: RowsIn<'_>,
     ) -> Result<Option<FuncRef>, Error> {
         let Some(wide) = &mut self.imports.wide else {
             return Ok(None);
         };
-        let streamed = streaming::accesses(run, self.streamed);
-        let Some(code) = wide.lower(&run.body, run.lanes_at_most, several, &streamed) else {
+        let streamed = match rows {
+            RowsIn::One | RowsIn::Slots => streaming::accesses(run, self.streamed),
+            // Rows begin where their turn says, not with a line.
+            RowsIn::Turns(_) => SmallVec::new(),
+        };
+        let Some(code) = wide.lower(&run.body, run.lanes_at_most, rows, &streamed) else {
             return Ok(None);
         };
         let mut signature = self.module.make_signature();
-        let params = if several { 3 } else { 2 };
+        let params = match rows {
+            RowsIn::One => 2,
+            RowsIn::Slots | RowsIn::Turns(_) => 3,
+        };
         signature.params = vec![AbiParam::new(types::I64); params];
         let name = format!("body{}", self.imports.bodies);
         self.imports.bodies += 1;
@@ -392,7 +401,8 @@ fn find_comparators<'a>(steps: &'a [Step], out: &mut Vec<&'a Kernel>) {
 fn reshaped(kernel: &Kernel, in_turn: bool) -> (Cow<'_, Kernel>, Option<[i64; 2]>) {
     let mut kernel = Cow::Borrowed(kernel);
     let together = |kernel: &Kernel| short_together(kernel, in_turn);
-    let forms: [&dyn Fn(&Kernel) -> Option<Kernel>; 3] = [&collapsed, &together, &exchanged];
+    let forms: [&dyn Fn(&Kernel) -> Option<Kernel>; 4] =
+        [&unswitched, &collapsed, &together, &exchanged];
     for form in forms {
         if let Some(changed) = form(&kernel) {
             kernel = Cow::Owned(changed);
@@ -530,7 +540,12 @@ impl Builder {
         let id = self.declare(name)?;
         let config = self.module.target_config();
         let mut builder = FunctionBuilder::new(&mut self.context.func, &mut self.functions);
-        let vectors = choose(kernel);
+        let plain = choose(kernel);
+        let reordered = reordered(kernel, &plain);
+        let (kernel, vectors, copies) = match &reordered {
+            Some((kernel, vectors, copies)) => (kernel, vectors, &copies[..]),
+            None => (kernel, &plain, &[][..]),
+        };
         let mut imports = FunctionImports {
             module: &mut self.module,
             imports: &mut self.imports,
@@ -540,7 +555,7 @@ impl Builder {
                 None => streamed,
             },
         };
-        lower_kernel(kernel, &vectors, &mut builder, &mut imports)?;
+        lower_kernel(kernel, vectors, copies, &mut builder, &mut imports)?;
         builder.finalize(config);
         if let Some((_, text)) = &mut self.listing {
             let _ = write!(text, "{vectors}");

@@ -13,7 +13,8 @@ use crate::counted_loop::CountedLoop;
 use crate::error::Error;
 use crate::helpers::{General, Helper};
 use crate::integer;
-use crate::vector::{Choice, Run};
+use crate::reordered::Reordered;
+use crate::vector::{Choice, RowsIn, Run};
 use crate::versions::Version;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{
@@ -38,13 +39,12 @@ pub(crate) trait Imports {
     fn keep(&mut self, general: General) -> i64;
     /// Whether the machine multiplies and adds with one rounding.
     fn fused(&self) -> bool;
-    /// A reference to a run's body as a function of its own, where there is one: for one row
-    /// of lanes, or for `several`.
+    /// A reference to a run's body as a function of its own, where there is one.
     fn wide_body(
         &mut self,
         builder: &mut FunctionBuilder<'_>,
         run: &Run,
-        several: bool,
+        rows: RowsIn<'_>,
     ) -> Result<Option<FuncRef>, Error>;
 }
 
@@ -73,10 +73,12 @@ pub(crate) struct Lower<'a, 'f> {
 pub(crate) type Iteration<'i, 'a, 'f> =
     &'i mut dyn FnMut(&mut Lower<'a, 'f>, Value, &[Value]) -> Result<Values, Error>;
 
-/// Lowers a kernel into the function that `builder` builds.
+/// Lowers a kernel into the function that `builder` builds. It reads copies of the arrays that
+/// are `reordered`.
 pub(crate) fn lower_kernel(
     kernel: &Kernel,
     vectors: &Choice,
+    reordered: &[Reordered],
     builder: &mut FunctionBuilder<'_>,
     imports: &mut dyn Imports,
 ) -> Result<(), Error> {
@@ -96,6 +98,11 @@ pub(crate) fn lower_kernel(
                 builder.ins().load(types::I64, flags, args, 8 * i as i32)
             }
         });
+    }
+    for (i, param) in kernel.params.iter().enumerate() {
+        if let Some(copy) = reordered.iter().find(|copy| copy.is_of(i)) {
+            bases[i] = copy.make(builder, param, bases[i])?;
+        }
     }
     let mut lower = Lower::new(kernel, vectors, bases, builder, imports);
     lower.symbols(args);
@@ -348,8 +355,12 @@ impl<'a, 'f> Lower<'a, 'f> {
         self.imports.fused()
     }
 
-    pub(crate) fn wide_body(&mut self, run: &Run, several: bool) -> Result<Option<FuncRef>, Error> {
-        self.imports.wide_body(self.builder, run, several)
+    pub(crate) fn wide_body(
+        &mut self,
+        run: &Run,
+        rows: RowsIn<'_>,
+    ) -> Result<Option<FuncRef>, Error> {
+        self.imports.wide_body(self.builder, run, rows)
     }
 
     pub(crate) fn kernel(&self) -> &'a Kernel {
@@ -484,6 +495,9 @@ impl<'a, 'f> Lower<'a, 'f> {
                     self.define_flat(results, &last);
                     return Ok(());
                 }
+                if init.is_empty() && self.loop_in_turns(*var, body, [zero, end])? {
+                    return Ok(());
+                }
                 let last = self.count(zero, end, Some(*var), &init, &mut |lower, _, state| {
                     lower.define_flat(carried, state);
                     lower.statements(body)?;
@@ -564,6 +578,18 @@ impl<'a, 'f> Lower<'a, 'f> {
                 .builder
                 .ins()
                 .iadd_imm_s(base, constant.wrapping_mul(size));
+        }
+        // Elements that lie beside each other are at one address, and a displacement from it.
+        if let Some((terms, constant)) = linear.as_linear()
+            && constant != 0
+            && let Some(behind) = constant.checked_mul(size)
+        {
+            let sum = |sum: Term, (atom, factor): (Term, i64)| {
+                sum.add(&atom.mul(&Term::constant(factor)))
+            };
+            let rest = terms.into_iter().fold(Term::constant(0), sum);
+            let address = self.address_of(param, &rest);
+            return self.builder.ins().iadd_imm_s(address, behind);
         }
         let linear = self.term_value(linear);
         let offset = match size {

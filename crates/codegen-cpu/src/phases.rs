@@ -140,7 +140,8 @@ pub(crate) fn short_together(kernel: &Kernel, in_turn: bool) -> Option<Kernel> {
             return None;
         }
         let steps = in_turn && goes_in_steps(kernel, next);
-        if !steps && !has_loops {
+        let apart = in_turn && !steps && stores_in_steps(kernel, next);
+        if !steps && !apart && !has_loops {
             return None;
         }
         let mut all = kernel.clone();
@@ -159,7 +160,10 @@ pub(crate) fn short_together(kernel: &Kernel, in_turn: bool) -> Option<Kernel> {
         let saves = operations[0] <= (1.0 - MIN_SAVED) * operations[1] * points as f64;
         let most = if has_loops { IN_LOOPS } else { 1.0 } * MAX_OPERATIONS;
         let fits = operations[0] <= most;
-        (fits && (steps || saves)).then_some(all)
+        // What is loaded from afar is gathered: for each of the points, or once for all.
+        let [at_once, each] = [&all, kernel].map(|kernel| loads(&kernel.body) as f64);
+        let shares = apart && !has_loops && at_once <= (1.0 - MIN_SAVED) * each * points as f64;
+        (fits && (steps || shares || has_loops && saves)).then_some(all)
     })
 }
 
@@ -174,6 +178,28 @@ fn goes_in_steps(kernel: &Kernel, next: Var) -> bool {
         && steps_along(kernel, next)
             .iter()
             .all(|step| step.is_none_or(|step| STEPS.contains(&step)))
+}
+
+/// Whether lanes along a dimension are stored in such steps, wherever they come from, and have
+/// at most 32 bits.
+fn stores_in_steps(kernel: &Kernel, next: Var) -> bool {
+    let mut stored = kernel.clone();
+    let is_store = |s: &Statement| s.is_store();
+    stored.body.statements.retain(is_store);
+    goes_in_steps(&stored, next)
+}
+
+/// How many loads a block has.
+fn loads(block: &Block) -> usize {
+    let each = block.statements.iter().map(|statement| match statement {
+        Statement::Load { .. } => 1,
+        Statement::If {
+            then, otherwise, ..
+        } => loads(then) + loads(otherwise),
+        Statement::Loop { body, .. } => loads(body),
+        _ => 0,
+    });
+    each.sum()
 }
 
 /// The least common multiple of a number and those by which conditions divide terms of a

@@ -25,7 +25,7 @@ use crate::carrier::carrier_types;
 use crate::counted_loop::CountedLoop;
 use crate::error::Error;
 use crate::lower::{LINE_SHIFT, Lower, Values};
-use crate::vector::{Run, portable};
+use crate::vector::{RowsIn, Run, portable};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{
     FuncRef, InstBuilder, MemFlagsData, StackSlotData, StackSlotKind, Value, types,
@@ -262,7 +262,11 @@ impl<'a> Lower<'a, '_> {
         part: [Value; 2],
         inside: &[Var],
     ) -> Result<(), Error> {
-        if inside.is_empty() && self.points_with_rows(var, part)? {
+        let done = match inside {
+            [] => self.points_with_rows(var, part)?,
+            _ => self.points_in_turns(var, inside, part)?,
+        };
+        if done {
             return Ok(());
         }
         let domain = self.vectors().domain.as_ref();
@@ -310,7 +314,7 @@ impl<'a> Lower<'a, '_> {
         }
         let mut functions = Vec::new();
         for pass in &rows.passes {
-            match self.wide_body(pass.run, true)? {
+            match self.wide_body(pass.run, RowsIn::Slots)? {
                 Some(function) => functions.push(function),
                 None => return Ok(false),
             }

@@ -4,7 +4,7 @@
 use crate::carrier::carrier_types;
 use crate::error::Error;
 use crate::lower::{Lower, Values};
-use crate::vector::{Combined, Input, Run, Source, portable, sine_table};
+use crate::vector::{Combined, Input, RowsIn, Run, Source, portable, sine_table};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{
     BlockArg, InstBuilder, MemFlagsData, StackSlotData, StackSlotKind, Value, types,
@@ -89,7 +89,7 @@ impl Lower<'_, '_> {
     }
 
     fn body(&mut self, run: &Run, inputs: &[Value], n: Value) -> Result<Vec<Value>, Error> {
-        let Some(function) = self.wide_body(run, false)? else {
+        let Some(function) = self.wide_body(run, RowsIn::One)? else {
             let fused = self.fused();
             return portable::emit(self.builder, &run.body, inputs, n, fused);
         };
@@ -115,7 +115,7 @@ impl Lower<'_, '_> {
     }
 
     /// An input as a 64-bit integer.
-    fn input(&mut self, source: &Source, input: Input) -> Value {
+    pub(crate) fn input(&mut self, source: &Source, input: Input) -> Value {
         match source {
             Source::Address(param, linear, offset) => {
                 let address = self.address_of(*param, linear);

@@ -381,9 +381,20 @@ fn compare(
             Direction::Ne => Some(format!("!tegula_equal({a}, {b})")),
             _ => None,
         },
-        Category::Float if order == Order::Total => Some(format!(
-            "(tegula_total_order({a}) {symbol} tegula_total_order({b}))"
-        )),
+        Category::Float if order == Order::Total => {
+            // Instructions give NaNs with other bits than codes of a byte have.
+            let number = |x: &str| match ty.float_format() {
+                Some(format) if ty.bits() <= 8 => {
+                    let signed = format.nan_code(false) != format.nan_code(true);
+                    format!("tegula_of_code({x}, {signed})")
+                }
+                _ => x.to_owned(),
+            };
+            let [a, b] = [number(a), number(b)];
+            Some(format!(
+                "(tegula_total_order({a}) {symbol} tegula_total_order({b}))"
+            ))
+        }
         _ => Some(format!("({a} {symbol} {b})")),
     }
 }

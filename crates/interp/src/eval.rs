@@ -5,7 +5,7 @@
 //! update in a loop works in place.
 
 use crate::error::{Error, Fault, invalid};
-use crate::perturb::{Directions, by_sums, by_ulps};
+use crate::perturb::{Directions, by_sums, by_ulps, hidden_nans, negate_hidden};
 use crate::program::{Program, op_rounds};
 use crate::value::Value;
 use cranelift_entity::EntityRef;
@@ -300,7 +300,16 @@ impl<'m> Evaluator<'m> {
         {
             self.perturb(exponent, true);
         }
+        let hidden = match (self.options.perturb, module[id].shape.as_array()) {
+            (Some(_), Some(array)) => hidden_nans(op, array.element_type, &operands),
+            _ => Vec::new(),
+        };
         let mut value = self.dispatch(id, operands)?;
+        if let (Value::Array(zeros), false) = (&mut value, hidden.is_empty())
+            && let Some(directions) = self.next_directions()
+        {
+            negate_hidden(zeros, &hidden, directions);
+        }
         if self.options.perturb.is_some() {
             let rounds = (op_rounds(op) || rounds_inside(op)) && !is_exact_convert(module, id);
             if rounds || computes(op) {

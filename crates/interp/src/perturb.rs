@@ -16,6 +16,7 @@
 //! a fused multiply-add (section 2.2). Zeros and infinities stay, and nothing becomes
 //! infinite. The NaNs of an operation, of an exact one too, may change their
 //! sign, all or none: which they have is nobody's promise, and `TOTALORDER` and bit casts see it.
+//! In a format that has no NaN it is the sign of the zero that stands for one, which quotients see.
 //!
 //! In the run with seed 0 every sum is the nearest multiple of a power of two that is at least
 //! twice its error instead: what cancels is zero, what is meant to be whole or equal is so, and
@@ -24,9 +25,11 @@
 //! every NaN changes its sign.
 
 use crate::error::Fault;
-use crate::lanes::BitsMut;
+use crate::lanes::{Bits, BitsMut};
 use crate::reduce::{from_f64s, to_f64s};
-use tegula_ir::{ElementType, FloatFormat, Literal};
+use crate::scalar::{binary_f32, unary_f32};
+use crate::value::Value;
+use tegula_ir::{ElementType, FloatFormat, Literal, Op, Specials};
 
 /// The finaliser of splitmix64 (Steele, Lea and Flood, OOPSLA 2014).
 fn mix(mut z: u64) -> u64 {
@@ -155,6 +158,41 @@ pub(crate) fn by_ulps(x: &mut Literal, directions: Directions) {
     }
 }
 
+/// The elements of an operation's result that stand for a NaN: zeros, in a format that has none.
+pub(crate) fn hidden_nans(op: &Op, ty: ElementType, operands: &[Value]) -> Vec<usize> {
+    let has_none = |format: FloatFormat| format.specials == Specials::FiniteOnly;
+    if !ty.float_format().is_some_and(has_none) {
+        return Vec::new();
+    }
+    let arrays: Vec<&Literal> = operands.iter().flat_map(Value::leaves).collect();
+    let number = |array: &Literal, i: usize| match array.element_type().float_format() {
+        Some(format) => format.decode(Bits::of(array).get(i) as u64),
+        None => 0.0,
+    };
+    let is_nan = |i: usize| match (op, &arrays[..]) {
+        (Op::Convert, [x]) => number(x, i).is_nan(),
+        (Op::Unary(op), [x]) => unary_f32(*op, number(x, i) as f32).is_nan(),
+        (Op::Binary(op), [a, b]) => {
+            binary_f32(*op, number(a, i) as f32, number(b, i) as f32).is_nan()
+        }
+        _ => false,
+    };
+    let len = arrays.first().map_or(0, |x| x.len());
+    (0..len).filter(|&i| is_nan(i)).collect()
+}
+
+/// Changes the signs of such elements, if those of NaNs change.
+pub(crate) fn negate_hidden(x: &mut Literal, hidden: &[usize], directions: Directions) {
+    let sign = x
+        .element_type()
+        .float_format()
+        .map_or(0, FloatFormat::sign_mask);
+    let mut bits = BitsMut::of(x);
+    for &i in hidden.iter().filter(|_| directions.flip_nans) {
+        bits.set(i, bits.get(i) ^ u128::from(sign));
+    }
+}
+
 /// The bits of an element.
 fn word(bytes: &[u8]) -> u128 {
     let mut word = [0u8; 16];
@@ -258,6 +296,22 @@ mod tests {
         let mut again = original;
         by_ulps(&mut again, Directions::new(1, 2));
         assert_eq!(again, moved);
+    }
+
+    #[test]
+    fn a_nan_of_a_format_without_one_is_a_zero_of_either_sign() {
+        let ty = ElementType::F4E2M1FN;
+        let shape = tegula_ir::ArrayShape::new(ty, &[3]);
+        // 0, 1, 0 by 0, 0, 1
+        let [a, b] = [[0, 2, 0], [0, 0, 2]]
+            .map(|codes: [u8; 3]| Value::Array(Literal::from_bytes(&shape, &codes).unwrap()));
+        let divide = Op::Binary(tegula_ir::Binary::Divide);
+        let hidden = hidden_nans(&divide, ty, &[a.clone(), b.clone()]);
+        assert_eq!(hidden, [0]);
+        assert!(hidden_nans(&divide, ElementType::F32, &[a.clone(), b]).is_empty());
+        let Value::Array(mut zeros) = a else { panic!() };
+        negate_hidden(&mut zeros, &hidden, Directions::new(0, 3));
+        assert_eq!(zeros.bytes(), [8, 2, 0]);
     }
 
     #[test]

@@ -6,6 +6,7 @@ mod cpu_memory;
 mod cuda_values;
 mod frozen;
 mod identities;
+mod indexed_rows;
 mod lapack;
 mod large_results;
 mod loop_sums;

@@ -359,7 +359,13 @@ pub(crate) struct Body {
     /// Gathers of [every](Self::every) so many elements whose blocks of that many, of which
     /// each lane reads one, lie in the array as a whole.
     pub blocks: Vec<u32>,
+    /// Gathers from arrays of so few elements that a register may hold them: the access, whose
+    /// address is the array's, and how many they are.
+    pub small: Vec<(u32, u32)>,
 }
+
+/// The most elements of such an array.
+pub(crate) const SMALL: i64 = 16;
 
 /// Elements at equal distances: lane `i` reads the one of number `i * stride + first`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

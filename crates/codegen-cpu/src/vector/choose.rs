@@ -123,16 +123,20 @@ pub(crate) fn choose(kernel: &Kernel) -> Choice {
     } else {
         domain_run(kernel, others, lanes)
     };
+    // The lanes of each row that is a version of its own.
+    let by_rows = |run: Run| {
+        let rows = versions(kernel, outer).and_then(|versions| {
+            versions.map(&mut |kernel| domain_run(&kernel, others, lanes).ok())
+        });
+        rows.unwrap_or(Version::Leaf(run))
+    };
     let mut loops = Loops {
         kernel,
         choice: &mut choice,
     };
     match domain {
         Ok(run) if run.gathers == 0 => {
-            let rows = versions(kernel, outer).and_then(|versions| {
-                versions.map(&mut |kernel| domain_run(&kernel, others, lanes).ok())
-            });
-            choice.domain = Some((count, rows.unwrap_or(Version::Leaf(run))));
+            choice.domain = Some((count, by_rows(run)));
         }
         Ok(run) => {
             loops.block(&kernel.body);
@@ -143,7 +147,11 @@ pub(crate) fn choose(kernel: &Kernel) -> Choice {
                 choice.reasons.insert(0, reason);
             } else if choice.loops.is_empty() {
                 choice.across = (count == 1).then(|| across(kernel)).flatten();
-                choice.domain = Some((count, Version::Leaf(run)));
+                let rows = match choice.across {
+                    Some(_) => Version::Leaf(run),
+                    None => by_rows(run),
+                };
+                choice.domain = Some((count, rows));
             }
         }
         Err(reason) => {

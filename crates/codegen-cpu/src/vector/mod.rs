@@ -25,13 +25,15 @@ mod terms;
 #[cfg(test)]
 mod tests;
 pub(crate) mod translate;
+mod turns;
 pub(crate) mod wide;
 
-pub(crate) use body::Input;
+pub(crate) use body::{Input, Storage};
 pub(crate) use choose::{Choice, choose, exchanged};
 pub(crate) use linear::{Ranges, linear_index, merged, split, steps_along};
 pub(crate) use mathlib::is_call;
 pub(crate) use translate::{Combined, Run, Source};
+pub(crate) use turns::{Change, RowsIn, Turns, Word};
 
 /// The address of the table that sines and cosines look up.
 pub(crate) fn sine_table() -> i64 {

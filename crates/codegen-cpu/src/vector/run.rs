@@ -3,6 +3,7 @@
 use super::body::Body;
 use super::evaluate::{Machine, evaluate};
 use super::portable;
+use super::turns::RowsIn;
 use super::wide::{InstructionSet, Wide};
 use crate::jit::{Cpu, target};
 use cranelift_codegen::ir::{AbiParam, InstBuilder, MemFlagsData, types};
@@ -85,8 +86,9 @@ impl Drop for CompiledRows {
 }
 
 impl CompiledRows {
-    /// By every lowering to machine code of its own that this machine can run.
-    pub(crate) fn all(body: &Body) -> Vec<Self> {
+    /// By every lowering to machine code of its own that this machine can run; `lanes`, if the
+    /// rows' are known.
+    pub(crate) fn all(body: &Body, rows: RowsIn<'_>, lanes: Option<i64>) -> Vec<Self> {
         let sets = [
             (InstructionSet::Avx512, false, "rows with AVX-512"),
             (InstructionSet::Avx512, true, "streamed rows with AVX-512"),
@@ -96,7 +98,7 @@ impl CompiledRows {
         let supported = sets.into_iter().filter(|(set, ..)| set.is_supported());
         let compiled = supported.filter_map(|(set, streams, name)| {
             let streamed = &streamed(body, streams)?;
-            let code = Wide::new(set).lower(body, None, true, streamed)?;
+            let code = Wide::new(set).lower(body, lanes, rows, streamed)?;
             let (module, address) = placed(&code, 3);
             Some(Self {
                 name,
@@ -106,6 +108,15 @@ impl CompiledRows {
             })
         });
         compiled.collect()
+    }
+
+    /// Runs turns that are rows of `n` lanes, from what they start with.
+    ///
+    /// # Safety
+    /// The addresses that the turns come to are good for what `n` lanes access.
+    pub(crate) unsafe fn run_turns(&self, slots: &mut [u64], n: u64, turns: usize) {
+        // SAFETY: the caller's promise.
+        unsafe { (self.function)(slots.as_mut_ptr(), n.cast_signed(), turns as i64) };
     }
 
     /// Runs rows of `n` lanes with these inputs; gives the reductions of each.
@@ -167,7 +178,7 @@ impl Compiled {
         streamed: &[u32],
         name: &'static str,
     ) -> Option<Self> {
-        let code = Wide::new(set).lower(body, None, false, streamed)?;
+        let code = Wide::new(set).lower(body, None, RowsIn::One, streamed)?;
         let (module, address) = placed(&code, 2);
         // SAFETY: it was made with this signature.
         let function = unsafe { std::mem::transmute::<*const u8, BodyFn>(address) };

@@ -53,6 +53,11 @@ __device__ unsigned long long tegula_to_ulong(double x) { return x != x ? 0ull :
 
 __device__ int tegula_clamp_int(int x, int low, int high) { return x < low ? low : (x > high ? high : x); }
 
+// A number as a code of at most a byte decodes to it: there is one NaN, with a sign or without.
+__device__ float tegula_of_code(float x, bool has_sign) {
+    return x == x ? x : __int_as_float(0x7fc00000 | (has_sign ? __float_as_int(x) & 0x80000000 : 0));
+}
+
 // An integer that is ordered as IEEE's total order orders the float.
 __device__ int tegula_total_order(float x) {
     int bits = __float_as_int(x);

@@ -9,7 +9,7 @@
 //! written with shifts: the part of number `i`, from the least significant on, is
 //! `wide >> (i * width)`.
 
-use super::{converted, sizes};
+use super::{converted, plain, sizes};
 use tegula_ir::{
     ArrayShape, Binary, ComputationBuilder, ComputationId, Dims, ElementType, Error, InstructionId,
     Literal, Module, ModuleBuilder, Op, Scalar, Shape,
@@ -131,13 +131,6 @@ pub(super) fn bitcast_convert(
         .ok_or_else(|| Error::input("a dynamic size"))?;
     let root = b.reshape(x, &to_dims)?;
     b.finish(root)
-}
-
-fn plain(shape: &ArrayShape) -> ArrayShape {
-    ArrayShape {
-        layout: None,
-        ..shape.clone()
-    }
 }
 
 /// What puts parts together, where parts below the byte are.

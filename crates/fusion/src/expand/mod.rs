@@ -12,12 +12,13 @@
 
 mod batch_norm;
 mod bits;
+mod gathers;
 mod lapack;
 
 use std::borrow::Cow;
 use tegula_ir::{
-    ComputationBuilder, ComputationId, Dim, ElementType, Error, Instruction, InstructionId, Lapack,
-    Module, ModuleBuilder, Op, Shape,
+    ArrayShape, ComputationBuilder, ComputationId, Dim, ElementType, Error, Instruction,
+    InstructionId, Lapack, Module, ModuleBuilder, Op, Shape,
 };
 
 /// The module with compositions written out; the same module if it has none.
@@ -67,6 +68,7 @@ fn expands(module: &Module, id: InstructionId) -> bool {
         Op::CustomCall(call) if Lapack::is_target(&call.target) => all_static,
         Op::CustomCall(call) => stands_for(&call.target).is_some(),
         Op::DynamicReshape => true,
+        Op::Gather { .. } => all_static && gathers::slices(module, instruction).is_some(),
         _ => false,
     }
 }
@@ -170,10 +172,21 @@ fn composition(
     if let Some(routine) = routine {
         return lapack::expand(builder, routine, &shapes, &instruction.shape);
     }
+    if let Some(slices) = gathers::slices(builder.module(), instruction) {
+        return gathers::expand(builder, &slices, &shapes);
+    }
     match &instruction.op {
         Op::Bitcast => bits::bitcast(builder, &shapes, &instruction.shape),
         Op::BitcastConvert => bits::bitcast_convert(builder, &shapes, &instruction.shape),
         _ => batch_norm::expand(builder, &instruction.op, &shapes, &instruction.shape),
+    }
+}
+
+/// An array without a layout.
+fn plain(shape: &ArrayShape) -> ArrayShape {
+    ArrayShape {
+        layout: None,
+        ..shape.clone()
     }
 }
 

@@ -23,7 +23,7 @@ pub fn unary_f32_function(op: Unary) -> Option<fn(f32) -> f32> {
         Unary::Real => |x| x,
         Unary::Imag => |_| 0.0,
         Unary::Acos => |x| libm::acos(f64::from(x)) as f32,
-        Unary::Acosh => |x| libm::acosh(f64::from(x)) as f32,
+        Unary::Acosh => |x| acosh(f64::from(x)) as f32,
         Unary::Asin => |x| libm::asin(f64::from(x)) as f32,
         Unary::Asinh => |x| libm::asinh(f64::from(x)) as f32,
         Unary::Atanh => |x| libm::atanh(f64::from(x)) as f32,
@@ -59,7 +59,7 @@ pub fn unary_f64_function(op: Unary) -> Option<fn(f64) -> f64> {
         Unary::Real => |x| x,
         Unary::Imag => |_| 0.0,
         Unary::Acos => libm::acos,
-        Unary::Acosh => libm::acosh,
+        Unary::Acosh => acosh,
         Unary::Asin => libm::asin,
         Unary::Asinh => libm::asinh,
         Unary::Atanh => libm::atanh,
@@ -132,6 +132,11 @@ pub fn binary_f32(op: Binary, a: f32, b: f32) -> f32 {
 /// `op(a, b)` in `f64`. An operation that floats lack gives NaN.
 pub fn binary_f64(op: Binary, a: f64, b: f64) -> f64 {
     binary_f64_function(op).map_or(f64::NAN, |f| f(a, b))
+}
+
+/// The area hyperbolic cosine: NaN below 1, where `libm`'s is what rounding leaves of 0.
+fn acosh(x: f64) -> f64 {
+    if x < 1.0 { f64::NAN } else { libm::acosh(x) }
 }
 
 /// The larger operand; NaN if either is NaN; +0 is larger than -0
@@ -230,6 +235,7 @@ mod tests {
         assert_eq!(f(Unary::Sign, -0.0), (-0f32).to_bits());
         assert_eq!(f(Unary::Sign, -7.5), (-1f32).to_bits());
         assert!(unary_f32(Unary::Sign, f32::NAN).is_nan());
+        assert!(unary_f64(Unary::Acosh, -65504.0).is_nan());
         assert_eq!(f(Unary::RoundNearestAfz, 2.5), 3f32.to_bits());
         assert_eq!(f(Unary::RoundNearestAfz, -2.5), (-3f32).to_bits());
         assert_eq!(f(Unary::RoundNearestEven, 2.5), 2f32.to_bits());

@@ -1,6 +1,6 @@
 //! Loads and stores: where the lanes' elements lie.
 
-use super::super::body::{Access, Condition, Input, Storage, Type, V};
+use super::super::body::{Access, Condition, Input, SMALL, Storage, Type, V};
 use super::super::linear::{Ranges, linear_index, split};
 use super::super::narrow;
 use super::super::scalars::{Lanes, join_pair, split_pair};
@@ -159,10 +159,11 @@ impl Translator<'_> {
         offset: u32,
     ) -> Result<(u32, Option<V>), Reason> {
         self.gathers += 1;
+        let small = self.small_array(param).filter(|_| offset == 0);
         // What is the same for all lanes goes into the address.
         let mut base = Term::constant(0);
         let mut varying = linear.clone();
-        if let Some((terms, constant)) = linear.as_linear() {
+        if let Some((terms, constant)) = linear.as_linear().filter(|_| small.is_none()) {
             varying = Term::constant(0);
             base = Term::constant(constant);
             for (atom, factor) in terms {
@@ -181,8 +182,20 @@ impl Translator<'_> {
             storage,
             splat: false,
         });
+        let small = small.map(|elements| (access, elements));
+        self.builder.body().small.extend(small);
         let index = self.term(&varying)?;
         Ok((access, Some(index)))
+    }
+
+    /// How many elements an array has, if it is one of few words that the kernel only reads.
+    fn small_array(&self, param: usize) -> Option<u32> {
+        let declared = &self.kernel.params[param];
+        let mut dims = declared.dims.iter().map(Term::as_constant);
+        let elements = dims.try_fold(1i64, |n, dim| n.checked_mul(dim?))?;
+        let words = declared.element_type.storage_bytes() == 4;
+        let is_small = declared.access == Use::Read && words && (1..=SMALL).contains(&elements);
+        is_small.then_some(elements as u32)
     }
 
     /// A term that 32 bits hold.

@@ -438,6 +438,15 @@ impl Assembler {
         out
     }
 
+    /// The larger of two.
+    pub(super) fn larger(&mut self, a: VReg, b: VReg) -> VReg {
+        self.compare(a, b);
+        let out = self.register(INTEGER);
+        let b = (Source::Register(b), Size::R64);
+        self.onto(Code::Cmovl_r64_rm64, Self::plain(out), a, &[b], None);
+        out
+    }
+
     pub(super) fn vector(&mut self) -> VReg {
         self.register(VECTOR)
     }

@@ -208,6 +208,7 @@ impl Writer {
                 let opcode = match taken {
                     Taken::GreaterEqual => 0x8d,
                     Taken::Greater => 0x8f,
+                    Taken::Above => 0x87,
                     Taken::NotZero => 0x85,
                 };
                 self.jump_to(&[0x0f, opcode], successors[0]);
@@ -239,6 +240,10 @@ impl Writer {
                 Arg::Immediate(value) if code == Code::Mov_r32_imm32 => {
                     out.set_op_kind(i, OpKind::Immediate32);
                     out.set_immediate32(value.cast_unsigned());
+                }
+                Arg::Immediate(value) if code == Code::Imul_r64_rm64_imm32 => {
+                    out.set_op_kind(i, OpKind::Immediate32to64);
+                    out.set_immediate32to64(i64::from(value));
                 }
                 Arg::Immediate(value) => {
                     out.set_op_kind(i, OpKind::Immediate8);

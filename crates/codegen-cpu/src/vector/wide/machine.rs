@@ -52,6 +52,8 @@ pub(super) enum Taken {
     GreaterEqual,
     /// Greater.
     Greater,
+    /// Greater, of unsigned numbers.
+    Above,
     /// Not zero.
     NotZero,
 }

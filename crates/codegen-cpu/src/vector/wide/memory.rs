@@ -1,6 +1,6 @@
 //! Loads and stores of lanes.
 
-use super::assembler::{Out, Source};
+use super::assembler::{Out, Place, Source};
 use super::machine::Taken;
 use super::opcodes::{self as code, Form, Size};
 use super::select::{Select, out};
@@ -163,6 +163,9 @@ impl Select<'_> {
             return self.strided(access, every, u);
         }
         let mask = self.effective(mask, u)?;
+        if let Some(elements) = self.small_array(access) {
+            return self.permuted(access, elements, index, mask, u);
+        }
         if storage.bytes < 4 {
             return match self.set {
                 InstructionSet::Avx512 => None,
@@ -173,6 +176,54 @@ impl Select<'_> {
             return self.step_or_gather(access, (ty, index), mask, steps, u);
         }
         self.gather_all(access, (ty, index), mask, u)
+    }
+
+    /// How many elements there are, if AVX-512 picks them from a register.
+    fn small_array(&self, access: u32) -> Option<u32> {
+        let small = &self.body.small;
+        let (_, elements) = small.iter().find(|(of, _)| *of == access)?;
+        (self.set == InstructionSet::Avx512).then_some(*elements)
+    }
+
+    /// Lanes of a register that holds the array: an instruction where a gather is twenty.
+    fn permuted(
+        &mut self,
+        access: u32,
+        elements: u32,
+        index: V,
+        mask: Option<VReg>,
+        u: usize,
+    ) -> Option<VReg> {
+        let pointer = self.body.accesses[access as usize].pointer;
+        let table = match self.arrays.get(&pointer) {
+            Some(&known) => known,
+            None => {
+                let was = std::mem::replace(&mut self.asm.place, Place::Row);
+                let all = 1u32.checked_shl(elements)?.wrapping_sub(1) as u16;
+                let lanes = (all != u16::MAX).then(|| self.constant_lanes(all));
+                let from = Source::Memory {
+                    base: self.word(pointer),
+                    index: None,
+                    displacement: 0,
+                };
+                let code = Code::EVEX_Vmovups_zmm_k1z_zmmm512;
+                let table = self.load_through(code, Size::Zmm, from, lanes);
+                self.asm.place = was;
+                self.arrays.insert(pointer, table);
+                table
+            }
+        };
+        let index = self.get(index, u)?;
+        let register = self.asm.vector();
+        let target = Out {
+            register,
+            size: Size::Zmm,
+            mask: mask.map(|mask| (mask, true)),
+        };
+        let sources = [index, table].map(|r| (Source::Register(r), Size::Zmm));
+        let code = Code::EVEX_Vpermd_zmm_k1z_zmm_zmmm512b32;
+        self.asm.op(code, target, &sources, None);
+        Some(register)
     }
 
     fn gather_all(

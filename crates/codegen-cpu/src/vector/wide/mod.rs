@@ -6,7 +6,8 @@
 //! its constants lie behind the code.
 //!
 //! A body of several rows is `fn(slots, n, rows)`: so many rows of `n` lanes, with the slots of
-//! each behind those of the row before.
+//! each behind those of the row before, or with what each turn of a loop finds out itself
+//! ([`RowsIn`]).
 //!
 //! The two sets of instructions ([`set`]) differ in how wide vectors are, in how many, in what
 //! a mask is, and in which operations have an instruction ([`opcodes`]); [`missing`] has what
@@ -26,6 +27,7 @@ mod missing;
 mod opcodes;
 mod pairs;
 mod reduce;
+mod rows;
 mod select;
 mod set;
 mod strided;
@@ -36,6 +38,7 @@ pub(crate) use set::InstructionSet;
 use super::body::Body;
 use super::exclusive::shared;
 use super::schedule::scheduled;
+use super::turns::RowsIn;
 
 /// The lowering, with what it keeps from one body to the next.
 pub(crate) struct Wide {
@@ -57,14 +60,14 @@ impl Wide {
         self.set == InstructionSet::Avx512
     }
 
-    /// A body's code, for one row or for `several`; `None` if something in it has no
-    /// instruction. `lanes_at_most`: what is known of the number of lanes; `streamed`: the
-    /// accesses that store past the caches, as [`streaming`](crate::streaming) finds them.
+    /// A body's code; `None` if something in it has no instruction. `lanes_at_most`: what is
+    /// known of the number of lanes, which several rows have exactly; `streamed`: the accesses
+    /// that store past the caches, as [`streaming`](crate::streaming) finds them.
     pub(crate) fn lower(
         &mut self,
         body: &Body,
         lanes_at_most: Option<i64>,
-        several: bool,
+        rows: RowsIn<'_>,
         streamed: &[u32],
     ) -> Option<Vec<u8>> {
         // With AVX2 a choice costs as much as a multiplication, and constants take registers.
@@ -77,7 +80,7 @@ impl Wide {
         let in_flight = select::in_flight(self.set, body, lanes_at_most);
         let ordered = (body.size() >= select::LONG).then(|| scheduled(body, self.set, in_flight));
         let body = ordered.as_ref().unwrap_or(body);
-        let assembler = select::select(self.set, (body, &streamed), lanes_at_most, several)?;
+        let assembler = select::select(self.set, (body, &streamed), lanes_at_most, rows)?;
         let (blocks, registers, pool) = assembler.finish();
         let machine = machine::Machine::new(self.set, blocks, registers);
         encode::encode(&mut self.allocator, &machine, &pool)

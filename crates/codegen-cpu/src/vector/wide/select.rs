@@ -13,6 +13,7 @@ use super::strided::{Loaded, groups, unneeded};
 use crate::vector::body::{
     Access, BinaryOp, Body, Condition, Conversion, Loop, Op, Rare, Statement, Type, V,
 };
+use crate::vector::turns::RowsIn;
 use iced_x86::Code;
 use regalloc2::{Block, VReg};
 use rustc_hash::FxHashMap;
@@ -43,9 +44,9 @@ pub(super) struct Select<'b> {
     shared: Vec<Option<VReg>>,
     /// Which values are.
     invariant: Vec<bool>,
-    copies: Vec<Copies>,
+    pub(super) copies: Vec<Copies>,
     pub(super) pointers: Vec<VReg>,
-    words: Vec<Option<VReg>>,
+    pub(super) words: Vec<Option<VReg>>,
     counters: Vec<VReg>,
     /// The first lane of the first vector.
     pub(super) lane: VReg,
@@ -53,6 +54,8 @@ pub(super) struct Select<'b> {
     pub(super) tails: Option<Copies>,
     /// Vectors of lanes of which pairs are picked, by where they are among the constants.
     pub(super) selections: FxHashMap<u32, VReg>,
+    /// Small arrays in registers, by the input that holds their address.
+    pub(super) arrays: FxHashMap<u32, VReg>,
     /// The pairs that were loaded last, of which the other halves may come next.
     pub(super) pairs: Option<Pairs>,
     /// How many lanes are left from the first vector on, in every lane, where not all are known
@@ -71,7 +74,7 @@ pub(super) struct Select<'b> {
 }
 
 /// Bodies of more values than this are not repeated for the whole vectors.
-const SHORT: usize = 70;
+pub(super) const SHORT: usize = 70;
 /// Bodies of at least this many values are put in another order: the instructions of one
 /// vector are more than a CPU looks at to find independent ones.
 pub(super) const LONG: usize = 150;
@@ -138,7 +141,7 @@ fn is_last(body: &Body, operation: Op, v: V) -> bool {
 
 /// How many registers a body without loops asks for.
 #[derive(Debug, PartialEq)]
-struct Pressure {
+pub(super) struct Pressure {
     /// Vectors that are alive at once, of those that lanes differ in.
     alive: usize,
     /// Numbers that are the same for all lanes, and not always an operand in memory.
@@ -146,7 +149,7 @@ struct Pressure {
 }
 
 impl Pressure {
-    fn of(body: &Body) -> Self {
+    pub(super) fn of(body: &Body) -> Self {
         let is_shared = |v: V| matches!(body.op(v), Op::Const(_) | Op::Input(_));
         let mut shared = vec![false; body.values.len()];
         let mut alive = vec![false; body.values.len()];
@@ -181,25 +184,24 @@ impl Pressure {
     }
 
     /// Whether so many vectors in flight leave some of 32 registers for results.
-    fn fits(&self, in_flight: usize) -> bool {
+    pub(super) fn fits(&self, in_flight: usize) -> bool {
         self.alive * in_flight + self.shared <= 30
     }
 }
 
-fn has_loops(body: &Body) -> bool {
+pub(super) fn has_loops(body: &Body) -> bool {
     let is_loop = |s: &Statement| matches!(s, Statement::Loop(_));
     body.statements.iter().any(is_loop)
 }
 
-/// The instructions of a body, for one row of lanes or for several; `None` if something in it
-/// has none.
+/// The instructions of a body; `None` if something in it has none.
 pub(super) fn select(
     set: InstructionSet,
     (body, streamed): (&Body, &[u32]),
     lanes_at_most: Option<i64>,
-    several: bool,
+    rows: RowsIn<'_>,
 ) -> Option<Assembler> {
-    let (asm, [slots, n, rows]) = Assembler::new();
+    let (asm, [slots, n, count]) = Assembler::new();
     let mut select = Select {
         set,
         body,
@@ -217,6 +219,7 @@ pub(super) fn select(
         lane: slots,
         tails: None,
         selections: FxHashMap::default(),
+        arrays: FxHashMap::default(),
         pairs: None,
         left: None,
         loaded: Loaded::default(),
@@ -225,9 +228,10 @@ pub(super) fn select(
         streams: false,
         in_rare: false,
     };
-    match several {
-        true => select.rows(rows, lanes_at_most)?,
-        false => select.row(lanes_at_most)?,
+    match rows {
+        RowsIn::One => select.row(lanes_at_most)?,
+        RowsIn::Slots => select.rows(count, lanes_at_most)?,
+        RowsIn::Turns(turns) => select.turns(turns, count, lanes_at_most)?,
     }
     if !streamed.is_empty() {
         // Whoever is told that the rows are done sees what was stored.
@@ -240,34 +244,9 @@ pub(super) fn select(
 impl Select<'_> {
     // ---- loops over the lanes -----------------------------------------------------
 
-    /// Row after row, each with slots of its own.
-    fn rows(&mut self, rows: VReg, lanes_at_most: Option<i64>) -> Option<()> {
-        let zero = self.asm.number(0);
-        let params = [zero; 2].map(|v| self.asm.register(v.class()));
-        let [header, inside, exit] = self.three_blocks(&params);
-        let [slots, row] = params;
-        self.asm.jump(header, &[self.slots, zero]);
-        self.asm.switch_to(header);
-        self.asm.compare(row, rows);
-        self.asm.branch(Taken::GreaterEqual, exit, inside);
-        self.asm.switch_to(inside);
-        self.asm.rows_start_here();
-        self.slots = slots;
-        self.row(lanes_at_most)?;
-        let words = self.body.inputs.len() + self.body.reductions.len();
-        let next = self.asm.sum(slots, None, 8 * words as i32);
-        let next = [next, self.asm.sum(row, None, 1)];
-        self.asm.jump(header, &next);
-        self.asm.switch_to(exit);
-        Some(())
-    }
-
     /// All lanes of a row, and what they come to.
-    fn row(&mut self, lanes_at_most: Option<i64>) -> Option<()> {
-        for i in 0..self.body.accesses.len() {
-            let pointer = self.word(self.body.accesses[i].pointer);
-            self.pointers.push(pointer);
-        }
+    pub(super) fn row(&mut self, lanes_at_most: Option<i64>) -> Option<()> {
+        self.find_pointers();
         let mut unroll = in_flight(self.set, self.body, lanes_at_most);
         let parts = parts(self.set, self.body);
         let mut state = self.identities(&parts)?;
@@ -329,6 +308,14 @@ impl Select<'_> {
         self.asm.jump(again, &next);
         self.asm.switch_to(exit);
         Some(state)
+    }
+
+    /// Where each access begins.
+    pub(super) fn find_pointers(&mut self) {
+        for access in &self.body.accesses {
+            let pointer = self.word(access.pointer);
+            self.pointers.push(pointer);
+        }
     }
 
     /// Whether a mask makes loads or stores go lane by lane: AVX2 has none for narrow elements.
@@ -408,7 +395,7 @@ impl Select<'_> {
         Some((params[0], results))
     }
 
-    fn three_blocks(&mut self, params: &[VReg]) -> [Block; 3] {
+    pub(super) fn three_blocks(&mut self, params: &[VReg]) -> [Block; 3] {
         [
             self.asm.block(params),
             self.asm.block(&[]),
@@ -570,7 +557,7 @@ impl Select<'_> {
 
     // ---- statements ------------------------------------------------------------------
 
-    fn statements(&mut self, statements: &[Statement]) -> Option<()> {
+    pub(super) fn statements(&mut self, statements: &[Statement]) -> Option<()> {
         let groups = groups(self.set, self.body, statements);
         for (i, statement) in statements.iter().enumerate() {
             if !matches!(statement, Statement::Define(_)) {
