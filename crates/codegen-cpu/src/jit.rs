@@ -292,11 +292,7 @@ impl Imports for FunctionImports<'_> {
         let Some(wide) = &mut self.imports.wide else {
             return Ok(None);
         };
-        let streamed = match rows {
-            RowsIn::One | RowsIn::Slots => streaming::accesses(run, self.streamed),
-            // Rows begin where their turn says, not with a line.
-            RowsIn::Turns(_) => SmallVec::new(),
-        };
+        let streamed = streaming::accesses(run, self.streamed);
         let Some(code) = wide.lower(&run.body, run.lanes_at_most, rows, &streamed) else {
             return Ok(None);
         };
@@ -396,13 +392,15 @@ fn find_comparators<'a>(steps: &'a [Step], out: &mut Vec<&'a Kernel>) {
     }
 }
 
+/// A kernel in another form, if it is worth it.
+type Form<'a> = dyn Fn(&Kernel) -> Option<Kernel> + 'a;
+
 /// A kernel as it is compiled, and which points of its outermost dimension are one of those:
 /// how many, and how many there are.
 fn reshaped(kernel: &Kernel, in_turn: bool) -> (Cow<'_, Kernel>, Option<[i64; 2]>) {
     let mut kernel = Cow::Borrowed(kernel);
     let together = |kernel: &Kernel| short_together(kernel, in_turn);
-    let forms: [&dyn Fn(&Kernel) -> Option<Kernel>; 4] =
-        [&unswitched, &collapsed, &together, &exchanged];
+    let forms: [&Form<'_>; 4] = [&unswitched, &collapsed, &together, &exchanged];
     for form in forms {
         if let Some(changed) = form(&kernel) {
             kernel = Cow::Owned(changed);

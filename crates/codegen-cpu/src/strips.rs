@@ -58,7 +58,7 @@ enum What {
         points: i64,
     },
     Call {
-        call: Call,
+        call: Box<Call>,
         /// Its last arrays.
         results: usize,
         packed: Option<Packed>,

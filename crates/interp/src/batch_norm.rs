@@ -132,6 +132,21 @@ pub(crate) fn magnitudes(
     Ok((x.values.iter().enumerate().map(of).collect(), 16))
 }
 
+/// What the mean and the variance of each feature are sums of, by magnitude, and how many terms
+/// that is.
+pub(crate) fn moment_magnitudes(
+    x: &Literal,
+    mean: &Literal,
+    feature_index: i64,
+) -> Result<([Vec<f64>; 2], usize), Fault> {
+    let x = Features::new(x, feature_index)?;
+    let mean = x.operand(mean)?;
+    let n = x.elements();
+    let of_mean = x.sums(|_, i| x.values[i].abs() / n);
+    let of_variance = x.sums(|f, i| (x.values[i].abs() + mean[f].abs()).powi(2) / n);
+    Ok(([of_mean, of_variance], n as usize))
+}
+
 /// The gradients of the operand, the scale and the offset.
 pub(crate) fn gradient(
     operands: [&Literal; 5],

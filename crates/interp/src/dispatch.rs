@@ -383,6 +383,25 @@ impl Evaluator<'_> {
         self.perturb_sums(normalised, Some(&magnitudes), terms)
     }
 
+    /// Moves the mean and the variance of a batch norm by the errors of the sums that they are,
+    /// if those are no more exact than what is summed.
+    fn perturb_moments(
+        &mut self,
+        [mean, variance]: [Literal; 2],
+        x: &Literal,
+        feature_index: i64,
+    ) -> Result<[Literal; 2], Fault> {
+        if self.options.perturb.is_none() || x.element_type() != ElementType::F64 {
+            return Ok([mean, variance]);
+        }
+        let (magnitudes, terms) = batch_norm::moment_magnitudes(x, &mean, feature_index)?;
+        let [of_mean, of_variance] = &magnitudes;
+        Ok([
+            self.perturb_sums(mean, Some(of_mean), terms)?,
+            self.perturb_sums(variance, Some(of_variance), terms)?,
+        ])
+    }
+
     /// Moves the gradients of a batch norm by the errors of what they are sums of.
     fn perturb_gradients(
         &mut self,
@@ -443,6 +462,8 @@ impl Evaluator<'_> {
                 let [normalised, mean, variance] =
                     batch_norm::training(x, scale, offset, *epsilon, *feature_index)?;
                 let normalised = self.perturb_normalised(normalised, offset, *feature_index)?;
+                let moments = self.perturb_moments([mean, variance], x, *feature_index)?;
+                let [mean, variance] = moments;
                 return results([normalised, mean, variance], shape);
             }
             Op::BatchNormInference {

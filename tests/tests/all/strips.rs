@@ -62,7 +62,7 @@ fn plan(module: &Module, strips: Option<StripLimits>) -> Plan {
 /// Multiples of 1/8 between -1 and 1, which sums of products do not round.
 fn numbers(ty: ElementType, dims: &[i64], seed: i64) -> Literal {
     let count: i64 = dims.iter().product();
-    let eighths = (0..count).map(|i| ((i + seed) * 2_654_435_761 >> 7 & 15) - 8);
+    let eighths = (0..count).map(|i| ((((i + seed) * 2_654_435_761) >> 7) & 15) - 8);
     let bytes: Vec<u8> = match ty {
         ElementType::F32 => eighths
             .flat_map(|n| (n as f32 / 8.0).to_ne_bytes())

@@ -163,7 +163,7 @@ impl Resolver<'_> {
                 Some(Strip {
                     name: call.name(op),
                     what: What::Call {
-                        call,
+                        call: Box::new(call),
                         results: results.len(),
                         packed: None,
                     },

@@ -181,8 +181,8 @@ fn kernel_cut(kernel: &Kernel) -> Option<Cut> {
     let mut parts: SmallVec<[Part; 8]> = smallvec![Part::Share; kernel.given()];
     let strides: Vec<Option<i64>> = (kernel.params.iter())
         .map(|param| {
-            let dims = param.dims.iter().map(Term::as_constant);
-            let elements = dims.fold(Some(1i64), |n, dim| n?.checked_mul(dim?))?;
+            let mut dims = param.dims.iter().map(Term::as_constant);
+            let elements = dims.try_fold(1i64, |n, dim| n.checked_mul(dim?))?;
             (elements % extent == 0).then_some(elements / extent)
         })
         .collect();
@@ -307,7 +307,7 @@ pub fn private_values(plan: &Plan) -> FxHashSet<ValueId> {
     let touches = touches(plan);
     let mut all = FxHashSet::default();
     each_strips(&plan.steps, &mut |steps| {
-        all.extend(private(plan, steps, &touches))
+        all.extend(private(plan, steps, &touches));
     });
     all
 }
