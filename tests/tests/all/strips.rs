@@ -158,6 +158,35 @@ fn rows_of_layers_share_their_weights() {
 }
 
 #[test]
+fn frozen_weights_are_packed_for_all_runs() {
+    let module = module(&layers("bf16", 36));
+    let array = |dims: &[i64], seed| numbers(ElementType::BF16, dims, seed);
+    let inputs = [array(&[36, 24], 0), array(&[24, 40], 1), array(&[40], 2)];
+    for threads in [1, 2] {
+        let options = tegula_codegen_cpu::Options {
+            cpu: Cpu::Native,
+            threads,
+            cache_bytes: None,
+        };
+        let fine = plan(&module, Some(StripLimits::ALWAYS));
+        let mut executable = Executable::new(fine, &options).expect("it compiles");
+        let run = |executable: &Executable, inputs: &[Literal]| {
+            let lent = inputs.iter().map(std::borrow::Cow::Borrowed).collect();
+            executable.run(lent).expect("it runs")
+        };
+        let unfrozen = run(&executable, &inputs);
+        executable.freeze(1);
+        assert_eq!(run(&executable, &inputs), unfrozen);
+        // Other rows, the same weights.
+        let others = [array(&[36, 24], 5), inputs[1].clone(), inputs[2].clone()];
+        let given = run(&executable, &others);
+        executable.freeze(1);
+        assert_eq!(run(&executable, &others), given);
+        assert!(given != unfrozen);
+    }
+}
+
+#[test]
 fn images_of_a_batch_are_done_one_by_one() {
     let module = module(
         "x = f32[6,9,9,5] parameter(0) w = f32[3,3,5,7] parameter(1) b = f32[7] parameter(2)
