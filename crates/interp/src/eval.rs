@@ -330,12 +330,12 @@ impl<'m> Evaluator<'m> {
         Some(Directions::new(seed, self.perturbed))
     }
 
-    /// Moves every float of a value, if that is asked; if it was not rounded, only the signs
-    /// of its NaNs.
+    /// Moves every float of a value, if that is asked; if it was not rounded, or sums are put
+    /// where they may be meant to be, only the signs of its NaNs.
     pub(crate) fn perturb(&mut self, value: &mut Value, rounds: bool) {
         match value {
             Value::Array(literal) => match self.next_directions() {
-                Some(directions) if rounds => by_ulps(literal, directions),
+                Some(directions) if rounds && !directions.settles => by_ulps(literal, directions),
                 Some(directions) => by_ulps(literal, directions.of_nans()),
                 None => {}
             },

@@ -20,7 +20,8 @@
 //!
 //! In the run with seed 0 every sum is the nearest multiple of a power of two that is at least
 //! twice its error instead: what cancels is zero, what is meant to be whole or equal is so, and
-//! what a program does there no number beside it shows. One whose terms together
+//! what a program does there no number beside it shows; and nothing is moved, for what is added
+//! to such a sum may cancel it. One whose terms together
 //! are beyond the type's largest number is NaN, as in some order infinities may meet; and
 //! every NaN changes its sign.
 
