@@ -29,6 +29,8 @@ The rules:
 - Memory: temporaries and results. Ours is the arena and the results, XLA's is what its
   executable's memory statistics say.
 - Ratios are XLA / ours: above 1, ours is faster or smaller. Means are geometric.
+- Results are compared once, element by element, with the largest of XLA's as the scale.
+  Where they are further apart than TOLERANCES says the program is named below the table.
 """
 
 import argparse
@@ -36,6 +38,7 @@ import json
 import math
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -49,6 +52,9 @@ ENTRY main { p = f32[8] parameter(0) ROOT c = f32[8] copy(p) }
 SECONDS_A_ROUND = 1.0
 # A program whose round takes longer than this is not repeated in further rounds.
 LONG_ROUND = 10.0
+# How far results may be apart, as a share of the largest, by the narrowest type in the text:
+# a few units in the last place of what values in between are rounded to.
+TOLERANCES = ((r"\bf[48]e\d", 0.2), (r"\bbf16\[", 0.03), (r"\bf16\[", 4e-3), ("", 1e-4))
 
 
 # Inputs.
@@ -154,6 +160,15 @@ def serve():
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
 
+    def save(results, path):
+        """Results as out0, out1, ..., those of types that numpy has not as their bits."""
+        arrays = {}
+        for i, [result] in enumerate(results.disassemble_into_single_device_arrays()):
+            array = np.asarray(result)
+            known = array.dtype.kind in "biufc"
+            arrays[f"out{i}"] = array if known else array.view(f"u{array.dtype.itemsize}")
+        np.savez(path, **arrays)
+
     def load(request):
         module = xla_client.hlo.hlo_module_from_text(pathlib.Path(request["hlo"]).read_text())
         proto = module.as_serialized_hlo_module_proto()
@@ -174,6 +189,8 @@ def serve():
                 arrays.append(array if array.dtype == dtype else array.view(dtype))
         arguments = [jax.device_put(array, device) for array in arrays]
         jax.block_until_ready(arguments)
+        if "results" in request:
+            save(executable.execute_sharded(arguments), request["results"])
         bytes_ = stats.temp_size_in_bytes + stats.output_size_in_bytes
         return (executable, arguments), {"compile_ms": min(times) * 1e3, "peak_bytes": bytes_}
 
@@ -257,6 +274,22 @@ def ours(arguments, hlo, inputs, cores):
     return json.loads(done.stdout)
 
 
+def disagreement(arguments, hlo, inputs, results, threads):
+    """What to say about results that are not XLA's, or nothing."""
+    text = hlo.read_text()
+    tolerance = next(t for pattern, t in TOLERANCES if re.search(pattern, text))
+    command = [arguments.tegula, "run", hlo, "--inputs", inputs, "--check", results]
+    command += ["--scale-tol", str(tolerance), "--threads", str(threads), "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=arguments.timeout)
+    if done.returncode == 0:
+        return None
+    if done.returncode != 1:
+        return (done.stderr.strip() or "failed").splitlines()[0][:200]
+    wrong = [o for o in json.loads(done.stdout)["outputs"] if not o["ok"]]
+    apart = (f"{o['index']} by up to {o['max_abs']:.3g}" for o in wrong)
+    return f"results {', '.join(apart)} (more than {tolerance} of the largest)"
+
+
 # A program on both sides.
 
 
@@ -265,9 +298,11 @@ def least(a, b):
     return a if b is None else b if a is None else min(a, b)
 
 
-def measure(arguments, xla, hlo, inputs, cores):
-    peer = xla.ask(hlo=str(hlo), inputs=str(inputs))
+def measure(arguments, xla, hlo, inputs, cores, results):
+    peer = xla.ask(hlo=str(hlo), inputs=str(inputs), results=str(results))
     row = {"name": hlo.stem, "threads": len(cores), "us": {}, "xla": peer}
+    if "error" not in peer:
+        row["disagreement"] = disagreement(arguments, hlo, inputs, results, len(cores))
     for _ in range(arguments.rounds):
         start = time.monotonic()
         us = ours(arguments, hlo, inputs, cores)
@@ -329,6 +364,9 @@ def table(rows, floors):
         lines += ["", "Under ten floors on either side:", "", head, rule, *short]
     if failed:
         lines += ["", "Not measured:", "", *failed]
+    apart = [f"- {r['name']}: {r['disagreement']}" for r in rows if r.get("disagreement")]
+    if apart:
+        lines += ["", "Results apart:", "", *apart]
     return lines
 
 
@@ -353,6 +391,7 @@ def main():
         import numpy as np
 
         floor_hlo, floor_inputs = scratch / "floor.hlo", scratch / "floor.npz"
+        results = scratch / "results.npz"
         floor_hlo.write_text(FLOOR)
         np.savez(floor_inputs, in0=np.zeros(8, np.float32))
         cores = sorted(os.sched_getaffinity(0))
@@ -360,12 +399,12 @@ def main():
         rows = {n: [] for n in arguments.threads}
         floors = {}
         for n, (xla, bound) in workers.items():
-            row = measure(arguments, xla, floor_hlo, floor_inputs, bound)
+            row = measure(arguments, xla, floor_hlo, floor_inputs, bound, results)
             floors[n] = (row["us"]["run_ms_min"], row["xla"]["run_ms_min"])
         for hlo in programs:
             inputs = inputs_file(hlo, scratch)
             for n, (xla, bound) in workers.items():
-                row = measure(arguments, xla, hlo, inputs, bound)
+                row = measure(arguments, xla, hlo, inputs, bound, results)
                 rows[n].append(row)
                 everything.append(row)
                 print(json.dumps(row), file=sys.stderr, flush=True)

@@ -1,17 +1,11 @@
-"""Programs for run.py whose arrays are too large for caches.
-
-    python benches/peers/large_programs.py FOLDER
-    python benches/peers/run.py FOLDER --threads 1 --rounds 2
-
-needs `jax[cpu]` and `numpy`; writes what programs.py writes. What one operation writes here
-has left the caches when the next one reads it, unless both go through it part by part.
-"""
+"""Arrays too large for caches: what one operation writes has left them when the next one
+reads it, unless both go through it part by part."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from programs import main, numbers as n
+from inputs import numbers as n
 
 
 def attention(q, k, v):
@@ -95,7 +89,7 @@ def normalised(x, g, b):
     return (x - m) * jax.lax.rsqrt(v + 1e-5) * g + b
 
 
-def large_programs():
+def programs():
     random = np.random.RandomState(11)
     heads, halves = n(12, 1024, 64), n(8, 1024, 64).astype(jnp.bfloat16)
     return {
@@ -105,7 +99,7 @@ def large_programs():
         "attention_odd": (attention, n(6, 577, 80), n(6, 577, 80), n(6, 577, 80)),
         "batched_attention": (batched_attention, *(n(4, 384, 12, 64) for _ in range(3)), n(4, 384)),
         "causal_attention": (causal_attention, n(1024, 768), n(768, 2304) / 20, n(768, 768) / 20),
-        "contrastive": (contrastive, n(2048, 256) / 8, n(2048, 256) / 8),
+        "contrastive_2048": (contrastive, n(2048, 256) / 8, n(2048, 256) / 8),
         "cross_entropy": (cross_entropy, n(512, 256), n(256, 16000) / 16, random.randint(0, 16000, 512).astype(np.int32)),
         "distances": (distances, n(4000, 32), n(2000, 32)),
         "gated": (gated, n(2048, 256), n(256, 768) / 16, n(256, 768) / 16, n(768, 256) / 16),
@@ -116,7 +110,3 @@ def large_programs():
         "perceptron_bf16": (perceptron, *(x.astype(jnp.bfloat16) for x in (n(2048, 384), n(384, 1536) / 16, n(1536), n(1536, 384) / 16, n(384)))),
         "residual": (residual, n(8, 56, 56, 64), n(1, 1, 64, 64) / 8, n(3, 3, 64, 64) / 24, n(1, 1, 64, 64) / 8),
     }
-
-
-if __name__ == "__main__":
-    main(__doc__, large_programs())

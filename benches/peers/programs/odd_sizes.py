@@ -1,18 +1,11 @@
-"""Sixty more programs for run.py: everyday operations at odd sizes, in gradients and in loops.
-
-    python benches/peers/further_programs.py FOLDER
-    python benches/peers/run.py FOLDER --threads 1 --rounds 2
-
-needs `jax[cpu]` and `numpy`; writes what programs.py writes. They were written after those
-of unseen_programs.py, to see what else is slow.
-"""
+"""Everyday operations at odd sizes, in gradients and in loops; losses, physics, pictures."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from programs import main, numbers as n
+from inputs import numbers as n
 
 
 def cross_covariance(x, y):
@@ -467,7 +460,7 @@ def particles(noise, seen, at):
     return lax.scan(step, noise[0], (noise, seen, at))[1]
 
 
-def further_programs():
+def programs():
     """Functions and their inputs, by name."""
     random = np.random.RandomState(3)
     integers = lambda shape, limit: random.randint(0, limit, shape).astype(np.int32)
@@ -535,7 +528,3 @@ def further_programs():
         "triplets": (triplets, n(300, 64), integers(300, 20)),
         "windows": (windows, n(2, 48, 48, 64), n(64, 192)),
     }
-
-
-if __name__ == "__main__":
-    main(__doc__, further_programs())

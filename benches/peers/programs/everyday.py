@@ -1,24 +1,12 @@
-"""Thirty programs of everyday shapes, for run.py.
-
-    python benches/peers/programs.py FOLDER
-    python benches/peers/run.py FOLDER --threads 1 --rounds 2
-
-needs `jax[cpu]` and `numpy`. Writes NAME.hlo, the text that JAX lowers a function to, and
-NAME.npz with its inputs: normalisations, attention, reductions along each dimension,
-recurrences, products and convolutions of sizes that nothing here was tuned to.
-"""
-
-import argparse
-import pathlib
+"""Everyday shapes: normalisations, attention, reductions along each dimension, recurrences,
+products and convolutions."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-
-def numbers(*shape):
-    return np.random.RandomState(0).randn(*shape).astype(np.float32)
+from inputs import numbers
 
 
 def softmax(x):
@@ -130,21 +118,3 @@ def programs():
         "cumsum_2d": (lambda x: jnp.cumsum(x, -1), n(512, 2048)),
         "topk": (lambda x: lax.top_k(x, 10), n(128, 5000)),
     }
-
-
-def main(description, programs):
-    """Writes programs to the folder that the command line names."""
-    parser = argparse.ArgumentParser(description=description.splitlines()[0])
-    parser.add_argument("folder", type=pathlib.Path)
-    folder = parser.parse_args().folder
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, (function, *inputs) in programs.items():
-        inputs = [np.asarray(x) for x in inputs]
-        lowered = jax.jit(function).lower(*inputs)
-        text = lowered.compiler_ir("hlo").as_hlo_text(print_large_constants=True)
-        (folder / f"{name}.hlo").write_text(text)
-        np.savez(folder / f"{name}.npz", **{f"in{i}": x for i, x in enumerate(inputs)})
-
-
-if __name__ == "__main__":
-    main(__doc__, programs())

@@ -1,18 +1,12 @@
-"""Twenty-five more programs for run.py: parts of training steps, simulations, images.
-
-    python benches/peers/more_programs.py FOLDER
-    python benches/peers/run.py FOLDER --threads 1 --rounds 2
-
-needs `jax[cpu]` and `numpy`; writes what programs.py writes. They were written after those,
-to see what else is slow.
-"""
+"""Parts of training steps, simulations, images."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from programs import layer_norm, main, numbers as n
+from everyday import layer_norm
+from inputs import numbers as n
 
 
 def convolution(x, kernel, stride=1, groups=1):
@@ -160,7 +154,7 @@ def sphere(rays, light):
     return colour * jnp.sin(light)[:, None, None]
 
 
-def more_programs():
+def programs():
     """Functions and their inputs, by name."""
     half = lambda *shape: n(*shape).astype(jnp.bfloat16)
     classes = lambda count, limit: np.random.RandomState(1).randint(0, limit, count).astype(np.int32)
@@ -227,7 +221,3 @@ def more_programs():
         ),
         "xent_grad": (cross_entropy_gradient, n(256, 8000), classes(256, 8000)),
     }
-
-
-if __name__ == "__main__":
-    main(__doc__, more_programs())

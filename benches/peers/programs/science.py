@@ -1,18 +1,11 @@
-"""Twenty more programs for run.py: graphs, recurrences, simulations, signals.
-
-    python benches/peers/science_programs.py FOLDER
-    python benches/peers/run.py FOLDER --threads 1 --rounds 2
-
-needs `jax[cpu]` and `numpy`; writes what programs.py writes. They were written after those
-of more_programs.py, to see what else is slow.
-"""
+"""Graphs, recurrences, simulations, signals."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from programs import main, numbers as n
+from inputs import numbers as n
 
 
 def batch_norm_gradients(x, scale, shift):
@@ -174,7 +167,7 @@ def waves(u, v):
     return lax.scan(step, (u, v), None, length=12)[0][0]
 
 
-def science_programs():
+def programs():
     """Functions and their inputs, by name."""
     integers = lambda count, limit: np.random.RandomState(1).randint(0, limit, count).astype(np.int32)
     keys, edges = integers(100000, 64), integers((2, 5000), 1000)
@@ -231,7 +224,3 @@ def science_programs():
             n(2, 512, 8, 64),
         ),
     }
-
-
-if __name__ == "__main__":
-    main(__doc__, science_programs())

@@ -1,18 +1,11 @@
-"""Twenty more programs for run.py: positions, filters, transport, sequences, sampling.
-
-    python benches/peers/unseen_programs.py FOLDER
-    python benches/peers/run.py FOLDER --threads 1 --rounds 2
-
-needs `jax[cpu]` and `numpy`; writes what programs.py writes. They were written after those
-of science_programs.py, to see what else is slow.
-"""
+"""Positions, filters, transport, sequences, sampling."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from programs import main, numbers as n
+from inputs import numbers as n
 
 
 def rotated(q, k):
@@ -219,7 +212,7 @@ def log_gamma(x):
     return jax.scipy.special.gammaln(x + 0.5).sum(0)
 
 
-def unseen_programs():
+def programs():
     """Functions and their inputs, by name."""
     random = np.random.RandomState(2)
     integers = lambda count, limit: random.randint(0, limit, count).astype(np.int32)
@@ -238,7 +231,7 @@ def unseen_programs():
         "metropolis": (walk, n(1000, 8)),
         "noise": (noise, 8 * n(256, 256), 8 * n(256, 256)),
         "rope": (rotated, n(2, 256, 8, 64), n(2, 256, 2, 64)),
-        "selective_scan": (selective_scan, *(n(16, 128, c) for c in [64, 64, 8, 8]), n(64, 8)),
+        "selective_scan_inside": (selective_scan, *(n(16, 128, c) for c in [64, 64, 8, 8]), n(64, 8)),
         "sinkhorn": (transported, np.abs(n(256, 256))),
         "smoothed": (smoothed, n(50000)),
         "sobel": (edges_of, n(512, 512)),
@@ -246,7 +239,3 @@ def unseen_programs():
         "top_p": (sampled, n(16, 8192), random.rand(16).astype(np.float32)),
         "warp": (warped, n(256, 256, 3), 3 * n(256, 256, 2)),
     }
-
-
-if __name__ == "__main__":
-    main(__doc__, unseen_programs())
