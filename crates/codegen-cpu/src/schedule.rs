@@ -238,7 +238,10 @@ pub(crate) fn resolve(
 
 /// Bytes for which a kernel is worth a second thread: waking one takes some
 /// microseconds.
-const BYTES_A_THREAD: i64 = 96 << 10;
+const BYTES_A_THREAD: f64 = 98_304.0;
+/// Operations for which it is, whatever it loads and stores: a thread does some ten thousand
+/// million a second.
+const OPERATIONS_A_THREAD: f64 = 262_144.0;
 
 struct Resolver<'a> {
     plan: &'a Plan,
@@ -395,12 +398,13 @@ impl Resolver<'_> {
             Step::Kernel { kernel, args } => {
                 let extent = outermost_extent(&self.plan.kernels[*kernel])
                     .ok_or_else(|| Error::Bug(format!("{kernel} has a domain of unknown size")))?;
+                let work = Work::of_kernel(self.plan, *kernel, args);
                 Action::Kernel {
                     kernel: kernel.as_u32() as usize,
                     args: self.locations(args)?,
                     extent,
-                    parts: self.parts(args, extent),
-                    work: Work::of_kernel(&self.plan.kernels[*kernel], self.bytes(args)),
+                    parts: self.parts(&work, extent),
+                    work,
                 }
             }
             Step::Copy { from, to } => {
@@ -462,8 +466,9 @@ impl Resolver<'_> {
     }
 
     /// Into how many parts a kernel is split: its points are independent.
-    fn parts(&self, args: &[ValueId], extent: i64) -> usize {
-        let most = (self.bytes(args) / BYTES_A_THREAD).min(extent).max(1);
+    fn parts(&self, work: &Work, extent: i64) -> usize {
+        let worth = (work.bytes / BYTES_A_THREAD).max(work.operations / OPERATIONS_A_THREAD);
+        let most = (worth as i64).min(extent).max(1);
         usize::try_from(most).map_or(1, |most| most.min(self.threads))
     }
 

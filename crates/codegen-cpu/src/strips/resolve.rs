@@ -140,7 +140,7 @@ impl Resolver<'_> {
                         points,
                     },
                     arrays: arrays.collect::<Option<_>>()?,
-                    work: Work::of_kernel(code, self.bytes(args)),
+                    work: Work::of_kernel(self.plan, *kernel, args),
                 })
             }
             Step::Library {
