@@ -100,7 +100,7 @@ def programs():
         "mlp_gelu": (lambda x, w, b: jax.nn.gelu(x @ w + b), n(256, 768), n(768, 3072), n(3072)),
         "bs_1m": (black_scholes, million + 1, million + 1, million + np.float32(0.1)),
         "jacobi_1k": (jacobi, n(1024, 1024)),
-        "gru": (gru, n(64, 16, 128), n(16, 128), n(128, 384), n(128, 384)),
+        "gru": (gru, n(64, 16, 128), n(16, 128), n(128, 384) / 12, n(128, 384) / 12),
         "logsm_nll": (loss_of_classes, n(512, 10000), np.arange(512, dtype=np.int32)),
         "lstm_grad": (lstm_gradient, n(40, 32, 64), n(64, 1024) / 10, n(256, 1024) / 10),
         "gelu_4m": (jax.nn.gelu, n(4, 1024, 1024)),

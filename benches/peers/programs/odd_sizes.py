@@ -498,7 +498,7 @@ def programs():
         "julia": (julia, (n(200, 300) + 1j * n(300, 200).T).astype(np.complex64)),
         "leapfrog": (leapfrog, n(40) / 10, n(40), n(1500, 40), np.sign(n(1500))),
         "lennard_jones": (lennard_jones, 4 * n(220, 3)),
-        "lstm": (lstm, n(30, 12, 40), n(40, 4 * 72), n(72, 4 * 72), n(4 * 72)),
+        "lstm": (lstm, n(30, 12, 40), n(40, 4 * 72) / 8, n(72, 4 * 72) / 8, n(4 * 72)),
         "median": (median, n(200, 300)),
         "mixture": (mixture, n(3000, 6), n(20, 6), np.abs(n(20, 6)) + 0.1, n(20)),
         "opened": (opened, n(200, 300)),

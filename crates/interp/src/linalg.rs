@@ -5,6 +5,7 @@
 
 mod backward;
 mod lapack;
+mod spectral;
 
 use crate::dot::{load_complex, load_floats, store_complex};
 use crate::error::{Fault, invalid};
@@ -15,6 +16,7 @@ use tegula_ir::{ArrayShape, Category, ElementType, Lapack, Literal, TransposeA};
 
 pub(crate) use backward::magnitudes;
 pub(crate) use lapack::lapack;
+pub(crate) use spectral::Spectral;
 
 /// A square or oblong matrix, row-major.
 #[derive(Clone)]

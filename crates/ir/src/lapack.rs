@@ -43,11 +43,7 @@ impl Lapack {
     /// # Errors
     /// An option that is missing or none that the routine has, by name.
     pub fn of(call: &CustomCall) -> Option<Result<Self, String>> {
-        let options = call.extra.iter().rev();
-        let config = options
-            .into_iter()
-            .find(|(name, _)| &**name == "backend_config");
-        let config = config.map_or("", |(_, config)| config);
+        let config = config(call);
         Some(match routine(&call.target)? {
             "potrf" => letter(config, "uplo").and_then(|uplo| {
                 Ok(Self::Cholesky {
@@ -96,6 +92,21 @@ fn is_lower(uplo: char) -> Result<bool, String> {
 
 fn unknown(name: &str, letter: char) -> String {
     format!("`{name}` is `{letter}`, which LAPACK does not have")
+}
+
+/// LAPACK's option of a name, a letter, that a call states.
+///
+/// # Errors
+/// There is none, or it is not a letter.
+pub fn lapack_option(call: &CustomCall, name: &str) -> Result<char, String> {
+    letter(config(call), name)
+}
+
+/// The attributes of a call.
+fn config(call: &CustomCall) -> &str {
+    let mut options = call.extra.iter().rev();
+    let config = options.find(|(name, _)| &**name == "backend_config");
+    config.map_or("", |(_, config)| config)
 }
 
 /// LAPACK's option of a name, written as the number of its letter: `{uplo = 76 : ui8}`.

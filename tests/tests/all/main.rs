@@ -22,6 +22,7 @@ mod shape_helpers;
 mod shape_modes;
 mod short_dimensions;
 mod size_errors;
+mod spectral;
 mod strips;
 mod sums_of_products;
 mod symbolic_programs;
