@@ -14,6 +14,7 @@ mod batch_norm;
 mod bits;
 mod gathers;
 mod lapack;
+mod qr;
 
 use std::borrow::Cow;
 use tegula_ir::{
