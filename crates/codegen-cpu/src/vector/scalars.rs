@@ -212,7 +212,6 @@ fn binary(b: &mut Builder, op: Binary, from: ElementType, x: &Lanes, y: &Lanes) 
             let (ad, bc) = (b.mul(re, d), b.mul(im, c));
             smallvec![b.sub(ac, bd), b.add(ad, bc)]
         }
-        Category::Complex if op == Binary::Divide => quotient(b, parts(x)?, parts(y)?),
         Category::Complex => {
             let op = match op {
                 Binary::Add => BinaryOp::Add,
@@ -226,30 +225,6 @@ fn binary(b: &mut Builder, op: Binary, from: ElementType, x: &Lanes, y: &Lanes) 
             smallvec![integer_binary(b, op, from, x[0], y[0])?]
         }
     })
-}
-
-/// A quotient of complex numbers by Smith's method, which is the evaluator's: both are divided by
-/// the larger part of the divisor. By 0, both parts are divided by the divisor's real one.
-fn quotient(b: &mut Builder, [re, im]: [V; 2], [c, d]: [V; 2]) -> Lanes {
-    let (size_of_c, size_of_d) = (magnitude(b, c), magnitude(b, d));
-    let real_is_larger = b.compare(Condition::LessEqual, size_of_d, size_of_c);
-    let mut either = |yes, no| b.select(real_is_larger, yes, no);
-    let (larger, smaller) = (either(c, d), either(d, c));
-    let (first, second) = (either(re, im), either(im, re));
-    let ratio = b.div(smaller, larger);
-    let (part, turned) = (b.mul(second, ratio), b.mul(first, ratio));
-    let scale = b.mul(smaller, ratio);
-    let scale = b.add(larger, scale);
-    let real = b.add(first, part);
-    let minuend = b.select(real_is_larger, second, turned);
-    let subtrahend = b.select(real_is_larger, turned, second);
-    let imaginary = b.sub(minuend, subtrahend);
-    let zero = float(b, larger, 0.0);
-    let by_zero = b.compare(Condition::Equal, larger, zero);
-    let scale = b.select(by_zero, c, scale);
-    let parts = [(re, real), (im, imaginary)];
-    let parted = parts.map(|(whole, part)| b.select(by_zero, whole, part));
-    parted.into_iter().map(|part| b.div(part, scale)).collect()
 }
 
 /// The real and the imaginary part.
