@@ -5,7 +5,7 @@
 
 use super::{plain, sizes};
 use tegula_ir::{
-    Binary, ComputationBuilder, ComputationId, Direction, DotDims, ElementType, Error,
+    ArrayShape, Binary, ComputationBuilder, ComputationId, Direction, DotDims, ElementType, Error,
     InstructionId, ModuleBuilder, Shape, Unary,
 };
 
@@ -204,7 +204,7 @@ pub(super) fn decomposition(
     let a = b.parameter(a);
     let zero = b.scalar(0i32)?;
     let none = b.convert(zero, ty)?;
-    let places = taus.as_array().and_then(|t| t.static_dims());
+    let places = taus.as_array().and_then(ArrayShape::static_dims);
     let places = places
         .ok_or_else(|| Error::input("a dynamic size"))?
         .to_vec();
@@ -320,7 +320,7 @@ fn condition(
 }
 
 fn last_size(shape: &Shape) -> Result<i64, Error> {
-    let dims = shape.as_array().and_then(|array| array.static_dims());
+    let dims = shape.as_array().and_then(ArrayShape::static_dims);
     let last = dims.and_then(|dims| dims.last().copied());
     last.ok_or_else(|| Error::input("no last dimension of a known size"))
 }
