@@ -15,7 +15,7 @@ import pathlib
 import jax
 import numpy as np
 
-FAMILIES = ("everyday", "training", "science", "sequences", "odd_sizes", "large")
+FAMILIES = ("everyday", "training", "science", "sequences", "odd_sizes", "blocks", "large")
 
 
 def write(folder, name, function, *inputs):

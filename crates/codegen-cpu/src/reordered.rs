@@ -39,11 +39,13 @@ pub(crate) fn reordered(
     kernel: &Kernel,
     choice: &Choice,
 ) -> Option<(Kernel, Choice, Vec<Reordered>)> {
+    if gathers(choice) == Some(0) {
+        // Loops are inside of such lanes, and find all elements where these are neighbours.
+        return None;
+    }
     let mut lanes = Vec::new();
     scalar_loops(&kernel.body, choice, &mut lanes);
-    if gathers(choice) != Some(0) {
-        lanes.extend(kernel.domain.last());
-    }
+    lanes.extend(kernel.domain.last());
     lanes.into_iter().find_map(|lane| {
         let copies = copies(kernel, lane);
         if copies.is_empty() {

@@ -67,8 +67,12 @@ pub(crate) const MIN_SAVED: f64 = 0.3;
 const FUNCTION: f64 = 10.0;
 
 /// The versions of a kernel by some of its domain variables, its body that of each; `None`
-/// if it is better left whole.
-pub(crate) fn versions(kernel: &Kernel, outer: &[Var]) -> Option<Version<Kernel>> {
+/// if it is better left whole: if less than a share of its operations would not be done.
+pub(crate) fn versions(
+    kernel: &Kernel,
+    outer: &[Var],
+    least_saved: f64,
+) -> Option<Version<Kernel>> {
     let whole = operations(&kernel.body);
     let mut maker = Maker {
         outer,
@@ -80,7 +84,7 @@ pub(crate) fn versions(kernel: &Kernel, outer: &[Var]) -> Option<Version<Kernel>
         expected: 0.0,
     };
     let made = maker.split(kernel.clone(), 1.0)?;
-    let pays = maker.made > 1 && maker.expected <= (1.0 - MIN_SAVED) * whole;
+    let pays = maker.made > 1 && maker.expected <= (1.0 - least_saved) * whole;
     pays.then_some(made)
 }
 

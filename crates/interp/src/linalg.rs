@@ -1,10 +1,11 @@
-//! Cholesky, triangular solve and LU, for real and complex matrices.
+//! Cholesky, triangular solve, LU and QR, for real and complex matrices.
 //!
 //! Everything is computed in complex `f64`, a real matrix being one without
 //! imaginary parts, and rounded once at the end.
 
 mod backward;
 mod lapack;
+mod qr;
 mod spectral;
 
 use crate::dot::{load_complex, load_floats, store_complex};
@@ -162,7 +163,7 @@ impl Solve {
                 unit_diagonal,
                 transpose_a,
             }),
-            Lapack::Cholesky { .. } | Lapack::Lu => None,
+            Lapack::Cholesky { .. } | Lapack::Lu | Lapack::Qr | Lapack::Reflections => None,
         }
     }
 

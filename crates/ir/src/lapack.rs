@@ -29,6 +29,13 @@ pub enum Lapack {
     /// `getrf(a)`: both factors, the row that each was exchanged with (counted from 1),
     /// and per matrix the first zero on the diagonal (counted from 1; 0 if there is none).
     Lu,
+    /// `geqrf(a)`: the upper triangle of a QR decomposition, below it the vectors `v` of the
+    /// reflections `1 - tau v v^T` whose product is `q` (1 on the diagonal, which is left out),
+    /// and each `tau`. Of real matrices.
+    Qr,
+    /// `orgqr(a, tau)`: the first columns of the product of reflections that `geqrf` gave. Of real
+    /// matrices.
+    Reflections,
 }
 
 impl Lapack {
@@ -51,6 +58,8 @@ impl Lapack {
                 })
             }),
             "trsm" => solve(config),
+            "geqrf" => Ok(Self::Qr),
+            "orgqr" => Ok(Self::Reflections),
             _ => Ok(Self::Lu),
         })
     }
@@ -60,7 +69,12 @@ impl Lapack {
 fn routine(target: &str) -> Option<&str> {
     let name = target.strip_prefix("lapack_")?.strip_suffix("_ffi")?;
     let routine = name.strip_prefix(['s', 'd', 'c', 'z'])?;
-    matches!(routine, "potrf" | "trsm" | "getrf").then_some(routine)
+    let known = match routine {
+        "potrf" | "trsm" | "getrf" => true,
+        "geqrf" | "orgqr" => name.starts_with(['s', 'd']),
+        _ => false,
+    };
+    known.then_some(routine)
 }
 
 fn solve(config: &str) -> Result<Lapack, String> {
@@ -153,6 +167,9 @@ mod tests {
         assert_eq!(Lapack::of(&solve), Some(Ok(expected)));
         let lu = call("lapack_sgetrf_ffi", "{}");
         assert_eq!(Lapack::of(&lu), Some(Ok(Lapack::Lu)));
+        let qr = call("lapack_dgeqrf_ffi", "{}");
+        assert_eq!(Lapack::of(&qr), Some(Ok(Lapack::Qr)));
+        assert_eq!(Lapack::of(&call("lapack_cgeqrf_ffi", "{}")), None);
         assert_eq!(Lapack::of(&call("lapack_sgeev_ffi", "{}")), None);
         assert_eq!(Lapack::of(&call("lapack_xpotrf_ffi", "{}")), None);
     }

@@ -88,6 +88,32 @@ fn factors_and_exchanged_rows() {
 }
 
 #[test]
+fn reflections_and_their_product() {
+    // The last matrices are of zeros: there is nothing to reflect.
+    for (x, diagonal) in [("copy(a)", 9.0), ("subtract(a, a)", 9.0)] {
+        for (rows, columns) in [(5, 5), (5, 3), (3, 5)] {
+            let least = rows.min(columns);
+            holds(
+                &format!(
+                    "x = f32[3,5,5] {x}
+                     m = f32[3,{rows},{columns}] slice(x), slice={{[0:3], [0:{rows}], [0:{columns}]}}
+                     qr = (f32[3,{rows},{columns}]{{1,2,0}}, f32[3,{least}]{{1,0}}) custom-call(m),
+                       custom_call_target=\"lapack_sgeqrf_ffi\", backend_config={{}}
+                     f = f32[3,{rows},{columns}] get-tuple-element(qr), index=0
+                     t = f32[3,{least}] get-tuple-element(qr), index=1
+                     v = f32[3,{rows},{least}] slice(f), slice={{[0:3], [0:{rows}], [0:{least}]}}
+                     q = f32[3,{rows},{least}]{{1,2,0}} custom-call(v, t),
+                       custom_call_target=\"lapack_sorgqr_ffi\", backend_config={{}}
+                     ROOT all = (f32[3,{rows},{columns}], f32[3,{least}], f32[3,{rows},{least}])
+                       tuple(f, t, q)"
+                ),
+                diagonal,
+            );
+        }
+    }
+}
+
+#[test]
 fn an_option_that_is_missing_is_named() {
     let text = "HloModule lapack ENTRY main { a = f32[2,2] parameter(0)
         ROOT c = (f32[2,2], s32[]) custom-call(a), custom_call_target=\"lapack_spotrf_ffi\" }";

@@ -2,6 +2,7 @@
 //! most of the time and of the disk.
 
 mod common_results;
+mod complex_products;
 mod cpu_memory;
 mod cuda_values;
 mod frozen;

@@ -3,7 +3,7 @@
 use super::linear::{Ranges, linear_index, merged, split, steps_along};
 use super::mathlib::is_call;
 use super::translate::{Reason, Run, domain_run, loop_run};
-use crate::versions::{Version, versions};
+use crate::versions::{MIN_SAVED, Version, versions};
 use rustc_hash::FxHashMap;
 use std::fmt;
 use tegula_expr::{Term, Var};
@@ -124,10 +124,20 @@ pub(crate) fn choose(kernel: &Kernel) -> Choice {
         domain_run(kernel, others, lanes)
     };
     // The lanes of each row that is a version of its own.
+    let rows = |least_saved| {
+        let versions = versions(kernel, outer, least_saved)?;
+        versions.map(&mut |kernel| domain_run(&kernel, others, lanes).ok())
+    };
     let by_rows = |run: Run| {
-        let rows = versions(kernel, outer).and_then(|versions| {
-            versions.map(&mut |kernel| domain_run(&kernel, others, lanes).ok())
-        });
+        let without_gathers = || {
+            // An index that is loaded under a condition is an index of each lane; where the
+            // condition is known it is one of the row, and a gather is a load.
+            let rows = (run.gathers > 0).then(|| rows(0.0)).flatten()?;
+            let mut fewer = true;
+            rows.for_each(&mut |row: &Run| fewer &= row.gathers < run.gathers);
+            fewer.then_some(rows)
+        };
+        let rows = rows(MIN_SAVED).or_else(without_gathers);
         rows.unwrap_or(Version::Leaf(run))
     };
     let mut loops = Loops {

@@ -4,6 +4,7 @@
 use crate::contraction::is_product_of;
 use crate::program::{Node, NodeId, NodeKind, Program, ValueId};
 use crate::scan::as_scan;
+use std::cmp::Ordering;
 use tegula_ir::{ArrayShape, Binary, Dim, Module, Op, Unary};
 
 /// What a backend-independent view of an operation says about fusing it.
@@ -125,24 +126,44 @@ pub(super) fn gathers_singly(module: &Module, program: &Program, node: NodeId) -
 /// Updates at one index that are worth lanes.
 const MIN_WINDOW: f64 = 4.0;
 
-/// Whether an operand is what a scatter combines into an array, a few elements at each index.
+/// What an operand is to a scatter of a few elements at each index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub(super) enum Scattered {
+    /// Nothing, or the array that is updated.
+    #[default]
+    No,
+    /// The index of each.
+    Index,
+    /// What is combined into the array.
+    Update,
+}
+
+/// What an operand is to a scatter, if it has a few elements at each index.
 pub(super) fn scatters_singly(
     module: &Module,
     program: &Program,
     node: &Node,
     operand: usize,
-) -> bool {
+) -> Scattered {
     let Op::Scatter { dims, .. } = &module[node.origin].op else {
-        return false;
+        return Scattered::No;
     };
     let count = node.results.len();
-    let Some(&update) = node.operands.get(operand).filter(|_| operand > count) else {
-        return false;
+    let what = match operand.cmp(&count) {
+        Ordering::Less => return Scattered::No,
+        Ordering::Equal => Scattered::Index,
+        Ordering::Greater => Scattered::Update,
+    };
+    let Some(&update) = node.operands.get(operand.max(count + 1)) else {
+        return Scattered::No;
     };
     let sizes = &program.values[update].shape.dims;
     let window = dims.update_window_dims.iter();
     let window = window.filter_map(|&dim| sizes.get(usize::try_from(dim).ok()?));
-    window.map(|dim| dim.typical() as f64).product::<f64>() < MIN_WINDOW
+    match window.map(|dim| dim.typical() as f64).product::<f64>() < MIN_WINDOW {
+        true => what,
+        false => Scattered::No,
+    }
 }
 
 /// Whether an operation is a function that lanes compute as a polynomial.

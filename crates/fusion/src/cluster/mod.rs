@@ -28,7 +28,7 @@ pub use classify::{Class, classify};
 
 use crate::program::{Def, NodeId, NodeKind, Program, Region, ValueId};
 use crate::rows::Limits;
-use classify::scatters_singly;
+use classify::{Scattered, scatters_singly};
 use classify::{elements, gathers_singly, is_function, is_updated, is_view, reads_per_element};
 use cranelift_entity::SecondaryMap;
 use places::{Place, Places};
@@ -49,6 +49,9 @@ const EXPENSIVE_RATIO: f64 = 1.0;
 const MAX_BETWEEN: u32 = 8;
 /// The longest chain of operations fused into one another: emitting recurses along it.
 const MAX_CHAIN: u32 = 200;
+/// Operations on an index that take longer without lanes than with them, the index written and
+/// read again: about 0.1 ns each, and half a nanosecond.
+const LONG_INDEX: u32 = 8;
 /// Operations that one kernel may evaluate: the time to compile a body grows faster
 /// than it does, because more lives at once than there are registers.
 const MAX_BODY: u32 = 400;
@@ -73,7 +76,8 @@ pub enum Reason {
     TooOften(f64),
     /// A sum inside of another sum.
     InsideALoop,
-    /// What is scattered, by functions that lanes compute: a scatter has none.
+    /// What is scattered, by functions that lanes compute, or where it is, by many operations: a
+    /// scatter has no lanes.
     Scattered,
     /// The kernels that read it evaluate too many operations already.
     KernelTooLarge,
@@ -207,8 +211,8 @@ struct Pass<'a> {
     limits: Limits,
     /// What a long sum reads, or what that is computed from.
     inside_a_loop: SecondaryMap<ValueId, bool>,
-    /// What is scattered, a few elements at each index.
-    scattered: SecondaryMap<ValueId, bool>,
+    /// What is scattered, a few elements at each index, and the indices.
+    scattered: SecondaryMap<ValueId, Scattered>,
     /// The readers seen so far.
     readers: SecondaryMap<ValueId, Readers>,
     /// Why a reader seen so far needs the value in memory.
@@ -400,7 +404,12 @@ impl Pass<'_> {
         let inside = |&v: &ValueId| !self.clusters.is_materialised(v) && self.inside_a_loop[v];
         let is_inside = node.results.first().is_some_and(inside);
         self.inside_a_loop[operand] |= is_inside || self.is_long(class, times);
-        self.scattered[operand] |= self.limits.lanes && scatters_singly(module, program, node, i);
+        if self.limits.lanes && self.scattered[operand] != Scattered::Update {
+            let scattered = scatters_singly(module, program, node, i);
+            if scattered != Scattered::No {
+                self.scattered[operand] = scattered;
+            }
+        }
         let in_loop = class == Class::Loop && times > self.limits.shallow as f64;
         for at in at {
             if !in_memory {
@@ -510,7 +519,12 @@ impl Pass<'_> {
         if self.inside_a_loop[result] && self.is_long(class, times) {
             return Reason::InsideALoop;
         }
-        if self.scattered[result] && self.calls(id, MAX_BETWEEN) {
+        let slow_alone = match self.scattered[result] {
+            Scattered::No => false,
+            Scattered::Index => self.operations(id, LONG_INDEX) >= LONG_INDEX,
+            Scattered::Update => self.calls(id, MAX_BETWEEN),
+        };
+        if slow_alone {
             return Reason::Scattered;
         }
         let size = elements(self.program, result).max(1.0);
@@ -547,6 +561,27 @@ impl Pass<'_> {
     /// loop that another one should not have inside.
     fn is_long(&self, class: Class, reads: f64) -> bool {
         self.limits.lanes && class == Class::Loop && reads >= LONG_SUM
+    }
+
+    /// How many operations compute an element, up to a limit.
+    fn operations(&self, id: NodeId, limit: u32) -> u32 {
+        let node = &self.program.nodes[id];
+        let mut count = match self.class(id) {
+            Class::Pointwise(cost) => u32::from(cost > 0),
+            _ => return 0,
+        };
+        let home = node.results.first().map(|&v| self.home[v]);
+        for &operand in &node.operands {
+            if count >= limit {
+                break;
+            }
+            if let Def::Node(inner, _) = self.program.values[operand].def
+                && Some(self.home[operand]) == home
+            {
+                count += self.operations(inner, limit - count);
+            }
+        }
+        count
     }
 
     /// Whether an element is computed by functions that are calls where there are no lanes.

@@ -1,6 +1,6 @@
 //! LAPACK's routines by the operations that HLO has for them.
 
-use super::sizes;
+use super::{qr, sizes};
 use tegula_ir::{
     ArrayShape, Binary, ComputationBuilder, ComputationId, CustomCall, Direction, ElementType,
     Error, InstructionId, Lapack, Literal, ModuleBuilder, Op, Shape,
@@ -13,6 +13,11 @@ pub(super) fn expand(
     operands: &[Shape],
     result: &Shape,
 ) -> Result<ComputationId, Error> {
+    match routine {
+        Lapack::Qr => return qr::decomposition(builder, operands, result),
+        Lapack::Reflections => return qr::reflections(builder, operands),
+        _ => {}
+    }
     let ([a], Some(parts)) = (operands, result.as_tuple()) else {
         return Err(Error::input(
             "a factorisation has one operand, and a tuple as its result",

@@ -12,8 +12,10 @@
 
 mod batch_norm;
 mod bits;
+mod complex;
 mod gathers;
 mod lapack;
+mod qr;
 
 use std::borrow::Cow;
 use tegula_ir::{
@@ -67,6 +69,7 @@ fn expands(module: &Module, id: InstructionId) -> bool {
         Op::BitcastConvert => all_static && bits::changes_sub_byte_width(module, id),
         Op::CustomCall(call) if Lapack::is_target(&call.target) => all_static,
         Op::CustomCall(call) => stands_for(&call.target).is_some(),
+        Op::Dot { .. } => all_static && complex::is_large(module, instruction),
         Op::DynamicReshape => true,
         Op::Gather { .. } => all_static && gathers::slices(module, instruction).is_some(),
         _ => false,
@@ -178,6 +181,7 @@ fn composition(
     match &instruction.op {
         Op::Bitcast => bits::bitcast(builder, &shapes, &instruction.shape),
         Op::BitcastConvert => bits::bitcast_convert(builder, &shapes, &instruction.shape),
+        op @ Op::Dot { .. } => complex::product(builder, op, &shapes, &instruction.shape),
         _ => batch_norm::expand(builder, &instruction.op, &shapes, &instruction.shape),
     }
 }

@@ -2,10 +2,10 @@
 //!
 //! Factors and solutions that another correct implementation computes are those of an operand
 //! that differs by the errors of these sums (Higham, "Accuracy and Stability of Numerical
-//! Algorithms", theorems 8.5, 9.3 and 10.3): in the factors themselves the differences may be
+//! Algorithms", theorems 8.5, 9.3, 10.3 and 19.4): in the factors themselves the differences may be
 //! larger by the operand's condition number.
 
-use super::{C64, Matrix, Solve, cholesky, conjugate, lu, matrices, triangular_solve};
+use super::{C64, Matrix, Solve, cholesky, conjugate, lu, matrices, qr, triangular_solve};
 use crate::error::{Fault, invalid};
 use crate::reduce::to_i64s as numbers;
 use tegula_ir::{Lapack, Literal, TransposeA};
@@ -54,6 +54,8 @@ pub(crate) fn magnitudes(
                 .map(|(lu, rows)| product_of_factors(lu, rows))
                 .collect()
         }
+        (Lapack::Qr, [a]) => matrices(a)?.1.iter().map(qr::norms_of_columns).collect(),
+        (Lapack::Reflections, [a, tau]) => return qr::sizes_of_reflections(a, tau),
         _ => return Err(invalid("another number of operands than the routine has")),
     };
     let terms = products.first().map_or(1, |m| m.rows.max(m.columns) + 1);

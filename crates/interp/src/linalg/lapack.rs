@@ -1,6 +1,6 @@
 //! LAPACK's routines as custom calls.
 
-use super::{Matrix, Solve, cholesky, lu, matrices, store, triangular_solve};
+use super::{Matrix, Solve, cholesky, lu, matrices, qr, store, triangular_solve};
 use crate::error::{Fault, invalid};
 use crate::reduce::{from_i64s, to_i64s as numbers};
 use crate::strided::{sizes, to_i64s};
@@ -14,6 +14,8 @@ pub(crate) fn lapack(routine: Lapack, operands: &[&Literal]) -> Result<Vec<Liter
         }
         (Lapack::Cholesky { lower }, [a]) => potrf(a, lower),
         (Lapack::Lu, [a]) => getrf(a),
+        (Lapack::Qr, [a]) => qr::decomposition(a),
+        (Lapack::Reflections, [a, tau]) => qr::reflections(a, tau),
         _ => Err(invalid("another number of operands than the routine has")),
     }
 }
