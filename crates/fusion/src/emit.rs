@@ -437,7 +437,7 @@ impl<'a> Emitter<'a> {
         if lower == upper {
             return Term::constant(lower);
         }
-        let wide = self.convert(value, ElementType::S64);
+        let wide = self.index(value);
         let constant = |e: &mut Self, n: i64| {
             e.compute(
                 ElementType::S64,
@@ -449,6 +449,17 @@ impl<'a> Emitter<'a> {
         let high = constant(self, upper);
         let clamped = self.compute(ElementType::S64, ScalarOp::Clamp, &[low, wide, high]);
         self.bind_exact(clamped, lower, upper)
+    }
+
+    /// An integer scalar as an index; one that is too large for that as the largest.
+    pub(crate) fn index(&mut self, value: ScalarId) -> ScalarId {
+        let mut value = value;
+        if self.kernel.scalars[value] == ElementType::U64 {
+            let most = ScalarOp::Constant(u128::from(i64::MAX.cast_unsigned()));
+            let most = self.compute(ElementType::U64, most, &[]);
+            value = self.binary(Binary::Minimum, value, most);
+        }
+        self.convert(value, ElementType::S64)
     }
 
     /// Makes an integer scalar known to lie in a range an index variable.
