@@ -11,7 +11,7 @@ use crate::pieces::pieces;
 use crate::reordered::reordered;
 use crate::schedule::Action;
 use crate::sort::{SortCode, SortKey, key_of};
-use crate::streaming;
+use crate::streaming::{self, StreamLimits};
 use crate::unswitched::unswitched;
 use crate::vector::wide::{self, InstructionSet};
 use crate::vector::{RowsIn, Run, choose, exchanged};
@@ -222,6 +222,7 @@ struct Builder {
     functions: FunctionBuilderContext,
     imports: ModuleImports,
     listing: Option<(Listing, String)>,
+    streaming: StreamLimits,
 }
 
 #[derive(Default)]
@@ -246,6 +247,7 @@ struct FunctionImports<'a> {
     imports: &'a mut ModuleImports,
     /// Which parameters of the kernel in hand are stored past the caches.
     streamed: &'a [bool],
+    streaming: StreamLimits,
 }
 
 impl Imports for FunctionImports<'_> {
@@ -292,7 +294,7 @@ impl Imports for FunctionImports<'_> {
         let Some(wide) = &mut self.imports.wide else {
             return Ok(None);
         };
-        let streamed = streaming::accesses(run, self.streamed);
+        let streamed = streaming::accesses(run, self.streamed, self.streaming);
         let Some(code) = wide.lower(&run.body, run.lanes_at_most, rows, &streamed) else {
             return Ok(None);
         };
@@ -340,10 +342,11 @@ pub(crate) fn compile_kernels(
             ..ModuleImports::default()
         },
         listing: listing.map(|l| (l, String::new())),
+        streaming: options.streaming,
     };
     let mut kernels = Vec::with_capacity(plan.kernels.len());
     let streamed = match builder.imports.wide.is_some() {
-        true => streaming::kernels(plan, options.cache_bytes),
+        true => streaming::kernels(plan, options.streaming),
         false => FxHashMap::default(),
     };
     for (id, kernel) in &plan.kernels {
@@ -522,6 +525,7 @@ impl Builder {
             module: &mut self.module,
             imports: &mut self.imports,
             streamed: &[],
+            streaming: self.streaming,
         };
         nests::emit(nest, functions, &mut builder, &mut imports)?;
         builder.finalize(config);
@@ -552,6 +556,7 @@ impl Builder {
                 Some(_) => &[],
                 None => streamed,
             },
+            streaming: self.streaming,
         };
         lower_kernel(kernel, vectors, copies, &mut builder, &mut imports)?;
         builder.finalize(config);

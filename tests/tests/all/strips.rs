@@ -1,7 +1,7 @@
 //! Steps done strip by strip: that they are found, mean what the program means on any number of
 //! threads, and keep no more than strips.
 
-use tegula_codegen_cpu::{Cpu, Executable};
+use tegula_codegen_cpu::{Cpu, Executable, StreamLimits};
 use tegula_ir::{ArrayShape, ElementType, Literal, Module};
 use tegula_layout::Plan;
 use tegula_layout::plan::{Step, StripLimits, cuts};
@@ -132,7 +132,7 @@ fn a_strip_of_what_only_strips_need_is_all_that_is_kept() {
         let options = tegula_codegen_cpu::Options {
             cpu: Cpu::Native,
             threads: 2,
-            cache_bytes: None,
+            streaming: StreamLimits::MEASURED,
         };
         let executable = Executable::new(plan(&module, strips), &options).expect("it compiles");
         let shapes: Vec<&ArrayShape> = inputs.iter().map(Literal::shape).collect();
@@ -166,7 +166,7 @@ fn frozen_weights_are_packed_for_all_runs() {
         let options = tegula_codegen_cpu::Options {
             cpu: Cpu::Native,
             threads,
-            cache_bytes: None,
+            streaming: StreamLimits::MEASURED,
         };
         let fine = plan(&module, Some(StripLimits::ALWAYS));
         let mut executable = Executable::new(fine, &options).expect("it compiles");
