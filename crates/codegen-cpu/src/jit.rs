@@ -8,13 +8,13 @@ use crate::lower::{Imports, KERNEL_PARAMS, lower_kernel};
 use crate::nests::{self, Loop, Maker, Nest};
 use crate::phases::{phased, short_together};
 use crate::pieces::pieces;
-use crate::reordered::reordered;
+use crate::reordered::{may_be_copied, reordered};
 use crate::schedule::Action;
 use crate::sort::{SortCode, SortKey, key_of};
 use crate::streaming::{self, StreamLimits};
 use crate::unswitched::unswitched;
 use crate::vector::wide::{self, InstructionSet};
-use crate::vector::{RowsIn, Run, choose, exchanged};
+use crate::vector::{RowsIn, Run, choose, exchanged, small_array};
 use cranelift_codegen::ir::{AbiParam, FuncRef, Signature, types};
 use cranelift_codegen::isa::OwnedTargetIsa;
 use cranelift_codegen::settings::{self, Configurable};
@@ -421,6 +421,16 @@ pub(crate) fn points_together(kernel: &Kernel) -> i64 {
     let points = |in_turn| reshaped(kernel, in_turn).1.map_or(1, |[points, _]| points);
     let [a, b] = [true, false].map(points);
     a * b / gcd(a, b).cast_signed()
+}
+
+/// Which of its arrays a kernel's code may read as wholes, whatever points it does: to copy them,
+/// or to have them in a register.
+pub(crate) fn may_be_read_as_wholes(kernel: &Kernel) -> Vec<bool> {
+    let mut wholes = may_be_copied(kernel);
+    for (whole, param) in wholes.iter_mut().zip(&kernel.params) {
+        *whole |= small_array(param).is_some();
+    }
+    wholes
 }
 
 impl Builder {
