@@ -348,7 +348,8 @@ impl Prepared {
     }
 }
 
-/// Memory of so many bytes or more that another run has given back, or fresh.
+/// Memory of so many bytes or more that another run has given back, or fresh. What it holds means
+/// nothing.
 fn taken(pooled: &Mutex<Vec<AlignedBytes>>, bytes: i64) -> Result<AlignedBytes, Error> {
     let wanted = usize::try_from(bytes).map_err(|_| Error::OutOfMemory(bytes))?;
     let mut pooled = pooled.lock().unwrap_or_else(PoisonError::into_inner);
@@ -357,7 +358,9 @@ fn taken(pooled: &Mutex<Vec<AlignedBytes>>, bytes: i64) -> Result<AlignedBytes, 
     let known = known.map(|place| pooled.remove(place));
     drop(pooled);
     let fresh = || AlignedBytes::try_zeroed(wanted);
-    known.or_else(fresh).ok_or(Error::OutOfMemory(bytes))
+    let mut memory = known.or_else(fresh).ok_or(Error::OutOfMemory(bytes))?;
+    memory.spoil();
+    Ok(memory)
 }
 
 fn give_back(pooled: &Mutex<Vec<AlignedBytes>>, bytes: AlignedBytes) {
