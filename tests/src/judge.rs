@@ -2,6 +2,7 @@
 
 use crate::random::Regime;
 use tegula::{Arg, Buffer, Cpu, Module, Options, Target, compile};
+use tegula_codegen_cpu::StreamLimits;
 use tegula_interp::{Envelope, Value, envelope};
 use tegula_ir::{ArrayShape, ElementType, Literal};
 use tegula_layout::plan::{Plan, evaluate, verify};
@@ -151,7 +152,7 @@ impl Reference {
     }
 
     /// Whether a plan gives what is expected, by its evaluator and as machine code, in each run
-    /// the same.
+    /// the same, also in two at once.
     ///
     /// # Errors
     /// What differs, or why it could not run.
@@ -162,19 +163,20 @@ impl Reference {
         let verdict = self.judge_results(&evaluated);
         let verdict = verdict.map_err(|e| format!("evaluated: {e}"))?;
         let native = Cpu::Native;
-        // Some results are stored past the caches as if those had no room at all.
+        // Some results are stored past the caches wherever that can be done.
         let on = [
-            (native, 1, None),
-            (native, 2, Some(0)),
-            (Cpu::X86V3, 1, None),
-            (Cpu::X86V3, 1, Some(0)),
-            (Cpu::X86V2, 3, None),
+            (native, 1, StreamLimits::MEASURED),
+            (native, 2, StreamLimits::ALWAYS),
+            (native, 16, StreamLimits::MEASURED),
+            (Cpu::X86V3, 1, StreamLimits::MEASURED),
+            (Cpu::X86V3, 1, StreamLimits::ALWAYS),
+            (Cpu::X86V2, 3, StreamLimits::MEASURED),
         ];
-        for (cpu, threads, cache_bytes) in on {
+        for (cpu, threads, streaming) in on {
             let options = tegula_codegen_cpu::Options {
                 cpu,
                 threads,
-                cache_bytes,
+                streaming,
             };
             let failed = |error: String| format!("{options:?}: {error}");
             let executable = tegula_codegen_cpu::Executable::new(plan.clone(), &options);
@@ -186,8 +188,15 @@ impl Reference {
             let results = run()?;
             self.judge_results(&results.iter().collect::<Vec<_>>())
                 .map_err(failed)?;
-            if results != run()? {
-                return Err(failed("a second run differs".to_owned()));
+            // Two at once.
+            let [here, there] = std::thread::scope(|scope| {
+                let there = scope.spawn(run);
+                let here = run();
+                let there = there.join();
+                [here, there.unwrap_or_else(|_| Err("a panic".to_owned()))]
+            });
+            if results != here? || results != there? {
+                return Err(failed("another run differs".to_owned()));
             }
         }
         Ok(verdict)

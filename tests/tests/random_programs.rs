@@ -10,7 +10,7 @@ use tegula_sim_tpu::as_matrix_units_round;
 use tegula_tests::judge::{Reference, Verdict};
 use tegula_tests::nvrtc;
 use tegula_tests::random::{
-    Random, RandomProgram, Regime, random_expression, random_program, state_layouts,
+    Random, RandomProgram, Regime, random_expression, random_program, random_rows, state_layouts,
 };
 
 /// Programs of each regime when nothing else is asked for.
@@ -69,6 +69,7 @@ fn check(seed: u64, program: &RandomProgram, regime: Regime, on: On) -> Result<b
     // The widest vectors there are, those of 256 bits, and those that every machine has.
     let (native, middle, oldest) = (Cpu::Native, Cpu::X86V3, Cpu::X86V2);
     let (chosen, drawn) = (ArrayOrders::Chosen, ArrayOrders::Drawn(seed));
+    let several = [1, 2, 3, 16][seed as usize % 4];
     let here: &[(Target, Cpu, usize, ArrayOrders)] = &[
         (Target::Plan, native, 1, chosen),
         (Target::Cpu, native, 1, chosen),
@@ -76,9 +77,10 @@ fn check(seed: u64, program: &RandomProgram, regime: Regime, on: On) -> Result<b
         (Target::Cpu, middle, 1, chosen),
         (Target::Cpu, oldest, 1, chosen),
         // Whatever orders arrays lie in, the program means the same; these are also done strip
-        // by strip wherever that goes.
+        // by strip, and stored past the caches, wherever that goes.
         (Target::Plan, native, 1, drawn),
-        (Target::Cpu, native, 1, drawn),
+        (Target::Cpu, native, several, drawn),
+        (Target::Cpu, middle, 1, drawn),
         (Target::Cpu, oldest, 2, drawn),
     ];
     let targets = match on {
@@ -87,6 +89,7 @@ fn check(seed: u64, program: &RandomProgram, regime: Regime, on: On) -> Result<b
             (Target::Cpu, native, 1, chosen),
             (Target::Cpu, native, 2, chosen),
             (Target::Cpu, oldest, 2, chosen),
+            (Target::Cpu, native, several, drawn),
         ],
         On::Simulator => &[
             (Target::CudaSim, native, 1, chosen),
@@ -162,6 +165,26 @@ fn dyadic_programs_agree_to_the_bit() {
 #[test]
 fn general_programs_agree_within_the_envelope() {
     sweep(Regime::General, On::Here, count());
+}
+
+/// Rows that are long enough for lanes.
+#[test]
+fn programs_of_rows_agree() {
+    for regime in [Regime::Dyadic, Regime::General] {
+        sweep_of(|seed| random_rows(seed, regime), regime, On::Here, count());
+    }
+}
+
+#[test]
+fn frozen_inputs_of_rows_change_nothing() {
+    for regime in [Regime::Dyadic, Regime::General] {
+        sweep_of(
+            |seed| random_rows(seed, regime),
+            regime,
+            On::Frozen,
+            count(),
+        );
+    }
 }
 
 /// Many scalars on few numbers.

@@ -167,7 +167,7 @@ impl Call {
     ///
     /// # Safety
     /// `inputs` and `outputs` are dense arrays of the shapes this was made for,
-    /// aligned to 64 bytes; no output overlaps anything else, but for an array that a dot
+    /// aligned to their elements (strips begin anywhere); no output overlaps anything else, but for an array that a dot
     /// is added to. A sort is given its
     /// own code, a call that packs an operand once what [`Self::keep`] has made of it: that
     /// operand is read only if it is [needed](Self::needs_source). `scratch` has

@@ -17,6 +17,7 @@ use crate::kernels::Isa;
 use crate::nests::Nest;
 use crate::pool::Pool;
 use crate::schedule::{Action, Area, Location, Resolved, resolve, scratch_bytes};
+use crate::streaming::StreamLimits;
 use crate::strips::Strips;
 use crate::turns::{Turn, are_steps};
 use crate::views::Index;
@@ -35,9 +36,8 @@ pub struct Options {
     pub cpu: Cpu,
     /// How many threads a run may use, at least 1.
     pub threads: usize,
-    /// Bytes of the cache past which large results are stored; [`None`]: of this machine's last
-    /// one.
-    pub cache_bytes: Option<u64>,
+    /// When large arrays are stored past the caches.
+    pub streaming: StreamLimits,
 }
 
 impl Default for Options {
@@ -45,7 +45,7 @@ impl Default for Options {
         Self {
             cpu: Cpu::Native,
             threads: 1,
-            cache_bytes: None,
+            streaming: StreamLimits::MEASURED,
         }
     }
 }
@@ -348,7 +348,8 @@ impl Prepared {
     }
 }
 
-/// Memory of so many bytes or more that another run has given back, or fresh.
+/// Memory of so many bytes or more that another run has given back, or fresh. What it holds means
+/// nothing.
 fn taken(pooled: &Mutex<Vec<AlignedBytes>>, bytes: i64) -> Result<AlignedBytes, Error> {
     let wanted = usize::try_from(bytes).map_err(|_| Error::OutOfMemory(bytes))?;
     let mut pooled = pooled.lock().unwrap_or_else(PoisonError::into_inner);
@@ -357,7 +358,9 @@ fn taken(pooled: &Mutex<Vec<AlignedBytes>>, bytes: i64) -> Result<AlignedBytes, 
     let known = known.map(|place| pooled.remove(place));
     drop(pooled);
     let fresh = || AlignedBytes::try_zeroed(wanted);
-    known.or_else(fresh).ok_or(Error::OutOfMemory(bytes))
+    let mut memory = known.or_else(fresh).ok_or(Error::OutOfMemory(bytes))?;
+    memory.spoil();
+    Ok(memory)
 }
 
 fn give_back(pooled: &Mutex<Vec<AlignedBytes>>, bytes: AlignedBytes) {

@@ -8,13 +8,13 @@ use crate::lower::{Imports, KERNEL_PARAMS, lower_kernel};
 use crate::nests::{self, Loop, Maker, Nest};
 use crate::phases::{phased, short_together};
 use crate::pieces::pieces;
-use crate::reordered::reordered;
+use crate::reordered::{may_be_copied, reordered};
 use crate::schedule::Action;
 use crate::sort::{SortCode, SortKey, key_of};
-use crate::streaming;
+use crate::streaming::{self, StreamLimits};
 use crate::unswitched::unswitched;
 use crate::vector::wide::{self, InstructionSet};
-use crate::vector::{RowsIn, Run, choose, exchanged};
+use crate::vector::{RowsIn, Run, choose, exchanged, small_array};
 use cranelift_codegen::ir::{AbiParam, FuncRef, Signature, types};
 use cranelift_codegen::isa::OwnedTargetIsa;
 use cranelift_codegen::settings::{self, Configurable};
@@ -222,6 +222,7 @@ struct Builder {
     functions: FunctionBuilderContext,
     imports: ModuleImports,
     listing: Option<(Listing, String)>,
+    streaming: StreamLimits,
 }
 
 #[derive(Default)]
@@ -246,6 +247,7 @@ struct FunctionImports<'a> {
     imports: &'a mut ModuleImports,
     /// Which parameters of the kernel in hand are stored past the caches.
     streamed: &'a [bool],
+    streaming: StreamLimits,
 }
 
 impl Imports for FunctionImports<'_> {
@@ -292,7 +294,7 @@ impl Imports for FunctionImports<'_> {
         let Some(wide) = &mut self.imports.wide else {
             return Ok(None);
         };
-        let streamed = streaming::accesses(run, self.streamed);
+        let streamed = streaming::accesses(run, self.streamed, self.streaming);
         let Some(code) = wide.lower(&run.body, run.lanes_at_most, rows, &streamed) else {
             return Ok(None);
         };
@@ -340,10 +342,11 @@ pub(crate) fn compile_kernels(
             ..ModuleImports::default()
         },
         listing: listing.map(|l| (l, String::new())),
+        streaming: options.streaming,
     };
     let mut kernels = Vec::with_capacity(plan.kernels.len());
     let streamed = match builder.imports.wide.is_some() {
-        true => streaming::kernels(plan, options.cache_bytes),
+        true => streaming::kernels(plan, options.streaming),
         false => FxHashMap::default(),
     };
     for (id, kernel) in &plan.kernels {
@@ -418,6 +421,16 @@ pub(crate) fn points_together(kernel: &Kernel) -> i64 {
     let points = |in_turn| reshaped(kernel, in_turn).1.map_or(1, |[points, _]| points);
     let [a, b] = [true, false].map(points);
     a * b / gcd(a, b).cast_signed()
+}
+
+/// Which of its arrays a kernel's code may read as wholes, whatever points it does: to copy them,
+/// or to have them in a register.
+pub(crate) fn may_be_read_as_wholes(kernel: &Kernel) -> Vec<bool> {
+    let mut wholes = may_be_copied(kernel);
+    for (whole, param) in wholes.iter_mut().zip(&kernel.params) {
+        *whole |= small_array(param).is_some();
+    }
+    wholes
 }
 
 impl Builder {
@@ -522,6 +535,7 @@ impl Builder {
             module: &mut self.module,
             imports: &mut self.imports,
             streamed: &[],
+            streaming: self.streaming,
         };
         nests::emit(nest, functions, &mut builder, &mut imports)?;
         builder.finalize(config);
@@ -552,6 +566,7 @@ impl Builder {
                 Some(_) => &[],
                 None => streamed,
             },
+            streaming: self.streaming,
         };
         lower_kernel(kernel, vectors, copies, &mut builder, &mut imports)?;
         builder.finalize(config);

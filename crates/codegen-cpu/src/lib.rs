@@ -50,7 +50,6 @@ mod stochastic;
 mod streaming;
 mod strips;
 mod top_k;
-
 mod turns;
 mod unswitched;
 mod vector;
@@ -64,4 +63,5 @@ pub use error::Error;
 pub use execute::{Executable, KernelTime, Options, listing};
 pub use jit::{Cpu, Listing};
 pub use sizes::{Checked, MachineSizes, SizeCode};
+pub use streaming::StreamLimits;
 pub use work::Work;

@@ -8,22 +8,22 @@
 //! Index terms become 64-bit integer arithmetic; a term that was computed in an
 //! enclosing block is not computed again.
 
+mod domain;
+mod terms;
+
 use crate::carrier::{carrier_types, integer_type, is_narrow_float};
 use crate::counted_loop::CountedLoop;
 use crate::error::Error;
 use crate::helpers::{General, Helper};
-use crate::integer;
 use crate::reordered::Reordered;
 use crate::vector::{Choice, RowsIn, Run};
-use crate::versions::Version;
-use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{
     BlockArg, FuncRef, InstBuilder, MemFlagsData, StackSlotData, StackSlotKind, Type, Value, types,
 };
 use cranelift_frontend::FunctionBuilder;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
-use tegula_expr::{Arithmetic, Cmp, Node, Term, Var, canonicalize};
+use tegula_expr::{Term, Var, canonicalize};
 use tegula_fusion::kernel::{Access, Block, IndexVar, Param, ScalarId, Statement};
 use tegula_fusion::{Kernel, KernelRanges};
 use tegula_ir::ElementType;
@@ -47,10 +47,6 @@ pub(crate) trait Imports {
         rows: RowsIn<'_>,
     ) -> Result<Option<FuncRef>, Error>;
 }
-
-/// Lanes of a block that goes along another dimension: each is a line of the nearest
-/// cache, and more than a few calls' worth of work.
-const BLOCK_LANES: i64 = 64;
 
 /// The state of lowering one kernel.
 pub(crate) struct Lower<'a, 'f> {
@@ -183,154 +179,6 @@ impl<'a, 'f> Lower<'a, 'f> {
                 *slot = Some(value);
             }
         }
-    }
-
-    fn domain(&mut self, begin: Value, end: Value) -> Result<(), Error> {
-        let kernel = self.kernel;
-        if let Some(across) = self.vectors.across {
-            return self.blocks(across, [begin, end]);
-        }
-        if self.whole_domain_is_lanes() {
-            return self.domain_lanes(&kernel.domain, [begin, end]);
-        }
-        let Some((&outer, inner)) = kernel.domain.split_first() else {
-            // Run once or not at all: a loop over the part that was asked for.
-            return self
-                .count(begin, end, None, &[], &mut |lower, _, _| {
-                    lower.statements(&kernel.body)?;
-                    Ok(Values::new())
-                })
-                .map(|_| ());
-        };
-        self.points(outer, [begin, end], inner)
-    }
-
-    pub(crate) fn inner_domain(&mut self, vars: &[Var]) -> Result<(), Error> {
-        let kernel = self.kernel;
-        let Some((&var, rest)) = vars.split_first() else {
-            return self.statements(&kernel.body);
-        };
-        let zero = self.integer(types::I64, 0);
-        let end = self.extent(var)?;
-        let vectors = self.vectors;
-        if vectors
-            .domain
-            .as_ref()
-            .is_some_and(|(count, _)| *count == vars.len())
-        {
-            return self.domain_lanes(vars, [zero, end]);
-        }
-        self.points(var, [zero, end], rest)
-    }
-
-    /// The domain in blocks of lanes that go along the dimension `across`. Points are
-    /// independent: their order does not matter.
-    fn blocks(&mut self, across: Var, outermost: [Value; 2]) -> Result<(), Error> {
-        let domain = &self.kernel.domain;
-        let Some((&lane, others)) = domain.split_last() else {
-            return Ok(());
-        };
-        let around: SmallVec<[Var; 4]> = others.iter().copied().filter(|v| *v != across).collect();
-        self.blocks_inside(&around, [across, lane], outermost)
-    }
-
-    fn blocks_inside(
-        &mut self,
-        around: &[Var],
-        [across, lane]: [Var; 2],
-        outermost: [Value; 2],
-    ) -> Result<(), Error> {
-        if let Some((&var, rest)) = around.split_first() {
-            let [begin, end] = self.part(var, outermost)?;
-            self.count(begin, end, Some(var), &[], &mut |lower, _, _| {
-                lower.blocks_inside(rest, [across, lane], outermost)?;
-                Ok(Values::new())
-            })?;
-            return Ok(());
-        }
-        let vectors = self.vectors;
-        let Some((_, Version::Leaf(run))) = &vectors.domain else {
-            return Ok(());
-        };
-        let [begin, end] = self.part(across, outermost)?;
-        let zero = self.integer(types::I64, 0);
-        let lanes = self.extent(lane)?;
-        let turn = CountedLoop::open(self.builder, zero, lanes, &[]);
-        self.open_terms();
-        let first = turn.counter;
-        let left = self.builder.ins().isub(lanes, first);
-        let most = self.integer(types::I64, BLOCK_LANES);
-        let n = self.builder.ins().smin(left, most);
-        let done = self.count(begin, end, Some(across), &[], &mut |lower, _, _| {
-            lower.run_of_lanes(run, [first, n], &[], &[])?;
-            Ok(Values::new())
-        });
-        self.close_terms();
-        turn.close(self.builder, BLOCK_LANES, &[]);
-        done.map(|_| ())
-    }
-
-    /// What of a domain dimension is to be run: all, but of the outermost one.
-    fn part(&mut self, var: Var, outermost: [Value; 2]) -> Result<[Value; 2], Error> {
-        if self.kernel.domain.first() == Some(&var) {
-            return Ok(outermost);
-        }
-        Ok([self.integer(types::I64, 0), self.extent(var)?])
-    }
-
-    fn whole_domain_is_lanes(&self) -> bool {
-        let domain = self.vectors.domain.as_ref();
-        domain.is_some_and(|(count, _)| *count == self.kernel.domain.len())
-    }
-
-    /// These dimensions as lanes, of the first one a part.
-    fn domain_lanes(&mut self, vars: &[Var], [begin, end]: [Value; 2]) -> Result<(), Error> {
-        let vectors = self.vectors;
-        let Some((_, rows)) = &vectors.domain else {
-            return Ok(());
-        };
-        let (mut first, mut last) = (begin, end);
-        for &var in &vars[1..] {
-            let extent = self.extent(var)?;
-            first = self.builder.ins().imul(first, extent);
-            last = self.builder.ins().imul(last, extent);
-        }
-        let zero = self.integer(types::I64, 0);
-        for &var in vars {
-            self.set_var(var, zero);
-        }
-        let n = self.builder.ins().isub(last, first);
-        self.version_of_lanes(rows, [first, n])
-    }
-
-    /// The lanes of the version for where we are.
-    fn version_of_lanes(&mut self, rows: &Version<Run>, lanes: [Value; 2]) -> Result<(), Error> {
-        let (var, bound, below, above) = match rows {
-            Version::Leaf(run) => return self.run_of_lanes(run, lanes, &[], &[]).map(|_| ()),
-            Version::Split {
-                var,
-                bound,
-                below,
-                above,
-            } => (*var, *bound, below, above),
-        };
-        let at = self.term_value(&Term::var(var));
-        let bound = self.integer(types::I64, bound);
-        let is_below = self.builder.ins().icmp(IntCC::SignedLessThan, at, bound);
-        let [yes, no, join] = [(); 3].map(|()| self.builder.create_block());
-        self.builder.ins().brif(is_below, yes, &[], no, &[]);
-        for (block, rows) in [(yes, below), (no, above)] {
-            self.builder.switch_to_block(block);
-            self.builder.seal_block(block);
-            self.open_terms();
-            let done = self.version_of_lanes(rows, lanes);
-            self.close_terms();
-            done?;
-            self.builder.ins().jump(join, &[]);
-        }
-        self.builder.switch_to_block(join);
-        self.builder.seal_block(join);
-        Ok(())
     }
 
     pub(crate) fn set_var(&mut self, var: Var, value: Value) {
@@ -649,126 +497,6 @@ impl<'a, 'f> Lower<'a, 'f> {
         self.builder.ins().iconst(ty, bits)
     }
 
-    // ---- terms ---------------------------------------------------------------------
-
-    /// The value of an index term as an i64.
-    pub(crate) fn term(&mut self, term: &Term) -> Value {
-        self.term_value(term)
-    }
-
-    fn term_value(&mut self, term: &Term) -> Value {
-        if let Some(&value) = self.terms.iter().rev().find_map(|known| known.get(term)) {
-            return value;
-        }
-        let value = self.term_uncached(term);
-        if let Some(known) = self.terms.last_mut() {
-            known.insert(term.clone(), value);
-        }
-        value
-    }
-
-    fn term_uncached(&mut self, term: &Term) -> Value {
-        match term.node() {
-            Node::Const(value) => self.integer(types::I64, *value),
-            Node::Var(var) => match self.vars.get(var.0 as usize).copied().flatten() {
-                Some(value) => value,
-                None => self.integer(types::I64, 0),
-            },
-            Node::Add(a, b) => self.arithmetic(Arithmetic::Add, a, b),
-            Node::Mul(a, b) => self.arithmetic(Arithmetic::Mul, a, b),
-            Node::Min(a, b) => self.arithmetic(Arithmetic::Min, a, b),
-            Node::Max(a, b) => self.arithmetic(Arithmetic::Max, a, b),
-            Node::FloorDiv(a, b) => self.floor_div(a, b),
-            Node::CeilDiv(a, b) => {
-                let (zero, a) = (Term::constant(0), a.clone());
-                let negated = zero.sub(&a);
-                let quotient = self.floor_div(&negated, b);
-                self.builder.ins().ineg(quotient)
-            }
-            Node::Mod(a, b) => {
-                let quotient = self.floor_div(a, b);
-                let (a, b) = (self.term_value(a), self.term_value(b));
-                let product = self.builder.ins().imul(quotient, b);
-                self.builder.ins().isub(a, product)
-            }
-            Node::Cmp(..) => {
-                let condition = self.condition(term);
-                self.builder.ins().uextend(types::I64, condition)
-            }
-            Node::Select(c, a, b) => {
-                let condition = self.condition(c);
-                let (a, b) = (self.term_value(a), self.term_value(b));
-                self.builder.ins().select(condition, a, b)
-            }
-        }
-    }
-
-    /// Division rounding down; cheap where the dividend is known not to be
-    /// negative or the divisor is a power of two.
-    fn floor_div(&mut self, a: &Term, b: &Term) -> Value {
-        let dividend = tegula_expr::range_of(a, &KernelRanges(&self.kernel.vars));
-        let x = self.term_value(a);
-        if let Some(divisor) = b.as_constant().filter(|&d| d > 0) {
-            if divisor & (divisor - 1) == 0 {
-                return self
-                    .builder
-                    .ins()
-                    .sshr_imm_s(x, i64::from(divisor.trailing_zeros()));
-            }
-            if dividend.lower >= 0 {
-                return self.unsigned_div(x, divisor, dividend.upper);
-            }
-        }
-        let y = self.term_value(b);
-        integer::arithmetic(self.builder, Arithmetic::FloorDiv, x, y)
-    }
-
-    fn arithmetic(&mut self, op: Arithmetic, a: &Term, b: &Term) -> Value {
-        let (a, b) = (self.term_value(a), self.term_value(b));
-        integer::arithmetic(self.builder, op, a, b)
-    }
-
-    /// A division in 32 bits, where it fits, is several times faster.
-    fn unsigned_div(&mut self, x: Value, divisor: i64, largest: i64) -> Value {
-        if largest > i64::from(u32::MAX) {
-            let divisor = self.integer(types::I64, divisor);
-            return self.builder.ins().udiv(x, divisor);
-        }
-        if divisor > largest {
-            return self.integer(types::I64, 0);
-        }
-        let narrow = self.builder.ins().ireduce(types::I32, x);
-        let divisor = self.integer(types::I32, divisor);
-        let quotient = self.builder.ins().udiv(narrow, divisor);
-        self.builder.ins().uextend(types::I64, quotient)
-    }
-
-    /// A term as a truth value (an i8).
-    fn condition(&mut self, term: &Term) -> Value {
-        match term.node() {
-            Node::Cmp(op, a, b) => {
-                let (a, b) = (self.term_value(a), self.term_value(b));
-                integer::compare(self.builder, *op, a, b)
-            }
-            Node::Mul(a, b) if let Some((index, most)) = inside(a, b).or_else(|| inside(b, a)) => {
-                // As unsigned numbers negative ones are the largest.
-                let index = self.term_value(&index);
-                let most = self.integer(types::I64, most);
-                let below = IntCC::UnsignedLessThanOrEqual;
-                self.builder.ins().icmp(below, index, most)
-            }
-            // A product is not zero if no factor is.
-            Node::Mul(a, b) => {
-                let (a, b) = (self.condition(a), self.condition(b));
-                self.builder.ins().band(a, b)
-            }
-            _ => {
-                let value = self.term_value(term);
-                self.builder.ins().icmp_imm_s(IntCC::NotEqual, value, 0)
-            }
-        }
-    }
-
     // ---- the module -----------------------------------------------------------------
 
     pub(crate) fn import(&mut self, helper: &Helper) -> FuncRef {
@@ -783,17 +511,6 @@ impl<'a, 'f> Lower<'a, 'f> {
     pub(crate) fn keep_general(&mut self, general: General) -> i64 {
         self.imports.keep(general)
     }
-}
-
-/// The index and the most, of two comparisons that say `index <= most` and `0 <= index`.
-fn inside(upper: &Term, lower: &Term) -> Option<(Term, i64)> {
-    let (Node::Cmp(Cmp::Le, index, most), Node::Cmp(Cmp::Le, zero, same)) =
-        (upper.node(), lower.node())
-    else {
-        return None;
-    };
-    let most = most.as_constant().filter(|&most| most >= 0)?;
-    (zero.as_constant() == Some(0) && index == same).then(|| (index.clone(), most))
 }
 
 /// The signature of a kernel's function, by parameter types.

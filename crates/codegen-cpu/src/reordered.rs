@@ -109,28 +109,45 @@ struct Reads {
 
 /// The arrays whose elements would be neighbours in copies, for lanes along a variable.
 fn copies(kernel: &Kernel, lane: Var) -> Vec<Reordered> {
-    let mut domain = kernel.domain.iter().map(|&var| extent(kernel, var));
-    let Some(points) = domain.try_fold(1i64, |n, extent| n.checked_mul(extent?)) else {
-        return Vec::new();
-    };
-    let mut reads = FxHashMap::default();
-    if find(kernel, &kernel.body, lane, points, &mut reads).is_none() {
-        return Vec::new();
-    }
+    let reads = all_reads(kernel, lane).unwrap_or_default();
     let copy = |(param, declared): (usize, &Param)| {
-        let reads: &Reads = reads.get(&param)?;
+        let reads = reads.get(&param)?;
         let along = reads.along??;
-        let (elements, bytes) = size(declared)?;
-        let is_small = declared.access == Access::Read && elements.checked_mul(bytes)? <= MAX_BYTES;
         let rank = declared.dims.len();
-        let often = reads.times >= elements.checked_mul(OFTEN)?;
         let others = (0..rank).filter(|&dim| dim != along);
-        (is_small && often && along + 1 < rank).then(|| Reordered {
+        (is_worth(declared, reads)? && along + 1 < rank).then(|| Reordered {
             param,
             order: others.chain([along]).collect(),
         })
     };
     kernel.params.iter().enumerate().filter_map(copy).collect()
+}
+
+/// Which arrays may be read as a whole when a function begins, whatever part of the points it
+/// does: to be copied.
+pub(crate) fn may_be_copied(kernel: &Kernel) -> Vec<bool> {
+    let lane = kernel.domain.last().copied();
+    let reads = lane.and_then(|lane| all_reads(kernel, lane));
+    let reads = reads.unwrap_or_default();
+    let copied = |(param, declared): (usize, &Param)| is_worth(declared, reads.get(&param)?);
+    let params = kernel.params.iter().enumerate();
+    params.map(|param| copied(param) == Some(true)).collect()
+}
+
+/// Whether an array is small, and read often.
+fn is_worth(declared: &Param, reads: &Reads) -> Option<bool> {
+    let (elements, bytes) = size(declared)?;
+    let is_small = declared.access == Access::Read && elements.checked_mul(bytes)? <= MAX_BYTES;
+    Some(is_small && reads.times >= elements.checked_mul(OFTEN)?)
+}
+
+/// How a kernel reads each of its arrays; `None` if it is not known how often.
+fn all_reads(kernel: &Kernel, lane: Var) -> Option<FxHashMap<usize, Reads>> {
+    let mut domain = kernel.domain.iter().map(|&var| extent(kernel, var));
+    let points = domain.try_fold(1i64, |n, extent| n.checked_mul(extent?))?;
+    let mut reads = FxHashMap::default();
+    find(kernel, &kernel.body, lane, points, &mut reads)?;
+    Some(reads)
 }
 
 /// The elements of an array, and the bytes of one, if a copy is loads and stores of integers.

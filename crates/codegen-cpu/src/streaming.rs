@@ -32,13 +32,42 @@ use tegula_layout::plan::{KernelId, Place, Plan, Step, ValueId, private_values};
 /// No machine's last cache has fewer bytes.
 const LEAST_CACHE: u64 = 256 << 10;
 
-/// Bytes that a run of lanes stores from which on it is worth to do so past the caches, if it
-/// begins with a line.
-const LONG_RUN: i64 = 1 << 10;
-/// The same if it does not: its first line and its last one are stored in part, as those of the
-/// runs beside it, and what is before a line is done on its own. Of so many bytes those are one in
-/// 64 lines. Measured (`docs/performance.md`): rows of 4004 bytes lose 3 %, of 8004 gain 3.
-const LONG_PARTED_RUN: i64 = 8 << 10;
+/// When stores go past the caches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StreamLimits {
+    /// Bytes of the cache past which large arrays are stored; [`None`]: of this machine's last one.
+    pub cache: Option<u64>,
+    /// Bytes that a run of lanes stores from which on it is worth it, if it begins with a line.
+    pub run: i64,
+    /// The same if it does not: its first line and its last one are stored in part, as those of
+    /// the runs beside it, and what is before a line is done on its own.
+    pub parted_run: i64,
+}
+
+impl StreamLimits {
+    /// Of this machine. Of `parted_run` bytes, what is stored in part is one in 64 lines. Measured
+    /// (`docs/performance.md`): rows of 4004 bytes lose 3 %, of 8004 gain 3.
+    pub const MEASURED: Self = Self {
+        cache: None,
+        run: 1 << 10,
+        parted_run: 8 << 10,
+    };
+    /// Wherever it can be done: to see that it changes nothing.
+    pub const ALWAYS: Self = Self {
+        cache: Some(0),
+        run: 0,
+        parted_run: 0,
+    };
+
+    /// Past a cache of so many bytes.
+    pub const fn past(cache: u64) -> Self {
+        Self {
+            cache: Some(cache),
+            ..Self::MEASURED
+        }
+    }
+}
+
 /// Bytes of a line.
 const LINE: i64 = 1 << LINE_SHIFT;
 
@@ -48,14 +77,13 @@ static LAST_CACHE: LazyLock<u64> = LazyLock::new(|| {
     cpu.last_cache_bytes().unwrap_or(u64::MAX)
 });
 
-/// Which parameters of a plan's kernels are stored past the caches, if any of a kernel are, where
-/// the last cache has so many bytes, or as many as this machine's. Every step that a kernel
-/// is for has to agree.
-pub(crate) fn kernels(plan: &Plan, cache_bytes: Option<u64>) -> FxHashMap<KernelId, Vec<bool>> {
+/// Which parameters of a plan's kernels are stored past the caches, if any of a kernel are. Every
+/// step that a kernel is for has to agree.
+pub(crate) fn kernels(plan: &Plan, limits: StreamLimits) -> FxHashMap<KernelId, Vec<bool>> {
     let mut found: FxHashMap<KernelId, Vec<bool>> = FxHashMap::default();
     let mut finder = Finder {
         plan,
-        cache_bytes,
+        cache: limits.cache,
         later: FxHashSet::default(),
         touched: Vec::new(),
         strips: private_values(plan),
@@ -88,7 +116,8 @@ fn each_kernel(step: &Step, visit: &mut dyn FnMut(KernelId, &[ValueId])) {
 /// Looks at a plan's steps from the last one on.
 struct Finder<'p> {
     plan: &'p Plan,
-    cache_bytes: Option<u64>,
+    /// As in [`StreamLimits`].
+    cache: Option<u64>,
     /// The results whose memory the steps so far touch.
     later: FxHashSet<usize>,
     touched: Vec<Touch>,
@@ -144,7 +173,7 @@ impl Finder<'_> {
         let bytes = bytes.try_fold(0i64, |sum, bytes| sum.checked_add(bytes?));
         let bytes = bytes.and_then(|bytes| u64::try_from(bytes).ok());
         // The machine is looked at for large arrays only.
-        bytes.is_some_and(|bytes| match self.cache_bytes {
+        bytes.is_some_and(|bytes| match self.cache {
             Some(cache) => bytes > cache,
             None => bytes > LEAST_CACHE && bytes > *LAST_CACHE,
         })
@@ -161,7 +190,7 @@ fn result(plan: &Plan, value: ValueId) -> Option<usize> {
 
 /// The accesses of a run that store past the caches, where these parameters of its kernel are to
 /// be: one element after the other, in every turn, at the same place of a line.
-pub(crate) fn accesses(run: &Run, streamed: &[bool]) -> SmallVec<[u32; 2]> {
+pub(crate) fn accesses(run: &Run, streamed: &[bool], limits: StreamLimits) -> SmallVec<[u32; 2]> {
     let mut found: SmallVec<[u32; 2]> = SmallVec::new();
     if !streamed.contains(&true) {
         return found;
@@ -175,8 +204,8 @@ pub(crate) fn accesses(run: &Run, streamed: &[bool]) -> SmallVec<[u32; 2]> {
             continue;
         };
         let long = match begins_with_a_line(run, first, i64::from(*offset), i64::from(bytes)) {
-            true => LONG_RUN,
-            false => LONG_PARTED_RUN,
+            true => limits.run,
+            false => limits.parted_run,
         };
         let is_long = |lanes: i64| lanes.saturating_mul(i64::from(bytes)) >= long;
         let is_streamed = streamed.get(*param) == Some(&true);

@@ -5,7 +5,7 @@
 //! plan's private arrays, of which the plan's places are thus not used.
 //! A kernel does the points of the strip, and is told that a private array begins so far
 //! before the strip's memory that its elements lie in that. A call is made for arrays of a
-//! strip.
+//! strip. Small arrays that a kernel's code may read as wholes lie where the plan says.
 //!
 //! Where that does not go (more threads than strips, points that code does together across
 //! the border of strips), each step is done whole, in the places that the plan has.

@@ -6,18 +6,20 @@
 //! the operands' elements at the indices that the operation's map names. A value
 //! that is asked for twice at the same index in one scope is computed once.
 
-use crate::cluster::{Clusters, is_splat};
+mod elements;
+mod maps;
+
+use crate::cluster::Clusters;
 use crate::error::Error;
 use crate::identities::{Definitions, Instead, Operands, remove_unused};
 use crate::kernel::{Access, Block, IndexVar, Kernel, Param, ScalarId, ScalarOp, Statement};
-use crate::program::{Def, NodeId, Program, ValueId};
-use crate::reads::{Read, ReadMaps, RuntimeRead, substitute};
+use crate::program::{Program, ValueId};
+use crate::reads::ReadMaps;
 use crate::symbolic::without_certain;
 use rustc_hash::FxHashMap;
-use smallvec::{SmallVec, smallvec};
-use tegula_expr::{Cmp, Interval, Term, Var, VarRanges, canonicalize, terms};
-use tegula_ir::helpers::ConcatenateSizes;
-use tegula_ir::{Binary, Dim, ElementType, InstructionId, Literal, Module, Op, Unary};
+use smallvec::SmallVec;
+use tegula_expr::{Interval, Term, Var, VarRanges, canonicalize};
+use tegula_ir::{Binary, ElementType, InstructionId, Literal, Module, Unary};
 
 pub(crate) type Scalars = SmallVec<[ScalarId; 2]>;
 
@@ -437,7 +439,7 @@ impl<'a> Emitter<'a> {
         if lower == upper {
             return Term::constant(lower);
         }
-        let wide = self.convert(value, ElementType::S64);
+        let wide = self.index(value);
         let constant = |e: &mut Self, n: i64| {
             e.compute(
                 ElementType::S64,
@@ -449,6 +451,17 @@ impl<'a> Emitter<'a> {
         let high = constant(self, upper);
         let clamped = self.compute(ElementType::S64, ScalarOp::Clamp, &[low, wide, high]);
         self.bind_exact(clamped, lower, upper)
+    }
+
+    /// An integer scalar as an index; one that is too large for that as the largest.
+    pub(crate) fn index(&mut self, value: ScalarId) -> ScalarId {
+        let mut value = value;
+        if self.kernel.scalars[value] == ElementType::U64 {
+            let most = ScalarOp::Constant(u128::from(i64::MAX.cast_unsigned()));
+            let most = self.compute(ElementType::U64, most, &[]);
+            value = self.binary(Binary::Minimum, value, most);
+        }
+        self.convert(value, ElementType::S64)
     }
 
     /// Makes an integer scalar known to lie in a range an index variable.
@@ -510,290 +523,5 @@ impl<'a> Emitter<'a> {
             index,
             value,
         });
-    }
-
-    // ---- elements --------------------------------------------------------
-
-    /// The scalar of a value at an index.
-    pub(crate) fn element(&mut self, value: ValueId, index: &[Term]) -> Result<ScalarId, Error> {
-        let index: Vec<Term> = index.iter().map(|t| self.simplify(t)).collect();
-        let key = (value, index);
-        if let Some(&scalar) = self.scopes.iter().rev().find_map(|s| s.memo.get(&key)) {
-            return Ok(scalar);
-        }
-        let scalar = self.element_uncached(value, &key.1)?;
-        if let Some(scope) = self.scopes.last_mut() {
-            scope.memo.insert(key, scalar);
-        }
-        Ok(scalar)
-    }
-
-    fn element_uncached(&mut self, value: ValueId, index: &[Term]) -> Result<ScalarId, Error> {
-        let program = self.program;
-        match &program.values[value].def {
-            Def::Constant(literal)
-                if is_splat(literal.bytes(), literal.element_type().storage_bytes()) =>
-            {
-                Ok(self.literal(literal))
-            }
-            Def::Node(node, _) if self.computes(value, index) => self.computed(*node, index),
-            _ => {
-                let param = self.param(value, Access::Read);
-                Ok(self.load(param, index))
-            }
-        }
-    }
-
-    /// The scalar that a node of one result computes at an index.
-    pub(crate) fn computed(&mut self, id: NodeId, index: &[Term]) -> Result<ScalarId, Error> {
-        let results = self.results(id, index)?;
-        match results[..] {
-            [result] => Ok(result),
-            _ => Err(self.bug("an operation of one result was expected")),
-        }
-    }
-
-    /// The scalars that a node computes at an index of its results.
-    pub(crate) fn results(&mut self, id: NodeId, index: &[Term]) -> Result<Scalars, Error> {
-        let program = self.program;
-        let module = self.module;
-        let node = &program.nodes[id];
-        let Some(&result) = node.results.first() else {
-            return Err(self.bug("the operation has no result"));
-        };
-        let element_type = self.element_type(result);
-        let instruction = &module[node.origin];
-        match &instruction.op {
-            Op::Iota(dimension) => {
-                let along = usize::try_from(*dimension).ok().and_then(|d| index.get(d));
-                let Some(term) = along.cloned() else {
-                    return Err(self.bug("the iota dimension is out of range"));
-                };
-                Ok(smallvec![self.compute(
-                    element_type,
-                    ScalarOp::Index(term),
-                    &[]
-                )])
-            }
-            Op::GetDimensionSize(dimension) => {
-                let size = usize::try_from(*dimension).ok().and_then(|d| {
-                    module
-                        .operand_shape(node.origin, 0)?
-                        .as_array()?
-                        .dims
-                        .get(d)
-                });
-                let Some(size) = size.map(Dim::term) else {
-                    return Err(self.bug("there is no such size"));
-                };
-                let size = self.size(&size);
-                Ok(smallvec![self.compute(
-                    element_type,
-                    ScalarOp::Index(size),
-                    &[]
-                )])
-            }
-            Op::Broadcast(_)
-            | Op::Reshape
-            | Op::Bitcast
-            | Op::Transpose(_)
-            | Op::Reverse(_)
-            | Op::Slice(_)
-            | Op::SetDimensionSize(_)
-            | Op::DynamicSlice(_)
-            | Op::Gather { .. } => {
-                let read = self.read(id, 0, index, &[])?;
-                Ok(smallvec![self.element(node.operands[0], &read.index)?])
-            }
-            Op::Concatenate(_) => Ok(smallvec![self.concatenate(id, index, 0)?]),
-            Op::Pad(_) => self.pad(id, index),
-            Op::Reduce { to_apply, .. } | Op::ReduceWindow { to_apply, .. } => {
-                self.fold(id, index, *to_apply)
-            }
-            Op::Dot { .. } | Op::Convolution { .. } => Ok(smallvec![self.contract(id, index)?]),
-            Op::Map { to_apply, .. } => {
-                let operands = self.operands_at(id, index)?;
-                self.apply(*to_apply, &operands)
-            }
-            _ => Ok(smallvec![self.elementwise(id, index)?]),
-        }
-    }
-
-    /// Elements of all operands at one index; scalar operands at theirs.
-    fn operands_at(&mut self, id: NodeId, index: &[Term]) -> Result<Scalars, Error> {
-        let program = self.program;
-        let mut scalars = Scalars::new();
-        for &operand in &program.nodes[id].operands {
-            let rank = program.values[operand].shape.rank();
-            let at = if rank == 0 { &[] } else { index };
-            scalars.push(self.element(operand, at)?);
-        }
-        Ok(scalars)
-    }
-
-    fn elementwise(&mut self, id: NodeId, index: &[Term]) -> Result<ScalarId, Error> {
-        let program = self.program;
-        let node = &program.nodes[id];
-        let element_type = self.element_type(node.results[0]);
-        let Some(op) = self.scalar_op(node.origin) else {
-            return Err(Error::unsupported(
-                self.module,
-                node.origin,
-                "this operation cannot be compiled yet",
-            ));
-        };
-        let operands = self.operands_at(id, index)?;
-        Ok(self.compute(element_type, op, &operands))
-    }
-
-    /// The scalar form of an elementwise operation.
-    pub(crate) fn scalar_op(&self, id: InstructionId) -> Option<ScalarOp> {
-        let module = self.module;
-        Some(match &module[id].op {
-            Op::Unary(op) => ScalarOp::Unary(*op),
-            Op::Binary(op) => ScalarOp::Binary(*op),
-            Op::Compare { direction, order } => ScalarOp::Compare(*direction, *order),
-            Op::Select => ScalarOp::Select,
-            Op::Clamp => ScalarOp::Clamp,
-            Op::Convert => ScalarOp::Convert,
-            Op::BitcastConvert => {
-                let from = module.operand_shape(id, 0)?.as_array()?.element_type;
-                let to = module[id].shape.as_array()?.element_type;
-                if from.bits() != to.bits() {
-                    return None;
-                }
-                ScalarOp::BitcastConvert
-            }
-            Op::ReducePrecision {
-                exponent_bits,
-                mantissa_bits,
-            } => ScalarOp::ReducePrecision {
-                exponent_bits: *exponent_bits,
-                mantissa_bits: *mantissa_bits,
-            },
-            _ => return None,
-        })
-    }
-
-    // ---- reads through indexing maps --------------------------------------
-
-    /// Where and when a node reads an operand: the map from its result's index,
-    /// with the ranges given, and its run-time variables bound to scalars.
-    pub(crate) fn read(
-        &mut self,
-        id: NodeId,
-        operand: usize,
-        index: &[Term],
-        ranges: &[Term],
-    ) -> Result<Read, Error> {
-        let program = self.program;
-        let node = &program.nodes[id];
-        let map = self.maps.get(node.origin, operand)?;
-        let mut known: Vec<Term> = index.iter().chain(ranges).cloned().collect();
-        let first = known.len();
-        // Sizes first: what an element is clamped to may depend on them.
-        for runtime in &map.runtime {
-            known.push(match runtime {
-                RuntimeRead::Size(size) => self.size(size),
-                RuntimeRead::Element { .. } => Term::constant(0),
-            });
-        }
-        for (i, runtime) in map.runtime.iter().enumerate() {
-            let RuntimeRead::Element {
-                operand,
-                index,
-                bounds,
-                most,
-            } = runtime
-            else {
-                continue;
-            };
-            let Some(&source) = node.operands.get(*operand) else {
-                return Err(self.bug("a run-time variable has no source"));
-            };
-            let at: Vec<Term> = index.iter().map(|t| substitute(t, &known)).collect();
-            let scalar = self.element(source, &at)?;
-            known[first + i] = match most {
-                Some(most) => self.bind_up_to(scalar, &substitute(most, &known)),
-                None => self.bind(scalar, bounds.lower, bounds.upper),
-            };
-        }
-        Ok(map.at(&known))
-    }
-
-    /// The extents of the ranges over which a node reads an operand.
-    pub(crate) fn extents(&mut self, id: NodeId, operand: usize) -> Result<Vec<Term>, Error> {
-        let map = self.maps.get(self.program.nodes[id].origin, operand)?;
-        let mut sizes = Vec::new();
-        for runtime in &map.runtime {
-            sizes.push(match runtime {
-                RuntimeRead::Size(size) => Some(self.size(size)),
-                RuntimeRead::Element { .. } => None,
-            });
-        }
-        let first = map.runtime_starts();
-        let known = |var: Var| {
-            let position = (var.0 as usize).checked_sub(first)?;
-            sizes.get(position)?.clone()
-        };
-        let extents = map.ranges.iter();
-        Ok(extents
-            .map(|e| self.simplify(&e.substitute(&mut |v| known(v))))
-            .collect())
-    }
-
-    fn concatenate(
-        &mut self,
-        id: NodeId,
-        index: &[Term],
-        operand: usize,
-    ) -> Result<ScalarId, Error> {
-        // A balanced tree of tests, so that many operands do not nest deeply.
-        let count = self.program.nodes[id].operands.len();
-        self.concatenate_between(id, index, operand, count)
-    }
-
-    fn concatenate_between(
-        &mut self,
-        id: NodeId,
-        index: &[Term],
-        first: usize,
-        end: usize,
-    ) -> Result<ScalarId, Error> {
-        let program = self.program;
-        let node = &program.nodes[id];
-        if end - first == 1 {
-            let read = self.read(id, first, index, &[])?;
-            return self.element(node.operands[first], &read.index);
-        }
-        let Op::Concatenate(dimension) = &self.module[node.origin].op else {
-            return Err(self.bug("a concatenate was expected"));
-        };
-        let dimension = usize::try_from(*dimension).unwrap_or_default();
-        let middle = usize::midpoint(first, end);
-        let sizes = node.operands[..middle].iter().map(|&operand| {
-            let size = program.values[operand].shape.dims[dimension].term();
-            self.size(&size)
-        });
-        let sizes: Vec<Term> = sizes.collect();
-        let boundary = ConcatenateSizes::of(&mut terms(), &sizes).size;
-        let condition = Term::cmp(Cmp::Lt, &index[dimension], &boundary);
-        let result = self.branch(
-            &condition,
-            &mut |e| Ok(smallvec![e.concatenate_between(id, index, first, middle)?]),
-            &mut |e| Ok(smallvec![e.concatenate_between(id, index, middle, end)?]),
-        )?;
-        Ok(result[0])
-    }
-
-    fn pad(&mut self, id: NodeId, index: &[Term]) -> Result<Scalars, Error> {
-        let program = self.program;
-        let node = &program.nodes[id];
-        let read = self.read(id, 0, index, &[])?;
-        self.branch(
-            &read.condition,
-            &mut |e| Ok(smallvec![e.element(node.operands[0], &read.index)?]),
-            &mut |e| Ok(smallvec![e.element(node.operands[1], &[])?]),
-        )
     }
 }

@@ -57,7 +57,7 @@ impl Emitter<'_> {
             return self.bind(value, 0, most);
         }
         let range = range_of(&most, &KernelRanges(&self.kernel.vars));
-        let wide = self.convert(value, ElementType::S64);
+        let wide = self.index(value);
         let zero = self.compute(ElementType::S64, ScalarOp::Constant(0), &[]);
         let most = self.compute(ElementType::S64, ScalarOp::Index(most), &[]);
         let clamped = self.compute(ElementType::S64, ScalarOp::Clamp, &[zero, wide, most]);

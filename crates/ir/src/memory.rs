@@ -20,6 +20,9 @@ const LARGE: usize = 4 << 20;
 /// Bytes from which on memory is kept to be used again: smaller ones the allocator keeps.
 const WORTH_KEEPING: usize = 1 << 20;
 
+/// What [`AlignedBytes::spoil`] writes: of floats, small numbers that stand out.
+const SPOILED: u8 = 0xa7;
+
 #[repr(align(64))]
 struct Aligned;
 
@@ -70,7 +73,13 @@ impl AlignedBytes {
     /// All of them are written before any is read.
     unsafe fn try_unwritten(len: usize) -> Option<Self> {
         // SAFETY: as above.
-        Self::inside(len, |memory| unsafe { std::alloc::alloc(memory) })
+        Self::inside(len, |memory| unsafe {
+            let p = std::alloc::alloc(memory);
+            if !p.is_null() {
+                p.write_bytes(0xA7, memory.size());
+            } // TEMP
+            p
+        })
     }
 
     /// `len` bytes at the first aligned place of an allocation, which is never empty.
@@ -119,6 +128,15 @@ impl AlignedBytes {
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }
     }
 
+    /// Has them hold what nobody would, where assertions are compiled: who reads what was not
+    /// written finds that, rather than what was there by chance.
+    pub fn spoil(&mut self) {
+        if cfg!(debug_assertions) {
+            // SAFETY: `start` leads to `len` bytes.
+            unsafe { self.start.as_ptr().write_bytes(SPOILED, self.len) };
+        }
+    }
+
     /// Where they begin, whether they are written or not.
     pub(crate) fn as_mut_ptr(&mut self) -> *mut u8 {
         self.start.as_ptr()
@@ -163,7 +181,11 @@ impl Clone for AlignedBytes {
             }
         };
         let mut copy = copy.unwrap_or_else(|| Self::refused(self.len));
-        copy.as_mut_slice().copy_from_slice(self.as_slice());
+        // SAFETY: both have that many bytes, and no others own the copy's.
+        unsafe {
+            let from = self.start.as_ptr();
+            copy.as_mut_ptr().copy_from_nonoverlapping(from, self.len);
+        }
         copy
     }
 }
@@ -218,11 +240,11 @@ impl Spare {
     pub(crate) unsafe fn unwritten(self: &Arc<Self>, len: usize) -> Option<AlignedBytes> {
         // SAFETY: the caller's promise.
         let fresh = || unsafe { AlignedBytes::try_unwritten(len) };
-        if len < WORTH_KEEPING {
-            return fresh();
-        }
-        let mut bytes = self.take(len).or_else(fresh)?;
-        bytes.home = Some(Arc::downgrade(self));
+        let is_kept = len >= WORTH_KEEPING;
+        let known = if is_kept { self.take(len) } else { None };
+        let mut bytes = known.or_else(fresh)?;
+        bytes.spoil();
+        bytes.home = is_kept.then(|| Arc::downgrade(self));
         Some(bytes)
     }
 

@@ -5,7 +5,7 @@ use crate::tpu::TpuExecutable;
 use crate::{Arg, Buffer, Error, Fault};
 use std::borrow::Cow;
 use std::time::{Duration, Instant};
-use tegula_codegen_cpu::Cpu;
+use tegula_codegen_cpu::{Cpu, StreamLimits};
 use tegula_fusion::{Fused, FusedRegion, Limits, Unit, ValueId};
 use tegula_interp::Value;
 use tegula_ir::{ArrayShape, Literal, Module, Shape};
@@ -58,7 +58,8 @@ pub enum ArrayOrders {
     /// Those that the program states; everything else is row-major.
     Stated,
     /// Drawn from this seed, for every array: what tests hold the others against. Routines
-    /// compute all products then.
+    /// compute all products then, steps are done strip by strip and stores go past the caches
+    /// wherever that can be done.
     Drawn(u64),
 }
 
@@ -244,10 +245,14 @@ pub fn compile(module: &Module, options: &Options) -> Result<Executable, Error> 
             } = plan_for(module, &plan_options)?;
             boundary = own;
             check_routines(&expanded, &fused, &fused.entry)?;
+            let streaming = match options.orders {
+                ArrayOrders::Drawn(_) => StreamLimits::ALWAYS,
+                ArrayOrders::Chosen | ArrayOrders::Stated => StreamLimits::MEASURED,
+            };
             let options = tegula_codegen_cpu::Options {
                 cpu: options.cpu,
                 threads: options.threads,
-                cache_bytes: None,
+                streaming,
             };
             let executable = tracing::info_span!("generate", kernels = plan.kernels.len())
                 .in_scope(|| tegula_codegen_cpu::Executable::new(plan, &options))?;

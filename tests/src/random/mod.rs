@@ -10,12 +10,14 @@ mod expressions;
 mod fresh;
 mod library;
 mod ops;
+mod rows;
 mod structure;
 mod types;
 mod windows;
 mod wrappers;
 
 pub use expressions::random_expression;
+pub use rows::random_rows;
 use std::fmt::Write;
 use tegula_ir::{ArrayShape, Category, ElementType, Layout, Literal, Module, Scalar, Shape};
 
@@ -179,15 +181,7 @@ fn significand(ty: ElementType) -> u32 {
 
 /// The program of a seed.
 pub fn random_program(seed: u64, regime: Regime) -> RandomProgram {
-    wrappers::register_custom_calls();
-    let mut random = Random::new(seed);
-    let mut generator = Generator {
-        regime,
-        computations: String::new(),
-        next: 0,
-        depth: 0,
-        random: Random::new(random.word()),
-    };
+    let mut generator = Generator::of(seed, regime);
     let mut body = Body::default();
     let count = 1 + generator.random.below(4);
     let mut inputs = Vec::new();
@@ -279,6 +273,17 @@ pub(crate) struct Generator {
 }
 
 impl Generator {
+    fn of(seed: u64, regime: Regime) -> Self {
+        wrappers::register_custom_calls();
+        Self {
+            regime,
+            computations: String::new(),
+            next: 0,
+            depth: 0,
+            random: Random::new(Random::new(seed).word()),
+        }
+    }
+
     fn name(&mut self) -> String {
         self.next += 1;
         format!("v{}", self.next)

@@ -83,6 +83,24 @@ fn scatters_of_rows() {
     }
 }
 
+/// Indices of 64 bits without a sign that are none as numbers with one: beyond the end.
+#[test]
+fn indices_beyond_what_is_signed() {
+    let shape = ArrayShape::new(ElementType::U64, &[6]);
+    let indices = [0, 3, 1 << 63, u64::MAX, u64::MAX / 2, 2];
+    let indices = Literal::from_scalars(&shape, indices.map(Scalar::Uint)).expect("small");
+    let text = "HloModule unsigned
+        ENTRY main {
+          d = f32[5,20] parameter(0) i = u64[6] parameter(1)
+          rows = f32[6,20] gather(d, i), offset_dims={1}, collapsed_slice_dims={0},
+            start_index_map={0}, index_vector_dim=1, slice_sizes={1,20}
+          one = u64[1] slice(i), slice={[3:4]} at = u64[] reshape(one) zero = u64[] constant(0)
+          slice = f32[2,20] dynamic-slice(d, at, zero), dynamic_slice_sizes={2,20}
+          ROOT r = (f32[6,20], f32[2,20]) tuple(rows, slice)
+        }";
+    holds(text, &[numbers(ElementType::F32, &[5, 20], 0), indices]);
+}
+
 /// By two indices, windows in two dimensions, and rows with a weight each.
 #[test]
 fn scatters_of_rows_with_more() {

@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 use tegula::{Arg, Buffer, Cpu, Executable, Module, Options, PlanOptions, compile, plan_for};
-use tegula_codegen_cpu::Listing;
+use tegula_codegen_cpu::{Listing, StreamLimits};
 use tegula_ir::{ArrayShape, ElementType, Literal};
 
 /// A little more than a MiB.
@@ -144,10 +144,10 @@ fn check_streamed(text: &str, streams: Option<bool>) {
     let shapes = plan.parameters.iter().map(|&p| &plan.values[p].shape);
     let inputs: Vec<Literal> = shapes.map(made).collect();
     let given = || inputs.iter().map(Cow::Borrowed).collect();
-    let options = |cpu, threads, cache_bytes| tegula_codegen_cpu::Options {
+    let options = |cpu, threads, cache| tegula_codegen_cpu::Options {
         cpu,
         threads,
-        cache_bytes,
+        streaming: StreamLimits::past(cache),
     };
     let compiled = |options| {
         tegula_codegen_cpu::Executable::new(plan.clone(), &options)
@@ -160,18 +160,18 @@ fn check_streamed(text: &str, streams: Option<bool>) {
         if !has {
             continue;
         }
-        let lists = |cache_bytes| {
-            let options = options(cpu, 1, Some(cache_bytes));
+        let lists = |cache| {
+            let options = options(cpu, 1, cache);
             let text = tegula_codegen_cpu::listing(&plan, &options, Listing::Asm);
             text.expect("it compiles").contains("vmovntp")
         };
         let as_expected = streams.is_none_or(|streams| streams == lists(0));
         assert!(as_expected, "{cpu:?}\n{text}");
         assert!(!lists(u64::MAX), "{cpu:?}\n{text}");
-        let expected = compiled(options(cpu, 1, Some(u64::MAX))).run(given());
+        let expected = compiled(options(cpu, 1, u64::MAX)).run(given());
         let expected = expected.expect("a run");
         for threads in [1, 2, 3] {
-            let streamed = compiled(options(cpu, threads, Some(0)));
+            let streamed = compiled(options(cpu, threads, 0));
             for _ in 0..2 {
                 let results = streamed.run(given()).expect("a run");
                 assert!(results == expected, "{cpu:?}, {threads}\n{text}");

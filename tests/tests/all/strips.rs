@@ -1,8 +1,8 @@
 //! Steps done strip by strip: that they are found, mean what the program means on any number of
 //! threads, and keep no more than strips.
 
-use tegula_codegen_cpu::{Cpu, Executable};
-use tegula_ir::{ArrayShape, ElementType, Literal, Module};
+use tegula_codegen_cpu::{Cpu, Executable, Options, StreamLimits};
+use tegula_ir::{ArrayShape, ElementType, Literal, Module, Scalar};
 use tegula_layout::Plan;
 use tegula_layout::plan::{Step, StripLimits, cuts};
 use tegula_tests::judge::Reference;
@@ -132,7 +132,7 @@ fn a_strip_of_what_only_strips_need_is_all_that_is_kept() {
         let options = tegula_codegen_cpu::Options {
             cpu: Cpu::Native,
             threads: 2,
-            cache_bytes: None,
+            streaming: StreamLimits::MEASURED,
         };
         let executable = Executable::new(plan(&module, strips), &options).expect("it compiles");
         let shapes: Vec<&ArrayShape> = inputs.iter().map(Literal::shape).collect();
@@ -144,6 +144,52 @@ fn a_strip_of_what_only_strips_need_is_all_that_is_kept() {
     assert_eq!(whole - results, 5568);
     // Two threads' rows of 88 bytes, and what aligns them.
     assert!(fine - results <= 2 * (88 + 2 * 64), "{fine}");
+}
+
+/// What a kernel may hold in a register or copy lies there as a whole, though a strip of it is all
+/// that a strip reads.
+#[test]
+fn small_arrays_that_are_read_as_wholes_are_there() {
+    let table = (
+        "x = f32[2,4] parameter(0) w = f32[4,8] parameter(1) i = s32[2,40] parameter(2)
+        y = f32[2,8] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+        ROOT z = f32[2,40] gather(y, i), offset_dims={}, collapsed_slice_dims={1},
+          start_index_map={1}, operand_batching_dims={0}, start_indices_batching_dims={0},
+          index_vector_dim=2, slice_sizes={1,1}",
+        vec![
+            numbers(ElementType::F32, &[2, 4], 0),
+            numbers(ElementType::F32, &[4, 8], 1),
+            Literal::from_scalars(
+                &ArrayShape::new(ElementType::S32, &[2, 40]),
+                (0..80).map(|i| Scalar::Int(i * 7 % 11 - 2)),
+            )
+            .expect("small"),
+        ],
+        [2 * 8 * 4, 2 * 40 * 4],
+    );
+    let copied = (
+        "p = f32[2,20,4] parameter(0) w = f32[4,6] parameter(1) x = f32[2,200,6] parameter(2)
+        y = f32[2,20,6] dot(p, w), lhs_contracting_dims={2}, rhs_contracting_dims={0}
+        yb = f32[2,200,20,6] broadcast(y), dimensions={0,2,3}
+        xb = f32[2,200,20,6] broadcast(x), dimensions={0,1,3}
+        d = f32[2,200,20,6] subtract(xb, yb) e = f32[2,200,20,6] multiply(d, d)
+        zero = f32[] constant(0)
+        ROOT z = f32[2,200,20] reduce(e, zero), dimensions={3}, to_apply=add",
+        vec![
+            numbers(ElementType::F32, &[2, 20, 4], 0),
+            numbers(ElementType::F32, &[4, 6], 1),
+            numbers(ElementType::F32, &[2, 200, 6], 2),
+        ],
+        [2 * 20 * 6 * 4, 2 * 200 * 20 * 4],
+    );
+    for (text, inputs, [small, result]) in [table, copied] {
+        let fine = check(&module(text), &inputs);
+        assert_eq!(strips(&fine), [(2, 2)], "{fine}");
+        let executable = Executable::new(fine, &Options::default()).expect("it compiles");
+        let shapes: Vec<&ArrayShape> = inputs.iter().map(Literal::shape).collect();
+        let bytes = executable.peak_bytes(&shapes).expect("it fits");
+        assert_eq!(bytes, small + result);
+    }
 }
 
 #[test]
@@ -166,7 +212,7 @@ fn frozen_weights_are_packed_for_all_runs() {
         let options = tegula_codegen_cpu::Options {
             cpu: Cpu::Native,
             threads,
-            cache_bytes: None,
+            streaming: StreamLimits::MEASURED,
         };
         let fine = plan(&module, Some(StripLimits::ALWAYS));
         let mut executable = Executable::new(fine, &options).expect("it compiles");

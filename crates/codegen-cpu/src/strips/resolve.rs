@@ -3,7 +3,7 @@
 use super::{Array, Packed, PackedAt, Strip, Strips, What};
 use crate::call::Call;
 use crate::dot::Distances;
-use crate::jit::points_together;
+use crate::jit::{may_be_read_as_wholes, points_together};
 use crate::kept::Kept;
 use crate::kernels::Isa;
 use crate::schedule::Location;
@@ -92,12 +92,12 @@ impl Resolver<'_> {
     /// the arena, at a fraction of the distances.
     fn private_memory(&self, count: i64, steps: &[Step]) -> Option<(Vec<Own>, usize)> {
         let plan = self.plan;
+        let wholes = read_as_wholes(plan, steps);
         let mut buffers: Vec<(i64, i64, BufferId)> = Vec::new();
         for value in steps.iter().flat_map(Step::values) {
             let buffer = plan.values[value].buffer;
-            if let (true, Place::Arena(offset)) =
-                (self.private.contains(&value), &plan.buffers[buffer].place)
-            {
+            let is_own = self.private.contains(&value) && !wholes.contains(&buffer);
+            if let (true, Place::Arena(offset)) = (is_own, &plan.buffers[buffer].place) {
                 let bytes = plan.buffers[buffer].bytes.as_constant()?;
                 buffers.push((offset.as_constant()?, bytes, buffer));
             }
@@ -240,6 +240,21 @@ impl Resolver<'_> {
         let size = |v: &ValueId| self.plan.values[*v].shape.byte_size().unwrap_or(0);
         values.iter().map(size).sum()
     }
+}
+
+/// The buffers of small arrays that the code of a kernel may read as wholes, whatever points it
+/// does: all strips of them are there.
+fn read_as_wholes(plan: &Plan, steps: &[Step]) -> FxHashSet<BufferId> {
+    let mut wholes = FxHashSet::default();
+    for step in steps {
+        let Step::Kernel { kernel, args } = step else {
+            continue;
+        };
+        let read = may_be_read_as_wholes(&plan.kernels[*kernel]);
+        let read = args.iter().zip(read).filter(|(_, whole)| *whole);
+        wholes.extend(read.map(|(&arg, _)| plan.values[arg].buffer));
+    }
+    wholes
 }
 
 /// A private buffer's strip in a part's memory.

@@ -32,7 +32,7 @@ pub(crate) use body::{Input, Storage};
 pub(crate) use choose::{Choice, choose, exchanged};
 pub(crate) use linear::{Ranges, linear_index, merged, split, steps_along};
 pub(crate) use mathlib::is_call;
-pub(crate) use translate::{Combined, Run, Source};
+pub(crate) use translate::{Combined, Run, Source, small_array};
 pub(crate) use turns::{Change, RowsIn, Turns, Word};
 
 /// The address of the table that sines and cosines look up.

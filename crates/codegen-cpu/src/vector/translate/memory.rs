@@ -7,7 +7,7 @@ use super::super::scalars::{Lanes, join_pair, split_pair};
 use super::{Reason, Source, Translator, Use};
 use smallvec::SmallVec;
 use tegula_expr::{Term, Var, range_of};
-use tegula_fusion::kernel::ScalarId;
+use tegula_fusion::kernel::{Param, ScalarId};
 use tegula_ir::ElementType;
 
 /// Distances between elements that lanes read, for which there is more than a gather.
@@ -188,14 +188,8 @@ impl Translator<'_> {
         Ok((access, Some(index)))
     }
 
-    /// How many elements an array has, if it is one of few words that the kernel only reads.
     fn small_array(&self, param: usize) -> Option<u32> {
-        let declared = &self.kernel.params[param];
-        let mut dims = declared.dims.iter().map(Term::as_constant);
-        let elements = dims.try_fold(1i64, |n, dim| n.checked_mul(dim?))?;
-        let words = declared.element_type.storage_bytes() == 4;
-        let is_small = declared.access == Use::Read && words && (1..=SMALL).contains(&elements);
-        is_small.then_some(elements as u32)
+        small_array(&self.kernel.params[param])
     }
 
     /// A term that 32 bits hold.
@@ -346,4 +340,14 @@ impl Translator<'_> {
         let moves = stride.is_some_and(|s| s.as_constant().is_some_and(|s| s != 0));
         moves && self.frames.iter().all(|f| !linear.mentions(f.var))
     }
+}
+
+/// How many elements an array has, if it is one of few words that a kernel only reads: a register
+/// may hold all of it.
+pub(crate) fn small_array(declared: &Param) -> Option<u32> {
+    let mut dims = declared.dims.iter().map(Term::as_constant);
+    let elements = dims.try_fold(1i64, |n, dim| n.checked_mul(dim?))?;
+    let words = declared.element_type.storage_bytes() == 4;
+    let is_small = declared.access == Use::Read && words && (1..=SMALL).contains(&elements);
+    is_small.then_some(elements as u32)
 }

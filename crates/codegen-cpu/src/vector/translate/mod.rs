@@ -7,6 +7,7 @@ mod indices;
 mod memory;
 mod reductions;
 
+pub(crate) use memory::small_array;
 pub(crate) use reductions::loop_run;
 
 use super::body::{BinaryOp, Body, Input, Type, V};

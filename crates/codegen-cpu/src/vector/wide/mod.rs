@@ -18,6 +18,8 @@ mod arithmetic;
 mod assembler;
 mod conversions;
 mod encode;
+mod in_flight;
+mod inputs;
 mod lanes;
 mod listing;
 mod machine;
@@ -35,6 +37,7 @@ mod strided;
 pub(crate) use listing::listing;
 pub(crate) use set::InstructionSet;
 
+use self::in_flight::{LONG, in_flight};
 use super::body::Body;
 use super::exclusive::shared;
 use super::schedule::scheduled;
@@ -77,8 +80,8 @@ impl Wide {
         };
         let body = shared.as_ref().unwrap_or(body);
         let streamed = self.streamed(body, streamed);
-        let in_flight = select::in_flight(self.set, body, lanes_at_most);
-        let ordered = (body.size() >= select::LONG).then(|| scheduled(body, self.set, in_flight));
+        let in_flight = in_flight(self.set, body, lanes_at_most);
+        let ordered = (body.size() >= LONG).then(|| scheduled(body, self.set, in_flight));
         let body = ordered.as_ref().unwrap_or(body);
         let assembler = select::select(self.set, (body, &streamed), lanes_at_most, rows)?;
         let (blocks, registers, pool) = assembler.finish();

@@ -2,9 +2,10 @@
 //! vectors without a loop over lanes.
 
 use super::assembler::{Out, Place, Source};
+use super::in_flight::{Pressure, SHORT, has_loops};
 use super::machine::{INTEGER, Taken};
 use super::opcodes::Size;
-use super::select::{Copies, Pressure, SHORT, Select, has_loops, out};
+use super::select::{Copies, Select, out};
 use super::set::InstructionSet;
 use super::strided::Loaded;
 use crate::vector::body::{Op, Statement, Type};

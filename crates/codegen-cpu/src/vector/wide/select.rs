@@ -4,15 +4,14 @@
 //! all lanes is computed once, before the loops; constants are read from behind
 //! the code where an instruction can, broadcast by the load.
 
-use super::assembler::{Assembler, Out, Place, Source};
+use super::assembler::{Assembler, Out, Source};
+use super::in_flight::{SHORT, has_loops, in_flight};
 use super::machine::Taken;
-use super::opcodes::{self as code, Form, Size};
+use super::opcodes::Size;
 use super::reduce::{Part, parts};
 use super::set::InstructionSet;
 use super::strided::{Loaded, groups, unneeded};
-use crate::vector::body::{
-    Access, BinaryOp, Body, Condition, Conversion, Loop, Op, Rare, Statement, Type, V,
-};
+use crate::vector::body::{Access, BinaryOp, Body, Conversion, Loop, Op, Rare, Statement, Type, V};
 use crate::vector::turns::RowsIn;
 use iced_x86::Code;
 use regalloc2::{Block, VReg};
@@ -41,13 +40,13 @@ pub(super) struct Select<'b> {
     /// Vectors in flight.
     pub(super) unroll: usize,
     /// What is the same for all lanes.
-    shared: Vec<Option<VReg>>,
+    pub(super) shared: Vec<Option<VReg>>,
     /// Which values are.
-    invariant: Vec<bool>,
+    pub(super) invariant: Vec<bool>,
     pub(super) copies: Vec<Copies>,
     pub(super) pointers: Vec<VReg>,
     pub(super) words: Vec<Option<VReg>>,
-    counters: Vec<VReg>,
+    pub(super) counters: Vec<VReg>,
     /// The first lane of the first vector.
     pub(super) lane: VReg,
     /// Which lanes there are, where not all are known to be.
@@ -64,134 +63,13 @@ pub(super) struct Select<'b> {
     /// What the block in hand has loaded of elements at equal distances.
     pub(super) loaded: Loaded,
     /// Values that only such loads would use.
-    unneeded: Vec<bool>,
+    pub(super) unneeded: Vec<bool>,
     /// Accesses that store past the caches, of elements that begin in one place of a line.
     pub(super) streamed: &'b [u32],
     /// Whether they do so in the loop in hand, whose first lane lies where a line begins.
     pub(super) streams: bool,
     /// Whether what is made is rarely run: its constants are made there, not before the loops.
     pub(super) in_rare: bool,
-}
-
-/// Bodies of more values than this are not repeated for the whole vectors.
-pub(super) const SHORT: usize = 70;
-/// Bodies of at least this many values are put in another order: the instructions of one
-/// vector are more than a CPU looks at to find independent ones.
-pub(super) const LONG: usize = 150;
-/// Of bodies of fewer values than this, many vectors are in flight.
-const TINY: usize = 12;
-
-/// How many vectors are in flight, operation by operation. Measured: two are faster than one
-/// for the longest bodies, though they spill more; four gain a sixth over two where they
-/// fit the registers.
-pub(super) fn in_flight(set: InstructionSet, body: &Body, lanes_at_most: Option<i64>) -> usize {
-    let lanes = i64::from(set.lanes(body.is_wide()));
-    if lanes_at_most.is_some_and(|n| n <= lanes) {
-        return 1;
-    }
-    let size = body.size();
-    if !has_loops(body) {
-        // What is done once for each run, and more with each vector in flight, counts.
-        let few = lanes_at_most.is_some_and(|n| n <= 16 * lanes);
-        // Two vectors of a long body leave 16 registers eight each.
-        let two = match set {
-            InstructionSet::Avx2 if size >= LONG => 1,
-            InstructionSet::Avx512 if size < LONG && Pressure::of(body).fits(3) => 3,
-            _ => 2,
-        };
-        let most = if size <= SHORT && !few { 4 } else { two };
-        return match lanes_at_most {
-            Some(n) if size <= SHORT && n <= 8 * lanes => {
-                let fits = |&c: &usize| c <= most || most > 2 && Pressure::of(body).fits(c);
-                let numbers = (2..=4).filter(fits);
-                numbers.min_by_key(|&c| turns(n, lanes, c)).unwrap_or(most)
-            }
-            _ => most,
-        };
-    }
-    // A loop inside goes from row to row: more of each row at once.
-    let most = lanes_at_most.map_or(4, |n| (n - 1).max(0) / lanes + 1);
-    match size {
-        0..TINY => usize::try_from(most).map_or(8, |most| most.clamp(1, 8)),
-        TINY..LONG => 2,
-        _ => 1,
-    }
-}
-
-/// How many turns a run of so many lanes takes with so many vectors in flight: what is left over
-/// goes one by one.
-fn turns(n: i64, lanes: i64, in_flight: usize) -> i64 {
-    let group = lanes * in_flight as i64;
-    n / group + (n % group + lanes - 1) / lanes
-}
-
-/// Whether a number is what an operation takes from memory: a constant, as its last operand or
-/// one that may be.
-fn is_last(body: &Body, operation: Op, v: V) -> bool {
-    let is_constant = |v: V| matches!(body.op(v), Op::Const(_));
-    let may_be = match operation {
-        Op::Binary(op, a, b) => b == v || op.commutes() && !is_constant(b) && a == v,
-        Op::Fma(_, a, b, c) => c == v || !is_constant(c) && (a == v || b == v),
-        Op::Select(_, yes, no) => yes == v && no != v,
-        Op::Compare(_, _, b) => b == v,
-        _ => false,
-    };
-    may_be && is_constant(v)
-}
-
-/// How many registers a body without loops asks for.
-#[derive(Debug, PartialEq)]
-pub(super) struct Pressure {
-    /// Vectors that are alive at once, of those that lanes differ in.
-    alive: usize,
-    /// Numbers that are the same for all lanes, and not always an operand in memory.
-    shared: usize,
-}
-
-impl Pressure {
-    pub(super) fn of(body: &Body) -> Self {
-        let is_shared = |v: V| matches!(body.op(v), Op::Const(_) | Op::Input(_));
-        let mut shared = vec![false; body.values.len()];
-        let mut alive = vec![false; body.values.len()];
-        let (mut now, mut most) = (0, 0);
-        for statement in body.statements.iter().rev() {
-            let mut used: SmallVec<[V; 4]> = SmallVec::new();
-            match statement {
-                Statement::Define(v) => {
-                    if std::mem::take(&mut alive[v.0 as usize]) {
-                        now -= 1;
-                    }
-                    used.extend(body.op(*v).operands());
-                    let operation = body.op(*v);
-                    for &v in used.iter().filter(|&&v| is_shared(v)) {
-                        shared[v.0 as usize] |= !is_last(body, operation, v);
-                    }
-                }
-                _ => statement.for_each_use(body, &mut |v| used.push(v)),
-            }
-            for v in used {
-                let is_vector = body.type_of(v) != Type::Mask && !is_shared(v);
-                if is_vector && !std::mem::replace(&mut alive[v.0 as usize], true) {
-                    now += 1;
-                }
-            }
-            most = most.max(now);
-        }
-        Self {
-            alive: most,
-            shared: shared.into_iter().filter(|&s| s).count(),
-        }
-    }
-
-    /// Whether so many vectors in flight leave some of 32 registers for results.
-    pub(super) fn fits(&self, in_flight: usize) -> bool {
-        self.alive * in_flight + self.shared <= 30
-    }
-}
-
-pub(super) fn has_loops(body: &Body) -> bool {
-    let is_loop = |s: &Statement| matches!(s, Statement::Loop(_));
-    body.statements.iter().any(is_loop)
 }
 
 /// The instructions of a body; `None` if something in it has none.
@@ -415,146 +293,6 @@ impl Select<'_> {
         }
     }
 
-    // ---- inputs and constants -------------------------------------------------------
-
-    /// Lanes of a vector.
-    pub(super) fn lanes(&self) -> i32 {
-        self.lanes
-    }
-
-    pub(super) fn form(&self, ty: Type) -> Form {
-        let fewer = self.lanes == self.set.lanes(true);
-        self.set.form(ty.is_wide(), fewer)
-    }
-
-    /// An input as an integer.
-    pub(super) fn word(&mut self, input: u32) -> VReg {
-        if let Some(known) = self.words[input as usize] {
-            return known;
-        }
-        let was = std::mem::replace(&mut self.asm.place, Place::Row);
-        let word = self.asm.word(self.slots, 8 * input as i32);
-        self.asm.place = was;
-        self.words[input as usize] = Some(word);
-        word
-    }
-
-    /// A constant in all lanes, in a register.
-    pub(super) fn splat_bits(&mut self, bits: u64, ty: Type) -> Option<VReg> {
-        let form = self.form(ty);
-        let source = match self.pooled(bits, ty) {
-            Source::Pool { offset, .. } => Source::Pool {
-                offset,
-                broadcast: false,
-            },
-            other => other,
-        };
-        let was = self.asm.place;
-        if was != Place::Here || !self.in_rare {
-            self.asm.place = Place::Entry;
-        }
-        let result = self.apply(code::SPLAT.of(form)?, form, &[source], None);
-        self.asm.place = was;
-        Some(result)
-    }
-
-    /// A constant as an operand in memory: one element, which AVX-512 broadcasts, or as many
-    /// as a vector has.
-    pub(super) fn pooled(&mut self, bits: u64, ty: Type) -> Source {
-        let element = bits.to_le_bytes();
-        let element = &element[..if ty.is_wide() { 8 } else { 4 }];
-        match self.set {
-            InstructionSet::Avx512 => Source::Pool {
-                offset: self.asm.constant(element),
-                broadcast: true,
-            },
-            InstructionSet::Avx2 => Source::Pool {
-                offset: self
-                    .asm
-                    .constant(&element.repeat(self.set.vector_bytes() / element.len())),
-                broadcast: false,
-            },
-        }
-    }
-
-    pub(super) fn splat_register(&mut self, register: VReg, form: Form) -> Option<VReg> {
-        let (size, to_vector) = match form {
-            Form::Full64 | Form::Avx2Full64 => (Size::R64, Code::VEX_Vmovq_xmm_rm64),
-            _ => (Size::R32, Code::VEX_Vmovd_xmm_rm32),
-        };
-        let mut source = (Source::Register(register), size);
-        if self.set == InstructionSet::Avx2 {
-            let first = self.asm.vector();
-            self.asm
-                .op(to_vector, out(first, Size::Xmm), &[source], None);
-            source = (Source::Register(first), Size::Xmm);
-        }
-        let result = self.asm.vector();
-        let code = code::SPLAT_REGISTER.of(form)?;
-        self.asm.op(code, out(result, form.size()), &[source], None);
-        Some(result)
-    }
-
-    /// The constant that a value is, looked at as other bits or not.
-    pub(super) fn constant_of(&self, v: V) -> Option<u64> {
-        match self.body.op(v) {
-            Op::Const(bits) if self.body.type_of(v) != Type::Mask => Some(bits),
-            Op::Convert(Conversion::Bits, a) => self.constant_of(a),
-            _ => None,
-        }
-    }
-
-    /// A value as the last operand of an instruction.
-    pub(super) fn source(&mut self, v: V, u: usize) -> Option<Source> {
-        match self.constant_of(v) {
-            Some(bits) => Some(self.pooled(bits, self.body.type_of(v))),
-            None => self.get(v, u).map(Source::Register),
-        }
-    }
-
-    /// A value in a register.
-    pub(super) fn get(&mut self, v: V, u: usize) -> Option<VReg> {
-        let i = v.0 as usize;
-        if let Some(&known) = self.copies[i].get(u) {
-            return Some(known);
-        }
-        if self.in_rare
-            && self.shared[i].is_none()
-            && let Op::Const(bits) = self.body.op(v)
-            && self.body.type_of(v) != Type::Mask
-        {
-            return self.splat_bits(bits, self.body.type_of(v));
-        }
-        if self.invariant[i] && self.shared[i].is_none() {
-            let was = std::mem::replace(&mut self.asm.place, Place::Row);
-            let tails = self.tails.take();
-            let made = self.invariant_value(v);
-            self.tails = tails;
-            self.asm.place = was;
-            self.shared[i] = Some(made?);
-        }
-        self.shared[i]
-    }
-
-    fn invariant_value(&mut self, v: V) -> Option<VReg> {
-        let ty = self.body.type_of(v);
-        match self.body.op(v) {
-            Op::Const(bits) if ty == Type::Mask => Some(self.constant_mask(bits != 0)),
-            Op::Const(bits) => self.splat_bits(bits, ty),
-            Op::Input(input) => {
-                let form = self.form(ty);
-                let word = self.word(input);
-                let value = self.splat_register(word, form)?;
-                if ty != Type::Mask {
-                    return Some(value);
-                }
-                let zero = self.pooled(0, Type::I32);
-                self.compared(Condition::NotEqual, Type::I32, value, zero)
-            }
-            _ => self.computed(v, 0),
-        }
-    }
-
     // ---- statements ------------------------------------------------------------------
 
     pub(super) fn statements(&mut self, statements: &[Statement]) -> Option<()> {
@@ -720,7 +458,7 @@ impl Select<'_> {
 
     // ---- operations ------------------------------------------------------------------
 
-    fn computed(&mut self, v: V, u: usize) -> Option<VReg> {
+    pub(super) fn computed(&mut self, v: V, u: usize) -> Option<VReg> {
         let ty = self.body.type_of(v);
         let form = self.form(ty);
         match self.body.op(v) {
