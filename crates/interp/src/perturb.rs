@@ -22,8 +22,8 @@
 //! twice its error instead: what cancels is zero, what is meant to be whole or equal is so, and
 //! what a program does there no number beside it shows; and nothing is moved, for what is added
 //! to such a sum may cancel it. One whose terms together
-//! are beyond the type's largest number is NaN, as in some order infinities may meet; and
-//! every NaN changes its sign.
+//! are beyond the type's largest number is NaN, as in some order infinities may meet, and zero
+//! if it is NaN because products of `f64` met that are; and every NaN changes its sign.
 
 use crate::error::Fault;
 use crate::lanes::{Bits, BitsMut};
@@ -243,6 +243,13 @@ pub(crate) fn by_sums(
         let error = scale * magnitude + underflow;
         // Of infinite terms the sum is infinite in any order.
         let orders_differ = value.is_finite() || value.is_infinite() && magnitude.is_finite();
+        // Infinities that met may have been products of finite numbers, which a fused
+        // multiply-add does not round; where sums are kept in a wider type there are none.
+        if directions.settles && value.is_nan() && magnitude.is_infinite() && ty == ElementType::F64
+        {
+            *value = 0.0;
+            continue;
+        }
         if directions.settles && magnitude > largest && orders_differ {
             *value = f64::NAN;
             continue;
