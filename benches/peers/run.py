@@ -286,7 +286,8 @@ def disagreement(arguments, hlo, inputs, results, threads):
     if done.returncode != 1:
         return (done.stderr.strip() or "failed").splitlines()[0][:200]
     wrong = [o for o in json.loads(done.stdout)["outputs"] if not o["ok"]]
-    apart = (f"{o['index']} by up to {o['max_abs']:.3g}" for o in wrong)
+    # Where one has no number and the other does, there is no largest difference.
+    apart = (f"{o['index']} by up to {'NaN' if o['max_abs'] is None else o['max_abs']}" for o in wrong)
     return f"results {', '.join(apart)} (more than {tolerance} of the largest)"
 
 

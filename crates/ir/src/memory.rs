@@ -73,13 +73,7 @@ impl AlignedBytes {
     /// All of them are written before any is read.
     unsafe fn try_unwritten(len: usize) -> Option<Self> {
         // SAFETY: as above.
-        Self::inside(len, |memory| unsafe {
-            let p = std::alloc::alloc(memory);
-            if !p.is_null() {
-                p.write_bytes(0xA7, memory.size());
-            } // TEMP
-            p
-        })
+        Self::inside(len, |memory| unsafe { std::alloc::alloc(memory) })
     }
 
     /// `len` bytes at the first aligned place of an allocation, which is never empty.
