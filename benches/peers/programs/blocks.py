@@ -104,7 +104,7 @@ def programs():
     scaled = lambda *shape: n(*shape) / np.float32(np.sqrt(shape[-2]))
     turned = lambda rows, columns: (n(rows, columns) + 1j * n(columns, rows).T).astype(np.complex64)
     return {
-        "complex_functions": (complex_functions, turned(200, 300), 2 * turned(200, 300)),
+        "complex_functions": (complex_functions, turned(200, 300), 2 * turned(200, 300)[::-1]),
         "complex_product": (jnp.matmul, turned(128, 160), turned(160, 96)),
         "embedding_bags": (embedding_bags, n(128, 13), places((128, 8, 5), 1000), n(8, 1000, 32), scaled(13, 64), scaled(64, 32), scaled(68, 64), scaled(64, 1)),
         "histogram_of_pairs": (histogram_of_pairs, n(50000), n(50000)[::-1]),

@@ -73,7 +73,7 @@ impl Matrix {
 
     fn assert_orthonormal(&self, what: &str) {
         let product = self.adjoint().multiply(self);
-        let one = |at: usize| f64::from(u8::from(at % (self.columns + 1) == 0));
+        let one = |at: usize| f64::from(u8::from(at.is_multiple_of(self.columns + 1)));
         let identity = Self {
             columns: self.columns,
             entries: (0..product.entries.len())
