@@ -23,7 +23,7 @@ struct Matrix {
 
 impl Matrix {
     fn rows(&self) -> usize {
-        self.entries.len() / self.columns
+        self.entries.len().checked_div(self.columns).unwrap_or(0)
     }
 
     fn adjoint(&self) -> Self {
@@ -341,6 +341,41 @@ fn a_matrix_without_a_result_is_said_to_be_one() {
             "{:?}",
             parts[1]
         );
+    }
+}
+
+#[test]
+fn matrices_without_elements() {
+    let empty = Matrix {
+        columns: 1,
+        entries: Vec::new(),
+    };
+    let given = call(
+        "dgesdd",
+        "{mode = 65 : ui8}",
+        &empty,
+        false,
+        "f64[0,1], f64[0], f64[0,0], f64[1,1], s32[]",
+    );
+    assert_eq!(given[3], [[1.0, 0.0]]);
+    for (routine, config, results) in [
+        (
+            "dsyevd",
+            "{mode = 86 : ui8, uplo = 76 : ui8}",
+            "f64[0,0], f64[0], s32[]",
+        ),
+        (
+            "dgeev",
+            "{compute_left = 86 : ui8, compute_right = 86 : ui8}",
+            "f64[0], f64[0], c128[0,0], c128[0,0], s32[]",
+        ),
+    ] {
+        let none = Matrix {
+            columns: 0,
+            entries: Vec::new(),
+        };
+        let given = call(routine, config, &none, false, results);
+        assert_eq!(given.last(), Some(&vec![[0.0, 0.0]]));
     }
 }
 

@@ -302,6 +302,15 @@ fn row(entries: impl Iterator<Item = C64>) -> Matrix {
     }
 }
 
+/// The vectors of a matrix without elements: any will do.
+fn identity(rows: usize, columns: usize) -> Matrix {
+    let mut matrix = zeros(rows, columns);
+    for i in 0..rows.min(columns) {
+        *matrix.at_mut(i, i) = C64::new(1.0, 0.0);
+    }
+    matrix
+}
+
 /// A matrix that nobody asked for.
 fn zeros(rows: usize, columns: usize) -> Matrix {
     Matrix {
@@ -317,6 +326,9 @@ fn self_adjoint<T: Scalar>(
     vectors: bool,
     back: impl Fn(C64) -> C64,
 ) -> Option<Vec<Matrix>> {
+    if a.entries.is_empty() {
+        return Some(vec![a.clone(), row(std::iter::empty())]);
+    }
     let found = SelfAdjointEigen::new(load::<T>(a).as_ref(), side).ok()?;
     let values = found.S().column_vector().iter().map(|x| back(x.get()));
     // Without vectors, LAPACK leaves something there that nobody may read.
@@ -335,6 +347,13 @@ fn singular<T: Scalar>(
     vectors: bool,
     back: impl Fn(C64) -> C64,
 ) -> Option<Vec<Matrix>> {
+    if a.entries.is_empty() {
+        return Some(vec![
+            row(std::iter::empty()),
+            identity(a.rows, left),
+            identity(right, a.columns),
+        ]);
+    }
     let least = a.rows.min(a.columns);
     let a_of_library = load::<T>(a);
     let found = if left.max(right) > least {
