@@ -26,6 +26,35 @@ pub enum Verdict {
     NotJudged,
 }
 
+/// The plan's evaluator, and machine code of all kinds with one and with two threads.
+const EVERYWHERE: [(Target, Cpu, usize); 6] = [
+    (Target::Plan, Cpu::Native, 1),
+    (Target::Cpu, Cpu::Native, 1),
+    (Target::Cpu, Cpu::Native, 2),
+    (Target::Cpu, Cpu::X86V3, 1),
+    (Target::Cpu, Cpu::X86V2, 1),
+    (Target::Cpu, Cpu::X86V2, 2),
+];
+
+/// Asserts that a program means the same on the plan's evaluator, and as machine code for new and
+/// old processors with one thread and with two, as for the reference evaluator.
+///
+/// # Panics
+/// It does not, or has no meaning.
+pub fn assert_agrees(module: &Module, inputs: &[Literal], regime: Regime) {
+    let reference = Reference::new(module, inputs, regime).expect("it has a meaning");
+    for (target, cpu, threads) in EVERYWHERE {
+        let options = Options {
+            target,
+            cpu,
+            threads,
+            ..Options::default()
+        };
+        let verdict = reference.judge_with(module, inputs, &options);
+        assert_eq!(verdict, Ok(Verdict::Agrees), "{options:?}\n{module}");
+    }
+}
+
 impl Reference {
     /// Evaluates a program.
     ///

@@ -1,9 +1,9 @@
 //! Products of complex matrices that are large enough to be one real product: on every target
 //! what the evaluator says.
 
-use tegula::{Options, Target, read};
+use tegula::read;
 use tegula_ir::Literal;
-use tegula_tests::judge::{Reference, Verdict};
+use tegula_tests::judge::assert_agrees;
 use tegula_tests::random::Regime;
 
 /// A product of two parameters of these sizes, whose parts come in turns.
@@ -27,15 +27,7 @@ fn holds(lhs: &str, rhs: &str, product: &str) {
         Literal::from_bytes(&shape, &bytes).expect("as many bytes as it takes")
     };
     let inputs = [parameter(lhs, 1), parameter(rhs, 4)];
-    let reference = Reference::new(&module, &inputs, Regime::General).expect("a meaning");
-    for target in [Target::Plan, Target::Cpu] {
-        let options = Options {
-            target,
-            ..Options::default()
-        };
-        let verdict = reference.judge_with(&module, &inputs, &options);
-        assert_eq!(verdict, Ok(Verdict::Agrees), "{options:?}\n{text}");
-    }
+    assert_agrees(&module, &inputs, Regime::General);
 }
 
 #[test]

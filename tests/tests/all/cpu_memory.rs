@@ -3,9 +3,9 @@
 //! and on several threads. Results are those of the definition, however often a loop
 //! goes round.
 
-use tegula::{Cpu, Module, Options, Target};
+use tegula::Module;
 use tegula_ir::{ArrayShape, ElementType, Literal};
-use tegula_tests::judge::{Reference, Verdict};
+use tegula_tests::judge::assert_agrees;
 use tegula_tests::random::Regime;
 
 /// Numbers of few bits, so that results are exact.
@@ -43,23 +43,6 @@ ENTRY main {{
     tegula::read(&text).unwrap_or_else(|e| panic!("{e}\n{text}"))
 }
 
-fn check(module: &Module, inputs: &[Literal]) {
-    let reference = Reference::new(module, inputs, Regime::Dyadic).expect("it has a meaning");
-    for threads in [1, 2] {
-        for target in [Target::Plan, Target::Cpu] {
-            let options = Options {
-                target,
-                cpu: Cpu::Native,
-                threads,
-                chip: None,
-                orders: tegula::ArrayOrders::Chosen,
-            };
-            let verdict = reference.judge_with(module, inputs, &options);
-            assert_eq!(verdict, Ok(Verdict::Agrees), "{options:?}");
-        }
-    }
-}
-
 const TRIPS: [i64; 6] = [0, 1, 2, 3, 4, 7];
 
 #[test]
@@ -77,7 +60,7 @@ fn a_state_that_is_read_around_each_element() {
              ROOT r = (s32[], f32[40,30]) tuple(j, v)",
             "ROOT r = f32[40,30] get-tuple-element(w), index=1",
         );
-        check(&module, &[numbers(&[40, 30])]);
+        assert_agrees(&module, &[numbers(&[40, 30])], Regime::Dyadic);
     }
 }
 
@@ -97,7 +80,7 @@ fn the_inner_part_of_a_state() {
              ROOT r = (s32[], f32[40,30]) tuple(j, v)",
             "b = f32[40,30] get-tuple-element(w), index=1 ROOT r = f32[40,30] add(b, a)",
         );
-        check(&module, &[numbers(&[40, 30])]);
+        assert_agrees(&module, &[numbers(&[40, 30])], Regime::Dyadic);
     }
 }
 
@@ -116,7 +99,7 @@ fn two_states_that_read_each_other() {
             "c = f32[600] get-tuple-element(w), index=1 d = f32[600] get-tuple-element(w), index=2
              ROOT r = (f32[600], f32[600]) tuple(c, d)",
         );
-        check(&module, &[numbers(&[600]), numbers(&[600])]);
+        assert_agrees(&module, &[numbers(&[600]), numbers(&[600])], Regime::Dyadic);
     }
 }
 
@@ -151,7 +134,7 @@ ENTRY main {{ a = f32[500] parameter(0) zero = s32[] constant(0)
 "
         );
         let module = tegula::read(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
-        check(&module, &[numbers(&[500])]);
+        assert_agrees(&module, &[numbers(&[500])], Regime::Dyadic);
     }
 }
 
@@ -176,7 +159,11 @@ fn slabs_of_what_stays() {
              ROOT r = (s32[], f32[8,64], f32[5,64,64]) tuple(j, v, t)",
             "ROOT r = f32[8,64] get-tuple-element(w), index=1",
         );
-        check(&module, &[numbers(&[8, 64]), numbers(&[5, 64, 64])]);
+        assert_agrees(
+            &module,
+            &[numbers(&[8, 64]), numbers(&[5, 64, 64])],
+            Regime::Dyadic,
+        );
     }
 }
 
@@ -206,7 +193,11 @@ fn slabs_of_what_changes() {
              k = f32[64,64] get-tuple-element(w), index=2
              ROOT r = (f32[5,64,64], f32[64,64]) tuple(g, k)",
         );
-        check(&module, &[numbers(&[5, 64, 64]), numbers(&[64, 64])]);
+        assert_agrees(
+            &module,
+            &[numbers(&[5, 64, 64]), numbers(&[64, 64])],
+            Regime::Dyadic,
+        );
     }
 }
 
@@ -231,7 +222,7 @@ ENTRY main { a = f32[3,4,40,40] parameter(0) i = s32[] parameter(1) k = u32[] pa
         };
         let i = scalar(ElementType::S32, i.to_ne_bytes());
         let k = scalar(ElementType::U32, k.to_ne_bytes());
-        check(&module, &[numbers(&[3, 4, 40, 40]), i, k]);
+        assert_agrees(&module, &[numbers(&[3, 4, 40, 40]), i, k], Regime::Dyadic);
     }
 }
 
@@ -265,6 +256,6 @@ fn pieces_of_a_dimension() {
                 numbers(&shape.static_dims().expect("sizes"))
             })
             .collect();
-        check(&module, &inputs);
+        assert_agrees(&module, &inputs, Regime::Dyadic);
     }
 }

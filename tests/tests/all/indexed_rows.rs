@@ -1,9 +1,9 @@
 //! Rows of lanes whose places are loaded: scatters and gathers of rows; small tables, and arrays
 //! that lanes would go through in steps.
 
-use tegula::{Cpu, Options, Target, read};
+use tegula::read;
 use tegula_ir::{ArrayShape, ElementType, Literal, Scalar};
-use tegula_tests::judge::{Reference, Verdict};
+use tegula_tests::judge::assert_agrees;
 use tegula_tests::random::Regime;
 
 /// Small whole numbers: sums and products of them are exact.
@@ -24,23 +24,7 @@ fn places(count: i64, size: i64) -> Literal {
 /// A program means on the CPU what the evaluator says, to the bit.
 fn holds(text: &str, inputs: &[Literal]) {
     let module = read(text).unwrap_or_else(|e| panic!("{e}\n{text}"));
-    let reference = Reference::new(&module, inputs, Regime::Dyadic).expect("a meaning");
-    let cpus = [
-        (Cpu::Native, 1),
-        (Cpu::Native, 2),
-        (Cpu::X86V3, 1),
-        (Cpu::X86V2, 1),
-    ];
-    for (cpu, threads) in cpus {
-        let options = Options {
-            target: Target::Cpu,
-            cpu,
-            threads,
-            ..Options::default()
-        };
-        let verdict = reference.judge_with(&module, inputs, &options);
-        assert_eq!(verdict, Ok(Verdict::Agrees), "{options:?}\n{text}");
-    }
+    assert_agrees(&module, inputs, Regime::Dyadic);
 }
 
 #[test]

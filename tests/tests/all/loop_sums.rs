@@ -2,9 +2,9 @@
 //! of the definition, and what must not be changed is not.
 
 use std::borrow::Cow;
-use tegula::{Cpu, Module, Options, Target};
+use tegula::Module;
 use tegula_ir::{ArrayShape, Literal};
-use tegula_tests::judge::{Reference, Verdict};
+use tegula_tests::judge::assert_agrees;
 use tegula_tests::random::Regime;
 
 /// Numbers of few bits, so that results are exact.
@@ -113,23 +113,7 @@ fn agrees(module: &Module) {
     let shapes = entry.parameters.iter();
     let shapes = shapes.filter_map(|&p| module[p].shape.as_array());
     let inputs: Vec<Literal> = shapes.map(numbers).collect();
-    let reference = Reference::new(module, &inputs, Regime::Dyadic).expect("it has a meaning");
-    for (target, cpu) in [
-        (Target::Plan, Cpu::Native),
-        (Target::Cpu, Cpu::Native),
-        (Target::Cpu, Cpu::X86V3),
-        (Target::Cpu, Cpu::X86V2),
-    ] {
-        let options = Options {
-            target,
-            cpu,
-            threads: 2,
-            chip: None,
-            orders: tegula::ArrayOrders::Chosen,
-        };
-        let verdict = reference.judge_with(module, &inputs, &options);
-        assert_eq!(verdict, Ok(Verdict::Agrees), "{options:?}");
-    }
+    assert_agrees(module, &inputs, Regime::Dyadic);
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! Kernels whose innermost dimension is shorter than a vector, rotations, whose pieces are, and
 //! what goes through an array in steps.
 
-use tegula::{Cpu, Options, Target, read};
+use tegula::read;
 use tegula_ir::Literal;
-use tegula_tests::judge::{Reference, Verdict};
+use tegula_tests::judge::assert_agrees;
 use tegula_tests::random::Regime;
 
 /// A program of one array means on the CPU what the evaluator says.
@@ -22,23 +22,7 @@ fn holds_with(computations: &str, dims: &[i64], body: &str) {
     let count: i64 = dims.iter().product();
     let values: Vec<f32> = (0..count).map(|i| (i * 7 % 23) as f32 - 11.0).collect();
     let inputs = [Literal::from_f32s(dims, &values).expect("small")];
-    let reference = Reference::new(&module, &inputs, Regime::General).expect("a meaning");
-    let cpus = [
-        (Cpu::Native, 1),
-        (Cpu::Native, 2),
-        (Cpu::X86V3, 1),
-        (Cpu::X86V2, 1),
-    ];
-    for (cpu, threads) in cpus {
-        let options = Options {
-            target: Target::Cpu,
-            cpu,
-            threads,
-            ..Options::default()
-        };
-        let verdict = reference.judge_with(&module, &inputs, &options);
-        assert_eq!(verdict, Ok(Verdict::Agrees), "{options:?}\n{text}");
-    }
+    assert_agrees(&module, &inputs, Regime::General);
 }
 
 #[test]

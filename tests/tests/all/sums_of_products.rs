@@ -1,12 +1,12 @@
 //! Products that are added to an array where it lies: that they are made, mean what the
 //! program means on every target, and copy nothing in a loop.
 
-use tegula::{Cpu, Module, Options, Target};
+use tegula::{Module, Target};
 use tegula_fusion::LibraryOp;
 use tegula_ir::{ArrayShape, ElementType, Literal};
 use tegula_layout::Plan;
 use tegula_layout::plan::Step;
-use tegula_tests::judge::{Reference, Verdict};
+use tegula_tests::judge::{Reference, Verdict, assert_agrees};
 use tegula_tests::{nvrtc, random::Regime};
 
 /// Numbers of few bits, so that results are exact.
@@ -54,24 +54,11 @@ fn added(module: &Module) -> (usize, usize) {
 }
 
 fn agrees(module: &Module, inputs: &[Literal]) {
-    let reference = Reference::new(module, inputs, Regime::Dyadic).expect("it has a meaning");
-    let mut all = vec![(Target::Plan, Cpu::Native, 1)];
-    for cpu in [Cpu::Native, Cpu::X86V3, Cpu::X86V2] {
-        all.extend([(Target::Cpu, cpu, 1), (Target::Cpu, cpu, 2)]);
-    }
+    assert_agrees(module, inputs, Regime::Dyadic);
     if nvrtc::is_there() {
-        all.push((Target::CudaSim, Cpu::Native, 1));
-    }
-    for (target, cpu, threads) in all {
-        let options = Options {
-            target,
-            cpu,
-            threads,
-            chip: None,
-            orders: tegula::ArrayOrders::Chosen,
-        };
-        let verdict = reference.judge_with(module, inputs, &options);
-        assert_eq!(verdict, Ok(Verdict::Agrees), "{options:?}");
+        let reference = Reference::new(module, inputs, Regime::Dyadic).expect("it has a meaning");
+        let verdict = reference.judge(module, inputs, Target::CudaSim, 1);
+        assert_eq!(verdict, Ok(Verdict::Agrees));
     }
 }
 

@@ -1,11 +1,11 @@
 //! Which values a plan writes to memory, and where: what takes the place of an expensive
 //! value, indices of a gather, and what lies in a result's memory before the result does.
 
-use tegula::{Cpu, Module, Options, Target};
+use tegula::Module;
 use tegula_ir::{ArrayShape, Literal, Scalar};
 use tegula_layout::Plan;
 use tegula_layout::plan::{Place, Step};
-use tegula_tests::judge::{Reference, Verdict};
+use tegula_tests::judge::assert_agrees;
 use tegula_tests::random::Regime;
 
 fn module(entry: &str) -> Module {
@@ -40,18 +40,7 @@ fn planned(module: &Module) -> Plan {
     let shapes = entry.parameters.iter();
     let shapes = shapes.filter_map(|&p| module[p].shape.as_array());
     let inputs: Vec<Literal> = shapes.map(numbers).collect();
-    let reference = Reference::new(module, &inputs, Regime::General).expect("it has a meaning");
-    for target in [Target::Plan, Target::Cpu] {
-        let options = Options {
-            target,
-            cpu: Cpu::Native,
-            threads: 2,
-            chip: None,
-            orders: tegula::ArrayOrders::Chosen,
-        };
-        let verdict = reference.judge_with(module, &inputs, &options);
-        assert_eq!(verdict, Ok(Verdict::Agrees), "{options:?}");
-    }
+    assert_agrees(module, &inputs, Regime::General);
     tegula::plan(module).expect("it plans").plan
 }
 
