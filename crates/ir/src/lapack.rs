@@ -5,6 +5,7 @@
 //! meaning HLO has operations for are here.
 
 use crate::attributes::{CustomCall, TransposeA};
+use crate::{ArrayShape, ElementType, Shape};
 
 /// A routine with its options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,15 +64,97 @@ impl Lapack {
             _ => Ok(Self::Lu),
         })
     }
+
+    /// What the routine gives for matrices of a type: `[.., rows, columns]`, each matrix by
+    /// itself, without layouts.
+    ///
+    /// # Errors
+    /// The operands are not those of the routine.
+    pub(crate) fn result(self, of: ElementType, operands: &[&Shape]) -> Result<Shape, String> {
+        let arrays: Option<Vec<&ArrayShape>> = operands.iter().map(|x| x.as_array()).collect();
+        let arrays = arrays.ok_or("the routine's operands are arrays")?;
+        if let Some(other) = arrays.iter().find(|a| a.element_type != of) {
+            return Err(format!("the routine is for {of}, an operand is {other}"));
+        }
+        let sizes: Option<Vec<_>> = arrays.iter().map(|a| a.static_dims()).collect();
+        let sizes = sizes.ok_or("sizes are not known before the program runs")?;
+        let sizes: Vec<&[i64]> = sizes.iter().map(AsRef::as_ref).collect();
+        let array = |ty, batch: &[i64], last: &[i64]| Shape::array(ty, &[batch, last].concat());
+        match (self, &sizes[..]) {
+            (Self::Cholesky { .. }, [a]) => {
+                let (batch, _) = square(a)?;
+                let info = array(ElementType::S32, batch, &[]);
+                Ok(Shape::Tuple(vec![Shape::array(of, a), info]))
+            }
+            (Self::TriangularSolve { left_side, .. }, [a, b]) => {
+                let (batch, size) = square(a)?;
+                let (others, [rows, columns]) = matrix(b)?;
+                if batch != others || size != if left_side { rows } else { columns } {
+                    return Err(format!("matrices {a:?} do not go with {b:?}"));
+                }
+                Ok(Shape::array(of, b))
+            }
+            (Self::Lu, [a]) => {
+                let (batch, [rows, columns]) = matrix(a)?;
+                let exchanged = array(ElementType::S32, batch, &[rows.min(columns)]);
+                let info = array(ElementType::S32, batch, &[]);
+                Ok(Shape::Tuple(vec![Shape::array(of, a), exchanged, info]))
+            }
+            (Self::Qr, [a]) => {
+                let (batch, [rows, columns]) = matrix(a)?;
+                let factors = array(of, batch, &[rows.min(columns)]);
+                Ok(Shape::Tuple(vec![Shape::array(of, a), factors]))
+            }
+            (Self::Reflections, [a, factors]) => {
+                let (batch, [rows, columns]) = matrix(a)?;
+                match factors.split_last() {
+                    Some((&count, others)) if others == batch && count <= rows.min(columns) => {
+                        Ok(Shape::array(of, a))
+                    }
+                    _ => Err(format!("factors {factors:?} for the columns of {a:?}")),
+                }
+            }
+            _ => Err("another number of operands than the routine has".to_owned()),
+        }
+    }
 }
 
+/// The batch of matrices, and the rows and columns of each.
+fn matrix(sizes: &[i64]) -> Result<(&[i64], [i64; 2]), String> {
+    match sizes.split_last_chunk() {
+        Some((batch, &last)) => Ok((batch, last)),
+        None => Err(format!("{sizes:?} is no matrix")),
+    }
+}
+
+/// The batch of matrices that are square, and their size.
+fn square(sizes: &[i64]) -> Result<(&[i64], i64), String> {
+    match matrix(sizes)? {
+        (batch, [rows, columns]) if rows == columns => Ok((batch, rows)),
+        _ => Err(format!("matrices {sizes:?} are not square")),
+    }
+}
+
+/// The type of the matrices and the routine that jaxlib's name of a target says: `f32` and
 /// `potrf` of `lapack_spotrf_ffi`.
-fn routine(target: &str) -> Option<&str> {
+pub fn lapack_target(target: &str) -> Option<(ElementType, &str)> {
     let name = target.strip_prefix("lapack_")?.strip_suffix("_ffi")?;
-    let routine = name.strip_prefix(['s', 'd', 'c', 'z'])?;
+    let ty = match name.chars().next()? {
+        's' => ElementType::F32,
+        'd' => ElementType::F64,
+        'c' => ElementType::C64,
+        'z' => ElementType::C128,
+        _ => return None,
+    };
+    Some((ty, name.get(1..)?))
+}
+
+/// The routine of a target, if it is one of [`Lapack`]'s.
+fn routine(target: &str) -> Option<&str> {
+    let (ty, routine) = lapack_target(target)?;
     let known = match routine {
         "potrf" | "trsm" | "getrf" => true,
-        "geqrf" | "orgqr" => name.starts_with(['s', 'd']),
+        "geqrf" | "orgqr" => !ty.is_complex(),
         _ => false,
     };
     known.then_some(routine)

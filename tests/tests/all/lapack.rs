@@ -2,7 +2,7 @@
 
 use tegula::{Arg, Buffer, Options, Target, read};
 use tegula_ir::Literal;
-use tegula_tests::judge::{Reference, Verdict};
+use tegula_tests::judge::assert_agrees;
 use tegula_tests::random::Regime;
 
 /// A program of one batch of square matrices of `f32` means the same everywhere.
@@ -21,15 +21,7 @@ fn holds(body: &str, diagonal: f32) {
     };
     let values: Vec<f32> = (0..75).map(element).collect();
     let inputs = [Literal::from_f32s(&[3, 5, 5], &values).expect("small")];
-    let reference = Reference::new(&module, &inputs, Regime::General).expect("a meaning");
-    for target in [Target::Plan, Target::Cpu] {
-        let options = Options {
-            target,
-            ..Options::default()
-        };
-        let verdict = reference.judge_with(&module, &inputs, &options);
-        assert_eq!(verdict, Ok(Verdict::Agrees), "{options:?}\n{text}");
-    }
+    assert_agrees(&module, &inputs, Regime::General);
 }
 
 #[test]
@@ -128,5 +120,40 @@ fn an_option_that_is_missing_is_named() {
         let ran = ran.and_then(|program| program.run(vec![Arg::Borrowed(&input)]));
         let error = ran.map(|_| ()).expect_err("no option").to_string();
         assert!(error.contains("uplo"), "{target:?}: {error}");
+    }
+}
+
+#[test]
+fn shapes_that_do_not_go_with_the_routine_are_errors() {
+    for (operands, routine, results, what) in [
+        ("f32[5]", "sgeqrf", "(f32[5], f32[5])", "no matrix"),
+        ("f32[4,3]", "sgeqrf", "(f32[4,3], f32[7])", "f32[3]"),
+        ("f32[2,4,3]", "sgeqrf", "(f32[2,4,3], f32[3])", "f32[2,3]"),
+        ("s32[4,3]", "sgeqrf", "(s32[4,3], s32[3])", "is for f32"),
+        ("f32[5] f32[]", "sorgqr", "f32[5]", "no matrix"),
+        ("f32[4,3] f32[9]", "sorgqr", "f32[4,3]", "[9]"),
+        ("f32[4,3] f32[]", "sorgqr", "f32[4,3]", "[]"),
+        ("f32[3,4]", "spotrf", "(f32[3,4], s32[])", "not square"),
+        ("f32[3,3]", "spotrf", "(f32[3,3], s32[3])", "s32[]"),
+        ("f32[3,3]", "dpotrf", "(f32[3,3], s32[])", "is for f64"),
+        ("f32[3,3]", "spotrf", "f32[3,3]", "s32[]"),
+        ("f32[4,3]", "sgetrf", "(f32[4,3], s32[4], s32[])", "s32[3]"),
+        ("f32[3,3] f32[4,3]", "strsm", "f32[4,3]", "do not go with"),
+        ("f32[3,3]", "strsm", "f32[3,3]", "number of operands"),
+    ] {
+        let parameters: Vec<String> = (operands.split(' ').enumerate())
+            .map(|(i, shape)| format!("p{i} = {shape} parameter({i})"))
+            .collect();
+        let names: Vec<String> = (0..parameters.len()).map(|i| format!("p{i}")).collect();
+        let text = format!(
+            "HloModule lapack ENTRY main {{ {}
+               ROOT c = {results} custom-call({}), custom_call_target=\"lapack_{routine}_ffi\",
+                 backend_config={{diag = 78 : ui8, side = 76 : ui8, trans_x = 78 : ui8,
+                   uplo = 76 : ui8}} }}",
+            parameters.join(" "),
+            names.join(", ")
+        );
+        let error = read(&text).expect_err("an error").to_string();
+        assert!(error.contains(what), "{error}\n{text}");
     }
 }

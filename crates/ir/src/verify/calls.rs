@@ -1,6 +1,9 @@
 //! Called computations: whether they fit their callers.
 
-use crate::{ComputationId, ElementType, Error, Instruction, Module, Op, Shape};
+use crate::{
+    ComputationId, CustomCall, ElementType, Error, Instruction, Lapack, Module, Op, Shape,
+    lapack_target,
+};
 use smallvec::SmallVec;
 
 /// What a called computation takes and gives.
@@ -158,9 +161,34 @@ pub(super) fn check(
                 layouts.len(),
                 operands.len()
             ))),
-            _ => Ok(()),
+            _ => check_lapack(instruction, call, operands),
         },
         _ => Ok(()),
+    }
+}
+
+/// Checks the shapes of a routine of LAPACK that is not left to a handler. What its options lack
+/// is said by whoever needs them, and so is that sizes are not known.
+fn check_lapack(
+    instruction: &Instruction,
+    call: &CustomCall,
+    operands: &[&Shape],
+) -> Result<(), Error> {
+    let routine = Lapack::of(&call.to_run(instruction.annotations.as_deref()));
+    let (Some(Ok(routine)), Some((ty, _))) = (routine, lapack_target(&call.target)) else {
+        return Ok(());
+    };
+    let is_open = |shape: &Shape| shape.as_array().is_some_and(|a| a.static_dims().is_none());
+    if operands.iter().any(|shape| is_open(shape)) {
+        return Ok(());
+    }
+    let expected = routine.result(ty, operands).map_err(Error::input)?;
+    match instruction.shape.may_equal(&expected) {
+        true => Ok(()),
+        false => Err(Error::input(format!(
+            "the routine gives {expected:#}, not {:#}",
+            instruction.shape
+        ))),
     }
 }
 
