@@ -379,28 +379,92 @@ fn matrices_without_elements() {
     }
 }
 
+/// A symmetric matrix is one triangle: nothing in the other one is looked at.
 #[test]
-fn results_that_the_routine_does_not_give_are_errors() {
-    for (results, config, what) in [
+fn what_is_not_read_may_be_anything() {
+    let config = "{mode = 86 : ui8, uplo = 76 : ui8}";
+    let a = sample(4, 4, false);
+    let mut other = sample(4, 4, false);
+    other.entries[3] = [f64::NAN, 0.0];
+    other.entries[6] = [1e300, 0.0];
+    let results = "f64[4,4], f64[4], s32[]";
+    let given = [a, other].map(|a| call("dsyevd", config, &a, false, results));
+    assert_eq!(given[0], given[1]);
+}
+
+#[test]
+fn what_does_not_go_with_the_routine_is_an_error() {
+    let symmetric = "{mode = 86 : ui8, uplo = 76 : ui8}";
+    let any = "{compute_left = 86 : ui8, compute_right = 86 : ui8}";
+    for (operand, routine, config, results, what) in [
         (
+            "f64[3,3]",
+            "dsyevd",
+            symmetric,
             "f64[3,3], f64[4], s32[]",
-            "{mode = 86 : ui8, uplo = 76 : ui8}",
             "does not give",
         ),
         (
+            "f64[3,3]",
+            "dsyevd",
+            symmetric,
             "f64[3,3], s32[]",
-            "{mode = 86 : ui8, uplo = 76 : ui8}",
-            "number of results",
+            "results are of f64, f64, s32",
         ),
-        ("f64[3,3], f64[3], s32[]", "{mode = 86 : ui8}", "uplo"),
+        (
+            "f64[3,3]",
+            "dsyevd",
+            "{mode = 86 : ui8}",
+            "f64[3,3], f64[3], s32[]",
+            "uplo",
+        ),
+        (
+            "f64[3,4]",
+            "dsyevd",
+            symmetric,
+            "f64[3,4], f64[3], s32[]",
+            "not square",
+        ),
+        (
+            "f64[4,3]",
+            "dgeev",
+            any,
+            "f64[3], f64[3], c128[4,3], c128[4,3], s32[]",
+            "not square",
+        ),
+        (
+            "f64[3]",
+            "dgesdd",
+            "{mode = 83 : ui8}",
+            "f64[3], f64[3], f64[3], f64[3], s32[]",
+            "not matrices",
+        ),
+        (
+            "c128[3,3]",
+            "zheevd",
+            symmetric,
+            "f64[3,3], f64[3], s32[]",
+            "results are of c128, f64, s32",
+        ),
+        (
+            "f64[3,3]",
+            "zheevd",
+            symmetric,
+            "c128[3,3], f64[3], s32[]",
+            "not of c128",
+        ),
     ] {
         let text = format!(
-            "HloModule spectral ENTRY main {{ a = f64[3,3] parameter(0)
-               ROOT c = ({results}) custom-call(a), custom_call_target=\"lapack_dsyevd_ffi\",
+            "HloModule spectral ENTRY main {{ a = {operand} parameter(0)
+               ROOT c = ({results}) custom-call(a), custom_call_target=\"lapack_{routine}_ffi\",
                  backend_config={config} }}"
         );
         let module = read(&text).expect("text that can be read");
-        let input = Buffer::from(literal(&sample(3, 3, false), false));
+        let shape = module[module.entry_computation().parameters[0]]
+            .shape
+            .as_array();
+        let input = Literal::zeros(shape.expect("an array")).expect("small");
+        let input = Buffer::from(input);
         for target in [Target::Interp, Target::Plan, Target::Cpu] {
             let options = Options {
                 target,
