@@ -51,7 +51,9 @@ const MAX_BETWEEN: u32 = 8;
 const MAX_CHAIN: u32 = 200;
 /// Operations on an index that take longer without lanes than with them, the index written and
 /// read again: about 0.1 ns each, and half a nanosecond.
-const LONG_INDEX: u32 = 8;
+const LONG_INDEX: usize = 8;
+/// Nodes behind a value that are looked at to count its operations.
+const MAX_LOOKED_AT: usize = 64;
 /// Operations that one kernel may evaluate: the time to compile a body grows faster
 /// than it does, because more lives at once than there are registers.
 const MAX_BODY: u32 = 400;
@@ -521,7 +523,7 @@ impl Pass<'_> {
         }
         let slow_alone = match self.scattered[result] {
             Scattered::No => false,
-            Scattered::Index => self.operations(id, LONG_INDEX) >= LONG_INDEX,
+            Scattered::Index => self.takes_operations(id, LONG_INDEX),
             Scattered::Update => self.calls(id, MAX_BETWEEN),
         };
         if slow_alone {
@@ -563,25 +565,36 @@ impl Pass<'_> {
         self.limits.lanes && class == Class::Loop && reads >= LONG_SUM
     }
 
-    /// How many operations compute an element, up to a limit.
-    fn operations(&self, id: NodeId, limit: u32) -> u32 {
-        let node = &self.program.nodes[id];
-        let mut count = match self.class(id) {
-            Class::Pointwise(cost) => u32::from(cost > 0),
-            _ => return 0,
+    /// Whether at least so many operations compute an element, of the [`MAX_LOOKED_AT`] nodes
+    /// that are nearest. To move an element is no operation.
+    fn takes_operations(&self, id: NodeId, least: usize) -> bool {
+        let home = |id: NodeId| {
+            let results = &self.program.nodes[id].results;
+            results.first().map(|&v| self.home[v])
         };
-        let home = node.results.first().map(|&v| self.home[v]);
-        for &operand in &node.operands {
-            if count >= limit {
-                break;
-            }
-            if let Def::Node(inner, _) = self.program.values[operand].def
-                && Some(self.home[operand]) == home
-            {
-                count += self.operations(inner, limit - count);
+        let own = home(id);
+        let mut seen = vec![id];
+        let mut count = 0;
+        let mut next = 0;
+        while let Some(&id) = seen.get(next)
+            && count < least
+        {
+            next += 1;
+            let Class::Pointwise(cost) = self.class(id) else {
+                continue;
+            };
+            count += usize::from(cost > 0);
+            for &operand in &self.program.nodes[id].operands {
+                if let Def::Node(inner, _) = self.program.values[operand].def
+                    && home(inner) == own
+                    && seen.len() < MAX_LOOKED_AT
+                    && !seen.contains(&inner)
+                {
+                    seen.push(inner);
+                }
             }
         }
-        count
+        count >= least
     }
 
     /// Whether an element is computed by functions that are calls where there are no lanes.
