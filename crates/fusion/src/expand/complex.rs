@@ -52,7 +52,9 @@ pub(super) fn is_large(module: &Module, instruction: &Instruction) -> bool {
         return false;
     };
     // Four blocks of the smaller operand are twice as many numbers as it has.
-    let passes = left + right + left.min(right) + out;
+    let passes = [right, left.min(right), out]
+        .into_iter()
+        .fold(left, i64::saturating_add);
     work >= LEAST_WORK && work / LEAST_USES >= passes
 }
 
