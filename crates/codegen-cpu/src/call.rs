@@ -166,12 +166,12 @@ impl Call {
     /// A handler of a custom call fails.
     ///
     /// # Safety
-    /// `inputs` and `outputs` are dense arrays of the shapes this was made for,
-    /// aligned to their elements (strips begin anywhere); no output overlaps anything else, but for an array that a dot
-    /// is added to. A sort is given its
-    /// own code, a call that packs an operand once what [`Self::keep`] has made of it: that
-    /// operand is read only if it is [needed](Self::needs_source). `scratch` has
-    /// [`Self::scratch_bytes`] for the pool's threads, aligned to 64.
+    /// `inputs` and `outputs` are dense arrays of the shapes this was made for, aligned to
+    /// their elements (strips begin anywhere); no output overlaps anything else, but for an
+    /// array that a dot is added to. A sort is given its own code, a call that packs an operand
+    /// once what [`Self::keep`] has made of it: that operand is read only if it is
+    /// [needed](Self::needs_source). `scratch` has [`Self::scratch_bytes`] for the pool's
+    /// threads, aligned to 64.
     pub(crate) unsafe fn run(
         &self,
         inputs: &[*const u8],

@@ -110,7 +110,9 @@ impl Resolver<'_> {
         for (rank, &(offset, bytes, buffer)) in buffers.iter().enumerate() {
             let bytes = usize::try_from(bytes / count).ok()?;
             let begin = usize::try_from((offset - base) / count).ok()?;
-            // Rounding, and a start that is not aligned, bring no two together.
+            // Rounding, and a start that is not aligned, bring no two together; and strided
+            // elements that are loaded a vector at a time (up to 60 bytes past the last of
+            // them) end before the next one begins.
             let begin = aligned(begin) + rank * 2 * ALIGNMENT;
             own.push(Own {
                 buffer,
