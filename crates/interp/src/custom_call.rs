@@ -4,7 +4,7 @@
 //! a program names a target, and every backend finds the same handler for it. A
 //! handler stays for good, so code that has been compiled with it stays right.
 
-use crate::linalg::Spectral;
+use crate::linalg::{Spectral, Tridiagonal};
 use rustc_hash::FxHashMap;
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -153,11 +153,15 @@ impl CustomCallHandler {
 
     /// What every process has, unless it has registered something else.
     fn provided(target: &str) -> Option<Self> {
-        let routine = Spectral::of(target)?;
-        let run = move |call: &CustomCall, operands: &[Literal], results: &[ArrayShape]| {
-            routine.run(call, operands, results)
-        };
-        Some(Self(Arc::new(run)))
+        if let Some(routine) = Spectral::of(target) {
+            return Some(Self(Arc::new(move |call, operands, results| {
+                routine.run(call, operands, results)
+            })));
+        }
+        let routine = Tridiagonal::of(target)?;
+        Some(Self(Arc::new(move |_, operands, results| {
+            routine.run(operands, results)
+        })))
     }
 
     /// Runs a call on arrays, giving arrays of the shapes of `results`, whose sizes

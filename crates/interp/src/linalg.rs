@@ -7,6 +7,7 @@ mod backward;
 mod lapack;
 mod qr;
 mod spectral;
+mod tridiagonal;
 
 use crate::dot::{load_complex, load_floats, store_complex};
 use crate::error::{Fault, invalid};
@@ -18,6 +19,7 @@ use tegula_ir::{ArrayShape, Category, ElementType, Lapack, Literal, TransposeA};
 pub(crate) use backward::magnitudes;
 pub(crate) use lapack::lapack;
 pub(crate) use spectral::Spectral;
+pub(crate) use tridiagonal::Tridiagonal;
 
 /// A square or oblong matrix, row-major.
 #[derive(Clone)]

@@ -1,5 +1,5 @@
-//! Eigenvalues and singular values as JAX calls LAPACK for them: that the results are what
-//! they are called, on every target in the same bits.
+//! What JAX calls LAPACK for and handlers give: that the results are what they are called, on
+//! every target in the same bits.
 
 use tegula::{Arg, Buffer, Options, Target, read};
 use tegula_ir::{ArrayShape, ElementType, Literal};
@@ -139,7 +139,7 @@ fn numbers(array: &Literal) -> Vec<Number> {
     doubles.iter().map(|&x| [x, 0.0]).collect()
 }
 
-/// What a call gives, on all targets the same.
+/// What a call of one matrix gives, on all targets the same.
 fn call(
     routine: &str,
     config: &str,
@@ -153,8 +153,13 @@ fn call(
            ROOT c = ({results}) custom-call(a), custom_call_target=\"lapack_{routine}_ffi\",
              api_version=API_VERSION_TYPED_FFI, backend_config={config} }}"
     );
-    let module = read(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
-    let input = Buffer::from(literal(a, is_complex));
+    run_everywhere(&text, &[literal(a, is_complex)])
+}
+
+/// What a program gives, on all targets the same.
+fn run_everywhere(text: &str, inputs: &[Literal]) -> Vec<Vec<Number>> {
+    let module = read(text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    let inputs: Vec<Buffer> = inputs.iter().cloned().map(Buffer::from).collect();
     let run = |target| {
         let options = Options {
             target,
@@ -162,7 +167,7 @@ fn call(
         };
         let program = tegula::compile(&module, &options);
         let program = program.unwrap_or_else(|e| panic!("{target:?}: {e}\n{text}"));
-        let given = program.run(vec![Arg::Borrowed(&input)]);
+        let given = program.run(inputs.iter().map(Arg::Borrowed).collect());
         let given = given.unwrap_or_else(|e| panic!("{target:?}: {e}\n{text}"));
         given
             .into_iter()
@@ -170,7 +175,7 @@ fn call(
             .collect::<Vec<_>>()
     };
     let first = run(Target::Interp);
-    for target in [Target::Plan, Target::Cpu] {
+    for target in [Target::Plan, Target::Cpu, Target::Tpu] {
         for (a, b) in first.iter().zip(run(target)) {
             assert_eq!(a.bytes(), b.bytes(), "{target:?}\n{text}");
         }
@@ -476,4 +481,83 @@ fn what_does_not_go_with_the_routine_is_an_error() {
             assert!(error.contains(what), "{target:?}: {error}");
         }
     }
+}
+
+/// The product of a tridiagonal matrix and right sides.
+fn tridiagonal_product([below, diagonal, above]: [&Matrix; 3], x: &Matrix) -> Matrix {
+    let n = diagonal.entries.len();
+    let mut whole = Matrix {
+        columns: n,
+        entries: vec![[0.0, 0.0]; n * n],
+    };
+    for i in 0..n {
+        whole.entries[i * n + i] = diagonal.entries[i];
+        if i > 0 {
+            whole.entries[i * n + i - 1] = below.entries[i];
+        }
+        if i + 1 < n {
+            whole.entries[i * n + i + 1] = above.entries[i];
+        }
+    }
+    whole.multiply(x)
+}
+
+#[test]
+fn tridiagonal_systems() {
+    for is_complex in [false, true] {
+        let (name, letter) = (type_of(is_complex).1, if is_complex { 'z' } else { 'd' });
+        for n in [1, 2, 3, 9] {
+            // Without a diagonal, every other row is exchanged.
+            for diagonal in [8.0, 0.0] {
+                if diagonal == 0.0 && n % 2 == 1 {
+                    continue;
+                }
+                let all = sample(1, 3 * n, is_complex);
+                let vector = |from: usize, more: f64| Matrix {
+                    columns: n,
+                    entries: (all.entries[from..from + n].iter())
+                        .map(|x| [x[0] + more, x[1]])
+                        .collect(),
+                };
+                let (below, above) = (vector(0, 3.0), vector(n, 3.0));
+                let mut middle = vector(2 * n, diagonal);
+                if diagonal == 0.0 {
+                    middle.entries.fill([0.0, 0.0]);
+                }
+                let x = sample(n, 3, is_complex);
+                let b = tridiagonal_product([&below, &middle, &above], &x);
+                let text = format!(
+                    "HloModule tridiagonal ENTRY main {{
+                       l = {name}[1,{n}] parameter(0) d = {name}[1,{n}] parameter(1)
+                       u = {name}[1,{n}] parameter(2) p = {name}[{n},3] parameter(3)
+                       b = {name}[1,{n},3] reshape(p)
+                       ROOT c = ({name}[1,{n}], {name}[1,{n}], {name}[1,{n}], {name}[1,{n},3],
+                         s32[1]) custom-call(l, d, u, b),
+                         custom_call_target=\"lapack_{letter}gtsv_ffi\" }}"
+                );
+                let inputs = [&below, &middle, &above, &b].map(|x| literal(x, is_complex));
+                let parts = run_everywhere(&text, &inputs);
+                assert_eq!(parts[4], [[0.0, 0.0]]);
+                let found = Matrix {
+                    columns: 3,
+                    entries: parts[3].clone(),
+                };
+                found.assert_close(&x, &text);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_tridiagonal_system_without_a_solution_is_said_to_be_one() {
+    let text = "HloModule tridiagonal ENTRY main {
+        l = f64[1,3] parameter(0) v = f64[3] reshape(l) b = f64[3,1] reshape(l)
+        ROOT c = (f64[3], f64[3], f64[3], f64[3,1], s32[]) custom-call(v, v, v, b),
+          custom_call_target=\"lapack_dgtsv_ffi\" }";
+    let zeros = Matrix {
+        columns: 3,
+        entries: vec![[0.0, 0.0]; 3],
+    };
+    let parts = run_everywhere(text, &[literal(&zeros, false)]);
+    assert_eq!(parts[4], [[1.0, 0.0]]);
 }
