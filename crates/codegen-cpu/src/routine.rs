@@ -177,7 +177,7 @@ impl Routine {
                     && operands.iter().all(|s| s.element_type == self.element_type)
             }
             Kind::Lu { .. } => {
-                matches!(self.element_type, F32 | F64)
+                matches!(self.element_type, F32 | F64 | C64 | C128)
                     && results[1..].iter().all(|s| s.element_type == S32)
             }
             Kind::Random(random) => random.knows(self.element_type, operands, results),

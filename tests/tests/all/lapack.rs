@@ -5,13 +5,11 @@ use tegula_ir::Literal;
 use tegula_tests::judge::assert_agrees;
 use tegula_tests::random::Regime;
 
-/// A program of one batch of square matrices of `f32` means the same everywhere.
-fn holds(body: &str, diagonal: f32) {
-    let text = format!("HloModule lapack ENTRY main {{ a = f32[3,5,5] parameter(0)\n{body}\n}}");
-    let module = read(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+/// Matrices of small numbers beside the diagonal.
+fn matrices(diagonal: f32) -> Literal {
     let element = |i: usize| {
         let (row, column) = (i / 5 % 5, i % 5);
-        // Small beside the diagonal: a system that takes few bits away.
+        // A system that takes few bits away.
         let value = (((row * column + row + column + i / 25) % 7) as f32 - 3.0) / 16.0;
         if row == column {
             value + diagonal
@@ -20,7 +18,14 @@ fn holds(body: &str, diagonal: f32) {
         }
     };
     let values: Vec<f32> = (0..75).map(element).collect();
-    let inputs = [Literal::from_f32s(&[3, 5, 5], &values).expect("small")];
+    Literal::from_f32s(&[3, 5, 5], &values).expect("small")
+}
+
+/// A program of one batch of square matrices of `f32` means the same everywhere.
+fn holds(body: &str, diagonal: f32) {
+    let text = format!("HloModule lapack ENTRY main {{ a = f32[3,5,5] parameter(0)\n{body}\n}}");
+    let module = read(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    let inputs = [matrices(diagonal)];
     assert_agrees(&module, &inputs, Regime::General);
 }
 
@@ -76,6 +81,27 @@ fn factors_and_exchanged_rows() {
             ),
             diagonal,
         );
+    }
+}
+
+#[test]
+fn complex_systems() {
+    let body = |x: &str, y: &str| {
+        format!(
+            "HloModule lapack ENTRY main {{ x = f32[3,5,5] parameter(0)
+               y = f32[3,5,5] {y} a = c64[3,5,5] complex({x}, y)
+               ROOT lu = (c64[3,5,5]{{1,2,0}}, s32[3,5]{{1,0}}, s32[3]{{0}}) custom-call(a),
+                 custom_call_target=\"lapack_cgetrf_ffi\", backend_config={{}} }}"
+        )
+    };
+    for (x, y) in [
+        ("x", "sine(x)"),
+        ("x", "transpose(x), dimensions={0,2,1}"),
+        ("y", "subtract(x, x)"),
+    ] {
+        let module = read(&body(x, y)).expect("text that can be read");
+        let inputs = [matrices(9.0)];
+        assert_agrees(&module, &inputs, Regime::General);
     }
 }
 
