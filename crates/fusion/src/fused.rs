@@ -354,9 +354,7 @@ impl Builder<'_> {
                 comparator: Box::new(self.comparator(id, *to_apply)?),
             },
             Op::CustomCall(call) if call.called.is_empty() => {
-                let annotations = self.context.module[node.origin].annotations.as_deref();
-                let call = Op::CustomCall(Box::new(call.to_run(annotations)));
-                LibraryOp::Operation(Box::new(call))
+                LibraryOp::Operation(Box::new(self.context.module[node.origin].op_to_run()))
             }
             op if is_routine(op) => LibraryOp::Operation(Box::new(op.clone())),
             _ => {

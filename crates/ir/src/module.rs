@@ -47,6 +47,19 @@ pub struct Instruction {
     pub annotations: Option<Box<Annotations>>,
 }
 
+impl Instruction {
+    /// The operation with all that says what it does, wherever it is moved: a custom call as
+    /// whoever [runs](crate::CustomCall::to_run) it sees it.
+    pub fn op_to_run(&self) -> Op {
+        match &self.op {
+            Op::CustomCall(call) => {
+                Op::CustomCall(Box::new(call.to_run(self.annotations.as_deref())))
+            }
+            op => op.clone(),
+        }
+    }
+}
+
 /// A function of parameters: instructions with one root.
 #[derive(Clone, Debug)]
 pub struct Computation {

@@ -145,7 +145,7 @@ pub(super) fn run_kernel(
     let node = &program.nodes[kernel.root];
     match prepared {
         Prepared::Plain => {
-            let mut op = module[node.origin].op.clone();
+            let mut op = module[node.origin].op_to_run();
             op.map_computations(|id| imported.get(&id).copied().unwrap_or(id));
             operation(new, assignment, module, kernel.root, op, env, &layout)
         }

@@ -114,12 +114,12 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    /// The computations that an operation calls, copied into the new module.
-    fn import(&mut self, op: &Op) -> Result<Op, Error> {
+    /// An instruction's operation, what it calls copied into the new module.
+    fn import(&mut self, instruction: InstructionId) -> Result<Op, Error> {
+        let mut op = self.module[instruction].op_to_run();
         for callee in op.called_computations() {
             self.import_computation(callee)?;
         }
-        let mut op = op.clone();
         let imported = &self.imported;
         op.map_computations(|id| imported.get(&id).copied().unwrap_or(id));
         Ok(op)
@@ -133,7 +133,7 @@ impl Writer<'_> {
         let computation = &module[id];
         let mut ops = Vec::new();
         for &instruction in &computation.instructions {
-            ops.push(self.import(&module[instruction].op)?);
+            ops.push(self.import(instruction)?);
         }
         let mut new = self.builder.computation(&computation.name);
         let mut map: FxHashMap<InstructionId, InstructionId> = FxHashMap::default();
@@ -168,7 +168,7 @@ impl Writer<'_> {
             return Err(Error::bug("a loop is no kernel"));
         }
         for &id in &kernel.nodes {
-            self.import(&self.module[nodes[id].origin].op)?;
+            self.import(nodes[id].origin)?;
         }
         if kernel.nodes.len() > 1 {
             Ok(Prepared::Fusion(self.fused(kernel)?))
@@ -182,7 +182,7 @@ impl Writer<'_> {
         let program = &self.assignment.program;
         let mut ops = Vec::new();
         for &id in &kernel.nodes {
-            ops.push(self.import(&self.module[program.nodes[id].origin].op)?);
+            ops.push(self.import(program.nodes[id].origin)?);
         }
         let (module, assignment) = (self.module, self.assignment);
         let mut new = self.builder.computation("fused_computation");
