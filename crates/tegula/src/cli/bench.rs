@@ -2,7 +2,7 @@
 
 use super::inputs::{DimArgs, FreezeArgs, InputArgs, Source, borrowed, read_module};
 use super::report::Failure;
-use super::{Common, SUCCESS, TargetName, cpu};
+use super::{Common, CpuArgs, SUCCESS, TargetName};
 use clap::Args;
 use serde_json::json;
 use std::borrow::Cow;
@@ -22,9 +22,8 @@ pub(crate) struct BenchArgs {
     /// What to compile it for.
     #[arg(long, value_enum, default_value = "cpu")]
     pub target: TargetName,
-    /// Which instructions may be used: native, x86-64-v2, x86-64-v3 or x86-64-v4.
-    #[arg(long, default_value = "native")]
-    pub cpu: String,
+    #[command(flatten)]
+    pub cpu: CpuArgs,
     #[command(flatten)]
     pub inputs: InputArgs,
     #[command(flatten)]
@@ -51,7 +50,7 @@ pub(crate) fn bench(args: &BenchArgs, common: &Common) -> Result<u8, Failure> {
     let inputs = args.inputs.load(&source)?;
     let options = Options {
         target: args.target.into(),
-        cpu: cpu(&args.cpu)?,
+        cpu: args.cpu.get()?,
         threads: args.threads.into(),
         ..Options::default()
     };

@@ -2,7 +2,7 @@
 
 use super::inputs::{DimArgs, read_module};
 use super::report::Failure;
-use super::{Common, SUCCESS, cpu};
+use super::{Common, CpuArgs, SUCCESS};
 use anyhow::{Context, anyhow};
 use clap::{Args, ValueEnum};
 use serde_json::json;
@@ -59,9 +59,8 @@ pub(crate) struct CompileArgs {
     /// What to print.
     #[arg(long, value_enum)]
     pub emit: Form,
-    /// Which instructions may be used: native, x86-64-v2, x86-64-v3 or x86-64-v4.
-    #[arg(long, default_value = "native")]
-    pub cpu: String,
+    #[command(flatten)]
+    pub cpu: CpuArgs,
     /// The GPU's compute capability, as sm_90.
     #[arg(long, default_value = "sm_90")]
     pub arch: String,
@@ -75,7 +74,7 @@ pub(crate) struct CompileArgs {
 
 /// Compiles a program and prints a form of it.
 pub(crate) fn compile(args: &CompileArgs, common: &Common) -> Result<u8, Failure> {
-    let cpu = cpu(&args.cpu)?;
+    let cpu = args.cpu.get()?;
     let source = read_module(&args.model, &args.dims)?;
     let options = PlanOptions {
         reasons: args.emit == Form::Fused,

@@ -36,12 +36,24 @@ pub(crate) const FINDING: u8 = 1;
 /// The command line or the input is wrong.
 pub(crate) const BAD_USAGE: u8 = 2;
 
-/// The CPU of a name on the command line.
-fn cpu(name: &str) -> Result<tegula::Cpu, report::Failure> {
-    let cpu = tegula::Cpu::from_name(name).ok_or_else(|| {
-        anyhow::anyhow!("there is no CPU `{name}`: use native, x86-64-v2, x86-64-v3 or x86-64-v4")
-    })?;
-    Ok(cpu)
+/// What code for the CPU may use.
+#[derive(Debug, Args)]
+pub(crate) struct CpuArgs {
+    /// Which instructions may be used: native, x86-64-v2, x86-64-v3 or x86-64-v4.
+    #[arg(long, default_value = "native")]
+    cpu: String,
+}
+
+impl CpuArgs {
+    fn get(&self) -> Result<tegula::Cpu, report::Failure> {
+        let name = &self.cpu;
+        let cpu = tegula::Cpu::from_name(name).ok_or_else(|| {
+            anyhow::anyhow!(
+                "there is no CPU `{name}`: use native, x86-64-v2, x86-64-v3 or x86-64-v4"
+            )
+        })?;
+        Ok(cpu)
+    }
 }
 
 /// Compile and run machine-learning programs, and ask why.

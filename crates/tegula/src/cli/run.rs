@@ -4,7 +4,7 @@ use super::inputs::{
     CheckArgs, DimArgs, FreezeArgs, InputArgs, borrowed, comparison_json, read_module,
 };
 use super::report::Failure;
-use super::{Common, FINDING, SUCCESS, TargetName};
+use super::{Common, CpuArgs, FINDING, SUCCESS, TargetName};
 use anyhow::Context;
 use clap::Args;
 use serde_json::{Value, json};
@@ -24,6 +24,8 @@ pub(crate) struct RunArgs {
     /// What to compile it for.
     #[arg(long, value_enum, default_value = "cpu")]
     pub target: TargetName,
+    #[command(flatten)]
+    pub cpu: CpuArgs,
     /// The TPU chip: a name, or a file that describes one.
     #[arg(long, default_value = "v5e")]
     pub chip: String,
@@ -52,6 +54,7 @@ pub(crate) fn run(args: &RunArgs, common: &Common) -> Result<u8, Failure> {
     let inputs = args.inputs.load(&source)?;
     let options = Options {
         target: args.target.into(),
+        cpu: args.cpu.get()?,
         threads: args.threads.into(),
         chip: Some(super::chip::load(&args.chip)?),
         ..Options::default()
