@@ -12,7 +12,7 @@
 
 use crate::once;
 use crate::pieces::resolved;
-use crate::vector::{merged, steps_along};
+use crate::vector::{choose, merged, steps_along};
 use crate::versions::{MIN_SAVED, operations};
 use smallvec::smallvec;
 use tegula_expr::{Node, Term, Var, canonicalize};
@@ -118,7 +118,7 @@ pub(crate) fn phased(kernel: &Kernel) -> Option<Phased> {
 /// The kernel with all points of its innermost dimensions as one, if they are too few for a
 /// vector's lanes and the next dimension is not, and either along that one everything lies in
 /// such steps that vectors of neighbours hold it, where there are such (`in_turn`), or a good
-/// part of what a loop does is the same for these points.
+/// part of what a loop does is the same for these points, or nothing has lanes but that dimension.
 pub(crate) fn short_together(kernel: &Kernel, in_turn: bool) -> Option<Kernel> {
     let has_loops = kernel.body.any(Statement::is_loop);
     if !is_plain(kernel) || !(in_turn || has_loops) {
@@ -163,8 +163,16 @@ pub(crate) fn short_together(kernel: &Kernel, in_turn: bool) -> Option<Kernel> {
         // What is loaded from afar is gathered: for each of the points, or once for all.
         let [at_once, each] = [&all, kernel].map(|kernel| loads(&kernel.body) as f64);
         let shares = apart && !has_loops && at_once <= (1.0 - MIN_SAVED) * each * points as f64;
-        (fits && (steps || shares || has_loops && saves)).then_some(all)
+        let pays = steps || shares || has_loops && (saves || gains_lanes(kernel, &all));
+        (fits && pays).then_some(all)
     })
+}
+
+/// Whether a kernel of which nothing has lanes has them along the next dimension once its points
+/// are together. What is gathered there costs a lane what it costs alone, the rest a tenth.
+fn gains_lanes(kernel: &Kernel, all: &Kernel) -> bool {
+    let now = choose(kernel);
+    now.domain.is_none() && now.loops.is_empty() && choose(all).domain.is_some()
 }
 
 /// Whether lanes along a dimension go through memory in steps for which there are loads and

@@ -56,7 +56,15 @@ pub(crate) fn reordered(
             apply(&mut kernel, copy);
         }
         let better = choose(&kernel);
-        let gains = better.loops.len() > choice.loops.len() || fewer_gathers(&better, choice);
+        // Lanes of the domain have all loops inside: one that stays without costs more.
+        let left = || {
+            let mut left = Vec::new();
+            scalar_loops(&kernel.body, &better, &mut left);
+            left.len()
+        };
+        let loops = better.loops.len() > choice.loops.len();
+        let gains = loops && (choice.domain.is_none() || left() == 0);
+        let gains = gains || fewer_gathers(&better, choice);
         gains.then_some((kernel, better, copies))
     })
 }

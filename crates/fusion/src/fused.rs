@@ -4,6 +4,7 @@
 //! edges are the values that one unit makes and another reads. Node indices in
 //! ascending order are a valid schedule.
 
+use crate::before_loops::take_before;
 use crate::cluster::{Class, Clusters, classify, cluster};
 use crate::contraction::Contraction;
 use crate::dead::{acts, has_effect};
@@ -180,6 +181,19 @@ struct Builder<'a> {
 
 impl Builder<'_> {
     fn region(&self, region: &Region) -> Result<FusedRegion, Error> {
+        let steps = self.steps(region)?;
+        Ok(self.arranged(region, steps))
+    }
+
+    /// A loop's body, and what is done before the loop.
+    fn body(&self, body: &Region, states: &[ValueId]) -> Result<(FusedRegion, Steps), Error> {
+        let mut steps = self.steps(body)?;
+        let before = take_before(self.context, &mut steps, states, &body.results);
+        Ok((self.arranged(body, steps), before))
+    }
+
+    /// The steps of a region, in order.
+    fn steps(&self, region: &Region) -> Result<Steps, Error> {
         let mut steps = Vec::new();
         for &id in &region.nodes {
             // A kernel of several operations stands at the last.
@@ -190,12 +204,14 @@ impl Builder<'_> {
                 .last()
                 .is_none_or(|&last| last == id)
             {
-                let mut units = Vec::new();
-                self.node(id, &mut units)?;
-                steps.push(units);
+                self.node(id, &mut steps)?;
             }
         }
-        let mut steps = in_order(self.context, steps);
+        Ok(in_order(self.context, steps))
+    }
+
+    /// The graph of a region's steps, those of the same rows as one.
+    fn arranged(&self, region: &Region, mut steps: Steps) -> FusedRegion {
         let waiting = waiting(self.context, &steps);
         let kept = join_rows(&mut steps, &waiting, &region.results, self.limits);
         if !kept.is_empty() {
@@ -225,26 +241,31 @@ impl Builder<'_> {
                 made.insert(value, index);
             }
         }
-        Ok(FusedRegion {
+        FusedRegion {
             graph,
             results: region.results.clone(),
-        })
+        }
     }
 
-    fn node(&self, id: NodeId, units: &mut Vec<(NodeId, Unit)>) -> Result<(), Error> {
+    /// The steps of a node.
+    fn node(&self, id: NodeId, steps: &mut Steps) -> Result<(), Error> {
         let node = &self.context.program.nodes[id];
         let unit = match &node.kind {
             NodeKind::While {
                 condition,
                 body,
                 states,
-            } => Unit::While {
-                condition: self.region(condition)?,
-                body: self.region(body)?,
-                states: states.clone(),
-                operands: node.operands.to_vec(),
-                results: node.results.to_vec(),
-            },
+            } => {
+                let (body, before) = self.body(body, states)?;
+                steps.extend(before);
+                Unit::While {
+                    condition: self.region(condition)?,
+                    body,
+                    states: states.clone(),
+                    operands: node.operands.to_vec(),
+                    results: node.results.to_vec(),
+                }
+            }
             NodeKind::Conditional { branches } => {
                 let Some(&selector) = node.operands.first() else {
                     return Err(Error::bug(
@@ -266,12 +287,14 @@ impl Builder<'_> {
                     .iter()
                     .any(|&v| self.context.clusters.is_materialised(v));
                 if kept || has_effect(self.context.module, node) {
-                    self.operation(id, units)?;
+                    let mut units = Vec::new();
+                    self.operation(id, &mut units)?;
+                    steps.push(units);
                 }
                 return Ok(());
             }
         };
-        units.push((id, unit));
+        steps.push(vec![(id, unit)]);
         Ok(())
     }
 

@@ -15,6 +15,7 @@
 
 mod accumulate;
 mod apply;
+mod before_loops;
 mod cluster;
 mod common;
 mod contraction;

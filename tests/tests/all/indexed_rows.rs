@@ -262,3 +262,39 @@ fn distances_to_a_few_points() {
         holds(&text, &[x, numbers(ElementType::F32, &[few, size], 3)]);
     }
 }
+
+/// Sums of rows whose places a loop loads: all lanes of a turn read beside one another.
+#[test]
+fn sums_of_rows_at_loaded_places() {
+    let types = [
+        ("f32", ElementType::F32),
+        ("bf16", ElementType::BF16),
+        ("s32", ElementType::S32),
+        ("u8", ElementType::U8),
+        ("f64", ElementType::F64),
+        ("c64", ElementType::C64),
+    ];
+    for (i, columns) in [5, 9, 16, 20, 33, 100].into_iter().enumerate() {
+        for (name, ty) in types {
+            let (rows, of_bag) = (7, 9 + 2 * i as i64);
+            let text = format!(
+                "HloModule bags
+add {{ a = {name}[] parameter(0) b = {name}[] parameter(1) ROOT r = {name}[] add(a, b) }}
+ENTRY main {{
+  table = {name}[{rows},{columns}] parameter(0) places = s32[{count}] parameter(1)
+  p = s32[6,{of_bag},1] reshape(places)
+  g = {name}[6,{of_bag},{columns}] gather(table, p), offset_dims={{2}}, \
+     collapsed_slice_dims={{0}}, start_index_map={{0}}, index_vector_dim=2, \
+     slice_sizes={{1,{columns}}}
+  zero = {name}[] constant({zero})
+  ROOT r = {name}[6,{columns}] reduce(g, zero), dimensions={{1}}, to_apply=add
+}}
+",
+                count = 6 * of_bag,
+                zero = if ty == ElementType::C64 { "(0,0)" } else { "0" },
+            );
+            let inputs = [numbers(ty, &[rows, columns], 3), places(6 * of_bag, rows)];
+            holds(&text, &inputs);
+        }
+    }
+}

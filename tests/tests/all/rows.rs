@@ -191,6 +191,45 @@ fn a_plan_with_rows_reads_back() {
     assert_eq!(read.to_string(), text);
 }
 
+/// What is computed of rows' sums by functions, and used by no row, has lanes of its own; a
+/// logarithm that rows go on with stays.
+#[test]
+fn functions_of_what_rows_came_to_are_left_behind() {
+    let sums = "x = f32[70,50] parameter(0) places = s32[70] parameter(1)
+        low = f32[] constant(-inf) zero = f32[] constant(0)
+        m = f32[70] reduce(x, low), dimensions={1}, to_apply=max
+        mb = f32[70,50] broadcast(m), dimensions={0}
+        d = f32[70,50] subtract(x, mb) e = f32[70,50] exponential(d)
+        s = f32[70] reduce(e, zero), dimensions={1}, to_apply=add
+        l = f32[70] log(s) lb = f32[70,50] broadcast(l), dimensions={0}
+        q = f32[70,50] subtract(d, lb)";
+    let chosen = "p = s32[70,1] reshape(places)
+        g = f32[70] gather(q, p), offset_dims={}, collapsed_slice_dims={1}, \
+        start_index_map={1}, operand_batching_dims={0}, start_indices_batching_dims={0}, \
+        index_vector_dim=1, slice_sizes={1,1}
+        t = f32[70] exponential(g)
+        sb = f32[70,50] broadcast(s), dimensions={0} o = f32[70,50] divide(e, sb)
+        ROOT r = (f32[70,50], f32[70]) tuple(o, t)";
+    let on = "ROOT r = (f32[70,50], s32[70]) tuple(q, places)";
+    let shape = ArrayShape::new(ElementType::S32, &[70]);
+    let place = |i: i64| tegula_ir::Scalar::Int(i * 11 % 54 - 2).convert(ElementType::S32);
+    let places = Literal::from_scalars(&shape, (0..70).map(place)).expect("small");
+    for (end, limits, wanted) in [
+        (chosen, Limits::default(), 2),
+        (chosen, ALL, 1),
+        (on, Limits::default(), 1),
+    ] {
+        let module = module(&format!("{sums} {end}"));
+        let inputs = [numbers(&[70, 50]), places.clone()];
+        let reference = Reference::new(&module, &inputs, Regime::General).expect("a meaning");
+        let rows = plan(&module, limits);
+        if let Err(error) = reference.judge_plan(&rows, &inputs) {
+            panic!("{error}\n{rows}");
+        }
+        assert_eq!(kernels(&rows), wanted, "{rows}");
+    }
+}
+
 /// Random programs, with kernels of rows wherever there can be one.
 #[test]
 fn random_programs_in_rows_mean_what_they_mean() {

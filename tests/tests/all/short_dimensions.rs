@@ -384,3 +384,37 @@ fn few_elements_at_each_index() {
         );
     }
 }
+
+/// A matrix that two sums go through, one along its rows and one along its columns, for three
+/// coordinates: what is gathered for one has lanes all the same.
+#[test]
+fn coordinates_along_rows_and_columns() {
+    for n in [15, 16, 17, 33, 50] {
+        for coordinates in [2, 3] {
+            let [row, all, each] = [
+                format!("f32[{n}]"),
+                format!("f32[{n},{n}]"),
+                format!("f32[{n},{n},{coordinates}]"),
+            ];
+            holds_with(
+                "add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT r = f32[] add(a, b) }",
+                &[n, coordinates],
+                &format!(
+                    "s = f32[{n},1] slice(p), slice={{[0:{n}],[0:1]}} a = {row} reshape(s)
+                     h = f32[] constant(0.25) hs = {all} broadcast(h), dimensions={{}}
+                     zero = f32[] constant(0)
+                     ab = {all} broadcast(a), dimensions={{0}}
+                     ac = {all} broadcast(a), dimensions={{1}} ad = {all} multiply(ac, hs)
+                     d0 = {all} subtract(ab, ad) w = {all} logistic(d0)
+                     pi = {each} broadcast(p), dimensions={{0,2}}
+                     pj = {each} broadcast(p), dimensions={{1,2}}
+                     d = {each} subtract(pi, pj) wb = {each} broadcast(w), dimensions={{0,1}}
+                     f = {each} multiply(wb, d)
+                     r1 = f32[{n},{coordinates}] reduce(f, zero), dimensions={{0}}, to_apply=add
+                     r2 = f32[{n},{coordinates}] reduce(f, zero), dimensions={{1}}, to_apply=add
+                     ROOT r = f32[{n},{coordinates}] subtract(r2, r1)"
+                ),
+            );
+        }
+    }
+}

@@ -406,6 +406,36 @@ impl Body {
         }
     }
 
+    /// Which values are the same for all lanes, though turns of loops may differ.
+    pub(crate) fn same_in_lanes(&self) -> Vec<bool> {
+        let mut known = vec![false; self.values.len()];
+        for i in 0..self.values.len() {
+            known[i] = match self.values[i].0 {
+                Op::Const(_) | Op::Input(_) | Op::Counter(_) => true,
+                Op::Load { access, mask: None } => self.accesses[access as usize].splat,
+                Op::Lane
+                | Op::Carried
+                | Op::Load { .. }
+                | Op::LoadHalf { .. }
+                | Op::Gather { .. } => false,
+                // Operands come before what is computed from them.
+                op => op.operands().iter().all(|v| known[v.0 as usize]),
+            };
+        }
+        known
+    }
+
+    /// Whether an index goes from lane to lane by one, from a place that is the `same` in all.
+    pub(crate) fn goes_by_one(&self, index: V, same: &[bool]) -> bool {
+        match self.op(index) {
+            Op::Lane => true,
+            Op::Binary(BinaryOp::Add, a, b) => [(a, b), (b, a)]
+                .into_iter()
+                .any(|(a, b)| same[b.0 as usize] && self.goes_by_one(a, same)),
+            _ => false,
+        }
+    }
+
     /// Which values are the same for all lanes and turns of loops.
     pub(crate) fn invariants(&self) -> Vec<bool> {
         let mut known = vec![false; self.values.len()];

@@ -2,6 +2,7 @@
 //! for the elements of its operands.
 
 use crate::contraction::is_product_of;
+use crate::kernel::ScalarOp;
 use crate::program::{Node, NodeId, NodeKind, Program, ValueId};
 use crate::scan::as_scan;
 use std::cmp::Ordering;
@@ -169,9 +170,18 @@ pub(super) fn scatters_singly(
 /// Whether an operation is a function that lanes compute as a polynomial.
 pub(super) fn is_function(module: &Module, node: &Node) -> bool {
     match &module[node.origin].op {
-        Op::Unary(Unary::Sqrt | Unary::Rsqrt) => false,
-        Op::Unary(op) => unary_cost(*op) > 1,
-        Op::Binary(Binary::Power | Binary::Atan2) => true,
+        Op::Unary(op) => is_call(&ScalarOp::Unary(*op)),
+        Op::Binary(op) => is_call(&ScalarOp::Binary(*op)),
+        _ => false,
+    }
+}
+
+/// Whether an operation on single floats is a call of a function.
+pub(crate) fn is_call(op: &ScalarOp) -> bool {
+    match op {
+        ScalarOp::Unary(Unary::Sqrt | Unary::Rsqrt) => false,
+        ScalarOp::Unary(op) => unary_cost(*op) > 1,
+        ScalarOp::Binary(op) => matches!(op, Binary::Power | Binary::Atan2),
         _ => false,
     }
 }

@@ -24,6 +24,7 @@ mod places;
 mod short;
 mod units;
 
+pub(crate) use classify::is_call;
 pub use classify::{Class, classify};
 
 use crate::program::{Def, NodeId, NodeKind, Program, Region, ValueId};

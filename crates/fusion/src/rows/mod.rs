@@ -16,12 +16,15 @@ mod form;
 mod join;
 mod passes;
 
+use crate::cluster::is_call;
 use crate::emit::BoundKernel;
 use crate::fused::{Steps, Unit, Waiting};
-use crate::kernel::{Access, Statement};
+use crate::kernel::{Access, Kernel, Statement};
 use crate::program::ValueId;
 use form::{Form, Sight, form_of, places, sight};
 use rustc_hash::{FxHashMap, FxHashSet};
+use tegula_expr::Term;
+use tegula_ir::ElementType;
 
 /// What kernels may keep.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -75,6 +78,8 @@ impl Default for Limits {
 const MAX_PARAMS: usize = 24;
 /// Statements of a kernel's outermost loops.
 const MAX_STATEMENTS: usize = 400;
+/// Rows of which fewer are not worth a kernel of their own for functions.
+const MANY_ROWS: i64 = 64;
 /// Kernels that become one.
 const MAX_MEMBERS: usize = 24;
 
@@ -185,6 +190,7 @@ impl Group<'_> {
         self.members.push((seed, Sight::PerRow));
         if self.form.columns >= self.limits.min_columns {
             self.take_in_neighbours(seed);
+            self.leave_functions_behind(seed);
         }
         let bound: Option<Vec<(&BoundKernel, Sight)>> = (self.members.iter())
             .map(|&(i, sight)| Some((kernel_of(self.steps, i)?, sight)))
@@ -220,6 +226,43 @@ impl Group<'_> {
                 }
             }
         }
+    }
+
+    /// Leaves out what computes functions of what rows have come to, and is used by no row: by
+    /// itself it has lanes, which are rows, and costs no more than to write what it reads.
+    fn leave_functions_behind(&mut self, seed: usize) {
+        let extents = self.form.rows.iter().map(Term::as_constant);
+        let rows = extents.fold(1i64, |n, e| n.saturating_mul(e.unwrap_or(MANY_ROWS)));
+        if !self.limits.lanes || rows < MANY_ROWS {
+            return;
+        }
+        // What rows do at the end, by step.
+        let mut last: Vec<usize> = Vec::new();
+        for &(member, sight) in self.members.iter().rev() {
+            let Some(bound) = kernel_of(self.steps, member) else {
+                return;
+            };
+            let used = bound.with_access(|a| a == Access::Write).into_iter();
+            let mut readers = used.flat_map(|value| self.uses.readers(value));
+            let for_rows = readers.any(|r| self.is_member(*r) && !last.contains(r));
+            let has_loops = bound.kernel.body.any(Statement::is_loop);
+            if sight == Sight::PerRow && member != seed && !has_loops && !for_rows {
+                last.push(member);
+            }
+        }
+        let mut left: Vec<usize> = Vec::new();
+        for &member in last.iter().rev() {
+            let Some(bound) = kernel_of(self.steps, member) else {
+                return;
+            };
+            let reads = bound.with_access(|a| a == Access::Read);
+            let behind =
+                |value: &ValueId| self.uses.maker.get(value).is_some_and(|m| left.contains(m));
+            if has_functions(&bound.kernel) || reads.iter().any(behind) {
+                left.push(member);
+            }
+        }
+        self.members.retain(|(member, _)| !left.contains(member));
     }
 
     /// The steps that make what a member reads, or read what it makes.
@@ -329,6 +372,17 @@ impl Group<'_> {
         let outside = |&reader: &usize| !self.is_member(reader);
         self.uses.results.contains(&value) || self.uses.readers(value).iter().any(outside)
     }
+}
+
+/// Whether a kernel computes functions that lanes compute many times as fast.
+fn has_functions(kernel: &Kernel) -> bool {
+    kernel.body.statements.iter().any(|statement| {
+        let Statement::Compute { result, op, .. } = statement else {
+            return false;
+        };
+        let element = kernel.scalars[*result];
+        is_call(op) && element.is_float() && element != ElementType::F64
+    })
 }
 
 fn count(statements: &[Statement]) -> usize {

@@ -88,6 +88,84 @@ fn scattered_narrow_memory() {
     }
 }
 
+/// Rows that a loop of the body chooses: an index that lanes count on from what is the same for
+/// all of them.
+#[test]
+fn rows_chosen_in_a_loop() {
+    for bytes in [1u32, 2, 4, 8] {
+        let ty = if bytes == 8 { Type::I64 } else { Type::I32 };
+        let mut b = Builder::new();
+        let mut storage = |bytes, splat| {
+            let pointer = b.input(Input::Integer);
+            b.access(Access {
+                pointer,
+                storage: Storage {
+                    bytes,
+                    signed: false,
+                },
+                splat,
+            })
+        };
+        let (from, places) = (storage(bytes, false), storage(4, true));
+        let to = storage(bytes_of(ty), false);
+        let [trips, step] = [(); 2].map(|()| b.input(Input::Integer));
+        let start = b.integer(ty, 0);
+        let inside = b.open_loop(&[start]);
+        let place = b.load(places, Type::I32, None);
+        let (most, columns) = (b.i32(6), b.i32(80));
+        let place = b.binary(BinaryOp::MinSigned, place, most);
+        let row = b.mul(place, columns);
+        let lane = b.lane();
+        let index = b.add(row, lane);
+        let x = b.gather(from, ty, index, None);
+        let sum = b.add(inside[0], x);
+        let result = b.close_loop(trips, &[start], &inside, &[sum], vec![(places, step)]);
+        b.store(to, result[0], None, None);
+        let body = b.finish();
+        let of_bytes = bytes as usize;
+        let table: Vec<u8> = (0..7 * 80 * of_bytes)
+            .map(|i| (i * 7 + i / 80) as u8)
+            .collect();
+        let at = [3i32, 9, 0, 6, 6, 2, 5, 1, 1];
+        for compiled in Compiled::all(&body) {
+            for n in [1u64, 3, 4, 15, 16, 17, 64, 79, 80] {
+                let mut out = vec![0u64; 80];
+                let args = [
+                    table.as_ptr() as u64,
+                    at.as_ptr() as u64,
+                    out.as_mut_ptr() as u64,
+                    at.len() as u64,
+                    4,
+                ];
+                // SAFETY: `n` elements are written, and `n` of a row of 80 are read.
+                unsafe { compiled.run(&args, n) };
+                let element = |row: i32, lane: usize| {
+                    let first = (row.min(6) as usize * 80 + lane) * of_bytes;
+                    let element = table[first..first + of_bytes].iter().rev();
+                    element.fold(0u64, |sum, &byte| sum << 8 | u64::from(byte))
+                };
+                for lane in 0..n as usize {
+                    let wanted = at
+                        .iter()
+                        .fold(0u64, |sum, &row| sum.wrapping_add(element(row, lane)));
+                    let (wanted, got) = match ty {
+                        Type::I64 => (wanted, out[lane]),
+                        _ => (
+                            u64::from(wanted as u32),
+                            u64::from((out[lane / 2] >> (32 * (lane % 2))) as u32),
+                        ),
+                    };
+                    assert_eq!(
+                        got, wanted,
+                        "{}: {bytes} bytes, lane {lane} of {n}",
+                        compiled.name
+                    );
+                }
+            }
+        }
+    }
+}
+
 /// Vectors inside one step and across two, from every place of a step on.
 #[test]
 fn steps_of_an_index() {

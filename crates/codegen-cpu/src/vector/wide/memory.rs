@@ -1,7 +1,7 @@
 //! Loads and stores of lanes.
 
 use super::assembler::{Out, Place, Source};
-use super::machine::Taken;
+use super::machine::{INTEGER, Taken};
 use super::opcodes::{self as code, Form, Size};
 use super::select::{Select, out};
 use super::set::InstructionSet;
@@ -47,16 +47,30 @@ impl Select<'_> {
                 }
             };
         }
-        let form = self.form(ty);
         let mask = self.effective(mask, u)?;
-        let narrow = a.storage.bytes < 4;
+        self.load_neighbours((access, None), ty, from, mask, u)
+    }
+
+    /// Elements beside each other from a place on; `index` says which they are, if not the
+    /// access alone does.
+    fn load_neighbours(
+        &mut self,
+        (access, index): (u32, Option<V>),
+        ty: Type,
+        from: Source,
+        mask: Option<VReg>,
+        u: usize,
+    ) -> Option<VReg> {
+        let storage = self.body.accesses[access as usize].storage;
+        let form = self.form(ty);
+        let narrow = storage.bytes < 4;
         let code = match narrow {
-            true => code::widen(a.storage.bytes, a.storage.signed, form)?,
+            true => code::widen(storage.bytes, storage.signed, form)?,
             false => code::LOAD.of(form)?,
         };
         match (self.set, mask) {
             (InstructionSet::Avx2, Some(mask)) if narrow => {
-                self.load_narrow_lanes(access, None, Some(mask), u)
+                self.load_narrow_lanes(access, index, Some(mask), u)
             }
             (InstructionSet::Avx2, Some(mask)) => Some(self.load_masked(form, mask, from)?),
             (_, mask) => Some(self.load_through(code, form.size(), from, mask)),
@@ -162,9 +176,15 @@ impl Select<'_> {
         if let Some(every) = strided::read(self.set, self.body, access, index, mask) {
             return self.strided(access, every, u);
         }
+        // What no lane may load could be far outside: a gather leaves it alone at no cost.
+        let plain = mask.is_none() && !self.in_rare;
         let mask = self.effective(mask, u)?;
         if let Some(elements) = self.small_array(access) {
             return self.permuted(access, elements, index, mask, u);
+        }
+        if plain && self.body.goes_by_one(index, &self.same) {
+            let from = self.place_of_first(access, index, u)?;
+            return self.load_neighbours((access, Some(index)), ty, from, mask, u);
         }
         if storage.bytes < 4 {
             return match self.set {
@@ -176,6 +196,26 @@ impl Select<'_> {
             return self.step_or_gather(access, (ty, index), mask, steps, u);
         }
         self.gather_all(access, (ty, index), mask, u)
+    }
+
+    /// Where the element of a vector's first lane lies.
+    fn place_of_first(&mut self, access: u32, index: V, u: usize) -> Option<Source> {
+        let index = self.get(index, u)?;
+        let [low, first] = [(); 2].map(|()| self.asm.register(INTEGER));
+        let code = match self.set {
+            InstructionSet::Avx512 => Code::EVEX_Vmovd_rm32_xmm,
+            InstructionSet::Avx2 => Code::VEX_Vmovd_rm32_xmm,
+        };
+        let index = (Source::Register(index), Size::Xmm);
+        self.asm.op(code, out(low, Size::R32), &[index], None);
+        let low = (Source::Register(low), Size::R32);
+        let target = out(first, Size::R64);
+        self.asm.op(Code::Movsxd_r64_rm32, target, &[low], None);
+        Some(Source::Memory {
+            base: self.pointers[access as usize],
+            index: Some((first, self.body.accesses[access as usize].storage.bytes)),
+            displacement: 0,
+        })
     }
 
     /// How many elements there are, if AVX-512 picks them from a register.

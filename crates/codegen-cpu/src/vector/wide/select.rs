@@ -64,6 +64,8 @@ pub(super) struct Select<'b> {
     pub(super) loaded: Loaded,
     /// Values that only such loads would use.
     pub(super) unneeded: Vec<bool>,
+    /// Values that are the same in all lanes.
+    pub(super) same: Vec<bool>,
     /// Accesses that store past the caches, of elements that begin in one place of a line.
     pub(super) streamed: &'b [u32],
     /// Whether they do so in the loop in hand, whose first lane lies where a line begins.
@@ -102,6 +104,7 @@ pub(super) fn select(
         left: None,
         loaded: Loaded::default(),
         unneeded: unneeded(set, body),
+        same: body.same_in_lanes(),
         streamed,
         streams: false,
         in_rare: false,
