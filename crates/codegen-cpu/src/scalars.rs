@@ -241,21 +241,64 @@ impl Lower<'_, '_> {
         }
     }
 
+    /// Products as the evaluator has them: each operation is rounded.
     fn complex_binary(&mut self, op: Binary, a: &Values, b: &Values) -> Option<Values> {
-        let pairs = a.iter().zip(b);
-        match op {
-            Binary::Add => Some(
-                pairs
-                    .map(|(&a, &b)| self.builder.ins().fadd(a, b))
-                    .collect(),
-            ),
-            Binary::Subtract => Some(
-                pairs
-                    .map(|(&a, &b)| self.builder.ins().fsub(a, b))
-                    .collect(),
-            ),
-            _ => None,
-        }
+        let (&[re, im], &[c, d]) = (&a[..], &b[..]) else {
+            return None;
+        };
+        let mut fmul = |x, y| self.builder.ins().fmul(x, y);
+        Some(match op {
+            Binary::Add => {
+                let re = self.builder.ins().fadd(re, c);
+                smallvec![re, self.builder.ins().fadd(im, d)]
+            }
+            Binary::Subtract => {
+                let re = self.builder.ins().fsub(re, c);
+                smallvec![re, self.builder.ins().fsub(im, d)]
+            }
+            Binary::Multiply => {
+                let (ac, bd) = (fmul(re, c), fmul(im, d));
+                let (ad, bc) = (fmul(re, d), fmul(im, c));
+                let re = self.builder.ins().fsub(ac, bd);
+                smallvec![re, self.builder.ins().fadd(ad, bc)]
+            }
+            Binary::Divide if self.builder.func.dfg.value_type(re) == types::F32 => {
+                let wide = [re, im, c, d].map(|v| self.builder.ins().fpromote(types::F64, v));
+                let quotient = self.complex_quotient(wide);
+                quotient
+                    .map(|v| self.builder.ins().fdemote(types::F32, v))
+                    .into_iter()
+                    .collect()
+            }
+            Binary::Divide => self.complex_quotient([re, im, c, d]).into_iter().collect(),
+            _ => return None,
+        })
+    }
+
+    /// `(x + iy) / (c + id)` by Smith's method, in the order of the evaluator.
+    fn complex_quotient(&mut self, [x, y, c, d]: [Value; 4]) -> [Value; 2] {
+        let ins = &mut self.builder;
+        let (right, up) = (ins.ins().fabs(c), ins.ins().fabs(d));
+        let flat = ins.ins().fcmp(FloatCC::GreaterThanOrEqual, right, up);
+        let mut select = |yes, no| ins.ins().select(flat, yes, no);
+        let (larger, smaller) = (select(c, d), select(d, c));
+        let (near, far) = (select(x, y), select(y, x));
+        let ratio = ins.ins().fdiv(smaller, larger);
+        let scale = ins.ins().fmul(smaller, ratio);
+        let scale = ins.ins().fadd(larger, scale);
+        let re = ins.ins().fmul(far, ratio);
+        let re = ins.ins().fadd(near, re);
+        // `y - x ratio`, or `y ratio - x`.
+        let scaled = ins.ins().fmul(near, ratio);
+        let first = ins.ins().select(flat, far, scaled);
+        let second = ins.ins().select(flat, scaled, far);
+        let im = ins.ins().fsub(first, second);
+        // By zero both parts are.
+        let zero = ins.ins().f64const(0.0);
+        let by_zero = ins.ins().fcmp(FloatCC::Equal, larger, zero);
+        let mut select = |yes, no| ins.ins().select(by_zero, yes, no);
+        let (re, im, scale) = (select(x, re), select(y, im), select(c, scale));
+        [ins.ins().fdiv(re, scale), ins.ins().fdiv(im, scale)]
     }
 
     fn pred_binary(&mut self, op: Binary, a: Value, b: Value) -> Option<Value> {

@@ -14,8 +14,9 @@ pub(crate) struct Builder {
     blocks: Vec<Vec<Statement>>,
     /// Values without operands in memory, by the block that defines them.
     known: Vec<FxHashMap<Key, V>>,
-    /// Arguments of sines with what they are reduced to, by the block that does it.
-    reduced: Vec<FxHashMap<V, [V; 2]>>,
+    /// Arguments of sines with what they are reduced to, in `f32` or in `f64`, by the block that
+    /// does it.
+    reduced: Vec<FxHashMap<(V, Type), [V; 2]>>,
 }
 
 /// What two equal values have in common.
@@ -189,14 +190,21 @@ impl Builder {
         results
     }
 
-    /// What `reduce` makes of an argument, once in a block and those inside it.
-    pub(crate) fn reduced(&mut self, x: V, reduce: impl FnOnce(&mut Self, V) -> [V; 2]) -> [V; 2] {
-        if let Some(known) = self.reduced.iter().find_map(|known| known.get(&x)) {
+    /// What `reduce` makes of an argument in numbers of a type, once in a block and those inside
+    /// it.
+    pub(crate) fn reduced(
+        &mut self,
+        x: V,
+        ty: Type,
+        reduce: impl FnOnce(&mut Self, V) -> [V; 2],
+    ) -> [V; 2] {
+        let key = (x, ty);
+        if let Some(known) = self.reduced.iter().find_map(|known| known.get(&key)) {
             return *known;
         }
         let values = reduce(self, x);
         if let Some(known) = self.reduced.last_mut() {
-            known.insert(x, values);
+            known.insert(key, values);
         }
         values
     }

@@ -8,6 +8,7 @@
 mod body;
 mod builder;
 mod choose;
+mod complex;
 mod contract;
 #[cfg(test)]
 mod evaluate;

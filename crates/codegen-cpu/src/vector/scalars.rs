@@ -2,7 +2,8 @@
 
 use super::body::{BinaryOp, Condition, Conversion, Type, UnaryOp, V};
 use super::builder::Builder;
-use super::{mathlib, narrow, quotient};
+use super::mathlib::abs;
+use super::{complex, mathlib, narrow, quotient};
 use smallvec::{SmallVec, smallvec};
 use tegula_fusion::kernel::ScalarOp;
 use tegula_ir::{Binary, Category, Direction, ElementType, Order, Unary};
@@ -37,6 +38,14 @@ pub(crate) fn compute(
     Some(match op {
         ScalarOp::Unary(op) => unary(b, *op, from, operands.first()?)?,
         ScalarOp::Binary(op) => binary(b, *op, from, operands.first()?, operands.get(1)?)?,
+        ScalarOp::Compare(direction, _) if from.is_complex() => {
+            smallvec![complex::compare(
+                b,
+                *direction,
+                operands.first()?,
+                operands.get(1)?
+            )?]
+        }
         ScalarOp::Compare(direction, order) => {
             smallvec![compare(b, *direction, *order, from, one(0)?, one(1)?)?]
         }
@@ -88,7 +97,7 @@ fn unary(b: &mut Builder, op: Unary, from: ElementType, x: &Lanes) -> Option<Lan
             Unary::Real => smallvec![x[0]],
             Unary::Imag => smallvec![*x.get(1)?],
             Unary::Negate => x.iter().map(|&v| negate(b, v)).collect(),
-            _ => return None,
+            _ => complex::unary(b, op, parts(x)?)?,
         },
         Category::Boolean => match op {
             Unary::Not => smallvec![b.not(x[0])],
@@ -116,25 +125,15 @@ pub(crate) fn negative(b: &mut Builder, x: V) -> V {
     b.sub(zero, x)
 }
 
-fn negate(b: &mut Builder, x: V) -> V {
+pub(super) fn negate(b: &mut Builder, x: V) -> V {
     let sign = sign_bit(b, x);
     let bits = b.bits(x);
     let flipped = b.xor(bits, sign);
     b.bits(flipped)
 }
 
-fn magnitude(b: &mut Builder, x: V) -> V {
-    let bits = b.bits(x);
-    let mask = match b.type_of(x).is_wide() {
-        true => b.constant(Type::I64, u64::MAX >> 1),
-        false => b.i32(i32::MAX),
-    };
-    let cleared = b.and(bits, mask);
-    b.bits(cleared)
-}
-
 /// `x` with the sign of `sign`; `x` is not negative.
-fn with_sign(b: &mut Builder, x: V, sign: V) -> V {
+pub(super) fn with_sign(b: &mut Builder, x: V, sign: V) -> V {
     let bit = sign_bit(b, x);
     let bits = b.bits(sign);
     let sign = b.and(bits, bit);
@@ -153,11 +152,11 @@ fn float(b: &mut Builder, like: V, x: f64) -> V {
 fn float_unary(b: &mut Builder, op: Unary, from: ElementType, x: V) -> Option<V> {
     let exact = |op| Some(op);
     let rounding = match op {
-        Unary::Abs => return Some(magnitude(b, x)),
+        Unary::Abs => return Some(abs(b, x)),
         Unary::Negate => return Some(negate(b, x)),
         Unary::Real => return Some(x),
         Unary::IsFinite => {
-            let magnitude = magnitude(b, x);
+            let magnitude = abs(b, x);
             let infinity = float(b, x, f64::INFINITY);
             return Some(b.compare(Condition::Less, magnitude, infinity));
         }
@@ -165,7 +164,7 @@ fn float_unary(b: &mut Builder, op: Unary, from: ElementType, x: V) -> Option<V>
             let one = float(b, x, 1.0);
             let zero = float(b, x, 0.0);
             let signed = with_sign(b, one, x);
-            let magnitude = magnitude(b, x);
+            let magnitude = abs(b, x);
             let nonzero = b.compare(Condition::Less, zero, magnitude);
             return Some(b.select(nonzero, signed, x));
         }
@@ -216,7 +215,7 @@ fn binary(b: &mut Builder, op: Binary, from: ElementType, x: &Lanes, y: &Lanes) 
             let op = match op {
                 Binary::Add => BinaryOp::Add,
                 Binary::Subtract => BinaryOp::Sub,
-                _ => return None,
+                _ => return complex::binary(b, op, parts(x)?, parts(y)?),
             };
             x.iter().zip(y).map(|(&x, &y)| b.binary(op, x, y)).collect()
         }
@@ -228,7 +227,7 @@ fn binary(b: &mut Builder, op: Binary, from: ElementType, x: &Lanes, y: &Lanes) 
 }
 
 /// The real and the imaginary part.
-fn parts(x: &Lanes) -> Option<[V; 2]> {
+pub(super) fn parts(x: &Lanes) -> Option<[V; 2]> {
     Some([*x.first()?, *x.get(1)?])
 }
 

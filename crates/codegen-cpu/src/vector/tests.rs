@@ -9,6 +9,7 @@ use super::builder::Builder;
 use super::run::Compiled;
 use super::wide::InstructionSet;
 
+mod complex;
 mod memory;
 mod rows;
 

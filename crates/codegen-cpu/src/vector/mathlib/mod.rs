@@ -10,6 +10,7 @@
 //! method), then rounded; `benches/coefficients.py` makes them.
 
 mod arctangent;
+pub(crate) mod double;
 mod error_function;
 mod exponential;
 mod logarithm;
@@ -18,7 +19,7 @@ mod power;
 mod tests;
 mod trigonometric;
 
-use super::body::{BinaryOp, Condition, UnaryOp, V};
+use super::body::{BinaryOp, Condition, Type, UnaryOp, V};
 use super::builder::Builder;
 pub(crate) use trigonometric::table as sine_table;
 
@@ -107,10 +108,13 @@ fn clamp(b: &mut Builder, low: V, x: V, high: V) -> V {
     b.binary(BinaryOp::GreaterOrSecond, low, x)
 }
 
-/// The magnitude of an `f32`.
+/// The magnitude of a float.
 pub(crate) fn abs(b: &mut Builder, x: V) -> V {
     let bits = b.bits(x);
-    let mask = b.i32(i32::MAX);
+    let mask = match b.type_of(x).is_wide() {
+        true => b.constant(Type::I64, u64::MAX >> 1),
+        false => b.i32(i32::MAX),
+    };
     let magnitude = b.and(bits, mask);
     b.bits(magnitude)
 }

@@ -1,43 +1,15 @@
 //! Cube roots, and powers by way of `f64`.
 
-use super::{abs, clamp, polynomial_f64};
-use crate::vector::body::{BinaryOp, Condition, Conversion, Type, UnaryOp, V};
+use super::abs;
+use super::double::{exp2, log2};
+use crate::vector::body::{Condition, Conversion, Type, UnaryOp, V};
 use crate::vector::builder::Builder;
-
-/// `2^r` for |r| <= 1/2: within 1.5e-14.
-const EXP2: [f64; 10] = [
-    1.000_000_000_000_012_9,
-    0.693_147_180_559_862_6,
-    0.240_226_506_956_464_16,
-    0.055_504_108_669_096_96,
-    0.009_618_129_192_556_31,
-    0.001_333_355_756_386_711_3,
-    0.000_154_034_346_653_762_74,
-    1.525_301_129_487_600_2e-5,
-    1.325_946_274_416_046_3e-6,
-    1.014_596_258_893_736_7e-7,
-];
-
-/// `log2((1 + s) / (1 - s)) / s` in `s^2`, mantissas in [sqrt 1/2, sqrt 2).
-const LOG2: [f64; 7] = [
-    2.885_390_081_777_927,
-    0.961_796_693_924_277_9,
-    0.577_078_017_274_961_3,
-    0.412_198_397_749_616_64,
-    0.320_616_673_224_036_9,
-    0.261_435_506_426_187_96,
-    0.243_017_127_680_454_25,
-];
 
 /// C's `pow`.
 pub(super) fn power(b: &mut Builder, x: V, y: V) -> V {
     let magnitude = abs(b, x);
     let wide = b.convert(Conversion::Float, magnitude, Type::F64);
     let logarithm = log2(b, wide);
-    // Infinity and NaN are their own logarithms.
-    let infinity = b.f64(f64::INFINITY);
-    let finite = b.compare(Condition::Less, wide, infinity);
-    let logarithm = b.select(finite, logarithm, wide);
     let exponent = b.convert(Conversion::Float, y, Type::F64);
     let t = b.mul(exponent, logarithm);
     // 1 to whatever power is 1, and so is everything to the power of 0.
@@ -81,40 +53,6 @@ fn sign(b: &mut Builder, x: V, y: V, to_zero: V, magnitude: V) -> V {
     let base_one = b.compare(Condition::Equal, x, one);
     let is_one = b.or(to_zero, base_one);
     b.select(is_one, one, result)
-}
-
-/// log2 of a positive `f64` of the range of `f32`; -inf at 0.
-fn log2(b: &mut Builder, x: V) -> V {
-    let bits = b.bits(x);
-    let upper = b.shift(BinaryOp::ShiftRight, bits, 32);
-    let upper = b.convert(Conversion::Low, upper, Type::I32);
-    let root = b.i32(0x3fe6_a09e);
-    let above = b.sub(upper, root);
-    let exponent = b.shift(BinaryOp::ShiftRightSigned, above, 20);
-    let shifted = b.convert(Conversion::ExtendSigned, exponent, Type::I64);
-    let shifted = b.shift(BinaryOp::ShiftLeft, shifted, 52);
-    let mantissa = b.sub(bits, shifted);
-    let mantissa = b.bits(mantissa);
-    let one = b.f64(1.0);
-    let (difference, sum) = (b.sub(mantissa, one), b.add(mantissa, one));
-    let s = b.div(difference, sum);
-    let square = b.mul(s, s);
-    let p = polynomial_f64(b, square, &LOG2);
-    let exponent = b.convert(Conversion::FromSigned, exponent, Type::F64);
-    let result = b.fma(s, p, exponent);
-    let (zero, minus) = (b.f64(0.0), b.f64(f64::NEG_INFINITY));
-    let is_zero = b.compare(Condition::Equal, x, zero);
-    b.select(is_zero, minus, result)
-}
-
-/// `2^t` as far as `f32` reaches.
-fn exp2(b: &mut Builder, t: V) -> V {
-    let (low, high) = (b.f64(-400.0), b.f64(400.0));
-    let t = clamp(b, low, t, high);
-    let n = b.unary(UnaryOp::Nearest, t);
-    let r = b.sub(t, n);
-    let p = polynomial_f64(b, r, &EXP2);
-    b.binary(BinaryOp::Scale, p, n)
 }
 
 /// A third of the exponent as a first guess, then Halley's iteration, which

@@ -98,18 +98,8 @@ fn quarters(b: &mut Builder, x: V) -> [V; 2] {
 
 /// [`quarters`] of a number above [`FEW_TURNS`].
 fn many_quarters(b: &mut Builder, x: V) -> [V; 2] {
-    let bits = b.bits(x);
-    let exponent = b.shift(BinaryOp::ShiftRight, bits, 23);
-    let (low, implicit) = (b.i32(0x7f_ffff), b.i32(0x80_0000));
-    let mantissa = b.and(bits, low);
-    let mantissa = b.or(mantissa, implicit);
-    let [high, low] = fraction_of_turns(b, mantissa, exponent);
-    // The quarter that is next, and what is left of a quarter in 2^62.
-    let half = b.i32(1 << 29);
-    let n = b.add(high, half);
-    let n = b.shift(BinaryOp::ShiftRight, n, 30);
-    let whole = b.shift(BinaryOp::ShiftLeft, n, 30);
-    let high = b.sub(high, whole);
+    let [high, low] = fraction_of_turns(b, x);
+    let [n, high] = next_quarter(b, high);
     // The magnitude: the complement is off by one of 2^62 parts.
     let sign = b.shift(BinaryOp::ShiftRightSigned, high, 31);
     let (high, low) = (b.xor(high, sign), b.xor(low, sign));
@@ -124,8 +114,24 @@ fn many_quarters(b: &mut Builder, x: V) -> [V; 2] {
     [n, b.select(infinite, nan, r)]
 }
 
-/// What a mantissa times the limbs of its exponent has behind the point, in 64 bits.
-fn fraction_of_turns(b: &mut Builder, mantissa: V, exponent: V) -> [V; 2] {
+/// The quarter that is next to a [fraction](fraction_of_turns), and the first word of what is
+/// left of a quarter in 2^62.
+pub(super) fn next_quarter(b: &mut Builder, high: V) -> [V; 2] {
+    let half = b.i32(1 << 29);
+    let n = b.add(high, half);
+    let n = b.shift(BinaryOp::ShiftRight, n, 30);
+    let whole = b.shift(BinaryOp::ShiftLeft, n, 30);
+    [n, b.sub(high, whole)]
+}
+
+/// The turns in a number, of which whole ones do not count, in 64 bits: its mantissa times the
+/// limbs of its exponent behind the point.
+pub(super) fn fraction_of_turns(b: &mut Builder, x: V) -> [V; 2] {
+    let bits = b.bits(x);
+    let exponent = b.shift(BinaryOp::ShiftRight, bits, 23);
+    let (low, implicit) = (b.i32(0x7f_ffff), b.i32(0x80_0000));
+    let mantissa = b.and(bits, low);
+    let mantissa = b.or(mantissa, implicit);
     let pointer = b.input(Input::Integer);
     b.body().tables.push(pointer);
     let access = b.access(Access {
@@ -213,7 +219,7 @@ fn both(b: &mut Builder, r: V) -> (V, V) {
 }
 
 /// Whether a number of quarter turns is odd.
-fn is_odd(b: &mut Builder, n: V) -> V {
+pub(super) fn is_odd(b: &mut Builder, n: V) -> V {
     let (one, zero) = (b.i32(1), b.i32(0));
     let odd = b.and(n, one);
     b.compare(Condition::NotEqual, odd, zero)
@@ -231,7 +237,7 @@ fn with_sign(b: &mut Builder, y: V, sign: V) -> V {
 /// Of the magnitude of `x`: quarter turns, and sine and cosine of what is left.
 fn reduced(b: &mut Builder, x: V) -> (V, V, V) {
     let x = abs(b, x);
-    let [n, r] = b.reduced(x, quarters);
+    let [n, r] = b.reduced(x, Type::F32, quarters);
     let (sine, cosine) = both(b, r);
     (n, sine, cosine)
 }
