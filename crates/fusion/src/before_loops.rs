@@ -52,13 +52,15 @@ pub(crate) fn take_before(
     before
 }
 
-/// Whether a unit gives the same whenever it reads the same, and comes to an end.
+/// Whether a unit gives the same whenever it reads the same, and comes to an end. A handler of a
+/// custom call may do neither, and may fail where the loop has no iteration.
 fn may_be_done_once(unit: &Unit) -> bool {
     match unit {
         Unit::Kernel(_) | Unit::Copy { .. } => true,
-        Unit::Library { op, .. } => {
-            !matches!(op, LibraryOp::Operation(op) if matches!(**op, Op::Rng(_)))
-        }
+        Unit::Library { op, .. } => !matches!(
+            op,
+            LibraryOp::Operation(op) if matches!(**op, Op::Rng(_) | Op::CustomCall(_))
+        ),
         Unit::While { .. } | Unit::Conditional { .. } => false,
     }
 }
