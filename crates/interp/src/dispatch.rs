@@ -302,6 +302,7 @@ impl Evaluator<'_> {
                 let (x, source, init) = (operands.get(0)?, operands.get(1)?, operands.get(2)?);
                 let mut select = Callee::new(self, *select);
                 let places = window::select_places(x, window, &mut select)?;
+                self.note_choice(id, &places.1);
                 let mut callee = Callee::new(self, *scatter);
                 let result = window::scatter_places(x, source, init, &places, &mut callee)?;
                 self.rounded(vec![result], *scatter, shape)

@@ -9,7 +9,8 @@ use crate::perturb::{Directions, by_sums, by_ulps, hidden_nans, negate_hidden};
 use crate::program::{Program, op_rounds};
 use crate::value::Value;
 use cranelift_entity::EntityRef;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxBuildHasher, FxHashMap};
+use std::hash::{BuildHasher, Hash};
 use std::rc::Rc;
 use tegula_ir::{
     ArrayShape, Binary, ComputationId, Dim, ElementType, InstructionId, Literal, Module, Op, Shape,
@@ -50,7 +51,7 @@ pub(crate) struct Evaluator<'m> {
     /// Operations perturbed so far.
     perturbed: u64,
     pub(crate) iterations: u64,
-    /// Results of discontinuous operations, if they are recorded.
+    /// Results of discontinuous operations and choices, if they are recorded.
     pub(crate) discrete: Option<Vec<(InstructionId, u64)>>,
 }
 
@@ -322,6 +323,13 @@ impl<'m> Evaluator<'m> {
             discrete.push((id, digest(&value)));
         }
         Ok(value)
+    }
+
+    /// Records what an instruction has chosen by comparing, if that is asked for.
+    pub(crate) fn note_choice(&mut self, id: InstructionId, choice: &impl Hash) {
+        if let Some(discrete) = &mut self.discrete {
+            discrete.push((id, FxBuildHasher.hash_one(choice)));
+        }
     }
 
     pub(crate) fn next_directions(&mut self) -> Option<Directions> {

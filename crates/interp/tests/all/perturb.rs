@@ -80,3 +80,24 @@ fn flips_are_reported() {
     assert!(found.unstable.is_empty());
     assert!(found.bounds[0].iter().all(|bounds| !bounds.flipped));
 }
+
+#[test]
+fn choices_between_what_ties_are_reported() {
+    let text = "HloModule m
+        least { a = f32[] parameter(0)  b = f32[] parameter(1)
+          ROOT c = pred[] compare(a, b), direction=LE }
+        sum { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT s = f32[] add(a, b) }
+        ENTRY e { a = f32[2] parameter(0)  x = f32[2] erf(a)
+          source = f32[1] constant({1})  zero = f32[] constant(0)
+          ROOT chosen = f32[2] select-and-scatter(x, source, zero), window={size=2},
+            select=least, scatter=sum }";
+    let names = |values: [f32; 2]| {
+        let module = module(text);
+        let found = envelope(&module, &[Value::Array(f32s(&values))], 8).unwrap();
+        let names = found.unstable.iter().map(|&id| module[id].name.to_string());
+        names.collect::<Vec<_>>()
+    };
+    // Both are the number before 1.
+    assert_eq!(names([3.82, 3.9]), ["chosen"]);
+    assert!(names([0.5, 0.4]).is_empty());
+}
