@@ -46,11 +46,12 @@ const ROUNDS: usize = 3;
 
 /// Measures a program.
 pub(crate) fn bench(args: &BenchArgs, common: &Common) -> Result<u8, Failure> {
+    let cpu = args.cpu.get()?;
     let source = read_module(&args.model, &args.dims)?;
     let inputs = args.inputs.load(&source)?;
     let options = Options {
         target: args.target.into(),
-        cpu: args.cpu.get()?,
+        cpu,
         threads: args.threads.into(),
         ..Options::default()
     };

@@ -48,13 +48,14 @@ pub(crate) struct RunArgs {
 
 /// Runs a program.
 pub(crate) fn run(args: &RunArgs, common: &Common) -> Result<u8, Failure> {
+    let cpu = args.cpu.get()?;
     let read_start = Instant::now();
     let source = read_module(&args.model, &args.dims)?;
     let read_time = read_start.elapsed();
     let inputs = args.inputs.load(&source)?;
     let options = Options {
         target: args.target.into(),
-        cpu: args.cpu.get()?,
+        cpu,
         threads: args.threads.into(),
         chip: Some(super::chip::load(&args.chip)?),
         ..Options::default()
