@@ -15,8 +15,9 @@ pub const ALIGNMENT: usize = 64;
 /// The size and alignment of the pages that memory of [`LARGE`] and more bytes begins with: those
 /// of x86-64, and of other machines whose smallest pages have 4 KiB.
 const LARGE_PAGE: usize = 2 << 20;
-/// Bytes from which on the system is asked for large pages; NumPy asks for as many.
-const LARGE: usize = 4 << 20;
+/// Bytes from which on the system is asked for large pages: what a last-level cache may hold gains
+/// nothing from them, and is read more slowly where a virtual machine's host has small ones.
+const LARGE: usize = 16 << 20;
 /// Bytes from which on memory is kept to be used again: smaller ones the allocator keeps.
 const WORTH_KEEPING: usize = 1 << 20;
 

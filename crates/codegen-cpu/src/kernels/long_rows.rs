@@ -105,25 +105,26 @@ macro_rules! long_rows {
                 // SAFETY: the caller's promise.
                 unsafe {
                     match product.order {
-                        Order::Sequential => through_near::<1, 4>(product, NEAR, 0),
-                        Order::Pages => through_near::<6, 2>(product, PAGE / 4, PAGE / 2),
+                        Order::Sequential => near(product, NEAR, 0, one_by_one::<4>),
+                        Order::Pages => near(product, PAGE / 4, PAGE / 2, through::<6, 2>),
                         Order::Eight => through::<8, 2>(product),
                         Order::Sixteen => through::<16, 2>(product),
                     }
                 }
             }
 
-            /// As [`through`], with sums in memory of their own for so many columns at a time,
-            /// so many bytes from the place in its page where the matrix begins in one. The
-            /// vectors that are loaded ahead never have the place of those that are stored.
+            /// Goes through the matrix with sums in memory of their own for so many columns at a
+            /// time, so many bytes from the place in its page where the matrix begins in one.
+            /// The vectors that are loaded ahead never have the place of those that are stored.
             ///
             /// # Safety
             /// As [`long_rows`].
             #[target_feature(enable = $features)]
-            unsafe fn through_near<const R: usize, const V: usize>(
+            unsafe fn near(
                 product: &LongRows,
                 most: usize,
                 apart: usize,
+                through: super::LongRowsFn,
             ) {
                 let mut memory = MaybeUninit::<[f32; NEAR + PAGE / 4]>::uninit();
                 let memory = memory.as_mut_ptr().cast::<f32>();
@@ -141,11 +142,61 @@ macro_rules! long_rows {
                     // SAFETY: the caller's promise; there is room for the sums, less than a
                     // page behind the memory's beginning.
                     unsafe {
-                        through::<R, V>(&part);
+                        through(&part);
                         let out = product.out.cast::<f32>().add(start);
                         for i in 0..part.columns {
                             let (out, sum) = (out.add(i), *sums.add(i));
                             *out = if product.add { *out + sum } else { sum };
+                        }
+                    }
+                }
+            }
+
+            /// Goes through one row after the other, `V` vectors at a time. What it does for a
+            /// row beside them is a tenth of reading one of 12 KiB.
+            ///
+            /// # Safety
+            /// As [`long_rows`].
+            #[target_feature(enable = $features)]
+            unsafe fn one_by_one<const V: usize>(product: &LongRows) {
+                // SAFETY: the caller's promise; masks have the columns that there are alone.
+                unsafe {
+                    let sums = product.out.cast::<f32>();
+                    if !product.add {
+                        sums.write_bytes(0, product.columns);
+                    }
+                    for at in 0..product.depth as isize {
+                        let factor = $splat(*product.row.cast::<f32>().offset(at * product.step));
+                        let row = product.matrix.cast::<f32>().offset(at * product.stride);
+                        let part = |column: usize, count: usize| {
+                            let mask = $mask(count);
+                            let place = sums.add(column);
+                            let numbers = $read(row.add(column), mask);
+                            let sum = $multiply_add(factor, numbers, $read(place, mask));
+                            $write(place, mask, sum);
+                        };
+                        // From here on the vectors of the row are aligned.
+                        let mut column = row.align_offset(4 * LANES).min(product.columns);
+                        if column > 0 {
+                            part(0, column);
+                        }
+                        while column + V * LANES <= product.columns {
+                            let place = sums.add(column);
+                            let before: [_; V] =
+                                std::array::from_fn(|v| $load(place.add(v * LANES)));
+                            let after: [_; V] = std::array::from_fn(|v| {
+                                let numbers = $load(row.add(column + v * LANES));
+                                $multiply_add(factor, numbers, before[v])
+                            });
+                            for (v, &sum) in after.iter().enumerate() {
+                                $store(place.add(v * LANES), sum);
+                            }
+                            column += V * LANES;
+                        }
+                        while column < product.columns {
+                            let count = (product.columns - column).min(LANES);
+                            part(column, count);
+                            column += count;
                         }
                     }
                 }
