@@ -1,11 +1,11 @@
 //! Perturbation: moving results by what another correct implementation may
 //! differ, to see how far that carries.
 //!
-//! An element is moved by -1, 0 or +1 ulp, chosen by a hash of the seed, the
-//! number of operations perturbed before, and the element's position. Runs go in pairs, of
-//! which one moves everything the other way: what ties in the first run, and is moved apart,
-//! has both orders. Of a complex
-//! number each part is moved by that much of the larger one: products and quotients
+//! An element is moved by -1, 0 or +1 ulp, chosen by the seed, the number of operations
+//! perturbed before, and the element's position. Runs go in pairs, of which one moves
+//! everything the other way: what ties in the first run, and is moved apart, has both orders.
+//! Three pairs move neighbours by steps that differ in one of them at least; those of elements
+//! further apart are alike in all three by a chance of 1 in 20. Of a complex number each part is moved by that much of the larger one: products and quotients
 //! are accurate to their size, not to each part, which may cancel. A sum of
 //! `n` terms (dot, convolution, reduce, fft) is first moved, one way or the other, by half to all of
 //! `sqrt(n) * u * sum |term|`, where `u` is half an ulp of 1 in the type sums are
@@ -39,10 +39,40 @@ fn mix(mut z: u64) -> u64 {
     z ^ (z >> 31)
 }
 
+/// What an element is moved by in three pairs of runs. No two are alike, and one in three pairs at
+/// most is 0, which leaves little unmoved by all of the few runs: `pow(1, x)` is 1 whatever `x`, and
+/// beside 1 anything.
+const STEPS: [[i8; 3]; 20] = [
+    [1, 1, 1],
+    [1, 1, -1],
+    [1, -1, 1],
+    [1, -1, -1],
+    [-1, 1, 1],
+    [-1, 1, -1],
+    [-1, -1, 1],
+    [-1, -1, -1],
+    [0, 1, 1],
+    [0, 1, -1],
+    [0, -1, 1],
+    [0, -1, -1],
+    [1, 0, 1],
+    [1, 0, -1],
+    [-1, 0, 1],
+    [-1, 0, -1],
+    [1, 1, 0],
+    [1, -1, 0],
+    [-1, 1, 0],
+    [-1, -1, 0],
+];
+
 /// A stream of -1, 0 and +1 by position.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Directions {
+    /// Of one pair of runs, and of three of them that follow each other.
     stream: u64,
+    stream_of_three: u64,
+    /// Which of the three pairs it is.
+    pair: usize,
     /// 1, or -1 in the second run of a pair; 0 if nothing moves.
     way: i8,
     /// Whether sums are put where they may be meant to be.
@@ -54,9 +84,12 @@ pub(crate) struct Directions {
 impl Directions {
     pub(crate) fn new(seed: u64, operation: u64) -> Self {
         let pair = seed.div_ceil(2);
-        let stream = mix(pair ^ mix(operation.wrapping_add(0x9e37_79b9_7f4a_7c15)));
+        let operation_word = mix(operation.wrapping_add(0x9e37_79b9_7f4a_7c15));
+        let three = pair.div_ceil(3);
         Self {
-            stream,
+            stream: mix(pair ^ operation_word),
+            stream_of_three: mix(!three ^ operation_word),
+            pair: (pair % 3) as usize,
             way: if seed % 2 == 1 { 1 } else { -1 },
             settles: seed == 0,
             flip_nans: seed == 0 || Self::flips_nans(seed, operation),
@@ -76,24 +109,21 @@ impl Directions {
         Self { way: 0, ..self }
     }
 
-    fn word(self, position: usize) -> u64 {
-        mix(self.stream.wrapping_add(position as u64))
-    }
-
-    /// -1, 0 or +1. That 0 is rare leaves little unmoved by all of the few runs: `pow(1, x)`
-    /// is 1 whatever `x`, and beside 1 anything.
+    /// -1, 0 or +1. As many elements as there are [`STEPS`] have one each, in an order of
+    /// their own.
     fn step_at(self, position: usize) -> i8 {
-        match self.word(position) % 8 {
-            0 => 0,
-            word if word % 2 == 0 => self.way,
-            _ => -self.way,
-        }
+        let (group, place) = (position / STEPS.len(), position % STEPS.len());
+        let word = mix(self.stream_of_three.wrapping_add(group as u64));
+        // A multiple by what has no factor in common with 20, and a shift, leave none out.
+        let factor = [1, 3, 7, 9, 11, 13, 17, 19][(word % 8) as usize];
+        let shift = (word >> 8) as usize % STEPS.len();
+        STEPS[(place * factor + shift) % STEPS.len()][self.pair] * self.way
     }
 
     /// From 1/2 to 1, or from -1 to -1/2: what cancels must show in few runs how far it may
     /// be off, and no two sums are off by the same.
     fn part_at(self, position: usize) -> f64 {
-        let word = self.word(position);
+        let word = mix(self.stream.wrapping_add(position as u64));
         let size = 0.5 + (word >> 12) as f64 / 2f64.powi(53);
         let sign = if word % 2 == 1 { 1.0 } else { -1.0 };
         sign * size * f64::from(self.way)
@@ -277,6 +307,7 @@ fn settled(value: f64, error: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::HashSet;
 
     #[test]
     fn elements_move_by_at_most_one_ulp_and_specials_stay() {
@@ -335,6 +366,17 @@ mod tests {
             for first in [1, 3] {
                 assert_eq!(order(first), order(first + 1).reverse(), "{operation}");
             }
+        }
+    }
+
+    #[test]
+    fn neighbours_that_tie_come_apart_in_one_of_three_pairs() {
+        for (operation, first) in (0..50).flat_map(|o| [(o, 0), (o, 20), (o, 400)]) {
+            let steps = |position: usize| {
+                [1, 3, 5].map(|seed| Directions::new(seed, operation).step_at(position))
+            };
+            let all: HashSet<[i8; 3]> = (first..first + 20).map(steps).collect();
+            assert_eq!(all.len(), 20, "{operation}");
         }
     }
 
