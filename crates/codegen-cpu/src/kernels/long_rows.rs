@@ -152,8 +152,8 @@ macro_rules! long_rows {
                 }
             }
 
-            /// Goes through one row after the other, `V` vectors at a time. What it does for a
-            /// row beside them is a tenth of reading one of 12 KiB.
+            /// Goes through one row after the other, `V` vectors at a time: as [`through`] with
+            /// one row would, with less to do beside the vectors of each.
             ///
             /// # Safety
             /// As [`long_rows`].

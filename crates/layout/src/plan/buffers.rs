@@ -256,11 +256,14 @@ impl Classes {
         let (private, known): (Vec<ValueId>, Vec<ValueId>) =
             known.iter().partition(|r| self.private.contains(r));
         let mut places = FxHashMap::default();
-        let end = self.first_fit(&known, self.outputs(plan), 0, &mut places)?;
-        let end = self.first_fit(&private, Vec::new(), end, &mut places)?;
-        let mut end = Term::constant(end);
+        let mut end = self.first_fit(&known, self.outputs(plan), 0, &mut places)?;
+        if !private.is_empty() {
+            end = self.first_fit(&private, Vec::new(), align(end), &mut places)?;
+        }
+        let slots = self.slots(&open);
+        let mut end = Term::constant(if slots.is_empty() { end } else { align(end) });
         let ranges = plan.symbol_ranges();
-        for slot in self.slots(&open) {
+        for slot in slots {
             let own = slot
                 .members
                 .iter()
@@ -327,7 +330,7 @@ impl Classes {
             };
             places.insert(root, place);
         }
-        Ok(align(end))
+        Ok(end)
     }
 
     /// Groups of classes of open sizes that do not interfere. Which of two is larger
