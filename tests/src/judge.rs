@@ -9,6 +9,9 @@ use tegula_layout::plan::{Plan, evaluate, verify};
 
 /// How many perturbed runs the envelope is made of: the first, and three pairs of them.
 const RUNS: usize = 7;
+/// And of a program that is not one of thousands: where a number lies next to the middle of two
+/// that have fewer bits, few runs do not find both.
+const MANY_RUNS: usize = 25;
 
 /// What the reference evaluator says of a program.
 pub struct Reference {
@@ -61,6 +64,27 @@ impl Reference {
     /// # Errors
     /// What the evaluator says.
     pub fn new(module: &Module, inputs: &[Literal], regime: Regime) -> Result<Self, String> {
+        Self::of_runs(RUNS, module, inputs, regime)
+    }
+
+    /// As [`Self::new`], with an envelope of more runs.
+    ///
+    /// # Errors
+    /// What the evaluator says.
+    pub fn of_many_runs(
+        module: &Module,
+        inputs: &[Literal],
+        regime: Regime,
+    ) -> Result<Self, String> {
+        Self::of_runs(MANY_RUNS, module, inputs, regime)
+    }
+
+    fn of_runs(
+        runs: usize,
+        module: &Module,
+        inputs: &[Literal],
+        regime: Regime,
+    ) -> Result<Self, String> {
         let arguments: Vec<Value> = inputs.iter().cloned().map(Value::Array).collect();
         let (result, envelope) = match regime {
             Regime::Dyadic => {
@@ -68,7 +92,7 @@ impl Reference {
                 (result.map_err(|e| e.to_string())?, None)
             }
             Regime::General => {
-                let envelope = envelope(module, &arguments, RUNS).map_err(|e| e.to_string())?;
+                let envelope = envelope(module, &arguments, runs).map_err(|e| e.to_string())?;
                 (envelope.result.clone(), Some(envelope))
             }
         };

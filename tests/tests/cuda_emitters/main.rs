@@ -81,7 +81,8 @@ fn each_form_gives_what_the_evaluator_gives() {
             true => Regime::General,
             false => Regime::Dyadic,
         };
-        let reference = Reference::new(&module, &inputs, regime).expect("a reference");
+        let reference = Reference::of_many_runs(&module, &inputs, regime);
+        let reference = reference.expect("a reference");
         let options = Options {
             target: Target::CudaSim,
             ..Options::default()
