@@ -82,12 +82,12 @@ pub(crate) fn long_rows_function(
     None
 }
 
-/// A module with the product of one kind of vector: its lanes, and how it is made zero, made of
-/// one number, loaded, stored, multiplied and added, and loaded and stored in part.
+/// A module with the product of one kind of vector: its lanes, and how it is made of one number,
+/// loaded, stored, multiplied and added, and loaded and stored in part.
 #[cfg(target_arch = "x86_64")]
 macro_rules! long_rows {
     (
-        $module:ident, $features:literal, $lanes:literal, $zero:ident, $splat:ident,
+        $module:ident, $features:literal, $lanes:literal, $splat:ident,
         $load:ident, $store:ident, $multiply_add:ident, $mask:expr, $read:expr, $write:expr
     ) => {
         mod $module {
@@ -105,7 +105,7 @@ macro_rules! long_rows {
                 // SAFETY: the caller's promise.
                 unsafe {
                     match product.order {
-                        Order::Sequential => near(product, NEAR, 0, one_by_one::<4>),
+                        Order::Sequential => near(product, NEAR, 0, through::<1, 4>),
                         Order::Pages => near(product, PAGE / 4, PAGE / 2, through::<6, 2>),
                         Order::Eight => through::<8, 2>(product),
                         Order::Sixteen => through::<16, 2>(product),
@@ -152,56 +152,6 @@ macro_rules! long_rows {
                 }
             }
 
-            /// Goes through one row after the other, `V` vectors at a time: as [`through`] with
-            /// one row would, with less to do beside the vectors of each.
-            ///
-            /// # Safety
-            /// As [`long_rows`].
-            #[target_feature(enable = $features)]
-            unsafe fn one_by_one<const V: usize>(product: &LongRows) {
-                // SAFETY: the caller's promise; masks have the columns that there are alone.
-                unsafe {
-                    let sums = product.out.cast::<f32>();
-                    if !product.add {
-                        sums.write_bytes(0, product.columns);
-                    }
-                    for at in 0..product.depth as isize {
-                        let factor = $splat(*product.row.cast::<f32>().offset(at * product.step));
-                        let row = product.matrix.cast::<f32>().offset(at * product.stride);
-                        let part = |column: usize, count: usize| {
-                            let mask = $mask(count);
-                            let place = sums.add(column);
-                            let numbers = $read(row.add(column), mask);
-                            let sum = $multiply_add(factor, numbers, $read(place, mask));
-                            $write(place, mask, sum);
-                        };
-                        // From here on the vectors of the row are aligned.
-                        let mut column = row.align_offset(4 * LANES).min(product.columns);
-                        if column > 0 {
-                            part(0, column);
-                        }
-                        while column + V * LANES <= product.columns {
-                            let place = sums.add(column);
-                            let before: [_; V] =
-                                std::array::from_fn(|v| $load(place.add(v * LANES)));
-                            let after: [_; V] = std::array::from_fn(|v| {
-                                let numbers = $load(row.add(column + v * LANES));
-                                $multiply_add(factor, numbers, before[v])
-                            });
-                            for (v, &sum) in after.iter().enumerate() {
-                                $store(place.add(v * LANES), sum);
-                            }
-                            column += V * LANES;
-                        }
-                        while column < product.columns {
-                            let count = (product.columns - column).min(LANES);
-                            part(column, count);
-                            column += count;
-                        }
-                    }
-                }
-            }
-
             /// Goes through `R` rows at a time, `V` vectors of each.
             ///
             /// # Safety
@@ -211,24 +161,26 @@ macro_rules! long_rows {
                 let mut at = 0;
                 // SAFETY: the caller's promise; rows below `depth` alone are asked for.
                 unsafe {
+                    if !product.add {
+                        product.out.cast::<f32>().write_bytes(0, product.columns);
+                    }
                     while at + R <= product.depth {
                         rows::<R, V>(product, at);
                         at += R;
                     }
-                    while at < product.depth {
+                    while R > 1 && at < product.depth {
                         rows::<1, V>(product, at);
                         at += 1;
                     }
                 }
             }
 
-            /// Adds `R` rows of the matrix from one on; the first ones are the result so far.
+            /// Adds `R` rows of the matrix from one on to the result so far.
             ///
             /// # Safety
             /// As [`long_rows`]; there are so many rows.
             #[target_feature(enable = $features)]
             unsafe fn rows<const R: usize, const V: usize>(product: &LongRows, at: usize) {
-                let fresh = at == 0 && !product.add;
                 // SAFETY: the caller's promise; masks have the columns that there are alone.
                 unsafe {
                     let out = product.out.cast::<f32>();
@@ -241,10 +193,7 @@ macro_rules! long_rows {
                     let part = |column: usize, count: usize| {
                         let mask = $mask(count);
                         let place = out.add(column);
-                        let mut sum = match fresh {
-                            true => $zero(),
-                            false => $read(place, mask),
-                        };
+                        let mut sum = $read(place, mask);
                         for (&factor, row) in factors.iter().zip(&rows) {
                             let numbers = $read(row.add(column), mask);
                             sum = $multiply_add(factor, numbers, sum);
@@ -260,10 +209,7 @@ macro_rules! long_rows {
                     }
                     while column + V * LANES <= product.columns {
                         let place = out.add(column);
-                        let mut sums: [_; V] = match fresh {
-                            true => [$zero(); V],
-                            false => std::array::from_fn(|v| $load(place.add(v * LANES))),
-                        };
+                        let mut sums: [_; V] = std::array::from_fn(|v| $load(place.add(v * LANES)));
                         for (&factor, row) in factors.iter().zip(&rows) {
                             let from = row.add(column);
                             for (v, sum) in sums.iter_mut().enumerate() {
@@ -292,7 +238,6 @@ long_rows!(
     avx512,
     "avx512f",
     16,
-    _mm512_setzero_ps,
     _mm512_set1_ps,
     _mm512_loadu_ps,
     _mm512_storeu_ps,
@@ -306,7 +251,6 @@ long_rows!(
     avx2,
     "avx2,fma",
     8,
-    _mm256_setzero_ps,
     _mm256_set1_ps,
     _mm256_loadu_ps,
     _mm256_storeu_ps,
