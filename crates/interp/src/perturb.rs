@@ -4,12 +4,12 @@
 //! An element is moved by -1, 0 or +1 ulp, chosen by the seed, the number of operations
 //! perturbed before, and the element's position. Runs go in pairs, of which one moves
 //! everything the other way: what ties in the first run, and is moved apart, has both orders.
-//! Three pairs move neighbours by steps that differ in one of them at least; those of elements
-//! further apart are alike in all three by a chance of 1 in 20. Of a complex number each part is
-//! moved by that much of the larger one: products and quotients are accurate to their size, not to
-//! each part, which may cancel. A sum of `n` terms (dot, convolution, reduce, fft) is first moved,
-//! one way or the other, by half to all of
-//! `sqrt(n) * u * sum |term|`, where `u` is half an ulp of 1 in the type sums are
+//! Elements go in groups of 20 neighbours, of which any two are moved by different steps in at
+//! least one of three pairs; those of different groups are moved alike in all three by a chance of
+//! 1 in 20. Of a complex number each part is moved by that much of the
+//! larger one: products and quotients are accurate to their size, not to each part, which may
+//! cancel. A sum of `n` terms (dot, convolution, reduce, fft) is first moved, one way or the other,
+//! by half to all of `sqrt(n) * u * sum |term|`, where `u` is half an ulp of 1 in the type sums are
 //! kept in: the size of the error that another order of summation makes (Higham,
 //! "Accuracy and Stability of Numerical Algorithms", section 4.2, takes `n` in the
 //! worst case and `sqrt(n)` as the rule of thumb), and by `n` of that type's smallest

@@ -256,10 +256,8 @@ impl Classes {
         let (private, known): (Vec<ValueId>, Vec<ValueId>) =
             known.iter().partition(|r| self.private.contains(r));
         let mut places = FxHashMap::default();
-        let mut end = self.first_fit(&known, self.outputs(plan), 0, &mut places)?;
-        if !private.is_empty() {
-            end = self.first_fit(&private, Vec::new(), align(end), &mut places)?;
-        }
+        let end = self.first_fit(&known, self.outputs(plan), 0, &mut places)?;
+        let end = self.first_fit(&private, Vec::new(), end, &mut places)?;
         let slots = self.slots(&open);
         let mut end = Term::constant(if slots.is_empty() { end } else { align(end) });
         let ranges = plan.symbol_ranges();
@@ -323,7 +321,7 @@ impl Classes {
                     from: offset,
                 },
                 None => {
-                    let offset = begin + offset;
+                    let offset = align(begin) + offset;
                     end = end.max(offset + size);
                     Place::Arena(Term::constant(offset))
                 }
