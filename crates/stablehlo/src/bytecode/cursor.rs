@@ -1,0 +1,173 @@
+//! A reader of the numbers and byte ranges that bytecode is made of.
+
+use crate::{Bytes, Error};
+
+/// A position in a file, and the end of the part that may be read.
+#[derive(Clone, Debug)]
+pub(super) struct Cursor {
+    bytes: Bytes,
+    at: usize,
+    end: usize,
+}
+
+impl Cursor {
+    /// From the start of the bytes to their end.
+    pub(super) fn new(bytes: &Bytes) -> Self {
+        Self {
+            bytes: bytes.clone(),
+            at: 0,
+            end: bytes.len(),
+        }
+    }
+
+    /// The offset in the file of what is read next.
+    pub(super) fn offset(&self) -> usize {
+        self.at
+    }
+
+    /// Bytes that are left.
+    pub(super) fn left(&self) -> usize {
+        self.end - self.at
+    }
+
+    /// Whether nothing is left.
+    pub(super) fn is_empty(&self) -> bool {
+        self.left() == 0
+    }
+
+    /// An error of the input at this place.
+    pub(super) fn error(&self, message: impl Into<String>) -> Error {
+        Error::input(message).at_byte(self.at)
+    }
+
+    /// One byte.
+    pub(super) fn byte(&mut self) -> Result<u8, Error> {
+        if self.is_empty() {
+            return Err(self.error("the section ends too early: expected one more byte"));
+        }
+        let byte = self.bytes[self.at];
+        self.at += 1;
+        Ok(byte)
+    }
+
+    /// The next `length` bytes as a part to read by itself.
+    pub(super) fn part(&mut self, length: usize) -> Result<Self, Error> {
+        if length > self.left() {
+            let left = self.left();
+            return Err(self.error(format!(
+                "expected {length} more bytes, but only {left} are left"
+            )));
+        }
+        let part = Self {
+            bytes: self.bytes.clone(),
+            at: self.at,
+            end: self.at + length,
+        };
+        self.at += length;
+        Ok(part)
+    }
+
+    /// The next `length` bytes, shared.
+    pub(super) fn take(&mut self, length: usize) -> Result<Bytes, Error> {
+        let part = self.part(length)?;
+        let taken = part.bytes.slice(part.at..part.end);
+        taken.ok_or_else(|| self.error("a range of bytes lies outside of the file"))
+    }
+
+    /// A number of up to 64 bits: the count of low zero bits of its first byte says how many
+    /// bytes follow.
+    pub(super) fn varint(&mut self) -> Result<u64, Error> {
+        let first = self.byte()?;
+        let following = (first.trailing_zeros() as usize).min(8);
+        let mut wide = [0_u8; 8];
+        if following == 8 {
+            for byte in &mut wide {
+                *byte = self.byte()?;
+            }
+            return Ok(u64::from_le_bytes(wide));
+        }
+        wide[0] = first;
+        for byte in &mut wide[1..=following] {
+            *byte = self.byte()?;
+        }
+        Ok(u64::from_le_bytes(wide) >> (following + 1))
+    }
+
+    /// A signed number, in zigzag order: 0, -1, 1, -2, ...
+    pub(super) fn signed(&mut self) -> Result<i64, Error> {
+        let value = self.varint()?;
+        Ok((value >> 1) as i64 ^ -((value & 1) as i64))
+    }
+
+    /// A number and, in its lowest bit, a flag.
+    pub(super) fn flagged(&mut self) -> Result<(u64, bool), Error> {
+        let value = self.varint()?;
+        Ok((value >> 1, value & 1 != 0))
+    }
+
+    /// How many entries of at least one byte each follow: never more than bytes are left.
+    pub(super) fn count(&mut self) -> Result<usize, Error> {
+        let count = self.varint()?;
+        self.checked_count(count)
+    }
+
+    /// `count`, if that many entries of at least one byte each can follow.
+    pub(super) fn checked_count(&self, count: u64) -> Result<usize, Error> {
+        match usize::try_from(count) {
+            Ok(count) if count <= self.left() => Ok(count),
+            _ => Err(self.error(format!(
+                "{count} entries cannot follow: only {} bytes are left",
+                self.left()
+            ))),
+        }
+    }
+
+    /// A place in a table, or a number of bytes.
+    pub(super) fn index(&mut self) -> Result<usize, Error> {
+        let value = self.varint()?;
+        usize::try_from(value).map_err(|_| self.error(format!("{value} is no place in a table")))
+    }
+
+    /// Bytes after their number.
+    pub(super) fn blob(&mut self) -> Result<Bytes, Error> {
+        let length = self.index()?;
+        self.take(length)
+    }
+
+    /// Signed numbers after their count.
+    pub(super) fn signed_list(&mut self) -> Result<Vec<i64>, Error> {
+        let count = self.count()?;
+        (0..count).map(|_| self.signed()).collect()
+    }
+
+    /// Bytes up to a zero byte, which is read, too.
+    pub(super) fn zero_terminated(&mut self) -> Result<Bytes, Error> {
+        let rest = &self.bytes[self.at..self.end];
+        let Some(length) = rest.iter().position(|byte| *byte == 0) else {
+            return Err(self.error("expected a text that ends in a zero byte"));
+        };
+        let text = self.take(length)?;
+        self.byte()?;
+        Ok(text)
+    }
+
+    /// Goes on at a multiple of `alignment` bytes from the start of the file.
+    pub(super) fn align(&mut self, alignment: u64) -> Result<(), Error> {
+        if !alignment.is_power_of_two() || alignment > 1 << 30 {
+            return Err(self.error(format!(
+                "expected an alignment that is a power of two, found {alignment}"
+            )));
+        }
+        let aligned = self.at.next_multiple_of(alignment as usize);
+        if aligned > self.end {
+            return Err(self.error("the padding of an alignment ends behind the section"));
+        }
+        self.at = aligned;
+        Ok(())
+    }
+}
+
+/// The text of bytes; what is not UTF-8 is replaced.
+pub(super) fn text(bytes: &[u8]) -> std::sync::Arc<str> {
+    String::from_utf8_lossy(bytes).into()
+}

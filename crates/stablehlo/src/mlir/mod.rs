@@ -1,0 +1,18 @@
+//! MLIR as data: operations with attributes, types and regions, of any dialect.
+//!
+//! Both readers ([`crate::bytecode`] and [`crate::text`]) give a [`Module`], and the printer
+//! takes one. Nothing here knows what an operation means.
+
+mod attribute;
+mod bytes;
+mod elements;
+mod location;
+mod operation;
+mod types;
+
+pub use attribute::{Attribute, Attributes};
+pub use bytes::Bytes;
+pub use elements::Elements;
+pub use location::Location;
+pub use operation::{Block, Module, Operation, Region, Value, ValueId};
+pub use types::{FloatKind, FunctionType, MemRefType, Signedness, TensorType, Type, VectorType};
