@@ -9,6 +9,8 @@ pub enum Place {
     Byte(usize),
     /// A line and a column of a text, both counted from 1.
     Text {
+        /// The byte.
+        offset: usize,
         /// The line.
         line: usize,
         /// The column, in characters.
@@ -20,7 +22,7 @@ impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Byte(offset) => write!(f, "byte {offset:#x}"),
-            Self::Text { line, column } => write!(f, "line {line}, column {column}"),
+            Self::Text { line, column, .. } => write!(f, "line {line}, column {column}"),
         }
     }
 }
@@ -87,7 +89,11 @@ impl Error {
         let start = text[..offset].rfind('\n').map_or(0, |at| at + 1);
         let line = 1 + text[..start].matches('\n').count();
         let column = 1 + text[start..offset].chars().count();
-        self.place = Some(Place::Text { line, column });
+        self.place = Some(Place::Text {
+            offset,
+            line,
+            column,
+        });
         self.excerpt = Some(excerpt(text, start, column));
         self
     }

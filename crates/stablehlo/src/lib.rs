@@ -3,8 +3,9 @@
 //! StableHLO is what JAX, PyTorch, Julia, Elixir, Go and R send to a compiler. This crate reads it
 //! without LLVM:
 //!
-//! - [`read`]: either form, known by its first bytes, as an [`mlir::Module`]: operations with
-//!   attributes, types and regions, of any dialect. VHLO of every version becomes StableHLO.
+//! - [`read`]: bytecode, text, or a file of `jax.export`, known by its first bytes
+//!   ([`InputForm`]), as an [`mlir::Module`]: operations with attributes, types and regions, of
+//!   any dialect. VHLO of every version becomes StableHLO.
 //! - [`print()`]: the module as MLIR text.
 //!
 //! ```
@@ -30,30 +31,45 @@
 //! - Errors say where: a line with a caret in a text, a byte in bytecode.
 
 pub mod bytecode;
+mod envelope;
 mod error;
+#[cfg(feature = "ir")]
+mod lower;
 pub mod mlir;
 mod number;
 mod print;
+#[cfg(feature = "ir")]
+mod raise;
 pub mod text;
 pub mod vhlo;
 
+pub use envelope::InputForm;
 pub use error::{Error, ErrorKind, Place};
+#[cfg(feature = "ir")]
+pub use lower::to_module;
 pub use mlir::Bytes;
+#[cfg(feature = "ir")]
+pub use raise::from_module;
 pub use print::{Form, attribute_text, print, type_text};
 
-/// Reads StableHLO, bytecode or text, and turns VHLO into StableHLO.
+/// Reads StableHLO, bytecode or text or a file of `jax.export`, and turns VHLO into StableHLO.
 ///
 /// # Errors
 /// What is malformed or not known, with its place.
 pub fn read(bytes: impl Into<Bytes>) -> Result<mlir::Module, Error> {
-    let bytes = bytes.into();
+    let mut bytes = bytes.into();
+    if let Some(inner) = envelope::exported(&bytes) {
+        bytes = inner;
+    }
     let mut module = if bytes.starts_with(&bytecode::MAGIC) {
         bytecode::read(&bytes)?
     } else {
         let text = std::str::from_utf8(&bytes).map_err(|error| {
             Error::input("neither MLIR bytecode nor a text in UTF-8").at_byte(error.valid_up_to())
         })?;
-        text::read(text)?
+        let mut module = text::read(text)?;
+        module.text = Some(bytes.clone());
+        module
     };
     vhlo::legalize(&mut module)?;
     Ok(module)

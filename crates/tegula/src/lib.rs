@@ -57,6 +57,7 @@ mod compiled;
 mod error;
 pub mod npz;
 pub mod random_input;
+mod read;
 pub mod reduce;
 pub mod tpu;
 
@@ -66,54 +67,10 @@ pub use compiled::{
     plan_for,
 };
 pub use error::{Error, Fault};
+pub use read::{read, read_program, read_specialised, read_stated};
 pub use tegula_codegen_cpu::Cpu;
 pub use tegula_interp::{RegisterError, register_custom_call};
 pub use tegula_ir::{ArrayShape, CustomCall, Literal, Module};
-
-/// Reads a program: the text of an HLO module. It is verified.
-///
-/// # Errors
-/// The first thing that is wrong with the text, with its place.
-pub fn read(text: &str) -> Result<Module, Error> {
-    read_specialised(text, &[])
-}
-
-/// Reads a program of which some sizes are given for good.
-///
-/// A size that the text leaves open (`?` or `<=n`) in dimension K of input N has the
-/// name `pN_dK`. Those that are not given here stay open: the program is compiled
-/// once for all of them.
-///
-/// # Errors
-/// As [`read`]; sizes that contradict the program; a name that is no open size.
-pub fn read_specialised(text: &str, sizes: &[(&str, i64)]) -> Result<Module, Error> {
-    let mut module = read_stated(text)?;
-    if !module.symbols.is_empty() || !sizes.is_empty() {
-        tracing::info_span!("resolve sizes").in_scope(|| {
-            tegula_ir::resolve_sizes(&mut module, sizes)?;
-            tegula_indexing::equality::settle_guards(&mut module)
-        })?;
-        verify(&module)?;
-    }
-    Ok(module)
-}
-
-/// Reads a program with its sizes as the text states them: those that it leaves open
-/// are not related to each other yet, so it can be asked about but not compiled.
-///
-/// # Errors
-/// As [`read`], but for sizes that contradict each other.
-pub fn read_stated(text: &str) -> Result<Module, Error> {
-    let module = tracing::info_span!("read").in_scope(|| tegula_ir::parse_module(text))?;
-    verify(&module)?;
-    Ok(module)
-}
-
-fn verify(module: &Module) -> Result<(), Error> {
-    tracing::info_span!("verify")
-        .in_scope(|| tegula_ir::verify(module))
-        .map_err(Error::from_list)
-}
 
 /// The README's code is a test.
 #[cfg(doctest)]

@@ -50,6 +50,30 @@ pub struct Guard {
     pub right: Term,
     /// Who needs it, in words that go before `must be equal` or the like.
     pub what: Arc<str>,
+    /// What the program itself says when it does not hold.
+    pub message: Option<Arc<GuardMessage>>,
+}
+
+/// A message of a program about sizes: that of an assertion.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GuardMessage {
+    /// The text; `{0}`, `{1}`, ... stand for values.
+    pub text: Arc<str>,
+    /// The values, terms over the module's symbols.
+    pub values: Vec<Term>,
+}
+
+impl GuardMessage {
+    /// The text with the values written in; those that are not known stay as they are.
+    pub fn with_values(&self, value_of: &dyn Fn(Var) -> Option<i64>) -> String {
+        let mut text = self.text.to_string();
+        for (place, term) in self.values.iter().enumerate() {
+            if let Ok(value) = term.eval(value_of) {
+                text = text.replace(&format!("{{{place}}}"), &value.to_string());
+            }
+        }
+        text
+    }
 }
 
 /// The sizes of a program that are known only when it runs.
@@ -104,6 +128,9 @@ impl RunTimeSizes {
         let (left, right) = (side(&guard.left)?, side(&guard.right)?);
         if guard.op.holds(left, right) {
             return Ok(());
+        }
+        if let Some(message) = &guard.message {
+            return Err(message.with_values(&value_of));
         }
         let sides = [
             valued(&guard.left, left, symbols),
@@ -181,7 +208,7 @@ fn valued(term: &Term, value: i64, symbols: &[Symbol]) -> String {
 }
 
 /// Relates the sizes of a verified module that its text leaves open; see the
-/// module's text. `fixed` gives symbols of inputs a value for good, by name.
+/// module's text. Guards that the module has already stay. `fixed` gives symbols of inputs a value for good, by name.
 ///
 /// A module without open sizes is left as it is.
 ///
@@ -193,12 +220,14 @@ pub fn resolve_sizes(module: &mut Module, fixed: &[(&str, i64)]) -> Result<(), E
         return Ok(());
     }
     let sources = equations::sources(module);
+    let stated = std::mem::take(&mut module.sizes.guards);
     let solution = solve(module, &sources, fixed)?;
     solution.apply(module);
-    module.sizes = RunTimeSizes {
-        sources,
-        guards: solution.guards,
-    };
+    // What the program states comes first: its messages say more. It is about the sizes of the
+    // inputs themselves, so nothing is written in for them.
+    let mut guards = stated;
+    guards.extend(solution.guards);
+    module.sizes = RunTimeSizes { sources, guards };
     Ok(())
 }
 

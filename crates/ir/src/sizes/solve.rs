@@ -172,6 +172,7 @@ impl<'a> Solver<'a> {
                     left: self.simplify(&numerator.modulo(&divisor)),
                     right: Term::constant(0),
                     what: format!("{} (a remainder)", equation.what).into(),
+                    message: None,
                 });
                 numerator.floor_div(&divisor)
             }
@@ -211,6 +212,7 @@ impl<'a> Solver<'a> {
                     left: side.clone(),
                     right: zero.clone(),
                     what: format!("{what} (a {role})").into(),
+                    message: None,
                 });
             }
             let value = self.simplify(&numerator.floor_div(&divisor));
@@ -298,6 +300,7 @@ impl<'a> Solver<'a> {
                 left: Term::var(var),
                 right: value.clone(),
                 what: equation.what.clone().into(),
+                message: None,
             });
         } else {
             for (smaller, larger, holds) in [
@@ -318,6 +321,7 @@ impl<'a> Solver<'a> {
                         left: smaller,
                         right: larger,
                         what: format!("{}: the size {}", equation.what, known.name).into(),
+                        message: None,
                     });
                 }
             }
@@ -375,6 +379,7 @@ impl<'a> Solver<'a> {
             left: self.simplify(&equation.left),
             right: self.simplify(&equation.right),
             what: equation.what.clone().into(),
+            message: None,
         });
     }
 

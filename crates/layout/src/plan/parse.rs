@@ -39,11 +39,12 @@ use super::cursor::{Cursor, PlanParseError, Result};
 use super::operation;
 use super::parse_kernel::kernel;
 use super::{Alias, Buffer, Place, Plan, PlanValue, Step, ValueId};
+use std::sync::Arc;
 use tegula_expr::{Cmp, Term, Var};
 use tegula_fusion::{Contraction, Label, LibraryOp};
 use tegula_ir::{
-    ArrayShape, Dim, Dims, ElementType, Guard, Layout, Literal, Opcode, Shape, SizeSource, Symbol,
-    parse_literal, parse_shape,
+    ArrayShape, Dim, Dims, ElementType, Guard, GuardMessage, Layout, Literal, Opcode, Shape,
+    SizeSource, Symbol, parse_literal, parse_shape,
 };
 
 /// Reads a plan's text.
@@ -189,11 +190,24 @@ impl Reader<'_> {
         self.cursor.expect("(")?;
         let right = self.term()?;
         self.cursor.expect(")")?;
+        let message = match self.cursor.take("message") {
+            true => {
+                let text = self.cursor.quoted()?.into();
+                let mut values = Vec::new();
+                while self.cursor.take("(") {
+                    values.push(self.term()?);
+                    self.cursor.expect(")")?;
+                }
+                Some(Arc::new(GuardMessage { text, values }))
+            }
+            false => None,
+        };
         self.plan.sizes.guards.push(Guard {
             op,
             left,
             right,
             what,
+            message,
         });
         Ok(())
     }

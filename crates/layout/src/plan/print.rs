@@ -38,7 +38,14 @@ impl Display for Plan {
                 Cmp::Le => "<=",
             };
             let (left, right) = (outer(&guard.left), outer(&guard.right));
-            writeln!(f, "  guard {:?} ({left}) {op} ({right})", guard.what)?;
+            write!(f, "  guard {:?} ({left}) {op} ({right})", guard.what)?;
+            if let Some(message) = &guard.message {
+                write!(f, " message {:?}", message.text)?;
+                for value in &message.values {
+                    write!(f, " ({})", outer(value))?;
+                }
+            }
+            writeln!(f)?;
         }
         for (i, literal) in self.constants.iter().enumerate() {
             writeln!(

@@ -53,6 +53,7 @@ pub(super) fn read(file: &File) -> Result<Module, Error> {
         operation,
         values: reader.values,
         producer: Arc::clone(&file.producer),
+        text: None,
     })
 }
 

@@ -1,6 +1,6 @@
 //! Operations, blocks and regions.
 
-use super::{Attribute, Attributes, Location, Type};
+use super::{Attribute, Attributes, Bytes, Location, Type};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -115,6 +115,8 @@ pub struct Module {
     pub values: Vec<Value>,
     /// Who wrote the bytecode, `StableHLO_v1.9.0`; empty for text.
     pub producer: Arc<str>,
+    /// The text it was read from, for the places of errors; [`None`] for bytecode.
+    pub text: Option<Bytes>,
 }
 
 impl Module {

@@ -80,6 +80,7 @@ impl Parser<'_> {
             operation,
             values: std::mem::take(&mut self.values.all),
             producer: "".into(),
+            text: None,
         })
     }
 

@@ -10,14 +10,16 @@ use tegula::npz::{self, NpyArray};
 use tegula::random_input::random_inputs;
 use tegula::{Arg, Buffer, Executable, Module};
 use tegula_ir::Shape;
+use tegula_stablehlo::Bytes;
 
-/// The largest program text that is read: 1 GiB.
-const MAX_TEXT: u64 = 1 << 30;
+/// The largest program that is read: 4 GiB, most of which are constants.
+const MAX_PROGRAM: u64 = 1 << 32;
 
 /// A program and where it came from.
 pub(crate) struct Source {
     pub path: PathBuf,
-    pub text: String,
+    /// The file's content.
+    pub bytes: Bytes,
     pub module: Module,
 }
 
@@ -41,41 +43,47 @@ fn parse_dim(text: &str) -> Result<(String, i64), String> {
 
 /// Reads and verifies a program; `dims` are sizes given for good.
 pub(crate) fn read_module(path: &Path, dims: &DimArgs) -> Result<Source, Failure> {
-    let text = read_text(path)?;
+    let bytes = Bytes::from(read_file(path)?);
     let dims: Vec<(&str, i64)> = dims.dims.iter().map(|(n, s)| (n.as_str(), *s)).collect();
-    match tegula::read_specialised(&text, &dims) {
+    match tegula::read_program(bytes.clone(), &dims) {
         Ok(module) => Ok(Source {
             path: path.to_owned(),
-            text,
+            bytes,
             module,
         }),
-        Err(error) => Err(Failure::program(path, &text, error)),
+        Err(error) => Err(Failure::program(path, text_of(&bytes), error)),
     }
 }
 
+/// The text of a program, for errors; empty for bytecode.
+fn text_of(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap_or_default()
+}
+
+/// The text of a file.
 pub(crate) fn read_text(path: &Path) -> anyhow::Result<String> {
+    String::from_utf8(read_file(path)?).map_err(|e| {
+        let at = e.utf8_error().valid_up_to();
+        anyhow!("{} is not a text: byte {at} is not UTF-8", path.display())
+    })
+}
+
+fn read_file(path: &Path) -> anyhow::Result<Vec<u8>> {
     let about = || format!("{} cannot be read", path.display());
     let metadata = std::fs::metadata(path).with_context(about)?;
     if metadata.is_dir() {
         return Err(anyhow!("{} is a folder, not a program", path.display()));
     }
-    if metadata.len() > MAX_TEXT {
-        return Err(anyhow!("{} is larger than 1 GiB", path.display()));
+    if metadata.len() > MAX_PROGRAM {
+        return Err(anyhow!("{} is larger than 4 GiB", path.display()));
     }
-    let bytes = std::fs::read(path).with_context(about)?;
-    String::from_utf8(bytes).map_err(|e| {
-        let at = e.utf8_error().valid_up_to();
-        anyhow!(
-            "{} is not HLO text: byte {at} is not UTF-8. Only HLO text can be read yet",
-            path.display()
-        )
-    })
+    std::fs::read(path).with_context(about)
 }
 
 impl Source {
     /// An error of this program.
     pub(crate) fn failure(&self, error: tegula::Error) -> Failure {
-        Failure::program(&self.path, &self.text, error)
+        Failure::program(&self.path, text_of(&self.bytes), error)
     }
 }
 

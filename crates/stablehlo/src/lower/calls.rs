@@ -1,0 +1,266 @@
+//! Calls: of functions, of composites' decompositions, and custom calls.
+
+use super::{Frame, Local, Lowerer, MAX_INLINING, access::Access, chlo};
+use crate::Error;
+use crate::mlir::{Attribute, Operation, Type, ValueId};
+use std::sync::Arc;
+use tegula_ir::{CustomCall, Op, Shape};
+
+/// Custom calls that give their operand back: they say something to a partitioner or a scheduler.
+const IDENTITIES: &[&str] = &[
+    "Sharding",
+    "annotate_device_placement",
+    "AnnotateDevicePlacement",
+    "LayoutConstraint",
+];
+
+impl<'m> Lowerer<'m> {
+    pub(super) fn call(&mut self, access: &Access<'m>, frame: &mut Frame) -> Result<(), Error> {
+        let callee = access.attribute("callee")?.as_symbol();
+        let callee = callee.ok_or_else(|| access.error("expected a symbol as `callee`"))?;
+        let results = self.call_function(access, callee, frame)?;
+        self.bind_all(access, frame, &results)
+    }
+
+    /// The results of a function of the operation's operands.
+    fn call_function(
+        &mut self,
+        access: &Access<'m>,
+        callee: &str,
+        frame: &mut Frame,
+    ) -> Result<Vec<Local>, Error> {
+        let Some((&name, &function)) = self.functions.get_key_value(callee) else {
+            return Err(access.error(format!("there is no function `@{callee}`")));
+        };
+        let operands = self.operands(access, frame)?;
+        if self.open.contains(&name) || self.open.len() > MAX_INLINING {
+            return Err(access.unsupported(format!(
+                "`@{callee}` calls itself: recursion is not supported"
+            )));
+        }
+        self.open.push(name);
+        let results = match self.has_open_sizes && self.is_open_call(access, function) {
+            true => self.inlined(access, function, &operands, frame),
+            false => self.called(access, name, function, &operands, frame),
+        };
+        self.open.pop();
+        results
+    }
+
+    /// Whether sizes that are not known go into a function.
+    fn is_open_call(&self, access: &Access<'_>, function: &Operation) -> bool {
+        let is_open = |ty: &Type| ty.as_tensor().is_some_and(|t| t.dims.contains(&None));
+        let signature = match function.attribute("function_type") {
+            Some(Attribute::Type(Type::Function(signature))) => signature
+                .inputs
+                .iter()
+                .chain(&signature.results)
+                .any(is_open),
+            _ => false,
+        };
+        let operands = &access.operation.operands;
+        signature || operands.iter().any(|value| self.sizes.is_known(*value))
+    }
+
+    fn called(
+        &mut self,
+        access: &Access<'m>,
+        name: &'m str,
+        function: &'m Operation,
+        operands: &[Local],
+        frame: &mut Frame,
+    ) -> Result<Vec<Local>, Error> {
+        let computation = match self.done.get(name) {
+            Some(done) => *done,
+            None => {
+                let computation = self.function(function, Some(name))?;
+                self.done.insert(name, computation);
+                computation
+            }
+        };
+        let op = Op::Call {
+            to_apply: computation,
+            is_composite: false,
+        };
+        let call = self.push(frame, op, operands, None)?;
+        match access.operation.results.len() {
+            1 => Ok(vec![call]),
+            _ => self.elements(frame, call),
+        }
+    }
+
+    /// The function's operations, written out here.
+    fn inlined(
+        &mut self,
+        access: &Access<'m>,
+        function: &'m Operation,
+        operands: &[Local],
+        frame: &mut Frame,
+    ) -> Result<Vec<Local>, Error> {
+        let block = self.body(function)?;
+        if block.arguments.len() != operands.len() {
+            return Err(access.error(format!(
+                "expected {} operands, found {}",
+                block.arguments.len(),
+                operands.len()
+            )));
+        }
+        let given = access.operation.operands.iter();
+        for ((argument, local), value) in block.arguments.iter().zip(operands).zip(given) {
+            frame.bind(*argument, *local);
+            self.sizes.copy(*value, *argument);
+        }
+        let results = self.block(block, frame)?;
+        let returned = block.operations.last().map(|end| end.operands.as_slice());
+        let results_of_call = access.operation.results.iter();
+        for (value, result) in returned.unwrap_or_default().iter().zip(results_of_call) {
+            self.sizes.copy(*value, *result);
+        }
+        Ok(results)
+    }
+
+    /// A composite: the operation that it is known to be, or what it is composed of.
+    pub(super) fn composite(
+        &mut self,
+        access: &Access<'m>,
+        frame: &mut Frame,
+    ) -> Result<(), Error> {
+        let name = access.string("name")?;
+        if let Some(unary) = chlo::known_unary(name.trim_start_matches("chlo.")) {
+            if name.starts_with("chlo.") && access.operation.operands.len() == 1 {
+                let operand = self.operand(access, frame, 0)?;
+                let like = frame.shape(operand).clone();
+                return self.push_result(access, frame, Op::Unary(unary), &[operand], Some(&like));
+            }
+        }
+        let callee = access.attribute("decomposition")?.as_symbol();
+        let callee = callee.ok_or_else(|| access.error("expected a symbol as `decomposition`"))?;
+        let results = self.call_function(access, callee, frame)?;
+        self.bind_all(access, frame, &results)
+    }
+
+    pub(super) fn custom_call(
+        &mut self,
+        access: &Access<'m>,
+        frame: &mut Frame,
+    ) -> Result<(), Error> {
+        let target = access.string("call_target_name")?;
+        if target == "shape_assertion" {
+            return self.shape_assertion(access);
+        }
+        let operands = self.operands(access, frame)?;
+        if IDENTITIES.contains(&target) && operands.len() == 1 {
+            let copy = self.push(frame, Op::Copy, &operands, None)?;
+            return self.bind(access, frame, copy);
+        }
+        let called = access.operation.attribute("called_computations");
+        let names: Vec<&str> = called
+            .and_then(Attribute::as_array)
+            .unwrap_or_default()
+            .iter()
+            .filter_map(Attribute::as_symbol)
+            .collect();
+        let mut computations = Vec::new();
+        for name in names {
+            computations.push(self.called_computation(access, name)?);
+        }
+        let config = backend_config(access);
+        let op = Op::CustomCall(Box::new(CustomCall {
+            target: target.into(),
+            operand_layouts: None,
+            has_side_effect: access.flag("has_side_effect")?,
+            api_version: api_version(access, config.as_deref())?,
+            called: computations,
+            aliasing: Vec::new(),
+            extra: Vec::new(),
+        }));
+        let results = &access.operation.results;
+        let mut shapes = Vec::new();
+        for place in 0..results.len() {
+            shapes.push(self.result_shape(access, place, None)?);
+        }
+        let single = shapes.len() == 1;
+        let shape = match single {
+            true => shapes.remove(0),
+            false => Shape::Tuple(shapes),
+        };
+        let call = self.push(frame, op, &operands, Some(shape))?;
+        frame.annotations_mut(call).backend_config = config.map(Arc::from);
+        let results = match single {
+            true => vec![call],
+            false => self.elements(frame, call)?,
+        };
+        self.bind_all(access, frame, &results)
+    }
+
+    fn called_computation(
+        &mut self,
+        access: &Access<'m>,
+        name: &str,
+    ) -> Result<tegula_ir::ComputationId, Error> {
+        let Some((&name, &function)) = self.functions.get_key_value(name) else {
+            return Err(access.error(format!("there is no function `@{name}`")));
+        };
+        if let Some(done) = self.done.get(name) {
+            return Ok(*done);
+        }
+        let computation = self.function(function, Some(name))?;
+        self.done.insert(name, computation);
+        Ok(computation)
+    }
+
+    /// jax.export's check of what is known of sizes: operand 0 must be true, or the run ends with
+    /// the message, which the other operands are written into.
+    fn shape_assertion(&mut self, access: &Access<'_>) -> Result<(), Error> {
+        let operands = &access.operation.operands;
+        let message = access.operation.attribute("error_message");
+        let message = message
+            .and_then(Attribute::as_str)
+            .unwrap_or("a shape assertion fails");
+        let known = |value: &ValueId| self.sizes.scalar(*value);
+        let condition = operands.first().and_then(known);
+        let values: Option<Vec<_>> = operands.iter().skip(1).map(known).collect();
+        let (Some(condition), Some(values)) = (condition, values) else {
+            return Err(access.unsupported(
+                "a shape assertion about values that do not follow from sizes of the inputs",
+            ));
+        };
+        self.sizes
+            .assert(&condition, message, values)
+            .map_err(|message| access.error(message))
+    }
+}
+
+/// What a custom call is given as its configuration, as HLO text writes it.
+fn backend_config(access: &Access<'_>) -> Option<String> {
+    let own = access.operation.attribute("backend_config");
+    let discardable = access.operation.attribute("mhlo.backend_config");
+    for value in [own, discardable].into_iter().flatten() {
+        match value {
+            Attribute::String(text) if !text.is_empty() => {
+                let escaped = text.replace('\\', "\\\\").replace('"', "\\\"");
+                return Some(format!("\"{escaped}\""));
+            }
+            Attribute::Dictionary(entries) if !entries.is_empty() => {
+                return Some(crate::print::attribute_text(value));
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+fn api_version(access: &Access<'_>, config: Option<&str>) -> Result<Option<Arc<str>>, Error> {
+    let version = match access.operation.attribute("api_version") {
+        Some(_) => access.integer("api_version")?,
+        // A dictionary is what typed handlers take.
+        None if config.is_some_and(|config| config.starts_with('{')) => 4,
+        None => 1,
+    };
+    Ok(match version {
+        2 => Some("API_VERSION_STATUS_RETURNING".into()),
+        3 => Some("API_VERSION_STATUS_RETURNING_UNIFIED".into()),
+        4 => Some("API_VERSION_TYPED_FFI".into()),
+        _ => None,
+    })
+}

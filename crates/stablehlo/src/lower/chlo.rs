@@ -1,0 +1,161 @@
+//! CHLO: operations of clients, as the operations that they are composed of.
+
+use super::operations::binary;
+use super::{Frame, Local, Lowerer, access::Access};
+use crate::Error;
+use tegula_ir::{Binary, DimNumbers, Direction, Op, Order, Shape, Unary};
+
+/// The operation of HLO that a CHLO operation of one operand is.
+pub(super) fn known_unary(name: &str) -> Option<Unary> {
+    Some(match name {
+        "acos" => Unary::Acos,
+        "acosh" => Unary::Acosh,
+        "asin" => Unary::Asin,
+        "asinh" => Unary::Asinh,
+        "atanh" => Unary::Atanh,
+        "cosh" => Unary::Cosh,
+        "erf" => Unary::Erf,
+        "sinh" => Unary::Sinh,
+        "tan" => Unary::Tan,
+        _ => return None,
+    })
+}
+
+impl<'m> Lowerer<'m> {
+    pub(super) fn chlo(
+        &mut self,
+        name: &str,
+        access: &Access<'m>,
+        frame: &mut Frame,
+    ) -> Result<(), Error> {
+        let operands = self.operands(access, frame)?;
+        if let Some(name) = name.strip_prefix("broadcast_") {
+            return self.chlo_broadcast(name, access, frame, &operands);
+        }
+        let x = self.first(access, &operands)?;
+        if let Some(unary) = known_unary(name) {
+            let local = self.push(frame, Op::Unary(unary), &[x], None)?;
+            return self.bind(access, frame, local);
+        }
+        let local = match name {
+            "top_k" => {
+                let op = Op::TopK {
+                    k: access.integer("k")?,
+                    largest: true,
+                    is_stable: None,
+                };
+                return self.push_results(access, frame, op, &operands);
+            }
+            "square" => self.push(frame, Op::Binary(Binary::Multiply), &[x, x], None)?,
+            "atan" => {
+                let one = self.filled_like(frame, x, 1.0)?;
+                self.push(frame, Op::Binary(Binary::Atan2), &[x, one], None)?
+            }
+            "erfc" => {
+                let one = self.filled_like(frame, x, 1.0)?;
+                let erf = self.push(frame, Op::Unary(Unary::Erf), &[x], None)?;
+                self.push(frame, Op::Binary(Binary::Subtract), &[one, erf], None)?
+            }
+            "mulhi" => self.push(frame, Op::Binary(Binary::Mulhi), &operands, None)?,
+            "is_inf" => {
+                let magnitude = self.push(frame, Op::Unary(Unary::Abs), &[x], None)?;
+                self.equals(frame, magnitude, f64::INFINITY)?
+            }
+            "is_pos_inf" => self.equals(frame, x, f64::INFINITY)?,
+            "is_neg_inf" => self.equals(frame, x, f64::NEG_INFINITY)?,
+            _ => {
+                return Err(access.unsupported(
+                    "this operation is not supported: decompose it first \
+                     (chlo-legalize-to-stablehlo)",
+                ));
+            }
+        };
+        self.bind(access, frame, local)
+    }
+
+    /// An array of the shape of another with one value everywhere.
+    fn filled_like(&self, frame: &mut Frame, like: Local, value: f64) -> Result<Local, Error> {
+        let scalar = self.scalar_like(frame, like, value)?;
+        let shape = frame.shape(like).clone();
+        self.push(
+            frame,
+            Op::Broadcast(DimNumbers::new()),
+            &[scalar],
+            Some(shape),
+        )
+    }
+
+    fn equals(&self, frame: &mut Frame, x: Local, value: f64) -> Result<Local, Error> {
+        let other = self.filled_like(frame, x, value)?;
+        let op = Op::Compare {
+            direction: Direction::Eq,
+            order: Order::Partial,
+        };
+        self.push(frame, op, &[x, other], None)
+    }
+
+    /// An elementwise operation whose operands are broadcast as numpy does, or as
+    /// `broadcast_dimensions` says.
+    fn chlo_broadcast(
+        &mut self,
+        name: &str,
+        access: &Access<'m>,
+        frame: &mut Frame,
+        operands: &[Local],
+    ) -> Result<(), Error> {
+        let op = match (name, binary(name)) {
+            (_, Some(binary)) => Op::Binary(binary),
+            ("select", _) => Op::Select,
+            ("compare", _) => {
+                let direction = match access.case("comparison_direction")? {
+                    Some("EQ") => Direction::Eq,
+                    Some("NE") => Direction::Ne,
+                    Some("GE") => Direction::Ge,
+                    Some("GT") => Direction::Gt,
+                    Some("LE") => Direction::Le,
+                    _ => Direction::Lt,
+                };
+                Op::Compare {
+                    direction,
+                    order: Order::Partial,
+                }
+            }
+            _ => return Err(access.unsupported("this operation is not supported")),
+        };
+        let result = self.result_shape(access, 0, None)?;
+        let stated = match access.operation.attribute("broadcast_dimensions") {
+            Some(_) => Some(access.dims("broadcast_dimensions")?),
+            None => None,
+        };
+        let mut same = Vec::new();
+        for operand in operands {
+            same.push(self.broadcast_to(access, frame, *operand, &result, stated.as_ref())?);
+        }
+        let local = self.push(frame, op, &same, None)?;
+        self.bind(access, frame, local)
+    }
+
+    fn broadcast_to(
+        &self,
+        access: &Access<'_>,
+        frame: &mut Frame,
+        operand: Local,
+        result: &Shape,
+        stated: Option<&DimNumbers>,
+    ) -> Result<Local, Error> {
+        let mut array = self.array(access, frame, operand)?.clone();
+        let Some(target) = result.as_array() else {
+            return Err(access.error("expected a tensor as the result"));
+        };
+        let (rank, wanted) = (array.rank(), target.rank());
+        if rank > wanted {
+            return Err(access.error("an operand has more dimensions than the result"));
+        }
+        let dims: DimNumbers = match stated {
+            Some(dims) if dims.len() == rank => dims.clone(),
+            _ => (wanted - rank..wanted).map(|dim| dim as i64).collect(),
+        };
+        array.dims = target.dims.clone();
+        self.broadcast_in_dim(access, frame, operand, &dims, Shape::Array(array))
+    }
+}

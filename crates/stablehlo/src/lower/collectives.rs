@@ -1,0 +1,107 @@
+//! Operations between devices.
+
+use super::{Frame, Lowerer, access::Access};
+use crate::Error;
+use crate::mlir::Attribute;
+use tegula_ir::{Collective, Op, ReplicaGroups};
+
+impl<'m> Lowerer<'m> {
+    pub(super) fn collective(
+        &mut self,
+        name: &str,
+        access: &Access<'m>,
+        frame: &mut Frame,
+    ) -> Result<(), Error> {
+        let operands = self.operands(access, frame)?;
+        let op = match name {
+            "replica_id" => Op::ReplicaId,
+            "partition_id" => Op::PartitionId,
+            "all_gather" => Op::AllGather {
+                collective: collective(access)?,
+                dimension: access.integer("all_gather_dim")?,
+                start: false,
+            },
+            "all_reduce" => Op::AllReduce {
+                collective: collective(access)?,
+                to_apply: self.scalar_region(access, 0)?,
+                start: false,
+            },
+            "reduce_scatter" => Op::ReduceScatter {
+                collective: collective(access)?,
+                dimension: access.integer("scatter_dimension")?,
+                to_apply: self.scalar_region(access, 0)?,
+            },
+            "all_to_all" => {
+                let split = access.integer("split_dimension")?;
+                if access.integer("concat_dimension")? != split {
+                    return Err(access.unsupported(
+                        "`split_dimension` and `concat_dimension` differ: transpose the operand \
+                         and the result instead",
+                    ));
+                }
+                Op::AllToAll {
+                    collective: collective(access)?,
+                    dimension: Some(split),
+                }
+            }
+            "collective_broadcast" => Op::CollectiveBroadcast(collective(access)?),
+            "collective_permute" => {
+                let pairs = access.integers("source_target_pairs")?;
+                Op::CollectivePermute {
+                    pairs: pairs.chunks(2).map(|pair| (pair[0], pair[1])).collect(),
+                    channel_id: channel(access)?,
+                    start: false,
+                }
+            }
+            _ => return Err(access.unsupported("this operation is not supported")),
+        };
+        self.push_results(access, frame, op, &operands)
+    }
+}
+
+fn channel(access: &Access<'_>) -> Result<Option<i64>, Error> {
+    if access.operation.attribute("channel_handle").is_none() {
+        return Ok(None);
+    }
+    let handle = access.number("channel_handle", "handle")?;
+    Ok((handle > 0).then_some(handle))
+}
+
+fn collective(access: &Access<'_>) -> Result<Collective, Error> {
+    Ok(Collective {
+        replica_groups: ReplicaGroups::Lists(groups(access)?),
+        channel_id: channel(access)?,
+        use_global_device_ids: access.flag("use_global_device_ids")?,
+        constrain_layout: false,
+    })
+}
+
+/// Rows of device numbers; shorter groups are filled up with -1.
+fn groups(access: &Access<'_>) -> Result<Vec<Vec<i64>>, Error> {
+    let Some(value) = access.operation.attribute("replica_groups") else {
+        return Ok(Vec::new());
+    };
+    let Attribute::Elements(elements) = value else {
+        return Err(access.unsupported(
+            "`replica_groups` over the axes of a mesh: expected rows of device numbers (VHLO up \
+             to 1.19 has them)",
+        ));
+    };
+    let columns = elements
+        .ty
+        .as_tensor()
+        .and_then(|tensor| match tensor.dims.as_slice() {
+            [_, columns] => *columns,
+            _ => None,
+        });
+    let columns = columns.and_then(|columns| usize::try_from(columns).ok());
+    let numbers = access.integers("replica_groups")?;
+    let columns = columns.ok_or_else(|| access.error("expected rows of device numbers"))?;
+    if columns == 0 {
+        return Ok(Vec::new());
+    }
+    let rows = numbers.chunks(columns);
+    Ok(rows
+        .map(|row| row.iter().copied().filter(|id| *id >= 0).collect())
+        .collect())
+}

@@ -1,0 +1,343 @@
+//! Operations that take sizes as operands: with sizes that follow from those of the inputs they
+//! are ordinary operations of symbolic sizes.
+
+use super::shaping::{dim_of, gather_dims};
+use super::{Frame, Local, Lowerer, access::Access};
+use crate::Error;
+use std::sync::Arc;
+use tegula_expr::Term;
+use tegula_ir::{
+    ArrayShape, Binary, Dim, DimNumbers, GatherDims, Literal, Op, PadDim, Shape, SliceDim, TO_END,
+};
+
+impl<'m> Lowerer<'m> {
+    pub(super) fn dynamic(
+        &mut self,
+        name: &str,
+        access: &Access<'m>,
+        frame: &mut Frame,
+    ) -> Result<(), Error> {
+        match name {
+            "dynamic_iota" => {
+                let shape = self.sized(access, &self.sizes_of(access, 0)?)?;
+                let op = Op::Iota(access.integer("iota_dimension")?);
+                let local = self.push(frame, op, &[], Some(shape))?;
+                self.bind(access, frame, local)
+            }
+            "dynamic_reshape" => {
+                let operand = self.operand(access, frame, 0)?;
+                let shape = self.sized(access, &self.sizes_of(access, 1)?)?;
+                let local = self.push(frame, Op::Reshape, &[operand], Some(shape))?;
+                self.bind(access, frame, local)
+            }
+            "dynamic_broadcast_in_dim" => {
+                let operand = self.operand(access, frame, 0)?;
+                let shape = self.sized(access, &self.sizes_of(access, 1)?)?;
+                let dims = access.dims("broadcast_dimensions")?;
+                let local = self.broadcast_in_dim(access, frame, operand, &dims, shape)?;
+                self.bind(access, frame, local)
+            }
+            "dynamic_pad" => self.dynamic_pad(access, frame),
+            "real_dynamic_slice" => self.real_dynamic_slice(access, frame),
+            "dynamic_gather" => self.dynamic_gather(access, frame),
+            _ => self.dynamic_conv(access, frame),
+        }
+    }
+
+    /// The sizes that an operand holds.
+    fn sizes_of(&self, access: &Access<'_>, place: usize) -> Result<Arc<[Term]>, Error> {
+        let value = access.operation.operands.get(place);
+        let value = value.ok_or_else(|| access.error(format!("operand {place} is missing")))?;
+        if let Some(terms) = self.sizes.terms(*value) {
+            return Ok(Arc::clone(terms));
+        }
+        let constant = self.constants.get(value);
+        let constant = constant.and_then(|operation| operation.attribute("value"));
+        match constant.and_then(crate::mlir::Attribute::as_integers) {
+            Some(values) => Ok(values.into_iter().map(Term::constant).collect()),
+            None => Err(access.unsupported(format!(
+                "the sizes in operand {place} do not follow from sizes of the inputs: sizes that \
+                 depend on data are not supported"
+            ))),
+        }
+    }
+
+    /// The type of the result with these sizes.
+    fn sized(&self, access: &Access<'_>, sizes: &[Term]) -> Result<Shape, Error> {
+        let element_type = self.result_element(access)?;
+        Ok(Shape::Array(ArrayShape {
+            element_type,
+            dims: sizes.iter().cloned().map(dim_of).collect(),
+            layout: None,
+        }))
+    }
+
+    fn result_element(&self, access: &Access<'_>) -> Result<tegula_ir::ElementType, Error> {
+        let result = access.operation.results.first();
+        let ty = result.and_then(|result| self.source.type_of(*result).as_tensor());
+        let ty = ty.ok_or_else(|| access.error("expected a tensor of known rank as the result"))?;
+        super::types::element_type(&ty.element).map_err(|why| access.unsupported(why))
+    }
+
+    /// Paddings that are not known are arrays of the padding value before and behind.
+    fn dynamic_pad(&mut self, access: &Access<'m>, frame: &mut Frame) -> Result<(), Error> {
+        let mut local = self.operand(access, frame, 0)?;
+        let value = self.operand(access, frame, 1)?;
+        let low = self.sizes_of(access, 2)?;
+        let high = self.sizes_of(access, 3)?;
+        let interior = self.sizes_of(access, 4)?;
+        let rank = self.array(access, frame, local)?.rank();
+        if low.len() != rank || high.len() != rank || interior.len() != rank {
+            return Err(access.error(format!("expected {rank} paddings of each kind")));
+        }
+        let mut padding = Vec::new();
+        for dim in 0..rank {
+            let known = |term: &Term| term.as_constant();
+            let Some(interior) = known(&interior[dim]) else {
+                return Err(access.unsupported("padding between elements that is not known"));
+            };
+            padding.push(PadDim {
+                low: known(&low[dim]).unwrap_or(0),
+                high: known(&high[dim]).unwrap_or(0),
+                interior,
+            });
+        }
+        local = self.push(frame, Op::Pad(padding), &[local, value], None)?;
+        for dim in 0..rank {
+            for (amount, before) in [(&low[dim], true), (&high[dim], false)] {
+                if amount.as_constant().is_some() {
+                    continue;
+                }
+                if self.sizes.range(amount).lower < 0 {
+                    return Err(access.unsupported(
+                        "padding that may be negative and is not known: expected an amount that \
+                         follows from sizes and is at least 0",
+                    ));
+                }
+                let mut array = self.array(access, frame, local)?.clone();
+                array.dims[dim] = Dim::Symbolic(amount.clone());
+                let none = DimNumbers::new();
+                let filled = self.push(
+                    frame,
+                    Op::Broadcast(none),
+                    &[value],
+                    Some(Shape::Array(array)),
+                )?;
+                let parts = if before {
+                    [filled, local]
+                } else {
+                    [local, filled]
+                };
+                local = self.push(frame, Op::Concatenate(dim as i64), &parts, None)?;
+            }
+        }
+        self.bind(access, frame, local)
+    }
+
+    fn real_dynamic_slice(&mut self, access: &Access<'m>, frame: &mut Frame) -> Result<(), Error> {
+        let mut local = self.operand(access, frame, 0)?;
+        let starts = self.sizes_of(access, 1)?;
+        let limits = self.sizes_of(access, 2)?;
+        let strides = self.sizes_of(access, 3)?;
+        let rank = self.array(access, frame, local)?.rank();
+        if starts.len() != rank || limits.len() != rank || strides.len() != rank {
+            return Err(access.error(format!("expected {rank} starts, limits and strides")));
+        }
+        for dim in 0..rank {
+            let Some(stride) = strides[dim].as_constant().filter(|stride| *stride > 0) else {
+                return Err(access.unsupported("a stride that is not known, or not positive"));
+            };
+            let Some(start) = starts[dim].as_constant() else {
+                return Err(access.unsupported("a start that is not known"));
+            };
+            let whole = self.array(access, frame, local)?.dims[dim].term();
+            let taken = limits[dim].sub(&starts[dim]).ceil_div(&strides[dim]);
+            local = match (limits[dim].as_constant(), stride) {
+                (Some(limit), _) => {
+                    self.sliced(access, frame, local, dim, [start, limit, stride])?
+                }
+                (None, _) if limits[dim] == whole => {
+                    self.sliced(access, frame, local, dim, [start, TO_END, stride])?
+                }
+                _ => self.taken(access, frame, local, dim, start, stride, &taken)?,
+            };
+        }
+        self.bind(access, frame, local)
+    }
+
+    /// A slice along one dimension.
+    fn sliced(
+        &self,
+        access: &Access<'_>,
+        frame: &mut Frame,
+        operand: Local,
+        along: usize,
+        [start, limit, stride]: [i64; 3],
+    ) -> Result<Local, Error> {
+        let array = self.array(access, frame, operand)?;
+        let whole = |dim: &Dim| SliceDim {
+            start: 0,
+            limit: dim.as_static().unwrap_or(TO_END),
+            stride: 1,
+        };
+        let mut slices: Vec<SliceDim> = array.dims.iter().map(whole).collect();
+        slices[along] = SliceDim {
+            start,
+            limit,
+            stride,
+        };
+        self.push(frame, Op::Slice(slices), &[operand], None)
+    }
+
+    /// `count` elements along one dimension: a gather at indices that an iota gives.
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "a slice is an array, a dimension, a start, a stride and a count"
+    )]
+    fn taken(
+        &self,
+        access: &Access<'_>,
+        frame: &mut Frame,
+        operand: Local,
+        along: usize,
+        start: i64,
+        stride: i64,
+        count: &Term,
+    ) -> Result<Local, Error> {
+        let array = self.array(access, frame, operand)?.clone();
+        let indices = Shape::Array(ArrayShape {
+            element_type: tegula_ir::ElementType::S64,
+            dims: [dim_of(count.clone())].into_iter().collect(),
+            layout: None,
+        });
+        let mut index = self.push(frame, Op::Iota(0), &[], Some(indices.clone()))?;
+        for (op, value, neutral) in [(Binary::Multiply, stride, 1), (Binary::Add, start, 0)] {
+            if value != neutral {
+                let scalar = Op::Constant([Literal::from_value(value)].into());
+                let scalar = self.push(frame, scalar, &[], None)?;
+                let none = DimNumbers::new();
+                let all =
+                    self.push(frame, Op::Broadcast(none), &[scalar], Some(indices.clone()))?;
+                index = self.push(frame, Op::Binary(op), &[index, all], None)?;
+            }
+        }
+        let rank = array.rank();
+        let dims = GatherDims {
+            offset_dims: (0..rank)
+                .filter(|d| *d != along)
+                .map(|d| d as i64)
+                .collect(),
+            collapsed_slice_dims: [along as i64].into_iter().collect(),
+            start_index_map: [along as i64].into_iter().collect(),
+            operand_batching_dims: DimNumbers::new(),
+            start_indices_batching_dims: DimNumbers::new(),
+            index_vector_dim: 1,
+        };
+        let sizes = array.dims.iter().enumerate();
+        let slice_sizes = sizes.map(|(dim, size)| match dim == along {
+            true => 1,
+            false => size.as_static().unwrap_or(TO_END),
+        });
+        let op = Op::Gather {
+            dims,
+            slice_sizes: slice_sizes.collect(),
+            indices_are_sorted: true,
+        };
+        self.push(frame, op, &[operand, index], None)
+    }
+
+    /// A gather whose slice sizes are known, or as large as the dimension; or one slice, whose
+    /// sizes are anything.
+    fn dynamic_gather(&mut self, access: &Access<'m>, frame: &mut Frame) -> Result<(), Error> {
+        let operand = self.operand(access, frame, 0)?;
+        let sizes = self.sizes_of(access, 2)?;
+        let array = self.array(access, frame, operand)?.clone();
+        if sizes.len() != array.rank() {
+            return Err(access.error(format!("expected {} sizes of the slice", array.rank())));
+        }
+        let mut slice_sizes = DimNumbers::new();
+        for (size, dim) in sizes.iter().zip(&array.dims) {
+            let whole = dim.as_static().is_none() && *size == dim.term();
+            match size.as_constant() {
+                Some(size) => slice_sizes.push(size),
+                None if whole => slice_sizes.push(TO_END),
+                None => return self.one_slice(access, frame, operand, &sizes),
+            }
+        }
+        let indices = self.operand(access, frame, 1)?;
+        let op = Op::Gather {
+            dims: gather_dims(access)?,
+            slice_sizes,
+            indices_are_sorted: access.flag("indices_are_sorted")?,
+        };
+        self.push_result(access, frame, op, &[operand, indices], None)
+    }
+
+    /// A gather of one slice at a known place.
+    fn one_slice(
+        &mut self,
+        access: &Access<'m>,
+        frame: &mut Frame,
+        operand: Local,
+        sizes: &[Term],
+    ) -> Result<(), Error> {
+        let starts = self.sizes_of(access, 1);
+        let dims = gather_dims(access)?;
+        let starts = starts
+            .ok()
+            .filter(|starts| starts.len() == dims.start_index_map.len());
+        let Some(starts) = starts else {
+            return Err(access
+                .unsupported("slices of a size that is not known, at places that depend on data"));
+        };
+        let mut local = operand;
+        for (dim, size) in sizes.iter().enumerate() {
+            let place = dims.start_index_map.iter().position(|at| *at == dim as i64);
+            let start = place.map_or(Some(0), |place| starts[place].as_constant());
+            let whole = self.array(access, frame, local)?.dims[dim].term();
+            if *size == whole {
+                continue;
+            }
+            // A start that would leave the array is moved: only 0 is sure to stay.
+            let room = whole.sub(size);
+            let stays = start.is_some_and(|start| {
+                start == 0 || self.sizes.range(&room.sub(&Term::constant(start))).lower >= 0
+            });
+            let (Some(start), true) = (start, stays) else {
+                return Err(access.unsupported("a slice at a place that is not known"));
+            };
+            local = match size.as_constant() {
+                Some(size) => self.sliced(access, frame, local, dim, [start, start + size, 1])?,
+                None => self.taken(access, frame, local, dim, start, 1, size)?,
+            };
+        }
+        let array = self.array(access, frame, local)?;
+        let kept = array.dims.iter().enumerate();
+        let kept = kept.filter(|(dim, _)| !dims.collapsed_slice_dims.contains(&(*dim as i64)));
+        let kept: Vec<Dim> = kept.map(|(_, dim)| dim.clone()).collect();
+        if kept.len() < array.rank() {
+            let shape = Shape::Array(ArrayShape {
+                element_type: array.element_type,
+                dims: kept.into_iter().collect(),
+                layout: None,
+            });
+            local = self.push(frame, Op::Reshape, &[local], Some(shape))?;
+        }
+        self.bind(access, frame, local)
+    }
+
+    fn dynamic_conv(&mut self, access: &Access<'m>, frame: &mut Frame) -> Result<(), Error> {
+        let operands = [
+            self.operand(access, frame, 0)?,
+            self.operand(access, frame, 1)?,
+        ];
+        let padding = self.sizes_of(access, 2)?;
+        let known: Option<Vec<i64>> = padding.iter().map(Term::as_constant).collect();
+        let Some(known) = known else {
+            return Err(access.unsupported("a padding of a convolution that is not known"));
+        };
+        let pairs = known.chunks(2).map(|pair| (pair[0], pair[1])).collect();
+        let op = self.convolution_op(access, Some(pairs))?;
+        self.push_result(access, frame, op, &operands, None)
+    }
+}

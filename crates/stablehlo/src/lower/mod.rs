@@ -1,0 +1,382 @@
+//! A StableHLO module as a [`tegula_ir::Module`]: one to one where HLO has the operation.
+//!
+//! A function becomes a computation, a region becomes one of its own: what a loop or a branch
+//! reads from around it becomes part of its state or operand, and constants are written again
+//! inside. Several results are a tuple and its elements.
+//!
+//! Sizes that are `?` are terms over the sizes of the entry's parameters: integer computations on
+//! sizes are done on terms while the module is translated (`sizes`), so that
+//! `dynamic_broadcast_in_dim` and the like become static operations of symbolic sizes. Functions
+//! that such values or sizes go into are written out where they are called.
+//!
+//! - `frame`: the instructions of one computation while it is made;
+//! - `types`: types and constants;
+//! - `access`: an operation and its attributes, with errors that name both;
+//! - `operations`: which translation an operation has, and the elementwise ones;
+//! - `shaping`, `windows`, `control`, `calls`, `collectives`: the others;
+//! - `sizes`, `dynamic`: arithmetic on sizes, and the operations that take sizes as operands.
+
+mod access;
+mod calls;
+mod chlo;
+mod collectives;
+mod control;
+mod dynamic;
+mod frame;
+mod operations;
+mod shaping;
+mod sizes;
+mod types;
+mod windows;
+
+use crate::Error;
+use crate::mlir::{Attribute, Block, Module, Operation, Region, Type, ValueId};
+use access::Access;
+use frame::{Frame, Local};
+use rustc_hash::FxHashMap;
+use std::sync::Arc;
+use tegula_ir::{ComputationId, Dim, InstructionId, ModuleBuilder, Shape, Span};
+
+/// Functions that are written out in each other more deeply than this are taken to be recursive.
+const MAX_INLINING: usize = 64;
+
+/// More instructions than this are not made of one module: functions that are written out where
+/// they are called can multiply.
+const MAX_INSTRUCTIONS: usize = 4_000_000;
+
+/// Translates a module. Its entry is the function `main`, or the only public one.
+///
+/// Sizes are not related to each other yet: see [`tegula_ir::resolve_sizes`].
+///
+/// # Errors
+/// The first operation that has no translation, or is not well-formed, with its place.
+pub fn to_module(module: &Module) -> Result<tegula_ir::Module, Error> {
+    let mut lowerer = Lowerer::new(module)?;
+    let entry = lowerer.entry()?;
+    let lowered = lowerer.function(entry, None)?;
+    lowerer.finish(lowered)
+}
+
+/// What one translation knows.
+struct Lowerer<'m> {
+    source: &'m Module,
+    builder: ModuleBuilder,
+    functions: FxHashMap<&'m str, &'m Operation>,
+    /// Functions that are computations already.
+    done: FxHashMap<&'m str, ComputationId>,
+    /// Functions that are being translated, to find recursion.
+    open: Vec<&'m str>,
+    /// Operations that give constants, to be written again inside of regions.
+    constants: FxHashMap<ValueId, &'m Operation>,
+    /// Whether any type has a size that is not known.
+    has_open_sizes: bool,
+    sizes: sizes::Sizes,
+    /// Where instructions came from.
+    offsets: FxHashMap<InstructionId, usize>,
+    instructions: usize,
+}
+
+impl<'m> Lowerer<'m> {
+    fn new(source: &'m Module) -> Result<Self, Error> {
+        let mut functions = FxHashMap::default();
+        for operation in source.body() {
+            if &*operation.name == "func.func" {
+                let name = operation.attribute("sym_name").and_then(Attribute::as_str);
+                functions.insert(name.unwrap_or_default(), operation);
+            }
+        }
+        let mut constants = FxHashMap::default();
+        collect_constants(&source.operation, &mut constants);
+        let is_open = |value: &crate::mlir::Value| {
+            value.ty.as_tensor().is_some_and(|t| t.dims.contains(&None))
+        };
+        Ok(Self {
+            source,
+            builder: ModuleBuilder::new(source.name().unwrap_or("main")),
+            functions,
+            done: FxHashMap::default(),
+            open: Vec::new(),
+            constants,
+            has_open_sizes: source.values.iter().any(is_open),
+            sizes: sizes::Sizes::default(),
+            offsets: FxHashMap::default(),
+            instructions: 0,
+        })
+    }
+
+    /// The function that the program is.
+    fn entry(&self) -> Result<&'m Operation, Error> {
+        if let Some(main) = self.functions.get("main") {
+            return Ok(main);
+        }
+        let is_public = |operation: &&Operation| {
+            let visibility = operation.attribute("sym_visibility");
+            visibility.and_then(Attribute::as_str) != Some("private")
+                && &*operation.name == "func.func"
+        };
+        let public: Vec<&Operation> = self.source.body().iter().filter(is_public).collect();
+        match public.as_slice() {
+            [only] => Ok(only),
+            [] => Err(Error::input(
+                "expected a function `main`: the module has no function",
+            )),
+            several => Err(Error::input(format!(
+                "expected a function `main`: there are {} public functions and none has that name",
+                several.len()
+            ))),
+        }
+    }
+
+    /// A function as a computation. The entry's parameters bring the symbols of open sizes.
+    fn function(
+        &mut self,
+        operation: &'m Operation,
+        name: Option<&'m str>,
+    ) -> Result<ComputationId, Error> {
+        let access = Access::new(operation);
+        let block = self.body(operation)?;
+        let is_entry = name.is_none();
+        let mut frame = Frame::new(name.unwrap_or("main"));
+        for (number, argument) in block.arguments.iter().enumerate() {
+            let value = &self.source.values[argument.index()];
+            let shape = self.parameter_shape(&access, number, &value.ty, is_entry)?;
+            let name = value.location.name().or(value.name.as_deref());
+            let local = frame.parameter(shape, name);
+            frame.bind(*argument, local);
+        }
+        if is_entry {
+            self.note_parameters(operation, &frame);
+        }
+        let results = self.block(block, &mut frame)?;
+        if is_entry {
+            self.note_results(operation);
+        }
+        let single = results.len() == 1;
+        let root = match results.as_slice() {
+            [only] if single => *only,
+            several => self.tuple(&access, &mut frame, several)?,
+        };
+        self.finish_frame(frame, root)
+    }
+
+    fn body(&self, operation: &'m Operation) -> Result<&'m Block, Error> {
+        let block = operation.regions.first().and_then(Region::block);
+        block.ok_or_else(|| {
+            Access::new(operation).error("expected a function with a body of one block")
+        })
+    }
+
+    /// The shape of a parameter: of the entry's, each `?` is a symbol of its own.
+    fn parameter_shape(
+        &mut self,
+        access: &Access<'_>,
+        number: usize,
+        ty: &Type,
+        is_entry: bool,
+    ) -> Result<Shape, Error> {
+        let mut shape = types::shape(ty).map_err(|why| access.error(why))?;
+        let Shape::Array(array) = &mut shape else {
+            return Ok(shape);
+        };
+        for (place, dim) in array.dims.iter_mut().enumerate() {
+            let (bound, is_bounded) = match dim {
+                Dim::Static(_) => continue,
+                Dim::Symbolic(_) => (sizes::MAX_SIZE, false),
+                Dim::Bounded { bound, .. } => (*bound, true),
+            };
+            if !is_entry {
+                return Err(access.unsupported(
+                    "a function with sizes that are not known is called in a place where it \
+                     cannot be written out",
+                ));
+            }
+            let size = self
+                .builder
+                .symbol(&format!("p{number}_d{place}"), 0, bound);
+            *dim = match is_bounded {
+                true => Dim::Bounded { bound, size },
+                false => Dim::Symbolic(size),
+            };
+        }
+        Ok(shape)
+    }
+
+    /// Translates the operations of a block, and gives what its last one returns.
+    fn block(&mut self, block: &'m Block, frame: &mut Frame) -> Result<Vec<Local>, Error> {
+        let Some((end, operations)) = block.operations.split_last() else {
+            return Err(Error::input("a block has no operation"));
+        };
+        for operation in operations {
+            self.operation(operation, frame)
+                .map_err(|error| self.place(error, operation))?;
+        }
+        let is_return = matches!(
+            &*end.name,
+            "func.return" | "stablehlo.return" | "sdy.return"
+        );
+        if !is_return {
+            let access = Access::new(end);
+            return Err(self.place(
+                access.error("expected a `return` as the last operation of a block"),
+                end,
+            ));
+        }
+        let results = end.operands.iter().map(|value| self.value(frame, *value));
+        let results: Result<Vec<Local>, Error> = results.collect();
+        results.map_err(|error| self.place(error, end))
+    }
+
+    /// The error at the operation's place in the input.
+    fn place(&self, error: Error, operation: &Operation) -> Error {
+        match &self.source.text {
+            Some(text) => {
+                let text = String::from_utf8_lossy(text);
+                error.at_text(&text, operation.offset)
+            }
+            None => error.at_byte(operation.offset),
+        }
+    }
+
+    /// The instruction of a value in this computation; a constant from around it is written again.
+    fn value(&mut self, frame: &mut Frame, value: ValueId) -> Result<Local, Error> {
+        if let Some(local) = frame.local(value) {
+            return Ok(local);
+        }
+        if let Some(constant) = self.constants.get(&value).copied() {
+            self.operation(constant, frame)?;
+            if let Some(local) = frame.local(value) {
+                return Ok(local);
+            }
+        }
+        Err(Error::unsupported(
+            "a region reads a value from around it that is not a constant: only loops, branches \
+             and functions may",
+        ))
+    }
+
+    /// Ends a computation.
+    fn finish_frame(&mut self, frame: Frame, root: Local) -> Result<ComputationId, Error> {
+        let first = self.builder.module().instructions.len();
+        let offsets = frame.offsets();
+        let computation = frame.finish(&mut self.builder, root)?;
+        for (place, offset) in offsets.into_iter().enumerate() {
+            let number = u32::try_from(first + place).unwrap_or(u32::MAX);
+            self.offsets.insert(InstructionId::from_u32(number), offset);
+        }
+        Ok(computation)
+    }
+
+    fn finish(self, entry: ComputationId) -> Result<tegula_ir::Module, Error> {
+        let source = self.source;
+        let offsets = self.offsets;
+        let assertions = self.sizes.into_guards();
+        let mut module = self.builder.build_unverified(entry);
+        module.sizes.guards = assertions;
+        let integer = |name: &str| {
+            let value = source.operation.attribute(name);
+            value.and_then(Attribute::as_integer)
+        };
+        module.attributes.num_partitions = integer("mhlo.num_partitions").filter(|n| *n > 1);
+        module.attributes.replica_count = integer("mhlo.num_replicas").filter(|n| *n > 1);
+        if let Some(text) = &source.text {
+            module.source = String::from_utf8_lossy(text).into();
+            for (id, offset) in offsets {
+                let start = u32::try_from(offset).unwrap_or(u32::MAX);
+                module.instructions[id].span = Span { start, end: start };
+            }
+        }
+        Ok(module)
+    }
+
+    /// What the attributes of the entry's parameters say: shardings and donations.
+    fn note_parameters(&mut self, operation: &Operation, _frame: &Frame) {
+        let lists = operation
+            .attribute("arg_attrs")
+            .and_then(Attribute::as_array);
+        for (number, list) in lists.unwrap_or_default().iter().enumerate() {
+            let number = number as i64;
+            let entries = list.as_entries().map(Vec::as_slice).unwrap_or_default();
+            let result_count = function_results(operation);
+            for (name, value) in entries {
+                let attributes = self.builder.attributes_mut();
+                match (&**name, value) {
+                    ("tf.aliasing_output", Attribute::Integer { value, .. }) => {
+                        let output_index = match result_count {
+                            1 => Vec::new(),
+                            _ => vec![*value],
+                        };
+                        attributes
+                            .input_output_alias
+                            .push(tegula_ir::InputOutputAlias {
+                                output_index,
+                                parameter: number,
+                                parameter_index: Vec::new(),
+                                kind: tegula_ir::AliasKind::May,
+                            });
+                    }
+                    ("jax.buffer_donor", value) if value.as_bool() == Some(true) => {
+                        attributes.buffer_donor.push((number, Vec::new()));
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    /// Names of results are kept as attributes of the module: HLO has no place for them.
+    fn note_results(&mut self, operation: &Operation) {
+        let lists = operation
+            .attribute("res_attrs")
+            .and_then(Attribute::as_array);
+        let mut names = Vec::new();
+        for list in lists.unwrap_or_default() {
+            let entries = list.as_entries().map(Vec::as_slice).unwrap_or_default();
+            let info = entries
+                .iter()
+                .find(|(name, _)| &**name == "jax.result_info");
+            names.push(
+                info.and_then(|(_, value)| value.as_str())
+                    .unwrap_or_default(),
+            );
+        }
+        if names.iter().any(|name| !name.is_empty()) {
+            let quoted: Vec<String> = names
+                .iter()
+                .map(|name| name.replace(['"', ','], ""))
+                .collect();
+            let value: Arc<str> = format!("\"{}\"", quoted.join(",")).into();
+            let attributes = self.builder.attributes_mut();
+            attributes
+                .frontend_attributes
+                .push(("result_names".into(), value));
+        }
+    }
+}
+
+/// The number of results of a function.
+fn function_results(operation: &Operation) -> usize {
+    match operation.attribute("function_type") {
+        Some(Attribute::Type(Type::Function(signature))) => signature.results.len(),
+        _ => 0,
+    }
+}
+
+fn collect_constants<'m>(
+    operation: &'m Operation,
+    constants: &mut FxHashMap<ValueId, &'m Operation>,
+) {
+    let is_constant = matches!(
+        &*operation.name,
+        "stablehlo.constant" | "chlo.constant" | "stablehlo.iota"
+    );
+    if let (true, [result]) = (is_constant, operation.results.as_slice()) {
+        constants.insert(*result, operation);
+    }
+    for region in &operation.regions {
+        for block in &region.blocks {
+            for nested in &block.operations {
+                collect_constants(nested, constants);
+            }
+        }
+    }
+}

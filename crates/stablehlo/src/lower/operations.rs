@@ -1,0 +1,481 @@
+//! Which translation an operation has, and the elementwise ones.
+
+use super::{Frame, Local, Lowerer, MAX_INSTRUCTIONS, access::Access, types};
+use crate::Error;
+use crate::mlir::{Attribute, Operation, ValueId};
+use tegula_ir::{Binary, Dim, Direction, Literal, Metadata, Op, Order, Shape, Unary};
+
+impl<'m> Lowerer<'m> {
+    /// Translates one operation and binds its results.
+    pub(super) fn operation(
+        &mut self,
+        operation: &'m Operation,
+        frame: &mut Frame,
+    ) -> Result<(), Error> {
+        let access = Access::new(operation);
+        frame.offset = operation.offset;
+        let before = frame.len();
+        self.translate(&access, frame)
+            .map_err(|error| access.wrap(error))?;
+        self.instructions += frame.len() - before;
+        if self.instructions > MAX_INSTRUCTIONS {
+            return Err(access.unsupported(format!(
+                "more than {MAX_INSTRUCTIONS} instructions: functions with open sizes are \
+                 written out where they are called"
+            )));
+        }
+        if self.has_open_sizes {
+            self.follow_sizes(&access, frame);
+        }
+        Ok(())
+    }
+
+    fn translate(&mut self, access: &Access<'m>, frame: &mut Frame) -> Result<(), Error> {
+        let name = &*access.operation.name;
+        if let Some(name) = name.strip_prefix("stablehlo.") {
+            if let Some(op) = unary(name) {
+                return self.elementwise(access, frame, Op::Unary(op));
+            }
+            if let Some(op) = binary(name) {
+                return self.elementwise(access, frame, Op::Binary(op));
+            }
+            return self.stablehlo(name, access, frame);
+        }
+        match name {
+            "func.call" => self.call(access, frame),
+            "sdy.mesh" => Ok(()),
+            "sdy.sharding_constraint" => {
+                let operand = self.operand(access, frame, 0)?;
+                self.bind(access, frame, operand)
+            }
+            "builtin.unrealized_conversion_cast" => {
+                let operands = self.operands(access, frame)?;
+                self.bind_all(access, frame, &operands)
+            }
+            _ => match name.strip_prefix("chlo.") {
+                Some(name) => self.chlo(name, access, frame),
+                None => Err(access.unsupported(
+                    "this operation is not supported: expected StableHLO, CHLO or `func`",
+                )),
+            },
+        }
+    }
+
+    fn stablehlo(
+        &mut self,
+        name: &str,
+        access: &Access<'m>,
+        frame: &mut Frame,
+    ) -> Result<(), Error> {
+        match name {
+            "constant" => self.constant(access, frame),
+            "compare" => self.compare(access, frame),
+            "select" => self.elementwise(access, frame, Op::Select),
+            "clamp" => self.clamp(access, frame),
+            "convert" => self.elementwise(access, frame, Op::Convert),
+            "bitcast_convert" => self.elementwise(access, frame, Op::BitcastConvert),
+            "reduce_precision" => {
+                let bits = |name: &str| {
+                    let value = access.integer(name)?;
+                    u32::try_from(value).map_err(|_| access.error(format!("`{name}` is {value}")))
+                };
+                let op = Op::ReducePrecision {
+                    exponent_bits: bits("exponent_bits")?,
+                    mantissa_bits: bits("mantissa_bits")?,
+                };
+                self.elementwise(access, frame, op)
+            }
+            "iota"
+            | "broadcast"
+            | "broadcast_in_dim"
+            | "reshape"
+            | "transpose"
+            | "reverse"
+            | "slice"
+            | "pad"
+            | "concatenate"
+            | "dynamic_slice"
+            | "dynamic_update_slice"
+            | "gather"
+            | "scatter"
+            | "get_dimension_size"
+            | "set_dimension_size" => self.shaping(name, access, frame),
+            "dynamic_broadcast_in_dim"
+            | "dynamic_reshape"
+            | "dynamic_iota"
+            | "dynamic_pad"
+            | "dynamic_gather"
+            | "dynamic_conv"
+            | "real_dynamic_slice" => self.dynamic(name, access, frame),
+            "dot"
+            | "dot_general"
+            | "convolution"
+            | "reduce"
+            | "reduce_window"
+            | "select_and_scatter"
+            | "sort"
+            | "map"
+            | "fft"
+            | "cholesky"
+            | "triangular_solve"
+            | "batch_norm_training"
+            | "batch_norm_inference"
+            | "batch_norm_grad"
+            | "rng"
+            | "rng_bit_generator" => self.windowed(name, access, frame),
+            "while"
+            | "case"
+            | "if"
+            | "tuple"
+            | "get_tuple_element"
+            | "optimization_barrier"
+            | "after_all"
+            | "create_token" => self.control(name, access, frame),
+            "custom_call" => self.custom_call(access, frame),
+            "composite" => self.composite(access, frame),
+            "all_gather"
+            | "all_reduce"
+            | "reduce_scatter"
+            | "all_to_all"
+            | "collective_permute"
+            | "collective_broadcast"
+            | "replica_id"
+            | "partition_id"
+            | "cross-replica-sum" => self.collective(name, access, frame),
+            "uniform_quantize" | "uniform_dequantize" => Err(access.unsupported(
+                "quantized types are not supported: lower them to integers first \
+                 (stablehlo-legalize-quant-to-math)",
+            )),
+            _ => Err(access.unsupported("this operation is not supported")),
+        }
+    }
+
+    /// The instruction of an operand.
+    pub(super) fn operand(
+        &mut self,
+        access: &Access<'_>,
+        frame: &mut Frame,
+        place: usize,
+    ) -> Result<Local, Error> {
+        let Some(value) = access.operation.operands.get(place).copied() else {
+            return Err(access.error(format!("operand {place} is missing")));
+        };
+        self.value(frame, value)
+    }
+
+    /// The instructions of all operands.
+    pub(super) fn operands(
+        &mut self,
+        access: &Access<'_>,
+        frame: &mut Frame,
+    ) -> Result<Vec<Local>, Error> {
+        let operands = access.operation.operands.iter();
+        operands.map(|value| self.value(frame, *value)).collect()
+    }
+
+    /// Appends an operation.
+    pub(super) fn push(
+        &self,
+        frame: &mut Frame,
+        op: Op,
+        operands: &[Local],
+        stated: Option<Shape>,
+    ) -> Result<Local, Error> {
+        frame.push(self.builder.module(), op, operands, stated)
+    }
+
+    /// The shape of a result as its type says. Sizes that the type leaves open are those of
+    /// `like`, which has as many dimensions.
+    pub(super) fn result_shape(
+        &self,
+        access: &Access<'_>,
+        place: usize,
+        like: Option<&Shape>,
+    ) -> Result<Shape, Error> {
+        let Some(result) = access.operation.results.get(place) else {
+            return Err(access.error(format!("result {place} is missing")));
+        };
+        let shape = types::shape(self.source.type_of(*result));
+        let mut shape = shape.map_err(|why| access.unsupported(why))?;
+        if !types::is_open(&shape) {
+            return Ok(shape);
+        }
+        let known = like.and_then(Shape::as_array);
+        if let (Shape::Array(array), Some(known)) = (&mut shape, known) {
+            if known.dims.len() == array.dims.len() {
+                for (dim, known) in array.dims.iter_mut().zip(&known.dims) {
+                    if !matches!(dim, Dim::Static(_)) {
+                        *dim = known.clone();
+                    }
+                }
+                return Ok(shape);
+            }
+        }
+        Err(access.unsupported(
+            "the sizes of the result do not follow from sizes of the inputs: sizes that depend \
+             on data are not supported",
+        ))
+    }
+
+    /// Appends an operation whose result has the type's element type, and the sizes that the
+    /// operands determine or, where they do not, `like` has; binds the result.
+    pub(super) fn push_result(
+        &mut self,
+        access: &Access<'_>,
+        frame: &mut Frame,
+        op: Op,
+        operands: &[Local],
+        like: Option<&Shape>,
+    ) -> Result<(), Error> {
+        let like = match like {
+            Some(like) => Some(like.clone()),
+            None if self.has_open_sizes => {
+                let shapes: Vec<&Shape> = operands.iter().map(|o| frame.shape(*o)).collect();
+                tegula_ir::infer_shape(self.builder.module(), &op, &shapes, None).ok()
+            }
+            None => None,
+        };
+        let shape = self.result_shape(access, 0, like.as_ref())?;
+        let local = self.push(frame, op, operands, Some(shape))?;
+        self.bind(access, frame, local)
+    }
+
+    /// Binds the only result, and says where the instruction came from.
+    pub(super) fn bind(
+        &mut self,
+        access: &Access<'_>,
+        frame: &mut Frame,
+        local: Local,
+    ) -> Result<(), Error> {
+        self.bind_all(access, frame, &[local])
+    }
+
+    /// Binds all results.
+    pub(super) fn bind_all(
+        &mut self,
+        access: &Access<'_>,
+        frame: &mut Frame,
+        locals: &[Local],
+    ) -> Result<(), Error> {
+        let results = &access.operation.results;
+        if results.len() != locals.len() {
+            return Err(access.error(format!(
+                "expected {} results, found {}",
+                locals.len(),
+                results.len()
+            )));
+        }
+        for (result, local) in results.iter().zip(locals) {
+            self.check_type(access, frame, *result, *local)?;
+            frame.bind(*result, *local);
+            if let Some(name) = &self.source.values[result.index()].name {
+                frame.set_name(*local, name);
+            }
+        }
+        if let Some(local) = locals.first() {
+            describe(access, frame, *local);
+        }
+        Ok(())
+    }
+
+    /// The instruction gives what the value's type says.
+    fn check_type(
+        &self,
+        access: &Access<'_>,
+        frame: &Frame,
+        value: ValueId,
+        local: Local,
+    ) -> Result<(), Error> {
+        let stated = types::shape(self.source.type_of(value));
+        let stated = stated.map_err(|why| access.unsupported(why))?;
+        let given = frame.shape(local);
+        let fits = match (&stated, given) {
+            (Shape::Array(stated), Shape::Array(given)) => {
+                let same = |(a, b): (&Dim, &Dim)| match (a, b.as_static()) {
+                    (Dim::Static(a), Some(b)) => *a == b,
+                    _ => true,
+                };
+                stated.element_type == given.element_type
+                    && stated.rank() == given.rank()
+                    && stated.dims.iter().zip(&given.dims).all(same)
+            }
+            (stated, given) => stated.may_equal(given),
+        };
+        match fits {
+            true => Ok(()),
+            false => Err(access.error(format!(
+                "the result is {given:#}, but its type says {}",
+                crate::print::type_text(self.source.type_of(value))
+            ))),
+        }
+    }
+
+    fn elementwise(&mut self, access: &Access<'_>, frame: &mut Frame, op: Op) -> Result<(), Error> {
+        let operands = self.operands(access, frame)?;
+        // Operands of an elementwise operation have one shape; a predicate may be a scalar.
+        let like = operands.iter().map(|local| frame.shape(*local));
+        let like = like.max_by_key(|shape| shape.as_array().map_or(0, |array| array.rank()));
+        let like = like.cloned();
+        let reshapes = matches!(op, Op::BitcastConvert);
+        let like = like.filter(|_| self.has_open_sizes && !reshapes);
+        self.push_result(access, frame, op, &operands, like.as_ref())
+    }
+
+    /// Bounds may be scalars.
+    fn clamp(&mut self, access: &Access<'_>, frame: &mut Frame) -> Result<(), Error> {
+        let operands = self.operands(access, frame)?;
+        let like = operands.get(1).map(|local| frame.shape(*local).clone());
+        self.push_result(access, frame, Op::Clamp, &operands, like.as_ref())
+    }
+
+    fn compare(&mut self, access: &Access<'_>, frame: &mut Frame) -> Result<(), Error> {
+        let direction = match access.case("comparison_direction")? {
+            Some("EQ") => Direction::Eq,
+            Some("NE") => Direction::Ne,
+            Some("GE") => Direction::Ge,
+            Some("GT") => Direction::Gt,
+            Some("LE") => Direction::Le,
+            Some("LT") => Direction::Lt,
+            _ => return Err(access.error("expected EQ, NE, GE, GT, LE or LT")),
+        };
+        let order = match access.case("compare_type")? {
+            Some("TOTALORDER") => Order::Total,
+            _ => Order::Partial,
+        };
+        self.elementwise(access, frame, Op::Compare { direction, order })
+    }
+
+    fn constant(&mut self, access: &Access<'_>, frame: &mut Frame) -> Result<(), Error> {
+        let Attribute::Elements(elements) = access.attribute("value")? else {
+            return Err(access.error("expected a dense constant as the attribute `value`"));
+        };
+        let literal = types::literal(elements).map_err(|why| access.unsupported(why))?;
+        let local = self.push(frame, Op::Constant([literal].into()), &[], None)?;
+        let shape = self.result_shape(access, 0, None)?;
+        let scalar = frame.shape(local) == &shape;
+        let local = match scalar {
+            true => local,
+            // All elements are the same.
+            false => self.push(
+                frame,
+                Op::Broadcast(std::iter::empty().collect()),
+                &[local],
+                Some(shape),
+            )?,
+        };
+        self.bind(access, frame, local)
+    }
+
+    /// A scalar constant of an array's element type.
+    pub(super) fn scalar_like(
+        &self,
+        frame: &mut Frame,
+        like: Local,
+        value: f64,
+    ) -> Result<Local, Error> {
+        let array = frame.shape(like).as_array();
+        let ty = array.map(|array| array.element_type);
+        let ty = ty.ok_or_else(|| Error::input("expected an array"))?;
+        let scalar = tegula_ir::ArrayShape::new(ty, &[]);
+        let mut literal = Literal::zeros(&scalar).map_err(|e| Error::input(e.to_string()))?;
+        if value != 0.0 {
+            let wide = Literal::from_value(value);
+            let wide = self.push(frame, Op::Constant([wide].into()), &[], None)?;
+            return self.push(frame, Op::Convert, &[wide], Some(Shape::Array(scalar)));
+        }
+        literal.bytes_mut();
+        self.push(frame, Op::Constant([literal].into()), &[], None)
+    }
+
+    /// A tuple of instructions.
+    pub(super) fn tuple(
+        &self,
+        _access: &Access<'_>,
+        frame: &mut Frame,
+        elements: &[Local],
+    ) -> Result<Local, Error> {
+        self.push(frame, Op::Tuple, elements, None)
+    }
+
+    /// The elements of a tuple.
+    pub(super) fn elements(&self, frame: &mut Frame, tuple: Local) -> Result<Vec<Local>, Error> {
+        let count = frame.shape(tuple).as_tuple().map_or(0, <[Shape]>::len);
+        (0..count as i64)
+            .map(|index| self.push(frame, Op::GetTupleElement(index), &[tuple], None))
+            .collect()
+    }
+}
+
+/// Where an instruction came from, and how it is sharded.
+fn describe(access: &Access<'_>, frame: &mut Frame, local: Local) {
+    let location = &access.operation.location;
+    let name = location.name();
+    let file = location.file();
+    if name.is_some() || file.is_some() {
+        let metadata = Metadata {
+            op_name: name.map(Into::into),
+            source_file: file.map(|(file, _)| file.into()),
+            source_line: file.map(|(_, line)| line.into()),
+            ..Metadata::default()
+        };
+        frame.annotations_mut(local).metadata = Some(metadata);
+    }
+    let sharding = access.operation.attribute("mhlo.sharding");
+    if let Some(sharding) = sharding.and_then(Attribute::as_str) {
+        frame.annotations_mut(local).sharding = Some(sharding.into());
+    }
+}
+
+fn unary(name: &str) -> Option<Unary> {
+    Some(match name {
+        "abs" => Unary::Abs,
+        "cbrt" => Unary::Cbrt,
+        "ceil" => Unary::Ceil,
+        "count_leading_zeros" => Unary::CountLeadingZeros,
+        "cosine" => Unary::Cos,
+        "exponential" => Unary::Exp,
+        "exponential_minus_one" => Unary::Expm1,
+        "floor" => Unary::Floor,
+        "imag" => Unary::Imag,
+        "is_finite" => Unary::IsFinite,
+        "log" => Unary::Log,
+        "log_plus_one" => Unary::Log1p,
+        "logistic" => Unary::Logistic,
+        "negate" => Unary::Negate,
+        "not" => Unary::Not,
+        "popcnt" => Unary::Popcnt,
+        "real" => Unary::Real,
+        "round_nearest_afz" => Unary::RoundNearestAfz,
+        "round_nearest_even" => Unary::RoundNearestEven,
+        "rsqrt" => Unary::Rsqrt,
+        "sign" => Unary::Sign,
+        "sine" => Unary::Sin,
+        "sqrt" => Unary::Sqrt,
+        "tan" => Unary::Tan,
+        "tanh" => Unary::Tanh,
+        _ => return None,
+    })
+}
+
+/// The elementwise operation of two operands of this name.
+pub(super) fn binary(name: &str) -> Option<Binary> {
+    Some(match name {
+        "add" => Binary::Add,
+        "and" => Binary::And,
+        "atan2" => Binary::Atan2,
+        "complex" => Binary::Complex,
+        "divide" => Binary::Divide,
+        "maximum" => Binary::Maximum,
+        "minimum" => Binary::Minimum,
+        "multiply" => Binary::Multiply,
+        "or" => Binary::Or,
+        "power" => Binary::Power,
+        "remainder" => Binary::Remainder,
+        "shift_left" => Binary::ShiftLeft,
+        "shift_right_arithmetic" => Binary::ShiftRightArithmetic,
+        "shift_right_logical" => Binary::ShiftRightLogical,
+        "subtract" => Binary::Subtract,
+        "xor" => Binary::Xor,
+        _ => return None,
+    })
+}

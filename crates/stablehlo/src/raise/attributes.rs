@@ -1,0 +1,252 @@
+//! Dimension numbers, windows and the like as attributes.
+
+use crate::mlir::{Attribute, Attributes, Elements, FloatKind, Type};
+use std::sync::Arc;
+use tegula_ir::{
+    Collective, ConvDims, DotDims, GatherDims, Precision, ReplicaGroups, ScatterDims, WindowDim,
+};
+
+fn structure<const N: usize>(name: &str, fields: [(&str, &[i64]); N]) -> Attribute {
+    let fields = fields.into_iter();
+    let fields = fields.map(|(key, values)| (key.into(), Attribute::i64s(values)));
+    Attribute::stablehlo_struct(name, fields.collect())
+}
+
+pub(super) fn dot_dims(dims: &DotDims) -> Attribute {
+    structure(
+        "dot",
+        [
+            ("lhs_batching_dimensions", &dims.lhs_batch),
+            ("rhs_batching_dimensions", &dims.rhs_batch),
+            ("lhs_contracting_dimensions", &dims.lhs_contracting),
+            ("rhs_contracting_dimensions", &dims.rhs_contracting),
+        ],
+    )
+}
+
+fn push_number(attribute: &mut Attribute, key: &str, value: i64) {
+    if let Attribute::Struct { fields, .. } = attribute {
+        Arc::make_mut(fields).push((key.into(), Attribute::i64(value)));
+    }
+}
+
+pub(super) fn gather_dims(dims: &GatherDims) -> Attribute {
+    let mut attribute = structure(
+        "gather",
+        [
+            ("offset_dims", &dims.offset_dims),
+            ("collapsed_slice_dims", &dims.collapsed_slice_dims),
+            ("operand_batching_dims", &dims.operand_batching_dims),
+            ("start_indices_batching_dims", &dims.start_indices_batching_dims),
+            ("start_index_map", &dims.start_index_map),
+        ],
+    );
+    push_number(&mut attribute, "index_vector_dim", dims.index_vector_dim);
+    attribute
+}
+
+pub(super) fn scatter_dims(dims: &ScatterDims) -> Attribute {
+    let mut attribute = structure(
+        "scatter",
+        [
+            ("update_window_dims", &dims.update_window_dims),
+            ("inserted_window_dims", &dims.inserted_window_dims),
+            ("input_batching_dims", &dims.input_batching_dims),
+            (
+                "scatter_indices_batching_dims",
+                &dims.scatter_indices_batching_dims,
+            ),
+            (
+                "scatter_dims_to_operand_dims",
+                &dims.scatter_dims_to_operand_dims,
+            ),
+        ],
+    );
+    push_number(&mut attribute, "index_vector_dim", dims.index_vector_dim);
+    attribute
+}
+
+pub(super) fn conv_dims(dims: &ConvDims) -> Attribute {
+    let number = |value: i64| Attribute::i64(value);
+    let list = |values: &[i64]| Attribute::i64s(values);
+    let fields: Attributes = vec![
+        ("input_batch_dimension".into(), number(dims.input_batch)),
+        ("input_feature_dimension".into(), number(dims.input_feature)),
+        ("input_spatial_dimensions".into(), list(&dims.input_spatial)),
+        (
+            "kernel_input_feature_dimension".into(),
+            number(dims.kernel_input_feature),
+        ),
+        (
+            "kernel_output_feature_dimension".into(),
+            number(dims.kernel_output_feature),
+        ),
+        ("kernel_spatial_dimensions".into(), list(&dims.kernel_spatial)),
+        ("output_batch_dimension".into(), number(dims.output_batch)),
+        ("output_feature_dimension".into(), number(dims.output_feature)),
+        ("output_spatial_dimensions".into(), list(&dims.output_spatial)),
+    ];
+    Attribute::stablehlo_struct("conv", fields)
+}
+
+/// `[DEFAULT, HIGHEST]`; nothing if nothing is stated.
+pub(super) fn precision(precision: &[Precision]) -> Option<Attribute> {
+    let case = |precision: &Precision| {
+        let case = match precision {
+            Precision::Default => "DEFAULT",
+            Precision::High => "HIGH",
+            Precision::Highest => "HIGHEST",
+        };
+        Attribute::stablehlo_enum("precision", case)
+    };
+    let cases: Vec<Attribute> = precision.iter().map(case).collect();
+    (!cases.is_empty()).then(|| Attribute::Array(cases.into()))
+}
+
+/// A dot's algorithm from HLO's name of it, such as `dot_bf16_bf16_f32_x3`.
+pub(super) fn dot_algorithm(name: &str) -> Option<Attribute> {
+    let name = name.strip_prefix("dot_")?;
+    let (name, fast) = match name.strip_suffix("_fast_accum") {
+        Some(name) => (name, true),
+        None => (name, false),
+    };
+    let (name, operations) = match name.rsplit_once("_x") {
+        Some((name, times)) => (name, times.parse().ok()?),
+        None => (name, 1),
+    };
+    // Any two formats of 8 bits: StableHLO wants one to be named.
+    let name = name.replace("any_f8", "f8E5M2");
+    let kinds: Option<Vec<FloatKind>> = name.split('_').map(FloatKind::from_name).collect();
+    let [lhs, rhs, sum] = kinds?.try_into().ok()?;
+    let ty = |kind| Attribute::Type(Type::Float(kind));
+    let fields: Attributes = vec![
+        ("lhs_precision_type".into(), ty(lhs)),
+        ("rhs_precision_type".into(), ty(rhs)),
+        ("accumulation_type".into(), ty(sum)),
+        ("lhs_component_count".into(), Attribute::i64(1)),
+        ("rhs_component_count".into(), Attribute::i64(1)),
+        ("num_primitive_operations".into(), Attribute::i64(operations)),
+        ("allow_imprecise_accumulation".into(), Attribute::bool(fast)),
+    ];
+    Some(Attribute::stablehlo_struct("dot_algorithm", fields))
+}
+
+/// The parts of a window, each as a list over its dimensions.
+pub(super) struct Window {
+    pub(super) sizes: Attribute,
+    pub(super) strides: Attribute,
+    pub(super) padding: Attribute,
+    pub(super) base_dilations: Attribute,
+    pub(super) window_dilations: Attribute,
+    pub(super) reversal: Attribute,
+}
+
+pub(super) fn window(window: &[WindowDim]) -> Window {
+    let list = |of: &dyn Fn(&WindowDim) -> i64| {
+        let values: Vec<i64> = window.iter().map(of).collect();
+        Attribute::i64s(&values)
+    };
+    let padding = window.iter().flat_map(|dim| [dim.padding_low, dim.padding_high]);
+    Window {
+        sizes: list(&|dim| dim.size),
+        strides: list(&|dim| dim.stride),
+        padding: rows(2, &padding.collect::<Vec<i64>>()),
+        base_dilations: list(&|dim| dim.base_dilation),
+        window_dilations: list(&|dim| dim.window_dilation),
+        reversal: Attribute::IntegerArray {
+            element: Type::BOOL,
+            values: window.iter().map(|dim| i64::from(dim.reversal)).collect(),
+        },
+    }
+}
+
+/// A dense constant of 64-bit integers in rows of `columns`.
+pub(super) fn rows(columns: usize, flat: &[i64]) -> Attribute {
+    let count = if columns == 0 { 0 } else { flat.len() / columns };
+    let bytes: Vec<u8> = flat.iter().flat_map(|value| value.to_le_bytes()).collect();
+    Attribute::Elements(Arc::new(Elements {
+        ty: Type::tensor(
+            vec![Some(count as i64), Some(columns as i64)],
+            Type::signless(64),
+        ),
+        bytes: bytes.into(),
+        splat: false,
+    }))
+}
+
+/// What collectives share.
+pub(super) fn collective(collective: &Collective) -> Vec<(&'static str, Attribute)> {
+    let mut properties = vec![("replica_groups", groups(&collective.replica_groups))];
+    if let Some(channel) = collective.channel_id {
+        properties.push(("channel_handle", channel_handle(channel)));
+    }
+    if collective.use_global_device_ids {
+        properties.push(("use_global_device_ids", Attribute::Unit));
+    }
+    properties
+}
+
+pub(super) fn channel_handle(channel: i64) -> Attribute {
+    let fields = vec![
+        ("handle".into(), Attribute::i64(channel)),
+        ("type".into(), Attribute::i64(1)),
+    ];
+    Attribute::stablehlo_struct("channel_handle", fields)
+}
+
+fn groups(groups: &ReplicaGroups) -> Attribute {
+    let lists = match groups {
+        ReplicaGroups::Lists(lists) => lists.clone(),
+        ReplicaGroups::Iota {
+            dims,
+            reshape_dims,
+            transpose,
+        } => iota_lists(dims, reshape_dims, transpose),
+    };
+    let columns = lists.iter().map(Vec::len).max().unwrap_or(0);
+    let mut flat = Vec::new();
+    for list in &lists {
+        flat.extend_from_slice(list);
+        flat.resize(flat.len() + columns - list.len(), -1);
+    }
+    rows(columns, &flat)
+}
+
+/// The groups of `[groups,size]<=[reshape_dims]T(transpose)`: numbers from 0 in an array of
+/// `reshape_dims`, transposed, and read in rows of `size`.
+fn iota_lists(dims: &[i64], reshape_dims: &[i64], transpose: &[i64]) -> Vec<Vec<i64>> {
+    let size = dims.get(1).copied().unwrap_or(1).max(1) as usize;
+    let count: i64 = reshape_dims.iter().product();
+    let rank = reshape_dims.len();
+    let order: Vec<usize> = match transpose.is_empty() {
+        true => (0..rank).collect(),
+        false => transpose.iter().map(|dim| *dim as usize).collect(),
+    };
+    let stride = |dim: usize| reshape_dims[dim + 1..].iter().product::<i64>();
+    let device = |mut place: i64| {
+        let mut device = 0;
+        for &dim in order.iter().rev() {
+            device += place % reshape_dims[dim] * stride(dim);
+            place /= reshape_dims[dim];
+        }
+        device
+    };
+    let devices: Vec<i64> = (0..count).map(device).collect();
+    devices.chunks(size).map(<[i64]>::to_vec).collect()
+}
+
+/// A number of type f32.
+pub(super) fn f32(value: f32) -> Attribute {
+    Attribute::Float {
+        bits: u64::from(value.to_bits()),
+        ty: Type::Float(FloatKind::F32),
+    }
+}
+
+/// A 32-bit integer.
+pub(super) fn i32(value: i64) -> Attribute {
+    Attribute::Integer {
+        value,
+        ty: Type::signless(32),
+    }
+}

@@ -1,0 +1,87 @@
+//! Errors say what was expected, and where.
+
+use tegula_stablehlo::{Place, read, to_module};
+
+fn error_of(text: &str) -> tegula_stablehlo::Error {
+    match read(text.as_bytes().to_vec()).and_then(|module| to_module(&module)) {
+        Ok(_) => panic!("expected an error of\n{text}"),
+        Err(error) => error,
+    }
+}
+
+#[test]
+fn errors_of_texts_have_a_line_and_a_caret() {
+    let error = error_of(
+        "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {\n  %y = stablehlo.add %x, %z : \
+         tensor<4xf32>\n  return %y : tensor<4xf32>\n}",
+    );
+    assert!(matches!(error.place, Some(Place::Text { line: 2, column: 26, .. })), "{error}");
+    assert!(error.message.contains("`%z` is not defined before this use"), "{error}");
+    assert!(error.to_string().ends_with('^'), "{error}");
+}
+
+#[test]
+fn errors_name_the_operation_and_what_was_expected() {
+    for (body, expected) in [
+        ("%y = stablehlo.frobnicate %x : tensor<4xf32>", "has no pretty form that is known"),
+        (
+            "%y = \"stablehlo.frobnicate\"(%x) : (tensor<4xf32>) -> tensor<4xf32>",
+            "`stablehlo.frobnicate`: this operation is not supported",
+        ),
+        (
+            "%y = stablehlo.add %x, %x : tensor<5xf32>",
+            "has type tensor<4xf32>, but is used as tensor<5xf32>",
+        ),
+        (
+            "%y = \"stablehlo.slice\"(%x) : (tensor<4xf32>) -> tensor<4xf32>",
+            "the attribute `start_indices` is missing",
+        ),
+        (
+            "%y = stablehlo.constant dense<[1.0, 2.0]> : tensor<4xf32>",
+            "expected 4 elements here, found 2",
+        ),
+        (
+            "%y = stablehlo.reshape %x : (tensor<4xf32>) -> tensor<3xf32>",
+            "numbers of elements",
+        ),
+    ] {
+        let error = error_of(&format!(
+            "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {{\n  {body}\n  return %x : \
+             tensor<4xf32>\n}}"
+        ));
+        assert!(error.message.contains(expected), "{error}");
+        assert!(matches!(error.place, Some(Place::Text { line: 2, .. })), "{error}");
+    }
+}
+
+#[test]
+fn recursion_and_missing_functions_are_errors() {
+    let recursive = "func.func @main(%x: tensor<f32>) -> tensor<f32> {\n  %y = call @main(%x) : \
+                     (tensor<f32>) -> tensor<f32>\n  return %y : tensor<f32>\n}";
+    assert!(error_of(recursive).message.contains("recursion"), "{}", error_of(recursive));
+    let missing = recursive.replace("call @main", "call @other");
+    assert!(error_of(&missing).message.contains("no function `@other`"));
+}
+
+#[test]
+fn sizes_that_depend_on_data_are_refused() {
+    let error = error_of(
+        "func.func @main(%x: tensor<4xf32>, %n: tensor<1xi32>) -> tensor<?xf32> {\n  %y = \
+         stablehlo.dynamic_reshape %x, %n : (tensor<4xf32>, tensor<1xi32>) -> tensor<?xf32>\n  \
+         return %y : tensor<?xf32>\n}",
+    );
+    assert!(error.message.contains("depend on data"), "{error}");
+}
+
+#[test]
+fn assertions_that_cannot_hold_give_their_message() {
+    let error = error_of(
+        "func.func @main(%x: tensor<4xf32>, %z: tensor<?xf32>) -> tensor<4xf32> {\n  %n = \
+         stablehlo.get_dimension_size %x, dim = 0 : (tensor<4xf32>) -> tensor<i32>\n  %c = \
+         stablehlo.constant dense<5> : tensor<i32>\n  %p = stablehlo.compare GE, %n, %c : \
+         (tensor<i32>, tensor<i32>) -> tensor<i1>\n  stablehlo.custom_call \
+         @shape_assertion(%p, %n) {error_message = \"x has {0} elements\"} : (tensor<i1>, \
+         tensor<i32>) -> ()\n  return %x : tensor<4xf32>\n}",
+    );
+    assert!(error.message.contains("x has 4 elements"), "{error}");
+}

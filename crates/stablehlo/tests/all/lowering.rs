@@ -1,0 +1,86 @@
+//! StableHLO as `tegula_ir` modules and back.
+
+use super::{PROGRAMS, data};
+use tegula_ir::{PrintStyle, print_module, resolve_sizes, verify};
+use tegula_stablehlo::{Form, from_module, print, read, to_module};
+
+fn lowered(name: &str) -> tegula_ir::Module {
+    let module = read(data(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
+    let module = to_module(&module).unwrap_or_else(|error| panic!("{name}: {error}"));
+    verify(&module).unwrap_or_else(|errors| panic!("{name}: {}", errors[0]));
+    module
+}
+
+#[test]
+fn every_form_of_a_program_gives_the_same_module() {
+    let short = |name: &str| {
+        // Names of values are the text's own.
+        let text = print(&read(data(name)).expect(name), Form::Generic);
+        let module = to_module(&read(text.into_bytes()).expect(name)).expect(name);
+        print_module(&module, PrintStyle::Short)
+    };
+    assert_eq!(short("mixed.mlir"), short("mixed_newest.mlirbc"));
+}
+
+#[test]
+fn modules_written_as_stablehlo_read_back_as_themselves() {
+    for name in PROGRAMS.iter().filter(|name| !name.contains("symbolic")) {
+        let module = lowered(name);
+        let raised = from_module(&module).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let text = print(&raised, Form::Pretty);
+        let again = read(text.clone().into_bytes())
+            .and_then(|module| to_module(&module))
+            .unwrap_or_else(|error| panic!("{name}: {error}\n{text}"));
+        verify(&again).unwrap_or_else(|errors| panic!("{name}: {}", errors[0]));
+        // Once written, nothing changes any more.
+        let second = print(&from_module(&again).expect(name), Form::Pretty);
+        assert_eq!(second, text, "{name}");
+    }
+}
+
+#[test]
+fn symbolic_sizes_become_terms_over_the_inputs() {
+    let mut module = lowered("symbolic.jaxexport");
+    resolve_sizes(&mut module, &[]).expect("the sizes are related");
+    verify(&module).unwrap_or_else(|errors| panic!("{}", errors[0]));
+    let names: Vec<&str> = module.symbols.iter().map(|symbol| &*symbol.name).collect();
+    assert_eq!(names[..2], ["p0_d0", "p1_d0"]);
+    let root = &module[module.entry_computation().root].shape;
+    let spelled = tegula_ir::spell_shape(root, &module.symbols);
+    assert!(spelled.contains("p0_d0"), "{spelled}");
+    let asserts = module.sizes.guards.iter().filter(|guard| guard.message.is_some());
+    assert!(asserts.count() > 0, "jax's assertions are kept");
+}
+
+#[test]
+fn arguments_keep_their_names_donations_and_places() {
+    let text = "func.func @main(%a: tensor<4xf32> {tf.aliasing_output = 0 : i32}, %b: \
+                tensor<4xf32> {jax.buffer_donor = true}) -> tensor<4xf32> {\n  %sum = \
+                stablehlo.add %a, %b : tensor<4xf32> loc(\"my_sum\"(\"model.py\":7:1))\n  return \
+                %sum : tensor<4xf32>\n}";
+    let module = to_module(&read(text.as_bytes().to_vec()).expect("reads")).expect("translates");
+    let attributes = &module.attributes;
+    assert_eq!(attributes.input_output_alias.len(), 1);
+    assert_eq!(attributes.buffer_donor, [(1, Vec::new())]);
+    let entry = module.entry_computation();
+    let names: Vec<&str> = entry.instructions.iter().map(|id| &*module[*id].name).collect();
+    assert_eq!(names, ["a", "b", "sum"]);
+    let metadata = module[entry.root].annotations.as_ref().and_then(|a| a.metadata.clone());
+    let metadata = metadata.expect("where it came from");
+    assert_eq!(metadata.op_name.as_deref(), Some("my_sum"));
+    assert_eq!(metadata.source_line, Some(7));
+}
+
+#[test]
+fn loops_and_branches_take_what_they_read_from_around_them() {
+    let text = "func.func @main(%n: tensor<i32>, %step: tensor<i32>) -> tensor<i32> {\n  %zero = \
+                stablehlo.constant dense<0> : tensor<i32>\n  %r = stablehlo.while(%i = %zero) : \
+                tensor<i32>\n  cond {\n    %c = stablehlo.compare LT, %i, %n : (tensor<i32>, \
+                tensor<i32>) -> tensor<i1>\n    stablehlo.return %c : tensor<i1>\n  } do {\n    \
+                %j = stablehlo.add %i, %step : tensor<i32>\n    stablehlo.return %j : \
+                tensor<i32>\n  }\n  return %r : tensor<i32>\n}";
+    let module = to_module(&read(text.as_bytes().to_vec()).expect("reads")).expect("translates");
+    verify(&module).unwrap_or_else(|errors| panic!("{}", errors[0]));
+    let printed = print_module(&module, PrintStyle::Short);
+    assert!(printed.contains("(s32[], s32[], s32[]) while("), "{printed}");
+}

@@ -1,0 +1,115 @@
+//! Reading programs: HLO text, StableHLO as text or bytecode, files of `jax.export`.
+
+use crate::{Error, Fault, Module};
+use tegula_ir::Span;
+use tegula_stablehlo::{Bytes, ErrorKind, InputForm, Place};
+
+/// Reads a program: the text of an HLO module. It is verified.
+///
+/// # Errors
+/// The first thing that is wrong with the text, with its place.
+pub fn read(text: &str) -> Result<Module, Error> {
+    read_specialised(text, &[])
+}
+
+/// Reads a program of which some sizes are given for good.
+///
+/// A size that the text leaves open (`?` or `<=n`) in dimension K of input N has the
+/// name `pN_dK`. Those that are not given here stay open: the program is compiled
+/// once for all of them.
+///
+/// # Errors
+/// As [`read`]; sizes that contradict the program; a name that is no open size.
+pub fn read_specialised(text: &str, sizes: &[(&str, i64)]) -> Result<Module, Error> {
+    relate_sizes(read_stated(text)?, sizes)
+}
+
+/// Reads a program with its sizes as the text states them: those that it leaves open
+/// are not related to each other yet, so it can be asked about but not compiled.
+///
+/// # Errors
+/// As [`read`], but for sizes that contradict each other.
+pub fn read_stated(text: &str) -> Result<Module, Error> {
+    let module = tracing::info_span!("read").in_scope(|| tegula_ir::parse_module(text))?;
+    verify(&module)?;
+    Ok(module)
+}
+
+/// Reads a program in any form, which its content says: HLO text, StableHLO as MLIR text or
+/// bytecode, or what `jax.export` serialises. Sizes are given as in [`read_specialised`].
+///
+/// ```
+/// let program = b"func.func @main(%x: tensor<?xf32>) -> tensor<?xf32> {
+///     %y = stablehlo.add %x, %x : tensor<?xf32>
+///     return %y : tensor<?xf32>
+/// }";
+/// let module = tegula::read_program(program.to_vec(), &[])?;
+/// assert_eq!(module.symbols[0].name.as_ref(), "p0_d0");
+/// # Ok::<(), tegula::Error>(())
+/// ```
+///
+/// # Errors
+/// As [`read_specialised`]; for bytecode the place is a byte of the file.
+pub fn read_program(bytes: impl Into<Bytes>, sizes: &[(&str, i64)]) -> Result<Module, Error> {
+    let bytes = bytes.into();
+    if InputForm::of(&bytes).is_some() {
+        let module = tracing::info_span!("read").in_scope(|| {
+            let module = tegula_stablehlo::read(bytes)?;
+            tegula_stablehlo::to_module(&module)
+        })?;
+        verify(&module)?;
+        return relate_sizes(module, sizes);
+    }
+    let text = std::str::from_utf8(&bytes).map_err(|error| {
+        let at = error.valid_up_to();
+        Error::new(
+            Fault::Input,
+            format!(
+                "byte {at} is not UTF-8: expected HLO text, StableHLO (text or bytecode) or a \
+                 file of jax.export"
+            ),
+        )
+    })?;
+    read_specialised(text, sizes)
+}
+
+fn relate_sizes(mut module: Module, sizes: &[(&str, i64)]) -> Result<Module, Error> {
+    if !module.symbols.is_empty() || !sizes.is_empty() {
+        tracing::info_span!("resolve sizes").in_scope(|| {
+            tegula_ir::resolve_sizes(&mut module, sizes)?;
+            tegula_indexing::equality::settle_guards(&mut module)
+        })?;
+        verify(&module)?;
+    }
+    Ok(module)
+}
+
+fn verify(module: &Module) -> Result<(), Error> {
+    tracing::info_span!("verify")
+        .in_scope(|| tegula_ir::verify(module))
+        .map_err(Error::from_list)
+}
+
+impl From<tegula_stablehlo::Error> for Error {
+    fn from(error: tegula_stablehlo::Error) -> Self {
+        let fault = match error.kind {
+            ErrorKind::Input => Fault::Input,
+            ErrorKind::Unsupported => Fault::Unsupported,
+        };
+        let (message, span) = match error.place {
+            Some(Place::Text { offset, .. }) => {
+                let start = u32::try_from(offset).unwrap_or(u32::MAX);
+                let end = start.saturating_add(1);
+                (error.message, Span { start, end })
+            }
+            Some(place @ Place::Byte(_)) => {
+                (format!("{place}: {}", error.message), Span::default())
+            }
+            None => (error.message, Span::default()),
+        };
+        Self {
+            span,
+            ..Self::new(fault, message)
+        }
+    }
+}
