@@ -48,9 +48,9 @@ pub use error::{Error, ErrorKind, Place};
 #[cfg(feature = "ir")]
 pub use lower::to_module;
 pub use mlir::Bytes;
+pub use print::{Form, attribute_text, print, type_text};
 #[cfg(feature = "ir")]
 pub use raise::from_module;
-pub use print::{Form, attribute_text, print, type_text};
 
 /// Reads StableHLO, bytecode or text or a file of `jax.export`, and turns VHLO into StableHLO.
 ///

@@ -59,7 +59,13 @@ impl<'m> Lowerer<'m> {
             _ => false,
         };
         let operands = &access.operation.operands;
-        signature || operands.iter().any(|value| self.sizes.is_known(*value))
+        let all_sizes = operands
+            .iter()
+            .all(|value| self.sizes.terms(*value).is_some());
+        // Constants alone give sizes, too: they may be compared with others.
+        signature
+            || (all_sizes && !operands.is_empty())
+            || operands.iter().any(|value| self.sizes.is_open(*value))
     }
 
     fn called(

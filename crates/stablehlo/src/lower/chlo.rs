@@ -37,6 +37,9 @@ impl<'m> Lowerer<'m> {
             let local = self.push(frame, Op::Unary(unary), &[x], None)?;
             return self.bind(access, frame, local);
         }
+        if let Some(local) = self.special_function(name, frame, &operands)? {
+            return self.bind(access, frame, local);
+        }
         let local = match name {
             "top_k" => {
                 let op = Op::TopK {

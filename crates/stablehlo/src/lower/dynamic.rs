@@ -147,19 +147,24 @@ impl<'m> Lowerer<'m> {
             let Some(stride) = strides[dim].as_constant().filter(|stride| *stride > 0) else {
                 return Err(access.unsupported("a stride that is not known, or not positive"));
             };
-            let Some(start) = starts[dim].as_constant() else {
-                return Err(access.unsupported("a start that is not known"));
-            };
             let whole = self.array(access, frame, local)?.dims[dim].term();
             let taken = limits[dim].sub(&starts[dim]).ceil_div(&strides[dim]);
-            local = match (limits[dim].as_constant(), stride) {
-                (Some(limit), _) => {
+            local = match (starts[dim].as_constant(), limits[dim].as_constant()) {
+                (Some(start), Some(limit)) => {
                     self.sliced(access, frame, local, dim, [start, limit, stride])?
                 }
-                (None, _) if limits[dim] == whole => {
+                (Some(start), None) if limits[dim] == whole => {
                     self.sliced(access, frame, local, dim, [start, TO_END, stride])?
                 }
-                _ => self.taken(access, frame, local, dim, start, stride, &taken)?,
+                (Some(start), None) => {
+                    let start = self.index_constant(frame, start)?;
+                    self.taken(access, frame, local, dim, start, stride, &taken)?
+                }
+                (None, _) => {
+                    let all = self.operand(access, frame, 1)?;
+                    let start = self.index_element(access, frame, all, dim)?;
+                    self.taken(access, frame, local, dim, start, stride, &taken)?
+                }
             };
         }
         self.bind(access, frame, local)
@@ -189,6 +194,29 @@ impl<'m> Lowerer<'m> {
         self.push(frame, Op::Slice(slices), &[operand], None)
     }
 
+    /// An index that is known.
+    fn index_constant(&self, frame: &mut Frame, value: i64) -> Result<Local, Error> {
+        let op = Op::Constant([Literal::from_value(value)].into());
+        self.push(frame, op, &[], None)
+    }
+
+    /// One of a list of indices.
+    fn index_element(
+        &self,
+        access: &Access<'_>,
+        frame: &mut Frame,
+        all: Local,
+        place: usize,
+    ) -> Result<Local, Error> {
+        let place = place as i64;
+        let one = self.sliced(access, frame, all, 0, [place, place + 1, 1])?;
+        let element_type = self.array(access, frame, one)?.element_type;
+        let scalar = Shape::Array(ArrayShape::new(element_type, &[]));
+        let one = self.push(frame, Op::Reshape, &[one], Some(scalar))?;
+        let wide = Shape::array(tegula_ir::ElementType::S64, &[]);
+        self.push(frame, Op::Convert, &[one], Some(wide))
+    }
+
     /// `count` elements along one dimension: a gather at indices that an iota gives.
     #[allow(
         clippy::too_many_arguments,
@@ -200,7 +228,7 @@ impl<'m> Lowerer<'m> {
         frame: &mut Frame,
         operand: Local,
         along: usize,
-        start: i64,
+        start: Local,
         stride: i64,
         count: &Term,
     ) -> Result<Local, Error> {
@@ -211,15 +239,11 @@ impl<'m> Lowerer<'m> {
             layout: None,
         });
         let mut index = self.push(frame, Op::Iota(0), &[], Some(indices.clone()))?;
-        for (op, value, neutral) in [(Binary::Multiply, stride, 1), (Binary::Add, start, 0)] {
-            if value != neutral {
-                let scalar = Op::Constant([Literal::from_value(value)].into());
-                let scalar = self.push(frame, scalar, &[], None)?;
-                let none = DimNumbers::new();
-                let all =
-                    self.push(frame, Op::Broadcast(none), &[scalar], Some(indices.clone()))?;
-                index = self.push(frame, Op::Binary(op), &[index, all], None)?;
-            }
+        let stride = self.index_constant(frame, stride)?;
+        for (op, scalar) in [(Binary::Multiply, stride), (Binary::Add, start)] {
+            let none = DimNumbers::new();
+            let all = self.push(frame, Op::Broadcast(none), &[scalar], Some(indices.clone()))?;
+            index = self.push(frame, Op::Binary(op), &[index, all], None)?;
         }
         let rank = array.rank();
         let dims = GatherDims {
@@ -308,7 +332,10 @@ impl<'m> Lowerer<'m> {
             };
             local = match size.as_constant() {
                 Some(size) => self.sliced(access, frame, local, dim, [start, start + size, 1])?,
-                None => self.taken(access, frame, local, dim, start, 1, size)?,
+                None => {
+                    let start = self.index_constant(frame, start)?;
+                    self.taken(access, frame, local, dim, start, 1, size)?
+                }
             };
         }
         let array = self.array(access, frame, local)?;

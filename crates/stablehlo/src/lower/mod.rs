@@ -14,6 +14,7 @@
 //! - `access`: an operation and its attributes, with errors that name both;
 //! - `operations`: which translation an operation has, and the elementwise ones;
 //! - `shaping`, `windows`, `control`, `calls`, `collectives`: the others;
+//! - `chlo`, `special_functions`: CHLO, as what it is composed of;
 //! - `sizes`, `dynamic`: arithmetic on sizes, and the operations that take sizes as operands.
 
 mod access;
@@ -26,6 +27,7 @@ mod frame;
 mod operations;
 mod shaping;
 mod sizes;
+mod special_functions;
 mod types;
 mod windows;
 

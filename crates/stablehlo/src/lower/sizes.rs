@@ -32,7 +32,7 @@ pub(super) struct Sizes {
 
 impl Sizes {
     /// Whether a value follows from sizes and is no constant.
-    pub(super) fn is_known(&self, value: ValueId) -> bool {
+    pub(super) fn is_open(&self, value: ValueId) -> bool {
         let terms = self.known.get(&value);
         terms.is_some_and(|terms| terms.iter().any(|term| term.as_constant().is_none()))
     }
@@ -64,7 +64,7 @@ impl Sizes {
 
     /// The range of values of a term.
     pub(super) fn range(&self, term: &Term) -> Interval {
-        range_of(term, &self.ranges)
+        range_of(&self.canonical(term), &self.ranges)
     }
 
     /// Requires of every run that `condition` is 1; the message has `{0}` and so on where
@@ -133,7 +133,7 @@ impl Sizes {
             "GE" => (Cmp::Le, b, a),
             _ => return None,
         };
-        let difference = self.range(&self.canonical(&a.sub(b)));
+        let difference = self.range(&a.sub(b));
         let (lower, upper) = (difference.lower, difference.upper);
         let decided = match op {
             Cmp::Eq if lower > 0 || upper < 0 => Some(false),

@@ -37,7 +37,10 @@ pub(super) fn gather_dims(dims: &GatherDims) -> Attribute {
             ("offset_dims", &dims.offset_dims),
             ("collapsed_slice_dims", &dims.collapsed_slice_dims),
             ("operand_batching_dims", &dims.operand_batching_dims),
-            ("start_indices_batching_dims", &dims.start_indices_batching_dims),
+            (
+                "start_indices_batching_dims",
+                &dims.start_indices_batching_dims,
+            ),
             ("start_index_map", &dims.start_index_map),
         ],
     );
@@ -81,10 +84,19 @@ pub(super) fn conv_dims(dims: &ConvDims) -> Attribute {
             "kernel_output_feature_dimension".into(),
             number(dims.kernel_output_feature),
         ),
-        ("kernel_spatial_dimensions".into(), list(&dims.kernel_spatial)),
+        (
+            "kernel_spatial_dimensions".into(),
+            list(&dims.kernel_spatial),
+        ),
         ("output_batch_dimension".into(), number(dims.output_batch)),
-        ("output_feature_dimension".into(), number(dims.output_feature)),
-        ("output_spatial_dimensions".into(), list(&dims.output_spatial)),
+        (
+            "output_feature_dimension".into(),
+            number(dims.output_feature),
+        ),
+        (
+            "output_spatial_dimensions".into(),
+            list(&dims.output_spatial),
+        ),
     ];
     Attribute::stablehlo_struct("conv", fields)
 }
@@ -125,7 +137,10 @@ pub(super) fn dot_algorithm(name: &str) -> Option<Attribute> {
         ("accumulation_type".into(), ty(sum)),
         ("lhs_component_count".into(), Attribute::i64(1)),
         ("rhs_component_count".into(), Attribute::i64(1)),
-        ("num_primitive_operations".into(), Attribute::i64(operations)),
+        (
+            "num_primitive_operations".into(),
+            Attribute::i64(operations),
+        ),
         ("allow_imprecise_accumulation".into(), Attribute::bool(fast)),
     ];
     Some(Attribute::stablehlo_struct("dot_algorithm", fields))
@@ -146,7 +161,9 @@ pub(super) fn window(window: &[WindowDim]) -> Window {
         let values: Vec<i64> = window.iter().map(of).collect();
         Attribute::i64s(&values)
     };
-    let padding = window.iter().flat_map(|dim| [dim.padding_low, dim.padding_high]);
+    let padding = window
+        .iter()
+        .flat_map(|dim| [dim.padding_low, dim.padding_high]);
     Window {
         sizes: list(&|dim| dim.size),
         strides: list(&|dim| dim.stride),
@@ -162,7 +179,11 @@ pub(super) fn window(window: &[WindowDim]) -> Window {
 
 /// A dense constant of 64-bit integers in rows of `columns`.
 pub(super) fn rows(columns: usize, flat: &[i64]) -> Attribute {
-    let count = if columns == 0 { 0 } else { flat.len() / columns };
+    let count = if columns == 0 {
+        0
+    } else {
+        flat.len() / columns
+    };
     let bytes: Vec<u8> = flat.iter().flat_map(|value| value.to_le_bytes()).collect();
     Attribute::Elements(Arc::new(Elements {
         ty: Type::tensor(

@@ -83,7 +83,10 @@ impl<'m> Raiser<'m> {
         let mut arguments = Vec::new();
         for parameter in &computation.parameters {
             let types = self.types(*parameter)?;
-            let values: Vec<ValueId> = types.iter().map(|ty| self.maker.value(ty.clone())).collect();
+            let values: Vec<ValueId> = types
+                .iter()
+                .map(|ty| self.maker.value(ty.clone()))
+                .collect();
             block.arguments.extend(&values);
             inputs.extend(types);
             arguments.push(values);

@@ -22,7 +22,9 @@ impl Raiser<'_> {
     ) -> Result<Vec<ValueId>, Error> {
         let operand = |place: usize| -> Vec<ValueId> {
             let id = instruction.operands.get(place);
-            id.and_then(|id| values.get(id)).cloned().unwrap_or_default()
+            id.and_then(|id| values.get(id))
+                .cloned()
+                .unwrap_or_default()
         };
         let all: Vec<ValueId> = (0..instruction.operands.len()).flat_map(operand).collect();
         match &instruction.op {
@@ -55,7 +57,14 @@ impl Raiser<'_> {
                 let name = self.name_of(*to_apply, None);
                 let callee = Attribute::Symbol([name].into());
                 let properties = vec![("callee", callee)];
-                return self.push(instruction, "func.call", &all, properties, Vec::new(), block);
+                return self.push(
+                    instruction,
+                    "func.call",
+                    &all,
+                    properties,
+                    Vec::new(),
+                    block,
+                );
             }
             _ => {}
         }
@@ -79,7 +88,10 @@ impl Raiser<'_> {
         index: i64,
         all: &[ValueId],
     ) -> Result<Vec<ValueId>, Error> {
-        let tuple = instruction.operands.first().map(|id| &self.source[*id].shape);
+        let tuple = instruction
+            .operands
+            .first()
+            .map(|id| &self.source[*id].shape);
         let elements = tuple.and_then(Shape::as_tuple).unwrap_or_default();
         let index = usize::try_from(index).unwrap_or(usize::MAX);
         let Some(element) = elements.get(index) else {
@@ -109,7 +121,9 @@ impl Raiser<'_> {
         if let Some(annotations) = &instruction.annotations {
             if let Some(sharding) = &annotations.sharding {
                 let sharding = Attribute::String(Arc::clone(sharding));
-                operation.attributes.push(("mhlo.sharding".into(), sharding));
+                operation
+                    .attributes
+                    .push(("mhlo.sharding".into(), sharding));
             }
         }
         let results = operation.results.to_vec();
@@ -122,7 +136,10 @@ impl Raiser<'_> {
         instruction: &Instruction,
         block: &mut Block,
     ) -> Result<ValueId, Error> {
-        let sizes = instruction.shape.as_array().and_then(|array| array.static_dims());
+        let sizes = instruction
+            .shape
+            .as_array()
+            .and_then(|array| array.static_dims());
         let sizes = sizes.ok_or_else(|| error(instruction, "its size is not known"))?;
         let Attribute::Elements(elements) = attributes::rows(1, &sizes) else {
             return Err(error(instruction, "its size is no constant"));
@@ -151,9 +168,11 @@ impl Raiser<'_> {
         Ok(match &instruction.op {
             Op::Unary(op) => (unary(*op), none(), Vec::new()),
             Op::Binary(op) => (binary(*op), none(), Vec::new()),
-            Op::Compare { direction, order } => {
-                ("compare", self.compare(instruction, *direction, *order), Vec::new())
-            }
+            Op::Compare { direction, order } => (
+                "compare",
+                self.compare(instruction, *direction, *order),
+                Vec::new(),
+            ),
             Op::Select => ("select", none(), Vec::new()),
             Op::Clamp => ("clamp", none(), Vec::new()),
             Op::Convert => ("convert", none(), Vec::new()),
@@ -172,9 +191,11 @@ impl Raiser<'_> {
                 [literal] => ("constant", vec![("value", constant(literal))], Vec::new()),
                 _ => return Err(error(instruction, "StableHLO has no constant of a tuple")),
             },
-            Op::Iota(dimension) => {
-                ("iota", vec![("iota_dimension", Attribute::i64(*dimension))], Vec::new())
-            }
+            Op::Iota(dimension) => (
+                "iota",
+                vec![("iota_dimension", Attribute::i64(*dimension))],
+                Vec::new(),
+            ),
             Op::Broadcast(dims) => (
                 "broadcast_in_dim",
                 vec![("broadcast_dimensions", list(dims))],
@@ -208,12 +229,16 @@ impl Raiser<'_> {
                 ];
                 ("pad", properties, Vec::new())
             }
-            Op::Concatenate(dim) => {
-                ("concatenate", vec![("dimension", Attribute::i64(*dim))], Vec::new())
-            }
-            Op::DynamicSlice(sizes) => {
-                ("dynamic_slice", vec![("slice_sizes", list(sizes))], Vec::new())
-            }
+            Op::Concatenate(dim) => (
+                "concatenate",
+                vec![("dimension", Attribute::i64(*dim))],
+                Vec::new(),
+            ),
+            Op::DynamicSlice(sizes) => (
+                "dynamic_slice",
+                vec![("slice_sizes", list(sizes))],
+                Vec::new(),
+            ),
             Op::DynamicUpdateSlice => ("dynamic_update_slice", none(), Vec::new()),
             Op::Gather {
                 dims,
@@ -227,12 +252,16 @@ impl Raiser<'_> {
                 ];
                 ("gather", properties, Vec::new())
             }
-            Op::GetDimensionSize(dim) => {
-                ("get_dimension_size", vec![("dimension", Attribute::i64(*dim))], Vec::new())
-            }
-            Op::SetDimensionSize(dim) => {
-                ("set_dimension_size", vec![("dimension", Attribute::i64(*dim))], Vec::new())
-            }
+            Op::GetDimensionSize(dim) => (
+                "get_dimension_size",
+                vec![("dimension", Attribute::i64(*dim))],
+                Vec::new(),
+            ),
+            Op::SetDimensionSize(dim) => (
+                "set_dimension_size",
+                vec![("dimension", Attribute::i64(*dim))],
+                Vec::new(),
+            ),
             Op::OptBarrier => ("optimization_barrier", none(), Vec::new()),
             Op::AfterAll => match instruction.operands.is_empty() {
                 true => ("create_token", none(), Vec::new()),
@@ -240,9 +269,9 @@ impl Raiser<'_> {
             },
             Op::ReplicaId => ("replica_id", none(), Vec::new()),
             Op::PartitionId => ("partition_id", none(), Vec::new()),
-            Op::TopK { k, largest: true, .. } => {
-                ("chlo.top_k", vec![("k", Attribute::i64(*k))], Vec::new())
-            }
+            Op::TopK {
+                k, largest: true, ..
+            } => ("chlo.top_k", vec![("k", Attribute::i64(*k))], Vec::new()),
             Op::CustomCall(call) => {
                 let properties = self.custom_call(instruction, call);
                 ("custom_call", properties, Vec::new())
@@ -275,8 +304,7 @@ impl Raiser<'_> {
                 precision,
                 algorithm,
             } => {
-                let mut properties =
-                    vec![("dot_dimension_numbers", attributes::dot_dims(dims))];
+                let mut properties = vec![("dot_dimension_numbers", attributes::dot_dims(dims))];
                 let precision = attributes::precision(precision);
                 properties.extend(precision.map(|value| ("precision_config", value)));
                 if let Some(name) = algorithm {
@@ -326,7 +354,11 @@ impl Raiser<'_> {
                     ("window_dilations", window.window_dilations),
                     ("padding", window.padding),
                 ];
-                ("reduce_window", properties, vec![self.region(*to_apply, None)?])
+                (
+                    "reduce_window",
+                    properties,
+                    vec![self.region(*to_apply, None)?],
+                )
             }
             Op::SelectAndScatter {
                 window,
@@ -383,9 +415,11 @@ impl Raiser<'_> {
                 ];
                 ("fft", properties, Vec::new())
             }
-            Op::Cholesky { lower } => {
-                ("cholesky", vec![("lower", Attribute::bool(*lower))], Vec::new())
-            }
+            Op::Cholesky { lower } => (
+                "cholesky",
+                vec![("lower", Attribute::bool(*lower))],
+                Vec::new(),
+            ),
             Op::TriangularSolve {
                 left_side,
                 lower,
@@ -408,15 +442,27 @@ impl Raiser<'_> {
             Op::BatchNormTraining {
                 epsilon,
                 feature_index,
-            } => ("batch_norm_training", norm(*epsilon, *feature_index), Vec::new()),
+            } => (
+                "batch_norm_training",
+                norm(*epsilon, *feature_index),
+                Vec::new(),
+            ),
             Op::BatchNormInference {
                 epsilon,
                 feature_index,
-            } => ("batch_norm_inference", norm(*epsilon, *feature_index), Vec::new()),
+            } => (
+                "batch_norm_inference",
+                norm(*epsilon, *feature_index),
+                Vec::new(),
+            ),
             Op::BatchNormGrad {
                 epsilon,
                 feature_index,
-            } => ("batch_norm_grad", norm(*epsilon, *feature_index), Vec::new()),
+            } => (
+                "batch_norm_grad",
+                norm(*epsilon, *feature_index),
+                Vec::new(),
+            ),
             Op::Rng(distribution) => {
                 let distribution = match distribution {
                     RngDistribution::Uniform => "UNIFORM",
@@ -432,7 +478,11 @@ impl Raiser<'_> {
                     RngAlgorithm::Philox => "PHILOX",
                 };
                 let value = case("rng_algorithm", algorithm);
-                ("rng_bit_generator", vec![("rng_algorithm", value)], Vec::new())
+                (
+                    "rng_bit_generator",
+                    vec![("rng_algorithm", value)],
+                    Vec::new(),
+                )
             }
             Op::AllGather {
                 collective,
@@ -449,7 +499,11 @@ impl Raiser<'_> {
                 start: false,
             } => {
                 let properties = attributes::collective(collective);
-                ("all_reduce", properties, vec![self.region(*to_apply, None)?])
+                (
+                    "all_reduce",
+                    properties,
+                    vec![self.region(*to_apply, None)?],
+                )
             }
             Op::ReduceScatter {
                 collective,
@@ -458,7 +512,11 @@ impl Raiser<'_> {
             } => {
                 let mut properties = attributes::collective(collective);
                 properties.push(("scatter_dimension", Attribute::i64(*dimension)));
-                ("reduce_scatter", properties, vec![self.region(*to_apply, None)?])
+                (
+                    "reduce_scatter",
+                    properties,
+                    vec![self.region(*to_apply, None)?],
+                )
             }
             Op::CollectiveBroadcast(collective) => {
                 ("collective_broadcast", without_ids(collective), Vec::new())
@@ -485,10 +543,16 @@ impl Raiser<'_> {
     }
 
     fn is_reshape(&self, instruction: &Instruction) -> bool {
-        let operand = instruction.operands.first().map(|id| &self.source[*id].shape);
+        let operand = instruction
+            .operands
+            .first()
+            .map(|id| &self.source[*id].shape);
         let plain = |shape: Option<&Shape>| {
             let array = shape.and_then(Shape::as_array)?;
-            array.layout.is_none().then(|| (array.element_type, array.element_count()))
+            array
+                .layout
+                .is_none()
+                .then(|| (array.element_type, array.element_count()))
         };
         let (from, to) = (plain(operand), plain(Some(&instruction.shape)));
         from.is_some() && from == to
@@ -503,8 +567,13 @@ impl Raiser<'_> {
             Direction::Le => "LE",
             Direction::Lt => "LT",
         };
-        let operand = instruction.operands.first().map(|id| &self.source[*id].shape);
-        let ty = operand.and_then(Shape::as_array).map(|array| array.element_type);
+        let operand = instruction
+            .operands
+            .first()
+            .map(|id| &self.source[*id].shape);
+        let ty = operand
+            .and_then(Shape::as_array)
+            .map(|array| array.element_type);
         let compared = match (order, ty) {
             (Order::Total, _) => "TOTALORDER",
             (_, Some(ty)) if ty.is_signed() => "SIGNED",
@@ -524,7 +593,10 @@ impl Raiser<'_> {
     }
 
     fn custom_call(&mut self, instruction: &Instruction, call: &CustomCall) -> Properties {
-        let mut properties = vec![("call_target_name", Attribute::String(Arc::clone(&call.target)))];
+        let mut properties = vec![(
+            "call_target_name",
+            Attribute::String(Arc::clone(&call.target)),
+        )];
         if call.has_side_effect {
             properties.push(("has_side_effect", Attribute::bool(true)));
         }
@@ -541,7 +613,10 @@ impl Raiser<'_> {
                 true => crate::text::parse_attribute(config).ok(),
                 false => None,
             };
-            let text = config.trim_matches('"').replace("\\\"", "\"").replace("\\\\", "\\");
+            let text = config
+                .trim_matches('"')
+                .replace("\\\"", "\"")
+                .replace("\\\\", "\\");
             let value = value.unwrap_or_else(|| Attribute::string(&text));
             properties.push(("backend_config", value));
         }

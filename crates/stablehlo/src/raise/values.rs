@@ -100,10 +100,18 @@ pub(super) fn element(ty: ElementType) -> Type {
     match ty {
         ElementType::Pred | ElementType::S1 => Type::BOOL,
         ElementType::U1 => unsigned(1),
-        ElementType::S2 | ElementType::S4 | ElementType::S8 | ElementType::S16
-        | ElementType::S32 | ElementType::S64 => Type::signless(ty.bits()),
-        ElementType::U2 | ElementType::U4 | ElementType::U8 | ElementType::U16
-        | ElementType::U32 | ElementType::U64 => unsigned(ty.bits()),
+        ElementType::S2
+        | ElementType::S4
+        | ElementType::S8
+        | ElementType::S16
+        | ElementType::S32
+        | ElementType::S64 => Type::signless(ty.bits()),
+        ElementType::U2
+        | ElementType::U4
+        | ElementType::U8
+        | ElementType::U16
+        | ElementType::U32
+        | ElementType::U64 => unsigned(ty.bits()),
         ElementType::F4E2M1FN => Type::Float(FloatKind::F4E2M1FN),
         ElementType::F6E2M3FN => Type::Float(FloatKind::F6E2M3FN),
         ElementType::F6E3M2FN => Type::Float(FloatKind::F6E3M2FN),

@@ -15,15 +15,33 @@ fn errors_of_texts_have_a_line_and_a_caret() {
         "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {\n  %y = stablehlo.add %x, %z : \
          tensor<4xf32>\n  return %y : tensor<4xf32>\n}",
     );
-    assert!(matches!(error.place, Some(Place::Text { line: 2, column: 26, .. })), "{error}");
-    assert!(error.message.contains("`%z` is not defined before this use"), "{error}");
+    assert!(
+        matches!(
+            error.place,
+            Some(Place::Text {
+                line: 2,
+                column: 26,
+                ..
+            })
+        ),
+        "{error}"
+    );
+    assert!(
+        error
+            .message
+            .contains("`%z` is not defined before this use"),
+        "{error}"
+    );
     assert!(error.to_string().ends_with('^'), "{error}");
 }
 
 #[test]
 fn errors_name_the_operation_and_what_was_expected() {
     for (body, expected) in [
-        ("%y = stablehlo.frobnicate %x : tensor<4xf32>", "has no pretty form that is known"),
+        (
+            "%y = stablehlo.frobnicate %x : tensor<4xf32>",
+            "has no pretty form that is known",
+        ),
         (
             "%y = \"stablehlo.frobnicate\"(%x) : (tensor<4xf32>) -> tensor<4xf32>",
             "`stablehlo.frobnicate`: this operation is not supported",
@@ -50,7 +68,10 @@ fn errors_name_the_operation_and_what_was_expected() {
              tensor<4xf32>\n}}"
         ));
         assert!(error.message.contains(expected), "{error}");
-        assert!(matches!(error.place, Some(Place::Text { line: 2, .. })), "{error}");
+        assert!(
+            matches!(error.place, Some(Place::Text { line: 2, .. })),
+            "{error}"
+        );
     }
 }
 
@@ -58,7 +79,11 @@ fn errors_name_the_operation_and_what_was_expected() {
 fn recursion_and_missing_functions_are_errors() {
     let recursive = "func.func @main(%x: tensor<f32>) -> tensor<f32> {\n  %y = call @main(%x) : \
                      (tensor<f32>) -> tensor<f32>\n  return %y : tensor<f32>\n}";
-    assert!(error_of(recursive).message.contains("recursion"), "{}", error_of(recursive));
+    assert!(
+        error_of(recursive).message.contains("recursion"),
+        "{}",
+        error_of(recursive)
+    );
     let missing = recursive.replace("call @main", "call @other");
     assert!(error_of(&missing).message.contains("no function `@other`"));
 }

@@ -48,7 +48,11 @@ fn symbolic_sizes_become_terms_over_the_inputs() {
     let root = &module[module.entry_computation().root].shape;
     let spelled = tegula_ir::spell_shape(root, &module.symbols);
     assert!(spelled.contains("p0_d0"), "{spelled}");
-    let asserts = module.sizes.guards.iter().filter(|guard| guard.message.is_some());
+    let asserts = module
+        .sizes
+        .guards
+        .iter()
+        .filter(|guard| guard.message.is_some());
     assert!(asserts.count() > 0, "jax's assertions are kept");
 }
 
@@ -63,9 +67,16 @@ fn arguments_keep_their_names_donations_and_places() {
     assert_eq!(attributes.input_output_alias.len(), 1);
     assert_eq!(attributes.buffer_donor, [(1, Vec::new())]);
     let entry = module.entry_computation();
-    let names: Vec<&str> = entry.instructions.iter().map(|id| &*module[*id].name).collect();
+    let names: Vec<&str> = entry
+        .instructions
+        .iter()
+        .map(|id| &*module[*id].name)
+        .collect();
     assert_eq!(names, ["a", "b", "sum"]);
-    let metadata = module[entry.root].annotations.as_ref().and_then(|a| a.metadata.clone());
+    let metadata = module[entry.root]
+        .annotations
+        .as_ref()
+        .and_then(|a| a.metadata.clone());
     let metadata = metadata.expect("where it came from");
     assert_eq!(metadata.op_name.as_deref(), Some("my_sum"));
     assert_eq!(metadata.source_line, Some(7));
@@ -82,5 +93,8 @@ fn loops_and_branches_take_what_they_read_from_around_them() {
     let module = to_module(&read(text.as_bytes().to_vec()).expect("reads")).expect("translates");
     verify(&module).unwrap_or_else(|errors| panic!("{}", errors[0]));
     let printed = print_module(&module, PrintStyle::Short);
-    assert!(printed.contains("(s32[], s32[], s32[]) while("), "{printed}");
+    assert!(
+        printed.contains("(s32[], s32[], s32[]) while("),
+        "{printed}"
+    );
 }
