@@ -1,6 +1,6 @@
 //! Tegula: a small compiler for machine-learning programs.
 //!
-//! It reads a program ([`read`]), compiles it for a [`Target`] ([`compile`]) and
+//! It reads a program ([`read`] for HLO text, [`read_program`] for StableHLO, too), compiles it for a [`Target`] ([`compile`]) and
 //! runs it ([`Executable::run`]):
 //!
 //! ```
@@ -67,7 +67,7 @@ pub use compiled::{
     plan_for,
 };
 pub use error::{Error, Fault};
-pub use read::{read, read_program, read_specialised, read_stated};
+pub use read::{read, read_program, read_program_stated, read_specialised, read_stated};
 pub use tegula_codegen_cpu::Cpu;
 pub use tegula_interp::{RegisterError, register_custom_call};
 pub use tegula_ir::{ArrayShape, CustomCall, Literal, Module};

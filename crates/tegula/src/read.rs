@@ -51,6 +51,15 @@ pub fn read_stated(text: &str) -> Result<Module, Error> {
 /// # Errors
 /// As [`read_specialised`]; for bytecode the place is a byte of the file.
 pub fn read_program(bytes: impl Into<Bytes>, sizes: &[(&str, i64)]) -> Result<Module, Error> {
+    relate_sizes(read_program_stated(bytes)?, sizes)
+}
+
+/// Reads a program in any form as [`read_program`] does, with its sizes as it states them: see
+/// [`read_stated`].
+///
+/// # Errors
+/// As [`read_stated`].
+pub fn read_program_stated(bytes: impl Into<Bytes>) -> Result<Module, Error> {
     let bytes = bytes.into();
     if InputForm::of(&bytes).is_some() {
         let module = tracing::info_span!("read").in_scope(|| {
@@ -58,7 +67,7 @@ pub fn read_program(bytes: impl Into<Bytes>, sizes: &[(&str, i64)]) -> Result<Mo
             tegula_stablehlo::to_module(&module)
         })?;
         verify(&module)?;
-        return relate_sizes(module, sizes);
+        return Ok(module);
     }
     let text = std::str::from_utf8(&bytes).map_err(|error| {
         let at = error.valid_up_to();
@@ -70,7 +79,7 @@ pub fn read_program(bytes: impl Into<Bytes>, sizes: &[(&str, i64)]) -> Result<Mo
             ),
         )
     })?;
-    read_specialised(text, sizes)
+    read_stated(text)
 }
 
 fn relate_sizes(mut module: Module, sizes: &[(&str, i64)]) -> Result<Module, Error> {

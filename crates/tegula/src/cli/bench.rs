@@ -15,7 +15,7 @@ use tegula_codegen_cpu::{Ceilings, KernelTime};
 /// The options of `tegula bench`.
 #[derive(Debug, Args)]
 pub(crate) struct BenchArgs {
-    /// The program: HLO text.
+    /// The program: HLO text, StableHLO (text or bytecode), or a file of jax.export.
     pub model: PathBuf,
     #[command(flatten)]
     pub dims: DimArgs,

@@ -28,6 +28,10 @@ pub(crate) enum CompileTarget {
 pub(crate) enum Form {
     /// The program as HLO text.
     Hlo,
+    /// The program as StableHLO text.
+    Stablehlo,
+    /// The program as StableHLO text in MLIR's generic form.
+    StablehloGeneric,
     /// What is fused, and why.
     Fused,
     /// Kernels, buffers and the schedule.
@@ -49,7 +53,7 @@ pub(crate) enum Form {
 /// The options of `tegula compile`.
 #[derive(Debug, Args)]
 pub(crate) struct CompileArgs {
-    /// The program: HLO text.
+    /// The program: HLO text, StableHLO (text or bytecode), or a file of jax.export.
     pub model: PathBuf,
     #[command(flatten)]
     pub dims: DimArgs,
@@ -86,6 +90,15 @@ pub(crate) fn compile(args: &CompileArgs, common: &Common) -> Result<u8, Failure
     let planned = || tegula::plan_for(&source.module, &options).map_err(|e| source.failure(e));
     let text = match (args.emit, args.target) {
         (Form::Hlo, _) => tegula_ir::print_module(&source.module, PrintStyle::Canonical),
+        (form @ (Form::Stablehlo | Form::StablehloGeneric), _) => {
+            let form = match form {
+                Form::Stablehlo => tegula_stablehlo::Form::Pretty,
+                _ => tegula_stablehlo::Form::Generic,
+            };
+            let module = tegula_stablehlo::from_module(&source.module);
+            let module = module.map_err(|e| source.failure(e.into()))?;
+            tegula_stablehlo::print(&module, form) + "\n"
+        }
         (Form::Fused, _) => {
             let planned = planned()?;
             let mut text = super::fused_text::fused(&planned.module, &planned.fused);

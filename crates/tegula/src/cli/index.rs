@@ -44,7 +44,7 @@ impl From<StyleName> for Style {
 /// The options of `tegula index`.
 #[derive(Debug, Args)]
 pub(crate) struct IndexArgs {
-    /// The program: HLO text.
+    /// The program: HLO text, StableHLO (text or bytecode), or a file of jax.export.
     pub model: PathBuf,
     #[command(flatten)]
     pub dims: DimArgs,

@@ -43,7 +43,7 @@ fn parse_dim(text: &str) -> Result<(String, i64), String> {
 
 /// Reads and verifies a program; `dims` are sizes given for good.
 pub(crate) fn read_module(path: &Path, dims: &DimArgs) -> Result<Source, Failure> {
-    let bytes = Bytes::from(read_file(path)?);
+    let bytes = read_file(path)?;
     let dims: Vec<(&str, i64)> = dims.dims.iter().map(|(n, s)| (n.as_str(), *s)).collect();
     match tegula::read_program(bytes.clone(), &dims) {
         Ok(module) => Ok(Source {
@@ -56,19 +56,12 @@ pub(crate) fn read_module(path: &Path, dims: &DimArgs) -> Result<Source, Failure
 }
 
 /// The text of a program, for errors; empty for bytecode.
-fn text_of(bytes: &[u8]) -> &str {
+pub(crate) fn text_of(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap_or_default()
 }
 
-/// The text of a file.
-pub(crate) fn read_text(path: &Path) -> anyhow::Result<String> {
-    String::from_utf8(read_file(path)?).map_err(|e| {
-        let at = e.utf8_error().valid_up_to();
-        anyhow!("{} is not a text: byte {at} is not UTF-8", path.display())
-    })
-}
-
-fn read_file(path: &Path) -> anyhow::Result<Vec<u8>> {
+/// The content of a file.
+pub(crate) fn read_file(path: &Path) -> anyhow::Result<Bytes> {
     let about = || format!("{} cannot be read", path.display());
     let metadata = std::fs::metadata(path).with_context(about)?;
     if metadata.is_dir() {
@@ -77,7 +70,7 @@ fn read_file(path: &Path) -> anyhow::Result<Vec<u8>> {
     if metadata.len() > MAX_PROGRAM {
         return Err(anyhow!("{} is larger than 4 GiB", path.display()));
     }
-    std::fs::read(path).with_context(about)
+    Ok(Bytes::from(std::fs::read(path).with_context(about)?))
 }
 
 impl Source {

@@ -20,7 +20,7 @@ use tegula_target::Chip;
 /// The options of `tegula layout`.
 #[derive(Debug, Args)]
 pub(crate) struct LayoutArgs {
-    /// The program: HLO text.
+    /// The program: HLO text, StableHLO (text or bytecode), or a file of jax.export.
     pub model: PathBuf,
     #[command(flatten)]
     pub dims: DimArgs,

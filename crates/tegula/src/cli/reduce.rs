@@ -14,7 +14,7 @@ use tegula_ir::{PrintStyle, print_module};
 /// The options of `tegula reduce`.
 #[derive(Debug, Args)]
 pub(crate) struct ReduceArgs {
-    /// The program: HLO text.
+    /// The program: HLO text, StableHLO (text or bytecode), or a file of jax.export.
     pub model: PathBuf,
     /// Write the result to this file instead of MODEL.reduced.hlo.
     #[arg(short = 'o', value_name = "FILE")]

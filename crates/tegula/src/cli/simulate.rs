@@ -1,7 +1,7 @@
 //! `tegula simulate`: a kernel or a program on a simulated TPU core, what is wrong with
 //! it, what it needs and how long it takes.
 
-use super::inputs::{DimArgs, InputArgs, read_module, read_npz, read_text};
+use super::inputs::{DimArgs, InputArgs, read_file, read_module, read_npz, text_of};
 use super::report::{Failure, Finding as Shown, render_finding};
 use super::{Common, FINDING, SUCCESS};
 use anyhow::{Context, anyhow};
@@ -19,6 +19,7 @@ use tegula_sim_tpu::{
     Error, Options, PrintForm, Report, Severity, TpuProgram, chrome_trace, is_kernel, print_kernel,
     read_kernel, simulate as run,
 };
+use tegula_stablehlo::InputForm;
 use tegula_target::{Chip, Param, Quantity};
 
 /// Findings that are shown with their lines; the rest is counted.
@@ -30,7 +31,8 @@ const MOST_MADE_UP: i64 = 1 << 30;
 /// The options of `tegula simulate`.
 #[derive(Debug, Args)]
 pub(crate) struct SimulateArgs {
-    /// A kernel (text that begins with `kernel NAME`), or a program: HLO text.
+    /// A kernel (text that begins with `kernel NAME`), or a program: HLO text,
+    /// StableHLO (text or bytecode), or a file of jax.export.
     pub kernel: PathBuf,
     #[command(flatten)]
     pub dims: DimArgs,
@@ -62,9 +64,10 @@ pub(crate) struct SimulateArgs {
 /// Simulates a kernel or a program and says what was found.
 pub(crate) fn simulate(args: &SimulateArgs, common: &Common) -> Result<u8, Failure> {
     let chip = chip(args)?;
-    let text = read_text(&args.kernel)?;
-    if is_kernel(&text) {
-        kernel(args, common, &chip, &text)
+    let bytes = read_file(&args.kernel)?;
+    let text = text_of(&bytes);
+    if InputForm::of(&bytes).is_none() && is_kernel(text) {
+        kernel(args, common, &chip, text)
     } else {
         model(args, common, &chip)
     }
