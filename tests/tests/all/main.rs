@@ -17,6 +17,7 @@ mod onnx_shapes;
 mod open_models;
 mod open_programs;
 mod open_sizes;
+mod product_types;
 mod products;
 mod reduce;
 mod rows;
