@@ -66,6 +66,7 @@ pub use compiled::{
     plan_for,
 };
 pub use error::{Error, Fault};
+use std::cell::Cell;
 pub use tegula_codegen_cpu::Cpu;
 pub use tegula_interp::{RegisterError, register_custom_call};
 pub use tegula_ir::{ArrayShape, CustomCall, Literal, Module};
@@ -87,7 +88,18 @@ pub fn read(text: &str) -> Result<Module, Error> {
 /// # Errors
 /// As [`read`]; sizes that contradict the program; a name that is no open size.
 pub fn read_specialised(text: &str, sizes: &[(&str, i64)]) -> Result<Module, Error> {
-    let mut module = read_stated(text)?;
+    read_filled(text, sizes, None)
+}
+
+/// Reads a program of which a printer has left out the elements of large constants (`{...}`).
+/// They are made up from a seed, as [`random_input`] makes up inputs: what the program then
+/// computes is of the right kind and size, but not what it computed where it was printed.
+///
+/// # Errors
+/// As [`read_specialised`]; without a seed such constants are errors, and so are arrays that do
+/// not fit in memory.
+pub fn read_filled(text: &str, sizes: &[(&str, i64)], seed: Option<u64>) -> Result<Module, Error> {
+    let mut module = parsed(text, seed)?;
     if !module.symbols.is_empty() || !sizes.is_empty() {
         tracing::info_span!("resolve sizes").in_scope(|| {
             tegula_ir::resolve_sizes(&mut module, sizes)?;
@@ -104,7 +116,32 @@ pub fn read_specialised(text: &str, sizes: &[(&str, i64)]) -> Result<Module, Err
 /// # Errors
 /// As [`read`], but for sizes that contradict each other.
 pub fn read_stated(text: &str) -> Result<Module, Error> {
-    let module = tracing::info_span!("read").in_scope(|| tegula_ir::parse_module(text))?;
+    parsed(text, None)
+}
+
+/// Bytes of constants that may be made up for one program.
+const MAX_FILLED: usize = 2 << 30;
+
+/// A verified program; elided constants are made up from a seed.
+fn parsed(text: &str, seed: Option<u64>) -> Result<Module, Error> {
+    let left = Cell::new(MAX_FILLED);
+    let fill = |shape: &ArrayShape, number: u64| {
+        let bytes = shape
+            .byte_size()
+            .and_then(|bytes| usize::try_from(bytes).ok());
+        let rest = bytes.and_then(|bytes| left.get().checked_sub(bytes));
+        left.set(rest.ok_or_else(|| {
+            tegula_ir::Error::limit("at most 2 GiB of elided constants are made up")
+        })?);
+        let stream = random_input::stream(seed.unwrap_or_default(), number);
+        random_input::random_array(shape, stream)
+            .map_err(|error| tegula_ir::Error::limit(error.message))
+    };
+    let options = tegula_ir::ReadOptions {
+        fill_elided: seed.map(|_| &fill as tegula_ir::FillElided<'_>),
+    };
+    let module =
+        tracing::info_span!("read").in_scope(|| tegula_ir::parse_module_with(text, &options))?;
     verify(&module)?;
     Ok(module)
 }

@@ -2,6 +2,7 @@
 //! most of the time and of the disk.
 
 mod custom_calls;
+mod exit_codes;
 mod readme;
 mod reduce;
 mod scalar_loops;
