@@ -76,6 +76,9 @@ def judge(name, text, arguments):
         if failure:
             refusals.append(f"{target}: {failure[1]}")
     outputs.unlink(missing_ok=True)
+    if len(refusals) == len(arguments.targets):
+        hlo.unlink()
+        return "read", refusals[0][:200]
     if refusals:
         return "refused", "; ".join(refusals)[:300]
     hlo.unlink()

@@ -22,6 +22,7 @@ An outcome is one of
     refused     exit code 2: Tegula says that it cannot do it
     differs     the results are others
     broken      any other exit code, a panic, more than --timeout seconds
+    read        of `programs`: read, but no target runs it (collectives, custom calls, ...)
     not xla's   XLA:CPU itself refuses the program: nothing is claimed
 """
 
@@ -87,9 +88,10 @@ class Results:
 def table(rows, command):
     """Outcomes by suite, and every failure, as lines of Markdown."""
     counts = collections.Counter(row["outcome"] for row in rows)
-    asked = sum(counts.values()) - counts["not xla's"]
+    asked = sum(counts.values()) - counts["not xla's"] - counts["read"]
     lines = [
         f"`{command}`, {datetime.date.today()}: {counts['agrees']} of {asked} agree.",
+        *([f"Read, but run by no target: {counts['read']}."] if counts["read"] else []),
         "",
         "| outcome | programs |",
         "|---|---:|",
@@ -100,7 +102,7 @@ def table(rows, command):
     ]
     failures = collections.defaultdict(list)
     for row in rows:
-        if row["outcome"] in FAILURES:
+        if row["outcome"] in (*FAILURES, "read"):
             # Names and numbers of one program do not make a cause of their own.
             about = re.sub(r"`[^`]*`", "`..`", row["cause"])
             about = re.sub(r"\d+(\.\d+)?(e[-+]\d+)?", "N", about)

@@ -135,10 +135,12 @@ fn outcome(
     }
     if common.json {
         let mut report = to_json(report);
-        let loops = assumed.iter();
-        report["assumed_loops"] = loops
-            .map(|(name, trips)| json!({ "loop": name, "trips": trips }))
-            .collect();
+        if !assumed.is_empty() {
+            let loops = assumed.iter();
+            report["assumed_loops"] = loops
+                .map(|(name, trips)| json!({ "loop": name, "trips": trips }))
+                .collect();
+        }
         say!("{report}");
     } else {
         say!("{}", summary(subject.program, report, &args.set));
