@@ -43,11 +43,12 @@ impl Rows {
     fn times<T: Entry>(&self, values: &[T], dense: &[T], width: usize) -> Vec<T> {
         let mut result = vec![T::default(); self.starts.len().saturating_sub(1) * width];
         for (row, ends) in self.starts.windows(2).enumerate() {
-            for element in ends[0]..ends[1] {
-                let from = self.columns[element] * width;
-                for i in 0..width {
-                    let sum = &mut result[row * width + i];
-                    *sum = *sum + values[element] * dense[from + i];
+            let elements = values.iter().zip(&self.columns);
+            for (&value, &column) in elements.take(ends[1]).skip(ends[0]) {
+                let added = &dense[column * width..][..width];
+                let sums = &mut result[row * width..][..width];
+                for (sum, &x) in sums.iter_mut().zip(added) {
+                    *sum = *sum + value * x;
                 }
             }
         }

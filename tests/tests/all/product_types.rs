@@ -177,12 +177,15 @@ fn one_answer_on_every_target() {
     let all: Vec<ElementType> = narrow.iter().copied().chain(others).collect();
     for &lhs in &all {
         for &rhs in &all {
-            let text = program(lhs, rhs, &all);
+            let mut results = [&others[..], &[lhs, rhs]].concat();
+            results.sort_unstable();
+            results.dedup();
+            let text = program(lhs, rhs, &results);
             let inputs = [input(lhs, 0), input(rhs, 1)];
             let expected = run(&text, Target::Interp, &inputs);
             for target in [Target::Plan, Target::Cpu] {
                 let found = run(&text, target, &inputs);
-                for ((&ty, found), expected) in all.iter().zip(found).zip(&expected) {
+                for ((&ty, found), expected) in results.iter().zip(found).zip(&expected) {
                     let sums = product_type(lhs, rhs, ty);
                     for (found, expected) in found.into_iter().zip(*expected) {
                         assert!(

@@ -21,7 +21,8 @@ pub(super) fn is_mixed(module: &Module, instruction: &Instruction) -> bool {
     let [Some(lhs), Some(rhs), Some(result)] = shapes.map(element_type) else {
         return false;
     };
-    !(lhs == rhs && rhs == result) && !is_product_of(lhs, rhs, result)
+    let is_of_one_type = lhs == rhs && rhs == result;
+    !is_of_one_type && !is_product_of(lhs, rhs, result)
 }
 
 fn element_type(shape: &Shape) -> Option<ElementType> {
