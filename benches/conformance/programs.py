@@ -8,7 +8,7 @@ from harnesses import safe
 from run import tegula
 
 # Elements of a program's arrays, above which it is read and not run.
-SMALL = 1 << 20
+SMALL = 1 << 17
 
 
 def files(paths):
