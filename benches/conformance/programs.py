@@ -57,7 +57,7 @@ def judge(name, text, arguments):
     if size(text) > SMALL:
         failure = tegula(arguments, "compile", "--emit", "plan", *read)
         if failure:
-            return failure[0], f"planning: {failure[1]}"
+            return "read" if failure[0] == "refused" else failure[0], f"planning: {failure[1]}"
         hlo.unlink()
         return "agrees", "read and planned; too large to run"
     outputs = hlo.with_suffix(".npz")

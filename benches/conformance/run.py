@@ -47,7 +47,9 @@ def cause(done):
     lines = (done.stderr or "").strip().splitlines()
     panics = [line for line in lines if "panicked at" in line]
     errors = [line for line in lines if line.startswith("error")]
-    return (panics or errors or lines or ["no message"])[0][:200]
+    line = (panics or errors or lines or ["no message"])[0]
+    # Where a file lies is not part of the cause.
+    return re.sub(r"/\S*/", "", line)[:200]
 
 
 def tegula(arguments, *command):
@@ -104,11 +106,12 @@ def table(rows, command):
     for row in rows:
         if row["outcome"] in (*FAILURES, "read"):
             # Names and numbers of one program do not make a cause of their own.
-            about = re.sub(r"`[^`]*`", "`..`", row["cause"])
+            about = re.sub(r"\S+\.hlo: (\S+: )?", "", row["cause"])
+            about = re.sub(r"`[^`]*(`|$)", "`..`", about)
             about = re.sub(r"\d+(\.\d+)?(e[-+]\d+)?", "N", about)
             failures[row["outcome"], about.replace("|", "\\|")].append(row["name"])
     for (outcome, about), names in sorted(failures.items(), key=lambda item: -len(item[1])):
-        lines.append(f"| {outcome}: {about} | {len(names)} | {min(names)} |")
+        lines.append(f"| {outcome}: {about} | {len(names)} | {min(names)[:60]} |")
     return lines
 
 
