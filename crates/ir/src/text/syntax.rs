@@ -273,14 +273,19 @@ impl<'a> Cursor<'a> {
         shape: Option<&Shape>,
     ) -> Result<Option<RawInstruction<'a>>, Error> {
         let array = shape.and_then(Shape::as_array);
-        let number = [Token::Int, Token::Decimal, Token::Word];
-        let is_number = self.peek() == Some(Token::ParenOpen)
-            && self
-                .peek_second()
-                .is_some_and(|token| number.contains(&token));
-        let Some(array) = array.filter(|array| array.rank() > 0 && is_number) else {
+        let Some(array) = array.filter(|array| array.rank() > 0) else {
             return Ok(None);
         };
+        let begins_number = |token| match token {
+            Token::Int | Token::Decimal | Token::Word => true,
+            Token::ParenOpen => array.element_type.is_complex(),
+            _ => false,
+        };
+        let is_number =
+            self.peek() == Some(Token::ParenOpen) && self.peek_second().is_some_and(begins_number);
+        if !is_number {
+            return Ok(None);
+        }
         let scalar = Shape::array(array.element_type, &[]);
         let payload = Payload::Constant(self.constant(word, Some(&scalar))?);
         Ok(Some(RawInstruction {

@@ -45,6 +45,7 @@ fn a_number_fills_an_array() {
     };
     assert_eq!(literals[0].scalar(0), Some(Scalar::Int(3)));
     read("e { a = pred[7] constant(true) ROOT b = f32[3] constant(-inf) }");
+    read("e { a = c64[7] constant(2) ROOT b = c64[3] constant((1, -2)) }");
     // Memory is taken for what is written.
     read("e { ROOT c = f32[1000000000,1000000] constant(1.5) }");
 }
