@@ -7,3 +7,4 @@ mod readme;
 mod reduce;
 mod scalar_loops;
 mod stated_layouts;
+mod wide_tuples;
