@@ -110,7 +110,7 @@ impl Emitter<'_> {
                     .filter(|_| self.is_one_element(id));
                 match (shape, self.scalar_op(id)) {
                     (Some(shape), Some(op)) => {
-                        Ok(smallvec![self.compute(shape.element_type, op, &flat)])
+                        Ok(smallvec![self.scalar(shape.element_type, op, &flat)])
                     }
                     _ => Err(not_scalar(self, id)),
                 }

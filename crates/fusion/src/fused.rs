@@ -380,8 +380,13 @@ impl Builder<'_> {
                 LibraryOp::Operation(Box::new(self.context.module[node.origin].op_to_run()))
             }
             op if is_routine(op) => LibraryOp::Operation(Box::new(op.clone())),
-            _ => {
-                let what = "this operation cannot be compiled yet; `--target interp` evaluates it";
+            op => {
+                let what = match is_collective(op) {
+                    true => "this operation needs other devices: programs run on one",
+                    false => {
+                        "this operation cannot be compiled yet; `--target interp` evaluates it"
+                    }
+                };
                 return Err(Error::unsupported(self.context.module, node.origin, what));
             }
         };
@@ -551,4 +556,19 @@ impl BoundKernel {
             .map(|(_, &v)| v)
             .collect()
     }
+}
+
+/// Whether an operation exchanges values with other devices.
+fn is_collective(op: &Op) -> bool {
+    matches!(
+        op,
+        Op::AllGather { .. }
+            | Op::AllReduce { .. }
+            | Op::AllToAll { .. }
+            | Op::RaggedAllToAll(_)
+            | Op::CollectiveBroadcast(_)
+            | Op::CollectivePermute { .. }
+            | Op::CollectiveDone(_)
+            | Op::ReduceScatter { .. }
+    )
 }

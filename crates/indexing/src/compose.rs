@@ -2,12 +2,13 @@
 
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
-use tegula_expr::{Interval, Term};
+use tegula_expr::{Interval, Term, Var};
 
 use crate::map::{
     Constraint, Exactness, IndexingMap, Participant, RuntimeSource, RuntimeVariable, Status,
     renumber, variable,
 };
+use crate::table;
 
 impl IndexingMap {
     /// The map that applies `self` and then `next`: from the array that `self`
@@ -44,7 +45,13 @@ impl IndexingMap {
             .map(|term| renumber(term, &own))
             .collect();
         let reader = self.position_of_reader(next, &own);
-        let theirs = |term: &Term| {
+        let looked_up = |term: &Term| {
+            let mut positions = reader.iter();
+            positions.find_map(|(&var, position)| {
+                table::composed(term, Var(u32::try_from(var).ok()?), position)
+            })
+        };
+        let substituted = |term: &Term| {
             term.substitute(&mut |var| {
                 let var = var.0 as usize;
                 if let Some(position) = reader.get(&var) {
@@ -60,6 +67,7 @@ impl IndexingMap {
                 Some(variable(number))
             })
         };
+        let theirs = |term: &Term| looked_up(term).unwrap_or_else(|| substituted(term));
         let Ok(participant) = self.participant_after(next, &own, &theirs) else {
             return Self::undefined();
         };

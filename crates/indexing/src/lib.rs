@@ -53,6 +53,7 @@ mod map;
 mod ops;
 mod points;
 mod simplify;
+mod table;
 mod text;
 mod transform;
 mod uses;
@@ -65,7 +66,7 @@ pub use map::{
 };
 pub use ops::{
     Cause, OperandIndexing, Unknown, input_to_output, input_to_output_leaf, output_leaf_to_input,
-    output_to_input,
+    output_to_input, passed_on,
 };
 pub use points::{Access, Point};
 pub use simplify::{

@@ -8,7 +8,7 @@
 //! the features of the result.
 
 use crate::dot::{
-    Domain, Product, load_complex, load_floats, load_integers, ordered, store_complex,
+    Domain, Product, in_one_type, load_complex, load_floats, load_integers, ordered, store_complex,
     store_integers,
 };
 use crate::error::{Fault, invalid};
@@ -203,9 +203,10 @@ pub(crate) fn convolution(
     if input.shape().rank() != rank || kernel.shape().rank() != rank {
         return Err(invalid("an operand has another rank than dim_labels"));
     }
+    let (input, kernel, shape) = in_one_type(input, kernel, shape)?;
     let (input, kernel) = (
-        ordered(input, &input_order)?,
-        ordered(kernel, &kernel_order)?,
+        ordered(&input, &input_order)?,
+        ordered(&kernel, &kernel_order)?,
     );
     let geometry = geometry(&input, &kernel, window, groups, batch_groups)?;
 
@@ -218,12 +219,7 @@ pub(crate) fn convolution(
         back[d] = i;
     }
     let canonical = ArrayShape::new(shape.element_type, &to_i64s(&canonical));
-    let domain = Domain::of(
-        input.element_type(),
-        kernel.element_type(),
-        shape.element_type,
-    );
-    let (result, sizes) = match domain {
+    let (sums, sizes) = match Domain::of(shape.element_type) {
         Domain::Float => {
             let (x, k) = (load_floats(&input), load_floats(&kernel));
             let sizes = magnitudes.then(|| geometry.magnitudes(&x, &k));
@@ -245,8 +241,8 @@ pub(crate) fn convolution(
             )
         }
     };
-    let result = ordered(&result, &back)?;
-    if result.shape().dims != shape.dims {
+    let sums = ordered(&sums, &back)?;
+    if sums.shape().dims != shape.dims {
         return Err(invalid(
             "the result's shape is not what the operation gives",
         ));
@@ -255,7 +251,7 @@ pub(crate) fn convolution(
         .map(|sizes| reorder(&canonical, &sizes, &back))
         .transpose()?;
     Ok(Product {
-        result,
+        sums,
         magnitudes,
         terms: geometry.window_size() * geometry.group_features(),
     })

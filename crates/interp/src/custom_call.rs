@@ -5,6 +5,7 @@
 //! handler stays for good, so code that has been compiled with it stays right.
 
 use crate::linalg::{Spectral, Tridiagonal};
+use crate::sparse::{CSR_TIMES_DENSE, csr_times_dense};
 use rustc_hash::FxHashMap;
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -17,6 +18,13 @@ const BUILT_IN: [&str; 5] = [
     "Sharding",
     "SPMDFullToShardShape",
     "SPMDShardToFullShape",
+];
+
+/// Targets by which JAX calls Python functions from a program on a CPU.
+const PYTHON_CALLBACKS: [&str; 3] = [
+    "xla_ffi_python_cpu_callback",
+    "xla_ffi_partitioned_python_cpu_callback",
+    "xla_python_cpu_callback",
 ];
 
 type Function =
@@ -135,6 +143,19 @@ pub fn is_built_in(target: &str) -> bool {
     BUILT_IN.contains(&target) || Lapack::is_target(target)
 }
 
+/// Whether the custom calls of a target call Python functions. Where there is no Python those
+/// without results, such as JAX's debug prints, do nothing; others are errors.
+pub fn is_python_callback(target: &str) -> bool {
+    PYTHON_CALLBACKS.contains(&target)
+}
+
+fn python_callback(results: &[ArrayShape]) -> Result<Vec<Literal>, String> {
+    match results.is_empty() {
+        true => Ok(Vec::new()),
+        false => Err("it calls a Python function, which only its own process has".to_owned()),
+    }
+}
+
 impl CustomCallHandler {
     /// The handler of a custom call.
     ///
@@ -153,6 +174,14 @@ impl CustomCallHandler {
 
     /// What every process has, unless it has registered something else.
     fn provided(target: &str) -> Option<Self> {
+        if is_python_callback(target) {
+            return Some(Self(Arc::new(|_, _, results| python_callback(results))));
+        }
+        if target == CSR_TIMES_DENSE {
+            return Some(Self(Arc::new(|_, operands, results| {
+                csr_times_dense(operands, results)
+            })));
+        }
         if let Some(routine) = Spectral::of(target) {
             return Some(Self(Arc::new(move |call, operands, results| {
                 routine.run(call, operands, results)

@@ -269,8 +269,8 @@ impl Evaluator<'_> {
             }
             op => return Err(left_out(op)),
         };
-        self.perturb_sums(product.result, product.magnitudes.as_deref(), product.terms)
-            .map(Value::Array)
+        let sums = self.perturb_sums(product.sums, product.magnitudes.as_deref(), product.terms)?;
+        elementwise::convert(&sums, &shape).map(Value::Array)
     }
 
     /// Operations that call a computation for each element.

@@ -1,7 +1,8 @@
 //! `dot`: operands brought to `[batch, m, k]` and `[batch, k, n]`, then products.
 //!
-//! Floats are accumulated in `f64` and rounded once to the result's type;
-//! integers wrap; `pred` is or of and. `operand_precision` and `algorithm` are
+//! Where types differ, operands are converted to [`product_type`] first, and the sum to the
+//! result's type last. In between all is of one type: floats are accumulated in `f64` and
+//! rounded once, integers wrap, `pred` is or of and. `operand_precision` and `algorithm` are
 //! about speed, and ignored.
 
 use crate::error::{Fault, invalid};
@@ -11,11 +12,13 @@ use crate::reduce::{from_f64s, from_i64s, to_f64s, to_i64s};
 use crate::scalar::{C64, Number, decode, encode};
 use crate::strided::{Sizes, product, sizes, to_i64s as dims_i64};
 use std::num::Wrapping;
+use tegula_ir::helpers::product_type;
 use tegula_ir::{ArrayShape, Category, DotDims, ElementType, Literal};
 
-/// A sum's result, and how large its terms are together, if that was asked.
+/// A sum of products, and how large its terms are together, if that was asked.
 pub(crate) struct Product {
-    pub(crate) result: Literal,
+    /// Of the type in which the products were summed.
+    pub(crate) sums: Literal,
     pub(crate) magnitudes: Option<Vec<f64>>,
     /// Products summed into each element.
     pub(crate) terms: usize,
@@ -30,16 +33,28 @@ pub(crate) enum Domain {
 }
 
 impl Domain {
-    pub(crate) fn of(a: ElementType, b: ElementType, result: ElementType) -> Self {
-        let any = |category| [a, b, result].iter().any(|ty| ty.category() == category);
-        if any(Category::Complex) {
-            Self::Complex
-        } else if any(Category::Float) {
-            Self::Float
-        } else {
-            Self::Integer
+    pub(crate) fn of(ty: ElementType) -> Self {
+        match ty.category() {
+            Category::Complex => Self::Complex,
+            Category::Float => Self::Float,
+            Category::Boolean | Category::Signed | Category::Unsigned => Self::Integer,
         }
     }
+}
+
+/// Two operands in the type in which their products are summed, and the shape of the sums.
+pub(crate) fn in_one_type(
+    lhs: &Literal,
+    rhs: &Literal,
+    result: &ArrayShape,
+) -> Result<(Literal, Literal, ArrayShape), Fault> {
+    let ty = product_type(lhs.element_type(), rhs.element_type(), result.element_type);
+    let converted = |x: &Literal| crate::elementwise::convert(x, &x.shape().with_element_type(ty));
+    Ok((
+        converted(lhs)?,
+        converted(rhs)?,
+        result.with_element_type(ty),
+    ))
 }
 
 /// The elements of an array of any type as real numbers.
@@ -164,31 +179,31 @@ pub(crate) fn dot(
     shape: &ArrayShape,
     magnitudes: bool,
 ) -> Result<Product, Fault> {
-    let sides = sides(lhs, rhs, dims)?;
+    let (lhs, rhs, shape) = in_one_type(lhs, rhs, shape)?;
+    let sides = sides(&lhs, &rhs, dims)?;
     if dims_i64(&sides.result).as_slice() != shape.static_dims().unwrap_or_default().as_slice() {
         return Err(invalid(
             "the result's shape is not what the operation gives",
         ));
     }
-    let domain = Domain::of(lhs.element_type(), rhs.element_type(), shape.element_type);
-    let (result, magnitudes) = match domain {
+    let (sums, magnitudes) = match Domain::of(shape.element_type) {
         Domain::Float => {
             let (l, r) = (load_floats(&sides.lhs), load_floats(&sides.rhs));
             let sizes = magnitudes.then(|| sides.magnitudes(&l, &r));
-            (from_f64s(shape, &sides.multiply(&l, &r))?, sizes)
+            (from_f64s(&shape, &sides.multiply(&l, &r))?, sizes)
         }
         Domain::Integer => {
             let (l, r) = (load_integers(&sides.lhs), load_integers(&sides.rhs));
-            (store_integers(shape, &sides.multiply(&l, &r))?, None)
+            (store_integers(&shape, &sides.multiply(&l, &r))?, None)
         }
         Domain::Complex => {
             let (l, r) = (load_complex(&sides.lhs), load_complex(&sides.rhs));
             let sizes = magnitudes.then(|| sides.magnitudes(&l, &r));
-            (store_complex(shape, &sides.multiply(&l, &r))?, sizes)
+            (store_complex(&shape, &sides.multiply(&l, &r))?, sizes)
         }
     };
     Ok(Product {
-        result,
+        sums,
         magnitudes,
         terms: sides.k,
     })

@@ -197,6 +197,15 @@ pub(crate) fn select(
 
 /// `min(high, max(low, x))`; the bounds may be scalars.
 pub(crate) fn clamp(low: &Literal, x: &Literal, high: &Literal) -> Result<Literal, Fault> {
+    let ty = x.element_type();
+    if ty.is_complex() {
+        let bits = Bits::of(x);
+        let bound = |x: &Literal, i| Bits::of(x).get(if x.len() == 1 { 0 } else { i });
+        return fill(x.shape(), |i| {
+            let (low, value, high) = (bound(low, i), bits.get(i), bound(high, i));
+            scalar::apply_clamp(ty, low, value, high).unwrap_or(value)
+        });
+    }
     let raised = binary(Binary::Maximum, low, x)?;
     let clamped = binary(Binary::Minimum, &raised, high)?;
     // An array of one element looks like a scalar to `binary`.

@@ -25,6 +25,10 @@ pub struct Options {
     pub perturb: Option<u64>,
     /// Stop with an error after so many iterations of while loops, all together.
     pub max_iterations: Option<u64>,
+    /// Stop with an error after so many instructions, all together.
+    pub max_instructions: Option<u64>,
+    /// Stop with an error where values that are still needed take more bytes than this.
+    pub max_bytes: Option<u64>,
 }
 
 /// Computations called within computations; the verifier forbids cycles, this
@@ -51,6 +55,10 @@ pub(crate) struct Evaluator<'m> {
     /// Operations perturbed so far.
     perturbed: u64,
     pub(crate) iterations: u64,
+    /// Instructions evaluated so far.
+    evaluated: u64,
+    /// Bytes of the values that computations under way keep.
+    kept: u64,
     /// Results of discontinuous operations and choices, if they are recorded.
     pub(crate) discrete: Option<Vec<(InstructionId, u64)>>,
 }
@@ -75,6 +83,8 @@ impl<'m> Evaluator<'m> {
             depth: 0,
             perturbed: 0,
             iterations: 0,
+            evaluated: 0,
+            kept: 0,
             discrete: None,
         }
     }
@@ -261,18 +271,44 @@ impl<'m> Evaluator<'m> {
                 return Err(at(invalid("its value has another shape than stated")).into());
             }
             if plan.last_use[position] != position {
+                self.keep(&value).map_err(at)?;
                 values[position] = Some(value);
             }
         }
+        self.kept = values.iter().flatten().fold(self.kept, |kept, value| {
+            kept.saturating_sub(value.byte_size())
+        });
         let root = self.positions[computation.root.index()];
         let result = values.get_mut(root).and_then(Option::take);
         result.ok_or_else(|| invalid("the root is not an instruction of its computation"))
     }
 
+    /// Counts a value that is needed further on.
+    fn keep(&mut self, value: &Value) -> Result<(), Fault> {
+        self.kept = self.kept.saturating_add(value.byte_size());
+        match self.options.max_bytes {
+            Some(most) if self.kept > most => Err(Fault::Limit(format!(
+                "values take more than {most} bytes at once"
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    /// Counts an instruction.
+    fn step(&mut self) -> Result<(), Fault> {
+        self.evaluated += 1;
+        match self.options.max_instructions {
+            Some(most) if self.evaluated > most => Err(Fault::Limit(format!(
+                "more than {most} instructions are evaluated; `--steps` allows more"
+            ))),
+            _ => Ok(()),
+        }
+    }
+
     /// The operands of the instruction at a position, moved out if this is their
     /// last use.
     fn operands(
-        &self,
+        &mut self,
         id: InstructionId,
         position: usize,
         plan: &Plan,
@@ -286,13 +322,18 @@ impl<'m> Evaluator<'m> {
             let slot = slot.ok_or_else(|| invalid("an operand is of another computation"))?;
             let last = plan.last_use[from] == position && !operands[i + 1..].contains(operand);
             let value = if last { slot.take() } else { slot.clone() };
-            taken.push(value.ok_or_else(|| invalid("an operand comes after its use"))?);
+            let value = value.ok_or_else(|| invalid("an operand comes after its use"))?;
+            if last {
+                self.kept = self.kept.saturating_sub(value.byte_size());
+            }
+            taken.push(value);
         }
         Ok(taken)
     }
 
     /// Evaluates one instruction, perturbs and records as asked.
     fn instruction(&mut self, id: InstructionId, mut operands: Vec<Value>) -> Result<Value, Fault> {
+        self.step()?;
         let module = self.module;
         let op = &module[id].op;
         // A complex power is the exponential of a product, whose error is one of the exponent.

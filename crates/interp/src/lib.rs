@@ -64,12 +64,14 @@ pub mod random;
 mod reduce;
 pub mod scalar;
 mod sort;
+mod sparse;
 mod strided;
 mod value;
 mod window;
 
 pub use custom_call::{
-    CustomCallError, CustomCallHandler, RegisterError, is_built_in, register_custom_call,
+    CustomCallError, CustomCallHandler, RegisterError, is_built_in, is_python_callback,
+    register_custom_call,
 };
 pub use envelope::{Bounds, Envelope, envelope};
 pub use error::Error;

@@ -45,6 +45,15 @@ impl Value {
         leaves
     }
 
+    /// Bytes of all its arrays.
+    pub(crate) fn byte_size(&self) -> u64 {
+        match self {
+            Self::Array(literal) => literal.bytes().len() as u64,
+            Self::Tuple(elements) => elements.iter().map(Self::byte_size).sum(),
+            Self::Token => 0,
+        }
+    }
+
     /// Whether this value has the shape: kinds, element types, ranks and static
     /// sizes. Symbolic and bounded sizes are checked against nothing here.
     pub fn matches(&self, shape: &Shape) -> bool {

@@ -111,6 +111,11 @@ impl FloatFormat {
         self.decode(self.largest_code())
     }
 
+    /// The least `n` for which `2^n` is larger than every finite number.
+    pub const fn overflow_exponent(self) -> i32 {
+        (self.largest_code() >> self.mantissa_bits) as i32 - self.bias + 1
+    }
+
     /// The smallest positive normal number.
     pub fn smallest_normal(self) -> f64 {
         match self.specials {

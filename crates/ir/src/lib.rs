@@ -70,5 +70,7 @@ pub use sizes::{
     Derivation, Guard, GuardMessage, RunTimeSizes, SizeSource, derive_sizes, resolve_sizes,
     spell as spell_size, spell_shape,
 };
-pub use text::{parse_literal, parse_module, parse_shape};
+pub use text::{
+    FillElided, ReadOptions, parse_literal, parse_module, parse_module_with, parse_shape,
+};
 pub use verify::verify;

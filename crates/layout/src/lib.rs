@@ -18,3 +18,4 @@ mod trips;
 pub mod windows;
 
 pub use plan::Plan;
+pub use trips::assumed_trips;

@@ -1,7 +1,7 @@
 //! How often loops run.
 
 use tegula_fusion::{Def, Node, NodeKind, Program, ValueId};
-use tegula_ir::{Binary, Direction, Literal, Module, Op};
+use tegula_ir::{Binary, Direction, InstructionId, Literal, Module, Op};
 
 /// How often a loop is assumed to run whose count is not known: the default of open XLA's
 /// `xla_tpu_memory_space_assignment_while_execution_count`.
@@ -13,6 +13,18 @@ const MOST_TRIPS: i64 = 1 << 40;
 /// constant, else assumed.
 pub(crate) fn trips(module: &Module, program: &Program, node: &Node) -> f64 {
     counted(module, program, &node.kind, &node.operands).map_or(ASSUMED_TRIPS, |count| count as f64)
+}
+
+/// The loops of a program whose number of iterations is not known, and the number that is
+/// assumed of them.
+pub fn assumed_trips(module: &Module, program: &Program) -> Vec<(InstructionId, u64)> {
+    let nodes = program.nodes.values();
+    let loops = nodes.filter(|node| matches!(node.kind, NodeKind::While { .. }));
+    let unknown =
+        loops.filter(|node| counted(module, program, &node.kind, &node.operands).is_none());
+    unknown
+        .map(|node| (node.origin, ASSUMED_TRIPS as u64))
+        .collect()
 }
 
 fn counted(module: &Module, program: &Program, kind: &NodeKind, first: &[ValueId]) -> Option<i64> {

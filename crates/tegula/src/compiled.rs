@@ -122,6 +122,8 @@ pub struct Executable {
     /// By flattened parameter: a value that runs are not given, lying as the program
     /// takes it.
     frozen: Vec<Option<Buffer>>,
+    /// What [`Self::limit_steps`] said.
+    step_limit: Option<u64>,
     /// How long compiling took.
     pub compile_time: Duration,
 }
@@ -285,6 +287,7 @@ pub fn compile(module: &Module, options: &Options) -> Result<Executable, Error> 
         compiled,
         boundary,
         frozen,
+        step_limit: None,
         compile_time: start.elapsed(),
     })
 }
@@ -366,7 +369,7 @@ impl Executable {
             }
             Compiled::Interp(module) => {
                 let inputs: Vec<&Literal> = inputs.iter().map(AsRef::as_ref).collect();
-                interpret(module, &inputs)?
+                interpret(module, &inputs, self.step_limit)?
             }
         };
         Ok(self.boundary.give(outputs))
@@ -405,13 +408,32 @@ impl Executable {
         Ok(())
     }
 
+    /// Lets runs of [`Target::Interp`] evaluate so many instructions, and of [`Target::Tpu`]
+    /// execute so many statements, before they give up with an error. Other targets have no
+    /// such limit.
+    pub fn limit_steps(&mut self, steps: u64) {
+        self.step_limit = Some(steps);
+        if let Compiled::Tpu(executable) = &mut self.compiled {
+            executable.step_limit = Some(steps);
+        }
+    }
+
     /// What the program was compiled to.
     pub fn compiled(&self) -> &Compiled {
         &self.compiled
     }
 }
 
-fn interpret(module: &Module, inputs: &[&Literal]) -> Result<Vec<Literal>, Error> {
+/// Instructions that the evaluator runs if nothing is said: some ten seconds of small ones.
+const MAX_INSTRUCTIONS: u64 = 50_000_000;
+/// Bytes of values that the evaluator keeps at once. An array counts for each value that has it.
+const MAX_BYTES: u64 = 8 << 30;
+
+fn interpret(
+    module: &Module,
+    inputs: &[&Literal],
+    step_limit: Option<u64>,
+) -> Result<Vec<Literal>, Error> {
     let mut rest = inputs.iter();
     let mut values = Vec::new();
     for &parameter in &module.entry_computation().parameters {
@@ -421,7 +443,12 @@ fn interpret(module: &Module, inputs: &[&Literal]) -> Result<Vec<Literal>, Error
         let message = format!("{} inputs are more than the program takes", inputs.len());
         return Err(Error::new(Fault::Input, message));
     }
-    let result = tegula_interp::evaluate(module, &values)?;
+    let options = tegula_interp::Options {
+        max_instructions: Some(step_limit.unwrap_or(MAX_INSTRUCTIONS)),
+        max_bytes: Some(MAX_BYTES),
+        ..tegula_interp::Options::default()
+    };
+    let result = tegula_interp::evaluate_with(module, &values, &options)?;
     let mut outputs = Vec::new();
     flatten(result, &mut outputs);
     Ok(outputs)

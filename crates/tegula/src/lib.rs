@@ -67,7 +67,9 @@ pub use compiled::{
     plan_for,
 };
 pub use error::{Error, Fault};
-pub use read::{read, read_program, read_program_stated, read_specialised, read_stated};
+pub use read::{
+    read, read_filled, read_program, read_program_stated, read_specialised, read_stated,
+};
 pub use tegula_codegen_cpu::Cpu;
 pub use tegula_interp::{RegisterError, register_custom_call};
 pub use tegula_ir::{ArrayShape, CustomCall, Literal, Module};

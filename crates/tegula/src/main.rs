@@ -11,8 +11,8 @@ fn main() -> ExitCode {
         Err(error) => {
             // Help and version are no errors.
             let code = u8::from(error.use_stderr()) * cli::BAD_USAGE;
-            let _ = error.print();
-            return ExitCode::from(code);
+            cli::output::note(error.print());
+            return ExitCode::from(cli::output::report().unwrap_or(code));
         }
     };
     ExitCode::from(cli.execute())

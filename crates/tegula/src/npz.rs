@@ -80,19 +80,46 @@ impl NpyArray {
     }
 }
 
+/// An archive, of which arrays are read one by one.
+pub struct NpzArchive<B> {
+    bytes: B,
+    entries: Vec<Entry>,
+}
+
+impl<B: AsRef<[u8]>> NpzArchive<B> {
+    /// Reads an archive's directory, and none of its arrays.
+    ///
+    /// # Errors
+    /// It is no archive, or one that uses what is not supported.
+    pub fn new(bytes: B) -> Result<Self, NpzError> {
+        let entries = directory(bytes.as_ref())?;
+        Ok(Self { bytes, entries })
+    }
+
+    /// The names of its entries, without `.npy`, in the order of the directory.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.entries.iter().map(Entry::array_name)
+    }
+
+    /// Reads the array of this name; `None` if there is no such entry. Other entries are not
+    /// looked at, whatever they hold.
+    ///
+    /// # Errors
+    /// The entry is damaged or is no array.
+    pub fn read(&self, name: &str) -> Result<Option<NpyArray>, NpzError> {
+        let mut entries = self.entries.iter();
+        let Some(entry) = entries.find(|entry| entry.array_name() == name) else {
+            return Ok(None);
+        };
+        let content = entry_reader(self.bytes.as_ref(), entry)?;
+        read_npy(name, content).map(Some)
+    }
+}
+
 /// Reads every array of an archive, in the order of its directory.
 pub fn read_npz(bytes: &[u8]) -> Result<Vec<NpyArray>, NpzError> {
-    let mut arrays = Vec::new();
-    for entry in directory(bytes)? {
-        let name = entry
-            .name
-            .strip_suffix(".npy")
-            .unwrap_or(&entry.name)
-            .to_owned();
-        let content = entry_reader(bytes, &entry)?;
-        arrays.push(read_npy(&name, content)?);
-    }
-    Ok(arrays)
+    let read = |entry: &Entry| read_npy(entry.array_name(), entry_reader(bytes, entry)?);
+    directory(bytes)?.iter().map(read).collect()
 }
 
 fn archive(reason: impl Into<String>) -> NpzError {
@@ -105,6 +132,12 @@ struct Entry {
     compressed: usize,
     local_header: usize,
     crc: u32,
+}
+
+impl Entry {
+    fn array_name(&self) -> &str {
+        self.name.strip_suffix(".npy").unwrap_or(&self.name)
+    }
 }
 
 fn bytes_at(bytes: &[u8], start: usize, len: usize) -> Result<&[u8], NpzError> {
@@ -223,7 +256,16 @@ fn read_npy(name: &str, mut reader: Checked<'_>) -> Result<NpyArray, NpzError> {
         return Err(fail("it is not an npy file"));
     }
     let mut len = [0u8; 4];
-    let len_bytes = if start[6] == 1 { 2 } else { 4 };
+    let len_bytes = match start[6] {
+        1 => 2,
+        2 | 3 => 4,
+        version => {
+            return Err(fail(&format!(
+                "its format is version {version}.{}; 1 to 3 are read",
+                start[7]
+            )));
+        }
+    };
     reader
         .read_exact(&mut len[..len_bytes])
         .map_err(|_| fail("it ends in its header"))?;
@@ -456,6 +498,8 @@ pub fn write_npz<'a>(
     out.write_all(&(directory.len() as u32).to_le_bytes())?;
     out.write_all(&offset.to_le_bytes())?;
     out.write_all(&[0; 2])?;
+    // What a buffer still holds may not fit on the disk.
+    out.flush()?;
     Ok(())
 }
 
@@ -602,6 +646,40 @@ mod tests {
         assert!(read_npz(&npy_of(good, &[0; 5])).is_err());
         assert!(read_npz(&stored(b"\x93NUMPY\x02\x00\xff\xff\xff\xff")).is_err());
         assert!(read_npz(&stored(b"hello")).is_err());
+    }
+
+    #[test]
+    fn only_what_is_asked_for_is_read() {
+        let a = Literal::from_f32s(&[8], &[1.5; 8]).unwrap();
+        let mut bytes = archive_of(&[("a", &a), ("b", &a)]);
+        // The content of `a`: its local header is 30 bytes and the name `a.npy`.
+        bytes[40..60].fill(0xff);
+        assert!(read_npz(&bytes).is_err());
+        let archive = NpzArchive::new(&bytes).unwrap();
+        assert_eq!(archive.names().collect::<Vec<_>>(), ["a", "b"]);
+        assert!(archive.read("a").is_err());
+        assert_eq!(archive.read("b").unwrap().unwrap().literal, a);
+        assert_eq!(archive.read("c").unwrap(), None);
+        let text = stored(b"no array");
+        assert!(NpzArchive::new(&text).unwrap().read("a").is_err());
+    }
+
+    #[test]
+    fn unknown_versions_are_errors() {
+        let header = "{'descr': '<f4', 'fortran_order': False, 'shape': (1,), }";
+        let of_version = |version: u8| {
+            let len = u32::try_from(header.len()).unwrap().to_le_bytes();
+            let len = if version == 1 { &len[..2] } else { &len[..] };
+            let start = [&b"\x93NUMPY"[..], &[version, 0], len].concat();
+            stored(&[&start, header.as_bytes(), &[0; 4]].concat())
+        };
+        for version in 1..=3 {
+            assert!(read_npz(&of_version(version)).is_ok());
+        }
+        for version in [0, 4, 255] {
+            let error = read_npz(&of_version(version)).unwrap_err().to_string();
+            assert!(error.contains(&format!("version {version}.0")), "{error}");
+        }
     }
 
     #[test]

@@ -14,7 +14,7 @@ pub fn random_inputs(module: &Module, seed: u64) -> Result<Vec<Buffer>, Error> {
     let mut inputs = Vec::new();
     for &parameter in &entry.parameters {
         for shape in tegula_fusion::array_leaves(&module[parameter].shape) {
-            let stream = seed.wrapping_add((inputs.len() as u64 + 1).wrapping_mul(GOLDEN));
+            let stream = stream(seed, inputs.len() as u64);
             let array = random_array(shape, stream).map_err(|error| {
                 let instruction = &module[parameter];
                 let message = match shape.static_dims() {
@@ -35,6 +35,11 @@ pub fn random_inputs(module: &Module, seed: u64) -> Result<Vec<Buffer>, Error> {
         }
     }
     Ok(inputs)
+}
+
+/// The seed of array `number` of a program.
+pub(crate) fn stream(seed: u64, number: u64) -> u64 {
+    seed.wrapping_add(number.wrapping_add(1).wrapping_mul(GOLDEN))
 }
 
 const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;

@@ -1,6 +1,7 @@
 //! Reading programs: HLO text, StableHLO as text or bytecode, files of `jax.export`.
 
-use crate::{Error, Fault, Module};
+use crate::{ArrayShape, Error, Fault, Module, random_input};
+use std::cell::Cell;
 use tegula_ir::Span;
 use tegula_stablehlo::{Bytes, ErrorKind, InputForm, Place};
 
@@ -30,7 +31,32 @@ pub fn read_specialised(text: &str, sizes: &[(&str, i64)]) -> Result<Module, Err
 /// # Errors
 /// As [`read`], but for sizes that contradict each other.
 pub fn read_stated(text: &str) -> Result<Module, Error> {
-    let module = tracing::info_span!("read").in_scope(|| tegula_ir::parse_module(text))?;
+    read_text(text, None)
+}
+
+/// Bytes of constants that may be made up for one program.
+const MAX_FILLED: usize = 2 << 30;
+
+/// A verified program; elided constants are made up from a seed.
+fn read_text(text: &str, seed: Option<u64>) -> Result<Module, Error> {
+    let left = Cell::new(MAX_FILLED);
+    let fill = |shape: &ArrayShape, number: u64| {
+        let bytes = shape
+            .byte_size()
+            .and_then(|bytes| usize::try_from(bytes).ok());
+        let rest = bytes.and_then(|bytes| left.get().checked_sub(bytes));
+        left.set(rest.ok_or_else(|| {
+            tegula_ir::Error::limit("at most 2 GiB of elided constants are made up")
+        })?);
+        let stream = random_input::stream(seed.unwrap_or_default(), number);
+        random_input::random_array(shape, stream)
+            .map_err(|error| tegula_ir::Error::limit(error.message))
+    };
+    let options = tegula_ir::ReadOptions {
+        fill_elided: seed.map(|_| &fill as tegula_ir::FillElided<'_>),
+    };
+    let module =
+        tracing::info_span!("read").in_scope(|| tegula_ir::parse_module_with(text, &options))?;
     verify(&module)?;
     Ok(module)
 }
@@ -51,7 +77,23 @@ pub fn read_stated(text: &str) -> Result<Module, Error> {
 /// # Errors
 /// As [`read_specialised`]; for bytecode the place is a byte of the file.
 pub fn read_program(bytes: impl Into<Bytes>, sizes: &[(&str, i64)]) -> Result<Module, Error> {
-    relate_sizes(read_program_stated(bytes)?, sizes)
+    read_filled(bytes, sizes, None)
+}
+
+/// Reads a program in any form, of which a printer of HLO text has left out the elements of large
+/// constants (`{...}`). They are made up from a seed, as [`random_input`] makes up inputs: what
+/// the program then computes is of the right kind and size, but not what it computed where it
+/// was printed.
+///
+/// # Errors
+/// As [`read_program`]; without a seed such constants are errors, and so are arrays that do
+/// not fit in memory.
+pub fn read_filled(
+    bytes: impl Into<Bytes>,
+    sizes: &[(&str, i64)],
+    seed: Option<u64>,
+) -> Result<Module, Error> {
+    relate_sizes(read_in_any_form(&bytes.into(), seed)?, sizes)
 }
 
 /// Reads a program in any form as [`read_program`] does, with its sizes as it states them: see
@@ -60,16 +102,19 @@ pub fn read_program(bytes: impl Into<Bytes>, sizes: &[(&str, i64)]) -> Result<Mo
 /// # Errors
 /// As [`read_stated`].
 pub fn read_program_stated(bytes: impl Into<Bytes>) -> Result<Module, Error> {
-    let bytes = bytes.into();
-    if InputForm::of(&bytes).is_some() {
+    read_in_any_form(&bytes.into(), None)
+}
+
+fn read_in_any_form(bytes: &Bytes, seed: Option<u64>) -> Result<Module, Error> {
+    if InputForm::of(bytes).is_some() {
         let module = tracing::info_span!("read").in_scope(|| {
-            let module = tegula_stablehlo::read(bytes)?;
+            let module = tegula_stablehlo::read(bytes.clone())?;
             tegula_stablehlo::to_module(&module)
         })?;
         verify(&module)?;
         return Ok(module);
     }
-    let text = std::str::from_utf8(&bytes).map_err(|error| {
+    let text = std::str::from_utf8(bytes).map_err(|error| {
         let at = error.valid_up_to();
         Error::new(
             Fault::Input,
@@ -79,7 +124,7 @@ pub fn read_program_stated(bytes: impl Into<Bytes>) -> Result<Module, Error> {
             ),
         )
     })?;
-    read_stated(text)
+    read_text(text, seed)
 }
 
 fn relate_sizes(mut module: Module, sizes: &[(&str, i64)]) -> Result<Module, Error> {

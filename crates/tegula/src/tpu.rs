@@ -76,6 +76,8 @@ pub struct TpuExecutable {
     pub step_limit: Option<u64>,
     /// Arrays among the program's parameters.
     parameters: usize,
+    /// Loops of which it is not known how often they run, and how often that is assumed to be.
+    assumed_loops: Vec<(String, u64)>,
 }
 
 impl TpuExecutable {
@@ -88,12 +90,23 @@ impl TpuExecutable {
         let lowered = tracing::info_span!("lower")
             .in_scope(|| lower(&laid.module, &laid.assignment, &laid.schedule, chip))
             .map_err(|error| Error::new(Fault::Unsupported, error.to_string()))?;
+        let assumed = tegula_layout::assumed_trips(&laid.module, &laid.assignment.program);
         Ok(Self {
             lowered,
             chip: chip.clone(),
             step_limit: None,
             parameters: laid.assignment.program.parameters.len(),
+            assumed_loops: assumed
+                .into_iter()
+                .map(|(id, trips)| (laid.module[id].name.to_string(), trips))
+                .collect(),
         })
+    }
+
+    /// Loops of which it is not known how often they run, and how often the schedule, and a
+    /// simulation without values, take that to be.
+    pub fn assumed_loops(&self) -> &[(String, u64)] {
+        &self.assumed_loops
     }
 
     /// Simulates the program: with values if there are any.
@@ -125,6 +138,7 @@ impl TpuExecutable {
             .map_err(|error| {
                 let fault = match &error {
                     tegula_sim_tpu::Error::Program { .. } => Fault::Bug,
+                    tegula_sim_tpu::Error::Unsupported { .. } => Fault::Unsupported,
                     tegula_sim_tpu::Error::Inputs(_) => Fault::Input,
                     tegula_sim_tpu::Error::Limit { .. } => Fault::Limit,
                 };

@@ -183,7 +183,11 @@ fn significand(ty: ElementType) -> u32 {
 pub fn random_program(seed: u64, regime: Regime) -> RandomProgram {
     let mut generator = Generator::of(seed, regime);
     let mut body = Body::default();
-    let count = 1 + generator.random.below(4);
+    // A few programs have no inputs: all is known before they run.
+    let count = match generator.random.once_in(30) {
+        true => 0,
+        false => 1 + generator.random.below(4),
+    };
     let mut inputs = Vec::new();
     for i in 0..count {
         let ty = *generator.random.pick(TYPES);
@@ -198,6 +202,15 @@ pub fn random_program(seed: u64, regime: Regime) -> RandomProgram {
         };
         body.push(known.clone(), &format!("parameter({i})"));
         inputs.push(input(&mut generator.random, regime, &known));
+    }
+    if count == 0 {
+        let known = Known {
+            name: generator.name(),
+            ty: ElementType::F32,
+            dims: vec![3, 4],
+            bits: 4,
+        };
+        body.push(known, "iota(), iota_dimension=1");
     }
     let steps = 3 + generator.random.below(14);
     for _ in 0..steps {
@@ -342,6 +355,18 @@ impl Generator {
 
     /// A few of the last values.
     fn results(&mut self, body: &Body) -> Vec<Known> {
+        if self.random.once_in(40) {
+            // A wide tuple, in which values are more than once.
+            let width = 20 + self.random.below(60);
+            return body
+                .known
+                .iter()
+                .rev()
+                .cycle()
+                .take(width)
+                .cloned()
+                .collect();
+        }
         let count = (1 + self.random.below(3)).min(body.known.len());
         body.known[body.known.len() - count..].to_vec()
     }

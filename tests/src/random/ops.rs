@@ -1,6 +1,7 @@
 //! Random operations: elementwise, data movement, reductions, products.
 
 use super::{Body, Generator, Known, MAX_ELEMENTS, Regime, TYPES, list};
+use tegula_ir::helpers::product_type;
 use tegula_ir::{Category, ElementType};
 
 pub(super) const UNARY_EXACT: &[&str] = &[
@@ -59,6 +60,14 @@ pub(super) const BINARY_INTEGER: &[&str] = &[
     "power",
     "mulhi",
 ];
+
+/// Bits that an integer may need. Of 64 there may be more than any float has.
+fn width(ty: ElementType) -> u32 {
+    match ty {
+        ElementType::Pred => 1,
+        ty => ty.bits(),
+    }
+}
 
 impl Generator {
     /// Adds one random operation, if the one drawn is possible.
@@ -206,14 +215,9 @@ impl Generator {
         if x.ty.is_complex() {
             return;
         }
-        // A 64-bit integer may need more bits than any float has.
-        let integer_bits = match x.ty {
-            ElementType::Pred => 1,
-            ty => ty.bits(),
-        };
         let bits = match (x.ty.is_float(), to.is_float()) {
             (true, true) => x.bits,
-            (false, true) => integer_bits,
+            (false, true) => width(x.ty),
             _ => 64,
         };
         if self.fits(to, bits) {
@@ -465,8 +469,15 @@ impl Generator {
         };
         let contract = self.random.below(a.dims.len());
         let size = a.dims[contract];
-        let Some(b) = self.any_where(body, |k| k.ty == a.ty && k.dims.contains(&size)) else {
+        let mixed = self.random.once_in(4);
+        let Some(b) = self.any_where(body, |k| (k.ty == a.ty || mixed) && k.dims.contains(&size))
+        else {
             return;
+        };
+        let result = if mixed {
+            *self.random.pick(TYPES)
+        } else {
+            a.ty
         };
         let other = b.dims.iter().position(|&d| d == size).unwrap_or(0);
         // More of what the operands share: batch dimensions, or contracted in any order.
@@ -493,8 +504,16 @@ impl Generator {
         dims.extend(free(&a, bound.iter().map(|&(i, _)| i).collect()));
         dims.extend(free(&b, bound.iter().map(|&(_, j)| j).collect()));
         let terms: i64 = contracted.iter().map(|&(i, _)| a.dims[i]).product();
-        let bits = a.bits + b.bits + 65 - (terms.max(1) as u64).leading_zeros();
-        if dims.iter().product::<i64>() > MAX_ELEMENTS || !self.fits(a.ty, bits) {
+        let sums = product_type(a.ty, b.ty, result);
+        let in_sums = |k: &Known| match sums.is_float() && !k.ty.is_float() {
+            true => width(k.ty),
+            false => k.bits,
+        };
+        let bits = in_sums(&a) + in_sums(&b) + 65 - (terms.max(1) as u64).leading_zeros();
+        let fits = self.fits(sums, bits) && self.fits(result, bits);
+        // What is rounded first and then cut off may be another integer.
+        let cuts = self.regime == Regime::General && sums != result && !result.is_float();
+        if dims.iter().product::<i64>() > MAX_ELEMENTS || !fits || cuts {
             return;
         }
         let named = |side: &str, kind: &str, of: Vec<i64>| match of.as_slice() {
@@ -517,8 +536,8 @@ impl Generator {
             named("rhs", "contracting", cb)
         );
         if self.regime == Regime::General {
-            return self.define(body, a.ty, &dims, bits, &text);
+            return self.define(body, result, &dims, bits, &text);
         }
-        self.define_sum(body, a.ty, &dims, bits, &text);
+        self.define_sum(body, result, &dims, bits, &text);
     }
 }

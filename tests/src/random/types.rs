@@ -7,10 +7,11 @@ use tegula_ir::{Category, ElementType};
 impl Generator {
     /// One of the operations of this file.
     pub(super) fn representation(&mut self, body: &mut Body) {
-        match self.random.below(5) {
+        match self.random.below(6) {
             0 => self.reduce_precision(body),
             1 => self.stochastic_convert(body),
             2 => self.bitcast(body),
+            3 => self.complex_bits(body),
             _ => self.bitcast_convert(body),
         }
     }
@@ -119,6 +120,37 @@ impl Generator {
             99,
             &format!("select({finite}, {raw}, {zeros})"),
         );
+    }
+
+    /// The bits of complex numbers: as their own type, as their parts, and of parts. Numbers that
+    /// are exact keep their bits, so that what comes of them is exact too.
+    fn complex_bits(&mut self, body: &mut Body) {
+        use ElementType::{C64, C128, F32, F64};
+        if self.regime != Regime::Dyadic {
+            return;
+        }
+        let Some(x) = self.any_where(body, |k| k.ty.is_complex()) else {
+            let pairs = |k: &Known| matches!(k.ty, F32 | F64) && k.dims.last() == Some(&2);
+            if let Some(x) = self.any_where(body, pairs) {
+                let ty = if x.ty == F32 { C64 } else { C128 };
+                let dims = &x.dims[..x.dims.len() - 1];
+                self.define(
+                    body,
+                    ty,
+                    dims,
+                    x.bits,
+                    &format!("bitcast-convert({})", x.name),
+                );
+            }
+            return;
+        };
+        let text = format!("bitcast-convert({})", x.name);
+        if self.random.once_in(2) {
+            return self.define(body, x.ty, &x.dims, x.bits, &text);
+        }
+        let part = if x.ty == C64 { F32 } else { F64 };
+        let dims: Vec<i64> = x.dims.iter().copied().chain([2]).collect();
+        self.define(body, part, &dims, x.bits, &text);
     }
 
     /// A bitcast through layouts.

@@ -3,6 +3,7 @@
 
 mod before_loops;
 mod common_results;
+mod complex_bits;
 mod complex_products;
 mod cpu_memory;
 mod cuda_values;
@@ -17,6 +18,7 @@ mod onnx_shapes;
 mod open_models;
 mod open_programs;
 mod open_sizes;
+mod product_types;
 mod products;
 mod reduce;
 mod rows;
@@ -24,6 +26,7 @@ mod shape_helpers;
 mod shape_modes;
 mod short_dimensions;
 mod size_errors;
+mod sparse;
 mod spectral;
 mod strips;
 mod sums_of_products;

@@ -7,7 +7,7 @@ use crate::kernel::{Access, ScalarId, ScalarOp};
 use crate::program::{Def, NodeId, ValueId};
 use smallvec::smallvec;
 use tegula_expr::Term;
-use tegula_ir::{Dim, InstructionId, Op};
+use tegula_ir::{Dim, Direction, ElementType, InstructionId, Op, Order, Unary};
 
 impl Emitter<'_> {
     /// The scalar of a value at an index.
@@ -139,7 +139,34 @@ impl Emitter<'_> {
             ));
         };
         let operands = self.operands_at(id, index)?;
-        Ok(self.compute(element_type, op, &operands))
+        Ok(self.scalar(element_type, op, &operands))
+    }
+
+    /// An operation on scalars, written out where a kernel has no form of its own for it.
+    pub(crate) fn scalar(
+        &mut self,
+        element_type: ElementType,
+        op: ScalarOp,
+        operands: &[ScalarId],
+    ) -> ScalarId {
+        match (&op, operands) {
+            (ScalarOp::Clamp, &[low, x, high]) if element_type.is_complex() => {
+                let raised = self.select_by_real(Direction::Ge, low, x);
+                self.select_by_real(Direction::Le, raised, high)
+            }
+            (ScalarOp::BitcastConvert, &[x]) if self.kernel.scalars[x] == element_type => x,
+            _ => self.compute(element_type, op, operands),
+        }
+    }
+
+    /// Of two complex numbers the first if its real part compares so with the other's.
+    fn select_by_real(&mut self, direction: Direction, a: ScalarId, b: ScalarId) -> ScalarId {
+        let ty = self.kernel.scalars[a];
+        let part = ty.complex_part().unwrap_or(ty);
+        let [re_a, re_b] = [a, b].map(|x| self.compute(part, ScalarOp::Unary(Unary::Real), &[x]));
+        let compare = ScalarOp::Compare(direction, Order::Partial);
+        let holds = self.compute(ElementType::Pred, compare, &[re_a, re_b]);
+        self.compute(ty, ScalarOp::Select, &[holds, a, b])
     }
 
     /// The scalar form of an elementwise operation.

@@ -163,6 +163,11 @@ fn seen_as(
     if narrow == wide {
         return same_width(b, flat, to);
     }
+    if narrow < 8 && wide > 64 {
+        // No integer is as wide as two `f64`.
+        let words = seen_as(b, flat, ElementType::U64, combine)?;
+        return seen_as(b, words, to, combine);
+    }
     if narrow < 8 {
         return match combine {
             Some(combine) => put_together(b, flat, to, parts, combine),
@@ -256,11 +261,12 @@ fn constant(
     b.constant(literal.map_err(|e| Error::input(e.to_string()))?)
 }
 
-/// The unsigned integer of a type's width.
+/// The unsigned integer of a type's width; of two `f64`, which has none, that of one.
 fn unsigned(ty: ElementType) -> Result<ElementType, Error> {
+    let width = ty.bits().min(64);
     let found = ElementType::ALL
         .iter()
-        .find(|t| t.is_integer() && !t.is_signed() && t.bits() == ty.bits());
+        .find(|t| t.is_integer() && !t.is_signed() && t.bits() == width);
     found
         .copied()
         .ok_or_else(|| Error::input(format!("{ty} has no integer of its width")))

@@ -15,6 +15,7 @@ mod bits;
 mod complex;
 mod gathers;
 mod lapack;
+mod mixed;
 mod qr;
 
 use std::borrow::Cow;
@@ -69,6 +70,7 @@ fn expands(module: &Module, id: InstructionId) -> bool {
         Op::BitcastConvert => all_static && bits::changes_sub_byte_width(module, id),
         Op::CustomCall(call) if Lapack::is_target(&call.target) => all_static,
         Op::CustomCall(call) => stands_for(&call.target).is_some(),
+        Op::Dot { .. } | Op::Convolution { .. } if mixed::is_mixed(module, instruction) => true,
         Op::Dot { .. } => all_static && complex::is_large(module, instruction),
         Op::DynamicReshape => true,
         Op::Gather { .. } => all_static && gathers::slices(module, instruction).is_some(),
@@ -178,9 +180,13 @@ fn composition(
     if let Some(slices) = gathers::slices(builder.module(), instruction) {
         return gathers::expand(builder, &slices, &shapes);
     }
+    let is_mixed = mixed::is_mixed(builder.module(), instruction);
     match &instruction.op {
         Op::Bitcast => bits::bitcast(builder, &shapes, &instruction.shape),
         Op::BitcastConvert => bits::bitcast_convert(builder, &shapes, &instruction.shape),
+        op @ (Op::Dot { .. } | Op::Convolution { .. }) if is_mixed => {
+            mixed::product(builder, op, &shapes, &instruction.shape)
+        }
         op @ Op::Dot { .. } => complex::product(builder, op, &shapes, &instruction.shape),
         _ => batch_norm::expand(builder, &instruction.op, &shapes, &instruction.shape),
     }

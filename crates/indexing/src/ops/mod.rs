@@ -151,6 +151,26 @@ pub fn input_to_output_leaf(
     all_operands(module, instruction, leaf, forward::forward)
 }
 
+/// The array of an operand that an instruction passes on as array `leaf` of its result, as a
+/// tuple does; `None` if the instruction computes it.
+pub fn passed_on(
+    module: &Module,
+    instruction: InstructionId,
+    leaf: usize,
+) -> Option<OperandIndexing> {
+    let data = module.instructions.get(instruction)?;
+    let Route::From(operand, from) = route(module, data, leaf) else {
+        return None;
+    };
+    let source = module.instructions.get(*data.operands.get(operand)?)?;
+    let array = leaf_array(&source.shape, from).ok()?;
+    Some(OperandIndexing {
+        operand,
+        leaf: from,
+        maps: Ok(vec![identity_of(module, array)]),
+    })
+}
+
 fn all_operands(
     module: &Module,
     instruction: InstructionId,

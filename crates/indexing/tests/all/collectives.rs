@@ -335,3 +335,36 @@ fn maps_name_the_elements_of_every_participant() {
     assert_eq!(seen.len(), 7, "{seen:?}");
     assert!(known * 2 > total, "{known} of {total} chains have maps");
 }
+
+/// What is printed of a chain does not depend on its length.
+#[test]
+fn long_chains_of_permutations_stay_short() {
+    let text = |length: usize| {
+        let steps: String = (1..=length)
+            .map(|i| {
+                let root = if i == length { "ROOT " } else { "" };
+                format!(
+                    "{root}a{i} = f32[4,8] collective-permute(a{}), \
+                     source_target_pairs={{{{0,1}},{{1,2}},{{2,3}},{{3,0}}}}\n",
+                    i - 1
+                )
+            })
+            .collect();
+        format!(
+            "HloModule m
+             body {{ a0 = f32[4,8] parameter(0)
+             {steps} }}
+             ENTRY e {{ p = f32[4,8] parameter(0) ROOT c = f32[4,8] call(p), to_apply=body }}"
+        )
+    };
+    let maps = |length: usize| {
+        let module = tegula_ir::parse_module(&text(length)).expect("it reads");
+        let call = module.entry_computation().root;
+        let mut session = Session::new();
+        let operands = fusion_output_to_input(&module, call, 0, &mut session);
+        let map = operands[0].maps.as_ref().expect("it is known")[0].clone();
+        map.to_string()
+    };
+    // Four steps are one round; and one more.
+    assert_eq!(maps(9), maps(205));
+}

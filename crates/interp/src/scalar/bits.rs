@@ -100,10 +100,27 @@ pub fn apply_select(predicate: u128, on_true: u128, on_false: u128) -> u128 {
     }
 }
 
-/// `min(high, max(low, x))`, NaN if any is. `None` if the type has no order.
+/// `min(high, max(low, x))`, NaN if any is.
+///
+/// Complex numbers are ordered by their real parts alone, and of two that are then alike the
+/// bound that is looked at first is taken: this is what XLA compiles.
 pub fn apply_clamp(ty: ElementType, low: u128, x: u128, high: u128) -> Option<u128> {
+    if ty.is_complex() {
+        let raised = if real(ty, low) >= real(ty, x) { low } else { x };
+        let is_below = real(ty, raised) <= real(ty, high);
+        return Some(if is_below { raised } else { high });
+    }
     let raised = apply_binary(Binary::Maximum, ty, low, x)?;
     apply_binary(Binary::Minimum, ty, raised, high)
+}
+
+/// The real part of a complex number, NaN for any other.
+fn real(ty: ElementType, x: u128) -> f64 {
+    match decode(ty, x) {
+        Number::ComplexSingle(x) => x.re.into(),
+        Number::ComplexDouble(x) => x.re,
+        _ => f64::NAN,
+    }
 }
 
 /// A float rounded to fewer bits; see [`reduce_precision`](precision::reduce_precision).
@@ -217,6 +234,21 @@ mod tests {
         assert_eq!(clamp(3.0, 0.0, 2.0), 2.0);
         assert!(clamp(0.0, f32::NAN, 2.0).is_nan());
         assert!(clamp(f32::NAN, 1.0, 2.0).is_nan());
+    }
+
+    #[test]
+    fn complex_clamps_compare_real_parts() {
+        let number = |re: f32, im: f32| f32_bits(re) | f32_bits(im) << 32;
+        let clamp = |low, x, high| apply_clamp(C64, low, x, high).unwrap();
+        let (low, high) = (number(-1.0, 5.0), number(1.0, 7.0));
+        assert_eq!(clamp(low, number(0.5, 9.0), high), number(0.5, 9.0));
+        assert_eq!(clamp(low, number(-2.0, 9.0), high), low);
+        assert_eq!(clamp(low, number(2.0, 9.0), high), high);
+        assert_eq!(clamp(low, number(-1.0, 9.0), high), low);
+        assert_eq!(clamp(low, number(1.0, 9.0), high), number(1.0, 9.0));
+        // Nothing is greater than a NaN, so the other one is taken.
+        assert_eq!(clamp(low, number(f32::NAN, 0.0), high), high);
+        assert_eq!(clamp(number(f32::NAN, 0.0), low, high), low);
     }
 
     #[test]

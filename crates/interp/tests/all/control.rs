@@ -41,6 +41,25 @@ fn iterations_can_be_limited() {
 }
 
 #[test]
+fn instructions_and_memory_can_be_limited() {
+    let arguments = [Literal::from_value(0i32), f32s(&[0.; 8])].map(Value::Array);
+    let run = |options: &Options| evaluate_with(&module(COUNT), &arguments, options);
+    let limited = |most| Options {
+        max_instructions: Some(most),
+        ..Options::default()
+    };
+    assert!(run(&limited(1000)).is_ok());
+    assert!(matches!(run(&limited(50)), Err(Error::Limit { .. })));
+    let kept = |most| Options {
+        max_bytes: Some(most),
+        ..Options::default()
+    };
+    // The state is 36 bytes.
+    assert!(run(&kept(1000)).is_ok());
+    assert!(matches!(run(&kept(30)), Err(Error::Limit { .. })));
+}
+
+#[test]
 fn conditionals_choose_their_branch() {
     let text = |selector: &str, branches: &str| {
         format!(

@@ -16,12 +16,14 @@
 //! one gives `None`, and the shape function says what is wrong.
 
 mod groups;
+mod product_type;
 mod roles;
 mod sizes;
 mod spaced;
 mod window;
 
 pub use groups::{ConvolutionGroups, GroupSizes};
+pub use product_type::product_type;
 pub use roles::{DotDim, DotRoles, GatherRoles, GatheredDim, kept_dimensions};
 pub use sizes::{ConcatenateSizes, PadSizes, ReshapeSizes, SliceSizes, up_to};
 pub use spaced::Spaced;

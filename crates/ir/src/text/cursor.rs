@@ -1,6 +1,8 @@
 //! A position in the text, with the token that follows it.
 
 use super::lexer::Token;
+use super::syntax::RawComputation;
+use super::{FillElided, ReadOptions};
 use crate::{Error, Span};
 use logos::Logos;
 
@@ -26,6 +28,25 @@ pub(crate) struct Cursor<'a> {
     /// The end of the last token taken.
     end: usize,
     depth: u32,
+    /// Computations that are written in the place of a name.
+    pub(crate) inline: Vec<RawComputation<'a>>,
+    /// What stands for constants whose elements were left out, and how many there were.
+    pub(crate) fill: Option<FillElided<'a>>,
+    pub(crate) filled: u64,
+}
+
+/// Where a program begins: after a file's first lines that begin with `#`, such as the
+/// commands of XLA's own tests (`# RUN: ...`).
+fn after_leading_comments(source: &str) -> usize {
+    let mut start = 0;
+    for line in source.split_inclusive('\n') {
+        let text = line.trim_start();
+        if !text.is_empty() && !text.starts_with('#') {
+            break;
+        }
+        start += line.len();
+    }
+    start
 }
 
 fn to_span(start: usize, end: usize) -> Span {
@@ -38,6 +59,11 @@ fn to_span(start: usize, end: usize) -> Span {
 impl<'a> Cursor<'a> {
     /// At the beginning of the text. Fails if spans could not address it.
     pub(crate) fn new(source: &'a str) -> Result<Self, Error> {
+        Self::with_options(source, &ReadOptions::default())
+    }
+
+    /// As [`Self::new`], with how the text is read.
+    pub(crate) fn with_options(source: &'a str, options: &ReadOptions<'a>) -> Result<Self, Error> {
         if u32::try_from(source.len()).is_err() {
             return Err(Error::limit("texts of 4 GiB and more are not read"));
         }
@@ -48,8 +74,12 @@ impl<'a> Cursor<'a> {
             next: None,
             end: 0,
             depth: 0,
+            inline: Vec::new(),
+            fill: options.fill_elided,
+            filled: 0,
         };
-        cursor.advance();
+        cursor.jump(after_leading_comments(source));
+        cursor.end = 0;
         Ok(cursor)
     }
 

@@ -43,6 +43,9 @@ impl<'a> Cursor<'a> {
         let Some(dims) = shape.static_dims().filter(|_| shape.byte_size().is_some()) else {
             return Err(self.error("a literal's shape needs fixed sizes that fit into 64 bits"));
         };
+        if let Some(filled) = self.elided(shape)? {
+            return Ok(filled);
+        }
         let mut bytes = Vec::new();
         let written_empty = shape.element_count() == Some(0)
             && self.peek() == Some(Token::BraceOpen)
@@ -54,6 +57,22 @@ impl<'a> Cursor<'a> {
             self.elements(shape.element_type, &dims, &mut bytes)?;
         }
         Literal::from_bytes(shape, &bytes).map_err(|error| self.error_at(span, error.to_string()))
+    }
+
+    /// Reads `{...}` as made-up elements, if that was asked for.
+    fn elided(&mut self, shape: &ArrayShape) -> Result<Option<Literal>, Error> {
+        let is_elided =
+            self.peek() == Some(Token::BraceOpen) && self.peek_second() == Some(Token::Ellipsis);
+        let Some(fill) = self.fill.filter(|_| is_elided) else {
+            return Ok(None);
+        };
+        let span = self.span();
+        self.take()?;
+        self.take()?;
+        self.expect(Token::BraceClose)?;
+        let filled = fill(shape, self.filled).map_err(|error| error.at(self.source(), span))?;
+        self.filled += 1;
+        Ok(Some(filled))
     }
 
     /// Reads one level of braces; `dims` are the sizes from this level inwards.
@@ -70,7 +89,7 @@ impl<'a> Cursor<'a> {
         if self.peek() == Some(Token::BraceOpen) && self.peek_second() == Some(Token::Ellipsis) {
             return Err(self
                 .error("the elements of this constant were left out of the text")
-                .with_help("print the program with large constants included, e.g. with XLA's print_large_constants option"));
+                .with_help("print the program with large constants included, e.g. with XLA's print_large_constants option; or make the elements up (`--fill-elided SEED`)"));
         }
         let mut count = 0i64;
         self.nested(|cursor| {

@@ -2,9 +2,9 @@
 //!
 //! Text goes through three stages, each in files of its own:
 //! - [`lexer`] and [`cursor`]: tokens, one ahead, with their places;
-//! - [`syntax`], [`header`], [`shape`], [`literal`], [`values`]: the grammar, by
+//! - [`syntax`], [`header`], [`shape`], [`literal`], [`values`], [`mesh`]: the grammar, by
 //!   recursive descent; names are not looked up yet;
-//! - [`sugar`], [`order`], [`build`], [`ops`], [`symbols`]: short forms are
+//! - [`sugar`], [`inline`], [`order`], [`build`], [`ops`], [`symbols`]: short forms are
 //!   written out, computations sorted, names looked up, operations typed, missing
 //!   shapes inferred.
 //!
@@ -15,8 +15,10 @@
 mod build;
 mod cursor;
 mod header;
+mod inline;
 mod lexer;
 mod literal;
+mod mesh;
 mod ops;
 mod order;
 mod shape;
@@ -26,7 +28,7 @@ mod symbols;
 mod syntax;
 mod values;
 
-use crate::{Error, Literal, Module, ModuleAttributes, Shape, Span};
+use crate::{ArrayShape, Error, Literal, Module, ModuleAttributes, Shape, Span};
 use cursor::Cursor;
 use lexer::Token;
 use smallvec::SmallVec;
@@ -39,30 +41,34 @@ use syntax::{OperandSource, Payload, RawComputation, RawInstruction, RawOpcode};
 /// of one computation; there, an operand that is not defined but has its shape
 /// in front becomes a parameter. The module is not verified.
 pub fn parse_module(text: &str) -> Result<Module, Error> {
-    let mut cursor = Cursor::new(text)?;
-    if cursor.at_end() {
-        // An empty text has no places, but the error shall have one.
-        return Err(Error::input("the text is empty").at("\n", Span::default()));
-    }
-    let mut name = None;
-    let mut attributes = ModuleAttributes::default();
-    if cursor.eat_word("HloModule") {
-        let header = cursor.module_header()?;
-        (name, attributes) = (Some(header.0), header.1);
-    }
-    let mut computations = Vec::new();
-    if name.is_none() && at_instruction(&cursor) {
-        computations.push(bare_instructions(&mut cursor)?);
-    }
-    while !cursor.at_end() {
-        if cursor.at_stack_frames() {
-            cursor.stack_frames(&mut attributes)?;
-        } else {
-            computations.push(cursor.computation()?);
-        }
-    }
-    // The names of wrapped computations live here, so the computations move
+    parse_module_with(text, &ReadOptions::default())
+}
+
+/// What stands for an array whose elements were left out of the text, from its shape and how
+/// many of them came before.
+pub type FillElided<'f> = &'f dyn Fn(&ArrayShape, u64) -> Result<Literal, Error>;
+
+/// How a text is read.
+#[derive(Clone, Copy, Default)]
+pub struct ReadOptions<'f> {
+    /// Makes up the elements of constants that a printer elided (`{...}`); without it they are
+    /// an error.
+    pub fill_elided: Option<FillElided<'f>>,
+}
+
+/// As [`parse_module`], with how the text is read.
+pub fn parse_module_with<'a>(text: &'a str, options: &ReadOptions<'a>) -> Result<Module, Error> {
+    let Read {
+        name,
+        attributes,
+        computations,
+        inline,
+    } = Read::new(text, options)?;
+    // The names of wrapped and inline computations live here, so the computations move
     // to where they may borrow them.
+    let names = inline::names(&computations, inline.len());
+    let mut computations = computations;
+    inline::expand(&mut computations, inline, &names);
     let names = sugar::wrapped_names(&computations);
     let mut computations = computations;
     if !names.is_empty() {
@@ -70,6 +76,50 @@ pub fn parse_module(text: &str) -> Result<Module, Error> {
     }
     let first = computations.last().map_or("module", |last| last.name);
     build::build_module(text, name.unwrap_or(first), attributes, computations)
+}
+
+/// A text as read, before names are looked up.
+struct Read<'a> {
+    name: Option<&'a str>,
+    attributes: ModuleAttributes,
+    computations: Vec<RawComputation<'a>>,
+    /// Those that are written in the place of their names.
+    inline: Vec<RawComputation<'a>>,
+}
+
+impl<'a> Read<'a> {
+    fn new(text: &'a str, options: &ReadOptions<'a>) -> Result<Self, Error> {
+        let mut cursor = Cursor::with_options(text, options)?;
+        if cursor.at_end() {
+            // An empty text has no places, but the error shall have one.
+            return Err(Error::input("the text is empty").at("\n", Span::default()));
+        }
+        let mut name = None;
+        let mut attributes = ModuleAttributes::default();
+        if cursor.eat_word("HloModule") {
+            let header = cursor.module_header()?;
+            (name, attributes) = (Some(header.0), header.1);
+        }
+        let mut computations = Vec::new();
+        if name.is_none() && at_instruction(&cursor) {
+            computations.push(bare_instructions(&mut cursor)?);
+        }
+        while !cursor.at_end() {
+            if cursor.at_stack_frames() {
+                cursor.stack_frames(&mut attributes)?;
+            } else if at_module(&cursor) {
+                return Err(second_module(&cursor));
+            } else {
+                computations.push(cursor.computation()?);
+            }
+        }
+        Ok(Self {
+            name,
+            attributes,
+            computations,
+            inline: cursor.inline,
+        })
+    }
 }
 
 /// Reads a shape such as `(f32[2,?]{1,0:T(8,128)}, s32[])`.
@@ -95,6 +145,18 @@ pub fn parse_literal(text: &str) -> Result<Vec<Literal>, Error> {
         return Err(cursor.expected("nothing after the literal"));
     }
     Ok(literals)
+}
+
+/// Whether a module's header comes next. A computation of that name has a bracket behind it.
+fn at_module(cursor: &Cursor<'_>) -> bool {
+    let second = cursor.peek_second();
+    cursor.peek_text() == "HloModule" && matches!(second, Some(Token::Word | Token::Name))
+}
+
+fn second_module(cursor: &Cursor<'_>) -> Error {
+    cursor
+        .error("a second module begins here: a text is one program")
+        .with_help("cut the file in front of each `HloModule` and give one of the parts")
 }
 
 /// Whether the text begins with an instruction.

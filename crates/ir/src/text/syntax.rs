@@ -86,15 +86,7 @@ impl<'a> Cursor<'a> {
             Some(Token::ParenOpen) => Some(self.program_shape()?),
             _ => None,
         };
-        self.expect(Token::BraceOpen)?;
-        let mut instructions = Vec::new();
-        let mut root = None;
-        while !self.eat(Token::BraceClose) {
-            self.instruction_line(&mut instructions, &mut root)?;
-        }
-        let Some(last) = instructions.len().checked_sub(1) else {
-            return Err(self.error_at(name.span, "this computation has no instructions"));
-        };
+        let (instructions, root) = self.braced_instructions(name.span)?;
         let mut execution_thread = None;
         while self.eat(Token::Comma) {
             let attribute = self.attribute()?;
@@ -114,9 +106,43 @@ impl<'a> Cursor<'a> {
             entry,
             program_shape,
             instructions,
-            root: root.unwrap_or(last),
+            root,
             execution_thread,
         })
+    }
+
+    /// Reads a computation that is written in the place of its name: `to_apply={ ... }`.
+    /// Gives its number among [`Self::inline`]; its name comes when all names are known.
+    pub(crate) fn inline_computation(&mut self) -> Result<(usize, Span), Error> {
+        let span = self.span();
+        let (instructions, root) = self.nested(|cursor| cursor.braced_instructions(span))?;
+        self.inline.push(RawComputation {
+            name: "",
+            span,
+            entry: false,
+            program_shape: None,
+            instructions,
+            root,
+            execution_thread: None,
+        });
+        Ok((self.inline.len() - 1, span))
+    }
+
+    /// Reads `{ instruction ... }`; gives the instructions and the root's place.
+    fn braced_instructions(
+        &mut self,
+        name: Span,
+    ) -> Result<(Vec<RawInstruction<'a>>, usize), Error> {
+        self.expect(Token::BraceOpen)?;
+        let mut instructions = Vec::new();
+        let mut root = None;
+        while !self.eat(Token::BraceClose) {
+            self.instruction_line(&mut instructions, &mut root)?;
+        }
+        match instructions.len().checked_sub(1) {
+            Some(last) => Ok((instructions, root.unwrap_or(last))),
+            None => Err(self.error_at(name, "this computation has no instructions")),
+        }
     }
 
     /// Reads `(name: shape, ...) -> shape`.
@@ -182,7 +208,11 @@ impl<'a> Cursor<'a> {
                 self.expect(Token::ParenClose)?;
             }
             RawOpcode::Plain(Opcode::Constant) => {
-                payload = Payload::Constant(self.constant(word, shape.as_ref())?);
+                let shape = shape.as_ref();
+                match self.splat(word, shape)? {
+                    Some(splat) => return self.broadcast(start, splat, shape, instructions),
+                    None => payload = Payload::Constant(self.constant(word, shape)?),
+                }
             }
             _ => self.list(Token::ParenOpen, Token::ParenClose, |cursor| {
                 operands.push(cursor.operand(instructions)?);
@@ -190,13 +220,8 @@ impl<'a> Cursor<'a> {
             })?,
         }
         let mut attributes: Vec<Attribute<'a>> = Vec::new();
-        while with_attributes && self.eat(Token::Comma) {
-            let attribute = self.attribute()?;
-            if attributes.iter().any(|other| other.name == attribute.name) {
-                let message = format!("`{}` is given twice", attribute.name);
-                return Err(self.error_at(attribute.span, message));
-            }
-            attributes.push(attribute);
+        if with_attributes {
+            self.attributes(&mut attributes)?;
         }
         Ok(RawInstruction {
             name: None,
@@ -238,6 +263,87 @@ impl<'a> Cursor<'a> {
         let literals = self.literal(shape)?;
         self.expect(Token::ParenClose)?;
         Ok(literals)
+    }
+
+    /// Reads the single number that a constant array may be written as, in XLA's own tests:
+    /// `s8[10] constant(1)`. `None` if it is written otherwise.
+    fn splat(
+        &mut self,
+        word: Lexeme<'a>,
+        shape: Option<&Shape>,
+    ) -> Result<Option<RawInstruction<'a>>, Error> {
+        let array = shape.and_then(Shape::as_array);
+        let Some(array) = array.filter(|array| array.rank() > 0) else {
+            return Ok(None);
+        };
+        let begins_number = |token| match token {
+            Token::Int | Token::Decimal | Token::Word => true,
+            Token::ParenOpen => array.element_type.is_complex(),
+            _ => false,
+        };
+        let is_number =
+            self.peek() == Some(Token::ParenOpen) && self.peek_second().is_some_and(begins_number);
+        if !is_number {
+            return Ok(None);
+        }
+        let scalar = Shape::array(array.element_type, &[]);
+        let payload = Payload::Constant(self.constant(word, Some(&scalar))?);
+        Ok(Some(RawInstruction {
+            name: None,
+            span: self.span_since(word.span),
+            shape: Some(scalar),
+            opcode: RawOpcode::Plain(Opcode::Constant),
+            operands: SmallVec::new(),
+            payload,
+            attributes: Vec::new(),
+        }))
+    }
+
+    /// The broadcast of a number to a constant's shape, so that memory is taken for what is
+    /// written and not for what it stands for.
+    fn broadcast(
+        &mut self,
+        start: Span,
+        scalar: RawInstruction<'a>,
+        shape: Option<&Shape>,
+        instructions: &mut Vec<RawInstruction<'a>>,
+    ) -> Result<RawInstruction<'a>, Error> {
+        let span = self.span_since(start);
+        instructions.push(scalar);
+        let mut attributes = vec![Attribute {
+            name: "dimensions",
+            span,
+            value: Value::Ints(crate::DimNumbers::new()),
+            text: "{}",
+        }];
+        self.attributes(&mut attributes)?;
+        Ok(RawInstruction {
+            name: None,
+            span: self.span_since(start),
+            shape: shape.cloned(),
+            opcode: RawOpcode::Plain(Opcode::Broadcast),
+            operands: SmallVec::from_iter([RawOperand {
+                source: OperandSource::Nested(instructions.len() - 1),
+                span,
+                shape: None,
+                elements: SmallVec::new(),
+            }]),
+            payload: Payload::None,
+            attributes,
+        })
+    }
+
+    /// Reads `, attribute=value, ...`.
+    fn attributes(&mut self, attributes: &mut Vec<Attribute<'a>>) -> Result<(), Error> {
+        while self.eat(Token::Comma) {
+            let attribute = self.attribute()?;
+            if attributes.iter().any(|other| other.name == attribute.name) {
+                let message = format!("`{}` is given twice", attribute.name);
+                return Err(self.error_at(attribute.span, message));
+            }
+            attributes.push(attribute);
+        }
+        Ok(())
     }
 
     fn operand(

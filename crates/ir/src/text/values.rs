@@ -22,6 +22,13 @@ pub(crate) type Pairs = Vec<(Arc<str>, Arc<str>)>;
 /// A name and where it stands.
 pub(crate) type Named<'a> = (&'a str, Span);
 
+/// A called computation: by name, or by its number among those written in place.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Callee<'a> {
+    Named(Named<'a>),
+    Inline(usize, Span),
+}
+
 /// A value as read.
 #[derive(Clone, Debug)]
 pub(crate) enum Value<'a> {
@@ -31,6 +38,8 @@ pub(crate) enum Value<'a> {
     Text(String),
     Ints(DimNumbers),
     Names(Vec<Named<'a>>),
+    /// Called computations, of which some are written in the place of their names.
+    Inline(Vec<Callee<'a>>),
     Window(Vec<WindowDim>),
     ConvDims(Box<ConvDims>),
     Padding(Vec<PadDim>),
@@ -145,10 +154,19 @@ impl<'a> Cursor<'a> {
             | "scatter_indices_batching_dims"
             | "fft_length" => Value::Ints(self.ints()?),
             "to_apply" | "calls" | "select" | "scatter" | "condition" | "body"
-            | "true_computation" | "false_computation" => Value::Names(vec![self.named()?]),
-            "called_computations" | "branch_computations" | "control-predecessors" => {
-                Value::Names(self.names()?)
+            | "true_computation" | "false_computation" => {
+                let callee = self.callee()?;
+                callees(vec![callee])
             }
+            "called_computations" | "branch_computations" => {
+                let mut all = Vec::new();
+                self.list(Token::BraceOpen, Token::BraceClose, |cursor| {
+                    all.push(cursor.callee()?);
+                    Ok(())
+                })?;
+                callees(all)
+            }
+            "control-predecessors" => Value::Names(self.names()?),
             "window" => Value::Window(self.window()?),
             // Of a custom-call some dimensions may be of unknown meaning.
             "dim_labels" if self.peek_text().contains('?') => self.raw()?,
@@ -273,9 +291,13 @@ impl<'a> Cursor<'a> {
         Ok(pairs)
     }
 
-    fn named(&mut self) -> Result<Named<'a>, Error> {
+    fn callee(&mut self) -> Result<Callee<'a>, Error> {
+        if self.peek() == Some(Token::BraceOpen) {
+            let (number, span) = self.inline_computation()?;
+            return Ok(Callee::Inline(number, span));
+        }
         let lexeme = self.name("a computation's name")?;
-        Ok((lexeme.text, lexeme.span))
+        Ok(Callee::Named((lexeme.text, lexeme.span)))
     }
 
     fn names(&mut self) -> Result<Vec<Named<'a>>, Error> {
@@ -419,8 +441,11 @@ impl<'a> Cursor<'a> {
         Ok(precisions)
     }
 
-    /// Reads `{{0,1},{2,3}}`, `{0,1}` (one group), `{}` or `[2,2]<=[4]T(1,0)`.
+    /// Reads `{{0,1},{2,3}}`, `{0,1}` (one group), `{}`, `[2,2]<=[4]T(1,0)` or groups of a mesh.
     fn replica_groups(&mut self) -> Result<ReplicaGroups, Error> {
+        if matches!(self.peek_text(), "mesh" | "maximal_mesh") {
+            return self.mesh_groups();
+        }
         if self.peek() == Some(Token::BracketOpen) {
             return self.iota_groups();
         }
@@ -436,27 +461,34 @@ impl<'a> Cursor<'a> {
     }
 
     fn iota_groups(&mut self) -> Result<ReplicaGroups, Error> {
-        let ints = |cursor: &mut Self, open, close| {
-            let mut numbers = DimNumbers::new();
-            cursor.list(open, close, |cursor| {
-                numbers.push(cursor.int()?);
-                Ok(())
-            })?;
-            Ok::<_, Error>(numbers)
-        };
-        let dims = ints(self, Token::BracketOpen, Token::BracketClose)?;
+        let dims = self.ints_between(Token::BracketOpen, Token::BracketClose)?;
         self.expect(Token::LessEqual)?;
-        let reshape_dims = ints(self, Token::BracketOpen, Token::BracketClose)?;
-        let transpose = if self.eat_word("T") {
-            ints(self, Token::ParenOpen, Token::ParenClose)?
-        } else {
-            DimNumbers::new()
-        };
+        let (reshape_dims, transpose) = self.iota_array()?;
         Ok(ReplicaGroups::Iota {
             dims,
             reshape_dims,
             transpose,
         })
+    }
+
+    /// Reads `[4,2]T(1,0)`: 0, 1, 2, ... in this shape, transposed.
+    pub(crate) fn iota_array(&mut self) -> Result<(DimNumbers, DimNumbers), Error> {
+        let reshape_dims = self.ints_between(Token::BracketOpen, Token::BracketClose)?;
+        let transpose = match self.eat_word("T") {
+            true => self.ints_between(Token::ParenOpen, Token::ParenClose)?,
+            false => DimNumbers::new(),
+        };
+        Ok((reshape_dims, transpose))
+    }
+
+    /// Reads integers between brackets of this kind.
+    pub(crate) fn ints_between(&mut self, open: Token, close: Token) -> Result<DimNumbers, Error> {
+        let mut numbers = DimNumbers::new();
+        self.list(open, close, |cursor| {
+            numbers.push(cursor.int()?);
+            Ok(())
+        })?;
+        Ok(numbers)
     }
 
     /// Reads `{{0}: (1, {}), ...}`: result index, operand, index in the operand.
@@ -557,6 +589,19 @@ impl<'a> Cursor<'a> {
             self.error_at(lexeme.span, message)
         })
     }
+}
+
+/// The value of an attribute that names these.
+fn callees(all: Vec<Callee<'_>>) -> Value<'_> {
+    let named = |callee: &Callee<'_>| matches!(callee, Callee::Named(_));
+    if !all.iter().all(named) {
+        return Value::Inline(all);
+    }
+    let names = all.into_iter().filter_map(|callee| match callee {
+        Callee::Named(name) => Some(name),
+        Callee::Inline(..) => None,
+    });
+    Value::Names(names.collect())
 }
 
 trait ReplaceIf<T> {

@@ -9,3 +9,4 @@ mod numerics;
 mod operations;
 mod round_trip;
 mod shape_functions;
+mod test_files;

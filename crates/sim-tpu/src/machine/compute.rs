@@ -44,14 +44,43 @@ impl Plan {
     }
 }
 
-fn evaluate(module: &Module, arguments: Vec<Literal>) -> Result<Vec<Literal>, String> {
+/// Why an operation has no value.
+struct Failed {
+    /// Whether the evaluator does not do it at all.
+    is_unsupported: bool,
+    message: String,
+}
+
+impl From<String> for Failed {
+    fn from(message: String) -> Self {
+        Self {
+            is_unsupported: false,
+            message,
+        }
+    }
+}
+
+impl Failed {
+    fn at(self, line: u32) -> Error {
+        let message = self.message;
+        match self.is_unsupported {
+            true => Error::Unsupported { line, message },
+            false => Error::Program { line, message },
+        }
+    }
+}
+
+fn evaluate(module: &Module, arguments: Vec<Literal>) -> Result<Vec<Literal>, Failed> {
     let arguments: Vec<Value> = arguments.into_iter().map(Value::Array).collect();
     let options = tegula_interp::Options {
         max_iterations: Some(MAX_ITERATIONS),
         ..tegula_interp::Options::default()
     };
     let value = tegula_interp::evaluate_with(module, &arguments, &options);
-    let value = value.map_err(|error| error.to_string())?;
+    let value = value.map_err(|error| Failed {
+        is_unsupported: matches!(error, tegula_interp::Error::Unsupported { .. }),
+        message: error.to_string(),
+    })?;
     Ok(value.leaves().into_iter().cloned().collect())
 }
 
@@ -115,10 +144,7 @@ impl<'p> Machine<'p> {
     ) -> Result<(), Error> {
         let jobs = self.jobs;
         let job = &jobs[number];
-        let failed = |message: String| Error::Program {
-            line: here.line,
-            message,
-        };
+        let failed = |message: String| Failed::from(message).at(here.line);
         let mut work = 0u64;
         let mut values = Vec::with_capacity(inputs.len());
         let mut kinds: Vec<Kinds> = Vec::with_capacity(inputs.len());
@@ -169,7 +195,9 @@ impl<'p> Machine<'p> {
             }
         }
         let results = match &self.plans[number] {
-            Some(plan) => results(plan, values, existing, &shapes).map_err(failed)?,
+            Some(plan) => {
+                results(plan, values, existing, &shapes).map_err(|error| error.at(here.line))?
+            }
             None => return Ok(()),
         };
         let targets = job.outputs.iter().zip(outputs).enumerate();
@@ -236,7 +264,7 @@ fn results(
     values: Vec<Literal>,
     existing: Vec<Literal>,
     shapes: &[ArrayShape],
-) -> Result<Vec<Literal>, String> {
+) -> Result<Vec<Literal>, Failed> {
     if let (Some(product), [lhs, rhs], [shape]) = (&plan.product, values.as_slice(), shapes)
         && let Some(mut sums) = product.multiply(lhs, rhs)
     {
@@ -266,7 +294,7 @@ fn results(
     add(plan, results, existing)
 }
 
-fn add(plan: &Plan, results: Vec<Literal>, existing: Vec<Literal>) -> Result<Vec<Literal>, String> {
+fn add(plan: &Plan, results: Vec<Literal>, existing: Vec<Literal>) -> Result<Vec<Literal>, Failed> {
     if existing.is_empty() {
         return Ok(results);
     }

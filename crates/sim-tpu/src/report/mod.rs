@@ -185,6 +185,14 @@ pub enum Error {
         /// What is wrong.
         message: String,
     },
+    /// The program is right, but the simulator cannot compute one of its values.
+    #[error("line {line}: {message}")]
+    Unsupported {
+        /// The statement's line.
+        line: u32,
+        /// What it cannot compute.
+        message: String,
+    },
     /// The inputs are not what the program takes.
     #[error("{0}")]
     Inputs(String),

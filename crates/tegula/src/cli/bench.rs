@@ -48,6 +48,7 @@ const ROUNDS: usize = 3;
 pub(crate) fn bench(args: &BenchArgs, common: &Common) -> Result<u8, Failure> {
     let cpu = args.cpu.get()?;
     let source = read_module(&args.model, &args.dims)?;
+    source.warn_of_callbacks();
     let inputs = args.inputs.load(&source)?;
     let options = Options {
         target: args.target.into(),

@@ -6,11 +6,14 @@ use super::{Common, SUCCESS};
 use anyhow::anyhow;
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::path::PathBuf;
 use tegula_expr::{Style, Var};
 use tegula_indexing::{
     Coalescing, Exactness, IndexingMap, OperandIndexing, Session, Unknown, Utilization, Warp,
-    coalescing, fusion_input_to_output, fusion_output_to_input, row_major_address, utilization,
+    coalescing, fusion_input_to_output, fusion_output_to_input, passed_on, row_major_address,
+    utilization,
 };
 use tegula_ir::{ArrayShape, InstructionId, Module, Op, Shape};
 
@@ -104,19 +107,33 @@ fn of_all_results(
     session: &mut Session,
 ) -> Vec<OperandIndexing> {
     let mut all: Vec<OperandIndexing> = Vec::new();
+    let mut places: HashMap<(usize, usize), usize> = HashMap::new();
     for result in 0..module[id].shape.leaf_count().max(1) {
-        let found = match direction {
-            DirectionName::OutputToInput => fusion_output_to_input(module, id, result, session),
-            DirectionName::InputToOutput => fusion_input_to_output(module, id, result, session),
+        let found = match (passed_on(module, id, result), direction) {
+            // Of what is not passed on there is nothing to say, however wide a tuple is.
+            (Some(source), _) => vec![source],
+            (None, DirectionName::OutputToInput) => {
+                fusion_output_to_input(module, id, result, session)
+            }
+            (None, DirectionName::InputToOutput) => {
+                fusion_input_to_output(module, id, result, session)
+            }
         };
         for own in found {
-            let is_same = |o: &&mut OperandIndexing| (o.operand, o.leaf) == (own.operand, own.leaf);
-            match all.iter_mut().find(is_same) {
-                None => all.push(own),
-                Some(known) => add_maps(&mut known.maps, own.maps),
+            match places.entry((own.operand, own.leaf)) {
+                Entry::Vacant(place) => {
+                    place.insert(all.len());
+                    all.push(own);
+                }
+                Entry::Occupied(place) => {
+                    if let Some(known) = all.get_mut(*place.get()) {
+                        add_maps(&mut known.maps, own.maps);
+                    }
+                }
             }
         }
     }
+    all.sort_by_key(|own| (own.operand, own.leaf));
     all
 }
 

@@ -6,10 +6,10 @@ use clap::Args;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use tegula::check::{self, Comparison, Tolerance};
-use tegula::npz::{self, NpyArray};
+use tegula::npz::{NpyArray, NpzArchive};
 use tegula::random_input::random_inputs;
 use tegula::{Arg, Buffer, Executable, Module};
-use tegula_ir::Shape;
+use tegula_ir::{Op, Shape};
 use tegula_stablehlo::Bytes;
 
 /// The largest program that is read: 4 GiB, most of which are constants.
@@ -23,13 +23,16 @@ pub(crate) struct Source {
     pub module: Module,
 }
 
-/// Sizes that are given for good.
+/// What is given for good: sizes, and constants that the text lacks.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct DimArgs {
     /// Give a size that the program leaves open this value, for example p0_d0=8:
     /// dimension 0 of input 0. May be repeated.
     #[arg(long = "dim", value_name = "NAME=SIZE", value_parser = parse_dim)]
     pub dims: Vec<(String, i64)>,
+    /// Make up the elements of constants that a printer has left out (`{...}`), from this seed.
+    #[arg(long, value_name = "SEED")]
+    pub fill_elided: Option<u64>,
 }
 
 fn parse_dim(text: &str) -> Result<(String, i64), String> {
@@ -44,8 +47,8 @@ fn parse_dim(text: &str) -> Result<(String, i64), String> {
 /// Reads and verifies a program; `dims` are sizes given for good.
 pub(crate) fn read_module(path: &Path, dims: &DimArgs) -> Result<Source, Failure> {
     let bytes = read_file(path)?;
-    let dims: Vec<(&str, i64)> = dims.dims.iter().map(|(n, s)| (n.as_str(), *s)).collect();
-    match tegula::read_program(bytes.clone(), &dims) {
+    let sizes: Vec<(&str, i64)> = dims.dims.iter().map(|(n, s)| (n.as_str(), *s)).collect();
+    match tegula::read_filled(bytes.clone(), &sizes, dims.fill_elided) {
         Ok(module) => Ok(Source {
             path: path.to_owned(),
             bytes,
@@ -74,6 +77,26 @@ pub(crate) fn read_file(path: &Path) -> anyhow::Result<Bytes> {
 }
 
 impl Source {
+    /// Warns of what a run leaves out: calls of Python functions without results.
+    pub(crate) fn warn_of_callbacks(&self) {
+        let is_callback = |op: &Op| matches!(op, Op::CustomCall(call) if tegula_interp::is_python_callback(&call.target));
+        let instructions = self.module.instructions.values();
+        let names: Vec<&str> = instructions
+            .filter(|i| is_callback(&i.op) && tegula_fusion::array_leaves(&i.shape).is_empty())
+            .map(|i| &*i.name)
+            .collect();
+        let more = match names.len() {
+            0 => return,
+            1 => String::new(),
+            count => format!(" and {} more", count - 1),
+        };
+        super::output::complain(format_args!(
+            "warning: `{}`{more} would call a Python function (a debug print, for example): \
+             nothing is called here",
+            names[0]
+        ));
+    }
+
     /// An error of this program.
     pub(crate) fn failure(&self, error: tegula::Error) -> Failure {
         Failure::program(&self.path, text_of(&self.bytes), error)
@@ -97,17 +120,14 @@ impl InputArgs {
         let Some(path) = &self.inputs else {
             return random_inputs(&source.module, self.seed).map_err(|e| source.failure(e));
         };
-        let arrays = read_npz(path)?;
+        let arrays = open_npz(path)?;
         let entry = source.module.entry_computation();
         let mut inputs = Vec::new();
         for &parameter in &entry.parameters {
             for shape in tegula_fusion::array_leaves(&source.module[parameter].shape) {
                 let name = format!("in{}", inputs.len());
-                let array = arrays
-                    .iter()
-                    .find(|a| a.name == name)
-                    .ok_or_else(|| anyhow!("{} has no array `{name}`", path.display()))?;
-                let literal = array
+                let literal = read_array(&arrays, &name, path)?
+                    .ok_or_else(|| anyhow!("{} has no array `{name}`", path.display()))?
                     .to_literal(shape.element_type)
                     .with_context(|| format!("{} cannot be used", path.display()))?;
                 if !Shape::Array(literal.shape().clone()).may_equal(&Shape::Array(shape.clone())) {
@@ -205,11 +225,21 @@ pub(crate) fn borrowed<'a>(buffers: &[&'a Buffer]) -> Vec<Arg<'a>> {
         .collect()
 }
 
-/// The arrays of an npz file, by name.
-pub(crate) fn read_npz(path: &Path) -> anyhow::Result<Vec<NpyArray>> {
-    let bytes =
-        std::fs::read(path).with_context(|| format!("{} cannot be read", path.display()))?;
-    npz::read_npz(&bytes).with_context(|| format!("{} cannot be read", path.display()))
+/// An npz file, of which arrays are read by name.
+pub(crate) fn open_npz(path: &Path) -> anyhow::Result<NpzArchive<Vec<u8>>> {
+    let about = || format!("{} cannot be read", path.display());
+    let bytes = std::fs::read(path).with_context(about)?;
+    NpzArchive::new(bytes).with_context(about)
+}
+
+/// The array of a name, if the file has one.
+pub(crate) fn read_array(
+    archive: &NpzArchive<Vec<u8>>,
+    name: &str,
+    path: &Path,
+) -> anyhow::Result<Option<NpyArray>> {
+    let array = archive.read(name);
+    array.with_context(|| format!("{} cannot be read", path.display()))
 }
 
 /// How near results must be to the reference.
@@ -242,12 +272,14 @@ impl CheckArgs {
                 absolute: self.atol.unwrap_or(1e-5),
             },
         };
-        let arrays = read_npz(path)?;
+        let arrays = open_npz(path)?;
         let mut comparisons = Vec::new();
         for (index, output) in outputs.iter().enumerate() {
-            let find = |name: String| arrays.iter().find(|a| a.name == name);
-            let reference =
-                find(format!("out{index}")).or_else(|| find(format!("out{index}_sample")));
+            let find = |name: String| read_array(&arrays, &name, path);
+            let reference = match find(format!("out{index}"))? {
+                Some(reference) => Some(reference),
+                None => find(format!("out{index}_sample"))?,
+            };
             let reference = reference
                 .ok_or_else(|| anyhow!("{} has no array `out{index}`", path.display()))?
                 .to_literal(output.literal().element_type())

@@ -1,12 +1,11 @@
 //! Commands, their options, and how their outcomes become exit codes:
 //! 0 for success, 1 for a finding or a failed check, 2 for bad usage or input.
 
-/// Prints a line. A reader that went away wants no more, which is no error.
+/// Prints a line. What cannot be written is reported when the command ends.
 macro_rules! say {
-    ($($text:tt)*) => {{
-        use std::io::Write as _;
-        let _ = writeln!(std::io::stdout(), $($text)*);
-    }};
+    ($($text:tt)*) => {
+        crate::cli::output::line(format_args!($($text)*))
+    };
 }
 
 mod bench;
@@ -17,6 +16,7 @@ mod fused_text;
 mod index;
 mod inputs;
 mod layout;
+pub(crate) mod output;
 mod reduce;
 mod report;
 mod run;
@@ -157,10 +157,11 @@ impl Cli {
             Ok(code) => code,
             Err(failure) => failure.report(common.json),
         };
+        let code = output::report().unwrap_or(code);
         match trace.finish() {
             Ok(()) => code,
             Err(error) => {
-                eprintln!("error: the trace cannot be written: {error}");
+                output::complain(format_args!("error: the trace cannot be written: {error}"));
                 BAD_USAGE
             }
         }

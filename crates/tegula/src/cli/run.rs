@@ -38,6 +38,9 @@ pub(crate) struct RunArgs {
     pub outputs: Option<PathBuf>,
     #[command(flatten)]
     pub check: CheckArgs,
+    /// Give up after this many instructions (interp) or statements (tpu).
+    #[arg(long, value_name = "N")]
+    pub steps: Option<u64>,
     /// Threads that a run may use.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: u16,
@@ -51,6 +54,7 @@ pub(crate) fn run(args: &RunArgs, common: &Common) -> Result<u8, Failure> {
     let cpu = args.cpu.get()?;
     let read_start = Instant::now();
     let source = read_module(&args.model, &args.dims)?;
+    source.warn_of_callbacks();
     let read_time = read_start.elapsed();
     let inputs = args.inputs.load(&source)?;
     let options = Options {
@@ -61,6 +65,9 @@ pub(crate) fn run(args: &RunArgs, common: &Common) -> Result<u8, Failure> {
         ..Options::default()
     };
     let mut executable = compile(&source.module, &options).map_err(|e| source.failure(e))?;
+    if let Some(steps) = args.steps {
+        executable.limit_steps(steps);
+    }
     let given = args.freeze.freeze(&mut executable, &inputs);
     let given = given.map_err(|e| source.failure(e))?;
     let mut fastest = Duration::MAX;

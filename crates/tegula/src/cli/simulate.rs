@@ -1,7 +1,7 @@
 //! `tegula simulate`: a kernel or a program on a simulated TPU core, what is wrong with
 //! it, what it needs and how long it takes.
 
-use super::inputs::{DimArgs, InputArgs, read_file, read_module, read_npz, text_of};
+use super::inputs::{DimArgs, InputArgs, open_npz, read_array, read_file, read_module, text_of};
 use super::report::{Failure, Finding as Shown, render_finding};
 use super::{Common, FINDING, SUCCESS};
 use anyhow::{Context, anyhow};
@@ -100,17 +100,32 @@ fn model(args: &SimulateArgs, common: &Common, chip: &Chip) -> Result<u8, Failur
             say!("{} at `{name}`: {}", finding.code.name(), finding.message);
         }
     }
+    // With values a loop runs as often as its condition says.
+    let assumed = match args.inputs {
+        None => executable.assumed_loops(),
+        Some(_) => &[],
+    };
+    if !common.json {
+        for (name, trips) in assumed {
+            say!("how often `{name}` runs is not known: taken for {trips} times");
+        }
+    }
     let subject = Subject {
         program: &executable.lowered.program,
         report: &report,
         chip,
         lines: Lines::Instructions(&executable.lowered.instructions),
     };
-    outcome(args, common, &subject)
+    outcome(args, common, &subject, assumed)
 }
 
 /// Shows what came of it, and writes what was asked for.
-fn outcome(args: &SimulateArgs, common: &Common, subject: &Subject<'_>) -> Result<u8, Failure> {
+fn outcome(
+    args: &SimulateArgs,
+    common: &Common,
+    subject: &Subject<'_>,
+    assumed: &[(String, u64)],
+) -> Result<u8, Failure> {
     let report = subject.report;
     let write = |path: &Path, text: String| {
         std::fs::write(path, text).with_context(|| format!("{} cannot be written", path.display()))
@@ -122,7 +137,14 @@ fn outcome(args: &SimulateArgs, common: &Common, subject: &Subject<'_>) -> Resul
         write(path, chrome_trace(report, subject.lines).to_string())?;
     }
     if common.json {
-        say!("{}", to_json(report));
+        let mut report = to_json(report);
+        if !assumed.is_empty() {
+            let loops = assumed.iter();
+            report["assumed_loops"] = loops
+                .map(|(name, trips)| json!({ "loop": name, "trips": trips }))
+                .collect();
+        }
+        say!("{report}");
     } else {
         say!("{}", summary(subject.program, report, &args.set));
     }
@@ -171,12 +193,16 @@ fn kernel(args: &SimulateArgs, common: &Common, chip: &Chip, text: &str) -> Resu
         chip,
         lines: Lines::Text(text),
     };
-    outcome(args, common, &subject)
+    outcome(args, common, &subject, &[])
 }
 
 fn failure(path: &Path, text: &str, error: Error) -> Failure {
     match error {
-        Error::Program { line, message } | Error::Limit { line, message } if line > 0 => {
+        Error::Program { line, message }
+        | Error::Unsupported { line, message }
+        | Error::Limit { line, message }
+            if line > 0 =>
+        {
             let start = line_start(text, line);
             let end = text[start..].find('\n').map_or(text.len(), |n| start + n);
             let mut error = tegula::Error::new(tegula::Fault::Input, message);
@@ -263,13 +289,12 @@ fn inputs(program: &TpuProgram, file: Option<&Path>) -> anyhow::Result<Vec<Liter
     parameters.sort_unstable_by_key(|(number, _)| *number);
     let count = parameters.last().map_or(0, |(number, _)| number + 1);
     let mut inputs = vec![Literal::default(); count];
-    let arrays = file.map(read_npz).transpose()?;
+    let arrays = file.map(open_npz).transpose()?;
     for (number, shape) in parameters {
         let value = match (&arrays, file) {
             (Some(arrays), Some(path)) => {
                 let name = format!("in{number}");
-                let array = arrays.iter().find(|array| array.name == name);
-                let array = array
+                let array = read_array(arrays, &name, path)?
                     .ok_or_else(|| anyhow!("{} has no array `{name}`", path.display()))?
                     .to_literal(shape.element_type);
                 array.with_context(|| format!("`{name}` of {}", path.display()))?

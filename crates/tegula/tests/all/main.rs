@@ -2,7 +2,9 @@
 //! most of the time and of the disk.
 
 mod custom_calls;
+mod exit_codes;
 mod readme;
 mod reduce;
 mod scalar_loops;
 mod stated_layouts;
+mod wide_tuples;

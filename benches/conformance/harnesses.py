@@ -1,0 +1,88 @@
+"""JAX's primitive harnesses as programs."""
+
+import zlib
+
+import jax
+import numpy as np
+from jax._src.internal_test_util import test_harnesses
+
+import judged
+from run import tegula
+
+jax.config.update("jax_enable_x64", True)
+
+
+def programs(_):
+    """The harnesses that XLA:CPU can do, by name."""
+    found = {}
+    for harness in test_harnesses.all_harnesses:
+        if harness.filter("cpu"):
+            found[harness.fullname] = harness
+    return found
+
+
+def hlo_text(lowered):
+    """A lowered function as HLO text, its constants in full."""
+    from jax._src.lib import xla_client
+
+    module = lowered.compiler_ir("hlo").as_hlo_module()
+    options = xla_client.hlo.HloPrintOptions()
+    options.print_large_constants = True
+    options.print_metadata = False
+    return module.to_string(options)
+
+
+def arrays(tree):
+    """The arrays of arguments or results; random keys as the words that they are."""
+    leaves = []
+    for leaf in jax.tree.leaves(tree):
+        if jax.dtypes.issubdtype(getattr(leaf, "dtype", None), jax.dtypes.prng_key):
+            leaf = jax.random.key_data(leaf)
+        leaves.append(np.asarray(leaf))
+    return leaves
+
+
+def stored(array):
+    """An array as an npz file has it: types that numpy lacks as their bits."""
+    array = np.asarray(array)
+    if array.dtype.kind in "biufc" and array.dtype.isbuiltin:
+        return array
+    return array.view(f"u{array.dtype.itemsize}")
+
+
+def safe(name):
+    """A name that a file can have."""
+    short = "".join(c if c.isalnum() or c in "._-" else "_" for c in name)[:120]
+    return f"{short}_{zlib.crc32(name.encode()):08x}"
+
+
+def judge(name, harness, arguments):
+    rng = np.random.RandomState(zlib.crc32(name.encode()))
+    try:
+        given = harness.dyn_args_maker(rng)
+        lowered = jax.jit(harness.dyn_fun, keep_unused=True).lower(*given)
+        text = hlo_text(lowered)
+        expected = arrays(lowered.compile()(*given))
+        inputs = arrays(given)
+    except Exception as error:
+        return "not xla's", " ".join(str(error).split())[:200]
+    stem = arguments.folder / safe(name)
+    hlo, given_file, found_file = (stem.with_name(stem.name + end) for end in (".hlo", ".npz", ".out.npz"))
+    hlo.write_text(text)
+    np.savez(given_file, **{f"in{i}": stored(array) for i, array in enumerate(inputs)})
+    failure = tegula(arguments, "run", hlo, "--inputs", given_file, "--outputs", found_file)
+    if failure:
+        return failure
+    with np.load(found_file) as npz:
+        found = [npz[f"out{i}"] for i in range(len(expected))]
+    found = [f if f.dtype == e.dtype else f.view(e.dtype) for f, e in zip(found, expected)]
+    found_file.unlink()
+    try:
+        wrong = judged.difference(harness, inputs, expected, found)
+    except Exception as error:
+        wrong = f"not judged: {error!r}"[:200]
+    if wrong:
+        return "differs", wrong
+    hlo.unlink()
+    given_file.unlink()
+    return "agrees", ""

@@ -1,0 +1,75 @@
+//! The element type in which a dot product or a convolution is computed.
+
+use crate::ElementType;
+
+/// The element type in which `dot` and `convolution` multiply and add: the one of highest
+/// precision among both operands' and the result's. Operands are converted to it first, and
+/// the sum is converted to the result's type last.
+///
+/// This is what XLA's passes `OperandUpcaster` and `ResultCaster` do together, with the order of
+/// `primitive_util::HigherPrecisionType`. Two 8-bit formats that this order does not tell apart
+/// (XLA stops there) are ordered as [`ElementType::ALL`] lists them.
+#[must_use]
+pub fn product_type(lhs: ElementType, rhs: ElementType, result: ElementType) -> ElementType {
+    let types = [rhs, result].into_iter();
+    types.fold(lhs, |a, b| match precision(a) < precision(b) {
+        true => b,
+        false => a,
+    })
+}
+
+/// Complex before real, floats before integers, then range, significant bits, width and sign.
+fn precision(ty: ElementType) -> (bool, i32, i32, u32, bool, ElementType) {
+    let part = ty.complex_part().unwrap_or(ty);
+    let (exponent, significant) = part.float_format().map_or((-1, -1), |format| {
+        (format.overflow_exponent(), format.mantissa_bits as i32 + 1)
+    });
+    let width = match part {
+        ElementType::Pred => 0,
+        part => part.bits(),
+    };
+    let is_complex = ty.is_complex();
+    (
+        is_complex,
+        exponent,
+        significant,
+        width,
+        part.is_signed(),
+        ty,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ElementType::*;
+
+    #[test]
+    fn the_highest_precision_of_the_three_wins() {
+        let cases = [
+            ([F32, F32, S32], F32),
+            ([S8, S8, S32], S32),
+            ([S8, U8, U8], S8),
+            ([S32, S32, F16], F16),
+            ([Pred, Pred, S8], S8),
+            ([BF16, F16, BF16], BF16),
+            ([F64, C64, F32], C64),
+            ([C64, C64, C128], C128),
+            ([F8E4M3FN, F8E5M2, F8E4M3FN], F8E5M2),
+            ([F8E4M3FN, F8E4M3FN, F32], F32),
+        ];
+        for ([lhs, rhs, result], expected) in cases {
+            assert_eq!(product_type(lhs, rhs, result), expected);
+            assert_eq!(product_type(rhs, lhs, result), expected);
+        }
+    }
+
+    #[test]
+    fn no_two_types_are_alike() {
+        for &a in ElementType::ALL {
+            for &b in ElementType::ALL {
+                assert_eq!(product_type(a, b, b), product_type(b, a, a));
+            }
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! Bits and bounds of complex numbers: `bitcast-convert`, `bitcast` and `clamp`, on every target
+//! what the evaluator says.
+
+use tegula::random_input::random_array;
+use tegula::{Arg, Buffer, Options, Target, compile, read};
+use tegula_ir::{ArrayShape, ElementType, Literal};
+use tegula_tests::judge::assert_agrees;
+use tegula_tests::random::Regime;
+
+fn array(ty: ElementType, dims: &[i64], seed: u64) -> Literal {
+    random_array(&ArrayShape::new(ty, dims), seed).expect("a small array")
+}
+
+/// A program of one input on every target, the simulated TPU as well.
+fn holds(text: &str, inputs: &[Literal]) {
+    let module = read(text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    assert_agrees(&module, inputs, Regime::Dyadic);
+    let run = |target| {
+        let options = Options {
+            target,
+            ..Options::default()
+        };
+        let executable = compile(&module, &options).unwrap_or_else(|e| panic!("{e}\n{text}"));
+        let buffers: Vec<Buffer> = inputs.iter().cloned().map(Buffer::from).collect();
+        let outputs = executable.run(buffers.iter().map(Arg::Borrowed).collect());
+        let outputs = outputs.unwrap_or_else(|e| panic!("{target:?}: {e}\n{text}"));
+        outputs
+            .into_iter()
+            .map(Buffer::into_literal)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(run(Target::Tpu), run(Target::Interp), "{text}");
+}
+
+/// `to` of as many bits as `dims` elements of `from`.
+fn bitcast(operation: &str, from: ElementType, dims: &[i64], to: &str) {
+    let shape = ArrayShape::new(from, dims);
+    // An operation in front, so that the bitcast is in a kernel with others.
+    let text = format!(
+        "HloModule m ENTRY e {{ p = {shape} parameter(0) r = {shape} reverse(p), dimensions={{0}}
+           ROOT b = {to} {operation}(r) }}"
+    );
+    holds(&text, &[array(from, dims, 5)]);
+}
+
+#[test]
+fn bits_of_complex_numbers() {
+    use ElementType::{C64, C128, S64, U4, U64};
+    for (from, dims, to) in [
+        (C64, &[2, 3][..], "c64[2,3]"),
+        (C64, &[40], "c64[40]"),
+        (C128, &[2, 3], "c128[2,3]"),
+        (C64, &[2, 2], "c128[2]"),
+        (C128, &[3], "c64[3,2]"),
+        (C64, &[2, 3], "s64[2,3]"),
+        (C64, &[2, 3], "f64[2,3]"),
+        (S64, &[2, 3], "c64[2,3]"),
+        (C64, &[5], "f32[5,2]"),
+        (C128, &[5], "u8[5,16]"),
+        (C128, &[5], "u4[5,32]"),
+        (C128, &[3], "s2[3,64]"),
+        (C64, &[3], "u1[3,64]"),
+        (U64, &[3, 2], "c128[3]"),
+        (U4, &[3, 32], "c128[3]"),
+        (U4, &[3, 16], "c64[3]"),
+    ] {
+        bitcast("bitcast-convert", from, dims, to);
+    }
+    bitcast("bitcast", C64, &[2, 3], "c64[6]");
+    bitcast("bitcast", C128, &[2, 3], "c64[2,6]");
+}
+
+#[test]
+fn complex_numbers_between_bounds() {
+    for (ty, bound) in [
+        ("c64", "[]"),
+        ("c64", "[3,7]"),
+        ("c128", "[]"),
+        ("c128", "[3,7]"),
+    ] {
+        let text = format!(
+            "HloModule m ENTRY e {{
+               low = {ty}{bound} parameter(0) x = {ty}[3,7] parameter(1) high = {ty}{bound} parameter(2)
+               c = {ty}[3,7] clamp(low, x, high) ROOT n = {ty}[3,7] negate(c) }}"
+        );
+        let element = ElementType::from_name(ty).expect("a type");
+        let bounds: &[i64] = if bound == "[]" { &[] } else { &[3, 7] };
+        for seed in 0..4 {
+            let inputs = [
+                array(element, bounds, seed),
+                array(element, &[3, 7], seed + 10),
+                array(element, bounds, seed + 20),
+            ];
+            holds(&text, &inputs);
+        }
+    }
+    // In a computation on single elements.
+    let text = "HloModule m
+        f { a = c64[] parameter(0) b = c64[] parameter(1) ROOT c = c64[] clamp(a, b, a) }
+        ENTRY e { x = c64[5] parameter(0) y = c64[5] parameter(1)
+          ROOT m = c64[5] map(x, y), dimensions={0}, to_apply=f }";
+    holds(
+        text,
+        &[
+            array(ElementType::C64, &[5], 1),
+            array(ElementType::C64, &[5], 2),
+        ],
+    );
+}
