@@ -30,6 +30,7 @@ mod fold;
 mod fused;
 mod identities;
 pub mod kernel;
+mod loop_invariants;
 mod loop_sums;
 mod order;
 mod program;
