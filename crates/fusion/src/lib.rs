@@ -47,7 +47,7 @@ pub use contraction::{Contraction, Label, Labels, is_product_of};
 pub use emit::{BoundKernel, KernelRanges, var_range};
 pub use error::{Error, Fault};
 pub use expand::expand;
-pub use flatten::{MAX_DEPTH, MAX_NODES, array_leaves, flatten};
+pub use flatten::{MAX_DEPTH, MAX_NODES, array_leaves, flatten, flatten_unrolled};
 pub use fused::{Fused, FusedRegion, LibraryOp, Unit, fuse};
 pub use kernel::Kernel;
 pub use loop_sums::sum_after_loops;
