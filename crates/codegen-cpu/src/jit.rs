@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::execute::Options;
 use crate::helpers::{General, Helper};
 use crate::lower::{Imports, KERNEL_PARAMS, lower_kernel};
-use crate::nests::{self, Loop, Maker, Nest};
+use crate::nests::{self, Made, Maker, Nest};
 use crate::phases::{phased, short_together};
 use crate::pieces::pieces;
 use crate::reordered::{may_be_copied, reordered};
@@ -370,7 +370,7 @@ pub(crate) fn compile_kernels(
         ));
     }
     let mut nests = Vec::new();
-    builder.nests(plan, &kernels, actions, &mut nests)?;
+    builder.nests(plan, &kernels, actions, &mut nests, true)?;
     let text = builder
         .listing
         .take()
@@ -482,11 +482,17 @@ impl Builder {
         pieces: &[Pieces],
         actions: &mut [Action],
         nests: &mut Vec<FuncId>,
+        is_entry: bool,
     ) -> Result<(), Error> {
-        for action in actions {
+        for at in 0..actions.len() {
+            let (before, after) = actions.split_at_mut(at + 1);
+            let Some(action) = before.last_mut() else {
+                continue;
+            };
             match action {
                 Action::While { .. } => {
-                    let made = Maker::new(plan, pieces).make(action);
+                    let after = is_entry.then_some(&*after);
+                    let made = Maker::new(plan, pieces).make(action, after);
                     let Action::While {
                         condition,
                         body,
@@ -496,21 +502,25 @@ impl Builder {
                     else {
                         continue;
                     };
-                    let Some((made, table)) = made else {
-                        self.nests(plan, pieces, condition, nests)?;
-                        self.nests(plan, pieces, body, nests)?;
-                        continue;
-                    };
-                    *nest = Some(Nest {
-                        function: nests.len(),
-                        table,
-                    });
-                    let name = format!("loop{}", nests.len());
-                    nests.push(self.nest(&name, &made, pieces)?);
+                    match made {
+                        Some(made) => {
+                            let name = format!("loop{}", nests.len());
+                            let function = self.nest(&name, &made, pieces)?;
+                            *nest = Some(Nest {
+                                function: nests.len(),
+                                table: made.table,
+                            });
+                            nests.push(function);
+                        }
+                        None => {
+                            self.nests(plan, pieces, condition, nests, false)?;
+                            self.nests(plan, pieces, body, nests, false)?;
+                        }
+                    }
                 }
                 Action::Conditional { branches, .. } => {
                     for branch in branches {
-                        self.nests(plan, pieces, branch, nests)?;
+                        self.nests(plan, pieces, branch, nests, false)?;
                     }
                 }
                 _ => {}
@@ -519,12 +529,12 @@ impl Builder {
         Ok(())
     }
 
-    fn nest(&mut self, name: &str, nest: &Loop<'_>, pieces: &[Pieces]) -> Result<FuncId, Error> {
+    fn nest(&mut self, name: &str, made: &Made, pieces: &[Pieces]) -> Result<FuncId, Error> {
         let id = self.declare(name)?;
         let config = self.module.target_config();
         let mut builder = FunctionBuilder::new(&mut self.context.func, &mut self.functions);
         let mut calls = Vec::new();
-        nest.calls(&mut calls);
+        made.looped.calls(&mut calls);
         let mut functions = FxHashMap::default();
         for call in calls {
             let (function, _) = pieces[call.0][call.1];
@@ -537,7 +547,7 @@ impl Builder {
             streamed: &[],
             streaming: self.streaming,
         };
-        nests::emit(nest, functions, &mut builder, &mut imports)?;
+        nests::emit(made, functions, config, &mut builder, &mut imports)?;
         builder.finalize(config);
         self.define(id, name)?;
         Ok(id)
