@@ -14,7 +14,7 @@ use crate::sort::{SortCode, SortKey, key_of};
 use crate::streaming::{self, StreamLimits};
 use crate::unswitched::unswitched;
 use crate::vector::wide::{self, InstructionSet};
-use crate::vector::{RowsIn, Run, choose, exchanged, small_array};
+use crate::vector::{Body, RowsIn, Run, choose, exchanged, small_array};
 use cranelift_codegen::ir::{AbiParam, FuncRef, Signature, types};
 use cranelift_codegen::isa::OwnedTargetIsa;
 use cranelift_codegen::settings::{self, Configurable};
@@ -25,6 +25,7 @@ use cranelift_module::{FuncId, Linkage, Module};
 use rustc_hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
 use std::borrow::Cow;
+use std::collections::VecDeque;
 use std::fmt::Write;
 use tegula_expr::gcd;
 use tegula_fusion::Kernel;
@@ -225,6 +226,11 @@ struct Builder {
     streaming: StreamLimits,
 }
 
+/// What a body's function depends on: the body, the most lanes, what is stored past the caches.
+type BodyKey = (Body, Option<i64>, SmallVec<[u32; 2]>);
+/// How many functions of bodies are remembered.
+const LAST_BODIES: usize = 8;
+
 #[derive(Default)]
 struct ModuleImports {
     declared: FxHashMap<&'static str, (FuncId, Signature)>,
@@ -237,6 +243,9 @@ struct ModuleImports {
     wide: Option<wide::Wide>,
     /// How many did.
     bodies: usize,
+    /// The functions of the last ones, which versions of a kernel may share: parts of a
+    /// concatenation that are copied alike.
+    last_bodies: VecDeque<(BodyKey, FuncId)>,
     /// Their machine code as text, if that is wanted.
     listing: Option<String>,
 }
@@ -295,6 +304,13 @@ impl Imports for FunctionImports<'_> {
             return Ok(None);
         };
         let streamed = streaming::accesses(run, self.streamed, self.streaming);
+        let key = (run.body.clone(), run.lanes_at_most, streamed.clone());
+        let is_one = matches!(rows, RowsIn::One);
+        let mut known = self.imports.last_bodies.iter();
+        let same = known.find(|(other, _)| is_one && *other == key);
+        if let Some(&(_, id)) = same {
+            return Ok(Some(self.module.declare_func_in_func(id, builder.func)));
+        }
         let Some(code) = wide.lower(&run.body, run.lanes_at_most, rows, &streamed) else {
             return Ok(None);
         };
@@ -317,6 +333,10 @@ impl Imports for FunctionImports<'_> {
         self.module
             .define_function_bytes(id, 64, &code, &[])
             .map_err(bug)?;
+        if is_one {
+            self.imports.last_bodies.truncate(LAST_BODIES - 1);
+            self.imports.last_bodies.push_front((key, id));
+        }
         Ok(Some(self.module.declare_func_in_func(id, builder.func)))
     }
 }
