@@ -244,6 +244,26 @@ fn angles_are_within_four_units() {
 }
 
 #[test]
+fn remainders_are_exact() {
+    let mut x = Vec::new();
+    for a in SPECIAL {
+        x.extend(SPECIAL.map(|b| (a, b)));
+    }
+    let mut next = random();
+    for _ in 0..200_000 {
+        let (a, b) = (f32::from_bits(next()), f32::from_bits(next()));
+        x.push((a, b));
+        // Of like magnitude, and whole multiples and their neighbours.
+        let factor = next() as f32 / 2f32.powi(28);
+        x.push((b * factor, b));
+        let multiple = b * (next() % 1000) as f32;
+        let near = f32::from_bits(multiple.to_bits().wrapping_add(next() % 3).wrapping_sub(1));
+        x.push((near, b));
+    }
+    check_within(Binary::Remainder, &x, 0);
+}
+
+#[test]
 fn functions_give_no_subnormal_numbers_but_zeros() {
     let tiny = [
         -88.0,
