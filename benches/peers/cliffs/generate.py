@@ -11,10 +11,13 @@ again. Timing is done elsewhere (the folder's __main__.py): the programs are als
 import argparse
 import importlib
 import importlib.util
+import os
 import pathlib
 import subprocess
 import sys
 
+# Equinox's errors are numbers that are none, not calls of Python.
+os.environ.setdefault("EQX_ON_ERROR", "nan")
 HERE = pathlib.Path(__file__).parent
 PACKAGES = {"haiku": "dm-haiku"}
 

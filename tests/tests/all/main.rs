@@ -24,6 +24,7 @@ mod shape_helpers;
 mod shape_modes;
 mod short_dimensions;
 mod size_errors;
+mod small_loops;
 mod spectral;
 mod strips;
 mod sums_of_products;
