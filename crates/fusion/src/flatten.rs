@@ -23,7 +23,7 @@ const MAX_TRIPS: usize = 8;
 /// Nodes of all iterations of a loop that is written out.
 const MAX_UNROLLED: usize = 256;
 /// Elements of an array in whose loops other than elementwise work is written out.
-const FEW_ELEMENTS: i64 = 64;
+const FEW_ELEMENTS: i64 = 16;
 /// The deepest nesting of calls, loops and conditionals.
 pub const MAX_DEPTH: usize = 256;
 

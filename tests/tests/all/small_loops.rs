@@ -192,7 +192,7 @@ fn small_steps_are_what_they_are() {
   d = f32[3,3] dot(q, q), lhs_contracting_dims={1}, rhs_contracting_dims={0}
   f = f32[9] reshape(d) l = f32[1] slice(x), slice={[9:10]} c = f32[10] concatenate(f, l), dimensions={0}
   low = f32[] constant(-1) high = f32[] constant(1) n = f32[10] clamp(low, c, high)",
-        "r = f32[10] reverse(x), dimensions={0} n = f32[10] subtract(r, x)",
+        "v = f32[10] reverse(x), dimensions={0} n = f32[10] subtract(v, x)",
         "t = s32[] constant(2) o = s32[] remainder(i, t) z = s32[] constant(0)
   w = pred[] compare(o, z), direction=EQ v = pred[10] broadcast(w), dimensions={}
   g = f32[10] tanh(x) h = f32[10] negate(x) n = f32[10] select(v, g, h)",
