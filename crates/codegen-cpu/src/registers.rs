@@ -93,7 +93,10 @@ pub(crate) fn size_of_copied<'e>(
                 continue;
             };
             let own = element.ty.bytes() as usize;
-            if at % own != 0 || bytes % own != 0 || *size.get_or_insert(own) != own {
+            if !at.is_multiple_of(own)
+                || !bytes.is_multiple_of(own)
+                || *size.get_or_insert(own) != own
+            {
                 return None;
             }
         }
