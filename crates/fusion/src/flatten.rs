@@ -22,8 +22,11 @@ pub const MAX_NODES: usize = 1 << 20;
 const MAX_TRIPS: usize = 8;
 /// Nodes of all iterations of a loop that is written out.
 const MAX_UNROLLED: usize = 256;
-/// Elements of an array in whose loops other than elementwise work is written out.
-const FEW_ELEMENTS: i64 = 16;
+/// Elements of the arrays of a loop that is written out. What is made of long ones would be computed
+/// in each kernel that reads a part of it: four times slower for JAX's random numbers.
+const FEW_ELEMENTS: i64 = 64;
+/// Elements of the arrays of other than elementwise operations there.
+const FEW_OF_OTHERS: i64 = 16;
 /// The deepest nesting of calls, loops and conditionals.
 pub const MAX_DEPTH: usize = 256;
 
@@ -486,7 +489,7 @@ impl Flattener<'_> {
         Ok(Some(states))
     }
 
-    /// Whether a node is worth no loop around it: it works element by element, or on few elements.
+    /// Whether a node is worth no loop around it: it works on few elements.
     fn is_little(&self, id: NodeId) -> bool {
         let node = &self.program.nodes[id];
         let op = &self.module[node.origin].op;
@@ -499,13 +502,17 @@ impl Flattener<'_> {
                 | Op::Concatenate(_)
                 | Op::Iota(_)
         );
-        let values = node.operands.iter().chain(&node.results);
+        let most = match op.is_elementwise() || moves {
+            true => FEW_ELEMENTS,
+            false => FEW_OF_OTHERS,
+        };
         let few = |v: &ValueId| {
             let count = self.program.values[*v].shape.element_count();
-            count.is_some_and(|n| n <= FEW_ELEMENTS)
+            count.is_some_and(|n| n <= most)
         };
         matches!(node.kind, NodeKind::Op)
-            && (op.is_elementwise() || moves || is_a_function(op) && values.clone().all(few))
+            && is_a_function(op)
+            && node.operands.iter().chain(&node.results).all(few)
     }
 
     fn conditional(
