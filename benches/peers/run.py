@@ -154,7 +154,10 @@ def serve():
     import jax
     import numpy as np
     from jax._src.lib import _jax, xla_client
+    from jaxlib import lapack
 
+    # Where its routines are: JAX says so when it lowers a call of one, which nothing does here.
+    lapack._lapack.initialize()
     device = jax.devices("cpu")[0]
     client = device.client
     answers = os.fdopen(os.dup(1), "w", buffering=1)

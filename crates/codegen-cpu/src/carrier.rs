@@ -21,6 +21,14 @@ pub(crate) fn carrier_types(element_type: ElementType) -> SmallVec<[Type; 2]> {
     }
 }
 
+/// The types of what lies in memory for an element, one after the other.
+pub(crate) fn stored_types(element_type: ElementType) -> SmallVec<[Type; 2]> {
+    match is_narrow_float(element_type) {
+        true => smallvec![integer_type(element_type.storage_bytes())],
+        false => carrier_types(element_type),
+    }
+}
+
 /// The integer type of so many bytes.
 pub(crate) fn integer_type(bytes: usize) -> Type {
     match bytes {

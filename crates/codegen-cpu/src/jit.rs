@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::execute::Options;
 use crate::helpers::{General, Helper};
 use crate::lower::{Imports, KERNEL_PARAMS, lower_kernel};
-use crate::nests::{self, Loop, Maker, Nest};
+use crate::nests::{self, Made, Maker, Nest};
 use crate::phases::{phased, short_together};
 use crate::pieces::pieces;
 use crate::reordered::{may_be_copied, reordered};
@@ -14,7 +14,7 @@ use crate::sort::{SortCode, SortKey, key_of};
 use crate::streaming::{self, StreamLimits};
 use crate::unswitched::unswitched;
 use crate::vector::wide::{self, InstructionSet};
-use crate::vector::{RowsIn, Run, choose, exchanged, small_array};
+use crate::vector::{Body, RowsIn, Run, choose, exchanged, small_array};
 use cranelift_codegen::ir::{AbiParam, FuncRef, Signature, types};
 use cranelift_codegen::isa::OwnedTargetIsa;
 use cranelift_codegen::settings::{self, Configurable};
@@ -25,6 +25,7 @@ use cranelift_module::{FuncId, Linkage, Module};
 use rustc_hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
 use std::borrow::Cow;
+use std::collections::VecDeque;
 use std::fmt::Write;
 use tegula_expr::gcd;
 use tegula_fusion::Kernel;
@@ -225,6 +226,11 @@ struct Builder {
     streaming: StreamLimits,
 }
 
+/// What a body's function depends on: the body, the most lanes, what is stored past the caches.
+type BodyKey = (Body, Option<i64>, SmallVec<[u32; 2]>);
+/// How many functions of bodies are remembered.
+const LAST_BODIES: usize = 8;
+
 #[derive(Default)]
 struct ModuleImports {
     declared: FxHashMap<&'static str, (FuncId, Signature)>,
@@ -237,6 +243,9 @@ struct ModuleImports {
     wide: Option<wide::Wide>,
     /// How many did.
     bodies: usize,
+    /// The functions of the last ones, which versions of a kernel may share: parts of a
+    /// concatenation that are copied alike.
+    last_bodies: VecDeque<(BodyKey, FuncId)>,
     /// Their machine code as text, if that is wanted.
     listing: Option<String>,
 }
@@ -295,6 +304,13 @@ impl Imports for FunctionImports<'_> {
             return Ok(None);
         };
         let streamed = streaming::accesses(run, self.streamed, self.streaming);
+        let key = (run.body.clone(), run.lanes_at_most, streamed.clone());
+        let is_one = matches!(rows, RowsIn::One);
+        let mut known = self.imports.last_bodies.iter();
+        let same = known.find(|(other, _)| is_one && *other == key);
+        if let Some(&(_, id)) = same {
+            return Ok(Some(self.module.declare_func_in_func(id, builder.func)));
+        }
         let Some(code) = wide.lower(&run.body, run.lanes_at_most, rows, &streamed) else {
             return Ok(None);
         };
@@ -317,6 +333,10 @@ impl Imports for FunctionImports<'_> {
         self.module
             .define_function_bytes(id, 64, &code, &[])
             .map_err(bug)?;
+        if is_one {
+            self.imports.last_bodies.truncate(LAST_BODIES - 1);
+            self.imports.last_bodies.push_front((key, id));
+        }
         Ok(Some(self.module.declare_func_in_func(id, builder.func)))
     }
 }
@@ -370,7 +390,7 @@ pub(crate) fn compile_kernels(
         ));
     }
     let mut nests = Vec::new();
-    builder.nests(plan, &kernels, actions, &mut nests)?;
+    builder.nests(plan, &kernels, actions, &mut nests, true)?;
     let text = builder
         .listing
         .take()
@@ -482,11 +502,17 @@ impl Builder {
         pieces: &[Pieces],
         actions: &mut [Action],
         nests: &mut Vec<FuncId>,
+        is_entry: bool,
     ) -> Result<(), Error> {
-        for action in actions {
+        for at in 0..actions.len() {
+            let (before, after) = actions.split_at_mut(at + 1);
+            let Some(action) = before.last_mut() else {
+                continue;
+            };
             match action {
                 Action::While { .. } => {
-                    let made = Maker::new(plan, pieces).make(action);
+                    let after = is_entry.then_some(&*after);
+                    let made = Maker::new(plan, pieces).make(action, after);
                     let Action::While {
                         condition,
                         body,
@@ -496,21 +522,25 @@ impl Builder {
                     else {
                         continue;
                     };
-                    let Some((made, table)) = made else {
-                        self.nests(plan, pieces, condition, nests)?;
-                        self.nests(plan, pieces, body, nests)?;
-                        continue;
-                    };
-                    *nest = Some(Nest {
-                        function: nests.len(),
-                        table,
-                    });
-                    let name = format!("loop{}", nests.len());
-                    nests.push(self.nest(&name, &made, pieces)?);
+                    match made {
+                        Some(made) => {
+                            let name = format!("loop{}", nests.len());
+                            let function = self.nest(&name, &made, pieces)?;
+                            *nest = Some(Nest {
+                                function: nests.len(),
+                                table: made.table,
+                            });
+                            nests.push(function);
+                        }
+                        None => {
+                            self.nests(plan, pieces, condition, nests, false)?;
+                            self.nests(plan, pieces, body, nests, false)?;
+                        }
+                    }
                 }
                 Action::Conditional { branches, .. } => {
                     for branch in branches {
-                        self.nests(plan, pieces, branch, nests)?;
+                        self.nests(plan, pieces, branch, nests, false)?;
                     }
                 }
                 _ => {}
@@ -519,12 +549,12 @@ impl Builder {
         Ok(())
     }
 
-    fn nest(&mut self, name: &str, nest: &Loop<'_>, pieces: &[Pieces]) -> Result<FuncId, Error> {
+    fn nest(&mut self, name: &str, made: &Made, pieces: &[Pieces]) -> Result<FuncId, Error> {
         let id = self.declare(name)?;
         let config = self.module.target_config();
         let mut builder = FunctionBuilder::new(&mut self.context.func, &mut self.functions);
         let mut calls = Vec::new();
-        nest.calls(&mut calls);
+        made.looped.calls(&mut calls);
         let mut functions = FxHashMap::default();
         for call in calls {
             let (function, _) = pieces[call.0][call.1];
@@ -537,7 +567,7 @@ impl Builder {
             streamed: &[],
             streaming: self.streaming,
         };
-        nests::emit(nest, functions, &mut builder, &mut imports)?;
+        nests::emit(made, functions, config, &mut builder, &mut imports)?;
         builder.finalize(config);
         self.define(id, name)?;
         Ok(id)

@@ -11,11 +11,13 @@
 mod domain;
 mod terms;
 
-use crate::carrier::{carrier_types, integer_type, is_narrow_float};
+use crate::carrier::{carrier_types, is_narrow_float, stored_types};
 use crate::counted_loop::CountedLoop;
 use crate::error::Error;
 use crate::helpers::{General, Helper};
+use crate::nests::{Registers, offset_of};
 use crate::reordered::Reordered;
+use crate::schedule::Location;
 use crate::vector::{Choice, RowsIn, Run};
 use cranelift_codegen::ir::{
     BlockArg, FuncRef, InstBuilder, MemFlagsData, StackSlotData, StackSlotKind, Type, Value, types,
@@ -63,6 +65,8 @@ pub(crate) struct Lower<'a, 'f> {
     vectors: &'a Choice,
     /// Whether what the kernel reads stays as it is while the function runs.
     reads_stay: bool,
+    /// What is in registers, and where the parameters lie.
+    registers: Option<(&'a Registers, &'a [Location])>,
 }
 
 /// One iteration: from the counter and the carried values, the next ones.
@@ -109,16 +113,18 @@ pub(crate) fn lower_kernel(
 }
 
 /// Lowers a kernel without a domain, symbols and local arrays at the place where `builder` is,
-/// which may be inside of loops; `given` are the addresses of what it is given.
+/// which may be inside of loops. It is told the addresses of what it is given, and which elements
+/// from these places on are in registers.
 pub(crate) fn lower_in_place(
     kernel: &Kernel,
     vectors: &Choice,
-    given: Vec<Value>,
+    (given, registers): (Vec<Value>, (&Registers, &[Location])),
     builder: &mut FunctionBuilder<'_>,
     imports: &mut dyn Imports,
 ) -> Result<(), Error> {
     let mut lower = Lower::new(kernel, vectors, given, builder, imports);
     lower.reads_stay = false;
+    lower.registers = Some(registers);
     lower.statements(&kernel.body)
 }
 
@@ -160,6 +166,7 @@ impl<'a, 'f> Lower<'a, 'f> {
             imported: FxHashMap::default(),
             vectors,
             reads_stay: true,
+            registers: None,
         }
     }
 
@@ -450,42 +457,79 @@ impl<'a, 'f> Lower<'a, 'f> {
         self.builder.ins().iadd(base, offset)
     }
 
+    /// The places of an element's parts, if they may be in registers.
+    fn places(&self, param: usize, index: &[Term]) -> Option<SmallVec<[(Location, Type); 2]>> {
+        let (_, arrays) = self.registers?;
+        let mut at = *arrays.get(param)?;
+        at.offset += offset_of(self.kernel, param, index)?;
+        let types = stored_types(self.kernel.params[param].element_type);
+        let parts = types.iter().map(|&ty| {
+            let part = (at, ty);
+            at.offset += ty.bytes() as usize;
+            part
+        });
+        Some(parts.collect())
+    }
+
     fn load(&mut self, param: usize, index: &[Term]) -> Values {
-        let address = self.address(param, index);
         let declared = &self.kernel.params[param];
         let element_type = declared.element_type;
         let mut flags = MemFlagsData::trusted();
         if declared.access == Access::Read && self.reads_stay {
             flags = flags.with_readonly();
         }
+        let places = self.places(param, index);
+        let mut address = None;
+        let mut offset = 0;
+        let mut parts = Values::new();
+        for (part, ty) in stored_types(element_type).into_iter().enumerate() {
+            let place = places.as_ref().and_then(|places| places.get(part));
+            let promoted = place
+                .zip(self.registers)
+                .and_then(|(&(at, _), (registers, _))| registers.load(self.builder, at, ty));
+            parts.push(match promoted {
+                Some(value) => value,
+                None => {
+                    let address = match address {
+                        Some(address) => address,
+                        None => *address.insert(self.address(param, index)),
+                    };
+                    self.builder.ins().load(ty, flags, address, offset)
+                }
+            });
+            offset += ty.bytes() as i32;
+        }
         if is_narrow_float(element_type) {
-            let ty = integer_type(element_type.storage_bytes());
-            let bits = self.builder.ins().load(ty, flags, address, 0);
-            let value = self.carried(element_type, bits);
+            let value = self.carried(element_type, parts[0]);
             return SmallVec::from_slice(&[value]);
         }
-        let types = carrier_types(element_type);
-        let part = i32::try_from(element_type.storage_bytes() / types.len()).unwrap_or(0);
-        let parts = types.iter().enumerate();
         parts
-            .map(|(i, &ty)| self.builder.ins().load(ty, flags, address, i as i32 * part))
-            .collect()
     }
 
     fn store(&mut self, param: usize, index: &[Term], values: &Values) {
-        let address = self.address(param, index);
         let element_type = self.kernel.params[param].element_type;
-        let flags = MemFlagsData::trusted();
+        let mut values = values.clone();
         if is_narrow_float(element_type) {
-            let bits = self.stored_bits(element_type, values[0]);
-            self.builder.ins().store(flags, bits, address, 0);
-            return;
+            values[0] = self.stored_bits(element_type, values[0]);
         }
-        let part = i32::try_from(element_type.storage_bytes() / values.len().max(1)).unwrap_or(0);
-        for (i, &value) in values.iter().enumerate() {
-            self.builder
-                .ins()
-                .store(flags, value, address, i as i32 * part);
+        let flags = MemFlagsData::trusted();
+        let places = self.places(param, index);
+        let mut address = None;
+        let mut offset = 0;
+        for (part, value) in values.into_iter().enumerate() {
+            let ty = self.builder.func.dfg.value_type(value);
+            let place = places.as_ref().and_then(|places| places.get(part));
+            let promoted = place
+                .zip(self.registers)
+                .is_some_and(|(&(at, _), (registers, _))| registers.store(self.builder, at, value));
+            if !promoted {
+                let address = match address {
+                    Some(address) => address,
+                    None => *address.insert(self.address(param, index)),
+                };
+                self.builder.ins().store(flags, value, address, offset);
+            }
+            offset += ty.bytes() as i32;
         }
     }
 

@@ -1,24 +1,33 @@
 //! Loops of small steps, and loops of such loops, as one function.
 //!
-//! A turn of a recurrence over single numbers takes a few nanoseconds, and so does the call of
-//! each kernel in it. Here a loop with all that is inside it becomes a function of its own:
-//! kernels without a domain are part of it, others are called, and copies are loads and
-//! stores. The function gets a table of addresses: of everything that it touches itself, and
-//! the arguments of each kernel that it calls, one after the other.
+//! An iteration of a recurrence over a few numbers takes a few nanoseconds, and so does the call
+//! of each kernel in it. Here a loop with all that is inside it becomes a function of its own:
+//! kernels of few points are [unrolled](crate::unroll) into it, others are called, copies are
+//! loads and stores, and conditionals are branches. Elements that only have constant places are
+//! [promoted](crate::registers) to variables. The function gets a table of addresses: of
+//! everything that it touches itself, and the arguments of each kernel that it calls, one after
+//! the other.
 //!
 //! Memories that a loop exchanges change their addresses from turn to turn: such loops are
 //! walked ([`crate::turns`]), but may have loops inside that are functions.
 
-use crate::error::Error;
+mod emit;
+mod liveness;
+
+use crate::carrier::stored_types;
 use crate::jit::Pieces;
-use crate::lower::{Imports, lower_in_place};
+use crate::registers::{Element, Touch, elements};
 use crate::schedule::{Action, Location};
-use crate::vector::{Choice, choose};
-use cranelift_codegen::ir::{FuncRef, InstBuilder, MemFlagsData, Value, types};
-use cranelift_frontend::FunctionBuilder;
+use crate::unroll::unrolled;
+use crate::vector::{Choice, choose, is_call};
+use cranelift_codegen::ir::{Type, types};
+pub(crate) use emit::{Registers, emit};
+use liveness::is_read_after;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
-use tegula_fusion::Kernel;
+use tegula_expr::{Term, canonicalize};
+use tegula_fusion::kernel::{Block, Param, Statement};
+use tegula_fusion::{Kernel, KernelRanges};
 use tegula_layout::plan::{KernelId, Plan};
 
 /// A loop's function: its number, and what lies at the addresses that it is given.
@@ -31,17 +40,22 @@ pub(crate) struct Nest {
 }
 
 /// Steps of a loop, inner loops with theirs, beyond which calls are a small part of a turn.
-const MAX_STEPS: usize = 64;
-/// Scalars of a kernel that becomes part of the function.
+const MAX_STEPS: usize = 512;
+/// Scalars of a kernel with loops that becomes part of the function.
 const MAX_SCALARS: usize = 64;
+/// Statements of an unrolled kernel that becomes part of the function. A call costs as much as
+/// some fifty, and has lanes.
+const MAX_STATEMENTS: usize = 256;
+/// Statements of all unrolled kernels of a function: it takes longer to compile than it saves.
+const MAX_IN_ALL: usize = 2048;
 /// Bytes that are copied by loads and stores.
 const MAX_COPY: usize = 64;
 
 /// What is done, by places in the table.
-enum Step<'a> {
+enum Step {
     /// A kernel without a domain.
     Kernel {
-        kernel: &'a Kernel,
+        kernel: Box<Kernel>,
         vectors: Box<Choice>,
         args: SmallVec<[usize; 8]>,
     },
@@ -57,14 +71,20 @@ enum Step<'a> {
         to: usize,
         bytes: usize,
     },
-    Loop(Loop<'a>),
+    /// One of several blocks, as for [`Action::Conditional`].
+    Branch {
+        selector: usize,
+        is_pred: bool,
+        branches: Vec<Vec<Step>>,
+    },
+    Loop(Loop),
 }
 
 /// A loop whose condition leaves a predicate.
-pub(crate) struct Loop<'a> {
-    condition: Vec<Step<'a>>,
+pub(crate) struct Loop {
+    condition: Vec<Step>,
     predicate: usize,
-    body: Vec<Step<'a>>,
+    body: Vec<Step>,
 }
 
 /// Makes the steps of a loop, and the table.
@@ -75,6 +95,27 @@ pub(crate) struct Maker<'a> {
     table: Vec<Location>,
     known: FxHashMap<Location, usize>,
     steps: usize,
+    statements: usize,
+    /// Loops around what is made.
+    depth: u32,
+    touches: Vec<Touch>,
+}
+
+/// A loop as a function.
+pub(crate) struct Made {
+    pub looped: Loop,
+    /// The table of its addresses.
+    pub table: Vec<Location>,
+    /// What is kept in registers.
+    pub promoted: Vec<Promoted>,
+}
+
+/// An element that is kept in a register.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Promoted {
+    pub element: Element,
+    /// Whether something may read it from memory behind the loop.
+    pub stored: bool,
 }
 
 impl<'a> Maker<'a> {
@@ -85,17 +126,28 @@ impl<'a> Maker<'a> {
             table: Vec::new(),
             known: FxHashMap::default(),
             steps: 0,
+            statements: 0,
+            depth: 0,
+            touches: Vec::new(),
         }
     }
 
-    /// A loop and the table of its addresses; `None` if it does something that a function
-    /// cannot.
-    pub(crate) fn make(mut self, action: &Action) -> Option<(Loop<'a>, Vec<Location>)> {
-        let made = self.while_loop(action)?;
-        Some((made, self.table))
+    /// A loop; `None` if it does something that a function cannot. `after` is what runs behind
+    /// it, if that is known.
+    pub(crate) fn make(mut self, action: &Action, after: Option<&[Action]>) -> Option<Made> {
+        let looped = self.while_loop(action)?;
+        let promoted = elements(&self.touches).into_iter().map(|element| Promoted {
+            element,
+            stored: element.written && is_read_after(self.plan, after, &element),
+        });
+        Some(Made {
+            looped,
+            promoted: promoted.collect(),
+            table: self.table,
+        })
     }
 
-    fn while_loop(&mut self, action: &Action) -> Option<Loop<'a>> {
+    fn while_loop(&mut self, action: &Action) -> Option<Loop> {
         let Action::While {
             condition,
             predicate,
@@ -109,15 +161,19 @@ impl<'a> Maker<'a> {
         if !exchanges.is_empty() {
             return None;
         }
+        self.depth += 1;
         let condition = self.steps(condition)?;
+        self.element(*predicate, types::I8, false);
+        let body = self.steps(body)?;
+        self.depth -= 1;
         Some(Loop {
             condition,
             predicate: self.place(*predicate),
-            body: self.steps(body)?,
+            body,
         })
     }
 
-    fn steps(&mut self, actions: &[Action]) -> Option<Vec<Step<'a>>> {
+    fn steps(&mut self, actions: &[Action]) -> Option<Vec<Step>> {
         self.steps += actions.len();
         if self.steps > MAX_STEPS {
             return None;
@@ -129,7 +185,7 @@ impl<'a> Maker<'a> {
         Some(steps)
     }
 
-    fn step(&mut self, action: &Action, steps: &mut Vec<Step<'a>>) -> Option<()> {
+    fn step(&mut self, action: &Action, steps: &mut Vec<Step>) -> Option<()> {
         match action {
             Action::Kernel {
                 kernel,
@@ -137,27 +193,62 @@ impl<'a> Maker<'a> {
                 extent,
                 parts: 0..2,
                 ..
-            } => self.kernel(*kernel, args, *extent, steps),
-            Action::Copy { from, to, bytes } if *bytes <= MAX_COPY => steps.push(Step::Copy {
-                from: self.place(*from),
-                to: self.place(*to),
-                bytes: *bytes,
-            }),
+            } => self.kernel(*kernel, args, *extent, steps)?,
+            Action::Copy { from, to, bytes } => {
+                self.touches.push(Touch::Copy {
+                    from: *from,
+                    to: *to,
+                    bytes: *bytes,
+                });
+                steps.push(Step::Copy {
+                    from: self.place(*from),
+                    to: self.place(*to),
+                    bytes: *bytes,
+                });
+            }
+            Action::Conditional {
+                selector,
+                is_pred,
+                branches,
+            } => {
+                let ty = if *is_pred { types::I8 } else { types::I32 };
+                self.element(*selector, ty, false);
+                let branches = branches.iter().map(|branch| self.steps(branch));
+                let branches = branches.collect::<Option<_>>()?;
+                steps.push(Step::Branch {
+                    selector: self.place(*selector),
+                    is_pred: *is_pred,
+                    branches,
+                });
+            }
             Action::While { .. } => steps.push(Step::Loop(self.while_loop(action)?)),
             _ => return None,
         }
         Some(())
     }
 
-    fn kernel(&mut self, number: usize, args: &[Location], extent: i64, steps: &mut Vec<Step<'a>>) {
+    fn kernel(
+        &mut self,
+        number: usize,
+        args: &[Location],
+        extent: i64,
+        steps: &mut Vec<Step>,
+    ) -> Option<()> {
         let kernel = &self.plan.kernels[KernelId::from_u32(number as u32)];
-        if let Some(vectors) = scalar(kernel) {
+        let sizes: Option<Vec<usize>> = kernel.params.iter().map(bytes_of).collect();
+        let sizes = sizes?;
+        if let Some((kernel, vectors)) = self.in_place(kernel) {
+            self.touched_by(&kernel, &kernel.body, args, &sizes);
             let args = args.iter().map(|&arg| self.place(arg)).collect();
-            return steps.push(Step::Kernel {
+            steps.push(Step::Kernel {
                 kernel,
                 vectors,
                 args,
             });
+            return Some(());
+        }
+        for (&at, &bytes) in args.iter().zip(&sizes) {
+            self.touches.push(Touch::Bytes { at, bytes });
         }
         let first = self.table.len();
         self.table.extend(args);
@@ -173,6 +264,81 @@ impl<'a> Maker<'a> {
                 part,
             });
         }
+        Some(())
+    }
+
+    /// A kernel without a domain that does what another does, if that is so little that it
+    /// becomes part of the function.
+    fn in_place(&mut self, kernel: &Kernel) -> Option<(Box<Kernel>, Box<Choice>)> {
+        // Arrays of a kernel's own take the stack only while it is called.
+        let has_arrays = kernel.given() < kernel.params.len();
+        if has_arrays || self.statements > MAX_IN_ALL {
+            return None;
+        }
+        let is_call = |s: &Statement| matches!(s, Statement::Compute { op, .. } if is_call(op));
+        // Lanes compute several functions at once.
+        let has_lanes = !kernel.domain.is_empty() && kernel.body.any(is_call);
+        if !has_lanes && let Some(kernel) = unrolled(kernel, MAX_STATEMENTS) {
+            self.statements += kernel.body.statements.len();
+            return Some((Box::new(kernel), Box::default()));
+        }
+        if !kernel.domain.is_empty() || kernel.scalars.len() > MAX_SCALARS {
+            return None;
+        }
+        let vectors = Box::new(choose(kernel));
+        let is_scalar = vectors.loops.is_empty() && vectors.domain.is_none();
+        is_scalar.then(|| (Box::new(kernel.clone()), vectors))
+    }
+
+    /// Notes what the statements of a kernel without a domain touch.
+    fn touched_by(&mut self, kernel: &Kernel, block: &Block, args: &[Location], sizes: &[usize]) {
+        for statement in &block.statements {
+            let (param, index, writes) = match statement {
+                Statement::Load { param, index, .. } => (*param, index, false),
+                Statement::Store { param, index, .. } => (*param, index, true),
+                Statement::If {
+                    then, otherwise, ..
+                } => {
+                    self.touched_by(kernel, then, args, sizes);
+                    self.touched_by(kernel, otherwise, args, sizes);
+                    continue;
+                }
+                Statement::Loop { body, .. } => {
+                    self.touched_by(kernel, body, args, sizes);
+                    continue;
+                }
+                Statement::Compute { .. } | Statement::Bind { .. } => continue,
+            };
+            let (Some(&at), Some(declared)) = (args.get(param), kernel.params.get(param)) else {
+                continue;
+            };
+            match offset_of(kernel, param, index) {
+                Some(offset) => {
+                    let mut at = Location {
+                        offset: at.offset + offset,
+                        ..at
+                    };
+                    for ty in stored_types(declared.element_type) {
+                        self.element(at, ty, writes);
+                        at.offset += ty.bytes() as usize;
+                    }
+                }
+                None => self.touches.push(Touch::Bytes {
+                    at,
+                    bytes: sizes[param],
+                }),
+            }
+        }
+    }
+
+    fn element(&mut self, at: Location, ty: Type, writes: bool) {
+        let depth = self.depth;
+        self.touches.push(Touch::Element {
+            at,
+            ty,
+            writes,
+            depth,
+        });
     }
 
     /// The place of an address in the table.
@@ -185,161 +351,19 @@ impl<'a> Maker<'a> {
     }
 }
 
-/// Nothing but single numbers, if that is what a kernel is.
-fn scalar(kernel: &Kernel) -> Option<Box<Choice>> {
-    // Arrays of a kernel's own take the stack only while it is called.
-    let has_arrays = kernel.given() < kernel.params.len();
-    if !kernel.domain.is_empty() || has_arrays || kernel.scalars.len() > MAX_SCALARS {
-        return None;
-    }
-    let vectors = Box::new(choose(kernel));
-    (vectors.loops.is_empty() && vectors.domain.is_none()).then_some(vectors)
+/// The bytes of an array, if they are known.
+pub(crate) fn bytes_of(param: &Param) -> Option<usize> {
+    let mut dims = param.dims.iter().map(Term::as_constant);
+    let elements = dims.try_fold(1i64, |n, dim| n.checked_mul(dim?))?;
+    let elements = usize::try_from(elements).ok()?;
+    elements.checked_mul(param.element_type.storage_bytes())
 }
 
-/// Emits loops.
-struct Emitter<'e, 'f> {
-    builder: &'e mut FunctionBuilder<'f>,
-    /// Functions of kernels' pieces, as the function calls them.
-    functions: FxHashMap<(usize, usize), FuncRef>,
-    /// Where the table lies.
-    table: Value,
-    /// Addresses that were loaded from it.
-    addresses: FxHashMap<usize, Value>,
-}
-
-/// The function that `builder` builds: the loop, with its addresses loaded before.
-/// `functions` are those that it [calls](Loop::calls).
-pub(crate) fn emit(
-    nest: &Loop<'_>,
-    functions: FxHashMap<(usize, usize), FuncRef>,
-    builder: &mut FunctionBuilder<'_>,
-    imports: &mut dyn Imports,
-) -> Result<(), Error> {
-    let entry = builder.create_block();
-    builder.append_block_params_for_function_params(entry);
-    builder.switch_to_block(entry);
-    let table = builder.block_params(entry)[0];
-    let mut addresses = FxHashMap::default();
-    let mut places = Vec::new();
-    nest.places(&mut places);
-    for place in places {
-        let flags = MemFlagsData::trusted().with_readonly();
-        let load = || {
-            builder
-                .ins()
-                .load(types::I64, flags, table, 8 * place as i32)
-        };
-        addresses.entry(place).or_insert_with(load);
-    }
-    let mut emitter = Emitter {
-        builder,
-        functions,
-        table,
-        addresses,
-    };
-    emitter.nest(nest, imports)?;
-    builder.ins().return_(&[]);
-    builder.seal_all_blocks();
-    Ok(())
-}
-
-impl Loop<'_> {
-    /// The pieces of kernels that are called.
-    pub(crate) fn calls(&self, calls: &mut Vec<(usize, usize)>) {
-        for step in self.condition.iter().chain(&self.body) {
-            match step {
-                Step::Call { kernel, piece, .. } => calls.push((*kernel, *piece)),
-                Step::Loop(inner) => inner.calls(calls),
-                Step::Kernel { .. } | Step::Copy { .. } => {}
-            }
-        }
-    }
-
-    /// The addresses that the function uses itself.
-    fn places(&self, places: &mut Vec<usize>) {
-        places.push(self.predicate);
-        for step in self.condition.iter().chain(&self.body) {
-            match step {
-                Step::Call { .. } => {}
-                Step::Loop(inner) => inner.places(places),
-                Step::Kernel { args, .. } => places.extend(args),
-                Step::Copy { from, to, .. } => places.extend([from, to]),
-            }
-        }
-    }
-}
-
-impl Emitter<'_, '_> {
-    fn nest(&mut self, nest: &Loop<'_>, imports: &mut dyn Imports) -> Result<(), Error> {
-        let [header, inside, exit] = [(); 3].map(|()| self.builder.create_block());
-        self.builder.ins().jump(header, &[]);
-        self.builder.switch_to_block(header);
-        self.steps(&nest.condition, imports)?;
-        let predicate = self.address(nest.predicate)?;
-        let flags = MemFlagsData::trusted();
-        let goes_on = self.builder.ins().load(types::I8, flags, predicate, 0);
-        self.builder.ins().brif(goes_on, inside, &[], exit, &[]);
-        self.builder.switch_to_block(inside);
-        self.steps(&nest.body, imports)?;
-        self.builder.ins().jump(header, &[]);
-        self.builder.switch_to_block(exit);
-        Ok(())
-    }
-
-    fn steps(&mut self, steps: &[Step<'_>], imports: &mut dyn Imports) -> Result<(), Error> {
-        for step in steps {
-            match step {
-                Step::Kernel {
-                    kernel,
-                    vectors,
-                    args,
-                } => {
-                    let bases = args.iter().map(|&arg| self.address(arg));
-                    let bases: Vec<Value> = bases.collect::<Result<_, _>>()?;
-                    lower_in_place(kernel, vectors, bases, self.builder, imports)?;
-                }
-                Step::Call {
-                    kernel,
-                    piece,
-                    first,
-                    part,
-                } => {
-                    let function = self.functions.get(&(*kernel, *piece)).copied();
-                    let function = function.ok_or_else(|| Error::Bug("a call".to_owned()))?;
-                    let first = 8 * *first as i64;
-                    let args = self.builder.ins().iadd_imm_s(self.table, first);
-                    let [begin, end] = part.map(|at| self.builder.ins().iconst(types::I64, at));
-                    self.builder.ins().call(function, &[args, begin, end]);
-                }
-                Step::Copy { from, to, bytes } => self.copy(*from, *to, *bytes)?,
-                Step::Loop(inner) => self.nest(inner, imports)?,
-            }
-        }
-        Ok(())
-    }
-
-    /// Everything is loaded before it is stored: the two may overlap.
-    fn copy(&mut self, from: usize, to: usize, bytes: usize) -> Result<(), Error> {
-        let (from, to) = (self.address(from)?, self.address(to)?);
-        let flags = MemFlagsData::trusted();
-        let mut parts: SmallVec<[(Value, i32); 8]> = SmallVec::new();
-        let mut at = 0;
-        for ty in [types::I64, types::I32, types::I16, types::I8] {
-            let size = ty.bytes() as usize;
-            while bytes - at >= size {
-                let value = self.builder.ins().load(ty, flags, from, at as i32);
-                parts.push((value, at as i32));
-                at += size;
-            }
-        }
-        for (value, at) in parts {
-            self.builder.ins().store(flags, value, to, at);
-        }
-        Ok(())
-    }
-
-    fn address(&self, place: usize) -> Result<Value, Error> {
-        let known = self.addresses.get(&place).copied();
-        known.ok_or_else(|| Error::Bug("an address of a loop".to_owned()))
-    }
+/// Bytes before an element of a parameter, if its index is constant.
+pub(crate) fn offset_of(kernel: &Kernel, param: usize, index: &[Term]) -> Option<usize> {
+    let declared = kernel.params.get(param)?;
+    let before = declared.elements_before(index);
+    let before = canonicalize(&before, &KernelRanges(&kernel.vars)).as_constant()?;
+    let size = declared.element_type.storage_bytes();
+    usize::try_from(before).ok()?.checked_mul(size)
 }

@@ -59,8 +59,9 @@ impl<T> Version<T> {
     }
 }
 
-/// The most versions: each is compiled.
-const MAX_VERSIONS: usize = 24;
+/// The most versions: each is compiled, but for those of equal bodies, as the parts of a
+/// concatenation are.
+const MAX_VERSIONS: usize = 128;
 /// Of all operations that lanes would do, so much must not be done for versions to pay.
 pub(crate) const MIN_SAVED: f64 = 0.3;
 /// What a function that lanes compute as a polynomial counts, in operations.

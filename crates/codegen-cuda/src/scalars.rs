@@ -163,6 +163,9 @@ fn float_unary(op: Unary, ty: ElementType, x: &str) -> Option<String> {
             };
             format!("tegula_{name}({x})")
         }
+        // Zeros in place of subnormal numbers, as on every target.
+        Unary::Exp if !double => format!("tegula_flushed(expf({x}))"),
+        Unary::Erf if !double => format!("erff(tegula_flushed({x}))"),
         // CUDA's own keep an array in local memory.
         Unary::Sin | Unary::Cos | Unary::Tan => {
             let name = match op {

@@ -194,7 +194,7 @@ fn say_the_same(module: &Module, a: ComputationId, b: ComputationId) -> bool {
 }
 
 /// Whether the results depend on the operands alone, and nothing else happens.
-fn is_a_function(op: &Op) -> bool {
+pub(crate) fn is_a_function(op: &Op) -> bool {
     !matches!(
         op.opcode(),
         Opcode::Rng

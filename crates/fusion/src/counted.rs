@@ -3,7 +3,8 @@
 
 use crate::flatten::array_leaves;
 use tegula_ir::{
-    ArrayShape, Binary, Category, ComputationId, Direction, ElementType, InstructionId, Module, Op,
+    ArrayShape, Binary, Category, ComputationId, Direction, ElementType, InstructionId, Literal,
+    Module, Op,
 };
 
 /// How a loop counts. States are named by the number of the array among those of
@@ -169,6 +170,17 @@ fn leaf(module: &Module, root: InstructionId, number: usize) -> Option<Instructi
     None
 }
 
+/// The value of a literal of one integer.
+pub(crate) fn integer_of(literal: &Literal) -> Option<i128> {
+    let mut bytes = [0u8; 16];
+    let from = literal.bytes();
+    if literal.len() != 1 {
+        return None;
+    }
+    bytes.get_mut(..from.len())?.copy_from_slice(from);
+    integer(literal.element_type(), u128::from_le_bytes(bytes))
+}
+
 /// The value of an integer constant of one element.
 pub(crate) fn constant(module: &Module, id: InstructionId) -> Option<i128> {
     let instruction = &module[id];
@@ -177,13 +189,7 @@ pub(crate) fn constant(module: &Module, id: InstructionId) -> Option<i128> {
             let [literal] = &literals[..] else {
                 return None;
             };
-            let mut bytes = [0u8; 16];
-            let from = literal.bytes();
-            if literal.len() != 1 {
-                return None;
-            }
-            bytes.get_mut(..from.len())?.copy_from_slice(from);
-            integer(literal.element_type(), u128::from_le_bytes(bytes))
+            integer_of(literal)
         }
         Op::Copy | Op::Broadcast(_) | Op::Reshape => {
             let one = instruction

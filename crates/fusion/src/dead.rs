@@ -2,7 +2,7 @@
 //! have a side effect stay, and the loops and conditionals that they are in. No
 //! pass changes the order of nodes, so effects happen in the program's order.
 
-use crate::program::{Node, NodeId, NodeKind, Program, Region, ValueId};
+use crate::program::{Def, Node, NodeId, NodeKind, Program, Region, ValueId};
 use rustc_hash::FxHashSet;
 use tegula_ir::{Module, Op};
 
@@ -39,6 +39,7 @@ fn sweep(
         if !is_used && !acts(module, program, id) {
             continue;
         }
+        drop_states(module, program, id, used);
         let mut kind = std::mem::replace(&mut program.nodes[id].kind, NodeKind::Op);
         let mut regions: Vec<&mut Region> = match &mut kind {
             NodeKind::Op | NodeKind::Contraction(_) => Vec::new(),
@@ -59,4 +60,71 @@ fn sweep(
     }
     kept.reverse();
     region.nodes = kept;
+}
+
+/// Drops the states of a loop that nothing but their own next values depends on.
+fn drop_states(module: &Module, program: &mut Program, id: NodeId, used: &FxHashSet<ValueId>) {
+    let node = &program.nodes[id];
+    let NodeKind::While {
+        condition,
+        body,
+        states,
+    } = &node.kind
+    else {
+        return;
+    };
+    let mut needed: Vec<bool> = node.results.iter().map(|v| used.contains(v)).collect();
+    loop {
+        let mut read = FxHashSet::default();
+        note_used(module, program, condition, &condition.results, &mut read);
+        let results: Vec<ValueId> = (body.results.iter().zip(&needed))
+            .filter_map(|(&v, &needed)| needed.then_some(v))
+            .collect();
+        note_used(module, program, body, &results, &mut read);
+        let next: Vec<bool> = (states.iter().zip(&needed))
+            .map(|(state, &needed)| needed || read.contains(state))
+            .collect();
+        if next == needed {
+            break;
+        }
+        needed = next;
+    }
+    if !needed.contains(&false) {
+        return;
+    }
+    let node = &mut program.nodes[id];
+    let keep = |i: usize| needed.get(i).copied().unwrap_or(true);
+    let mut at = 0..;
+    node.operands.retain(|_| at.next().is_some_and(keep));
+    let mut at = 0..;
+    node.results.retain(|_| at.next().is_some_and(keep));
+    if let NodeKind::While { body, states, .. } = &mut node.kind {
+        for values in [&mut body.results, states] {
+            let mut at = 0..;
+            values.retain(|_| at.next().is_some_and(keep));
+        }
+    }
+    for (number, result) in program.nodes[id].results.clone().into_iter().enumerate() {
+        program.values[result].def = Def::Node(id, number);
+    }
+}
+
+/// Adds to `used` what some of a region's results, and its effects, depend on.
+fn note_used(
+    module: &Module,
+    program: &Program,
+    region: &Region,
+    results: &[ValueId],
+    used: &mut FxHashSet<ValueId>,
+) {
+    used.extend(results);
+    for &id in region.nodes.iter().rev() {
+        let node = &program.nodes[id];
+        if node.results.iter().any(|v| used.contains(v)) || acts(module, program, id) {
+            used.extend(&node.operands);
+            for inner in node.kind.regions() {
+                note_used(module, program, inner, &inner.results, used);
+            }
+        }
+    }
 }

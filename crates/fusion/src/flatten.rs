@@ -1,6 +1,8 @@
 //! From a module to a flattened [`Program`]: tuples are taken apart, calls and
 //! fusions are expanded, and instructions that only pass a value on disappear.
 
+use crate::common::is_a_function;
+use crate::counted::{Bound, Counter, integer_of};
 use crate::error::Error;
 use crate::program::{Def, Node, NodeId, NodeKind, Program, Region, Value, ValueId};
 use cranelift_entity::EntityRef;
@@ -16,6 +18,15 @@ type Leaves = SmallVec<[ValueId; 2]>;
 
 /// The largest number of nodes a program may be expanded to.
 pub const MAX_NODES: usize = 1 << 20;
+/// Iterations of a loop that is written out.
+const MAX_TRIPS: usize = 8;
+/// Nodes of all iterations of a loop that is written out.
+const MAX_UNROLLED: usize = 256;
+/// Elements of the arrays of a loop that is written out. What is made of long ones would be computed
+/// in each kernel that reads a part of it: four times slower for JAX's random numbers.
+const FEW_ELEMENTS: i64 = 64;
+/// Elements of the arrays of other than elementwise operations there.
+const FEW_OF_OTHERS: i64 = 16;
 /// The deepest nesting of calls, loops and conditionals.
 pub const MAX_DEPTH: usize = 256;
 
@@ -26,8 +37,22 @@ pub const MAX_DEPTH: usize = 256;
 /// from those of the inputs (of a module whose sizes are
 /// [resolved](tegula_ir::resolve_sizes)), or a program beyond [`MAX_NODES`] or [`MAX_DEPTH`].
 pub fn flatten(module: &Module) -> Result<Program, Error> {
+    flatten_with(module, false)
+}
+
+/// As [`flatten`], with counted loops of few iterations and little work written out: a state is a
+/// value then, which fuses with what is made of it. (JAX's random numbers are such loops.)
+///
+/// # Errors
+/// As [`flatten`].
+pub fn flatten_unrolled(module: &Module) -> Result<Program, Error> {
+    flatten_with(module, true)
+}
+
+fn flatten_with(module: &Module, unroll: bool) -> Result<Program, Error> {
     let mut flattener = Flattener {
         module,
+        unroll,
         program: Program::default(),
         alias: FxHashMap::default(),
         async_results: FxHashMap::default(),
@@ -63,6 +88,8 @@ pub fn array_leaves(shape: &Shape) -> Vec<&ArrayShape> {
 
 struct Flattener<'a> {
     module: &'a Module,
+    /// Whether short loops are written out.
+    unroll: bool,
     program: Program,
     /// Loop states that turned out to be the loop's operand.
     alias: FxHashMap<ValueId, ValueId>,
@@ -355,6 +382,12 @@ impl Flattener<'_> {
         depth: usize,
     ) -> Result<Leaves, Error> {
         let init: Leaves = operands.iter().flatten().copied().collect();
+        if self.unroll
+            && let Some(trips) = self.trips(condition, body, &init)
+            && let Some(last) = self.unrolled(body, &init, trips, nodes, depth)?
+        {
+            return Ok(last);
+        }
         let states: Leaves = init
             .iter()
             .map(|&v| {
@@ -408,6 +441,78 @@ impl Flattener<'_> {
         });
         let leaves: Option<Leaves> = leaves.collect();
         leaves.ok_or_else(|| Error::bug(self.module, id, "a loop state is lost"))
+    }
+
+    /// How often a loop goes round, if that is known and not often.
+    fn trips(
+        &self,
+        condition: ComputationId,
+        body: ComputationId,
+        init: &[ValueId],
+    ) -> Option<usize> {
+        let counter = Counter::of(self.module, condition, body)?;
+        let start = |state: usize| match &self.program.values[*init.get(state)?].def {
+            Def::Constant(literal) => integer_of(literal),
+            _ => None,
+        };
+        let bound = match counter.bound {
+            Bound::Constant(bound) => bound,
+            Bound::State(state) => start(state)?,
+        };
+        let trips = counter.iterations(start(counter.state)?, bound)?;
+        usize::try_from(trips).ok().filter(|&n| n <= MAX_TRIPS)
+    }
+
+    /// The last states of a loop that is written out; `None` if that is too much, or its work is
+    /// worth a loop.
+    fn unrolled(
+        &mut self,
+        body: ComputationId,
+        init: &[ValueId],
+        trips: usize,
+        nodes: &mut Vec<NodeId>,
+        depth: usize,
+    ) -> Result<Option<Leaves>, Error> {
+        let before = nodes.len();
+        let mut states: Leaves = init.iter().copied().collect();
+        for trip in 0..trips {
+            let from = nodes.len();
+            states = self.computation(body, &[states], nodes, depth + 1)?;
+            let added = &nodes[from..];
+            let is_too_much = added.len() * trips > MAX_UNROLLED
+                || !added.iter().all(|&node| self.is_little(node));
+            if trip == 0 && is_too_much {
+                nodes.truncate(before);
+                return Ok(None);
+            }
+        }
+        Ok(Some(states))
+    }
+
+    /// Whether a node is worth no loop around it: it works on few elements.
+    fn is_little(&self, id: NodeId) -> bool {
+        let node = &self.program.nodes[id];
+        let op = &self.module[node.origin].op;
+        let moves = matches!(
+            op,
+            Op::Broadcast(_)
+                | Op::Reshape
+                | Op::Transpose(_)
+                | Op::Slice(_)
+                | Op::Concatenate(_)
+                | Op::Iota(_)
+        );
+        let most = match op.is_elementwise() || moves {
+            true => FEW_ELEMENTS,
+            false => FEW_OF_OTHERS,
+        };
+        let few = |v: &ValueId| {
+            let count = self.program.values[*v].shape.element_count();
+            count.is_some_and(|n| n <= most)
+        };
+        matches!(node.kind, NodeKind::Op)
+            && is_a_function(op)
+            && node.operands.iter().chain(&node.results).all(few)
     }
 
     fn conditional(

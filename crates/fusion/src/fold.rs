@@ -9,7 +9,8 @@
 //!
 //! A dot of small depth and few columns (or rows) stays an operation: a sum of so few
 //! products is computed in the kernel that reads it, or in one of its own with its many rows
-//! as lanes. A routine would prepare tiles that are nearly empty.
+//! as lanes. A routine would prepare tiles that are nearly empty. So does a dot of few
+//! multiplications in all, which takes less time than the call of a routine.
 
 use crate::contraction::{Contraction, Label, Labels, is_product_of};
 use crate::program::{Def, NodeId, NodeKind, Program, Region, ValueId};
@@ -23,6 +24,9 @@ const MAX_LOOKED_THROUGH: usize = 16;
 
 /// Rows or columns that are few: a tile of a product has more.
 const FEW: usize = 4;
+/// Products of numbers that are few: to call a routine takes longer. In a loop they become part
+/// of its code.
+const FEW_PRODUCTS: usize = 256;
 
 /// Turns the dots that routines compute into contractions with transpositions
 /// folded in, and drops what nothing uses afterwards. Dots of few columns and a depth of
@@ -107,7 +111,12 @@ impl Fold<'_> {
         let batch: usize = batch.map(|&label| sizes[label as usize]).product();
         let depth = of(&product.lhs, false);
         let few = [&product.lhs, &product.rhs].map(|side| of(side, true) <= batch * FEW);
-        (1..=self.shallow).contains(&depth) && (few[0] || few[1])
+        let products = sizes
+            .iter()
+            .try_fold(1usize, |n, &size| n.checked_mul(size));
+        let is_small =
+            self.shallow > 0 && products.is_some_and(|n| (1..=FEW_PRODUCTS).contains(&n));
+        is_small || (1..=self.shallow).contains(&depth) && (few[0] || few[1])
     }
 
     /// The value that can be read in the place of an operand; the contraction then

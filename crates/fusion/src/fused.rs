@@ -141,6 +141,7 @@ pub struct Fused {
 /// # Errors
 /// An operation that cannot be compiled yet, by name.
 pub fn fuse(module: &Module, mut program: Program, limits: Limits) -> Result<Fused, Error> {
+    crate::loop_invariants::move_out(module, &mut program);
     crate::fold::fold(module, &mut program, limits.shallow);
     crate::accumulate::accumulate(module, &mut program);
     let mut clusters = cluster(module, &program, limits);

@@ -177,7 +177,11 @@ pub fn plan_for<'a>(module: &'a Module, options: &PlanOptions) -> Result<Planned
     let given = module;
     let module = tracing::info_span!("expand").in_scope(|| tegula_fusion::expand(module))?;
     let module = tracing::info_span!("sums").in_scope(|| tegula_fusion::sum_after_loops(module));
-    let program = tracing::info_span!("flatten").in_scope(|| tegula_fusion::flatten(&module))?;
+    let program = tracing::info_span!("flatten").in_scope(|| match options.orders {
+        // Loops with all that they do are tried, however short.
+        ArrayOrders::Drawn(_) => tegula_fusion::flatten(&module),
+        ArrayOrders::Chosen | ArrayOrders::Stated => tegula_fusion::flatten_unrolled(&module),
+    })?;
     let ordered = tracing::info_span!("order").in_scope(|| ordered(&module, program, options));
     let boundary = Boundary::of(given, &ordered.program, &ordered.orders);
     let (module, program) = tracing::info_span!("normalise")

@@ -10,6 +10,7 @@ mod expressions;
 mod fresh;
 mod library;
 mod ops;
+mod recurrences;
 mod rows;
 mod structure;
 mod types;

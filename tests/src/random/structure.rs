@@ -210,15 +210,16 @@ impl Generator {
         self.define(body, x.ty, &dims, bits, &text);
     }
 
-    /// A call, a conditional or a loop.
+    /// A call, a conditional or a loop of one of two kinds.
     pub(super) fn control(&mut self, body: &mut Body) {
         if self.depth >= 2 {
             return;
         }
         self.depth += 1;
-        match self.random.below(3) {
+        match self.random.below(4) {
             0 => self.call(body),
             1 => self.conditional(body),
+            2 => self.recurrence(body),
             _ => self.counted_loop(body),
         }
         self.depth -= 1;

@@ -70,7 +70,8 @@ fn kernels(plan: &Plan) -> [usize; 2] {
 
 /// Holds a loop against the definition for some numbers of iterations.
 fn checked(body: &str) -> [usize; 2] {
-    for trips in [0, 1, 4] {
+    // Loops of few iterations and little work are written out.
+    for trips in [0, 1, 4, 12] {
         let module = program(trips, body);
         let inputs = [numbers(3), numbers(8)];
         let reference = Reference::new(&module, &inputs, Regime::General).expect("a meaning");
@@ -85,7 +86,7 @@ fn checked(body: &str) -> [usize; 2] {
             assert_eq!(verdict, Ok(Verdict::Agrees), "{options:?}\n{body}");
         }
     }
-    kernels(&tegula::plan(&program(4, body)).expect("it plans").plan)
+    kernels(&tegula::plan(&program(12, body)).expect("it plans").plan)
 }
 
 #[test]

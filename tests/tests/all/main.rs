@@ -26,6 +26,7 @@ mod shape_helpers;
 mod shape_modes;
 mod short_dimensions;
 mod size_errors;
+mod small_loops;
 mod sparse;
 mod spectral;
 mod strips;

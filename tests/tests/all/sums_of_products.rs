@@ -116,7 +116,9 @@ fn gradients_are_added_where_they_lie() {
         for (name, ty) in [("f32", ElementType::F32), ("f64", ElementType::F64)] {
             let module = gradient(shape, name, "", "sum");
             agrees(&module, &inputs_of(shape, ty));
-            if shape.iter().all(|&size| size > 1) {
+            // Of few multiplications it is part of the kernel that adds.
+            let is_small = shape.iter().product::<i64>() <= 256;
+            if shape.iter().all(|&size| size > 1) && !is_small {
                 assert_eq!(added(&module), (1, 0), "{shape:?}");
             }
         }

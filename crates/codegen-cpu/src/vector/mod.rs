@@ -29,7 +29,7 @@ pub(crate) mod translate;
 mod turns;
 pub(crate) mod wide;
 
-pub(crate) use body::{Input, Storage};
+pub(crate) use body::{Body, Input, Storage};
 pub(crate) use choose::{Choice, choose, exchanged};
 pub(crate) use linear::{Ranges, linear_index, merged, split, steps_along};
 pub(crate) use mathlib::is_call;

@@ -30,7 +30,10 @@ __device__ float tegula_sign(float x) { return (x != x || x == 0.0f) ? x : copys
 
 __device__ double tegula_sign(double x) { return (x != x || x == 0.0) ? x : copysign(1.0, x); }
 
-__device__ float tegula_logistic(float x) { return 1.0f / (1.0f + expf(-x)); }
+// A zero of the same sign in place of a subnormal number.
+__device__ float tegula_flushed(float x) { return fabsf(x) < 1.17549435e-38f ? copysignf(0.0f, x) : x; }
+
+__device__ float tegula_logistic(float x) { return tegula_flushed(1.0f / (1.0f + expf(-x))); }
 
 __device__ double tegula_logistic(double x) { return 1.0 / (1.0 + exp(-x)); }
 

@@ -27,7 +27,7 @@ mod units;
 pub(crate) use classify::is_call;
 pub use classify::{Class, classify};
 
-use crate::program::{Def, NodeId, NodeKind, Program, Region, ValueId};
+use crate::program::{Def, Node, NodeId, NodeKind, Program, Region, ValueId};
 use crate::rows::Limits;
 use classify::{Scattered, scatters_singly};
 use classify::{elements, gathers_singly, is_function, is_updated, is_view, reads_per_element};
@@ -58,6 +58,11 @@ const MAX_LOOKED_AT: usize = 64;
 /// Operations that one kernel may evaluate: the time to compile a body grows faster
 /// than it does, because more lives at once than there are registers.
 const MAX_BODY: u32 = 400;
+/// Updates of an array, one after the other, that are looked at.
+const MAX_UPDATES: usize = 8;
+/// How many times as large an array is as a part of it that is worth memory of its own, when the
+/// array is written over.
+const MUCH_LARGER: f64 = 16.0;
 /// Places at which one value may be evaluated.
 const MAX_PLACES: usize = 16;
 
@@ -90,6 +95,9 @@ pub enum Reason {
     FromConstants,
     /// Kept by a kernel of rows for itself, a row at a time.
     KeptByRow,
+    /// Read from an array that is written over in place, and needed by the update itself: read
+    /// there, the array would have to be copied before it is written over.
+    BeforeUpdate,
 }
 
 impl Reason {
@@ -124,6 +132,7 @@ impl fmt::Display for Reason {
             Self::Fused(ratio) => write!(f, "fused, evaluated {ratio:.3} times per element"),
             Self::FromConstants => f.write_str("fused, from constants alone"),
             Self::KeptByRow => f.write_str("kept by its kernel, a row at a time"),
+            Self::BeforeUpdate => f.write_str("read from an array before that is updated in place"),
         }
     }
 }
@@ -389,6 +398,9 @@ impl Pass<'_> {
         let in_memory = class == Class::Library
             || node.results.is_empty()
             || (class == Class::Update && is_updated(module, node, i));
+        if class == Class::Update && !in_memory && self.reads_updated(id, operand) {
+            self.must[operand] = Some(Reason::BeforeUpdate);
+        }
         if in_memory {
             for at in at {
                 self.need(operand, at.unit, Reason::LibraryOrControl);
@@ -425,6 +437,75 @@ impl Pass<'_> {
                 });
             }
         }
+    }
+
+    /// Whether an operand of an update is computed from the array that is updated, or from what
+    /// that was before other updates, and is little beside it. The elements that are written over
+    /// may be read where they lie.
+    fn reads_updated(&self, id: NodeId, operand: ValueId) -> bool {
+        let (module, program) = (self.module, self.program);
+        let node = &program.nodes[id];
+        let home = |v: &ValueId| self.home[*v];
+        let own = node.results.first().map(home);
+        // The array in all its states.
+        let mut states: SmallVec<[ValueId; 4]> = SmallVec::new();
+        let mut last = id;
+        while states.len() < MAX_UPDATES {
+            let update = &program.nodes[last];
+            let updated = (0..update.operands.len()).find(|&i| is_updated(module, update, i));
+            let Some(array) = updated.map(|i| update.operands[i]) else {
+                break;
+            };
+            states.push(array);
+            match program.values[array].def {
+                Def::Node(before, _)
+                    if Some(home(&array)) == own && self.class(before) == Class::Update =>
+                {
+                    last = before;
+                }
+                _ => break,
+            }
+        }
+        let size = elements(program, operand);
+        if states
+            .first()
+            .is_none_or(|&a| elements(program, a) < MUCH_LARGER * size)
+        {
+            return false;
+        }
+        let mut seen: SmallVec<[ValueId; 16]> = SmallVec::from_slice(&[operand]);
+        let mut next = 0;
+        while let Some(&value) = seen.get(next) {
+            next += 1;
+            let Def::Node(maker, _) = program.values[value].def else {
+                continue;
+            };
+            let is_fused = matches!(self.class(maker), Class::Pointwise(_) | Class::Loop);
+            if Some(home(&value)) != own || !is_fused {
+                continue;
+            }
+            let maker = &program.nodes[maker];
+            for (i, read) in maker.operands.iter().enumerate() {
+                if states.contains(read) && !(i == 0 && self.reads_in_place(node, maker)) {
+                    return true;
+                }
+                if seen.len() < MAX_LOOKED_AT && !seen.contains(read) {
+                    seen.push(*read);
+                }
+            }
+        }
+        false
+    }
+
+    /// Whether a slice of an array is what an update writes over.
+    fn reads_in_place(&self, update: &Node, slice: &Node) -> bool {
+        let op = |node: &Node| &self.module[node.origin].op;
+        let shape = |v: Option<&ValueId>| v.map(|&v| &self.program.values[v].shape.dims);
+        matches!(op(update), Op::DynamicUpdateSlice)
+            && matches!(op(slice), Op::DynamicSlice(_))
+            && update.operands.first() == slice.operands.first()
+            && update.operands.get(2..) == slice.operands.get(1..)
+            && shape(update.operands.get(1)) == shape(slice.results.first())
     }
 
     /// The short dimensions of what a node's kernel writes.

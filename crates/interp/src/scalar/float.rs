@@ -5,6 +5,12 @@
 //! the `f64` forms are those of `libm`, which are the same code everywhere.
 //! Functions that IEEE 754 defines exactly (abs, sqrt, rounding, ...) are used
 //! as they are in both widths.
+//!
+//! The `f32` forms of `exp`, `logistic`, `erf` and `power` never give a subnormal number: what
+//! would be less than the smallest normal number when rounded is a zero of its sign. Masked
+//! scores (`exp` of -95, -1e9, ...) are such numbers, vector units take ten times as long for
+//! them, and so XLA and the fast modes of GPUs flush them too. Other operations keep
+//! subnormal numbers.
 
 use tegula_ir::{Binary, Unary};
 
@@ -30,12 +36,12 @@ pub fn unary_f32_function(op: Unary) -> Option<fn(f32) -> f32> {
         Unary::Cbrt => |x| libm::cbrt(f64::from(x)) as f32,
         Unary::Cos => |x| libm::cos(f64::from(x)) as f32,
         Unary::Cosh => |x| libm::cosh(f64::from(x)) as f32,
-        Unary::Erf => |x| libm::erf(f64::from(x)) as f32,
-        Unary::Exp => |x| libm::exp(f64::from(x)) as f32,
+        Unary::Erf => |x| libm::erf(f64::from(without_subnormal(x))) as f32,
+        Unary::Exp => |x| rounded_to_normal(libm::exp(f64::from(x))),
         Unary::Expm1 => |x| libm::expm1(f64::from(x)) as f32,
         Unary::Log => |x| libm::log(f64::from(x)) as f32,
         Unary::Log1p => |x| libm::log1p(f64::from(x)) as f32,
-        Unary::Logistic => |x| logistic(f64::from(x)) as f32,
+        Unary::Logistic => |x| rounded_to_normal(logistic(f64::from(x))),
         Unary::Rsqrt => |x| (1.0 / f64::from(x).sqrt()) as f32,
         Unary::Sin => |x| libm::sin(f64::from(x)) as f32,
         Unary::Sinh => |x| libm::sinh(f64::from(x)) as f32,
@@ -102,7 +108,7 @@ pub fn binary_f32_function(op: Binary) -> Option<fn(f32, f32) -> f32> {
         Binary::Remainder => |a, b| a % b,
         Binary::Maximum => maximum_f32,
         Binary::Minimum => minimum_f32,
-        Binary::Power => |a, b| libm::pow(f64::from(a), f64::from(b)) as f32,
+        Binary::Power => |a, b| rounded_to_normal(libm::pow(f64::from(a), f64::from(b))),
         Binary::Atan2 => |a, b| libm::atan2(f64::from(a), f64::from(b)) as f32,
         _ => return None,
     })
@@ -132,6 +138,27 @@ pub fn binary_f32(op: Binary, a: f32, b: f32) -> f32 {
 /// `op(a, b)` in `f64`. An operation that floats lack gives NaN.
 pub fn binary_f64(op: Binary, a: f64, b: f64) -> f64 {
     binary_f64_function(op).map_or(f64::NAN, |f| f(a, b))
+}
+
+/// The number below which a magnitude is less than the smallest normal `f32` when rounded: half
+/// a unit in the last place below 2^-126.
+pub const LEAST_ROUNDED_TO_NORMAL: f64 = f32::MIN_POSITIVE as f64 * (1.0 - 1.0 / (1 << 25) as f64);
+
+/// The nearest `f32`; a zero of the same sign in place of a subnormal number.
+fn rounded_to_normal(x: f64) -> f32 {
+    match x.abs() < LEAST_ROUNDED_TO_NORMAL {
+        true => 0f32.copysign(x as f32),
+        false => x as f32,
+    }
+}
+
+/// `x`, but a zero of its sign if it is subnormal.
+fn without_subnormal(x: f32) -> f32 {
+    if x.is_subnormal() {
+        0f32.copysign(x)
+    } else {
+        x
+    }
 }
 
 /// The area hyperbolic cosine: NaN below 1, where `libm`'s is what rounding leaves of 0.

@@ -26,8 +26,9 @@ pub use compare::{compare, holds};
 pub(crate) use complex::divide;
 pub use complex::{C32, C64, binary_c32, binary_c64, narrow, part_c64, unary_c64, widen};
 pub use float::{
-    binary_f32, binary_f32_function, binary_f64, binary_f64_function, maximum_f32, maximum_f64,
-    minimum_f32, minimum_f64, unary_f32, unary_f32_function, unary_f64, unary_f64_function,
+    LEAST_ROUNDED_TO_NORMAL, binary_f32, binary_f32_function, binary_f64, binary_f64_function,
+    maximum_f32, maximum_f64, minimum_f32, minimum_f64, unary_f32, unary_f32_function, unary_f64,
+    unary_f64_function,
 };
 pub use integer::{
     binary_pred, binary_signed, binary_unsigned, unary_pred, unary_signed, unary_unsigned,

@@ -34,10 +34,21 @@ const HIGH: [f32; 13] = [
 ];
 
 pub(super) fn erf(b: &mut Builder, x: V) -> V {
-    let square = b.mul(x, x);
-    let low = polynomial(b, square, &LOW);
-    let low = b.mul(low, x);
     let magnitude = abs(b, x);
+    let sign = b.i32(i32::MIN);
+    let bits = b.bits(x);
+    let sign = b.and(bits, sign);
+    // A subnormal number counts as zero, and squares are of what has normal ones: vector units
+    // take long for others.
+    let least = b.f32(f32::MIN_POSITIVE);
+    let is_subnormal = b.compare(Condition::Less, magnitude, least);
+    let zero = b.bits(sign);
+    let normal = b.select(is_subnormal, zero, x);
+    let tiny = b.f32(2f32.powi(-60));
+    let raised = b.binary(BinaryOp::GreaterOrSecond, tiny, magnitude);
+    let square = b.mul(raised, raised);
+    let low = polynomial(b, square, &LOW);
+    let low = b.mul(low, normal);
     // From here on the result is 1 when rounded.
     let last = b.f32(3.93);
     let clamped = b.binary(BinaryOp::LesserOrSecond, last, magnitude);
@@ -46,9 +57,6 @@ pub(super) fn erf(b: &mut Builder, x: V) -> V {
     let high = polynomial(b, t, &HIGH);
     let one = b.f32(1.0);
     let high = b.sub(one, high);
-    let sign = b.i32(i32::MIN);
-    let bits = b.bits(x);
-    let sign = b.and(bits, sign);
     let high = b.bits(high);
     let high = b.or(high, sign);
     let high = b.bits(high);

@@ -40,16 +40,22 @@ fn reduce(b: &mut Builder, x: V) -> (V, V) {
     (n, r)
 }
 
-/// Within 2 units in the last place.
+/// The least number whose exponential is a normal number.
+const LEAST: f32 = -87.336_54;
+
+/// Within 2 units in the last place; 0 below [`LEAST`]. Nothing on the way is subnormal.
 pub(super) fn exp(b: &mut Builder, x: V) -> V {
-    let (low, high) = (b.f32(-104.0), b.f32(89.0));
+    let (low, high) = (b.f32(LEAST), b.f32(89.0));
+    let underflows = b.compare(Condition::Less, x, low);
     let x = clamp(b, low, x, high);
     let (n, r) = reduce(b, x);
     let p = polynomial(b, r, &EXP);
     let one = b.f32(1.0);
     let p = b.fma(p, r, one);
     let p = b.fma(p, r, one);
-    b.binary(BinaryOp::Scale, p, n)
+    let y = b.binary(BinaryOp::Scale, p, n);
+    let zero = b.f32(0.0);
+    b.select(underflows, zero, y)
 }
 
 /// `2^n (e^r - 1) + (2^n - 1)`, halved so that `n = 128` does not overflow.
@@ -82,15 +88,16 @@ pub(super) fn tanh(b: &mut Builder, x: V) -> V {
     // From here on the result is 1 when rounded.
     let last = b.f32(-18.1);
     let magnitude = abs(b, x);
+    // Below this the result is its operand. What is computed all the same is of a normal number.
+    let small = b.f32(2f32.powi(-13));
+    let raised = b.binary(BinaryOp::GreaterOrSecond, small, magnitude);
     let minus_two = b.f32(-2.0);
-    let twice = b.mul(magnitude, minus_two);
+    let twice = b.mul(raised, minus_two);
     let twice = b.binary(BinaryOp::GreaterOrSecond, last, twice);
-    // Half of `t` underflows where `tanh` is its operand.
     let (_, _, half) = expm1_parts(b, twice);
     let one = b.f32(1.0);
     let below = b.add(half, one);
     let y = b.div(half, below);
-    let small = b.f32(2f32.powi(-13));
     let is_small = b.compare(Condition::Less, magnitude, small);
     let sign = b.i32(i32::MIN);
     let bits = b.bits(x);

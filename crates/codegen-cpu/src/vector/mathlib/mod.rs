@@ -15,6 +15,7 @@ mod error_function;
 mod exponential;
 mod logarithm;
 mod power;
+mod remainder;
 #[cfg(test)]
 mod tests;
 mod trigonometric;
@@ -76,6 +77,7 @@ pub(crate) fn binary(b: &mut Builder, op: Binary, x: V, y: V) -> Option<V> {
     match op {
         Binary::Power => Some(power::power(b, x, y)),
         Binary::Atan2 => Some(arctangent::atan2(b, x, y)),
+        Binary::Remainder => Some(remainder::remainder(b, x, y)),
         _ => None,
     }
 }

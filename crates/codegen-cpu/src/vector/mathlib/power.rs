@@ -4,8 +4,9 @@ use super::abs;
 use super::double::{exp2, log2};
 use crate::vector::body::{Condition, Conversion, Type, UnaryOp, V};
 use crate::vector::builder::Builder;
+use tegula_interp::scalar::LEAST_ROUNDED_TO_NORMAL;
 
-/// C's `pow`.
+/// C's `pow`, with zeros in place of subnormal numbers.
 pub(super) fn power(b: &mut Builder, x: V, y: V) -> V {
     let magnitude = abs(b, x);
     let wide = b.convert(Conversion::Float, magnitude, Type::F64);
@@ -19,6 +20,10 @@ pub(super) fn power(b: &mut Builder, x: V, y: V) -> V {
     let is_one = b.or(of_one, to_zero);
     let t = b.select(is_one, zero_wide, t);
     let result = exp2(b, t);
+    // Before it is rounded: to make a subnormal number takes long.
+    let least = b.f64(LEAST_ROUNDED_TO_NORMAL);
+    let underflows = b.compare(Condition::Less, result, least);
+    let result = b.select(underflows, zero_wide, result);
     let result = b.convert(Conversion::Float, result, Type::F32);
     sign(b, x, y, to_zero, result)
 }

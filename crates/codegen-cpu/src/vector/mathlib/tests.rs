@@ -144,6 +144,11 @@ within_four_units! {
 
 /// A function of two numbers by every lowering, within four units.
 fn check_pairs(op: Binary, x: &[(f32, f32)]) {
+    check_within(op, x, 4);
+}
+
+/// A function of two numbers by every lowering.
+fn check_within(op: Binary, x: &[(f32, f32)], allowed: u64) {
     let body = body_of(
         &|b, v| binary(b, op, v[0], v[1]).expect("in the library"),
         2,
@@ -163,7 +168,7 @@ fn check_pairs(op: Binary, x: &[(f32, f32)]) {
             let want = scalar::binary_f32(op, a, b);
             let error = distance(y, want);
             assert!(
-                error <= 4,
+                error <= allowed,
                 "{}: {op:?} of {a:e} and {b:e}: {y:e}, not {want:e}",
                 compiled.name
             );
@@ -236,4 +241,91 @@ fn angles_are_within_four_units() {
         x.push((factor, next() as f32 / 2f32.powi(31) - 1.0));
     }
     check_pairs(Binary::Atan2, &x);
+}
+
+#[test]
+fn remainders_are_exact() {
+    let mut x = Vec::new();
+    for a in SPECIAL {
+        x.extend(SPECIAL.map(|b| (a, b)));
+    }
+    let mut next = random();
+    for _ in 0..200_000 {
+        let (a, b) = (f32::from_bits(next()), f32::from_bits(next()));
+        x.push((a, b));
+        // Of like magnitude, and whole multiples and their neighbours.
+        let factor = next() as f32 / 2f32.powi(28);
+        x.push((b * factor, b));
+        let multiple = b * (next() % 1000) as f32;
+        let near = f32::from_bits(multiple.to_bits().wrapping_add(next() % 3).wrapping_sub(1));
+        x.push((near, b));
+    }
+    check_within(Binary::Remainder, &x, 0);
+}
+
+#[test]
+fn functions_give_no_subnormal_numbers_but_zeros() {
+    let tiny = [
+        -88.0,
+        -95.0,
+        -103.0,
+        -1e9,
+        f32::MIN,
+        f32::NEG_INFINITY,
+        -87.336_55,
+    ];
+    for x in tiny {
+        for op in [Unary::Exp, Unary::Logistic] {
+            assert_eq!(scalar::unary_f32(op, x).to_bits(), 0, "{op:?} of {x}");
+        }
+    }
+    let least = scalar::unary_f32(Unary::Exp, -87.336_54);
+    assert!(least.is_normal());
+    for x in [1e-40f32, 1e-45, 1.1e-38] {
+        assert_eq!(
+            scalar::unary_f32(Unary::Erf, -x).to_bits(),
+            (-0f32).to_bits()
+        );
+    }
+    assert_eq!(
+        scalar::binary_f32(Binary::Power, 2.0, -126.0),
+        f32::MIN_POSITIVE
+    );
+    assert_eq!(scalar::binary_f32(Binary::Power, 2.0, -127.0), 0.0);
+    assert_eq!(
+        scalar::binary_f32(Binary::Power, -2.0, -127.0).to_bits(),
+        (-0f32).to_bits()
+    );
+}
+
+/// Lanes flush what the scalar functions flush, at every number near the ends.
+#[test]
+fn lanes_flush_where_the_scalar_functions_do() {
+    let near = |x: f32| {
+        let bits = x.to_bits();
+        (bits - 300..bits + 300).map(f32::from_bits)
+    };
+    let x: Vec<f32> = near(-87.336_54)
+        .chain(near(-103.0))
+        .chain(near(f32::MIN_POSITIVE))
+        .chain(near(-f32::MIN_POSITIVE))
+        .collect();
+    for op in [Unary::Exp, Unary::Logistic, Unary::Erf, Unary::Tanh] {
+        let body = body_of(&|b, v| unary(b, op, v[0]).expect("in the library"), 1);
+        for compiled in Compiled::all(&body) {
+            let mut out = vec![0f32; x.len()];
+            let args = [x.as_ptr() as u64, out.as_mut_ptr() as u64];
+            // SAFETY: both arrays have as many elements as there are lanes.
+            unsafe { compiled.run(&args, x.len() as u64) };
+            for (&x, &y) in x.iter().zip(&out) {
+                let want = scalar::unary_f32(op, x);
+                let error = distance(y, want);
+                assert!(
+                    error <= 4,
+                    "{}: {op:?} of {x:e}: {y:e}, not {want:e}",
+                    compiled.name
+                );
+            }
+        }
+    }
 }
