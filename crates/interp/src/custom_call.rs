@@ -4,7 +4,7 @@
 //! a program names a target, and every backend finds the same handler for it. A
 //! handler stays for good, so code that has been compiled with it stays right.
 
-use crate::linalg::{Spectral, Tridiagonal};
+use crate::linalg::LibraryCall;
 use rustc_hash::FxHashMap;
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -153,14 +153,9 @@ impl CustomCallHandler {
 
     /// What every process has, unless it has registered something else.
     fn provided(target: &str) -> Option<Self> {
-        if let Some(routine) = Spectral::of(target) {
-            return Some(Self(Arc::new(move |call, operands, results| {
-                routine.run(call, operands, results)
-            })));
-        }
-        let routine = Tridiagonal::of(target)?;
-        Some(Self(Arc::new(move |_, operands, results| {
-            routine.run(operands, results)
+        let routine = LibraryCall::of(target)?;
+        Some(Self(Arc::new(move |call, operands, results| {
+            routine.run(call, operands, results)
         })))
     }
 

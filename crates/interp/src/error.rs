@@ -81,15 +81,6 @@ pub(crate) fn unsupported(reason: impl Into<String>) -> Fault {
 }
 
 impl Fault {
-    /// Why, for a message that says by itself where.
-    pub(crate) fn into_reason(self) -> String {
-        match self {
-            Self::Unsupported(reason) | Self::Invalid(reason) | Self::Limit(reason) => reason,
-            Self::CustomCall(error) => error.to_string(),
-            Self::Called(error) => error.to_string(),
-        }
-    }
-
     pub(crate) fn at(self, instruction: &Arc<str>, opcode: Opcode) -> Error {
         let instruction = Arc::clone(instruction);
         match self {
