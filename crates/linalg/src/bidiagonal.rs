@@ -3,6 +3,7 @@
 use crate::householder::{apply_left, reflector};
 use crate::isa::{Isa, Routine, dispatch};
 use crate::matrix::Matrix;
+use crate::product::{is_worth_blocks, reflect_in_blocks};
 use crate::scalar::Scalar;
 
 /// Where the parts of a bidiagonal form go; `k` is the smaller size of the matrix.
@@ -125,14 +126,22 @@ pub(crate) fn add_columns<I: Isa, T: Scalar>(
 /// Replaces `c` by `Q c`, where the tails of the reflectors' vectors are in the columns of `a` below
 /// row `offset` of each column's diagonal: LAPACK's `ormbr` and `unmbr` from the left. `offset` is
 /// 0 if the diagonal comes right before the tails.
-pub fn ormbr<T: Scalar>(a: &Matrix<'_, T>, tau: &[T], offset: usize, c: Matrix<'_, T>) {
-    dispatch(Multiply { a, tau, offset, c });
+pub fn ormbr<T: Scalar>(a: &mut Matrix<'_, T>, tau: &[T], offset: usize, mut c: Matrix<'_, T>) {
+    let (rows, columns) = (c.rows(), c.columns());
+    let count = tau.len().min(rows.saturating_sub(offset));
+    let (below, tau) = (rows.saturating_sub(offset), &tau[..count]);
+    let v = a.part(offset, 0, below, count);
+    let mut c = c.part(offset, 0, below, columns);
+    if is_worth_blocks(below, count, columns) {
+        reflect_in_blocks(&v, tau, false, false, &mut c);
+    } else {
+        dispatch(Multiply { a: &v, tau, c });
+    }
 }
 
 struct Multiply<'a, 'm, T> {
     a: &'a Matrix<'m, T>,
     tau: &'a [T],
-    offset: usize,
     c: Matrix<'a, T>,
 }
 
@@ -143,12 +152,8 @@ impl<T: Scalar> Routine for Multiply<'_, '_, T> {
     fn run<I: Isa>(mut self) {
         let (rows, columns) = (self.c.rows(), self.c.columns());
         for (step, &tau) in self.tau.iter().enumerate().rev() {
-            let row = step + self.offset;
-            if row >= rows {
-                continue;
-            }
-            let v = &self.a.column(step)[row + 1..];
-            apply_left::<I, T>(v, tau, self.c.part(row, 0, rows - row, columns));
+            let v = &self.a.column(step)[step + 1..];
+            apply_left::<I, T>(v, tau, self.c.part(step, 0, rows - step, columns));
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Matrices in memory that someone else owns.
 
 use crate::scalar::Scalar;
+use faer::{MatMut, MatRef};
 
 /// A matrix in column-major order: element `(i, j)` is at `i + j * stride`.
 #[derive(Debug)]
@@ -111,6 +112,41 @@ impl<'a, T: Scalar> Matrix<'a, T> {
             columns,
             stride,
         }
+    }
+
+    /// So many columns, and those after them.
+    pub(crate) fn split_columns(&mut self, count: usize) -> (Matrix<'_, T>, Matrix<'_, T>) {
+        let place = (count * self.stride).min(self.data.len());
+        let (first, rest) = self.data.split_at_mut(place);
+        let part = |data, columns| Matrix {
+            data,
+            rows: self.rows,
+            columns,
+            stride: self.stride,
+        };
+        (part(first, count), part(rest, self.columns - count))
+    }
+
+    /// The first rows and columns as the library has them.
+    pub(crate) fn view(&self, rows: usize, columns: usize) -> MatRef<'_, T> {
+        let used = match rows * columns {
+            0 => 0,
+            _ => (columns - 1) * self.stride + rows,
+        };
+        let stride = self.stride.max(rows);
+        MatRef::from_column_major_slice_with_stride(&self.data[..used], rows, columns, stride)
+    }
+
+    /// The matrix as the library has it.
+    pub(crate) fn view_mut(&mut self) -> MatMut<'_, T> {
+        let (rows, columns) = (self.rows, self.columns);
+        let used = match rows * columns {
+            0 => 0,
+            _ => (columns - 1) * self.stride + rows,
+        };
+        let stride = self.stride.max(rows);
+        let used = &mut self.data[..used];
+        MatMut::from_column_major_slice_with_stride_mut(used, rows, columns, stride)
     }
 
     /// Fills the matrix with zeros, and with ones on its diagonal.

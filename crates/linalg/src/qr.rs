@@ -3,13 +3,34 @@
 use crate::householder::{apply_left, apply_right, norm, reflector};
 use crate::isa::{Isa, Routine, dispatch};
 use crate::matrix::Matrix;
+use crate::product::{is_worth_blocks, reflect_in_blocks};
 use crate::scalar::{Real, Scalar};
 
 /// LAPACK's `geqrf`: writes `R` over the upper triangle of `a`, the tails of the reflectors'
 /// vectors below it, and their factors to `tau`, of which there are `min(rows, columns)`.
-pub fn geqrf<T: Scalar>(a: Matrix<'_, T>, tau: &mut [T]) {
-    dispatch(Factor { a, tau });
+pub fn geqrf<T: Scalar>(mut a: Matrix<'_, T>, tau: &mut [T]) {
+    let (rows, columns) = (a.rows(), a.columns());
+    let steps = rows.min(columns);
+    if !is_worth_blocks(rows, steps.saturating_sub(PANEL), columns) {
+        dispatch(Factor { a, tau });
+        return;
+    }
+    for first in (0..steps).step_by(PANEL) {
+        let size = PANEL.min(steps - first);
+        let tau = &mut tau[first..first + size];
+        let below = rows - first;
+        dispatch(Factor {
+            a: a.part(first, first, below, size),
+            tau,
+        });
+        let mut rest = a.part(first, first, below, columns - first);
+        let (panel, mut rest) = rest.split_columns(size);
+        reflect_in_blocks(&panel, tau, true, false, &mut rest);
+    }
 }
+
+/// Columns that are factored before those after them are updated.
+const PANEL: usize = 32;
 
 struct Factor<'a, T> {
     a: Matrix<'a, T>,
@@ -59,8 +80,17 @@ fn reflect_after<I: Isa, T: Scalar>(a: &mut Matrix<'_, T>, tau: T) {
 /// LAPACK's `orgqr` and `ungqr`: replaces reflectors as [`geqrf`] leaves them by the first
 /// columns of the product `H_1 H_2 ...`, of which `tau` has the factors. `a` has at least as many
 /// rows as columns, and at least as many columns as there are factors.
-pub fn orgqr<T: Scalar>(a: Matrix<'_, T>, tau: &[T]) {
-    dispatch(Generate { a, tau });
+pub fn orgqr<T: Scalar>(mut a: Matrix<'_, T>, tau: &[T]) {
+    let (rows, columns) = (a.rows(), a.columns());
+    if !is_worth_blocks(rows, tau.len().saturating_sub(PANEL), columns) {
+        dispatch(Generate { a, tau });
+        return;
+    }
+    let mut vectors = Vec::with_capacity(rows * tau.len());
+    (0..tau.len()).for_each(|j| vectors.extend_from_slice(a.column(j)));
+    let vectors = Matrix::new(&mut vectors, rows, tau.len());
+    a.set_identity();
+    reflect_in_blocks(&vectors, tau, false, true, &mut a);
 }
 
 struct Generate<'a, T> {
@@ -108,9 +138,13 @@ pub fn ormqr<T: Scalar>(
     how: Multiplication,
     a: Matrix<'_, T>,
     tau: &[T],
-    c: Matrix<'_, T>,
+    mut c: Matrix<'_, T>,
     work: &mut [T],
 ) {
+    if how.left && is_worth_blocks(c.rows(), tau.len(), c.columns()) {
+        reflect_in_blocks(&a, tau, how.adjoint, false, &mut c);
+        return;
+    }
     dispatch(Multiply {
         how,
         a,

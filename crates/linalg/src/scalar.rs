@@ -1,6 +1,10 @@
 //! The numbers that matrices are made of: `f32`, `f64`, and complex numbers of these.
 
 use crate::isa::Isa;
+use crate::matrix::Matrix;
+use faer::linalg::matmul::matmul;
+use faer::traits::{ComplexField, Conjugate};
+use faer::{Accum, MatRef, Par};
 use num_complex::Complex;
 use std::fmt::Debug;
 use std::ops::{Add, AddAssign, Div, Mul, MulAssign, Neg, Sub, SubAssign};
@@ -77,6 +81,25 @@ pub trait Scalar:
 
     /// Adds four vectors times a number each to `y`.
     fn axpy_four<I: Isa>(a: [Self; 4], x: [&[Self]; 4], y: &mut [Self]);
+
+    /// Writes `a b` to `c`, for as many rows of `a` as `c` has.
+    fn multiply(a: &Matrix<'_, Self>, b: &Matrix<'_, Self>, c: &mut Matrix<'_, Self>);
+
+    /// Writes `a^H b` to `c`.
+    fn multiply_adjoint(a: &Matrix<'_, Self>, b: &Matrix<'_, Self>, c: &mut Matrix<'_, Self>);
+
+    /// Subtracts `a b` from `c`.
+    fn subtract_product(a: &Matrix<'_, Self>, b: &Matrix<'_, Self>, c: &mut Matrix<'_, Self>);
+
+    /// A column's part in a symmetric or Hermitian update and product: `c -= a v + b w`, then
+    /// `y += x_j c`; gives the sum of `conj(c[i]) * x[i]`.
+    fn update_column<I: Isa>(
+        column: &mut [Self],
+        update: [(Self, &[Self]); 2],
+        x: &[Self],
+        x_j: Self,
+        y: &mut [Self],
+    ) -> Self;
 
     /// The parts of numbers, one after the other.
     fn parts(x: &[Self]) -> &[Self::Real];
@@ -234,6 +257,36 @@ macro_rules! real {
                     *y += first + second;
                 }
             }
+            fn multiply(a: &Matrix<'_, Self>, b: &Matrix<'_, Self>, c: &mut Matrix<'_, Self>) {
+                let a = a.view(c.rows(), b.rows());
+                by_library(Accum::Replace, a, b, c, Self::ONE);
+            }
+            fn multiply_adjoint(
+                a: &Matrix<'_, Self>,
+                b: &Matrix<'_, Self>,
+                c: &mut Matrix<'_, Self>,
+            ) {
+                let a = a.view(b.rows(), c.rows()).adjoint();
+                by_library(Accum::Replace, a, b, c, Self::ONE);
+            }
+            fn subtract_product(
+                a: &Matrix<'_, Self>,
+                b: &Matrix<'_, Self>,
+                c: &mut Matrix<'_, Self>,
+            ) {
+                let a = a.view(c.rows(), b.rows());
+                by_library(Accum::Add, a, b, c, -Self::ONE);
+            }
+            #[inline(always)]
+            fn update_column<I: Isa>(
+                column: &mut [Self],
+                [(a, v), (b, w)]: [(Self, &[Self]); 2],
+                x: &[Self],
+                x_j: Self,
+                y: &mut [Self],
+            ) -> Self {
+                real_update_column::<I, Self>(column, [(a, v), (b, w)], x, x_j, y)
+            }
             #[inline(always)]
             fn parts(x: &[Self]) -> &[Self] {
                 x
@@ -364,6 +417,39 @@ macro_rules! real {
                     Self::axpy::<I>(a, x, y);
                 }
             }
+            fn multiply(a: &Matrix<'_, Self>, b: &Matrix<'_, Self>, c: &mut Matrix<'_, Self>) {
+                let a = a.view(c.rows(), b.rows());
+                by_library(Accum::Replace, a, b, c, Self::ONE);
+            }
+            fn multiply_adjoint(
+                a: &Matrix<'_, Self>,
+                b: &Matrix<'_, Self>,
+                c: &mut Matrix<'_, Self>,
+            ) {
+                let a = a.view(b.rows(), c.rows()).adjoint();
+                by_library(Accum::Replace, a, b, c, Self::ONE);
+            }
+            fn subtract_product(
+                a: &Matrix<'_, Self>,
+                b: &Matrix<'_, Self>,
+                c: &mut Matrix<'_, Self>,
+            ) {
+                let a = a.view(c.rows(), b.rows());
+                by_library(Accum::Add, a, b, c, -Self::ONE);
+            }
+            #[inline(always)]
+            fn update_column<I: Isa>(
+                column: &mut [Self],
+                [(a, v), (b, w)]: [(Self, &[Self]); 2],
+                x: &[Self],
+                x_j: Self,
+                y: &mut [Self],
+            ) -> Self {
+                Self::axpy::<I>(-a, v, column);
+                Self::axpy::<I>(-b, w, column);
+                Self::axpy::<I>(x_j, column, y);
+                Self::dotc::<I>(column, x)
+            }
             #[inline(always)]
             fn parts(x: &[Self]) -> &[$ty] {
                 // SAFETY: a complex number is two parts without padding (`repr(C)`), so as many
@@ -377,6 +463,76 @@ macro_rules! real {
 // Both types have larger finite numbers than the inverse of their smallest normal one.
 real!(f32, f32::MIN_POSITIVE);
 real!(f64, f64::MIN_POSITIVE);
+
+/// Adds a product times a factor to `c`, or writes it there.
+fn by_library<T: Scalar + ComplexField, C: Conjugate<Canonical = T>>(
+    accumulate: Accum,
+    a: MatRef<'_, C>,
+    b: &Matrix<'_, T>,
+    c: &mut Matrix<'_, T>,
+    factor: T,
+) {
+    if c.rows() > 0 && c.columns() > 0 {
+        let b = b.view(b.rows(), c.columns());
+        matmul(c.view_mut(), accumulate, a, b, factor, Par::Seq);
+    }
+}
+
+/// [`Scalar::update_column`] in one pass.
+#[inline(always)]
+fn real_update_column<I: Isa, R: Real>(
+    column: &mut [R],
+    [(a, v), (b, w)]: [(R, &[R]); 2],
+    x: &[R],
+    x_j: R,
+    y: &mut [R],
+) -> R {
+    const WIDTH: usize = 16;
+    let n = column.len();
+    let (v, w, x, y) = (&v[..n], &w[..n], &x[..n], &mut y[..n]);
+    let mut sums = [R::ZERO; WIDTH];
+    let (c_chunks, c_rest) = column.as_chunks_mut::<WIDTH>();
+    let (y_chunks, y_rest) = y.as_chunks_mut::<WIDTH>();
+    let (v_chunks, v_rest) = v.as_chunks::<WIDTH>();
+    let (w_chunks, w_rest) = w.as_chunks::<WIDTH>();
+    let (x_chunks, x_rest) = x.as_chunks::<WIDTH>();
+    let read = v_chunks.iter().zip(w_chunks).zip(x_chunks);
+    for (((v, w), x), (c, y)) in read.zip(c_chunks.iter_mut().zip(y_chunks)) {
+        for i in 0..WIDTH {
+            c[i] = multiply_add::<I, R>(-a, v[i], multiply_add::<I, R>(-b, w[i], c[i]));
+            y[i] = multiply_add::<I, R>(x_j, c[i], y[i]);
+            sums[i] = multiply_add::<I, R>(x[i], c[i], sums[i]);
+        }
+    }
+    let (c_chunks, c_rest) = c_rest.as_chunks_mut::<4>();
+    let (y_chunks, y_rest) = y_rest.as_chunks_mut::<4>();
+    let (v_chunks, v_rest) = v_rest.as_chunks::<4>();
+    let (w_chunks, w_rest) = w_rest.as_chunks::<4>();
+    let (x_chunks, x_rest) = x_rest.as_chunks::<4>();
+    let read = v_chunks.iter().zip(w_chunks).zip(x_chunks);
+    for (((v, w), x), (c, y)) in read.zip(c_chunks.iter_mut().zip(y_chunks)) {
+        for i in 0..4 {
+            c[i] = multiply_add::<I, R>(-a, v[i], multiply_add::<I, R>(-b, w[i], c[i]));
+            y[i] = multiply_add::<I, R>(x_j, c[i], y[i]);
+            sums[i] = multiply_add::<I, R>(x[i], c[i], sums[i]);
+        }
+    }
+    let mut last = R::ZERO;
+    let read = v_rest.iter().zip(w_rest).zip(x_rest);
+    for (((v, w), x), (c, y)) in read.zip(c_rest.iter_mut().zip(y_rest)) {
+        *c = multiply_add::<I, R>(-a, *v, multiply_add::<I, R>(-b, *w, *c));
+        *y = multiply_add::<I, R>(x_j, *c, *y);
+        last = multiply_add::<I, R>(*x, *c, last);
+    }
+    let mut half = WIDTH / 2;
+    while half > 0 {
+        for i in 0..half {
+            sums[i] = sums[i] + sums[i + half];
+        }
+        half /= 2;
+    }
+    sums[0] + last
+}
 
 /// The sum of `conj(x) * y` for numbers given as alternating parts.
 #[inline(always)]

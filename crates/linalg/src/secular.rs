@@ -42,25 +42,59 @@ struct Equation<'a, R> {
 impl<R: Real> Equation<'_, R> {
     #[inline(always)]
     fn sums(&self, x: R) -> Sums<R> {
-        let mut sides = [[R::ZERO; 2]; 2];
-        let mut sizes = R::ZERO;
-        for (i, (&pole, &square)) in self.poles.iter().zip(self.squares).enumerate() {
-            let inverse = R::ONE / (pole - x);
-            let term = square * inverse;
-            let side = &mut sides[usize::from(i > self.split)];
-            side[0] += term;
-            side[1] += term * inverse;
-            sizes += term.abs();
-        }
-        let [below, above] = sides;
+        let (poles, poles_above) = self.poles.split_at(self.split + 1);
+        let (squares, squares_above) = self.squares.split_at(self.split + 1);
+        let below = side(poles, squares, x);
+        let above = side(poles_above, squares_above, x);
         let eight = R::from_f64(8.0);
         Sums {
             value: self.constant + below[0] + above[0],
             below,
             above,
-            error: eight * sizes + self.constant + x.abs() * (below[1] + above[1]),
+            // The terms of either side have one sign.
+            error: eight * (below[0].abs() + above[0].abs())
+                + self.constant
+                + x.abs() * (below[1] + above[1]),
         }
     }
+}
+
+/// The sum of `z^2 / (p - x)` over some poles, and its derivative.
+#[inline(always)]
+fn side<R: Real>(poles: &[R], squares: &[R], x: R) -> [R; 2] {
+    const WIDTH: usize = 16;
+    let (mut sums, mut derivatives) = ([R::ZERO; WIDTH], [R::ZERO; WIDTH]);
+    let mut add = |distances: &[R; WIDTH], squares: &[R; WIDTH]| {
+        for i in 0..WIDTH {
+            let inverse = R::ONE / distances[i];
+            let term = squares[i] * inverse;
+            sums[i] += term;
+            derivatives[i] += term * inverse;
+        }
+    };
+    let (pole_chunks, pole_rest) = poles.as_chunks::<WIDTH>();
+    let (square_chunks, square_rest) = squares.as_chunks::<WIDTH>();
+    for (poles, squares) in pole_chunks.iter().zip(square_chunks) {
+        add(&poles.map(|pole| pole - x), squares);
+    }
+    // The last ones, filled up with terms that are zero.
+    let (mut distances, mut last) = ([R::ONE; WIDTH], [R::ZERO; WIDTH]);
+    for (distance, &pole) in distances.iter_mut().zip(pole_rest) {
+        *distance = pole - x;
+    }
+    for (last, &square) in last.iter_mut().zip(square_rest) {
+        *last = square;
+    }
+    add(&distances, &last);
+    let mut half = WIDTH / 2;
+    while half > 0 {
+        for i in 0..half {
+            sums[i] = sums[i] + sums[i + half];
+            derivatives[i] = derivatives[i] + derivatives[i + half];
+        }
+        half /= 2;
+    }
+    [sums[0], derivatives[0]]
 }
 
 /// Finds the root after a pole. `difference(i, j)` is pole `i` less pole `j`, `poles` has room for

@@ -1,6 +1,7 @@
 //! Reduction of a symmetric or Hermitian matrix to tridiagonal form by Householder reflections.
 
-use crate::householder::{apply_left, reflector};
+use crate::bidiagonal::ormbr;
+use crate::householder::reflector;
 use crate::isa::{Isa, Routine, dispatch};
 use crate::matrix::Matrix;
 use crate::scalar::{Real, Scalar};
@@ -64,13 +65,17 @@ impl<T: Scalar> Routine for Reduce<'_, T> {
             next_v[first + 1..n].copy_from_slice(tail);
             next_w[first..n].fill(T::ZERO);
             for j in first..n {
-                let column = &mut a.column_mut(j)[j..];
-                update::<I, T>(column, &v[j..n], &w[j..n]);
-                let diagonal = T::from_real(column[0].re());
-                column[0] = diagonal;
-                let sum = T::dotc::<I>(&column[1..], &next_v[j + 1..n]);
-                next_w[j] += diagonal * next_v[j] + sum;
-                T::axpy::<I>(next_v[j], &column[1..], &mut next_w[j + 1..n]);
+                let [head, tail @ ..] = &mut a.column_mut(j)[j..] else {
+                    continue;
+                };
+                let (by_v, by_w) = (w[j].conj(), v[j].conj());
+                let change = v[j] * by_v + w[j] * by_w;
+                *head = T::from_real((*head - change).re());
+                let (after, x_j) = (j + 1, next_v[j]);
+                let update = [(by_v, &v[after..n]), (by_w, &w[after..n])];
+                let (own, rest) = next_w[j..n].split_at_mut(1);
+                let sum = T::update_column::<I>(tail, update, &next_v[after..n], x_j, rest);
+                own[0] += *head * x_j + sum;
             }
             let (own_v, own_w) = (&next_v[first..n], &mut next_w[first..n]);
             own_w.iter_mut().for_each(|w| *w *= tau);
@@ -92,26 +97,11 @@ fn update<I: Isa, T: Scalar>(column: &mut [T], v: &[T], w: &[T]) {
 
 /// LAPACK's `ormtr` and `unmtr` from the left: replaces `c` by `Q c` with the `Q` of [`hetrd`],
 /// whose reflectors are in `a`.
-pub fn ormtr<T: Scalar>(a: &Matrix<'_, T>, tau: &[T], c: Matrix<'_, T>) {
-    dispatch(Multiply { a, tau, c });
-}
-
-struct Multiply<'a, 'm, T> {
-    a: &'a Matrix<'m, T>,
-    tau: &'a [T],
-    c: Matrix<'a, T>,
-}
-
-impl<T: Scalar> Routine for Multiply<'_, '_, T> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run<I: Isa>(mut self) {
-        let (rows, columns) = (self.c.rows(), self.c.columns());
-        for (step, &tau) in self.tau.iter().enumerate().rev() {
-            let v = &self.a.column(step)[step + 2..];
-            let c = self.c.part(step + 1, 0, rows - step - 1, columns);
-            apply_left::<I, T>(v, tau, c);
-        }
+pub fn ormtr<T: Scalar>(a: &mut Matrix<'_, T>, tau: &[T], mut c: Matrix<'_, T>) {
+    let (rows, columns) = (c.rows(), c.columns());
+    if rows > 1 {
+        let below = rows - 1;
+        let mut vectors = a.part(1, 0, below, below);
+        ormbr(&mut vectors, tau, 0, c.part(1, 0, below, columns));
     }
 }

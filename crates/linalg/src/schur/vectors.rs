@@ -3,7 +3,6 @@
 use crate::bidiagonal::add_columns;
 use crate::isa::Isa;
 use crate::matrix::Matrix;
-use crate::product::multiply;
 use crate::scalar::{Real, Scalar};
 
 /// A complex number by its parts.
@@ -138,7 +137,7 @@ pub(crate) fn of_real<I: Isa, R: Real>(
         }
         at += 1 + usize::from(is_complex);
     }
-    multiply::<I, R>(q, &packed, v);
+    R::multiply(q, &packed, v);
 }
 
 /// Back substitution from the block that begins with a row.

@@ -6,7 +6,6 @@ use crate::NotConverged;
 use crate::householder::norm;
 use crate::isa::Isa;
 use crate::matrix::Matrix;
-use crate::product::multiply;
 use crate::rotation::{rotate, rotate_forward, rotation};
 use crate::scalar::Real;
 use crate::secular::secular_root;
@@ -361,13 +360,13 @@ fn merge<I: Isa, R: Real>(
             values[i] = d[from];
         }
     }
-    multiply::<I, R>(&old, &left, &mut u.part(0, 0, n, kept));
+    R::multiply(&old, &left, &mut u.part(0, 0, n, kept));
     (kept..n).for_each(|i| u.column_mut(i).copy_from_slice(old.column(i)));
     let mut old = Matrix::new(&mut work.columns, columns, n);
     for (i, &from) in kept_at.iter().chain(deflated_at).enumerate() {
         old.column_mut(i).copy_from_slice(v.column(from));
     }
-    multiply::<I, R>(&old, &right, &mut v.part(0, 0, columns, kept));
+    R::multiply(&old, &right, &mut v.part(0, 0, columns, kept));
     (kept..n).for_each(|i| v.column_mut(i).copy_from_slice(old.column(i)));
     for (d, &value) in d.iter_mut().zip(values.iter()) {
         *d = value * largest;
@@ -402,11 +401,13 @@ fn vectors_of<I: Isa, R: Real>(
     }
     for j in 0..last {
         let (difference, sum) = (left.column(j), right.column(j));
-        for i in 0..count {
-            // The pole that the root is paired with: the one before it, or after it.
-            let other = poles[if j < i { j } else { j + 1 }];
-            let by = difference[i] * sum[i] / (poles[i] - other) / (poles[i] + other);
-            exact[i] *= by;
+        // The pole that the root is paired with: the one after it, or before it.
+        for (range, other) in [(0..j + 1, poles[j + 1]), (j + 1..count, poles[j])] {
+            let own = exact[range.clone()].iter_mut().zip(&poles[range.clone()]);
+            let both = difference[range.clone()].iter().zip(&sum[range]);
+            for ((exact, &pole), (&difference, &sum)) in own.zip(both) {
+                *exact *= (difference / (pole - other)) * (sum / (pole + other));
+            }
         }
     }
     for (exact, weight) in exact.iter_mut().zip(weights) {

@@ -195,8 +195,8 @@ fn bidiagonalised<T: Scalar>(
         }
     }
     let offset = usize::from(is_lower);
-    ormbr(&a, tau_q, offset, u);
-    ormbr(&right, tau_p, 1 - offset, v);
+    ormbr(&mut a, tau_q, offset, u);
+    ormbr(&mut right, tau_p, 1 - offset, v);
     Ok(())
 }
 

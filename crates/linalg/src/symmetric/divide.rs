@@ -5,7 +5,6 @@ use super::ql::{sort_by_values, steqr};
 use crate::NotConverged;
 use crate::isa::Isa;
 use crate::matrix::Matrix;
-use crate::product::multiply;
 use crate::rotation::rotate;
 use crate::scalar::Real;
 use crate::secular::secular_root;
@@ -227,7 +226,7 @@ fn merge<I: Isa, R: Real>(
         values[kept + i] = d[from];
     }
     let mut product = q.part(0, 0, n, kept);
-    multiply::<I, R>(&old, &s, &mut product);
+    R::multiply(&old, &s, &mut product);
     for i in kept..n {
         q.column_mut(i).copy_from_slice(old.column(i));
     }
@@ -288,8 +287,11 @@ fn vectors<I: Isa, R: Real>(poles: &[R], weights: &[R], exact: &mut [R], s: &mut
     }
     for j in 0..count {
         let column = s.column(j);
-        for i in (0..count).filter(|&i| i != j) {
-            exact[i] *= column[i] / (poles[i] - poles[j]);
+        for range in [0..j, j + 1..count] {
+            let own = exact[range.clone()].iter_mut().zip(&column[range.clone()]);
+            for ((exact, &x), &pole) in own.zip(&poles[range]) {
+                *exact *= x / (pole - poles[j]);
+            }
         }
     }
     for (exact, weight) in exact.iter_mut().zip(weights) {
