@@ -45,6 +45,11 @@ impl Lapack {
         routine(target).is_some()
     }
 
+    /// Whether a target is one of these that a library computes as well: there is a handler for it.
+    pub fn has_handler(target: &str) -> bool {
+        matches!(routine(target), Some("geqrf" | "orgqr"))
+    }
+
     /// The routine that a call [to run](CustomCall::to_run) names; `None` if it names another
     /// target.
     ///

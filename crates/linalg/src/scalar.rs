@@ -489,41 +489,46 @@ fn real_update_column<I: Isa, R: Real>(
 ) -> R {
     const WIDTH: usize = 16;
     let n = column.len();
-    let (v, w, x, y) = (&v[..n], &w[..n], &x[..n], &mut y[..n]);
+    let whole = n - n % WIDTH;
+    let (c_whole, c_rest) = column.split_at_mut(whole);
+    let (y_whole, y_rest) = y[..n].split_at_mut(whole);
     let mut sums = [R::ZERO; WIDTH];
-    let (c_chunks, c_rest) = column.as_chunks_mut::<WIDTH>();
-    let (y_chunks, y_rest) = y.as_chunks_mut::<WIDTH>();
-    let (v_chunks, v_rest) = v.as_chunks::<WIDTH>();
-    let (w_chunks, w_rest) = w.as_chunks::<WIDTH>();
-    let (x_chunks, x_rest) = x.as_chunks::<WIDTH>();
-    let read = v_chunks.iter().zip(w_chunks).zip(x_chunks);
-    for (((v, w), x), (c, y)) in read.zip(c_chunks.iter_mut().zip(y_chunks)) {
+    let written = c_whole
+        .as_chunks_mut()
+        .0
+        .iter_mut()
+        .zip(y_whole.as_chunks_mut().0);
+    let read = v
+        .as_chunks()
+        .0
+        .iter()
+        .zip(w.as_chunks().0)
+        .zip(x.as_chunks().0);
+    for ((c, y), ((v, w), x)) in written.zip(read) {
+        let (v, w, x): (&[R; WIDTH], &[R; WIDTH], &[R; WIDTH]) = (v, w, x);
+        // Whole chunks are read before any is written, so that they go through registers.
+        let mut new: [R; WIDTH] = *c;
+        let mut sum: [R; WIDTH] = *y;
         for i in 0..WIDTH {
-            c[i] = multiply_add::<I, R>(-a, v[i], multiply_add::<I, R>(-b, w[i], c[i]));
-            y[i] = multiply_add::<I, R>(x_j, c[i], y[i]);
-            sums[i] = multiply_add::<I, R>(x[i], c[i], sums[i]);
+            new[i] = multiply_add::<I, R>(-b, w[i], new[i]);
         }
-    }
-    let (c_chunks, c_rest) = c_rest.as_chunks_mut::<4>();
-    let (y_chunks, y_rest) = y_rest.as_chunks_mut::<4>();
-    let (v_chunks, v_rest) = v_rest.as_chunks::<4>();
-    let (w_chunks, w_rest) = w_rest.as_chunks::<4>();
-    let (x_chunks, x_rest) = x_rest.as_chunks::<4>();
-    let read = v_chunks.iter().zip(w_chunks).zip(x_chunks);
-    for (((v, w), x), (c, y)) in read.zip(c_chunks.iter_mut().zip(y_chunks)) {
-        for i in 0..4 {
-            c[i] = multiply_add::<I, R>(-a, v[i], multiply_add::<I, R>(-b, w[i], c[i]));
-            y[i] = multiply_add::<I, R>(x_j, c[i], y[i]);
-            sums[i] = multiply_add::<I, R>(x[i], c[i], sums[i]);
+        for i in 0..WIDTH {
+            new[i] = multiply_add::<I, R>(-a, v[i], new[i]);
         }
+        for i in 0..WIDTH {
+            sum[i] = multiply_add::<I, R>(x_j, new[i], sum[i]);
+        }
+        for i in 0..WIDTH {
+            sums[i] = multiply_add::<I, R>(x[i], new[i], sums[i]);
+        }
+        *c = new;
+        *y = sum;
     }
-    let mut last = R::ZERO;
-    let read = v_rest.iter().zip(w_rest).zip(x_rest);
-    for (((v, w), x), (c, y)) in read.zip(c_rest.iter_mut().zip(y_rest)) {
-        *c = multiply_add::<I, R>(-a, *v, multiply_add::<I, R>(-b, *w, *c));
-        *y = multiply_add::<I, R>(x_j, *c, *y);
-        last = multiply_add::<I, R>(*x, *c, last);
-    }
+    let (v, w, x) = (&v[whole..n], &w[whole..n], &x[whole..n]);
+    R::axpy::<I>(-a, v, c_rest);
+    R::axpy::<I>(-b, w, c_rest);
+    R::axpy::<I>(x_j, c_rest, y_rest);
+    let last = R::dotc::<I>(x, c_rest);
     let mut half = WIDTH / 2;
     while half > 0 {
         for i in 0..half {
