@@ -314,7 +314,11 @@ fn schur_forms() {
     for is_complex in [false, true] {
         let a = sample(8, 8, is_complex);
         let (name, letter) = (type_of(is_complex).1, if is_complex { 'z' } else { 'd' });
-        let values = if is_complex { "c128[8]" } else { "f64[8], f64[8]" };
+        let values = if is_complex {
+            "c128[8]"
+        } else {
+            "f64[8], f64[8]"
+        };
         let results = format!("{name}[8,8], {name}[8,8], {values}, s32[], s32[]");
         let config = "{mode = 86 : ui8, sort = 78 : ui8}";
         let parts = call(&format!("{letter}gees"), config, &a, is_complex, &results);
@@ -323,7 +327,9 @@ fn schur_forms() {
             entries: x.clone(),
         });
         z.assert_orthonormal("schur vectors");
-        z.multiply(&t).multiply(&z.adjoint()).assert_close(&a, "schur form");
+        z.multiply(&t)
+            .multiply(&z.adjoint())
+            .assert_close(&a, "schur form");
     }
 }
 

@@ -2,8 +2,8 @@
 
 use crate::sample::{ForAll, Owned, for_all, sample, self_adjoint};
 use tegula_linalg::{
-    Eigen, Matrix, Multiplication, Real, SvdMethod, Tridiagonal, gees, geev, gehrd, geqp3, geqrf,
-    gesdd, gtsv, heevd, hetrd, orghr, orgqr, ormqr, ormtr,
+    Eigen, Matrix, Multiplication, Real, Scalar, SvdMethod, Tridiagonal, gees, geev, gehrd, geqp3,
+    geqrf, gesdd, gtsv, heevd, hetrd, orghr, orgqr, ormqr, ormtr,
 };
 
 const SIZES: [[usize; 2]; 12] = [
