@@ -72,7 +72,7 @@ fn triangular_factor<T: Scalar>(
     let size = tau.len();
     T::multiply_adjoint(v, v, factor);
     // Above the diagonal are the products of the vectors; each column becomes that of the factor.
-    for j in 0..size {
+    for (j, &tau) in tau.iter().enumerate() {
         for i in 0..j {
             // Rows of the factor so far times the products of this column.
             let mut sum = T::ZERO;
@@ -80,9 +80,9 @@ fn triangular_factor<T: Scalar>(
                 sum += factor.at(i, k) * factor.at(k, j);
             }
             // What is read later of this column lies below.
-            factor.set(i, j, -(sum * tau[j]));
+            factor.set(i, j, -(sum * tau));
         }
-        factor.set(j, j, tau[j]);
+        factor.set(j, j, tau);
         factor.column_mut(j)[j + 1..].fill(T::ZERO);
     }
     if adjoint {

@@ -189,7 +189,7 @@ fn total<R: Real>(mut sums: [R; LANES]) -> R {
     let mut half = LANES / 2;
     while half > 0 {
         for i in 0..half {
-            sums[i] = sums[i] + sums[i + half];
+            sums[i] += sums[i + half];
         }
         half /= 2;
     }
@@ -532,7 +532,7 @@ fn real_update_column<I: Isa, R: Real>(
     let mut half = WIDTH / 2;
     while half > 0 {
         for i in 0..half {
-            sums[i] = sums[i] + sums[i + half];
+            sums[i] += sums[i + half];
         }
         half /= 2;
     }

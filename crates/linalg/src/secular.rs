@@ -89,8 +89,8 @@ fn side<R: Real>(poles: &[R], squares: &[R], x: R) -> [R; 2] {
     let mut half = WIDTH / 2;
     while half > 0 {
         for i in 0..half {
-            sums[i] = sums[i] + sums[i + half];
-            derivatives[i] = derivatives[i] + derivatives[i + half];
+            sums[i] += sums[i + half];
+            derivatives[i] += derivatives[i + half];
         }
         half /= 2;
     }

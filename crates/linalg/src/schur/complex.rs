@@ -152,10 +152,10 @@ fn shift<T: Scalar>(h: &Matrix<'_, T>, first: usize, last: usize, at_place: usiz
         let size = T::Real::from_f64(0.75) * beside.re().abs();
         at + T::from_real(size)
     };
-    if at_place % (2 * EXCEPTIONAL) == 0 {
+    if at_place.is_multiple_of(2 * EXCEPTIONAL) {
         return exceptional(h.at(last, last - 1), h.at(last, last));
     }
-    if at_place % EXCEPTIONAL == 0 {
+    if at_place.is_multiple_of(EXCEPTIONAL) {
         return exceptional(h.at(first + 1, first), h.at(first, first));
     }
     let t = h.at(last, last);

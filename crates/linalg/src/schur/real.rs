@@ -118,10 +118,10 @@ fn shifts<R: Real>(h: &Matrix<'_, R>, first: usize, last: usize, at_place: usize
         let h11 = R::from_f64(0.75) * s + at;
         [h11, s, R::from_f64(-0.4375) * s, h11]
     };
-    if at_place % (2 * EXCEPTIONAL) == 0 {
+    if at_place.is_multiple_of(2 * EXCEPTIONAL) {
         let s = h.at(last, last - 1).abs() + h.at(last - 1, last - 2).abs();
         [h11, h21, h12, h22] = exceptional(s, h.at(last, last));
-    } else if at_place % EXCEPTIONAL == 0 {
+    } else if at_place.is_multiple_of(EXCEPTIONAL) {
         let s = h.at(first + 1, first).abs() + h.at(first + 2, first + 1).abs();
         [h11, h21, h12, h22] = exceptional(s, h.at(first, first));
     } else {
@@ -301,13 +301,15 @@ fn split<I: Isa, R: Real>(
     values
 }
 
+/// A block in standard form, its eigenvalues as real and imaginary parts, and the cosine and sine of
+/// the rotation.
+type Standardised<R> = ([R; 4], [(R, R); 2], (R, R));
+
 /// LAPACK's `lanv2`: the Schur form of `[a b; c d]`, which is triangular or has equal elements on the
 /// diagonal and elements of different signs beside it; its eigenvalues, and the cosine and sine of
 /// the rotation.
 #[inline(always)]
-pub(crate) fn lanv2<R: Real>(
-    [mut a, mut b, mut c, mut d]: [R; 4],
-) -> ([R; 4], [(R, R); 2], (R, R)) {
+pub(crate) fn lanv2<R: Real>([mut a, mut b, mut c, mut d]: [R; 4]) -> Standardised<R> {
     let (one, half) = (R::ONE, R::from_f64(0.5));
     let sign = |x: R| one.copysign(x);
     let (mut cs, mut sn) = (one, R::ZERO);

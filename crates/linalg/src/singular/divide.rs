@@ -333,16 +333,16 @@ fn merge<I: Isa, R: Real>(
         let squares = &squares[..kept];
         let rho = length * length;
         let difference = |a: usize, b: usize| (poles[a] - poles[b]) * (poles[a] + poles[b]);
-        for j in 0..kept {
+        for (j, value) in values[..kept].iter_mut().enumerate() {
             let root = secular_root(j, difference, squares, rho, distances);
             let root = root.ok_or(NotConverged(1))?;
             let origin = poles[root.origin];
             let whole = (origin * origin + root.distance).max(R::ZERO).sqrt();
             let beyond = root.distance / (origin + whole);
-            values[j] = origin + beyond;
+            *value = origin + beyond;
             for (i, &pole) in poles.iter().enumerate() {
                 left.set(i, j, (pole - origin) - beyond);
-                right.set(i, j, pole + values[j]);
+                right.set(i, j, pole + *value);
             }
         }
         vectors_of::<I, R>(poles, weights, distances, [&mut left, &mut right]);
@@ -396,8 +396,8 @@ fn vectors_of<I: Isa, R: Real>(
 ) {
     let count = poles.len();
     let last = count - 1;
-    for i in 0..count {
-        exact[i] = left.at(i, last) * right.at(i, last);
+    for (i, exact) in exact[..count].iter_mut().enumerate() {
+        *exact = left.at(i, last) * right.at(i, last);
     }
     for j in 0..last {
         let (difference, sum) = (left.column(j), right.column(j));

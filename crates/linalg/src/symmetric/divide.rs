@@ -205,12 +205,12 @@ fn merge<I: Isa, R: Real>(
         squares[i] = z[from] * z[from];
     }
     let mut s = Matrix::new(&mut work.factors, kept, kept);
-    for j in 0..kept {
+    for (j, value) in values[..kept].iter_mut().enumerate() {
         let difference = |a: usize, b: usize| poles[a] - poles[b];
         let distances = &mut distances[..kept];
         let root = secular_root(j, difference, &squares[..kept], rho, distances);
         let root = root.ok_or(NotConverged(1))?;
-        values[j] = poles[root.origin] + root.distance;
+        *value = poles[root.origin] + root.distance;
         for (s, &pole) in s.column_mut(j).iter_mut().zip(distances.iter()) {
             *s = pole - root.distance;
         }
@@ -282,8 +282,8 @@ fn merged_order<R: Real>(d: &[R], cut: usize, order: &mut [usize]) {
 #[inline(always)]
 fn vectors<I: Isa, R: Real>(poles: &[R], weights: &[R], exact: &mut [R], s: &mut Matrix<'_, R>) {
     let count = poles.len();
-    for i in 0..count {
-        exact[i] = s.at(i, i);
+    for (i, exact) in exact[..count].iter_mut().enumerate() {
+        *exact = s.at(i, i);
     }
     for j in 0..count {
         let column = s.column(j);
