@@ -12,7 +12,7 @@ use crate::routine::Routine;
 use crate::sort::{Sort, SortCode};
 use tegula_fusion::{Contraction, Label, LibraryOp};
 use tegula_interp::{CustomCallError, is_built_in};
-use tegula_ir::{ArrayShape, Op};
+use tegula_ir::{ArrayShape, Lapack, Op};
 
 /// A routine for certain shapes.
 #[derive(Clone, Debug)]
@@ -74,7 +74,7 @@ impl Call {
             }
             (LibraryOp::Operation(op), ..)
                 if let Op::CustomCall(call) = &**op
-                    && !is_built_in(&call.target) =>
+                    && (!is_built_in(&call.target) || Lapack::has_handler(&call.target)) =>
             {
                 let handled = Handled::new(call, operands, results)?;
                 Ok(Self::Handled(Box::new(handled)))

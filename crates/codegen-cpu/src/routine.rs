@@ -167,13 +167,15 @@ impl Routine {
     }
 
     fn knows(&self, operands: &[&ArrayShape], results: &[&ArrayShape]) -> bool {
-        use ElementType::{C64, C128, F32, F64, S32};
+        use ElementType::{BF16, C64, C128, F16, F32, F64, S32};
         match &self.kind {
             Kind::Fft(_) => self.element_type == C64,
             Kind::DoubleFft(_) => self.element_type == C128,
-            Kind::Cholesky { .. } => matches!(self.element_type, F32 | F64 | C64 | C128),
+            Kind::Cholesky { .. } => {
+                matches!(self.element_type, BF16 | F16 | F32 | F64 | C64 | C128)
+            }
             Kind::Solve { .. } => {
-                matches!(self.element_type, F32 | F64 | C64 | C128)
+                matches!(self.element_type, BF16 | F16 | F32 | F64 | C64 | C128)
                     && operands.iter().all(|s| s.element_type == self.element_type)
             }
             Kind::Lu { .. } => {
@@ -234,6 +236,12 @@ impl Routine {
                     std::slice::from_raw_parts(inputs[1], self.bytes[1]),
                     std::slice::from_raw_parts_mut(outputs[0], self.bytes[2]),
                 ),
+                (_, ElementType::Bf16) => {
+                    self.half_matrices::<half::bf16>(inputs, outputs, half::bf16::from_f32);
+                }
+                (_, ElementType::F16) => {
+                    self.half_matrices::<half::f16>(inputs, outputs, half::f16::from_f32);
+                }
                 (_, ElementType::F32) => self.matrices::<f32>(inputs, outputs),
                 (_, ElementType::F64) => self.matrices::<f64>(inputs, outputs),
                 (_, ElementType::C64) => self.matrices::<faer::c32>(inputs, outputs),
@@ -282,6 +290,34 @@ impl Routine {
                     fft.half_to_real(self.input(inputs, 0), self.output::<T>(outputs, 0), scratch);
                 }
             }
+        }
+    }
+
+    /// Computes in `f32` and rounds once.
+    ///
+    /// # Safety
+    /// As [`Self::run`], for arrays of `H`; there is one result.
+    unsafe fn half_matrices<H: Copy + Into<f32>>(
+        &self,
+        inputs: &[*const u8],
+        outputs: &[*mut u8],
+        narrow: fn(f32) -> H,
+    ) {
+        let wide = |i: usize| -> Vec<f32> {
+            // SAFETY: the caller states that operands are arrays of `H`.
+            let operand = unsafe { self.input::<H>(inputs, i) };
+            operand.iter().map(|&x| x.into()).collect()
+        };
+        let operands: Vec<Vec<f32>> = (0..inputs.len()).map(wide).collect();
+        let mut result = vec![0.0f32; self.lengths[self.operands]];
+        let from: Vec<*const u8> = operands.iter().map(|x| x.as_ptr().cast()).collect();
+        let to = [result.as_mut_ptr().cast()];
+        // SAFETY: these are arrays of `f32` with as many elements as those of `H`.
+        unsafe { self.matrices::<f32>(&from, &to) };
+        // SAFETY: the caller states that the result is an array of `H`.
+        let narrowed = unsafe { self.output::<H>(outputs, 0) };
+        for (to, x) in narrowed.iter_mut().zip(result) {
+            *to = narrow(x);
         }
     }
 

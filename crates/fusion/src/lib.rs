@@ -46,7 +46,7 @@ pub use cluster::{Class, Clusters, Reason, classify, cluster};
 pub use contraction::{Contraction, Label, Labels, is_product_of};
 pub use emit::{BoundKernel, KernelRanges, var_range};
 pub use error::{Error, Fault};
-pub use expand::expand;
+pub use expand::{Routines, expand, expand_for};
 pub use flatten::{MAX_DEPTH, MAX_NODES, array_leaves, flatten, flatten_unrolled};
 pub use fused::{Fused, FusedRegion, LibraryOp, Unit, fuse};
 pub use kernel::Kernel;

@@ -4,7 +4,7 @@
 //! a program names a target, and every backend finds the same handler for it. A
 //! handler stays for good, so code that has been compiled with it stays right.
 
-use crate::linalg::{Spectral, Tridiagonal};
+use crate::linalg::LibraryCall;
 use crate::sparse::{CSR_TIMES_DENSE, csr_times_dense};
 use rustc_hash::FxHashMap;
 use std::fmt;
@@ -182,14 +182,9 @@ impl CustomCallHandler {
                 csr_times_dense(operands, results)
             })));
         }
-        if let Some(routine) = Spectral::of(target) {
-            return Some(Self(Arc::new(move |call, operands, results| {
-                routine.run(call, operands, results)
-            })));
-        }
-        let routine = Tridiagonal::of(target)?;
-        Some(Self(Arc::new(move |_, operands, results| {
-            routine.run(operands, results)
+        let routine = LibraryCall::of(target)?;
+        Some(Self(Arc::new(move |call, operands, results| {
+            routine.run(call, operands, results)
         })))
     }
 

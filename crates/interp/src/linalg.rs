@@ -5,9 +5,8 @@
 
 mod backward;
 mod lapack;
+mod library;
 mod qr;
-mod spectral;
-mod tridiagonal;
 
 use crate::dot::{load_complex, load_floats, store_complex};
 use crate::error::{Fault, invalid};
@@ -18,8 +17,7 @@ use tegula_ir::{ArrayShape, Category, ElementType, Lapack, Literal, TransposeA};
 
 pub(crate) use backward::magnitudes;
 pub(crate) use lapack::lapack;
-pub(crate) use spectral::Spectral;
-pub(crate) use tridiagonal::Tridiagonal;
+pub(crate) use library::LibraryCall;
 
 /// A square or oblong matrix, row-major.
 #[derive(Clone)]

@@ -45,6 +45,11 @@ impl Lapack {
         routine(target).is_some()
     }
 
+    /// Whether a target is one of these that a library computes as well: there is a handler for it.
+    pub fn has_handler(target: &str) -> bool {
+        matches!(routine(target), Some("geqrf" | "orgqr"))
+    }
+
     /// The routine that a call [to run](CustomCall::to_run) names; `None` if it names another
     /// target.
     ///
@@ -199,6 +204,29 @@ pub fn lapack_option(call: &CustomCall, name: &str) -> Result<char, String> {
     letter(config(call), name)
 }
 
+/// LAPACK's option of a name, `true` or `false`, that a call states.
+///
+/// # Errors
+/// There is none, or it is something else.
+pub fn lapack_flag(call: &CustomCall, name: &str) -> Result<bool, String> {
+    match entry(config(call), name)? {
+        "true" => Ok(true),
+        "false" => Ok(false),
+        other => Err(format!("`{name}` is `{other}`, expected `true` or `false`")),
+    }
+}
+
+/// LAPACK's option of a name, an integer, that a call states.
+///
+/// # Errors
+/// There is none, or it is something else.
+pub fn lapack_integer(call: &CustomCall, name: &str) -> Result<i64, String> {
+    let value = entry(config(call), name)?;
+    let number = value.split(':').next().unwrap_or_default().trim();
+    let number = number.parse();
+    number.map_err(|_| format!("`{name}` is `{value}`, expected an integer"))
+}
+
 /// The attributes of a call.
 fn config(call: &CustomCall) -> &str {
     let mut options = call.extra.iter().rev();
@@ -206,17 +234,22 @@ fn config(call: &CustomCall) -> &str {
     config.map_or("", |(_, config)| config)
 }
 
-/// LAPACK's option of a name, written as the number of its letter: `{uplo = 76 : ui8}`.
-fn letter(config: &str, name: &str) -> Result<char, String> {
+/// What is written for an option: `76 : ui8` of `{uplo = 76 : ui8}`.
+fn entry<'c>(config: &'c str, name: &str) -> Result<&'c str, String> {
     let entries = config.trim().trim_start_matches('{').trim_end_matches('}');
     let value = entries.split(',').find_map(|entry| {
         let (key, value) = entry.split_once('=')?;
-        (key.trim().trim_matches('"') == name).then_some(value)
+        (key.trim().trim_matches('"') == name).then_some(value.trim())
     });
-    let value = value.ok_or_else(|| format!("`backend_config` has no `{name}`"))?;
+    value.ok_or_else(|| format!("`backend_config` has no `{name}`"))
+}
+
+/// LAPACK's option of a name, written as the number of its letter: `{uplo = 76 : ui8}`.
+fn letter(config: &str, name: &str) -> Result<char, String> {
+    let value = entry(config, name)?;
     let number = value.split(':').next().unwrap_or_default().trim();
     let letter = number.parse::<u8>().map(char::from);
-    letter.map_err(|_| format!("`{name}` is `{}`, not the number of a letter", value.trim()))
+    letter.map_err(|_| format!("`{name}` is `{value}`, not the number of a letter"))
 }
 
 #[cfg(test)]

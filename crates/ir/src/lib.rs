@@ -54,7 +54,7 @@ pub use builder::{ComputationBuilder, ModuleBuilder};
 pub use element_type::{Category, ElementType};
 pub use error::{Error, Fault};
 pub use float_format::{FloatFormat, Specials};
-pub use lapack::{Lapack, lapack_option, lapack_target};
+pub use lapack::{Lapack, lapack_flag, lapack_integer, lapack_option, lapack_target};
 pub use layout::{Layout, SplitConfig, Tile, TileDim};
 pub use literal::{Literal, LiteralError, MAX_LITERAL_BYTES};
 pub use memory::{ALIGNMENT, AlignedBytes, Spare};

@@ -6,7 +6,7 @@ use crate::{Arg, Buffer, Error, Fault};
 use std::borrow::Cow;
 use std::time::{Duration, Instant};
 use tegula_codegen_cpu::{Cpu, StreamLimits};
-use tegula_fusion::{Fused, FusedRegion, Limits, Unit, ValueId};
+use tegula_fusion::{Fused, FusedRegion, Limits, Routines, Unit, ValueId};
 use tegula_interp::Value;
 use tegula_ir::{ArrayShape, Literal, Module, Shape};
 use tegula_layout::Plan;
@@ -76,6 +76,8 @@ pub struct PlanOptions {
     pub strips: Option<StripLimits>,
     /// Whether to say why arrays lie as they do.
     pub reasons: bool,
+    /// What becomes of LAPACK's routines.
+    pub routines: Routines,
 }
 
 /// A CPU.
@@ -87,6 +89,7 @@ impl Default for PlanOptions {
             orders: ArrayOrders::Chosen,
             strips: Some(StripLimits::CPU),
             reasons: false,
+            routines: Routines::Called,
         }
     }
 }
@@ -98,6 +101,7 @@ impl PlanOptions {
             limits: tegula_codegen_cuda::LIMITS,
             machine: Machine::gpu(),
             strips: None,
+            routines: Routines::Expanded,
             ..Self::default()
         }
     }
@@ -175,7 +179,8 @@ pub fn plan(module: &Module) -> Result<Planned<'_>, Error> {
 /// An operation that cannot be compiled yet.
 pub fn plan_for<'a>(module: &'a Module, options: &PlanOptions) -> Result<Planned<'a>, Error> {
     let given = module;
-    let module = tracing::info_span!("expand").in_scope(|| tegula_fusion::expand(module))?;
+    let module = tracing::info_span!("expand")
+        .in_scope(|| tegula_fusion::expand_for(module, options.routines))?;
     let module = tracing::info_span!("sums").in_scope(|| tegula_fusion::sum_after_loops(module));
     let program = tracing::info_span!("flatten").in_scope(|| match options.orders {
         // Loops with all that they do are tried, however short.

@@ -131,6 +131,63 @@ fn reflections_and_their_product() {
     }
 }
 
+/// Programs of a factorisation that is a library's: the same on every target but for its rounding.
+#[test]
+fn products_with_q() {
+    for (left, transpose) in [(true, true), (true, false), (false, true), (false, false)] {
+        let (rows, columns) = if left { (5, 2) } else { (2, 5) };
+        let text = format!(
+            "HloModule ormqr ENTRY main {{ a = f32[3,5,5] parameter(0)
+               m = f32[3,5,3] slice(a), slice={{[0:3], [0:5], [0:3]}}
+               qr = (f32[3,5,3]{{1,2,0}}, f32[3,3]{{1,0}}) custom-call(m),
+                 custom_call_target=\"lapack_sgeqrf_ffi\", backend_config={{}}
+               f = f32[3,5,3] get-tuple-element(qr), index=0
+               t = f32[3,3] get-tuple-element(qr), index=1
+               c = f32[3,{rows},{columns}] iota(), iota_dimension=0
+               p = f32[3,{rows},{columns}]{{1,2,0}} custom-call(f, t, c),
+                 custom_call_target=\"lapack_sormqr_ffi\",
+                 backend_config={{left = {left}, transpose = {transpose}}}
+               b = f32[3,{rows},{columns}]{{1,2,0}} custom-call(f, t, p),
+                 custom_call_target=\"lapack_sormqr_ffi\",
+                 backend_config={{left = {left}, transpose = {}}}
+               ROOT d = f32[3,{rows},{columns}] subtract(b, c) }}",
+            !transpose
+        );
+        let module = read(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+        let input = Buffer::from(matrices(9.0));
+        for target in [Target::Interp, Target::Plan, Target::Cpu, Target::Tpu] {
+            let options = Options {
+                target,
+                ..Options::default()
+            };
+            let program = tegula::compile(&module, &options);
+            let program = program.unwrap_or_else(|e| panic!("{target:?}: {e}\n{text}"));
+            let given = program.run(vec![Arg::Borrowed(&input)]);
+            let given = given.unwrap_or_else(|e| panic!("{target:?}: {e}\n{text}"));
+            for x in given[0].clone().into_literal().as_f32s().expect("f32") {
+                // `Q` and its transpose undo each other.
+                assert!(x.abs() < 1e-5, "{target:?}: {x}");
+            }
+        }
+    }
+}
+
+/// Solutions of halves are those of `f32`, rounded once.
+#[test]
+fn triangular_systems_of_halves() {
+    for ty in ["bf16", "f16"] {
+        let text = format!(
+            "HloModule halves ENTRY main {{ a = f32[3,5,5] parameter(0)
+               h = {ty}[3,5,5] convert(a)
+               x = {ty}[3,5,5] triangular-solve(h, h), left_side=true, lower=true,
+                 unit_diagonal=false, transpose_a=NO_TRANSPOSE
+               ROOT w = f32[3,5,5] convert(x) }}"
+        );
+        let module = read(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+        assert_agrees(&module, &[matrices(9.0)], Regime::General);
+    }
+}
+
 #[test]
 fn an_option_that_is_missing_is_named() {
     let text = "HloModule lapack ENTRY main { a = f32[2,2] parameter(0)

@@ -310,6 +310,30 @@ fn vectors_of_any_square_matrix() {
 }
 
 #[test]
+fn schur_forms() {
+    for is_complex in [false, true] {
+        let a = sample(8, 8, is_complex);
+        let (name, letter) = (type_of(is_complex).1, if is_complex { 'z' } else { 'd' });
+        let values = if is_complex {
+            "c128[8]"
+        } else {
+            "f64[8], f64[8]"
+        };
+        let results = format!("{name}[8,8], {name}[8,8], {values}, s32[], s32[]");
+        let config = "{mode = 86 : ui8, sort = 78 : ui8}";
+        let parts = call(&format!("{letter}gees"), config, &a, is_complex, &results);
+        let [t, z] = [&parts[0], &parts[1]].map(|x| Matrix {
+            columns: 8,
+            entries: x.clone(),
+        });
+        z.assert_orthonormal("schur vectors");
+        z.multiply(&t)
+            .multiply(&z.adjoint())
+            .assert_close(&a, "schur form");
+    }
+}
+
+#[test]
 fn a_matrix_without_a_result_is_said_to_be_one() {
     let mut a = sample(3, 3, false);
     a.entries[4] = [f64::NAN, 0.0];
@@ -407,14 +431,14 @@ fn what_does_not_go_with_the_routine_is_an_error() {
             "dsyevd",
             symmetric,
             "f64[3,3], f64[4], s32[]",
-            "does not give",
+            "f64[3,3], f64[3], s32[], not",
         ),
         (
             "f64[3,3]",
             "dsyevd",
             symmetric,
             "f64[3,3], s32[]",
-            "results are of f64, f64, s32",
+            "f64[3,3], f64[3], s32[], not",
         ),
         (
             "f64[3,3]",
@@ -442,14 +466,14 @@ fn what_does_not_go_with_the_routine_is_an_error() {
             "dgesdd",
             "{mode = 83 : ui8}",
             "f64[3], f64[3], f64[3], f64[3], s32[]",
-            "not matrices",
+            "expected matrices",
         ),
         (
             "c128[3,3]",
             "zheevd",
             symmetric,
             "f64[3,3], f64[3], s32[]",
-            "results are of c128, f64, s32",
+            "c128[3,3], f64[3], s32[], not",
         ),
         (
             "f64[3,3]",

@@ -29,10 +29,31 @@ use tegula_ir::{
 /// # Errors
 /// A composition that does not fit its operands: the module was not verified.
 pub fn expand(module: &Module) -> Result<Cow<'_, Module>, crate::Error> {
+    expand_for(module, Routines::Expanded)
+}
+
+/// What becomes of LAPACK's routines that a library has and HLO has no operation for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Routines {
+    /// They are written out as loops.
+    Expanded,
+    /// They stay calls: the target runs their handlers.
+    Called,
+}
+
+/// As [`expand`], for a target that may have routines of its own.
+///
+/// # Errors
+/// As [`expand`].
+pub fn expand_for(module: &Module, routines: Routines) -> Result<Cow<'_, Module>, crate::Error> {
+    let stays = |id: InstructionId| {
+        routines == Routines::Called
+            && matches!(&module[id].op, Op::CustomCall(call) if Lapack::has_handler(&call.target))
+    };
     let wanted: Vec<InstructionId> = module
         .instructions
         .keys()
-        .filter(|&id| expands(module, id))
+        .filter(|&id| expands(module, id) && !stays(id))
         .collect();
     if wanted.is_empty() {
         return Ok(Cow::Borrowed(module));

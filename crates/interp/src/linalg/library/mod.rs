@@ -1,0 +1,151 @@
+//! LAPACK's routines as JAX calls them on CPUs, by the routines of `tegula-linalg`:
+//! [handlers](crate::CustomCallHandler) that every process has, on every target.
+//!
+//! Each is computed in the type of its operands. Where there is no result (a matrix has a NaN or an
+//! infinity, or an iteration does not converge) `info` says so and the results are NaN.
+
+mod arrays;
+mod orthogonal;
+mod spectral;
+
+use self::arrays::{Element, Number};
+use num_complex::Complex;
+use tegula_ir::{ArrayShape, CustomCall, ElementType, Literal, lapack_target};
+use tegula_linalg::SvdMethod;
+
+/// A routine for matrices of one type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LibraryCall {
+    routine: Routine,
+    element_type: ElementType,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Routine {
+    /// `geqrf(a)`: the factored matrix, `tau`.
+    Factor,
+    /// `orgqr(a, tau)`, `ungqr(a, tau)`: the first columns of `Q`.
+    Generate,
+    /// `ormqr(a, tau, c)`, `unmqr(a, tau, c)`: `c` times `Q`.
+    Multiply,
+    /// `geqp3(a, pivots)`: the factored matrix, the pivots, `tau`.
+    FactorPivoted,
+    /// `gehrd(a)`: the reduced matrix, `tau`, `info`.
+    Hessenberg,
+    /// `sytrd(a)`, `hetrd(a)`: the reduced matrix, its diagonal, what is beside it, `tau`, `info`.
+    Tridiagonal,
+    /// `syevd(a)`, `heevd(a)`: vectors, values in ascending order, `info`.
+    SelfAdjoint,
+    /// `gesdd(a)`, `gesvd(a)`: `a`, values in descending order, `u`, the adjoint of `v`, `info`.
+    Singular(SvdMethod),
+    /// `geev(a)`: values (of real matrices their real and their imaginary parts), left vectors,
+    /// right vectors, `info`.
+    General,
+    /// `gees(a)`: the Schur form, the Schur vectors, values as those of `geev`, how many of them were
+    /// selected (none), `info`.
+    Schur,
+    /// `gtsv(below, diagonal, above, b)`: what elimination makes of all four, `b` being the solution
+    /// then, and the row (counted from 1) without a pivot, or 0.
+    TridiagonalSolve,
+}
+
+/// A call and what it is given.
+struct Call<'a> {
+    options: &'a CustomCall,
+    operands: &'a [Literal],
+}
+
+impl<'a> Call<'a> {
+    /// The operands, as many as the routine has.
+    fn operands<const N: usize>(&self) -> Result<&'a [Literal; N], String> {
+        let given = self.operands.len();
+        let operands = self.operands.try_into();
+        operands.map_err(|_| format!("expected {N} operands, found {given}"))
+    }
+}
+
+/// The results of a routine.
+type Results = Result<Vec<Literal>, String>;
+
+impl LibraryCall {
+    /// The routine of a target like `lapack_sgeqrf_ffi`.
+    pub(crate) fn of(target: &str) -> Option<Self> {
+        let (element_type, name) = lapack_target(target)?;
+        let routine = match (name, element_type.is_complex()) {
+            ("geqrf", _) => Routine::Factor,
+            ("orgqr", false) | ("ungqr", true) => Routine::Generate,
+            ("ormqr", false) | ("unmqr", true) => Routine::Multiply,
+            ("geqp3", _) => Routine::FactorPivoted,
+            ("gehrd", _) => Routine::Hessenberg,
+            ("sytrd", false) | ("hetrd", true) => Routine::Tridiagonal,
+            ("syevd", false) | ("heevd", true) => Routine::SelfAdjoint,
+            ("gesdd", _) => Routine::Singular(SvdMethod::DivideAndConquer),
+            ("gesvd", _) => Routine::Singular(SvdMethod::QrIteration),
+            ("geev", _) => Routine::General,
+            ("gees", _) => Routine::Schur,
+            ("gtsv", _) => Routine::TridiagonalSolve,
+            _ => return None,
+        };
+        Some(Self {
+            routine,
+            element_type,
+        })
+    }
+
+    /// The results of a call.
+    ///
+    /// # Errors
+    /// Operands, results or options are not those of the routine.
+    pub(crate) fn run(
+        self,
+        options: &CustomCall,
+        operands: &[Literal],
+        shapes: &[ArrayShape],
+    ) -> Results {
+        let call = Call { options, operands };
+        let results = match self.element_type {
+            ElementType::F32 => self.compute::<f32>(&call, shapes),
+            ElementType::F64 => self.compute::<f64>(&call, shapes),
+            ElementType::C64 => self.compute::<Complex<f32>>(&call, shapes),
+            _ => self.compute::<Complex<f64>>(&call, shapes),
+        }?;
+        let expected: Vec<&ArrayShape> = results.iter().map(Literal::shape).collect();
+        let same = |(a, b): (&&ArrayShape, &ArrayShape)| a.same_ignoring_layout(b);
+        if expected.len() != shapes.len() || !expected.iter().zip(shapes).all(same) {
+            let list = |shapes: &mut dyn Iterator<Item = &ArrayShape>| {
+                let names: Vec<String> = shapes.map(ToString::to_string).collect();
+                names.join(", ")
+            };
+            return Err(format!(
+                "the routine gives {}, not {}",
+                list(&mut expected.into_iter()),
+                list(&mut shapes.iter())
+            ));
+        }
+        Ok(results)
+    }
+
+    fn compute<T: Number>(self, call: &Call<'_>, shapes: &[ArrayShape]) -> Results
+    where
+        Complex<T::Real>: Element,
+    {
+        match self.routine {
+            Routine::Factor => orthogonal::factor::<T>(call),
+            Routine::Generate => orthogonal::generate::<T>(call),
+            Routine::Multiply => orthogonal::multiply::<T>(call),
+            Routine::FactorPivoted => orthogonal::factor_pivoted::<T>(call),
+            Routine::Hessenberg => orthogonal::hessenberg::<T>(call),
+            Routine::Tridiagonal => spectral::tridiagonal::<T>(call),
+            Routine::SelfAdjoint => spectral::self_adjoint::<T>(call),
+            Routine::Singular(method) => spectral::singular::<T>(call, shapes, method),
+            Routine::General => spectral::general::<T>(call),
+            Routine::Schur => spectral::schur::<T>(call),
+            Routine::TridiagonalSolve => spectral::tridiagonal_solve::<T>(call),
+        }
+    }
+}
+
+/// Memory for a number of elements.
+fn zeros<T: Element>(count: usize) -> Vec<T> {
+    vec![T::default(); count]
+}
