@@ -236,7 +236,7 @@ impl Routine {
                     std::slice::from_raw_parts(inputs[1], self.bytes[1]),
                     std::slice::from_raw_parts_mut(outputs[0], self.bytes[2]),
                 ),
-                (_, ElementType::Bf16) => {
+                (_, ElementType::BF16) => {
                     self.half_matrices::<half::bf16>(inputs, outputs, half::bf16::from_f32);
                 }
                 (_, ElementType::F16) => {
