@@ -39,14 +39,16 @@ pub fn small_corpus() -> PathBuf {
 }
 
 /// Reads a program and rebuilds its inputs. Inputs that are stored are compared
-/// with the rebuilt ones.
+/// with the rebuilt ones. `extension` says which form of the program is read: `hlo`, or `mlir`
+/// for StableHLO.
 ///
 /// # Errors
 /// A file is missing or malformed, or a stored input differs.
-pub fn load(folder: &Path, name: &str) -> Result<Program> {
+pub fn load(folder: &Path, name: &str, extension: &str) -> Result<Program> {
     let path = |extension: &str| folder.join(format!("{name}.{extension}"));
-    let text = fs::read_to_string(path("hlo")).context("its text")?;
-    let module = tegula::read(&text).with_context(|| format!("{name}.hlo"))?;
+    let bytes = fs::read(path(extension)).context("its text")?;
+    let module = tegula::read_program(bytes, &[]);
+    let module = module.with_context(|| format!("{name}.{extension}"))?;
     let json: Json = serde_json::from_str(&fs::read_to_string(path("json"))?)?;
     let arrays = read_npz(&fs::read(path("npz"))?)?;
     let params = json["params"].as_array().context("json has no params")?;

@@ -13,11 +13,15 @@ use tegula_tests::nvrtc;
 /// All inputs but the first are frozen.
 const FROZEN: &str = "cpu-frozen";
 
+/// The program as StableHLO.
+const STABLEHLO: &str = "cpu-stablehlo";
+
 const TARGETS: &[(&str, Target, Cpu)] = &[
     ("interp", Target::Interp, Cpu::Native),
     ("plan", Target::Plan, Cpu::Native),
     ("cpu", Target::Cpu, Cpu::Native),
     (FROZEN, Target::Cpu, Cpu::Native),
+    (STABLEHLO, Target::Cpu, Cpu::Native),
     ("cpu-v3", Target::Cpu, Cpu::X86V3),
     ("cpu-v2", Target::Cpu, Cpu::X86V2),
     ("cuda-sim", Target::CudaSim, Cpu::Native),
@@ -81,8 +85,7 @@ fn add(trials: &mut Vec<Trial>, group: &str, folder: &Path) {
                 continue;
             }
             let (folder, program) = (folder.to_owned(), name.clone());
-            let frozen = label == FROZEN;
-            let run = move || check(&folder, &program, (target, cpu), frozen);
+            let run = move || check(&folder, &program, label, (target, cpu));
             let run = move || run().map_err(|error| Failed::from(format!("{error:#}")));
             let slow = match target {
                 Target::Plan => SLOW_ON_THE_PLAN.contains(&name.as_str()),
@@ -95,8 +98,9 @@ fn add(trials: &mut Vec<Trial>, group: &str, folder: &Path) {
     }
 }
 
-fn check(folder: &Path, name: &str, (target, cpu): (Target, Cpu), frozen: bool) -> Result<()> {
-    let program = load(folder, name)?;
+fn check(folder: &Path, name: &str, label: &str, (target, cpu): (Target, Cpu)) -> Result<()> {
+    let extension = if label == STABLEHLO { "mlir" } else { "hlo" };
+    let program = load(folder, name, extension)?;
     let start = Instant::now();
     let options = Options {
         target,
@@ -105,7 +109,7 @@ fn check(folder: &Path, name: &str, (target, cpu): (Target, Cpu), frozen: bool) 
         chip: None,
         orders: tegula::ArrayOrders::Chosen,
     };
-    match frozen {
+    match label == FROZEN {
         true => program.check_frozen(&options)?,
         false => program.check_with(&options)?,
     }

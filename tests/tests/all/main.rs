@@ -29,6 +29,7 @@ mod size_errors;
 mod small_loops;
 mod sparse;
 mod spectral;
+mod stablehlo;
 mod strips;
 mod sums_of_products;
 mod symbolic_programs;

@@ -47,7 +47,7 @@ fn run(model: &OpenModel) -> Result<()> {
         return Ok(());
     };
     let text = model.text(&folder)?;
-    let program = load(&folder, model.name)?;
+    let program = load(&folder, model.name, "hlo")?;
     let options = Options {
         target: Target::Cpu,
         ..Options::default()
