@@ -34,7 +34,7 @@ fn main() -> Result<()> {
 
 fn measure(model: &OpenModel, folder: &Path) -> Result<()> {
     let text = model.text(folder)?;
-    let inputs = load(folder, model.name)?.inputs;
+    let inputs = load(folder, model.name, "hlo")?.inputs;
     let options = Options {
         target: Target::Cpu,
         threads: 1,

@@ -152,9 +152,10 @@ pub fn legalize(module: &mut Module) -> Result<(), Error> {
 
 fn legalize_operation(operation: &mut Operation, in_function: bool) -> Result<(), Error> {
     let is_function = matches!(&*operation.name, "vhlo.func_v1" | "func.func");
-    if let Some(versioned) = operation.name.strip_prefix("vhlo.") {
+    let name = Arc::clone(&operation.name);
+    if let Some(versioned) = name.strip_prefix("vhlo.") {
         let name = unversioned(versioned).map_err(|error| error.at_byte(operation.offset))?;
-        rename(operation, &name.to_owned(), in_function);
+        rename(operation, name, in_function);
     }
     for region in &mut operation.regions {
         for block in &mut region.blocks {

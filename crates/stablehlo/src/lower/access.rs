@@ -149,7 +149,7 @@ impl<'o> Access<'o> {
             _ => Err(self.wrong("precision_config", "DEFAULT, HIGH or HIGHEST")),
         };
         let all: Result<Vec<Precision>, Error> = cases.iter().map(precision).collect();
-        Ok(all?)
+        all
     }
 
     pub(super) fn region(&self, place: usize) -> Result<&'o Region, Error> {

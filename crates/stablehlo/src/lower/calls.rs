@@ -132,12 +132,13 @@ impl<'m> Lowerer<'m> {
         frame: &mut Frame,
     ) -> Result<(), Error> {
         let name = access.string("name")?;
-        if let Some(unary) = chlo::known_unary(name.trim_start_matches("chlo.")) {
-            if name.starts_with("chlo.") && access.operation.operands.len() == 1 {
-                let operand = self.operand(access, frame, 0)?;
-                let like = frame.shape(operand).clone();
-                return self.push_result(access, frame, Op::Unary(unary), &[operand], Some(&like));
-            }
+        if let Some(unary) = chlo::known_unary(name.trim_start_matches("chlo."))
+            && name.starts_with("chlo.")
+            && access.operation.operands.len() == 1
+        {
+            let operand = self.operand(access, frame, 0)?;
+            let like = frame.shape(operand).clone();
+            return self.push_result(access, frame, Op::Unary(unary), &[operand], Some(&like));
         }
         let callee = access.attribute("decomposition")?.as_symbol();
         let callee = callee.ok_or_else(|| access.error("expected a symbol as `decomposition`"))?;

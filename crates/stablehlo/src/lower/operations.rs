@@ -201,15 +201,15 @@ impl<'m> Lowerer<'m> {
             return Ok(shape);
         }
         let known = like.and_then(Shape::as_array);
-        if let (Shape::Array(array), Some(known)) = (&mut shape, known) {
-            if known.dims.len() == array.dims.len() {
-                for (dim, known) in array.dims.iter_mut().zip(&known.dims) {
-                    if !matches!(dim, Dim::Static(_)) {
-                        *dim = known.clone();
-                    }
+        if let (Shape::Array(array), Some(known)) = (&mut shape, known)
+            && known.dims.len() == array.dims.len()
+        {
+            for (dim, known) in array.dims.iter_mut().zip(&known.dims) {
+                if !matches!(dim, Dim::Static(_)) {
+                    *dim = known.clone();
                 }
-                return Ok(shape);
             }
+            return Ok(shape);
         }
         Err(access.unsupported(
             "the sizes of the result do not follow from sizes of the inputs: sizes that depend \
@@ -314,7 +314,7 @@ impl<'m> Lowerer<'m> {
         let operands = self.operands(access, frame)?;
         // Operands of an elementwise operation have one shape; a predicate may be a scalar.
         let like = operands.iter().map(|local| frame.shape(*local));
-        let like = like.max_by_key(|shape| shape.as_array().map_or(0, |array| array.rank()));
+        let like = like.max_by_key(|shape| shape.as_array().map_or(0, tegula_ir::ArrayShape::rank));
         let like = like.cloned();
         let reshapes = matches!(op, Op::BitcastConvert);
         let like = like.filter(|_| self.has_open_sizes && !reshapes);

@@ -5,6 +5,11 @@
 //! GPU Computing Gems, volume 2, 2011 (f32), and his later one of three pieces (f64), as XLA has
 //! them. Those of the gamma function: Lanczos' approximation with g = 7 and nine terms.
 
+#![allow(
+    clippy::excessive_precision,
+    reason = "coefficients stand as their authors give them"
+)]
+
 use super::{Frame, Local, Lowerer};
 use crate::Error;
 use tegula_ir::{ArrayShape, Binary, DimNumbers, Direction, ElementType, Op, Order, Shape, Unary};

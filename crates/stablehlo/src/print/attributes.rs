@@ -218,11 +218,11 @@ fn structure(dialect: &str, name: &str, fields: &Attributes, out: &mut String) {
         out.push('>');
         return;
     }
-    if name == "conv" {
-        if let Some(labels) = convolution(fields) {
-            let _ = write!(out, "#{dialect}.conv<{labels}>");
-            return;
-        }
+    if name == "conv"
+        && let Some(labels) = convolution(fields)
+    {
+        let _ = write!(out, "#{dialect}.conv<{labels}>");
+        return;
     }
     let _ = write!(out, "#{dialect}.{name}<");
     write_fields(fields, out);
@@ -233,7 +233,7 @@ fn structure(dialect: &str, name: &str, fields: &Attributes, out: &mut String) {
 /// lists without what is empty.
 pub(super) fn write_fields(fields: &Attributes, out: &mut String) {
     let mut written = 0;
-    for (name, value) in fields.iter() {
+    for (name, value) in fields {
         let list = match value {
             Attribute::IntegerArray { .. } => value.as_integers(),
             _ => None,

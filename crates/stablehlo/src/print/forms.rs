@@ -184,10 +184,10 @@ fn write_attribute<'f>(
     Some(())
 }
 
-fn write_window<'f>(
+fn write_window(
     printer: &mut Printer<'_>,
     operation: &Operation,
-    written: &mut Vec<&'f str>,
+    written: &mut Vec<&str>,
 ) -> Option<()> {
     let parts = [
         ("stride", "window_strides"),

@@ -165,11 +165,11 @@ impl<'m> Printer<'m> {
     pub(super) fn name_arguments(&mut self, block: &Block) {
         for argument in &block.arguments {
             let name = format!("%arg{}", self.arguments);
-            if let Some(slot) = self.names.get_mut(argument.index()) {
-                if slot.is_empty() {
-                    *slot = name;
-                    self.arguments += 1;
-                }
+            if let Some(slot) = self.names.get_mut(argument.index())
+                && slot.is_empty()
+            {
+                *slot = name;
+                self.arguments += 1;
             }
         }
     }

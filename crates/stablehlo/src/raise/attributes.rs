@@ -179,11 +179,7 @@ pub(super) fn window(window: &[WindowDim]) -> Window {
 
 /// A dense constant of 64-bit integers in rows of `columns`.
 pub(super) fn rows(columns: usize, flat: &[i64]) -> Attribute {
-    let count = if columns == 0 {
-        0
-    } else {
-        flat.len() / columns
-    };
+    let count = flat.len().checked_div(columns).unwrap_or(0);
     let bytes: Vec<u8> = flat.iter().flat_map(|value| value.to_le_bytes()).collect();
     Attribute::Elements(Arc::new(Elements {
         ty: Type::tensor(

@@ -118,13 +118,13 @@ impl Raiser<'_> {
         };
         let mut operation = self.maker.operation(&name, operands, &types, properties);
         operation.regions = regions;
-        if let Some(annotations) = &instruction.annotations {
-            if let Some(sharding) = &annotations.sharding {
-                let sharding = Attribute::String(Arc::clone(sharding));
-                operation
-                    .attributes
-                    .push(("mhlo.sharding".into(), sharding));
-            }
+        if let Some(annotations) = &instruction.annotations
+            && let Some(sharding) = &annotations.sharding
+        {
+            let sharding = Attribute::String(Arc::clone(sharding));
+            operation
+                .attributes
+                .push(("mhlo.sharding".into(), sharding));
         }
         let results = operation.results.to_vec();
         block.operations.push(operation);
@@ -139,7 +139,7 @@ impl Raiser<'_> {
         let sizes = instruction
             .shape
             .as_array()
-            .and_then(|array| array.static_dims());
+            .and_then(tegula_ir::ArrayShape::static_dims);
         let sizes = sizes.ok_or_else(|| error(instruction, "its size is not known"))?;
         let Attribute::Elements(elements) = attributes::rows(1, &sizes) else {
             return Err(error(instruction, "its size is no constant"));

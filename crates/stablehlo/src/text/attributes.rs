@@ -202,12 +202,12 @@ impl<'t> Parser<'t> {
                 }
                 // `#stablehlo<dot<...>>`: the long form of `#stablehlo.dot<...>`.
                 self.scanner.go_to(inner);
-                if let Some(kind) = self.scanner.word() {
-                    if self.scanner.peek() == Some(b'<') {
-                        let attribute = self.named_attribute(name, kind)?;
-                        self.scanner.expect(">")?;
-                        return Ok(attribute);
-                    }
+                if let Some(kind) = self.scanner.word()
+                    && self.scanner.peek() == Some(b'<')
+                {
+                    let attribute = self.named_attribute(name, kind)?;
+                    self.scanner.expect(">")?;
+                    return Ok(attribute);
                 }
                 self.scanner.go_to(inner);
             }

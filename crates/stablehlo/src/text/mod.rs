@@ -38,7 +38,7 @@ pub fn read(text: &str) -> Result<Module, Error> {
 /// # Errors
 /// As [`read`].
 pub fn parse_attribute(text: &str) -> Result<Attribute, Error> {
-    read_whole(text, |parser| parser.attribute())
+    read_whole(text, Parser::attribute)
 }
 
 /// Reads one type.
@@ -46,12 +46,12 @@ pub fn parse_attribute(text: &str) -> Result<Attribute, Error> {
 /// # Errors
 /// As [`read`].
 pub fn parse_type(text: &str) -> Result<Type, Error> {
-    read_whole(text, |parser| parser.ty())
+    read_whole(text, Parser::ty)
 }
 
-fn read_whole<T>(
-    text: &str,
-    read: impl FnOnce(&mut Parser<'_>) -> Result<T, Error>,
+fn read_whole<'t, T>(
+    text: &'t str,
+    read: impl FnOnce(&mut Parser<'t>) -> Result<T, Error>,
 ) -> Result<T, Error> {
     let mut parser = Parser::new(text);
     let result = read(&mut parser).and_then(|value| match parser.scanner.at_end() {

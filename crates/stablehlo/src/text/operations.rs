@@ -198,9 +198,9 @@ impl Parser<'_> {
         Ok(values)
     }
 
-    fn define(&mut self, name: Arc<str>, values: SmallVec<[ValueId; 1]>) -> Result<(), Error> {
+    fn define(&mut self, name: &Arc<str>, values: SmallVec<[ValueId; 1]>) -> Result<(), Error> {
         let taken = self.values.scopes.last_mut().is_some_and(|scope| {
-            let before = scope.names.insert(Arc::clone(&name), values);
+            let before = scope.names.insert(Arc::clone(name), values);
             before.is_some()
         });
         match taken {
@@ -271,7 +271,7 @@ impl Parser<'_> {
             }
             operation.results.extend(values.iter().copied());
             if !name.is_empty() {
-                self.define(Arc::clone(name), values)?;
+                self.define(name, values)?;
             }
         }
         Ok(())
@@ -417,7 +417,7 @@ impl Parser<'_> {
         for Argument { name, ty, location } in arguments {
             let location = location.unwrap_or_else(|| Arc::new(Location::Unknown));
             let value = self.new_value(ty, &name, location);
-            self.define(name, SmallVec::from_elem(value, 1))?;
+            self.define(&name, SmallVec::from_elem(value, 1))?;
             values.push(value);
         }
         Ok(values)
