@@ -32,6 +32,27 @@ def hlo_text(lowered):
     return module.to_string(options)
 
 
+def bytecode(function, given, version):
+    """A function as `jax.export` gives it: bytecode of a version of VHLO, or of jax's own choice."""
+    from jaxlib.mlir.dialects import stablehlo
+
+    exported = jax.export.export(function)(*given)
+    if version == "exported":
+        return exported.mlir_module_serialized
+    if version == "newest":
+        version = stablehlo.get_current_version()
+    return stablehlo.serialize_portable_artifact_str(exported.mlir_module(), version)
+
+
+def written(form, function, given, lowered):
+    """The program in a form, and how its file's name ends."""
+    if form == "hlo":
+        return hlo_text(lowered).encode(), ".hlo"
+    if form == "mlir":
+        return str(lowered.compiler_ir("stablehlo")).encode(), ".mlir"
+    return bytecode(function, given, form), ".mlirbc"
+
+
 def arrays(tree):
     """The arrays of arguments or results; random keys as the words that they are."""
     leaves = []
@@ -60,17 +81,18 @@ def judge(name, harness, arguments):
     rng = np.random.RandomState(zlib.crc32(name.encode()))
     try:
         given = harness.dyn_args_maker(rng)
-        lowered = jax.jit(harness.dyn_fun, keep_unused=True).lower(*given)
-        text = hlo_text(lowered)
+        function = jax.jit(harness.dyn_fun, keep_unused=True)
+        lowered = function.lower(*given)
+        program, ending = written(arguments.form, function, given, lowered)
         expected = arrays(lowered.compile()(*given))
         inputs = arrays(given)
     except Exception as error:
         return "not xla's", " ".join(str(error).split())[:200]
     stem = arguments.folder / safe(name)
-    hlo, given_file, found_file = (stem.with_name(stem.name + end) for end in (".hlo", ".npz", ".out.npz"))
-    hlo.write_text(text)
+    file, given_file, found_file = (stem.with_name(stem.name + end) for end in (ending, ".npz", ".out.npz"))
+    file.write_bytes(program)
     np.savez(given_file, **{f"in{i}": stored(array) for i, array in enumerate(inputs)})
-    failure = tegula(arguments, "run", hlo, "--inputs", given_file, "--outputs", found_file)
+    failure = tegula(arguments, "run", file, "--inputs", given_file, "--outputs", found_file)
     if failure:
         return failure
     with np.load(found_file) as npz:
@@ -83,6 +105,6 @@ def judge(name, harness, arguments):
         wrong = f"not judged: {error!r}"[:200]
     if wrong:
         return "differs", wrong
-    hlo.unlink()
+    file.unlink()
     given_file.unlink()
     return "agrees", ""

@@ -7,8 +7,9 @@
 needs `jax[cpu]`, `numpy` and `absl-py`. Two suites:
 
 harnesses   JAX's primitive harnesses (`jax._src.internal_test_util.test_harnesses`): what JAX
-            itself tests its exporters with. Each is lowered to HLO text from a jitted function,
-            run by `tegula run` and held against XLA:CPU's results on the same inputs.
+            itself tests its exporters with. Each is lowered from a jitted function to HLO text, or
+            to StableHLO with `--form`, run by `tegula run` and held against XLA:CPU's results on
+            the same inputs.
 programs    HLO files, for example XLA's own (`xla/**/*.hlo` of its repository), cut in front of
             each `HloModule`. What XLA's parser takes must be read. What is read is run on
             `--targets`, where its inputs are small, and the targets are held against each other.
@@ -128,6 +129,11 @@ def main():
     parser = argparse.ArgumentParser(description="Tegula against XLA:CPU on many programs")
     parser.add_argument("suite", choices=("harnesses", "programs"))
     parser.add_argument("folder", type=pathlib.Path)
+    parser.add_argument(
+        "--form",
+        default="hlo",
+        help="of harnesses: hlo, mlir (text), exported (bytecode of jax.export), newest or a version of VHLO",
+    )
     parser.add_argument("--sample", type=int, help="so many programs, always the same ones")
     parser.add_argument("--only", metavar="REGEX", help="programs whose names match")
     parser.add_argument("--again", metavar="REGEX", help="those done whose `outcome: cause` matches")
@@ -156,6 +162,8 @@ def main():
             print(f"{number}/{len(names)} {name}: {outcome} {about}", file=sys.stderr, flush=True)
     rows = [results.rows[name] for name in names]
     command = f"benches/conformance/run.py {arguments.suite}"
+    if arguments.form != "hlo":
+        command += f" --form {arguments.form}"
     if arguments.sample or arguments.only:
         command += f", {len(names)} of {len(programs)}"
     text = "\n".join(table(rows, command)) + "\n"

@@ -160,6 +160,9 @@ impl<'m> Lowerer<'m> {
             let copy = self.push(frame, Op::Copy, &operands, None)?;
             return self.bind(access, frame, copy);
         }
+        if target == "ApproxTopK" {
+            return self.approx_top_k(access, frame, &operands);
+        }
         let called = access.operation.attribute("called_computations");
         let names: Vec<&str> = called
             .and_then(Attribute::as_array)
@@ -197,6 +200,65 @@ impl<'m> Lowerer<'m> {
             true => vec![call],
             false => self.elements(frame, call)?,
         };
+        self.bind_all(access, frame, &results)
+    }
+
+    /// JAX's approximate top k: exact here, by a sort with its comparator. The operands are arrays
+    /// and as many initial values, which only an approximation needs.
+    fn approx_top_k(
+        &mut self,
+        access: &Access<'m>,
+        frame: &mut Frame,
+        operands: &[Local],
+    ) -> Result<(), Error> {
+        let config = ["backend_config", "mhlo.backend_config"];
+        let config = config
+            .into_iter()
+            .find_map(|name| access.operation.attribute(name)?.as_entries());
+        let entries = config.map(Vec::as_slice).unwrap_or_default();
+        let dimension = entries.iter().find(|(key, _)| &**key == "reduction_dim");
+        let dimension = dimension.and_then(|(_, value)| value.as_integer());
+        let called = access.operation.attribute("called_computations");
+        let called = called.and_then(Attribute::as_array).and_then(<[_]>::first);
+        let comparator = called.and_then(Attribute::as_symbol);
+        let arrays = operands
+            .get(..operands.len() / 2)
+            .filter(|arrays| !arrays.is_empty());
+        let (Some(arrays), Some(dimension), Some(comparator)) = (arrays, dimension, comparator)
+        else {
+            return Err(access.error("expected arrays, `reduction_dim` and a comparator"));
+        };
+        let rank = self.array(access, frame, arrays[0])?.rank() as i64;
+        let dimension = if dimension < 0 {
+            dimension + rank
+        } else {
+            dimension
+        };
+        let op = Op::Sort {
+            dimension,
+            is_stable: true,
+            to_apply: self.called_computation(access, comparator)?,
+        };
+        let sorted = self.push(frame, op, arrays, None)?;
+        let sorted = match arrays.len() {
+            1 => vec![sorted],
+            _ => self.elements(frame, sorted)?,
+        };
+        let mut results = Vec::new();
+        for (place, array) in sorted.into_iter().enumerate() {
+            let wanted = self.result_shape(access, place, None)?;
+            let dims = wanted
+                .as_array()
+                .and_then(tegula_ir::ArrayShape::static_dims);
+            let dims = dims.ok_or_else(|| access.unsupported("sizes that are not known"))?;
+            let whole = |limit: &i64| tegula_ir::SliceDim {
+                start: 0,
+                limit: *limit,
+                stride: 1,
+            };
+            let op = Op::Slice(dims.iter().map(whole).collect());
+            results.push(self.push(frame, op, &[array], None)?);
+        }
         self.bind_all(access, frame, &results)
     }
 

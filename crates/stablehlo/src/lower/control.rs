@@ -20,7 +20,7 @@ impl<'m> Lowerer<'m> {
         }
         let operands = self.operands(access, frame)?;
         let local = match name {
-            "tuple" => self.tuple(access, frame, &operands)?,
+            "tuple" => self.tuple(frame, &operands)?,
             "get_tuple_element" => {
                 let op = Op::GetTupleElement(access.integer("index")?);
                 self.push(frame, op, &operands, None)?
@@ -31,7 +31,7 @@ impl<'m> Lowerer<'m> {
                 [] => return Ok(()),
                 [only] => self.push(frame, Op::OptBarrier, &[*only], None)?,
                 several => {
-                    let tuple = self.tuple(access, frame, several)?;
+                    let tuple = self.tuple(frame, several)?;
                     let barrier = self.push(frame, Op::OptBarrier, &[tuple], None)?;
                     let elements = self.elements(frame, barrier)?;
                     return self.bind_all(access, frame, &elements);
@@ -59,7 +59,7 @@ impl<'m> Lowerer<'m> {
         let results = self.block(block, &mut frame)?;
         let root = match results.as_slice() {
             [only] => *only,
-            several => self.tuple(access, &mut frame, several)?,
+            several => self.tuple(&mut frame, several)?,
         };
         self.finish_frame(frame, root)
     }
@@ -99,10 +99,10 @@ impl<'m> Lowerer<'m> {
                     )));
                 }
                 results.extend(&elements[block.arguments.len()..]);
-                self.tuple(access, &mut frame, &results)?
+                self.tuple(&mut frame, &results)?
             }
             (RegionResult::Values, [only]) => *only,
-            (RegionResult::Values, several) => self.tuple(access, &mut frame, several)?,
+            (RegionResult::Values, several) => self.tuple(&mut frame, several)?,
         };
         self.finish_frame(frame, root)
     }
@@ -144,7 +144,7 @@ impl<'m> Lowerer<'m> {
         let shapes: Vec<Shape> = state.iter().map(|l| frame.shape(*l).clone()).collect();
         let condition = self.tuple_region(access, 0, &shapes, &captured, RegionResult::Values)?;
         let body = self.tuple_region(access, 1, &shapes, &captured, RegionResult::State)?;
-        let init = self.tuple(access, frame, &state)?;
+        let init = self.tuple(frame, &state)?;
         let result = self.push(frame, Op::While { condition, body }, &[init], None)?;
         let elements = self.elements(frame, result)?;
         self.bind_all(access, frame, &elements[..count])
@@ -164,7 +164,7 @@ impl<'m> Lowerer<'m> {
             let branch =
                 self.tuple_region(access, place, &shapes, &captured, RegionResult::Values)?;
             branches.push(branch);
-            operands.push(self.tuple(access, frame, &locals)?);
+            operands.push(self.tuple(frame, &locals)?);
         }
         if branches.is_empty() {
             return Err(access.error("expected at least one branch"));

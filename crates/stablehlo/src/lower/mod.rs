@@ -147,16 +147,15 @@ impl<'m> Lowerer<'m> {
             frame.bind(*argument, local);
         }
         if is_entry {
-            self.note_parameters(operation, &frame);
+            self.note_parameters(operation);
         }
         let results = self.block(block, &mut frame)?;
         if is_entry {
             self.note_results(operation);
         }
-        let single = results.len() == 1;
         let root = match results.as_slice() {
-            [only] if single => *only,
-            several => self.tuple(&access, &mut frame, several)?,
+            [only] => *only,
+            several => self.tuple(&mut frame, several)?,
         };
         self.finish_frame(frame, root)
     }
@@ -291,7 +290,7 @@ impl<'m> Lowerer<'m> {
     }
 
     /// What the attributes of the entry's parameters say: shardings and donations.
-    fn note_parameters(&mut self, operation: &Operation, _frame: &Frame) {
+    fn note_parameters(&mut self, operation: &Operation) {
         let lists = operation
             .attribute("arg_attrs")
             .and_then(Attribute::as_array);

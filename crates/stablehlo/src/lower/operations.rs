@@ -377,23 +377,13 @@ impl<'m> Lowerer<'m> {
         let ty = array.map(|array| array.element_type);
         let ty = ty.ok_or_else(|| Error::input("expected an array"))?;
         let scalar = tegula_ir::ArrayShape::new(ty, &[]);
-        let mut literal = Literal::zeros(&scalar).map_err(|e| Error::input(e.to_string()))?;
-        if value != 0.0 {
-            let wide = Literal::from_value(value);
-            let wide = self.push(frame, Op::Constant([wide].into()), &[], None)?;
-            return self.push(frame, Op::Convert, &[wide], Some(Shape::Array(scalar)));
-        }
-        literal.bytes_mut();
-        self.push(frame, Op::Constant([literal].into()), &[], None)
+        let wide = Op::Constant([Literal::from_value(value)].into());
+        let wide = self.push(frame, wide, &[], None)?;
+        self.push(frame, Op::Convert, &[wide], Some(Shape::Array(scalar)))
     }
 
     /// A tuple of instructions.
-    pub(super) fn tuple(
-        &self,
-        _access: &Access<'_>,
-        frame: &mut Frame,
-        elements: &[Local],
-    ) -> Result<Local, Error> {
+    pub(super) fn tuple(&self, frame: &mut Frame, elements: &[Local]) -> Result<Local, Error> {
         self.push(frame, Op::Tuple, elements, None)
     }
 

@@ -68,7 +68,7 @@ impl Raiser<'_> {
             }
             _ => {}
         }
-        let (name, properties, regions) = self.simple(instruction, values)?;
+        let (name, properties, regions) = self.simple(instruction)?;
         let operands: Vec<ValueId> = match &instruction.op {
             // StableHLO repeats the size as an operand.
             Op::Rng(_) => {
@@ -161,7 +161,6 @@ impl Raiser<'_> {
     fn simple(
         &mut self,
         instruction: &Instruction,
-        values: &Values,
     ) -> Result<(&'static str, Properties, Vec<Region>), Error> {
         let none = Vec::new;
         let list = |values: &[i64]| Attribute::i64s(values);
@@ -276,14 +275,13 @@ impl Raiser<'_> {
                 let properties = self.custom_call(instruction, call);
                 ("custom_call", properties, Vec::new())
             }
-            _ => return self.with_regions(instruction, values),
+            _ => return self.with_regions(instruction),
         })
     }
 
     fn with_regions(
         &mut self,
         instruction: &Instruction,
-        _values: &Values,
     ) -> Result<(&'static str, Properties, Vec<Region>), Error> {
         Ok(match &instruction.op {
             Op::Scatter {
