@@ -101,9 +101,14 @@ fn the_corpus_is_written_as_stablehlo_and_read_again() {
             let raised = raised.unwrap_or_else(|error| panic!("{name}: {error}"));
             print(&raised, Form::Pretty)
         };
-        let first = written(&module);
-        let again = read_program(first.clone().into_bytes(), &[]);
-        let again = again.unwrap_or_else(|error| panic!("{name}: {error}"));
-        assert_eq!(written(&again), first, "{name}");
+        let read_again = |text: &str| {
+            let again = read_program(text.as_bytes().to_vec(), &[]);
+            again.unwrap_or_else(|error| panic!("{name}: {error}"))
+        };
+        // Constants of one value become a scalar and a broadcast when they are read: from then
+        // on nothing changes any more.
+        let first = read_again(&written(&module));
+        let text = written(&first);
+        assert_eq!(written(&read_again(&text)), text, "{name}");
     }
 }

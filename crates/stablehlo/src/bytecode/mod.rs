@@ -31,8 +31,8 @@ const MAX_DEPTH: usize = 128;
 /// Reads a module. Dense constants share the memory of `bytes`.
 ///
 /// # Errors
-/// What is malformed, with the byte at which reading stopped. Attributes of dialects whose
-/// encoding is not known are errors only when they are used.
+/// What is malformed, with the byte at which reading stopped. Attributes and types of dialects
+/// whose encoding is not known are kept as their bytes.
 pub fn read(bytes: &Bytes) -> Result<Module, Error> {
     let file = sections::File::read(bytes)?;
     operations::read(&file)

@@ -2,7 +2,7 @@
 //!
 //! An operation that its writer knew stores its properties one after the other without names,
 //! sorted by name; those that may be missing carry a flag. The table gives their names for the
-//! operations of VHLO (`stablehlo/dialect/VhloOps.td`), `builtin` and `func`.
+//! operations of VHLO (`stablehlo/dialect/VhloOps.td`), `builtin`, `func` and Shardy.
 
 use super::{cursor::Cursor, table::Table};
 use crate::Error;
@@ -13,6 +13,10 @@ const PROPERTIES: &str = "
 builtin.module: sym_name? sym_visibility?
 func.call: arg_attrs? callee no_inline? res_attrs?
 func.func: arg_attrs? function_type no_inline? res_attrs? sym_name sym_visibility?
+sdy.manual_computation: in_shardings manual_axes out_shardings
+sdy.mesh: mesh sym_name
+sdy.reshard: sharding
+sdy.sharding_constraint: sharding
 vhlo.all_gather_v1: all_gather_dim channel_id replica_groups use_global_device_ids
 vhlo.all_gather_v2: all_gather_dim channel_id replica_groups use_global_device_ids
 vhlo.all_reduce_v1: channel_id replica_groups use_global_device_ids

@@ -100,10 +100,11 @@ impl<'f> Table<'f> {
         let decoded = self.nested(bytes, |table, bytes| match (&**dialect, encoded) {
             ("builtin", true) => builtin::attribute(table, bytes),
             ("vhlo", true) => vhlo::attribute(table, bytes),
-            (_, true) => Err(Error::unsupported(format!(
-                "an attribute of the dialect `{dialect}` in binary form: the encoding is not known"
-            ))
-            .at_byte(bytes.offset())),
+            // Kept as the bytes that they are: whoever does not use it is not stopped by it.
+            (_, true) => Ok(Attribute::Opaque {
+                dialect: Arc::clone(dialect),
+                body: opaque_body(bytes)?,
+            }),
             (_, false) => {
                 let written = text(&bytes.zero_terminated()?);
                 crate::text::parse_attribute(&written)
@@ -131,10 +132,10 @@ impl<'f> Table<'f> {
             ("builtin", true) => builtin::ty(table, bytes),
             ("vhlo", true) => vhlo::ty(table, bytes),
             ("stablehlo", true) => stablehlo_type(bytes),
-            (_, true) => Err(Error::unsupported(format!(
-                "a type of the dialect `{dialect}` in binary form: the encoding is not known"
-            ))
-            .at_byte(bytes.offset())),
+            (_, true) => Ok(Type::Dialect {
+                dialect: Arc::clone(dialect),
+                body: opaque_body(bytes)?,
+            }),
             (_, false) => {
                 let written = text(&bytes.zero_terminated()?);
                 crate::text::parse_type(&written)
@@ -178,6 +179,13 @@ impl<'f> Table<'f> {
         }
         Ok((decoded, parts))
     }
+}
+
+/// What is printed of an attribute or a type whose encoding is not known: `bytes<"0x...">`.
+fn opaque_body(bytes: &mut Cursor) -> Result<Arc<str>, Error> {
+    let bytes = bytes.take(bytes.left())?;
+    let digits: String = bytes.iter().map(|byte| format!("{byte:02X}")).collect();
+    Ok(format!("bytes<\"0x{digits}\">").into())
 }
 
 /// Types of the StableHLO dialect itself, which only files without VHLO have.
