@@ -39,8 +39,8 @@ fn by_form<'m>(printer: &mut Printer<'m>, operation: &'m Operation, form: &[Item
         return None;
     }
     let name = match &*operation.name {
-        "func.return" => "return",
-        "func.call" => "call",
+        "func.return" if printer.is_in_function() => "return",
+        "func.call" if printer.is_in_function() => "call",
         name => name,
     };
     printer.out.push_str(name);
@@ -53,7 +53,7 @@ fn by_form<'m>(printer: &mut Printer<'m>, operation: &'m Operation, form: &[Item
             || matches!(item, Item::Literal("("))
                 && matches!(
                     name,
-                    "call" | "stablehlo.custom_call" | "stablehlo.convolution"
+                    "call" | "func.call" | "stablehlo.custom_call" | "stablehlo.convolution"
                 );
         let empty = matches!(
             item,

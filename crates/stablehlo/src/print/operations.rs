@@ -14,6 +14,8 @@ pub(super) struct Printer<'m> {
     results: usize,
     arguments: usize,
     indent: usize,
+    /// Whether the block being written is a function's own, where `func` need not be said.
+    in_function: bool,
 }
 
 impl<'m> Printer<'m> {
@@ -26,6 +28,7 @@ impl<'m> Printer<'m> {
             results: 0,
             arguments: 0,
             indent: 0,
+            in_function: false,
         }
     }
 
@@ -137,6 +140,7 @@ impl<'m> Printer<'m> {
     /// arguments.
     pub(super) fn region(&mut self, region: &'m Region, label: bool, isolated: bool) {
         let outside = (self.results, self.arguments);
+        let outside_in_function = std::mem::replace(&mut self.in_function, isolated);
         if isolated {
             (self.results, self.arguments) = (0, 0);
         }
@@ -156,9 +160,15 @@ impl<'m> Printer<'m> {
         }
         self.new_line();
         self.out.push('}');
+        self.in_function = outside_in_function;
         if isolated {
             (self.results, self.arguments) = outside;
         }
+    }
+
+    /// Whether operations of `func` are written without their dialect here.
+    pub(super) fn is_in_function(&self) -> bool {
+        self.in_function
     }
 
     /// Gives names to the arguments of a block, unless they have some.
