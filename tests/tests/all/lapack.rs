@@ -179,7 +179,9 @@ fn triangular_systems_of_halves() {
         let text = format!(
             "HloModule halves ENTRY main {{ a = f32[3,5,5] parameter(0)
                h = {ty}[3,5,5] convert(a)
-               b = {ty}[3,5,5] reverse(h), dimensions={{2}}
+               rows = f32[3,5,5] iota(), iota_dimension=1
+               sum = f32[3,5,5] add(a, rows)
+               b = {ty}[3,5,5] convert(sum)
                x = {ty}[3,5,5] triangular-solve(h, b), left_side=true, lower=true,
                  unit_diagonal=false, transpose_a=NO_TRANSPOSE
                ROOT w = f32[3,5,5] convert(x) }}"
