@@ -70,7 +70,8 @@ struct Lowerer<'m> {
     open: Vec<&'m str>,
     /// Operations that give constants, to be written again inside of regions.
     constants: FxHashMap<ValueId, &'m Operation>,
-    /// Whether any type has a size that is not known.
+    /// Whether any type has a size that is not known, or any operation takes sizes as operands:
+    /// only then computations on sizes are followed.
     has_open_sizes: bool,
     sizes: sizes::Sizes,
     /// Where instructions came from.
@@ -99,7 +100,7 @@ impl<'m> Lowerer<'m> {
             done: FxHashMap::default(),
             open: Vec::new(),
             constants,
-            has_open_sizes: source.values.iter().any(is_open),
+            has_open_sizes: source.values.iter().any(is_open) || takes_sizes(&source.operation),
             sizes: sizes::Sizes::default(),
             offsets: FxHashMap::default(),
             instructions: 0,
@@ -352,6 +353,26 @@ impl<'m> Lowerer<'m> {
                 .push(("result_names".into(), value));
         }
     }
+}
+
+/// Whether an operation, or one within it, takes sizes as operands or asserts something of them.
+fn takes_sizes(operation: &Operation) -> bool {
+    let name = &*operation.name;
+    let target = operation.attribute("call_target_name");
+    let own = name.starts_with("stablehlo.dynamic_") && !is_of_known_size(name)
+        || name == "stablehlo.real_dynamic_slice"
+        || target.and_then(Attribute::as_str) == Some("shape_assertion");
+    let regions = operation.regions.iter();
+    let mut blocks = regions.flat_map(|region| &region.blocks);
+    own || blocks.any(|block| block.operations.iter().any(takes_sizes))
+}
+
+/// Operations that are called dynamic because of where they read, not of how much.
+fn is_of_known_size(name: &str) -> bool {
+    matches!(
+        name,
+        "stablehlo.dynamic_slice" | "stablehlo.dynamic_update_slice"
+    )
 }
 
 /// The number of results of a function.

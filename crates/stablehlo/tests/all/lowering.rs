@@ -98,3 +98,17 @@ fn loops_and_branches_take_what_they_read_from_around_them() {
         "{printed}"
     );
 }
+
+#[test]
+fn sizes_that_are_computed_from_constants_are_known() {
+    let text = "func.func @main(%x: tensor<6xf32>) -> tensor<2x3xf32> {\n  %two = \
+                stablehlo.constant dense<2> : tensor<1xi32>\n  %one = stablehlo.constant dense<1> \
+                : tensor<1xi32>\n  %three = stablehlo.add %two, %one : tensor<1xi32>\n  %sizes = \
+                stablehlo.concatenate %two, %three, dim = 0 : (tensor<1xi32>, tensor<1xi32>) -> \
+                tensor<2xi32>\n  %y = stablehlo.dynamic_reshape %x, %sizes : (tensor<6xf32>, \
+                tensor<2xi32>) -> tensor<2x3xf32>\n  return %y : tensor<2x3xf32>\n}";
+    let module = to_module(&read(text.as_bytes().to_vec()).expect("reads")).expect("translates");
+    verify(&module).unwrap_or_else(|errors| panic!("{}", errors[0]));
+    let root = &module[module.entry_computation().root].shape;
+    assert_eq!(root.to_string(), "f32[2,3]");
+}
