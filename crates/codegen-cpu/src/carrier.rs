@@ -21,7 +21,7 @@ pub(crate) fn carrier_types(element_type: ElementType) -> SmallVec<[Type; 2]> {
     }
 }
 
-/// The types of what lies in memory for an element, one after the other.
+/// The types that an element is stored as, in the order of their addresses.
 pub(crate) fn stored_types(element_type: ElementType) -> SmallVec<[Type; 2]> {
     match is_narrow_float(element_type) {
         true => smallvec![integer_type(element_type.storage_bytes())],

@@ -104,7 +104,7 @@ pub(crate) fn size_of_copied<'e>(
     size
 }
 
-/// How far behind a place an element is, if it lies in so many bytes from there.
+/// The offset of an element from a location, if it is within `bytes` of it.
 fn inside(element: &Element, from: Location, bytes: usize) -> Option<usize> {
     let at = element.at.offset.checked_sub(from.offset)?;
     (element.at.area == from.area && at < bytes).then_some(at)

@@ -5,7 +5,7 @@
 //! it and so evaluates it in every iteration. [`before_loops`](crate::before_loops) then moves
 //! what is left: whole kernels that turn out to read nothing that changes.
 //!
-//! A value that is computed before a loop lies in memory for as long as the loop runs, and is
+//! A value that is hoisted out of a loop takes memory for as long as the loop runs, and is
 //! read from there in each iteration. That pays for sums, products and routines, for functions
 //! (`exp`, quotients) of arrays that are as large as their results, and for single numbers that
 //! take several operations. Everything else is cheaper to compute where it is read: a broadcast,

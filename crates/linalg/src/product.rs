@@ -79,7 +79,7 @@ fn triangular_factor<T: Scalar>(
             for k in i..j {
                 sum += factor.at(i, k) * factor.at(k, j);
             }
-            // What is read later of this column lies below.
+            // Later iterations read only the rows of this column below this one.
             factor.set(i, j, -(sum * tau));
         }
         factor.set(j, j, tau);

@@ -61,7 +61,7 @@ struct Emitter<'e, 'f> {
     config: TargetFrontendConfig,
     /// Functions of kernels' pieces, as the function calls them.
     functions: FxHashMap<(usize, usize), FuncRef>,
-    /// Where the table lies, and what it has.
+    /// The address of the table, and the locations whose addresses it holds.
     table: Value,
     places: &'e [Location],
     /// Addresses that were loaded from it.

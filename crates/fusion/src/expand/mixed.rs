@@ -29,7 +29,7 @@ fn element_type(shape: &Shape) -> Option<ElementType> {
     Some(shape.as_array()?.element_type)
 }
 
-/// The computation of such a product.
+/// A computation that does a product of mixed types: it converts, multiplies and converts back.
 pub(super) fn product(
     builder: &mut ModuleBuilder,
     op: &Op,
