@@ -1,6 +1,6 @@
 //! CHLO: operations of clients, as the operations that they are composed of.
 
-use super::operations::binary;
+use super::operations::{binary, comparison};
 use super::{Frame, Local, Lowerer, access::Access};
 use crate::Error;
 use tegula_ir::{Binary, DimNumbers, Direction, Op, Order, Shape, Unary};
@@ -109,20 +109,7 @@ impl<'m> Lowerer<'m> {
         let op = match (name, binary(name)) {
             (_, Some(binary)) => Op::Binary(binary),
             ("select", _) => Op::Select,
-            ("compare", _) => {
-                let direction = match access.case("comparison_direction")? {
-                    Some("EQ") => Direction::Eq,
-                    Some("NE") => Direction::Ne,
-                    Some("GE") => Direction::Ge,
-                    Some("GT") => Direction::Gt,
-                    Some("LE") => Direction::Le,
-                    _ => Direction::Lt,
-                };
-                Op::Compare {
-                    direction,
-                    order: Order::Partial,
-                }
-            }
+            ("compare", _) => comparison(access)?,
             _ => return Err(access.unsupported("this operation is not supported")),
         };
         let result = self.result_shape(access, 0, None)?;

@@ -44,7 +44,14 @@ impl<'m> Lowerer<'m> {
                     dimension: Some(split),
                 }
             }
-            "collective_broadcast" => Op::CollectiveBroadcast(collective(access)?),
+            "collective_broadcast" => {
+                if access.flag("has_dynamic_root")? {
+                    return Err(access.unsupported(
+                        "a root that is known only at run time (`has_dynamic_root`)",
+                    ));
+                }
+                Op::CollectiveBroadcast(collective(access)?)
+            }
             "collective_permute" => {
                 let pairs = access.integers("source_target_pairs")?;
                 Op::CollectivePermute {

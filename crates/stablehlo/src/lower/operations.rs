@@ -329,20 +329,7 @@ impl<'m> Lowerer<'m> {
     }
 
     fn compare(&mut self, access: &Access<'_>, frame: &mut Frame) -> Result<(), Error> {
-        let direction = match access.case("comparison_direction")? {
-            Some("EQ") => Direction::Eq,
-            Some("NE") => Direction::Ne,
-            Some("GE") => Direction::Ge,
-            Some("GT") => Direction::Gt,
-            Some("LE") => Direction::Le,
-            Some("LT") => Direction::Lt,
-            _ => return Err(access.error("expected EQ, NE, GE, GT, LE or LT")),
-        };
-        let order = match access.case("compare_type")? {
-            Some("TOTALORDER") => Order::Total,
-            _ => Order::Partial,
-        };
-        self.elementwise(access, frame, Op::Compare { direction, order })
+        self.elementwise(access, frame, comparison(access)?)
     }
 
     fn constant(&mut self, access: &Access<'_>, frame: &mut Frame) -> Result<(), Error> {
@@ -414,6 +401,28 @@ fn describe(access: &Access<'_>, frame: &mut Frame, local: Local) {
     if let Some(sharding) = sharding.and_then(Attribute::as_str) {
         frame.annotations_mut(local).sharding = Some(sharding.into());
     }
+}
+
+/// The comparison that `comparison_direction` and `compare_type` say.
+pub(super) fn comparison(access: &Access<'_>) -> Result<Op, Error> {
+    let direction = match access.case("comparison_direction")? {
+        Some("EQ") => Direction::Eq,
+        Some("NE") => Direction::Ne,
+        Some("GE") => Direction::Ge,
+        Some("GT") => Direction::Gt,
+        Some("LE") => Direction::Le,
+        Some("LT") => Direction::Lt,
+        _ => {
+            return Err(access.error(
+                "expected EQ, NE, GE, GT, LE or LT as the attribute `comparison_direction`",
+            ));
+        }
+    };
+    let order = match access.case("compare_type")? {
+        Some("TOTALORDER") => Order::Total,
+        _ => Order::Partial,
+    };
+    Ok(Op::Compare { direction, order })
 }
 
 fn unary(name: &str) -> Option<Unary> {

@@ -59,6 +59,15 @@ fn errors_name_the_operation_and_what_was_expected() {
             "expected 4 elements here, found 2",
         ),
         (
+            "%y = chlo.broadcast_compare %x, %x : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xi1>",
+            "expected EQ, NE, GE, GT, LE or LT",
+        ),
+        (
+            "%y = \"stablehlo.collective_broadcast\"(%x) <{has_dynamic_root, replica_groups = \
+             dense<[[0]]> : tensor<1x1xi64>}> : (tensor<4xf32>) -> tensor<4xf32>",
+            "`has_dynamic_root`",
+        ),
+        (
             "%y = stablehlo.reshape %x : (tensor<4xf32>) -> tensor<3xf32>",
             "numbers of elements",
         ),
