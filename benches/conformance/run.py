@@ -2,14 +2,17 @@
 
     cargo build --release -p tegula
     python benches/conformance/run.py harnesses FOLDER [--sample N] [--only REGEX] [--table FILE]
+    python benches/conformance/run.py symbolic FOLDER [--only REGEX] [--table FILE]
     python benches/conformance/run.py programs FOLDER --modules FILES... [--table FILE]
 
-needs `jax[cpu]`, `numpy` and `absl-py`. Two suites:
+needs `jax[cpu]`, `numpy` and `absl-py`. Suites:
 
 harnesses   JAX's primitive harnesses (`jax._src.internal_test_util.test_harnesses`): what JAX
             itself tests its exporters with. Each is lowered from a jitted function to HLO text, or
             to StableHLO with `--form`, run by `tegula run` and held against XLA:CPU's results on
             the same inputs.
+symbolic    Functions that `jax.export` gives with symbolic sizes: one file, run at five sizes each
+            and held against XLA:CPU at these sizes.
 programs    HLO files, for example XLA's own (`xla/**/*.hlo` of its repository), cut in front of
             each `HloModule`. What XLA's parser takes must be read. What is read is run on
             `--targets`, where its inputs are small, and the targets are held against each other.
@@ -30,6 +33,7 @@ An outcome is one of
 import argparse
 import collections
 import datetime
+import importlib
 import json
 import os
 import pathlib
@@ -127,7 +131,7 @@ def selected(names, arguments):
 
 def main():
     parser = argparse.ArgumentParser(description="Tegula against XLA:CPU on many programs")
-    parser.add_argument("suite", choices=("harnesses", "programs"))
+    parser.add_argument("suite", choices=("harnesses", "symbolic", "programs"))
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument(
         "--form",
@@ -147,10 +151,7 @@ def main():
     arguments.folder.mkdir(parents=True, exist_ok=True)
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
     results = Results(arguments.folder)
-    if arguments.suite == "harnesses":
-        import harnesses as suite
-    else:
-        import programs as suite
+    suite = importlib.import_module(arguments.suite)
     programs = suite.programs(arguments)
     names = selected(list(programs), arguments)
     for number, name in enumerate(names):

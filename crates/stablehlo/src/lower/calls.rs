@@ -152,8 +152,12 @@ impl<'m> Lowerer<'m> {
         frame: &mut Frame,
     ) -> Result<(), Error> {
         let target = access.string("call_target_name")?;
-        if target == "shape_assertion" {
-            return self.shape_assertion(access);
+        match target {
+            "shape_assertion" => return self.shape_assertion(access),
+            "stablehlo.dynamic_reduce_window" => return self.dynamic_reduce_window(access, frame),
+            "stablehlo.dynamic_rng_bit_generator" => return self.dynamic_bits(access, frame),
+            "stablehlo.dynamic_top_k" => return self.dynamic_top_k(access, frame),
+            _ => {}
         }
         let operands = self.operands(access, frame)?;
         if IDENTITIES.contains(&target) && operands.len() == 1 {
@@ -262,7 +266,7 @@ impl<'m> Lowerer<'m> {
         self.bind_all(access, frame, &results)
     }
 
-    fn called_computation(
+    pub(super) fn called_computation(
         &mut self,
         access: &Access<'m>,
         name: &str,

@@ -2,6 +2,7 @@
 //! are ordinary operations of symbolic sizes.
 
 use super::shaping::{dim_of, gather_dims};
+use super::sizes::depends_on_data;
 use super::{Frame, Local, Lowerer, access::Access};
 use crate::Error;
 use std::sync::Arc;
@@ -19,20 +20,20 @@ impl<'m> Lowerer<'m> {
     ) -> Result<(), Error> {
         match name {
             "dynamic_iota" => {
-                let shape = self.sized(access, &self.sizes_of(access, 0)?)?;
+                let shape = self.sized(self.element_of(access, 0)?, &self.sizes_of(access, 0)?);
                 let op = Op::Iota(access.integer("iota_dimension")?);
                 let local = self.push(frame, op, &[], Some(shape))?;
                 self.bind(access, frame, local)
             }
             "dynamic_reshape" => {
                 let operand = self.operand(access, frame, 0)?;
-                let shape = self.sized(access, &self.sizes_of(access, 1)?)?;
+                let shape = self.sized(self.element_of(access, 0)?, &self.sizes_of(access, 1)?);
                 let local = self.push(frame, Op::Reshape, &[operand], Some(shape))?;
                 self.bind(access, frame, local)
             }
             "dynamic_broadcast_in_dim" => {
                 let operand = self.operand(access, frame, 0)?;
-                let shape = self.sized(access, &self.sizes_of(access, 1)?)?;
+                let shape = self.sized(self.element_of(access, 0)?, &self.sizes_of(access, 1)?);
                 let dims = access.dims("broadcast_dimensions")?;
                 let local = self.broadcast_in_dim(access, frame, operand, &dims, shape)?;
                 self.bind(access, frame, local)
@@ -45,7 +46,7 @@ impl<'m> Lowerer<'m> {
     }
 
     /// The sizes that an operand holds.
-    fn sizes_of(&self, access: &Access<'_>, place: usize) -> Result<Arc<[Term]>, Error> {
+    pub(super) fn sizes_of(&self, access: &Access<'_>, place: usize) -> Result<Arc<[Term]>, Error> {
         let value = access.operation.operands.get(place);
         let value = value.ok_or_else(|| access.error(format!("operand {place} is missing")))?;
         if let Some(terms) = self.sizes.terms(*value) {
@@ -62,18 +63,31 @@ impl<'m> Lowerer<'m> {
         }
     }
 
-    /// The type of the result with these sizes.
-    fn sized(&self, access: &Access<'_>, sizes: &[Term]) -> Result<Shape, Error> {
-        let element_type = self.result_element(access)?;
-        Ok(Shape::Array(ArrayShape {
+    /// The indices that an operand holds, which may depend on data.
+    fn indices_of(&self, access: &Access<'_>, place: usize) -> Result<Arc<[Term]>, Error> {
+        let value = access.operation.operands.get(place);
+        match value.and_then(|value| self.sizes.index_terms(*value)) {
+            Some(terms) => Ok(Arc::clone(terms)),
+            None => self.sizes_of(access, place),
+        }
+    }
+
+    /// An array of these sizes.
+    fn sized(&self, element_type: tegula_ir::ElementType, sizes: &[Term]) -> Shape {
+        Shape::Array(ArrayShape {
             element_type,
             dims: sizes.iter().cloned().map(dim_of).collect(),
             layout: None,
-        }))
+        })
     }
 
-    fn result_element(&self, access: &Access<'_>) -> Result<tegula_ir::ElementType, Error> {
-        let result = access.operation.results.first();
+    /// The element type of a result.
+    fn element_of(
+        &self,
+        access: &Access<'_>,
+        place: usize,
+    ) -> Result<tegula_ir::ElementType, Error> {
+        let result = access.operation.results.get(place);
         let ty = result.and_then(|result| self.source.type_of(*result).as_tensor());
         let ty = ty.ok_or_else(|| access.error("expected a tensor of known rank as the result"))?;
         super::types::element_type(&ty.element).map_err(|why| access.unsupported(why))
@@ -136,8 +150,8 @@ impl<'m> Lowerer<'m> {
 
     fn real_dynamic_slice(&mut self, access: &Access<'m>, frame: &mut Frame) -> Result<(), Error> {
         let mut local = self.operand(access, frame, 0)?;
-        let starts = self.sizes_of(access, 1)?;
-        let limits = self.sizes_of(access, 2)?;
+        let starts = self.indices_of(access, 1)?;
+        let limits = self.indices_of(access, 2)?;
         let strides = self.sizes_of(access, 3)?;
         let rank = self.array(access, frame, local)?.rank();
         if starts.len() != rank || limits.len() != rank || strides.len() != rank {
@@ -149,6 +163,12 @@ impl<'m> Lowerer<'m> {
             };
             let whole = self.array(access, frame, local)?.dims[dim].term();
             let taken = limits[dim].sub(&starts[dim]).ceil_div(&strides[dim]);
+            let taken = self.sizes.canonical(&taken);
+            if depends_on_data(&taken) {
+                return Err(access.unsupported(format!(
+                    "the size of the slice along dimension {dim} depends on data"
+                )));
+            }
             local = match (starts[dim].as_constant(), limits[dim].as_constant()) {
                 (Some(start), Some(limit)) => {
                     self.sliced(access, frame, local, dim, [start, limit, stride])?
@@ -163,7 +183,12 @@ impl<'m> Lowerer<'m> {
                 (None, _) => {
                     let all = self.operand(access, frame, 1)?;
                     let start = self.index_element(access, frame, all, dim)?;
-                    self.taken(access, frame, local, dim, start, stride, &taken)?
+                    match taken.as_constant() {
+                        Some(size) if stride == 1 => {
+                            self.sliced_at(access, frame, local, dim, start, size)?
+                        }
+                        _ => self.taken(access, frame, local, dim, start, stride, &taken)?,
+                    }
                 }
             };
         }
@@ -192,6 +217,32 @@ impl<'m> Lowerer<'m> {
             stride,
         };
         self.push(frame, Op::Slice(slices), &[operand], None)
+    }
+
+    /// A slice of known size along one dimension, at an index that depends on data.
+    fn sliced_at(
+        &self,
+        access: &Access<'_>,
+        frame: &mut Frame,
+        operand: Local,
+        along: usize,
+        start: Local,
+        size: i64,
+    ) -> Result<Local, Error> {
+        let dims = self.array(access, frame, operand)?.dims.clone();
+        let zero = self.index_constant(frame, 0)?;
+        let mut operands = vec![operand];
+        operands.extend(std::iter::repeat_n(zero, dims.len()));
+        operands[1 + along] = start;
+        let sizes = dims
+            .iter()
+            .enumerate()
+            .map(|(dim, whole)| match dim == along {
+                true => size,
+                false => whole.as_static().unwrap_or(TO_END),
+            });
+        let op = Op::DynamicSlice(sizes.collect());
+        self.push(frame, op, &operands, None)
     }
 
     /// An index that is known.
@@ -267,7 +318,9 @@ impl<'m> Lowerer<'m> {
             slice_sizes: slice_sizes.collect(),
             indices_are_sorted: true,
         };
-        self.push(frame, op, &[operand, index], None)
+        let mut result = array;
+        result.dims[along] = dim_of(count.clone());
+        self.push(frame, op, &[operand, index], Some(Shape::Array(result)))
     }
 
     /// A gather whose slice sizes are known, or as large as the dimension; or one slice, whose
@@ -366,5 +419,43 @@ impl<'m> Lowerer<'m> {
         let pairs = known.chunks(2).map(|pair| (pair[0], pair[1])).collect();
         let op = self.convolution_op(access, Some(pairs))?;
         self.push_result(access, frame, op, &operands, None)
+    }
+
+    /// Random bits of sizes that an operand holds; the operands are the key and the sizes.
+    pub(super) fn dynamic_bits(
+        &mut self,
+        access: &Access<'m>,
+        frame: &mut Frame,
+    ) -> Result<(), Error> {
+        let key = self.operand(access, frame, 0)?;
+        let sizes = self.sizes_of(access, 1)?;
+        let element_type = self.element_of(access, 1)?;
+        let bits = self.sized(element_type, &sizes);
+        let shape = Shape::Tuple(vec![frame.shape(key).clone(), bits]);
+        let op = Op::RngBitGenerator(super::windows::rng_algorithm(access)?);
+        let tuple = self.push(frame, op, &[key], Some(shape))?;
+        let elements = self.elements(frame, tuple)?;
+        self.bind_all(access, frame, &elements)
+    }
+
+    /// The largest elements, as many as an operand says.
+    pub(super) fn dynamic_top_k(
+        &mut self,
+        access: &Access<'m>,
+        frame: &mut Frame,
+    ) -> Result<(), Error> {
+        let array = self.operand(access, frame, 0)?;
+        let k = self.sizes_of(access, 1)?;
+        let Some(k) = k.first().and_then(Term::as_constant) else {
+            return Err(access.unsupported("the number of largest elements must be known"));
+        };
+        let op = Op::TopK {
+            k,
+            largest: true,
+            is_stable: None,
+        };
+        let tuple = self.push(frame, op, &[array], None)?;
+        let elements = self.elements(frame, tuple)?;
+        self.bind_all(access, frame, &elements)
     }
 }

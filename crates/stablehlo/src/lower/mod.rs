@@ -15,7 +15,8 @@
 //! - `operations`: which translation an operation has, and the elementwise ones;
 //! - `shaping`, `windows`, `control`, `calls`, `collectives`: the others;
 //! - `chlo`, `special_functions`: CHLO, as what it is composed of;
-//! - `sizes`, `dynamic`: arithmetic on sizes, and the operations that take sizes as operands.
+//! - `sizes`, `dynamic`: arithmetic on sizes, and the operations that take sizes as operands;
+//! - `running`: reductions over windows of a size that is known at run time.
 
 mod access;
 mod calls;
@@ -25,6 +26,7 @@ mod control;
 mod dynamic;
 mod frame;
 mod operations;
+mod running;
 mod shaping;
 mod sizes;
 mod special_functions;
@@ -359,9 +361,11 @@ impl<'m> Lowerer<'m> {
 fn takes_sizes(operation: &Operation) -> bool {
     let name = &*operation.name;
     let target = operation.attribute("call_target_name");
+    let target = target.and_then(Attribute::as_str).unwrap_or_default();
     let own = name.starts_with("stablehlo.dynamic_") && !is_of_known_size(name)
         || name == "stablehlo.real_dynamic_slice"
-        || target.and_then(Attribute::as_str) == Some("shape_assertion");
+        || target == "shape_assertion"
+        || target.starts_with("stablehlo.dynamic_");
     let regions = operation.regions.iter();
     let mut blocks = regions.flat_map(|region| &region.blocks);
     own || blocks.any(|block| block.operations.iter().any(takes_sizes))

@@ -73,7 +73,7 @@ impl<'m> Lowerer<'m> {
             "select" => self.elementwise(access, frame, Op::Select),
             "clamp" => self.clamp(access, frame),
             "convert" => self.elementwise(access, frame, Op::Convert),
-            "bitcast_convert" => self.elementwise(access, frame, Op::BitcastConvert),
+            "bitcast_convert" => self.bitcast_convert(access, frame),
             "reduce_precision" => {
                 let bits = |name: &str| {
                     let value = access.integer(name)?;
@@ -315,10 +315,23 @@ impl<'m> Lowerer<'m> {
         // Operands of an elementwise operation have one shape; a predicate may be a scalar.
         let like = operands.iter().map(|local| frame.shape(*local));
         let like = like.max_by_key(|shape| shape.as_array().map_or(0, tegula_ir::ArrayShape::rank));
-        let like = like.cloned();
-        let reshapes = matches!(op, Op::BitcastConvert);
-        let like = like.filter(|_| self.has_open_sizes && !reshapes);
+        let like = like.cloned().filter(|_| self.has_open_sizes);
         self.push_result(access, frame, op, &operands, like.as_ref())
+    }
+
+    /// Narrower elements are one dimension more, wider ones one less: the others stay.
+    fn bitcast_convert(&mut self, access: &Access<'_>, frame: &mut Frame) -> Result<(), Error> {
+        let operands = self.operands(access, frame)?;
+        let mut like = self
+            .array(access, frame, self.first(access, &operands)?)?
+            .clone();
+        let result = access.operation.results.first();
+        let result = result.and_then(|result| self.source.type_of(*result).as_tensor());
+        let rank = result.map_or(0, |tensor| tensor.dims.len());
+        // The size of the dimension that comes is in the type.
+        like.dims.resize(rank, Dim::Static(0));
+        let like = Shape::Array(like);
+        self.push_result(access, frame, Op::BitcastConvert, &operands, Some(&like))
     }
 
     /// Bounds may be scalars.

@@ -4,6 +4,9 @@
 //! integer tensors. Here these computations are done once more on terms over the sizes of the
 //! entry's parameters; truth values are the terms 0 and 1. Arithmetic is that of integers without
 //! bounds: sizes are far from where 32 bits would wrap.
+//!
+//! An index that depends on data is a variable of its own, so that the size of a slice from `i` to
+//! `i + n` is known to be `n`. Such variables never become part of a size.
 
 use super::{Frame, Lowerer, access::Access};
 use crate::mlir::{Attribute, Operation, Type, ValueId};
@@ -21,6 +24,9 @@ const MAX_ELEMENTS: u64 = 64;
 /// Terms of more nodes are not followed any further.
 const MAX_TERM_SIZE: u32 = 4000;
 
+/// Variables from this number on stand for indices that depend on data.
+const FIRST_INDEX: u32 = 1 << 31;
+
 /// What is known of the values that are computed from sizes.
 #[derive(Default)]
 pub(super) struct Sizes {
@@ -28,23 +34,42 @@ pub(super) struct Sizes {
     /// The range of each symbol, which assertions make narrower.
     ranges: FxHashMap<Var, Interval>,
     guards: Vec<Guard>,
+    /// How many indices that depend on data there are.
+    indices: u32,
 }
 
 impl Sizes {
     /// Whether a value follows from sizes and is no constant.
     pub(super) fn is_open(&self, value: ValueId) -> bool {
-        let terms = self.known.get(&value);
+        let terms = self.terms(value);
         terms.is_some_and(|terms| terms.iter().any(|term| term.as_constant().is_none()))
     }
 
-    /// The elements of a value.
+    /// The elements of a value that follows from sizes.
     pub(super) fn terms(&self, value: ValueId) -> Option<&Arc<[Term]>> {
+        let terms = self.known.get(&value)?;
+        (!terms.iter().any(depends_on_data)).then_some(terms)
+    }
+
+    /// The elements of a value, which may depend on data.
+    pub(super) fn index_terms(&self, value: ValueId) -> Option<&Arc<[Term]>> {
         self.known.get(&value)
     }
 
-    /// The only element of a value.
+    /// Gives a value of integers that depend on data a variable for each of them.
+    fn name_indices(&mut self, value: ValueId, count: usize) {
+        let terms = (0..count).map(|_| {
+            let number = FIRST_INDEX.saturating_add(self.indices);
+            self.indices = self.indices.saturating_add(1);
+            Term::var(Var(number))
+        });
+        let terms = terms.collect();
+        self.known.insert(value, terms);
+    }
+
+    /// The only element of a value that follows from sizes.
     pub(super) fn scalar(&self, value: ValueId) -> Option<Term> {
-        match self.known.get(&value).map(AsRef::as_ref) {
+        match self.terms(value).map(AsRef::as_ref) {
             Some([only]) => Some(only.clone()),
             _ => None,
         }
@@ -58,7 +83,8 @@ impl Sizes {
         };
     }
 
-    fn canonical(&self, term: &Term) -> Term {
+    /// A term in its canonical form, with what is known of the sizes.
+    pub(super) fn canonical(&self, term: &Term) -> Term {
         canonicalize(term, &self.ranges)
     }
 
@@ -179,18 +205,17 @@ impl<'m> Lowerer<'m> {
             return;
         }
         let result = operation.results[0];
-        let ty = self.source.type_of(result);
-        let is_small = ty.as_tensor().is_some_and(|tensor| {
-            tensor.dims.len() <= 1
-                && matches!(tensor.element, Type::Integer { .. } | Type::Index)
-                && ty
-                    .element_count()
-                    .is_some_and(|count| count <= MAX_ELEMENTS)
-        });
-        if !is_small {
+        let Some(count) = small_count(self.source.type_of(result)) else {
             return;
+        };
+        if moves_indices(&operation.name) {
+            for value in &operation.operands {
+                let count = small_count(self.source.type_of(*value));
+                if let (Some(count), None) = (count, self.sizes.index_terms(*value)) {
+                    self.sizes.name_indices(*value, count);
+                }
+            }
         }
-        let count = ty.element_count().unwrap_or_default() as usize;
         let terms = self.size_terms(operation, frame, count);
         let terms = terms.filter(|terms| {
             terms.len() == count && terms.iter().all(|term| term.size() <= MAX_TERM_SIZE)
@@ -225,14 +250,21 @@ impl<'m> Lowerer<'m> {
             return Some(vec![array.dimension(dimension)?.term()]);
         }
         let operands = operation.operands.iter();
+        let moves = moves_indices(&operation.name);
         let known: Option<Vec<&[Term]>> = operands
-            .map(|value| self.sizes.terms(*value).map(AsRef::as_ref))
+            .map(|value| match moves {
+                true => self.sizes.index_terms(*value).map(AsRef::as_ref),
+                false => self.sizes.terms(*value).map(AsRef::as_ref),
+            })
             .collect();
         let known = known?;
         if name == "concatenate" {
-            return Some(known.concat());
+            // Rows after each other; along any other dimension elements would be interleaved.
+            let along_rows = operation.attribute("dimension")?.as_integer() == Some(0);
+            return along_rows.then(|| known.concat());
         }
-        if name == "slice" {
+        let rank = |value: &ValueId| Some(self.source.type_of(*value).as_tensor()?.dims.len());
+        if name == "slice" && rank(operation.operands.first()?)? == 1 {
             let list = |name: &str| operation.attribute(name)?.as_integers();
             let first = |name: &str| usize::try_from(*list(name)?.first()?).ok();
             let (start, limit) = (first("start_indices")?, first("limit_indices")?);
@@ -319,4 +351,38 @@ impl<'m> Lowerer<'m> {
             }
         })
     }
+}
+
+/// The number of elements of a tensor that may hold sizes: integers, and few of them.
+fn small_count(ty: &Type) -> Option<usize> {
+    let tensor = ty.as_tensor()?;
+    let is_list = tensor.dims.len() <= 2;
+    let is_integer = matches!(tensor.element, Type::Integer { .. } | Type::Index);
+    let count = ty.element_count().filter(|count| *count <= MAX_ELEMENTS)?;
+    (is_list && is_integer).then_some(count as usize)
+}
+
+/// Operations that are followed for indices that depend on data, too: those that are right
+/// whatever the index is, wherever 32 bits wrap.
+fn moves_indices(name: &str) -> bool {
+    let name = name.strip_prefix("stablehlo.").unwrap_or_default();
+    matches!(
+        name,
+        "add"
+            | "subtract"
+            | "clamp"
+            | "maximum"
+            | "minimum"
+            | "concatenate"
+            | "reshape"
+            | "broadcast_in_dim"
+            | "slice"
+    )
+}
+
+/// Whether a term holds an index that depends on data.
+pub(super) fn depends_on_data(term: &Term) -> bool {
+    let mut depends = false;
+    term.for_each_var(&mut |var| depends |= var.0 >= FIRST_INDEX);
+    depends
 }

@@ -68,11 +68,7 @@ impl<'m> Lowerer<'m> {
                 },
             },
             "rng" => return self.rng(access, frame, &operands),
-            "rng_bit_generator" => Op::RngBitGenerator(match access.case("rng_algorithm")? {
-                Some("THREE_FRY") => RngAlgorithm::ThreeFry,
-                Some("PHILOX") => RngAlgorithm::Philox,
-                _ => RngAlgorithm::Default,
-            }),
+            "rng_bit_generator" => Op::RngBitGenerator(rng_algorithm(access)?),
             _ => batch_norm(name, access)?,
         };
         self.push_results(access, frame, op, &operands)
@@ -256,6 +252,15 @@ impl<'m> Lowerer<'m> {
         let local = self.push(frame, Op::Rng(distribution), bounds, Some(shape))?;
         self.bind(access, frame, local)
     }
+}
+
+/// The generator that `rng_algorithm` names.
+pub(super) fn rng_algorithm(access: &Access<'_>) -> Result<RngAlgorithm, Error> {
+    Ok(match access.case("rng_algorithm")? {
+        Some("THREE_FRY") => RngAlgorithm::ThreeFry,
+        Some("PHILOX") => RngAlgorithm::Philox,
+        _ => RngAlgorithm::Default,
+    })
 }
 
 fn batch_norm(name: &str, access: &Access<'_>) -> Result<Op, Error> {
