@@ -83,7 +83,7 @@ func.func @tails_of_special_functions() {
 func.func @inverse_tangents() {
   %0 = stablehlo.constant dense<[(0.5, -0.25), (-1.0e300, 1.0)]> : tensor<2xcomplex<f64>>
   %1 = chlo.atan %0 : tensor<2xcomplex<f64>> -> tensor<2xcomplex<f64>>
-  check.expect_almost_eq_const %1, dense<[(0.4873954886180116, -0.19847914262467965), (-1.5707963267948966, 0.0)]> : tensor<2xcomplex<f64>>, tolerance = 1.0e-15
+  check.expect_almost_eq_const %1, dense<[(0.4842544903299662, -0.20058661813123432), (-1.5707963267948966, 0.0)]> : tensor<2xcomplex<f64>>, tolerance = 1.0e-15
   func.return
 }
 

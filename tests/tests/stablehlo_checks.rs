@@ -12,7 +12,7 @@ const TARGETS: [Target; 3] = [Target::Interp, Target::Plan, Target::Cpu];
 #[test]
 fn own_programs_pass_their_checks() {
     let text = include_str!("../data/checks.mlir");
-    let functions = checked_functions(text).expect("reads");
+    let functions = checked_functions(text);
     assert!(functions.len() > 5);
     for function in functions {
         for target in TARGETS {
@@ -33,6 +33,8 @@ const UNITS: f64 = 32.0;
 
 /// Functions that fail, by a part of `file:function: cause`, and why.
 const EXPECTED: &[(&str, &str)] = &[
+    ("chlo.ragged_dot", "listed in docs/stablehlo.md"),
+    ("chlo.scan", "listed in docs/stablehlo.md"),
     (
         "quantized types are not supported",
         "listed in docs/stablehlo.md",
@@ -43,11 +45,11 @@ const EXPECTED: &[(&str, &str)] = &[
         "compares with what another tool has written",
     ),
     (
-        "bitcast_convert_op_test_i1_to_f64",
+        "bitcast_convert_op_test_i1_to_",
         "truth values as bits: HLO has bytes",
     ),
     (
-        "bitcast_convert_op_test_f64_to_i1",
+        "_to_i1",
         "truth values as bits: HLO has bytes",
     ),
     (
@@ -84,15 +86,7 @@ fn programs_of_stablehlo_pass_their_checks() {
     for file in files.iter().filter(|f| f.to_string_lossy().contains(&only)) {
         let text = std::fs::read_to_string(file).expect("a text");
         let name = file.file_stem().unwrap_or_default().to_string_lossy();
-        let functions = match checked_functions(&text) {
-            Ok(functions) => functions,
-            Err(error) => {
-                let cause = format!("reading: {error}");
-                failed.entry(cause).or_default().push(name.into_owned());
-                continue;
-            }
-        };
-        for function in functions {
+        for function in checked_functions(&text) {
             let results = TARGETS.map(|target| (target, function.run(target, UNITS)));
             match results.into_iter().find(|(_, result)| result.is_err()) {
                 Some((target, Err(error))) => {
@@ -104,15 +98,18 @@ fn programs_of_stablehlo_pass_their_checks() {
             }
         }
     }
-    println!("{passed} functions pass their checks");
+    let refused: usize = failed.values().map(Vec::len).sum();
+    println!("{passed} functions pass their checks, {refused} do not");
     let mut unexpected = 0;
     for (cause, places) in &failed {
-        println!("{} {cause}: {}", places.len(), places[0]);
         let is_expected = |place: &String| {
             let line = format!("{place}: {cause}");
             EXPECTED.iter().any(|(known, _)| line.contains(known))
         };
-        unexpected += usize::from(!places.iter().all(is_expected));
+        if !places.iter().all(is_expected) {
+            unexpected += 1;
+            println!("{} {cause}: {}", places.len(), places[0]);
+        }
     }
     assert_eq!(unexpected, 0, "causes that are not expected");
 }
