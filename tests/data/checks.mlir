@@ -103,3 +103,36 @@ func.func @complex_numbers() {
   check.expect_eq_const %7, dense<[(-3.0, 4.0), (-1.0, 0.0), (9.0, 0.0)]> : tensor<3xcomplex<f32>>
   func.return
 }
+
+func.func @contractions_by_letters() {
+  %0 = stablehlo.constant dense<[[1.0, 2.0], [3.0, 4.0]]> : tensor<2x2xf32>
+  %1 = stablehlo.constant dense<[[5.0, 6.0, 7.0], [8.0, 9.0, 10.0]]> : tensor<2x3xf32>
+  %2 = "stablehlo.einsum"(%0, %1) {einsum_config = "ab,bc->ca"} : (tensor<2x2xf32>, tensor<2x3xf32>) -> tensor<3x2xf32>
+  check.expect_eq_const %2, dense<[[21.0, 47.0], [24.0, 54.0], [27.0, 61.0]]> : tensor<3x2xf32>
+  %3 = "stablehlo.einsum"(%0, %1) {einsum_config = "ab,ac->a"} : (tensor<2x2xf32>, tensor<2x3xf32>) -> tensor<2xf32>
+  check.expect_eq_const %3, dense<[54.0, 189.0]> : tensor<2xf32>
+  %4 = "stablehlo.unary_einsum"(%1) {einsum_config = "ab->b"} : (tensor<2x3xf32>) -> tensor<3xf32>
+  check.expect_eq_const %4, dense<[13.0, 15.0, 17.0]> : tensor<3xf32>
+  func.return
+}
+
+func.func @selection_along_a_dimension() {
+  %0 = stablehlo.constant dense<[[1, 2, 3], [4, 5, 6]]> : tensor<2x3xi32>
+  %1 = stablehlo.constant dense<[2, 0]> : tensor<2xi32>
+  %2 = "stablehlo.torch_index_select"(%0, %1) {dim = 1 : i64, batch_dims = 0 : i64} : (tensor<2x3xi32>, tensor<2xi32>) -> tensor<2x2xi32>
+  check.expect_eq_const %2, dense<[[3, 1], [6, 4]]> : tensor<2x2xi32>
+  %3 = stablehlo.constant dense<[[2, 0], [1, 1]]> : tensor<2x2xi32>
+  %4 = "stablehlo.torch_index_select"(%0, %3) {dim = 1 : i64, batch_dims = 1 : i64} : (tensor<2x3xi32>, tensor<2x2xi32>) -> tensor<2x2xi32>
+  check.expect_eq_const %4, dense<[[3, 1], [5, 5]]> : tensor<2x2xi32>
+  func.return
+}
+
+func.func @parts_that_are_the_whole() {
+  %0 = stablehlo.constant dense<[1.0, 2.0]> : tensor<2xf32>
+  %1 = sdy.manual_computation(%0) in_shardings=[<@mesh, [{}]>] out_shardings=[<@mesh, [{}]>] manual_axes={} (%arg0: tensor<2xf32>) {
+    %2 = stablehlo.add %arg0, %arg0 : tensor<2xf32>
+    sdy.return %2 : tensor<2xf32>
+  } : (tensor<2xf32>) -> tensor<2xf32>
+  check.expect_eq_const %1, dense<[2.0, 4.0]> : tensor<2xf32>
+  func.return
+}

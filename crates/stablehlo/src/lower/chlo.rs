@@ -51,6 +51,7 @@ impl<'m> Lowerer<'m> {
             }
             "square" => self.square(frame, x)?,
             "atan" => self.atan(frame, x)?,
+            "conj" => self.conjugate(frame, x)?,
             "mulhi" => self.push(frame, Op::Binary(Binary::Mulhi), &operands, None)?,
             "is_inf" => {
                 let magnitude = self.push(frame, Op::Unary(Unary::Abs), &[x], None)?;
@@ -66,6 +67,17 @@ impl<'m> Lowerer<'m> {
             }
         };
         self.bind(access, frame, local)
+    }
+
+    fn conjugate(&self, frame: &mut Frame, x: Local) -> Result<Local, Error> {
+        if !is_complex(frame, x) {
+            return Ok(x);
+        }
+        let real = self.push(frame, Op::Unary(Unary::Real), &[x], None)?;
+        let imaginary = self.push(frame, Op::Unary(Unary::Imag), &[x], None)?;
+        let negative = self.push(frame, Op::Unary(Unary::Negate), &[imaginary], None)?;
+        let op = Op::Binary(Binary::Complex);
+        self.push(frame, op, &[real, negative], None)
     }
 
     /// Of a complex number `-i atanh(i z)`.

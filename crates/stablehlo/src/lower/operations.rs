@@ -49,8 +49,13 @@ impl<'m> Lowerer<'m> {
             "sdy.mesh" => Ok(()),
             "sdy.sharding_constraint" => {
                 let operand = self.operand(access, frame, 0)?;
-                self.bind(access, frame, operand)
+                let local = self.push(frame, Op::Copy, &[operand], None)?;
+                let sharding = super::entry::sharding_attribute(access.attribute("sharding")?);
+                let annotations = frame.annotations_mut(local);
+                annotations.frontend_attributes.push(sharding);
+                self.bind(access, frame, local)
             }
+            "sdy.manual_computation" => self.manual_computation(access, frame),
             "builtin.unrealized_conversion_cast" => {
                 let operands = self.operands(access, frame)?;
                 self.bind_all(access, frame, &operands)
@@ -145,6 +150,9 @@ impl<'m> Lowerer<'m> {
             | "replica_id"
             | "partition_id"
             | "cross-replica-sum" => self.collective(name, access, frame),
+            "infeed" | "outfeed" | "send" | "recv" => self.transfer(name, access, frame),
+            "einsum" | "unary_einsum" => self.einsum(access, frame),
+            "torch_index_select" => self.torch_index_select(access, frame),
             "uniform_quantize" | "uniform_dequantize" => Err(access.unsupported(
                 "quantized types are not supported: lower them to integers first \
                  (stablehlo-legalize-quant-to-math)",
