@@ -292,3 +292,38 @@ impl fmt::Debug for Literal {
         write!(f, "Literal({:?}, {} bytes)", self.shape, self.bytes.len())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shared_bytes_are_read_where_they_are_and_copied_to_be_written() {
+        let shape = ArrayShape::new(ElementType::S32, &[4]);
+        let source: Arc<Vec<u8>> = Arc::new((0..17).collect());
+        /// All but the first byte, which is at no multiple of the alignment.
+        struct Rest(Arc<Vec<u8>>);
+        impl AsRef<[u8]> for Rest {
+            fn as_ref(&self) -> &[u8] {
+                &self.0[1..]
+            }
+        }
+        let shared = Literal::from_shared(&shape, Rest(Arc::clone(&source))).expect("fits");
+        let owned = Literal::from_bytes(&shape, &source[1..]).expect("fits");
+        assert_eq!(shared.len(), 4);
+        assert_eq!(shared, owned);
+        assert!(
+            shared
+                .bytes()
+                .as_ptr()
+                .addr()
+                .is_multiple_of(crate::ALIGNMENT)
+        );
+        let mut written = shared.clone();
+        written.bytes_mut()[0] = 99;
+        assert_eq!(written.bytes()[..2], [99, 2]);
+        assert_eq!(shared, owned);
+        assert_eq!(source[1], 1);
+        assert!(Literal::from_shared(&shape, vec![0_u8; 15]).is_err());
+    }
+}

@@ -104,15 +104,14 @@ impl Raiser<'_> {
                 "a bitcast between layouts, or of sizes that are not known",
             ));
         };
-        let count = count as i64;
         let mut row = Row {
             value: self.reshaped(operands[0], from.element_type, &[count], block),
             ty: from.element_type,
             count,
         };
         if row.ty != to.element_type {
-            self.into_numbers(&mut row, block);
-            self.into_type(&mut row, to.element_type, block);
+            self.split_into_numbers(&mut row, block);
+            self.change_type(&mut row, to.element_type, block);
         }
         let types = [tensor(to)];
         let value = self.append("reshape", &[row.value], &types, Vec::new(), block);
@@ -120,7 +119,7 @@ impl Raiser<'_> {
     }
 
     /// Parts of complex numbers one after the other, and truth values as bytes.
-    fn into_numbers(&mut self, row: &mut Row, block: &mut Block) {
+    fn split_into_numbers(&mut self, row: &mut Row, block: &mut Block) {
         if row.ty == ElementType::Pred {
             let types = [row_type(ElementType::U8, &[row.count])];
             row.value = self.append("convert", &[row.value], &types, Vec::new(), block);
@@ -144,7 +143,7 @@ impl Raiser<'_> {
     }
 
     /// Numbers as elements of another type.
-    fn into_type(&mut self, row: &mut Row, to: ElementType, block: &mut Block) {
+    fn change_type(&mut self, row: &mut Row, to: ElementType, block: &mut Block) {
         let wanted = match to {
             ElementType::Pred => ElementType::U8,
             other => other.complex_part().unwrap_or(other),
