@@ -3,6 +3,7 @@
     cargo build --release -p tegula
     python benches/conformance/run.py harnesses FOLDER [--sample N] [--only REGEX] [--table FILE]
     python benches/conformance/run.py symbolic FOLDER [--only REGEX] [--table FILE]
+    python benches/conformance/run.py libraries FOLDER [--only REGEX] [--table FILE]
     python benches/conformance/run.py programs FOLDER --modules FILES... [--table FILE]
     python benches/conformance/run.py written FOLDER --modules FILES... [--table FILE]
 
@@ -14,6 +15,8 @@ harnesses   JAX's primitive harnesses (`jax._src.internal_test_util.test_harness
             the same inputs.
 symbolic    Functions that `jax.export` gives with symbolic sizes: one file, run at five sizes each
             and held against XLA:CPU at these sizes.
+libraries   Programs of the JAX libraries that are installed, in `f32` and with 64-bit types:
+            `benches/peers/cliffs/generate.py FOLDER --install` installs them all.
 programs    HLO files, for example XLA's own (`xla/**/*.hlo` of its repository), cut in front of
             each `HloModule`. What XLA's parser takes must be read. What is read is run on
             `--targets`, where its inputs are small, and the targets are held against each other.
@@ -27,6 +30,7 @@ with that cause once more. The table counts outcomes and lists every failure wit
 
 An outcome is one of
     agrees      the results are XLA's
+    chaotic     of `libraries`: they differ, and so do XLA's own after a change by rounding
     refused     exit code 2: Tegula says that it cannot do it
     differs     the results are others
     broken      any other exit code, a panic, more than --timeout seconds
@@ -113,7 +117,7 @@ def table(rows, command):
     ]
     failures = collections.defaultdict(list)
     for row in rows:
-        if row["outcome"] in (*FAILURES, "read"):
+        if row["outcome"] in (*FAILURES, "read", "chaotic"):
             # Names and numbers of one program do not make a cause of their own.
             about = re.sub(r"\S+\.hlo: (\S+: )?", "", row["cause"])
             about = re.sub(r"`[^`]*(`|$)", "`..`", about)
@@ -135,7 +139,8 @@ def selected(names, arguments):
 
 def main():
     parser = argparse.ArgumentParser(description="Tegula against XLA:CPU on many programs")
-    parser.add_argument("suite", choices=("harnesses", "symbolic", "programs", "written"))
+    suites = ("harnesses", "symbolic", "libraries", "programs", "written")
+    parser.add_argument("suite", choices=suites)
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument(
         "--form",

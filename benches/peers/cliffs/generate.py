@@ -19,7 +19,14 @@ import sys
 # Equinox's errors are numbers that are none, not calls of Python.
 os.environ.setdefault("EQX_ON_ERROR", "nan")
 HERE = pathlib.Path(__file__).parent
-PACKAGES = {"haiku": "dm-haiku"}
+# Released versions of tensorflow-probability do not know the newest JAX.
+PACKAGES = {
+    "haiku": "dm-haiku",
+    "tensorflow_probability": "tfp-nightly[jax]",
+    "e3nn_jax": "e3nn-jax",
+    "jax_md": "jax-md",
+    "ott": "ott-jax",
+}
 
 
 def families():
@@ -27,9 +34,12 @@ def families():
 
 
 def family(name):
-    if str(HERE / "programs") not in sys.path:
-        sys.path.insert(0, str(HERE / "programs"))
-    return importlib.import_module(name)
+    """A file of programs as a module. Its folder is not a place to import from: `statistics` is a
+    module of Python's own, too."""
+    spec = importlib.util.spec_from_file_location(f"cliff_{name}", HERE / "programs" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def write(folder, name, function, *inputs):

@@ -1,6 +1,9 @@
 //! Removal of nodes whose results nothing uses. Custom calls that say that they
 //! have a side effect stay, and the loops and conditionals that they are in. No
 //! pass changes the order of nodes, so effects happen in the program's order.
+//!
+//! Exchanges with a host or another device (`send`, `recv`, `infeed`, `outfeed`) stay too, so that
+//! they are refused by name, as the reference evaluator does, even if nothing uses their results.
 
 use crate::program::{Def, Node, NodeId, NodeKind, Program, Region, ValueId};
 use rustc_hash::FxHashSet;
@@ -8,7 +11,15 @@ use tegula_ir::{Module, Op};
 
 /// Whether a node does something besides giving results, by itself.
 pub(crate) fn has_effect(module: &Module, node: &Node) -> bool {
-    matches!(&module[node.origin].op, Op::CustomCall(call) if call.has_side_effect)
+    match &module[node.origin].op {
+        Op::CustomCall(call) => call.has_side_effect,
+        op => exchanges_data(op),
+    }
+}
+
+/// Whether an operation exchanges data with a host or another device.
+pub(crate) fn exchanges_data(op: &Op) -> bool {
+    matches!(op, Op::Infeed(_) | Op::Outfeed { .. } | Op::Channel { .. })
 }
 
 /// Drops every node that no result of the program depends on and that has no

@@ -7,7 +7,7 @@
 use crate::before_loops::take_before;
 use crate::cluster::{Class, Clusters, classify, cluster};
 use crate::contraction::Contraction;
-use crate::dead::{acts, has_effect};
+use crate::dead::{acts, exchanges_data, has_effect};
 use crate::emit::{BoundKernel, Context, Emitter};
 use crate::error::Error;
 use crate::kernel::{Access, Kernel};
@@ -382,11 +382,14 @@ impl Builder<'_> {
             }
             op if is_routine(op) => LibraryOp::Operation(Box::new(op.clone())),
             op => {
-                let what = match is_collective(op) {
-                    true => "this operation needs other devices: programs run on one",
-                    false => {
-                        "this operation cannot be compiled yet; `--target interp` evaluates it"
+                let what = match op {
+                    op if is_collective(op) => {
+                        "this operation needs other devices: programs run on one"
                     }
+                    op if exchanges_data(op) => {
+                        "there is no host or other device to exchange data with"
+                    }
+                    _ => "this operation cannot be compiled yet; `--target interp` evaluates it",
                 };
                 return Err(Error::unsupported(self.context.module, node.origin, what));
             }

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-NEEDS = ("distrax", "numpyro", "blackjax")
+NEEDS = ("tensorflow_probability", "distrax", "numpyro", "blackjax")
 
 
 def programs():

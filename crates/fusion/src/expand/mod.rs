@@ -140,6 +140,11 @@ fn expand_one(mut module: Module, id: InstructionId) -> Result<Module, Error> {
         }
         Op::CustomCall(call) if routine.is_none() => match stands_for(&call.target) {
             Some(Known::TopK) => top_k(&instruction)?,
+            _ if !keeps_shape(&module, &instruction) => {
+                let what = "from shards to a whole array and back needs other devices";
+                let message = format!("`{}`: {what}: programs run on one", instruction.name);
+                return Err(Error::input(message));
+            }
             _ => Op::Copy,
         },
         _ => {
@@ -160,6 +165,12 @@ fn expand_one(mut module: Module, id: InstructionId) -> Result<Module, Error> {
     };
     module.instructions[id].op = op;
     Ok(module)
+}
+
+/// Whether the result has the operand's shape, layouts apart.
+fn keeps_shape(module: &Module, instruction: &Instruction) -> bool {
+    let operand = instruction.operands.first();
+    operand.is_some_and(|&operand| module[operand].shape.may_equal(&instruction.shape))
 }
 
 /// The routine of LAPACK that a custom call names.
