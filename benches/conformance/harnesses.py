@@ -34,6 +34,7 @@ def hlo_text(lowered):
 
 def bytecode(function, given, version):
     """A function as `jax.export` gives it: bytecode of a version of VHLO, or of jax's own choice."""
+    from jax._src.lib import _jax
     from jaxlib.mlir.dialects import stablehlo
 
     exported = jax.export.export(function)(*given)
@@ -41,7 +42,7 @@ def bytecode(function, given, version):
         return exported.mlir_module_serialized
     if version == "newest":
         version = stablehlo.get_current_version()
-    return stablehlo.serialize_portable_artifact_str(exported.mlir_module(), version)
+    return _jax.mlir.serialize_portable_artifact(exported.mlir_module(), version, True)
 
 
 def written(form, function, given, lowered):

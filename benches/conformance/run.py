@@ -5,6 +5,7 @@
     python benches/conformance/run.py symbolic FOLDER [--only REGEX] [--table FILE]
     python benches/conformance/run.py libraries FOLDER [--only REGEX] [--table FILE]
     python benches/conformance/run.py programs FOLDER --modules FILES... [--table FILE]
+    python benches/conformance/run.py written FOLDER --modules FILES... [--table FILE]
 
 needs `jax[cpu]`, `numpy` and `absl-py`. Suites:
 
@@ -19,6 +20,9 @@ libraries   Programs of the JAX libraries that are installed, in `f32` and with 
 programs    HLO files, for example XLA's own (`xla/**/*.hlo` of its repository), cut in front of
             each `HloModule`. What XLA's parser takes must be read. What is read is run on
             `--targets`, where its inputs are small, and the targets are held against each other.
+written     StableHLO texts that Tegula wrote (`tegula compile --emit stablehlo`, or the example
+            `random_stablehlo` of `tests`), NAME.mlir with NAME.hlo and NAME.npz: XLA:CPU compiles and
+            runs both, and what it gives for one is held against what it gives for the other.
 
 FOLDER keeps what was made (NAME.hlo, NAME.npz) of failures, and `results.jsonl`, a line for each
 program that is done: a run that was stopped goes on where it was, and `--again CAUSE` does those
@@ -135,7 +139,7 @@ def selected(names, arguments):
 
 def main():
     parser = argparse.ArgumentParser(description="Tegula against XLA:CPU on many programs")
-    parser.add_argument("suite", choices=("harnesses", "symbolic", "libraries", "programs"))
+    parser.add_argument("suite", choices=("harnesses", "symbolic", "libraries", "programs", "written"))
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument(
         "--form",
@@ -145,7 +149,7 @@ def main():
     parser.add_argument("--sample", type=int, help="so many programs, always the same ones")
     parser.add_argument("--only", metavar="REGEX", help="programs whose names match")
     parser.add_argument("--again", metavar="REGEX", help="those done whose `outcome: cause` matches")
-    parser.add_argument("--modules", nargs="+", type=pathlib.Path, default=[], help="HLO files or folders")
+    parser.add_argument("--modules", nargs="+", type=pathlib.Path, default=[], help="files or folders")
     parser.add_argument("--targets", nargs="+", default=["interp", "plan", "cpu"])
     parser.add_argument("--tegula", default=str(ROOT / "target/release/tegula"))
     parser.add_argument("--timeout", type=float, default=60, help="seconds for a command of ours")

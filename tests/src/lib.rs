@@ -11,4 +11,5 @@ pub mod opened;
 pub mod program;
 pub mod random;
 pub mod shape_modes;
+pub mod stablehlo_checks;
 pub mod symbolic;

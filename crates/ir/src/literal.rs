@@ -7,15 +7,77 @@
 
 use crate::{AlignedBytes, ArrayShape, ElementType, Spare};
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// An array of known elements. Cloning shares the bytes.
 ///
 /// Equality is that of the bits: a NaN equals itself, 0 and -0 differ.
-#[derive(Clone, PartialEq)]
+#[derive(Clone)]
 pub struct Literal {
     shape: ArrayShape,
-    bytes: Arc<AlignedBytes>,
+    bytes: Storage,
+}
+
+impl PartialEq for Literal {
+    fn eq(&self, other: &Self) -> bool {
+        self.shape == other.shape && self.bytes() == other.bytes()
+    }
+}
+
+/// Where the bytes are.
+#[derive(Clone, Default)]
+struct Storage {
+    /// The bytes, if no one else has them.
+    owned: Arc<AlignedBytes>,
+    shared: Option<Arc<SharedBytes>>,
+}
+
+/// Bytes that someone else owns, a mapped file for example. They need not be aligned: a copy that
+/// is, is made when elements are first asked for.
+struct SharedBytes {
+    source: Box<dyn AsRef<[u8]> + Send + Sync>,
+    aligned: OnceLock<AlignedBytes>,
+}
+
+impl SharedBytes {
+    fn as_slice(&self) -> &[u8] {
+        let bytes = (*self.source).as_ref();
+        if bytes.as_ptr().addr().is_multiple_of(crate::ALIGNMENT) {
+            return bytes;
+        }
+        self.aligned.get_or_init(|| copied(bytes)).as_slice()
+    }
+}
+
+fn copied(bytes: &[u8]) -> AlignedBytes {
+    let mut aligned = AlignedBytes::zeroed(bytes.len());
+    aligned.as_mut_slice().copy_from_slice(bytes);
+    aligned
+}
+
+impl Storage {
+    fn as_slice(&self) -> &[u8] {
+        match &self.shared {
+            Some(bytes) => bytes.as_slice(),
+            None => self.owned.as_slice(),
+        }
+    }
+
+    /// The number of bytes, without a copy of any.
+    fn len(&self) -> usize {
+        match &self.shared {
+            Some(bytes) => (*bytes.source).as_ref().len(),
+            None => self.owned.as_slice().len(),
+        }
+    }
+
+    /// The bytes, for writing; copied first if anyone else has them.
+    fn make_mut(&mut self) -> &mut AlignedBytes {
+        if let Some(bytes) = self.shared.take() {
+            self.owned = Arc::new(copied(bytes.as_slice()));
+        }
+        Arc::make_mut(&mut self.owned)
+    }
 }
 
 /// Why a literal could not be made.
@@ -90,9 +152,36 @@ impl Literal {
                 actual: bytes.len(),
             });
         }
-        let mut aligned = AlignedBytes::zeroed(len);
-        aligned.as_mut_slice().copy_from_slice(bytes);
-        Ok(Self::from_parts(shape, aligned))
+        Ok(Self::from_parts(shape, copied(bytes)))
+    }
+
+    /// From row-major bytes that someone else owns, in the host's byte order. They are copied when
+    /// elements are first read, and not even then if they are aligned. The shape's layout is
+    /// dropped.
+    ///
+    /// # Errors
+    /// As [`Self::from_bytes`].
+    pub fn from_shared(
+        shape: &ArrayShape,
+        source: impl AsRef<[u8]> + Send + Sync + 'static,
+    ) -> Result<Self, LiteralError> {
+        let (expected, actual) = (checked_len(shape)?, source.as_ref().len());
+        if expected != actual {
+            return Err(LiteralError::WrongSize { expected, actual });
+        }
+        let mut shape = shape.clone();
+        shape.layout = None;
+        let bytes = Arc::new(SharedBytes {
+            source: Box::new(source),
+            aligned: OnceLock::new(),
+        });
+        Ok(Self {
+            shape,
+            bytes: Storage {
+                shared: Some(bytes),
+                ..Storage::default()
+            },
+        })
     }
 
     pub(crate) fn from_parts(shape: &ArrayShape, bytes: AlignedBytes) -> Self {
@@ -100,7 +189,10 @@ impl Literal {
         shape.layout = None;
         Self {
             shape,
-            bytes: Arc::new(bytes),
+            bytes: Storage {
+                owned: Arc::new(bytes),
+                shared: None,
+            },
         }
     }
 
@@ -116,12 +208,12 @@ impl Literal {
 
     /// The number of elements.
     pub fn len(&self) -> usize {
-        self.bytes().len() / self.element_type().storage_bytes()
+        self.bytes.len() / self.element_type().storage_bytes()
     }
 
     /// Whether there are no elements.
     pub fn is_empty(&self) -> bool {
-        self.bytes().is_empty()
+        self.bytes.len() == 0
     }
 
     /// The bytes, row-major.
@@ -141,22 +233,22 @@ impl Literal {
 
     /// The bytes, for writing; copied first if shared.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
-        Arc::make_mut(&mut self.bytes).as_mut_slice()
+        self.bytes.make_mut().as_mut_slice()
     }
 
     /// Where the bytes begin, for writing; copied first if shared.
     pub fn bytes_mut_ptr(&mut self) -> *mut u8 {
-        Arc::make_mut(&mut self.bytes).as_mut_ptr()
+        self.bytes.make_mut().as_mut_ptr()
     }
 
     /// The same bytes as elements of a shape of the same size in bytes, which are not
     /// copied. The shape's layout is dropped.
     pub fn reinterpret(self, shape: &ArrayShape) -> Result<Self, LiteralError> {
         let expected = checked_len(shape)?;
-        if expected != self.bytes().len() {
+        if expected != self.bytes.len() {
             return Err(LiteralError::WrongSize {
                 expected,
-                actual: self.bytes().len(),
+                actual: self.bytes.len(),
             });
         }
         let mut shape = shape.clone();
@@ -168,17 +260,17 @@ impl Literal {
     /// The same elements under another shape of the same type and size.
     pub fn reshaped(&self, shape: &ArrayShape) -> Result<Self, LiteralError> {
         let expected = checked_len(shape)?;
-        if expected != self.bytes().len() || shape.element_type != self.element_type() {
+        if expected != self.bytes.len() || shape.element_type != self.element_type() {
             return Err(LiteralError::WrongSize {
                 expected,
-                actual: self.bytes().len(),
+                actual: self.bytes.len(),
             });
         }
         let mut shape = shape.clone();
         shape.layout = None;
         Ok(Self {
             shape,
-            bytes: Arc::clone(&self.bytes),
+            bytes: self.bytes.clone(),
         })
     }
 }
@@ -197,6 +289,41 @@ fn checked_len(shape: &ArrayShape) -> Result<usize, LiteralError> {
 
 impl fmt::Debug for Literal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Literal({:?}, {} bytes)", self.shape, self.bytes().len())
+        write!(f, "Literal({:?}, {} bytes)", self.shape, self.bytes.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shared_bytes_are_read_where_they_are_and_copied_to_be_written() {
+        let shape = ArrayShape::new(ElementType::S32, &[4]);
+        let source: Arc<Vec<u8>> = Arc::new((0..17).collect());
+        /// All but the first byte, which is at no multiple of the alignment.
+        struct Rest(Arc<Vec<u8>>);
+        impl AsRef<[u8]> for Rest {
+            fn as_ref(&self) -> &[u8] {
+                &self.0[1..]
+            }
+        }
+        let shared = Literal::from_shared(&shape, Rest(Arc::clone(&source))).expect("fits");
+        let owned = Literal::from_bytes(&shape, &source[1..]).expect("fits");
+        assert_eq!(shared.len(), 4);
+        assert_eq!(shared, owned);
+        assert!(
+            shared
+                .bytes()
+                .as_ptr()
+                .addr()
+                .is_multiple_of(crate::ALIGNMENT)
+        );
+        let mut written = shared.clone();
+        written.bytes_mut()[0] = 99;
+        assert_eq!(written.bytes()[..2], [99, 2]);
+        assert_eq!(shared, owned);
+        assert_eq!(source[1], 1);
+        assert!(Literal::from_shared(&shape, vec![0_u8; 15]).is_err());
     }
 }

@@ -1,13 +1,17 @@
 """Makes the programs in data/: needs `pip install jax flatbuffers`.
 
-One function as text and as bytecode at several versions of VHLO, and one with a symbolic
-size as `jax.export` serialises it.
+One function as text, as bytecode at several versions of VHLO and as bytecode without versions, one
+with a symbolic size as `jax.export` serialises it, and one on a mesh of eight devices.
 """
 
+import io
 import os
+
+os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8"
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import export, lax
 from jaxlib.mlir.dialects import stablehlo
 
@@ -45,6 +49,9 @@ versions = {
 for name, version in versions.items():
     bytecode = stablehlo.serialize_portable_artifact_str(text, version)
     open(out + f"mixed_{name}.mlirbc", "wb").write(bytecode)
+unversioned = io.BytesIO()
+m.operation.write_bytecode(unversioned)
+open(out + "mixed_unversioned.mlirbc", "wb").write(unversioned.getvalue())
 (b,) = export.symbolic_shape("b", constraints=["b>=2"])
 
 
@@ -62,3 +69,28 @@ e = export.export(jax.jit(poly))(
     jax.ShapeDtypeStruct((b + 1,), jnp.float32),
 )
 open(out + "symbolic.jaxexport", "wb").write(e.serialize())
+
+mesh = jax.sharding.Mesh(np.array(jax.devices()).reshape(4, 2), ("x", "y"))
+
+
+def placed(*axes):
+    return jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(*axes))
+
+
+@jax.jit
+def sharded(a, b):
+    c = lax.with_sharding_constraint(a @ b, placed("x", "y"))
+    total = jax.shard_map(
+        lambda part: lax.psum(part, "y"),
+        mesh=mesh,
+        in_specs=jax.sharding.PartitionSpec("x", "y"),
+        out_specs=jax.sharding.PartitionSpec("x", None),
+    )
+    return total(c)
+
+
+e = export.export(sharded)(
+    jax.ShapeDtypeStruct((8, 16), jnp.float32, sharding=placed("x", None)),
+    jax.ShapeDtypeStruct((16, 8), jnp.float32, sharding=placed(None, ("x", "y"))),
+)
+open(out + "sharded.jaxexport", "wb").write(e.serialize())

@@ -8,7 +8,7 @@
 //! - `cursor`: numbers and byte ranges;
 //! - `sections`: the container;
 //! - `table`: the table of attributes and types, and what a dialect's decoder sees of it;
-//! - `builtin`, `vhlo`: how these dialects encode attributes and types;
+//! - `builtin`, `vhlo`, `stablehlo`, `sdy`: how these dialects encode attributes and types;
 //! - `properties`: which properties an operation has, in which order;
 //! - `operations`: the section of operations.
 
@@ -16,7 +16,9 @@ mod builtin;
 mod cursor;
 mod operations;
 mod properties;
+mod sdy;
 mod sections;
+mod stablehlo;
 mod table;
 mod vhlo;
 

@@ -1,6 +1,8 @@
 //! The table of attributes and types, decoded when an entry is first used.
 
-use super::{MAX_DEPTH, builtin, cursor::Cursor, cursor::text, sections::File, vhlo};
+use super::{
+    MAX_DEPTH, builtin, cursor::Cursor, cursor::text, sdy, sections::File, stablehlo, vhlo,
+};
 use crate::Error;
 use crate::mlir::{Attribute, Location, Type};
 use std::sync::Arc;
@@ -100,6 +102,9 @@ impl<'f> Table<'f> {
         let decoded = self.nested(bytes, |table, bytes| match (&**dialect, encoded) {
             ("builtin", true) => builtin::attribute(table, bytes),
             ("vhlo", true) => vhlo::attribute(table, bytes),
+            ("stablehlo", true) => stablehlo::attribute(table, bytes),
+            ("chlo", true) => stablehlo::chlo_attribute(bytes),
+            ("sdy", true) => sdy::attribute(table, bytes),
             // Kept as the bytes that they are: whoever does not use it is not stopped by it.
             (_, true) => Ok(Attribute::Opaque {
                 dialect: Arc::clone(dialect),
@@ -131,7 +136,7 @@ impl<'f> Table<'f> {
         let decoded = self.nested(bytes, |table, bytes| match (&**dialect, encoded) {
             ("builtin", true) => builtin::ty(table, bytes),
             ("vhlo", true) => vhlo::ty(table, bytes),
-            ("stablehlo", true) => stablehlo_type(bytes),
+            ("stablehlo", true) => stablehlo::ty(table, bytes),
             (_, true) => Ok(Type::Dialect {
                 dialect: Arc::clone(dialect),
                 body: opaque_body(bytes)?,
@@ -186,13 +191,4 @@ fn opaque_body(bytes: &mut Cursor) -> Result<Arc<str>, Error> {
     let bytes = bytes.take(bytes.left())?;
     let digits: String = bytes.iter().map(|byte| format!("{byte:02X}")).collect();
     Ok(format!("bytes<\"0x{digits}\">").into())
-}
-
-/// Types of the StableHLO dialect itself, which only files without VHLO have.
-fn stablehlo_type(bytes: &mut Cursor) -> Result<Type, Error> {
-    const TOKEN: u64 = 0;
-    match bytes.varint()? {
-        TOKEN => Ok(Type::dialect("stablehlo", "token")),
-        code => Err(bytes.error(format!("unknown code {code} of a StableHLO type"))),
-    }
 }

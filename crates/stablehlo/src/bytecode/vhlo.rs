@@ -10,16 +10,16 @@ use crate::mlir::{Attribute, Attributes, FloatKind, FunctionType, Signedness, Te
 use std::sync::Arc;
 
 /// The cases of an enumeration by number; empty names are numbers that are not used.
-type Cases = &'static [&'static str];
+pub(super) type Cases = &'static [&'static str];
 
-const COMPARISON_DIRECTION: Cases = &["EQ", "NE", "GE", "GT", "LE", "LT"];
-const COMPARISON_TYPE: Cases = &["NOTYPE", "FLOAT", "TOTALORDER", "SIGNED", "UNSIGNED"];
-const FFT_TYPE: Cases = &["FFT", "IFFT", "RFFT", "IRFFT"];
-const PRECISION: Cases = &["DEFAULT", "HIGH", "HIGHEST"];
-const RNG_ALGORITHM: Cases = &["DEFAULT", "THREE_FRY", "PHILOX"];
-const RNG_DISTRIBUTION: Cases = &["", "UNIFORM", "NORMAL"];
-const TRANSPOSE: Cases = &["TRANSPOSE_INVALID", "NO_TRANSPOSE", "TRANSPOSE", "ADJOINT"];
-const RESULT_ACCURACY_MODE: Cases = &["DEFAULT", "HIGHEST", "TOLERANCE"];
+pub(super) const COMPARISON_DIRECTION: Cases = &["EQ", "NE", "GE", "GT", "LE", "LT"];
+pub(super) const COMPARISON_TYPE: Cases = &["NOTYPE", "FLOAT", "TOTALORDER", "SIGNED", "UNSIGNED"];
+pub(super) const FFT_TYPE: Cases = &["FFT", "IFFT", "RFFT", "IRFFT"];
+pub(super) const PRECISION: Cases = &["DEFAULT", "HIGH", "HIGHEST"];
+pub(super) const RNG_ALGORITHM: Cases = &["DEFAULT", "THREE_FRY", "PHILOX"];
+pub(super) const RNG_DISTRIBUTION: Cases = &["", "UNIFORM", "NORMAL"];
+pub(super) const TRANSPOSE: Cases = &["TRANSPOSE_INVALID", "NO_TRANSPOSE", "TRANSPOSE", "ADJOINT"];
+pub(super) const RESULT_ACCURACY_MODE: Cases = &["DEFAULT", "HIGHEST", "TOLERANCE"];
 
 /// Decodes an attribute.
 pub(super) fn attribute(table: &mut Table<'_>, bytes: &mut Cursor) -> Result<Attribute, Error> {
@@ -115,13 +115,15 @@ pub(super) fn attribute(table: &mut Table<'_>, bytes: &mut Cursor) -> Result<Att
             }
             Attribute::stablehlo_struct("axis_ref", entries)
         }
-        23 => fields(
-            "replica_group_mesh_axes",
-            [
-                ("mesh", table.attribute(bytes)?),
-                ("axes", table.attribute(bytes)?),
-            ],
-        ),
+        23 => {
+            // VHLO writes the mesh's name as a text.
+            let mesh = match table.attribute(bytes)? {
+                Attribute::String(name) => Attribute::Symbol([name].into()),
+                other => other,
+            };
+            let axes = table.attribute(bytes)?;
+            fields("replica_group_mesh_axes", [("mesh", mesh), ("axes", axes)])
+        }
         24 => fields(
             "mesh_axis",
             [
@@ -140,7 +142,7 @@ pub(super) fn attribute(table: &mut Table<'_>, bytes: &mut Cursor) -> Result<Att
     })
 }
 
-fn case(kind: &str, cases: Cases, bytes: &mut Cursor) -> Result<Attribute, Error> {
+pub(super) fn case(kind: &str, cases: Cases, bytes: &mut Cursor) -> Result<Attribute, Error> {
     let number = bytes.index()?;
     match cases.get(number) {
         Some(&name) if !name.is_empty() => Ok(Attribute::stablehlo_enum(kind, name)),
@@ -148,7 +150,7 @@ fn case(kind: &str, cases: Cases, bytes: &mut Cursor) -> Result<Attribute, Error
     }
 }
 
-fn fields<const N: usize>(name: &str, entries: [(&str, Attribute); N]) -> Attribute {
+pub(super) fn fields<const N: usize>(name: &str, entries: [(&str, Attribute); N]) -> Attribute {
     let entries = entries.into_iter().map(|(key, value)| (key.into(), value));
     Attribute::stablehlo_struct(name, entries.collect())
 }

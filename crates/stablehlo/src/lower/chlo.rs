@@ -49,16 +49,9 @@ impl<'m> Lowerer<'m> {
                 };
                 return self.push_results(access, frame, op, &operands);
             }
-            "square" => self.push(frame, Op::Binary(Binary::Multiply), &[x, x], None)?,
-            "atan" => {
-                let one = self.filled_like(frame, x, 1.0)?;
-                self.push(frame, Op::Binary(Binary::Atan2), &[x, one], None)?
-            }
-            "erfc" => {
-                let one = self.filled_like(frame, x, 1.0)?;
-                let erf = self.push(frame, Op::Unary(Unary::Erf), &[x], None)?;
-                self.push(frame, Op::Binary(Binary::Subtract), &[one, erf], None)?
-            }
+            "square" => self.square(frame, x)?,
+            "atan" => self.atan(frame, x)?,
+            "conj" => self.conjugate(frame, x)?,
             "mulhi" => self.push(frame, Op::Binary(Binary::Mulhi), &operands, None)?,
             "is_inf" => {
                 let magnitude = self.push(frame, Op::Unary(Unary::Abs), &[x], None)?;
@@ -76,8 +69,73 @@ impl<'m> Lowerer<'m> {
         self.bind(access, frame, local)
     }
 
+    fn conjugate(&self, frame: &mut Frame, x: Local) -> Result<Local, Error> {
+        if !is_complex(frame, x) {
+            return Ok(x);
+        }
+        let real = self.push(frame, Op::Unary(Unary::Real), &[x], None)?;
+        let imaginary = self.push(frame, Op::Unary(Unary::Imag), &[x], None)?;
+        let negative = self.push(frame, Op::Unary(Unary::Negate), &[imaginary], None)?;
+        let op = Op::Binary(Binary::Complex);
+        self.push(frame, op, &[real, negative], None)
+    }
+
+    /// Of a complex number `-i atanh(i z)`.
+    fn atan(&self, frame: &mut Frame, x: Local) -> Result<Local, Error> {
+        if !is_complex(frame, x) {
+            let one = self.filled_like(frame, x, 1.0)?;
+            return self.push(frame, Op::Binary(Binary::Atan2), &[x, one], None);
+        }
+        let unary = |frame: &mut Frame, op, x| self.push(frame, Op::Unary(op), &[x], None);
+        let pair = |frame: &mut Frame, a, b| {
+            let op = Op::Binary(Binary::Complex);
+            self.push(frame, op, &[a, b], None)
+        };
+        let (a, b) = (unary(frame, Unary::Real, x)?, unary(frame, Unary::Imag, x)?);
+        let negative = unary(frame, Unary::Negate, b)?;
+        let turned = pair(frame, negative, a)?;
+        let value = unary(frame, Unary::Atanh, turned)?;
+        let (a, b) = (
+            unary(frame, Unary::Real, value)?,
+            unary(frame, Unary::Imag, value)?,
+        );
+        let negative = unary(frame, Unary::Negate, a)?;
+        pair(frame, b, negative)
+    }
+
+    /// Of a complex number `a + ib` it is `(a - b) (a + b) + 2 a b i`, which does not cancel.
+    fn square(&self, frame: &mut Frame, x: Local) -> Result<Local, Error> {
+        let binary = |frame: &mut Frame, op, a, b| self.push(frame, Op::Binary(op), &[a, b], None);
+        if !is_complex(frame, x) {
+            return binary(frame, Binary::Multiply, x, x);
+        }
+        let a = self.push(frame, Op::Unary(Unary::Real), &[x], None)?;
+        let b = self.push(frame, Op::Unary(Unary::Imag), &[x], None)?;
+        let difference = binary(frame, Binary::Subtract, a, b)?;
+        let sum = binary(frame, Binary::Add, a, b)?;
+        let real = binary(frame, Binary::Multiply, difference, sum)?;
+        // Equal magnitudes: not the product of a zero and an infinity.
+        let zero = self.filled_like(frame, a, 0.0)?;
+        let magnitude = |frame: &mut Frame, x| self.push(frame, Op::Unary(Unary::Abs), &[x], None);
+        let smaller = {
+            let difference = magnitude(frame, difference)?;
+            let sum = magnitude(frame, sum)?;
+            binary(frame, Binary::Minimum, difference, sum)?
+        };
+        let is_zero = self.equals(frame, smaller, 0.0)?;
+        let real = self.push(frame, Op::Select, &[is_zero, zero, real], None)?;
+        let product = binary(frame, Binary::Multiply, a, b)?;
+        let imaginary = binary(frame, Binary::Add, product, product)?;
+        binary(frame, Binary::Complex, real, imaginary)
+    }
+
     /// An array of the shape of another with one value everywhere.
-    fn filled_like(&self, frame: &mut Frame, like: Local, value: f64) -> Result<Local, Error> {
+    pub(super) fn filled_like(
+        &self,
+        frame: &mut Frame,
+        like: Local,
+        value: f64,
+    ) -> Result<Local, Error> {
         let scalar = self.scalar_like(frame, like, value)?;
         let shape = frame.shape(like).clone();
         self.push(
@@ -148,4 +206,9 @@ impl<'m> Lowerer<'m> {
         array.dims = target.dims.clone();
         self.broadcast_in_dim(access, frame, operand, &dims, Shape::Array(array))
     }
+}
+
+fn is_complex(frame: &Frame, x: Local) -> bool {
+    let array = frame.shape(x).as_array();
+    array.is_some_and(|array| array.element_type.complex_part().is_some())
 }

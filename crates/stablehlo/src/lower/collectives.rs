@@ -17,17 +17,17 @@ impl<'m> Lowerer<'m> {
             "replica_id" => Op::ReplicaId,
             "partition_id" => Op::PartitionId,
             "all_gather" => Op::AllGather {
-                collective: collective(access)?,
+                collective: self.described(access)?,
                 dimension: access.integer("all_gather_dim")?,
                 start: false,
             },
             "all_reduce" => Op::AllReduce {
-                collective: collective(access)?,
+                collective: self.described(access)?,
                 to_apply: self.scalar_region(access, 0)?,
                 start: false,
             },
             "reduce_scatter" => Op::ReduceScatter {
-                collective: collective(access)?,
+                collective: self.described(access)?,
                 dimension: access.integer("scatter_dimension")?,
                 to_apply: self.scalar_region(access, 0)?,
             },
@@ -40,7 +40,7 @@ impl<'m> Lowerer<'m> {
                     ));
                 }
                 Op::AllToAll {
-                    collective: collective(access)?,
+                    collective: self.described(access)?,
                     dimension: Some(split),
                 }
             }
@@ -50,7 +50,7 @@ impl<'m> Lowerer<'m> {
                         "a root that is known only at run time (`has_dynamic_root`)",
                     ));
                 }
-                Op::CollectiveBroadcast(collective(access)?)
+                Op::CollectiveBroadcast(self.described(access)?)
             }
             "collective_permute" => {
                 let pairs = access.integers("source_target_pairs")?;
@@ -64,6 +64,24 @@ impl<'m> Lowerer<'m> {
         };
         self.push_results(access, frame, op, &operands)
     }
+
+    /// Who takes part, and how devices are numbered.
+    fn described(&self, access: &Access<'_>) -> Result<Collective, Error> {
+        let groups = match access.operation.attribute("replica_groups") {
+            Some(value @ Attribute::Struct { .. }) => self.groups_of_axes(access, value)?,
+            Some(Attribute::Elements(_)) => groups(access)?,
+            Some(_) => {
+                return Err(access.unsupported("this form of `replica_groups` is not known"));
+            }
+            None => Vec::new(),
+        };
+        Ok(Collective {
+            replica_groups: ReplicaGroups::Lists(groups),
+            channel_id: channel(access)?,
+            use_global_device_ids: access.flag("use_global_device_ids")?,
+            constrain_layout: false,
+        })
+    }
 }
 
 fn channel(access: &Access<'_>) -> Result<Option<i64>, Error> {
@@ -74,25 +92,13 @@ fn channel(access: &Access<'_>) -> Result<Option<i64>, Error> {
     Ok((handle > 0).then_some(handle))
 }
 
-fn collective(access: &Access<'_>) -> Result<Collective, Error> {
-    Ok(Collective {
-        replica_groups: ReplicaGroups::Lists(groups(access)?),
-        channel_id: channel(access)?,
-        use_global_device_ids: access.flag("use_global_device_ids")?,
-        constrain_layout: false,
-    })
-}
-
 /// Rows of device numbers; shorter groups are filled up with -1.
 fn groups(access: &Access<'_>) -> Result<Vec<Vec<i64>>, Error> {
     let Some(value) = access.operation.attribute("replica_groups") else {
         return Ok(Vec::new());
     };
     let Attribute::Elements(elements) = value else {
-        return Err(access.unsupported(
-            "`replica_groups` over the axes of a mesh: expected rows of device numbers (VHLO up \
-             to 1.19 has them)",
-        ));
+        return Err(access.error("expected rows of device numbers as `replica_groups`"));
     };
     let columns = elements
         .ty

@@ -150,6 +150,40 @@ impl<'m> Lowerer<'m> {
         self.bind_all(access, frame, &elements[..count])
     }
 
+    /// What each device does with its part of the arrays. Where the parts are the whole arrays,
+    /// that is what one device does.
+    pub(super) fn manual_computation(
+        &mut self,
+        access: &Access<'m>,
+        frame: &mut Frame,
+    ) -> Result<(), Error> {
+        let operands = self.operands(access, frame)?;
+        let block = self.only_block(access, access.region(0)?)?;
+        let whole = |values: &[ValueId], others: &[ValueId]| {
+            let types = others.iter().map(|value| self.source.type_of(*value));
+            values.len() == others.len()
+                && values
+                    .iter()
+                    .map(|value| self.source.type_of(*value))
+                    .eq(types)
+        };
+        let returned = block.operations.last();
+        let returned = returned.map(|end| end.operands.as_slice());
+        if !whole(&block.arguments, &access.operation.operands)
+            || !whole(returned.unwrap_or_default(), &access.operation.results)
+        {
+            return Err(access.unsupported(
+                "the parts of arrays that each of several devices computes on: programs run on \
+                 one device",
+            ));
+        }
+        for (argument, local) in block.arguments.iter().zip(&operands) {
+            frame.bind(*argument, *local);
+        }
+        let results = self.block(block, frame)?;
+        self.bind_all(access, frame, &results)
+    }
+
     fn branches(
         &mut self,
         predicated: bool,

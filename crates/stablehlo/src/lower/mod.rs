@@ -13,8 +13,9 @@
 //! - `types`: types and constants;
 //! - `access`: an operation and its attributes, with errors that name both;
 //! - `operations`: which translation an operation has, and the elementwise ones;
-//! - `shaping`, `windows`, `control`, `calls`, `collectives`: the others;
+//! - `shaping`, `windows`, `control`, `calls`, `collectives`, `transfers`, `einsum`: the others;
 //! - `chlo`, `special_functions`: CHLO, as what it is composed of;
+//! - `entry`: what is said of parameters and results; `mesh`: groups of devices;
 //! - `sizes`, `dynamic`: arithmetic on sizes, and the operations that take sizes as operands;
 //! - `running`: reductions over windows of a size that is known at run time.
 
@@ -24,12 +25,16 @@ mod chlo;
 mod collectives;
 mod control;
 mod dynamic;
+mod einsum;
+mod entry;
 mod frame;
+mod mesh;
 mod operations;
 mod running;
 mod shaping;
 mod sizes;
 mod special_functions;
+mod transfers;
 mod types;
 mod windows;
 
@@ -38,7 +43,6 @@ use crate::mlir::{Attribute, Block, Module, Operation, Region, Type, ValueId};
 use access::Access;
 use frame::{Frame, Local};
 use rustc_hash::FxHashMap;
-use std::sync::Arc;
 use tegula_ir::{ComputationId, Dim, InstructionId, ModuleBuilder, Shape, Span};
 
 /// Functions that are written out in each other more deeply than this are taken to be recursive.
@@ -142,19 +146,22 @@ impl<'m> Lowerer<'m> {
         let block = self.body(operation)?;
         let is_entry = name.is_none();
         let mut frame = Frame::new(name.unwrap_or("main"));
+        let mut parameters = Vec::new();
         for (number, argument) in block.arguments.iter().enumerate() {
             let value = &self.source.values[argument.index()];
             let shape = self.parameter_shape(&access, number, &value.ty, is_entry)?;
             let name = value.location.name().or(value.name.as_deref());
             let local = frame.parameter(shape, name);
             frame.bind(*argument, local);
+            parameters.push(local);
         }
         if is_entry {
-            self.note_parameters(operation);
+            self.note_parameters(operation, &parameters, &mut frame);
         }
         let results = self.block(block, &mut frame)?;
         if is_entry {
             self.note_results(operation);
+            self.note_layouts(&access, &parameters, &results, &frame)?;
         }
         let root = match results.as_slice() {
             [only] => *only,
@@ -291,70 +298,6 @@ impl<'m> Lowerer<'m> {
         }
         Ok(module)
     }
-
-    /// What the attributes of the entry's parameters say: shardings and donations.
-    fn note_parameters(&mut self, operation: &Operation) {
-        let lists = operation
-            .attribute("arg_attrs")
-            .and_then(Attribute::as_array);
-        for (number, list) in lists.unwrap_or_default().iter().enumerate() {
-            let number = number as i64;
-            let entries = list.as_entries().map(Vec::as_slice).unwrap_or_default();
-            let result_count = function_results(operation);
-            for (name, value) in entries {
-                let attributes = self.builder.attributes_mut();
-                match (&**name, value) {
-                    ("tf.aliasing_output", Attribute::Integer { value, .. }) => {
-                        let output_index = match result_count {
-                            1 => Vec::new(),
-                            _ => vec![*value],
-                        };
-                        attributes
-                            .input_output_alias
-                            .push(tegula_ir::InputOutputAlias {
-                                output_index,
-                                parameter: number,
-                                parameter_index: Vec::new(),
-                                kind: tegula_ir::AliasKind::May,
-                            });
-                    }
-                    ("jax.buffer_donor", value) if value.as_bool() == Some(true) => {
-                        attributes.buffer_donor.push((number, Vec::new()));
-                    }
-                    _ => {}
-                }
-            }
-        }
-    }
-
-    /// Names of results are kept as attributes of the module: HLO has no place for them.
-    fn note_results(&mut self, operation: &Operation) {
-        let lists = operation
-            .attribute("res_attrs")
-            .and_then(Attribute::as_array);
-        let mut names = Vec::new();
-        for list in lists.unwrap_or_default() {
-            let entries = list.as_entries().map(Vec::as_slice).unwrap_or_default();
-            let info = entries
-                .iter()
-                .find(|(name, _)| &**name == "jax.result_info");
-            names.push(
-                info.and_then(|(_, value)| value.as_str())
-                    .unwrap_or_default(),
-            );
-        }
-        if names.iter().any(|name| !name.is_empty()) {
-            let quoted: Vec<String> = names
-                .iter()
-                .map(|name| name.replace(['"', ','], ""))
-                .collect();
-            let value: Arc<str> = format!("\"{}\"", quoted.join(",")).into();
-            let attributes = self.builder.attributes_mut();
-            attributes
-                .frontend_attributes
-                .push(("result_names".into(), value));
-        }
-    }
 }
 
 /// Whether an operation, or one within it, takes sizes as operands or asserts something of them.
@@ -377,14 +320,6 @@ fn is_of_known_size(name: &str) -> bool {
         name,
         "stablehlo.dynamic_slice" | "stablehlo.dynamic_update_slice"
     )
-}
-
-/// The number of results of a function.
-fn function_results(operation: &Operation) -> usize {
-    match operation.attribute("function_type") {
-        Some(Attribute::Type(Type::Function(signature))) => signature.results.len(),
-        _ => 0,
-    }
 }
 
 fn collect_constants<'m>(

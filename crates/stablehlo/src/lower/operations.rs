@@ -36,6 +36,9 @@ impl<'m> Lowerer<'m> {
             if let Some(op) = unary(name) {
                 return self.elementwise(access, frame, Op::Unary(op));
             }
+            if matches!(name, "maximum" | "minimum") && is_complex(self, access) {
+                return self.complex_extremum(name == "maximum", access, frame);
+            }
             if let Some(op) = binary(name) {
                 return self.elementwise(access, frame, Op::Binary(op));
             }
@@ -46,8 +49,13 @@ impl<'m> Lowerer<'m> {
             "sdy.mesh" => Ok(()),
             "sdy.sharding_constraint" => {
                 let operand = self.operand(access, frame, 0)?;
-                self.bind(access, frame, operand)
+                let local = self.push(frame, Op::Copy, &[operand], None)?;
+                let sharding = super::entry::sharding_attribute(access.attribute("sharding")?);
+                let annotations = frame.annotations_mut(local);
+                annotations.frontend_attributes.push(sharding);
+                self.bind(access, frame, local)
             }
+            "sdy.manual_computation" => self.manual_computation(access, frame),
             "builtin.unrealized_conversion_cast" => {
                 let operands = self.operands(access, frame)?;
                 self.bind_all(access, frame, &operands)
@@ -72,7 +80,7 @@ impl<'m> Lowerer<'m> {
             "compare" => self.compare(access, frame),
             "select" => self.elementwise(access, frame, Op::Select),
             "clamp" => self.clamp(access, frame),
-            "convert" => self.elementwise(access, frame, Op::Convert),
+            "convert" => self.convert(access, frame),
             "bitcast_convert" => self.bitcast_convert(access, frame),
             "reduce_precision" => {
                 let bits = |name: &str| {
@@ -142,6 +150,9 @@ impl<'m> Lowerer<'m> {
             | "replica_id"
             | "partition_id"
             | "cross-replica-sum" => self.collective(name, access, frame),
+            "infeed" | "outfeed" | "send" | "recv" => self.transfer(name, access, frame),
+            "einsum" | "unary_einsum" => self.einsum(access, frame),
+            "torch_index_select" => self.torch_index_select(access, frame),
             "uniform_quantize" | "uniform_dequantize" => Err(access.unsupported(
                 "quantized types are not supported: lower them to integers first \
                  (stablehlo-legalize-quant-to-math)",
@@ -319,6 +330,56 @@ impl<'m> Lowerer<'m> {
         self.push_result(access, frame, op, &operands, like.as_ref())
     }
 
+    /// HLO does not convert complex numbers to real ones: it is their real parts that are.
+    fn convert(&mut self, access: &Access<'_>, frame: &mut Frame) -> Result<(), Error> {
+        let operands = self.operands(access, frame)?;
+        let like = frame.shape(self.first(access, &operands)?).clone();
+        let shape = self.result_shape(access, 0, Some(&like))?;
+        let element = |shape: &Shape| shape.as_array().map(|array| array.element_type);
+        let (from, to) = (element(&like), element(&shape));
+        let narrows = from.is_some_and(|ty| ty.complex_part().is_some())
+            && to.is_some_and(|ty| ty.complex_part().is_none());
+        if !narrows {
+            return self.push_result(access, frame, Op::Convert, &operands, Some(&like));
+        }
+        let real = self.push(frame, Op::Unary(Unary::Real), &operands, None)?;
+        let local = self.push(frame, Op::Convert, &[real], Some(shape))?;
+        self.bind(access, frame, local)
+    }
+
+    /// The larger or smaller of complex numbers, which are in the order of their real and then
+    /// their imaginary parts.
+    fn complex_extremum(
+        &mut self,
+        is_maximum: bool,
+        access: &Access<'_>,
+        frame: &mut Frame,
+    ) -> Result<(), Error> {
+        let [a, b] = [
+            self.operand(access, frame, 0)?,
+            self.operand(access, frame, 1)?,
+        ];
+        let compared = |frame: &mut Frame, part, direction| {
+            let x = self.push(frame, Op::Unary(part), &[a], None)?;
+            let y = self.push(frame, Op::Unary(part), &[b], None)?;
+            let order = Order::Partial;
+            self.push(frame, Op::Compare { direction, order }, &[x, y], None)
+        };
+        let beyond = match is_maximum {
+            true => Direction::Gt,
+            false => Direction::Lt,
+        };
+        let real_beyond = compared(frame, Unary::Real, beyond)?;
+        let real_equal = compared(frame, Unary::Real, Direction::Eq)?;
+        let imaginary_beyond = compared(frame, Unary::Imag, beyond)?;
+        let and = Op::Binary(Binary::And);
+        let decided = self.push(frame, and, &[real_equal, imaginary_beyond], None)?;
+        let or = Op::Binary(Binary::Or);
+        let is_first = self.push(frame, or, &[real_beyond, decided], None)?;
+        let local = self.push(frame, Op::Select, &[is_first, a, b], None)?;
+        self.bind(access, frame, local)
+    }
+
     /// Narrower elements are one dimension more, wider ones one less: the others stay.
     fn bitcast_convert(&mut self, access: &Access<'_>, frame: &mut Frame) -> Result<(), Error> {
         let operands = self.operands(access, frame)?;
@@ -394,6 +455,13 @@ impl<'m> Lowerer<'m> {
             .map(|index| self.push(frame, Op::GetTupleElement(index), &[tuple], None))
             .collect()
     }
+}
+
+/// Whether the first operand is of complex numbers.
+fn is_complex(lowerer: &Lowerer<'_>, access: &Access<'_>) -> bool {
+    let operand = access.operation.operands.first();
+    let ty = operand.and_then(|value| lowerer.source.type_of(*value).as_tensor());
+    ty.is_some_and(|tensor| matches!(tensor.element, crate::mlir::Type::Complex(_)))
 }
 
 /// Where an instruction came from, and how it is sharded.

@@ -17,6 +17,10 @@ use tegula_ir::{
 /// and of the window, and padding.
 const WINDOW_OPERANDS: usize = 5;
 
+/// The dimensions of a window that are known, and the one along which a reduction runs, with whether
+/// it does so from the end.
+type Window = (Vec<WindowDim>, Option<(usize, bool)>);
+
 /// A running reduction.
 #[derive(Clone, Copy)]
 struct Running {
@@ -76,15 +80,14 @@ impl<'m> Lowerer<'m> {
         self.bind_all(access, frame, &values)
     }
 
-    /// The window's dimensions of known size, and the dimension along which the reduction runs
-    /// with whether it does so from the end.
+    /// The window that the operands from `first` on describe.
     fn dynamic_window(
         &self,
         access: &Access<'_>,
         frame: &Frame,
         array: Local,
         first: usize,
-    ) -> Result<(Vec<WindowDim>, Option<(usize, bool)>), Error> {
+    ) -> Result<Window, Error> {
         let dims = self.array(access, frame, array)?.dims.clone();
         let rank = dims.len();
         let mut parts: Vec<Arc<[Term]>> = Vec::new();

@@ -4,6 +4,10 @@ use crate::mlir::{Elements, FloatKind, Signedness, Type};
 use tegula_expr::Term;
 use tegula_ir::{ArrayShape, Dim, ElementType, Literal, Shape};
 
+/// Constants of so many bytes stay where they are in the input; smaller ones would keep all of it
+/// in memory for little.
+const LARGE: usize = 1 << 16;
+
 /// The element type of a type; the reason if there is none.
 pub(super) fn element_type(ty: &Type) -> Result<ElementType, String> {
     use Signedness::Unsigned;
@@ -138,6 +142,9 @@ pub(super) fn literal(elements: &Elements) -> Result<Literal, String> {
             });
             let bytes: Vec<u8> = extended.collect();
             Literal::from_bytes(&shape, &bytes)
+        }
+        false if elements.bytes.len() >= LARGE => {
+            Literal::from_shared(&shape, elements.bytes.clone())
         }
         false => Literal::from_bytes(&shape, &elements.bytes),
     };

@@ -125,10 +125,27 @@ impl Module {
         &self.values[value.index()].ty
     }
 
+    /// A new value, for whoever adds operations to a module.
+    pub fn new_value(&mut self, ty: Type) -> ValueId {
+        let id = ValueId(u32::try_from(self.values.len()).unwrap_or(u32::MAX));
+        self.values.push(Value {
+            ty,
+            name: None,
+            location: Arc::new(Location::Unknown),
+        });
+        id
+    }
+
     /// The operations of the module's body.
     pub fn body(&self) -> &[Operation] {
         let block = self.operation.regions.first().and_then(Region::block);
         block.map_or(&[], |block| &block.operations)
+    }
+
+    /// The same, to change them.
+    pub fn body_mut(&mut self) -> Option<&mut Vec<Operation>> {
+        let block = self.operation.regions.first_mut()?.blocks.first_mut()?;
+        Some(&mut block.operations)
     }
 
     /// The module's name.

@@ -80,10 +80,21 @@ pub(super) fn write(attribute: &Attribute, out: &mut String) {
             out.push(')');
         }
         Attribute::Opaque { dialect, body } if dialect.is_empty() => out.push_str(body),
-        Attribute::Opaque { dialect, body } => {
+        Attribute::Opaque { dialect, body } if is_named(body) => {
             let _ = write!(out, "#{dialect}.{body}");
         }
+        Attribute::Opaque { dialect, body } => {
+            let _ = write!(out, "#{dialect}<{body}>");
+        }
     }
+}
+
+/// Whether a dialect's attribute is a name, with or without parameters in angle brackets: only
+/// such a one may follow a dot.
+fn is_named(body: &str) -> bool {
+    let is_of_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '$');
+    let rest = body.trim_start_matches(is_of_name);
+    rest.len() < body.len() && (rest.is_empty() || (rest.starts_with('<') && rest.ends_with('>')))
 }
 
 fn comma(place: usize, out: &mut String) {

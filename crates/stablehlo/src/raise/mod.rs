@@ -6,9 +6,11 @@
 //!
 //! - `values`: the module that is being made, and types of shapes;
 //! - `operations`: which operation an instruction is;
+//! - `composed`: instructions that are several operations, or none;
 //! - `attributes`: dimension numbers, windows and the like.
 
 mod attributes;
+mod composed;
 mod operations;
 mod values;
 

@@ -30,13 +30,6 @@ impl Raiser<'_> {
         match &instruction.op {
             Op::Tuple => return Ok(all),
             Op::GetTupleElement(index) => return self.element(instruction, *index, &all),
-            // Identities: nothing is said of memory here.
-            Op::Copy | Op::Domain(_) => return Ok(all),
-            Op::AddDependency => return Ok(operand(0)),
-            Op::Fusion { calls, .. } => {
-                let arguments: Vec<_> = (0..instruction.operands.len()).map(operand).collect();
-                return self.body(*calls, &arguments, block);
-            }
             Op::Conditional {
                 branches,
                 predicated,
@@ -66,7 +59,11 @@ impl Raiser<'_> {
                     block,
                 );
             }
-            _ => {}
+            _ => {
+                if let Some(values) = self.composed(instruction, values, block)? {
+                    return Ok(values);
+                }
+            }
         }
         let (name, properties, regions) = self.simple(instruction)?;
         let operands: Vec<ValueId> = match &instruction.op {
@@ -99,7 +96,8 @@ impl Raiser<'_> {
         };
         let start: usize = elements[..index].iter().map(Shape::leaf_count).sum();
         let values = all.get(start..start + element.leaf_count());
-        Ok(values.unwrap_or_default().to_vec())
+        let values = values.ok_or_else(|| error(instruction, "what has begun has no elements"))?;
+        Ok(values.to_vec())
     }
 
     fn push(
@@ -201,7 +199,6 @@ impl Raiser<'_> {
                 Vec::new(),
             ),
             Op::Reshape => ("reshape", none(), Vec::new()),
-            Op::Bitcast if self.is_reshape(instruction) => ("reshape", none(), Vec::new()),
             Op::Transpose(dims) => ("transpose", vec![("permutation", list(dims))], Vec::new()),
             Op::Reverse(dims) => ("reverse", vec![("dimensions", list(dims))], Vec::new()),
             Op::Slice(slices) => {
@@ -538,22 +535,6 @@ impl Raiser<'_> {
                 ));
             }
         })
-    }
-
-    fn is_reshape(&self, instruction: &Instruction) -> bool {
-        let operand = instruction
-            .operands
-            .first()
-            .map(|id| &self.source[*id].shape);
-        let plain = |shape: Option<&Shape>| {
-            let array = shape.and_then(Shape::as_array)?;
-            array
-                .layout
-                .is_none()
-                .then(|| (array.element_type, array.element_count()))
-        };
-        let (from, to) = (plain(operand), plain(Some(&instruction.shape)));
-        from.is_some() && from == to
     }
 
     fn compare(&self, instruction: &Instruction, direction: Direction, order: Order) -> Properties {

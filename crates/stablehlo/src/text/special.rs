@@ -714,15 +714,19 @@ impl Parser<'_> {
         for name in ["in_shardings", "out_shardings", "manual_axes"] {
             self.scanner.expect_word(name)?;
             self.scanner.expect("=")?;
-            let (open, close) = match name {
-                "manual_axes" => ("{", b'}'),
-                _ => ("[", b']'),
+            let (kind, open, close) = match name {
+                "manual_axes" => ("manual_axes", "{", b'}'),
+                _ => ("sharding_per_value", "[", b']'),
             };
             self.scanner.expect(open)?;
-            let body = self.scanner.balanced(close)?;
+            let inner = self.scanner.balanced(close)?;
+            let body = match name {
+                "manual_axes" => format!("{kind}{{{inner}}}"),
+                _ => format!("{kind}<[{inner}]>"),
+            };
             let value = Attribute::Opaque {
                 dialect: "sdy".into(),
-                body: format!("{name}<{body}>").into(),
+                body: body.into(),
             };
             operation.properties.push((name.into(), value));
         }

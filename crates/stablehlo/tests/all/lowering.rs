@@ -20,11 +20,16 @@ fn every_form_of_a_program_gives_the_same_module() {
         print_module(&module, PrintStyle::Short)
     };
     assert_eq!(short("mixed.mlir"), short("mixed_newest.mlirbc"));
+    assert_eq!(
+        short("mixed_unversioned.mlirbc"),
+        short("mixed_newest.mlirbc")
+    );
 }
 
 #[test]
 fn modules_written_as_stablehlo_read_back_as_themselves() {
-    for name in PROGRAMS.iter().filter(|name| !name.contains("symbolic")) {
+    let is_whole = |name: &&&str| !name.contains("symbolic") && !name.contains("sharded");
+    for name in PROGRAMS.iter().filter(is_whole) {
         let module = lowered(name);
         let raised = from_module(&module).unwrap_or_else(|error| panic!("{name}: {error}"));
         let text = print(&raised, Form::Pretty);
@@ -111,4 +116,74 @@ fn sizes_that_are_computed_from_constants_are_known() {
     verify(&module).unwrap_or_else(|errors| panic!("{}", errors[0]));
     let root = &module[module.entry_computation().root].shape;
     assert_eq!(root.to_string(), "f32[2,3]");
+}
+
+#[test]
+fn shardings_are_read_and_several_devices_are_refused() {
+    let module = read(data("sharded.jaxexport")).expect("reads");
+    let text = print(&module, Form::Pretty);
+    for written in [
+        "mesh = #sdy.mesh<[\"x\"=4, \"y\"=2]>",
+        "sdy.sharding = #sdy.sharding<@mesh, [{\"x\"}, {}]>",
+        "sdy.sharding = #sdy.sharding<@mesh, [{}, {\"x\", \"y\"}]>",
+        "in_shardings = #sdy.sharding_per_value<[<@mesh, [{\"x\"}, {\"y\"}]>]>",
+        "manual_axes = #sdy<manual_axes{\"x\", \"y\"}>",
+        "#stablehlo.replica_group_mesh_axes<mesh = @mesh_0, axes = [#stablehlo.axis_ref<name = \"y\">]>",
+    ] {
+        assert!(text.contains(written), "{written} is not in\n{text}");
+    }
+    let error = to_module(&module).expect_err("several devices");
+    assert!(error.message.contains("each of several devices"), "{error}");
+}
+
+#[test]
+fn layouts_shardings_and_meshes_of_the_entry_are_kept() {
+    let text = "sdy.mesh @m = <[\"x\"=2]>
+        func.func @main(
+            %a: tensor<2x3xf32> {mhlo.layout_mode = \"{0,1}\", sdy.sharding = #sdy.sharding<@m, [{\"x\"}, {}]>},
+            %b: tensor<2x3xf32> {mhlo.layout_mode = \"default\", mhlo.sharding = \"{devices=[2,1]<=[2]}\"}
+        ) -> (tensor<2x3xf32> {mhlo.layout_mode = \"{1,0}\"}) {
+            %c = \"stablehlo.all_reduce\"(%a) <{replica_groups = #stablehlo.replica_group_mesh_axes<mesh = @m, axes = [#stablehlo.axis_ref<name = \"x\">]>, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, use_global_device_ids}> ({
+            ^bb0(%x: tensor<f32>, %y: tensor<f32>):
+                %z = stablehlo.add %x, %y : tensor<f32>
+                stablehlo.return %z : tensor<f32>
+            }) : (tensor<2x3xf32>) -> tensor<2x3xf32>
+            return %c : tensor<2x3xf32>
+        }";
+    let module = to_module(&read(text.as_bytes().to_vec()).expect("reads")).expect("lowers");
+    verify(&module).unwrap_or_else(|errors| panic!("{}", errors[0]));
+    let hlo = print_module(&module, PrintStyle::Canonical);
+    for written in [
+        "entry_computation_layout={(f32[2,3]{0,1}, f32[2,3])->f32[2,3]{1,0}}",
+        "xla.sdy.meshes=\"{m = #sdy.mesh<[\\\"x\\\"=2]>}\"",
+        "xla.sdy.sharding=\"#sdy.sharding<@m, [{\\\"x\\\"}, {}]>\"",
+        "sharding={devices=[2,1]<=[2]}",
+        "replica_groups={{0,1}}",
+    ] {
+        assert!(hlo.contains(written), "{written} is not in\n{hlo}");
+    }
+}
+
+#[test]
+fn exchange_with_the_host_is_kept() {
+    let text = "func.func @main(%t: !stablehlo.token) -> (tensor<2xf32>, !stablehlo.token) {
+        %0:2 = \"stablehlo.infeed\"(%t) {infeed_config = \"\"} : (!stablehlo.token) -> (tensor<2xf32>, !stablehlo.token)
+        %1 = \"stablehlo.outfeed\"(%0#0, %0#1) : (tensor<2xf32>, !stablehlo.token) -> !stablehlo.token
+        %2:2 = \"stablehlo.recv\"(%1) {channel_handle = #stablehlo.channel_handle<handle = 1, type = 3>, is_host_transfer = true} : (!stablehlo.token) -> (tensor<2xf32>, !stablehlo.token)
+        %3 = \"stablehlo.send\"(%2#0, %2#1) {channel_handle = #stablehlo.channel_handle<handle = 2, type = 2>, is_host_transfer = true} : (tensor<2xf32>, !stablehlo.token) -> !stablehlo.token
+        return %2#0, %3 : tensor<2xf32>, !stablehlo.token
+    }";
+    let module = to_module(&read(text.as_bytes().to_vec()).expect("reads")).expect("lowers");
+    verify(&module).unwrap_or_else(|errors| panic!("{}", errors[0]));
+    let hlo = print_module(&module, PrintStyle::Short);
+    for opcode in [
+        "infeed(",
+        "outfeed(",
+        "recv(",
+        "recv-done(",
+        "send(",
+        "send-done(",
+    ] {
+        assert!(hlo.contains(opcode), "{opcode} is not in\n{hlo}");
+    }
 }

@@ -20,5 +20,7 @@ const PROGRAMS: &[&str] = &[
     "mixed_1_0_0.mlirbc",
     "mixed_1_9_0.mlirbc",
     "mixed_newest.mlirbc",
+    "mixed_unversioned.mlirbc",
+    "sharded.jaxexport",
     "symbolic.jaxexport",
 ];

@@ -63,6 +63,9 @@ pub(crate) fn text_of(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap_or_default()
 }
 
+/// Files of so many bytes are mapped: weights in them are never copied.
+const MAPPED: u64 = 16 << 20;
+
 /// The content of a file.
 pub(crate) fn read_file(path: &Path) -> anyhow::Result<Bytes> {
     let about = || format!("{} cannot be read", path.display());
@@ -73,7 +76,15 @@ pub(crate) fn read_file(path: &Path) -> anyhow::Result<Bytes> {
     if metadata.len() > MAX_PROGRAM {
         return Err(anyhow!("{} is larger than 4 GiB", path.display()));
     }
-    Ok(Bytes::from(std::fs::read(path).with_context(about)?))
+    if !metadata.is_file() || metadata.len() < MAPPED {
+        return Ok(Bytes::from(std::fs::read(path).with_context(about)?));
+    }
+    let file = std::fs::File::open(path).with_context(about)?;
+    // SAFETY: a mapping is read as bytes, which are valid whatever they are. Whoever shortens a
+    // file while a program is read from it ends this process with a signal, as with any tool that
+    // maps its input.
+    let mapping = unsafe { memmap2::Mmap::map(&file) }.with_context(about)?;
+    Ok(Bytes::new(mapping))
 }
 
 impl Source {

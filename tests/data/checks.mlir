@@ -1,0 +1,138 @@
+// Functions that check their own results; those whose names begin with `fails_` must fail.
+
+func.func @equal_constant() {
+  %0 = stablehlo.constant dense<[1, -2, 3]> : tensor<3xi32>
+  %1 = stablehlo.multiply %0, %0 : tensor<3xi32>
+  check.expect_eq_const %1, dense<[1, 4, 9]> : tensor<3xi32>
+  func.return
+}
+
+func.func @fails_equal_constant() {
+  %0 = stablehlo.constant dense<[1, -2, 3]> : tensor<3xi32>
+  check.expect_eq_const %0, dense<[1, -2, 4]> : tensor<3xi32>
+  func.return
+}
+
+func.func @several() {
+  %0 = stablehlo.constant dense<[true, false]> : tensor<2xi1>
+  %1 = stablehlo.not %0 : tensor<2xi1>
+  %2 = stablehlo.not %1 : tensor<2xi1>
+  check.expect_eq_const %1, dense<[false, true]> : tensor<2xi1>
+  check.expect_eq %0, %2 : tensor<2xi1>
+  func.return
+}
+
+func.func @near() {
+  %0 = stablehlo.constant dense<[0.0, 1.0]> : tensor<2xf32>
+  %1 = stablehlo.exponential %0 : tensor<2xf32>
+  check.expect_almost_eq_const %1, dense<[1.0, 2.71828]> : tensor<2xf32>
+  func.return
+}
+
+func.func @fails_near() {
+  %0 = stablehlo.constant dense<[0.0, 1.0]> : tensor<2xf32>
+  %1 = stablehlo.exponential %0 : tensor<2xf32>
+  check.expect_almost_eq_const %1, dense<[1.0, 2.719]> : tensor<2xf32>
+  func.return
+}
+
+// -----
+
+func.func private @expected() -> tensor<2xf64> {
+  %0 = stablehlo.constant dense<[1.4142135623730951, 3.0]> : tensor<2xf64>
+  func.return %0 : tensor<2xf64>
+}
+
+func.func @close() {
+  %0 = stablehlo.constant dense<[2.0, 9.0]> : tensor<2xf64>
+  %1 = stablehlo.sqrt %0 : tensor<2xf64>
+  %2 = func.call @expected() : () -> tensor<2xf64>
+  check.expect_close %1, %2, max_ulp_difference = 0 : tensor<2xf64>, tensor<2xf64>
+  stablehlo.custom_call @check.expect_close(%1, %2) {has_side_effect = true} : (tensor<2xf64>, tensor<2xf64>) -> ()
+  func.return
+}
+
+func.func @fails_close() {
+  %0 = stablehlo.constant dense<[2.0, 9.0000001]> : tensor<2xf64>
+  %1 = stablehlo.sqrt %0 : tensor<2xf64>
+  %2 = func.call @expected() : () -> tensor<2xf64>
+  check.expect_close %1, %2, max_ulp_difference = 3 : tensor<2xf64>, tensor<2xf64>
+  func.return
+}
+
+func.func @tails_of_special_functions() {
+  %0 = stablehlo.constant dense<[0.5, -2.0, 3.0]> : tensor<3xf32>
+  %1 = chlo.erfc %0 : tensor<3xf32> -> tensor<3xf32>
+  %2 = stablehlo.constant dense<[0.479500115, 1.99532223, 2.20904961e-05]> : tensor<3xf32>
+  check.expect_close %1, %2, max_ulp_difference = 3 : tensor<3xf32>, tensor<3xf32>
+  %3 = stablehlo.constant dense<[0.5, -2.0, 10.0]> : tensor<3xf64>
+  %4 = chlo.erfc %3 : tensor<3xf64> -> tensor<3xf64>
+  check.expect_almost_eq_const %4, dense<[0.4795001221869535, 1.9953222650189528, 2.088487583762545e-45]> : tensor<3xf64>, tolerance = 1.0e-15
+  %5 = chlo.bessel_i1e %3 : tensor<3xf64> -> tensor<3xf64>
+  check.expect_almost_eq_const %5, dense<[0.15642080318487173, -0.2152692892489377, 0.1212626813844555]> : tensor<3xf64>, tolerance = 1.0e-15
+  %6 = stablehlo.constant dense<[2.0, 4.0, 1.5]> : tensor<3xf64>
+  %7 = stablehlo.constant dense<[1.0, 0.25, 30.0]> : tensor<3xf64>
+  %8 = chlo.zeta %6, %7 : tensor<3xf64>, tensor<3xf64> -> tensor<3xf64>
+  check.expect_almost_eq_const %8, dense<[1.6449340668482266, 256.4636906681982, 0.3682166281870004]> : tensor<3xf64>, tolerance = 1.0e-12
+  %9 = stablehlo.constant dense<[0.0, 1.0, 2.0]> : tensor<3xf64>
+  %10 = chlo.polygamma %9, %7 : tensor<3xf64>, tensor<3xf64> -> tensor<3xf64>
+  check.expect_almost_eq_const %10, dense<[-0.57721566490153287, 17.197329154507113, -0.0011487652037285997]> : tensor<3xf64>, tolerance = 1.0e-12
+  func.return
+}
+
+func.func @inverse_tangents() {
+  %0 = stablehlo.constant dense<[(0.5, -0.25), (-1.0e300, 1.0)]> : tensor<2xcomplex<f64>>
+  %1 = chlo.atan %0 : tensor<2xcomplex<f64>> -> tensor<2xcomplex<f64>>
+  check.expect_almost_eq_const %1, dense<[(0.4842544903299662, -0.20058661813123432), (-1.5707963267948966, 0.0)]> : tensor<2xcomplex<f64>>, tolerance = 1.0e-15
+  func.return
+}
+
+func.func @complex_numbers() {
+  %0 = stablehlo.constant dense<[(1.0, 2.0), (0.0, -1.0), (3.0, 0.0)]> : tensor<3xcomplex<f32>>
+  %1 = stablehlo.constant dense<[(1.0, 1.0), (0.0, 4.0), (2.0, 9.0)]> : tensor<3xcomplex<f32>>
+  %2 = stablehlo.maximum %0, %1 : tensor<3xcomplex<f32>>
+  check.expect_eq_const %2, dense<[(1.0, 2.0), (0.0, 4.0), (3.0, 0.0)]> : tensor<3xcomplex<f32>>
+  %3 = stablehlo.minimum %0, %1 : tensor<3xcomplex<f32>>
+  check.expect_eq_const %3, dense<[(1.0, 1.0), (0.0, -1.0), (2.0, 9.0)]> : tensor<3xcomplex<f32>>
+  %4 = stablehlo.convert %0 : (tensor<3xcomplex<f32>>) -> tensor<3xi32>
+  check.expect_eq_const %4, dense<[1, 0, 3]> : tensor<3xi32>
+  %5 = stablehlo.constant dense<[(0.0, 2.0), (0.0, 0.0)]> : tensor<2xcomplex<f32>>
+  %6 = stablehlo.convert %5 : (tensor<2xcomplex<f32>>) -> tensor<2xi1>
+  check.expect_eq_const %6, dense<[false, false]> : tensor<2xi1>
+  %7 = chlo.square %0 : tensor<3xcomplex<f32>> -> tensor<3xcomplex<f32>>
+  check.expect_eq_const %7, dense<[(-3.0, 4.0), (-1.0, 0.0), (9.0, 0.0)]> : tensor<3xcomplex<f32>>
+  func.return
+}
+
+func.func @contractions_by_letters() {
+  %0 = stablehlo.constant dense<[[1.0, 2.0], [3.0, 4.0]]> : tensor<2x2xf32>
+  %1 = stablehlo.constant dense<[[5.0, 6.0, 7.0], [8.0, 9.0, 10.0]]> : tensor<2x3xf32>
+  %2 = "stablehlo.einsum"(%0, %1) {einsum_config = "ab,bc->ca"} : (tensor<2x2xf32>, tensor<2x3xf32>) -> tensor<3x2xf32>
+  check.expect_eq_const %2, dense<[[21.0, 47.0], [24.0, 54.0], [27.0, 61.0]]> : tensor<3x2xf32>
+  %3 = "stablehlo.einsum"(%0, %1) {einsum_config = "ab,ac->a"} : (tensor<2x2xf32>, tensor<2x3xf32>) -> tensor<2xf32>
+  check.expect_eq_const %3, dense<[54.0, 189.0]> : tensor<2xf32>
+  %4 = "stablehlo.unary_einsum"(%1) {einsum_config = "ab->b"} : (tensor<2x3xf32>) -> tensor<3xf32>
+  check.expect_eq_const %4, dense<[13.0, 15.0, 17.0]> : tensor<3xf32>
+  func.return
+}
+
+func.func @selection_along_a_dimension() {
+  %0 = stablehlo.constant dense<[[1, 2, 3], [4, 5, 6]]> : tensor<2x3xi32>
+  %1 = stablehlo.constant dense<[2, 0]> : tensor<2xi32>
+  %2 = "stablehlo.torch_index_select"(%0, %1) {dim = 1 : i64, batch_dims = 0 : i64} : (tensor<2x3xi32>, tensor<2xi32>) -> tensor<2x2xi32>
+  check.expect_eq_const %2, dense<[[3, 1], [6, 4]]> : tensor<2x2xi32>
+  %3 = stablehlo.constant dense<[[2, 0], [1, 1]]> : tensor<2x2xi32>
+  %4 = "stablehlo.torch_index_select"(%0, %3) {dim = 1 : i64, batch_dims = 1 : i64} : (tensor<2x3xi32>, tensor<2x2xi32>) -> tensor<2x2xi32>
+  check.expect_eq_const %4, dense<[[3, 1], [5, 5]]> : tensor<2x2xi32>
+  func.return
+}
+
+func.func @parts_that_are_the_whole() {
+  %0 = stablehlo.constant dense<[1.0, 2.0]> : tensor<2xf32>
+  %1 = sdy.manual_computation(%0) in_shardings=[<@mesh, [{}]>] out_shardings=[<@mesh, [{}]>] manual_axes={} (%arg0: tensor<2xf32>) {
+    %2 = stablehlo.add %arg0, %arg0 : tensor<2xf32>
+    sdy.return %2 : tensor<2xf32>
+  } : (tensor<2xf32>) -> tensor<2xf32>
+  check.expect_eq_const %1, dense<[2.0, 4.0]> : tensor<2xf32>
+  func.return
+}
