@@ -183,14 +183,14 @@ struct Builder<'a> {
 impl Builder<'_> {
     fn region(&self, region: &Region) -> Result<FusedRegion, Error> {
         let steps = self.steps(region)?;
-        Ok(self.arranged(region, steps))
+        self.arranged(region, steps)
     }
 
     /// A loop's body, and what is done before the loop.
     fn body(&self, body: &Region, states: &[ValueId]) -> Result<(FusedRegion, Steps), Error> {
         let mut steps = self.steps(body)?;
         let before = take_before(self.context, &mut steps, states, &body.results);
-        Ok((self.arranged(body, steps), before))
+        Ok((self.arranged(body, steps)?, before))
     }
 
     /// The steps of a region, in order.
@@ -208,17 +208,17 @@ impl Builder<'_> {
                 self.node(id, &mut steps)?;
             }
         }
-        Ok(in_order(self.context, steps))
+        in_order(self.context, steps)
     }
 
     /// The graph of a region's steps, those of the same rows as one.
-    fn arranged(&self, region: &Region, mut steps: Steps) -> FusedRegion {
+    fn arranged(&self, region: &Region, mut steps: Steps) -> Result<FusedRegion, Error> {
         let waiting = waiting(self.context, &steps);
         let kept = join_rows(&mut steps, &waiting, &region.results, self.limits);
         if !kept.is_empty() {
             self.kept.borrow_mut().extend(kept);
         }
-        let mut steps = in_order(self.context, steps);
+        let mut steps = in_order(self.context, steps)?;
         steps.retain(|units| !units.is_empty());
         // A loop's states and what a header aliases are updated in place in the order that is.
         let is_entry = std::ptr::eq(region, &raw const self.context.program.entry);
@@ -242,10 +242,10 @@ impl Builder<'_> {
                 made.insert(value, index);
             }
         }
-        FusedRegion {
+        Ok(FusedRegion {
             graph,
             results: region.results.clone(),
-        }
+        })
     }
 
     /// The steps of a node.
@@ -461,7 +461,10 @@ fn waiting(context: &Context<'_>, steps: &Steps) -> Waiting {
 
 /// The steps with what makes a value before what reads it. A step stays where it is if
 /// it can, and steps with effects keep their order.
-fn in_order(context: &Context<'_>, steps: Steps) -> Steps {
+///
+/// # Errors
+/// Steps that wait for each other: a bug in the choice of kernels.
+fn in_order(context: &Context<'_>, steps: Steps) -> Result<Steps, Error> {
     let waiting = waiting(context, &steps);
     let mut waits = vec![0; steps.len()];
     for &next in waiting.iter().flatten() {
@@ -480,7 +483,14 @@ fn in_order(context: &Context<'_>, steps: Steps) -> Steps {
             }
         }
     }
-    ordered
+    match steps.into_iter().flatten().flatten().next() {
+        None => Ok(ordered),
+        Some((node, _)) => Err(Error::bug(
+            context.module,
+            context.program.nodes[node].origin,
+            "its kernel waits for one that waits for it",
+        )),
+    }
 }
 
 /// Whether an operation is a routine on whole arrays that calls no computation.

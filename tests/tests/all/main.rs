@@ -10,6 +10,7 @@ mod cuda_values;
 mod frozen;
 mod identities;
 mod indexed_rows;
+mod kernel_groups;
 mod lapack;
 mod large_results;
 mod loop_sums;

@@ -45,12 +45,16 @@ struct Unit {
 
 /// Every unit of a program.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Units(Vec<Unit>);
+pub(super) struct Units {
+    all: Vec<Unit>,
+    /// Those that write the results of several operations.
+    wide: Vec<UnitId>,
+}
 
 impl Units {
     pub(super) fn add(&mut self, node: NodeId, position: usize, domain: Option<Domain>) -> UnitId {
-        let id = UnitId(self.0.len() as u32);
-        self.0.push(Unit {
+        let id = UnitId(self.all.len() as u32);
+        self.all.push(Unit {
             parent: id,
             domain,
             roots: SmallVec::from_slice(&[(position, node)]),
@@ -63,19 +67,19 @@ impl Units {
 
     /// What a unit has become part of.
     pub(super) fn find(&self, mut unit: UnitId) -> UnitId {
-        while self.0[unit.0 as usize].parent != unit {
-            unit = self.0[unit.0 as usize].parent;
+        while self.all[unit.0 as usize].parent != unit {
+            unit = self.all[unit.0 as usize].parent;
         }
         unit
     }
 
     fn get(&self, unit: UnitId) -> &Unit {
-        &self.0[self.find(unit).0 as usize]
+        &self.all[self.find(unit).0 as usize]
     }
 
     fn get_mut(&mut self, unit: UnitId) -> &mut Unit {
         let unit = self.find(unit);
-        &mut self.0[unit.0 as usize]
+        &mut self.all[unit.0 as usize]
     }
 
     /// The operations whose results a unit writes, in the program's order.
@@ -107,7 +111,7 @@ impl Units {
     /// least one other unit if they are the same.
     pub(super) fn leads_to(&self, from: UnitId, to: UnitId) -> bool {
         let to = self.find(to);
-        let last = self.get(to).positions.1;
+        let last = self.last_leading_to(to);
         let mut seen: SmallVec<[UnitId; 16]> = SmallVec::new();
         let mut open: SmallVec<[UnitId; 16]> = SmallVec::from_slice(&[self.find(from)]);
         while let Some(unit) = open.pop() {
@@ -116,7 +120,6 @@ impl Units {
                 if user == to {
                     return true;
                 }
-                // Whoever reads comes later in the program's order.
                 if self.get(user).positions.0 > last || seen.contains(&user) {
                     continue;
                 }
@@ -128,6 +131,21 @@ impl Units {
             }
         }
         false
+    }
+
+    /// The last position at which a unit that leads to this one can begin. Whoever reads comes later
+    /// in the program's order, so this is the unit's own end; but a unit of several operations that
+    /// begins before may be led to from anywhere before its end.
+    fn last_leading_to(&self, unit: UnitId) -> usize {
+        let mut last = self.get(unit).positions.1;
+        loop {
+            let spans = self.wide.iter().map(|&wide| self.get(wide).positions);
+            let longer = spans.filter(|&(first, end)| first <= last && end > last);
+            match longer.map(|(_, end)| end).max() {
+                Some(end) => last = end,
+                None => return last,
+            }
+        }
     }
 
     /// Whether an operation that `readers` read may be computed in a unit over the
@@ -142,10 +160,14 @@ impl Units {
 
     /// Adds an operation's result to what a unit writes.
     pub(super) fn take_in(&mut self, unit: UnitId, node: NodeId, position: usize) {
-        let unit = self.get_mut(unit);
+        let id = self.find(unit);
+        let unit = self.get_mut(id);
         unit.roots.push((position, node));
         unit.positions.0 = unit.positions.0.min(position);
         unit.positions.1 = unit.positions.1.max(position);
+        if unit.roots.len() == 2 {
+            self.wide.push(id);
+        }
     }
 
     /// Makes one unit of two over the same domain, unless one needs the other's
@@ -166,6 +188,9 @@ impl Units {
             return false;
         }
         let taken = second.clone();
+        if first.roots.len() == 1 {
+            self.wide.push(a);
+        }
         self.get_mut(b).parent = a;
         let unit = self.get_mut(a);
         unit.roots.extend(taken.roots);

@@ -17,6 +17,7 @@ pub type C64 = Complex<f64>;
 /// `op(x)` where the result is complex; `None` for an operation complex numbers
 /// lack or whose result is real (see [`part_c64`]).
 pub fn unary_c64(op: Unary, x: C64) -> Option<C64> {
+    let one = C64::new(1.0, 0.0);
     Some(match op {
         Unary::Negate => -x,
         Unary::Sign => sign(x),
@@ -24,16 +25,31 @@ pub fn unary_c64(op: Unary, x: C64) -> Option<C64> {
         Unary::Expm1 => expm1(x),
         Unary::Log => log(x),
         Unary::Log1p => log1p(x),
-        Unary::Logistic => logistic(x),
+        Unary::Logistic => one / (one + exp(-x)),
         Unary::Sqrt => sqrt(x),
-        Unary::Rsqrt => rsqrt(x),
+        Unary::Rsqrt => divide(one, sqrt(x)),
         Unary::Cbrt => power(x, C64::new(1.0 / 3.0, 0.0)),
-        Unary::Sin => times_minus_i(sinh(times_i(x))),
-        Unary::Cos => cosh(times_i(x)),
-        Unary::Tan => times_minus_i(tanh(times_i(x))),
+        Unary::Sin => C64::new(
+            libm::sin(x.re) * libm::cosh(x.im),
+            libm::cos(x.re) * libm::sinh(x.im),
+        ),
+        Unary::Cos => C64::new(
+            libm::cos(x.re) * libm::cosh(x.im),
+            -libm::sin(x.re) * libm::sinh(x.im),
+        ),
+        Unary::Tan => {
+            let t = tanh(C64::new(-x.im, x.re));
+            C64::new(t.im, -t.re)
+        }
         Unary::Tanh => tanh(x),
-        Unary::Sinh => sinh(x),
-        Unary::Cosh => cosh(x),
+        Unary::Sinh => C64::new(
+            libm::sinh(x.re) * libm::cos(x.im),
+            libm::cosh(x.re) * libm::sin(x.im),
+        ),
+        Unary::Cosh => C64::new(
+            libm::cosh(x.re) * libm::cos(x.im),
+            libm::sinh(x.re) * libm::sin(x.im),
+        ),
         Unary::Asin => inverse::asin(x),
         Unary::Acos => inverse::acos(x),
         Unary::Asinh => inverse::asinh(x),
@@ -113,66 +129,6 @@ fn sign(x: C64) -> C64 {
     }
 }
 
-fn times_i(x: C64) -> C64 {
-    C64::new(-x.im, x.re)
-}
-
-fn times_minus_i(x: C64) -> C64 {
-    C64::new(x.im, -x.re)
-}
-
-/// A factor that may be infinite times one that may be a zero, which then decides.
-fn product(large: f64, factor: f64) -> f64 {
-    if factor == 0.0 {
-        return factor * 1f64.copysign(large);
-    }
-    large * factor
-}
-
-/// `sinh a cos b + i cosh a sin b`.
-fn sinh(x: C64) -> C64 {
-    let (sin, cos) = (libm::sin(x.im), libm::cos(x.im));
-    C64::new(
-        product(cos, libm::sinh(x.re)),
-        product(libm::cosh(x.re), sin),
-    )
-}
-
-/// `cosh a cos b + i sinh a sin b`.
-fn cosh(x: C64) -> C64 {
-    let (sin, cos) = (libm::sin(x.im), libm::cos(x.im));
-    let (sinh, cosh) = (libm::sinh(x.re), libm::cosh(x.re));
-    let imaginary = match sinh == 0.0 {
-        true => product(sin, sinh),
-        false => product(sinh, sin),
-    };
-    C64::new(cosh * cos, imaginary)
-}
-
-/// `1 / (1 + exp(-x))`; where that overflows, `exp(x)`.
-fn logistic(x: C64) -> C64 {
-    if x.re < -700.0 {
-        return exp(x);
-    }
-    let one = C64::new(1.0, 0.0);
-    one / (one + exp(-x))
-}
-
-/// The inverse of the root: its conjugate over the magnitude of the number.
-fn rsqrt(x: C64) -> C64 {
-    let size = libm::hypot(x.re, x.im);
-    if size == 0.0 {
-        return C64::new(f64::INFINITY, f64::NAN);
-    }
-    if size.is_infinite() {
-        return C64::new(0.0, -0f64.copysign(x.im));
-    }
-    let root = sqrt(x);
-    // In two steps: the square of the root may be too large or too small.
-    let scale = size.sqrt();
-    C64::new(root.re / scale / scale, -root.im / scale / scale)
-}
-
 fn exp(x: C64) -> C64 {
     let size = libm::exp(x.re);
     if x.im == 0.0 {
@@ -187,7 +143,7 @@ fn expm1(x: C64) -> C64 {
     let half = libm::sin(x.im / 2.0);
     C64::new(
         libm::expm1(x.re) * libm::cos(x.im) - 2.0 * half * half,
-        product(libm::exp(x.re), libm::sin(x.im)),
+        libm::exp(x.re) * libm::sin(x.im),
     )
 }
 
@@ -224,10 +180,6 @@ fn sqrt(x: C64) -> C64 {
 
 /// `(sinh 2a + i sin 2b) / (cosh 2a + cos 2b)`, and its limit for large `a`.
 fn tanh(x: C64) -> C64 {
-    if x.re.is_finite() && !x.im.is_finite() {
-        let real = if x.re == 0.0 { x.re } else { f64::NAN };
-        return C64::new(real, f64::NAN);
-    }
     if x.re.abs() > 20.0 {
         let tail = 4.0 * libm::exp(-2.0 * x.re.abs()) * libm::sin(x.im) * libm::cos(x.im);
         return C64::new(1f64.copysign(x.re), if tail.is_nan() { 0.0 } else { tail });
