@@ -139,7 +139,8 @@ def selected(names, arguments):
 
 def main():
     parser = argparse.ArgumentParser(description="Tegula against XLA:CPU on many programs")
-    parser.add_argument("suite", choices=("harnesses", "symbolic", "libraries", "programs", "written"))
+    suites = ("harnesses", "symbolic", "libraries", "programs", "written")
+    parser.add_argument("suite", choices=suites)
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument(
         "--form",

@@ -136,3 +136,32 @@ func.func @parts_that_are_the_whole() {
   check.expect_eq_const %1, dense<[2.0, 4.0]> : tensor<2xf32>
   func.return
 }
+
+func.func @scan_from_the_end() {
+  %0 = stablehlo.constant dense<[[1, 2, 3], [4, 5, 6]]> : tensor<2x3xi32>
+  %1 = stablehlo.constant dense<0> : tensor<2xi32>
+  %2:2 = chlo.scan(%0) inits(%1) dimension=1 attributes {is_reverse = true} {
+  ^bb0(%arg0: tensor<2xi32>, %arg1: tensor<2xi32>):
+    %3 = stablehlo.add %arg0, %arg1 : tensor<2xi32>
+    %4 = stablehlo.multiply %3, %3 : tensor<2xi32>
+    stablehlo.return %4, %3 : tensor<2xi32>, tensor<2xi32>
+  } : (tensor<2x3xi32>, tensor<2xi32>) -> (tensor<2x3xi32>, tensor<2xi32>)
+  check.expect_eq_const %2#0, dense<[[36, 25, 9], [225, 121, 36]]> : tensor<2x3xi32>
+  check.expect_eq_const %2#1, dense<[6, 15]> : tensor<2xi32>
+  func.return
+}
+
+func.func @groups_of_terms() {
+  %0 = stablehlo.constant dense<[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]> : tensor<2x3xf32>
+  %1 = stablehlo.constant dense<[[1.0], [10.0], [100.0]]> : tensor<3x1xf32>
+  %2 = stablehlo.constant dense<[1, 2]> : tensor<2xi32>
+  %3 = "chlo.ragged_dot"(%0, %1, %2) {
+    ragged_dot_dimension_numbers = #chlo.ragged_dot<
+      lhs_batching_dimensions = [], rhs_batching_dimensions = [],
+      lhs_contracting_dimensions = [1], rhs_contracting_dimensions = [0],
+      lhs_ragged_dimensions = [1], rhs_group_dimensions = []>,
+    precision_config = [#chlo<precision DEFAULT>, #chlo<precision DEFAULT>]
+  } : (tensor<2x3xf32>, tensor<3x1xf32>, tensor<2xi32>) -> tensor<2x2x1xf32>
+  check.expect_eq_const %3, dense<[[[1.0], [4.0]], [[320.0], [650.0]]]> : tensor<2x2x1xf32>
+  func.return
+}

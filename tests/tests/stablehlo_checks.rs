@@ -33,8 +33,6 @@ const UNITS: f64 = 32.0;
 
 /// Functions that fail, by a part of `file:function: cause`, and why.
 const EXPECTED: &[(&str, &str)] = &[
-    ("chlo.ragged_dot", "listed in docs/stablehlo.md"),
-    ("chlo.scan", "listed in docs/stablehlo.md"),
     (
         "quantized types are not supported",
         "listed in docs/stablehlo.md",

@@ -16,6 +16,7 @@
 //! one gives `None`, and the shape function says what is wrong.
 
 mod groups;
+mod mesh;
 mod product_type;
 mod roles;
 mod sizes;
@@ -23,6 +24,8 @@ mod spaced;
 mod window;
 
 pub use groups::{ConvolutionGroups, GroupSizes};
+pub(crate) use mesh::{MAX_MESH_DEVICES, transposed_iota};
+pub use mesh::{Mesh, MeshPart};
 pub use product_type::product_type;
 pub use roles::{DotDim, DotRoles, GatherRoles, GatheredDim, kept_dimensions};
 pub use sizes::{ConcatenateSizes, PadSizes, ReshapeSizes, SliceSizes, up_to};

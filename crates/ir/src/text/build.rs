@@ -195,7 +195,7 @@ impl<'s, 'a> Builder<'s, 'a> {
         by_position: &[InstructionId],
     ) -> Result<InstructionId, Error> {
         let span = raw.span;
-        let operands = self.operands(&raw, by_position)?;
+        let mut operands = self.operands(&raw, by_position)?;
         let payload = std::mem::replace(&mut raw.payload, Payload::None);
         let rest = std::mem::take(&mut raw.attributes);
         let opcode = match raw.opcode {
@@ -207,6 +207,10 @@ impl<'s, 'a> Builder<'s, 'a> {
         let mut attributes = Attributes::new(self.scope, span, opcode, rest);
         let op = attributes.operation(&raw, payload)?;
         let rest = attributes.into_rest();
+        // Older texts repeat the shape of random numbers as a third operand.
+        if opcode == Opcode::Rng {
+            operands.truncate(2);
+        }
         let shape = self.shape(&raw, &op, &operands)?;
         let name: Arc<str> = match raw.name {
             Some(name) => name.into(),

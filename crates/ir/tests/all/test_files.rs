@@ -35,6 +35,18 @@ fn commands_in_front_are_skipped() {
 }
 
 #[test]
+fn random_numbers_may_repeat_their_shape() {
+    let module = read(
+        "e { a = f32[] constant(0)
+           b = f32[] constant(1)
+           n = u64[2] constant({8, 4})
+           ROOT r = f32[8,4] rng(a, b, n), distribution=rng_uniform }",
+    );
+    let root = module.entry_computation().root;
+    assert_eq!(module[root].operands.len(), 2);
+}
+
+#[test]
 fn a_number_fills_an_array() {
     let module = read("e { ROOT c = s8[2,5] constant(3), metadata={op_name=\"c\"} }");
     let root = module.entry_computation().root;

@@ -135,7 +135,6 @@ chlo.broadcast_zeta: broadcast_dimensions?
 chlo.constant: value
 chlo.constant_like: value
 chlo.ragged_dot: precision_config? ragged_dot_dimension_numbers
-chlo.scan: dimension is_associative? is_reverse? scan_dim_size?
 chlo.top_k: is_stable? k
 stablehlo.all_gather: all_gather_dim channel_handle? replica_groups use_global_device_ids?
 stablehlo.all_reduce: channel_handle? replica_groups use_global_device_ids?

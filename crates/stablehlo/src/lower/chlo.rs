@@ -28,6 +28,11 @@ impl<'m> Lowerer<'m> {
         access: &Access<'m>,
         frame: &mut Frame,
     ) -> Result<(), Error> {
+        match name {
+            "scan" => return self.scan(access, frame),
+            "ragged_dot" => return self.ragged_dot(access, frame),
+            _ => {}
+        }
         let operands = self.operands(access, frame)?;
         if let Some(name) = name.strip_prefix("broadcast_") {
             return self.chlo_broadcast(name, access, frame, &operands);

@@ -69,14 +69,14 @@ impl<'m> Lowerer<'m> {
     fn described(&self, access: &Access<'_>) -> Result<Collective, Error> {
         let groups = match access.operation.attribute("replica_groups") {
             Some(value @ Attribute::Struct { .. }) => self.groups_of_axes(access, value)?,
-            Some(Attribute::Elements(_)) => groups(access)?,
+            Some(Attribute::Elements(_)) => ReplicaGroups::Lists(groups(access)?),
             Some(_) => {
                 return Err(access.unsupported("this form of `replica_groups` is not known"));
             }
-            None => Vec::new(),
+            None => ReplicaGroups::Lists(Vec::new()),
         };
         Ok(Collective {
-            replica_groups: ReplicaGroups::Lists(groups),
+            replica_groups: groups,
             channel_id: channel(access)?,
             use_global_device_ids: access.flag("use_global_device_ids")?,
             constrain_layout: false,

@@ -82,7 +82,7 @@ impl<'m> Lowerer<'m> {
     }
 
     /// The function that adds two numbers.
-    fn sum_of(
+    pub(super) fn sum_of(
         &mut self,
         element: tegula_ir::ElementType,
     ) -> Result<tegula_ir::ComputationId, Error> {

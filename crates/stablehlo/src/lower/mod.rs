@@ -13,7 +13,8 @@
 //! - `types`: types and constants;
 //! - `access`: an operation and its attributes, with errors that name both;
 //! - `operations`: which translation an operation has, and the elementwise ones;
-//! - `shaping`, `windows`, `control`, `calls`, `collectives`, `transfers`, `einsum`: the others;
+//! - `shaping`, `windows`, `control`, `calls`, `collectives`, `transfers`, `einsum`, `ragged`: the
+//!   others;
 //! - `chlo`, `special_functions`: CHLO, as what it is composed of;
 //! - `entry`: what is said of parameters and results; `mesh`: groups of devices;
 //! - `sizes`, `dynamic`: arithmetic on sizes, and the operations that take sizes as operands;
@@ -30,6 +31,7 @@ mod entry;
 mod frame;
 mod mesh;
 mod operations;
+mod ragged;
 mod running;
 mod shaping;
 mod sizes;

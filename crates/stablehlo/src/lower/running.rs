@@ -1,4 +1,5 @@
-//! Reductions over windows whose size is known only at run time: `stablehlo.dynamic_reduce_window`.
+//! Loops along a dimension: reductions over windows whose size is known only at run time
+//! (`stablehlo.dynamic_reduce_window`), and `chlo.scan`.
 //!
 //! HLO's windows have fixed sizes. What front ends leave open is the running reduction along a
 //! whole dimension (`jax.numpy.cumsum` and its kin): element `i` is the reduction of elements 0 to
@@ -175,7 +176,7 @@ impl<'m> Lowerer<'m> {
             }
         }
         let shapes: Vec<Shape> = state.iter().map(|l| frame.shape(*l).clone()).collect();
-        let condition = self.running_condition(&shapes, running)?;
+        let condition = self.along_condition(&shapes, running.dimension)?;
         let body = self.running_body(access, &shapes, running)?;
         let init = self.tuple(frame, &state)?;
         let result = self.push(frame, Op::While { condition, body }, &[init], None)?;
@@ -191,16 +192,16 @@ impl<'m> Lowerer<'m> {
     }
 
     /// Whether the counter is below the size of the dimension.
-    fn running_condition(
+    fn along_condition(
         &mut self,
         shapes: &[Shape],
-        running: Running,
+        dimension: usize,
     ) -> Result<ComputationId, Error> {
-        let mut frame = Frame::new("running_condition");
+        let mut frame = Frame::new("along_condition");
         let state = frame.parameter(Shape::Tuple(shapes.to_vec()), None);
         let step = self.push(&mut frame, Op::GetTupleElement(0), &[state], None)?;
         let array = self.push(&mut frame, Op::GetTupleElement(1), &[state], None)?;
-        let size = Op::GetDimensionSize(running.dimension as i64);
+        let size = Op::GetDimensionSize(dimension as i64);
         let size = self.push(&mut frame, size, &[array], None)?;
         let below = Op::Compare {
             direction: Direction::Lt,
@@ -255,16 +256,170 @@ impl<'m> Lowerer<'m> {
             to_apply: running.reducer,
         };
         let carried = self.push_several(frame, map, &operands, count)?;
-        let next = self.push(frame, Op::Binary(Binary::Add), &[step, one], None)?;
-        let mut after = vec![next];
+        let mut after = vec![self.next_step(frame, step)?];
         after.extend(arrays);
         for (result, carried) in results.iter().zip(&carried) {
-            let update = [&[*result, *carried], &starts[..]].concat();
-            after.push(self.push(frame, Op::DynamicUpdateSlice, &update, None)?);
+            after.push(self.written_at(
+                access,
+                frame,
+                *result,
+                *carried,
+                running.dimension,
+                place,
+            )?);
         }
         after.extend(carried);
         let root = self.tuple(frame, &after)?;
         self.finish_frame(std::mem::replace(frame, Frame::new("")), root)
+    }
+
+    fn next_step(&self, frame: &mut Frame, step: Local) -> Result<Local, Error> {
+        let one = self.counter(frame, 1)?;
+        self.push(frame, Op::Binary(Binary::Add), &[step, one], None)
+    }
+
+    /// The place along a dimension that a step is about.
+    fn step_place(
+        &self,
+        frame: &mut Frame,
+        step: Local,
+        array: Local,
+        dimension: usize,
+        from_end: bool,
+    ) -> Result<Local, Error> {
+        if !from_end {
+            return Ok(step);
+        }
+        let one = self.counter(frame, 1)?;
+        let size = Op::GetDimensionSize(dimension as i64);
+        let size = self.push(frame, size, &[array], None)?;
+        let left = self.push(frame, Op::Binary(Binary::Subtract), &[size, step], None)?;
+        self.push(frame, Op::Binary(Binary::Subtract), &[left, one], None)
+    }
+
+    /// The slice of one element along a dimension.
+    fn slice_at(
+        &self,
+        access: &Access<'_>,
+        frame: &mut Frame,
+        array: Local,
+        dimension: usize,
+        place: Local,
+    ) -> Result<Local, Error> {
+        let dims = self.array(access, frame, array)?.dims.clone();
+        let sizes = dims
+            .iter()
+            .enumerate()
+            .map(|(dim, size)| match dim == dimension {
+                true => 1,
+                false => size.as_static().unwrap_or(TO_END),
+            });
+        let op = Op::DynamicSlice(sizes.collect());
+        let zero = self.counter(frame, 0)?;
+        let mut operands = vec![zero; 1 + dims.len()];
+        operands[0] = array;
+        operands[1 + dimension] = place;
+        self.push(frame, op, &operands, None)
+    }
+
+    /// An array with a slice of one element along a dimension written.
+    fn written_at(
+        &self,
+        access: &Access<'_>,
+        frame: &mut Frame,
+        array: Local,
+        slice: Local,
+        dimension: usize,
+        place: Local,
+    ) -> Result<Local, Error> {
+        let rank = self.array(access, frame, array)?.rank();
+        let zero = self.counter(frame, 0)?;
+        let mut operands = vec![zero; 2 + rank];
+        (operands[0], operands[1]) = (array, slice);
+        operands[2 + dimension] = place;
+        self.push(frame, Op::DynamicUpdateSlice, &operands, None)
+    }
+
+    /// Translates `chlo.scan`: inputs are taken apart along a dimension, what each step gives is put
+    /// together along it, and the rest goes on to the next step.
+    pub(super) fn scan(&mut self, access: &Access<'m>, frame: &mut Frame) -> Result<(), Error> {
+        let operands = self.operands(access, frame)?;
+        let block = access.region(0)?.block();
+        let block = block.ok_or_else(|| access.error("expected a region of one block"))?;
+        let segments = access.integers("operandSegmentSizes")?;
+        let inputs = segments
+            .first()
+            .and_then(|count| usize::try_from(*count).ok());
+        let results = &access.operation.results;
+        let counts = inputs.and_then(|inputs| {
+            let carries = operands.len().checked_sub(inputs)?;
+            Some((inputs, results.len().checked_sub(carries)?))
+        });
+        let (inputs, outputs) = counts.ok_or_else(|| access.error("its operands do not add up"))?;
+        if inputs == 0 || block.arguments.len() != operands.len() {
+            return Err(access.unsupported("a scan of no inputs, or with other arguments"));
+        }
+        let rank = self.array(access, frame, operands[0])?.rank();
+        let dimension = usize::try_from(access.integer("dimension")?).ok();
+        let dimension = dimension.filter(|dimension| *dimension < rank);
+        let dimension = dimension.ok_or_else(|| access.error("there is no such dimension"))?;
+        let mut state = vec![self.counter(frame, 0)?];
+        state.extend(&operands);
+        for place in 0..outputs {
+            let shape = self.result_shape(access, place, None)?;
+            let zero = self.zero_of(frame, &shape)?;
+            let none = Op::Broadcast(DimNumbers::new());
+            state.push(self.push(frame, none, &[zero], Some(shape))?);
+        }
+        let shapes: Vec<Shape> = state.iter().map(|l| frame.shape(*l).clone()).collect();
+        let condition = self.along_condition(&shapes, dimension)?;
+        let from_end = access.flag("is_reverse")?;
+        let mut body = Frame::new("scan_body");
+        let parameter = body.parameter(Shape::Tuple(shapes), None);
+        let elements = self.elements(&mut body, parameter)?;
+        let (step, arrays) = (elements[0], &elements[1..=inputs]);
+        let (carried, stacked) = elements[1 + inputs..].split_at(operands.len() - inputs);
+        let place = self.step_place(&mut body, step, arrays[0], dimension, from_end)?;
+        for (argument, array) in block.arguments.iter().zip(arrays) {
+            let slice = self.slice_at(access, &mut body, *array, dimension, place)?;
+            let shape = super::types::shape(self.source.type_of(*argument));
+            let shape = shape.map_err(|why| access.unsupported(why))?;
+            let slice = self.push(&mut body, Op::Reshape, &[slice], Some(shape))?;
+            body.bind(*argument, slice);
+        }
+        for (argument, carried) in block.arguments[inputs..].iter().zip(carried) {
+            body.bind(*argument, *carried);
+        }
+        let given = self.block(block, &mut body)?;
+        if given.len() != results.len() {
+            return Err(access.error("the body gives another number of results"));
+        }
+        let mut after = vec![self.next_step(&mut body, step)?];
+        after.extend(arrays);
+        after.extend(&given[outputs..]);
+        for (array, value) in stacked.iter().zip(&given) {
+            let mut shape = self.array(access, &body, *array)?.clone();
+            shape.dims[dimension] = Dim::Static(1);
+            let slice = Some(Shape::Array(shape));
+            let slice = self.push(&mut body, Op::Reshape, &[*value], slice)?;
+            after.push(self.written_at(access, &mut body, *array, slice, dimension, place)?);
+        }
+        let root = self.tuple(&mut body, &after)?;
+        let body = self.finish_frame(body, root)?;
+        let init = self.tuple(frame, &state)?;
+        let done = self.push(frame, Op::While { condition, body }, &[init], None)?;
+        let elements = self.elements(frame, done)?;
+        let (carried, stacked) = elements[1 + inputs..].split_at(operands.len() - inputs);
+        self.bind_all(access, frame, &[stacked, carried].concat())
+    }
+
+    /// A zero of an array's element type.
+    fn zero_of(&self, frame: &mut Frame, shape: &Shape) -> Result<Local, Error> {
+        let element = shape.as_array().map(|array| array.element_type);
+        let element = element.ok_or_else(|| Error::input("expected a tensor"))?;
+        let zero = self.counter(frame, 0)?;
+        let scalar = Some(Shape::array(element, &[]));
+        self.push(frame, Op::Convert, &[zero], scalar)
     }
 }
 

@@ -35,6 +35,7 @@ impl Parser<'_> {
             "stablehlo.while" => self.while_loop(),
             "stablehlo.reduce" => self.reduce(),
             "chlo.constant" => self.constant(),
+            "chlo.scan" => self.scan(),
             "sdy.mesh" => Ok((self.mesh()?, Vec::new())),
             "sdy.sharding_constraint" => self.sharding_constraint(),
             "sdy.manual_computation" => self.manual_computation(),
@@ -670,6 +671,41 @@ impl Parser<'_> {
             Ok((parser.ty()?, parser.optional_dictionary()?))
         })?;
         Ok(results.into_iter().unzip())
+    }
+
+    /// `(%x) inits(%i) dimension=0 attributes {...} {...} : (types) -> types`.
+    fn scan(&mut self) -> Result<(Operation, Vec<Type>), Error> {
+        let mut operation = Operation::new("chlo.scan");
+        let mut uses = self.list("(", ")", Self::value_use)?;
+        let inputs = uses.len() as i64;
+        self.scanner.expect_word("inits")?;
+        let inits = self.list("(", ")", Self::value_use)?;
+        let carries = inits.len() as i64;
+        uses.extend(inits);
+        self.scanner.expect_word("dimension")?;
+        self.scanner.expect("=")?;
+        let dimension = Attribute::i64(self.scanner.integer()?);
+        operation.properties.push(("dimension".into(), dimension));
+        if self.scanner.eat_word("attributes") {
+            operation.attributes = self.dictionary()?;
+        }
+        let region = self.region(Some("chlo.scan"), true, Vec::new())?;
+        operation.regions.push(region);
+        self.scanner.expect(":")?;
+        let signature = self.function_type()?;
+        let outputs = signature.results.len() as i64 - carries;
+        for (name, first) in [
+            ("operandSegmentSizes", inputs),
+            ("resultSegmentSizes", outputs),
+        ] {
+            let sizes = Attribute::IntegerArray {
+                element: Type::signless(32),
+                values: [first, carries].into(),
+            };
+            operation.properties.push((name.into(), sizes));
+        }
+        operation.operands = self.resolve_all(&uses, &signature.inputs)?;
+        Ok((operation, signature.results))
     }
 
     /// `@name = <["x"=2]> {...}`.

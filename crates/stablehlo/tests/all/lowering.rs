@@ -158,7 +158,7 @@ fn layouts_shardings_and_meshes_of_the_entry_are_kept() {
         "xla.sdy.meshes=\"{m = #sdy.mesh<[\\\"x\\\"=2]>}\"",
         "xla.sdy.sharding=\"#sdy.sharding<@m, [{\\\"x\\\"}, {}]>\"",
         "sharding={devices=[2,1]<=[2]}",
-        "replica_groups={{0,1}}",
+        "replica_groups=[1,2]<=[2]",
     ] {
         assert!(hlo.contains(written), "{written} is not in\n{hlo}");
     }
