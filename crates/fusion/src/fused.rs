@@ -10,6 +10,7 @@ use crate::contraction::Contraction;
 use crate::dead::{acts, exchanges_data, has_effect};
 use crate::emit::{BoundKernel, Context, Emitter};
 use crate::error::Error;
+use crate::expand::is_annotation;
 use crate::kernel::{Access, Kernel};
 use crate::order::with_least_alive;
 use crate::program::{NodeId, NodeKind, Program, Region, ValueId};
@@ -377,13 +378,13 @@ impl Builder<'_> {
                 dimension: usize::try_from(*dimension).unwrap_or_default(),
                 comparator: Box::new(self.comparator(id, *to_apply)?),
             },
-            Op::CustomCall(call) if call.called.is_empty() => {
+            op @ Op::CustomCall(call) if call.called.is_empty() && !is_annotation(op) => {
                 LibraryOp::Operation(Box::new(self.context.module[node.origin].op_to_run()))
             }
             op if is_routine(op) => LibraryOp::Operation(Box::new(op.clone())),
             op => {
                 let what = match op {
-                    op if is_collective(op) => {
+                    op if is_collective(op) || is_annotation(op) => {
                         "this operation needs other devices: programs run on one"
                     }
                     op if exchanges_data(op) => {

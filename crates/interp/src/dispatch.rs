@@ -550,9 +550,14 @@ impl Evaluator<'_> {
                 let k = k.ok_or_else(|| invalid("the result is not a pair of arrays"))?;
                 top_k(self, x, k, true, shape)
             }
-            // Annotations of the partitioner: the value passes through.
+            // Annotations of the partitioner: the value passes through, unless it is to be a shard
+            // of an array or the whole of shards.
             "Sharding" | "SPMDFullToShardShape" | "SPMDShardToFullShape" => {
-                Ok(Value::Array(x.clone()))
+                let value = Value::Array(x.clone());
+                match value.matches(shape) {
+                    true => Ok(value),
+                    false => Err(unsupported("one replica is evaluated, which has one shard")),
+                }
             }
             _ => Err(invalid("the custom call has no meaning of its own")),
         }

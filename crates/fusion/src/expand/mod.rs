@@ -90,7 +90,11 @@ fn expands(module: &Module, id: InstructionId) -> bool {
         }
         Op::BitcastConvert => all_static && bits::changes_sub_byte_width(module, id),
         Op::CustomCall(call) if Lapack::is_target(&call.target) => all_static,
-        Op::CustomCall(call) => stands_for(&call.target).is_some(),
+        Op::CustomCall(call) => match stands_for(&call.target) {
+            Some(Known::Annotation) => keeps_shape(module, instruction),
+            Some(Known::TopK) => true,
+            None => false,
+        },
         Op::Dot { .. } | Op::Convolution { .. } if mixed::is_mixed(module, instruction) => true,
         Op::Dot { .. } => all_static && complex::is_large(module, instruction),
         Op::DynamicReshape => true,
@@ -104,6 +108,12 @@ enum Known {
     /// An annotation of the partitioner: the operand itself.
     Annotation,
     TopK,
+}
+
+/// Whether an operation is an annotation of the partitioner. One that is not expanded changes the
+/// shape: it makes a whole array of the shards of several devices, or the reverse.
+pub(crate) fn is_annotation(op: &Op) -> bool {
+    matches!(op, Op::CustomCall(call) if matches!(stands_for(&call.target), Some(Known::Annotation)))
 }
 
 fn stands_for(target: &str) -> Option<Known> {
@@ -140,11 +150,6 @@ fn expand_one(mut module: Module, id: InstructionId) -> Result<Module, Error> {
         }
         Op::CustomCall(call) if routine.is_none() => match stands_for(&call.target) {
             Some(Known::TopK) => top_k(&instruction)?,
-            _ if !keeps_shape(&module, &instruction) => {
-                let what = "from shards to a whole array and back needs other devices";
-                let message = format!("`{}`: {what}: programs run on one", instruction.name);
-                return Err(Error::input(message));
-            }
             _ => Op::Copy,
         },
         _ => {
