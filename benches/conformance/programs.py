@@ -42,7 +42,6 @@ def parsed(text):
 # What XLA's verifier refuses and the way through StableHLO puts right before it is asked, with the
 # check of xla/service/hlo_verifier.cc.
 REFUSED_BY_VERIFIER = {
-    r"tests/rng_expander\.\d+": "HandleRng: two operands",
     r"tests/import_async\.1": "HandleAllGatherStart: the shape of the start",
     r"tests/import_async\.3": "HandleCollectivePermuteStart: the shape of the start",
     r"tests/import_async\.10": "HandleAllReduceStart: the shape of the start",
