@@ -21,6 +21,10 @@ pub struct Error {
     pub message: String,
     /// Whether the message names a node.
     named: bool,
+    /// The input of the node whose elements have to be known.
+    pub(crate) wants: Option<usize>,
+    /// The graph's inputs, by position, that those elements are computed from.
+    pub(crate) needs: Vec<usize>,
 }
 
 impl Error {
@@ -34,11 +38,21 @@ impl Error {
         Self::new(ErrorKind::Unsupported, message)
     }
 
+    /// Shapes depend on the elements of a node's input, which are not known.
+    pub(crate) fn depends_on_data(at: usize, message: impl fmt::Display) -> Self {
+        Self {
+            wants: Some(at),
+            ..Self::new(ErrorKind::Unsupported, message)
+        }
+    }
+
     fn new(kind: ErrorKind, message: impl fmt::Display) -> Self {
         Self {
             kind,
             message: message.to_string(),
             named: false,
+            wants: None,
+            needs: Vec::new(),
         }
     }
 

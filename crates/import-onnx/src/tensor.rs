@@ -105,7 +105,9 @@ impl Tensors<'_> {
             Error::input("its data is external, but no `location` says in which file")
         })?;
         let owner = (self.external)(location).map_err(|why| {
-            Error::input(format!("its external data `{location}` cannot be read: {why}"))
+            Error::input(format!(
+                "its external data `{location}` cannot be read: {why}"
+            ))
         })?;
         let number = |key, default: usize| match find(key) {
             None => Ok(default),
@@ -186,7 +188,13 @@ fn from_lists(shape: &ArrayShape, tensor: &Tensor<'_>) -> Result<Literal, Error>
     let count = count(shape)?;
     let list = |bytes: Vec<u8>| Ok(Literal::from_bytes(shape, &bytes)?);
     let floats = || tensor.floats.iter().flat_map(|x| x.to_ne_bytes()).collect();
-    let doubles = || tensor.doubles.iter().flat_map(|x| x.to_ne_bytes()).collect();
+    let doubles = || {
+        tensor
+            .doubles
+            .iter()
+            .flat_map(|x| x.to_ne_bytes())
+            .collect()
+    };
     match shape.element_type {
         T::F32 | T::C64 => list(floats()),
         T::F64 | T::C128 => list(doubles()),

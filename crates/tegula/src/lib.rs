@@ -68,11 +68,12 @@ pub use compiled::{
 };
 pub use error::{Error, Fault};
 pub use read::{
-    OnnxModel, is_onnx, read, read_filled, read_onnx, read_program, read_program_stated, read_specialised, read_stated,
+    OnnxModel, is_onnx, read, read_filled, read_onnx, read_program, read_program_stated,
+    read_specialised, read_stated,
 };
 pub use tegula_codegen_cpu::Cpu;
+pub use tegula_import_onnx::{External, Owner, Values};
 pub use tegula_interp::{RegisterError, register_custom_call};
-pub use tegula_import_onnx::{External, Owner};
 pub use tegula_ir::{ArrayShape, CustomCall, Literal, Module};
 
 /// The README's code is a test.

@@ -110,7 +110,7 @@ pub fn read_program_stated(bytes: impl Into<Bytes>) -> Result<Module, Error> {
 fn read_in_any_form(bytes: &Bytes, seed: Option<u64>) -> Result<Module, Error> {
     if tegula_import_onnx::is_model(bytes) {
         let none = |_: &str| Err("only `read_onnx` is told where such files are".to_owned());
-        return Ok(onnx_stated(bytes.clone(), &none)?.module);
+        return Ok(onnx_stated(bytes.clone(), &none, &|_, _, _| None)?.module);
     }
     if InputForm::of(bytes).is_some() {
         let module = tracing::info_span!("read").in_scope(|| {
@@ -142,20 +142,25 @@ pub struct OnnxModel {
     pub inputs: Vec<String>,
     /// The names of the results.
     pub outputs: Vec<String>,
+    /// The inputs, by position, whose values decide shapes: runs must give them the values that
+    /// the model was read with.
+    pub fixed: Vec<usize>,
 }
 
 /// Reads an ONNX model. `external` gives the content of the files that it keeps tensors in, by
 /// their names relative to the model's folder. Sizes are given as in [`read_specialised`], by the
-/// names that the model has for them; one without a name is `pN_dK`.
+/// names that the model has for them; one without a name is `pN_dK`. `values` gives the values of
+/// inputs that decide shapes, such as the axes of a reduction; it is asked for no others.
 ///
 /// # Errors
 /// What is wrong with the model, with its node; every operator that is not supported, at once.
 pub fn read_onnx(
     bytes: impl Into<Bytes>,
     external: &tegula_import_onnx::External<'_>,
+    values: &tegula_import_onnx::Values<'_>,
     sizes: &[(&str, i64)],
 ) -> Result<OnnxModel, Error> {
-    let mut model = onnx_stated(bytes.into(), external)?;
+    let mut model = onnx_stated(bytes.into(), external, values)?;
     model.module = relate_sizes(model.module, sizes)?;
     Ok(model)
 }
@@ -168,14 +173,16 @@ pub fn is_onnx(bytes: &[u8]) -> bool {
 fn onnx_stated(
     bytes: Bytes,
     external: &tegula_import_onnx::External<'_>,
+    values: &tegula_import_onnx::Values<'_>,
 ) -> Result<OnnxModel, Error> {
     let imported = tracing::info_span!("read")
-        .in_scope(|| tegula_import_onnx::to_module(Arc::new(bytes), external))?;
+        .in_scope(|| tegula_import_onnx::to_module(Arc::new(bytes), external, values))?;
     verify(&imported.module)?;
     Ok(OnnxModel {
         module: imported.module,
         inputs: imported.inputs,
         outputs: imported.outputs,
+        fixed: imported.fixed,
     })
 }
 

@@ -7,7 +7,8 @@ use tegula_ir::{Binary, Dim, DimNumbers, Direction, ElementType, Op, PadDim, Sli
 
 /// The product of sizes.
 pub(crate) fn product(dims: &[Term]) -> Term {
-    dims.iter().fold(Term::constant(1), |all, size| all.mul(size))
+    dims.iter()
+        .fold(Term::constant(1), |all, size| all.mul(size))
 }
 
 impl Lowerer<'_> {
@@ -25,7 +26,11 @@ impl Lowerer<'_> {
                 "{from} elements cannot take a shape of {to}"
             )));
         }
-        if let Some(known) = dims.iter().map(Term::as_constant).collect::<Option<Vec<i64>>>() {
+        if let Some(known) = dims
+            .iter()
+            .map(Term::as_constant)
+            .collect::<Option<Vec<i64>>>()
+        {
             if let Some(literal) = value.literal() {
                 let shape = tegula_ir::ArrayShape::new(value.ty, &known);
                 return Ok(Value::of_literal(literal.reshaped(&shape)?));
@@ -42,7 +47,10 @@ impl Lowerer<'_> {
         if permutation.iter().enumerate().all(|(i, p)| i == *p) {
             return Ok(value.clone());
         }
-        let dims: Vec<Term> = permutation.iter().map(|at| value.dims[*at].clone()).collect();
+        let dims: Vec<Term> = permutation
+            .iter()
+            .map(|at| value.dims[*at].clone())
+            .collect();
         if let Some(out) = self.followed_dims(value, &dims) {
             return self.rearranged(value, &out, &|index| {
                 let mut from = vec![0; index.len()];
@@ -90,14 +98,22 @@ impl Lowerer<'_> {
         };
         if let Some((start, limit)) = bounds {
             let local = self.local(value)?;
-            let slices = value.dims.iter().enumerate().map(|(at, size)| match at == along {
-                true => SliceDim { start, limit, stride },
-                false => SliceDim {
-                    start: 0,
-                    limit: size.as_constant().unwrap_or(TO_END),
-                    stride: 1,
-                },
-            });
+            let slices = value
+                .dims
+                .iter()
+                .enumerate()
+                .map(|(at, size)| match at == along {
+                    true => SliceDim {
+                        start,
+                        limit,
+                        stride,
+                    },
+                    false => SliceDim {
+                        start: 0,
+                        limit: size.as_constant().unwrap_or(TO_END),
+                        stride: 1,
+                    },
+                });
             let op = Op::Slice(slices.collect());
             return self.push(op, &[local], value.ty, &dims);
         }
@@ -127,7 +143,9 @@ impl Lowerer<'_> {
                 other.shape()
             )));
         }
-        let all = values.iter().fold(Term::constant(0), |n, v| n.add(&v.dims[along]));
+        let all = values
+            .iter()
+            .fold(Term::constant(0), |n, v| n.add(&v.dims[along]));
         let mut dims = first.dims.clone();
         dims[along] = all;
         if first.rank() == 1 {
@@ -284,7 +302,9 @@ impl Lowerer<'_> {
         term.fold(&mut |term: &Term, parts: &[Result<Value>]| {
             let part = |at: usize| -> Result<Value> {
                 let found = parts.get(at);
-                found.cloned().unwrap_or_else(|| Err(Error::input("a term lacks a part")))
+                found
+                    .cloned()
+                    .unwrap_or_else(|| Err(Error::input("a term lacks a part")))
             };
             match term.node() {
                 Node::Const(value) => Value::of_integers(ElementType::S64, &[], &[*value]),

@@ -31,7 +31,8 @@ impl Lowerer<'_> {
         let one = Term::constant(1);
         let size = |dims: &[Term], at: usize| -> Term {
             let lead = rank - dims.len();
-            at.checked_sub(lead).map_or(one.clone(), |at| dims[at].clone())
+            at.checked_sub(lead)
+                .map_or(one.clone(), |at| dims[at].clone())
         };
         let mut common = Vec::with_capacity(rank);
         for at in 0..rank {
@@ -97,7 +98,8 @@ impl Lowerer<'_> {
         };
         let local = self.local(&narrowed)?;
         let mapping: DimNumbers = kept.iter().map(|at| places[*at] as i64).collect();
-        let is_same = narrowed.dims == dims && kept.iter().enumerate().all(|(i, at)| places[*at] == i);
+        let is_same =
+            narrowed.dims == dims && kept.iter().enumerate().all(|(i, at)| places[*at] == i);
         match is_same {
             true => Ok(narrowed),
             false => self.push(Op::Broadcast(mapping), &[local], value.ty, dims),
@@ -327,7 +329,8 @@ impl Lowerer<'_> {
         let dims = dims?;
         let count = dims.iter().try_fold(1i64, |n, d| n.checked_mul(*d))?;
         let few = usize::try_from(count).is_ok_and(|count| count <= MAX_FOLLOWED);
-        let known = value.literal().is_some_and(|l| l.len() <= MAX_FOLLOWED) || value.terms().is_some();
+        let known =
+            value.literal().is_some_and(|l| l.len() <= MAX_FOLLOWED) || value.terms().is_some();
         (few && known).then_some(dims)
     }
 
@@ -391,10 +394,7 @@ impl Lowerer<'_> {
 }
 
 /// Folds an operation on few known floats; `None` if it is not one.
-fn fold_floats(
-    values: &[&Value],
-    apply: &dyn Fn(&[f64]) -> Option<f64>,
-) -> Result<Option<Value>> {
+fn fold_floats(values: &[&Value], apply: &dyn Fn(&[f64]) -> Option<f64>) -> Result<Option<Value>> {
     let mut all = Vec::new();
     for value in values {
         let few = value.literal().is_some_and(|l| l.len() <= 64);

@@ -16,7 +16,9 @@ impl<'a> Lowerer<'a> {
     ) -> Result<(ComputationId, Vec<Value>)> {
         let outer = std::mem::replace(&mut self.draft, Draft::new(name));
         let outer_constants = std::mem::take(&mut self.constants);
+        self.nesting += 1;
         let result = self.filled(parameters, single, make);
+        self.nesting -= 1;
         let draft = std::mem::replace(&mut self.draft, outer);
         self.constants = outer_constants;
         let (root, results) = result?;

@@ -16,7 +16,10 @@ impl Lowerer<'_> {
     /// Indices counted from the end where they are negative.
     pub(crate) fn from_begin(&mut self, indices: &Value, size: &Term) -> Result<Value> {
         let indices = self.convert(indices, ElementType::S64)?;
-        if indices.integers().is_some_and(|all| all.iter().all(|x| *x >= 0)) {
+        if indices
+            .integers()
+            .is_some_and(|all| all.iter().all(|x| *x >= 0))
+        {
             return Ok(indices);
         }
         let size = self.of_terms(ElementType::S64, &[], std::slice::from_ref(size))?;
@@ -29,7 +32,12 @@ impl Lowerer<'_> {
     /// The slices of a dimension at indices, which are not negative: the dimensions of the indices
     /// take its place.
     pub(crate) fn take(&mut self, value: &Value, indices: &Value, along: usize) -> Result<Value> {
-        let dims = [&value.dims[..along], &indices.dims, &value.dims[along + 1..]].concat();
+        let dims = [
+            &value.dims[..along],
+            &indices.dims,
+            &value.dims[along + 1..],
+        ]
+        .concat();
         if let (Some(out), Some(list)) = (self.followed_dims(value, &dims), indices.integers()) {
             let own = indices.static_dims().unwrap_or_default();
             let end = along + own.len();
@@ -221,7 +229,13 @@ impl Lowerer<'_> {
                 let so_far = lower.binary(fold.op(), &state[3], &row)?;
                 let whole = lower.with_row(&state[4], along, &state[0], &so_far)?;
                 let next = lower.shifted(&state[0], 1.0)?;
-                Ok(vec![next, state[1].clone(), state[2].clone(), so_far, whole])
+                Ok(vec![
+                    next,
+                    state[1].clone(),
+                    state[2].clone(),
+                    so_far,
+                    whole,
+                ])
             },
         )?;
         Ok(done[4].clone())

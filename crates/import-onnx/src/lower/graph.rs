@@ -8,7 +8,7 @@ use crate::tensor::{self, Tensors};
 use crate::{Error, ops};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
-use tegula_ir::Module;
+use tegula_ir::{Literal, Module};
 
 /// Functions that call functions, at most.
 const MAX_DEPTH: u32 = 64;
@@ -60,7 +60,11 @@ impl<'s, 'a> Call<'s, 'a> {
     }
 
     pub(crate) fn float(&self, name: &str, default: f32) -> f64 {
-        f64::from(self.attribute(name).and_then(|a| a.float).unwrap_or(default))
+        f64::from(
+            self.attribute(name)
+                .and_then(|a| a.float)
+                .unwrap_or(default),
+        )
     }
 
     pub(crate) fn ints(&self, name: &str) -> Option<Vec<i64>> {
@@ -69,7 +73,9 @@ impl<'s, 'a> Call<'s, 'a> {
 
     pub(crate) fn text(&self, name: &str, default: &'static str) -> &'a str {
         let bytes = self.attribute(name).and_then(|a| a.string);
-        bytes.and_then(|b| std::str::from_utf8(b).ok()).unwrap_or(default)
+        bytes
+            .and_then(|b| std::str::from_utf8(b).ok())
+            .unwrap_or(default)
     }
 
     /// A list of integers that is an attribute in old versions and an input in later ones.
@@ -77,10 +83,13 @@ impl<'s, 'a> Call<'s, 'a> {
         match (self.optional(at), self.ints(name)) {
             (Some(value), _) => match value.integers() {
                 Some(list) => Ok(Some(list)),
-                None => Err(Error::unsupported(format!(
-                    "input {at} (`{name}`) is not constant: expected numbers that are known when \
+                None => Err(Error::depends_on_data(
+                    at,
+                    format!(
+                        "input {at} (`{name}`) is not constant: expected numbers that are known when \
                      the model is read"
-                ))),
+                    ),
+                )),
             },
             (None, list) => Ok(list),
         }
@@ -104,9 +113,9 @@ pub(crate) fn axis_of(axis: i64, rank: usize) -> Result<usize> {
         false => Some(axis),
     };
     let place = from_begin.and_then(|axis| usize::try_from(axis).ok());
-    place.filter(|place| *place < rank).ok_or_else(|| {
-        Error::input(format!("there is no axis {axis} in {rank} dimensions"))
-    })
+    place
+        .filter(|place| *place < rank)
+        .ok_or_else(|| Error::input(format!("there is no axis {axis} in {rank} dimensions")))
 }
 
 fn title(node: &Node<'_>) -> String {
@@ -135,6 +144,7 @@ fn domain_of(domain: &str) -> &str {
 pub(crate) fn lower_model(
     model: &read::Model<'_>,
     tensors: Tensors<'_>,
+    fixed: &FxHashMap<usize, Literal>,
 ) -> Result<(Module, Vec<String>)> {
     let mut lower = Lowerer::new(model.graph.name, tensors);
     for function in &model.functions {
@@ -155,7 +165,10 @@ pub(crate) fn lower_model(
             continue;
         }
         let named = |error: Error| error.at(format!("the input `{}`", info.name));
-        let value = lower.parameter(inputs.len(), info).map_err(named)?;
+        let mut value = lower.parameter(inputs.len(), info).map_err(named)?;
+        if let Some(literal) = fixed.get(&inputs.len()) {
+            value = fixed_value(&value, literal).map_err(named)?;
+        }
         inputs.push(info.name.to_owned());
         scope.insert(info.name, value.into());
     }
@@ -170,6 +183,42 @@ pub(crate) fn lower_model(
     };
     let entry = lower.draft.finish(&mut lower.builder, root)?;
     Ok((lower.builder.build_unverified(entry), inputs))
+}
+
+/// The name of an input that is no initializer, and its shape: sizes that are open are 0.
+pub(crate) fn input_shape<'a>(
+    model: &read::Model<'a>,
+    position: usize,
+) -> Option<(&'a str, tegula_ir::ArrayShape)> {
+    let constants: FxHashSet<&str> = (model.graph.initializers.iter())
+        .map(|tensor| tensor.name)
+        .chain(model.graph.sparse.iter().map(|sparse| sparse.values.name))
+        .collect();
+    let mut inputs = (model.graph.inputs.iter()).filter(|info| !constants.contains(info.name));
+    let info = inputs.nth(position)?;
+    let Some(Type::Tensor { element, dims }) = &info.ty else {
+        return None;
+    };
+    let sizes = dims.iter().flatten().map(|size| match size {
+        Size::Known(size) => *size,
+        _ => 0,
+    });
+    let sizes: Vec<i64> = sizes.collect();
+    let ty = tensor::element_type(*element).ok()?;
+    Some((info.name, tegula_ir::ArrayShape::new(ty, &sizes)))
+}
+
+/// An input whose value is given for good.
+fn fixed_value(parameter: &Value, literal: &Literal) -> Result<Value> {
+    let value = Value::of_literal(literal.clone());
+    match parameter.shape().may_equal(&value.shape()) {
+        true => Ok(value),
+        false => Err(Error::input(format!(
+            "expected {}, but its value is {}",
+            parameter.shape(),
+            value.shape()
+        ))),
+    }
 }
 
 /// Results as arrays: those of a sequence one after the other.
@@ -318,7 +367,14 @@ impl<'a> Lowerer<'a> {
     ) -> Result<()> {
         for node in nodes {
             let results = self.node(node, scope, versions, given);
-            let results = results.map_err(|error| error.at(title(node)))?;
+            let results = results.map_err(|mut error| {
+                if let Some(Item::Tensor(value)) =
+                    (error.wants.take()).and_then(|at| scope.get(node.inputs.get(at)?))
+                {
+                    error.needs = self.parameters_of(value);
+                }
+                error.at(title(node))
+            })?;
             for (name, item) in node.outputs.iter().zip(results) {
                 if let Item::Tensor(Value {
                     source: Source::Local(local),
@@ -331,6 +387,30 @@ impl<'a> Lowerer<'a> {
             }
         }
         Ok(())
+    }
+
+    /// The parameters of the entry that a value is computed from.
+    fn parameters_of(&self, value: &Value) -> Vec<usize> {
+        let Source::Local(local) = value.source else {
+            return Vec::new();
+        };
+        if self.nesting > 0 {
+            return Vec::new();
+        }
+        let (mut seen, mut open) = (FxHashSet::default(), vec![local]);
+        let mut parameters = Vec::new();
+        while let Some(id) = open.pop() {
+            if !seen.insert(id) {
+                continue;
+            }
+            let (op, operands) = self.draft.instruction(id);
+            open.extend_from_slice(operands);
+            if let tegula_ir::Op::Parameter(number) = op {
+                parameters.push(*number as usize);
+            }
+        }
+        parameters.sort_unstable();
+        parameters
     }
 
     fn node(
@@ -378,7 +458,11 @@ impl<'a> Lowerer<'a> {
         lowering(self, &call)
     }
 
-    fn function(&mut self, function: &read::Function<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
+    fn function(
+        &mut self,
+        function: &read::Function<'a>,
+        call: &Call<'_, 'a>,
+    ) -> Result<Vec<Item>> {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
             return Err(Error::input(format!(

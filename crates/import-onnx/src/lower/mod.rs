@@ -14,7 +14,7 @@ mod value;
 
 use crate::tensor::Tensors;
 use crate::{Error, read};
-pub(crate) use graph::{Call, lower_model};
+pub(crate) use graph::{Call, input_shape, lower_model};
 pub(crate) use reduce::Fold;
 use rustc_hash::FxHashMap;
 use tegula_expr::{Interval, Term, Var, canonicalize, range_of};
@@ -44,6 +44,8 @@ pub(crate) struct Lowerer<'a> {
     functions: FxHashMap<(String, String, String), &'a read::Function<'a>>,
     /// Functions that are being written out.
     depth: u32,
+    /// Computations around the one that is being made.
+    nesting: u32,
 }
 
 impl<'a> Lowerer<'a> {
@@ -58,6 +60,7 @@ impl<'a> Lowerer<'a> {
             tensors,
             functions: FxHashMap::default(),
             depth: 0,
+            nesting: 0,
         }
     }
 
@@ -163,12 +166,7 @@ impl<'a> Lowerer<'a> {
     }
 
     /// A value of integers that follow from sizes.
-    pub(crate) fn of_terms(
-        &self,
-        ty: ElementType,
-        dims: &[i64],
-        terms: &[Term],
-    ) -> Result<Value> {
+    pub(crate) fn of_terms(&self, ty: ElementType, dims: &[i64], terms: &[Term]) -> Result<Value> {
         let terms: Vec<Term> = terms.iter().map(|term| self.canonical(term)).collect();
         let known: Option<Vec<i64>> = terms.iter().map(Term::as_constant).collect();
         match known {

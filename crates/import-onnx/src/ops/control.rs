@@ -76,8 +76,11 @@ fn elements<'s>(call: &'s Call<'_, '_>) -> Result<&'s [Item]> {
 
 fn sequence_at<'a>(_: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
     let items = elements(call)?;
-    let place = call.input(1)?.integers().and_then(|list| list.first().copied());
-    let place = place.ok_or_else(|| Error::unsupported("a place that depends on data"))?;
+    let place = call
+        .input(1)?
+        .integers()
+        .and_then(|list| list.first().copied());
+    let place = place.ok_or_else(|| Error::depends_on_data(1, "a place that depends on data"))?;
     let place = call.axis_of(place, items.len())?;
     Ok(vec![items[place].clone()])
 }

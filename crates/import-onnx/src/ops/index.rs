@@ -76,7 +76,10 @@ fn one_hot<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>
     let depth = lower.convert(&depth, ElementType::S64)?;
     let depth = depth.terms().and_then(|list| list.into_iter().next());
     let depth = depth.ok_or_else(|| {
-        Error::unsupported("the depth depends on data: expected one that follows from sizes")
+        Error::depends_on_data(
+            1,
+            "the depth depends on data: expected one that follows from sizes",
+        )
     })?;
     let axis = call.axis(-1, indices.rank() + 1)?;
     let indices = lower.convert(&indices, ElementType::S64)?;

@@ -74,7 +74,10 @@ fn batch<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> 
     let (own_mean, own_variance) = (call.input(3)?, call.input(4)?);
     let epsilon = call.float("epsilon", 1e-5);
     if call.int("training_mode", 0) == 0 {
-        let (m, v) = (lower.convert(&own_mean, x.ty)?, lower.convert(&own_variance, x.ty)?);
+        let (m, v) = (
+            lower.convert(&own_mean, x.ty)?,
+            lower.convert(&own_variance, x.ty)?,
+        );
         let m = by_channel(lower, &m, x.rank())?;
         let v = by_channel(lower, &v, x.rank())?;
         let plain = normalized(lower, &x, &m, &v, epsilon)?;
@@ -144,7 +147,11 @@ fn group<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> 
     if x.rank() < 2 {
         return Err(Error::input("expected at least two dimensions"));
     }
-    let mut dims = vec![x.dims[0].clone(), groups.clone(), x.dims[1].floor_div(&groups)];
+    let mut dims = vec![
+        x.dims[0].clone(),
+        groups.clone(),
+        x.dims[1].floor_div(&groups),
+    ];
     dims.extend_from_slice(&x.dims[2..]);
     let inner = lower.convert(&x, element_type(call.int("stash_type", 1))?)?;
     let parts = lower.reshape(&inner, &dims)?;

@@ -170,8 +170,11 @@ fn arg_extreme<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<I
 
 fn running<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
     let x = call.input(0)?;
-    let axis = call.input(1)?.integers().and_then(|list| list.first().copied());
-    let axis = axis.ok_or_else(|| Error::unsupported("an axis that is not constant"))?;
+    let axis = call
+        .input(1)?
+        .integers()
+        .and_then(|list| list.first().copied());
+    let axis = axis.ok_or_else(|| Error::depends_on_data(1, "an axis that is not constant"))?;
     let axis = call.axis_of(axis, x.rank())?;
     let fold = match call.node.op {
         "CumSum" => Fold::Sum,

@@ -37,7 +37,7 @@ pub(super) fn find(op: &str) -> Option<Lowering> {
 /// The elements of an input that holds sizes.
 pub(super) fn sizes_of(call: &Call<'_, '_>, at: usize) -> Result<Vec<Term>> {
     call.input(at)?.terms().ok_or_else(|| {
-        Error::unsupported(format!(
+        Error::depends_on_data(at, format!(
             "input {at} holds sizes that depend on data: expected sizes that follow from those of \
              the inputs"
         ))
@@ -164,7 +164,11 @@ fn unsqueeze<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Ite
 fn flatten<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
     let x = call.input(0)?;
     let axis = call.int("axis", 1);
-    let axis = if axis < 0 { axis + x.rank() as i64 } else { axis };
+    let axis = if axis < 0 {
+        axis + x.rank() as i64
+    } else {
+        axis
+    };
     let axis = usize::try_from(axis).ok().filter(|axis| *axis <= x.rank());
     let axis = axis.ok_or_else(|| Error::input("`axis` is outside of the dimensions"))?;
     let product = |dims: &[Term]| dims.iter().fold(Term::constant(1), |n, s| n.mul(s));
@@ -198,7 +202,10 @@ fn split<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> 
     let x = call.input(0)?;
     let axis = call.axis(0, x.rank())?;
     let parts = call.node.outputs.len().max(1);
-    let lengths = match (call.optional(1).map(|_| sizes_of(call, 1)), call.ints("split")) {
+    let lengths = match (
+        call.optional(1).map(|_| sizes_of(call, 1)),
+        call.ints("split"),
+    ) {
         (Some(lengths), _) => lengths?,
         (None, Some(list)) => sizes(&list),
         (None, None) => {
@@ -238,7 +245,9 @@ fn slice<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> 
     };
     let steps = list("steps", 4)?;
     for (place, axis) in axes.iter().enumerate() {
-        let axis = axis.as_constant().ok_or_else(|| Error::unsupported("axes that are open"))?;
+        let axis = axis
+            .as_constant()
+            .ok_or_else(|| Error::unsupported("axes that are open"))?;
         let axis = call.axis_of(axis, x.rank())?;
         let step = steps.as_ref().and_then(|all| all.get(place));
         let step = step.map_or(Some(1), Term::as_constant);
@@ -290,7 +299,10 @@ fn clamped(lower: &Lowerer<'_>, place: &Term, size: &Term, low: &Term, high: &Te
 
 fn pad<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
     let x = call.input(0)?;
-    let pads = match (call.ints("pads").or_else(|| call.ints("paddings")), call.version < 11) {
+    let pads = match (
+        call.ints("pads").or_else(|| call.ints("paddings")),
+        call.version < 11,
+    ) {
         (Some(list), true) => sizes(&list),
         _ => sizes_of(call, 1)?,
     };
@@ -299,7 +311,7 @@ fn pad<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
             let all: Result<Vec<usize>> = list.iter().map(|a| call.axis_of(*a, x.rank())).collect();
             all?
         }
-        Some(None) => return Err(Error::unsupported("axes that are not constant")),
+        Some(None) => return Err(Error::depends_on_data(3, "axes that are not constant")),
         None => (0..x.rank()).collect(),
     };
     if pads.len() != 2 * axes.len() {
@@ -358,7 +370,10 @@ fn pad_by_elements(
         }
         "reflect" => {
             // A wave of period 2 (size - 1).
-            let period = Term::max(&size.sub(&Term::constant(1)).mul(&Term::constant(2)), &Term::constant(1));
+            let period = Term::max(
+                &size.sub(&Term::constant(1)).mul(&Term::constant(2)),
+                &Term::constant(1),
+            );
             let period = scalar(lower, period)?;
             let quotient = lower.floor_div(&place, &period)?;
             let whole = lower.mul(&quotient, &period)?;
@@ -467,7 +482,13 @@ fn range<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> 
             Term::constant(count as i64)
         }
         _ => {
-            return Err(Error::unsupported(
+            let is_known = |at: &usize| {
+                let input = call.input(*at);
+                input.is_ok_and(|value| value.terms().is_some() || value.literal().is_some())
+            };
+            let at = (0..3).find(|at| !is_known(at)).unwrap_or(2);
+            return Err(Error::depends_on_data(
+                at,
                 "the number of elements depends on data: expected bounds that follow from sizes",
             ));
         }
@@ -536,11 +557,25 @@ fn depth_to_space<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Ve
     let depth = c.floor_div(&block.mul(&block));
     let (dims, order) = match call.text("mode", "DCR") {
         "DCR" => (
-            [n.clone(), block.clone(), block.clone(), depth.clone(), h.clone(), w.clone()],
+            [
+                n.clone(),
+                block.clone(),
+                block.clone(),
+                depth.clone(),
+                h.clone(),
+                w.clone(),
+            ],
             [0, 3, 4, 1, 5, 2],
         ),
         _ => (
-            [n.clone(), depth.clone(), block.clone(), block.clone(), h.clone(), w.clone()],
+            [
+                n.clone(),
+                depth.clone(),
+                block.clone(),
+                block.clone(),
+                h.clone(),
+                w.clone(),
+            ],
             [0, 1, 4, 2, 5, 3],
         ),
     };
@@ -553,7 +588,14 @@ fn space_to_depth<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Ve
     let (x, block) = image(call)?;
     let [n, c, h, w] = [0, 1, 2, 3].map(|at| x.dims[at].clone());
     let (h, w) = (h.floor_div(&block), w.floor_div(&block));
-    let dims = [n.clone(), c.clone(), h.clone(), block.clone(), w.clone(), block.clone()];
+    let dims = [
+        n.clone(),
+        c.clone(),
+        h.clone(),
+        block.clone(),
+        w.clone(),
+        block.clone(),
+    ];
     let parts = lower.reshape(&x, &dims)?;
     let moved = lower.transpose(&parts, &[0, 3, 5, 1, 2, 4])?;
     one(lower.reshape(&moved, &[n, c.mul(&block).mul(&block), h, w])?)

@@ -46,8 +46,15 @@ fn windows(
     let pads = list("pads", 0, 2 * count)?;
     let mode = call.text("auto_pad", "NOTSET");
     let ceil = call.int("ceil_mode", 0) != 0;
-    if strides.iter().chain(&dilations).chain(kernel).any(|n| *n < 1) {
-        return Err(Error::input("strides, dilations and kernel sizes are at least 1"));
+    if strides
+        .iter()
+        .chain(&dilations)
+        .chain(kernel)
+        .any(|n| *n < 1)
+    {
+        return Err(Error::input(
+            "strides, dilations and kernel sizes are at least 1",
+        ));
     }
     let mut low = vec![Term::constant(0); x.rank()];
     let mut high = low.clone();
@@ -183,10 +190,20 @@ fn pool<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
     let x = call.input(0)?;
     let kernel = call.ints("kernel_shape").unwrap_or_default();
     if x.rank() < 3 || kernel.len() != x.rank() - 2 {
-        return Err(Error::input("expected `kernel_shape` with each spatial dimension"));
+        return Err(Error::input(
+            "expected `kernel_shape` with each spatial dimension",
+        ));
     }
-    if call.node.outputs.iter().skip(1).any(|name| !name.is_empty()) {
-        return Err(Error::unsupported("the places of the largest elements (output 1)"));
+    if call
+        .node
+        .outputs
+        .iter()
+        .skip(1)
+        .any(|name| !name.is_empty())
+    {
+        return Err(Error::unsupported(
+            "the places of the largest elements (output 1)",
+        ));
     }
     let fold = match call.node.op {
         "MaxPool" => Fold::Max,

@@ -81,6 +81,12 @@ impl Draft {
         Ok(self.add(op, operands, stated.unwrap_or(inferred), None))
     }
 
+    /// An instruction's operation and operands.
+    pub fn instruction(&self, id: DraftId) -> (&Op, &[DraftId]) {
+        let pending = &self.instructions[id.0];
+        (&pending.op, &pending.operands)
+    }
+
     /// The shape of an instruction of this draft.
     pub fn shape(&self, id: DraftId) -> &Shape {
         &self.instructions[id.0].shape
@@ -96,9 +102,7 @@ impl Draft {
 
     /// What goes with an instruction beyond its meaning.
     pub fn annotations_mut(&mut self, id: DraftId) -> &mut Annotations {
-        self.instructions[id.0]
-            .annotations
-            .get_or_insert_default()
+        self.instructions[id.0].annotations.get_or_insert_default()
     }
 
     /// The number of instructions.

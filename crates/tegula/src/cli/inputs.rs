@@ -8,7 +8,7 @@ use std::path::{Component, Path, PathBuf};
 use tegula::check::{self, Comparison, Tolerance};
 use tegula::npz::{NpyArray, NpzArchive};
 use tegula::random_input::random_inputs;
-use tegula::{Arg, Buffer, Executable, Module};
+use tegula::{Arg, ArrayShape, Buffer, Executable, Module};
 use tegula_ir::{Op, Shape};
 use tegula_stablehlo::Bytes;
 
@@ -48,11 +48,29 @@ fn parse_dim(text: &str) -> Result<(String, i64), String> {
 
 /// Reads and verifies a program; `dims` are sizes given for good.
 pub(crate) fn read_module(path: &Path, dims: &DimArgs) -> Result<Source, Failure> {
+    read_module_with(path, dims, None)
+}
+
+/// Reads and verifies a program that will run on the inputs of a file: values of them that decide
+/// shapes of an ONNX model are taken from there.
+pub(crate) fn read_module_with(
+    path: &Path,
+    dims: &DimArgs,
+    inputs: Option<&Path>,
+) -> Result<Source, Failure> {
+    let arrays = inputs.map(open_npz).transpose()?;
+    let value = |position: usize, name: &str, shape: &ArrayShape| {
+        let arrays = arrays.as_ref()?;
+        let found = arrays.read(&format!("in{position}")).ok().flatten();
+        let found = found.or_else(|| arrays.read(name).ok().flatten());
+        found?.to_literal(shape.element_type).ok()
+    };
     let bytes = read_file(path)?;
     let sizes: Vec<(&str, i64)> = dims.dims.iter().map(|(n, s)| (n.as_str(), *s)).collect();
     let read = match tegula::is_onnx(&bytes) {
         true => {
-            let model = tegula::read_onnx(bytes.clone(), &|name| beside(path, name), &sizes);
+            let model =
+                tegula::read_onnx(bytes.clone(), &|name| beside(path, name), &value, &sizes);
             model.map(|model| (model.module, model.inputs))
         }
         false => tegula::read_filled(bytes.clone(), &sizes, dims.fill_elided)
