@@ -1,74 +1,6 @@
 //! How to compile for the CPU.
 
-use crate::isa::x64::InstructionSet;
-
-/// Which instructions the generated code may use.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Cpu {
-    /// Everything this machine has.
-    #[default]
-    Native,
-    /// SSE4.2 and older: what any x86-64 of the last fifteen years has.
-    X86V2,
-    /// AVX2, FMA and bit manipulation.
-    X86V3,
-    /// AVX-512.
-    X86V4,
-}
-
-impl Cpu {
-    /// The CPU of this name on the command line.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Some(match name {
-            "native" => Self::Native,
-            "x86-64-v2" => Self::X86V2,
-            "x86-64-v3" => Self::X86V3,
-            "x86-64-v4" => Self::X86V4,
-            _ => return None,
-        })
-    }
-
-    /// What bodies are made of by [`crate::isa::x64`], if its vectors may be used.
-    pub(crate) fn wide_vectors(self) -> Option<InstructionSet> {
-        // Bodies are called by the System V convention.
-        if cfg!(not(all(target_arch = "x86_64", unix))) {
-            return None;
-        }
-        match self {
-            Self::Native => InstructionSet::ALL
-                .into_iter()
-                .find(|set| set.is_supported()),
-            Self::X86V2 => None,
-            Self::X86V3 => Some(InstructionSet::Avx2),
-            Self::X86V4 => Some(InstructionSet::Avx512),
-        }
-    }
-
-    pub(crate) fn features(self) -> Vec<&'static str> {
-        let v2 = [
-            "has_sse3",
-            "has_ssse3",
-            "has_sse41",
-            "has_sse42",
-            "has_popcnt",
-        ];
-        let v3 = [
-            "has_avx",
-            "has_avx2",
-            "has_fma",
-            "has_bmi1",
-            "has_bmi2",
-            "has_lzcnt",
-        ];
-        let v4 = ["has_avx512f", "has_avx512dq", "has_avx512vl"];
-        match self {
-            Self::Native => Vec::new(),
-            Self::X86V2 => v2.to_vec(),
-            Self::X86V3 => [&v2[..], &v3].concat(),
-            Self::X86V4 => [&v2[..], &v3, &v4].concat(),
-        }
-    }
-}
+use tegula_target::IsaLevel;
 
 /// What to print of the compilation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,7 +15,7 @@ pub enum Listing {
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// Which instructions may be used.
-    pub cpu: Cpu,
+    pub cpu: IsaLevel,
     /// How many threads a run may use, at least 1.
     pub threads: usize,
     /// When large arrays are stored past the caches.
@@ -93,7 +25,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
-            cpu: Cpu::Native,
+            cpu: IsaLevel::Native,
             threads: 1,
             streaming: StreamLimits::MEASURED,
         }

@@ -6,13 +6,13 @@
 use super::integer;
 use super::target::target;
 use crate::error::Error;
-use crate::options::Cpu;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{AbiParam, InstBuilder, MemFlagsData, Value, types};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use cranelift_jit::{JITBuilder, JITModule};
 use cranelift_module::{Linkage, Module};
 use tegula_expr::{Arithmetic, Emitted, Emitter, Emitting, EvalError, KnownOperand, Number};
+use tegula_target::IsaLevel;
 
 /// A number computed by machine code.
 #[derive(Clone, Copy, Debug)]
@@ -217,7 +217,7 @@ impl SizeCode {
         known: &[KnownOperand],
         compute: impl FnOnce(&mut Emitting<MachineSizes<'_, '_>>) -> Result<Results, E>,
     ) -> Result<Self, E> {
-        let isa = target(Cpu::Native)?;
+        let isa = target(IsaLevel::Native)?;
         let names = cranelift_module::default_libcall_names();
         let mut module = JITModule::new(JITBuilder::with_isa(isa, names));
         let mut signature = module.make_signature();

@@ -21,7 +21,7 @@ pub(crate) fn transform_kernels(
     after: &mut dyn FnMut(&'static str, &Kernel),
 ) -> Vec<Transformed> {
     let machine = Machine {
-        interleaves: (options.cpu.wide_vectors()).is_some_and(InstructionSet::interleaves),
+        interleaves: InstructionSet::of(options.cpu).is_some_and(InstructionSet::interleaves),
     };
     let kernels = plan.kernels.values();
     kernels

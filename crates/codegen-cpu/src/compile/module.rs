@@ -7,7 +7,7 @@ use crate::clif::libcalls::{General, Helper};
 use crate::clif::lower::{Imports, KERNEL_PARAMS, lower_kernel};
 use crate::clif::target::target;
 use crate::error::Error;
-use crate::isa::x64;
+use crate::isa::x64::{self, InstructionSet};
 use crate::library::sort::{SortCode, SortKey, key_of};
 use crate::options::Listing;
 use crate::options::Options;
@@ -206,7 +206,7 @@ pub(crate) fn compile_kernels(
         functions: FunctionBuilderContext::new(),
         module,
         imports: ModuleImports {
-            wide: cpu.wide_vectors().map(x64::Wide::new),
+            wide: InstructionSet::of(cpu).map(x64::Wide::new),
             listing: (listing == Some(Listing::Asm)).then(String::new),
             ..ModuleImports::default()
         },

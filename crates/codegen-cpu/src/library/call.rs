@@ -7,13 +7,13 @@ use super::routine::Routine;
 use super::sort::{Sort, SortCode};
 use crate::error::CallFailure;
 use crate::error::Error;
-use crate::linalg::gemm::Layout;
-use crate::linalg::microkernels::Isa;
-use crate::linalg::thread_pool::Pool;
-use crate::options::Cpu;
 use tegula_fusion::{Contraction, Label, LibraryOp};
 use tegula_interp::is_built_in;
 use tegula_ir::{ArrayShape, Lapack, Op};
+use tegula_linalg::gemm::PackedLayout;
+use tegula_linalg::thread_pool::ThreadPool;
+use tegula_target::CpuFeatures;
+use tegula_target::IsaLevel;
 
 /// A routine for certain shapes.
 #[derive(Clone, Debug)]
@@ -34,7 +34,14 @@ pub fn check_library(
     operands: &[&ArrayShape],
     results: &[&ArrayShape],
 ) -> Result<(), Error> {
-    Call::new(Isa::new(Cpu::Native), op, operands, results, None).map(|_| ())
+    Call::new(
+        CpuFeatures::up_to(IsaLevel::Native),
+        op,
+        operands,
+        results,
+        None,
+    )
+    .map(|_| ())
 }
 
 impl Call {
@@ -44,7 +51,7 @@ impl Call {
     /// # Errors
     /// There is none for the operation or these shapes.
     pub(crate) fn new(
-        isa: Isa,
+        isa: CpuFeatures,
         op: &LibraryOp,
         operands: &[&ArrayShape],
         results: &[&ArrayShape],
@@ -84,7 +91,7 @@ impl Call {
 
     /// As [`Dot::strip`].
     pub(crate) fn strip_of_dot(
-        isa: Isa,
+        isa: CpuFeatures,
         operands: &[&ArrayShape],
         out: &ArrayShape,
         contraction: &Contraction,
@@ -125,7 +132,7 @@ impl Call {
     }
 
     /// How that operand is packed: in the same way by calls of the same layouts.
-    pub(crate) fn kept_layouts(&self) -> Vec<Layout> {
+    pub(crate) fn kept_layouts(&self) -> Vec<PackedLayout> {
         match self {
             Self::Dot(dot) => dot.product().kept_layout().into_iter().collect(),
             Self::Convolution(convolution) => convolution.kept_layouts(),
@@ -175,7 +182,7 @@ impl Call {
         outputs: &[*mut u8],
         (sort, kept): (Option<&SortCode>, *const u8),
         scratch: *mut u8,
-        pool: &Pool,
+        pool: &ThreadPool,
     ) -> Result<(), CallFailure> {
         // SAFETY: the caller's promise.
         unsafe {

@@ -1,13 +1,13 @@
-//! Dots: contractions as [products](crate::linalg::gemm).
+//! Dots: contractions as [products](tegula_linalg::gemm).
 
-use crate::linalg::gemm::{Axes, Axis, Product};
-use crate::linalg::microkernels::Isa;
-use crate::linalg::thread_pool::Pool;
 use smallvec::SmallVec;
 use std::fmt;
 use tegula_fusion::{Contraction, Label};
 use tegula_ir::{ArrayShape, ElementType};
 use tegula_layout::dot::{DotDimList, DotView};
+use tegula_linalg::gemm::{Axes, Axis, Product};
+use tegula_linalg::thread_pool::ThreadPool;
+use tegula_target::CpuFeatures;
 
 /// A dot ready to run.
 #[derive(Clone, Debug)]
@@ -55,7 +55,7 @@ impl Dot {
     /// `fixed`: the same in every run. `None` if the shapes are not static or there is no
     /// product of the types.
     pub(crate) fn new(
-        isa: Isa,
+        isa: CpuFeatures,
         [lhs, rhs]: [&ArrayShape; 2],
         out: &ArrayShape,
         contraction: &Contraction,
@@ -71,7 +71,7 @@ impl Dot {
     /// are apart, in bytes. One factor may be `fixed`: the same for all strips. A strip of what
     /// it may be added to lies as that of the result does.
     pub(crate) fn strip(
-        isa: Isa,
+        isa: CpuFeatures,
         operands: &[&ArrayShape],
         out: &ArrayShape,
         contraction: &Contraction,
@@ -101,7 +101,7 @@ impl Dot {
     }
 
     fn of_view(
-        isa: Isa,
+        isa: CpuFeatures,
         view: &DotView,
         [lhs, rhs, out]: [&ArrayShape; 3],
         added: bool,
@@ -164,7 +164,7 @@ impl Dot {
         kept: *const u8,
         out: *mut u8,
         scratch: *mut u8,
-        pool: &Pool,
+        pool: &ThreadPool,
     ) {
         let &[lhs, rhs, ref rest @ ..] = operands else {
             return;

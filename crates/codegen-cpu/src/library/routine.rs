@@ -7,10 +7,10 @@ use super::random_bits::Random;
 use super::stochastic_convert::StochasticConvert;
 use super::top_k::TopK;
 use crate::error::Error;
-use crate::linalg::fft::Fft;
-use crate::linalg::microkernels::Isa;
 use rustfft::num_complex::Complex;
 use tegula_ir::{ArrayShape, ElementType, FftType, Op};
+use tegula_linalg::fft::Fft;
+use tegula_target::CpuFeatures;
 
 /// A routine ready to run.
 #[derive(Clone, Debug)]
@@ -52,7 +52,7 @@ impl Routine {
     /// # Errors
     /// There is none for the operation or its element type.
     pub(crate) fn new(
-        isa: Isa,
+        isa: CpuFeatures,
         op: &Op,
         operands: &[&ArrayShape],
         results: &[&ArrayShape],

@@ -5,13 +5,13 @@
 //! before the last one kept, which vectors tell. Many are found by partitioning.
 
 use super::sort::KeyOrder;
-use crate::linalg::microkernels::{Isa, Width};
 use tegula_ir::ElementType;
+use tegula_target::{CpuFeatures, VectorWidth};
 
 /// A selection of `k` of each row of `length` elements.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TopK {
-    pub isa: Isa,
+    pub isa: CpuFeatures,
     pub element_type: ElementType,
     pub length: usize,
     pub k: usize,
@@ -87,10 +87,10 @@ impl TopK {
         #[cfg(target_arch = "x86_64")]
         match self.isa.width {
             // SAFETY: what may be used is there.
-            Width::Avx512 => return unsafe { self.rows_avx512::<B>(input, values, places) },
+            VectorWidth::Avx512 => return unsafe { self.rows_avx512::<B>(input, values, places) },
             // SAFETY: as above.
-            Width::Avx2 => return unsafe { self.rows_avx2::<B>(input, values, places) },
-            Width::Portable => {}
+            VectorWidth::Avx2 => return unsafe { self.rows_avx2::<B>(input, values, places) },
+            VectorWidth::Portable => {}
         }
         self.each_row::<B>(input, values, places);
     }
@@ -190,8 +190,8 @@ fn rank_of<B: Bits>(row: &[u8], place: u32, changed: [u64; 2]) -> B {
 
 #[cfg(test)]
 mod tests {
-    use super::{ElementType, Isa, KeyOrder, TopK};
-    use crate::options::Cpu;
+    use super::{CpuFeatures, ElementType, KeyOrder, TopK};
+    use tegula_target::IsaLevel;
     #[test]
     fn the_first_are_those_of_a_sort() {
         use ElementType::{F32, S8, S64, U16};
@@ -227,9 +227,9 @@ mod tests {
                     places.sort_by_key(|&place| rank(row * length + place));
                     wanted.extend(places[..k].iter().map(|&place| place as i32));
                 }
-                for cpu in [Cpu::Native, Cpu::X86V3, Cpu::X86V2] {
+                for cpu in [IsaLevel::Native, IsaLevel::X86V3, IsaLevel::X86V2] {
                     let top = TopK {
-                        isa: Isa::new(cpu),
+                        isa: CpuFeatures::up_to(cpu),
                         element_type,
                         length,
                         k,

@@ -8,7 +8,6 @@ use super::strip_mine;
 use crate::analysis::cost::Work;
 use crate::error::Error;
 use crate::library::call::Call;
-use crate::linalg::microkernels::Isa;
 use crate::transform::pipeline::Regrouping;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
@@ -17,6 +16,7 @@ use tegula_fusion::kernel::IndexVar;
 use tegula_fusion::{Kernel, LibraryOp};
 use tegula_ir::{ArrayShape, ElementType};
 use tegula_layout::plan::{Place, Plan, Step, ValueId, private_values};
+use tegula_target::CpuFeatures;
 
 /// A schedule with addresses.
 pub(crate) struct Resolved {
@@ -36,7 +36,7 @@ pub(crate) struct Resolved {
 pub(crate) fn resolve(
     plan: &Plan,
     regroupings: &[Regrouping],
-    isa: Isa,
+    isa: CpuFeatures,
     threads: usize,
     kept: Kept,
 ) -> Result<Resolved, Error> {
@@ -73,7 +73,7 @@ const OPERATIONS_A_THREAD: f64 = 262_144.0;
 struct Resolver<'a> {
     plan: &'a Plan,
     regroupings: &'a [Regrouping],
-    isa: Isa,
+    isa: CpuFeatures,
     threads: usize,
     sorts: usize,
     exchanged: usize,

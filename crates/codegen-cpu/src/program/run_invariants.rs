@@ -15,13 +15,13 @@
 use super::effects::{Touch, span, touches};
 use super::ir::{Action, Area, Location};
 use crate::library::call::Call;
-use crate::linalg::gemm::Layout;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use tegula_fusion::LibraryOp;
 use tegula_interp::is_built_in;
 use tegula_ir::{AlignedBytes, Op};
 use tegula_layout::plan::{Place, Plan, Step, ValueId};
+use tegula_linalg::gemm::PackedLayout;
 
 /// Bytes that a step over constants alone reads and writes from which on its results are
 /// kept: nobody has asked for it, and it takes memory.
@@ -46,7 +46,7 @@ pub(crate) struct Kept {
     /// The bytes of each kept memory.
     bytes: Vec<usize>,
     /// Packed operands: what was packed, how, and which memory has it.
-    packed: Vec<(Location, Vec<Layout>, usize)>,
+    packed: Vec<(Location, Vec<PackedLayout>, usize)>,
     /// What fills the memories, in order.
     pub actions: Vec<Action>,
 }
@@ -130,8 +130,9 @@ impl Kept {
     pub(crate) fn packed(&mut self, call: &Call, source: Location) -> Option<Location> {
         let (_, bytes) = call.kept_bytes()?;
         let layouts = call.kept_layouts();
-        let same =
-            |(at, known, _): &&(Location, Vec<Layout>, usize)| *at == source && *known == layouts;
+        let same = |(at, known, _): &&(Location, Vec<PackedLayout>, usize)| {
+            *at == source && *known == layouts
+        };
         if let Some(&(_, _, slot)) = self.packed.iter().find(same) {
             return Some(kept_at(slot));
         }

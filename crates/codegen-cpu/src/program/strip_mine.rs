@@ -6,20 +6,20 @@ use super::run_invariants::Kept;
 use crate::analysis::cost::Work;
 use crate::library::call::Call;
 use crate::library::dot::Distances;
-use crate::linalg::microkernels::Isa;
 use crate::transform::pipeline::Regrouping;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 use tegula_fusion::{Label, LibraryOp};
 use tegula_ir::{ALIGNMENT, ArrayShape, Dim};
 use tegula_layout::plan::{BufferId, Cut, Part, Place, Plan, Step, ValueId, cuts};
+use tegula_target::CpuFeatures;
 
 /// What a plan's steps are resolved with.
 pub(crate) struct Resolver<'a> {
     pub plan: &'a Plan,
     /// Of each kernel, what its code handles together.
     pub regroupings: &'a [Regrouping],
-    pub isa: Isa,
+    pub isa: CpuFeatures,
     pub threads: usize,
     /// The values that only strips have to do with.
     pub private: &'a FxHashSet<ValueId>,

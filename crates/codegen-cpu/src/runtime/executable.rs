@@ -12,8 +12,6 @@ use super::walk::{KernelTime, Run};
 use crate::compile::module::{Code, compile_kernels};
 use crate::compile::{regroupings, transform_kernels};
 use crate::error::Error;
-use crate::linalg::microkernels::Isa;
-use crate::linalg::thread_pool::Pool;
 use crate::options::Listing;
 use crate::options::Options;
 use crate::program::ir::{Action, scratch_bytes};
@@ -25,6 +23,8 @@ use std::cell::{Cell, RefCell};
 use std::sync::{Arc, Mutex, PoisonError};
 use tegula_ir::{AlignedBytes, ArrayShape, Literal, Spare};
 use tegula_layout::plan::{PerSizes, Plan, verify};
+use tegula_linalg::thread_pool::ThreadPool;
+use tegula_target::CpuFeatures;
 
 /// A compiled plan. It may be run by several threads at once.
 pub struct Executable {
@@ -32,10 +32,10 @@ pub struct Executable {
     pub(super) code: Code,
     /// Of each kernel, what its code handles together.
     regroupings: Vec<Regrouping>,
-    isa: Isa,
-    pub(super) pool: Pool,
+    isa: CpuFeatures,
+    pub(super) pool: ThreadPool,
     /// No threads, for calls by one of the pool's.
-    pub(super) serial: Pool,
+    pub(super) serial: ThreadPool,
     /// The plan at the sizes of runs so far. A plan without open sizes is there from the
     /// start.
     prepared: PerSizes<Prepared>,
@@ -87,7 +87,7 @@ pub fn listing(plan: &Plan, options: &Options, what: Listing) -> Result<String, 
         true => Vec::new(),
         false => {
             let kept = Kept::new(plan, &[], true);
-            let isa = Isa::new(options.cpu);
+            let isa = CpuFeatures::up_to(options.cpu);
             resolve(plan, &regroupings, isa, options.threads, kept)?.actions
         }
     };
@@ -103,7 +103,12 @@ impl Executable {
     /// CPU that this machine is not, or a plan that breaks its invariants.
     pub fn new(plan: Plan, options: &Options) -> Result<Self, Error> {
         verify(&plan).map_err(|errors| Error::Bug(errors.join("; ")))?;
-        let (isa, pool) = (Isa::new(options.cpu), Pool::new(options.threads));
+        if !options.cpu.is_supported() {
+            let message = format!("this machine lacks instructions of {}", options.cpu);
+            return Err(Error::Cpu(message));
+        }
+        let isa = CpuFeatures::up_to(options.cpu);
+        let pool = ThreadPool::new(options.threads);
         let transformed = transform_kernels(&plan, options, &mut |_, _| {});
         let regroupings = regroupings(&transformed);
         let mut fixed = match plan.has_open_sizes() {
@@ -134,7 +139,7 @@ impl Executable {
             regroupings,
             isa,
             pool,
-            serial: Pool::new(1),
+            serial: ThreadPool::new(1),
             prepared,
             arenas: Mutex::new(Vec::new()),
             scratch: Mutex::new(Vec::new()),
@@ -314,7 +319,7 @@ impl Prepared {
         regroupings: &[Regrouping],
         sizes: Vec<i64>,
         frozen: &[bool],
-        (isa, pool): (Isa, &Pool),
+        (isa, pool): (CpuFeatures, &ThreadPool),
     ) -> Result<Self, Error> {
         let arena_bytes = plan.arena_bytes.as_constant();
         let arena_bytes =

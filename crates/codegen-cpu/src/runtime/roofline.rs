@@ -1,6 +1,9 @@
 //! What this machine can do at most, measured: numbers per second that are multiplied and
 //! added, and bytes per second that are copied, by how many they are.
 
+#[cfg(target_arch = "x86_64")]
+use tegula_target::{CpuFeatures, VectorWidth};
+
 use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -67,14 +70,12 @@ const TURNS: u32 = 4000;
 
 #[cfg(target_arch = "x86_64")]
 fn multiply_and_add() -> Option<f64> {
-    if is_x86_feature_detected!("avx512f") {
-        // SAFETY: the machine has the instructions.
-        Some(unsafe { x86::avx512() })
-    } else if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
-        // SAFETY: as above.
-        Some(unsafe { x86::avx2() })
-    } else {
-        None
+    match CpuFeatures::detect().width {
+        // SAFETY: the machine has AVX-512.
+        VectorWidth::Avx512 => Some(unsafe { x86::avx512() }),
+        // SAFETY: the machine has AVX2 and FMA.
+        VectorWidth::Avx2 => Some(unsafe { x86::avx2() }),
+        VectorWidth::Portable => None,
     }
 }
 
@@ -86,14 +87,12 @@ fn multiply_and_add() -> Option<f64> {
 /// Copies by loads and stores of the widest vectors.
 #[cfg(target_arch = "x86_64")]
 fn copy_through_caches(from: &[u8], to: &mut [u8]) {
-    if is_x86_feature_detected!("avx512f") {
-        // SAFETY: the machine has the instructions.
-        unsafe { x86::copy512(from, to) };
-    } else if is_x86_feature_detected!("avx") {
-        // SAFETY: as above.
-        unsafe { x86::copy256(from, to) };
-    } else {
-        to.copy_from_slice(from);
+    match CpuFeatures::detect().width {
+        // SAFETY: the machine has AVX-512.
+        VectorWidth::Avx512 => unsafe { x86::copy512(from, to) },
+        // SAFETY: the machine has AVX.
+        VectorWidth::Avx2 => unsafe { x86::copy256(from, to) },
+        VectorWidth::Portable => to.copy_from_slice(from),
     }
 }
 

@@ -12,12 +12,12 @@
 
 use super::walk::Run;
 use crate::abi::{KernelCode, parts_of};
-use crate::linalg::thread_pool::Pool;
 use crate::program::ir::{Array, PackedAt, Strip, Strips, What};
 use smallvec::SmallVec;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tegula_ir::ALIGNMENT;
+use tegula_linalg::thread_pool::ThreadPool;
 
 impl Strips {
     /// Does all strips. Gives what each step took of the time if it is `timed`.
@@ -28,7 +28,7 @@ impl Strips {
         &self,
         run: &Run<'_>,
         memory: *mut u8,
-        (pool, serial): (&Pool, &Pool),
+        (pool, serial): (&ThreadPool, &ThreadPool),
         timed: bool,
     ) -> Vec<Duration> {
         let mut times = vec![Duration::ZERO; if timed { self.steps.len() } else { 0 }];
@@ -155,7 +155,7 @@ impl Ready<'_> {
     ///
     /// # Safety
     /// As [`Strips::run`].
-    unsafe fn run(&self, number: usize, (memory, private): (*mut u8, usize), serial: &Pool) {
+    unsafe fn run(&self, number: usize, (memory, private): (*mut u8, usize), serial: &ThreadPool) {
         let address = |(base, array): (&*mut u8, &Array)| match *array {
             Array::There { ref distances, .. } => {
                 let (mut address, mut rest) = (*base, number);

@@ -6,11 +6,11 @@ use super::row_addressing::RowsIn;
 use crate::clif::target::target;
 use crate::isa::clif128;
 use crate::isa::x64::{InstructionSet, Wide};
-use crate::options::Cpu;
 use cranelift_codegen::ir::{AbiParam, InstBuilder, MemFlagsData, types};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use cranelift_jit::{JITBuilder, JITModule};
 use cranelift_module::{Linkage, Module};
+use tegula_target::IsaLevel;
 
 /// `fn(inputs and then results, lanes)`.
 type BodyFn = unsafe extern "C" fn(*mut u64, i64);
@@ -41,7 +41,7 @@ impl Drop for Compiled {
 
 /// Code of a function of so many integers where it can be run.
 fn placed(code: &[u8], params: usize) -> (JITModule, *const u8) {
-    let isa = target(Cpu::Native).expect("this machine");
+    let isa = target(IsaLevel::Native).expect("this machine");
     let builder = JITBuilder::with_isa(isa, cranelift_module::default_libcall_names());
     let mut module = JITModule::new(builder);
     let mut signature = module.make_signature();
@@ -151,8 +151,8 @@ impl Compiled {
         let mut all = vec![
             evaluator("the evaluator", false),
             evaluator("the evaluator, fused", true),
-            Self::portable(body, "x86-64-v2", Cpu::X86V2, false),
-            Self::portable(body, "the portable lowering", Cpu::Native, true),
+            Self::portable(body, "x86-64-v2", IsaLevel::X86V2, false),
+            Self::portable(body, "the portable lowering", IsaLevel::Native, true),
         ];
         for (set, streams, name) in [
             (InstructionSet::Avx512, false, "the AVX-512 lowering"),
@@ -190,7 +190,7 @@ impl Compiled {
         })
     }
 
-    fn portable(body: &Body, name: &'static str, cpu: Cpu, fused: bool) -> Self {
+    fn portable(body: &Body, name: &'static str, cpu: IsaLevel, fused: bool) -> Self {
         let isa = target(cpu).expect("this machine");
         let builder = JITBuilder::with_isa(isa, cranelift_module::default_libcall_names());
         let mut module = JITModule::new(builder);

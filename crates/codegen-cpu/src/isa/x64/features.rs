@@ -3,6 +3,7 @@
 use super::inst::{MASK, VECTOR};
 use super::opcodes::{Form, Size};
 use regalloc2::RegClass;
+use tegula_target::{IsaLevel, VectorWidth};
 
 /// Instructions that bodies are made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,27 +16,27 @@ pub(crate) enum InstructionSet {
 }
 
 impl InstructionSet {
-    /// All, widest first.
-    pub(crate) const ALL: [Self; 2] = [Self::Avx512, Self::Avx2];
-
-    /// Whether this machine has it.
-    #[cfg(target_arch = "x86_64")]
-    pub(crate) fn is_supported(self) -> bool {
-        match self {
-            Self::Avx512 => {
-                is_x86_feature_detected!("avx512f")
-                    && is_x86_feature_detected!("avx512bw")
-                    && is_x86_feature_detected!("avx512dq")
-                    && is_x86_feature_detected!("avx512vl")
-            }
-            Self::Avx2 => is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma"),
+    /// Those of a level, of [`IsaLevel::Native`] the widest that this machine has.
+    pub(crate) fn of(level: IsaLevel) -> Option<Self> {
+        // Bodies are called by the System V convention.
+        if cfg!(not(all(target_arch = "x86_64", unix))) {
+            return None;
+        }
+        match level.width() {
+            VectorWidth::Avx512 => Some(Self::Avx512),
+            VectorWidth::Avx2 => Some(Self::Avx2),
+            VectorWidth::Portable => None,
         }
     }
 
     /// Whether this machine has it.
-    #[cfg(not(target_arch = "x86_64"))]
+    #[cfg(test)]
     pub(crate) fn is_supported(self) -> bool {
-        false
+        let needed = match self {
+            Self::Avx512 => VectorWidth::Avx512,
+            Self::Avx2 => VectorWidth::Avx2,
+        };
+        needed <= tegula_target::CpuFeatures::detect().width
     }
 
     /// Whether lanes at equal distances are stores and loads of whole vectors that are shuffled.

@@ -1,21 +1,17 @@
-//! Convolutions as [products](crate::linalg::gemm): the rows are the positions of the
+//! Convolutions as [products](tegula_linalg::gemm): the rows are the positions of the
 //! window and the batch, the columns the output features, the depth the taps and
 //! the input features. Nothing is gathered before: strides that overlap do it.
 //!
 //! - An input whose windows reach outside of it is copied with its border first.
 //! - A base dilation gives one product for each phase (see [`geometry`]).
 //! - Groups are the product's batch; many groups of one feature each go to a loop
-//!   of its own ([`crate::linalg::microkernels::depthwise`]).
+//!   of its own ([`tegula_linalg::depthwise`]).
 //! - What has too many phases or too large a border is computed by its definition.
 
 mod geometry;
 mod padding;
 mod plain;
 
-use crate::linalg::gemm::{Axes, Axis, Layout, Product};
-use crate::linalg::microkernels::Isa;
-use crate::linalg::microkernels::depthwise::Direct;
-use crate::linalg::thread_pool::Pool;
 use geometry::{Geometry, Phase, Spatial};
 use padding::Padding;
 use plain::{Output, Plain};
@@ -23,6 +19,10 @@ use smallvec::{SmallVec, smallvec};
 use std::fmt;
 use tegula_ir::helpers::ConvolutionGroups;
 use tegula_ir::{ArrayShape, ElementType, Op};
+use tegula_linalg::depthwise::Direct;
+use tegula_linalg::gemm::{Axes, Axis, PackedLayout, Product};
+use tegula_linalg::thread_pool::ThreadPool;
+use tegula_target::CpuFeatures;
 
 /// The most products of one convolution.
 const MAX_PRODUCTS: usize = 64;
@@ -102,7 +102,12 @@ impl fmt::Display for Convolution {
 impl Convolution {
     /// Prepares a convolution, whose kernel may be `fixed`: the same in every run. `None` if
     /// the operation is none or there is no product of the types.
-    pub(crate) fn new(isa: Isa, op: &Op, shapes: [&ArrayShape; 3], fixed: bool) -> Option<Self> {
+    pub(crate) fn new(
+        isa: CpuFeatures,
+        op: &Op,
+        shapes: [&ArrayShape; 3],
+        fixed: bool,
+    ) -> Option<Self> {
         let Op::Convolution {
             window,
             dims,
@@ -183,7 +188,7 @@ impl Convolution {
     }
 
     /// How the kernel is packed once, by products.
-    pub(crate) fn kept_layouts(&self) -> Vec<Layout> {
+    pub(crate) fn kept_layouts(&self) -> Vec<PackedLayout> {
         let products = self.kept_parts();
         products.filter_map(|(p, _)| p.kept_layout()).collect()
     }
@@ -211,7 +216,7 @@ impl Convolution {
         kept: *const u8,
         out: *mut u8,
         scratch: *mut u8,
-        pool: &Pool,
+        pool: &ThreadPool,
     ) {
         let (padding, products) = match &self.way {
             Way::Products { padding, products } => (padding, products),
@@ -334,7 +339,7 @@ fn reaches_outside(spatial: &Spatial, phases: &[Phase]) -> bool {
 /// The products of a convolution, of which an operand may be the same in every run; `None` if a
 /// border would be too large or the numbers do not fit.
 fn products(
-    (isa, fixed): (Isa, Option<usize>),
+    (isa, fixed): (CpuFeatures, Option<usize>),
     geometry: &Geometry,
     types: [ElementType; 3],
     phases: &[Vec<Phase>],
