@@ -104,7 +104,7 @@ ENTRY main {{
 }
 
 fn changes(module: &Module) -> bool {
-    let changed = tegula_fusion::sum_after_loops(Cow::Borrowed(module));
+    let changed = tegula_fusion::sink_loop_reductions(Cow::Borrowed(module));
     matches!(changed, Cow::Owned(_))
 }
 

@@ -21,7 +21,7 @@ use crate::transform::pipeline::Regrouping;
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::sync::{Arc, Mutex, PoisonError};
-use tegula_ir::{AlignedBytes, ArrayShape, Literal, Spare};
+use tegula_ir::{AlignedBytes, ArrayShape, Literal, PassManager, Spare};
 use tegula_layout::plan::{PerSizes, Plan, verify};
 use tegula_linalg::thread_pool::ThreadPool;
 use tegula_target::CpuFeatures;
@@ -81,7 +81,7 @@ const RUNS_KEPT: usize = 2;
 /// # Errors
 /// As [`Executable::new`].
 pub fn listing(plan: &Plan, options: &Options, what: Listing) -> Result<String, Error> {
-    let transformed = transform_kernels(plan, options, &mut |_, _| {});
+    let transformed = transform_kernels(plan, options, &mut PassManager::new());
     let regroupings: Vec<Regrouping> = regroupings(&transformed);
     let mut actions = match plan.has_open_sizes() {
         true => Vec::new(),
@@ -109,7 +109,7 @@ impl Executable {
         }
         let isa = CpuFeatures::up_to(options.cpu);
         let pool = ThreadPool::new(options.threads);
-        let transformed = transform_kernels(&plan, options, &mut |_, _| {});
+        let transformed = transform_kernels(&plan, options, &mut PassManager::new());
         let regroupings = regroupings(&transformed);
         let mut fixed = match plan.has_open_sizes() {
             true => None,

@@ -32,8 +32,8 @@ use cost::Cache;
 use groups::{Group, Kind};
 use problem::{Place, Relation, Spaces};
 use rustc_hash::FxHashMap;
-use tegula_fusion::{NodeId, Program, ValueId};
-use tegula_ir::{ArrayShape, Layout, Module, Shape};
+use tegula_fusion::{NodeId, Program, ShortLoops, ValueId};
+use tegula_ir::{ArrayShape, Layout, Module, PassManager, Shape};
 
 /// Why a program has no layouts.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -157,10 +157,13 @@ pub fn assign(
     module: &Module,
     machine: &Machine,
     explain: &dyn Fn(&str) -> bool,
+    passes: &mut PassManager<'_>,
 ) -> Result<Assignment, AssignError> {
-    let program = tegula_fusion::flatten(module)?;
+    let program = tegula_fusion::flatten(module, ShortLoops::Kept, passes)?;
     check_sizes(module, &program)?;
-    Ok(assign_program(module, program, machine, explain))
+    Ok(passes.run("assign-layouts", || {
+        assign_program(module, program, machine, explain)
+    }))
 }
 
 /// As [`assign`], of the module's flattened program, whose sizes are known.

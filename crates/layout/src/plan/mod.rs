@@ -46,7 +46,7 @@ use tegula_fusion::{Kernel, LibraryOp};
 use tegula_ir::{ArrayShape, Literal, RunTimeSizes, Symbol};
 
 pub(crate) use build::bug;
-pub use build::plan;
+pub use build::{PASSES, plan};
 pub use cursor::PlanParseError;
 pub use evaluate::{EvaluateError, evaluate};
 pub use parse::parse_plan;

@@ -53,7 +53,12 @@ fn check(text: &str) {
     let expected: Vec<Literal> = expected.leaves().into_iter().cloned().collect();
     for draw in 0..DRAWS {
         let expanded = tegula_fusion::expand(&module).expect("it expands");
-        let program = tegula_fusion::flatten(&expanded).expect("it flattens");
+        let program = tegula_fusion::flatten(
+            &expanded,
+            tegula_fusion::ShortLoops::Kept,
+            &mut tegula_ir::PassManager::new(),
+        )
+        .expect("it flattens");
         let orders = drawn(&program, draw);
         let parameters = program.parameters.iter().map(|value| {
             let rank = program.values[*value].shape.rank();
@@ -68,9 +73,16 @@ fn check(text: &str) {
             .map(|(literal, order)| permuted(literal, &order).expect("an order"))
             .collect();
         let (module, program) = normalise(expanded, program, &orders).expect("it is normalised");
-        let fused = tegula_fusion::fuse(&module, program, Limits::default());
+        let fused = tegula_fusion::fuse(
+            &module,
+            program,
+            Limits::default(),
+            &mut tegula_ir::PassManager::new(),
+        );
         let fused = fused.unwrap_or_else(|e| panic!("draw {draw}: {e}\n{text}"));
-        let plan = tegula_layout::plan::plan(&module, &fused, None).expect("it plans");
+        let plan =
+            tegula_layout::plan::plan(&module, &fused, None, &mut tegula_ir::PassManager::new())
+                .expect("it plans");
         tegula_layout::plan::verify(&plan).unwrap_or_else(|e| panic!("draw {draw}: {e:?}\n{text}"));
         let results = tegula_layout::plan::evaluate(&plan, &given);
         let results = results.unwrap_or_else(|e| panic!("draw {draw}: {e}\n{text}"));
@@ -253,7 +265,12 @@ fn a_transposition_that_no_iteration_changes_is_made_before_the_loop() {
           ROOT r = f32[6,5] get-tuple-element(l), index=1 }";
     check(text);
     let module = read(text);
-    let program = tegula_fusion::flatten(&module).expect("it flattens");
+    let program = tegula_fusion::flatten(
+        &module,
+        tegula_fusion::ShortLoops::Kept,
+        &mut tegula_ir::PassManager::new(),
+    )
+    .expect("it flattens");
     let ordered = dense_orders(&module, program, &Machine::cpu(), false);
     let module = std::borrow::Cow::Borrowed(&module);
     let normalised = normalise(module, ordered.program, &ordered.orders);

@@ -17,6 +17,7 @@ mod index;
 mod inputs;
 mod layout;
 pub(crate) mod output;
+mod passes;
 mod reduce;
 mod report;
 mod run;
