@@ -11,8 +11,8 @@ use tegula_fusion::{Fused, FusedRegion, Limits, ProgramText, Routines, ShortLoop
 use tegula_interp::Value;
 use tegula_ir::{ArrayShape, Literal, Module, PassManager, Shape};
 use tegula_layout::Plan;
+use tegula_layout::apply_layouts::{apply_layouts, drawn};
 use tegula_layout::assign::{Machine, Ordered, Reason, dense_orders, stated_orders};
-use tegula_layout::normalise::{drawn, normalise};
 use tegula_layout::plan::StripLimits;
 use tegula_target::Chip;
 
@@ -216,7 +216,7 @@ pub(crate) fn plan_observed<'a>(
     let ordered = passes.run("choose-layouts", || ordered(&module, program, options));
     let boundary = Boundary::of(given, &ordered.program, &ordered.orders);
     let (module, program) = passes.run("apply-layouts", || {
-        normalise(module, ordered.program, &ordered.orders)
+        apply_layouts(module, ordered.program, &ordered.orders)
     })?;
     let text = ProgramText {
         module: &module,

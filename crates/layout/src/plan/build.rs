@@ -3,7 +3,7 @@
 //! caller) becomes a copy. Buffer assignment then removes most copies by giving
 //! both ends one buffer.
 
-use super::buffers::{WantedAliases, assign_buffers};
+use super::memory_planning::{WantedAliases, assign_buffers};
 use super::strip_mine::{StripLimits, strip_mine};
 use super::{Alias, Buffer, BufferId, KernelId, Place, Plan, PlanValue, Step, ValueId};
 use cranelift_entity::EntityRef;

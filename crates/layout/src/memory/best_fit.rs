@@ -91,7 +91,6 @@ impl Heap {
 #[cfg(test)]
 mod tests {
     use super::*;
-
     #[test]
     fn the_smallest_gap_is_taken_and_fragmentation_is_seen() {
         let mut heap = Heap::new(100, 10, vec![0; 4]);

@@ -6,8 +6,8 @@
 //! orders for them would take longer than everything else that is planned.
 
 use super::Machine;
-use super::groups::{Kind, kind};
-use super::wish::MANY_FEATURES;
+use super::layout_preferences::MANY_FEATURES;
+use super::tpu_fusion::{Kind, kind};
 use rustc_hash::{FxHashMap, FxHashSet};
 use tegula_fusion::{Def, Node, NodeId, NodeKind, Program, ValueId};
 use tegula_ir::{Module, Op};

@@ -3,8 +3,8 @@
 //! which nobody else needs before the result is written, or of the arena.
 
 use super::build::bug;
-use super::interference::{Interference, ValueSet, interference};
-use super::strips::private_values;
+use super::liveness::{Interference, ValueSet, interference};
+use super::strip_legality::private_values;
 use super::{Alias, Buffer, BufferId, Place, Plan, Step, ValueId};
 use cranelift_entity::SecondaryMap;
 use rustc_hash::{FxHashMap, FxHashSet};

@@ -2,7 +2,7 @@
 //! memories.
 
 use super::build::Builder;
-use super::place::{Fetch, To};
+use super::space_assignment::{Fetch, To};
 use super::{BufferId, HBM, Reason, Source, Step, Transfer, VMEM};
 use rustc_hash::FxHashMap;
 

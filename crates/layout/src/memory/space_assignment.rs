@@ -3,10 +3,10 @@
 
 mod inside;
 
+use super::best_fit::Heap;
 use super::build::Builder;
 use super::control::is_plain;
-use super::heap::Heap;
-use super::lives::Nest;
+use super::live_ranges::Nest;
 use super::{BufferId, HBM, Reason, Source, Step};
 use tegula_fusion::{Node, ValueId};
 use tegula_ir::Op;

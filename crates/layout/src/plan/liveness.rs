@@ -7,7 +7,7 @@
 //! dot that is added to an array and a sort; a parameter that a kernel updates is one value before and
 //! after.
 
-use super::strips::{Part, arrays, cuts};
+use super::strip_legality::{Part, arrays, cuts};
 use super::{KernelId, Plan, Step, ValueId};
 use roaring::RoaringBitmap;
 use rustc_hash::FxHashMap;

@@ -192,7 +192,6 @@ fn gather<const W: usize>(from: &[u8], to: &mut [u8], loops: &[(usize, usize)]) 
 mod tests {
     use super::*;
     use tegula_ir::ElementType;
-
     /// By the definition, one element after another.
     fn by_hand(literal: &Literal, order: &[usize]) -> Vec<u8> {
         let sizes = literal.shape().static_dims().unwrap();

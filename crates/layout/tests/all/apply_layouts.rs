@@ -4,8 +4,8 @@
 use tegula_fusion::Limits;
 use tegula_interp::Value;
 use tegula_ir::{ArrayShape, ElementType, Literal, Module};
+use tegula_layout::apply_layouts::{apply_layouts, drawn, inverse, permuted, row_major};
 use tegula_layout::assign::{Machine, dense_orders};
-use tegula_layout::normalise::{drawn, inverse, normalise, permuted, row_major};
 
 /// Orders drawn for each program.
 const DRAWS: u64 = 60;
@@ -72,7 +72,8 @@ fn check(text: &str) {
         let given: Vec<Literal> = given
             .map(|(literal, order)| permuted(literal, &order).expect("an order"))
             .collect();
-        let (module, program) = normalise(expanded, program, &orders).expect("it is normalised");
+        let (module, program) =
+            apply_layouts(expanded, program, &orders).expect("it is normalised");
         let fused = tegula_fusion::fuse(
             &module,
             program,
@@ -273,7 +274,7 @@ fn a_transposition_that_no_iteration_changes_is_made_before_the_loop() {
     .expect("it flattens");
     let ordered = dense_orders(&module, program, &Machine::cpu(), false);
     let module = std::borrow::Cow::Borrowed(&module);
-    let normalised = normalise(module, ordered.program, &ordered.orders);
+    let normalised = apply_layouts(module, ordered.program, &ordered.orders);
     let (module, program) = normalised.expect("it is normalised");
     let is_transposition = |id: &tegula_fusion::NodeId| {
         let origin = program.nodes[*id].origin;

@@ -22,11 +22,10 @@ mod forms;
 mod indexed;
 mod order;
 
+use forms::{Asked, Form};
 pub use order::{
     Permutation, in_order, inverse, is_row_major, of_layout, permuted, row_major, stated, to_layout,
 };
-
-use forms::{Asked, Form};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 use std::borrow::Cow;
@@ -113,7 +112,7 @@ fn fitting(order: Option<&Permutation>, rank: usize) -> Permutation {
 ///
 /// # Errors
 /// An inconsistency, or a constant that there is no memory for.
-pub fn normalise<'a>(
+pub fn apply_layouts<'a>(
     module: Cow<'a, Module>,
     program: Program,
     orders: &Orders,

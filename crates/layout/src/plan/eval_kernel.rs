@@ -1,7 +1,7 @@
 //! Runs one kernel on bytes, statement by statement: what a kernel means.
 
 use super::evaluate::{EvaluateError, Memory, Span};
-use super::strips::part_of;
+use super::strip_legality::part_of;
 use smallvec::SmallVec;
 use tegula_expr::{Term, Var};
 use tegula_fusion::Kernel;
