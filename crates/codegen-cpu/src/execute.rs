@@ -55,9 +55,9 @@ pub struct Executable {
     plan: Plan,
     code: Code,
     isa: Isa,
-    pool: Pool,
+    pool: Arc<Pool>,
     /// No threads, for calls by one of the pool's.
-    serial: Pool,
+    serial: Arc<Pool>,
     /// The plan at the sizes of runs so far. A plan without open sizes is there from the
     /// start.
     prepared: PerSizes<Prepared>,
@@ -121,7 +121,7 @@ impl Executable {
     /// CPU that this machine is not, or a plan that breaks its invariants.
     pub fn new(plan: Plan, options: &Options) -> Result<Self, Error> {
         verify(&plan).map_err(|errors| Error::Bug(errors.join("; ")))?;
-        let (isa, pool) = (Isa::new(options.cpu), Pool::new(options.threads));
+        let (isa, pool) = (Isa::new(options.cpu), Pool::shared(options.threads));
         let mut fixed = match plan.has_open_sizes() {
             true => None,
             false => Some(Prepared::new(&plan, Vec::new(), &[], (isa, &pool))?),
@@ -140,7 +140,7 @@ impl Executable {
             code,
             isa,
             pool,
-            serial: Pool::new(1),
+            serial: Pool::shared(1),
             prepared,
             arenas: Mutex::new(Vec::new()),
             scratch: Mutex::new(Vec::new()),
@@ -573,7 +573,7 @@ impl Run<'_> {
     }
 
     fn strips(&self, strips: &Strips) {
-        let pools = (&self.executable.pool, &self.executable.serial);
+        let pools = (&*self.executable.pool, &*self.executable.serial);
         let timed = self.profile.is_some();
         // SAFETY: see the module's text; the plan's verifier has checked that strips may be
         // done in any order.
