@@ -12,10 +12,11 @@ use crate::error::{Code, Error};
 use crate::event::Event;
 use crate::layout::Dense;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tegula_ir::ElementType;
+use tegula_ir::{ArrayShape, ElementType, Literal};
 
 /// An array that a front end holds.
 pub(crate) struct Buffer {
+    is_token: bool,
     pub(crate) element_type: ElementType,
     pub(crate) dims: Vec<i64>,
     /// How its dimensions lie.
@@ -74,6 +75,15 @@ impl Buffer {
         buffer
     }
 
+    /// What a program gives where its result is a token.
+    pub(crate) fn token(memory: &Memory) -> Result<Self, Error> {
+        let array = Literal::zeros(&ArrayShape::new(ElementType::Pred, &[]))?;
+        Ok(Self {
+            is_token: true,
+            ..Self::new(array.into(), memory)
+        })
+    }
+
     /// A buffer whose array is [given](Self::fulfil) later.
     pub(crate) fn awaited(
         element_type: ElementType,
@@ -82,6 +92,7 @@ impl Buffer {
         memory: &Memory,
     ) -> Self {
         Self {
+            is_token: false,
             element_type,
             dims,
             layout,
@@ -221,7 +232,11 @@ entries! {
     }
     fn PJRT_Buffer_ElementType(args: PJRT_Buffer_ElementType_Args) {
         // SAFETY: as above.
-        args.r#type = element::to_c(unsafe { buffer(args.buffer) }?.element_type);
+        let buffer = unsafe { buffer(args.buffer) }?;
+        args.r#type = match buffer.is_token {
+            true => PJRT_Buffer_Type_TOKEN,
+            false => element::to_c(buffer.element_type),
+        };
     }
     fn PJRT_Buffer_Dimensions(args: PJRT_Buffer_Dimensions_Args) {
         // SAFETY: as above.

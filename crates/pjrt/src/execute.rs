@@ -30,7 +30,9 @@ fn arguments(loaded: &Loaded, buffers: &[&Buffer], kept: &[i64]) -> Result<Vec<A
     }
     let is_donated = |place: usize| parameters[place].is_donated && !kept.contains(&(place as i64));
     check_donations(buffers, is_donated)?;
-    let arguments = buffers.iter().enumerate().map(|(place, buffer)| {
+    let arrays = buffers.iter().enumerate();
+    let arrays = arrays.filter(|(place, _)| !parameters[*place].is_token);
+    let arguments = arrays.map(|(place, buffer)| {
         Ok(match is_donated(place) {
             true => Argument::Given(buffer.donate()?),
             false => Argument::Kept(buffer.array()?),
@@ -108,10 +110,15 @@ fn execute(args: &mut PJRT_LoadedExecutable_Execute_Args) -> Result<(), Error> {
         Some(failure) => Error::new(failure.code, error.message),
         None => error.into(),
     })?;
-    for (place, result) in results.into_iter().enumerate() {
-        let buffer = Buffer::new(result, memory).into_handle();
+    let mut results = results.into_iter();
+    for (place, &kind) in loaded.program.results.types.iter().enumerate() {
+        let buffer = match kind {
+            PJRT_Buffer_Type_TOKEN => Some(Buffer::token(memory)?),
+            _ => results.next().map(|result| Buffer::new(result, memory)),
+        };
+        let buffer = buffer.ok_or_else(|| Error::internal("a result is missing"))?;
         // SAFETY: the header: there is room for all results.
-        unsafe { outputs.add(place).write(buffer) };
+        unsafe { outputs.add(place).write(buffer.into_handle()) };
     }
     if !args.device_complete_events.is_null() {
         // SAFETY: the header: null, or room for an event of each device.

@@ -31,8 +31,10 @@ pub(crate) struct Program {
     pub(crate) costs: Attributes,
 }
 
-/// An array that a program takes.
+/// An array that a program takes, or a token.
 pub(crate) struct Parameter {
+    /// A token says only that what gave it is done: the program is not given it.
+    pub(crate) is_token: bool,
     pub(crate) bytes: i64,
     pub(crate) layout: Dense,
     /// Whether the program may take its memory.
@@ -133,11 +135,11 @@ fn read(source: &Source) -> Result<Module, Error> {
     Ok(tegula::read_program(source.code.clone(), &[])?)
 }
 
-/// The arrays of a shape, from the outside in.
-fn arrays(shape: &Shape) -> Vec<&ArrayShape> {
-    let mut arrays = Vec::new();
-    shape.for_each_leaf(&mut |leaf| arrays.extend(leaf.as_array()));
-    arrays
+/// The arrays of a shape from the outside in, with [`None`] for each token.
+fn leaves(shape: &Shape) -> Vec<Option<&ArrayShape>> {
+    let mut leaves = Vec::new();
+    shape.for_each_leaf(&mut |leaf| leaves.push(leaf.as_array()));
+    leaves
 }
 
 /// The size of a dimension that only a run knows.
@@ -155,6 +157,7 @@ fn parameters(module: &Module, executable: &tegula::Executable) -> Vec<Parameter
     let entry = module.entry_computation();
     let attributes = &module.attributes;
     let mut parameters = Vec::new();
+    let mut arrays = 0;
     for (number, &parameter) in entry.parameters.iter().enumerate() {
         let number = i64::try_from(number).unwrap_or(i64::MAX);
         let aliases = attributes
@@ -163,12 +166,14 @@ fn parameters(module: &Module, executable: &tegula::Executable) -> Vec<Parameter
             .map(|alias| alias.parameter);
         let donors = attributes.buffer_donor.iter().map(|(donor, _)| *donor);
         let is_donated = aliases.chain(donors).any(|donated| donated == number);
-        for shape in arrays(&module[parameter].shape) {
-            let order = executable.parameter_order(parameters.len());
+        for leaf in leaves(&module[parameter].shape) {
+            let order = leaf.and_then(|_| executable.parameter_order(arrays));
+            arrays += usize::from(leaf.is_some());
             parameters.push(Parameter {
-                bytes: shape.byte_size().unwrap_or(0),
-                layout: layout(order, shape.rank()),
-                is_donated,
+                is_token: leaf.is_none(),
+                bytes: leaf.and_then(ArrayShape::byte_size).unwrap_or(0),
+                layout: layout(order, leaf.map_or(0, ArrayShape::rank)),
+                is_donated: is_donated && leaf.is_some(),
             });
         }
     }
@@ -185,21 +190,30 @@ fn layout(order: Option<&[usize]>, rank: usize) -> Dense {
 
 impl Results {
     fn new(module: &Module, executable: &tegula::Executable) -> Self {
-        let shapes = arrays(&module[module.entry_computation().root].shape);
-        let layouts = shapes.iter().enumerate().map(|(number, shape)| {
-            let order = executable.result_order(number);
-            layout(order, shape.rank())
-        });
-        Self {
-            types: shapes
-                .iter()
-                .map(|s| element::to_c(s.element_type))
-                .collect(),
-            dims: shapes.iter().flat_map(|shape| static_dims(shape)).collect(),
-            ranks: shapes.iter().map(|shape| shape.rank()).collect(),
-            layouts: layouts.collect(),
-            bytes: shapes.iter().filter_map(|shape| shape.byte_size()).sum(),
+        let mut results = Self {
+            types: Vec::new(),
+            dims: Vec::new(),
+            ranks: Vec::new(),
+            layouts: Vec::new(),
+            bytes: 0,
+        };
+        let mut arrays = 0;
+        for leaf in leaves(&module[module.entry_computation().root].shape) {
+            let rank = leaf.map_or(0, ArrayShape::rank);
+            let order = leaf.and_then(|_| executable.result_order(arrays));
+            let element_type = leaf.map(|shape| element::to_c(shape.element_type));
+            arrays += usize::from(leaf.is_some());
+            results
+                .types
+                .push(element_type.unwrap_or(PJRT_Buffer_Type_TOKEN));
+            results
+                .dims
+                .extend(leaf.map(static_dims).unwrap_or_default());
+            results.ranks.push(rank);
+            results.layouts.push(layout(order, rank));
+            results.bytes += leaf.and_then(ArrayShape::byte_size).unwrap_or(0);
         }
+        results
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -58,7 +58,9 @@ impl Boundary {
 
     /// The order of a parameter.
     pub(crate) fn parameter_order(&self, index: usize) -> Option<&[usize]> {
-        self.parameters.get(index).map(|(_, order)| order.as_slice())
+        self.parameters
+            .get(index)
+            .map(|(_, order)| order.as_slice())
     }
 
     /// The order of a result.

@@ -79,7 +79,7 @@ extern "C" fn deleted(_: *mut c_void, by: *mut c_void) {
 #[test]
 fn views_are_given_back_once() {
     let client = Client::new();
-    let mut values = vec![2.5_f32; 9];
+    let mut values = [2.5_f32; 9];
     let mut args: PJRT_Client_CreateViewOfDeviceBuffer_Args = arguments();
     args.client = client.0;
     // Not aligned to more than a float.
