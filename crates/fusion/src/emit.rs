@@ -7,20 +7,24 @@
 //! that is asked for twice at the same index in one scope is computed once.
 
 mod elements;
+pub(crate) mod inline_computation;
+pub(crate) mod loops;
 mod maps;
+pub(crate) mod read_maps;
+pub(crate) mod scan;
+pub(crate) mod updates;
 
 use crate::cluster::Clusters;
 use crate::error::Error;
-use crate::identities::{Definitions, Instead, Operands, remove_unused};
+use crate::kernel::algebraic_simplify::{Definitions, Instead, Operands, remove_unused};
+use crate::kernel::symbolic_dims::without_certain;
 use crate::kernel::{Access, Block, IndexVar, Kernel, Param, ScalarId, ScalarOp, Statement};
 use crate::program::{Program, ValueId};
-use crate::reads::ReadMaps;
-use crate::symbolic::without_certain;
+use read_maps::ReadMaps;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use tegula_expr::{Interval, Term, Var, VarRanges, canonicalize};
 use tegula_ir::{Binary, ElementType, InstructionId, Literal, Module, Unary};
-
 pub(crate) type Scalars = SmallVec<[ScalarId; 2]>;
 
 /// A kernel and the values its parameters are.
@@ -431,7 +435,7 @@ impl<'a> Emitter<'a> {
             } if *result == scalar => Some(*bits),
             _ => None,
         });
-        crate::counted::integer(self.kernel.scalars[scalar], bits?)
+        crate::analysis::trip_count::integer(self.kernel.scalars[scalar], bits?)
     }
 
     /// Makes an integer scalar, clamped to a range, an index variable.

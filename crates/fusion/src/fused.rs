@@ -4,20 +4,21 @@
 //! edges are the values that one unit makes and another reads. Node indices in
 //! ascending order are a valid schedule.
 
-use crate::before_loops::take_before;
-use crate::cluster::{Class, Clusters, classify, cluster};
-use crate::contraction::Contraction;
-use crate::dead::{acts, exchanges_data, has_effect};
+use crate::cluster::{Class, Clusters, classify};
+use crate::emit::read_maps::ReadMaps;
+use crate::emit::scan;
+use crate::emit::scan::as_scan;
+use crate::emit::updates;
 use crate::emit::{BoundKernel, Context, Emitter};
 use crate::error::Error;
-use crate::expand::is_annotation;
 use crate::kernel::{Access, Kernel};
-use crate::order::with_least_alive;
+use crate::program::contraction::Contraction;
 use crate::program::{NodeId, NodeKind, Program, Region, ValueId};
-use crate::reads::ReadMaps;
-use crate::rows::{Limits, join_rows};
-use crate::scan::{self, as_scan};
-use crate::updates;
+use crate::rewrite::dce::{acts, exchanges_data, has_effect};
+use crate::rewrite::expand::is_annotation;
+use crate::schedule::hoist_kernels::take_before;
+use crate::schedule::row_fusion::{Limits, join_rows};
+use crate::schedule::schedule_for_memory::with_least_alive;
 use petgraph::graph::DiGraph;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -25,7 +26,6 @@ use std::cell::RefCell;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use tegula_ir::{ComputationId, ElementType, Module, Op};
-
 /// A named routine of a backend's runtime.
 #[derive(Clone, Debug, PartialEq)]
 pub enum LibraryOp {
@@ -135,17 +135,13 @@ pub struct Fused {
     pub entry: FusedRegion,
 }
 
-/// Fuses a flattened program.
-///
-/// `limits` says what its kernels may keep.
-///
-/// # Errors
-/// An operation that cannot be compiled yet, by name.
-pub fn fuse(module: &Module, mut program: Program, limits: Limits) -> Result<Fused, Error> {
-    crate::loop_invariants::move_out(module, &mut program);
-    crate::fold::fold(module, &mut program, limits.shallow);
-    crate::accumulate::accumulate(module, &mut program);
-    let mut clusters = cluster(module, &program, limits);
+/// Makes kernels of a clustered program.
+pub(crate) fn emit_kernels(
+    module: &Module,
+    program: Program,
+    mut clusters: Clusters,
+    limits: Limits,
+) -> Result<Fused, Error> {
     let maps = ReadMaps::new(module);
     let context = Context {
         module,

@@ -17,11 +17,14 @@
 //! - A parameter of [`Access::Read`] is never stored to; one of
 //!   [`Access::Write`] never loaded from, and every element of it is stored.
 
+pub(crate) mod algebraic_simplify;
+pub(crate) mod substitute;
+pub(crate) mod symbolic_dims;
+
 use cranelift_entity::{EntityRef, PrimaryMap, entity_impl};
 use smallvec::SmallVec;
 use tegula_expr::{Term, Var};
 use tegula_ir::{Binary, Direction, ElementType, Order, Unary};
-
 /// A scalar of a kernel's body.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ScalarId(u32);

@@ -6,11 +6,14 @@
 //! regions; a region sees its own values, and the values around it that it uses
 //! unchanged (a loop state that an iteration passes through is not carried).
 
-use crate::contraction::Contraction;
+pub(crate) mod contraction;
+pub(crate) mod flatten;
+pub(crate) mod text;
+
+use contraction::Contraction;
 use cranelift_entity::{PrimaryMap, entity_impl};
 use smallvec::SmallVec;
 use tegula_ir::{ArrayShape, InstructionId, Literal};
-
 /// An array value.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ValueId(u32);

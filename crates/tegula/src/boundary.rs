@@ -5,7 +5,7 @@ use crate::{Arg, Buffer, Error, Fault};
 use std::borrow::Cow;
 use tegula_fusion::array_leaves;
 use tegula_ir::{ArrayShape, Literal, Module, RunTimeSizes, Shape, Symbol, spell_shape};
-use tegula_layout::normalise::{Orders, Permutation, in_order, is_row_major, row_major};
+use tegula_layout::apply_layouts::{Orders, Permutation, in_order, is_row_major, row_major};
 
 /// The arrays among a program's parameters and results.
 #[derive(Clone, Debug, Default)]
@@ -117,7 +117,10 @@ impl Boundary {
             .iter()
             .zip(&self.parameters)
             .map(|(literal, (_, order))| {
-                in_order(literal.shape(), &tegula_layout::normalise::inverse(order))
+                in_order(
+                    literal.shape(),
+                    &tegula_layout::apply_layouts::inverse(order),
+                )
             });
         let logical: Vec<ArrayShape> = logical.collect();
         let logical: Vec<&ArrayShape> = logical.iter().collect();

@@ -5,7 +5,9 @@ use std::alloc;
 use std::borrow::Cow;
 use std::sync::OnceLock;
 use tegula_ir::{ArrayShape, Literal};
-use tegula_layout::normalise::{Permutation, in_order, inverse, is_row_major, permuted, row_major};
+use tegula_layout::apply_layouts::{
+    Permutation, in_order, inverse, is_row_major, permuted, row_major,
+};
 
 /// An array in memory. It lives on the host.
 ///

@@ -1,13 +1,12 @@
 //! What fusing an operation costs and how it reads: its class, and how often it asks
 //! for the elements of its operands.
 
-use crate::contraction::is_product_of;
+use crate::emit::scan::as_scan;
 use crate::kernel::ScalarOp;
+use crate::program::contraction::is_product_of;
 use crate::program::{Node, NodeId, NodeKind, Program, ValueId};
-use crate::scan::as_scan;
 use std::cmp::Ordering;
 use tegula_ir::{ArrayShape, Binary, Dim, Module, Op, Unary};
-
 /// What a backend-independent view of an operation says about fusing it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {

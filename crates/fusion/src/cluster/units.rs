@@ -2,12 +2,11 @@
 //! and everything else; and who reads whose results.
 
 use super::MAX_BODY;
-use super::places::Place;
-use super::short::Short;
+use super::evaluation_sites::Place;
+use super::unroll_short_dims::Short;
 use crate::program::NodeId;
 use smallvec::SmallVec;
 use tegula_ir::Dim;
-
 /// Results that one kernel may have: each is a pointer in a register.
 const MAX_RESULTS: usize = 8;
 /// Units looked at to find out whether one leads to another. Beyond that it is taken

@@ -1,15 +1,14 @@
 //! Reads through indexing maps.
 
+use super::read_maps::{Read, RuntimeRead, substitute};
 use super::{Emitter, Scalars};
 use crate::error::Error;
 use crate::kernel::ScalarId;
 use crate::program::NodeId;
-use crate::reads::{Read, RuntimeRead, substitute};
 use smallvec::smallvec;
 use tegula_expr::{Cmp, Term, Var, terms};
 use tegula_ir::Op;
 use tegula_ir::helpers::ConcatenateSizes;
-
 impl Emitter<'_> {
     /// Where and when a node reads an operand: the map from its result's index,
     /// with the ranges given, and its run-time variables bound to scalars.

@@ -37,6 +37,19 @@ use tegula_fusion::kernel::{
 };
 use tegula_ir::{Binary, Direction, ElementType, Opcode, Order, Unary};
 
+/// Reads the text of one kernel.
+///
+/// # Errors
+/// The first thing that is not as the grammar of this module's text has it.
+pub fn parse_kernel(text: &str) -> Result<Kernel> {
+    let mut cursor = Cursor::new(text);
+    let read = kernel(&mut cursor)?;
+    match cursor.at_end() {
+        true => Ok(read),
+        false => cursor.expected("nothing after the kernel"),
+    }
+}
+
 /// Reads a kernel.
 pub(super) fn kernel(cursor: &mut Cursor<'_>) -> Result<Kernel> {
     let start = cursor.offset();
