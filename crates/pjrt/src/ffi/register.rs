@@ -14,6 +14,7 @@ use std::collections::HashMap;
 use std::ffi::{c_char, c_void};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use tegula::{ArrayShape, CustomCall, Literal};
+use tegula_interp::CustomCallHandler;
 
 /// A function with its stages.
 struct Handler {
@@ -62,10 +63,26 @@ pub(crate) fn register(name: &str, bundle: XLA_FFI_Handler_Bundle) -> Result<(),
         let work = move |call: &CustomCall, operands: &[Literal], results: &[ArrayShape]| {
             super::register::run(&own, call, operands, results)
         };
-        // Names that mean something to the compiler, such as LAPACK's, keep that meaning.
-        let _ = tegula::register_custom_call(name, work);
+        // Names that have a meaning without a function, such as LAPACK's, keep it.
+        if !is_known(name) {
+            let _ = tegula::register_custom_call(name, work);
+        }
     }
     Ok(())
+}
+
+/// Whether calls of a name can be run already.
+fn is_known(name: &str) -> bool {
+    let call = CustomCall {
+        target: name.into(),
+        operand_layouts: None,
+        has_side_effect: false,
+        api_version: None,
+        called: Vec::new(),
+        aliasing: Vec::new(),
+        extra: Vec::new(),
+    };
+    CustomCallHandler::of(&call).is_ok()
 }
 
 /// The text of a call's configuration.
