@@ -56,6 +56,18 @@ impl Boundary {
         self.parameters.len()
     }
 
+    /// The order of a parameter.
+    pub(crate) fn parameter_order(&self, index: usize) -> Option<&[usize]> {
+        self.parameters
+            .get(index)
+            .map(|(_, order)| order.as_slice())
+    }
+
+    /// The order of a result.
+    pub(crate) fn result_order(&self, index: usize) -> Option<&[usize]> {
+        self.results.get(index).map(Permutation::as_slice)
+    }
+
     /// The order of a parameter; of one that there is not, that of the array itself.
     pub(crate) fn order(&self, parameter: usize, array: &Buffer) -> Permutation {
         match self.parameters.get(parameter) {

@@ -412,6 +412,18 @@ impl Executable {
         Ok(self.boundary.give(outputs))
     }
 
+    /// In which order the dimensions of an argument should lie, the most major first: one that
+    /// lies otherwise is put so by each run. [`None`] if there is no such parameter.
+    pub fn parameter_order(&self, index: usize) -> Option<&[usize]> {
+        self.boundary.parameter_order(index)
+    }
+
+    /// In which order the dimensions of a result lie, the most major first. [`None`] if there is
+    /// no such result.
+    pub fn result_order(&self, index: usize) -> Option<&[usize]> {
+        self.boundary.result_order(index)
+    }
+
     /// An argument, by flattened parameter, lying in memory as the program states it.
     /// Runs that are given another one put it so themselves, each time.
     ///

@@ -34,7 +34,7 @@ pub struct Executable {
     /// Of each kernel, what its code handles together.
     regroupings: Vec<Regrouping>,
     isa: CpuFeatures,
-    pool: ThreadPool,
+    pool: Arc<ThreadPool>,
     /// No threads, for calls by one of the pool's.
     serial: ThreadPool,
     /// The plan at the sizes of runs so far. A plan without open sizes is there from the
@@ -109,13 +109,13 @@ impl Executable {
             return Err(Error::Cpu(message));
         }
         let isa = CpuFeatures::up_to(options.cpu);
-        let pool = ThreadPool::new(options.threads);
+        let pool = ThreadPool::shared(options.threads);
         let transformed = transform_kernels(&plan, options, &mut PassManager::new());
         let regroupings = regroupings(&transformed);
         let mut fixed = match plan.has_open_sizes() {
             true => None,
             false => {
-                let machine = (isa, &pool);
+                let machine = (isa, &*pool);
                 Some(Prepared::new(
                     &plan,
                     &regroupings,
@@ -295,7 +295,7 @@ impl Executable {
         self.prepared.get(sizes, |sizes| {
             let plan = self.plan.at(sizes).map_err(Error::Sizes)?;
             verify(&plan).map_err(|errors| Error::Bug(errors.join("; ")))?;
-            let machine = (self.isa, &self.pool);
+            let machine = (self.isa, &*self.pool);
             Prepared::new(
                 &plan,
                 &self.regroupings,
