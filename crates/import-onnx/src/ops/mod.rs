@@ -8,6 +8,7 @@ mod elementwise;
 mod index;
 mod normalization;
 mod products;
+mod quantization;
 mod reductions;
 mod shaping;
 mod windows;
@@ -29,6 +30,7 @@ pub(crate) fn find(domain: &str, op: &str) -> Option<Lowering> {
         .or_else(|| products::find(op))
         .or_else(|| windows::find(op))
         .or_else(|| normalization::find(op))
+        .or_else(|| quantization::find(op))
         .or_else(|| control::find(op))
 }
 

@@ -17,6 +17,7 @@ mod index;
 mod inputs;
 mod layout;
 pub(crate) mod output;
+mod passes;
 mod reduce;
 mod report;
 mod run;
@@ -45,14 +46,9 @@ pub(crate) struct CpuArgs {
 }
 
 impl CpuArgs {
-    fn get(&self) -> Result<tegula::Cpu, report::Failure> {
-        let name = &self.cpu;
-        let cpu = tegula::Cpu::from_name(name).ok_or_else(|| {
-            anyhow::anyhow!(
-                "there is no CPU `{name}`: use native, x86-64-v2, x86-64-v3 or x86-64-v4"
-            )
-        })?;
-        Ok(cpu)
+    fn get(&self) -> Result<tegula::IsaLevel, report::Failure> {
+        let cpu: Result<tegula::IsaLevel, _> = self.cpu.parse();
+        Ok(cpu.map_err(anyhow::Error::from)?)
     }
 }
 
@@ -144,7 +140,10 @@ impl Cli {
         let common = &self.common;
         let outcome = match &self.command {
             Command::Run(args) => run::run(args, common),
-            Command::Compile(args) => compile::compile(args, common),
+            Command::Compile(args) => match args.emit {
+                Some(form) => compile::compile(args, form, common),
+                None => passes::passes(args, common),
+            },
             Command::Index(args) => index::index(args, common),
             Command::Simplify(args) => simplify::simplify(args, common),
             Command::Shape(args) => shape::shape(args, common),

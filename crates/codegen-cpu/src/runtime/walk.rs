@@ -1,0 +1,336 @@
+//! The walker of actions: does a run's kernels, calls, copies, loops and branches in order.
+
+use super::memory::Memory;
+use super::pre_resolved_loop::{Turn, are_steps};
+use crate::abi::{KernelFn, parts_of};
+use crate::analysis::cost::Work;
+use crate::error::CallFailure;
+use crate::library::sort::SortCode;
+use crate::program::ir::{Action, Exchange, Index, Location, Nest, Strips};
+use std::cell::RefCell;
+use std::time::{Duration, Instant};
+use tegula_ir::ElementType;
+use tegula_linalg::thread_pool::ThreadPool;
+
+/// What one kernel or library call took in a profiled run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KernelTime {
+    /// Its name: that of the kernel in the plan, or of the routine.
+    pub name: String,
+    /// The time of all its runs together.
+    pub time: Duration,
+    /// How often it ran.
+    pub runs: u64,
+    /// The work of all its runs together.
+    pub work: Work,
+}
+
+fn note(profile: &mut Vec<KernelTime>, name: String, time: Duration, work: &Work) {
+    match profile.iter_mut().find(|k| k.name == name) {
+        Some(known) => {
+            known.time += time;
+            known.runs += 1;
+            known.work.add(work);
+        }
+        None => profile.push(KernelTime {
+            name,
+            time,
+            runs: 1,
+            work: *work,
+        }),
+    }
+}
+
+/// One run of a program.
+pub(crate) struct Run<'a> {
+    pub(super) memory: Memory<'a>,
+    pub(super) sorts: &'a [SortCode],
+    /// Functions of loops.
+    pub(super) loops: &'a [KernelFn],
+    pub(super) scratch: *mut u8,
+    pub(super) pool: &'a ThreadPool,
+    /// No threads, for calls by one of the pool's.
+    pub(super) serial: &'a ThreadPool,
+    pub(super) profile: Option<&'a RefCell<Vec<KernelTime>>>,
+}
+
+impl Run<'_> {
+    pub(super) fn actions(&self, actions: &[Action]) -> Result<(), CallFailure> {
+        // Asked once: a kernel may take less time than to ask.
+        let traced = tracing::enabled!(tracing::Level::TRACE);
+        for action in actions {
+            let name = if traced { action.name() } else { None };
+            let _span = name.map(|name| tracing::trace_span!("step", name).entered());
+            let Some(profile) = self.profile else {
+                self.action(action)?;
+                continue;
+            };
+            let start = Instant::now();
+            self.action(action)?;
+            if let Some(name) = action.name() {
+                let time = start.elapsed();
+                note(&mut profile.borrow_mut(), name, time, &action.work());
+            }
+        }
+        Ok(())
+    }
+
+    fn action(&self, action: &Action) -> Result<(), CallFailure> {
+        match action {
+            Action::Kernel {
+                kernel,
+                args,
+                extent,
+                parts,
+                ..
+            } => {
+                let addresses: smallvec::SmallVec<[*mut u8; 16]> =
+                    self.memory.addresses(args).collect();
+                self.kernel(*kernel, &addresses, *extent, *parts);
+            }
+            Action::Call {
+                call,
+                inputs,
+                outputs,
+                sort,
+                kept,
+                ..
+            } => {
+                let inputs: smallvec::SmallVec<[*const u8; 8]> = inputs
+                    .iter()
+                    .map(|&l| self.memory.address(l).cast_const())
+                    .collect();
+                let outputs: smallvec::SmallVec<[*mut u8; 8]> =
+                    outputs.iter().map(|&l| self.memory.address(l)).collect();
+                let sort = self.sorts.get(*sort);
+                let kept = kept.map_or(std::ptr::null(), |kept| {
+                    self.memory.address(kept).cast_const()
+                });
+                // SAFETY: see the module's text; a call's results overlap none of
+                // its operands, and values are aligned to 64 bytes.
+                unsafe {
+                    let (scratch, pool) = (self.scratch, self.pool);
+                    call.run(&inputs, &outputs, (sort, kept), scratch, pool)?;
+                }
+            }
+            Action::Pack { call, from, to } => {
+                // SAFETY: the operand is one that the call is given, and the memory is what
+                // the call has asked for.
+                unsafe { call.keep(self.memory.address(*from), self.memory.address(*to)) };
+            }
+            Action::Copy { from, to, bytes } => {
+                // SAFETY: both ends have that many bytes; they may be parts of one
+                // arena.
+                unsafe {
+                    std::ptr::copy(self.memory.address(*from), self.memory.address(*to), *bytes);
+                };
+            }
+            Action::View {
+                entry,
+                source,
+                bytes,
+                indices,
+            } => {
+                let indices = indices.iter();
+                let slabs: i64 = indices.map(|index| self.slab(index)).sum();
+                // SAFETY: the clamped indices of a slab lie inside the array.
+                let slab = unsafe {
+                    self.memory
+                        .address(*source)
+                        .offset((bytes + slabs) as isize)
+                };
+                self.memory.exchanged[*entry].set(slab);
+            }
+            Action::While {
+                condition,
+                predicate,
+                body,
+                exchanges,
+                nest,
+            } => {
+                if let Some(nest) = nest
+                    && self.profile.is_none()
+                    && !tracing::enabled!(tracing::Level::TRACE)
+                {
+                    self.nest(nest);
+                    return Ok(());
+                }
+                self.enter(exchanges);
+                if self.profile.is_none()
+                    && are_steps(condition, body)
+                    && !tracing::enabled!(tracing::Level::TRACE)
+                {
+                    self.turns(condition, *predicate, body, exchanges);
+                    self.leave(exchanges);
+                    return Ok(());
+                }
+                loop {
+                    self.actions(condition)?;
+                    // SAFETY: a pred scalar that the condition has written.
+                    if unsafe { *self.memory.address(*predicate) } == 0 {
+                        break;
+                    }
+                    self.actions(body)?;
+                    self.exchange(exchanges);
+                }
+                self.leave(exchanges);
+            }
+            Action::Conditional {
+                selector,
+                is_pred,
+                branches,
+            } => {
+                let selector = self.memory.address(*selector);
+                let last = branches.len().saturating_sub(1);
+                let branch = if *is_pred {
+                    // SAFETY: a pred scalar that was written before.
+                    usize::from(unsafe { *selector } == 0)
+                } else {
+                    // SAFETY: an s32 scalar that was written before; all values
+                    // are aligned to more than four bytes.
+                    let selected = unsafe { *selector.cast::<i32>() };
+                    usize::try_from(selected).map_or(last, |b| b.min(last))
+                };
+                if let Some(actions) = branches.get(branch) {
+                    self.actions(actions)?;
+                }
+            }
+            Action::Strips(strips) => self.strips(strips),
+        }
+        Ok(())
+    }
+
+    fn strips(&self, strips: &Strips) {
+        let pools = (self.pool, self.serial);
+        let timed = self.profile.is_some();
+        // SAFETY: see the module's text; the plan's verifier has checked that strips may be
+        // done in any order.
+        let times = unsafe { strips.run(&self.memory, self.scratch, pools, timed) };
+        if let Some(profile) = self.profile {
+            for (strip, time) in strips.steps.iter().zip(times) {
+                note(
+                    &mut profile.borrow_mut(),
+                    strip.name.clone(),
+                    time,
+                    &strip.work,
+                );
+            }
+        }
+    }
+
+    /// Bytes from the first slab to the one that an index says.
+    fn slab(&self, index: &Index<Location>) -> i64 {
+        let at = self.memory.address(index.place);
+        // SAFETY: an integer of this type that was written before; values are aligned.
+        let number = unsafe {
+            match index.element_type {
+                ElementType::S64 => *at.cast::<i64>(),
+                ElementType::U32 => i64::from(*at.cast::<u32>()),
+                _ => i64::from(*at.cast::<i32>()),
+            }
+        };
+        number.max(index.least).min(index.most) * index.stride
+    }
+
+    /// A loop that is a function.
+    fn nest(&self, nest: &Nest) {
+        let table = nest.table.iter().map(|&place| self.memory.address(place));
+        let table: smallvec::SmallVec<[*mut u8; 32]> = table.collect();
+        let function = self.loops[nest.function];
+        // SAFETY: see the module's text; it does what the loop's actions do.
+        unsafe { function(table.as_ptr(), 0, 1) };
+    }
+
+    /// A loop whose condition and body [are steps](are_steps).
+    fn turns(
+        &self,
+        condition: &[Action],
+        predicate: Location,
+        body: &[Action],
+        exchanges: &[Exchange],
+    ) {
+        let turn = || Turn::new(&self.memory, condition, predicate, body);
+        let even = turn();
+        let odd = (!exchanges.is_empty()).then(|| {
+            self.exchange(exchanges);
+            let odd = turn();
+            self.exchange(exchanges);
+            odd
+        });
+        let odd = odd.as_ref().unwrap_or(&even);
+        // SAFETY: see the module's text; memories are exchanged after every turn.
+        unsafe {
+            while even.goes_on() {
+                even.body();
+                self.exchange(exchanges);
+                if !odd.goes_on() {
+                    break;
+                }
+                odd.body();
+                self.exchange(exchanges);
+            }
+        }
+    }
+
+    /// After a turn of a loop: its next states are its states.
+    fn exchange(&self, exchanges: &[Exchange]) {
+        for [state, next] in exchanges.iter().map(|e| e.entries) {
+            self.memory.exchanged[state].swap(&self.memory.exchanged[next]);
+        }
+    }
+
+    /// Before a loop: the memories that it exchanges have their own roles.
+    fn enter(&self, exchanges: &[Exchange]) {
+        for exchange in exchanges {
+            let [state, next] = exchange.entries;
+            self.memory.exchanged[state].set(self.memory.address(exchange.state));
+            self.memory.exchanged[next].set(self.memory.address(exchange.next));
+        }
+    }
+
+    /// After a loop: its states are where they are looked for.
+    fn leave(&self, exchanges: &[Exchange]) {
+        for exchange in exchanges {
+            let (at, to) = (
+                self.memory.exchanged[exchange.entries[0]].get(),
+                self.memory.address(exchange.state),
+            );
+            if at != to {
+                // SAFETY: two memories of that many bytes, which do not overlap.
+                unsafe { std::ptr::copy_nonoverlapping(at, to, exchange.bytes) };
+            }
+        }
+    }
+
+    /// Runs a kernel, in parts if it is worth it.
+    fn kernel(&self, kernel: usize, addresses: &[*mut u8], extent: i64, parts: usize) {
+        let pieces = self.memory.code(kernel);
+        let addresses = Addresses(addresses.as_ptr());
+        let run = |begin: i64, end: i64| {
+            parts_of(pieces, [begin, end], |function, [begin, end]| {
+                // SAFETY: see the module's text; the points of a kernel are independent.
+                unsafe { function(addresses.get(), begin, end) };
+            });
+        };
+        if parts < 2 {
+            return run(0, extent);
+        }
+        self.pool.run(parts, &|part| {
+            let bound = |part: usize| (extent as i128 * part as i128 / parts as i128) as i64;
+            run(bound(part), bound(part + 1));
+        });
+    }
+}
+
+/// The addresses of a kernel's arguments, for several threads.
+struct Addresses(*const *mut u8);
+
+// SAFETY: they are only read, and outlive the run of the kernel; what they lead to is
+// written at points that are independent.
+unsafe impl Sync for Addresses {}
+
+impl Addresses {
+    fn get(&self) -> *const *mut u8 {
+        self.0
+    }
+}
