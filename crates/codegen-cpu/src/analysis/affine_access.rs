@@ -1,4 +1,4 @@
-//! Addresses as sums: how an element's place depends on a variable.
+//! Affine access: the address of an element as a sum of indices times strides.
 
 use tegula_expr::{Interval, Node, Term, Var, VarRanges, canonicalize};
 use tegula_fusion::kernel::{Block, IndexVar, ScalarOp, Statement};

@@ -1,4 +1,4 @@
-//! How much work a step is: arithmetic operations, and bytes of what it is given.
+//! The cost of a step: arithmetic operations and bytes moved.
 
 use crate::library::call::Call;
 use tegula_expr::{Term, Var};

@@ -1,4 +1,4 @@
-//! The plan's schedule with every address resolved, ready to be walked.
+//! Lowers a Plan's steps to actions with resolved addresses.
 
 use super::double_buffer;
 use super::ir::{Action, Area, Location};

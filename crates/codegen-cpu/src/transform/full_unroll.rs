@@ -1,7 +1,7 @@
-//! Full unrolling: a kernel of few points, with short loops, as straight code without a domain.
+//! Full unrolling: writes a kernel of few points and short loops as straight-line code.
 //!
-//! Such a kernel becomes part of the [loop](crate::compile::loop_outline) that it is called in. All its indices
-//! are constants then, so that the elements that it loads and stores can be in registers.
+//! The kernel then becomes part of the [loop](crate::compile::loop_outline) that runs it. All its
+//! indices are constants, so the elements that it loads and stores can be kept in registers.
 
 use super::cse;
 use tegula_expr::{Term, Var, canonicalize};

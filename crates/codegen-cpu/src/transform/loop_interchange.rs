@@ -1,4 +1,5 @@
-//! Loop interchange.
+//! Loop interchange: swaps the two innermost dimensions if the innermost is too short for lanes and
+//! most arrays are contiguous along the next.
 
 use crate::analysis::affine_access::{merged, steps_along};
 use crate::vectorize::select_loops::FEW;

@@ -1,9 +1,9 @@
-//! Small arrays with another dimension last: copied once, when a kernel's function begins.
+//! Operand packing: copies a small array with its dimensions permuted, when a kernel's function
+//! begins.
 //!
-//! Lanes that go along a dimension of an array that is not its last find their elements apart: a
-//! gather each, or no lanes at all. Where the array is small and each of its elements is read
-//! often, a copy in which they are neighbours costs little: an element about a nanosecond, and a
-//! gathered lane saves as much.
+//! Lanes along a dimension that is not the array's last would gather, or not be lanes at all. Where
+//! the array is small and each element is read often, a copy in which they are neighbours is
+//! cheaper: an element costs about a nanosecond, and each gathered lane costs as much.
 
 use crate::vectorize::select_loops::VectorPlan;
 use crate::vectorize::select_loops::select_loops;

@@ -1,14 +1,10 @@
-//! A kernel whose choices depend on an index modulo a small number, with as many points of it as
-//! one: its phases.
+//! Unroll-and-jam: computes several points of a dimension as one.
 //!
-//! What is put together from elements in turn (two arrays padded in between their elements and
-//! added, as a scan of pairs ends) asks at each point whose turn it is. Lanes compute every
-//! answer and keep one. With the points of a turn as one, each phase is what its answer is, and
-//! all load and store neighbours, every so many.
-//!
-//! Dimensions that are too short for lanes (coordinates, small matrices, states) are such turns
-//! too, of which each is the next dimension's point. What does not depend on them (a distance
-//! that a force is divided by, in a loop over all others) is done once then.
+//! Two cases. A kernel whose branches test an index modulo a small number is unrolled by that
+//! number, so that each branch is decided (two arrays interleaved, as a scan of pairs ends). Lanes
+//! would otherwise compute every answer and keep one. And a dimension too short for lanes
+//! (coordinates, small matrices) is unrolled fully, so that lanes go along the next dimension, and
+//! what does not depend on the short one is computed once.
 
 use super::cse;
 use crate::analysis::affine_access::{merged, steps_along};
