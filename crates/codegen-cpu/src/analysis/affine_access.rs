@@ -71,10 +71,7 @@ pub(crate) fn linear_index(
 /// accesses go through them as through one dimension, and nothing else depends
 /// on where in them a point lies. Gives their number and the lanes.
 pub(crate) fn merged(kernel: &Kernel) -> (usize, Option<i64>) {
-    let extent = |var: Var| match kernel.var(var) {
-        Some(IndexVar::Domain(extent)) => extent.as_constant(),
-        _ => None,
-    };
+    let extent = |var: Var| kernel.constant_extent(var);
     let Some(&lane) = kernel.domain.last() else {
         return (0, None);
     };

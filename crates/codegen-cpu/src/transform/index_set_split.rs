@@ -37,10 +37,7 @@ pub(crate) fn split_index_set(kernel: &Kernel) -> Vec<Subdomain> {
     let Some(&inner) = kernel.domain.last() else {
         return Vec::new();
     };
-    let extent = |var: Var| match kernel.var(var) {
-        Some(IndexVar::Domain(extent)) => extent.as_constant().unwrap_or(0),
-        _ => 0,
-    };
+    let extent = |var: Var| kernel.constant_extent(var).unwrap_or(0);
     let length = extent(inner);
     let mut bounds = vec![0, length];
     boundaries(&kernel.body, inner, &mut bounds);
