@@ -7,8 +7,8 @@ use crate::perturb::by_sums;
 use crate::program::{Callee, map};
 use crate::value::Value;
 use crate::{
-    batch_norm, convolution, dot, elementwise, fft, gather, linalg, movement, random, reduce, sort,
-    window,
+    batch_norm, convolution, dot, elementwise, fft, gather, linalg, movement, ragged, random,
+    reduce, sort, window,
 };
 use tegula_ir::{
     ArrayShape, CustomCall, Dim, ElementType, InstructionId, Lapack, Layout, Literal, Op, Scalar,
@@ -89,7 +89,10 @@ impl Evaluator<'_> {
             | Op::Scatter { .. }
             | Op::Map { .. }
             | Op::Sort { .. } => self.calling(id, operands),
-            Op::Dot { .. } | Op::Convolution { .. } => self.products(id, &operands),
+            Op::Dot { .. }
+            | Op::Convolution { .. }
+            | Op::RaggedDot { .. }
+            | Op::ScaledDot { .. } => self.products(id, &operands),
             Op::TopK { .. }
             | Op::BatchNormTraining { .. }
             | Op::BatchNormInference { .. }
@@ -266,6 +269,24 @@ impl Evaluator<'_> {
             } => {
                 let groups = (*feature_group_count, *batch_group_count);
                 convolution::convolution(lhs, rhs, &shape, (window, dims), groups, magnitudes)?
+            }
+            Op::RaggedDot {
+                dims,
+                lhs_ragged_dims,
+                rhs_group_dims,
+                ..
+            } => {
+                let attributes = ragged::Attributes {
+                    dims,
+                    ragged: lhs_ragged_dims,
+                    group: rhs_group_dims,
+                };
+                let arrays = [lhs, rhs, operands.get(2)?];
+                ragged::ragged_dot(arrays, &attributes, &shape, magnitudes)?
+            }
+            Op::ScaledDot { dims, .. } => {
+                let arrays = [lhs, rhs, operands.get(2)?, operands.get(3)?];
+                ragged::scaled_dot(arrays, dims, &shape, magnitudes)?
             }
             op => return Err(left_out(op)),
         };
@@ -643,9 +664,6 @@ pub(crate) fn left_out(op: &Op) -> Fault {
         | Op::CollectiveBroadcast(_)
         | Op::CollectivePermute { .. }
         | Op::CollectiveDone(_) => "one replica is evaluated, and a collective needs the others",
-        Op::RaggedDot { .. } | Op::ScaledDot { .. } | Op::Scan { .. } => {
-            "there is no definition of its corners to be a reference for"
-        }
         _ => "the operation has no place here",
     })
 }

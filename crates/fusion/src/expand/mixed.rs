@@ -51,7 +51,7 @@ pub(super) fn product(
 
 /// Sums as the result's type. A complex number becomes real by its real part, and `pred` by not
 /// being zero: `convert` has neither.
-fn narrowed(
+pub(super) fn narrowed(
     b: &mut ComputationBuilder<'_>,
     sums: InstructionId,
     result: &ArrayShape,

@@ -10,6 +10,7 @@
 //! The called computations come after their callers, so the result is for
 //! [`flatten`](crate::flatten) alone and not for the verifier.
 
+mod along;
 mod batch_norm;
 mod bits;
 mod complex;
@@ -17,6 +18,9 @@ mod gathers;
 mod lapack;
 mod mixed;
 mod qr;
+mod ragged;
+mod scaled;
+mod scan;
 
 use std::borrow::Cow;
 use tegula_ir::{
@@ -97,7 +101,7 @@ fn expands(module: &Module, id: InstructionId) -> bool {
         },
         Op::Dot { .. } | Op::Convolution { .. } if mixed::is_mixed(module, instruction) => true,
         Op::Dot { .. } => all_static && complex::is_large(module, instruction),
-        Op::DynamicReshape => true,
+        Op::DynamicReshape | Op::RaggedDot { .. } | Op::Scan { .. } | Op::ScaledDot { .. } => true,
         Op::Gather { .. } => all_static && gathers::slices(module, instruction).is_some(),
         _ => false,
     }
@@ -225,6 +229,9 @@ fn composition(
             mixed::product(builder, op, &shapes, &instruction.shape)
         }
         op @ Op::Dot { .. } => complex::product(builder, op, &shapes, &instruction.shape),
+        op @ Op::RaggedDot { .. } => ragged::expand(builder, op, &shapes, &instruction.shape),
+        op @ Op::ScaledDot { .. } => scaled::expand(builder, op, &shapes, &instruction.shape),
+        op @ Op::Scan { .. } => scan::expand(builder, op, &shapes, &instruction.shape),
         _ => batch_norm::expand(builder, &instruction.op, &shapes, &instruction.shape),
     }
 }
