@@ -1,7 +1,7 @@
 //! Judging a target's results on a program by the reference evaluator's.
 
 use crate::random::Regime;
-use tegula::{Arg, Buffer, Cpu, Module, Options, Target, compile};
+use tegula::{Arg, Buffer, IsaLevel, Module, Options, Target, compile};
 use tegula_codegen_cpu::StreamLimits;
 use tegula_interp::{Envelope, Value, envelope};
 use tegula_ir::{ArrayShape, ElementType, Literal};
@@ -30,13 +30,13 @@ pub enum Verdict {
 }
 
 /// The plan's evaluator, and machine code of all kinds with one and with two threads.
-const EVERYWHERE: [(Target, Cpu, usize); 6] = [
-    (Target::Plan, Cpu::Native, 1),
-    (Target::Cpu, Cpu::Native, 1),
-    (Target::Cpu, Cpu::Native, 2),
-    (Target::Cpu, Cpu::X86V3, 1),
-    (Target::Cpu, Cpu::X86V2, 1),
-    (Target::Cpu, Cpu::X86V2, 2),
+const EVERYWHERE: [(Target, IsaLevel, usize); 6] = [
+    (Target::Plan, IsaLevel::Native, 1),
+    (Target::Cpu, IsaLevel::Native, 1),
+    (Target::Cpu, IsaLevel::Native, 2),
+    (Target::Cpu, IsaLevel::X86V3, 1),
+    (Target::Cpu, IsaLevel::X86V2, 1),
+    (Target::Cpu, IsaLevel::X86V2, 2),
 ];
 
 /// Asserts that a program means the same on the plan's evaluator, and as machine code for new and
@@ -215,15 +215,15 @@ impl Reference {
         let evaluated: Vec<&Literal> = evaluated.iter().collect();
         let verdict = self.judge_results(&evaluated);
         let verdict = verdict.map_err(|e| format!("evaluated: {e}"))?;
-        let native = Cpu::Native;
+        let native = IsaLevel::Native;
         // Some results are stored past the caches wherever that can be done.
         let on = [
             (native, 1, StreamLimits::MEASURED),
             (native, 2, StreamLimits::ALWAYS),
             (native, 16, StreamLimits::MEASURED),
-            (Cpu::X86V3, 1, StreamLimits::MEASURED),
-            (Cpu::X86V3, 1, StreamLimits::ALWAYS),
-            (Cpu::X86V2, 3, StreamLimits::MEASURED),
+            (IsaLevel::X86V3, 1, StreamLimits::MEASURED),
+            (IsaLevel::X86V3, 1, StreamLimits::ALWAYS),
+            (IsaLevel::X86V2, 3, StreamLimits::MEASURED),
         ];
         for (cpu, threads, streaming) in on {
             let options = tegula_codegen_cpu::Options {

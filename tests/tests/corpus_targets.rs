@@ -6,7 +6,7 @@ use anyhow::Result;
 use libtest_mimic::{Arguments, Failed, Trial};
 use std::path::Path;
 use std::time::Instant;
-use tegula::{Cpu, Options, Target};
+use tegula::{IsaLevel, Options, Target};
 use tegula_tests::corpus::{load, names, small_corpus, whole_corpus};
 use tegula_tests::nvrtc;
 
@@ -16,16 +16,16 @@ const FROZEN: &str = "cpu-frozen";
 /// The program as StableHLO.
 const STABLEHLO: &str = "cpu-stablehlo";
 
-const TARGETS: &[(&str, Target, Cpu)] = &[
-    ("interp", Target::Interp, Cpu::Native),
-    ("plan", Target::Plan, Cpu::Native),
-    ("cpu", Target::Cpu, Cpu::Native),
-    (FROZEN, Target::Cpu, Cpu::Native),
-    (STABLEHLO, Target::Cpu, Cpu::Native),
-    ("cpu-v3", Target::Cpu, Cpu::X86V3),
-    ("cpu-v2", Target::Cpu, Cpu::X86V2),
-    ("cuda-sim", Target::CudaSim, Cpu::Native),
-    ("tpu", Target::Tpu, Cpu::Native),
+const TARGETS: &[(&str, Target, IsaLevel)] = &[
+    ("interp", Target::Interp, IsaLevel::Native),
+    ("plan", Target::Plan, IsaLevel::Native),
+    ("cpu", Target::Cpu, IsaLevel::Native),
+    (FROZEN, Target::Cpu, IsaLevel::Native),
+    (STABLEHLO, Target::Cpu, IsaLevel::Native),
+    ("cpu-v3", Target::Cpu, IsaLevel::X86V3),
+    ("cpu-v2", Target::Cpu, IsaLevel::X86V2),
+    ("cuda-sim", Target::CudaSim, IsaLevel::Native),
+    ("tpu", Target::Tpu, IsaLevel::Native),
 ];
 
 /// The largest programs: they take the Plan's evaluator, which knows no faster way
@@ -98,7 +98,7 @@ fn add(trials: &mut Vec<Trial>, group: &str, folder: &Path) {
     }
 }
 
-fn check(folder: &Path, name: &str, label: &str, (target, cpu): (Target, Cpu)) -> Result<()> {
+fn check(folder: &Path, name: &str, label: &str, (target, cpu): (Target, IsaLevel)) -> Result<()> {
     let extension = if label == STABLEHLO { "mlir" } else { "hlo" };
     let program = load(folder, name, extension)?;
     let start = Instant::now();

@@ -37,3 +37,7 @@ pub enum Error {
     #[error("the program needs {0} bytes of memory, which cannot be allocated")]
     OutOfMemory(i64),
 }
+
+/// Why a call failed while it ran. Boxed, so that what nearly never happens takes
+/// one register.
+pub(crate) type CallFailure = Box<CustomCallError>;

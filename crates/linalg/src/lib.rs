@@ -1,39 +1,51 @@
-//! Factorisations, eigenvalues and singular values of matrices in memory: what LAPACK's routines
-//! of the same names give, with LAPACK's conventions for signs and orders.
+//! Linear algebra on arrays in memory, for the CPU.
 //!
-//! Matrices are column-major. Routines take their work space from the caller; what they read is
-//! in the documentation of each. They are generic over `f32`, `f64` and complex numbers of these,
-//! and compiled for several instruction sets, of which the best that the machine has is run.
+//! - [`gemm`]: matrix products of any strides and number types, on the `microkernels`.
+//! - [`depthwise`]: products of many small groups, as depthwise convolutions have them.
+//! - `lapack`: factorisations, eigenvalues and singular values ([`geev`], [`gesdd`], [`geqrf`], ...).
+//! - [`fft`]: Fourier transforms of the last dimensions of an array.
+//! - [`thread_pool`]: the threads that products are split over.
+//!
+//! ```
+//! use tegula_ir::ElementType::F32;
+//! use tegula_linalg::CpuFeatures;
+//! use tegula_linalg::gemm::{Axes, Axis, Product};
+//! use tegula_linalg::thread_pool::ThreadPool;
+//!
+//! // [2, 3] times [3, 2], both row-major. Strides are in elements.
+//! let axes = Axes {
+//!     rows: vec![Axis { size: 2, lhs: 3, rhs: 0, out: 2 }],
+//!     columns: vec![Axis { size: 2, lhs: 0, rhs: 1, out: 1 }],
+//!     depth: vec![Axis { size: 3, lhs: 1, rhs: 2, out: 0 }],
+//!     ..Axes::default()
+//! };
+//! let product = Product::new(CpuFeatures::detect(), [F32; 3], axes, None).unwrap();
+//! let (a, b) = ([1f32, 2.0, 3.0, 4.0, 5.0, 6.0], [1f32, 0.0, 0.0, 1.0, 1.0, 1.0]);
+//! let mut out = [0f32; 4];
+//! let mut scratch = vec![0u8; product.scratch_bytes(1) + 64];
+//! let aligned = scratch.as_ptr().align_offset(64);
+//! // SAFETY: the arrays have the types and sizes of the product.
+//! unsafe {
+//!     product.run(
+//!         [a.as_ptr().cast(), b.as_ptr().cast()],
+//!         std::ptr::null(),
+//!         out.as_mut_ptr().cast(),
+//!         scratch.as_mut_ptr().add(aligned),
+//!         &ThreadPool::new(1),
+//!     );
+//! }
+//! assert_eq!(out, [4.0, 5.0, 10.0, 11.0]);
+//! ```
+//!
+//! Which instructions a routine uses is an argument, [`CpuFeatures`]: code for several instruction
+//! sets is in the library, whatever the compiler was told to use.
 
-mod bidiagonal;
-mod hessenberg;
-mod householder;
-mod isa;
-mod matrix;
-mod product;
-mod qr;
-mod rotation;
-mod scalar;
-mod scaling;
-mod schur;
-mod secular;
-mod singular;
-mod symmetric;
-mod tridiagonal;
-mod tridiagonal_solve;
+pub mod depthwise;
+pub mod fft;
+pub mod gemm;
+mod lapack;
+mod microkernels;
+pub mod thread_pool;
 
-pub use bidiagonal::{Bidiagonal, gebrd, ormbr};
-pub use hessenberg::{gehrd, orghr};
-pub use isa::Isa;
-pub use matrix::Matrix;
-pub use qr::{Multiplication, geqp3, geqrf, orgqr, ormqr};
-pub use scalar::{Real, Scalar};
-pub use schur::{Eigen, gees, geev};
-pub use singular::{SvdMethod, gesdd};
-pub use symmetric::heevd;
-pub use tridiagonal::{Tridiagonal, hetrd, ormtr};
-pub use tridiagonal_solve::gtsv;
-
-/// An iteration did not converge: LAPACK's `info`, which is not 0.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NotConverged(pub usize);
+pub use lapack::*;
+pub use tegula_target::CpuFeatures;

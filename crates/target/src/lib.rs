@@ -5,7 +5,8 @@
 //! and source, its [memory spaces](Chip::memory_spaces), and the rule by which its
 //! compiler lays arrays out by default ([`TileRule`]). Chips are text, both
 //! those in `chips/` and those of a user ([`Chip::parse`]); one reader reads them.
-//! A [`Cpu`] is what is found out about the machine that this runs on.
+//! A [`Cpu`] is what is found out about the machine that this runs on, [`CpuFeatures`] which
+//! instructions it has.
 //!
 //! What it is not: it estimates nothing and plans nothing. It knows no program,
 //! and of arrays only their element size and dimensions.
@@ -20,6 +21,7 @@
 
 mod chip;
 mod cpu;
+mod features;
 mod param;
 mod quantity;
 mod text;
@@ -27,6 +29,7 @@ mod tile;
 
 pub use chip::{Chip, MemorySpace, UnknownChip};
 pub use cpu::{Cache, Cpu};
+pub use features::{CpuFeatures, IsaLevel, UnknownIsaLevel, VectorWidth, first_level_ways};
 pub use param::Param;
 pub use quantity::{Dimension, Quantity, Unit};
 pub use text::ChipTextError;

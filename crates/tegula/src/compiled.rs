@@ -5,7 +5,7 @@ use crate::tpu::TpuExecutable;
 use crate::{Arg, Buffer, Error, Fault};
 use std::borrow::Cow;
 use std::time::{Duration, Instant};
-use tegula_codegen_cpu::{Cpu, StreamLimits};
+use tegula_codegen_cpu::{IsaLevel, StreamLimits};
 use tegula_fusion::{Fused, FusedRegion, Limits, Routines, Unit, ValueId};
 use tegula_interp::Value;
 use tegula_ir::{ArrayShape, Literal, Module, Shape};
@@ -38,7 +38,7 @@ pub struct Options {
     /// What for.
     pub target: Target,
     /// Which CPU, for [`Target::Cpu`].
-    pub cpu: Cpu,
+    pub cpu: IsaLevel,
     /// How many threads a run may use, at least 1.
     pub threads: usize,
     /// Which chip, for [`Target::Tpu`]; [`None`]: a v5e.
@@ -111,7 +111,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             target: Target::Cpu,
-            cpu: Cpu::Native,
+            cpu: IsaLevel::Native,
             threads: 1,
             chip: None,
             orders: ArrayOrders::Chosen,

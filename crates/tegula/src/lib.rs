@@ -70,7 +70,7 @@ pub use error::{Error, Fault};
 pub use read::{
     read, read_filled, read_program, read_program_stated, read_specialised, read_stated,
 };
-pub use tegula_codegen_cpu::Cpu;
+pub use tegula_codegen_cpu::IsaLevel;
 pub use tegula_interp::{RegisterError, register_custom_call};
 pub use tegula_ir::{ArrayShape, CustomCall, Literal, Module};
 

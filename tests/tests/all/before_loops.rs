@@ -1,7 +1,7 @@
 //! What a loop does alike in each iteration, which is done before it: that it is, that what
 //! iterations write over is not, and that results are those of the definition.
 
-use tegula::{Cpu, Module, Options, Target};
+use tegula::{IsaLevel, Module, Options, Target};
 use tegula_ir::{ArrayShape, Literal, Scalar};
 use tegula_layout::Plan;
 use tegula_layout::plan::Step;
@@ -78,7 +78,7 @@ fn checked(body: &str) -> [usize; 2] {
         for (target, threads) in [(Target::Plan, 1), (Target::Cpu, 1), (Target::Cpu, 2)] {
             let options = Options {
                 target,
-                cpu: Cpu::Native,
+                cpu: IsaLevel::Native,
                 threads,
                 ..Options::default()
             };
@@ -173,7 +173,7 @@ ENTRY main {{
     let reference = Reference::new(&module, &inputs, Regime::General).expect("a meaning");
     let options = Options {
         target: Target::Cpu,
-        cpu: Cpu::Native,
+        cpu: IsaLevel::Native,
         ..Options::default()
     };
     let verdict = reference.judge_with(&module, &inputs, &options);

@@ -2,7 +2,7 @@
 //! and results are those of the definition, on purpose where the plan has a kept value share
 //! its memory with others.
 
-use tegula::{Arg, Buffer, Compiled, Cpu, Module, Options, compile};
+use tegula::{Arg, Buffer, Compiled, IsaLevel, Module, Options, compile};
 use tegula_ir::{ArrayShape, ElementType, Literal};
 use tegula_tests::judge::{Reference, Verdict};
 use tegula_tests::random::Regime;
@@ -46,7 +46,7 @@ fn check(text: &str, frozen: &[&[usize]]) {
     let module = read(text);
     let inputs = inputs(&module);
     let reference = Reference::new(&module, &inputs, Regime::Dyadic).expect("it has a meaning");
-    for cpu in [Cpu::Native, Cpu::X86V3, Cpu::X86V2] {
+    for cpu in [IsaLevel::Native, IsaLevel::X86V3, IsaLevel::X86V2] {
         for threads in [1, 2] {
             let options = Options {
                 cpu,

@@ -2,7 +2,7 @@
 //! they are there; what is stored past the caches is what is stored otherwise.
 
 use std::borrow::Cow;
-use tegula::{Arg, Buffer, Cpu, Executable, Module, Options, PlanOptions, compile, plan_for};
+use tegula::{Arg, Buffer, Executable, IsaLevel, Module, Options, PlanOptions, compile, plan_for};
 use tegula_codegen_cpu::{Listing, StreamLimits};
 use tegula_ir::{ArrayShape, ElementType, Literal};
 
@@ -154,8 +154,11 @@ fn check_streamed(text: &str, streams: Option<bool>) {
             .unwrap_or_else(|e| panic!("{e}\n{text}"))
     };
     for (cpu, has) in [
-        (Cpu::X86V4, cfg!(target_arch = "x86_64") && has_avx512()),
-        (Cpu::X86V3, cfg!(target_arch = "x86_64") && has_avx2()),
+        (
+            IsaLevel::X86V4,
+            cfg!(target_arch = "x86_64") && has_avx512(),
+        ),
+        (IsaLevel::X86V3, cfg!(target_arch = "x86_64") && has_avx2()),
     ] {
         if !has {
             continue;

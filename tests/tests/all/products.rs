@@ -1,7 +1,7 @@
 //! Dots and convolutions of every form and type on every target, to the bit:
 //! inputs are small dyadic numbers, whose products and sums are exact in any order.
 
-use tegula::{Arg, Buffer, Cpu, Module, Options, Target, compile, plan, read};
+use tegula::{Arg, Buffer, IsaLevel, Module, Options, Target, compile, plan, read};
 use tegula_interp::Value;
 use tegula_ir::{Category, Literal, Scalar};
 use tegula_layout::plan::Step;
@@ -40,8 +40,8 @@ fn agrees(text: &str) -> Module {
     let expected = tegula_interp::evaluate(&module, &arguments);
     let expected = expected.unwrap_or_else(|e| panic!("{e}\n{text}"));
     let leaves = expected.leaves();
-    let mut targets = vec![(Target::Plan, Cpu::Native, 1)];
-    for cpu in [Cpu::Native, Cpu::X86V3, Cpu::X86V2] {
+    let mut targets = vec![(Target::Plan, IsaLevel::Native, 1)];
+    for cpu in [IsaLevel::Native, IsaLevel::X86V3, IsaLevel::X86V2] {
         targets.extend([(Target::Cpu, cpu, 1), (Target::Cpu, cpu, 3)]);
     }
     for (target, cpu, threads) in targets {
@@ -53,7 +53,7 @@ fn agrees(text: &str) -> Module {
             orders: tegula::ArrayOrders::Chosen,
         };
         let executable = match compile(&module, &options) {
-            Err(_) if cpu == Cpu::X86V3 && !has_avx2() => continue,
+            Err(_) if cpu == IsaLevel::X86V3 && !has_avx2() => continue,
             compiled => compiled.unwrap_or_else(|e| panic!("{e}\n{text}")),
         };
         let buffers: Vec<Buffer> = inputs.iter().cloned().map(Buffer::from).collect();

@@ -1,7 +1,7 @@
 //! Steps done strip by strip: that they are found, mean what the program means on any number of
 //! threads, and keep no more than strips.
 
-use tegula_codegen_cpu::{Cpu, Executable, Options, StreamLimits};
+use tegula_codegen_cpu::{Executable, IsaLevel, Options, StreamLimits};
 use tegula_ir::{ArrayShape, ElementType, Literal, Module, Scalar};
 use tegula_layout::Plan;
 use tegula_layout::plan::{Step, StripLimits, cuts};
@@ -130,7 +130,7 @@ fn a_strip_of_what_only_strips_need_is_all_that_is_kept() {
     let inputs = attention_inputs();
     let bytes = |strips| {
         let options = tegula_codegen_cpu::Options {
-            cpu: Cpu::Native,
+            cpu: IsaLevel::Native,
             threads: 2,
             streaming: StreamLimits::MEASURED,
         };
@@ -209,7 +209,7 @@ fn frozen_weights_are_packed_for_all_runs() {
     let inputs = [array(&[36, 24], 0), array(&[24, 40], 1), array(&[40], 2)];
     for threads in [1, 2] {
         let options = tegula_codegen_cpu::Options {
-            cpu: Cpu::Native,
+            cpu: IsaLevel::Native,
             threads,
             streaming: StreamLimits::MEASURED,
         };

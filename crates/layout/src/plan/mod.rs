@@ -50,10 +50,12 @@ pub use build::plan;
 pub use cursor::PlanParseError;
 pub use evaluate::{EvaluateError, evaluate};
 pub use parse::parse_plan;
+pub use print::KernelText;
 pub use runs::{PerSizes, WrongInput};
 pub use strip_mine::StripLimits;
 pub use strips::{Cut, Part, cuts, private_values};
 pub use verify::verify;
+pub use verify_kernel::verify_kernel;
 
 /// A value of a plan.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

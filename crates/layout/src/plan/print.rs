@@ -215,6 +215,16 @@ fn write_dot(f: &mut Formatter<'_>, contraction: &Contraction) -> fmt::Result {
     writeln!(f, " out{}", set(&contraction.out))
 }
 
+/// A kernel as text, in the form in which a Plan's text has it.
+#[derive(Clone, Copy, Debug)]
+pub struct KernelText<'a>(pub &'a Kernel);
+
+impl fmt::Display for KernelText<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write_kernel(f, self.0, 0)
+    }
+}
+
 fn write_kernel(f: &mut Formatter<'_>, kernel: &Kernel, depth: usize) -> fmt::Result {
     let pad = "  ".repeat(depth + 1);
     f.write_str("kernel(")?;

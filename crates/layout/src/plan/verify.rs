@@ -19,7 +19,7 @@
 //! and by [`MAX_OVERLAPS`].
 
 use super::strips::{Part, arrays, cuts};
-use super::verify_kernel::{self, works_in_place};
+use super::verify_kernel::{verify_kernel, works_in_place};
 use super::verify_library::library_suits;
 use super::verify_places::{ids_exist, misplaced};
 use super::{KernelId, Place, Plan, Step, ValueId};
@@ -84,7 +84,7 @@ fn verify_static(plan: &Plan) -> Result<(), Vec<String>> {
         overlapping: Vec::new(),
     };
     for (id, kernel) in &plan.kernels {
-        if let Err(error) = verify_kernel::check(kernel) {
+        if let Err(error) = verify_kernel(kernel) {
             verifier.error(format!("{id}: {error}"));
         }
     }

@@ -15,8 +15,11 @@ use tegula_fusion::Kernel;
 use tegula_fusion::kernel::{Access, Block, IndexVar, ScalarId, ScalarOp, Statement};
 use tegula_ir::{Binary, ElementType, Unary};
 
-/// The first thing that is wrong with a kernel, if anything is.
-pub(super) fn check(kernel: &Kernel) -> Result<(), String> {
+/// Checks a kernel by itself.
+///
+/// # Errors
+/// The first invariant that it breaks.
+pub fn verify_kernel(kernel: &Kernel) -> Result<(), String> {
     let mut check = Check {
         kernel,
         scalars: vec![Scope::Before; kernel.scalars.len()],

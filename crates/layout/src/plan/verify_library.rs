@@ -2,7 +2,7 @@
 //! takes and gives arrays of such shapes.
 
 use super::operation::module_of;
-use super::verify_kernel;
+use super::verify_kernel::verify_kernel;
 use crate::dot::DotView;
 use tegula_fusion::kernel::Access;
 use tegula_fusion::{Contraction, Kernel, LibraryOp, is_product_of};
@@ -71,7 +71,7 @@ fn sort_suits(
     if !same || dimension >= first.rank() {
         return Err("operands and results differ, or lack the dimension".to_owned());
     }
-    verify_kernel::check(comparator).map_err(|error| format!("comparator: {error}"))?;
+    verify_kernel(comparator).map_err(|error| format!("comparator: {error}"))?;
     let read = operands
         .iter()
         .flat_map(|shape| [(Access::Read, shape.element_type); 2]);

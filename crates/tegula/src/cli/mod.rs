@@ -45,14 +45,9 @@ pub(crate) struct CpuArgs {
 }
 
 impl CpuArgs {
-    fn get(&self) -> Result<tegula::Cpu, report::Failure> {
-        let name = &self.cpu;
-        let cpu = tegula::Cpu::from_name(name).ok_or_else(|| {
-            anyhow::anyhow!(
-                "there is no CPU `{name}`: use native, x86-64-v2, x86-64-v3 or x86-64-v4"
-            )
-        })?;
-        Ok(cpu)
+    fn get(&self) -> Result<tegula::IsaLevel, report::Failure> {
+        let cpu: Result<tegula::IsaLevel, _> = self.cpu.parse();
+        Ok(cpu.map_err(anyhow::Error::from)?)
     }
 }
 

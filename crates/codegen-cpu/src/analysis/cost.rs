@@ -1,0 +1,156 @@
+//! How much work a step is: arithmetic operations, and bytes of what it is given.
+
+use crate::library::call::Call;
+use tegula_expr::{Term, Var};
+use tegula_fusion::Kernel;
+use tegula_fusion::kernel::{Block, IndexVar, ScalarOp, Statement};
+use tegula_layout::plan::{KernelId, Plan, ValueId};
+
+/// The work of a step.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Work {
+    /// Operations of the program on single numbers: a sum counts as one, so does an
+    /// exponential; an element of a matrix product as two for each term.
+    pub operations: f64,
+    /// Bytes of operands and results, each once; of an array of which a kernel only goes
+    /// through a part, as many as it loads and stores.
+    pub bytes: f64,
+    /// Whether the operations are on numbers of fewer than 32 bits, for which machines
+    /// have instructions that do more at once.
+    pub narrow: bool,
+}
+
+impl Work {
+    /// Of a kernel of a plan that is given these values.
+    pub(crate) fn of_kernel(plan: &Plan, kernel: KernelId, args: &[ValueId]) -> Self {
+        let kernel = &plan.kernels[kernel];
+        let points: f64 = kernel.domain.iter().map(|&v| extent(kernel, v)).product();
+        let mut accessed = vec![0.0; kernel.params.len()];
+        count_accessed(kernel, &kernel.body, points, &mut accessed);
+        let size = |value: &ValueId| plan.values[*value].shape.byte_size().unwrap_or(0);
+        let bytes = args.iter().map(size).zip(accessed);
+        Self {
+            operations: points * operations(kernel, &kernel.body),
+            bytes: bytes
+                .map(|(size, accessed)| accessed.min(size as f64))
+                .sum(),
+            narrow: false,
+        }
+    }
+
+    /// Of a routine's call.
+    pub(crate) fn of_call(call: &Call, bytes: i64) -> Self {
+        let (operations, narrow) = match call {
+            Call::Dot(dot) => (dot.operations(), dot.is_narrow()),
+            Call::Convolution(convolution) => (convolution.operations(), convolution.is_narrow()),
+            Call::Sort(_) | Call::Routine(_) | Call::Handled(_) => (0.0, false),
+        };
+        Self {
+            operations,
+            bytes: bytes as f64,
+            narrow,
+        }
+    }
+
+    /// Of a copy.
+    pub(crate) fn of_copy(bytes: usize) -> Self {
+        Self {
+            bytes: 2.0 * bytes as f64,
+            ..Self::default()
+        }
+    }
+
+    /// The work of both.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.operations += other.operations;
+        self.bytes += other.bytes;
+        self.narrow |= other.narrow;
+    }
+}
+
+fn extent(kernel: &Kernel, var: Var) -> f64 {
+    match kernel.var(var) {
+        Some(IndexVar::Domain(extent) | IndexVar::Loop(extent)) => {
+            Term::as_constant(extent).unwrap_or(1) as f64
+        }
+        _ => 1.0,
+    }
+}
+
+/// The operations of a block at one point; of a choice, those of its larger branch.
+fn operations(kernel: &Kernel, block: &Block) -> f64 {
+    let of = |statement: &Statement| match statement {
+        Statement::Compute { op, .. } => match op {
+            ScalarOp::Constant(_)
+            | ScalarOp::Index(_)
+            | ScalarOp::Convert
+            | ScalarOp::BitcastConvert => 0.0,
+            _ => 1.0,
+        },
+        Statement::Loop { var, body, .. } => extent(kernel, *var) * operations(kernel, body),
+        Statement::If {
+            then, otherwise, ..
+        } => operations(kernel, then).max(operations(kernel, otherwise)),
+        Statement::Load { .. } | Statement::Store { .. } | Statement::Bind { .. } => 0.0,
+    };
+    block.statements.iter().map(of).sum()
+}
+
+/// Adds the bytes that a block loads and stores of each parameter if it is done so many times.
+fn count_accessed(kernel: &Kernel, block: &Block, times: f64, accessed: &mut [f64]) {
+    for statement in &block.statements {
+        match statement {
+            Statement::Load { param, .. } | Statement::Store { param, .. } => {
+                let element_type = kernel.params[*param].element_type;
+                accessed[*param] += times * element_type.storage_bytes() as f64;
+            }
+            Statement::Loop { var, body, .. } => {
+                count_accessed(kernel, body, times * extent(kernel, *var), accessed);
+            }
+            Statement::If {
+                then, otherwise, ..
+            } => {
+                count_accessed(kernel, then, times, accessed);
+                count_accessed(kernel, otherwise, times, accessed);
+            }
+            Statement::Compute { .. } | Statement::Bind { .. } => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tegula_layout::plan::{Step, parse_plan};
+    /// One row of a matrix, wherever it is: 8 of its 8000 elements.
+    #[test]
+    fn of_a_part_of_an_array_only_that_counts() {
+        let plan = parse_plan(
+            "plan \"row\" arena 0 {
+               b0 = parameter 0 bytes 32000
+               b1 = parameter 1 bytes 4
+               b2 = output 0 bytes 32
+               x0 = f32[1000,8] in b0
+               x1 = s32[] in b1
+               x2 = f32[1,8] in b2
+               k0 = kernel(write f32[1, 8], read s32[], read f32[1000, 8]) {
+                 for i0 < 8
+                 v0:s32 = load 1[]
+                 bind i1 = v0 in [0, 999]
+                 v1:f32 = load 2[i1, i0]
+                 v2:f32 = exponential v1
+                 store 0[0, i0] = v2
+               }
+               parameters(x0, x1)
+               results(x2)
+               run k0(x2, x1, x0)
+             }",
+        )
+        .expect("a plan");
+        let Some(Step::Kernel { kernel, args }) = plan.steps.first() else {
+            panic!("no kernel: {plan}");
+        };
+        let work = Work::of_kernel(&plan, *kernel, args);
+        assert_eq!((work.operations, work.bytes), (8.0, 32.0 + 32.0 + 4.0));
+    }
+}

@@ -1,0 +1,165 @@
+//! The points of a kernel's domain: one after the other, as lanes, as turns of rows, or in blocks.
+
+use super::{Lower, Values};
+use crate::clif::counted_loop::CountedLoop;
+use crate::error::Error;
+use crate::vectorize::loop_versioning::Version;
+use crate::vectorize::translate::Run;
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::{InstBuilder, Value, types};
+use smallvec::SmallVec;
+use tegula_expr::{Term, Var};
+
+/// Lanes of a block that goes along another dimension: each is a line of the nearest
+/// cache, and more than a few calls' worth of work.
+const BLOCK_LANES: i64 = 64;
+
+impl<'a> Lower<'a, '_> {
+    pub(super) fn domain(&mut self, begin: Value, end: Value) -> Result<(), Error> {
+        let kernel = self.kernel;
+        if let Some(across) = self.vectors.across {
+            return self.blocks(across, [begin, end]);
+        }
+        if self.whole_domain_is_lanes() {
+            return self.domain_lanes(&kernel.domain, [begin, end]);
+        }
+        let Some((&outer, inner)) = kernel.domain.split_first() else {
+            // Run once or not at all: a loop over the part that was asked for.
+            return self
+                .count(begin, end, None, &[], &mut |lower, _, _| {
+                    lower.statements(&kernel.body)?;
+                    Ok(Values::new())
+                })
+                .map(|_| ());
+        };
+        self.points(outer, [begin, end], inner)
+    }
+
+    pub(crate) fn inner_domain(&mut self, vars: &[Var]) -> Result<(), Error> {
+        let kernel = self.kernel;
+        let Some((&var, rest)) = vars.split_first() else {
+            return self.statements(&kernel.body);
+        };
+        let zero = self.integer(types::I64, 0);
+        let end = self.extent(var)?;
+        let vectors = self.vectors;
+        if vectors
+            .domain
+            .as_ref()
+            .is_some_and(|(count, _)| *count == vars.len())
+        {
+            return self.domain_lanes(vars, [zero, end]);
+        }
+        self.points(var, [zero, end], rest)
+    }
+
+    /// The domain in blocks of lanes that go along the dimension `across`. Points are
+    /// independent: their order does not matter.
+    fn blocks(&mut self, across: Var, outermost: [Value; 2]) -> Result<(), Error> {
+        let domain = &self.kernel.domain;
+        let Some((&lane, others)) = domain.split_last() else {
+            return Ok(());
+        };
+        let around: SmallVec<[Var; 4]> = others.iter().copied().filter(|v| *v != across).collect();
+        self.blocks_inside(&around, [across, lane], outermost)
+    }
+
+    fn blocks_inside(
+        &mut self,
+        around: &[Var],
+        [across, lane]: [Var; 2],
+        outermost: [Value; 2],
+    ) -> Result<(), Error> {
+        if let Some((&var, rest)) = around.split_first() {
+            let [begin, end] = self.part(var, outermost)?;
+            self.count(begin, end, Some(var), &[], &mut |lower, _, _| {
+                lower.blocks_inside(rest, [across, lane], outermost)?;
+                Ok(Values::new())
+            })?;
+            return Ok(());
+        }
+        let vectors = self.vectors;
+        let Some((_, Version::Leaf(run))) = &vectors.domain else {
+            return Ok(());
+        };
+        let [begin, end] = self.part(across, outermost)?;
+        let zero = self.integer(types::I64, 0);
+        let lanes = self.extent(lane)?;
+        let turn = CountedLoop::open(self.builder, zero, lanes, &[]);
+        self.open_terms();
+        let first = turn.counter;
+        let left = self.builder.ins().isub(lanes, first);
+        let most = self.integer(types::I64, BLOCK_LANES);
+        let n = self.builder.ins().smin(left, most);
+        let done = self.count(begin, end, Some(across), &[], &mut |lower, _, _| {
+            lower.run_of_lanes(run, [first, n], &[], &[])?;
+            Ok(Values::new())
+        });
+        self.close_terms();
+        turn.close(self.builder, BLOCK_LANES, &[]);
+        done.map(|_| ())
+    }
+
+    /// What of a domain dimension is to be run: all, but of the outermost one.
+    fn part(&mut self, var: Var, outermost: [Value; 2]) -> Result<[Value; 2], Error> {
+        if self.kernel.domain.first() == Some(&var) {
+            return Ok(outermost);
+        }
+        Ok([self.integer(types::I64, 0), self.extent(var)?])
+    }
+
+    fn whole_domain_is_lanes(&self) -> bool {
+        let domain = self.vectors.domain.as_ref();
+        domain.is_some_and(|(count, _)| *count == self.kernel.domain.len())
+    }
+
+    /// These dimensions as lanes, of the first one a part.
+    fn domain_lanes(&mut self, vars: &[Var], [begin, end]: [Value; 2]) -> Result<(), Error> {
+        let vectors = self.vectors;
+        let Some((_, rows)) = &vectors.domain else {
+            return Ok(());
+        };
+        let (mut first, mut last) = (begin, end);
+        for &var in &vars[1..] {
+            let extent = self.extent(var)?;
+            first = self.builder.ins().imul(first, extent);
+            last = self.builder.ins().imul(last, extent);
+        }
+        let zero = self.integer(types::I64, 0);
+        for &var in vars {
+            self.set_var(var, zero);
+        }
+        let n = self.builder.ins().isub(last, first);
+        self.version_of_lanes(rows, [first, n])
+    }
+
+    /// The lanes of the version for where we are.
+    fn version_of_lanes(&mut self, rows: &Version<Run>, lanes: [Value; 2]) -> Result<(), Error> {
+        let (var, bound, below, above) = match rows {
+            Version::Leaf(run) => return self.run_of_lanes(run, lanes, &[], &[]).map(|_| ()),
+            Version::Split {
+                var,
+                bound,
+                below,
+                above,
+            } => (*var, *bound, below, above),
+        };
+        let at = self.term_value(&Term::var(var));
+        let bound = self.integer(types::I64, bound);
+        let is_below = self.builder.ins().icmp(IntCC::SignedLessThan, at, bound);
+        let [yes, no, join] = [(); 3].map(|()| self.builder.create_block());
+        self.builder.ins().brif(is_below, yes, &[], no, &[]);
+        for (block, rows) in [(yes, below), (no, above)] {
+            self.builder.switch_to_block(block);
+            self.builder.seal_block(block);
+            self.open_terms();
+            let done = self.version_of_lanes(rows, lanes);
+            self.close_terms();
+            done?;
+            self.builder.ins().jump(join, &[]);
+        }
+        self.builder.switch_to_block(join);
+        self.builder.seal_block(join);
+        Ok(())
+    }
+}

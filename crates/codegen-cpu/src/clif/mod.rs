@@ -1,0 +1,26 @@
+//! From a kernel to Cranelift's intermediate form (CLIF), one function for each.
+//!
+//! - [`lower`]: statements, loops, loads and stores; [`elementwise`]: scalar operations;
+//!   [`integer`]: index terms; [`types`]: which Cranelift values carry which element type.
+//! - [`counted_loop`]: the blocks of a loop with a known number of iterations.
+//! - [`simd_call`]: a vector loop as a call of its SIMD body; [`row_blocking`] and [`row_loop`]:
+//!   several rows in one call.
+//! - [`mem2reg`]: array elements that a function keeps in registers.
+//! - [`operand_copy`]: copies of small arrays in another order.
+//! - [`libcalls`]: functions of this crate that generated code calls.
+//! - [`shape_code`]: computations on symbolic dimensions.
+//! - [`target`]: Cranelift's settings and the CPU features that it may use.
+
+pub(crate) mod counted_loop;
+pub(crate) mod elementwise;
+pub(crate) mod integer;
+pub(crate) mod libcalls;
+pub(crate) mod lower;
+pub(crate) mod mem2reg;
+pub(crate) mod operand_copy;
+pub(crate) mod row_blocking;
+pub(crate) mod row_loop;
+pub(crate) mod shape_code;
+pub(crate) mod simd_call;
+pub(crate) mod target;
+pub(crate) mod types;

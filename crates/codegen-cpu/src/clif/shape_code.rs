@@ -1,0 +1,313 @@
+//! Shape computations as machine code: the provider that emits Cranelift.
+//!
+//! A number is a pair of values: the number, and why there is none (0: it has a
+//! value, 1: overflow, 2: division by zero). Nothing traps.
+
+use super::integer;
+use super::target::target;
+use crate::error::Error;
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::{AbiParam, InstBuilder, MemFlagsData, Value, types};
+use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
+use cranelift_jit::{JITBuilder, JITModule};
+use cranelift_module::{Linkage, Module};
+use tegula_expr::{Arithmetic, Emitted, Emitter, Emitting, EvalError, KnownOperand, Number};
+use tegula_target::IsaLevel;
+
+/// A number computed by machine code.
+#[derive(Clone, Copy, Debug)]
+pub struct Checked {
+    value: Value,
+    /// An i64: 0 if there is a value.
+    fault: Value,
+}
+
+/// The emitter of machine code for operands of which this much is known.
+pub struct MachineSizes<'a, 'f> {
+    builder: &'a mut FunctionBuilder<'f>,
+    known: &'a [KnownOperand],
+    dims: Value,
+    elements: Value,
+    reads: Reads,
+}
+
+/// How far a computation reads into the sizes and the elements of each operand.
+#[derive(Debug, Default)]
+struct Reads {
+    dims: Vec<usize>,
+    elements: Vec<usize>,
+}
+
+impl Reads {
+    fn note(lists: &mut Vec<usize>, list: usize, index: usize) {
+        if lists.len() <= list {
+            lists.resize(list + 1, 0);
+        }
+        if let Some(count) = lists.get_mut(list) {
+            *count = (*count).max(index + 1);
+        }
+    }
+}
+
+impl MachineSizes<'_, '_> {
+    fn number(&mut self, value: i64) -> Value {
+        self.builder.ins().iconst(types::I64, value)
+    }
+
+    /// Element `index` of list `list` of lists of 64-bit numbers.
+    fn load(&mut self, lists: Value, list: usize, index: usize) -> Checked {
+        let flags = MemFlagsData::trusted();
+        let offset = |place: usize| i32::try_from(place.checked_mul(8)?).ok();
+        let (Some(first), Some(second)) = (offset(list), offset(index)) else {
+            return self.constant(Err(EvalError::Overflow));
+        };
+        let ins = &mut self.builder;
+        let start = ins.ins().load(types::I64, flags, lists, first);
+        let value = ins.ins().load(types::I64, flags, start, second);
+        Checked {
+            value,
+            fault: self.number(0),
+        }
+    }
+
+    /// The first of two that is not 0.
+    fn first(&mut self, a: Value, b: Value) -> Value {
+        self.builder.ins().select(a, a, b)
+    }
+
+    fn is(&mut self, value: Value, constant: i64) -> Value {
+        self.builder.ins().icmp_imm_s(IntCC::Equal, value, constant)
+    }
+
+    /// Whether the result of a sum, difference or product does not fit, as an i64.
+    fn overflow(&mut self, op: Arithmetic, a: Value, b: Value, result: Value) -> Value {
+        let ins = &mut self.builder;
+        let (left, right) = match op {
+            // Operands of one sign, a result of the other.
+            Arithmetic::Add => (ins.ins().bxor(a, result), ins.ins().bxor(b, result)),
+            Arithmetic::Sub => (ins.ins().bxor(a, b), ins.ins().bxor(a, result)),
+            _ => {
+                let upper = ins.ins().smulhi(a, b);
+                let sign = ins.ins().sshr_imm_s(result, 63);
+                let differ = ins.ins().icmp(IntCC::NotEqual, upper, sign);
+                return ins.ins().uextend(types::I64, differ);
+            }
+        };
+        let both = ins.ins().band(left, right);
+        ins.ins().ushr_imm_s(both, 63)
+    }
+
+    /// A divisor that never traps, and why the quotient by the real one has no value.
+    fn divisor(&mut self, op: Arithmetic, a: Value, b: Value) -> (Value, Value) {
+        let (zero, minus, smallest) = (self.is(b, 0), self.is(b, -1), self.is(a, i64::MIN));
+        let ins = &mut self.builder;
+        let large = ins.ins().band(minus, smallest);
+        let unsafe_to_divide = ins.ins().bor(zero, large);
+        let one = ins.ins().iconst(types::I64, 1);
+        let divisor = ins.ins().select(unsafe_to_divide, one, b);
+        let zero = ins.ins().uextend(types::I64, zero);
+        let mut fault = ins.ins().iadd(zero, zero);
+        // A remainder of a division by -1 is 0, as by 1.
+        if op != Arithmetic::Mod {
+            let large = ins.ins().uextend(types::I64, large);
+            fault = ins.ins().bor(fault, large);
+        }
+        (divisor, fault)
+    }
+}
+
+impl Emitter for MachineSizes<'_, '_> {
+    type Value = Checked;
+
+    fn constant(&mut self, value: Number) -> Checked {
+        let fault = match value {
+            Ok(_) => 0,
+            Err(EvalError::DivisionByZero) => 2,
+            Err(EvalError::Overflow | EvalError::Unbound(_)) => 1,
+        };
+        Checked {
+            value: self.number(value.unwrap_or(0)),
+            fault: self.number(fault),
+        }
+    }
+
+    fn arithmetic(&mut self, op: Arithmetic, a: &Checked, b: &Checked) -> Checked {
+        let (value, own) = match op {
+            Arithmetic::Add | Arithmetic::Sub | Arithmetic::Mul => {
+                let value = integer::arithmetic(self.builder, op, a.value, b.value);
+                (value, self.overflow(op, a.value, b.value, value))
+            }
+            Arithmetic::FloorDiv | Arithmetic::CeilDiv | Arithmetic::Mod => {
+                let (divisor, fault) = self.divisor(op, a.value, b.value);
+                let value = integer::arithmetic(self.builder, op, a.value, divisor);
+                (value, fault)
+            }
+            Arithmetic::Min | Arithmetic::Max | Arithmetic::Cmp(_) => {
+                let value = integer::arithmetic(self.builder, op, a.value, b.value);
+                (value, self.number(0))
+            }
+        };
+        let fault = self.first(b.fault, own);
+        Checked {
+            value,
+            fault: self.first(a.fault, fault),
+        }
+    }
+
+    fn select(&mut self, condition: &Checked, a: &Checked, b: &Checked) -> Checked {
+        let ins = &mut self.builder;
+        let value = ins.ins().select(condition.value, a.value, b.value);
+        let chosen = ins.ins().select(condition.value, a.fault, b.fault);
+        Checked {
+            value,
+            fault: self.first(condition.fault, chosen),
+        }
+    }
+
+    fn shape(&mut self, operand: usize, dim: usize) -> Emitted<Checked> {
+        match self.known.get(operand).and_then(|known| known.dim(dim)) {
+            Some(size) => Emitted::Known(Ok(size)),
+            None => {
+                Reads::note(&mut self.reads.dims, operand, dim);
+                Emitted::Code(self.load(self.dims, operand, dim))
+            }
+        }
+    }
+
+    fn known_element(&mut self, operand: usize, flat: usize) -> Option<i64> {
+        self.known.get(operand)?.element(flat)
+    }
+
+    fn element(&mut self, operand: usize, flat: usize) -> Checked {
+        Reads::note(&mut self.reads.elements, operand, flat);
+        self.load(self.elements, operand, flat)
+    }
+}
+
+/// Sizes and elements of each operand, the results; gives the first result's fault.
+type SizeFunction = unsafe extern "C" fn(*const *const i64, *const *const i64, *mut i64) -> i64;
+
+/// Machine code that computes sizes from those of operands and from their elements.
+pub struct SizeCode {
+    function: SizeFunction,
+    results: usize,
+    reads: Reads,
+    module: Option<JITModule>,
+}
+
+impl Drop for SizeCode {
+    fn drop(&mut self) {
+        if let Some(module) = self.module.take() {
+            // SAFETY: the function is called through `self` only.
+            unsafe { module.free_memory() };
+        }
+    }
+}
+
+/// Numbers of a computation that runs in machine code.
+type Results = Vec<Emitted<Checked>>;
+
+impl SizeCode {
+    /// Compiles a computation: `compute` runs once and emits it. `known` is what is
+    /// known of the operands now; the rest is read when the code runs.
+    ///
+    /// # Errors
+    /// What `compute` gives, or [`Error`] if this machine cannot be compiled for.
+    pub fn compile<E: From<Error>>(
+        known: &[KnownOperand],
+        compute: impl FnOnce(&mut Emitting<MachineSizes<'_, '_>>) -> Result<Results, E>,
+    ) -> Result<Self, E> {
+        let isa = target(IsaLevel::Native)?;
+        let names = cranelift_module::default_libcall_names();
+        let mut module = JITModule::new(JITBuilder::with_isa(isa, names));
+        let mut signature = module.make_signature();
+        signature.params.extend([AbiParam::new(types::I64); 3]);
+        signature.returns.push(AbiParam::new(types::I64));
+        let bug = |e: cranelift_module::ModuleError| Error::Bug(e.to_string());
+        let id = module
+            .declare_function("sizes", Linkage::Local, &signature)
+            .map_err(bug)?;
+        let mut context = module.make_context();
+        context.func.signature = signature;
+        let mut functions = FunctionBuilderContext::new();
+        let config = module.target_config();
+        let mut builder = FunctionBuilder::new(&mut context.func, &mut functions);
+        let (results, reads) = emit(&mut builder, known, compute)?;
+        builder.finalize(config);
+        module.define_function(id, &mut context).map_err(bug)?;
+        module.finalize_definitions().map_err(bug)?;
+        let address = module.get_finalized_function(id);
+        // SAFETY: the function was defined with this signature.
+        let function = unsafe { std::mem::transmute::<*const u8, SizeFunction>(address) };
+        Ok(Self {
+            function,
+            results,
+            reads,
+            module: Some(module),
+        })
+    }
+
+    /// Runs it on the sizes and elements of each operand; an operand's elements may
+    /// be missing if they are not needed.
+    ///
+    /// # Errors
+    /// [`EvalError::Overflow`] too if the code needs a size or element that is not
+    /// there.
+    pub fn run(&self, dims: &[Vec<i64>], elements: &[Vec<i64>]) -> Result<Vec<i64>, EvalError> {
+        let all_there = |reads: &[usize], lists: &[Vec<i64>]| {
+            reads
+                .iter()
+                .enumerate()
+                .all(|(list, &count)| count <= lists.get(list).map_or(0, Vec::len))
+        };
+        if !all_there(&self.reads.dims, dims) || !all_there(&self.reads.elements, elements) {
+            return Err(EvalError::Overflow);
+        }
+        let starts = |lists: &[Vec<i64>]| lists.iter().map(Vec::as_ptr).collect::<Vec<_>>();
+        let (dims, elements) = (starts(dims), starts(elements));
+        let mut out = vec![0i64; self.results];
+        // SAFETY: the code reads as many numbers of each list as `reads` says, which
+        // are there, and writes `results` numbers.
+        let fault = unsafe { (self.function)(dims.as_ptr(), elements.as_ptr(), out.as_mut_ptr()) };
+        match fault {
+            0 => Ok(out),
+            2 => Err(EvalError::DivisionByZero),
+            _ => Err(EvalError::Overflow),
+        }
+    }
+}
+
+/// Emits the whole function; gives the number of results and what it reads.
+fn emit<E: From<Error>>(
+    builder: &mut FunctionBuilder<'_>,
+    known: &[KnownOperand],
+    compute: impl FnOnce(&mut Emitting<MachineSizes<'_, '_>>) -> Result<Results, E>,
+) -> Result<(usize, Reads), E> {
+    let entry = builder.create_block();
+    builder.append_block_params_for_function_params(entry);
+    builder.switch_to_block(entry);
+    builder.seal_block(entry);
+    let [dims, elements, out] = builder.block_params(entry)[..] else {
+        return Err(Error::Bug("a size function's signature is wrong".to_owned()).into());
+    };
+    let mut provider = Emitting(MachineSizes {
+        builder,
+        known,
+        dims,
+        elements,
+        reads: Reads::default(),
+    });
+    let results = compute(&mut provider)?;
+    let mut fault = provider.0.number(0);
+    for (i, result) in results.iter().enumerate() {
+        let checked = provider.code(result);
+        let place = i32::try_from(8 * i).map_err(|_| Error::Bug("too many sizes".to_owned()))?;
+        let flags = MemFlagsData::trusted();
+        let ins = &mut provider.0.builder;
+        ins.ins().store(flags, checked.value, out, place);
+        fault = provider.0.first(fault, checked.fault);
+    }
+    let reads = provider.0.reads;
+    builder.ins().return_(&[fault]);
+    Ok((results.len(), reads))
+}

@@ -1,0 +1,62 @@
+//! Cranelift's target: which instructions it may use, and its settings.
+
+use crate::error::Error;
+use cranelift_codegen::isa::OwnedTargetIsa;
+use cranelift_codegen::settings::{self, Configurable};
+use tegula_target::IsaLevel;
+
+/// Cranelift's description of the machine that code is made for.
+pub(crate) fn target(cpu: IsaLevel) -> Result<OwnedTargetIsa, Error> {
+    let mut flags = settings::builder();
+    let set = |flags: &mut settings::Builder, name: &str, value: &str| {
+        flags
+            .set(name, value)
+            .map_err(|e| Error::Bug(format!("setting {name}: {e}")))
+    };
+    set(&mut flags, "opt_level", "speed")?;
+    set(&mut flags, "is_pic", "false")?;
+    set(
+        &mut flags,
+        "enable_verifier",
+        if cfg!(debug_assertions) {
+            "true"
+        } else {
+            "false"
+        },
+    )?;
+    let mut isa = cranelift_native::builder_with_options(cpu == IsaLevel::Native)
+        .map_err(|e| Error::Cpu(format!("this machine cannot be compiled for: {e}")))?;
+    for feature in features(cpu) {
+        isa.enable(feature)
+            .map_err(|_| Error::Cpu(format!("this machine's architecture has no {feature}")))?;
+    }
+    isa.finish(settings::Flags::new(flags))
+        .map_err(|e| Error::Cpu(e.to_string()))
+}
+
+/// Cranelift's names for the extensions of a level; what this machine has is on by default for
+/// [`IsaLevel::Native`].
+fn features(level: IsaLevel) -> Vec<&'static str> {
+    let v2 = [
+        "has_sse3",
+        "has_ssse3",
+        "has_sse41",
+        "has_sse42",
+        "has_popcnt",
+    ];
+    let v3 = [
+        "has_avx",
+        "has_avx2",
+        "has_fma",
+        "has_bmi1",
+        "has_bmi2",
+        "has_lzcnt",
+    ];
+    let v4 = ["has_avx512f", "has_avx512dq", "has_avx512vl"];
+    match level {
+        IsaLevel::Native => Vec::new(),
+        IsaLevel::X86V2 => v2.to_vec(),
+        IsaLevel::X86V3 => [&v2[..], &v3].concat(),
+        IsaLevel::X86V4 => [&v2[..], &v3, &v4].concat(),
+    }
+}

@@ -1,0 +1,39 @@
+//! From a Plan to machine code in memory: every kernel, sort comparator and outlined loop, in one
+//! Cranelift module.
+
+use crate::abi::Part;
+use crate::isa::x64::InstructionSet;
+use crate::options::Options;
+use crate::transform::pipeline::{self, Machine, Regrouping, Transformed};
+use cranelift_module::FuncId;
+use smallvec::SmallVec;
+use tegula_fusion::Kernel;
+use tegula_layout::plan::Plan;
+
+pub(crate) mod loop_outline;
+pub(crate) mod module;
+
+/// Runs the [passes](crate::transform::pipeline) over each kernel of a Plan, by number. `after`
+/// sees what each pass changed.
+pub(crate) fn transform_kernels(
+    plan: &Plan,
+    options: &Options,
+    after: &mut dyn FnMut(&'static str, &Kernel),
+) -> Vec<Transformed> {
+    let machine = Machine {
+        interleaves: InstructionSet::of(options.cpu).is_some_and(InstructionSet::interleaves),
+    };
+    let kernels = plan.kernels.values();
+    kernels
+        .map(|kernel| pipeline::run(kernel, machine, after))
+        .collect()
+}
+
+/// What was regrouped in each kernel.
+pub(crate) fn regroupings(transformed: &[Transformed]) -> Vec<Regrouping> {
+    let each = transformed.iter().map(|kernel| kernel.regrouping.clone());
+    each.collect()
+}
+
+/// The functions of a kernel's pieces, with what each computes of the outermost dimension.
+pub(crate) type Pieces = SmallVec<[(FuncId, Option<Part>); 1]>;

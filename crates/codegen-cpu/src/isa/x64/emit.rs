@@ -1,0 +1,368 @@
+//! Registers and bytes: the only user of the allocator's answers and the encoder.
+
+use super::features::InstructionSet;
+use super::inst::{
+    Arg, Base, CALLEE_SAVED, INTEGER, Inst, Kind, MASK, Machine, Taken, environment,
+};
+use super::opcodes::Size;
+use iced_x86::{Code, Encoder, Instruction, OpKind, Register};
+use regalloc2::{
+    Algorithm, Allocation, Block, Ctx, Edit, InstOrEdit, MachineEnv, Output, PReg, RegClass,
+    RegallocOptions,
+};
+
+/// Above so many instructions, allocation is quick rather than good.
+const LARGE: usize = 600;
+
+/// The register allocator: the machine's registers, and memory that it uses again.
+pub(super) struct Allocator {
+    environment: MachineEnv,
+    context: Box<Ctx>,
+}
+
+impl Allocator {
+    pub(super) fn new(set: InstructionSet) -> Self {
+        Self {
+            environment: environment(set),
+            context: Box::default(),
+        }
+    }
+}
+
+/// The code of a function, its constants behind it. `None`: the allocator or the
+/// encoder refused, which says that the instructions break a rule.
+pub(super) fn encode(allocator: &mut Allocator, machine: &Machine, pool: &[u8]) -> Option<Vec<u8>> {
+    let algorithm = match machine.size() > LARGE {
+        true => Algorithm::Fastalloc,
+        false => Algorithm::Ion,
+    };
+    let options = RegallocOptions {
+        verbose_log: false,
+        validate_ssa: cfg!(debug_assertions),
+        algorithm,
+    };
+    let Allocator {
+        environment,
+        context,
+    } = allocator;
+    let output = regalloc2::run_with_ctx(machine, environment, &options, context).ok()?;
+    #[cfg(test)]
+    check(machine, environment, output);
+    let mut writer = Writer {
+        set: machine.set,
+        encoder: Encoder::new(64),
+        position: 0,
+        jumps: Vec::new(),
+        constants: Vec::new(),
+        starts: vec![0; machine.block_count()],
+        saved: saved(output),
+        frame: i32::try_from(output.num_spillslots).ok()?.checked_mul(8)?,
+    };
+    writer.prologue();
+    for b in 0..machine.block_count() {
+        let block = Block::new(b);
+        writer.starts[b] = writer.position;
+        for item in output.block_insts_and_edits(machine, block) {
+            match item {
+                InstOrEdit::Inst(inst) => {
+                    let data = &machine.insts[inst.index()];
+                    let allocations = output.inst_allocs(inst);
+                    writer.instruction(machine, block, data, allocations)?;
+                }
+                InstOrEdit::Edit(Edit::Move { from, to }) => writer.copy(*from, *to)?,
+            }
+        }
+    }
+    writer.finish(pool)
+}
+
+/// What the allocator did, held against what it was asked.
+#[cfg(test)]
+fn check(machine: &Machine, environment: &MachineEnv, output: &Output) {
+    let mut checker = regalloc2::checker::Checker::new(machine, environment);
+    checker.prepare(output);
+    if let Err(errors) = checker.run() {
+        panic!("wrong registers: {errors:?}");
+    }
+}
+
+/// The registers that have to be saved.
+fn saved(output: &Output) -> Vec<usize> {
+    let moved = output.edits.iter().flat_map(|(_, edit)| {
+        let Edit::Move { from, to } = edit;
+        [*from, *to]
+    });
+    let used: Vec<PReg> = output
+        .allocs
+        .iter()
+        .copied()
+        .chain(moved)
+        .filter_map(Allocation::as_reg)
+        .collect();
+    CALLEE_SAVED
+        .into_iter()
+        .filter(|&n| used.contains(&PReg::new(n, INTEGER)))
+        .collect()
+}
+
+struct Writer {
+    set: InstructionSet,
+    encoder: Encoder,
+    position: usize,
+    /// Where a 32-bit distance to a block's start is to be written.
+    jumps: Vec<(usize, Block)>,
+    /// Where one to a constant is, and from where it counts.
+    constants: Vec<(usize, usize, u32)>,
+    starts: Vec<usize>,
+    saved: Vec<usize>,
+    frame: i32,
+}
+
+/// The vector registers and general registers by number.
+fn register(number: usize, size: Size) -> Register {
+    let (base, number) = match size {
+        Size::Zmm => (Register::ZMM0, number),
+        Size::Ymm => (Register::YMM0, number),
+        Size::Xmm => (Register::XMM0, number),
+        Size::K => (Register::K0, number),
+        Size::R64 => (Register::RAX, number),
+        Size::R32 => (Register::EAX, number),
+    };
+    base + number as u32
+}
+
+impl Writer {
+    fn raw(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.encoder.write_u8(byte);
+        }
+        self.position += bytes.len();
+    }
+
+    /// Spilled vectors lie in lines of their own: the frame is aligned, and rbp, which the
+    /// allocator does not have, says where the stack was.
+    fn prologue(&mut self) {
+        if self.frame > 0 {
+            // push rbp; mov rbp, rsp
+            self.raw(&[0x55, 0x48, 0x89, 0xe5]);
+        }
+        for n in self.saved.clone() {
+            if n >= 8 {
+                self.raw(&[0x41]);
+            }
+            self.raw(&[0x50 + (n % 8) as u8]);
+        }
+        if self.frame > 0 {
+            // sub rsp, frame
+            self.raw(&[0x48, 0x81, 0xec]);
+            self.raw(&self.frame.to_le_bytes());
+            // and rsp, -64
+            self.raw(&[0x48, 0x83, 0xe4, 0xc0]);
+        }
+    }
+
+    fn epilogue(&mut self) {
+        // vzeroupper
+        self.raw(&[0xc5, 0xf8, 0x77]);
+        if self.frame > 0 {
+            // lea rsp, [rbp - what was pushed]; there are few registers
+            let pushed = 8 * self.saved.len() as u8;
+            self.raw(&[0x48, 0x8d, 0x65, pushed.wrapping_neg()]);
+        }
+        for n in self.saved.clone().into_iter().rev() {
+            if n >= 8 {
+                self.raw(&[0x41]);
+            }
+            self.raw(&[0x58 + (n % 8) as u8]);
+        }
+        if self.frame > 0 {
+            // pop rbp
+            self.raw(&[0x5d]);
+        }
+        self.raw(&[0xc3]);
+    }
+
+    fn jump_to(&mut self, opcode: &[u8], block: Block) {
+        self.raw(opcode);
+        self.jumps.push((self.position, block));
+        self.raw(&[0; 4]);
+    }
+
+    fn instruction(
+        &mut self,
+        machine: &Machine,
+        block: Block,
+        inst: &Inst,
+        allocations: &[Allocation],
+    ) -> Option<()> {
+        let next = Block::new(block.index() + 1);
+        let successors = machine.successors(block);
+        match inst.kind {
+            Kind::Entry => {}
+            Kind::Jump => {
+                if successors[0] != next {
+                    self.jump_to(&[0xe9], successors[0]);
+                }
+            }
+            Kind::Branch(taken) => {
+                let opcode = match taken {
+                    Taken::GreaterEqual => 0x8d,
+                    Taken::Greater => 0x8f,
+                    Taken::Above => 0x87,
+                    Taken::NotZero => 0x85,
+                };
+                self.jump_to(&[0x0f, opcode], successors[0]);
+                if successors[1] != next {
+                    self.jump_to(&[0xe9], successors[1]);
+                }
+            }
+            Kind::Return => self.epilogue(),
+            Kind::Code(code) => self.machine_code(code, inst, allocations)?,
+        }
+        Some(())
+    }
+
+    fn machine_code(&mut self, code: Code, inst: &Inst, allocations: &[Allocation]) -> Option<()> {
+        let number = |operand: u8| {
+            let allocation = allocations.get(usize::from(operand))?;
+            Some(allocation.as_reg()?.hw_enc())
+        };
+        let mut out = Instruction::new();
+        out.set_code(code);
+        let mut constant = None;
+        for (i, arg) in inst.args.iter().enumerate() {
+            let i = i as u32;
+            match *arg {
+                Arg::Operand(operand, size) => {
+                    out.set_op_kind(i, OpKind::Register);
+                    out.set_op_register(i, register(number(operand)?, size));
+                }
+                Arg::Immediate(value) if code == Code::Mov_r32_imm32 => {
+                    out.set_op_kind(i, OpKind::Immediate32);
+                    out.set_immediate32(value.cast_unsigned());
+                }
+                Arg::Immediate(value) if code == Code::Imul_r64_rm64_imm32 => {
+                    out.set_op_kind(i, OpKind::Immediate32to64);
+                    out.set_immediate32to64(i64::from(value));
+                }
+                Arg::Immediate(value) => {
+                    out.set_op_kind(i, OpKind::Immediate8);
+                    out.set_immediate8(value as u8);
+                }
+                Arg::Memory => {
+                    let memory = inst.memory?;
+                    out.set_op_kind(i, OpKind::Memory);
+                    out.set_is_broadcast(memory.broadcast);
+                    match memory.base {
+                        Base::Operand(operand) => {
+                            out.set_memory_base(register(number(operand)?, Size::R64));
+                            out.set_memory_displacement64(
+                                i64::from(memory.displacement).cast_unsigned(),
+                            );
+                            out.set_memory_displ_size(1);
+                        }
+                        Base::Pool(offset) => {
+                            constant = Some(offset);
+                            out.set_memory_base(Register::RIP);
+                            // Some place in reach; the right one is written later.
+                            out.set_memory_displacement64(self.position as u64 + 0x1000);
+                            out.set_memory_displ_size(8);
+                        }
+                    }
+                    if let Some((operand, size, scale)) = memory.index {
+                        out.set_memory_index(register(number(operand)?, size));
+                        out.set_memory_index_scale(scale);
+                    }
+                }
+            }
+        }
+        if let Some((operand, zero)) = inst.mask {
+            out.set_op_mask(register(number(operand)?, Size::K));
+            out.set_zeroing_masking(zero);
+        }
+        self.write(&out, constant)
+    }
+
+    fn write(&mut self, instruction: &Instruction, constant: Option<u32>) -> Option<()> {
+        let length = self
+            .encoder
+            .encode(instruction, self.position as u64)
+            .ok()?;
+        if let Some(constant) = constant {
+            let at = self.encoder.get_constant_offsets().displacement_offset();
+            self.constants
+                .push((self.position + at, self.position + length, constant));
+        }
+        self.position += length;
+        Some(())
+    }
+
+    /// A copy between registers and the stack.
+    fn copy(&mut self, from: Allocation, to: Allocation) -> Option<()> {
+        if from == to {
+            return Some(());
+        }
+        let class = from.as_reg().or(to.as_reg())?.class();
+        let (size, move_to, move_from) = moves(self.set, class);
+        let mut out = Instruction::new();
+        out.set_code(match to.is_reg() {
+            true => move_to,
+            false => move_from,
+        });
+        for (i, side) in [to, from].into_iter().enumerate() {
+            let i = i as u32;
+            if let Some(preg) = side.as_reg() {
+                out.set_op_kind(i, OpKind::Register);
+                out.set_op_register(i, register(preg.hw_enc(), size));
+            } else {
+                let slot = i64::try_from(side.as_stack()?.index()).ok()?;
+                out.set_op_kind(i, OpKind::Memory);
+                out.set_memory_base(Register::RSP);
+                out.set_memory_displacement64((8 * slot).cast_unsigned());
+                out.set_memory_displ_size(1);
+            }
+        }
+        self.write(&out, None)
+    }
+
+    /// Fills in the distances.
+    fn finish(mut self, pool: &[u8]) -> Option<Vec<u8>> {
+        let mut code = self.encoder.take_buffer();
+        for (at, block) in self.jumps {
+            let distance = i32::try_from(self.starts[block.index()] as i64 - (at as i64 + 4));
+            code.get_mut(at..at + 4)?
+                .copy_from_slice(&distance.ok()?.to_le_bytes());
+        }
+        while !code.len().is_multiple_of(64) {
+            code.push(0xcc);
+        }
+        let start = code.len() as i64;
+        for (at, from, offset) in self.constants {
+            let distance = i32::try_from(start + i64::from(offset) - from as i64).ok()?;
+            code.get_mut(at..at + 4)?
+                .copy_from_slice(&distance.to_le_bytes());
+        }
+        code.extend_from_slice(pool);
+        Some(code)
+    }
+}
+
+/// How registers of a class are copied: their size, to a register, from one.
+fn moves(set: InstructionSet, class: RegClass) -> (Size, Code, Code) {
+    match class {
+        MASK => (Size::K, Code::VEX_Kmovw_kr_km16, Code::VEX_Kmovw_m16_kr),
+        INTEGER => (Size::R64, Code::Mov_r64_rm64, Code::Mov_rm64_r64),
+        _ => match set {
+            InstructionSet::Avx512 => (
+                Size::Zmm,
+                Code::EVEX_Vmovups_zmm_k1z_zmmm512,
+                Code::EVEX_Vmovups_zmmm512_k1z_zmm,
+            ),
+            InstructionSet::Avx2 => (
+                Size::Ymm,
+                Code::VEX_Vmovups_ymm_ymmm256,
+                Code::VEX_Vmovups_ymmm256_ymm,
+            ),
+        },
+    }
+}

@@ -1,0 +1,430 @@
+//! Loads and stores of lanes.
+
+use super::assembler::{Out, Place, Source};
+use super::features::InstructionSet;
+use super::inst::{INTEGER, Taken};
+use super::isel::{Select, out};
+use super::opcodes as code;
+use super::opcodes::{Form, Size};
+use super::strided_access;
+use crate::simd::ir::{BinaryOp, Op, Storage, Type, V};
+use iced_x86::Code;
+use regalloc2::VReg;
+
+impl Select<'_> {
+    /// The place of a vector's first lane, or of the one element of all.
+    pub(super) fn place(&self, access: u32, u: usize) -> Source {
+        let a = self.body.accesses[access as usize];
+        Source::Memory {
+            base: self.pointers[access as usize],
+            index: (!a.splat).then_some((self.lane, a.storage.bytes)),
+            displacement: match a.splat {
+                true => 0,
+                false => self.lanes() * u as i32 * a.storage.bytes as i32,
+            },
+        }
+    }
+
+    pub(super) fn load(
+        &mut self,
+        access: u32,
+        ty: Type,
+        mask: Option<V>,
+        u: usize,
+    ) -> Option<VReg> {
+        let a = self.body.accesses[access as usize];
+        let from = self.place(access, u);
+        if a.splat {
+            // All lanes of a run load it, unless a mask of the body says not.
+            let mask = match mask {
+                Some(mask) => self.effective(Some(mask), u)?,
+                None => None,
+            };
+            return match (self.set, mask) {
+                (InstructionSet::Avx512, mask) => self.broadcast(access, ty, from, mask),
+                (InstructionSet::Avx2, None) => self.load_splat(access, ty, from),
+                (InstructionSet::Avx2, Some(mask)) => {
+                    self.load_splat_masked(access, ty, from, mask)
+                }
+            };
+        }
+        let mask = self.effective(mask, u)?;
+        self.load_neighbours((access, None), ty, from, mask, u)
+    }
+
+    /// Elements beside each other from a place on; `index` says which they are, if not the
+    /// access alone does.
+    fn load_neighbours(
+        &mut self,
+        (access, index): (u32, Option<V>),
+        ty: Type,
+        from: Source,
+        mask: Option<VReg>,
+        u: usize,
+    ) -> Option<VReg> {
+        let storage = self.body.accesses[access as usize].storage;
+        let form = self.form(ty);
+        let narrow = storage.bytes < 4;
+        let code = match narrow {
+            true => code::widen(storage.bytes, storage.signed, form)?,
+            false => code::LOAD.of(form)?,
+        };
+        match (self.set, mask) {
+            (InstructionSet::Avx2, Some(mask)) if narrow => {
+                self.load_narrow_lanes(access, index, Some(mask), u)
+            }
+            (InstructionSet::Avx2, Some(mask)) => Some(self.load_masked(form, mask, from)?),
+            (_, mask) => Some(self.load_through(code, form.size(), from, mask)),
+        }
+    }
+
+    /// An instruction that loads; of AVX-512, where there is a mask.
+    fn load_through(&mut self, code: Code, size: Size, from: Source, mask: Option<VReg>) -> VReg {
+        let register = self.asm.vector();
+        let target = Out {
+            register,
+            size,
+            mask: mask.map(|mask| (mask, true)),
+        };
+        self.asm.op(code, target, &[(from, Size::R64)], None);
+        register
+    }
+
+    /// AVX2's load under a mask.
+    pub(super) fn load_masked(&mut self, form: Form, mask: VReg, from: Source) -> Option<VReg> {
+        let mask = Source::Register(self.lanes_of_mask(form, mask));
+        Some(self.apply(code::MASKED_LOAD.of(form)?, form, &[mask, from], None))
+    }
+
+    /// AVX2's store under a mask.
+    pub(super) fn store_masked(
+        &mut self,
+        form: Form,
+        mask: VReg,
+        place: Source,
+        value: VReg,
+    ) -> Option<()> {
+        let mask = Source::Register(self.lanes_of_mask(form, mask));
+        let sources = [place, mask, Source::Register(value)].map(|s| (s, form.size()));
+        self.asm
+            .effect(code::MASKED_STORE.of(form)?, &sources, None);
+        Some(())
+    }
+
+    /// One element for all lanes, with AVX-512.
+    fn broadcast(
+        &mut self,
+        access: u32,
+        ty: Type,
+        from: Source,
+        mask: Option<VReg>,
+    ) -> Option<VReg> {
+        let storage = self.body.accesses[access as usize].storage;
+        let form = self.form(ty);
+        if storage.bytes >= 4 {
+            let code = code::SPLAT.of(form)?;
+            return Some(self.load_through(code, form.size(), from, mask));
+        }
+        // As many narrow elements as there are lanes, then widened.
+        let (code, size) = match (storage.bytes, form) {
+            (1, _) => (Code::EVEX_Vpbroadcastb_xmm_k1z_xmmm8, Size::Xmm),
+            (_, Form::Half32) => (Code::EVEX_Vpbroadcastw_xmm_k1z_xmmm16, Size::Xmm),
+            (_, _) => (Code::EVEX_Vpbroadcastw_ymm_k1z_xmmm16, Size::Ymm),
+        };
+        let narrow = self.load_through(code, size, from, mask);
+        self.widened(storage, form, (narrow, size))
+    }
+
+    /// One element for all lanes, with AVX2.
+    pub(super) fn load_splat(&mut self, access: u32, ty: Type, from: Source) -> Option<VReg> {
+        let storage = self.body.accesses[access as usize].storage;
+        let form = self.form(ty);
+        let code = match storage.bytes {
+            1 => Code::VEX_Vpbroadcastb_xmm_xmmm8,
+            2 => Code::VEX_Vpbroadcastw_xmm_xmmm16,
+            _ => {
+                let code = code::SPLAT.of(form)?;
+                return Some(self.load_through(code, form.size(), from, None));
+            }
+        };
+        let narrow = self.load_through(code, Size::Xmm, from, None);
+        self.widened(storage, form, (narrow, Size::Xmm))
+    }
+
+    /// The first narrow elements of a vector as lanes of 32 bits.
+    pub(super) fn widened(
+        &mut self,
+        storage: Storage,
+        form: Form,
+        (narrow, size): (VReg, Size),
+    ) -> Option<VReg> {
+        let code = code::widen(storage.bytes, storage.signed, form)?;
+        let result = self.asm.vector();
+        let source = (Source::Register(narrow), size);
+        self.asm.op(code, out(result, form.size()), &[source], None);
+        Some(result)
+    }
+
+    pub(super) fn gather(
+        &mut self,
+        access: u32,
+        ty: Type,
+        index: V,
+        mask: Option<V>,
+        u: usize,
+    ) -> Option<VReg> {
+        let storage = self.body.accesses[access as usize].storage;
+        if let Some(every) = strided_access::read(self.set, self.body, access, index, mask) {
+            return self.strided(access, every, u);
+        }
+        // What no lane may load could be far outside: a gather leaves it alone at no cost.
+        let plain = mask.is_none() && !self.in_rare;
+        let mask = self.effective(mask, u)?;
+        if let Some(elements) = self.small_array(access) {
+            return self.permuted(access, elements, index, mask, u);
+        }
+        if plain && self.body.goes_by_one(index, &self.same) {
+            let from = self.place_of_first(access, index, u)?;
+            return self.load_neighbours((access, Some(index)), ty, from, mask, u);
+        }
+        if storage.bytes < 4 {
+            return match self.set {
+                InstructionSet::Avx512 => None,
+                InstructionSet::Avx2 => self.load_narrow_lanes(access, Some(index), mask, u),
+            };
+        }
+        if let Some(steps) = self.steps_of(index).filter(|_| !self.in_rare) {
+            return self.step_or_gather(access, (ty, index), mask, steps, u);
+        }
+        self.gather_all(access, (ty, index), mask, u)
+    }
+
+    /// Where the element of a vector's first lane lies.
+    fn place_of_first(&mut self, access: u32, index: V, u: usize) -> Option<Source> {
+        let index = self.get(index, u)?;
+        let [low, first] = [(); 2].map(|()| self.asm.register(INTEGER));
+        let code = match self.set {
+            InstructionSet::Avx512 => Code::EVEX_Vmovd_rm32_xmm,
+            InstructionSet::Avx2 => Code::VEX_Vmovd_rm32_xmm,
+        };
+        let index = (Source::Register(index), Size::Xmm);
+        self.asm.op(code, out(low, Size::R32), &[index], None);
+        let low = (Source::Register(low), Size::R32);
+        let target = out(first, Size::R64);
+        self.asm.op(Code::Movsxd_r64_rm32, target, &[low], None);
+        Some(Source::Memory {
+            base: self.pointers[access as usize],
+            index: Some((first, self.body.accesses[access as usize].storage.bytes)),
+            displacement: 0,
+        })
+    }
+
+    /// How many elements there are, if AVX-512 picks them from a register.
+    fn small_array(&self, access: u32) -> Option<u32> {
+        let small = &self.body.small;
+        let (_, elements) = small.iter().find(|(of, _)| *of == access)?;
+        (self.set == InstructionSet::Avx512).then_some(*elements)
+    }
+
+    /// Lanes of a register that holds the array: an instruction where a gather is twenty.
+    fn permuted(
+        &mut self,
+        access: u32,
+        elements: u32,
+        index: V,
+        mask: Option<VReg>,
+        u: usize,
+    ) -> Option<VReg> {
+        let pointer = self.body.accesses[access as usize].pointer;
+        let table = match self.arrays.get(&pointer) {
+            Some(&known) => known,
+            None => {
+                let was = std::mem::replace(&mut self.asm.place, Place::Row);
+                let all = 1u32.checked_shl(elements)?.wrapping_sub(1) as u16;
+                let lanes = (all != u16::MAX).then(|| self.constant_lanes(all));
+                let from = Source::Memory {
+                    base: self.word(pointer),
+                    index: None,
+                    displacement: 0,
+                };
+                let code = Code::EVEX_Vmovups_zmm_k1z_zmmm512;
+                let table = self.load_through(code, Size::Zmm, from, lanes);
+                self.asm.place = was;
+                self.arrays.insert(pointer, table);
+                table
+            }
+        };
+        let index = self.get(index, u)?;
+        let register = self.asm.vector();
+        let target = Out {
+            register,
+            size: Size::Zmm,
+            mask: mask.map(|mask| (mask, true)),
+        };
+        let sources = [index, table].map(|r| (Source::Register(r), Size::Zmm));
+        let code = Code::EVEX_Vpermd_zmm_k1z_zmm_zmmm512b32;
+        self.asm.op(code, target, &sources, None);
+        Some(register)
+    }
+
+    fn gather_all(
+        &mut self,
+        access: u32,
+        (ty, index): (Type, V),
+        mask: Option<VReg>,
+        u: usize,
+    ) -> Option<VReg> {
+        let storage = self.body.accesses[access as usize].storage;
+        let form = self.form(ty);
+        let mask = match mask {
+            Some(mask) => mask,
+            None => self.all_lanes(),
+        };
+        let mask = self.lanes_of_mask(form, mask);
+        let zero = self.splat_bits(0, ty)?;
+        let index = self.get(index, u)?;
+        let (code, index_size) = code::gather(form);
+        let result = self.asm.vector();
+        let base = self.pointers[access as usize];
+        let place = (base, index, index_size, storage.bytes);
+        self.asm
+            .gather(code, (result, form.size()), zero, mask, place);
+        Some(result)
+    }
+
+    /// An index that is the same for many lanes in a row: their number and what is added to it,
+    /// shifted right by so much that vectors are seldom in two steps.
+    fn steps_of(&self, index: V) -> Option<(u32, i32)> {
+        let Op::Binary(BinaryOp::ShiftRightSigned, place, amount) = self.body.op(index) else {
+            return None;
+        };
+        let amount = i32::try_from(self.constant_of(amount)?).ok()?;
+        let Op::Binary(BinaryOp::Add, lane, first) = self.body.op(place) else {
+            return None;
+        };
+        let Op::Input(first) = self.body.op(first) else {
+            return None;
+        };
+        let is_long = (1..31).contains(&amount) && 1 << amount >= self.lanes();
+        let is_lane = self.body.op(lane) == Op::Lane;
+        (is_long && is_lane && self.set == InstructionSet::Avx512).then_some((first, amount))
+    }
+
+    /// One element for the lanes of a vector that lie in one step; a gather takes ten times as
+    /// long.
+    fn step_or_gather(
+        &mut self,
+        access: u32,
+        (ty, index): (Type, V),
+        mask: Option<VReg>,
+        (first, amount): (u32, i32),
+        u: usize,
+    ) -> Option<VReg> {
+        let first = self.word(first);
+        let lanes = self.lanes();
+        let place = self.asm.sum(self.lane, Some(first), lanes * u as i32);
+        let end = self.asm.sum(place, None, lanes - 1);
+        let [step, last] = [place, end].map(|place| self.asm.shifted_right(place, amount));
+        self.asm.compare(last, step);
+        let result = self.asm.vector();
+        let [apart, same] = [self.asm.block(&[]), self.asm.block(&[])];
+        let after = self.asm.block(&[result]);
+        self.asm.is_cold(apart);
+        self.asm.branch(Taken::Greater, apart, same);
+        self.asm.switch_to(same);
+        let from = Source::Memory {
+            base: self.pointers[access as usize],
+            index: Some((step, self.body.accesses[access as usize].storage.bytes)),
+            displacement: 0,
+        };
+        let one = self.broadcast(access, ty, from, mask)?;
+        self.asm.jump(after, &[one]);
+        self.asm.switch_to(apart);
+        let each = self.gather_all(access, (ty, index), mask, u)?;
+        self.asm.jump(after, &[each]);
+        self.asm.switch_to(after);
+        Some(result)
+    }
+
+    pub(super) fn store(
+        &mut self,
+        access: u32,
+        value: V,
+        index: Option<V>,
+        mask: Option<V>,
+        u: usize,
+    ) -> Option<()> {
+        let storage = self.body.accesses[access as usize].storage;
+        let ty = self.body.type_of(value);
+        let form = self.form(ty);
+        let value = self.get(value, u)?;
+        let mask = self.effective(mask, u)?;
+        if let Some(index) = index {
+            let Some((code, index_size)) = code::scatter(form) else {
+                return self.store_lanes(access, (value, ty), Some(index), mask, u);
+            };
+            if storage.bytes < 4 {
+                return None;
+            }
+            let mask = match mask {
+                Some(mask) => mask,
+                None => self.all_lanes(),
+            };
+            let index = self.get(index, u)?;
+            let base = self.pointers[access as usize];
+            let place = (base, index, index_size, storage.bytes);
+            self.asm.scatter(code, (value, form.size()), mask, place);
+            return Some(());
+        }
+        let place = self.place(access, u);
+        let narrow = storage.bytes < 4;
+        if self.streams && mask.is_none() && self.streamed.contains(&access) {
+            return self.store_past_caches(value, storage.bytes, form, place);
+        }
+        let code = match (self.set, mask) {
+            (InstructionSet::Avx512, _) if narrow => code::narrow(storage.bytes, form)?,
+            (InstructionSet::Avx2, None) if narrow => {
+                return self.store_packed(value, storage.bytes, place);
+            }
+            (InstructionSet::Avx2, Some(_)) if narrow => {
+                return self.store_lanes(access, (value, ty), None, mask, u);
+            }
+            (InstructionSet::Avx2, Some(mask)) => {
+                return self.store_masked(form, mask, place, value);
+            }
+            _ => code::STORE.of(form)?,
+        };
+        let sources = [(place, Size::R64), (Source::Register(value), form.size())];
+        self.asm.effect(code, &sources, mask);
+        Some(())
+    }
+
+    /// All lanes to neighbouring places past the caches.
+    fn store_past_caches(
+        &mut self,
+        value: VReg,
+        bytes: u32,
+        form: Form,
+        place: Source,
+    ) -> Option<()> {
+        let (value, form) = match (self.set, bytes) {
+            (_, 4..) => (value, form),
+            (InstructionSet::Avx512, _) => {
+                let narrow = match (bytes, form) {
+                    (2, Form::Full32) => Form::Half32,
+                    _ => Form::Avx2Half32,
+                };
+                let register = self.asm.vector();
+                let sources = [(Source::Register(value), form.size())];
+                let code = code::narrow(bytes, form)?;
+                self.asm
+                    .op(code, out(register, narrow.size()), &sources, None);
+                (register, narrow)
+            }
+            (InstructionSet::Avx2, _) => (self.packed(value, bytes, form)?, Form::Avx2Half32),
+        };
+        let sources = [(place, Size::R64), (Source::Register(value), form.size())];
+        self.asm.effect(code::STREAM.of(form)?, &sources, None);
+        Some(())
+    }
+}

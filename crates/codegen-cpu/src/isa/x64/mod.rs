@@ -1,0 +1,97 @@
+//! Bodies as machine code of AVX-512 or AVX2.
+//!
+//! A body becomes a leaf function of the System V calling convention, `fn(slots,
+//! n)`: the inputs, eight bytes each, the reductions' places behind them, and the
+//! number of lanes, at least one. The inputs are gone when it returns. It has no relocations;
+//! its constants lie behind the code.
+//!
+//! A body of several rows is `fn(slots, n, rows)`: so many rows of `n` lanes, with the slots of
+//! each behind those of the row before, or with what each turn of a loop finds out itself
+//! ([`RowsIn`]).
+//!
+//! The two instruction sets ([`features`]) differ in how wide vectors are, in how many, in what
+//! a mask is, and in which operations have an instruction ([`opcodes`]); [`legalize_avx2`] has what
+//! AVX2 needs several for, [`scalarize`] what it does lane by lane. What neither has makes the
+//! body one for the portable lowering.
+
+mod arithmetic;
+mod assembler;
+mod conversions;
+mod disasm;
+mod emit;
+mod features;
+mod inputs;
+mod inst;
+mod interleaved64;
+mod isel;
+mod legalize_avx2;
+mod masks;
+mod memory;
+mod opcodes;
+mod reduce;
+mod row_loop;
+mod scalarize;
+mod strided_access;
+mod unroll_factor;
+
+use self::unroll_factor::{LONG, in_flight};
+use crate::simd::ir::Body;
+use crate::simd::list_schedule::scheduled;
+use crate::simd::merge_selected_polynomials::shared;
+use crate::simd::row_addressing::RowsIn;
+pub(crate) use disasm::listing;
+pub(crate) use features::InstructionSet;
+
+/// The lowering, with what it keeps from one body to the next.
+pub(crate) struct Wide {
+    set: InstructionSet,
+    allocator: emit::Allocator,
+}
+
+impl Wide {
+    /// To instructions of a set.
+    pub(crate) fn new(set: InstructionSet) -> Self {
+        Self {
+            set,
+            allocator: emit::Allocator::new(set),
+        }
+    }
+
+    /// A body's code; `None` if something in it has no instruction. `lanes_at_most`: what is
+    /// known of the number of lanes, which several rows have exactly; `streamed`: the accesses
+    /// that store past the caches, as [`streaming`](crate::program::nontemporal_stores) finds them.
+    pub(crate) fn lower(
+        &mut self,
+        body: &Body,
+        lanes_at_most: Option<i64>,
+        rows: RowsIn<'_>,
+        streamed: &[u32],
+    ) -> Option<Vec<u8>> {
+        // With AVX2 a choice costs as much as a multiplication, and constants take registers.
+        let shared = match self.set {
+            InstructionSet::Avx512 => shared(body),
+            InstructionSet::Avx2 => None,
+        };
+        let body = shared.as_ref().unwrap_or(body);
+        let streamed = self.streamed(body, streamed);
+        let in_flight = in_flight(self.set, body, lanes_at_most);
+        let ordered = (body.size() >= LONG).then(|| scheduled(body, self.set, in_flight));
+        let body = ordered.as_ref().unwrap_or(body);
+        let assembler = isel::select(self.set, (body, &streamed), lanes_at_most, rows)?;
+        let (blocks, registers, pool) = assembler.finish();
+        let machine = inst::Machine::new(self.set, blocks, registers);
+        emit::encode(&mut self.allocator, &machine, &pool)
+    }
+
+    /// Those of the accesses that there is an instruction for.
+    fn streamed(&self, body: &Body, streamed: &[u32]) -> Vec<u32> {
+        let lanes = self.set.lanes(body.is_wide()) as u32;
+        let bytes = |access: u32| lanes * body.accesses[access as usize].storage.bytes;
+        let all = streamed.iter().copied();
+        all.filter(|&access| bytes(access) >= LEAST_STREAMED)
+            .collect()
+    }
+}
+
+/// The fewest bytes that are stored past the caches: those of the shortest vector.
+const LEAST_STREAMED: u32 = 16;

@@ -1,0 +1,126 @@
+//! How many vectors are in flight, by the registers that a body asks for.
+
+use super::features::InstructionSet;
+use crate::simd::ir::{Body, Op, Statement, Type, V};
+use smallvec::SmallVec;
+
+/// Bodies of more values than this are not repeated for the whole vectors.
+pub(super) const SHORT: usize = 70;
+/// Bodies of at least this many values are put in another order: the instructions of one
+/// vector are more than a CPU looks at to find independent ones.
+pub(super) const LONG: usize = 150;
+/// Of bodies of fewer values than this, many vectors are in flight.
+const TINY: usize = 12;
+
+/// How many vectors are in flight, operation by operation. Measured: two are faster than one
+/// for the longest bodies, though they spill more; four gain a sixth over two where they
+/// fit the registers.
+pub(super) fn in_flight(set: InstructionSet, body: &Body, lanes_at_most: Option<i64>) -> usize {
+    let lanes = i64::from(set.lanes(body.is_wide()));
+    if lanes_at_most.is_some_and(|n| n <= lanes) {
+        return 1;
+    }
+    let size = body.size();
+    if !has_loops(body) {
+        // What is done once for each run, and more with each vector in flight, counts.
+        let few = lanes_at_most.is_some_and(|n| n <= 16 * lanes);
+        // Two vectors of a long body leave 16 registers eight each.
+        let two = match set {
+            InstructionSet::Avx2 if size >= LONG => 1,
+            InstructionSet::Avx512 if size < LONG && Pressure::of(body).fits(3) => 3,
+            _ => 2,
+        };
+        let most = if size <= SHORT && !few { 4 } else { two };
+        return match lanes_at_most {
+            Some(n) if size <= SHORT && n <= 8 * lanes => {
+                let fits = |&c: &usize| c <= most || most > 2 && Pressure::of(body).fits(c);
+                let numbers = (2..=4).filter(fits);
+                numbers.min_by_key(|&c| turns(n, lanes, c)).unwrap_or(most)
+            }
+            _ => most,
+        };
+    }
+    // A loop inside goes from row to row: more of each row at once.
+    let most = lanes_at_most.map_or(4, |n| (n - 1).max(0) / lanes + 1);
+    match size {
+        0..TINY => usize::try_from(most).map_or(8, |most| most.clamp(1, 8)),
+        TINY..LONG => 2,
+        _ => 1,
+    }
+}
+
+/// How many turns a run of so many lanes takes with so many vectors in flight: what is left over
+/// goes one by one.
+fn turns(n: i64, lanes: i64, in_flight: usize) -> i64 {
+    let group = lanes * in_flight as i64;
+    n / group + (n % group + lanes - 1) / lanes
+}
+
+/// Whether a number is what an operation takes from memory: a constant, as its last operand or
+/// one that may be.
+fn is_last(body: &Body, operation: Op, v: V) -> bool {
+    let is_constant = |v: V| matches!(body.op(v), Op::Const(_));
+    let may_be = match operation {
+        Op::Binary(op, a, b) => b == v || op.commutes() && !is_constant(b) && a == v,
+        Op::Fma(_, a, b, c) => c == v || !is_constant(c) && (a == v || b == v),
+        Op::Select(_, yes, no) => yes == v && no != v,
+        Op::Compare(_, _, b) => b == v,
+        _ => false,
+    };
+    may_be && is_constant(v)
+}
+
+/// How many registers a body without loops asks for.
+#[derive(Debug, PartialEq)]
+pub(super) struct Pressure {
+    /// Vectors that are alive at once, of those that lanes differ in.
+    alive: usize,
+    /// Numbers that are the same for all lanes, and not always an operand in memory.
+    shared: usize,
+}
+
+impl Pressure {
+    pub(super) fn of(body: &Body) -> Self {
+        let is_shared = |v: V| matches!(body.op(v), Op::Const(_) | Op::Input(_));
+        let mut shared = vec![false; body.values.len()];
+        let mut alive = vec![false; body.values.len()];
+        let (mut now, mut most) = (0, 0);
+        for statement in body.statements.iter().rev() {
+            let mut used: SmallVec<[V; 4]> = SmallVec::new();
+            match statement {
+                Statement::Define(v) => {
+                    if std::mem::take(&mut alive[v.0 as usize]) {
+                        now -= 1;
+                    }
+                    used.extend(body.op(*v).operands());
+                    let operation = body.op(*v);
+                    for &v in used.iter().filter(|&&v| is_shared(v)) {
+                        shared[v.0 as usize] |= !is_last(body, operation, v);
+                    }
+                }
+                _ => statement.for_each_use(body, &mut |v| used.push(v)),
+            }
+            for v in used {
+                let is_vector = body.type_of(v) != Type::Mask && !is_shared(v);
+                if is_vector && !std::mem::replace(&mut alive[v.0 as usize], true) {
+                    now += 1;
+                }
+            }
+            most = most.max(now);
+        }
+        Self {
+            alive: most,
+            shared: shared.into_iter().filter(|&s| s).count(),
+        }
+    }
+
+    /// Whether so many vectors in flight leave some of 32 registers for results.
+    pub(super) fn fits(&self, in_flight: usize) -> bool {
+        self.alive * in_flight + self.shared <= 30
+    }
+}
+
+pub(super) fn has_loops(body: &Body) -> bool {
+    let is_loop = |s: &Statement| matches!(s, Statement::Loop(_));
+    body.statements.iter().any(is_loop)
+}

@@ -1,0 +1,132 @@
+//! A copy of an array with a border of zeros, or with a border cut off.
+
+use smallvec::SmallVec;
+
+/// What of each dimension is kept: `low..end` in the array's own positions, which
+/// may lie outside of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Padding {
+    /// By dimension, outermost first.
+    dims: SmallVec<[PaddedDim; 6]>,
+    element: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct PaddedDim {
+    size: usize,
+    /// Zeros in front; elements left out in front; elements kept; zeros behind.
+    front: usize,
+    skipped: usize,
+    kept: usize,
+    behind: usize,
+    /// Bytes of one position in the array and in the copy.
+    from_bytes: usize,
+    to_bytes: usize,
+}
+
+impl Padding {
+    /// The copy of an array of these sizes, and the copy's sizes; `None` if that is
+    /// not a size.
+    pub(super) fn new(
+        sizes: &[i64],
+        reach: &[(i64, i64)],
+        element: usize,
+    ) -> Option<(Self, SmallVec<[i64; 6]>)> {
+        let mut dims: SmallVec<[PaddedDim; 6]> = SmallVec::new();
+        let (mut from_bytes, mut to_bytes) = (element, element);
+        for (&size, &(low, end)) in sizes.iter().zip(reach).rev() {
+            let clamped = |at: i64| at.clamp(0, size);
+            let (first, last) = (clamped(low), clamped(end));
+            let kept = (last - first).max(0);
+            let length = end.checked_sub(low)?;
+            let front = (first.min(end) - low).clamp(0, length - kept);
+            let number = |n: i64| usize::try_from(n).ok();
+            dims.push(PaddedDim {
+                size: number(size)?,
+                front: number(front)?,
+                skipped: number(first)?,
+                kept: number(kept)?,
+                behind: number(length - kept - front)?,
+                from_bytes,
+                to_bytes,
+            });
+            from_bytes = from_bytes.checked_mul(number(size)?)?;
+            to_bytes = to_bytes.checked_mul(number(length)?)?;
+        }
+        dims.reverse();
+        let lengths = reach.iter().map(|&(low, end)| end - low).collect();
+        Some((Self { dims, element }, lengths))
+    }
+
+    /// Makes the copy.
+    ///
+    /// # Safety
+    /// `from` is a dense array of the sizes this was made for, `to` one of the
+    /// copy's, and they do not overlap.
+    pub(super) unsafe fn copy(&self, from: *const u8, to: *mut u8) {
+        // SAFETY: the caller's promise.
+        unsafe { self.level(0, from, to) };
+    }
+
+    /// # Safety
+    /// As [`Self::copy`], for the dimensions from `level` on.
+    unsafe fn level(&self, level: usize, from: *const u8, to: *mut u8) {
+        let Some(dim) = self.dims.get(level) else {
+            // SAFETY: the caller's promise, for one element.
+            return unsafe { std::ptr::copy_nonoverlapping(from, to, self.element) };
+        };
+        let inner = &self.dims[level + 1..];
+        let whole = inner
+            .iter()
+            .all(|d| d.front == 0 && d.behind == 0 && d.kept == d.size);
+        // SAFETY: the copy has `front + kept + behind` positions of `to_bytes`, the
+        // array `skipped + kept` of `from_bytes`; whole positions are equally large
+        // in both.
+        unsafe {
+            std::ptr::write_bytes(to, 0, dim.front * dim.to_bytes);
+            let mut to = to.add(dim.front * dim.to_bytes);
+            let from = from.add(dim.skipped * dim.from_bytes);
+            if whole {
+                std::ptr::copy_nonoverlapping(from, to, dim.kept * dim.to_bytes);
+            } else {
+                for i in 0..dim.kept {
+                    let (from, to) = (from.add(i * dim.from_bytes), to.add(i * dim.to_bytes));
+                    self.level(level + 1, from, to);
+                }
+            }
+            to = to.add(dim.kept * dim.to_bytes);
+            std::ptr::write_bytes(to, 0, dim.behind * dim.to_bytes);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    #[test]
+    fn borders_are_added_and_cut() {
+        let from: Vec<u8> = (1..=12).collect();
+        for (rows, columns) in [
+            ((0, 3), (0, 4)),
+            ((-1, 4), (1, 3)),
+            ((2, 5), (-2, 2)),
+            ((-3, -1), (0, 4)),
+            ((4, 6), (5, 6)),
+            ((1, 1), (0, 2)),
+        ] {
+            let (padding, sizes) = Padding::new(&[3, 4], &[rows, columns], 1).expect("it is small");
+            let mut to = vec![9u8; (sizes[0] * sizes[1]) as usize + 1];
+            // SAFETY: both arrays are as large as the sizes say.
+            unsafe { padding.copy(from.as_ptr(), to.as_mut_ptr()) };
+            let mut wanted = Vec::new();
+            for r in rows.0..rows.1 {
+                for c in columns.0..columns.1 {
+                    let inside = (0..3).contains(&r) && (0..4).contains(&c);
+                    wanted.push(if inside { (r * 4 + c + 1) as u8 } else { 0 });
+                }
+            }
+            wanted.push(9);
+            assert_eq!(to, wanted, "{rows:?} {columns:?}");
+        }
+    }
+}

@@ -1,0 +1,357 @@
+//! Library routines on whole arrays: which there are, for which types, and how
+//! raw memory becomes the slices that they take.
+
+use super::linear_algebra;
+use super::linear_algebra::{Scalar, SolveFlags};
+use super::random_bits::Random;
+use super::stochastic_convert::StochasticConvert;
+use super::top_k::TopK;
+use crate::error::Error;
+use rustfft::num_complex::Complex;
+use tegula_ir::{ArrayShape, ElementType, FftType, Op};
+use tegula_linalg::fft::Fft;
+use tegula_target::CpuFeatures;
+
+/// A routine ready to run.
+#[derive(Clone, Debug)]
+pub(crate) struct Routine {
+    kind: Kind,
+    element_type: ElementType,
+    /// Elements of each operand, then of each result.
+    lengths: Vec<usize>,
+    /// Bytes of each.
+    bytes: Vec<usize>,
+    operands: usize,
+}
+
+#[derive(Clone, Debug)]
+enum Kind {
+    Fft(Fft<f32>),
+    DoubleFft(Fft<f64>),
+    Cholesky {
+        n: usize,
+        lower: bool,
+    },
+    Solve {
+        rows: usize,
+        columns: usize,
+        flags: SolveFlags,
+    },
+    Lu {
+        rows: usize,
+        columns: usize,
+    },
+    TopK(TopK),
+    Random(Random),
+    StochasticConvert(StochasticConvert),
+}
+
+impl Routine {
+    /// The routine of an operation.
+    ///
+    /// # Errors
+    /// There is none for the operation or its element type.
+    pub(crate) fn new(
+        isa: CpuFeatures,
+        op: &Op,
+        operands: &[&ArrayShape],
+        results: &[&ArrayShape],
+    ) -> Result<Self, Error> {
+        let unsupported = |what: String| Error::Unsupported(what);
+        let (Some(first), Some(_)) = (operands.first(), results.first()) else {
+            return Err(unsupported(format!("`{}` without operands", op.opcode())));
+        };
+        let dims = |shape: &ArrayShape| -> Result<Vec<usize>, Error> {
+            let dims = shape
+                .static_dims()
+                .ok_or_else(|| unsupported("a dynamic size".to_owned()))?;
+            Ok(dims.iter().map(|&d| d as usize).collect())
+        };
+        let matrix = |shape: &ArrayShape| match dims(shape)?[..] {
+            [.., rows, columns] => Ok((rows, columns)),
+            _ => Err(Error::Bug("a matrix was expected".to_owned())),
+        };
+        let kind = match op {
+            Op::Fft { kind, length } => {
+                let full = if *kind == FftType::Irfft {
+                    results[0]
+                } else {
+                    first
+                };
+                let (full, count) = (dims(full)?, length.len());
+                // Real transforms are named by their complex side.
+                let half = [first, results[0]].map(|s| s.element_type == ElementType::C64);
+                match half.contains(&true) {
+                    true => Kind::Fft(Fft::new(*kind, full, count)),
+                    false => Kind::DoubleFft(Fft::new(*kind, full, count)),
+                }
+            }
+            Op::Cholesky { lower } => Kind::Cholesky {
+                n: matrix(first)?.0,
+                lower: *lower,
+            },
+            Op::TriangularSolve {
+                left_side,
+                lower,
+                unit_diagonal,
+                transpose_a,
+            } => {
+                let (rows, columns) = matrix(results[0])?;
+                let flags = SolveFlags {
+                    left_side: *left_side,
+                    lower: *lower,
+                    unit_diagonal: *unit_diagonal,
+                    transpose_a: *transpose_a,
+                };
+                Kind::Solve {
+                    rows,
+                    columns,
+                    flags,
+                }
+            }
+            Op::TopK { k, largest, .. } => Kind::TopK(TopK {
+                isa,
+                element_type: first.element_type,
+                length: dims(first)?.last().copied().unwrap_or(1),
+                k: usize::try_from(*k).unwrap_or(0),
+                largest: *largest,
+            }),
+            Op::Rng(distribution) => Kind::Random(Random::Numbers(*distribution)),
+            Op::RngBitGenerator(algorithm) => {
+                let dims = dims(results.last().unwrap_or(first))?;
+                Kind::Random(Random::Bits {
+                    algorithm: *algorithm,
+                    dims,
+                })
+            }
+            Op::StochasticConvert => {
+                let (from, to) = (first.element_type, results[0].element_type);
+                Kind::StochasticConvert(StochasticConvert { from, to })
+            }
+            Op::CustomCall(call) if &*call.target == "LuDecomposition" && results.len() == 3 => {
+                let (rows, columns) = matrix(first)?;
+                Kind::Lu { rows, columns }
+            }
+            other => return Err(unsupported(format!("`{}`", other.opcode()))),
+        };
+        let element_type = match kind {
+            Kind::Fft(_) | Kind::DoubleFft(_) if first.element_type.is_complex() => {
+                first.element_type
+            }
+            Kind::Fft(_) | Kind::DoubleFft(_) => results[0].element_type,
+            // The state's type is another.
+            Kind::Random(_) => results
+                .last()
+                .map_or(first.element_type, |s| s.element_type),
+            _ => first.element_type,
+        };
+        let routine = Self {
+            kind,
+            element_type,
+            lengths: operands
+                .iter()
+                .chain(results)
+                .map(|s| s.element_count().unwrap_or(0) as usize)
+                .collect(),
+            bytes: operands
+                .iter()
+                .chain(results)
+                .map(|s| s.byte_size().unwrap_or(0) as usize)
+                .collect(),
+            operands: operands.len(),
+        };
+        if routine.knows(operands, results) {
+            Ok(routine)
+        } else {
+            Err(unsupported(format!("`{}` of {element_type}", op.opcode())))
+        }
+    }
+
+    fn knows(&self, operands: &[&ArrayShape], results: &[&ArrayShape]) -> bool {
+        use ElementType::{BF16, C64, C128, F16, F32, F64, S32};
+        match &self.kind {
+            Kind::Fft(_) => self.element_type == C64,
+            Kind::DoubleFft(_) => self.element_type == C128,
+            Kind::Cholesky { .. } => {
+                matches!(self.element_type, BF16 | F16 | F32 | F64 | C64 | C128)
+            }
+            Kind::Solve { .. } => {
+                matches!(self.element_type, BF16 | F16 | F32 | F64 | C64 | C128)
+                    && operands.iter().all(|s| s.element_type == self.element_type)
+            }
+            Kind::Lu { .. } => {
+                matches!(self.element_type, F32 | F64 | C64 | C128)
+                    && results[1..].iter().all(|s| s.element_type == S32)
+            }
+            Kind::Random(random) => random.knows(self.element_type, operands, results),
+            Kind::StochasticConvert(convert) => convert.knows(operands),
+            Kind::TopK(top) => {
+                !self.element_type.is_complex()
+                    && top.k <= top.length
+                    && results.get(1).is_some_and(|s| s.element_type == S32)
+            }
+        }
+    }
+
+    /// Bytes of scratch memory that a run needs.
+    pub(crate) fn scratch_bytes(&self) -> usize {
+        match &self.kind {
+            Kind::Fft(fft) => fft.scratch_bytes(),
+            Kind::DoubleFft(fft) => fft.scratch_bytes(),
+            _ => 0,
+        }
+    }
+
+    /// Runs.
+    ///
+    /// # Safety
+    /// `inputs` and `outputs` are dense arrays of the shapes this was made for,
+    /// aligned to their elements, and no output overlaps anything else. `scratch` has
+    /// [`Self::scratch_bytes`], aligned to 64.
+    pub(crate) unsafe fn run(&self, inputs: &[*const u8], outputs: &[*mut u8], scratch: *mut u8) {
+        // SAFETY: the caller's promise, for the element type of the shapes.
+        unsafe {
+            match (&self.kind, self.element_type) {
+                (Kind::Fft(fft), _) => self.fft(fft, inputs, outputs, scratch),
+                (Kind::DoubleFft(fft), _) => self.fft(fft, inputs, outputs, scratch),
+                (Kind::TopK(top), element_type) => {
+                    let size = element_type.storage_bytes();
+                    let input = std::slice::from_raw_parts(inputs[0], self.lengths[0] * size);
+                    let values = std::slice::from_raw_parts_mut(outputs[0], self.lengths[1] * size);
+                    top.run(input, values, self.output::<i32>(outputs, 1));
+                }
+                (Kind::Random(random), element_type) => {
+                    let inputs: Vec<&[u8]> = (0..inputs.len())
+                        .map(|i| std::slice::from_raw_parts(inputs[i], self.bytes[i]))
+                        .collect();
+                    let mut results: Vec<&mut [u8]> = (0..outputs.len())
+                        .map(|i| {
+                            let bytes = self.bytes[self.operands + i];
+                            std::slice::from_raw_parts_mut(outputs[i], bytes)
+                        })
+                        .collect();
+                    random.run(element_type, &inputs, &mut results);
+                }
+                (Kind::StochasticConvert(convert), _) => convert.run(
+                    std::slice::from_raw_parts(inputs[0], self.bytes[0]),
+                    std::slice::from_raw_parts(inputs[1], self.bytes[1]),
+                    std::slice::from_raw_parts_mut(outputs[0], self.bytes[2]),
+                ),
+                (_, ElementType::BF16) => {
+                    self.half_matrices::<half::bf16>(inputs, outputs, half::bf16::from_f32);
+                }
+                (_, ElementType::F16) => {
+                    self.half_matrices::<half::f16>(inputs, outputs, half::f16::from_f32);
+                }
+                (_, ElementType::F32) => self.matrices::<f32>(inputs, outputs),
+                (_, ElementType::F64) => self.matrices::<f64>(inputs, outputs),
+                (_, ElementType::C64) => self.matrices::<faer::c32>(inputs, outputs),
+                _ => self.matrices::<faer::c64>(inputs, outputs),
+            }
+        }
+    }
+
+    /// # Safety
+    /// As [`Self::run`]; the operand's elements are `T`s.
+    unsafe fn input<'a, T>(&self, inputs: &[*const u8], i: usize) -> &'a [T] {
+        // SAFETY: the caller's promise.
+        unsafe { std::slice::from_raw_parts(inputs[i].cast(), self.lengths[i]) }
+    }
+
+    /// # Safety
+    /// As [`Self::run`]; the result's elements are `T`s and it is borrowed once.
+    unsafe fn output<'a, T>(&self, outputs: &[*mut u8], i: usize) -> &'a mut [T] {
+        // SAFETY: the caller's promise.
+        unsafe {
+            std::slice::from_raw_parts_mut(outputs[i].cast(), self.lengths[self.operands + i])
+        }
+    }
+
+    /// # Safety
+    /// As [`Self::run`], for arrays of `T` and of pairs of them.
+    unsafe fn fft<T: rustfft::FftNum>(
+        &self,
+        fft: &Fft<T>,
+        inputs: &[*const u8],
+        outputs: &[*mut u8],
+        scratch: *mut u8,
+    ) {
+        // SAFETY: the caller's promise; a complex number is two of its parts.
+        unsafe {
+            match fft.kind() {
+                FftType::Fft | FftType::Ifft => fft.complex(
+                    self.input::<Complex<T>>(inputs, 0),
+                    self.output::<Complex<T>>(outputs, 0),
+                    scratch,
+                ),
+                FftType::Rfft => {
+                    fft.real_to_half(self.input::<T>(inputs, 0), self.output(outputs, 0), scratch);
+                }
+                FftType::Irfft => {
+                    fft.half_to_real(self.input(inputs, 0), self.output::<T>(outputs, 0), scratch);
+                }
+            }
+        }
+    }
+
+    /// Computes in `f32` and rounds once.
+    ///
+    /// # Safety
+    /// As [`Self::run`], for arrays of `H`; there is one result.
+    unsafe fn half_matrices<H: Copy + Into<f32>>(
+        &self,
+        inputs: &[*const u8],
+        outputs: &[*mut u8],
+        narrow: fn(f32) -> H,
+    ) {
+        let wide = |i: usize| -> Vec<f32> {
+            // SAFETY: the caller states that operands are arrays of `H`.
+            let operand = unsafe { self.input::<H>(inputs, i) };
+            operand.iter().map(|&x| x.into()).collect()
+        };
+        let operands: Vec<Vec<f32>> = (0..inputs.len()).map(wide).collect();
+        let mut result = vec![0.0f32; self.lengths[self.operands]];
+        let from: Vec<*const u8> = operands.iter().map(|x| x.as_ptr().cast()).collect();
+        let to = [result.as_mut_ptr().cast()];
+        // SAFETY: these are arrays of `f32` with as many elements as those of `H`.
+        unsafe { self.matrices::<f32>(&from, &to) };
+        // SAFETY: the caller states that the result is an array of `H`.
+        let narrowed = unsafe { self.output::<H>(outputs, 0) };
+        for (to, x) in narrowed.iter_mut().zip(result) {
+            *to = narrow(x);
+        }
+    }
+
+    /// # Safety
+    /// As [`Self::run`], for arrays of `T`.
+    unsafe fn matrices<T: Scalar>(&self, inputs: &[*const u8], outputs: &[*mut u8]) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let (first, out) = (self.input::<T>(inputs, 0), self.output::<T>(outputs, 0));
+            match self.kind {
+                Kind::Cholesky { n, lower } => linear_algebra::cholesky(n, lower, first, out),
+                Kind::Solve {
+                    rows,
+                    columns,
+                    flags,
+                } => {
+                    out.copy_from_slice(self.input::<T>(inputs, 1));
+                    linear_algebra::triangular_solve(rows, columns, flags, first, out);
+                }
+                Kind::Lu { rows, columns } => linear_algebra::lu(
+                    rows,
+                    columns,
+                    first,
+                    out,
+                    self.output::<i32>(outputs, 1),
+                    self.output::<i32>(outputs, 2),
+                ),
+                Kind::Fft(_)
+                | Kind::DoubleFft(_)
+                | Kind::TopK(_)
+                | Kind::Random(_)
+                | Kind::StochasticConvert(_) => {}
+            }
+        }
+    }
+}

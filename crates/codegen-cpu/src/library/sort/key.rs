@@ -1,0 +1,274 @@
+//! Comparators that compare one key of each element.
+//!
+//! A comparator of the form `key(a) < key(b)`, with the same `key` on both sides, over
+//! numbers that are totally ordered, is a sort by that key. The key of every element is
+//! computed once, by a kernel; its bits, made an unsigned number of the same order, are
+//! sorted without calling anything.
+
+use rustc_hash::{FxHashMap, FxHashSet};
+use smallvec::smallvec;
+use tegula_expr::Term;
+use tegula_fusion::Kernel;
+use tegula_fusion::kernel::{Access, IndexVar, Param, ScalarId, ScalarOp, Statement};
+use tegula_ir::{Category, Direction, ElementType, Order};
+
+/// What a sort is by.
+pub(crate) struct SortKey {
+    /// Over the elements of the arrays it is given: reads some of the sort's operands,
+    /// then writes the keys.
+    pub kernel: Kernel,
+    /// Which operands the kernel reads.
+    pub arrays: Vec<usize>,
+    /// The order of the keys.
+    pub order: KeyOrder,
+}
+
+/// How keys are ordered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct KeyOrder {
+    category: Category,
+    /// Bytes of a key: 1, 2, 4 or 8.
+    pub bytes: usize,
+    /// The largest first.
+    descending: bool,
+}
+
+impl KeyOrder {
+    /// The order of a type's numbers; the total one of floats.
+    pub(crate) fn new(element_type: ElementType, descending: bool) -> Self {
+        Self {
+            category: element_type.category(),
+            bytes: element_type.storage_bytes(),
+            descending,
+        }
+    }
+
+    /// Of a key's bits, a number of so many bytes that is smaller where the key goes first.
+    pub(crate) fn rank(self, bits: u64) -> u64 {
+        let sign = 1 << (8 * self.bytes - 1);
+        let all = sign | (sign - 1);
+        let ascending = match self.category {
+            Category::Signed => bits ^ sign,
+            Category::Float if bits & sign != 0 => !bits,
+            Category::Float => bits | sign,
+            _ => bits,
+        };
+        match self.descending {
+            true => !ascending & all,
+            false => ascending & all,
+        }
+    }
+}
+
+/// The key that a comparator compares, if it does nothing else.
+pub(crate) fn key_of(comparator: &Kernel) -> Option<SortKey> {
+    let statements = &comparator.body.statements;
+    let (last, before) = statements.split_last()?;
+    let Statement::Store { value, .. } = last else {
+        return None;
+    };
+    let definitions = definitions(before);
+    let Statement::Compute {
+        op: ScalarOp::Compare(direction, order),
+        operands,
+        ..
+    } = definitions.get(value)?
+    else {
+        return None;
+    };
+    let [first, second] = operands[..] else {
+        return None;
+    };
+    let element_type = *comparator.scalars.get(first).as_ref()?;
+    let (key, descending) = match (mirrored(&definitions, first, second)?, direction) {
+        (Side::Left, Direction::Lt) => (first, false),
+        (Side::Right, Direction::Lt) => (second, true),
+        (Side::Left, Direction::Gt) => (first, true),
+        (Side::Right, Direction::Gt) => (second, false),
+        _ => return None,
+    };
+    let category = element_type.category();
+    let ordered = match category {
+        Category::Float => *order == Order::Total && element_type.bits() >= 16,
+        Category::Signed | Category::Unsigned => element_type.bits() >= 8,
+        _ => false,
+    };
+    ordered.then_some(())?;
+    let (kernel, arrays) = key_kernel(comparator, before, key, element_type)?;
+    Some(SortKey {
+        kernel,
+        arrays,
+        order: KeyOrder::new(element_type, descending),
+    })
+}
+
+/// The element that a scalar is computed from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Side {
+    /// The comparator's first.
+    Left,
+    /// Its second.
+    Right,
+}
+
+/// What computes each scalar; nothing for what loops and choices give.
+type Definitions<'k> = FxHashMap<ScalarId, &'k Statement>;
+
+fn definitions(statements: &[Statement]) -> Definitions<'_> {
+    let defined = statements.iter().filter_map(|statement| match statement {
+        Statement::Compute { result, .. } | Statement::Load { result, .. } => {
+            Some((*result, statement))
+        }
+        _ => None,
+    });
+    defined.collect()
+}
+
+/// Whether two scalars are the same function, one of each element: of which the first is.
+fn mirrored(definitions: &Definitions<'_>, a: ScalarId, b: ScalarId) -> Option<Side> {
+    let mut side = None;
+    let mut open = vec![(a, b)];
+    let mut seen = FxHashSet::default();
+    while let Some(pair) = open.pop() {
+        if !seen.insert(pair) {
+            continue;
+        }
+        match (definitions.get(&pair.0)?, definitions.get(&pair.1)?) {
+            (Statement::Load { param: x, .. }, Statement::Load { param: y, .. }) => {
+                let this = match x % 2 {
+                    0 => Side::Left,
+                    _ => Side::Right,
+                };
+                if x / 2 != y / 2 || x == y || side.is_some_and(|s| s != this) {
+                    return None;
+                }
+                side = Some(this);
+            }
+            (
+                Statement::Compute {
+                    op: x,
+                    operands: left,
+                    ..
+                },
+                Statement::Compute {
+                    op: y,
+                    operands: right,
+                    ..
+                },
+            ) if x == y && left.len() == right.len() => {
+                open.extend(left.iter().copied().zip(right.iter().copied()));
+            }
+            _ => return None,
+        }
+    }
+    side
+}
+
+/// The kernel of a scalar of the comparator, over as many elements as it is called for.
+fn key_kernel(
+    comparator: &Kernel,
+    statements: &[Statement],
+    key: ScalarId,
+    element_type: ElementType,
+) -> Option<(Kernel, Vec<usize>)> {
+    let mut needed = FxHashSet::from_iter([key]);
+    let mut kept: Vec<Statement> = Vec::new();
+    let mut arrays: Vec<usize> = Vec::new();
+    // How many there are is not known here; 32 bits count them, as they do the rows.
+    let extent = Term::constant(i64::from(i32::MAX));
+    let mut kernel = Kernel {
+        scalars: comparator.scalars.clone(),
+        ..Kernel::default()
+    };
+    let var = kernel.push_var(IndexVar::Domain(extent.clone()));
+    kernel.domain.push(var);
+    let param = |kernel: &mut Kernel, access, element_type| {
+        kernel.params.push(Param {
+            access,
+            element_type,
+            dims: vec![extent.clone()],
+        });
+        kernel.params.len() - 1
+    };
+    for statement in statements.iter().rev() {
+        match statement {
+            Statement::Compute {
+                result, operands, ..
+            } if needed.contains(result) => {
+                needed.extend(operands);
+                kept.push(statement.clone());
+            }
+            Statement::Load {
+                result,
+                param: from,
+                ..
+            } if needed.contains(result) => {
+                let array = from / 2;
+                let at = arrays.iter().position(|&a| a == array);
+                let at = at.unwrap_or_else(|| {
+                    arrays.push(array);
+                    let ty = comparator.params[*from].element_type;
+                    param(&mut kernel, Access::Read, ty)
+                });
+                kept.push(Statement::Load {
+                    result: *result,
+                    param: at,
+                    index: vec![Term::var(var)],
+                });
+            }
+            _ => {}
+        }
+    }
+    kept.reverse();
+    let to = param(&mut kernel, Access::Write, element_type);
+    kept.push(Statement::Store {
+        param: to,
+        index: vec![Term::var(var)],
+        value: key,
+    });
+    kernel.body.statements = kept;
+    kernel.body.results = smallvec![];
+    Some((kernel, arrays))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    #[test]
+    fn ranks_are_in_the_total_order_of_floats() {
+        let negative_nan = f32::from_bits(0xffc0_0000);
+        let ordered = [
+            negative_nan,
+            f32::NEG_INFINITY,
+            -1.5,
+            -f32::from_bits(1),
+            -0.0,
+            0.0,
+            f32::from_bits(1),
+            2.0,
+            f32::INFINITY,
+            f32::NAN,
+        ];
+        for descending in [false, true] {
+            let rank =
+                |x: &f32| KeyOrder::new(ElementType::F32, descending).rank(x.to_bits().into());
+            let ranks: Vec<u64> = ordered.iter().map(rank).collect();
+            assert!(
+                ranks
+                    .windows(2)
+                    .all(|w| (w[0] < w[1]) != descending && w[0] != w[1])
+            );
+        }
+    }
+
+    #[test]
+    fn ranks_of_integers_are_in_their_order() {
+        let signed = KeyOrder::new(ElementType::S8, false);
+        let ranks: Vec<u64> = (-128..128i64)
+            .map(|x| signed.rank((x as u8).into()))
+            .collect();
+        assert!(ranks.windows(2).all(|w| w[0] + 1 == w[1]));
+        let unsigned = KeyOrder::new(ElementType::U64, true);
+        assert!(unsigned.rank(u64::MAX) < unsigned.rank(0));
+    }
+}

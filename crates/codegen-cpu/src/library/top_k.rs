@@ -1,0 +1,249 @@
+//! The first elements by rank along the last dimension.
+//!
+//! An element and its place are one number, smaller where it goes first. Few are kept in
+//! order while the row is read, some elements at a time: most hold nothing that comes
+//! before the last one kept, which vectors tell. Many are found by partitioning.
+
+use super::sort::KeyOrder;
+use tegula_ir::ElementType;
+use tegula_target::{CpuFeatures, VectorWidth};
+
+/// A selection of `k` of each row of `length` elements.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TopK {
+    pub isa: CpuFeatures,
+    pub element_type: ElementType,
+    pub length: usize,
+    pub k: usize,
+    pub largest: bool,
+}
+
+/// Up to so many are kept in order while the row is read.
+const FEW: usize = 64;
+/// Elements that are looked at together.
+const TOGETHER: usize = 16;
+
+/// An element's bits.
+trait Bits: Copy + Ord {
+    /// The bits and a place behind them.
+    type Key: Copy + Ord;
+    fn read(bytes: &[u8]) -> Self;
+    /// The rank, by what bits are changed of one without the sign bit and of one with it.
+    fn rank(self, changed: [u64; 2]) -> Self;
+    fn key(self, place: u32) -> Self::Key;
+    fn place(key: Self::Key) -> u32;
+}
+
+macro_rules! bits {
+    ($($bits:ty, $signed:ty, $key:ty;)*) => {$(
+        impl Bits for $bits {
+            type Key = $key;
+            #[inline(always)]
+            fn read(bytes: &[u8]) -> Self {
+                let mut all = [0; size_of::<$bits>()];
+                all.copy_from_slice(bytes);
+                <$bits>::from_le_bytes(all)
+            }
+            #[inline(always)]
+            fn rank(self, [positive, negative]: [u64; 2]) -> Self {
+                let sign = (self as $signed >> (<$bits>::BITS - 1)) as $bits;
+                self ^ positive as $bits ^ (sign & (positive ^ negative) as $bits)
+            }
+            #[inline(always)]
+            fn key(self, place: u32) -> $key {
+                <$key>::from(self) << 32 | <$key>::from(place)
+            }
+            #[inline(always)]
+            fn place(key: $key) -> u32 {
+                key as u32
+            }
+        }
+    )*};
+}
+
+bits! {
+    u8, i8, u64;
+    u16, i16, u64;
+    u32, i32, u64;
+    u64, i64, u128;
+}
+
+impl TopK {
+    /// Selects. Floats are compared in the total order; of equal elements the one
+    /// in front comes first.
+    pub(crate) fn run(&self, input: &[u8], values: &mut [u8], places: &mut [i32]) {
+        if self.k == 0 || self.length == 0 {
+            return;
+        }
+        match self.element_type.storage_bytes() {
+            4 => self.rows::<u32>(input, values, places),
+            2 => self.rows::<u16>(input, values, places),
+            1 => self.rows::<u8>(input, values, places),
+            _ => self.rows::<u64>(input, values, places),
+        }
+    }
+
+    fn rows<B: Bits>(&self, input: &[u8], values: &mut [u8], places: &mut [i32]) {
+        #[cfg(target_arch = "x86_64")]
+        match self.isa.width {
+            // SAFETY: what may be used is there.
+            VectorWidth::Avx512 => return unsafe { self.rows_avx512::<B>(input, values, places) },
+            // SAFETY: as above.
+            VectorWidth::Avx2 => return unsafe { self.rows_avx2::<B>(input, values, places) },
+            VectorWidth::Portable => {}
+        }
+        self.each_row::<B>(input, values, places);
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+    fn rows_avx512<B: Bits>(&self, input: &[u8], values: &mut [u8], places: &mut [i32]) {
+        self.each_row::<B>(input, values, places);
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2")]
+    fn rows_avx2<B: Bits>(&self, input: &[u8], values: &mut [u8], places: &mut [i32]) {
+        self.each_row::<B>(input, values, places);
+    }
+
+    #[inline(always)]
+    fn each_row<B: Bits>(&self, input: &[u8], values: &mut [u8], places: &mut [i32]) {
+        let size = size_of::<B>();
+        let rows = input.chunks_exact(self.length * size);
+        let outputs = values
+            .chunks_exact_mut(self.k * size)
+            .zip(places.chunks_exact_mut(self.k));
+        let order = KeyOrder::new(self.element_type, self.largest);
+        let sign = 1u64 << (8 * size - 1);
+        let changed = [order.rank(0), order.rank(sign) ^ sign];
+        let few = self.k <= FEW;
+        let mut best: Vec<B::Key> = Vec::with_capacity(if few { self.k } else { self.length });
+        for (row, (values, places)) in rows.zip(outputs) {
+            best.clear();
+            match few {
+                true => few_of::<B>(row, self.k, changed, &mut best),
+                false => {
+                    let ranks = row.chunks_exact(size).map(|x| B::read(x).rank(changed));
+                    best.extend(ranks.zip(0..).map(|(rank, place)| rank.key(place)));
+                    if self.k < self.length {
+                        best.select_nth_unstable(self.k - 1);
+                        best.truncate(self.k);
+                    }
+                    best.sort_unstable();
+                }
+            }
+            for (i, &key) in best.iter().enumerate() {
+                let from = B::place(key) as usize * size;
+                values[i * size..][..size].copy_from_slice(&row[from..from + size]);
+                places[i] = B::place(key) as i32;
+            }
+        }
+    }
+}
+
+/// The first `k` of a row, in order.
+#[inline(always)]
+fn few_of<B: Bits>(row: &[u8], k: usize, changed: [u64; 2], best: &mut Vec<B::Key>) {
+    let size = size_of::<B>();
+    let (first, rest) = row.split_at((k * size).min(row.len()));
+    let ranks = first.chunks_exact(size).map(|x| B::read(x).rank(changed));
+    best.extend(ranks.zip(0..).map(|(rank, place)| rank.key(place)));
+    best.sort_unstable();
+    let Some(&last) = best.last() else { return };
+    let mut last = rank_of::<B>(first, B::place(last), changed);
+    let mut look = |elements: &[u8], place: u32, last: &mut B| {
+        for (element, place) in elements.chunks_exact(size).zip(place..) {
+            let rank = B::read(element).rank(changed);
+            if rank < *last {
+                let key = rank.key(place);
+                let at = best.partition_point(|&other| other < key);
+                best.pop();
+                best.insert(at, key);
+                if let Some(&key) = best.last() {
+                    *last = rank_of::<B>(row, B::place(key), changed);
+                }
+            }
+        }
+    };
+    let together = rest.chunks_exact(TOGETHER * size);
+    let (left, whole) = (together.remainder(), together.len() * TOGETHER);
+    for (together, place) in together.zip((k as u32..).step_by(TOGETHER)) {
+        let mut any = false;
+        for element in together.chunks_exact(size) {
+            any |= B::read(element).rank(changed) < last;
+        }
+        // Seldom: of random elements the n-th with a chance of k in n. An equal one
+        // comes later.
+        if any {
+            look(together, place, &mut last);
+        }
+    }
+    look(left, (k + whole) as u32, &mut last);
+}
+
+#[inline(always)]
+fn rank_of<B: Bits>(row: &[u8], place: u32, changed: [u64; 2]) -> B {
+    let size = size_of::<B>();
+    B::read(&row[place as usize * size..][..size]).rank(changed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CpuFeatures, ElementType, KeyOrder, TopK};
+    use tegula_target::IsaLevel;
+    #[test]
+    fn the_first_are_those_of_a_sort() {
+        use ElementType::{F32, S8, S64, U16};
+        let special = [
+            f32::NAN,
+            -f32::NAN,
+            0.0,
+            -0.0,
+            f32::INFINITY,
+            f32::NEG_INFINITY,
+        ];
+        for (element_type, length) in [(F32, 1000), (F32, 65), (S8, 300), (U16, 77), (S64, 200)] {
+            let size = element_type.storage_bytes();
+            let mut bytes: Vec<u8> = (0..2 * length * size)
+                .map(|i| (i.wrapping_mul(2_654_435_761) >> 9) as u8)
+                .collect();
+            if element_type == F32 {
+                for (i, x) in special.iter().enumerate() {
+                    let at = (i * 11 + 40) % (2 * length) * size;
+                    bytes[at..at + size].copy_from_slice(&x.to_le_bytes());
+                }
+            }
+            for (k, largest) in [(1, true), (10, false), (64, true), (65, true)] {
+                let order = KeyOrder::new(element_type, largest);
+                let rank = |place: usize| {
+                    let mut bits = [0; 8];
+                    bits[..size].copy_from_slice(&bytes[place * size..][..size]);
+                    order.rank(u64::from_le_bytes(bits))
+                };
+                let mut wanted = Vec::new();
+                for row in 0..2 {
+                    let mut places: Vec<usize> = (0..length).collect();
+                    places.sort_by_key(|&place| rank(row * length + place));
+                    wanted.extend(places[..k].iter().map(|&place| place as i32));
+                }
+                for cpu in [IsaLevel::Native, IsaLevel::X86V3, IsaLevel::X86V2] {
+                    let top = TopK {
+                        isa: CpuFeatures::up_to(cpu),
+                        element_type,
+                        length,
+                        k,
+                        largest,
+                    };
+                    let (mut values, mut places) = (vec![0; 2 * k * size], vec![0; 2 * k]);
+                    top.run(&bytes, &mut values, &mut places);
+                    assert_eq!(places, wanted, "{element_type} {k} {cpu:?}");
+                    for (i, &place) in places.iter().enumerate() {
+                        let from = (i / k * length + place as usize) * size;
+                        assert_eq!(values[i * size..][..size], bytes[from..][..size]);
+                    }
+                }
+            }
+        }
+    }
+}

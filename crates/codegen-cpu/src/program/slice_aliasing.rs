@@ -1,0 +1,254 @@
+//! Slabs read where they lie.
+//!
+//! A loop over the layers of a model, or over time, takes a slab of a stacked array in each
+//! iteration: a kernel copies `x[i, ..]`, where `i` is known at run time, to an array that
+//! a library call then reads. Where the slab lies in one piece and stays as it is until
+//! its last reader is done, the readers are led to it through the table of
+//! [exchanged](crate::program::double_buffer) memories, and nothing is copied.
+
+use super::effects::{Touch, span, touches};
+use super::ir::Index;
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+use tegula_expr::{Term, Var, canonicalize};
+use tegula_fusion::kernel::{IndexVar, ScalarId, ScalarOp, Statement};
+use tegula_fusion::{Kernel, KernelRanges};
+use tegula_ir::ElementType;
+use tegula_layout::plan::{KernelId, Place, Plan, Step, ValueId};
+
+/// Slabs of fewer bytes are copied in less time than they are found.
+const MIN_BYTES: i64 = 4096;
+/// What arrays are aligned to, in bytes: slabs must be, too.
+const ALIGNMENT: i64 = 64;
+
+/// A slab as a kernel copies it: parameters by number.
+struct Slab {
+    source: usize,
+    copy: usize,
+    bytes: i64,
+    indices: SmallVec<[Index<usize>; 2]>,
+}
+
+/// A value that is a slab of another.
+#[derive(Clone, Debug)]
+pub(crate) struct View {
+    pub source: ValueId,
+    /// Bytes from the source's start to the first slab.
+    pub bytes: i64,
+    pub indices: SmallVec<[Index<ValueId>; 2]>,
+    /// The table's entry that leads to it.
+    pub entry: usize,
+}
+
+/// Finds the slabs that are read where they lie.
+pub(crate) struct Views<'a> {
+    plan: &'a Plan,
+    slabs: FxHashMap<KernelId, Option<Slab>>,
+    /// How often each value is written, anywhere.
+    writes: FxHashMap<ValueId, u32>,
+    /// The entry of each value that is a view.
+    pub entries: FxHashMap<ValueId, usize>,
+}
+
+impl<'a> Views<'a> {
+    pub(crate) fn new(plan: &'a Plan) -> Self {
+        let mut writes = FxHashMap::default();
+        let mut touched = Vec::new();
+        for step in &plan.steps {
+            touches(plan, step, &mut touched);
+        }
+        for touch in touched.iter().filter(|t| t.writes) {
+            *writes.entry(touch.value).or_default() += 1;
+        }
+        Self {
+            plan,
+            slabs: FxHashMap::default(),
+            writes,
+            entries: FxHashMap::default(),
+        }
+    }
+
+    /// The view that a kernel's copy of a slab can be, with the names that other values
+    /// have for it; `after` are the steps behind it in its region.
+    pub(crate) fn view(
+        &mut self,
+        (kernel, args): (KernelId, &[ValueId]),
+        after: &[Step],
+        next_entry: &mut usize,
+    ) -> Option<View> {
+        let plan = self.plan;
+        let known = self.slabs.entry(kernel);
+        let slab = known
+            .or_insert_with(|| slab(&plan.kernels[kernel]))
+            .as_ref()?;
+        let at = |param: usize| args.get(param).copied();
+        let (source, copy, bytes) = (at(slab.source)?, at(slab.copy)?, slab.bytes);
+        let mut indices = SmallVec::new();
+        for index in &slab.indices {
+            indices.push(index.at(at(index.place)?));
+        }
+        let names = self.names(copy, after)?;
+        self.stays(source, &names, after).then_some(())?;
+        let entry = *next_entry;
+        *next_entry += 1;
+        self.entries
+            .extend(names.into_iter().map(|name| (name, entry)));
+        Some(View {
+            source,
+            bytes,
+            indices,
+            entry,
+        })
+    }
+
+    /// The values that are the copy under another name, itself first; `None` if one of
+    /// them is written by anything else, or given as a result.
+    fn names(&self, copy: ValueId, after: &[Step]) -> Option<Vec<ValueId>> {
+        let mut names = vec![copy];
+        for step in after {
+            if let Step::Copy { from, to } = step
+                && names.contains(from)
+                && self.plan.same_place(*from, *to)
+            {
+                names.push(*to);
+            }
+        }
+        let once = |name: &ValueId| self.writes.get(name) == Some(&1);
+        let inside = |name: &ValueId| {
+            let buffer = self.plan.values[*name].buffer;
+            let place = &self.plan.buffers[buffer].place;
+            matches!(place, Place::Arena(_) | Place::Output { .. })
+                && !self.plan.results.contains(name)
+        };
+        names.iter().all(|n| once(n) && inside(n)).then_some(names)
+    }
+
+    /// Whether the source is not written before the last reader is done, and every reader
+    /// comes after.
+    fn stays(&self, source: ValueId, names: &[ValueId], after: &[Step]) -> bool {
+        let buffer = self.plan.values[source].buffer;
+        if matches!(
+            self.plan.buffers[buffer].place,
+            Place::Parameter(_) | Place::Constant(_)
+        ) {
+            return true;
+        }
+        let Some(memory) = span(self.plan, source) else {
+            return false;
+        };
+        let mut touched: Vec<Vec<Touch>> = Vec::with_capacity(after.len());
+        for step in after {
+            let mut here = Vec::new();
+            touches(self.plan, step, &mut here);
+            touched.push(here);
+        }
+        let reads = |here: &Vec<Touch>| here.iter().any(|t| names.contains(&t.value));
+        let last = touched.iter().rposition(reads).map_or(0, |last| last + 1);
+        touched[..last].iter().flatten().all(|touch| {
+            let apart = |value| span(self.plan, value).is_some_and(|s| !s.overlaps(&memory));
+            !touch.writes || apart(touch.value)
+        })
+    }
+}
+
+/// How a kernel copies a slab, if that is all it does.
+fn slab(kernel: &Kernel) -> Option<Slab> {
+    let mut loads: FxHashMap<ScalarId, (usize, &[Term])> = FxHashMap::default();
+    let mut computed: FxHashMap<ScalarId, (&ScalarOp, &[ScalarId])> = FxHashMap::default();
+    let mut store = None;
+    for statement in &kernel.body.statements {
+        match statement {
+            Statement::Load {
+                result,
+                param,
+                index,
+            } => {
+                loads.insert(*result, (*param, index));
+            }
+            Statement::Compute {
+                result,
+                op,
+                operands,
+            } => {
+                computed.insert(*result, (op, operands));
+            }
+            Statement::Bind { .. } => {}
+            Statement::Store {
+                param,
+                index,
+                value,
+            } if store.is_none() => store = Some((*param, &index[..], *value)),
+            _ => return None,
+        }
+    }
+    let (copy, to, value) = store?;
+    let &(source, from) = loads.get(&value)?;
+    let ranges = KernelRanges(&kernel.vars);
+    let before = |param: usize, index: &[Term]| {
+        let declared = kernel.params.get(param)?;
+        Some(declared.elements_before(index))
+    };
+    // All of an array that is written is stored.
+    let distance = canonicalize(&before(source, from)?.sub(&before(copy, to)?), &ranges);
+    let element_type = kernel.params[source].element_type;
+    if element_type != kernel.params[copy].element_type {
+        return None;
+    }
+    let element = element_type.storage_bytes() as i64;
+    let dims = kernel.params[copy].dims.iter();
+    let size = dims
+        .map(Term::as_constant)
+        .try_fold(element, |n, dim| n.checked_mul(dim?))?;
+    let (terms, constant) = distance.as_linear()?;
+    let mut indices: SmallVec<[Index<usize>; 2]> = SmallVec::new();
+    for (atom, factor) in terms {
+        let stride = factor.checked_mul(element)?;
+        let (place, ty, [least, most]) = index_of(kernel, &loads, &computed, atom.as_var()?)?;
+        indices.push(Index {
+            place,
+            element_type: ty,
+            least,
+            most,
+            stride,
+        });
+    }
+    let bytes = constant.checked_mul(element)?;
+    let aligned = bytes % ALIGNMENT == 0 && indices.iter().all(|i| i.stride % ALIGNMENT == 0);
+    (aligned && size >= MIN_BYTES && !indices.is_empty()).then_some(Slab {
+        source,
+        copy,
+        bytes,
+        indices,
+    })
+}
+
+/// The scalar in memory that a run-time variable is, clamped, with its bounds.
+fn index_of(
+    kernel: &Kernel,
+    loads: &FxHashMap<ScalarId, (usize, &[Term])>,
+    computed: &FxHashMap<ScalarId, (&ScalarOp, &[ScalarId])>,
+    var: Var,
+) -> Option<(usize, ElementType, [i64; 2])> {
+    let Some(IndexVar::Runtime { value, .. }) = kernel.var(var) else {
+        return None;
+    };
+    let &(ScalarOp::Clamp, &[low, wide, high]) = computed.get(value)? else {
+        return None;
+    };
+    let constant = |id: ScalarId| match computed.get(&id)? {
+        (ScalarOp::Constant(bits), _) => Some((*bits as u64).cast_signed()),
+        _ => None,
+    };
+    let read = match computed.get(&wide) {
+        Some(&(ScalarOp::Convert, &[from])) => from,
+        Some(_) => return None,
+        None => wide,
+    };
+    let &(param, index) = loads.get(&read)?;
+    let element_type = kernel.params.get(param)?.element_type;
+    let whole = matches!(
+        element_type,
+        ElementType::S32 | ElementType::S64 | ElementType::U32
+    );
+    (index.is_empty() && whole).then_some((param, element_type, [constant(low)?, constant(high)?]))
+}

@@ -1,0 +1,380 @@
+//! Running a compiled plan.
+//!
+//! # Safety of what follows
+//! Generated code accesses memory through raw pointers. It stays inside its
+//! arrays because a plan's kernels index within their parameters' dimensions (the
+//! Plan evaluator checks that on the same plans), inputs are checked against the
+//! plan's shapes before each run, outputs are allocated to them, and the arena is
+//! as large as the plan says, which the Plan verifier has checked at the sizes of
+//! the run.
+
+use super::walk::{KernelTime, Run};
+use crate::compile::module::{Code, compile_kernels};
+use crate::compile::{regroupings, transform_kernels};
+use crate::error::Error;
+use crate::options::Listing;
+use crate::options::Options;
+use crate::program::ir::{Action, scratch_bytes};
+use crate::program::lower::{Resolved, resolve};
+use crate::program::run_invariants::{Kept, Memories};
+use crate::transform::pipeline::Regrouping;
+use std::borrow::Cow;
+use std::cell::{Cell, RefCell};
+use std::sync::{Arc, Mutex, PoisonError};
+use tegula_ir::{AlignedBytes, ArrayShape, Literal, Spare};
+use tegula_layout::plan::{PerSizes, Plan, verify};
+use tegula_linalg::thread_pool::ThreadPool;
+use tegula_target::CpuFeatures;
+
+/// A compiled plan. It may be run by several threads at once.
+pub struct Executable {
+    pub(super) plan: Plan,
+    pub(super) code: Code,
+    /// Of each kernel, what its code handles together.
+    regroupings: Vec<Regrouping>,
+    isa: CpuFeatures,
+    pub(super) pool: ThreadPool,
+    /// No threads, for calls by one of the pool's.
+    pub(super) serial: ThreadPool,
+    /// The plan at the sizes of runs so far. A plan without open sizes is there from the
+    /// start.
+    prepared: PerSizes<Prepared>,
+    /// By flattened parameter: whether every run is given the same.
+    frozen: Vec<bool>,
+    /// Arenas of finished runs.
+    arenas: Mutex<Vec<AlignedBytes>>,
+    /// Scratch memory of library calls, of finished runs.
+    scratch: Mutex<Vec<AlignedBytes>>,
+    /// Memory of results that were dropped.
+    dropped: Arc<Spare>,
+}
+
+/// A plan at the sizes of a run: nothing is left to compute but data.
+struct Prepared {
+    /// The values of the plan's symbols.
+    sizes: Vec<i64>,
+    actions: Vec<Action>,
+    /// What only the first run computes.
+    kept: Memories,
+    /// How many memories are found through the table of exchanged ones.
+    exchanged: usize,
+    arena_bytes: i64,
+    /// Of library calls and strips, for as many threads as there are.
+    scratch_bytes: i64,
+    /// Of that, what arrays take.
+    private_bytes: i64,
+    results: Vec<ArrayShape>,
+    /// Of all results.
+    result_bytes: usize,
+}
+
+/// The largest arena that is allocated, in bytes: 64 GiB.
+const MAX_ARENA: i64 = 1 << 36;
+/// How many arenas, and how many scratch memories, are kept between runs.
+const MAX_POOLED: usize = 8;
+/// The results of how many runs may lie in the memory that is kept for further ones: the caller
+/// of a run often has those of the run before.
+const RUNS_KEPT: usize = 2;
+
+/// The text of a plan's code.
+///
+/// # Errors
+/// As [`Executable::new`].
+pub fn listing(plan: &Plan, options: &Options, what: Listing) -> Result<String, Error> {
+    let transformed = transform_kernels(plan, options, &mut |_, _| {});
+    let regroupings: Vec<Regrouping> = regroupings(&transformed);
+    let mut actions = match plan.has_open_sizes() {
+        true => Vec::new(),
+        false => {
+            let kept = Kept::new(plan, &[], true);
+            let isa = CpuFeatures::up_to(options.cpu);
+            resolve(plan, &regroupings, isa, options.threads, kept)?.actions
+        }
+    };
+    let (_, text) = compile_kernels(plan, &transformed, &mut actions, options, Some(what))?;
+    Ok(text)
+}
+
+impl Executable {
+    /// Compiles a plan.
+    ///
+    /// # Errors
+    /// An operation that the element type lacks or that cannot be compiled yet, a
+    /// CPU that this machine is not, or a plan that breaks its invariants.
+    pub fn new(plan: Plan, options: &Options) -> Result<Self, Error> {
+        verify(&plan).map_err(|errors| Error::Bug(errors.join("; ")))?;
+        if !options.cpu.is_supported() {
+            let message = format!("this machine lacks instructions of {}", options.cpu);
+            return Err(Error::Cpu(message));
+        }
+        let isa = CpuFeatures::up_to(options.cpu);
+        let pool = ThreadPool::new(options.threads);
+        let transformed = transform_kernels(&plan, options, &mut |_, _| {});
+        let regroupings = regroupings(&transformed);
+        let mut fixed = match plan.has_open_sizes() {
+            true => None,
+            false => {
+                let machine = (isa, &pool);
+                Some(Prepared::new(
+                    &plan,
+                    &regroupings,
+                    Vec::new(),
+                    &[],
+                    machine,
+                )?)
+            }
+        };
+        let actions = fixed
+            .as_mut()
+            .map_or(&mut [][..], |fixed| &mut fixed.actions);
+        let (code, _) = compile_kernels(&plan, &transformed, actions, options, None)?;
+        let prepared = PerSizes::default();
+        if let Some(fixed) = fixed {
+            prepared.get(Vec::new(), |_| Ok::<_, Error>(fixed))?;
+        }
+        Ok(Self {
+            frozen: vec![false; plan.parameters.len()],
+            plan,
+            code,
+            regroupings,
+            isa,
+            pool,
+            serial: ThreadPool::new(1),
+            prepared,
+            arenas: Mutex::new(Vec::new()),
+            scratch: Mutex::new(Vec::new()),
+            dropped: Arc::default(),
+        })
+    }
+
+    /// What was compiled.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// Says that runs from now on are given the same array for a parameter, until this is
+    /// said again: what depends only on such arrays, and on constants, is computed by the
+    /// first run. Nothing happens if there is no such parameter.
+    pub fn freeze(&mut self, parameter: usize) {
+        if let Some(frozen) = self.frozen.get_mut(parameter) {
+            *frozen = true;
+        }
+        // What was kept is of another array, perhaps.
+        self.prepared = PerSizes::default();
+    }
+
+    /// Runs on flattened inputs, giving flattened results. The memory of an input
+    /// that is given away may become that of a result.
+    ///
+    /// # Errors
+    /// Inputs of another number or shape than the program's, sizes that do not go
+    /// together, too little memory, or a custom call whose handler fails.
+    pub fn run(&self, inputs: Vec<Cow<'_, Literal>>) -> Result<Vec<Literal>, Error> {
+        self.run_with(inputs, None)
+    }
+
+    fn run_with(
+        &self,
+        mut inputs: Vec<Cow<'_, Literal>>,
+        profile: Option<&RefCell<Vec<KernelTime>>>,
+    ) -> Result<Vec<Literal>, Error> {
+        let shapes: Vec<&ArrayShape> = inputs.iter().map(|l| l.shape()).collect();
+        let prepared = self.prepare(&shapes)?;
+        let kept = self.kept(&prepared, &inputs)?;
+        let mut outputs = self.outputs(&prepared, &mut inputs)?;
+        let mut arena = taken(&self.arenas, prepared.arena_bytes)?;
+        let mut scratch = taken(&self.scratch, prepared.scratch_bytes)?;
+        let run = Run {
+            executable: self,
+            sizes: &prepared.sizes,
+            arena: arena.as_mut_slice().as_mut_ptr(),
+            scratch: scratch.as_mut_slice().as_mut_ptr(),
+            inputs: inputs.iter().map(|l| l.bytes().as_ptr()).collect(),
+            outputs: outputs.iter_mut().map(Literal::bytes_mut_ptr).collect(),
+            kept,
+            exchanged: vec![Cell::new(std::ptr::null_mut()); prepared.exchanged],
+            profile,
+        };
+        let ran = run.actions(&prepared.actions);
+        give_back(&self.arenas, arena);
+        give_back(&self.scratch, scratch);
+        ran.map_err(|failure| Error::CustomCall(*failure))?;
+        Ok(outputs)
+    }
+
+    /// The memory of a run's results: that of inputs which were given away for them, else of
+    /// results that were dropped, or fresh.
+    fn outputs(
+        &self,
+        prepared: &Prepared,
+        inputs: &mut [Cow<'_, Literal>],
+    ) -> Result<Vec<Literal>, Error> {
+        self.dropped.keep_up_to(RUNS_KEPT * prepared.result_bytes);
+        let mut outputs = Vec::with_capacity(prepared.results.len());
+        for (number, shape) in prepared.results.iter().enumerate() {
+            let bytes = shape.byte_size().unwrap_or(i64::MAX);
+            let alias = self.plan.aliases.iter().find(|a| a.output == number);
+            let given = alias.and_then(|a| inputs.get_mut(a.parameter));
+            if let Some(Cow::Owned(literal)) = given {
+                // What is left is never read: the parameter lies in the result's memory. The
+                // verifier has checked that the sizes are equal.
+                let taken = std::mem::take(literal).reinterpret(shape);
+                outputs.push(taken.unwrap_or_default());
+                continue;
+            }
+            // SAFETY: the plan writes every element of a result, which its verifier has
+            // checked, or it is a copy of an input; a run that fails gives no results.
+            let fresh = unsafe { Literal::unwritten(shape, &self.dropped) };
+            let mut fresh = fresh.map_err(|_| Error::OutOfMemory(bytes))?;
+            if let Some(input) = given {
+                let (from, to) = (input.bytes(), fresh.bytes_mut_ptr());
+                // SAFETY: the verifier has checked that the sizes are equal.
+                unsafe { to.copy_from_nonoverlapping(from.as_ptr(), from.len()) };
+            }
+            outputs.push(fresh);
+        }
+        Ok(outputs)
+    }
+
+    /// Where what is kept lies, computed now if no run has. Nothing writes there after that.
+    fn kept(
+        &self,
+        prepared: &Prepared,
+        inputs: &[Cow<'_, Literal>],
+    ) -> Result<Vec<*mut u8>, Error> {
+        let kept = prepared.kept.get(Error::OutOfMemory, |actions, kept| {
+            let _span = tracing::info_span!("keep", steps = actions.len()).entered();
+            let bytes = scratch_bytes(actions, self.pool.threads());
+            let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
+            let mut scratch = taken(&self.scratch, bytes)?;
+            let run = Run {
+                executable: self,
+                sizes: &prepared.sizes,
+                // Kept steps read inputs and constants, and write what is kept.
+                arena: std::ptr::null_mut(),
+                outputs: Vec::new(),
+                exchanged: Vec::new(),
+                scratch: scratch.as_mut_slice().as_mut_ptr(),
+                inputs: inputs.iter().map(|l| l.bytes().as_ptr()).collect(),
+                kept,
+                profile: None,
+            };
+            let ran = run.actions(actions);
+            give_back(&self.scratch, scratch);
+            ran.map_err(|failure| Error::CustomCall(*failure))
+        })?;
+        let addresses = kept.iter().map(|m| m.as_slice().as_ptr().cast_mut());
+        Ok(addresses.collect())
+    }
+
+    /// The plan at the sizes of these inputs.
+    fn prepare(&self, inputs: &[&ArrayShape]) -> Result<Arc<Prepared>, Error> {
+        self.plan.check_inputs(inputs)?;
+        let sizes = match self.plan.has_open_sizes() {
+            true => self.plan.bind(inputs).map_err(Error::Sizes)?,
+            false => Vec::new(),
+        };
+        self.prepared.get(sizes, |sizes| {
+            let plan = self.plan.at(sizes).map_err(Error::Sizes)?;
+            verify(&plan).map_err(|errors| Error::Bug(errors.join("; ")))?;
+            let machine = (self.isa, &self.pool);
+            Prepared::new(
+                &plan,
+                &self.regroupings,
+                sizes.to_vec(),
+                &self.frozen,
+                machine,
+            )
+        })
+    }
+
+    /// Runs once and measures each kernel and library call, in the order in which
+    /// they first ran.
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    pub fn profile(&self, inputs: &[&Literal]) -> Result<Vec<KernelTime>, Error> {
+        let profile = RefCell::new(Vec::new());
+        let inputs = inputs.iter().map(|&input| Cow::Borrowed(input)).collect();
+        self.run_with(inputs, Some(&profile))?;
+        Ok(profile.into_inner())
+    }
+
+    /// Bytes that a run on inputs of these shapes takes beyond them: the arena, the
+    /// results, and what is kept from run to run.
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    pub fn peak_bytes(&self, inputs: &[&ArrayShape]) -> Result<i64, Error> {
+        let prepared = self.prepare(inputs)?;
+        let results = i64::try_from(prepared.result_bytes).unwrap_or(i64::MAX);
+        let arrays = prepared.arena_bytes + prepared.private_bytes;
+        Ok(arrays + results + prepared.kept.bytes())
+    }
+}
+
+impl Prepared {
+    fn new(
+        plan: &Plan,
+        regroupings: &[Regrouping],
+        sizes: Vec<i64>,
+        frozen: &[bool],
+        (isa, pool): (CpuFeatures, &ThreadPool),
+    ) -> Result<Self, Error> {
+        let arena_bytes = plan.arena_bytes.as_constant();
+        let arena_bytes =
+            arena_bytes.ok_or_else(|| Error::Bug("the arena has no size".to_owned()))?;
+        let results = plan.results.iter().map(|&r| plan.values[r].shape.clone());
+        let results: Vec<ArrayShape> = results.collect();
+        let bytes = |shape: &ArrayShape| usize::try_from(shape.byte_size()?).ok();
+        let kept = Kept::new(plan, frozen, sizes.is_empty());
+        let Resolved {
+            mut actions,
+            exchanged,
+            kept,
+            private,
+            private_bytes,
+        } = resolve(plan, regroupings, isa, pool.threads(), kept)?;
+        let arena_bytes = kept.arena_bytes(plan, arena_bytes, &private);
+        if arena_bytes > MAX_ARENA {
+            return Err(Error::OutOfMemory(arena_bytes));
+        }
+        let kept = kept.into_memories(&mut actions);
+        let scratch_bytes = scratch_bytes(&actions, pool.threads());
+        Ok(Self {
+            sizes,
+            actions,
+            kept,
+            exchanged,
+            scratch_bytes: i64::try_from(scratch_bytes).unwrap_or(i64::MAX),
+            private_bytes: i64::try_from(private_bytes).unwrap_or(i64::MAX),
+            arena_bytes,
+            result_bytes: results.iter().filter_map(bytes).sum(),
+            results,
+        })
+    }
+}
+
+/// Memory of so many bytes or more that another run has given back, or fresh. What it holds means
+/// nothing.
+fn taken(pooled: &Mutex<Vec<AlignedBytes>>, bytes: i64) -> Result<AlignedBytes, Error> {
+    let wanted = usize::try_from(bytes).map_err(|_| Error::OutOfMemory(bytes))?;
+    let mut pooled = pooled.lock().unwrap_or_else(PoisonError::into_inner);
+    let large_enough = |known: &AlignedBytes| known.as_slice().len() >= wanted;
+    let known = pooled.iter().rposition(large_enough);
+    let known = known.map(|place| pooled.remove(place));
+    drop(pooled);
+    let fresh = || AlignedBytes::try_zeroed(wanted);
+    let mut memory = known.or_else(fresh).ok_or(Error::OutOfMemory(bytes))?;
+    memory.spoil();
+    Ok(memory)
+}
+
+fn give_back(pooled: &Mutex<Vec<AlignedBytes>>, bytes: AlignedBytes) {
+    let mut pooled = pooled.lock().unwrap_or_else(PoisonError::into_inner);
+    if pooled.len() >= MAX_POOLED {
+        // Sizes of runs differ: what is kept longest may be too small by now.
+        pooled.remove(0);
+    }
+    pooled.push(bytes);
+}

@@ -1,0 +1,151 @@
+//! Loops whose turns are small kernels and copies and nothing else: where everything lies is
+//! found once, before the first turn.
+//!
+//! A turn of a recurrence over single numbers takes a few nanoseconds, and to look up the
+//! addresses of its kernels' arguments takes several times as long. Memories that a loop
+//! exchanges lie in one of two places, by turns: there is a list of steps for either.
+
+use super::walk::Run;
+use crate::abi::{KernelFn, parts_of};
+use crate::program::ir::{Action, Location};
+use smallvec::SmallVec;
+
+/// What is done, with addresses.
+#[derive(Clone, Copy)]
+enum Step {
+    /// A part of a kernel.
+    Kernel {
+        function: KernelFn,
+        /// Its first argument among all addresses.
+        first: usize,
+        begin: i64,
+        end: i64,
+    },
+    Copy {
+        from: *const u8,
+        to: *mut u8,
+        bytes: usize,
+    },
+}
+
+/// A turn: the condition's steps, then the body's. The sizes are what a recurrence of
+/// single numbers needs.
+pub(crate) struct Turn {
+    steps: SmallVec<[Step; 16]>,
+    /// How many of them are the condition's.
+    condition: usize,
+    addresses: SmallVec<[*mut u8; 48]>,
+    /// Whether there is another turn, once the condition's steps are done.
+    predicate: *const u8,
+}
+
+/// Steps beyond which finding addresses is a small part of a turn.
+const MAX_STEPS: usize = 64;
+
+/// Whether actions are steps of such a turn.
+pub(crate) fn are_steps(condition: &[Action], body: &[Action]) -> bool {
+    condition.len() + body.len() <= MAX_STEPS
+        && condition.iter().chain(body).all(|action| match action {
+            Action::Kernel { parts, .. } => *parts < 2,
+            Action::Copy { .. } => true,
+            _ => false,
+        })
+}
+
+impl Turn {
+    /// A turn of a run, with memories where they are now; the actions [are
+    /// steps](are_steps).
+    pub(crate) fn new(
+        run: &Run<'_>,
+        condition: &[Action],
+        predicate: Location,
+        body: &[Action],
+    ) -> Self {
+        let mut turn = Self {
+            steps: SmallVec::new(),
+            condition: 0,
+            addresses: SmallVec::new(),
+            predicate: run.address(predicate).cast_const(),
+        };
+        condition.iter().for_each(|action| turn.add(run, action));
+        turn.condition = turn.steps.len();
+        body.iter().for_each(|action| turn.add(run, action));
+        turn
+    }
+
+    fn add(&mut self, run: &Run<'_>, action: &Action) {
+        match action {
+            Action::Kernel {
+                kernel,
+                args,
+                extent,
+                ..
+            } => {
+                let first = self.addresses.len();
+                self.addresses.extend(run.addresses(args));
+                parts_of(run.code(*kernel), [0, *extent], |function, [begin, end]| {
+                    self.steps.push(Step::Kernel {
+                        function,
+                        first,
+                        begin,
+                        end,
+                    });
+                });
+            }
+            Action::Copy { from, to, bytes } => self.steps.push(Step::Copy {
+                from: run.address(*from).cast_const(),
+                to: run.address(*to),
+                bytes: *bytes,
+            }),
+            _ => {}
+        }
+    }
+
+    /// Does the condition's steps; gives whether there is another turn.
+    ///
+    /// # Safety
+    /// As the actions; the memories are where they were.
+    pub(crate) unsafe fn goes_on(&self) -> bool {
+        // SAFETY: the caller's promise; the predicate is what the condition has written.
+        unsafe {
+            self.run(&self.steps[..self.condition]);
+            *self.predicate != 0
+        }
+    }
+
+    /// Does the body's steps.
+    ///
+    /// # Safety
+    /// As the actions; the memories are where they were.
+    pub(crate) unsafe fn body(&self) {
+        // SAFETY: the caller's promise.
+        unsafe { self.run(&self.steps[self.condition..]) };
+    }
+
+    /// # Safety
+    /// As [`Self::body`].
+    unsafe fn run(&self, steps: &[Step]) {
+        for step in steps {
+            match *step {
+                Step::Kernel {
+                    function,
+                    first,
+                    begin,
+                    end,
+                } => {
+                    let addresses = self.addresses[first..].as_ptr();
+                    // SAFETY: the caller's promise.
+                    unsafe { function(addresses, begin, end) };
+                }
+                // SAFETY: both ends have that many bytes; they may be parts of one arena.
+                Step::Copy { from, to, bytes } => unsafe {
+                    match bytes {
+                        4 => to.cast::<[u8; 4]>().write(from.cast::<[u8; 4]>().read()),
+                        8 => to.cast::<[u8; 8]>().write(from.cast::<[u8; 8]>().read()),
+                        _ => std::ptr::copy(from, to, bytes),
+                    }
+                },
+            }
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! Steps that are done strip by strip ([`Step::Strips`](tegula_layout::plan::Step)), so that
+//! what one writes is near when the next reads it.
+//!
+//! Threads take one strip after the other, each with memory of its own for one strip of the
+//! plan's private arrays, of which the plan's places are thus not used.
+//! A kernel does the points of the strip, and is told that a private array begins so far
+//! before the strip's memory that its elements lie in that. A call is made for arrays of a
+//! strip. Small arrays that a kernel's code may read as wholes lie where the plan says.
+//!
+//! Where that does not go (more threads than strips, points that code does together across
+//! the border of strips), each step is done whole, in the places that the plan has.
+
+use super::walk::Run;
+use crate::abi::{KernelCode, parts_of};
+use crate::program::ir::{Array, PackedAt, Strip, Strips, What};
+use smallvec::SmallVec;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use tegula_ir::ALIGNMENT;
+use tegula_linalg::thread_pool::ThreadPool;
+
+impl Strips {
+    /// Does all strips. Gives what each step took of the time if it is `timed`.
+    ///
+    /// # Safety
+    /// As for the steps one by one; `memory` has [`Self::bytes`], aligned to 64.
+    pub(crate) unsafe fn run(
+        &self,
+        run: &Run<'_>,
+        memory: *mut u8,
+        (pool, serial): (&ThreadPool, &ThreadPool),
+        timed: bool,
+    ) -> Vec<Duration> {
+        let mut times = vec![Duration::ZERO; if timed { self.steps.len() } else { 0 }];
+        let mut ready: SmallVec<[Ready<'_>; 4]> = SmallVec::with_capacity(self.steps.len());
+        for (i, strip) in self.steps.iter().enumerate() {
+            let start = timed.then(Instant::now);
+            // SAFETY: the caller's promise.
+            ready.push(unsafe { strip.ready(run, memory) });
+            if let Some(start) = start {
+                times[i] = start.elapsed();
+            }
+        }
+        let shared = Shared {
+            steps: &ready,
+            memory: memory.wrapping_add(self.shared),
+            free: Mutex::new((0..self.at_once).collect()),
+            times: Mutex::new(times),
+        };
+        pool.run(self.count, &|number| {
+            let shared = &shared;
+            let slot = shared.slot();
+            let memory = shared.memory.wrapping_add(slot * self.memory);
+            for (i, ready) in shared.steps.iter().enumerate() {
+                let start = timed.then(Instant::now);
+                // SAFETY: the caller's promise; nobody else has the slot's memory.
+                unsafe { ready.run(number, (memory, self.private), serial) };
+                if let Some(start) = start {
+                    locked(&shared.times)[i] += start.elapsed() / self.at_once as u32;
+                }
+            }
+            locked(&shared.free).push(slot);
+        });
+        shared
+            .times
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Addresses of a step's arrays.
+type Addresses = SmallVec<[*mut u8; 8]>;
+
+/// A step with the addresses of a run.
+struct Ready<'a> {
+    strip: &'a Strip,
+    /// Where arrays begin that are not private.
+    bases: Addresses,
+    /// Of a kernel.
+    code: Option<&'a KernelCode>,
+    /// Of a kernel the values of the plan's symbols, of a call what was packed.
+    last: *mut u8,
+}
+
+/// What the threads of a run share.
+struct Shared<'a> {
+    steps: &'a [Ready<'a>],
+    memory: *mut u8,
+    /// The memories that no strip has, by number.
+    free: Mutex<SmallVec<[usize; 8]>>,
+    /// What each step has taken.
+    times: Mutex<Vec<Duration>>,
+}
+
+// SAFETY: addresses are only read; of what they lead to, a thread writes what is its strips'
+// alone, as the plan's verifier has checked.
+unsafe impl Sync for Shared<'_> {}
+
+impl Shared<'_> {
+    /// A memory for a strip. No more threads do strips than there are memories.
+    fn slot(&self) -> usize {
+        loop {
+            if let Some(slot) = locked(&self.free).pop() {
+                return slot;
+            }
+            std::thread::yield_now();
+        }
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Strip {
+    /// What strips need that all of them have in common.
+    ///
+    /// # Safety
+    /// As [`Strips::run`].
+    unsafe fn ready<'a>(&'a self, run: &'a Run<'_>, memory: *mut u8) -> Ready<'a> {
+        let base = |array: &Array| match array {
+            Array::There { first, .. } => run.address(*first),
+            Array::Private { .. } => std::ptr::null_mut(),
+        };
+        let bases: Addresses = self.arrays.iter().map(base).collect();
+        let (code, last) = match &self.what {
+            What::Kernel { kernel, .. } => (Some(run.code(*kernel)), run.sizes()),
+            What::Call { packed: None, .. } => (None, std::ptr::null_mut()),
+            What::Call {
+                call,
+                packed: Some(packed),
+                ..
+            } => match packed.at {
+                PackedAt::Kept(place) => (None, run.address(place)),
+                PackedAt::Shared(begin) => {
+                    let target = memory.wrapping_add(begin);
+                    // SAFETY: the operand is one that the call is given, and not private, as
+                    // all strips read it; the memory is what the call has asked for.
+                    unsafe { call.keep(bases[packed.operand], target) };
+                    (None, target)
+                }
+            },
+        };
+        Ready {
+            strip: self,
+            bases,
+            code,
+            last,
+        }
+    }
+}
+
+impl Ready<'_> {
+    /// Does a strip, by number, with memory of its own and so many bytes of that for arrays.
+    ///
+    /// # Safety
+    /// As [`Strips::run`].
+    unsafe fn run(&self, number: usize, (memory, private): (*mut u8, usize), serial: &ThreadPool) {
+        let address = |(base, array): (&*mut u8, &Array)| match *array {
+            Array::There { ref distances, .. } => {
+                let (mut address, mut rest) = (*base, number);
+                for &(count, distance) in distances.iter().rev() {
+                    address = address.wrapping_add(rest % count * distance);
+                    rest /= count;
+                }
+                address
+            }
+            Array::Private { begin, bytes } => {
+                let before = number * bytes;
+                // So that the first strip's memory would be aligned.
+                let strip = memory.wrapping_add(begin + before % ALIGNMENT);
+                match self.code {
+                    Some(_) => strip.wrapping_sub(before),
+                    None => strip,
+                }
+            }
+        };
+        let arrays = self.bases.iter().zip(&self.strip.arrays);
+        let mut addresses: Addresses = arrays.map(address).collect();
+        match (&self.strip.what, self.code) {
+            (What::Kernel { points, .. }, Some(code)) => {
+                addresses.push(self.last);
+                let begin = number as i64 * points;
+                parts_of(code, [begin, begin + points], |function, [begin, end]| {
+                    // SAFETY: the caller's promise; the points of a kernel are independent.
+                    unsafe { function(addresses.as_ptr(), begin, end) };
+                });
+            }
+            (What::Call { call, results, .. }, _) => {
+                let (operands, results) = addresses.split_at(addresses.len() - results);
+                let operands = operands.iter().map(|address| address.cast_const());
+                let operands: SmallVec<[*const u8; 4]> = operands.collect();
+                let (kept, scratch) = (self.last.cast_const(), memory.wrapping_add(private));
+                // SAFETY: the caller's promise.
+                let ran = unsafe { call.run(&operands, results, (None, kept), scratch, serial) };
+                debug_assert!(ran.is_ok(), "products do not fail");
+            }
+            (What::Kernel { .. }, None) => {}
+        }
+    }
+}

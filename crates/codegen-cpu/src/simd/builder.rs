@@ -1,0 +1,501 @@
+//! Building bodies: one method per operation, equal values made once.
+
+use super::ir::{
+    Access, BinaryOp, Body, Condition, Conversion, Fused, Input, Loop, Op, Rare, Statement, Type,
+    UnaryOp, V,
+};
+use rustc_hash::FxHashMap;
+
+/// A body under construction.
+#[derive(Default)]
+pub(crate) struct Builder {
+    body: Body,
+    /// Statements of the open blocks, outermost first.
+    blocks: Vec<Vec<Statement>>,
+    /// Values without operands in memory, by the block that defines them.
+    known: Vec<FxHashMap<Key, V>>,
+    /// Arguments of sines with what they are reduced to, in `f32` or in `f64`, by the block that
+    /// does it.
+    reduced: Vec<FxHashMap<(V, Type), [V; 2]>>,
+}
+
+/// What two equal values have in common.
+type Key = (std::mem::Discriminant<Op>, u64, [u32; 3], Type);
+
+impl Builder {
+    pub(crate) fn new() -> Self {
+        Self {
+            body: Body::default(),
+            blocks: vec![Vec::new()],
+            known: vec![FxHashMap::default()],
+            reduced: vec![FxHashMap::default()],
+        }
+    }
+
+    /// The body, with the statements of the outermost block.
+    pub(crate) fn finish(mut self) -> Body {
+        let mut statements = self.blocks.pop().unwrap_or_default();
+        let mut live = vec![false; self.body.values.len()];
+        for r in &self.body.reductions {
+            live[r.value.0 as usize] = true;
+        }
+        drop_dead(&self.body, &mut statements, &mut live);
+        self.body.statements = statements;
+        self.body
+    }
+
+    /// The body so far, without its statements.
+    pub(crate) fn body(&mut self) -> &mut Body {
+        &mut self.body
+    }
+
+    pub(crate) fn type_of(&self, v: V) -> Type {
+        self.body.type_of(v)
+    }
+
+    fn push(&mut self, op: Op, ty: Type) -> V {
+        let v = V(self.body.values.len() as u32);
+        self.body.values.push((op, ty));
+        v
+    }
+
+    /// Constants and inputs belong to no block: a lowering puts them where it
+    /// likes. Everything else is defined where it is first asked for.
+    fn define(&mut self, op: Op, ty: Type) -> V {
+        let key = key(&op, ty);
+        if let Some(key) = &key
+            && let Some(&v) = self.known.iter().rev().find_map(|k| k.get(key))
+        {
+            return v;
+        }
+        let v = self.push(op, ty);
+        let anywhere = matches!(op, Op::Const(_) | Op::Input(_));
+        if !anywhere && let Some(block) = self.blocks.last_mut() {
+            block.push(Statement::Define(v));
+        }
+        let known = if anywhere {
+            self.known.first_mut()
+        } else {
+            self.known.last_mut()
+        };
+        if let (Some(key), Some(known)) = (key, known) {
+            known.insert(key, v);
+        }
+        v
+    }
+
+    // ---- inputs, memory, control ------------------------------------------
+
+    /// A new input.
+    pub(crate) fn input(&mut self, input: Input) -> u32 {
+        self.body.inputs.push(input);
+        self.body.inputs.len() as u32 - 1
+    }
+
+    /// The number of an input in every lane.
+    pub(crate) fn splat(&mut self, input: u32, ty: Type) -> V {
+        self.define(Op::Input(input), ty)
+    }
+
+    /// A new place that touches memory.
+    pub(crate) fn access(&mut self, access: Access) -> u32 {
+        self.body.accesses.push(access);
+        self.body.accesses.len() as u32 - 1
+    }
+
+    pub(crate) fn load(&mut self, access: u32, ty: Type, mask: Option<V>) -> V {
+        self.define(Op::Load { access, mask }, ty)
+    }
+
+    /// Half of an element of 8 bytes.
+    pub(crate) fn load_half(&mut self, access: u32, high: bool, mask: Option<V>) -> V {
+        self.define(Op::LoadHalf { access, high, mask }, Type::F32)
+    }
+
+    pub(crate) fn gather(&mut self, access: u32, ty: Type, index: V, mask: Option<V>) -> V {
+        self.define(
+            Op::Gather {
+                access,
+                index,
+                mask,
+            },
+            ty,
+        )
+    }
+
+    pub(crate) fn store(&mut self, access: u32, value: V, index: Option<V>, mask: Option<V>) {
+        if let Some(block) = self.blocks.last_mut() {
+            block.push(Statement::Store {
+                access,
+                value,
+                index,
+                mask,
+            });
+        }
+    }
+
+    /// An element of 8 bytes in two halves.
+    pub(crate) fn store_pair(&mut self, access: u32, halves: [V; 2], mask: Option<V>) {
+        if let Some(block) = self.blocks.last_mut() {
+            block.push(Statement::StorePair {
+                access,
+                halves,
+                mask,
+            });
+        }
+    }
+
+    fn open(&mut self) {
+        self.blocks.push(Vec::new());
+        self.known.push(FxHashMap::default());
+        self.reduced.push(FxHashMap::default());
+    }
+
+    fn close(&mut self) -> Vec<Statement> {
+        self.known.pop();
+        self.reduced.pop();
+        self.blocks.pop().unwrap_or_default()
+    }
+
+    /// What lanes are that are `common` but where `mask` holds; there they are what `rarely`
+    /// makes, of values as many and of the same types. It loads by gathers only, from where
+    /// every lane may.
+    pub(crate) fn rare<const N: usize>(
+        &mut self,
+        mask: V,
+        common: [V; N],
+        rarely: impl FnOnce(&mut Self) -> [V; N],
+    ) -> [V; N] {
+        self.open();
+        let values = rarely(self);
+        let mut next = common;
+        for (next, value) in next.iter_mut().zip(values) {
+            *next = self.select(mask, value, *next);
+        }
+        let body = self.close();
+        let define = |statement| match statement {
+            Statement::Define(v) => Some(v),
+            _ => None,
+        };
+        let results = common.map(|v| self.push(Op::Carried, self.type_of(v)));
+        if let Some(block) = self.blocks.last_mut() {
+            block.push(Statement::Rare(Rare {
+                mask,
+                init: common.as_slice().into(),
+                next: next.as_slice().into(),
+                results: results.as_slice().into(),
+                body: body.into_iter().filter_map(define).collect(),
+            }));
+        }
+        results
+    }
+
+    /// What `reduce` makes of an argument in numbers of a type, once in a block and those inside
+    /// it.
+    pub(crate) fn reduced(
+        &mut self,
+        x: V,
+        ty: Type,
+        reduce: impl FnOnce(&mut Self, V) -> [V; 2],
+    ) -> [V; 2] {
+        let key = (x, ty);
+        if let Some(known) = self.reduced.iter().find_map(|known| known.get(&key)) {
+            return *known;
+        }
+        let values = reduce(self, x);
+        if let Some(known) = self.reduced.last_mut() {
+            known.insert(key, values);
+        }
+        values
+    }
+
+    /// Opens a loop's body; gives the carried values there.
+    pub(crate) fn open_loop(&mut self, init: &[V]) -> Vec<V> {
+        self.open();
+        init.iter()
+            .map(|&v| self.push(Op::Carried, self.type_of(v)))
+            .collect()
+    }
+
+    /// Closes the innermost loop; gives what is carried out of it.
+    pub(crate) fn close_loop(
+        &mut self,
+        trips: u32,
+        init: &[V],
+        carried: &[V],
+        next: &[V],
+        steps: Vec<(u32, u32)>,
+    ) -> Vec<V> {
+        let body = self.close();
+        let results: Vec<V> = carried
+            .iter()
+            .map(|&v| self.push(Op::Carried, self.type_of(v)))
+            .collect();
+        if let Some(block) = self.blocks.last_mut() {
+            block.push(Statement::Loop(Loop {
+                trips,
+                init: init.into(),
+                carried: carried.into(),
+                next: next.into(),
+                results: results.as_slice().into(),
+                body,
+                steps,
+            }));
+        }
+        results
+    }
+
+    /// The number of the lane in the run.
+    pub(crate) fn lane(&mut self) -> V {
+        self.define(Op::Lane, Type::I32)
+    }
+
+    /// The counter of a loop around; the body's outermost is 0.
+    pub(crate) fn counter(&mut self, depth: u32) -> V {
+        self.define(Op::Counter(depth), Type::I32)
+    }
+
+    // ---- constants ------------------------------------------------------------
+
+    pub(crate) fn constant(&mut self, ty: Type, bits: u64) -> V {
+        self.define(Op::Const(bits), ty)
+    }
+
+    /// The bits of a constant.
+    pub(crate) fn constant_of(&self, v: V) -> Option<u64> {
+        match self.body.values.get(v.0 as usize)?.0 {
+            Op::Const(bits) => Some(bits),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn f32(&mut self, x: f32) -> V {
+        self.constant(Type::F32, u64::from(x.to_bits()))
+    }
+
+    pub(crate) fn f64(&mut self, x: f64) -> V {
+        self.constant(Type::F64, x.to_bits())
+    }
+
+    pub(crate) fn i32(&mut self, x: i32) -> V {
+        self.constant(Type::I32, u64::from(x.cast_unsigned()))
+    }
+
+    /// A constant integer of the type `ty`.
+    pub(crate) fn integer(&mut self, ty: Type, x: i64) -> V {
+        match ty.is_wide() {
+            true => self.constant(ty, x.cast_unsigned()),
+            false => self.constant(ty, u64::from(x.cast_unsigned() as u32)),
+        }
+    }
+
+    // ---- operations ---------------------------------------------------------------
+
+    pub(crate) fn unary(&mut self, op: UnaryOp, a: V) -> V {
+        let ty = self.type_of(a);
+        self.define(Op::Unary(op, a), ty)
+    }
+
+    pub(crate) fn binary(&mut self, op: BinaryOp, a: V, b: V) -> V {
+        let ty = self.type_of(a);
+        self.define(Op::Binary(op, a, b), ty)
+    }
+
+    pub(crate) fn add(&mut self, a: V, b: V) -> V {
+        self.binary(BinaryOp::Add, a, b)
+    }
+
+    pub(crate) fn sub(&mut self, a: V, b: V) -> V {
+        self.binary(BinaryOp::Sub, a, b)
+    }
+
+    /// The square of a magnitude is that of the number: then both are one value.
+    pub(crate) fn mul(&mut self, a: V, b: V) -> V {
+        match self.magnitude_of(a).filter(|_| a == b) {
+            Some(x) => self.binary(BinaryOp::Mul, x, x),
+            None => self.binary(BinaryOp::Mul, a, b),
+        }
+    }
+
+    /// The number of which this is the magnitude, as [`super::mathlib::abs`] makes it.
+    fn magnitude_of(&self, v: V) -> Option<V> {
+        let op = |v: V| self.body.op(v);
+        let bits_of = |v: V| match op(v) {
+            Op::Convert(Conversion::Bits, a) => Some(a),
+            _ => None,
+        };
+        let Op::Binary(BinaryOp::And, a, mask) = op(bits_of(v)?) else {
+            return None;
+        };
+        let cleared = self.type_of(v) == Type::F32 && op(mask) == Op::Const(i32::MAX as u64);
+        bits_of(a).filter(|_| cleared)
+    }
+
+    pub(crate) fn div(&mut self, a: V, b: V) -> V {
+        self.binary(BinaryOp::Div, a, b)
+    }
+
+    pub(crate) fn and(&mut self, a: V, b: V) -> V {
+        self.binary(BinaryOp::And, a, b)
+    }
+
+    pub(crate) fn or(&mut self, a: V, b: V) -> V {
+        self.binary(BinaryOp::Or, a, b)
+    }
+
+    pub(crate) fn xor(&mut self, a: V, b: V) -> V {
+        self.binary(BinaryOp::Xor, a, b)
+    }
+
+    pub(crate) fn not(&mut self, a: V) -> V {
+        self.unary(UnaryOp::Not, a)
+    }
+
+    /// What so many low bits were cleared of, if only bits below them were: those are shifted out.
+    fn before_clearing(&self, v: V, low: i64) -> V {
+        let Op::Binary(BinaryOp::And, x, mask) = self.body.op(v) else {
+            return v;
+        };
+        match self.constant_of(mask) {
+            Some(bits) if self.type_of(v) == Type::I32 && bits >> low == 0xffff_ffff >> low => x,
+            _ => v,
+        }
+    }
+
+    /// Shifts by a constant.
+    pub(crate) fn shift(&mut self, op: BinaryOp, a: V, amount: i64) -> V {
+        let a = match op {
+            BinaryOp::ShiftRight => self.before_clearing(a, amount),
+            _ => a,
+        };
+        let amount = self.integer(self.type_of(a), amount);
+        self.binary(op, a, amount)
+    }
+
+    pub(crate) fn fma(&mut self, a: V, b: V, c: V) -> V {
+        self.fused(Fused::Sum, [a, b], c)
+    }
+
+    /// A product with a sum or difference.
+    pub(crate) fn fused(&mut self, fused: Fused, [a, b]: [V; 2], c: V) -> V {
+        let ty = self.type_of(a);
+        self.define(Op::Fma(fused, a, b, c), ty)
+    }
+
+    pub(crate) fn compare(&mut self, condition: Condition, a: V, b: V) -> V {
+        self.define(Op::Compare(condition, a, b), Type::Mask)
+    }
+
+    pub(crate) fn select(&mut self, mask: V, yes: V, no: V) -> V {
+        if yes == no {
+            return yes;
+        }
+        let ty = self.type_of(yes);
+        self.define(Op::Select(mask, yes, no), ty)
+    }
+
+    pub(crate) fn convert(&mut self, conversion: Conversion, a: V, to: Type) -> V {
+        self.define(Op::Convert(conversion, a), to)
+    }
+
+    /// The bits of a float as an integer, or back.
+    pub(crate) fn bits(&mut self, a: V) -> V {
+        if let Op::Convert(Conversion::Bits, number) = self.body.op(a) {
+            return number;
+        }
+        let to = match self.type_of(a) {
+            Type::F32 => Type::I32,
+            Type::I32 => Type::F32,
+            Type::F64 => Type::I64,
+            Type::I64 => Type::F64,
+            Type::Mask => return a,
+        };
+        self.convert(Conversion::Bits, a, to)
+    }
+
+    /// 1 where the mask holds, else 0.
+    pub(crate) fn truth(&mut self, mask: V) -> V {
+        let (one, zero) = (self.i32(1), self.i32(0));
+        self.select(mask, one, zero)
+    }
+
+    /// Both masks, where there are two.
+    pub(crate) fn both(&mut self, a: Option<V>, b: V) -> V {
+        a.map_or(b, |a| self.and(a, b))
+    }
+}
+
+/// Removes definitions that nothing uses, from the last on; `live` are the values
+/// that are used further on.
+pub(crate) fn drop_dead(body: &Body, statements: &mut Vec<Statement>, live: &mut [bool]) {
+    let mut kept = Vec::with_capacity(statements.len());
+    while let Some(mut statement) = statements.pop() {
+        match &mut statement {
+            Statement::Define(v) => {
+                if !live[v.0 as usize] {
+                    continue;
+                }
+                for operand in body.op(*v).operands() {
+                    live[operand.0 as usize] = true;
+                }
+            }
+            Statement::Store {
+                value, index, mask, ..
+            } => {
+                for v in std::iter::once(&*value).chain(&*index).chain(&*mask) {
+                    live[v.0 as usize] = true;
+                }
+            }
+            Statement::StorePair { halves, mask, .. } => {
+                for v in halves.iter().chain(&*mask) {
+                    live[v.0 as usize] = true;
+                }
+            }
+            Statement::Loop(l) => {
+                // Whatever is carried is taken to be used.
+                for v in l.init.iter().chain(&l.next) {
+                    live[v.0 as usize] = true;
+                }
+                drop_dead(body, &mut l.body, live);
+            }
+            Statement::Rare(rare) => {
+                if !rare.results.iter().any(|v| live[v.0 as usize]) {
+                    continue;
+                }
+                let used = rare.init.iter().chain(&rare.next).chain([&rare.mask]);
+                used.for_each(|v| live[v.0 as usize] = true);
+                rare.body.reverse();
+                rare.body.retain(|v| {
+                    let used = live[v.0 as usize];
+                    if used {
+                        let operands = body.op(*v).operands();
+                        operands.iter().for_each(|v| live[v.0 as usize] = true);
+                    }
+                    used
+                });
+                rare.body.reverse();
+            }
+        }
+        kept.push(statement);
+    }
+    kept.reverse();
+    *statements = kept;
+}
+
+/// `None` for what must not be merged: loads and carried values.
+fn key(op: &Op, ty: Type) -> Option<Key> {
+    let (extra, operands) = match *op {
+        Op::Load { .. } | Op::LoadHalf { .. } | Op::Gather { .. } | Op::Carried => return None,
+        Op::Const(bits) => (bits, [0; 3]),
+        Op::Input(i) | Op::Counter(i) => (u64::from(i), [0; 3]),
+        Op::Lane => (0, [0; 3]),
+        Op::Unary(o, a) => (o as u64, [a.0, 0, 0]),
+        Op::Binary(o, a, b) if o.commutes() => (o as u64, [a.0.min(b.0), a.0.max(b.0), 0]),
+        Op::Binary(o, a, b) => (o as u64, [a.0, b.0, 0]),
+        Op::Compare(o, a, b) => (o as u64, [a.0, b.0, 0]),
+        Op::Convert(o, a) => (o as u64, [a.0, 0, 0]),
+        Op::Fma(fused, a, b, c) => (fused as u64, [a.0, b.0, c.0]),
+        Op::Select(a, b, c) => (0, [a.0, b.0, c.0]),
+    };
+    Some((std::mem::discriminant(op), extra, operands, ty))
+}

@@ -1,0 +1,133 @@
+//! Transcendental functions of `f32` lanes, as bodies.
+//!
+//! Errors are stated against the `f64` function rounded once, for all inputs:
+//! `exponential` and `log` within 2 units in the last place, the others within 4,
+//! whether or not the machine has fused multiply-add. NaN, infinities,
+//! subnormals and the signs of zeros are those of the reference.
+//!
+//! Coefficients are least-squares fits on 4,000 Chebyshev points of the interval,
+//! reweighted towards the largest relative error until it is level (Lawson's
+//! method), then rounded; `benches/coefficients.py` makes them.
+
+mod arctangent;
+pub(crate) mod double;
+mod error_function;
+mod exponential;
+mod logarithm;
+mod power;
+mod remainder;
+#[cfg(test)]
+mod tests;
+mod trigonometric;
+
+use super::builder::Builder;
+use super::ir::{BinaryOp, Condition, Type, UnaryOp, V};
+use tegula_fusion::kernel::ScalarOp;
+use tegula_ir::{Binary, Unary};
+pub(crate) use trigonometric::table as sine_table;
+
+/// The address of the table that sines and cosines look up.
+pub(crate) fn sine_table_address() -> i64 {
+    sine_table().as_ptr() as i64
+}
+
+/// Whether an operation is one of these functions: a call, outside of lanes.
+pub(crate) fn is_call(op: &ScalarOp) -> bool {
+    match op {
+        ScalarOp::Unary(op) => matches!(
+            op,
+            Unary::Exp
+                | Unary::Expm1
+                | Unary::Logistic
+                | Unary::Log
+                | Unary::Log1p
+                | Unary::Tanh
+                | Unary::Erf
+                | Unary::Cbrt
+                | Unary::Sin
+                | Unary::Cos
+                | Unary::Tan
+        ),
+        ScalarOp::Binary(op) => matches!(op, Binary::Power | Binary::Atan2),
+        _ => false,
+    }
+}
+
+/// A function of one `f32`; `None` where there is none here.
+pub(crate) fn unary(b: &mut Builder, op: Unary, x: V) -> Option<V> {
+    Some(match op {
+        Unary::Exp => exponential::exp(b, x),
+        Unary::Expm1 => exponential::expm1(b, x),
+        Unary::Logistic => exponential::logistic(b, x),
+        Unary::Log => logarithm::log(b, x),
+        Unary::Log1p => logarithm::log1p(b, x),
+        Unary::Tanh => exponential::tanh(b, x),
+        Unary::Erf => error_function::erf(b, x),
+        Unary::Cbrt => power::cbrt(b, x),
+        Unary::Sin => trigonometric::sin(b, x),
+        Unary::Cos => trigonometric::cos(b, x),
+        Unary::Tan => trigonometric::tan(b, x),
+        Unary::Rsqrt => {
+            let root = b.unary(UnaryOp::Sqrt, x);
+            let one = b.f32(1.0);
+            b.div(one, root)
+        }
+        _ => return None,
+    })
+}
+
+/// A function of two `f32`s; `None` where there is none here.
+pub(crate) fn binary(b: &mut Builder, op: Binary, x: V, y: V) -> Option<V> {
+    match op {
+        Binary::Power => Some(power::power(b, x, y)),
+        Binary::Atan2 => Some(arctangent::atan2(b, x, y)),
+        Binary::Remainder => Some(remainder::remainder(b, x, y)),
+        _ => None,
+    }
+}
+
+/// `c[0] + c[1] x + ...` by Horner's rule.
+fn polynomial(b: &mut Builder, x: V, coefficients: &[f32]) -> V {
+    let mut rest = coefficients.iter().rev();
+    let mut sum = b.f32(rest.next().copied().unwrap_or(0.0));
+    for &c in rest {
+        let c = b.f32(c);
+        sum = b.fma(sum, x, c);
+    }
+    sum
+}
+
+/// [`polynomial`] in `f64`.
+fn polynomial_f64(b: &mut Builder, x: V, coefficients: &[f64]) -> V {
+    let mut rest = coefficients.iter().rev();
+    let mut sum = b.f64(rest.next().copied().unwrap_or(0.0));
+    for &c in rest {
+        let c = b.f64(c);
+        sum = b.fma(sum, x, c);
+    }
+    sum
+}
+
+/// `x` inside the interval; NaN stays.
+fn clamp(b: &mut Builder, low: V, x: V, high: V) -> V {
+    let x = b.binary(BinaryOp::LesserOrSecond, high, x);
+    b.binary(BinaryOp::GreaterOrSecond, low, x)
+}
+
+/// The magnitude of a float.
+pub(crate) fn abs(b: &mut Builder, x: V) -> V {
+    let bits = b.bits(x);
+    let mask = match b.type_of(x).is_wide() {
+        true => b.constant(Type::I64, u64::MAX >> 1),
+        false => b.i32(i32::MAX),
+    };
+    let magnitude = b.and(bits, mask);
+    b.bits(magnitude)
+}
+
+/// `x` where it is a zero, else `y`.
+fn keep_zero(b: &mut Builder, x: V, y: V) -> V {
+    let zero = b.f32(0.0);
+    let is_zero = b.compare(Condition::Equal, x, zero);
+    b.select(is_zero, x, y)
+}

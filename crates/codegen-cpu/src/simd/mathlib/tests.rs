@@ -1,0 +1,331 @@
+//! Every function against the `f64` one rounded once: on a dense sample, or on
+//! all 2^32 inputs where `TEGULA_EXHAUSTIVE` is set.
+
+use super::{binary, trigonometric, unary};
+use crate::simd::builder::Builder;
+use crate::simd::ir::{Access, Body, Input, Storage, Type};
+use crate::simd::test_harness::Compiled;
+use tegula_interp::scalar;
+use tegula_ir::{Binary, Unary};
+
+const F32: Storage = Storage {
+    bytes: 4,
+    signed: false,
+};
+
+/// A body that applies `f` to what it loads.
+fn body_of(
+    f: &dyn Fn(&mut Builder, &[crate::simd::ir::V]) -> crate::simd::ir::V,
+    arity: u32,
+) -> Body {
+    let mut b = Builder::new();
+    let access = |b: &mut Builder| {
+        let pointer = b.input(Input::Integer);
+        b.access(Access {
+            pointer,
+            storage: F32,
+            splat: false,
+        })
+    };
+    let operands: Vec<_> = (0..arity)
+        .map(|_| {
+            let access = access(&mut b);
+            b.load(access, Type::F32, None)
+        })
+        .collect();
+    let out = access(&mut b);
+    let y = f(&mut b, &operands);
+    b.store(out, y, None, None);
+    b.finish()
+}
+
+/// Units in the last place between a result and what it should be.
+fn distance(got: f32, want: f32) -> u64 {
+    if got.is_nan() && want.is_nan() {
+        return 0;
+    }
+    if got.is_nan() || want.is_nan() || (want == 0.0) != (got == 0.0) && want.is_infinite() {
+        return u64::MAX;
+    }
+    let key = |x: f32| {
+        let bits = i64::from(x.to_bits().cast_signed());
+        if bits < 0 {
+            i64::from(i32::MIN) - bits
+        } else {
+            bits
+        }
+    };
+    if got == 0.0 && want == 0.0 && got.is_sign_negative() != want.is_sign_negative() {
+        return u64::MAX;
+    }
+    key(got).abs_diff(key(want))
+}
+
+fn inputs(step: u32) -> impl Iterator<Item = Vec<f32>> {
+    let count = (1u64 << 32).div_ceil(u64::from(step));
+    let chunk = 1u64 << 16;
+    (0..count.div_ceil(chunk)).map(move |c| {
+        (c * chunk..((c + 1) * chunk).min(count))
+            .map(|i| f32::from_bits((i * u64::from(step)) as u32))
+            .collect()
+    })
+}
+
+fn check(op: Unary, allowed: u64) {
+    let exhaustive = std::env::var_os("TEGULA_EXHAUSTIVE").is_some();
+    let step = if exhaustive { 1 } else { 4099 };
+    let body = body_of(&|b, x| unary(b, op, x[0]).expect("in the library"), 1);
+    let mut lowerings = Compiled::all(&body);
+    if exhaustive {
+        // The evaluator would take days.
+        lowerings.retain(|c| !c.is_evaluator());
+    }
+    let mut worst = vec![(0, 0.0); lowerings.len()];
+    for chunk in inputs(step) {
+        let want: Vec<f32> = chunk.iter().map(|&x| scalar::unary_f32(op, x)).collect();
+        for (compiled, worst) in lowerings.iter().zip(&mut worst) {
+            let mut out = vec![0f32; chunk.len()];
+            let mut args = vec![chunk.as_ptr() as u64, out.as_mut_ptr() as u64];
+            args.extend(
+                body.tables
+                    .iter()
+                    .map(|_| trigonometric::table().as_ptr() as u64),
+            );
+            // SAFETY: both arrays have as many elements as there are lanes.
+            unsafe { compiled.run(&args, chunk.len() as u64) };
+            for ((&x, &y), &want) in chunk.iter().zip(&out).zip(&want) {
+                let error = distance(y, want);
+                if error > worst.0 {
+                    *worst = (error, x);
+                }
+            }
+        }
+    }
+    for (compiled, (error, x)) in lowerings.iter().zip(worst) {
+        println!("{op:?} by {}: {error} ulp at {x:e}", compiled.name);
+        assert!(
+            error <= allowed,
+            "{op:?} by {}: {error} units at {x:e}",
+            compiled.name
+        );
+    }
+}
+
+#[test]
+fn exp_and_log_are_within_two_units() {
+    check(Unary::Exp, 2);
+    check(Unary::Log, 2);
+}
+
+/// A test for each, so that all inputs of one can be tried by themselves.
+macro_rules! within_four_units {
+    ($($name:ident: $op:ident,)*) => {
+        $(
+            #[test]
+            fn $name() {
+                check(Unary::$op, 4);
+            }
+        )*
+    };
+}
+
+within_four_units! {
+    expm1_is_within_four_units: Expm1,
+    log1p_is_within_four_units: Log1p,
+    logistic_is_within_four_units: Logistic,
+    tanh_is_within_four_units: Tanh,
+    erf_is_within_four_units: Erf,
+    cbrt_is_within_four_units: Cbrt,
+    rsqrt_is_within_four_units: Rsqrt,
+    sin_is_within_four_units: Sin,
+    cos_is_within_four_units: Cos,
+    tan_is_within_four_units: Tan,
+}
+
+/// A function of two numbers by every lowering, within four units.
+fn check_pairs(op: Binary, x: &[(f32, f32)]) {
+    check_within(op, x, 4);
+}
+
+/// A function of two numbers by every lowering.
+fn check_within(op: Binary, x: &[(f32, f32)], allowed: u64) {
+    let body = body_of(
+        &|b, v| binary(b, op, v[0], v[1]).expect("in the library"),
+        2,
+    );
+    for compiled in Compiled::all(&body) {
+        let a: Vec<f32> = x.iter().map(|p| p.0).collect();
+        let b: Vec<f32> = x.iter().map(|p| p.1).collect();
+        let mut out = vec![0f32; x.len()];
+        let args = [
+            a.as_ptr() as u64,
+            b.as_ptr() as u64,
+            out.as_mut_ptr() as u64,
+        ];
+        // SAFETY: the arrays have as many elements as there are lanes.
+        unsafe { compiled.run(&args, x.len() as u64) };
+        for (&(a, b), &y) in x.iter().zip(&out) {
+            let want = scalar::binary_f32(op, a, b);
+            let error = distance(y, want);
+            assert!(
+                error <= allowed,
+                "{}: {op:?} of {a:e} and {b:e}: {y:e}, not {want:e}",
+                compiled.name
+            );
+        }
+    }
+}
+
+const SPECIAL: [f32; 20] = [
+    0.0,
+    -0.0,
+    1.0,
+    -1.0,
+    2.0,
+    -2.0,
+    3.0,
+    -3.0,
+    0.5,
+    -0.5,
+    f32::INFINITY,
+    f32::NEG_INFINITY,
+    f32::NAN,
+    f32::MAX,
+    f32::MIN_POSITIVE,
+    1e-45,
+    -1e-45,
+    16_777_216.0,
+    16_777_217.0,
+    1e-3,
+];
+
+/// Numbers of 32 bits, the same each time.
+fn random() -> impl FnMut() -> u32 {
+    let mut seed = 1u64;
+    move || {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (seed >> 32) as u32
+    }
+}
+
+#[test]
+fn powers_are_within_four_units_and_follow_c() {
+    let mut x = Vec::new();
+    for a in SPECIAL {
+        x.extend(SPECIAL.map(|b| (a, b)));
+    }
+    let mut next = random();
+    for _ in 0..200_000 {
+        let base = f32::from_bits(next());
+        let near = base.abs().ln().abs().max(1e-3);
+        let exponent = (next() as f32 / 2f32.powi(31) - 1.0) * 90.0 / near;
+        x.push((base, exponent));
+        x.push((base, (next() % 64) as f32 - 32.0));
+    }
+    check_pairs(Binary::Power, &x);
+}
+
+#[test]
+fn angles_are_within_four_units() {
+    let mut x = Vec::new();
+    for a in SPECIAL {
+        x.extend(SPECIAL.map(|b| (a, b)));
+    }
+    let mut next = random();
+    for _ in 0..200_000 {
+        let (a, b) = (f32::from_bits(next()), f32::from_bits(next()));
+        x.push((a, b));
+        // Of like magnitude.
+        let factor = next() as f32 / 2f32.powi(31) - 1.0;
+        x.push((a, a * factor));
+        x.push((factor, next() as f32 / 2f32.powi(31) - 1.0));
+    }
+    check_pairs(Binary::Atan2, &x);
+}
+
+#[test]
+fn remainders_are_exact() {
+    let mut x = Vec::new();
+    for a in SPECIAL {
+        x.extend(SPECIAL.map(|b| (a, b)));
+    }
+    let mut next = random();
+    for _ in 0..200_000 {
+        let (a, b) = (f32::from_bits(next()), f32::from_bits(next()));
+        x.push((a, b));
+        // Of like magnitude, and whole multiples and their neighbours.
+        let factor = next() as f32 / 2f32.powi(28);
+        x.push((b * factor, b));
+        let multiple = b * (next() % 1000) as f32;
+        let near = f32::from_bits(multiple.to_bits().wrapping_add(next() % 3).wrapping_sub(1));
+        x.push((near, b));
+    }
+    check_within(Binary::Remainder, &x, 0);
+}
+
+#[test]
+fn functions_give_no_subnormal_numbers_but_zeros() {
+    let tiny = [
+        -88.0,
+        -95.0,
+        -103.0,
+        -1e9,
+        f32::MIN,
+        f32::NEG_INFINITY,
+        -87.336_55,
+    ];
+    for x in tiny {
+        for op in [Unary::Exp, Unary::Logistic] {
+            assert_eq!(scalar::unary_f32(op, x).to_bits(), 0, "{op:?} of {x}");
+        }
+    }
+    let least = scalar::unary_f32(Unary::Exp, -87.336_54);
+    assert!(least.is_normal());
+    for x in [1e-40f32, 1e-45, 1.1e-38] {
+        assert_eq!(
+            scalar::unary_f32(Unary::Erf, -x).to_bits(),
+            (-0f32).to_bits()
+        );
+    }
+    assert_eq!(
+        scalar::binary_f32(Binary::Power, 2.0, -126.0),
+        f32::MIN_POSITIVE
+    );
+    assert_eq!(scalar::binary_f32(Binary::Power, 2.0, -127.0), 0.0);
+    assert_eq!(
+        scalar::binary_f32(Binary::Power, -2.0, -127.0).to_bits(),
+        (-0f32).to_bits()
+    );
+}
+
+/// Lanes flush what the scalar functions flush, at every number near the ends.
+#[test]
+fn lanes_flush_where_the_scalar_functions_do() {
+    let near = |x: f32| {
+        let bits = x.to_bits();
+        (bits - 300..bits + 300).map(f32::from_bits)
+    };
+    let x: Vec<f32> = near(-87.336_54)
+        .chain(near(-103.0))
+        .chain(near(f32::MIN_POSITIVE))
+        .chain(near(-f32::MIN_POSITIVE))
+        .collect();
+    for op in [Unary::Exp, Unary::Logistic, Unary::Erf, Unary::Tanh] {
+        let body = body_of(&|b, v| unary(b, op, v[0]).expect("in the library"), 1);
+        for compiled in Compiled::all(&body) {
+            let mut out = vec![0f32; x.len()];
+            let args = [x.as_ptr() as u64, out.as_mut_ptr() as u64];
+            // SAFETY: both arrays have as many elements as there are lanes.
+            unsafe { compiled.run(&args, x.len() as u64) };
+            for (&x, &y) in x.iter().zip(&out) {
+                let want = scalar::unary_f32(op, x);
+                let error = distance(y, want);
+                assert!(
+                    error <= 4,
+                    "{}: {op:?} of {x:e}: {y:e}, not {want:e}",
+                    compiled.name
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! `sin`, `cos` and `tan` in `f32`, for every magnitude of the argument.
+//!
+//! The argument is reduced to an eighth of a circle about the next quarter turn. Up to
+//! [`FEW_TURNS`] quarter turns are taken off in parts (Cody and Waite, "Software Manual for the
+//! Elementary Functions", 1980): their number times all parts but the last is exact with or
+//! without fused multiply-add, and so are the first two differences. The result is one or two
+//! units in the last place off, however close to zero it is.
+//!
+//! Above, turns are counted exactly (Payne and Hanek, "Radian reduction for trigonometric
+//! functions", 1983), as a [rare case](crate::simd::ir::Rare): the mantissa of `x` times the
+//! bits of `2/pi` that matter at its exponent, in limbs of twelve bits from a table.
+
+use super::{abs, polynomial};
+use crate::simd::builder::Builder;
+use crate::simd::ir::{
+    Access, BinaryOp, Condition, Conversion, Fused, Input, Storage, Type, UnaryOp, V,
+};
+use std::sync::OnceLock;
+
+/// `(sin(r) / r - 1) / r^2` in `r^2`, |r| <= pi/4 and a little: within 4e-9 of `sin(r) / r`.
+const SIN: [f32; 3] = [-0.166_666_55, 0.008_332_168, -0.000_195_160_12];
+
+/// `(cos(r) - 1 + r^2 / 2) / r^4` in `r^2`: within 1e-10 of `cos(r)`.
+const COS: [f32; 3] = [0.041_666_646, -0.001_388_735_5, 2.443_700_8e-5];
+
+/// Parts of pi/2: eleven bits each, the last as many as there are.
+const HALF_PI: [f32; 4] = [1.570_312_5, 0.000_483_751_3, 7.549_533_6e-8, 2.563_344e-12];
+
+/// Up to which argument a number of quarter turns has fewer than 14 bits, and is found in
+/// `f32` to a thousandth.
+const FEW_TURNS: f32 = 8192.0;
+
+/// The first 384 bits of 2/pi after the point.
+const TWO_OVER_PI: [u64; 6] = [
+    0xa2f9_836e_4e44_1529,
+    0xfc27_57d1_f534_ddc0,
+    0xdb62_9599_3c43_9041,
+    0xfe51_63ab_debb_c561,
+    0xb724_6e3a_424d_d2e0,
+    0x0649_2eea_09d1_921c,
+];
+
+/// Bits of a limb.
+const LIMB: i64 = 12;
+
+/// So many bits of 2/pi from a place after the point; before it are zeros.
+fn bits_at(place: i64, count: i64) -> u32 {
+    (place..place + count).fold(0, |bits, at| {
+        let bit = usize::try_from(at).ok().and_then(|at| {
+            let word = TWO_OVER_PI.get(at / 64)?;
+            Some((word >> (63 - at % 64) & 1) as u32)
+        });
+        bits << 1 | bit.unwrap_or(0)
+    })
+}
+
+/// For each biased exponent of an `f32`, eight limbs behind the point of what its mantissa, as
+/// an integer, is multiplied with to count whole turns; two in each number, the first the more
+/// significant.
+pub(crate) fn table() -> &'static [u32; 256 * 4] {
+    static TABLE: OnceLock<Box<[u32; 256 * 4]>> = OnceLock::new();
+    TABLE.get_or_init(|| {
+        let mut table = Box::new([0; 256 * 4]);
+        for (i, limbs) in table.iter_mut().enumerate() {
+            let (exponent, pair) = (i as i64 / 4, i as i64 % 4);
+            // x is an integer times 2^(exponent - 150), and a turn four quarters.
+            let place = exponent - 152 + 2 * LIMB * pair;
+            *limbs = bits_at(place, 2 * LIMB);
+        }
+        table
+    })
+}
+
+/// Not negative `x = n pi/2 + r`: `n mod 4` (of more bits) as an `I32`, and `r` with |r| at
+/// most pi/4 and a little; not a number if `x` is none or infinite.
+fn quarters(b: &mut Builder, x: V) -> [V; 2] {
+    let inverse = b.f32(std::f32::consts::FRAC_2_PI);
+    let turns = b.mul(x, inverse);
+    let turns = b.unary(UnaryOp::Nearest, turns);
+    let take = |b: &mut Builder, r: V, part: f32| {
+        let part = b.f32(part);
+        b.fused(Fused::From, [turns, part], r)
+    };
+    let [first, second, third, last] = HALF_PI;
+    let exact = take(b, x, first);
+    let exact = take(b, exact, second);
+    let r = take(b, exact, third);
+    // What that has lost.
+    let lost = b.sub(exact, r);
+    let lost = take(b, lost, third);
+    let rest = take(b, lost, last);
+    let r = b.add(r, rest);
+    let n = b.convert(Conversion::Truncate, turns, Type::I32);
+    let most = b.f32(FEW_TURNS);
+    let many = b.compare(Condition::Less, most, x);
+    b.rare(many, [n, r], |b| many_quarters(b, x))
+}
+
+/// [`quarters`] of a number above [`FEW_TURNS`].
+fn many_quarters(b: &mut Builder, x: V) -> [V; 2] {
+    let [high, low] = fraction_of_turns(b, x);
+    let [n, high] = next_quarter(b, high);
+    // The magnitude: the complement is off by one of 2^62 parts.
+    let sign = b.shift(BinaryOp::ShiftRightSigned, high, 31);
+    let (high, low) = (b.xor(high, sign), b.xor(low, sign));
+    let r = angle(b, high, low);
+    let sign = b.shift(BinaryOp::ShiftLeft, sign, 31);
+    let r = b.bits(r);
+    let r = b.xor(r, sign);
+    let r = b.bits(r);
+    let infinite = b.f32(f32::INFINITY);
+    let infinite = b.compare(Condition::Equal, x, infinite);
+    let nan = b.f32(f32::NAN);
+    [n, b.select(infinite, nan, r)]
+}
+
+/// The quarter that is next to a [fraction](fraction_of_turns), and the first word of what is
+/// left of a quarter in 2^62.
+pub(super) fn next_quarter(b: &mut Builder, high: V) -> [V; 2] {
+    let half = b.i32(1 << 29);
+    let n = b.add(high, half);
+    let n = b.shift(BinaryOp::ShiftRight, n, 30);
+    let whole = b.shift(BinaryOp::ShiftLeft, n, 30);
+    [n, b.sub(high, whole)]
+}
+
+/// The turns in a number, of which whole ones do not count, in 64 bits: its mantissa times the
+/// limbs of its exponent behind the point.
+pub(super) fn fraction_of_turns(b: &mut Builder, x: V) -> [V; 2] {
+    let bits = b.bits(x);
+    let exponent = b.shift(BinaryOp::ShiftRight, bits, 23);
+    let (low, implicit) = (b.i32(0x7f_ffff), b.i32(0x80_0000));
+    let mantissa = b.and(bits, low);
+    let mantissa = b.or(mantissa, implicit);
+    let pointer = b.input(Input::Integer);
+    b.body().tables.push(pointer);
+    let access = b.access(Access {
+        pointer,
+        storage: Storage {
+            bytes: 4,
+            signed: false,
+        },
+        splat: false,
+    });
+    let mask = b.i32((1 << LIMB) - 1);
+    let first = b.shift(BinaryOp::ShiftLeft, exponent, 2);
+    let mut limbs = Vec::new();
+    for pair in 0..4 {
+        let pair = b.i32(pair);
+        let at = b.add(first, pair);
+        let pair = b.gather(access, Type::I32, at, None);
+        limbs.push(b.shift(BinaryOp::ShiftRight, pair, LIMB));
+        limbs.push(b.and(pair, mask));
+    }
+    // Columns of the product, of 25 bits, the first worth 2^-12; what is before is whole turns.
+    let upper = b.shift(BinaryOp::ShiftRight, mantissa, LIMB);
+    let lower = b.and(mantissa, mask);
+    let mut columns: Vec<V> = limbs
+        .windows(2)
+        .map(|pair| {
+            let (above, here) = (b.mul(lower, pair[0]), b.mul(upper, pair[1]));
+            b.add(above, here)
+        })
+        .collect();
+    for i in (3..columns.len()).rev() {
+        let carry = b.shift(BinaryOp::ShiftRight, columns[i], LIMB);
+        columns[i - 1] = b.add(columns[i - 1], carry);
+        columns[i] = b.and(columns[i], mask);
+    }
+    // Places in the two words; what leaves the first at the top is whole turns.
+    let at = |b: &mut Builder, places: &[(usize, i64)]| {
+        let zero = b.i32(0);
+        places.iter().fold(zero, |sum, &(column, place)| {
+            let (op, by) = match place < 0 {
+                true => (BinaryOp::ShiftRight, -place),
+                false => (BinaryOp::ShiftLeft, place),
+            };
+            let moved = b.shift(op, columns[column], by);
+            b.add(sum, moved)
+        })
+    };
+    let high = at(b, &[(0, 20), (1, 8), (2, -4)]);
+    let low = at(b, &[(2, 28), (3, 16), (4, 4), (5, -8)]);
+    [high, low]
+}
+
+/// `(high 2^32 + low) / 2^62` quarters of a circle, in radians; `high` is at most `2^29`.
+fn angle(b: &mut Builder, high: V, low: V) -> V {
+    let scale = std::f64::consts::FRAC_PI_2 / f64::from(1 << 30);
+    // Twelve bits, whose product with twelve of `high` is exact.
+    let coarse = f32::from_bits((scale as f32).to_bits() & !0xfff);
+    let fine = (scale - f64::from(coarse)) as f32;
+    let [coarse, fine, scale] = [coarse, fine, scale as f32].map(|part| b.f32(part));
+    let mask = b.i32(0x1_ffff);
+    let rest = b.and(high, mask);
+    let first = b.sub(high, rest);
+    let first = b.convert(Conversion::FromSigned, first, Type::F32);
+    let rest = b.convert(Conversion::FromSigned, rest, Type::F32);
+    let low = b.convert(Conversion::FromUnsigned, low, Type::F32);
+    let word = b.f32(2f32.powi(-32));
+    let rest = b.fma(low, word, rest);
+    let small = b.mul(first, fine);
+    let small = b.fma(rest, scale, small);
+    b.fma(first, coarse, small)
+}
+
+/// Sine and cosine of a reduced angle.
+fn both(b: &mut Builder, r: V) -> (V, V) {
+    let square = b.mul(r, r);
+    let sine = polynomial(b, square, &SIN);
+    let cube = b.mul(r, square);
+    let sine = b.fma(cube, sine, r);
+    let cosine = polynomial(b, square, &COS);
+    let fourth = b.mul(square, square);
+    let (half, one) = (b.f32(-0.5), b.f32(1.0));
+    let most = b.fma(square, half, one);
+    let cosine = b.fma(fourth, cosine, most);
+    (sine, cosine)
+}
+
+/// Whether a number of quarter turns is odd.
+pub(super) fn is_odd(b: &mut Builder, n: V) -> V {
+    let (one, zero) = (b.i32(1), b.i32(0));
+    let odd = b.and(n, one);
+    b.compare(Condition::NotEqual, odd, zero)
+}
+
+/// `y` with its sign turned where the first bit of `sign` is set.
+fn with_sign(b: &mut Builder, y: V, sign: V) -> V {
+    let first = b.i32(i32::MIN);
+    let sign = b.and(sign, first);
+    let y = b.bits(y);
+    let y = b.xor(y, sign);
+    b.bits(y)
+}
+
+/// Of the magnitude of `x`: quarter turns, and sine and cosine of what is left.
+fn reduced(b: &mut Builder, x: V) -> (V, V, V) {
+    let x = abs(b, x);
+    let [n, r] = b.reduced(x, Type::F32, quarters);
+    let (sine, cosine) = both(b, r);
+    (n, sine, cosine)
+}
+
+/// Odd: of the magnitude, with the sign.
+pub(super) fn sin(b: &mut Builder, x: V) -> V {
+    let (n, sine, cosine) = reduced(b, x);
+    let odd = is_odd(b, n);
+    let value = b.select(odd, cosine, sine);
+    let half_turns = b.shift(BinaryOp::ShiftLeft, n, 30);
+    let sign = b.bits(x);
+    let sign = b.xor(sign, half_turns);
+    with_sign(b, value, sign)
+}
+
+/// The sine a quarter of a circle further on.
+pub(super) fn cos(b: &mut Builder, x: V) -> V {
+    let (n, sine, cosine) = reduced(b, x);
+    let odd = is_odd(b, n);
+    let value = b.select(odd, sine, cosine);
+    let one = b.i32(1);
+    let n = b.add(n, one);
+    let half_turns = b.shift(BinaryOp::ShiftLeft, n, 30);
+    with_sign(b, value, half_turns)
+}
+
+/// Sine over cosine, or in an odd quarter less the inverse of that.
+pub(super) fn tan(b: &mut Builder, x: V) -> V {
+    let (n, sine, cosine) = reduced(b, x);
+    let odd = is_odd(b, n);
+    let above = b.select(odd, cosine, sine);
+    let below = b.select(odd, sine, cosine);
+    let tangent = b.div(above, below);
+    let quarter = b.shift(BinaryOp::ShiftLeft, n, 31);
+    let sign = b.bits(x);
+    let sign = b.xor(sign, quarter);
+    with_sign(b, tangent, sign)
+}

@@ -1,0 +1,258 @@
+//! Bodies on their own, by the evaluator and by every lowering: for tests.
+
+use super::interpreter::{Machine, evaluate};
+use super::ir::Body;
+use super::row_addressing::RowsIn;
+use crate::clif::target::target;
+use crate::isa::clif128;
+use crate::isa::x64::{InstructionSet, Wide};
+use cranelift_codegen::ir::{AbiParam, InstBuilder, MemFlagsData, types};
+use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
+use cranelift_jit::{JITBuilder, JITModule};
+use cranelift_module::{Linkage, Module};
+use tegula_target::IsaLevel;
+
+/// `fn(inputs and then results, lanes)`.
+type BodyFn = unsafe extern "C" fn(*mut u64, i64);
+
+enum How {
+    Evaluate(Machine),
+    Code(BodyFn, Option<Box<JITModule>>),
+}
+
+/// A body that can be run.
+pub(crate) struct Compiled {
+    /// By what.
+    pub(crate) name: &'static str,
+    how: How,
+    body: Body,
+}
+
+impl Drop for Compiled {
+    fn drop(&mut self) {
+        if let How::Code(_, module) = &mut self.how
+            && let Some(module) = module.take()
+        {
+            // SAFETY: the function is called through `self` only.
+            unsafe { module.free_memory() };
+        }
+    }
+}
+
+/// Code of a function of so many integers where it can be run.
+fn placed(code: &[u8], params: usize) -> (JITModule, *const u8) {
+    let isa = target(IsaLevel::Native).expect("this machine");
+    let builder = JITBuilder::with_isa(isa, cranelift_module::default_libcall_names());
+    let mut module = JITModule::new(builder);
+    let mut signature = module.make_signature();
+    signature.params = vec![AbiParam::new(types::I64); params];
+    let id = module
+        .declare_function("body", Linkage::Local, &signature)
+        .expect("declared");
+    module
+        .define_function_bytes(id, 64, code, &[])
+        .expect("placed");
+    module.finalize_definitions().expect("placed");
+    let address = module.get_finalized_function(id);
+    (module, address)
+}
+
+/// What is to be stored past the caches if anything is: the first array, for the others may lie
+/// otherwise beside a line. `None` if there is none.
+fn streamed(body: &Body, streams: bool) -> Option<Vec<u32>> {
+    match streams {
+        true => Some(vec![*body.stores_in_order().first()?]),
+        false => Some(Vec::new()),
+    }
+}
+
+/// `fn(slots, lanes, rows)`.
+type RowsFn = unsafe extern "C" fn(*mut u64, i64, i64);
+
+/// A body of several rows that can be run.
+pub(crate) struct CompiledRows {
+    /// By what.
+    pub(crate) name: &'static str,
+    function: RowsFn,
+    module: Option<Box<JITModule>>,
+}
+
+impl Drop for CompiledRows {
+    fn drop(&mut self) {
+        if let Some(module) = self.module.take() {
+            // SAFETY: the function is called through `self` only.
+            unsafe { module.free_memory() };
+        }
+    }
+}
+
+impl CompiledRows {
+    /// By every lowering to machine code of its own that this machine can run; `lanes`, if the
+    /// rows' are known.
+    pub(crate) fn all(body: &Body, rows: RowsIn<'_>, lanes: Option<i64>) -> Vec<Self> {
+        let sets = [
+            (InstructionSet::Avx512, false, "rows with AVX-512"),
+            (InstructionSet::Avx512, true, "streamed rows with AVX-512"),
+            (InstructionSet::Avx2, false, "rows with AVX2"),
+            (InstructionSet::Avx2, true, "streamed rows with AVX2"),
+        ];
+        let supported = sets.into_iter().filter(|(set, ..)| set.is_supported());
+        let compiled = supported.filter_map(|(set, streams, name)| {
+            let streamed = &streamed(body, streams)?;
+            let code = Wide::new(set).lower(body, lanes, rows, streamed)?;
+            let (module, address) = placed(&code, 3);
+            Some(Self {
+                name,
+                // SAFETY: it was made with this signature.
+                function: unsafe { std::mem::transmute::<*const u8, RowsFn>(address) },
+                module: Some(Box::new(module)),
+            })
+        });
+        compiled.collect()
+    }
+
+    /// Runs turns that are rows of `n` lanes, from what they start with.
+    ///
+    /// # Safety
+    /// The addresses that the turns come to are good for what `n` lanes access.
+    pub(crate) unsafe fn run_turns(&self, slots: &mut [u64], n: u64, turns: usize) {
+        // SAFETY: the caller's promise.
+        unsafe { (self.function)(slots.as_mut_ptr(), n.cast_signed(), turns as i64) };
+    }
+
+    /// Runs rows of `n` lanes with these inputs; gives the reductions of each.
+    ///
+    /// # Safety
+    /// The addresses among the inputs are good for what `n` lanes access.
+    pub(crate) unsafe fn run(&self, body: &Body, inputs: &[Vec<u64>], n: u64) -> Vec<Vec<u64>> {
+        let count = body.reductions.len();
+        let mut slots: Vec<u64> = Vec::new();
+        for row in inputs {
+            slots.extend(row);
+            slots.resize(slots.len() + count, 0);
+        }
+        let (n, rows) = (n.cast_signed(), inputs.len() as i64);
+        // SAFETY: the caller's promise; there is room for results.
+        unsafe { (self.function)(slots.as_mut_ptr(), n, rows) };
+        let words = body.inputs.len() + count;
+        let of_row = |row: usize| slots[row * words..][words - count..words].to_vec();
+        (0..inputs.len()).map(of_row).collect()
+    }
+}
+
+impl Compiled {
+    /// By the evaluator and by every lowering that this machine can run.
+    pub(crate) fn all(body: &Body) -> Vec<Self> {
+        let evaluator = |name, fused| Self {
+            name,
+            how: How::Evaluate(Machine { fused }),
+            body: body.clone(),
+        };
+        let mut all = vec![
+            evaluator("the evaluator", false),
+            evaluator("the evaluator, fused", true),
+            Self::portable(body, "x86-64-v2", IsaLevel::X86V2, false),
+            Self::portable(body, "the portable lowering", IsaLevel::Native, true),
+        ];
+        for (set, streams, name) in [
+            (InstructionSet::Avx512, false, "the AVX-512 lowering"),
+            (InstructionSet::Avx512, true, "AVX-512 past the caches"),
+            (InstructionSet::Avx2, false, "the AVX2 lowering"),
+            (InstructionSet::Avx2, true, "AVX2 past the caches"),
+        ] {
+            if set.is_supported() {
+                let streamed = streamed(body, streams);
+                all.extend(streamed.and_then(|s| Self::wide(body, set, &s, name)));
+            }
+        }
+        all
+    }
+
+    /// Whether it runs one lane after the other.
+    pub(crate) fn is_evaluator(&self) -> bool {
+        matches!(self.how, How::Evaluate(_))
+    }
+
+    fn wide(
+        body: &Body,
+        set: InstructionSet,
+        streamed: &[u32],
+        name: &'static str,
+    ) -> Option<Self> {
+        let code = Wide::new(set).lower(body, None, RowsIn::One, streamed)?;
+        let (module, address) = placed(&code, 2);
+        // SAFETY: it was made with this signature.
+        let function = unsafe { std::mem::transmute::<*const u8, BodyFn>(address) };
+        Some(Self {
+            name,
+            how: How::Code(function, Some(Box::new(module))),
+            body: body.clone(),
+        })
+    }
+
+    fn portable(body: &Body, name: &'static str, cpu: IsaLevel, fused: bool) -> Self {
+        let isa = target(cpu).expect("this machine");
+        let builder = JITBuilder::with_isa(isa, cranelift_module::default_libcall_names());
+        let mut module = JITModule::new(builder);
+        let mut context = module.make_context();
+        let mut functions = FunctionBuilderContext::new();
+        let mut signature = module.make_signature();
+        signature.params = vec![AbiParam::new(types::I64); 2];
+        let id = module
+            .declare_function("body", Linkage::Local, &signature)
+            .expect("declared");
+        context.func.signature = signature;
+        let config = module.target_config();
+        let mut builder = FunctionBuilder::new(&mut context.func, &mut functions);
+        let entry = builder.create_block();
+        builder.append_block_params_for_function_params(entry);
+        builder.switch_to_block(entry);
+        builder.seal_block(entry);
+        let (slots, n) = (
+            builder.block_params(entry)[0],
+            builder.block_params(entry)[1],
+        );
+        let flags = MemFlagsData::new().with_notrap();
+        let inputs: Vec<_> = (0..body.inputs.len())
+            .map(|i| builder.ins().load(types::I64, flags, slots, 8 * i as i32))
+            .collect();
+        let results = clif128::emit(&mut builder, body, &inputs, n, fused).expect("emitted");
+        for (i, result) in results.into_iter().enumerate() {
+            let at = 8 * (inputs.len() + i) as i32;
+            let zero = builder.ins().iconst(types::I64, 0);
+            builder.ins().store(flags, zero, slots, at);
+            builder.ins().store(flags, result, slots, at);
+        }
+        builder.ins().return_(&[]);
+        builder.seal_all_blocks();
+        builder.finalize(config);
+        module.define_function(id, &mut context).expect("compiled");
+        module.finalize_definitions().expect("placed");
+        let address = module.get_finalized_function(id);
+        // SAFETY: it was defined with this signature.
+        let function = unsafe { std::mem::transmute::<*const u8, BodyFn>(address) };
+        Self {
+            name,
+            how: How::Code(function, Some(Box::new(module))),
+            body: body.clone(),
+        }
+    }
+
+    /// Runs `n` lanes; gives the reductions.
+    ///
+    /// # Safety
+    /// The addresses among the inputs are good for what `n` lanes access.
+    pub(crate) unsafe fn run(&self, inputs: &[u64], n: u64) -> Vec<u64> {
+        match &self.how {
+            // SAFETY: the caller's promise.
+            How::Evaluate(machine) => unsafe { evaluate(&self.body, inputs, n, *machine) },
+            How::Code(function, _) => {
+                let mut slots = inputs.to_vec();
+                slots.resize(inputs.len() + self.body.reductions.len(), 0);
+                // SAFETY: the caller's promise; the results have room.
+                unsafe { function(slots.as_mut_ptr(), n.cast_signed()) };
+                slots.split_off(inputs.len())
+            }
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! Full unrolling: a kernel of few points, with short loops, as straight code without a domain.
+//!
+//! Such a kernel becomes part of the [loop](crate::compile::loop_outline) that it is called in. All its indices
+//! are constants then, so that the elements that it loads and stores can be in registers.
+
+use super::cse;
+use tegula_expr::{Term, Var, canonicalize};
+use tegula_fusion::kernel::{Access, Block, IndexVar, ScalarId, ScalarOp, Statement};
+use tegula_fusion::{Kernel, KernelRanges, Rename};
+
+/// The kernel with all its points one after the other; `None` if that is more than `most`
+/// statements, or their number is not known.
+pub(crate) fn fully_unrolled(kernel: &Kernel, most: usize) -> Option<Kernel> {
+    let is_symbol = |var: &IndexVar| matches!(var, IndexVar::Symbol { .. });
+    let is_local = |access: Access| access == Access::Local;
+    if kernel.vars.iter().any(is_symbol) || kernel.params.iter().any(|p| is_local(p.access)) {
+        return None;
+    }
+    let extents: Option<Vec<i64>> = kernel.domain.iter().map(|&v| extent(kernel, v)).collect();
+    let extents = extents?;
+    let points = extents.iter().try_fold(1i64, |n, &e| n.checked_mul(e))?;
+    let points = usize::try_from(points).ok()?;
+    let statements = count(kernel, &kernel.body, most)?;
+    if statements.checked_mul(points)? > most {
+        return None;
+    }
+    let mut copy = Copy {
+        kernel: kernel.clone(),
+        rename: Rename::default(),
+    };
+    let domain = std::mem::take(&mut copy.kernel.domain);
+    let body = std::mem::take(&mut copy.kernel.body);
+    let mut all = Vec::new();
+    for point in 0..points {
+        let mut rest = point as i64;
+        for (&var, &size) in domain.iter().zip(&extents).rev() {
+            copy.rename.vars.insert(var, Term::constant(rest % size));
+            rest /= size;
+        }
+        copy.statements(&body.statements, &mut all)?;
+    }
+    let mut kernel = copy.kernel;
+    kernel.body.statements = all;
+    cse::each(&mut kernel);
+    Some(kernel)
+}
+
+fn extent(kernel: &Kernel, var: Var) -> Option<i64> {
+    match kernel.var(var) {
+        Some(IndexVar::Domain(extent) | IndexVar::Loop(extent)) => extent.as_constant(),
+        _ => None,
+    }
+}
+
+/// How many statements a block has with its loops unrolled, if that is `most` at most.
+fn count(kernel: &Kernel, block: &Block, most: usize) -> Option<usize> {
+    let mut sum = 0usize;
+    for statement in &block.statements {
+        sum += match statement {
+            Statement::Loop { var, body, .. } => {
+                let trips = usize::try_from(extent(kernel, *var)?).ok()?;
+                count(kernel, body, most)?.checked_mul(trips)?
+            }
+            Statement::If {
+                then, otherwise, ..
+            } => 1 + count(kernel, then, most)? + count(kernel, otherwise, most)?,
+            _ => 1,
+        };
+        if sum > most {
+            return None;
+        }
+    }
+    Some(sum)
+}
+
+/// A kernel that copies of statements are made for.
+struct Copy {
+    kernel: Kernel,
+    /// What the last copy made of each scalar and variable is called.
+    rename: Rename,
+}
+
+impl Copy {
+    /// Adds a copy of statements that defines scalars of its own; `None` if a loop has an unknown
+    /// number of iterations.
+    fn statements(&mut self, statements: &[Statement], out: &mut Vec<Statement>) -> Option<()> {
+        for statement in statements {
+            self.statement(statement, out)?;
+        }
+        Some(())
+    }
+
+    fn statement(&mut self, statement: &Statement, out: &mut Vec<Statement>) -> Option<()> {
+        match statement {
+            Statement::Compute {
+                result,
+                op,
+                operands,
+            } => {
+                let op = match op {
+                    ScalarOp::Index(term) => ScalarOp::Index(self.term(term)),
+                    other => other.clone(),
+                };
+                let operands = self.rename.scalars(operands);
+                let result = self.fresh(*result);
+                out.push(Statement::Compute {
+                    result,
+                    op,
+                    operands,
+                });
+            }
+            Statement::Load {
+                result,
+                param,
+                index,
+            } => {
+                let index = index.iter().map(|term| self.term(term)).collect();
+                out.push(Statement::Load {
+                    result: self.fresh(*result),
+                    param: *param,
+                    index,
+                });
+            }
+            Statement::Store {
+                param,
+                index,
+                value,
+            } => out.push(Statement::Store {
+                param: *param,
+                index: index.iter().map(|term| self.term(term)).collect(),
+                value: self.rename.scalar(*value),
+            }),
+            Statement::Bind { var } => {
+                let mut bound = self.kernel.var(*var)?.clone();
+                if let IndexVar::Runtime { value, .. } = &mut bound {
+                    *value = self.rename.scalar(*value);
+                }
+                let bound = self.kernel.push_var(bound);
+                self.rename.vars.insert(*var, Term::var(bound));
+                out.push(Statement::Bind { var: bound });
+            }
+            Statement::Loop {
+                var,
+                init,
+                carried,
+                body,
+                results,
+            } => {
+                let mut state: Vec<ScalarId> = self.rename.scalars(init);
+                for turn in 0..extent(&self.kernel, *var)? {
+                    self.rename.vars.insert(*var, Term::constant(turn));
+                    self.same(carried, &state);
+                    self.statements(&body.statements, out)?;
+                    state = self.rename.scalars(&body.results);
+                }
+                self.same(results, &state);
+            }
+            Statement::If {
+                condition,
+                then,
+                otherwise,
+                results,
+            } => self.choice(condition, [then, otherwise], results, out)?,
+        }
+        Some(())
+    }
+
+    /// A choice; only what is chosen, if that is known.
+    fn choice(
+        &mut self,
+        condition: &Term,
+        [then, otherwise]: [&Block; 2],
+        results: &[ScalarId],
+        out: &mut Vec<Statement>,
+    ) -> Option<()> {
+        let condition = self.term(condition);
+        if let Some(known) = condition.as_constant() {
+            let taken = if known == 0 { otherwise } else { then };
+            self.statements(&taken.statements, out)?;
+            let values: Vec<ScalarId> = self.rename.scalars(&taken.results);
+            self.same(results, &values);
+            return Some(());
+        }
+        let mut copies = Vec::with_capacity(2);
+        for block in [then, otherwise] {
+            let mut statements = Vec::new();
+            self.statements(&block.statements, &mut statements)?;
+            copies.push(Block {
+                statements,
+                results: self.rename.scalars(&block.results),
+            });
+        }
+        let otherwise = copies.pop()?;
+        let then = copies.pop()?;
+        let results = results.iter().map(|&result| self.fresh(result)).collect();
+        out.push(Statement::If {
+            condition,
+            then,
+            otherwise,
+            results,
+        });
+        Some(())
+    }
+
+    /// From here on, scalars are called what others are.
+    fn same(&mut self, scalars: &[ScalarId], others: &[ScalarId]) {
+        let pairs = scalars.iter().copied().zip(others.iter().copied());
+        self.rename.scalars.extend(pairs);
+    }
+
+    fn fresh(&mut self, scalar: ScalarId) -> ScalarId {
+        let fresh = self.kernel.scalars.push(self.kernel.scalars[scalar]);
+        self.rename.scalars.insert(scalar, fresh);
+        fresh
+    }
+
+    fn term(&self, term: &Term) -> Term {
+        canonicalize(&self.rename.term(term), &KernelRanges(&self.kernel.vars))
+    }
+}

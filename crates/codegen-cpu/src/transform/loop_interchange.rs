@@ -1,0 +1,36 @@
+//! Loop interchange.
+
+use crate::analysis::affine_access::{merged, steps_along};
+use crate::vectorize::select_loops::FEW;
+use tegula_expr::Var;
+use tegula_fusion::Kernel;
+use tegula_fusion::kernel::{IndexVar, Statement};
+
+/// Points along a dimension that is worth being the innermost one instead of a short one.
+const MANY: i64 = 16;
+
+/// The kernel with its two innermost dimensions exchanged, if the innermost has too few points
+/// for lanes (channels of an image that go last only in the result) and most arrays are
+/// contiguous along the next. The outermost dimension, which threads share, stays.
+pub(crate) fn interchange_loops(kernel: &Kernel) -> Option<Kernel> {
+    let [_, .., next, last] = kernel.domain[..] else {
+        return None;
+    };
+    let extent = |var: Var| match kernel.var(var) {
+        Some(IndexVar::Domain(extent)) => extent.as_constant(),
+        _ => None,
+    };
+    let has_loops = kernel.body.any(|s| matches!(s, Statement::Loop { .. }));
+    if has_loops || extent(last)? >= FEW || extent(next)? < MANY || merged(kernel).0 != 1 {
+        return None;
+    }
+    let steps = steps_along(kernel, next);
+    let near = steps.iter().filter(|&&step| step == Some(1)).count();
+    let far = steps.iter().filter(|&&step| !matches!(step, Some(0 | 1)));
+    (near > 0 && near >= far.count()).then(|| {
+        let mut kernel = kernel.clone();
+        let rank = kernel.domain.len();
+        kernel.domain.swap(rank - 2, rank - 1);
+        kernel
+    })
+}

@@ -1,0 +1,163 @@
+//! Loops inside of the conditions that they do not change.
+//!
+//! A scatter asks for each element of a window whether the window lies inside, by an index that
+//! it loads for each. Here the index is loaded and the question asked once, before the loop over
+//! the window: what is inside is lanes without a mask.
+
+use rustc_hash::FxHashSet;
+use tegula_expr::{Term, Var};
+use tegula_fusion::Kernel;
+use tegula_fusion::kernel::{Access, Block, IndexVar, ScalarId, ScalarOp, Statement};
+
+/// The kernel with such conditions outside of their loops; `None` if it has none.
+pub(crate) fn unswitch_loops(kernel: &Kernel) -> Option<Kernel> {
+    let is_if = |s: &Statement| matches!(s, Statement::If { .. });
+    if !kernel.body.any(Statement::is_loop) || !kernel.body.any(is_if) {
+        return None;
+    }
+    let mut body = kernel.body.clone();
+    let any = unswitch(kernel, &mut body);
+    any.then(|| Kernel {
+        body,
+        ..kernel.clone()
+    })
+}
+
+/// The loops of a block, the inner ones first; gives whether there were any.
+fn unswitch(kernel: &Kernel, block: &mut Block) -> bool {
+    let mut any = false;
+    let mut statements = Vec::with_capacity(block.statements.len());
+    for mut statement in std::mem::take(&mut block.statements) {
+        match &mut statement {
+            Statement::Loop { body, .. } => any |= unswitch(kernel, body),
+            Statement::If {
+                then, otherwise, ..
+            } => {
+                any |= unswitch(kernel, then);
+                any |= unswitch(kernel, otherwise);
+            }
+            _ => {}
+        }
+        match outside(kernel, &statement) {
+            Some(outside) => {
+                statements.extend(outside);
+                any = true;
+            }
+            None => statements.push(statement),
+        }
+    }
+    block.statements = statements;
+    any
+}
+
+/// What a loop's turns do alike, and the loop inside of the condition that is left.
+fn outside(kernel: &Kernel, statement: &Statement) -> Option<Vec<Statement>> {
+    let Statement::Loop {
+        var,
+        init,
+        carried,
+        body,
+        results,
+    } = statement
+    else {
+        return None;
+    };
+    let Some(IndexVar::Loop(extent)) = kernel.var(*var) else {
+        return None;
+    };
+    // What a loop that never runs would load may be nowhere.
+    let runs = extent.as_constant().is_some_and(|n| n > 0);
+    let (last, before) = body.statements.split_last()?;
+    let Statement::If {
+        condition,
+        then,
+        otherwise,
+        results: chosen,
+    } = last
+    else {
+        return None;
+    };
+    let plain = init.is_empty() && chosen.is_empty() && otherwise.statements.is_empty();
+    let inside = Inside::of(kernel, *var, before);
+    let same = before.iter().all(|s| inside.is_same(s)) && inside.is_same_term(condition);
+    if !runs || !plain || !same {
+        return None;
+    }
+    let inner = Statement::Loop {
+        var: *var,
+        init: init.clone(),
+        carried: carried.clone(),
+        body: then.clone(),
+        results: results.clone(),
+    };
+    let mut statements = before.to_vec();
+    statements.push(Statement::If {
+        condition: condition.clone(),
+        then: Block {
+            statements: vec![inner],
+            results: then.results.clone(),
+        },
+        otherwise: otherwise.clone(),
+        results: chosen.clone(),
+    });
+    Some(statements)
+}
+
+/// What differs from turn to turn.
+struct Inside<'a> {
+    kernel: &'a Kernel,
+    vars: FxHashSet<Var>,
+    scalars: FxHashSet<ScalarId>,
+}
+
+impl<'a> Inside<'a> {
+    fn of(kernel: &'a Kernel, var: Var, before: &[Statement]) -> Self {
+        let mut inside = Self {
+            kernel,
+            vars: FxHashSet::from_iter([var]),
+            scalars: FxHashSet::default(),
+        };
+        for statement in before {
+            if inside.is_same(statement) {
+                continue;
+            }
+            match statement {
+                Statement::Compute { result, .. } | Statement::Load { result, .. } => {
+                    inside.scalars.insert(*result);
+                }
+                Statement::Bind { var } => {
+                    inside.vars.insert(*var);
+                }
+                Statement::Store { .. } | Statement::Loop { .. } | Statement::If { .. } => {}
+            }
+        }
+        inside
+    }
+
+    fn is_same_term(&self, term: &Term) -> bool {
+        self.vars.iter().all(|&var| !term.mentions(var))
+    }
+
+    /// Whether a statement gives the same in each turn, and may be done before them.
+    fn is_same(&self, statement: &Statement) -> bool {
+        let same = |id: &ScalarId| !self.scalars.contains(id);
+        match statement {
+            Statement::Compute { op, operands, .. } => {
+                let same_index = match op {
+                    ScalarOp::Index(term) => self.is_same_term(term),
+                    _ => true,
+                };
+                same_index && operands.iter().all(same)
+            }
+            Statement::Load { param, index, .. } => {
+                let stays = self.kernel.params[*param].access == Access::Read;
+                stays && index.iter().all(|term| self.is_same_term(term))
+            }
+            Statement::Bind { var } => match self.kernel.var(*var) {
+                Some(IndexVar::Runtime { value, .. }) => same(value),
+                _ => false,
+            },
+            Statement::Store { .. } | Statement::Loop { .. } | Statement::If { .. } => false,
+        }
+    }
+}

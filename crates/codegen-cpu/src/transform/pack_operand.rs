@@ -1,0 +1,228 @@
+//! Small arrays with another dimension last: copied once, when a kernel's function begins.
+//!
+//! Lanes that go along a dimension of an array that is not its last find their elements apart: a
+//! gather each, or no lanes at all. Where the array is small and each of its elements is read
+//! often, a copy in which they are neighbours costs little: an element about a nanosecond, and a
+//! gathered lane saves as much.
+
+use crate::vectorize::select_loops::VectorPlan;
+use crate::vectorize::select_loops::select_loops;
+use rustc_hash::FxHashMap;
+use tegula_expr::{Term, Var};
+use tegula_fusion::Kernel;
+use tegula_fusion::kernel::{Access, Block, IndexVar, Param, Statement};
+
+/// The most bytes of such a copy: it stays in the nearest cache.
+const MAX_BYTES: i64 = 16 << 10;
+/// How often an element is read at least. Each thread makes a copy of its own.
+const OFTEN: i64 = 32;
+
+/// An array that a kernel reads from a copy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PackedOperand {
+    /// Its number among the parameters.
+    param: usize,
+    /// Which dimension of the array is each of the copy's.
+    pub(crate) order: Vec<usize>,
+}
+
+/// A kernel that reads copies of small arrays, its vector loops, and the copies; `None` if they
+/// would gain nothing over `choice`.
+pub(crate) fn pack_operands(
+    kernel: &Kernel,
+    choice: &VectorPlan,
+) -> Option<(Kernel, VectorPlan, Vec<PackedOperand>)> {
+    if gathers(choice) == Some(0) {
+        // Loops are inside of such lanes, and find all elements where these are neighbours.
+        return None;
+    }
+    let mut lanes = Vec::new();
+    scalar_loops(&kernel.body, choice, &mut lanes);
+    lanes.extend(kernel.domain.last());
+    lanes.into_iter().find_map(|lane| {
+        let copies = copies(kernel, lane);
+        if copies.is_empty() {
+            return None;
+        }
+        let mut kernel = kernel.clone();
+        for copy in &copies {
+            apply(&mut kernel, copy);
+        }
+        let better = select_loops(&kernel);
+        // Lanes of the domain have all loops inside: one that stays without costs more.
+        let left = || {
+            let mut left = Vec::new();
+            scalar_loops(&kernel.body, &better, &mut left);
+            left.len()
+        };
+        let loops = better.loops.len() > choice.loops.len();
+        let gains = loops && (choice.domain.is_none() || left() == 0);
+        let gains = gains || fewer_gathers(&better, choice);
+        gains.then_some((kernel, better, copies))
+    })
+}
+
+/// Gathers of the domain's lanes, if it has any.
+fn gathers(choice: &VectorPlan) -> Option<usize> {
+    let (_, rows) = choice.domain.as_ref()?;
+    let mut gathers = 0;
+    rows.for_each(&mut |run| gathers += run.gathers);
+    Some(gathers)
+}
+
+fn fewer_gathers(better: &VectorPlan, choice: &VectorPlan) -> bool {
+    match (gathers(better), gathers(choice)) {
+        (Some(better), Some(were)) => better < were,
+        (better, were) => better == Some(0) && were.is_none() && choice.loops.is_empty(),
+    }
+}
+
+/// The innermost loops that are not lanes.
+fn scalar_loops(block: &Block, choice: &VectorPlan, out: &mut Vec<Var>) {
+    for statement in &block.statements {
+        match statement {
+            Statement::Loop { var, body, .. } => {
+                if body.any(Statement::is_loop) {
+                    scalar_loops(body, choice, out);
+                } else if !choice.loops.contains_key(var) {
+                    out.push(*var);
+                }
+            }
+            Statement::If {
+                then, otherwise, ..
+            } => {
+                scalar_loops(then, choice, out);
+                scalar_loops(otherwise, choice, out);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// How a kernel reads one of its arrays.
+#[derive(Default)]
+struct Reads {
+    times: i64,
+    /// The dimension that lanes go along, in all loads that they go along one of; `None` if they
+    /// differ.
+    along: Option<Option<usize>>,
+}
+
+/// The arrays whose elements would be neighbours in copies, for lanes along a variable.
+fn copies(kernel: &Kernel, lane: Var) -> Vec<PackedOperand> {
+    let reads = all_reads(kernel, lane).unwrap_or_default();
+    let copy = |(param, declared): (usize, &Param)| {
+        let reads = reads.get(&param)?;
+        let along = reads.along??;
+        let rank = declared.dims.len();
+        let others = (0..rank).filter(|&dim| dim != along);
+        (is_worth(declared, reads)? && along + 1 < rank).then(|| PackedOperand {
+            param,
+            order: others.chain([along]).collect(),
+        })
+    };
+    kernel.params.iter().enumerate().filter_map(copy).collect()
+}
+
+/// Whether an array is small, and read often.
+fn is_worth(declared: &Param, reads: &Reads) -> Option<bool> {
+    let (elements, bytes) = array_size(declared)?;
+    let is_small = declared.access == Access::Read && elements.checked_mul(bytes)? <= MAX_BYTES;
+    Some(is_small && reads.times >= elements.checked_mul(OFTEN)?)
+}
+
+/// How a kernel reads each of its arrays; `None` if it is not known how often.
+fn all_reads(kernel: &Kernel, lane: Var) -> Option<FxHashMap<usize, Reads>> {
+    let mut domain = kernel.domain.iter().map(|&var| extent(kernel, var));
+    let points = domain.try_fold(1i64, |n, extent| n.checked_mul(extent?))?;
+    let mut reads = FxHashMap::default();
+    find(kernel, &kernel.body, lane, points, &mut reads)?;
+    Some(reads)
+}
+
+/// The elements of an array, and the bytes of one, if a copy is loads and stores of integers.
+pub(crate) fn array_size(param: &Param) -> Option<(i64, i64)> {
+    let bytes = param.element_type.storage_bytes() as i64;
+    let dims = param.dims.iter().map(Term::as_constant);
+    let elements = dims.into_iter().try_fold(1i64, |n, d| n.checked_mul(d?))?;
+    (elements > 0 && bytes <= 8).then_some((elements, bytes))
+}
+
+fn extent(kernel: &Kernel, var: Var) -> Option<i64> {
+    match kernel.var(var) {
+        Some(IndexVar::Domain(extent) | IndexVar::Loop(extent)) => extent.as_constant(),
+        _ => None,
+    }
+}
+
+/// Loads in a block that is run so many times; `None` if it is not known how often.
+fn find(
+    kernel: &Kernel,
+    block: &Block,
+    lane: Var,
+    times: i64,
+    reads: &mut FxHashMap<usize, Reads>,
+) -> Option<()> {
+    for statement in &block.statements {
+        match statement {
+            Statement::Load { param, index, .. } => {
+                let reads = reads.entry(*param).or_default();
+                reads.times = reads.times.saturating_add(times);
+                let mut mentions = (0..index.len()).filter(|&d| index[d].mentions(lane));
+                let along = match (mentions.next(), mentions.next()) {
+                    (None, _) => continue,
+                    (Some(dim), None) => (index[dim].as_var() == Some(lane)).then_some(dim),
+                    _ => None,
+                };
+                reads.along = match reads.along {
+                    None => Some(along),
+                    Some(known) => Some(known.filter(|_| known == along)),
+                };
+            }
+            Statement::Loop { var, body, .. } => {
+                let times = times.checked_mul(extent(kernel, *var)?)?;
+                find(kernel, body, lane, times, reads)?;
+            }
+            Statement::If {
+                then, otherwise, ..
+            } => {
+                find(kernel, then, lane, times, reads)?;
+                find(kernel, otherwise, lane, times, reads)?;
+            }
+            Statement::Compute { .. } | Statement::Store { .. } | Statement::Bind { .. } => {}
+        }
+    }
+    Some(())
+}
+
+/// The kernel with an array's dimensions in another order.
+fn apply(kernel: &mut Kernel, copy: &PackedOperand) {
+    let dims = &mut kernel.params[copy.param].dims;
+    *dims = copy.order.iter().map(|&d| dims[d].clone()).collect();
+    in_order(&mut kernel.body, copy);
+}
+
+fn in_order(block: &mut Block, copy: &PackedOperand) {
+    for statement in &mut block.statements {
+        match statement {
+            Statement::Load { param, index, .. } if *param == copy.param => {
+                *index = copy.order.iter().map(|&d| index[d].clone()).collect();
+            }
+            Statement::Loop { body, .. } => in_order(body, copy),
+            Statement::If {
+                then, otherwise, ..
+            } => {
+                in_order(then, copy);
+                in_order(otherwise, copy);
+            }
+            _ => {}
+        }
+    }
+}
+
+impl PackedOperand {
+    /// Whether it is a parameter's.
+    pub(crate) fn is_of(&self, param: usize) -> bool {
+        self.param == param
+    }
+}

@@ -1,0 +1,209 @@
+//! The passes over a kernel, in the order in which they run.
+//!
+//! [`run`] is the list. Each pass takes a kernel and gives a better one, or nothing where it does
+//! not apply; the last two decide which loops become vector loops. The result says what was
+//! regrouped, so that later stages read it and need not run a pass again to find out.
+
+use super::index_set_split::{Subdomain, split_index_set};
+use super::loop_coalesce::coalesce_loops;
+use super::loop_interchange::interchange_loops;
+use super::loop_unswitch::unswitch_loops;
+use super::pack_operand::{PackedOperand, pack_operands};
+use super::unroll_and_jam::{Jammed, jam_short_dims, unroll_and_jam};
+use crate::abi::Part;
+use crate::vectorize::select_loops::{VectorPlan, select_loops};
+use crate::vectorize::translate::small_array;
+use smallvec::{SmallVec, smallvec};
+use std::borrow::Cow;
+use tegula_fusion::Kernel;
+use tegula_layout::plan::verify_kernel;
+
+/// The passes over each kernel by name, in their order.
+pub const PASSES: [&str; 8] = [
+    "loop-unswitch",
+    "loop-coalesce",
+    "jam-short-dims",
+    "loop-interchange",
+    "unroll-and-jam",
+    "index-set-split",
+    "select-loops",
+    "pack-operand",
+];
+
+/// What the passes need to know of the machine.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Machine {
+    /// Whether vectors of every second, third or fourth element are loaded and stored as whole
+    /// vectors that are shuffled (AVX-512), and not element by element.
+    pub interleaves: bool,
+}
+
+/// A kernel after all passes.
+#[derive(Debug)]
+pub(crate) struct Transformed {
+    /// One function each.
+    pub pieces: SmallVec<[Piece; 1]>,
+    pub regrouping: Regrouping,
+}
+
+/// A part of a kernel that becomes one function.
+#[derive(Debug)]
+pub(crate) struct Piece {
+    pub kernel: Kernel,
+    pub vectors: VectorPlan,
+    /// Small arrays that the function copies when it begins.
+    pub packed: Vec<PackedOperand>,
+    /// Which part of the outermost dimension it computes; all of it if `None`.
+    pub part: Option<Part>,
+}
+
+/// Which points and which elements of a kernel its code handles together.
+#[derive(Clone, Debug)]
+pub(crate) struct Regrouping {
+    /// How many consecutive points of the outermost dimension are one iteration of the code. A
+    /// run of a part of that dimension must begin and end at a multiple of this.
+    pub granularity: i64,
+    /// By parameter: whether the code may read all of the array, whatever points it computes.
+    pub reads_whole: Vec<bool>,
+}
+
+/// Runs all passes over a kernel. `after` sees each kernel that a pass changed, with the pass's
+/// name.
+pub(crate) fn run(
+    kernel: &Kernel,
+    machine: Machine,
+    after: &mut dyn FnMut(&'static str, &Kernel),
+) -> Transformed {
+    let mut passes = Passes { after };
+    let mut kernel = Cow::Borrowed(kernel);
+    passes.run("loop-unswitch", &mut kernel, unswitch_loops);
+    passes.run("loop-coalesce", &mut kernel, coalesce_loops);
+    passes.run("jam-short-dims", &mut kernel, |kernel| {
+        jam_short_dims(kernel, machine.interleaves)
+    });
+    passes.run("loop-interchange", &mut kernel, interchange_loops);
+    let jammed = passes.unroll_and_jam(&mut kernel);
+    let subdomains = passes.index_set_split(&kernel, jammed);
+    let pieces: SmallVec<[Piece; 1]> = subdomains
+        .into_iter()
+        .map(|(kernel, part)| passes.vectorize(kernel, part))
+        .collect();
+    let regrouping = Regrouping {
+        granularity: jammed.map_or(1, |[points, _]| points),
+        reads_whole: reads_whole(&pieces, kernel.params.len()),
+    };
+    Transformed { pieces, regrouping }
+}
+
+/// Decides about a kernel that no other pass may change: a comparator of a sort.
+pub(crate) fn vectorize_only(kernel: &Kernel) -> Piece {
+    Passes {
+        after: &mut |_, _| {},
+    }
+    .vectorize(kernel.clone(), None)
+}
+
+/// Runs passes: a span for each, a check of its result in debug builds, and the observer.
+struct Passes<'a> {
+    after: &'a mut dyn FnMut(&'static str, &Kernel),
+}
+
+impl Passes<'_> {
+    fn run(
+        &mut self,
+        name: &'static str,
+        kernel: &mut Cow<'_, Kernel>,
+        pass: impl FnOnce(&Kernel) -> Option<Kernel>,
+    ) {
+        let _span = tracing::debug_span!("pass", name).entered();
+        if let Some(changed) = pass(kernel) {
+            self.changed(name, &changed);
+            *kernel = Cow::Owned(changed);
+        }
+    }
+
+    fn changed(&mut self, name: &'static str, kernel: &Kernel) {
+        debug_assert_eq!(verify_kernel(kernel), Ok(()), "after {name}");
+        (self.after)(name, kernel);
+    }
+
+    /// Gives how many points of the outermost dimension became one, and how many there are then.
+    fn unroll_and_jam(&mut self, kernel: &mut Cow<'_, Kernel>) -> Option<[i64; 2]> {
+        let mut outermost = None;
+        self.run("unroll-and-jam", kernel, |kernel| {
+            let Jammed {
+                kernel,
+                outermost: points,
+            } = unroll_and_jam(kernel)?;
+            outermost = points;
+            Some(kernel)
+        });
+        outermost
+    }
+
+    /// The parts of a kernel's domain that get a function each, with what each computes of the
+    /// outermost dimension, of which `jammed` points are one.
+    fn index_set_split(
+        &mut self,
+        kernel: &Kernel,
+        jammed: Option<[i64; 2]>,
+    ) -> SmallVec<[(Kernel, Option<Part>); 1]> {
+        let _span = tracing::debug_span!("pass", name = "index-set-split").entered();
+        let part = |bounds: Option<[i64; 2]>| {
+            let [first, length] = bounds.or(jammed.map(|[_, length]| [0, length]))?;
+            Some(Part {
+                points: jammed.map_or(1, |[points, _]| points),
+                first,
+                length,
+            })
+        };
+        let subdomains = split_index_set(kernel);
+        if subdomains.is_empty() {
+            return smallvec![(kernel.clone(), part(None))];
+        }
+        let subdomains = subdomains.into_iter();
+        let pieces = subdomains.map(|Subdomain { kernel, outermost }| {
+            self.changed("index-set-split", &kernel);
+            (kernel, part(outermost))
+        });
+        pieces.collect()
+    }
+
+    fn vectorize(&mut self, kernel: Kernel, part: Option<Part>) -> Piece {
+        let vectors = {
+            let _span = tracing::debug_span!("pass", name = "select-loops").entered();
+            select_loops(&kernel)
+        };
+        let _span = tracing::debug_span!("pass", name = "pack-operand").entered();
+        match pack_operands(&kernel, &vectors) {
+            Some((kernel, vectors, packed)) => {
+                self.changed("pack-operand", &kernel);
+                Piece {
+                    kernel,
+                    vectors,
+                    packed,
+                    part,
+                }
+            }
+            None => Piece {
+                kernel,
+                vectors,
+                packed: Vec::new(),
+                part,
+            },
+        }
+    }
+}
+
+/// Which of a kernel's arrays its pieces copy as a whole, or hold in a register.
+fn reads_whole(pieces: &[Piece], params: usize) -> Vec<bool> {
+    let mut wholes = vec![false; params];
+    for piece in pieces {
+        for (number, whole) in wholes.iter_mut().enumerate() {
+            let packed = piece.packed.iter().any(|packed| packed.is_of(number));
+            let param = piece.kernel.params.get(number);
+            *whole |= packed || param.is_some_and(|param| small_array(param).is_some());
+        }
+    }
+    wholes
+}

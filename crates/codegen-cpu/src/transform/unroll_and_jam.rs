@@ -1,0 +1,437 @@
+//! A kernel whose choices depend on an index modulo a small number, with as many points of it as
+//! one: its phases.
+//!
+//! What is put together from elements in turn (two arrays padded in between their elements and
+//! added, as a scan of pairs ends) asks at each point whose turn it is. Lanes compute every
+//! answer and keep one. With the points of a turn as one, each phase is what its answer is, and
+//! all load and store neighbours, every so many.
+//!
+//! Dimensions that are too short for lanes (coordinates, small matrices, states) are such turns
+//! too, of which each is the next dimension's point. What does not depend on them (a distance
+//! that a force is divided by, in a loop over all others) is done once then.
+
+use super::cse;
+use crate::analysis::affine_access::{merged, steps_along};
+use crate::analysis::known_branches::resolved;
+use crate::vectorize::loop_versioning::{MIN_SAVED, operations};
+use crate::vectorize::select_loops::select_loops;
+use smallvec::smallvec;
+use tegula_expr::{Node, Term, Var, canonicalize};
+use tegula_fusion::kernel::{Access, Block, IndexVar, Param, ScalarId, ScalarOp, Statement};
+use tegula_fusion::{Kernel, KernelRanges, Limits, Rename};
+use tegula_ir::ElementType;
+
+/// The most phases: each is a part of the body.
+const MAX_PHASES: i64 = 8;
+/// Turns that are worth it.
+const MIN_TURNS: i64 = 4;
+/// Operations of all phases: a longer body has more values than there are registers.
+const MAX_OPERATIONS: f64 = 500.0;
+
+/// How often [`operations`] counts what is in a loop.
+const IN_LOOPS: f64 = 10.0;
+
+/// Points of short dimensions that become one. Of eight with an exponential each, and of
+/// sixteen sums of four products, more is alive than there are registers: slower, measured.
+const MAX_SHORT: i64 = 4;
+/// Steps in which lanes load and store neighbours, and in which loads are worth it.
+const STEPS: [i64; 6] = [0, 1, 2, 3, 4, 8];
+
+/// A kernel whose points are several of another's.
+#[derive(Debug)]
+pub(crate) struct Jammed {
+    /// What is done at so many points.
+    pub kernel: Kernel,
+    /// If they follow one another in the outermost dimension: how many they are, and how many
+    /// points the kernel has there.
+    pub outermost: Option<[i64; 2]>,
+}
+
+/// Whether a kernel's points may be put together: what it stores comes last then.
+fn is_plain(kernel: &Kernel) -> bool {
+    let inside = |s: &Statement| match s {
+        Statement::If {
+            then, otherwise, ..
+        } => then.any(Statement::is_store) || otherwise.any(Statement::is_store),
+        Statement::Loop { body, .. } => body.any(Statement::is_store),
+        _ => false,
+    };
+    let kept = |p: &Param| matches!(p.access, Access::Local | Access::Update);
+    !kernel.params.iter().any(kept)
+        && !branches_into_loops(&kernel.body)
+        && !kernel.body.statements.iter().any(inside)
+}
+
+/// Whether loops are in branches, of which each phase has its own.
+fn branches_into_loops(block: &Block) -> bool {
+    block.statements.iter().any(|s| match s {
+        Statement::If {
+            then, otherwise, ..
+        } => then.any(Statement::is_loop) || otherwise.any(Statement::is_loop),
+        Statement::Loop { body, .. } => branches_into_loops(body),
+        _ => false,
+    })
+}
+
+/// Whether an array's elements are words of 32 bits.
+fn is_single(param: &Param) -> bool {
+    param.element_type.storage_bytes() == 4
+}
+
+fn extent(kernel: &Kernel, var: Var) -> Option<i64> {
+    match kernel.var(var) {
+        Some(IndexVar::Domain(extent)) => extent.as_constant(),
+        _ => None,
+    }
+}
+
+/// The kernel with its phases together; `None` if it has none, or little depends on them.
+pub(crate) fn unroll_and_jam(kernel: &Kernel) -> Option<Jammed> {
+    if !is_plain(kernel) || kernel.body.any(Statement::is_loop) {
+        return None;
+    }
+    let whole = operations(&kernel.body);
+    kernel.domain.iter().enumerate().find_map(|(place, &var)| {
+        let extent = extent(kernel, var)?;
+        let mut count = 1;
+        divisors(&kernel.body, var, &mut count);
+        let fits = (2..=MAX_PHASES).contains(&count) && extent % count == 0;
+        // Lanes in turn are stored in turn: whole words.
+        let stored = place + 1 < kernel.domain.len() || kernel.params.iter().all(is_single);
+        if !fits || !stored || extent / count < MIN_TURNS {
+            return None;
+        }
+        let turns = extent / count;
+        let mut phased = kernel.clone();
+        phased.vars[var.0 as usize] = IndexVar::Domain(Term::constant(turns));
+        let turn = Term::var(var).mul(&Term::constant(count));
+        let phases = (0..count).map(|phase| vec![(var, turn.add(&Term::constant(phase)))]);
+        together(&mut phased, phases)?;
+        let operations = operations(&phased.body);
+        let pays = operations <= (1.0 - MIN_SAVED) * whole * count as f64;
+        (pays && operations <= MAX_OPERATIONS).then(|| Jammed {
+            kernel: phased,
+            outermost: (place == 0).then_some([count, turns]),
+        })
+    })
+}
+
+/// The kernel with all points of its innermost dimensions as one, if they are too few for a
+/// vector's lanes and the next dimension is not, and either along that one everything lies in
+/// such steps that vectors of neighbours hold it, where there are such (`in_turn`), or a good
+/// part of what a loop does is the same for these points, or nothing has lanes but that dimension.
+pub(crate) fn jam_short_dims(kernel: &Kernel, in_turn: bool) -> Option<Kernel> {
+    let has_loops = kernel.body.any(Statement::is_loop);
+    if !is_plain(kernel) || !(in_turn || has_loops) {
+        return None;
+    }
+    [2, 1].into_iter().find_map(|count| {
+        let left = kernel.domain.len().checked_sub(count)?;
+        let (others, short) = kernel.domain.split_at(left);
+        let &next = others.last()?;
+        let extents: Option<Vec<i64>> = short.iter().map(|&var| extent(kernel, var)).collect();
+        let extents = extents?;
+        let points = extents
+            .iter()
+            .try_fold(1i64, |n, &size| n.checked_mul(size))?;
+        if !(2..=MAX_SHORT).contains(&points)
+            || extent(kernel, next)? < Limits::NEXT_TO_SHORT
+            || merged(kernel).0 > count
+        {
+            return None;
+        }
+        let steps = in_turn && goes_in_steps(kernel, next);
+        let apart = in_turn && !steps && stores_in_steps(kernel, next);
+        if !steps && !apart && !has_loops {
+            return None;
+        }
+        let mut all = kernel.clone();
+        all.domain.truncate(left);
+        let phases = (0..points).map(|point| {
+            let mut rest = point;
+            let mut at: Vec<(Var, Term)> = Vec::new();
+            for (&var, &size) in short.iter().zip(&extents).rev() {
+                at.push((var, Term::constant(rest % size)));
+                rest /= size;
+            }
+            at
+        });
+        together(&mut all, phases)?;
+        let operations = [&all, kernel].map(|kernel| operations(&kernel.body));
+        let saves = operations[0] <= (1.0 - MIN_SAVED) * operations[1] * points as f64;
+        let most = if has_loops { IN_LOOPS } else { 1.0 } * MAX_OPERATIONS;
+        let fits = operations[0] <= most;
+        // What is loaded from afar is gathered: for each of the points, or once for all.
+        let [at_once, each] = [&all, kernel].map(|kernel| loads(&kernel.body) as f64);
+        let shares = apart && !has_loops && at_once <= (1.0 - MIN_SAVED) * each * points as f64;
+        let pays = steps || shares || has_loops && (saves || gains_lanes(kernel, &all));
+        (fits && pays).then_some(all)
+    })
+}
+
+/// Whether a kernel of which nothing has lanes has them along the next dimension once its points
+/// are together. What is gathered there costs a lane what it costs alone, the rest a tenth.
+fn gains_lanes(kernel: &Kernel, all: &Kernel) -> bool {
+    let now = select_loops(kernel);
+    now.domain.is_none() && now.loops.is_empty() && select_loops(all).domain.is_some()
+}
+
+/// Whether lanes along a dimension go through memory in steps for which there are loads and
+/// stores of neighbours. Where an index is computed they gather anyhow.
+fn goes_in_steps(kernel: &Kernel, next: Var) -> bool {
+    let scalars = (0..kernel.scalars.len()).map(Kernel::scalar);
+    let mut types = scalars.map(|id| kernel.scalars[id]);
+    let wide = |ty: ElementType| ty.is_complex() || ty.is_float() && ty.bits() > 32;
+    kernel.params.iter().all(is_single)
+        && !types.any(wide)
+        && steps_along(kernel, next)
+            .iter()
+            .all(|step| step.is_none_or(|step| STEPS.contains(&step)))
+}
+
+/// Whether lanes along a dimension are stored in such steps, wherever they come from, and have
+/// at most 32 bits.
+fn stores_in_steps(kernel: &Kernel, next: Var) -> bool {
+    let mut stored = kernel.clone();
+    let is_store = |s: &Statement| s.is_store();
+    stored.body.statements.retain(is_store);
+    goes_in_steps(&stored, next)
+}
+
+/// How many loads a block has.
+fn loads(block: &Block) -> usize {
+    let each = block.statements.iter().map(|statement| match statement {
+        Statement::Load { .. } => 1,
+        Statement::If {
+            then, otherwise, ..
+        } => loads(then) + loads(otherwise),
+        Statement::Loop { body, .. } => loads(body),
+        _ => 0,
+    });
+    each.sum()
+}
+
+/// The least common multiple of a number and those by which conditions divide terms of a
+/// variable; 0 if it is too large.
+fn divisors(block: &Block, var: Var, multiple: &mut i64) {
+    for statement in &block.statements {
+        if let Statement::If {
+            condition,
+            then,
+            otherwise,
+            ..
+        } = statement
+        {
+            divisors_of(condition, var, multiple);
+            divisors(then, var, multiple);
+            divisors(otherwise, var, multiple);
+        }
+    }
+}
+
+fn divisors_of(term: &Term, var: Var, multiple: &mut i64) {
+    if !term.mentions(var) || *multiple == 0 {
+        return;
+    }
+    match term.node() {
+        Node::Const(_) | Node::Var(_) => {}
+        Node::FloorDiv(a, b) | Node::CeilDiv(a, b) | Node::Mod(a, b) => {
+            divisors_of(a, var, multiple);
+            *multiple = match b.as_constant() {
+                Some(divisor @ 1..=MAX_PHASES) => (1..=MAX_PHASES)
+                    .find(|n| n % divisor == 0 && *multiple != 0 && n % *multiple == 0)
+                    .unwrap_or(0),
+                _ => 0,
+            };
+        }
+        Node::Add(a, b)
+        | Node::Mul(a, b)
+        | Node::Min(a, b)
+        | Node::Max(a, b)
+        | Node::Cmp(_, a, b) => {
+            divisors_of(a, var, multiple);
+            divisors_of(b, var, multiple);
+        }
+        Node::Select(a, b, c) => {
+            for part in [a, b, c] {
+                divisors_of(part, var, multiple);
+            }
+        }
+    }
+}
+
+/// Makes a kernel's body that of all phases, which are what variables are in each. What is stored
+/// comes last: an output may lie where an input does. `None` if loops do not go together.
+fn together(kernel: &mut Kernel, phases: impl Iterator<Item = Vec<(Var, Term)>>) -> Option<()> {
+    let body = std::mem::take(&mut kernel.body);
+    let mut defined = Defined::default();
+    defined.block(&body);
+    let (mut bodies, mut stores) = (Vec::new(), Vec::new());
+    for (number, phase) in phases.enumerate() {
+        let mut rename = Rename::default();
+        rename.vars.extend(phase);
+        let mut bound = defined.bound.clone();
+        if number > 0 {
+            for &scalar in &defined.scalars {
+                let fresh = kernel.scalars.push(kernel.scalars[scalar]);
+                rename.scalars.insert(scalar, fresh);
+            }
+            for var in &mut bound {
+                let fresh = kernel.push_var(kernel.vars[var.0 as usize].clone());
+                rename.vars.insert(*var, Term::var(fresh));
+                *var = fresh;
+            }
+        }
+        let block = resolved(&body, &mut rename, &KernelRanges(&kernel.vars));
+        // What is bound may be another scalar now, of a choice that is none any more.
+        for var in bound {
+            if let Some(IndexVar::Runtime { value, .. }) = kernel.vars.get_mut(var.0 as usize) {
+                *value = rename.scalar(*value);
+            }
+        }
+        let statements = canonical(block, kernel).statements.into_iter();
+        let (last, statements): (Vec<_>, Vec<_>) = statements.partition(Statement::is_store);
+        stores.extend(last);
+        bodies.push(statements);
+    }
+    let mut statements = side_by_side(bodies)?;
+    statements.extend(stores);
+    kernel.body.statements = statements;
+    cse::each(kernel);
+    Some(())
+}
+
+/// The statements of several blocks, which run through the same loops, as those of one.
+fn side_by_side(blocks: Vec<Vec<Statement>>) -> Option<Vec<Statement>> {
+    let mut blocks: Vec<_> = blocks.into_iter().map(Vec::into_iter).collect();
+    let mut all = Vec::new();
+    loop {
+        let mut loops = Vec::new();
+        for block in &mut blocks {
+            loops.extend(block.find_map(|statement| {
+                if statement.is_loop() {
+                    return Some(statement);
+                }
+                all.push(statement);
+                None
+            }));
+        }
+        if loops.is_empty() {
+            return Some(all);
+        }
+        if loops.len() < blocks.len() {
+            return None;
+        }
+        all.push(one_loop(loops)?);
+    }
+}
+
+/// Loops over one variable as one.
+fn one_loop(loops: Vec<Statement>) -> Option<Statement> {
+    let mut whole: Option<Var> = None;
+    let (mut starts, mut states, mut ends) = (smallvec![], smallvec![], smallvec![]);
+    let (mut bodies, mut next) = (Vec::new(), smallvec![]);
+    for each in loops {
+        let Statement::Loop {
+            var,
+            init,
+            carried,
+            body,
+            results,
+        } = each
+        else {
+            return None;
+        };
+        if *whole.get_or_insert(var) != var {
+            return None;
+        }
+        starts.extend(init);
+        states.extend(carried);
+        ends.extend(results);
+        next.extend(body.results);
+        bodies.push(body.statements);
+    }
+    Some(Statement::Loop {
+        var: whole?,
+        init: starts,
+        carried: states,
+        body: Block {
+            statements: side_by_side(bodies)?,
+            results: next,
+        },
+        results: ends,
+    })
+}
+
+/// What a block defines.
+#[derive(Default)]
+struct Defined {
+    scalars: Vec<ScalarId>,
+    bound: Vec<Var>,
+}
+
+impl Defined {
+    fn block(&mut self, block: &Block) {
+        for statement in &block.statements {
+            match statement {
+                Statement::Compute { result, .. } | Statement::Load { result, .. } => {
+                    self.scalars.push(*result);
+                }
+                Statement::Bind { var } => self.bound.push(*var),
+                Statement::If {
+                    then,
+                    otherwise,
+                    results,
+                    ..
+                } => {
+                    self.block(then);
+                    self.block(otherwise);
+                    self.scalars.extend(results);
+                }
+                // Its variable stays: the loops of all phases become one.
+                Statement::Loop {
+                    carried,
+                    body,
+                    results,
+                    ..
+                } => {
+                    self.block(body);
+                    self.scalars.extend(carried);
+                    self.scalars.extend(results);
+                }
+                Statement::Store { .. } => {}
+            }
+        }
+    }
+}
+
+/// A block with its terms in canonical form.
+fn canonical(mut block: Block, kernel: &Kernel) -> Block {
+    let ranges = KernelRanges(&kernel.vars);
+    let each = |terms: &mut Vec<Term>| {
+        for term in terms {
+            *term = canonicalize(term, &ranges);
+        }
+    };
+    for statement in &mut block.statements {
+        match statement {
+            Statement::Compute { op, .. } => {
+                if let ScalarOp::Index(term) = op {
+                    *term = canonicalize(term, &ranges);
+                }
+            }
+            Statement::Load { index, .. } | Statement::Store { index, .. } => each(index),
+            Statement::If {
+                then, otherwise, ..
+            } => {
+                *then = canonical(std::mem::take(then), kernel);
+                *otherwise = canonical(std::mem::take(otherwise), kernel);
+            }
+            Statement::Loop { body, .. } => {
+                *body = canonical(std::mem::take(body), kernel);
+            }
+            Statement::Bind { .. } => {}
+        }
+    }
+    block
+}

@@ -1,0 +1,312 @@
+//! Quotients and functions of complex numbers on lanes.
+//!
+//! Those of `c64`: in `f64`, by the evaluator's formulas, and each part rounded once. Infinities,
+//! NaN and signs of zeros come from the same operations as there. What has only sums, products,
+//! quotients and roots is the same to the bit, but for magnitudes, which are roots of sums of
+//! squares: of parts of `f32` those are exact, and neither overflow nor underflow.
+
+use super::{Lanes, negate, parts, with_sign};
+use crate::simd::builder::Builder;
+use crate::simd::ir::{Condition, Conversion, Type, UnaryOp, V};
+use crate::simd::mathlib::{abs, double};
+use smallvec::smallvec;
+use tegula_ir::{Binary, Direction, Unary};
+
+/// Real and imaginary part.
+type Pair = [V; 2];
+
+/// An operation of one `c64`; `None` if it has no lanes.
+pub(crate) fn unary(b: &mut Builder, op: Unary, x: Pair) -> Option<Lanes> {
+    let z = widened(b, x);
+    let [re, im] = z;
+    let result = match op {
+        Unary::Abs => {
+            let size = magnitude(b, z);
+            return Some(smallvec![b.convert(Conversion::Float, size, Type::F32)]);
+        }
+        Unary::Sign => sign(b, z),
+        Unary::Sqrt => sqrt(b, z),
+        Unary::Rsqrt => {
+            let root = sqrt(b, z);
+            let one = [b.f64(1.0), b.f64(0.0)];
+            quotient(b, one, root)
+        }
+        Unary::Exp => exp(b, x, z),
+        Unary::Expm1 => {
+            let circle = double::circle(b, x[1]);
+            let (less, size) = (double::expm1(b, re), double::exp(b, re));
+            let along = b.mul(less, circle.cosine);
+            let imaginary = b.mul(size, circle.sine);
+            [b.sub(along, circle.one_less_cosine), imaginary]
+        }
+        Unary::Logistic => {
+            let [x, z] = [x, z].map(|pair| pair.map(|v| negate(b, v)));
+            let [c, d] = exp(b, x, z);
+            let one = b.f64(1.0);
+            let c = b.add(one, c);
+            one_over(b, [c, d])
+        }
+        Unary::Log => {
+            let square = square_of_magnitude(b, z);
+            let size = double::log_of_root(b, square);
+            [size, double::atan2(b, im, re)]
+        }
+        Unary::Log1p => log1p(b, z),
+        Unary::Tanh => tanh(b, x[1], z),
+        Unary::Tan => {
+            let turned = negate(b, im);
+            let [re, im] = tanh(b, x[0], [turned, re]);
+            [im, negate(b, re)]
+        }
+        Unary::Sin | Unary::Cos => {
+            let circle = double::circle(b, x[0]);
+            let hyperbolic = double::hyperbolic(b, im);
+            let cosine = b.mul(circle.cosine, hyperbolic.cosine);
+            let sine = b.mul(circle.sine, hyperbolic.cosine);
+            match op {
+                Unary::Sin => [sine, b.mul(circle.cosine, hyperbolic.sine)],
+                _ => {
+                    let minus = negate(b, circle.sine);
+                    [cosine, b.mul(minus, hyperbolic.sine)]
+                }
+            }
+        }
+        Unary::Sinh | Unary::Cosh => {
+            let circle = double::circle(b, x[1]);
+            let hyperbolic = double::hyperbolic(b, re);
+            let along = [hyperbolic.sine, hyperbolic.cosine];
+            let [along, across] = match op {
+                Unary::Sinh => along,
+                _ => [along[1], along[0]],
+            };
+            [b.mul(along, circle.cosine), b.mul(across, circle.sine)]
+        }
+        Unary::Cbrt => {
+            let third = [b.f64(1.0 / 3.0), b.f64(0.0)];
+            power(b, z, third, 1.0 / 3.0)
+        }
+        _ => return None,
+    };
+    Some(narrowed(b, result))
+}
+
+/// An operation of two `c64`s that is no sum, difference or product; `None` if it has no lanes.
+pub(crate) fn binary(b: &mut Builder, op: Binary, x: Pair, y: Pair) -> Option<Lanes> {
+    match op {
+        Binary::Divide if b.constant_of(y[1]) == Some(0) => Some(by_real(b, x, y[0]).into()),
+        Binary::Divide => {
+            let (x, y) = (widened(b, x), widened(b, y));
+            let result = quotient(b, x, y);
+            Some(narrowed(b, result))
+        }
+        Binary::Power => {
+            let exponent = b.constant_of(y[0])?;
+            let exponent = f64::from(f32::from_bits(exponent as u32));
+            // The angle that it makes has few turns.
+            if b.constant_of(y[1]) != Some(0) || exponent.is_nan() || exponent.abs() > 16.0 {
+                return None;
+            }
+            let x = widened(b, x);
+            let y = [b.f64(exponent), b.f64(0.0)];
+            let result = power(b, x, y, exponent);
+            Some(narrowed(b, result))
+        }
+        _ => None,
+    }
+}
+
+/// Whether two `c64`s are equal, or not.
+pub(crate) fn compare(b: &mut Builder, direction: Direction, x: &Lanes, y: &Lanes) -> Option<V> {
+    let ([re, im], [c, d]) = (parts(x)?, parts(y)?);
+    match direction {
+        Direction::Eq => {
+            let real = b.compare(Condition::Equal, re, c);
+            let imaginary = b.compare(Condition::Equal, im, d);
+            Some(b.and(real, imaginary))
+        }
+        Direction::Ne => {
+            let real = b.compare(Condition::NotEqual, re, c);
+            let imaginary = b.compare(Condition::NotEqual, im, d);
+            Some(b.or(real, imaginary))
+        }
+        _ => None,
+    }
+}
+
+fn widened(b: &mut Builder, x: Pair) -> Pair {
+    x.map(|v| b.convert(Conversion::Float, v, Type::F64))
+}
+
+fn narrowed(b: &mut Builder, x: Pair) -> Lanes {
+    let narrow = x.map(|v| b.convert(Conversion::Float, v, Type::F32));
+    narrow.into()
+}
+
+/// By a real number, in `f32`: to round a quotient of `f32`s to `f64` first changes nothing.
+/// As in [`quotient`], 0 times the other part is added, which is nothing but for the sign of a
+/// zero and where that part is infinite or NaN.
+fn by_real(b: &mut Builder, [x, y]: Pair, c: V) -> Pair {
+    let zero = b.f32(0.0);
+    let ratio = with_sign(b, zero, c);
+    let (along, across) = (b.mul(y, ratio), b.mul(x, ratio));
+    let (re, im) = (b.add(x, along), b.sub(y, across));
+    let by_zero = b.compare(Condition::Equal, c, zero);
+    let (re, im) = (b.select(by_zero, x, re), b.select(by_zero, y, im));
+    [b.div(re, c), b.div(im, c)]
+}
+
+/// Smith's division, as the evaluator's: scaled by the larger part of the divisor.
+fn quotient(b: &mut Builder, [x, y]: Pair, [c, d]: Pair) -> Pair {
+    let (right, up) = (abs(b, c), abs(b, d));
+    let flat = b.compare(Condition::LessEqual, up, right);
+    let (larger, smaller) = (b.select(flat, c, d), b.select(flat, d, c));
+    let (near, far) = (b.select(flat, x, y), b.select(flat, y, x));
+    let ratio = b.div(smaller, larger);
+    let scale = b.mul(smaller, ratio);
+    let scale = b.add(larger, scale);
+    let re = b.mul(far, ratio);
+    let re = b.add(near, re);
+    // `y - x ratio`, or `y ratio - x`.
+    let scaled = b.mul(near, ratio);
+    let (first, second) = (b.select(flat, far, scaled), b.select(flat, scaled, far));
+    let im = b.sub(first, second);
+    // By zero both parts are.
+    let zero = b.f64(0.0);
+    let larger = abs(b, larger);
+    let by_zero = b.compare(Condition::Equal, larger, zero);
+    let scale = b.select(by_zero, c, scale);
+    let (re, im) = (b.select(by_zero, x, re), b.select(by_zero, y, im));
+    [b.div(re, scale), b.div(im, scale)]
+}
+
+/// `1 / (c + id)` where the evaluator divides by the square of the magnitude.
+fn one_over(b: &mut Builder, [c, d]: Pair) -> Pair {
+    let zero = b.f64(0.0);
+    let (squares, none) = ([b.mul(c, c), b.mul(d, d)], [b.mul(zero, d), b.mul(zero, c)]);
+    let square = b.add(squares[0], squares[1]);
+    let (re, im) = (b.add(c, none[0]), b.sub(none[1], d));
+    [b.div(re, square), b.div(im, square)]
+}
+
+/// Infinite if either part is, whatever the other is.
+fn square_of_magnitude(b: &mut Builder, [re, im]: Pair) -> V {
+    let (x, y) = (b.mul(re, re), b.mul(im, im));
+    let sum = b.add(x, y);
+    let infinity = b.f64(f64::INFINITY);
+    let [re, im] = [x, y].map(|v| b.compare(Condition::Equal, v, infinity));
+    let infinite = b.or(re, im);
+    b.select(infinite, infinity, sum)
+}
+
+fn magnitude(b: &mut Builder, z: Pair) -> V {
+    let square = square_of_magnitude(b, z);
+    b.unary(UnaryOp::Sqrt, square)
+}
+
+/// `z / |z|`, and 0 itself.
+fn sign(b: &mut Builder, z: Pair) -> Pair {
+    let size = magnitude(b, z);
+    let (zero, one) = (b.f64(0.0), b.f64(1.0));
+    let none = b.compare(Condition::Equal, size, zero);
+    let size = b.select(none, one, size);
+    z.map(|v| b.div(v, size))
+}
+
+/// `e^z`, of which `x` is the `f32`s.
+fn exp(b: &mut Builder, x: Pair, [re, im]: Pair) -> Pair {
+    let size = double::exp(b, re);
+    let circle = double::circle(b, x[1]);
+    let (along, across) = (b.mul(size, circle.cosine), b.mul(size, circle.sine));
+    let zero = b.f64(0.0);
+    let real = b.compare(Condition::Equal, im, zero);
+    [b.select(real, size, along), b.select(real, im, across)]
+}
+
+/// The logarithm of `1 + z`, by `2 re + re^2 + im^2` near 0.
+fn log1p(b: &mut Builder, [re, im]: Pair) -> Pair {
+    let (one, two) = (b.f64(1.0), b.f64(2.0));
+    let right = b.add(one, re);
+    let square = square_of_magnitude(b, [right, im]);
+    let sum = b.add(two, re);
+    let (x, y) = (b.mul(re, sum), b.mul(im, im));
+    let less = b.add(x, y);
+    let size = double::log_of_root_near_one(b, square, less);
+    [size, double::atan2(b, im, right)]
+}
+
+/// The root with a real part that is not negative.
+fn sqrt(b: &mut Builder, [re, im]: Pair) -> Pair {
+    let size = magnitude(b, [re, im]);
+    let (half, zero, infinity) = (b.f64(0.5), b.f64(0.0), b.f64(f64::INFINITY));
+    let right = abs(b, re);
+    let t = b.add(right, size);
+    let t = b.mul(t, half);
+    let t = b.unary(UnaryOp::Sqrt, t);
+    let twice = b.add(t, t);
+    let other = b.div(im, twice);
+    let is_right = b.compare(Condition::LessEqual, zero, re);
+    let beside = abs(b, other);
+    let signed = with_sign(b, t, im);
+    let root = [
+        b.select(is_right, t, beside),
+        b.select(is_right, other, signed),
+    ];
+    // At zero, and where the imaginary part is infinite.
+    let none = b.compare(Condition::Equal, size, zero);
+    let up = abs(b, im);
+    let far = b.compare(Condition::Equal, up, infinity);
+    let real = b.select(none, zero, root[0]);
+    let real = b.select(far, infinity, real);
+    let as_it_is = b.or(none, far);
+    [real, b.select(as_it_is, im, root[1])]
+}
+
+/// `(sinh(a) cosh(a) + i sin(b) cos(b)) / (sinh(a)^2 + cos(b)^2)`, and its limit for large `a`.
+fn tanh(b: &mut Builder, angle: V, [re, _]: Pair) -> Pair {
+    let hyperbolic = double::hyperbolic(b, re);
+    let circle = double::circle(b, angle);
+    let (sine, cosine) = (hyperbolic.sine, hyperbolic.cosine);
+    let (across, along) = (b.mul(sine, sine), b.mul(circle.cosine, circle.cosine));
+    let scale = b.add(across, along);
+    let real = b.mul(sine, cosine);
+    let real = b.div(real, scale);
+    let imaginary = b.mul(circle.sine, circle.cosine);
+    let near = b.div(imaginary, scale);
+    let (one, four, zero) = (b.f64(1.0), b.f64(4.0), b.f64(0.0));
+    let tail = b.mul(hyperbolic.inverse, hyperbolic.inverse);
+    let tail = b.mul(tail, four);
+    let tail = b.mul(tail, imaginary);
+    let nan = b.compare(Condition::Unordered, tail, tail);
+    let tail = b.select(nan, zero, tail);
+    let limit = b.f64(20.0);
+    let size = abs(b, re);
+    let is_far = b.compare(Condition::Less, limit, size);
+    let side = with_sign(b, one, re);
+    [b.select(is_far, side, real), b.select(is_far, tail, near)]
+}
+
+/// `exp(y log z)` for a real `y`: what it is as a number, and as a pair.
+fn power(b: &mut Builder, z: Pair, [exponent, none]: Pair, y: f64) -> Pair {
+    let square = square_of_magnitude(b, z);
+    let log_size = double::log_of_root(b, square);
+    let angle = double::atan2(b, z[1], z[0]);
+    let (growth, turn) = (b.mul(exponent, log_size), b.mul(none, angle));
+    let growth = b.sub(growth, turn);
+    let size = double::exp(b, growth);
+    let (turn, angle) = (b.mul(none, log_size), b.mul(exponent, angle));
+    let angle = b.add(turn, angle);
+    let circle = double::small_circle(b, angle);
+    let result = [b.mul(size, circle.cosine), b.mul(size, circle.sine)];
+    // Of zero: 1, 0, or no number.
+    let zero = b.f64(0.0);
+    let of_zero = b.compare(Condition::Equal, square, zero);
+    let at_zero = match y {
+        y if y < 0.0 => return result,
+        0.0 => b.f64(1.0),
+        _ => zero,
+    };
+    [
+        b.select(of_zero, at_zero, result[0]),
+        b.select(of_zero, zero, result[1]),
+    ]
+}

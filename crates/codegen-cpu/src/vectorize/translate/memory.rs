@@ -1,0 +1,355 @@
+//! Loads and stores: where the lanes' elements lie.
+
+use super::{Reason, Source, Translator, Use};
+use crate::analysis::affine_access::{Ranges, linear_index, split};
+use crate::simd::half_precision;
+use crate::simd::ir::{Access, Condition, Input, SMALL, Storage, Type, V};
+use crate::vectorize::elementwise::{Lanes, join_pair, split_pair};
+use smallvec::SmallVec;
+use tegula_expr::{Term, Var, range_of};
+use tegula_fusion::kernel::{Param, ScalarId};
+use tegula_ir::ElementType;
+
+/// Distances between elements that lanes read, for which there is more than a gather.
+const STRIDES: [i64; 5] = [2, 3, 4, 8, 16];
+
+impl Translator<'_> {
+    /// A term with the merged dimensions' variables gone.
+    pub(crate) fn merge(&self, term: &Term) -> Term {
+        if self.merged.is_empty() {
+            return term.clone();
+        }
+        term.substitute(&mut |var| self.merged.contains(&var).then(|| Term::constant(0)))
+    }
+
+    /// The place of an element: an access, and the index where it is a gather.
+    fn place(
+        &mut self,
+        param: usize,
+        index: &[Term],
+        part: usize,
+    ) -> Result<(u32, Option<V>), Reason> {
+        let element_type = self.kernel.params[param].element_type;
+        // Elements of the storage to one of the array.
+        let scale = element_type.storage_bytes().div_ceil(8) as i64;
+        let storage = Storage {
+            bytes: element_type.storage_bytes() as u32 / scale as u32,
+            signed: element_type.is_signed(),
+        };
+        let ranges = Ranges {
+            vars: self.ranges.vars,
+            lanes: None,
+        };
+        let linear = linear_index(self.kernel, param, index, &ranges);
+        let linear = self.merge(&linear);
+        let offset = part as u32 * storage.bytes;
+        let linear_place = self.linear_place(&linear);
+        let Some((rest, steps, stride)) = linear_place else {
+            return self.gathered_place(param, &linear, storage, scale, offset);
+        };
+        let first = match self.mask {
+            None => self.first_of_block(param, &rest, &steps, &stride.mul(&Term::constant(scale))),
+            Some(_) => None,
+        };
+        let rest = rest.sub(&Term::constant(first.unwrap_or(0)));
+        // A masked access to a page that is not there is right, but slow (80 ns a vector, measured):
+        // where no lane goes, the array's beginning takes the place of what it would be.
+        let rest = self.taken.iter().fold(rest, |rest, taken| rest.mul(taken));
+        let pointer = self.source(Source::Address(param, rest, offset), Input::Integer);
+        let stride = stride.mul(&Term::constant(scale));
+        let bytes = Term::constant(scale * i64::from(storage.bytes));
+        let mut moves = Vec::with_capacity(steps.len());
+        for (frame, step) in steps {
+            let step = self.source(Source::Integer(step.mul(&bytes)), Input::Integer);
+            moves.push((frame, step));
+        }
+        let access = self.moved_access(
+            Access {
+                pointer,
+                storage,
+                splat: stride.as_constant() == Some(0),
+            },
+            moves,
+            first.is_some(),
+        );
+        if matches!(stride.as_constant(), Some(0 | 1)) {
+            return Ok((access, None));
+        }
+        self.gathers += 1;
+        let lane = self.builder.lane();
+        self.fits(&stride.mul(&Term::var(self.lane)))?;
+        let stride = self.splat_term(&stride);
+        let mut index = self.builder.mul(lane, stride);
+        if let Some(first @ 1..) = first {
+            let first = self.builder.integer(Type::I32, first);
+            index = self.builder.add(index, first);
+        }
+        Ok((access, Some(index)))
+    }
+
+    /// An access that loops around move; those of one array's blocks are one.
+    fn moved_access(&mut self, access: Access, moves: Vec<(usize, u32)>, blocks: bool) -> u32 {
+        let vars: Vec<(Var, u32)> = (moves.iter())
+            .map(|&(frame, step)| (self.frames[frame].var, step))
+            .collect();
+        let key = (access.pointer, vars);
+        if blocks && let Some(&known) = self.blocks.get(&key) {
+            return known;
+        }
+        let number = self.builder.access(access);
+        for (frame, step) in moves {
+            self.frames[frame].steps.push((number, step));
+        }
+        if blocks {
+            self.builder.body().blocks.push(number);
+            self.blocks.insert(key, number);
+        }
+        number
+    }
+
+    /// Which element of its block a lane reads, if lanes read one of every so many elements and
+    /// the array is of such blocks: neighbours share loads then.
+    fn first_of_block(
+        &self,
+        param: usize,
+        rest: &Term,
+        steps: &[(usize, Term)],
+        stride: &Term,
+    ) -> Option<i64> {
+        let stride = stride.as_constant().filter(|s| STRIDES.contains(s))?;
+        let divides = |term: &Term| term.as_constant().is_some_and(|n| n % stride == 0);
+        let dims = &self.kernel.params[param].dims;
+        let whole = dims.iter().any(divides) && dims.iter().all(|dim| dim.as_constant().is_some());
+        if !whole || !steps.iter().all(|(_, step)| divides(step)) {
+            return None;
+        }
+        let (terms, constant) = rest.as_linear()?;
+        let of_blocks = terms.iter().all(|(_, factor)| factor % stride == 0);
+        of_blocks.then(|| constant.rem_euclid(stride))
+    }
+
+    /// An address that is a sum: for lane and loops 0 (a term that still has the
+    /// first lane), the step of each loop, and that of the lanes.
+    #[allow(clippy::type_complexity, reason = "three parts of one sum")]
+    fn linear_place(&self, linear: &Term) -> Option<(Term, Vec<(usize, Term)>, Term)> {
+        let (stride, rest) = split(linear, self.lane)?;
+        let (mut rest, mut steps) = (rest, Vec::new());
+        for (i, frame) in self.frames.iter().enumerate() {
+            let (step, without) = split(&rest, frame.var)?;
+            rest = without;
+            if step.as_constant() != Some(0) {
+                steps.push((i, step));
+            }
+        }
+        let uniform = |t: &Term| self.is_uniform(t);
+        if !uniform(&rest) || !uniform(&stride) || !steps.iter().all(|(_, t)| uniform(t)) {
+            return None;
+        }
+        let first = stride.mul(&Term::var(self.lane));
+        Some((rest.add(&first), steps, stride))
+    }
+
+    /// An address by an index that is computed for each lane.
+    fn gathered_place(
+        &mut self,
+        param: usize,
+        linear: &Term,
+        storage: Storage,
+        scale: i64,
+        offset: u32,
+    ) -> Result<(u32, Option<V>), Reason> {
+        self.gathers += 1;
+        let small = self.small_array(param).filter(|_| offset == 0);
+        // What is the same for all lanes goes into the address.
+        let mut base = Term::constant(0);
+        let mut varying = linear.clone();
+        if let Some((terms, constant)) = linear.as_linear().filter(|_| small.is_none()) {
+            varying = Term::constant(0);
+            base = Term::constant(constant);
+            for (atom, factor) in terms {
+                let term = atom.mul(&Term::constant(factor));
+                if self.is_uniform(&atom) {
+                    base = base.add(&term);
+                } else {
+                    varying = varying.add(&term);
+                }
+            }
+        }
+        let varying = varying.mul(&Term::constant(scale));
+        let pointer = self.source(Source::Address(param, base, offset), Input::Integer);
+        let access = self.builder.access(Access {
+            pointer,
+            storage,
+            splat: false,
+        });
+        let small = small.map(|elements| (access, elements));
+        self.builder.body().small.extend(small);
+        let index = self.term(&varying)?;
+        Ok((access, Some(index)))
+    }
+
+    fn small_array(&self, param: usize) -> Option<u32> {
+        small_array(&self.kernel.params[param])
+    }
+
+    /// A term that 32 bits hold.
+    pub(crate) fn fits(&self, term: &Term) -> Result<(), Reason> {
+        let range = range_of(term, &self.ranges);
+        let limit = i64::from(i32::MAX);
+        if range.lower < -limit || range.upper > limit {
+            return Err(Reason::new("an index of more than 32 bits"));
+        }
+        Ok(())
+    }
+
+    pub(super) fn load(&mut self, param: usize, index: &[Term]) -> Result<Lanes, Reason> {
+        let written = self.stored.as_ref().and_then(|s| s.get(&param));
+        if written.is_some_and(|&written| written != index) {
+            return Err(Reason::new("a loop that reads what it writes"));
+        }
+        // Between stores and loops, what is the same place has the same value.
+        let place = (self.kernel.params[param].access == Use::Read).then(|| {
+            let linear = linear_index(self.kernel, param, index, &self.ranges);
+            (param, linear, self.mask)
+        });
+        if let Some(place) = &place
+            && let Some(known) = self.loaded.get(place)
+        {
+            return Ok(known.clone());
+        }
+        let lanes = self.load_anew(param, index)?;
+        self.loaded
+            .extend(place.map(|place| (place, lanes.clone())));
+        Ok(lanes)
+    }
+
+    fn load_anew(&mut self, param: usize, index: &[Term]) -> Result<Lanes, Reason> {
+        let element_type = self.kernel.params[param].element_type;
+        let ty = self.lane_type(element_type)?;
+        if element_type == ElementType::C64 {
+            return self.load_pair(param, index);
+        }
+        let narrow = half_precision::is_supported(element_type);
+        let stored = match ty {
+            Type::Mask => Type::I32,
+            _ if narrow => Type::I32,
+            _ => ty,
+        };
+        let parts = if element_type.is_complex() { 2 } else { 1 };
+        (0..parts)
+            .map(|part| {
+                let value = self.load_words(param, index, part, stored)?;
+                let b = &mut self.builder;
+                Ok(match ty {
+                    Type::Mask => {
+                        let zero = b.i32(0);
+                        b.compare(Condition::NotEqual, value, zero)
+                    }
+                    _ if narrow => half_precision::decode(b, element_type, value),
+                    _ => value,
+                })
+            })
+            .collect()
+    }
+
+    /// The parts of a complex number of two `f32`.
+    fn load_pair(&mut self, param: usize, index: &[Term]) -> Result<Lanes, Reason> {
+        let (access, at) = self.place(param, index, 0)?;
+        let (b, mask) = (&mut self.builder, self.mask);
+        if at.is_none() && !b.body().accesses[access as usize].splat {
+            let halves = [false, true].map(|high| b.load_half(access, high, mask));
+            return Ok(SmallVec::from_slice(&halves));
+        }
+        let pair = match at {
+            Some(at) => b.gather(access, Type::I64, at, mask),
+            None => b.load(access, Type::I64, mask),
+        };
+        Ok(split_pair(b, pair))
+    }
+
+    /// What memory holds for each lane: a whole element, or a part of one too large for
+    /// a lane.
+    fn load_words(
+        &mut self,
+        param: usize,
+        index: &[Term],
+        part: usize,
+        ty: Type,
+    ) -> Result<V, Reason> {
+        let (access, at) = self.place(param, index, part)?;
+        let (b, mask) = (&mut self.builder, self.mask);
+        Ok(match at {
+            Some(at) => b.gather(access, ty, at, mask),
+            None => b.load(access, ty, mask),
+        })
+    }
+
+    pub(super) fn store(
+        &mut self,
+        param: usize,
+        index: &[Term],
+        value: ScalarId,
+    ) -> Result<(), Reason> {
+        let element_type = self.kernel.params[param].element_type;
+        let lanes = self.lanes_of(value)?;
+        self.loaded.clear();
+        if self.stored.is_some() && !self.writes_apart(param, index) {
+            return Err(Reason::new("a loop whose turns may write the same element"));
+        }
+        if element_type == ElementType::C64 {
+            return self.store_pair(param, index, [lanes[0], lanes[1]]);
+        }
+        for (part, &value) in lanes.iter().enumerate() {
+            let (access, at) = self.place(param, index, part)?;
+            if at.is_none() && self.builder.body().accesses[access as usize].splat {
+                return Err(Reason::new("all lanes write one element"));
+            }
+            let b = &mut self.builder;
+            let stored = match b.type_of(value) {
+                Type::Mask => b.truth(value),
+                _ if half_precision::is_supported(element_type) => {
+                    half_precision::encode(b, element_type, value)
+                }
+                _ => value,
+            };
+            b.store(access, stored, at, self.mask);
+        }
+        Ok(())
+    }
+
+    /// Both parts of a complex number in one store: every second element alone would be
+    /// a scatter.
+    fn store_pair(&mut self, param: usize, index: &[Term], parts: [V; 2]) -> Result<(), Reason> {
+        let (access, at) = self.place(param, index, 0)?;
+        let (b, mask) = (&mut self.builder, self.mask);
+        if at.is_some() {
+            let pair = join_pair(b, parts[0], parts[1]);
+            b.store(access, pair, at, mask);
+            return Ok(());
+        }
+        if b.body().accesses[access as usize].splat {
+            return Err(Reason::new("all lanes write one element"));
+        }
+        b.store_pair(access, parts, mask);
+        Ok(())
+    }
+
+    /// Whether the turns of the loop that the lanes come from write to different
+    /// elements: the place moves with the lane, and with no loop inside.
+    fn writes_apart(&self, param: usize, index: &[Term]) -> bool {
+        let linear = linear_index(self.kernel, param, index, &self.ranges);
+        let stride = split(&linear, self.lane).map(|(stride, _)| stride);
+        let moves = stride.is_some_and(|s| s.as_constant().is_some_and(|s| s != 0));
+        moves && self.frames.iter().all(|f| !linear.mentions(f.var))
+    }
+}
+
+/// How many elements an array has, if it is one of few words that a kernel only reads: a register
+/// may hold all of it.
+pub(crate) fn small_array(declared: &Param) -> Option<u32> {
+    let mut dims = declared.dims.iter().map(Term::as_constant);
+    let elements = dims.try_fold(1i64, |n, dim| n.checked_mul(dim?))?;
+    let words = declared.element_type.storage_bytes() == 4;
+    let is_small = declared.access == Use::Read && words && (1..=SMALL).contains(&elements);
+    is_small.then_some(elements as u32)
+}

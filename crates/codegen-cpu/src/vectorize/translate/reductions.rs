@@ -1,0 +1,200 @@
+//! Loops as runs of lanes: what each turn combines, or writes apart from the others.
+
+use super::{Combined, Reason, Run, Translator};
+use crate::simd::half_precision;
+use crate::simd::ir::{BinaryOp, Reduction, Type, identity};
+use crate::vectorize::elementwise::{Lanes, combination, negative};
+use rustc_hash::FxHashMap;
+use tegula_expr::Term;
+use tegula_fusion::Kernel;
+use tegula_fusion::kernel::{Block, ScalarId, ScalarOp, Statement};
+use tegula_ir::{Binary, ElementType};
+
+/// A loop of the kernel's body with its turns as lanes.
+pub(crate) fn loop_run<'k>(kernel: &'k Kernel, statement: &'k Statement) -> Result<Run, Reason> {
+    let Statement::Loop {
+        var, carried, body, ..
+    } = statement
+    else {
+        return Err(Reason::new("not a loop"));
+    };
+    let mut translator = Translator::new(kernel, *var, &[], None);
+    let mut stored = FxHashMap::default();
+    if !find_stores(body, &mut stored) {
+        return Err(Reason::new("a loop that writes an array twice"));
+    }
+    translator.stored = Some(stored);
+    // What a turn has combined so far is known in order only.
+    translator.carried = carried.iter().chain(&body.results).copied().collect();
+    let mut combined = Vec::new();
+    let mut values = Vec::new();
+    for statement in &body.statements {
+        if let Some((which, op, value)) = translator.combination(statement, carried, body)? {
+            combined.push(Combined { carried: which, op });
+            values.push(value);
+        } else if translator.same_for_all(statement) {
+            translator.hoisted.push(statement.clone());
+        } else {
+            translator.statement(statement)?;
+        }
+    }
+    if combined.len() != carried.len() {
+        return Err(Reason::new("a carried scalar is not combined"));
+    }
+    translator.builder.body().reductions = values;
+    Ok(translator.finish(combined))
+}
+
+/// Where a block stores, by parameter; false if it stores to one twice.
+fn find_stores<'k>(block: &'k Block, out: &mut FxHashMap<usize, &'k [Term]>) -> bool {
+    block.statements.iter().all(|statement| match statement {
+        Statement::Store { param, index, .. } => out.insert(*param, index).is_none(),
+        Statement::Loop { body, .. } => find_stores(body, out),
+        Statement::If {
+            then, otherwise, ..
+        } => find_stores(then, out) && find_stores(otherwise, out),
+        Statement::Compute { .. } | Statement::Bind { .. } | Statement::Load { .. } => true,
+    })
+}
+
+impl Translator<'_> {
+    /// The part of a carried scalar that a statement combines into it: `None` if
+    /// the statement is no such combination.
+    #[allow(clippy::type_complexity, reason = "which, how and what")]
+    fn combination(
+        &mut self,
+        statement: &Statement,
+        carried: &[ScalarId],
+        body: &Block,
+    ) -> Result<Option<(usize, Binary, Reduction)>, Reason> {
+        match statement {
+            Statement::Compute {
+                result,
+                op: ScalarOp::Binary(op),
+                operands,
+            } => {
+                let Some((which, other)) = combined_into(carried, body, *result, operands) else {
+                    return Ok(None);
+                };
+                let value = self.lanes_of(other)?;
+                let (op, value) = self.added(*op, operands[1] == other, value);
+                let reduction = self.reduction(op, self.kernel.scalars[*result], &value)?;
+                Ok(Some((which, op, reduction)))
+            }
+            Statement::If {
+                condition,
+                then,
+                otherwise,
+                results,
+            } => self.masked_combination(condition, [then, otherwise], results, carried, body),
+            _ => Ok(None),
+        }
+    }
+
+    /// `if condition { c op x } else { c }`.
+    #[allow(clippy::type_complexity, reason = "as its caller")]
+    fn masked_combination(
+        &mut self,
+        condition: &Term,
+        [then, otherwise]: [&Block; 2],
+        results: &[ScalarId],
+        carried: &[ScalarId],
+        body: &Block,
+    ) -> Result<Option<(usize, Binary, Reduction)>, Reason> {
+        let ([result], [kept], [made]) = (results, &otherwise.results[..], &then.results[..])
+        else {
+            return Ok(None);
+        };
+        let which = carried.iter().position(|c| c == kept);
+        let Some(which) = which.filter(|&w| body.results.get(w) == Some(result)) else {
+            return Ok(None);
+        };
+        let Some((last, before)) = then.statements.split_last() else {
+            return Ok(None);
+        };
+        let Statement::Compute {
+            result: combined,
+            op: ScalarOp::Binary(op),
+            operands,
+        } = last
+        else {
+            return Ok(None);
+        };
+        let inside = Block {
+            statements: Vec::new(),
+            results: body
+                .results
+                .iter()
+                .map(|r| if r == result { *made } else { *r })
+                .collect(),
+        };
+        let Some((_, other)) = combined_into(carried, &inside, *combined, operands) else {
+            return Ok(None);
+        };
+        if !otherwise.statements.is_empty() {
+            return Ok(None);
+        }
+        let condition = self.merge(condition);
+        let yes = self.truth(&condition)?;
+        let outer = self.mask.replace(yes);
+        for statement in before {
+            self.statement(statement)?;
+        }
+        self.mask = outer;
+        let value = self.lanes_of(other)?;
+        let (op, value) = self.added(*op, operands[1] == other, value);
+        let mut reduction = self.reduction(op, self.kernel.scalars[*result], &value)?;
+        let ty = self.builder.type_of(reduction.value);
+        let neutral = identity(reduction.op, ty);
+        let neutral = self.builder.constant(ty, neutral);
+        reduction.value = self.builder.select(yes, reduction.value, neutral);
+        Ok(Some((which, op, reduction)))
+    }
+
+    /// A difference from what was combined so far as a sum.
+    fn added(&mut self, op: Binary, is_second: bool, value: Lanes) -> (Binary, Lanes) {
+        if op != Binary::Subtract || !is_second {
+            return (op, value);
+        }
+        let negatives = value.iter().map(|&v| negative(&mut self.builder, v));
+        (Binary::Add, negatives.collect())
+    }
+
+    fn reduction(
+        &mut self,
+        op: Binary,
+        element_type: ElementType,
+        value: &Lanes,
+    ) -> Result<Reduction, Reason> {
+        let exact = matches!(op, Binary::Maximum | Binary::Minimum);
+        let not = || Reason::new(format!("{} of {element_type} in order", op.opcode()));
+        if half_precision::is_supported(element_type) && !exact || element_type.is_complex() {
+            return Err(not());
+        }
+        let combination: BinaryOp = combination(op, element_type).ok_or_else(not)?;
+        let mut value = value[0];
+        if self.builder.type_of(value) == Type::Mask {
+            value = self.builder.truth(value);
+        }
+        Ok(Reduction {
+            op: combination,
+            value,
+        })
+    }
+}
+
+/// Which carried scalar a combination goes on with, and what it adds.
+fn combined_into(
+    carried: &[ScalarId],
+    body: &Block,
+    result: ScalarId,
+    operands: &[ScalarId],
+) -> Option<(usize, ScalarId)> {
+    let which = body.results.iter().position(|&r| r == result)?;
+    let c = *carried.get(which)?;
+    match operands {
+        [a, b] if *a == c && !carried.contains(b) => Some((which, *b)),
+        [a, b] if *b == c && !carried.contains(a) => Some((which, *a)),
+        _ => None,
+    }
+}

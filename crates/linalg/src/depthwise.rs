@@ -1,0 +1,287 @@
+//! Products of many small groups: each group has one column, groups are neighbours
+//! in every array, and vectors run over groups. A depthwise convolution with the
+//! features last is one.
+
+use crate::gemm::{Axes, Axis, SERIAL, Types, offsets_at, share};
+#[cfg(target_arch = "x86_64")]
+use crate::microkernels::vector512;
+use crate::microkernels::{CpuFeatures, VectorWidth};
+use crate::thread_pool::ThreadPool;
+use tegula_ir::ElementType;
+
+/// The most summands of an element.
+const MAX_TAPS: usize = 1024;
+/// Rows that share the loading of a right operand's vector.
+pub(crate) const ROWS: usize = 4;
+
+/// A product of groups ready to run.
+#[derive(Clone, Debug)]
+pub struct Direct {
+    rows: Vec<Axis>,
+    row_count: usize,
+    groups: usize,
+    /// Where the summands are in the operands, from the row and the group.
+    taps: Vec<[isize; 2]>,
+    starts: [isize; 3],
+    function: RowsFn,
+    element: usize,
+}
+
+/// Rows whose elements are computed together.
+pub struct Rows<'a> {
+    /// Left operand and result at each row's first group; rows that are not needed
+    /// repeat another.
+    lhs: [*const u8; ROWS],
+    out: [*mut u8; ROWS],
+    rhs: *const u8,
+    taps: &'a [[isize; 2]],
+    groups: usize,
+}
+
+/// Computes the elements of all groups in some rows.
+///
+/// # Safety
+/// Every summand can be read and every element written, and the CPU has what the
+/// function was made for.
+type RowsFn = unsafe fn(&Rows<'_>);
+
+impl Direct {
+    /// The loop for a product; `None` if it is not of this form.
+    pub fn new(isa: CpuFeatures, types: Types, axes: &Axes) -> Option<Self> {
+        let more =
+            |axes: &[Axis]| -> Vec<Axis> { axes.iter().filter(|a| a.size != 1).copied().collect() };
+        let [group] = more(&axes.batch)[..] else {
+            return None;
+        };
+        let neighbours = [group.lhs, group.rhs, group.out] == [1, 1, 1];
+        if !neighbours || !more(&axes.columns).is_empty() {
+            return None;
+        }
+        let [ty, other, out] = types;
+        let function = function(isa, ty).filter(|_| ty == other && ty == out)?;
+        let (rows, depth) = (more(&axes.rows), more(&axes.depth));
+        let count = |axes: &[Axis]| axes.iter().map(|a| a.size).product::<usize>();
+        if count(&depth) > MAX_TAPS {
+            return None;
+        }
+        let taps = (0..count(&depth)).map(|tap| {
+            let [lhs, rhs, _] = offsets_at(&depth, tap);
+            [lhs, rhs]
+        });
+        Some(Self {
+            row_count: count(&rows),
+            groups: group.size,
+            taps: taps.collect(),
+            starts: axes.starts,
+            function,
+            element: ty.storage_bytes(),
+            rows,
+        })
+    }
+
+    /// Computes the product.
+    ///
+    /// # Safety
+    /// As [`crate::gemm::Product::run`].
+    pub unsafe fn run(&self, lhs: *const u8, rhs: *const u8, out: *mut u8, pool: &ThreadPool) {
+        let work = self.row_count as f64 * self.groups as f64 * self.taps.len() as f64;
+        let parts = if work < SERIAL / 8.0 {
+            1
+        } else {
+            pool.threads()
+        };
+        let shared = Shared { lhs, rhs, out };
+        pool.run(parts, &|part| {
+            let shared = &shared;
+            let mut rows = share(self.row_count, parts, part);
+            while !rows.is_empty() {
+                let together = self.together(shared, rows.start, rows.len());
+                // SAFETY: the caller's promise; parts write different rows.
+                unsafe { (self.function)(&together) };
+                rows.start = (rows.start + ROWS).min(rows.end);
+            }
+        });
+    }
+
+    fn together(&self, shared: &Shared, first: usize, count: usize) -> Rows<'_> {
+        let place =
+            |base: *const u8, offset: isize| base.wrapping_offset(offset * self.element as isize);
+        let mut rows = Rows {
+            lhs: [shared.lhs; ROWS],
+            out: [shared.out; ROWS],
+            rhs: place(shared.rhs, self.starts[1]),
+            taps: &self.taps,
+            groups: self.groups,
+        };
+        for i in 0..ROWS {
+            let [lhs, _, out] = offsets_at(&self.rows, first + i.min(count - 1));
+            rows.lhs[i] = place(shared.lhs, self.starts[0] + lhs);
+            rows.out[i] = place(shared.out, self.starts[2] + out).cast_mut();
+        }
+        rows
+    }
+}
+
+struct Shared {
+    lhs: *const u8,
+    rhs: *const u8,
+    out: *mut u8,
+}
+
+// SAFETY: operands are only read, and each thread writes its own rows.
+unsafe impl Sync for Shared {}
+
+fn function(isa: CpuFeatures, ty: ElementType) -> Option<RowsFn> {
+    #[cfg(target_arch = "x86_64")]
+    if isa.width == VectorWidth::Avx512 {
+        match ty {
+            ElementType::F32 => return Some(avx512::rows::<vector512::F32>),
+            ElementType::BF16 => return Some(avx512::rows::<vector512::Bf16>),
+            ElementType::F16 => return Some(avx512::rows::<vector512::F16>),
+            _ => {}
+        }
+    }
+    #[cfg(target_arch = "x86_64")]
+    if isa.width == VectorWidth::Avx2 && ty == ElementType::F32 {
+        return Some(avx2::rows);
+    }
+    let _ = (isa, VectorWidth::Portable);
+    match ty {
+        ElementType::F32 => Some(portable::<f32>),
+        ElementType::F64 => Some(portable::<f64>),
+        _ => None,
+    }
+}
+
+/// A few groups at a time, so that their sums stay in registers.
+///
+/// # Safety
+/// As [`RowsFn`].
+unsafe fn portable<T>(rows: &Rows<'_>)
+where
+    T: Copy + Default + std::ops::Add<Output = T> + std::ops::Mul<Output = T>,
+{
+    const TOGETHER: usize = 8;
+    for (lhs, out) in rows.lhs.iter().zip(&rows.out) {
+        let (lhs, rhs, out) = (lhs.cast::<T>(), rows.rhs.cast::<T>(), out.cast::<T>());
+        for start in (0..rows.groups).step_by(TOGETHER) {
+            let count = TOGETHER.min(rows.groups - start);
+            let mut sums = [T::default(); TOGETHER];
+            // SAFETY: the caller's promise, for the groups from `start` on.
+            unsafe {
+                for &[l, r] in rows.taps {
+                    let lhs = lhs.offset(l).add(start);
+                    let rhs = rhs.offset(r).add(start);
+                    for (i, sum) in sums.iter_mut().enumerate().take(count) {
+                        *sum = *sum + *lhs.add(i) * *rhs.add(i);
+                    }
+                }
+                for (i, &sum) in sums.iter().enumerate().take(count) {
+                    *out.add(start + i) = sum;
+                }
+            }
+        }
+    }
+}
+
+/// Vectors of 16 elements, as f32.
+#[cfg(target_arch = "x86_64")]
+mod avx512 {
+    use super::{ROWS, Rows};
+    use crate::microkernels::vector512::Vector;
+    use std::arch::x86_64::*;
+
+    /// # Safety
+    /// As [`super::RowsFn`], on a CPU with AVX-512 F, BW and VL.
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+    pub(super) unsafe fn rows<V: Vector>(rows: &Rows<'_>) {
+        let rhs = rows.rhs.cast::<V::Element>();
+        for start in (0..rows.groups).step_by(16) {
+            let count = (rows.groups - start).min(16);
+            let mask = ((1u32 << count) - 1) as u16;
+            let mut sums = [_mm512_setzero_ps(); ROWS];
+            // SAFETY: the caller's promise; the mask has the groups from `start` on
+            // alone.
+            unsafe {
+                for &[l, r] in rows.taps {
+                    let right = V::load(rhs.offset(r).add(start), mask);
+                    for (sum, lhs) in sums.iter_mut().zip(&rows.lhs) {
+                        let lhs = lhs.cast::<V::Element>().offset(l).add(start);
+                        *sum = _mm512_fmadd_ps(V::load(lhs, mask), right, *sum);
+                    }
+                }
+                for (&sum, out) in sums.iter().zip(&rows.out) {
+                    V::store(out.cast::<V::Element>().add(start), mask, sum);
+                }
+            }
+        }
+    }
+}
+
+/// Vectors of 8 f32.
+#[cfg(target_arch = "x86_64")]
+mod avx2 {
+    use super::{ROWS, Rows};
+    use std::arch::x86_64::*;
+    const LANES: usize = 8;
+
+    /// # Safety
+    /// As [`super::RowsFn`], on a CPU with AVX2 and FMA.
+    #[target_feature(enable = "avx2,fma")]
+    pub(super) unsafe fn rows(rows: &Rows<'_>) {
+        let mut start = 0;
+        // SAFETY: the caller's promise; there are so many groups.
+        unsafe {
+            // Two vectors: one of each row is too few sums at a time.
+            while start + 2 * LANES <= rows.groups {
+                groups::<2, false>(rows, start);
+                start += 2 * LANES;
+            }
+            while start + LANES <= rows.groups {
+                groups::<1, false>(rows, start);
+                start += LANES;
+            }
+            if start < rows.groups {
+                groups::<1, true>(rows, start);
+            }
+        }
+    }
+
+    /// `V` vectors of groups from `start` on, or those of one that there are.
+    ///
+    /// # Safety
+    /// As [`rows`]; there are so many groups.
+    #[target_feature(enable = "avx2,fma")]
+    unsafe fn groups<const V: usize, const SOME: bool>(rows: &Rows<'_>, start: usize) {
+        let there = _mm256_set1_epi32((rows.groups - start).min(LANES) as i32);
+        let mask = _mm256_cmpgt_epi32(there, _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+        // SAFETY: the caller's promise; the mask has the groups that there are alone.
+        unsafe {
+            let load = |base: *const u8, tap: isize, v: usize| {
+                let place = base.cast::<f32>().offset(tap).add(start + v * LANES);
+                match SOME {
+                    true => _mm256_maskload_ps(place, mask),
+                    false => _mm256_loadu_ps(place),
+                }
+            };
+            let mut sums = [[_mm256_setzero_ps(); V]; ROWS];
+            for &[l, r] in rows.taps {
+                let right: [_; V] = std::array::from_fn(|v| load(rows.rhs, r, v));
+                for (sums, &lhs) in sums.iter_mut().zip(&rows.lhs) {
+                    *sums = std::array::from_fn(|v| {
+                        _mm256_fmadd_ps(load(lhs, l, v), right[v], sums[v])
+                    });
+                }
+            }
+            for (sums, out) in sums.iter().zip(&rows.out) {
+                for (v, &sum) in sums.iter().enumerate() {
+                    let place = out.cast::<f32>().add(start + v * LANES);
+                    match SOME {
+                        true => _mm256_maskstore_ps(place, mask, sum),
+                        false => _mm256_storeu_ps(place, sum),
+                    }
+                }
+            }
+        }
+    }
+}

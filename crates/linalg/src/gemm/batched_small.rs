@@ -1,0 +1,198 @@
+//! Many products of a few rows, columns and steps each: a handful of numbers, for which
+//! everything that prepares a tile costs more than multiplying.
+//!
+//! Columns beyond a few count as more products, whose left operand repeats. Of each product
+//! the right operand is put into a small table, then each row of the left one is multiplied
+//! with it, all columns at once.
+
+use super::geometry::{offsets_at, share};
+use super::{Axes, Axis, SERIAL, Types};
+use crate::thread_pool::ThreadPool;
+use std::ops::{Add, Mul};
+use tegula_ir::ElementType;
+
+/// The most rows, columns and steps of the depth.
+const FEW: usize = 8;
+/// Columns that are neighbours, from which on vectors of them are not mostly empty.
+const LANES: usize = 8;
+/// Products below which there is nothing to gain.
+const MANY: usize = 4;
+
+/// Small products, ready to run.
+#[derive(Clone, Debug)]
+pub(super) struct Small {
+    double: bool,
+    batch: Vec<Axis>,
+    count: usize,
+    /// Offsets in the left operand and the result.
+    rows: Vec<[isize; 2]>,
+    /// Offsets in the right operand and the result.
+    columns: Vec<[isize; 2]>,
+    /// Offsets in both operands.
+    depth: Vec<[isize; 2]>,
+}
+
+fn count(axes: &[Axis]) -> usize {
+    axes.iter().map(|axis| axis.size).product()
+}
+
+/// Offsets of everything in some dimensions.
+fn offsets(axes: &[Axis], pick: fn([isize; 3]) -> [isize; 2]) -> Vec<[isize; 2]> {
+    let all = 0..count(axes);
+    all.map(|index| pick(offsets_at(axes, index))).collect()
+}
+
+impl Small {
+    /// Those of a product, if they are small and many.
+    pub(super) fn new(types: Types, axes: &Axes) -> Option<Self> {
+        let double = match types {
+            [ElementType::F32, ElementType::F32, ElementType::F32] => false,
+            [ElementType::F64, ElementType::F64, ElementType::F64] => true,
+            _ => return None,
+        };
+        let Axes {
+            mut batch,
+            rows,
+            mut columns,
+            depth,
+            ..
+        } = axes.clone();
+        let neighbours = columns.last().map_or(1, |axis| axis.size);
+        if neighbours >= LANES || count(&depth) > FEW || count(&rows) > FEW {
+            return None;
+        }
+        while count(&columns) > FEW {
+            batch.push(columns.remove(0));
+        }
+        let products = count(&batch);
+        (products >= MANY).then(|| Self {
+            double,
+            count: products,
+            batch,
+            rows: offsets(&rows, |[lhs, _, out]| [lhs, out]),
+            columns: offsets(&columns, |[_, rhs, out]| [rhs, out]),
+            depth: offsets(&depth, |[lhs, rhs, _]| [lhs, rhs]),
+        })
+    }
+
+    /// Computes them, added to what the result holds if `adds`.
+    ///
+    /// # Safety
+    /// As [`super::Product::run`]; the pointers are where the axes start.
+    pub(super) unsafe fn run(
+        &self,
+        [lhs, rhs]: [*const u8; 2],
+        out: *mut u8,
+        adds: bool,
+        pool: &ThreadPool,
+    ) {
+        let each = self.rows.len() * self.columns.len() * self.depth.len();
+        let parts = match (self.count * each) as f64 >= SERIAL {
+            true => pool.threads(),
+            false => 1,
+        };
+        let arrays = Arrays { lhs, rhs, out };
+        pool.run(parts, &|part| {
+            let range = share(self.count, parts, part);
+            let arrays = &arrays;
+            // SAFETY: the caller's promise; the types are the product's, and each part has
+            // its own products.
+            unsafe {
+                match (self.double, self.columns.len()) {
+                    (false, 0..=1) => self.products::<f32, 1>(arrays, range, adds),
+                    (false, 2) => self.products::<f32, 2>(arrays, range, adds),
+                    (false, 3..=4) => self.products::<f32, 4>(arrays, range, adds),
+                    (false, _) => self.products::<f32, FEW>(arrays, range, adds),
+                    (true, 0..=1) => self.products::<f64, 1>(arrays, range, adds),
+                    (true, 2) => self.products::<f64, 2>(arrays, range, adds),
+                    (true, 3..=4) => self.products::<f64, 4>(arrays, range, adds),
+                    (true, _) => self.products::<f64, FEW>(arrays, range, adds),
+                }
+            }
+        });
+    }
+
+    /// # Safety
+    /// As [`Self::run`], with arrays of `T`; there are at most `N` columns.
+    unsafe fn products<T, const N: usize>(
+        &self,
+        arrays: &Arrays,
+        range: std::ops::Range<usize>,
+        adds: bool,
+    ) where
+        T: Copy + Default + Add<Output = T> + Mul<Output = T>,
+    {
+        let (lhs, rhs) = (arrays.lhs.cast::<T>(), arrays.rhs.cast::<T>());
+        let out = arrays.out.cast::<T>();
+        let inner = self.batch.last().copied().unwrap_or_default();
+        let mut index = range.start;
+        while index < range.end {
+            let [mut at_left, mut at_right, mut at_out] = offsets_at(&self.batch, index);
+            let left_here = inner.size - index % inner.size.max(1);
+            let here = left_here.min(range.end - index).max(1);
+            for _ in 0..here {
+                // SAFETY: the caller's promise.
+                unsafe {
+                    self.product::<T, N>(
+                        lhs.offset(at_left),
+                        rhs.offset(at_right),
+                        out.offset(at_out),
+                        adds,
+                    );
+                }
+                at_left += inner.lhs;
+                at_right += inner.rhs;
+                at_out += inner.out;
+            }
+            index += here;
+        }
+    }
+
+    /// # Safety
+    /// As [`Self::products`].
+    #[inline(always)]
+    unsafe fn product<T, const N: usize>(
+        &self,
+        lhs: *const T,
+        rhs: *const T,
+        out: *mut T,
+        adds: bool,
+    ) where
+        T: Copy + Default + Add<Output = T> + Mul<Output = T>,
+    {
+        let mut table = [[T::default(); N]; FEW];
+        for (line, &[_, step]) in table.iter_mut().zip(&self.depth) {
+            for (number, &[column, _]) in line.iter_mut().zip(&self.columns) {
+                // SAFETY: the caller's promise.
+                *number = unsafe { *rhs.offset(step + column) };
+            }
+        }
+        for &[row, to] in &self.rows {
+            let mut sums = [T::default(); N];
+            for (line, &[step, _]) in table.iter().zip(&self.depth) {
+                // SAFETY: the caller's promise.
+                let factor = unsafe { *lhs.offset(row + step) };
+                for (sum, &number) in sums.iter_mut().zip(line) {
+                    *sum = *sum + factor * number;
+                }
+            }
+            for (&sum, &[_, column]) in sums.iter().zip(&self.columns) {
+                // SAFETY: the caller's promise.
+                unsafe {
+                    let place = out.offset(to + column);
+                    *place = if adds { *place + sum } else { sum };
+                }
+            }
+        }
+    }
+}
+
+/// Where the arrays start.
+struct Arrays {
+    lhs: *const u8,
+    rhs: *const u8,
+    out: *mut u8,
+}
+
+// SAFETY: operands are only read, and each thread writes products of its own.
+unsafe impl Sync for Arrays {}

@@ -1,0 +1,136 @@
+//! How a part of a product is blocked for the caches, and what memory it takes.
+
+use super::geometry::share;
+use super::{Product, Side, Table};
+use crate::microkernels::gemv::sums_bytes;
+use std::ops::Range;
+
+/// The deepest block, in units: a right panel of so many groups is 64 KiB, which
+/// streams from the second-level cache as fast as it is used, and sums are added to
+/// the result seldom.
+pub(super) const MAX_DEPTH: usize = 512;
+/// The most bytes of a left operand that is packed whole.
+pub(super) const MAX_RESIDENT: usize = 3 << 18;
+/// The most rows of a block.
+const MAX_ROWS: usize = 2048;
+/// Bytes of a block of a left operand that is not packed whole: it stays in the
+/// second-level cache while right panels pass.
+const MAX_LEFT: usize = 1 << 19;
+/// Blocks of the depth over which it is packed at once.
+const MAX_TOGETHER: usize = 2;
+/// Columns whose right panels are packed together as they are used: what lies in
+/// one row of the right operand is fetched at once.
+pub(super) const TOGETHER: usize = 256;
+/// Bytes of packed right panels.
+const MAX_RIGHT: usize = 4 << 20;
+
+/// How many blocks a depth of so many units has, of which none is deeper than `most`.
+pub(super) fn depth_count(units: usize, most: usize) -> usize {
+    units.div_ceil(most).max(1)
+}
+
+/// How a part of a product is blocked.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Blocks {
+    /// Units of all runs.
+    pub(super) units: usize,
+    /// How many blocks the depth has.
+    pub(super) depths: usize,
+    /// How many of them the left operand is packed over at once, if not over all.
+    pub(super) together: usize,
+    /// Whether the left operand's rows of a block are packed over all of the depth.
+    pub(super) resident: bool,
+    /// Rows of a block.
+    pub(super) rows: usize,
+    /// Columns whose right panels are packed together.
+    pub(super) columns: usize,
+    pub(super) left_bytes: usize,
+    pub(super) right_bytes: usize,
+    /// Sums of a block that cannot lie in the result.
+    pub(super) sums_bytes: usize,
+    pub(super) unit_bytes: usize,
+}
+
+impl Blocks {
+    pub(super) fn new(product: &Product, table: &Table, rows: usize, columns: usize) -> Self {
+        let (tile, unit_bytes) = (table.tile, table.arithmetic.bytes());
+        let run_units = product.sizes.run.div_ceil(table.arithmetic.step());
+        let units = run_units * product.sizes.runs;
+        let (in_place, kept) = (product.in_place(table), product.kept_for(table));
+        let depths = match in_place {
+            Some(in_place) => in_place.depth_count(units),
+            None => depth_count(units, MAX_DEPTH),
+        };
+        let depth = units.div_ceil(depths);
+        let together = depths.min(MAX_TOGETHER);
+        let width = tile.width();
+        let resident = rows
+            .min(MAX_ROWS)
+            .saturating_mul(units)
+            .saturating_mul(unit_bytes)
+            <= MAX_RESIDENT;
+        let (block_rows, block_columns, left_units, right_units) = if product.dots.is_some() {
+            (rows, 0, rows * units, 0)
+        } else if let Some(in_place) = in_place {
+            in_place.blocks([rows, columns, depth], width, unit_bytes)
+        } else if resident {
+            // Tiles that were packed before are not cut.
+            let most = match kept {
+                Some(Side::Left) => MAX_ROWS / tile.rows * tile.rows,
+                _ => MAX_ROWS,
+            };
+            let block = rows.min(most);
+            let chunk = TOGETHER.min(columns.next_multiple_of(width));
+            (block, chunk, block * units, chunk * depth)
+        } else {
+            let most = (MAX_RIGHT / unit_bytes / units.max(1)).max(width) / width * width;
+            let chunk = most.min(columns.next_multiple_of(width));
+            let fit = MAX_LEFT / unit_bytes / (depth * together).max(1) / tile.rows;
+            let block = rows.min(fit.max(1) * tile.rows);
+            (block, chunk, block * depth * together, chunk * units)
+        };
+        let left_units = if kept == Some(Side::Left) {
+            0
+        } else {
+            left_units
+        };
+        let right_units = if kept == Some(Side::Right) {
+            0
+        } else {
+            right_units
+        };
+        let staged = !table.same && depths > 1;
+        let sums = if staged {
+            block_rows * block_columns
+        } else {
+            0
+        };
+        let sums_bytes = match product.long_rows {
+            Some(_) => sums_bytes(product.element_bytes[1], columns),
+            None => sums * unit_bytes,
+        };
+        // Vectors are stored whole; what is too much lies behind.
+        let aligned = |bytes: usize| (bytes + 64).next_multiple_of(64);
+        Self {
+            units,
+            depths,
+            together,
+            resident,
+            rows: block_rows,
+            columns: block_columns,
+            left_bytes: aligned(left_units * unit_bytes),
+            right_bytes: aligned(right_units * unit_bytes),
+            sums_bytes: aligned(sums_bytes),
+            unit_bytes,
+        }
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.left_bytes + self.right_bytes + self.sums_bytes
+    }
+
+    /// The units of a block of the depth.
+    pub(super) fn depth(&self, block: usize) -> Range<usize> {
+        share(self.units, self.depths, block)
+    }
+}

@@ -1,0 +1,548 @@
+//! Products of arrays as sums over strided dimensions: what dots and convolutions
+//! come down to, and how they are blocked for the caches.
+//!
+//! The *rows* of a product are the dimensions of the left operand and the result,
+//! its *columns* those of the right operand and the result, its *depth* those of
+//! both operands, its *batch* those of all three. Strides are arbitrary: a
+//! transposed operand, a window moving over an image (whose dimensions overlap) and
+//! a reversed kernel differ in nothing but numbers.
+//!
+//! Floats are read where they lie, as far as their strides allow ([`unpacked`]). Other types,
+//! and CPUs without vectors, have both operands packed ([`packed`]): a block of the left
+//! operand into panels as high as a tile, the right one into panels as wide as one. A left
+//! operand that fits the second-level cache is packed once, and right panels as they are
+//! used; otherwise right panels are packed first, and left blocks are used on all of them.
+//! Few rows, or few columns, read the other operand along the depth if it is contiguous
+//! there ([`skinny`]); one row goes along the rows of a large right operand. Many products of a
+//! few numbers have neither tiles nor panels ([`batched_small`]).
+//!
+//! An operand that is the same in every run may be packed once, for all of them ([`prepacked`]).
+
+mod batched_small;
+mod blocks;
+mod geometry;
+mod packed;
+mod packing;
+mod prepacked;
+mod skinny;
+mod subnormals;
+mod unpacked;
+
+use super::microkernels::CpuFeatures;
+use super::microkernels::dot_rows::DotsFn;
+use super::microkernels::gemv::LongRowsFn;
+use super::microkernels::pack::{PackFn, pack_function};
+use super::microkernels::packed_tile::{Arithmetic, TileKernel};
+use super::microkernels::store::{StoreFn, store_function};
+use super::thread_pool::ThreadPool;
+use batched_small::Small;
+use blocks::Blocks;
+pub use geometry::{Axes, Axis, offsets_at, share};
+use geometry::{along, normalised, share_of_units, swap_operands};
+use packing::LastLanes;
+pub use prepacked::PackedLayout;
+use prepacked::{Fixed, KeptMatrix};
+use skinny::{dots, few_columns, long_rows, sequential};
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+use tegula_ir::ElementType;
+use unpacked::{InPlace, Part, halves, keeps_places, turns_result};
+
+/// Element types: left, right, result.
+pub type Types = [ElementType; 3];
+
+/// Scalar multiplications below which one thread does a product: about 10 us.
+pub(crate) const SERIAL: f64 = 1e6;
+
+/// How the numbers of a product are computed.
+#[derive(Clone, Copy, Debug)]
+struct Table {
+    arithmetic: Arithmetic,
+    tile: TileKernel,
+    pack_lhs: PackFn,
+    pack_rhs: PackFn,
+    store: StoreFn,
+    /// The result's elements are accumulated numbers.
+    same: bool,
+}
+
+impl Table {
+    fn new(isa: CpuFeatures, arithmetic: Arithmetic, [lhs, rhs, out]: Types) -> Option<Self> {
+        let (store, same) = store_function(isa, arithmetic, out)?;
+        Some(Self {
+            arithmetic,
+            tile: TileKernel::new(isa, arithmetic)?,
+            pack_lhs: pack_function(isa, lhs, arithmetic)?,
+            pack_rhs: pack_function(isa, rhs, arithmetic)?,
+            store,
+            same,
+        })
+    }
+}
+
+/// The arithmetics for element types, the fastest first.
+fn arithmetics([lhs, rhs, out]: Types) -> &'static [Arithmetic] {
+    use ElementType::{BF16, F64, S8, S16, S64, U8, U64};
+    let narrow = |ty: ElementType| matches!(ty, S8 | U8 | S16);
+    match out {
+        F64 => &[Arithmetic::F64],
+        _ if out.is_float() && lhs == BF16 && rhs == BF16 => {
+            &[Arithmetic::Bf16Pairs, Arithmetic::F32]
+        }
+        _ if out.is_float() => &[Arithmetic::F32],
+        S64 | U64 => &[Arithmetic::I64],
+        _ if (lhs, rhs) == (S8, S8) => {
+            &[Arithmetic::I8Quads, Arithmetic::I16Pairs, Arithmetic::I32]
+        }
+        _ if (lhs, rhs) == (U8, S8) => {
+            &[Arithmetic::U8Quads, Arithmetic::I16Pairs, Arithmetic::I32]
+        }
+        _ if narrow(lhs) && narrow(rhs) => &[Arithmetic::I16Pairs, Arithmetic::I32],
+        _ => &[Arithmetic::I32],
+    }
+}
+
+/// A product ready to run.
+#[derive(Clone, Debug)]
+pub struct Product {
+    axes: Axes,
+    /// Operands change places, so that columns are contiguous in the result.
+    swapped: bool,
+    table: Table,
+    /// What computes units that the table must not: subnormal bf16.
+    exact: Option<Table>,
+    /// What computes it along the rows of the right operand, if they are few.
+    dots: Option<DotsFn>,
+    /// Whether these are read one after the other.
+    sequential: bool,
+    /// What computes it along the rows of a large right operand, if it is one row.
+    long_rows: Option<LongRowsFn>,
+    /// What it is instead, if it is many small ones.
+    small: Option<Small>,
+    /// How operands are read where they lie, if one of them is.
+    in_place: Option<InPlace>,
+    /// The depth as each operand is packed along it.
+    depths: [Vec<Axis>; 2],
+    sizes: Sizes,
+    element_bytes: [usize; 3],
+    result: ElementType,
+    /// Whether it is added to what the result holds.
+    adds: bool,
+    /// The operand that is packed once for all runs, as the table packs it.
+    kept: Option<Side>,
+}
+
+/// Numbers of elements.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sizes {
+    batch: usize,
+    rows: usize,
+    columns: usize,
+    depth: usize,
+    /// Elements of a run of the depth, and how many runs there are.
+    run: usize,
+    runs: usize,
+}
+
+impl Sizes {
+    fn new(axes: &Axes) -> Self {
+        let count = |axes: &[Axis]| axes.iter().map(|a| a.size).product::<usize>();
+        let (run, depth) = (axes.depth.last().map_or(1, |a| a.size), count(&axes.depth));
+        Self {
+            batch: count(&axes.batch),
+            rows: count(&axes.rows),
+            columns: count(&axes.columns),
+            depth,
+            run,
+            runs: depth.checked_div(run).unwrap_or(0),
+        }
+    }
+}
+
+impl Product {
+    /// Prepares a product, of which one operand may be the same in every run; `None` if
+    /// there is no arithmetic for the types.
+    pub fn new(isa: CpuFeatures, types: Types, axes: Axes, fixed: Option<usize>) -> Option<Self> {
+        let (mut axes, mut swapped) = normalised(axes, |axes| keeps_places(isa, types, axes));
+        let in_order = |swapped| match swapped {
+            true => [types[1], types[0], types[2]],
+            false => types,
+        };
+        let along_rows = |types, axes: &Axes| {
+            let arithmetic = *arithmetics(types).first()?;
+            dots(isa, types, axes, Sizes::new(axes), arithmetic)
+        };
+        if few_columns(&axes) {
+            let mut other = axes.clone();
+            swap_operands(&mut other);
+            if along_rows(in_order(!swapped), &other).is_some() {
+                (axes, swapped) = (other, !swapped);
+            }
+        }
+        let mut fixed = fixed.map(|operand| Fixed::new(operand, swapped));
+        if fixed.is_some_and(|fixed| fixed.is_better_right(isa, in_order(swapped), &axes)) {
+            swap_operands(&mut axes);
+            (swapped, fixed) = (!swapped, fixed.map(Fixed::swapped));
+        }
+        // What is packed once is turned once.
+        let by_rows = along_rows(in_order(swapped), &axes).is_some();
+        if fixed.is_none() && turns_result(isa, in_order(swapped), &axes, by_rows) {
+            swap_operands(&mut axes);
+            swapped = !swapped;
+        }
+        let types = in_order(swapped);
+        let mut tables = arithmetics(types)
+            .iter()
+            .filter_map(|&arithmetic| Table::new(isa, arithmetic, types));
+        let table = tables.next()?;
+        let exact = match table.arithmetic {
+            Arithmetic::Bf16Pairs => tables.next(),
+            _ => None,
+        };
+        let sizes = Sizes::new(&axes);
+        let packs = fixed.is_some_and(|fixed| fixed.is_worth_packing(table.arithmetic, sizes));
+        let dots = match packs {
+            true => None,
+            false => dots(isa, types, &axes, sizes, table.arithmetic),
+        };
+        let single = dots.is_some() || !packs && halves(isa, types[1], &axes, sizes).is_some();
+        let (table, exact) = match (single, exact) {
+            (true, Some(exact)) => (exact, None),
+            tables => (table, tables.1),
+        };
+        let in_place = match dots {
+            Some(_) => None,
+            None => InPlace::new(isa, &table, types, &axes, sizes),
+        };
+        let long_rows = long_rows(isa, types, &axes, sizes);
+        let small = Small::new(types, &axes);
+        let reads = dots.is_some() || long_rows.is_some() || small.is_some();
+        let kept = fixed.filter(|_| !reads);
+        let kept = kept.and_then(|fixed| fixed.packed(in_place.as_ref()));
+        // Units of several elements must be the same in both operands.
+        let depths = match table.arithmetic.step() {
+            1 => [|a: Axis| (a.lhs, 0), |a: Axis| (0, a.rhs)].map(|own| along(&axes.depth, own)),
+            _ => [axes.depth.clone(), axes.depth.clone()],
+        };
+        Some(Self {
+            depths,
+            small,
+            axes,
+            swapped,
+            table,
+            exact,
+            long_rows,
+            dots,
+            sequential: sequential(types, sizes),
+            in_place,
+            sizes,
+            element_bytes: types.map(ElementType::storage_bytes),
+            result: types[2],
+            adds: false,
+            kept,
+        })
+    }
+
+    /// The product, added to what the result holds; `None` if its numbers are not summed as
+    /// elements of the result.
+    pub fn adding(self) -> Option<Self> {
+        // Nothing is computed again over what was added to.
+        let suits = self.table.same && self.exact.is_none();
+        suits.then_some(Self { adds: true, ..self })
+    }
+
+    /// How operands are read where they lie, if the table's arithmetic does that.
+    fn in_place(&self, table: &Table) -> Option<&InPlace> {
+        let in_place = self.in_place.as_ref();
+        in_place.filter(|in_place| in_place.arithmetic == table.arithmetic)
+    }
+
+    /// How many scalar multiplications it is.
+    pub fn work(&self) -> f64 {
+        let Sizes {
+            batch,
+            rows,
+            columns,
+            depth,
+            ..
+        } = self.sizes;
+        batch as f64 * rows as f64 * columns as f64 * depth as f64
+    }
+
+    /// Batch, rows, depth and columns, in the order of the operands.
+    pub fn shape(&self) -> [usize; 4] {
+        let s = self.sizes;
+        let (rows, columns) = match self.swapped {
+            true => (s.columns, s.rows),
+            false => (s.rows, s.columns),
+        };
+        [s.batch, rows, s.depth, columns]
+    }
+
+    /// How it is split between threads.
+    fn parts(&self, threads: usize) -> Parts {
+        let s = self.sizes;
+        if threads <= 1 || self.work() < SERIAL {
+            return Parts::Batch(1);
+        }
+        let enough = |count: usize, unit: usize| count.div_ceil(unit).min(threads);
+        if s.batch >= threads {
+            return Parts::Batch(threads);
+        }
+        // The operand that is not split is packed by every thread.
+        let kernel = self.table.tile;
+        match s.rows >= s.columns {
+            true => Parts::Rows(enough(s.rows, kernel.rows)),
+            false => Parts::Columns(enough(s.columns, kernel.width())),
+        }
+    }
+
+    /// Bytes of scratch memory for a run on so many threads.
+    pub fn scratch_bytes(&self, threads: usize) -> usize {
+        let parts = self.parts(threads);
+        let tables = [Some(self.table), self.exact];
+        let bytes = tables.into_iter().flatten().map(|table| {
+            let (rows, columns) = parts.largest(self.sizes, self.part_units());
+            Blocks::new(self, &table, rows, columns).bytes()
+        });
+        bytes.max().unwrap_or(0) * parts.count()
+    }
+
+    /// Computes the product.
+    ///
+    /// # Safety
+    /// The pointers lead to arrays of the types this was made for; every element
+    /// that the axes reach is inside them; `out` overlaps neither operand, and no
+    /// two indices reach one element of it. `kept` leads to what [`Self::keep`] has made of
+    /// the operand that is [kept](Self::kept_bytes), if one is; that operand is read only if
+    /// the product [needs](Self::needs_source) it. `scratch` has
+    /// [`Self::scratch_bytes`], aligned to 64.
+    pub unsafe fn run(
+        &self,
+        [lhs, rhs]: [*const u8; 2],
+        kept: *const u8,
+        out: *mut u8,
+        scratch: *mut u8,
+        pool: &ThreadPool,
+    ) {
+        let s = self.sizes;
+        if s.batch == 0 || s.rows == 0 || s.columns == 0 {
+            return;
+        }
+        let arrays = self.arrays([lhs, rhs], out, kept.cast_mut());
+        if let Some(small) = &self.small {
+            let operands = [arrays.lhs, arrays.rhs].map(<*mut u8>::cast_const);
+            // SAFETY: the caller's promise.
+            return unsafe { small.run(operands, arrays.out, self.adds, pool) };
+        }
+        // SAFETY: the caller's promise.
+        let inexact = unsafe { self.run_with(&self.table, arrays, scratch, pool) };
+        if let (true, Some(exact)) = (inexact, &self.exact) {
+            // SAFETY: as above.
+            unsafe {
+                if self.flushing_matters(&arrays) {
+                    self.run_with(exact, arrays, scratch, pool);
+                }
+            }
+        }
+    }
+
+    /// Where the product's arrays begin.
+    fn arrays(&self, [lhs, rhs]: [*const u8; 2], out: *mut u8, kept: *mut u8) -> Arrays {
+        let (lhs, rhs) = if self.swapped { (rhs, lhs) } else { (lhs, rhs) };
+        Arrays {
+            lhs: self.place(lhs.cast_mut(), 0, self.axes.starts[0]),
+            rhs: self.place(rhs.cast_mut(), 1, self.axes.starts[1]),
+            out: self.place(out, 2, self.axes.starts[2]),
+            kept,
+        }
+    }
+
+    /// The address of an element of an array.
+    fn place(&self, base: *mut u8, array: usize, offset: isize) -> *mut u8 {
+        base.wrapping_offset(offset * self.element_bytes[array] as isize)
+    }
+
+    /// Gives whether a unit was not suitable for the table.
+    ///
+    /// # Safety
+    /// As [`Self::run`].
+    unsafe fn run_with(
+        &self,
+        table: &Table,
+        arrays: Arrays,
+        scratch: *mut u8,
+        pool: &ThreadPool,
+    ) -> bool {
+        let parts = self.parts(pool.threads());
+        let units = self.part_units();
+        let (rows, columns) = parts.largest(self.sizes, units);
+        let blocks = Blocks::new(self, table, rows, columns);
+        let shared = Shared { arrays, scratch };
+        let kept = self.kept_for(table);
+        // SAFETY: the caller's promise.
+        let inexact = kept.is_some() && unsafe { prepacked::is_inexact(arrays.kept) };
+        let inexact = AtomicBool::new(inexact);
+        pool.run(parts.count(), &|part| {
+            let shared = &shared;
+            let (batch, rows, columns) = parts.ranges(part, self.sizes, units);
+            let mut worker = Worker {
+                product: self,
+                table,
+                blocks,
+                arrays: shared.arrays,
+                scratch: shared.scratch.wrapping_add(part * blocks.bytes()),
+                kept: None,
+                inexact: false,
+                last_part: None,
+                last_lanes: LastLanes::default(),
+            };
+            for index in batch {
+                worker.enter(&shared.arrays, index);
+                worker.kept = kept.map(|side| self.kept_matrix(shared.arrays.kept, side, index));
+                // SAFETY: the caller's promise; parts write different elements and
+                // have their own scratch memory.
+                unsafe { worker.matrix(rows.clone(), columns.clone()) };
+            }
+            if worker.inexact {
+                inexact.store(true, Ordering::Relaxed);
+            }
+        });
+        inexact.into_inner()
+    }
+}
+
+/// Which dimension is split.
+#[derive(Clone, Copy, Debug)]
+enum Parts {
+    Batch(usize),
+    Rows(usize),
+    Columns(usize),
+}
+
+impl Parts {
+    fn count(self) -> usize {
+        let (Self::Batch(n) | Self::Rows(n) | Self::Columns(n)) = self;
+        n
+    }
+
+    /// The most rows and columns of a part, where so many stay together.
+    fn largest(self, s: Sizes, [rows, columns]: [usize; 2]) -> (usize, usize) {
+        // The first part is as large as any.
+        let first = |count, unit, n| share_of_units(count, unit, n, 0).len();
+        match self {
+            Self::Batch(_) => (s.rows, s.columns),
+            Self::Rows(n) => (first(s.rows, rows, n), s.columns),
+            Self::Columns(n) => (s.rows, first(s.columns, columns, n)),
+        }
+    }
+
+    fn ranges(
+        self,
+        part: usize,
+        s: Sizes,
+        units: [usize; 2],
+    ) -> (Range<usize>, Range<usize>, Range<usize>) {
+        let (batch, rows, columns) = (0..s.batch, 0..s.rows, 0..s.columns);
+        match self {
+            Self::Batch(n) => (share(s.batch, n, part), rows, columns),
+            Self::Rows(n) => (batch, share_of_units(s.rows, units[0], n, part), columns),
+            Self::Columns(n) => (batch, rows, share_of_units(s.columns, units[1], n, part)),
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Arrays {
+    lhs: *mut u8,
+    rhs: *mut u8,
+    out: *mut u8,
+    /// What was made of the operand that is packed once, if one is.
+    kept: *mut u8,
+}
+
+/// What the threads of a run share.
+struct Shared {
+    arrays: Arrays,
+    scratch: *mut u8,
+}
+
+// SAFETY: operands are only read, and each thread writes its own part of the result
+// and of the scratch memory.
+unsafe impl Sync for Shared {}
+
+/// One thread's part of a product.
+struct Worker<'a> {
+    product: &'a Product,
+    table: &'a Table,
+    blocks: Blocks,
+    arrays: Arrays,
+    scratch: *mut u8,
+    /// The packed operand, if one is packed once.
+    kept: Option<KeptMatrix>,
+    inexact: bool,
+    /// What the index of the batch before asked for: mostly this one asks for the same.
+    last_part: Option<Part<'a>>,
+    last_lanes: LastLanes,
+}
+
+/// One of the operands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Side {
+    Left,
+    Right,
+}
+
+impl<'a> Worker<'a> {
+    /// Turns to the matrices of an index of the batch.
+    fn enter(&mut self, arrays: &Arrays, index: usize) {
+        let product = self.product;
+        let [lhs, rhs, out] = offsets_at(&product.axes.batch, index);
+        self.arrays = Arrays {
+            lhs: product.place(arrays.lhs, 0, lhs),
+            rhs: product.place(arrays.rhs, 1, rhs),
+            out: product.place(arrays.out, 2, out),
+            kept: arrays.kept,
+        };
+    }
+
+    /// Whether an operand was packed before.
+    fn keeps(&self, side: Side) -> bool {
+        self.kept.is_some_and(|kept| kept.side == side)
+    }
+
+    fn left(&self) -> *mut u8 {
+        self.scratch
+    }
+
+    fn right(&self) -> *mut u8 {
+        self.scratch.wrapping_add(self.blocks.left_bytes)
+    }
+
+    fn sums(&self) -> *mut u8 {
+        self.right().wrapping_add(self.blocks.right_bytes)
+    }
+
+    /// # Safety
+    /// As [`Product::run`]; these rows and columns are no other worker's.
+    #[inline(never)]
+    unsafe fn matrix(&mut self, rows: Range<usize>, columns: Range<usize>) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            if let Some(function) = self.product.long_rows {
+                self.one_long_row(function, &columns);
+            } else if let Some(function) = self.product.dots {
+                self.along_rows(function, &rows, &columns);
+            } else if let Some(in_place) = self.product.in_place(self.table) {
+                self.in_place(in_place, &rows, &columns);
+            } else if self.blocks.resident {
+                self.left_first(&rows, &columns);
+            } else {
+                self.right_first(&rows, &columns);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

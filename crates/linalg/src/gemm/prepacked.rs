@@ -1,0 +1,252 @@
+//! Operands that are packed once for many runs.
+//!
+//! An operand that is the same in every run (weights) is packed over all of the depth and
+//! all of its lanes. The packed form is a head of one line, whose first byte says whether a
+//! unit is not suitable for the table's arithmetic; then for each index of the batch the
+//! blocks of the depth, each with all panels. Panels do not depend on how a run is split:
+//! parts end where panels do.
+
+use super::blocks::Blocks;
+use super::packing::LastLanes;
+use super::unpacked::InPlace;
+use super::{Axes, Axis, Product, Side, Sizes, Table, Types, Worker, arithmetics};
+use crate::microkernels::CpuFeatures;
+use crate::microkernels::packed_tile::{Arithmetic, TileKernel};
+use crate::microkernels::strided_tile::StridedKernel;
+use std::ops::Range;
+
+/// Bytes before the panels.
+const HEAD: usize = 64;
+/// The fewest rows for which bf16 that could be read where they lie are packed: fewer are
+/// multiplied as fast as memory gives the operand.
+const MIN_ROWS: usize = 2;
+/// The fewest columns for it: a vector.
+const MIN_COLUMNS: usize = 16;
+
+/// An operand that is the same in every run.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Fixed {
+    side: Side,
+}
+
+impl Fixed {
+    /// The operand, by number, of a product whose operands may have changed places.
+    pub(super) fn new(operand: usize, swapped: bool) -> Self {
+        let side = match (operand == 0) == swapped {
+            true => Side::Right,
+            false => Side::Left,
+        };
+        Self { side }
+    }
+
+    /// The same after the operands change places.
+    pub(super) fn swapped(self) -> Self {
+        let side = match self.side {
+            Side::Left => Side::Right,
+            Side::Right => Side::Left,
+        };
+        Self { side }
+    }
+
+    /// Whether operands should change places, so that this one is on the right: columns
+    /// fill vectors, rows need not be many. What is read where it lies stays.
+    pub(super) fn is_better_right(self, isa: CpuFeatures, types: Types, axes: &Axes) -> bool {
+        let sizes = Sizes::new(axes);
+        let Some(&arithmetic) = arithmetics(types).first() else {
+            return false;
+        };
+        let Some(tile) = TileKernel::new(isa, arithmetic) else {
+            return false;
+        };
+        self.side == Side::Left
+            && types[0] == types[1]
+            && StridedKernel::new(isa, arithmetic, sizes.rows).is_none()
+            && sizes.columns < tile.width()
+            && sizes.rows > sizes.columns
+    }
+
+    /// Whether few rows should be multiplied by panels of this operand, rather than by the
+    /// operand as it lies: pairs of bf16 take half as long as each bf16 made an f32. Other
+    /// floats gain nothing.
+    pub(super) fn is_worth_packing(self, arithmetic: Arithmetic, sizes: Sizes) -> bool {
+        let suits = sizes.rows >= MIN_ROWS && sizes.columns >= MIN_COLUMNS;
+        suits && self.side == Side::Right && arithmetic == Arithmetic::Bf16Pairs
+    }
+
+    /// The side that is packed once, if a run would pack it.
+    pub(super) fn packed(self, in_place: Option<&InPlace>) -> Option<Side> {
+        let packs = match (in_place, self.side) {
+            (None, _) => true,
+            (Some(in_place), Side::Right) => !in_place.reads_right(),
+            // Some rows at a time, little beside multiplying.
+            (Some(_), Side::Left) => false,
+        };
+        packs.then_some(self.side)
+    }
+}
+
+/// What decides how an operand is packed: operands of one layout are packed alike.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PackedLayout {
+    side: Side,
+    element_bytes: usize,
+    arithmetic: Arithmetic,
+    start: isize,
+    /// Sizes and strides of the batch, the lanes and the depth.
+    batch: Vec<(usize, isize)>,
+    lanes: Vec<(usize, isize)>,
+    depth: Vec<(usize, isize)>,
+}
+
+/// The packed operand of one index of the batch.
+#[derive(Clone, Copy)]
+pub(super) struct KeptMatrix {
+    pub(super) side: Side,
+    pub(super) start: *mut u8,
+}
+
+/// Whether a packed operand has units that are not suitable for its arithmetic.
+///
+/// # Safety
+/// It leads to what [`Product::keep`] has made.
+pub(super) unsafe fn is_inexact(kept: *const u8) -> bool {
+    // SAFETY: the caller's promise.
+    unsafe { *kept != 0 }
+}
+
+impl Product {
+    /// The operand, by number, that is packed once, and the bytes of its packed form.
+    pub fn kept_bytes(&self) -> Option<(usize, usize)> {
+        let side = self.kept?;
+        let operand = usize::from((side == Side::Right) != self.swapped);
+        let bytes = self.sizes.batch.checked_mul(self.kept_matrix_bytes(side))?;
+        Some((operand, bytes.checked_add(HEAD)?))
+    }
+
+    /// Whether runs read the operand that is packed once as well.
+    pub fn needs_source(&self) -> bool {
+        self.exact.is_some()
+    }
+
+    /// How the operand that is packed once is packed.
+    pub fn kept_layout(&self) -> Option<PackedLayout> {
+        let side = self.kept?;
+        let (array, lanes) = match side {
+            Side::Left => (0, &self.axes.rows),
+            Side::Right => (1, &self.axes.columns),
+        };
+        let own = |axes: &[Axis]| -> Vec<(usize, isize)> {
+            let stride = |a: &Axis| if array == 0 { a.lhs } else { a.rhs };
+            axes.iter().map(|a| (a.size, stride(a))).collect()
+        };
+        Some(PackedLayout {
+            side,
+            element_bytes: self.element_bytes[array],
+            arithmetic: self.table.arithmetic,
+            start: self.axes.starts[array],
+            batch: own(&self.axes.batch),
+            lanes: own(lanes),
+            depth: own(&self.depths[array]),
+        })
+    }
+
+    /// Packs the operand that is packed once.
+    ///
+    /// # Safety
+    /// `operand` leads to an array as [`Self::run`] is given it; `kept` has
+    /// [`Self::kept_bytes`], aligned to 64.
+    pub unsafe fn keep(&self, operand: *const u8, kept: *mut u8) {
+        let (Some(side), s) = (self.kept, self.sizes) else {
+            return;
+        };
+        let nothing = std::ptr::null_mut();
+        let arrays = self.arrays([operand, operand], nothing, kept);
+        let blocks = Blocks::new(self, &self.table, s.rows, s.columns);
+        let mut worker = Worker {
+            product: self,
+            table: &self.table,
+            blocks,
+            arrays,
+            scratch: nothing,
+            kept: None,
+            inexact: false,
+            last_part: None,
+            last_lanes: LastLanes::default(),
+        };
+        for index in 0..s.batch {
+            worker.enter(&arrays, index);
+            worker.kept = Some(self.kept_matrix(kept, side, index));
+            for depth in 0..blocks.depths {
+                let units = blocks.depth(depth);
+                // SAFETY: the caller's promise; the packed form has room for all panels.
+                unsafe {
+                    match side {
+                        Side::Left => {
+                            let target = worker.left_panel(&(0..s.rows), &units, 0);
+                            worker.pack_left(&(0..s.rows), &units, target);
+                        }
+                        Side::Right => worker.pack_right(&(0..s.columns), &units, 0),
+                    }
+                }
+            }
+        }
+        // SAFETY: the head is there.
+        unsafe { kept.write(u8::from(worker.inexact)) };
+    }
+
+    /// The operand that was packed before, if this table runs from it.
+    pub(super) fn kept_for(&self, table: &Table) -> Option<Side> {
+        let own = table.arithmetic == self.table.arithmetic;
+        self.kept.filter(|_| own)
+    }
+
+    /// How many rows and columns stay together when a run is split: those of a panel.
+    pub(super) fn part_units(&self) -> [usize; 2] {
+        match self.kept {
+            Some(Side::Left) => [self.table.tile.rows, 1],
+            Some(Side::Right) => [1, self.table.tile.width()],
+            None => [1, 1],
+        }
+    }
+
+    /// Where the packed operand of an index of the batch begins.
+    pub(super) fn kept_matrix(&self, kept: *mut u8, side: Side, index: usize) -> KeptMatrix {
+        let before = HEAD + index * self.kept_matrix_bytes(side);
+        KeptMatrix {
+            side,
+            start: kept.wrapping_add(before),
+        }
+    }
+
+    fn kept_matrix_bytes(&self, side: Side) -> usize {
+        let s = self.sizes;
+        let lanes = match side {
+            Side::Left => s.rows,
+            Side::Right => s.columns.next_multiple_of(self.table.tile.width()),
+        };
+        let blocks = Blocks::new(self, &self.table, s.rows, s.columns);
+        // Vectors are stored whole; what is too much lies behind.
+        let bytes = lanes * blocks.units * blocks.unit_bytes;
+        (bytes + HEAD).next_multiple_of(64)
+    }
+}
+
+impl Worker<'_> {
+    /// Where the panels of an operand that was packed before are, from those of `first`, a
+    /// row or a column, on.
+    pub(super) fn kept_panels(
+        &self,
+        side: Side,
+        first: usize,
+        units: &Range<usize>,
+    ) -> Option<*mut u8> {
+        let kept = self.kept.filter(|kept| kept.side == side)?;
+        let s = self.product.sizes;
+        let lanes = match side {
+            Side::Left => s.rows,
+            Side::Right => s.columns.next_multiple_of(self.table.tile.width()),
+        };
+        let before = units.start * lanes + first * units.len();
+        Some(kept.start.wrapping_add(before * self.blocks.unit_bytes))
+    }
+}

@@ -1,0 +1,245 @@
+//! Products of a few rows, whose right operand is read once and not packed.
+
+use super::blocks::MAX_RESIDENT;
+use super::geometry::{chunks, fill_offsets, tiles};
+use super::{Axes, Axis, Side, Sizes, Types, Worker};
+use crate::microkernels::dot_rows::{COLUMNS, Dots, DotsFn, MAX_ROWS, dots_function};
+use crate::microkernels::gemv::{LongRows, LongRowsFn, NEAR, Order, long_rows_function};
+use crate::microkernels::pack::MAX_LANES;
+use crate::microkernels::packed_tile::Arithmetic;
+use crate::microkernels::store::Stored;
+use crate::microkernels::{CpuFeatures, VectorWidth, first_level_ways};
+use std::mem::MaybeUninit;
+use std::ops::Range;
+
+/// The most rows of a product that is computed along the rows of its right operand.
+const ALONG_ROWS: usize = 64;
+/// The most of them where the vectors are the compiler's.
+const ALONG_ROWS_NARROW: usize = 2;
+/// The least depth for it: one vector.
+const ALONG_DEPTH: usize = 16;
+
+/// Bytes of a right operand that are not in a cache from one run to the next.
+const FAR_BYTES: usize = 16 << 20;
+/// Bytes of a right operand that are not in the second-level cache.
+const MIDDLE_BYTES: usize = 1 << 20;
+/// Columns of a panel: narrower matrices are read from beginning to end by panels, too.
+const PANEL: usize = 256;
+/// Ways of a first-level cache of 32 KiB: with 48 KiB of twelve (a Zen 5), panels read what is
+/// not far as fast as it can be read.
+const FEW_WAYS: usize = 8;
+
+/// Bytes of the right operand of a product.
+fn matrix_bytes(element: usize, sizes: Sizes) -> usize {
+    let numbers = sizes.depth.saturating_mul(sizes.columns);
+    numbers.saturating_mul(element)
+}
+
+/// The function for a product of one row whose right operand is large, and contiguous along
+/// its columns as the result is.
+pub(super) fn long_rows(
+    isa: CpuFeatures,
+    types: Types,
+    axes: &Axes,
+    sizes: Sizes,
+) -> Option<LongRowsFn> {
+    let (&[_], &[column]) = (&axes.depth[..], &axes.columns[..]) else {
+        return None;
+    };
+    let bytes = matrix_bytes(types[1].storage_bytes(), sizes);
+    let middle = bytes > MIDDLE_BYTES && first_level_ways() <= FEW_WAYS;
+    let suits = sizes.rows == 1
+        && (column.rhs, column.out) == (1, 1)
+        && (bytes > FAR_BYTES || middle && sizes.columns > PANEL);
+    suits.then(|| long_rows_function(isa, types)).flatten()
+}
+
+/// Whether each column of a product of one row is better multiplied alone, so that the right
+/// operand is read from beginning to end, than beside others.
+pub(super) fn sequential(types: Types, sizes: Sizes) -> bool {
+    let element = types[1].storage_bytes();
+    // To widen 16-bit floats takes longer than to read them from the third-level cache.
+    let from = match element {
+        2 => FAR_BYTES,
+        _ => MIDDLE_BYTES,
+    };
+    sizes.rows == 1
+        // The left row has to stay in the first-level cache while as many bytes pass.
+        && (16 * ALONG_DEPTH..=4 * NEAR / element.max(4)).contains(&sizes.depth)
+        && matrix_bytes(element, sizes) > from
+        && first_level_ways() <= FEW_WAYS
+}
+
+/// In what order so many columns of a matrix of `f32` of so many bytes are read, whose rows are
+/// so many numbers apart.
+fn order(bytes: usize, columns: usize, stride: isize) -> Order {
+    let whole = columns as isize == stride && columns <= NEAR;
+    match stride.unsigned_abs() {
+        _ if bytes > FAR_BYTES => Order::Eight,
+        // Sums that lie across two lines, as those of every other row here, are little beside
+        // reading; of all rows they are not.
+        stride if whole && stride.is_multiple_of(8) => Order::Sequential,
+        // More rows would have the same place in the first-level cache.
+        stride if stride.is_multiple_of(512) => Order::Pages,
+        _ => Order::Sixteen,
+    }
+}
+
+/// The function for a product of few rows whose right operand is contiguous along
+/// the depth: packing it would cost more than multiplying.
+pub(super) fn dots(
+    isa: CpuFeatures,
+    types: Types,
+    axes: &Axes,
+    sizes: Sizes,
+    arithmetic: Arithmetic,
+) -> Option<DotsFn> {
+    let &[depth] = &axes.depth[..] else {
+        return None;
+    };
+    let packed = sizes.rows.checked_mul(sizes.depth)?.checked_mul(8)?;
+    let most = match isa.width {
+        VectorWidth::Avx512 | VectorWidth::Avx2 => ALONG_ROWS,
+        VectorWidth::Portable => ALONG_ROWS_NARROW,
+    };
+    let possible = sizes.rows <= most && packed <= MAX_RESIDENT;
+    if !possible || depth.rhs != 1 || depth.size < ALONG_DEPTH {
+        return None;
+    }
+    // Packing takes so many times 1.5 ps for an element. Along the rows, adding the
+    // lanes of a sum takes 1.2 ns, and multiplying 1.5 ps more than in a tile.
+    let packing = match arithmetic {
+        Arithmetic::Bf16Pairs => 33,
+        _ => 133,
+    };
+    if sizes.rows * (800 + depth.size) > packing * depth.size {
+        return None;
+    }
+    match arithmetic {
+        Arithmetic::F32 | Arithmetic::F64 | Arithmetic::Bf16Pairs => dots_function(isa, types[1]),
+        _ => None,
+    }
+}
+
+/// Whether a product has so few columns that it is better computed as one of few rows:
+/// along the rows of the left operand, which are contiguous along the depth.
+pub(super) fn few_columns(axes: &Axes) -> bool {
+    let count = |axes: &[Axis]| axes.iter().map(|a| a.size).product::<usize>();
+    let (rows, columns) = (count(&axes.rows), count(&axes.columns));
+    let &[depth] = &axes.depth[..] else {
+        return false;
+    };
+    // A vector of columns takes one step for each element of the depth; along rows, each
+    // column takes one for 16, and adds the lanes of its sum.
+    let faster = columns * (depth.size + 154) < 16 * depth.size;
+    faster && depth.lhs == 1 && rows > columns && columns > 0
+}
+
+impl Worker<'_> {
+    /// Computes a product of one row along the rows of a large right operand.
+    ///
+    /// # Safety
+    /// As [`Self::matrix`]; the function is the product's.
+    pub(super) unsafe fn one_long_row(&self, function: LongRowsFn, columns: &Range<usize>) {
+        let depth = self.product.axes.depth.last().copied().unwrap_or_default();
+        let first = columns.start as isize;
+        let bytes = matrix_bytes(self.product.element_bytes[1], self.product.sizes);
+        let product = LongRows {
+            row: self.arrays.lhs,
+            step: depth.lhs,
+            matrix: self.product.place(self.arrays.rhs, 1, first),
+            stride: depth.rhs,
+            depth: self.product.sizes.depth,
+            columns: columns.len(),
+            out: self.product.place(self.arrays.out, 2, first),
+            sums: self.sums(),
+            add: self.product.adds,
+            order: order(bytes, columns.len(), depth.rhs),
+        };
+        // SAFETY: the caller's promise; columns are neighbours in the matrix and the result.
+        unsafe { function(&product) };
+    }
+
+    /// Computes a product of few rows along those of the right operand.
+    ///
+    /// # Safety
+    /// As [`Self::matrix`]; the function is the product's.
+    pub(super) unsafe fn along_rows(
+        &mut self,
+        function: DotsFn,
+        rows: &Range<usize>,
+        columns: &Range<usize>,
+    ) {
+        let (axes, depth) = (&self.product.axes, self.blocks.units);
+        let unit_bytes = self.blocks.unit_bytes;
+        let mut left = [std::ptr::null::<u8>(); ALONG_ROWS];
+        let left = &mut left[..rows.len()];
+        let along = axes.depth.last().is_some_and(|depth| depth.lhs == 1);
+        if along && self.product.element_bytes[0] == unit_bytes {
+            let mut offsets = [0isize; ALONG_ROWS];
+            let offsets = &mut offsets[..rows.len()];
+            fill_offsets(&axes.rows, rows.start, |a| a.lhs, offsets);
+            for (row, &offset) in left.iter_mut().zip(&*offsets) {
+                *row = self.product.place(self.arrays.lhs, 0, offset);
+            }
+        } else {
+            for (i, row) in rows.clone().enumerate() {
+                let lanes = self.lanes(Side::Left, &(row..row + 1));
+                let target = self.left().wrapping_add(i * depth * unit_bytes);
+                // SAFETY: the caller's promise; there is room for all rows.
+                self.inexact |= unsafe { self.pack(Side::Left, &lanes, &(0..depth), target, 1) };
+                left[i] = target;
+            }
+        }
+        let mut row_table = [0isize; ALONG_ROWS];
+        let row_offsets = &mut row_table[..rows.len()];
+        fill_offsets(&axes.rows, rows.start, |a| a.out, row_offsets);
+        let mut sums = MaybeUninit::<[u64; ALONG_ROWS * MAX_LANES]>::uninit();
+        let sums = sums.as_mut_ptr().cast::<u8>();
+        for chunk in chunks(columns, MAX_LANES) {
+            let (mut rhs, mut out) = ([0isize; MAX_LANES], [0isize; MAX_LANES]);
+            let (rhs, out) = (&mut rhs[..chunk.len()], &mut out[..chunk.len()]);
+            fill_offsets(&axes.columns, chunk.start, |a| a.rhs, rhs);
+            fill_offsets(&axes.columns, chunk.start, |a| a.out, out);
+            // All rows are used while a few columns are near.
+            let together = if rows.len() > MAX_ROWS {
+                COLUMNS
+            } else {
+                MAX_LANES
+            };
+            for (i, columns) in rhs.chunks(together).enumerate() {
+                for part in tiles(&(0..rows.len()), MAX_ROWS) {
+                    let place = part.start * MAX_LANES + i * together;
+                    let dots = Dots {
+                        rows: &left[part.clone()],
+                        depth,
+                        rhs: self.arrays.rhs,
+                        columns,
+                        sums: sums.wrapping_add(place * unit_bytes),
+                        stride: MAX_LANES,
+                        sequential: self.product.sequential,
+                    };
+                    // SAFETY: the rows have that depth, the columns are the
+                    // operand's, and there is room for the sums.
+                    unsafe { function(&dots) };
+                }
+            }
+            let near = match &axes.columns[..] {
+                [only] => only.out == 1,
+                _ => out.windows(2).all(|pair| pair[1] == pair[0] + 1),
+            };
+            let first = out.first().filter(|_| near).copied().unwrap_or(0);
+            let stored = Stored {
+                source: sums,
+                stride: MAX_LANES,
+                columns: chunk.len(),
+                out: self.product.place(self.arrays.out, 2, first),
+                row_offsets,
+                column_offsets: (!near).then_some(&*out),
+                add: self.product.adds,
+            };
+            // SAFETY: the sums were computed; the offsets are the result's.
+            unsafe { (self.table.store)(&stored) };
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! Whether it matters that a product took subnormal numbers for zero.
+//!
+//! The instruction that multiplies pairs of bf16 takes subnormal operands for zero and makes
+//! zero of subnormal sums. Of an element of the result at most
+//! `depth * 2^-126 * (max |lhs| + max |rhs| + 1)` is lost so. Where all of them are larger than
+//! that by far, as where one factor is the tail of an activation, nothing has to be computed
+//! again.
+
+use super::{Arrays, Product};
+use smallvec::SmallVec;
+use tegula_ir::ElementType;
+
+/// What is lost of an element counts from this part of it on: a hundredth of the rounding of a
+/// sum in f32.
+const PART: f64 = 1.0 / (1u64 << 31) as f64;
+
+/// Sizes and strides of an array's elements, the largest strides first.
+type Dims = SmallVec<[(usize, isize); 8]>;
+
+fn dims(axes: impl Iterator<Item = (usize, isize)>) -> Dims {
+    let mut dims: Dims = axes
+        .filter(|&(size, stride)| size > 1 && stride != 0)
+        .collect();
+    dims.sort_by_key(|&(_, stride)| std::cmp::Reverse(stride.unsigned_abs()));
+    dims
+}
+
+/// Elements whose magnitudes are compared as integers of their size, many at once.
+trait Element: Copy {
+    type Magnitude: Copy + Ord;
+    fn magnitude(self) -> Self::Magnitude;
+    fn number(magnitude: Self::Magnitude) -> f64;
+}
+
+/// A bf16.
+impl Element for u16 {
+    type Magnitude = i16;
+
+    fn magnitude(self) -> i16 {
+        (self & 0x7fff).cast_signed()
+    }
+
+    fn number(magnitude: i16) -> f64 {
+        u32::number(i32::from(magnitude) << 16)
+    }
+}
+
+/// An f32.
+impl Element for u32 {
+    type Magnitude = i32;
+
+    fn magnitude(self) -> i32 {
+        (self & 0x7fff_ffff).cast_signed()
+    }
+
+    fn number(magnitude: i32) -> f64 {
+        f64::from(f32::from_bits(magnitude.cast_unsigned()))
+    }
+}
+
+/// The smallest or the largest magnitude of all elements.
+///
+/// # Safety
+/// The elements are there.
+unsafe fn extreme<T: Element>(
+    start: *const T,
+    dims: &[(usize, isize)],
+    of_two: impl Fn(T::Magnitude, T::Magnitude) -> T::Magnitude + Copy,
+) -> T::Magnitude {
+    let at = |i: usize, stride: isize| start.wrapping_offset(i as isize * stride);
+    // SAFETY: the caller's promise.
+    let here = |place: *const T| unsafe { place.read() }.magnitude();
+    match *dims {
+        [] => here(start),
+        [(size, 1)] => {
+            // SAFETY: the caller's promise: neighbours.
+            let elements = unsafe { std::slice::from_raw_parts(start, size) };
+            (elements.iter()).fold(here(start), |m, element| of_two(m, element.magnitude()))
+        }
+        [(size, stride)] => (1..size).fold(here(start), |m, i| of_two(m, here(at(i, stride)))),
+        [(size, stride), ref inner @ ..] => {
+            // SAFETY: the caller's promise.
+            let of = |i| unsafe { extreme(at(i, stride), inner, of_two) };
+            (1..size).fold(of(0), |m, i| of_two(m, of(i)))
+        }
+    }
+}
+
+impl Product {
+    /// Whether some element may differ by more than its rounding from what it would be without
+    /// subnormal numbers taken for zero.
+    ///
+    /// # Safety
+    /// As [`Self::run`], which has left the result.
+    pub(super) unsafe fn flushing_matters(&self, arrays: &Arrays) -> bool {
+        let axes = &self.axes;
+        let [batch, rows, columns, depth] =
+            [&axes.batch, &axes.rows, &axes.columns, &axes.depth].map(|a| a.iter());
+        let lhs = dims(
+            batch
+                .clone()
+                .chain(rows.clone())
+                .chain(depth.clone())
+                .map(|a| (a.size, a.lhs)),
+        );
+        let rhs = dims(
+            batch
+                .clone()
+                .chain(columns.clone())
+                .chain(depth)
+                .map(|a| (a.size, a.rhs)),
+        );
+        let out = dims(batch.chain(rows).chain(columns).map(|a| (a.size, a.out)));
+        let start = arrays.out.cast_const();
+        // SAFETY: the caller's promise.
+        let smallest = unsafe {
+            match self.result {
+                ElementType::F32 => u32::number(extreme(start.cast::<u32>(), &out, i32::min)),
+                ElementType::BF16 => u16::number(extreme(start.cast::<u16>(), &out, i16::min)),
+                _ => return true,
+            }
+        };
+        if smallest == 0.0 {
+            return true;
+        }
+        let [lhs, rhs] = [(arrays.lhs, lhs), (arrays.rhs, rhs)].map(|(start, dims)| {
+            let start = start.cast_const().cast::<u16>();
+            // SAFETY: the caller's promise.
+            u16::number(unsafe { extreme(start, &dims, i16::max) })
+        });
+        let lost = self.sizes.depth as f64 * f64::from(f32::MIN_POSITIVE) * (lhs + rhs + 1.0);
+        // Of infinities and NaN nothing is known.
+        !(lost <= smallest * PART && smallest.is_finite())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    #[test]
+    fn magnitudes_of_strided_elements() {
+        let numbers = [3.0f32, -7.0, 0.5, f32::NAN, 2.0, -0.25].map(f32::to_bits);
+        let largest = |dims: &[(usize, isize)]| {
+            // SAFETY: the dimensions stay inside.
+            u32::number(unsafe { extreme(numbers.as_ptr(), dims, i32::max) })
+        };
+        let smallest = |dims: &[(usize, isize)]| {
+            // SAFETY: as above.
+            u32::number(unsafe { extreme(numbers.as_ptr(), dims, i32::min) })
+        };
+        assert_eq!((largest(&[(3, 1)]), largest(&[])), (7.0, 3.0));
+        assert!(largest(&[(6, 1)]).is_nan());
+        assert_eq!(
+            (smallest(&[(2, 4), (2, 1)]), smallest(&[(3, 2)])),
+            (0.25, 0.5)
+        );
+        let halves = numbers.map(|bits| (bits >> 16) as u16);
+        // SAFETY: as above.
+        let largest = unsafe { extreme(halves.as_ptr(), &[(3, 1)], i16::max) };
+        assert_eq!(u16::number(largest), 7.0);
+    }
+}

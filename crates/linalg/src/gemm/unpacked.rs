@@ -1,0 +1,715 @@
+//! Products that read their operands where they lie.
+//!
+//! Rows of the left operand are read through pointers, of any strides. The right
+//! operand is read in place if its columns are neighbours: the first tile of a panel
+//! copies it on the way, for the tiles below; otherwise it is packed. A left operand
+//! whose strides make the cache forget it is packed as well, some rows at a time.
+//!
+//! A right operand that would be turned as it is packed may change places with the left one, if
+//! to turn the result costs less: its tiles are turned in registers as they are stored.
+
+use super::blocks::{MAX_DEPTH, TOGETHER, depth_count};
+use super::geometry::{
+    Axes, Axis, chunks, fill_offsets, offsets_at, pieces, share, swap_operands, tiles,
+};
+use super::packing::Panel;
+use super::{Side, Sizes, Table, Types, Worker};
+use crate::microkernels::pack::{MAX_LANES, any_subnormal};
+use crate::microkernels::packed_tile::Arithmetic;
+use crate::microkernels::store::Stored;
+use crate::microkernels::strided_tile::{
+    Fetch, Later, MAX_ROWS, Stretch, Strided, StridedFn, StridedKernel, TILE_BYTES, TILE_ROWS,
+};
+use crate::microkernels::{CpuFeatures, first_level_ways};
+use smallvec::SmallVec;
+use std::mem::MaybeUninit;
+use std::ops::Range;
+use tegula_ir::ElementType;
+
+/// Bytes of rows of the left operand that all right panels pass before the next rows: they
+/// stay in a second-level cache of 1 MiB, with two panels.
+const NEAR_BYTES: usize = 27 << 14;
+/// The most such rows.
+const NEAR_ROWS: usize = 36 * MAX_ROWS;
+/// Bytes of right panels that are packed together: they stay in the second-level cache.
+const PANELS_BYTES: usize = 1 << 19;
+/// The deepest block of a right operand that lies where it was: of a panel 128 KiB are
+/// copied, and what is added to the result is read and written seldom.
+const DEEP: usize = 2 * MAX_DEPTH;
+/// The most pieces of a depth.
+const MAX_STRETCHES: usize = 4096;
+/// Bytes of a right operand that is taken to be in the second-level cache.
+const CACHED: usize = 1 << 19;
+/// Elements so many bytes apart have the same place in the first-level cache.
+const ALIASED: usize = 4096;
+/// Bytes of an `f32`.
+const ELEMENT: usize = 4;
+/// The most rows that are multiplied in f32 by 16-bit floats as they lie: packing takes
+/// 106 ps for an element, and reading it again for each tile a part of that. Pairs of bf16
+/// save half of multiplying.
+const HALVES_ROWS: usize = 4 * MAX_ROWS;
+const PAIRS_ROWS: usize = MAX_ROWS;
+/// The most rows of a tile whose rows have the same place in the first-level cache, which
+/// has eight to twelve such places; and how many rows pay for lower tiles.
+const ALIASED_ROWS: usize = 10;
+const MANY_ROWS: usize = 128;
+/// Columns from which on packing the left operand is little beside multiplying.
+const MANY_COLUMNS: usize = 256;
+
+/// How operands are read where they lie.
+#[derive(Clone, Debug)]
+pub(super) struct InPlace {
+    kernel: StridedKernel,
+    /// The kernel's function that stores elements of the result, if there is one.
+    storing: Option<StridedFn>,
+    pub(super) arithmetic: Arithmetic,
+    /// Whether the left and the right operand are read where they lie, rather than
+    /// packed.
+    lies: [bool; 2],
+    /// The most rows of a tile.
+    height: usize,
+    /// Whether right panels are fetched ahead when they are first read, and copied.
+    fetched: bool,
+    copied: bool,
+    /// The deepest block, in units.
+    deepest: usize,
+    /// Whether the columns of a panel need not be neighbours in the result.
+    out_breaks: bool,
+    /// The depth by blocks, for tiles that read the right operand first, and for
+    /// those that read a copy.
+    depths: [Vec<Vec<Stretch>>; 2],
+    /// Columns that are neighbours in the right operand and in the result.
+    run: usize,
+    /// The distance of columns in the result, if tiles are turned as they are stored.
+    turned: Option<isize>,
+}
+
+impl InPlace {
+    /// How a product reads its operands; `None` if both are better packed.
+    pub(super) fn new(
+        isa: CpuFeatures,
+        table: &Table,
+        [lhs, rhs, out]: Types,
+        axes: &Axes,
+        sizes: Sizes,
+    ) -> Option<Self> {
+        let inner = |axes: &[Axis]| axes.last().copied();
+        let one = Axis {
+            size: 1,
+            rhs: 1,
+            out: 1,
+            ..Axis::default()
+        };
+        let column = inner(&axes.columns).unwrap_or(one);
+        let arithmetic = table.arithmetic;
+        let halves = match arithmetic {
+            Arithmetic::F32 => halves(isa, rhs, axes, sizes),
+            _ => None,
+        };
+        let kernel = halves.or_else(|| StridedKernel::new(isa, arithmetic, sizes.rows))?;
+        let (row, depth) = (inner(&axes.rows), inner(&axes.depth));
+        let strides = [row, depth].map(|axis| axis.map_or(1, |a| a.lhs));
+        // Two elements are one unit where they are neighbours, and no run of the depth
+        // ends with half of one.
+        let step = arithmetic.step();
+        let units = match step {
+            1 => arithmetic.element_type() == Some(lhs),
+            _ => strides[1] == 1 && sizes.run.is_multiple_of(step),
+        };
+        // Vectors end where a run of columns does.
+        let filled = column.size * 4 >= column.size.next_multiple_of(kernel.lanes) * 3;
+        let own_type = table.same && arithmetic.element_type() == Some(rhs);
+        let large = sizes.depth * sizes.columns * lhs.storage_bytes() > CACHED;
+        let turned = turned(&kernel, axes, sizes).filter(|_| table.same && !large);
+        let right_lies = (own_type || halves.is_some())
+            && column.rhs == 1
+            && (column.out == 1 || turned.is_some())
+            && (filled || axes.columns.len() <= 1);
+        let converts = halves.is_some();
+        let deepest = match right_lies {
+            // Sums that are no elements are stored when they are complete.
+            _ if converts || kernel.matrices && !table.same => usize::MAX,
+            true => DEEP,
+            false => MAX_DEPTH,
+        };
+        let complete = table.same || depth_count(sizes.depth / step, deepest) <= 1;
+        if !(units || converts || kernel.matrices) || !complete {
+            return None;
+        }
+        let bytes = lhs.storage_bytes();
+        let aliased = |stride: isize| (stride.unsigned_abs() * bytes).is_multiple_of(ALIASED);
+        let scattered = strides[0] != 1 && strides[1] != 1;
+        // Rows that have one place in the first-level cache are read there if it holds as
+        // many as a low tile has.
+        let crowded = aliased(strides[0])
+            && first_level_ways() < ALIASED_ROWS
+            && kernel.rows.min(sizes.rows) >= first_level_ways();
+        let packs = scattered || aliased(strides[1]) || crowded;
+        let left_lies = sizes.columns < MANY_COLUMNS || !packs;
+        let left_lies = units && (left_lies || step > 1);
+        let lies = [left_lies, right_lies];
+        let low = left_lies && aliased(strides[0]) && sizes.rows >= MANY_ROWS;
+        let height = match low && !kernel.matrices {
+            true => kernel.rows.min(ALIASED_ROWS),
+            false => kernel.rows,
+        };
+        let aliased = depth.is_some_and(|a| aliased(a.rhs));
+        let copied = large || aliased && sizes.rows > kernel.rows;
+        let fetched = right_lies && copied && kernel.vectors(sizes.rows, usize::MAX / 2) <= 2;
+        Some(Self {
+            kernel,
+            storing: kernel.storing(out, table.same),
+            arithmetic,
+            lies,
+            height,
+            fetched,
+            copied: fetched && halves.is_none(),
+            deepest,
+            out_breaks: column.out != 1 || !right_lies && axes.columns.len() > 1,
+            depths: [
+                stretches(axes, sizes, step, lies, deepest)?,
+                stretches(axes, sizes, step, [left_lies, false], deepest)?,
+            ],
+            run: if right_lies && axes.columns.len() > 1 {
+                column.size
+            } else {
+                sizes.columns
+            },
+            turned: turned.filter(|_| right_lies),
+        })
+    }
+
+    /// Whether the right operand is read where it lies.
+    pub(super) fn reads_right(&self) -> bool {
+        self.lies[1]
+    }
+
+    /// How many blocks a depth of so many units has.
+    pub(super) fn depth_count(&self, units: usize) -> usize {
+        depth_count(units, self.deepest)
+    }
+
+    /// Rows whose tiles all right panels pass before the next rows'.
+    fn near(&self, rows: usize, depth_bytes: usize) -> usize {
+        let most = (NEAR_BYTES / depth_bytes.max(1)).min(NEAR_ROWS);
+        rows.min((most / self.kernel.rows).max(1) * self.kernel.rows)
+    }
+
+    /// Rows and columns that are packed or copied at once, and the units of both,
+    /// for blocks of the depth of so many units.
+    pub(super) fn blocks(
+        &self,
+        [rows, columns, depth]: [usize; 3],
+        width: usize,
+        unit_bytes: usize,
+    ) -> (usize, usize, usize, usize) {
+        let rows = self.near(rows, depth * unit_bytes);
+        let near = PANELS_BYTES / (depth * unit_bytes * width).max(1) * width;
+        let chunk = match self.lies[1] {
+            true => columns,
+            false => TOGETHER
+                .min(columns.next_multiple_of(width))
+                .min(near.max(width)),
+        };
+        let left = if self.lies[0] { 0 } else { rows * depth };
+        let right = match self.lies[1] {
+            true if self.copied => width * depth,
+            true => 0,
+            false => chunk * depth,
+        };
+        (rows, chunk, left, right)
+    }
+}
+
+/// The kernel for few rows times a right operand of 16-bit floats that lies where it was:
+/// packing that would cost more than multiplying in f32.
+pub(super) fn halves(
+    isa: CpuFeatures,
+    rhs: ElementType,
+    axes: &Axes,
+    sizes: Sizes,
+) -> Option<StridedKernel> {
+    let &[column] = &axes.columns[..] else {
+        return None;
+    };
+    let most = match (rhs, isa.bf16) {
+        (ElementType::BF16, true) => PAIRS_ROWS,
+        _ => HALVES_ROWS,
+    };
+    let few = sizes.rows <= most && (column.rhs, column.out) == (1, 1);
+    few.then(|| StridedKernel::of_halves(isa, rhs)).flatten()
+}
+
+/// Whether a product whose rows, not columns, are neighbours in the result is better
+/// computed as it is, its tiles stored element by element, than with operands that
+/// change places: if the columns of the right operand would be no neighbours, or few.
+pub(super) fn keeps_places(isa: CpuFeatures, [lhs, _, out]: Types, axes: &Axes) -> bool {
+    let count = |axes: &[Axis]| axes.iter().map(|a| a.size).product::<usize>() as f64;
+    let arithmetic = match out {
+        ElementType::F32 => Arithmetic::F32,
+        ElementType::F64 => Arithmetic::F64,
+        _ => return false,
+    };
+    let Some(kernel) = StridedKernel::new(isa, arithmetic, usize::MAX).filter(|_| lhs == out)
+    else {
+        return false;
+    };
+    let (rows, columns, depth) = (count(&axes.rows), count(&axes.columns), count(&axes.depth));
+    // How much of the multiplying is of elements, rather than of what fills vectors.
+    let filled = |size: f64| size / ((size / kernel.lanes as f64).ceil() * kernel.lanes as f64);
+    let changed = match axes.rows.last() {
+        Some(row) if row.lhs == 1 && row.size <= kernel.lanes => 0.85 * filled(row.size as f64),
+        Some(row) if row.lhs == 1 => filled(row.size as f64),
+        _ => 0.6,
+    };
+    // Storing a tile takes as long as multiplying over so much of the depth, and packing
+    // the right operand as long as so many rows.
+    const STORED: f64 = 24.0;
+    const PACKED: f64 = 16.0;
+    let blocks = depth_count(depth as usize, MAX_DEPTH) as f64;
+    let kept = depth / (depth + STORED * blocks) * rows / (rows + PACKED) * filled(columns);
+    kept > changed
+}
+
+/// The distance of columns in the result of a product whose tiles are turned as they are stored:
+/// its rows, not its columns, are neighbours there, and all of the depth is one block.
+fn turned(kernel: &StridedKernel, axes: &Axes, sizes: Sizes) -> Option<isize> {
+    let (&[row], &[column], &[depth]) = (&axes.rows[..], &axes.columns[..], &axes.depth[..]) else {
+        return None;
+    };
+    let suits = kernel.turns
+        && (row.out, column.rhs) == (1, 1)
+        && column.out != 1
+        && sizes.depth <= DEEP
+        // Tiles that fetch or copy are not turned.
+        && !(depth.rhs.unsigned_abs() * ELEMENT).is_multiple_of(ALIASED);
+    suits.then_some(column.out)
+}
+
+/// Whether operands should change places though the columns of the result are neighbours: the
+/// right operand would be turned as it is packed or, if it is one of few rows, these be multiplied
+/// `along` its own, the left one can be read along its rows, and to turn the result costs less.
+pub(super) fn turns_result(isa: CpuFeatures, types: Types, axes: &Axes, along: bool) -> bool {
+    let (&[row], &[column], &[depth]) = (&axes.rows[..], &axes.columns[..], &axes.depth[..]) else {
+        return false;
+    };
+    let mut other = axes.clone();
+    swap_operands(&mut other);
+    let sizes = Sizes::new(&other);
+    let kernel = StridedKernel::new(isa, Arithmetic::F32, sizes.rows);
+    let Some(kernel) = kernel.filter(|_| types == [ElementType::F32; 3]) else {
+        return false;
+    };
+    let suits = turned(&kernel, &other, sizes).is_some()
+        && (column.rhs != 1 && depth.rhs == 1)
+        && kernel.vectors(sizes.rows, usize::MAX / 2) <= 2
+        && sizes.depth * sizes.columns * ELEMENT <= CACHED
+        && !(column.rhs.unsigned_abs() * ELEMENT).is_multiple_of(ALIASED);
+    // Sixteenths of cycles of a Zen 4, which takes a cycle to multiply a vector, so much for an
+    // element that is turned as it is packed or stored, and twice as long along rows.
+    const PACKED: usize = 6;
+    const STORED: usize = 8;
+    const ALONG: usize = 2;
+    let (rows, columns) = (row.size, column.size);
+    let tiles =
+        |rows: usize, columns: usize| rows * columns.next_multiple_of(kernel.lanes) * depth.size;
+    let as_is = match along {
+        true => ALONG * rows * columns * depth.size,
+        false => tiles(rows, columns) + PACKED * columns * depth.size,
+    };
+    let changed = tiles(columns, rows) + STORED * rows * columns;
+    suits && changed < as_is
+}
+
+/// The blocks of a depth as pieces along which each operand has one stride.
+fn stretches(
+    axes: &Axes,
+    sizes: Sizes,
+    step: usize,
+    lies: [bool; 2],
+    deepest: usize,
+) -> Option<Vec<Vec<Stretch>>> {
+    let (inner, outer) = match axes.depth.split_last() {
+        Some((inner, outer)) => (*inner, outer),
+        None => Default::default(),
+    };
+    let (mut count, run_units) = (0, sizes.run.div_ceil(step));
+    let units = run_units * sizes.runs;
+    let blocks = depth_count(units, deepest);
+    let blocks = (0..blocks).map(|block| share(units, blocks, block));
+    let blocks = blocks.map(|block| {
+        let mut stretches = Vec::new();
+        let mut from = block.start;
+        while from < block.end {
+            let (run, skipped) = (from / run_units, from % run_units);
+            let length = (run_units - skipped).min(block.end - from);
+            let [lhs, rhs, _] = offsets_at(outer, run);
+            let skipped = (skipped * step) as isize;
+            let own = [lhs + skipped * inner.lhs, rhs + skipped * inner.rhs];
+            let packed = (from - block.start) as isize;
+            let at = std::array::from_fn(|i| if lies[i] { own[i] } else { packed });
+            stretches.push(Stretch { at, length });
+            count += 1;
+            if count > MAX_STRETCHES {
+                return None;
+            }
+            from += length;
+        }
+        Some(stretches)
+    });
+    blocks.collect()
+}
+
+/// A number for each of some rows: nothing is allocated for a few, for which it would count. More
+/// of them in place would have to be moved.
+type RowTable = SmallVec<[isize; 64]>;
+
+/// What the tiles of some rows over a block of the depth have in common, whatever the index of
+/// the batch.
+pub(super) struct Part<'a> {
+    in_place: &'a InPlace,
+    rows: Range<usize>,
+    /// Bytes from the beginning of the left operand to the rows, as it lies or is packed.
+    left: RowTable,
+    /// The rows' offsets in the result.
+    out: RowTable,
+    /// The offsets of a tile's rows in sums that are stored apart, and the distance of two.
+    places: [isize; TILE_ROWS],
+    places_apart: usize,
+    /// Which block of the depth, and its units.
+    depth: usize,
+    units: Range<usize>,
+}
+
+/// A panel of the right operand.
+#[derive(Clone, Copy)]
+struct RightPanel<'a> {
+    start: *const u8,
+    /// Bytes from one element of the depth to the next.
+    step: isize,
+    columns: usize,
+    /// Whether it lies where it was.
+    lies: bool,
+    /// The columns' offsets in the result, if they are no neighbours there.
+    scattered: Option<&'a [isize]>,
+    /// The first element of the result's columns; the result, if they are scattered.
+    out: *mut u8,
+}
+
+/// The part of what is fetched that one of several tiles fetches.
+fn shared_fetch(all: Later, tiles: usize, tile: usize) -> Fetch {
+    let own = share(all.count, tiles, tile);
+    Fetch::Later(Later {
+        from: all.from.wrapping_offset(own.start as isize * all.step),
+        count: own.len(),
+        ..all
+    })
+}
+
+impl<'a> Worker<'a> {
+    /// Computes a product that reads operands where they lie.
+    ///
+    /// # Safety
+    /// As [`Self::matrix`].
+    pub(super) unsafe fn in_place(
+        &mut self,
+        in_place: &'a InPlace,
+        rows: &Range<usize>,
+        columns: &Range<usize>,
+    ) {
+        let [left_lies, right_lies] = in_place.lies;
+        let _entered = in_place.kernel.enter();
+        for depth in 0..self.blocks.depths {
+            let units = self.blocks.depth(depth);
+            for chunk in chunks(columns, self.blocks.columns) {
+                if !right_lies && !self.keeps(Side::Right) {
+                    // SAFETY: the caller's promise; the panels of a chunk fit.
+                    unsafe { self.pack_right(&chunk, &units, 0) };
+                }
+                for rows in tiles(rows, self.blocks.rows) {
+                    if !left_lies {
+                        let target = self.left();
+                        // SAFETY: the caller's promise; the rows fit.
+                        unsafe {
+                            match in_place.kernel.matrices {
+                                true => self.pack_rows(&rows, &units, target),
+                                false => self.pack_left(&rows, &units, target),
+                            }
+                        }
+                    }
+                    let same = |part: &Part<'_>| (part.depth, &part.rows) == (depth, &rows);
+                    if !self.last_part.as_ref().is_some_and(same) {
+                        self.last_part = Some(self.new_part(in_place, depth, rows));
+                    }
+                    let Some(part) = &self.last_part else {
+                        continue;
+                    };
+                    let looks = in_place.arithmetic == Arithmetic::Bf16Pairs
+                        && chunk.start == columns.start;
+                    // SAFETY: as above; what does not lie where it was is packed.
+                    let inexact = unsafe {
+                        let inexact = looks && self.has_subnormals(part);
+                        self.part(part, &chunk);
+                        inexact
+                    };
+                    self.inexact |= inexact;
+                }
+            }
+        }
+    }
+
+    /// A function of its own, as [`Self::part`] is: with all in one, what tiles are prepared from
+    /// was in memory, not in registers.
+    #[inline(never)]
+    fn new_part(&self, in_place: &'a InPlace, depth: usize, rows: Range<usize>) -> Part<'a> {
+        let units = self.blocks.depth(depth);
+        let axes = &self.product.axes.rows;
+        let (count, bytes) = (rows.len(), self.blocks.unit_bytes);
+        let of_row = units.len() * bytes;
+        let mut left = RowTable::from_elem(0, count);
+        if in_place.lies[0] {
+            let element = self.product.element_bytes[0] as isize;
+            fill_offsets(axes, rows.start, |a| a.lhs * element, &mut left);
+        } else if in_place.kernel.matrices {
+            for (row, place) in left.iter_mut().enumerate() {
+                *place = (row * of_row) as isize;
+            }
+        } else {
+            // Panels are as high as tiles.
+            for panel in pieces(&(0..count), in_place.height, true) {
+                for (row, place) in left[panel.clone()].iter_mut().enumerate() {
+                    *place = (panel.start * of_row + row * bytes) as isize;
+                }
+            }
+        }
+        let mut out = RowTable::from_elem(0, count);
+        fill_offsets(axes, rows.start, |a| a.out, &mut out);
+        let kernel = &in_place.kernel;
+        let tile = count.div_ceil(count.div_ceil(in_place.height).max(1));
+        let widest = kernel.vectors(tile, usize::MAX / 2) * kernel.lanes;
+        let places_apart = widest.max(self.table.tile.width());
+        let rows_of_tile = in_place.height.min(count);
+        debug_assert!(rows_of_tile * places_apart * bytes <= TILE_BYTES);
+        Part {
+            in_place,
+            rows,
+            left,
+            out,
+            places: std::array::from_fn(|row| (row * places_apart) as isize),
+            places_apart,
+            depth,
+            units,
+        }
+    }
+
+    /// Whether rows of a part that lie where they were have numbers that count as zero.
+    ///
+    /// # Safety
+    /// As [`Self::in_place`].
+    unsafe fn has_subnormals(&self, part: &Part<'_>) -> bool {
+        let stretches = &part.in_place.depths[0][part.depth];
+        let element = self.product.element_bytes[0] as isize;
+        part.left.iter().any(|&row| {
+            stretches.iter().any(|stretch| {
+                let start = (self.arrays.lhs).wrapping_offset(row + stretch.at[0] * element);
+                // SAFETY: a stretch of units of two elements is one of elements.
+                unsafe { any_subnormal(start.cast(), 2 * stretch.length) }
+            })
+        })
+    }
+
+    /// Computes some rows of a chunk of columns over a block of the depth.
+    ///
+    /// # Safety
+    /// As [`Self::in_place`]; what does not lie where it was is packed.
+    #[inline(never)]
+    unsafe fn part(&self, part: &Part<'_>, chunk: &Range<usize>) {
+        let (in_place, axes) = (part.in_place, &self.product.axes);
+        let (kernel, bytes) = (&in_place.kernel, self.blocks.unit_bytes);
+        let count = part.rows.len().div_ceil(in_place.height).max(1);
+        let height = part.rows.len().div_ceil(count);
+        let element = self.product.element_bytes[1] as isize;
+        let step = axes.depth.last().map_or(0, |a| a.rhs) * element;
+        let mut start = chunk.start;
+        while start < chunk.end {
+            let end = ((start / in_place.run + 1) * in_place.run).min(chunk.end);
+            let mut first = [0];
+            let mut panel = if in_place.lies[1] {
+                let most = match in_place.turned {
+                    Some(_) => MAX_LANES,
+                    None => usize::MAX / 2,
+                };
+                let most = kernel.vectors(height, most.min(end - start)) * kernel.lanes;
+                fill_offsets(&axes.columns, start, |a| a.rhs, &mut first);
+                RightPanel {
+                    start: self.product.place(self.arrays.rhs, 1, first[0]),
+                    step,
+                    columns: most.min(end - start),
+                    lies: true,
+                    scattered: None,
+                    out: self.arrays.out,
+                }
+            } else {
+                let panel = start..end.min(start + self.table.tile.width());
+                let Panel { start, stride } = self.right_panel(chunk, &panel, &part.units, 0);
+                RightPanel {
+                    start,
+                    step: (stride * bytes) as isize,
+                    columns: panel.len(),
+                    lies: false,
+                    scattered: None,
+                    out: self.arrays.out,
+                }
+            };
+            let mut scattered = [0; MAX_LANES];
+            let offsets = match in_place.out_breaks {
+                true => &mut scattered[..panel.columns],
+                false => &mut scattered[..1],
+            };
+            fill_offsets(&axes.columns, start, |a| a.out, offsets);
+            if offsets.windows(2).all(|pair| pair[1] == pair[0] + 1) {
+                panel.out = self.product.place(panel.out, 2, offsets[0]);
+            } else {
+                panel.scattered = Some(offsets);
+            }
+            // Lower tiles are wider, and have no form that fetches.
+            let fetches = in_place.fetched && kernel.vectors(height, usize::MAX / 2) <= 2;
+            let next = (fetches && start + panel.columns < chunk.end)
+                .then(|| self.fetched_later(part, start + panel.columns))
+                .flatten();
+            // Half a tile of matrices takes half as long; vectors are of all heights.
+            let tiles = pieces(&(0..part.rows.len()), in_place.height, !kernel.matrices);
+            let mut tiles = tiles.enumerate().peekable();
+            // What a tile of matrices has beside it, and one that is stored apart, is its own.
+            let several =
+                panel.scattered.is_none() && in_place.storing.is_some() && !kernel.matrices;
+            while let Some((i, mut rows)) = tiles.next() {
+                let copies = fetches && i == 0 && (count > 1 || start == chunk.start);
+                let fetch = match next {
+                    _ if copies && in_place.copied => Fetch::Ahead(self.right()),
+                    _ if copies => Fetch::Ahead(std::ptr::null_mut()),
+                    Some(next) if count > 1 => shared_fetch(next, count - 1, i - 1),
+                    Some(next) => Fetch::Later(next),
+                    None => Fetch::Nothing,
+                };
+                let height = rows.len();
+                if several && matches!(fetch, Fetch::Nothing) {
+                    while let Some((_, below)) = tiles.next_if(|(_, rows)| rows.len() == height) {
+                        rows.end = below.end;
+                    }
+                }
+                // SAFETY: the caller's promise; a copied panel has room.
+                unsafe { self.strided_tiles(part, rows, height, panel, fetch) };
+                if copies && in_place.copied {
+                    let width = panel.columns.next_multiple_of(kernel.lanes);
+                    panel.start = self.right();
+                    panel.step = (width * bytes) as isize;
+                    panel.lies = false;
+                }
+            }
+            start += panel.columns;
+        }
+    }
+
+    /// The distance of columns in the result, if tiles are turned as they are stored.
+    fn turned(&self, in_place: &InPlace) -> Option<isize> {
+        in_place.turned.filter(|_| !self.product.adds)
+    }
+
+    /// What tiles fetch of the right panel from a column on; `None` if its elements are not
+    /// one stride apart.
+    fn fetched_later(&self, part: &Part<'_>, column: usize) -> Option<Later> {
+        let &[depth] = &self.product.depths[1][..] else {
+            return None;
+        };
+        let mut first = [0];
+        fill_offsets(&self.product.axes.columns, column, |a| a.rhs, &mut first);
+        let before = (part.units.start * self.table.arithmetic.step()) as isize * depth.rhs;
+        let element = self.product.element_bytes[1] as isize;
+        Some(Later {
+            from: self.product.place(self.arrays.rhs, 1, first[0] + before),
+            step: depth.rhs * element,
+            count: part.units.len(),
+        })
+    }
+
+    /// Computes one tile over a block of the depth, or several of one height: rows of the part.
+    ///
+    /// # Safety
+    /// As [`Self::part`].
+    unsafe fn strided_tiles(
+        &self,
+        part: &Part<'_>,
+        rows: Range<usize>,
+        height: usize,
+        right: RightPanel<'_>,
+        fetch: Fetch,
+    ) {
+        let kernel = &part.in_place.kernel;
+        let add = self.product.adds || part.depth > 0;
+        let bytes = self.blocks.unit_bytes as isize;
+        let [left_unit, left_step] = if part.in_place.lies[0] {
+            let element = self.product.element_bytes[0] as isize;
+            let stride = self.product.axes.depth.last().map_or(0, |a| a.lhs);
+            let step = self.table.arithmetic.step() as isize;
+            [element, stride * step * element]
+        } else if kernel.matrices {
+            [bytes; 2]
+        } else {
+            [height as isize * bytes; 2]
+        };
+        let depths = &part.in_place.depths[usize::from(part.in_place.lies[1] && !right.lies)];
+        let right_unit = match right.lies {
+            true => self.product.element_bytes[1] as isize,
+            false => right.step,
+        };
+        let mut tile = Strided {
+            left: match part.in_place.lies[0] {
+                true => self.arrays.lhs,
+                false => self.left(),
+            },
+            rows: &part.left[rows.clone()],
+            height,
+            right: right.start,
+            units: [left_unit, right_unit],
+            steps: [left_step, right.step],
+            depth: &depths[part.depth],
+            columns: right.columns,
+            out: right.out,
+            row_offsets: &part.out[rows.clone()],
+            turned: None,
+            add,
+            fetch,
+        };
+        let vectors = right.columns.div_ceil(kernel.lanes);
+        if let (None, Some(function)) = (right.scattered, part.in_place.storing) {
+            // SAFETY: the caller's promise.
+            return unsafe { function(vectors, &tile) };
+        }
+        if let (Some(step), Some(&[first, ..])) = (self.turned(part.in_place), right.scattered) {
+            tile.out = self.product.place(right.out, 2, first);
+            tile.turned = Some(step);
+            // SAFETY: as above.
+            return unsafe { (kernel.function)(vectors, &tile) };
+        }
+        let mut sums = MaybeUninit::<[u64; TILE_BYTES / 8]>::uninit();
+        tile.out = sums.as_mut_ptr().cast();
+        tile.row_offsets = &part.places[..rows.len()];
+        tile.add = false;
+        let stored = Stored {
+            source: tile.out,
+            stride: part.places_apart,
+            columns: right.columns,
+            out: right.out,
+            row_offsets: &part.out[rows],
+            column_offsets: right.scattered,
+            add,
+        };
+        // SAFETY: the caller's promise; there is room for the sums, which are stored
+        // where the offsets of the result say.
+        unsafe {
+            (kernel.function)(vectors, &tile);
+            (self.table.store)(&stored);
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! Elementary reflectors `H = I - tau v v^H` with `v[0] = 1` (Householder reflections).
+
+use crate::lapack::isa::Isa;
+use crate::lapack::matrix::Matrix;
+use crate::lapack::scalar::{Real, Scalar};
+
+/// The Euclidean norm, without overflow or underflow on the way.
+#[inline(always)]
+pub(crate) fn norm<I: Isa, T: Scalar>(x: &[T]) -> T::Real {
+    let parts = T::parts(x);
+    let sum = T::Real::dotc::<I>(parts, parts);
+    let smallest = T::Real::SAFE_MIN / (T::Real::ROUNDING * T::Real::ROUNDING);
+    if sum > smallest && sum.is_finite_real() {
+        return sum.sqrt();
+    }
+    scaled_norm::<T::Real>(parts)
+}
+
+/// The norm of numbers whose squares are too large or too small.
+#[cold]
+fn scaled_norm<R: Real>(parts: &[R]) -> R {
+    let mut largest = R::ZERO;
+    for &x in parts {
+        if x.is_nan() {
+            return x;
+        }
+        largest = largest.max(x.abs());
+    }
+    if largest == R::ZERO || !largest.is_finite_real() {
+        return largest;
+    }
+    let mut sum = R::ZERO;
+    for &x in parts {
+        let ratio = x / largest;
+        sum += ratio * ratio;
+    }
+    largest * sum.sqrt()
+}
+
+/// The reflector that maps `(alpha, x)` to `(beta, 0)` by its adjoint, with the convention of
+/// LAPACK's `larfg`: `beta` is real, and its sign is opposite to that of the real part of `alpha`.
+/// Writes the tail of `v` over `x`; gives `beta` and `tau`.
+#[inline(always)]
+pub(crate) fn reflector<I: Isa, T: Scalar>(mut alpha: T, x: &mut [T]) -> (T, T) {
+    let mut length = norm::<I, T>(x);
+    if length == T::Real::ZERO && alpha.im() == T::Real::ZERO {
+        return (alpha, T::ZERO);
+    }
+    let whole = |alpha: T, length: T::Real| {
+        let size = alpha.re().hypot(alpha.im()).hypot(length);
+        -size.copysign(alpha.re())
+    };
+    let mut beta = whole(alpha, length);
+    let smallest = T::Real::SAFE_MIN / T::Real::ROUNDING;
+    let mut rescaled = 0;
+    while beta.abs() < smallest && rescaled < 20 {
+        // The inverse of `alpha - beta` would not be accurate.
+        rescaled += 1;
+        let larger = T::Real::ONE / smallest;
+        x.iter_mut().for_each(|x| *x = x.scale(larger));
+        alpha = alpha.scale(larger);
+        length = norm::<I, T>(x);
+        beta = whole(alpha, length);
+    }
+    let tau = T::from_parts((beta - alpha.re()) / beta, -alpha.im() / beta);
+    let inverse = T::ONE.divide(alpha - T::from_real(beta));
+    for x in x {
+        *x *= inverse;
+    }
+    for _ in 0..rescaled {
+        beta *= smallest;
+    }
+    (T::from_real(beta), tau)
+}
+
+/// `H c` for each column `c` of a matrix; `v` is the tail of the reflector's vector.
+#[inline(always)]
+pub(crate) fn apply_left<I: Isa, T: Scalar>(v: &[T], tau: T, mut c: Matrix<'_, T>) {
+    if tau == T::ZERO {
+        return;
+    }
+    for column in 0..c.columns() {
+        if let [head, tail @ ..] = c.column_mut(column) {
+            let sum = tau * (*head + T::dotc::<I>(v, tail));
+            *head -= sum;
+            T::axpy::<I>(-sum, v, tail);
+        }
+    }
+}
+
+/// `c H` for a matrix; `v` is the tail of the reflector's vector, `work` has as many elements as
+/// the matrix has rows.
+#[inline(always)]
+pub(crate) fn apply_right<I: Isa, T: Scalar>(
+    v: &[T],
+    tau: T,
+    mut c: Matrix<'_, T>,
+    work: &mut [T],
+) {
+    if tau == T::ZERO || c.columns() == 0 {
+        return;
+    }
+    let work = &mut work[..c.rows()];
+    work.copy_from_slice(c.column(0));
+    for (column, &v) in v.iter().enumerate() {
+        T::axpy::<I>(v, c.column(column + 1), work);
+    }
+    T::axpy::<I>(-tau, work, c.column_mut(0));
+    for (column, &v) in v.iter().enumerate() {
+        T::axpy::<I>(-(tau * v.conj()), work, c.column_mut(column + 1));
+    }
+}

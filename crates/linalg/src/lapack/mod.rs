@@ -1,0 +1,39 @@
+//! Factorisations, eigenvalues and singular values of matrices in memory: what LAPACK's routines
+//! of the same names give, with LAPACK's conventions for signs and orders.
+//!
+//! Matrices are column-major. Routines take their work space from the caller; what they read is
+//! in the documentation of each. They are generic over `f32`, `f64` and complex numbers of these,
+//! and compiled for several instruction sets, of which the best that the machine has is run.
+
+mod bidiagonal;
+mod hessenberg;
+mod householder;
+mod isa;
+mod matrix;
+mod product;
+mod qr;
+mod rotation;
+mod scalar;
+mod scaling;
+mod schur;
+mod secular;
+mod singular;
+mod symmetric;
+mod tridiagonal;
+mod tridiagonal_solve;
+
+pub use bidiagonal::{Bidiagonal, gebrd, ormbr};
+pub use hessenberg::{gehrd, orghr};
+pub use isa::Isa;
+pub use matrix::Matrix;
+pub use qr::{Multiplication, geqp3, geqrf, orgqr, ormqr};
+pub use scalar::{Real, Scalar};
+pub use schur::{Eigen, gees, geev};
+pub use singular::{SvdMethod, gesdd};
+pub use symmetric::heevd;
+pub use tridiagonal::{Tridiagonal, hetrd, ormtr};
+pub use tridiagonal_solve::gtsv;
+
+/// An iteration did not converge: LAPACK's `info`, which is not 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotConverged(pub usize);

@@ -1,0 +1,570 @@
+//! The numbers that matrices are made of: `f32`, `f64`, and complex numbers of these.
+
+use crate::lapack::isa::Isa;
+use crate::lapack::matrix::Matrix;
+use faer::linalg::matmul::matmul;
+use faer::traits::{ComplexField, Conjugate};
+use faer::{Accum, MatRef, Par};
+use num_complex::Complex;
+use std::fmt::Debug;
+use std::ops::{Add, AddAssign, Div, Mul, MulAssign, Neg, Sub, SubAssign};
+
+/// A real or complex floating-point number.
+pub trait Scalar:
+    Copy
+    + Debug
+    + Default
+    + PartialEq
+    + Neg<Output = Self>
+    + Add<Output = Self>
+    + Sub<Output = Self>
+    + Mul<Output = Self>
+    + Div<Output = Self>
+    + AddAssign
+    + SubAssign
+    + MulAssign
+    + Send
+    + Sync
+    + 'static
+{
+    /// The type of real and imaginary parts.
+    type Real: Real;
+
+    /// Whether numbers have an imaginary part.
+    const IS_COMPLEX: bool;
+    /// 0.
+    const ZERO: Self;
+    /// 1.
+    const ONE: Self;
+
+    /// A number without imaginary part.
+    fn from_real(re: Self::Real) -> Self;
+    /// A number of two parts; the imaginary part of a real number is dropped.
+    fn from_parts(re: Self::Real, im: Self::Real) -> Self;
+    /// The real part.
+    fn re(self) -> Self::Real;
+    /// The imaginary part.
+    fn im(self) -> Self::Real;
+    /// The complex conjugate.
+    fn conj(self) -> Self;
+    /// The product with a real number.
+    fn scale(self, by: Self::Real) -> Self;
+    /// The absolute value, without overflow on the way.
+    fn abs(self) -> Self::Real;
+
+    /// The quotient, without overflow on the way.
+    fn divide(self, by: Self) -> Self;
+
+    /// `|re| + |im|`, the magnitude by which LAPACK chooses pivots.
+    #[inline(always)]
+    fn abs1(self) -> Self::Real {
+        self.re().abs() + self.im().abs()
+    }
+
+    /// The square of the absolute value.
+    #[inline(always)]
+    fn abs_sqr(self) -> Self::Real {
+        self.re() * self.re() + self.im() * self.im()
+    }
+
+    /// Whether both parts are finite.
+    #[inline(always)]
+    fn is_finite(self) -> bool {
+        self.re().is_finite_real() && self.im().is_finite_real()
+    }
+
+    /// The sum of `conj(x[i]) * y[i]`.
+    fn dotc<I: Isa>(x: &[Self], y: &[Self]) -> Self;
+
+    /// `y += a * x`.
+    fn axpy<I: Isa>(a: Self, x: &[Self], y: &mut [Self]);
+
+    /// Adds four vectors times a number each to `y`.
+    fn axpy_four<I: Isa>(a: [Self; 4], x: [&[Self]; 4], y: &mut [Self]);
+
+    /// Writes `a b` to `c`, for as many rows of `a` as `c` has.
+    fn multiply(a: &Matrix<'_, Self>, b: &Matrix<'_, Self>, c: &mut Matrix<'_, Self>);
+
+    /// Writes `a^H b` to `c`.
+    fn multiply_adjoint(a: &Matrix<'_, Self>, b: &Matrix<'_, Self>, c: &mut Matrix<'_, Self>);
+
+    /// Subtracts `a b` from `c`.
+    fn subtract_product(a: &Matrix<'_, Self>, b: &Matrix<'_, Self>, c: &mut Matrix<'_, Self>);
+
+    /// A column's part in a symmetric or Hermitian update and product: `c -= a v + b w`, then
+    /// `y += x_j c`; gives the sum of `conj(c[i]) * x[i]`.
+    fn update_column<I: Isa>(
+        column: &mut [Self],
+        update: [(Self, &[Self]); 2],
+        x: &[Self],
+        x_j: Self,
+        y: &mut [Self],
+    ) -> Self;
+
+    /// The parts of numbers, one after the other.
+    fn parts(x: &[Self]) -> &[Self::Real];
+}
+
+/// A real floating-point number.
+pub trait Real: Scalar<Real = Self> + PartialOrd {
+    /// The largest relative error of rounding, `2^-24` for `f32` (LAPACK's `eps`).
+    const ROUNDING: Self;
+    /// The distance from 1 to the next number, `2^-23` for `f32` (LAPACK's `precision`).
+    const PRECISION: Self;
+    /// The smallest number whose inverse is finite.
+    const SAFE_MIN: Self;
+    /// Not a number.
+    const NAN: Self;
+    /// The largest `n` for which `2^n` and `2^-n` are normal numbers.
+    const LARGEST_EXPONENT: i32;
+
+    /// The nearest number.
+    fn from_f64(x: f64) -> Self;
+    /// The value, exactly.
+    fn to_f64(self) -> f64;
+    /// The square root.
+    fn sqrt(self) -> Self;
+    /// `sqrt(x^2 + y^2)` without overflow on the way.
+    fn hypot(self, y: Self) -> Self;
+    /// The magnitude of `self` with the sign of `sign`.
+    fn copysign(self, sign: Self) -> Self;
+    /// Whether the number is neither infinite nor NaN.
+    fn is_finite_real(self) -> bool;
+    /// Whether the number is NaN.
+    fn is_nan(self) -> bool;
+    /// `self * a + b`, rounded once; only fast where the machine has such an instruction.
+    fn fused(self, a: Self, b: Self) -> Self;
+    /// The number times a power of two.
+    fn power_of_two(exponent: i32) -> Self;
+
+    /// The larger of two numbers.
+    #[inline(always)]
+    fn max(self, other: Self) -> Self {
+        if self < other { other } else { self }
+    }
+
+    /// The smaller of two numbers.
+    #[inline(always)]
+    fn min(self, other: Self) -> Self {
+        if other < self { other } else { self }
+    }
+}
+
+/// `a * b + c`, fused if the instruction set has that.
+#[inline(always)]
+pub(crate) fn multiply_add<I: Isa, R: Real>(a: R, b: R, c: R) -> R {
+    if I::FUSED { a.fused(b, c) } else { a * b + c }
+}
+
+/// How many accumulators sums of products have.
+const LANES: usize = 32;
+
+#[inline(always)]
+fn real_dot<I: Isa, R: Real>(x: &[R], y: &[R]) -> R {
+    let mut sums = [R::ZERO; LANES];
+    let (x_chunks, x_rest) = x.as_chunks::<LANES>();
+    let (y_chunks, y_rest) = y.as_chunks::<LANES>();
+    for (x, y) in x_chunks.iter().zip(y_chunks) {
+        for i in 0..LANES {
+            sums[i] = multiply_add::<I, R>(x[i], y[i], sums[i]);
+        }
+    }
+    let (x_chunks, x_rest) = x_rest.as_chunks::<8>();
+    let (y_chunks, y_rest) = y_rest.as_chunks::<8>();
+    for (x, y) in x_chunks.iter().zip(y_chunks) {
+        for i in 0..8 {
+            sums[i] = multiply_add::<I, R>(x[i], y[i], sums[i]);
+        }
+    }
+    let mut last = R::ZERO;
+    for (&x, &y) in x_rest.iter().zip(y_rest) {
+        last = multiply_add::<I, R>(x, y, last);
+    }
+    last + total(sums)
+}
+
+/// The sum of all, by halves.
+#[inline(always)]
+fn total<R: Real>(mut sums: [R; LANES]) -> R {
+    let mut half = LANES / 2;
+    while half > 0 {
+        for i in 0..half {
+            sums[i] += sums[i + half];
+        }
+        half /= 2;
+    }
+    sums[0]
+}
+
+macro_rules! real {
+    ($ty:ty, $safe_min:expr) => {
+        impl Scalar for $ty {
+            type Real = Self;
+
+            const IS_COMPLEX: bool = false;
+            const ZERO: Self = 0.0;
+            const ONE: Self = 1.0;
+
+            #[inline(always)]
+            fn from_real(re: Self) -> Self {
+                re
+            }
+            #[inline(always)]
+            fn from_parts(re: Self, _: Self) -> Self {
+                re
+            }
+            #[inline(always)]
+            fn re(self) -> Self {
+                self
+            }
+            #[inline(always)]
+            fn im(self) -> Self {
+                0.0
+            }
+            #[inline(always)]
+            fn conj(self) -> Self {
+                self
+            }
+            #[inline(always)]
+            fn scale(self, by: Self) -> Self {
+                self * by
+            }
+            #[inline(always)]
+            fn abs(self) -> Self {
+                self.abs()
+            }
+            #[inline(always)]
+            fn divide(self, by: Self) -> Self {
+                self / by
+            }
+            #[inline(always)]
+            fn dotc<I: Isa>(x: &[Self], y: &[Self]) -> Self {
+                real_dot::<I, Self>(x, y)
+            }
+            #[inline(always)]
+            fn axpy<I: Isa>(a: Self, x: &[Self], y: &mut [Self]) {
+                for (&x, y) in x.iter().zip(y) {
+                    *y = multiply_add::<I, Self>(a, x, *y);
+                }
+            }
+            #[inline(always)]
+            fn axpy_four<I: Isa>(a: [Self; 4], x: [&[Self]; 4], y: &mut [Self]) {
+                let [x0, x1, x2, x3] = x;
+                let rest = x0.iter().zip(x1).zip(x2).zip(x3);
+                for ((((&x0, &x1), &x2), &x3), y) in rest.zip(y) {
+                    let first = multiply_add::<I, Self>(a[1], x1, a[0] * x0);
+                    let second = multiply_add::<I, Self>(a[3], x3, a[2] * x2);
+                    *y += first + second;
+                }
+            }
+            fn multiply(a: &Matrix<'_, Self>, b: &Matrix<'_, Self>, c: &mut Matrix<'_, Self>) {
+                let a = a.view(c.rows(), b.rows());
+                by_library(Accum::Replace, a, b, c, Self::ONE);
+            }
+            fn multiply_adjoint(
+                a: &Matrix<'_, Self>,
+                b: &Matrix<'_, Self>,
+                c: &mut Matrix<'_, Self>,
+            ) {
+                let a = a.view(b.rows(), c.rows()).adjoint();
+                by_library(Accum::Replace, a, b, c, Self::ONE);
+            }
+            fn subtract_product(
+                a: &Matrix<'_, Self>,
+                b: &Matrix<'_, Self>,
+                c: &mut Matrix<'_, Self>,
+            ) {
+                let a = a.view(c.rows(), b.rows());
+                by_library(Accum::Add, a, b, c, -Self::ONE);
+            }
+            #[inline(always)]
+            fn update_column<I: Isa>(
+                column: &mut [Self],
+                [(a, v), (b, w)]: [(Self, &[Self]); 2],
+                x: &[Self],
+                x_j: Self,
+                y: &mut [Self],
+            ) -> Self {
+                real_update_column::<I, Self>(column, [(a, v), (b, w)], x, x_j, y)
+            }
+            #[inline(always)]
+            fn parts(x: &[Self]) -> &[Self] {
+                x
+            }
+        }
+
+        impl Real for $ty {
+            const ROUNDING: Self = <$ty>::EPSILON / 2.0;
+            const PRECISION: Self = <$ty>::EPSILON;
+            const SAFE_MIN: Self = $safe_min;
+            const NAN: Self = <$ty>::NAN;
+            const LARGEST_EXPONENT: i32 = -(<$ty>::MIN_EXP - 1);
+
+            #[inline(always)]
+            fn from_f64(x: f64) -> Self {
+                x as $ty
+            }
+            #[inline(always)]
+            fn to_f64(self) -> f64 {
+                self.into()
+            }
+            #[inline(always)]
+            fn sqrt(self) -> Self {
+                self.sqrt()
+            }
+            #[inline(always)]
+            fn hypot(self, y: Self) -> Self {
+                let (x, y) = (self.abs(), y.abs());
+                let (large, small) = if x < y { (y, x) } else { (x, y) };
+                if small == 0.0 || !large.is_finite() {
+                    return large + small;
+                }
+                let ratio = small / large;
+                large * (1.0 + ratio * ratio).sqrt()
+            }
+            #[inline(always)]
+            fn copysign(self, sign: Self) -> Self {
+                self.copysign(sign)
+            }
+            #[inline(always)]
+            fn is_finite_real(self) -> bool {
+                self.is_finite()
+            }
+            #[inline(always)]
+            fn is_nan(self) -> bool {
+                self.is_nan()
+            }
+            #[inline(always)]
+            fn fused(self, a: Self, b: Self) -> Self {
+                self.mul_add(a, b)
+            }
+            #[inline(always)]
+            fn power_of_two(exponent: i32) -> Self {
+                (2.0 as $ty).powi(exponent)
+            }
+        }
+
+        impl Scalar for Complex<$ty> {
+            type Real = $ty;
+
+            const IS_COMPLEX: bool = true;
+            const ZERO: Self = Self::new(0.0, 0.0);
+            const ONE: Self = Self::new(1.0, 0.0);
+
+            #[inline(always)]
+            fn from_real(re: $ty) -> Self {
+                Self::new(re, 0.0)
+            }
+            #[inline(always)]
+            fn from_parts(re: $ty, im: $ty) -> Self {
+                Self::new(re, im)
+            }
+            #[inline(always)]
+            fn re(self) -> $ty {
+                self.re
+            }
+            #[inline(always)]
+            fn im(self) -> $ty {
+                self.im
+            }
+            #[inline(always)]
+            fn conj(self) -> Self {
+                Self::new(self.re, -self.im)
+            }
+            #[inline(always)]
+            fn scale(self, by: $ty) -> Self {
+                Self::new(self.re * by, self.im * by)
+            }
+            #[inline(always)]
+            fn abs(self) -> $ty {
+                Real::hypot(self.re, self.im)
+            }
+            // Smith's method.
+            #[inline(always)]
+            fn divide(self, by: Self) -> Self {
+                if by.re.abs() >= by.im.abs() {
+                    let ratio = by.im / by.re;
+                    let below = by.re + by.im * ratio;
+                    Self::new(
+                        (self.re + self.im * ratio) / below,
+                        (self.im - self.re * ratio) / below,
+                    )
+                } else {
+                    let ratio = by.re / by.im;
+                    let below = by.im + by.re * ratio;
+                    Self::new(
+                        (self.re * ratio + self.im) / below,
+                        (self.im * ratio - self.re) / below,
+                    )
+                }
+            }
+            #[inline(always)]
+            fn dotc<I: Isa>(x: &[Self], y: &[Self]) -> Self {
+                complex_dot::<I, $ty>(Self::parts(x), Self::parts(y))
+            }
+            #[inline(always)]
+            fn axpy<I: Isa>(a: Self, x: &[Self], y: &mut [Self]) {
+                for (x, y) in x.iter().zip(y) {
+                    let re = multiply_add::<I, $ty>(a.re, x.re, y.re);
+                    let im = multiply_add::<I, $ty>(a.re, x.im, y.im);
+                    y.re = multiply_add::<I, $ty>(-a.im, x.im, re);
+                    y.im = multiply_add::<I, $ty>(a.im, x.re, im);
+                }
+            }
+            #[inline(always)]
+            fn axpy_four<I: Isa>(a: [Self; 4], x: [&[Self]; 4], y: &mut [Self]) {
+                for (a, x) in a.into_iter().zip(x) {
+                    Self::axpy::<I>(a, x, y);
+                }
+            }
+            fn multiply(a: &Matrix<'_, Self>, b: &Matrix<'_, Self>, c: &mut Matrix<'_, Self>) {
+                let a = a.view(c.rows(), b.rows());
+                by_library(Accum::Replace, a, b, c, Self::ONE);
+            }
+            fn multiply_adjoint(
+                a: &Matrix<'_, Self>,
+                b: &Matrix<'_, Self>,
+                c: &mut Matrix<'_, Self>,
+            ) {
+                let a = a.view(b.rows(), c.rows()).adjoint();
+                by_library(Accum::Replace, a, b, c, Self::ONE);
+            }
+            fn subtract_product(
+                a: &Matrix<'_, Self>,
+                b: &Matrix<'_, Self>,
+                c: &mut Matrix<'_, Self>,
+            ) {
+                let a = a.view(c.rows(), b.rows());
+                by_library(Accum::Add, a, b, c, -Self::ONE);
+            }
+            #[inline(always)]
+            fn update_column<I: Isa>(
+                column: &mut [Self],
+                [(a, v), (b, w)]: [(Self, &[Self]); 2],
+                x: &[Self],
+                x_j: Self,
+                y: &mut [Self],
+            ) -> Self {
+                Self::axpy::<I>(-a, v, column);
+                Self::axpy::<I>(-b, w, column);
+                Self::axpy::<I>(x_j, column, y);
+                Self::dotc::<I>(column, x)
+            }
+            #[inline(always)]
+            fn parts(x: &[Self]) -> &[$ty] {
+                // SAFETY: a complex number is two parts without padding (`repr(C)`), so as many
+                // bytes at the same address are twice as many parts.
+                unsafe { std::slice::from_raw_parts(x.as_ptr().cast(), 2 * x.len()) }
+            }
+        }
+    };
+}
+
+// Both types have larger finite numbers than the inverse of their smallest normal one.
+real!(f32, f32::MIN_POSITIVE);
+real!(f64, f64::MIN_POSITIVE);
+
+/// Adds a product times a factor to `c`, or writes it there.
+fn by_library<T: Scalar + ComplexField, C: Conjugate<Canonical = T>>(
+    accumulate: Accum,
+    a: MatRef<'_, C>,
+    b: &Matrix<'_, T>,
+    c: &mut Matrix<'_, T>,
+    factor: T,
+) {
+    if c.rows() > 0 && c.columns() > 0 {
+        let b = b.view(b.rows(), c.columns());
+        matmul(c.view_mut(), accumulate, a, b, factor, Par::Seq);
+    }
+}
+
+/// [`Scalar::update_column`] in one pass.
+#[inline(always)]
+fn real_update_column<I: Isa, R: Real>(
+    column: &mut [R],
+    [(a, v), (b, w)]: [(R, &[R]); 2],
+    x: &[R],
+    x_j: R,
+    y: &mut [R],
+) -> R {
+    const WIDTH: usize = 16;
+    let n = column.len();
+    let whole = n - n % WIDTH;
+    let (c_whole, c_rest) = column.split_at_mut(whole);
+    let (y_whole, y_rest) = y[..n].split_at_mut(whole);
+    let mut sums = [R::ZERO; WIDTH];
+    let written = c_whole
+        .as_chunks_mut()
+        .0
+        .iter_mut()
+        .zip(y_whole.as_chunks_mut().0);
+    let read = v
+        .as_chunks()
+        .0
+        .iter()
+        .zip(w.as_chunks().0)
+        .zip(x.as_chunks().0);
+    for ((c, y), ((v, w), x)) in written.zip(read) {
+        let (v, w, x): (&[R; WIDTH], &[R; WIDTH], &[R; WIDTH]) = (v, w, x);
+        // Whole chunks are read before any is written, so that they go through registers.
+        let mut new: [R; WIDTH] = *c;
+        let mut sum: [R; WIDTH] = *y;
+        for i in 0..WIDTH {
+            new[i] = multiply_add::<I, R>(-b, w[i], new[i]);
+        }
+        for i in 0..WIDTH {
+            new[i] = multiply_add::<I, R>(-a, v[i], new[i]);
+        }
+        for i in 0..WIDTH {
+            sum[i] = multiply_add::<I, R>(x_j, new[i], sum[i]);
+        }
+        for i in 0..WIDTH {
+            sums[i] = multiply_add::<I, R>(x[i], new[i], sums[i]);
+        }
+        *c = new;
+        *y = sum;
+    }
+    let (v, w, x) = (&v[whole..n], &w[whole..n], &x[whole..n]);
+    R::axpy::<I>(-a, v, c_rest);
+    R::axpy::<I>(-b, w, c_rest);
+    R::axpy::<I>(x_j, c_rest, y_rest);
+    let last = R::dotc::<I>(x, c_rest);
+    let mut half = WIDTH / 2;
+    while half > 0 {
+        for i in 0..half {
+            sums[i] += sums[i + half];
+        }
+        half /= 2;
+    }
+    sums[0] + last
+}
+
+/// The sum of `conj(x) * y` for numbers given as alternating parts.
+#[inline(always)]
+fn complex_dot<I: Isa, R: Real>(x: &[R], y: &[R]) -> Complex<R> {
+    let (mut re, mut im) = ([R::ZERO; LANES], [R::ZERO; LANES]);
+    let (x_chunks, x_rest) = x.as_chunks::<LANES>();
+    let (y_chunks, y_rest) = y.as_chunks::<LANES>();
+    for (x, y) in x_chunks.iter().zip(y_chunks) {
+        for i in 0..LANES {
+            re[i] = multiply_add::<I, R>(x[i], y[i], re[i]);
+            im[i] = multiply_add::<I, R>(x[i], y[i ^ 1], im[i]);
+        }
+    }
+    let (x_pairs, _) = x_rest.as_chunks::<2>();
+    let (y_pairs, _) = y_rest.as_chunks::<2>();
+    for (x, y) in x_pairs.iter().zip(y_pairs) {
+        for i in 0..2 {
+            re[i] = multiply_add::<I, R>(x[i], y[i], re[i]);
+            im[i] = multiply_add::<I, R>(x[i], y[i ^ 1], im[i]);
+        }
+    }
+    // The odd places of `im` hold what is subtracted.
+    for odd in im.iter_mut().skip(1).step_by(2) {
+        *odd = -*odd;
+    }
+    Complex {
+        re: total(re),
+        im: total(im),
+    }
+}

@@ -1,0 +1,500 @@
+//! Tiles of products on AMX, whose registers are matrices of 16 rows of 16 units.
+//!
+//! A tile has up to two registers of rows and two of columns, so that four products are made
+//! of four loads. A register of the left operand is 16 rows that are contiguous along the
+//! depth, one distance apart; one of the right operand is 16 groups of a packed panel. What
+//! is no whole register (fewer rows, rows at other distances, the end of a stretch) is copied
+//! to one first: registers are always whole, so that one configuration serves for all tiles.
+//! The distances that [`Step`] has are what an instruction is given.
+//!
+//! What the instructions do is in Intel's Software Developer's Manual, volume 2 (`LDTILECFG`,
+//! `TILELOADD`, `TDPBF16PS`, `TDPBSSD`); what they cost in the Optimization Reference Manual,
+//! chapter 20: a product 16 cycles, a load 8, a store 16, a configuration about 200.
+
+#[cfg(all(test, target_os = "linux"))]
+pub(crate) mod emulated;
+
+use super::strided_tile::Strided;
+use std::arch::asm;
+use std::arch::x86_64::{
+    __m512i, _mm512_add_epi32, _mm512_add_ps, _mm512_castps_si512, _mm512_castsi512_ps,
+    _mm512_loadu_epi32, _mm512_mask_storeu_epi32, _mm512_maskz_loadu_epi32, _mm512_setzero_si512,
+    _mm512_storeu_epi32,
+};
+use std::mem::MaybeUninit;
+
+/// Rows of a register, and units of a row.
+const SIDE: usize = 16;
+/// Bytes of a unit.
+const UNIT: usize = 4;
+/// Bytes of a row.
+const ROW: usize = SIDE * UNIT;
+/// The most rows and columns of a tile.
+pub(crate) const MAX_ROWS: usize = 2 * SIDE;
+/// The most vectors of a tile.
+pub(crate) const VECTORS: &[usize] = &[2, 1];
+/// Steps of the depth that are prepared at once.
+const STEPS: usize = 32;
+/// Registers that may be copied for them, and the most of one step.
+const COPIES: usize = 16;
+const COPIES_OF_STEP: usize = 4;
+
+/// As long as it lives, this thread's registers are configured.
+pub(crate) struct Configured(());
+
+impl Configured {
+    /// # Safety
+    /// The CPU has AMX, and the process may use it.
+    pub(crate) unsafe fn new() -> Self {
+        /// Palette 1: bytes of a row from byte 16 on, rows from byte 48 on, for eight registers.
+        #[repr(align(64))]
+        struct Configuration([u8; 64]);
+        const CONFIGURATION: Configuration = {
+            let mut bytes = [0; 64];
+            bytes[0] = 1;
+            let mut register = 0;
+            while register < 8 {
+                bytes[16 + 2 * register] = ROW as u8;
+                bytes[48 + register] = SIDE as u8;
+                register += 1;
+            }
+            Configuration(bytes)
+        };
+        // SAFETY: the caller's promise; the configuration is one of the CPU's.
+        unsafe {
+            asm!(
+                "ldtilecfg [{}]", in(reg) CONFIGURATION.0.as_ptr(),
+                out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
+                out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _,
+                options(nostack, preserves_flags),
+            );
+        }
+        Self(())
+    }
+}
+
+impl Drop for Configured {
+    fn drop(&mut self) {
+        // SAFETY: whoever made this had the instructions.
+        unsafe {
+            asm!(
+                "tilerelease",
+                out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
+                out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _,
+                options(nostack, preserves_flags),
+            );
+        }
+    }
+}
+
+/// Where a register's rows are: the first, and the bytes to the next.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Rows {
+    start: *const u8,
+    distance: isize,
+}
+
+/// 16 units of the depth: registers of the left operand, and of the right one, which are
+/// beside each other.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Step {
+    left: [Rows; 2],
+    right: Rows,
+}
+
+const NOWHERE: Rows = Rows {
+    start: std::ptr::null(),
+    distance: 0,
+};
+
+/// Adds the products of steps to the sums of a tile of so many registers of rows and vectors:
+/// to what is there if `load`, otherwise to zero.
+///
+/// # Safety
+/// The registers are [`Configured`]; the steps' registers that a tile of that size has can be
+/// read, its sums written.
+type RunFn = unsafe fn(size: [usize; 2], steps: &[Step], sums: &[Rows; 2], load: bool);
+
+/// A loop over steps, with the registers of sums (which rows and from which byte on), and what
+/// a step adds to them.
+macro_rules! run {
+    (
+        $steps:ident, $sums:ident, $load:ident,
+        registers: [$(($register:literal, $rows:literal, $column:literal)),*],
+        step: [$($step:expr),*]
+    ) => {
+        asm!(
+            "test {load:e}, {load:e}",
+            "jz 3f",
+            $(concat!("tileloadd ", $register, ", [{", $rows, "} + {d}*1 + ", $column, "]"),)*
+            "jmp 4f",
+            "3:",
+            $(concat!("tilezero ", $register),)*
+            "4:",
+            "test {n}, {n}",
+            "jz 5f",
+            "2:",
+            "mov {p}, [{s}]",
+            "mov {q}, [{s} + 8]",
+            "tileloadd tmm4, [{p} + {q}*1]",
+            "mov {p}, [{s} + 32]",
+            "mov {q}, [{s} + 40]",
+            "tileloadd tmm6, [{p} + {q}*1]",
+            $($step,)*
+            "add {s}, 48",
+            "dec {n}",
+            "jnz 2b",
+            "5:",
+            $(concat!("tilestored [{", $rows, "} + {d}*1 + ", $column, "], ", $register),)*
+            // A tile of one register of rows has no lower ones.
+            "/* {lower} */",
+            s = inout(reg) $steps.as_ptr() => _,
+            n = inout(reg) $steps.len() => _,
+            load = in(reg) u32::from($load),
+            upper = in(reg) $sums[0].start,
+            lower = in(reg) $sums[1].start,
+            d = in(reg) $sums[0].distance,
+            p = out(reg) _,
+            q = out(reg) _,
+            out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
+            out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _,
+            options(nostack),
+        )
+    };
+}
+
+/// The loops of one instruction, for all sizes of tiles.
+macro_rules! runs {
+    ($name:ident, $product:literal) => {
+        /// # Safety
+        /// As [`RunFn`].
+        unsafe fn $name(
+            [groups, vectors]: [usize; 2],
+            steps: &[Step],
+            sums: &[Rows; 2],
+            load: bool,
+        ) {
+            // SAFETY: the caller's promise; all of a tile's sums have one distance.
+            unsafe {
+                match (groups, vectors) {
+                    (1, 1) => run!(
+                        steps, sums, load,
+                        registers: [("tmm0", "upper", "0")],
+                        step: [concat!($product, " tmm0, tmm4, tmm6")]
+                    ),
+                    (1, _) => run!(
+                        steps, sums, load,
+                        registers: [("tmm0", "upper", "0"), ("tmm1", "upper", "64")],
+                        step: [
+                            "tileloadd tmm7, [{p} + {q}*1 + 64]",
+                            concat!($product, " tmm0, tmm4, tmm6"),
+                            concat!($product, " tmm1, tmm4, tmm7")
+                        ]
+                    ),
+                    (_, 1) => run!(
+                        steps, sums, load,
+                        registers: [("tmm0", "upper", "0"), ("tmm2", "lower", "0")],
+                        step: [
+                            "mov {p}, [{s} + 16]",
+                            "mov {q}, [{s} + 24]",
+                            "tileloadd tmm5, [{p} + {q}*1]",
+                            concat!($product, " tmm0, tmm4, tmm6"),
+                            concat!($product, " tmm2, tmm5, tmm6")
+                        ]
+                    ),
+                    _ => run!(
+                        steps, sums, load,
+                        registers: [
+                            ("tmm0", "upper", "0"), ("tmm1", "upper", "64"),
+                            ("tmm2", "lower", "0"), ("tmm3", "lower", "64")
+                        ],
+                        step: [
+                            "tileloadd tmm7, [{p} + {q}*1 + 64]",
+                            "mov {p}, [{s} + 16]",
+                            "mov {q}, [{s} + 24]",
+                            concat!($product, " tmm0, tmm4, tmm6"),
+                            "tileloadd tmm5, [{p} + {q}*1]",
+                            concat!($product, " tmm1, tmm4, tmm7"),
+                            concat!($product, " tmm2, tmm5, tmm6"),
+                            concat!($product, " tmm3, tmm5, tmm7")
+                        ]
+                    ),
+                }
+            }
+        }
+    };
+}
+
+runs!(run_bf16, "tdpbf16ps");
+runs!(run_s8, "tdpbssd");
+runs!(run_u8, "tdpbusd");
+
+/// Pairs of bf16, summed in f32. Subnormal numbers count as zero.
+///
+/// # Safety
+/// As [`super::strided_tile::StridedFn`]; the registers are [`Configured`]. The left operand is
+/// contiguous along the depth, the right one packed.
+pub(super) unsafe fn bf16(vectors: usize, tile: &Strided<'_>) {
+    // SAFETY: the caller's promise.
+    unsafe { whole_tile::<true>(run_bf16, vectors, tile) };
+}
+
+/// Fours of i8, summed in i32 modulo 2^32.
+///
+/// # Safety
+/// As [`bf16`].
+pub(super) unsafe fn s8(vectors: usize, tile: &Strided<'_>) {
+    // SAFETY: the caller's promise.
+    unsafe { whole_tile::<false>(run_s8, vectors, tile) };
+}
+
+/// Fours of u8 times i8, summed in i32 modulo 2^32.
+///
+/// # Safety
+/// As [`bf16`].
+pub(super) unsafe fn u8(vectors: usize, tile: &Strided<'_>) {
+    // SAFETY: the caller's promise.
+    unsafe { whole_tile::<false>(run_u8, vectors, tile) };
+}
+
+/// The bytes from each row to the next, if there are as many as a register has and they are
+/// one distance apart.
+fn distance<T: Copy>(rows: &[T], bytes: impl Fn(T, T) -> isize) -> Option<isize> {
+    let distance = bytes(*rows.first()?, *rows.get(1)?);
+    let same = rows
+        .windows(2)
+        .all(|pair| bytes(pair[0], pair[1]) == distance);
+    (same && rows.len() == SIDE).then_some(distance)
+}
+
+/// A register in memory.
+#[repr(align(64))]
+#[expect(dead_code, reason = "written and read through pointers")]
+#[derive(Clone, Copy)]
+struct Register([u8; SIDE * ROW]);
+
+/// Steps that are prepared, and the registers that are copied for them.
+struct Batch {
+    steps: [MaybeUninit<Step>; STEPS],
+    count: usize,
+    copies: [MaybeUninit<Register>; COPIES],
+    copied: usize,
+}
+
+impl Batch {
+    fn is_full(&self) -> bool {
+        self.count == STEPS || self.copied + COPIES_OF_STEP > COPIES
+    }
+
+    fn push(&mut self, step: Step) {
+        self.steps[self.count].write(step);
+        self.count += 1;
+    }
+
+    /// Copies the first `units` of each of some rows to a register, whose other units are zero.
+    ///
+    /// # Safety
+    /// The units can be read; there are at most 16 rows, of at most 16 units; a register is left.
+    /// AVX-512 F.
+    #[target_feature(enable = "avx512f")]
+    unsafe fn copy(&mut self, rows: impl Iterator<Item = *const u8>, units: usize) -> Rows {
+        let register = self.copies[self.copied].as_mut_ptr().cast::<i32>();
+        self.copied += 1;
+        let mask = ((1u32 << units) - 1) as u16;
+        // SAFETY: the caller's promise; a register has 16 rows of 16 units.
+        unsafe {
+            let mut count = 0;
+            for row in rows {
+                let units = _mm512_maskz_loadu_epi32(mask, row.cast());
+                _mm512_storeu_epi32(register.add(count * SIDE), units);
+                count += 1;
+            }
+            for row in count..SIDE {
+                _mm512_storeu_epi32(register.add(row * SIDE), _mm512_setzero_si512());
+            }
+        }
+        Rows {
+            start: register.cast_const().cast(),
+            distance: ROW as isize,
+        }
+    }
+
+    /// Copies some groups of a panel of so many vectors to registers beside each other, whose
+    /// other rows are zero.
+    ///
+    /// # Safety
+    /// As [`Self::copy`], with `groups` at most 16; so many registers are left.
+    #[target_feature(enable = "avx512f")]
+    unsafe fn copy_groups(
+        &mut self,
+        panel: *const u8,
+        distance: isize,
+        groups: usize,
+        vectors: usize,
+    ) -> Rows {
+        let registers = self.copies[self.copied].as_mut_ptr().cast::<i32>();
+        self.copied += vectors;
+        for row in 0..SIDE {
+            let group = panel.wrapping_offset(row as isize * distance);
+            for vector in 0..vectors {
+                // SAFETY: groups have so many vectors, and the registers room for 16.
+                unsafe {
+                    let units = match row < groups {
+                        true => _mm512_loadu_epi32(group.cast::<i32>().add(vector * SIDE)),
+                        false => _mm512_setzero_si512(),
+                    };
+                    _mm512_storeu_epi32(registers.add((row * vectors + vector) * SIDE), units);
+                }
+            }
+        }
+        Rows {
+            start: registers.cast_const().cast(),
+            distance: (vectors * ROW) as isize,
+        }
+    }
+
+    /// Adds the steps' products to the sums, and forgets them.
+    ///
+    /// # Safety
+    /// As [`RunFn`].
+    unsafe fn run(&mut self, run: RunFn, size: [usize; 2], sums: &[Rows; 2], load: bool) {
+        // SAFETY: so many steps were written; the rest is the caller's promise.
+        unsafe {
+            let steps = std::slice::from_raw_parts(self.steps.as_ptr().cast(), self.count);
+            run(size, steps, sums, load);
+        }
+        (self.count, self.copied) = (0, 0);
+    }
+}
+
+/// # Safety
+/// As [`bf16`].
+#[target_feature(enable = "avx512f")]
+unsafe fn whole_tile<const FLOAT: bool>(run: RunFn, vectors: usize, tile: &Strided<'_>) {
+    let groups = tile.rows.len().div_ceil(SIDE);
+    let size = [groups, vectors];
+    let mut buffer = MaybeUninit::<[Register; 4]>::uninit();
+    let buffer = buffer.as_mut_ptr().cast::<u8>();
+    let direct = direct_sums(tile, vectors);
+    let sums = direct.unwrap_or([0, 1].map(|group| Rows {
+        start: buffer.wrapping_add(group * SIDE * vectors * ROW),
+        distance: (vectors * ROW) as isize,
+    }));
+    let mut load = direct.is_some() && tile.add;
+    let groups_of_rows = || tile.rows.chunks(SIDE);
+    let mut distances = [None; 2];
+    for (found, rows) in distances.iter_mut().zip(groups_of_rows()) {
+        *found = distance(rows, |a, b| b.wrapping_sub(a));
+    }
+    let mut batch = Batch {
+        steps: [MaybeUninit::uninit(); STEPS],
+        count: 0,
+        copies: [MaybeUninit::uninit(); COPIES],
+        copied: 0,
+    };
+    for stretch in tile.depth {
+        let left = tile.left.wrapping_offset(stretch.at[0] * tile.units[0]);
+        let right = tile.right.wrapping_offset(stretch.at[1] * tile.units[1]);
+        for unit in (0..stretch.length).step_by(SIDE) {
+            let units = (stretch.length - unit).min(SIDE);
+            let left = left.wrapping_add(unit * UNIT);
+            let right = right.wrapping_offset(unit as isize * tile.steps[1]);
+            let mut step = Step {
+                left: [NOWHERE; 2],
+                right: NOWHERE,
+            };
+            // SAFETY: units of the stretch can be read in every row and column; there are
+            // registers for the copies of a step.
+            unsafe {
+                for (g, rows) in groups_of_rows().enumerate() {
+                    step.left[g] = match distances[g] {
+                        Some(distance) if units == SIDE => Rows {
+                            start: left.wrapping_offset(rows[0]),
+                            distance,
+                        },
+                        _ => batch.copy(rows.iter().map(|&row| left.wrapping_offset(row)), units),
+                    };
+                }
+                step.right = match units {
+                    SIDE => Rows {
+                        start: right,
+                        distance: tile.steps[1],
+                    },
+                    _ => batch.copy_groups(right, tile.steps[1], units, vectors),
+                };
+                batch.push(step);
+                if batch.is_full() {
+                    batch.run(run, size, &sums, load);
+                    load = true;
+                }
+            }
+        }
+    }
+    // SAFETY: as above; sums that are not direct are in the buffer, all of them.
+    unsafe {
+        if batch.count > 0 || !load {
+            batch.run(run, size, &sums, load);
+        }
+        if direct.is_none() {
+            write::<FLOAT>(buffer.cast(), vectors, tile);
+        }
+    }
+}
+
+/// Where the sums of a tile lie in the result, if it fills its registers and its rows are one
+/// distance apart.
+fn direct_sums(tile: &Strided<'_>, vectors: usize) -> Option<[Rows; 2]> {
+    let bytes = |a: isize, b: isize| (b - a) * UNIT as isize;
+    let mut sums = [NOWHERE; 2];
+    if tile.columns != vectors * SIDE {
+        return None;
+    }
+    for (sums, offsets) in sums.iter_mut().zip(tile.row_offsets.chunks(SIDE)) {
+        *sums = Rows {
+            start: tile.out.wrapping_offset(offsets[0] * UNIT as isize),
+            distance: distance(offsets, bytes)?,
+        };
+    }
+    let one = sums[1].start.is_null() || sums[0].distance == sums[1].distance;
+    one.then_some(sums)
+}
+
+/// Writes sums to the result, or adds them to it.
+///
+/// # Safety
+/// As [`bf16`]; the sums of all rows are there.
+#[target_feature(enable = "avx512f")]
+unsafe fn write<const FLOAT: bool>(sums: *const i32, vectors: usize, tile: &Strided<'_>) {
+    let mask = |vector: usize| {
+        let columns = tile.columns.saturating_sub(vector * SIDE).min(SIDE);
+        ((1u32 << columns) - 1) as u16
+    };
+    for (row, &offset) in tile.row_offsets.iter().enumerate() {
+        for vector in 0..vectors {
+            let mask = mask(vector);
+            // SAFETY: the mask has the tile's columns alone.
+            unsafe {
+                let sums = _mm512_loadu_epi32(sums.add((row * vectors + vector) * SIDE));
+                let place = tile.out.cast::<i32>().offset(offset).add(vector * SIDE);
+                let sums = match tile.add {
+                    true => add::<FLOAT>(_mm512_maskz_loadu_epi32(mask, place), sums),
+                    false => sums,
+                };
+                _mm512_mask_storeu_epi32(place, mask, sums);
+            }
+        }
+    }
+}
+
+#[target_feature(enable = "avx512f")]
+fn add<const FLOAT: bool>(a: __m512i, b: __m512i) -> __m512i {
+    match FLOAT {
+        true => _mm512_castps_si512(_mm512_add_ps(
+            _mm512_castsi512_ps(a),
+            _mm512_castsi512_ps(b),
+        )),
+        false => _mm512_add_epi32(a, b),
+    }
+}

@@ -1,0 +1,763 @@
+//! Tiles of a product whose operands are read where they lie: a row of the left one
+//! at a distance of its own, columns of the right one as vectors of neighbours.
+//! Either may be a packed panel as well, which is one way to lie.
+
+use super::CpuFeatures;
+#[cfg(target_arch = "x86_64")]
+use super::pack::transpose;
+use super::packed_tile::Arithmetic;
+#[cfg(target_arch = "x86_64")]
+use super::vector512;
+use super::vector512::Vector as _;
+#[cfg(target_arch = "x86_64")]
+use super::{VectorWidth, amx};
+use tegula_ir::ElementType;
+
+/// The most rows of a tile of vectors.
+pub(crate) const MAX_ROWS: usize = 14;
+/// The most rows of any tile, and its bytes.
+pub(crate) const TILE_ROWS: usize = 32;
+pub(crate) const TILE_BYTES: usize = TILE_ROWS * 32 * 4;
+
+/// Elements of the depth that are one stride apart in each operand.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Stretch {
+    /// Where it begins in the left and the right operand, in elements if the operand
+    /// lies where it was, in groups if it is packed.
+    pub(crate) at: [isize; 2],
+    pub(crate) length: usize,
+}
+
+/// One tile, or several of one height, one below the other: where the depth is small, what a
+/// call takes counts.
+pub(crate) struct Strided<'a> {
+    /// The left operand.
+    pub(crate) left: *const u8,
+    /// Bytes from there to its rows: those of one tile, or of several if it fetches nothing.
+    pub(crate) rows: &'a [isize],
+    /// Rows of a tile, at most the kernel's.
+    pub(crate) height: usize,
+    /// The right operand's first column.
+    pub(crate) right: *const u8,
+    /// Bytes of what [`Stretch::at`] counts, of each operand.
+    pub(crate) units: [isize; 2],
+    /// Bytes from one element of the depth to the next, of each operand.
+    pub(crate) steps: [isize; 2],
+    pub(crate) depth: &'a [Stretch],
+    pub(crate) columns: usize,
+    /// Element (row, column) is at `out + row_offsets[row] + column`, in elements.
+    pub(crate) out: *mut u8,
+    /// One offset for each row.
+    pub(crate) row_offsets: &'a [isize],
+    /// The distance of columns in the result, if there the rows of each tile, not its columns,
+    /// are neighbours: for tiles of at most two vectors that fetch nothing and are not added, of
+    /// a kernel that [turns](StridedKernel::turns).
+    pub(crate) turned: Option<isize>,
+    /// Whether sums are added to what is there.
+    pub(crate) add: bool,
+    /// What is fetched on the way: for tiles of at most two vectors.
+    pub(crate) fetch: Fetch,
+}
+
+/// What a tile fetches into a cache while it multiplies: of each vector the line of its last
+/// element. If that is not the only one, the other one is the last of the panel before.
+#[derive(Clone, Copy)]
+pub(crate) enum Fetch {
+    Nothing,
+    /// The right operand [some elements](AHEAD) of the depth ahead. Its vectors are copied to
+    /// here on the way, group by group, if that is not null.
+    Ahead(*mut u8),
+    /// What later tiles will read.
+    Later(Later),
+}
+
+/// Vectors that later tiles will read, as many as the tile has of each element of the depth.
+#[derive(Clone, Copy)]
+pub(crate) struct Later {
+    /// The first of them.
+    pub(crate) from: *const u8,
+    /// Bytes from one element of the depth to the next.
+    pub(crate) step: isize,
+    /// How many elements.
+    pub(crate) count: usize,
+}
+
+/// Elements of the depth that the right operand is fetched ahead: pieces of its rows
+/// are short, and the CPU foresees no large strides.
+const AHEAD: isize = 16;
+
+impl Later {
+    const NONE: Self = Self {
+        from: std::ptr::null(),
+        step: 0,
+        count: 0,
+    };
+}
+
+/// The forms of a tile, by what it [fetches](Fetch); the last fetches nothing, and is turned.
+const NOTHING: u8 = 0;
+const AT_ONCE: u8 = 1;
+const LATER: u8 = 2;
+const TURNED: u8 = 3;
+
+/// Computes a tile of so many vectors, of which the last may be a part of one.
+///
+/// # Safety
+/// Every element of every row and column can be read, those of the result written;
+/// there are `rows.len()` offsets and room for the copy; the kernel has tiles of so many rows and vectors;
+/// the CPU has what the kernel was made for.
+pub(crate) type StridedFn = unsafe fn(usize, &Strided<'_>);
+
+/// A tile's function and its sizes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StridedKernel {
+    /// The most rows.
+    pub(crate) rows: usize,
+    /// Lanes of a vector.
+    pub(crate) lanes: usize,
+    /// The vectors of tiles, the most first, by rows.
+    vectors: fn(usize) -> &'static [usize],
+    pub(crate) function: StridedFn,
+    /// The same, of sums in `f32` that it rounds to a result of bf16, if there is such a one.
+    to_bf16: Option<StridedFn>,
+    /// Whether it has tiles that are turned as they are stored.
+    pub(crate) turns: bool,
+    /// Whether its registers are matrices: a run of tiles has them [configured](Self::enter),
+    /// the left operand is contiguous along the depth, and the right one is packed.
+    pub(crate) matrices: bool,
+}
+
+/// The fewest rows for matrices. A step of 16 units and 32 columns takes them 32 cycles for up to
+/// 16 rows, and vectors 16 for each row, by Intel's manual; rows that are copied cost as much again.
+#[cfg(target_arch = "x86_64")]
+const MATRIX_ROWS: usize = 6;
+
+/// What tiles need while they run.
+#[cfg(target_arch = "x86_64")]
+pub(crate) type Entered = Option<super::amx::Configured>;
+#[cfg(not(target_arch = "x86_64"))]
+pub(crate) type Entered = Option<std::convert::Infallible>;
+
+impl StridedKernel {
+    /// The kernel for an arithmetic and so many rows, if there is one.
+    #[cfg(target_arch = "x86_64")]
+    pub(crate) fn new(isa: CpuFeatures, arithmetic: Arithmetic, rows: usize) -> Option<Self> {
+        let new = |rows, lanes, vectors, function| {
+            Some(Self {
+                rows,
+                lanes,
+                vectors,
+                function,
+                to_bf16: None,
+                turns: false,
+                matrices: false,
+            })
+        };
+        let matrices = |function| {
+            Some(Self {
+                rows: amx::MAX_ROWS,
+                lanes: 16,
+                vectors: |_| amx::VECTORS,
+                function,
+                to_bf16: None,
+                turns: false,
+                matrices: true,
+            })
+        };
+        let many = rows >= MATRIX_ROWS;
+        match (isa.width, arithmetic) {
+            (VectorWidth::Avx512, Arithmetic::Bf16Pairs) if isa.amx_bf16 && many => {
+                matrices(amx::bf16)
+            }
+            (VectorWidth::Avx512, Arithmetic::I8Quads) if isa.amx_int8 && many => matrices(amx::s8),
+            (VectorWidth::Avx512, Arithmetic::U8Quads) if isa.amx_int8 && many => matrices(amx::u8),
+            (VectorWidth::Avx512, Arithmetic::F32) => Some(Self {
+                turns: true,
+                ..new(14, 16, wide_tiles, avx512_f32::dispatch)?
+            }),
+            (VectorWidth::Avx512, Arithmetic::F64) => new(14, 8, wide_tiles, avx512_f64::dispatch),
+            (VectorWidth::Avx512, Arithmetic::Bf16Pairs) if isa.bf16 => Some(Self {
+                to_bf16: Some(avx512_bf16_to_bf16::dispatch),
+                ..new(14, 16, tiles, avx512_bf16::dispatch)?
+            }),
+            (VectorWidth::Avx2, Arithmetic::F32) => new(6, 8, tiles, avx2_f32::dispatch),
+            (VectorWidth::Avx2, Arithmetic::F64) => new(6, 4, tiles, avx2_f64::dispatch),
+            _ => None,
+        }
+    }
+
+    /// The kernel for products in f32 whose right operand has 16-bit floats.
+    #[cfg(target_arch = "x86_64")]
+    pub(crate) fn of_halves(isa: CpuFeatures, rhs: ElementType) -> Option<Self> {
+        let function = match (isa.width, rhs) {
+            (VectorWidth::Avx512, ElementType::BF16) => avx512_f32_by_bf16::dispatch,
+            (VectorWidth::Avx512, ElementType::F16) => avx512_f32_by_f16::dispatch,
+            _ => return None,
+        };
+        Some(Self {
+            rows: 14,
+            lanes: 16,
+            vectors: wide_tiles,
+            function,
+            to_bf16: None,
+            turns: false,
+            matrices: false,
+        })
+    }
+
+    /// Prepares this thread for tiles, until what is given is dropped.
+    #[cfg(target_arch = "x86_64")]
+    pub(crate) fn enter(&self) -> Entered {
+        // SAFETY: there are such kernels only where the CPU has AMX.
+        self.matrices.then(|| unsafe { amx::Configured::new() })
+    }
+
+    /// Prepares this thread for tiles, until what is given is dropped.
+    #[cfg(not(target_arch = "x86_64"))]
+    pub(crate) fn enter(&self) -> Entered {
+        None
+    }
+
+    /// The kernel for products in f32 whose right operand has 16-bit floats.
+    #[cfg(not(target_arch = "x86_64"))]
+    pub(crate) fn of_halves(_: CpuFeatures, _: ElementType) -> Option<Self> {
+        None
+    }
+
+    /// The kernel for an arithmetic and so many rows, if there is one.
+    #[cfg(not(target_arch = "x86_64"))]
+    pub(crate) fn new(_: CpuFeatures, _: Arithmetic, _: usize) -> Option<Self> {
+        None
+    }
+
+    /// The function whose tiles are stored as elements of a type, if sums are `same`: such
+    /// elements as they are.
+    pub(crate) fn storing(&self, out: ElementType, same: bool) -> Option<StridedFn> {
+        match (same, out) {
+            (true, _) => Some(self.function),
+            (false, ElementType::BF16) => self.to_bf16,
+            (false, _) => None,
+        }
+    }
+
+    /// How many vectors the next tile has, if so many columns are left.
+    pub(crate) fn vectors(&self, rows: usize, columns: usize) -> usize {
+        let left = columns.div_ceil(self.lanes);
+        let fits = |&&vectors: &&usize| vectors <= left;
+        (self.vectors)(rows).iter().find(fits).copied().unwrap_or(1)
+    }
+}
+
+/// Few rows take long pieces of the right operand's rows: they are read at memory's
+/// speed, and enough sums are independent of each other.
+#[cfg(target_arch = "x86_64")]
+fn wide_tiles(rows: usize) -> &'static [usize] {
+    match rows {
+        1 => &[16, 8, 4, 2, 1],
+        2 => &[8, 4, 2, 1],
+        3 => &[6, 4, 2, 1],
+        4 => &[4, 2, 1],
+        _ => &[2, 1],
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+fn tiles(rows: usize) -> &'static [usize] {
+    match rows {
+        1 => &[8, 4, 2, 1],
+        2 => &[4, 2, 1],
+        _ => &[2, 1],
+    }
+}
+
+/// A module with the tile of one kind of vector, and whether tiles of whole vectors
+/// have a form without a mask: it takes a register, of which AVX-512 has more.
+#[cfg(target_arch = "x86_64")]
+macro_rules! strided_tile {
+    (
+        $module:ident, $features:literal, $number:ty, $lanes:literal, $masked:literal,
+        [$(($m:literal, $v:literal))*], [$($n:literal)*],
+        $zero:ident, $load:ident, $store:ident, $broadcast:ident, $multiply_add:expr, $add:ident,
+        $mask:expr, $load_some:expr, $store_some:expr,
+        $right:ty, $right_load:expr, $right_some:expr
+    ) => {
+        strided_tile!(
+            $module, $features, $number, $lanes, $masked, [$(($m, $v))*], [$($n)*],
+            $zero, $load, $store, $broadcast, $multiply_add, $add, $mask, $load_some,
+            $store_some, $right, $right_load, $right_some,
+            to $number, $load, $load_some, $store, $store_some, super::not_turned, []
+        );
+    };
+    // As above, with the type of the result's elements, how sums are read and written there, and
+    // how a tile of them is turned, with the rows of tiles that are.
+    (
+        $module:ident, $features:literal, $number:ty, $lanes:literal, $masked:literal,
+        [$(($m:literal, $v:literal))*], [$($n:literal)*],
+        $zero:ident, $load:ident, $store:ident, $broadcast:ident, $multiply_add:expr, $add:ident,
+        $mask:expr, $load_some:expr, $store_some:expr,
+        $right:ty, $right_load:expr, $right_some:expr,
+        to $out:ty, $read:expr, $read_some:expr, $write:expr, $write_some:expr,
+        $turned:path, [$($t:literal)*]
+    ) => {
+        mod $module {
+            use super::{AHEAD, AT_ONCE, Fetch, LATER, Later, NOTHING, Strided, TURNED};
+            use std::arch::x86_64::*;
+            #[target_feature(enable = $features)]
+            unsafe fn tile<const M: usize, const V: usize, const FETCH: u8, const WHOLE: bool>(
+                tile: &Strided<'_>,
+            ) {
+                let (mut copy, mut later) = match tile.fetch {
+                    Fetch::Ahead(copy) => (copy.cast::<$number>(), Later::NONE),
+                    Fetch::Later(later) => (std::ptr::null_mut(), later),
+                    Fetch::Nothing => (std::ptr::null_mut(), Later::NONE),
+                };
+                let copies = !copy.is_null();
+                let ahead = tile.steps[1].wrapping_mul(AHEAD);
+                let last = (V - 1) * $lanes;
+                let mask = $mask(tile.columns - last);
+                let tiles = tile.rows.chunks_exact(M).zip(tile.row_offsets.chunks_exact(M));
+                for (rows, offsets) in tiles {
+                    if tile.add {
+                        // What is added to is there when the sums are.
+                        for &offset in offsets {
+                            let row = tile.out.cast::<$out>().wrapping_offset(offset);
+                            for v in 0..V {
+                                _mm_prefetch::<_MM_HINT_T0>(row.wrapping_add(v * $lanes).cast());
+                            }
+                        }
+                    }
+                    let mut sums = [[$zero(); V]; M];
+                    // SAFETY: the caller's promise; the mask has the last columns alone.
+                    unsafe {
+                        let rows = rows.as_ptr();
+                        for stretch in tile.depth {
+                            let mut left = tile.left.wrapping_offset(stretch.at[0] * tile.units[0]);
+                            let mut right = tile.right.wrapping_offset(stretch.at[1] * tile.units[1]);
+                            for _ in 0..stretch.length {
+                                let from = right.cast::<$right>();
+                                let columns: [_; V] = std::array::from_fn(|v| {
+                                    if WHOLE || v + 1 < V {
+                                        $right_load(from.add(v * $lanes))
+                                    } else {
+                                        $right_some(from.add(last), mask)
+                                    }
+                                });
+                                if FETCH == LATER && later.count > 0 {
+                                    later.count -= 1;
+                                    for v in 0..V {
+                                        let first = later.from.cast::<$right>();
+                                        let last = first.wrapping_add((v + 1) * $lanes - 1);
+                                        _mm_prefetch::<_MM_HINT_T1>(last.cast());
+                                    }
+                                    later.from = later.from.wrapping_offset(later.step);
+                                }
+                                if FETCH == AT_ONCE {
+                                    for (v, &column) in columns.iter().enumerate() {
+                                        let ahead = right.wrapping_offset(ahead).cast::<$right>();
+                                        let last = ahead.wrapping_add((v + 1) * $lanes - 1);
+                                        _mm_prefetch::<_MM_HINT_T0>(last.cast());
+                                        if copies {
+                                            $store(copy.add(v * $lanes), column);
+                                        }
+                                    }
+                                    copy = copy.wrapping_add(V * $lanes);
+                                }
+                                for (m, sums) in sums.iter_mut().enumerate() {
+                                    // Left to itself, the compiler keeps a pointer for each row
+                                    // that it moves along, most of them in memory.
+                                    let row = left.wrapping_offset(rows.add(m).read_volatile());
+                                    // Pairs of 16-bit numbers begin at any of them.
+                                    let row = $broadcast(row.cast::<$number>().read_unaligned());
+                                    for (sum, column) in sums.iter_mut().zip(columns) {
+                                        *sum = $multiply_add(row, column, *sum);
+                                    }
+                                }
+                                left = left.wrapping_offset(tile.steps[0]);
+                                right = right.wrapping_offset(tile.steps[1]);
+                            }
+                        }
+                        if FETCH == TURNED {
+                            $turned(tile, &sums, *offsets.get_unchecked(0));
+                            continue;
+                        }
+                        let row = |m: usize| {
+                            let offset = *offsets.get_unchecked(m);
+                            tile.out.cast::<$out>().offset(offset)
+                        };
+                        if tile.add {
+                            for (m, sums) in sums.iter_mut().enumerate() {
+                                for (v, sum) in sums.iter_mut().enumerate() {
+                                    let place = row(m).cast_const().add(v * $lanes);
+                                    let before = if WHOLE || v + 1 < V {
+                                        $read(place)
+                                    } else {
+                                        $read_some(place, mask)
+                                    };
+                                    *sum = $add(before, *sum);
+                                }
+                            }
+                        }
+                        for (m, sums) in sums.iter().enumerate() {
+                            for (v, &sum) in sums.iter().enumerate() {
+                                let place = row(m).add(v * $lanes);
+                                if WHOLE || v + 1 < V {
+                                    $write(place, sum);
+                                } else {
+                                    $write_some(place, mask, sum);
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+
+            /// # Safety
+            /// As [`super::StridedFn`].
+            #[target_feature(enable = $features)]
+            pub(super) unsafe fn dispatch(vectors: usize, arguments: &Strided<'_>) {
+                let whole = arguments.columns == vectors * $lanes;
+                let form = match arguments.fetch {
+                    Fetch::Nothing if arguments.turned.is_some() => TURNED,
+                    Fetch::Nothing => NOTHING,
+                    Fetch::Ahead(_) => AT_ONCE,
+                    Fetch::Later(_) => LATER,
+                };
+                // SAFETY: the caller's promise.
+                unsafe {
+                    match (arguments.height, vectors, form) {
+                        $(($m, $v, NOTHING) if $masked && !whole => {
+                            tile::<$m, $v, NOTHING, false>(arguments)
+                        })*
+                        $(($m, $v, NOTHING) => tile::<$m, $v, NOTHING, $masked>(arguments),)*
+                        $(
+                            ($n, 1, AT_ONCE) if $masked && !whole => {
+                                tile::<$n, 1, AT_ONCE, false>(arguments)
+                            }
+                            ($n, 2, AT_ONCE) if $masked && !whole => {
+                                tile::<$n, 2, AT_ONCE, false>(arguments)
+                            }
+                            ($n, 1, AT_ONCE) => tile::<$n, 1, AT_ONCE, $masked>(arguments),
+                            ($n, 2, AT_ONCE) => tile::<$n, 2, AT_ONCE, $masked>(arguments),
+                            ($n, 1, LATER) => tile::<$n, 1, LATER, false>(arguments),
+                            ($n, 2, LATER) if $masked && !whole => {
+                                tile::<$n, 2, LATER, false>(arguments)
+                            }
+                            ($n, 2, LATER) => tile::<$n, 2, LATER, $masked>(arguments),
+                        )*
+                        $(
+                            ($t, 1, TURNED) => tile::<$t, 1, TURNED, false>(arguments),
+                            ($t, 2, TURNED) => tile::<$t, 2, TURNED, false>(arguments),
+                        )*
+                        other => debug_assert!(false, "there is no tile of {other:?}"),
+                    }
+                }
+            }
+        }
+    };
+}
+
+/// Tiles of AVX-512 registers, of the sizes of [`wide_tiles`]: the module, its features, the
+/// numbers, their lanes, the rows of tiles that fetch, and what the vectors' functions are.
+#[cfg(target_arch = "x86_64")]
+macro_rules! wide_tile {
+    ($module:ident, $features:literal, $number:ty, $lanes:literal, $fetching:tt, $($rest:tt)*) => {
+        strided_tile!(
+            $module, $features, $number, $lanes, false,
+            [(1, 1) (1, 2) (1, 4) (1, 8) (1, 16) (2, 1) (2, 2) (2, 4) (2, 8) (3, 1) (3, 2) (3, 4) (3, 6)
+             (4, 1) (4, 2) (4, 4) (5, 1) (5, 2) (6, 1) (6, 2) (7, 1) (7, 2) (8, 1) (8, 2) (9, 1) (9, 2)
+             (10, 1) (10, 2) (11, 1) (11, 2) (12, 1) (12, 2) (13, 1) (13, 2) (14, 1) (14, 2)],
+            $fetching, $($rest)*
+        );
+    };
+}
+
+/// As [`wide_tile`], of sums in `f32`: after the rows, what the right operand's elements
+/// are and how a vector of them is loaded, whole and in part.
+#[cfg(target_arch = "x86_64")]
+macro_rules! wide_tile_of_f32 {
+    ($module:ident, $features:literal, $fetching:tt, $($right:tt)*) => {
+        wide_tile!(
+            $module, $features, f32, 16, $fetching,
+            _mm512_setzero_ps, _mm512_loadu_ps, _mm512_storeu_ps, _mm512_set1_ps,
+            _mm512_fmadd_ps, _mm512_add_ps, |count: usize| ((1u32 << count) - 1) as __mmask16,
+            |p, mask| _mm512_maskz_loadu_ps(mask, p),
+            |p, mask, x| _mm512_mask_storeu_ps(p, mask, x), $($right)*
+        );
+    };
+}
+
+#[cfg(target_arch = "x86_64")]
+wide_tile_of_f32!(
+    avx512_f32, "avx512f", [1 2 3 4 5 6 7 8 9 10 11 12 13 14],
+    f32, |p| _mm512_loadu_ps(p), |p, mask| _mm512_maskz_loadu_ps(mask, p),
+    to f32, _mm512_loadu_ps, |p, mask| _mm512_maskz_loadu_ps(mask, p),
+    _mm512_storeu_ps, |p, mask, x| _mm512_mask_storeu_ps(p, mask, x),
+    super::turned, [1 2 3 4 5 6 7 8 9 10 11 12 13 14]
+);
+#[cfg(target_arch = "x86_64")]
+wide_tile!(
+    avx512_f64, "avx512f", f64, 8,
+    [1 2 3 4 5 6 7 8 9 10 11 12 13 14],
+    _mm512_setzero_pd, _mm512_loadu_pd, _mm512_storeu_pd, _mm512_set1_pd, _mm512_fmadd_pd,
+    _mm512_add_pd, |count: usize| ((1u32 << count) - 1) as __mmask8,
+    |p, mask| _mm512_maskz_loadu_pd(mask, p), |p, mask, x| _mm512_mask_storeu_pd(p, mask, x),
+    f64, |p| _mm512_loadu_pd(p), |p, mask| _mm512_maskz_loadu_pd(mask, p)
+);
+/// Tiles of sums of products of pairs of bf16, and where they go.
+#[cfg(target_arch = "x86_64")]
+macro_rules! tile_of_pairs {
+    ($module:ident, $($out:tt)*) => {
+        strided_tile!(
+            $module, "avx512f,avx512bw,avx512vl,avx512bf16", f32, 16, false,
+            [(1, 1) (1, 2) (1, 4) (1, 8) (2, 1) (2, 2) (2, 4) (3, 1) (3, 2) (4, 1) (4, 2) (5, 1)
+             (5, 2) (6, 1) (6, 2) (7, 1) (7, 2) (8, 1) (8, 2) (9, 1) (9, 2) (10, 1) (10, 2) (11, 1)
+             (11, 2) (12, 1) (12, 2) (13, 1) (13, 2) (14, 1) (14, 2)],
+            [],
+            _mm512_setzero_ps, _mm512_loadu_ps, _mm512_storeu_ps, _mm512_set1_ps,
+            |a, b, c| _mm512_dpbf16_ps(
+                c,
+                std::mem::transmute::<__m512, __m512bh>(a),
+                std::mem::transmute::<__m512, __m512bh>(b),
+            ),
+            _mm512_add_ps, |count: usize| ((1u32 << count) - 1) as __mmask16,
+            |p, mask| _mm512_maskz_loadu_ps(mask, p),
+            |p, mask, x| _mm512_mask_storeu_ps(p, mask, x),
+            f32, |p| _mm512_loadu_ps(p), |p, mask| _mm512_maskz_loadu_ps(mask, p)
+            $($out)*
+        );
+    };
+}
+
+#[cfg(target_arch = "x86_64")]
+tile_of_pairs!(avx512_bf16,);
+#[cfg(target_arch = "x86_64")]
+tile_of_pairs!(
+    avx512_bf16_to_bf16,,
+    to i16,
+    |p: *const i16| super::from_bf16(p, u16::MAX),
+    |p, mask| super::from_bf16(p, mask),
+    |p: *mut i16, x| super::sums_to_bf16(p, u16::MAX, x),
+    |p: *mut i16, mask, x| super::sums_to_bf16(p, mask, x),
+    super::not_turned, []
+);
+#[cfg(target_arch = "x86_64")]
+wide_tile_of_f32!(
+    avx512_f32_by_bf16, "avx512f,avx512bw,avx512vl", [5 6 7 8 9 10 11 12 13 14],
+    i16, |p: *const i16| super::from_bf16(p, u16::MAX), |p, mask| super::from_bf16(p, mask)
+);
+#[cfg(target_arch = "x86_64")]
+wide_tile_of_f32!(
+    avx512_f32_by_f16, "avx512f,avx512bw,avx512vl", [5 6 7 8 9 10 11 12 13 14],
+    i16, |p: *const i16| super::from_f16(p, u16::MAX), |p, mask| super::from_f16(p, mask)
+);
+
+/// Some of 16 bf16 as f32.
+///
+/// # Safety
+/// Those of the mask can be read; AVX-512 F, BW and VL.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+unsafe fn from_bf16(from: *const i16, mask: u16) -> std::arch::x86_64::__m512 {
+    // SAFETY: the caller's promise.
+    unsafe { vector512::Bf16::load(from, mask) }
+}
+
+/// Stores a tile whose rows are neighbours in the result, from a first one of that offset on:
+/// sixteen columns are turned in registers.
+///
+/// # Safety
+/// The elements can be written; AVX-512 F.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f")]
+#[inline]
+unsafe fn turned<const M: usize, const V: usize>(
+    tile: &Strided<'_>,
+    sums: &[[std::arch::x86_64::__m512; V]; M],
+    first: isize,
+) {
+    use std::arch::x86_64::{_mm512_castps_si512, _mm512_mask_storeu_epi32, _mm512_setzero_si512};
+    const LANES: usize = 16;
+    let step = tile.turned.unwrap_or(1);
+    let rows = ((1u32 << M) - 1) as u16;
+    let mut place = tile.out.cast::<i32>().wrapping_offset(first);
+    for v in 0..V {
+        let mut block = std::array::from_fn(|m| match sums.get(m) {
+            Some(row) => _mm512_castps_si512(row[v]),
+            None => _mm512_setzero_si512(),
+        });
+        transpose(&mut block);
+        for &column in block.iter().take(tile.columns - v * LANES) {
+            // SAFETY: the caller's promise.
+            unsafe { _mm512_mask_storeu_epi32(place, rows, column) };
+            place = place.wrapping_offset(step);
+        }
+    }
+}
+
+/// What stands for [`turned`] in kernels that have no such tiles.
+#[cfg(target_arch = "x86_64")]
+fn not_turned<T, const M: usize, const V: usize>(_: &Strided<'_>, _: &[[T; V]; M], _: isize) {}
+
+/// Some of 16 sums of products of bf16 as the nearest bf16. The instruction takes subnormal
+/// numbers for zeros: `vdpbf16ps` gives none.
+///
+/// # Safety
+/// Those of the mask can be written; AVX-512 F, BW, VL and BF16.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
+unsafe fn sums_to_bf16(to: *mut i16, mask: u16, sums: std::arch::x86_64::__m512) {
+    use std::arch::x86_64::{__m256bh, __m256i, _mm256_mask_storeu_epi16, _mm512_cvtneps_pbh};
+    // SAFETY: both are 256 bits; the caller's promise.
+    unsafe {
+        let rounded = std::mem::transmute::<__m256bh, __m256i>(_mm512_cvtneps_pbh(sums));
+        _mm256_mask_storeu_epi16(to, mask, rounded);
+    }
+}
+
+/// Some of 16 f16 as f32.
+///
+/// # Safety
+/// Those of the mask can be read; AVX-512 F, BW and VL.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+unsafe fn from_f16(from: *const i16, mask: u16) -> std::arch::x86_64::__m512 {
+    // SAFETY: the caller's promise.
+    unsafe { vector512::F16::load(from, mask) }
+}
+
+#[cfg(target_arch = "x86_64")]
+strided_tile!(
+    avx2_f32, "avx2,fma", f32, 8, true,
+    [(1, 1) (1, 2) (1, 4) (1, 8) (2, 1) (2, 2) (2, 4) (3, 1) (3, 2) (4, 1) (4, 2) (5, 1) (5, 2)
+     (6, 1) (6, 2)],
+    [1 2 3 4 5 6],
+    _mm256_setzero_ps, _mm256_loadu_ps, _mm256_storeu_ps, _mm256_set1_ps, _mm256_fmadd_ps,
+    _mm256_add_ps, |count: usize| _mm256_cmpgt_epi32(
+        _mm256_set1_epi32(count as i32), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7)),
+    |p, mask| _mm256_maskload_ps(p, mask), |p, mask, x| _mm256_maskstore_ps(p, mask, x),
+    f32, |p| _mm256_loadu_ps(p), |p, mask| _mm256_maskload_ps(p, mask)
+);
+#[cfg(target_arch = "x86_64")]
+strided_tile!(
+    avx2_f64, "avx2,fma", f64, 4, true,
+    [(1, 1) (1, 2) (1, 4) (1, 8) (2, 1) (2, 2) (2, 4) (3, 1) (3, 2) (4, 1) (4, 2) (5, 1) (5, 2)
+     (6, 1) (6, 2)],
+    [1 2 3 4 5 6],
+    _mm256_setzero_pd, _mm256_loadu_pd, _mm256_storeu_pd, _mm256_set1_pd, _mm256_fmadd_pd,
+    _mm256_add_pd, |count: usize| _mm256_cmpgt_epi64(
+        _mm256_set1_epi64x(count as i64), _mm256_setr_epi64x(0, 1, 2, 3)),
+    |p, mask| _mm256_maskload_pd(p, mask), |p, mask, x| _mm256_maskstore_pd(p, mask, x),
+    f64, |p| _mm256_loadu_pd(p), |p, mask| _mm256_maskload_pd(p, mask)
+);
+
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests {
+    use super::*;
+    use tegula_target::IsaLevel;
+    /// A tile over no depth is zeros: whoever is asked for one without a form leaves what
+    /// was there.
+    fn is_there(kernel: &StridedKernel, rows: usize, vectors: usize, fetch: Fetch) -> bool {
+        let mut out = [f64::NAN; TILE_ROWS * 16 * 16];
+        let columns = vectors * kernel.lanes;
+        let offsets: Vec<isize> = (0..rows).map(|row| (row * columns) as isize).collect();
+        let tile = Strided {
+            left: std::ptr::null(),
+            rows: &[0; TILE_ROWS][..rows],
+            height: rows,
+            right: std::ptr::null(),
+            units: [0; 2],
+            steps: [0; 2],
+            depth: &[],
+            columns,
+            out: out.as_mut_ptr().cast(),
+            row_offsets: &offsets,
+            turned: None,
+            add: false,
+            fetch,
+        };
+        let _entered = kernel.enter();
+        // SAFETY: nothing is read, the results have room; the kernel is one of this
+        // machine's.
+        unsafe { (kernel.function)(vectors, &tile) };
+        out[0].to_bits() & u64::from(u32::MAX) == 0
+    }
+
+    #[test]
+    fn every_tile_that_is_asked_for_is_there() {
+        for cpu in [IsaLevel::Native, IsaLevel::X86V3] {
+            let isa = CpuFeatures::up_to(cpu);
+            let sums = [Arithmetic::F32, Arithmetic::F64, Arithmetic::Bf16Pairs];
+            let kernels = sums
+                .into_iter()
+                .map(|a| (StridedKernel::new(isa, a, usize::MAX), a));
+            let halves = [ElementType::BF16, ElementType::F16];
+            let halves = halves.map(|ty| (StridedKernel::of_halves(isa, ty), Arithmetic::F32));
+            for (kernel, arithmetic) in kernels.chain(halves) {
+                let Some(kernel) = kernel else { continue };
+                for rows in 1..=kernel.rows {
+                    let most = kernel.vectors(rows, usize::MAX / 2);
+                    for &vectors in (kernel.vectors)(rows) {
+                        let there = |fetch| is_there(&kernel, rows, vectors, fetch);
+                        assert!(there(Fetch::Nothing), "{rows} {vectors}");
+                        // Pairs are packed, so nothing of theirs is fetched.
+                        if most <= 2 && arithmetic != Arithmetic::Bf16Pairs {
+                            let ahead = Fetch::Ahead(std::ptr::null_mut());
+                            assert!(there(ahead), "{rows} {vectors}");
+                            assert!(there(Fetch::Later(Later::NONE)), "{rows} {vectors}");
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// What the tile that rounds to bf16 relies on: no sum of pairs is subnormal.
+    #[test]
+    fn sums_of_small_pairs_are_rounded_as_they_are() {
+        let isa = CpuFeatures::up_to(IsaLevel::Native);
+        let kernel = StridedKernel::new(
+            CpuFeatures {
+                amx_bf16: false,
+                ..isa
+            },
+            Arithmetic::Bf16Pairs,
+            1,
+        );
+        let Some((kernel, to_bf16)) = kernel.and_then(|kernel| Some((kernel, kernel.to_bf16?)))
+        else {
+            return;
+        };
+        // 1.5 * 2^-70 times 1.0078125 * 2^-48 to 2^-78.
+        let left = [0x1cc0u16, 0];
+        let right: [[u16; 2]; 16] = std::array::from_fn(|i| [(79 - 2 * i as u16) << 7 | 1, 0]);
+        let mut sums = [f32::NAN; 16];
+        let mut rounded = [0u16; 16];
+        let mut tile = Strided {
+            left: left.as_ptr().cast(),
+            rows: &[0],
+            height: 1,
+            right: right.as_ptr().cast(),
+            units: [4, 64],
+            steps: [4, 64],
+            depth: &[Stretch {
+                at: [0; 2],
+                length: 1,
+            }],
+            columns: 16,
+            out: sums.as_mut_ptr().cast(),
+            row_offsets: &[0],
+            turned: None,
+            add: false,
+            fetch: Fetch::Nothing,
+        };
+        // SAFETY: there is one unit of the row and of each column, and room for the results.
+        unsafe {
+            (kernel.function)(1, &tile);
+            tile.out = rounded.as_mut_ptr().cast();
+            to_bf16(1, &tile);
+        }
+        assert!(sums.iter().all(|sum| !sum.is_subnormal()), "{sums:?}");
+        assert!(sums[0] != 0.0 && sums[15] == 0.0, "{sums:?}");
+        assert_eq!(rounded, sums.map(|sum| half::bf16::from_f32(sum).to_bits()));
+    }
+}

@@ -1,0 +1,75 @@
+//! Vectors of 16 elements of several floating-point types, loaded and stored as f32: AVX-512.
+
+use std::arch::x86_64::*;
+
+/// An element type's vectors of 16, as f32.
+pub(crate) trait Vector {
+    type Element;
+    /// # Safety
+    /// The elements of the mask can be read; AVX-512 F, BW and VL.
+    unsafe fn load(from: *const Self::Element, mask: u16) -> __m512;
+    /// # Safety
+    /// The elements of the mask can be written; AVX-512 F, BW and VL.
+    unsafe fn store(to: *mut Self::Element, mask: u16, x: __m512);
+}
+
+pub(crate) struct F32;
+
+impl Vector for F32 {
+    type Element = f32;
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+    unsafe fn load(from: *const f32, mask: u16) -> __m512 {
+        // SAFETY: the caller's promise.
+        unsafe { _mm512_maskz_loadu_ps(mask, from) }
+    }
+
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+    unsafe fn store(to: *mut f32, mask: u16, x: __m512) {
+        // SAFETY: the caller's promise.
+        unsafe { _mm512_mask_storeu_ps(to, mask, x) };
+    }
+}
+
+pub(crate) struct Bf16;
+
+impl Vector for Bf16 {
+    type Element = i16;
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+    unsafe fn load(from: *const i16, mask: u16) -> __m512 {
+        // SAFETY: the caller's promise.
+        let bits = unsafe { _mm256_maskz_loadu_epi16(mask, from) };
+        _mm512_castsi512_ps(_mm512_slli_epi32::<16>(_mm512_cvtepu16_epi32(bits)))
+    }
+
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+    unsafe fn store(to: *mut i16, mask: u16, x: __m512) {
+        // To the nearest, ties to even; a NaN stays one.
+        let bits = _mm512_castps_si512(x);
+        let odd = _mm512_and_si512(_mm512_srli_epi32::<16>(bits), _mm512_set1_epi32(1));
+        let rounded = _mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
+        let nan = _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(x, x);
+        let quiet = _mm512_or_si512(bits, _mm512_set1_epi32(0x40_0000));
+        let rounded = _mm512_mask_blend_epi32(nan, rounded, quiet);
+        let halves = _mm512_cvtepi32_epi16(_mm512_srli_epi32::<16>(rounded));
+        // SAFETY: the caller's promise.
+        unsafe { _mm256_mask_storeu_epi16(to, mask, halves) };
+    }
+}
+
+pub(crate) struct F16;
+
+impl Vector for F16 {
+    type Element = i16;
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+    unsafe fn load(from: *const i16, mask: u16) -> __m512 {
+        // SAFETY: the caller's promise.
+        unsafe { _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(mask, from)) }
+    }
+
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+    unsafe fn store(to: *mut i16, mask: u16, x: __m512) {
+        let halves = _mm512_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(x);
+        // SAFETY: the caller's promise.
+        unsafe { _mm256_mask_storeu_epi16(to, mask, halves) };
+    }
+}

@@ -1,0 +1,253 @@
+//! A few threads that take parts of a piece of work, with the caller among them.
+//!
+//! Work is split into parts by whoever asks, so that results do not depend on which
+//! thread takes which part. A worker looks for new work for a short while and then
+//! sleeps; a caller that finds the workers busy with another caller's work does all
+//! its parts itself. Nobody waits for a thread that has not begun: what no worker
+//! has taken, the caller does.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+/// How often a worker looks for work before it sleeps: some microseconds.
+const SPINS: u32 = 2000;
+
+/// Threads that wait for work.
+pub struct ThreadPool {
+    shared: Arc<Shared>,
+    workers: Vec<JoinHandle<()>>,
+    /// As many as were asked for: work is split for them, whoever does it.
+    threads: usize,
+    /// Held by the caller whose work the workers do.
+    caller: Mutex<()>,
+}
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    /// Counts pieces of work; changes when there is one.
+    generation: AtomicU64,
+    /// The next part that nobody has taken.
+    next: AtomicUsize,
+    /// Workers that may be inside the work.
+    active: AtomicUsize,
+    wake: Condvar,
+    done: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    job: Option<Job>,
+    stop: bool,
+}
+
+#[derive(Clone, Copy)]
+struct Job {
+    work: *const (dyn Fn(usize) + Sync),
+    parts: usize,
+}
+
+// SAFETY: the work may be called by several threads at once, and is called only
+// while its owner waits in `ThreadPool::run`.
+unsafe impl Send for Job {}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take_parts(&self, work: &(dyn Fn(usize) + Sync), parts: usize) {
+        loop {
+            let part = self.next.fetch_add(1, Ordering::Relaxed);
+            if part >= parts {
+                return;
+            }
+            work(part);
+        }
+    }
+
+    fn worker(&self) {
+        let mut seen = 0;
+        loop {
+            for _ in 0..SPINS {
+                if self.generation.load(Ordering::Acquire) != seen {
+                    break;
+                }
+                std::hint::spin_loop();
+            }
+            let mut state = self.state();
+            let job = loop {
+                if state.stop {
+                    return;
+                }
+                let generation = self.generation.load(Ordering::Acquire);
+                if generation != seen {
+                    seen = generation;
+                    if let Some(job) = state.job {
+                        break job;
+                    }
+                }
+                state = self
+                    .wake
+                    .wait(state)
+                    .unwrap_or_else(PoisonError::into_inner);
+            };
+            self.active.fetch_add(1, Ordering::AcqRel);
+            drop(state);
+            let leave = Leave(self);
+            // SAFETY: the work lives until its caller has seen `active` at 0, and
+            // this thread was counted while the job was there.
+            self.take_parts(unsafe { &*job.work }, job.parts);
+            drop(leave);
+        }
+    }
+}
+
+/// Says that a worker is outside the work again, however it left.
+struct Leave<'a>(&'a Shared);
+
+impl Drop for Leave<'_> {
+    fn drop(&mut self) {
+        let state = self.0.state();
+        if self.0.active.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.0.done.notify_all();
+        }
+        drop(state);
+    }
+}
+
+impl ThreadPool {
+    /// A pool for so many threads, the caller among them. Threads that the system
+    /// does not give are done without.
+    pub fn new(threads: usize) -> Self {
+        let shared = Arc::new(Shared::default());
+        let spawn = |i: usize| {
+            let shared = Arc::clone(&shared);
+            let builder = std::thread::Builder::new().name(format!("tegula-{i}"));
+            builder.spawn(move || shared.worker()).ok()
+        };
+        let workers = (1..threads).map_while(spawn).collect();
+        Self {
+            shared,
+            workers,
+            threads: threads.max(1),
+            caller: Mutex::new(()),
+        }
+    }
+
+    /// How many threads there are, the caller among them.
+    pub fn threads(&self) -> usize {
+        self.threads
+    }
+
+    /// Calls `work` once with every number below `parts`, and returns when all
+    /// calls have.
+    pub fn run(&self, parts: usize, work: &(dyn Fn(usize) + Sync)) {
+        let caller = match self.caller.try_lock() {
+            Ok(guard) if parts > 1 && !self.workers.is_empty() => guard,
+            _ => return (0..parts).for_each(work),
+        };
+        let shared = &*self.shared;
+        // SAFETY: only the lifetime changes; this function does not return before
+        // the job is gone and no worker is inside it.
+        let work_pointer = unsafe {
+            std::mem::transmute::<&(dyn Fn(usize) + Sync), &'static (dyn Fn(usize) + Sync)>(work)
+        };
+        let mut state = shared.state();
+        shared.next.store(0, Ordering::Relaxed);
+        state.job = Some(Job {
+            work: work_pointer,
+            parts,
+        });
+        shared.generation.fetch_add(1, Ordering::Release);
+        drop(state);
+        shared.wake.notify_all();
+        let finish = Finish(shared);
+        shared.take_parts(work, parts);
+        drop(finish);
+        drop(caller);
+    }
+}
+
+/// Takes the job away and waits until no worker is inside it.
+struct Finish<'a>(&'a Shared);
+
+impl Drop for Finish<'_> {
+    fn drop(&mut self) {
+        for _ in 0..SPINS {
+            if self.0.active.load(Ordering::Acquire) == 0 {
+                break;
+            }
+            std::hint::spin_loop();
+        }
+        let mut state = self.0.state();
+        state.job = None;
+        while self.0.active.load(Ordering::Acquire) != 0 {
+            let waited = self.0.done.wait(state);
+            state = waited.unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+impl Drop for ThreadPool {
+    fn drop(&mut self) {
+        self.shared.state().stop = true;
+        self.shared.generation.fetch_add(1, Ordering::Release);
+        self.shared.wake.notify_all();
+        for worker in self.workers.drain(..) {
+            // A worker that panicked has nothing more to give.
+            let _ = worker.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    #[test]
+    fn every_part_is_done_once() {
+        for threads in [1, 2, 5] {
+            let pool = ThreadPool::new(threads);
+            for parts in [0, 1, 2, 3, 64] {
+                let counts: Vec<AtomicUsize> = (0..parts).map(|_| AtomicUsize::new(0)).collect();
+                for _ in 0..200 {
+                    pool.run(parts, &|i| {
+                        counts[i].fetch_add(1, Ordering::Relaxed);
+                    });
+                }
+                assert!(counts.iter().all(|c| c.load(Ordering::Relaxed) == 200));
+            }
+        }
+    }
+
+    #[test]
+    fn several_callers_share_it() {
+        let pool = ThreadPool::new(2);
+        let total = AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    for _ in 0..200 {
+                        pool.run(4, &|i| {
+                            total.fetch_add(i, Ordering::Relaxed);
+                        });
+                    }
+                });
+            }
+        });
+        assert_eq!(total.load(Ordering::Relaxed), 3 * 200 * 6);
+    }
+
+    #[test]
+    fn work_that_asks_for_work_is_done() {
+        let pool = ThreadPool::new(2);
+        let total = AtomicUsize::new(0);
+        pool.run(2, &|_| {
+            pool.run(3, &|_| {
+                total.fetch_add(1, Ordering::Relaxed);
+            });
+        });
+        assert_eq!(total.load(Ordering::Relaxed), 6);
+    }
+}

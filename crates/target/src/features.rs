@@ -1,0 +1,244 @@
+//! Instructions that code may use: levels of x86-64 that a user asks for, and what the CPU that
+//! this runs on has of them. Every crate that chooses code by CPU asks here.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::OnceLock;
+
+/// Which instructions may be used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum IsaLevel {
+    /// Everything that this machine has.
+    #[default]
+    Native,
+    /// SSE4.2 and older: what any x86-64 of the last fifteen years has.
+    X86V2,
+    /// AVX2, FMA and bit manipulation.
+    X86V3,
+    /// AVX-512 F, BW, DQ and VL.
+    X86V4,
+}
+
+impl IsaLevel {
+    /// All levels, with the names that the command line has for them.
+    pub const NAMES: [(Self, &'static str); 4] = [
+        (Self::Native, "native"),
+        (Self::X86V2, "x86-64-v2"),
+        (Self::X86V3, "x86-64-v3"),
+        (Self::X86V4, "x86-64-v4"),
+    ];
+
+    /// The vectors that code for this level is made of; of [`Self::Native`] those of this
+    /// machine.
+    pub fn width(self) -> VectorWidth {
+        match self {
+            Self::Native => CpuFeatures::detect().width,
+            Self::X86V4 => VectorWidth::Avx512,
+            Self::X86V3 => VectorWidth::Avx2,
+            Self::X86V2 => VectorWidth::Portable,
+        }
+    }
+
+    /// Whether code for this level runs on this machine.
+    pub fn is_supported(self) -> bool {
+        self.width() <= CpuFeatures::detect().width
+    }
+}
+
+impl fmt::Display for IsaLevel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = Self::NAMES.iter().find(|(level, _)| level == self);
+        f.write_str(name.map_or("", |(_, name)| name))
+    }
+}
+
+/// A name that is no [`IsaLevel`]'s.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no CPU `{0}`: use native, x86-64-v2, x86-64-v3 or x86-64-v4")]
+pub struct UnknownIsaLevel(pub String);
+
+impl FromStr for IsaLevel {
+    type Err = UnknownIsaLevel;
+
+    fn from_str(name: &str) -> Result<Self, UnknownIsaLevel> {
+        let level = Self::NAMES.iter().find(|(_, known)| *known == name);
+        level
+            .map(|(level, _)| *level)
+            .ok_or_else(|| UnknownIsaLevel(name.to_owned()))
+    }
+}
+
+/// How wide vectors are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum VectorWidth {
+    /// What the compiler was told to use: 128 bits on x86-64 and aarch64.
+    #[default]
+    Portable,
+    /// AVX2, FMA and BMI2: 256 bits.
+    Avx2,
+    /// AVX-512 F, BW, DQ and VL, and F16C: 512 bits.
+    Avx512,
+}
+
+/// Instructions that may be used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CpuFeatures {
+    /// The widest vectors.
+    pub width: VectorWidth,
+    /// Dot products of pairs of bf16 (AVX512-BF16).
+    pub bf16: bool,
+    /// Dot products of pairs of 16-bit integers (AVX512-VNNI).
+    pub vnni: bool,
+    /// Products of matrices of pairs of bf16 (AMX-BF16).
+    pub amx_bf16: bool,
+    /// Products of matrices of fours of 8-bit integers (AMX-INT8).
+    pub amx_int8: bool,
+}
+
+impl CpuFeatures {
+    /// What the CPU that this runs on has, and the operating system lets the process use.
+    pub fn detect() -> Self {
+        static FOUND: OnceLock<CpuFeatures> = OnceLock::new();
+        *FOUND.get_or_init(found)
+    }
+
+    /// What a level allows of [what there is](Self::detect). Extensions that are in no level are
+    /// part of [`IsaLevel::Native`] alone.
+    pub fn up_to(level: IsaLevel) -> Self {
+        let here = Self::detect();
+        if level == IsaLevel::Native {
+            return here;
+        }
+        Self {
+            width: level.width().min(here.width),
+            ..Self::default()
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+fn found() -> CpuFeatures {
+    use std::is_x86_feature_detected as has;
+    let avx2 = has!("avx2") && has!("fma") && has!("bmi1") && has!("bmi2");
+    let avx512 = avx2
+        && has!("avx512f")
+        && has!("avx512bw")
+        && has!("avx512dq")
+        && has!("avx512vl")
+        && has!("f16c");
+    let [amx_bf16, amx_int8] = match avx512 {
+        true => amx::found(),
+        false => [false; 2],
+    };
+    CpuFeatures {
+        width: match (avx512, avx2) {
+            (true, _) => VectorWidth::Avx512,
+            (false, true) => VectorWidth::Avx2,
+            (false, false) => VectorWidth::Portable,
+        },
+        bf16: avx512 && has!("avx512bf16"),
+        vnni: avx512 && has!("avx512vnni"),
+        amx_bf16,
+        amx_int8,
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn found() -> CpuFeatures {
+    CpuFeatures::default()
+}
+
+/// Matrix registers, whose state Linux keeps only for a process that has asked for it.
+#[cfg(target_arch = "x86_64")]
+mod amx {
+    use std::arch::x86_64::__cpuid_count;
+
+    /// Whether there are products of bf16, and of 8-bit integers.
+    pub(super) fn found() -> [bool; 2] {
+        if __cpuid_count(0, 0).eax < 7 {
+            return [false; 2];
+        }
+        // Structured extended features: AMX-BF16 is bit 22, AMX-TILE 24, AMX-INT8 25.
+        let features = __cpuid_count(7, 0).edx;
+        let has = |bit: u32| features >> bit & 1 == 1;
+        match has(24) && is_permitted() {
+            true => [has(22), has(25)],
+            false => [false; 2],
+        }
+    }
+
+    /// Asks for the state of the registers (`Documentation/arch/x86/xstate.rst` of Linux).
+    #[cfg(target_os = "linux")]
+    fn is_permitted() -> bool {
+        const ARCH_REQ_XCOMP_PERM: libc::c_long = 0x1023;
+        const XFEATURE_XTILEDATA: libc::c_long = 18;
+        // SAFETY: the call has two numbers as arguments and touches no memory of this process.
+        let failed = unsafe {
+            libc::syscall(
+                libc::SYS_arch_prctl,
+                ARCH_REQ_XCOMP_PERM,
+                XFEATURE_XTILEDATA,
+            )
+        };
+        failed == 0
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn is_permitted() -> bool {
+        false
+    }
+}
+
+/// How many cache lines with the same place the first-level data cache holds, as the CPU says; 12
+/// if it does not say.
+#[cfg(target_arch = "x86_64")]
+pub fn first_level_ways() -> usize {
+    use std::arch::x86_64::{__cpuid, __cpuid_count};
+    static WAYS: OnceLock<usize> = OnceLock::new();
+    // Both vendors describe caches alike, in leaves of their own.
+    const INTEL: u32 = 4;
+    const AMD: u32 = 0x8000_001d;
+    *WAYS.get_or_init(|| {
+        let leaves = [(INTEL, __cpuid(0).eax), (AMD, __cpuid(0x8000_0000).eax)];
+        let leaves = leaves.into_iter().filter(|(leaf, last)| leaf <= last);
+        let caches = leaves.flat_map(|(leaf, _)| (0..4).map(move |i| __cpuid_count(leaf, i)));
+        // Kind 1 is of data, in bits 0 to 4; the level is in bits 5 to 7.
+        let first = caches
+            .into_iter()
+            .find(|cache| cache.eax & 0xff == 1 << 5 | 1);
+        first.map_or(UNKNOWN_WAYS, |cache| (cache.ebx >> 22) as usize + 1)
+    })
+}
+
+/// How many cache lines with the same place the first-level data cache holds: 12, as this
+/// architecture does not say.
+#[cfg(not(target_arch = "x86_64"))]
+pub fn first_level_ways() -> usize {
+    UNKNOWN_WAYS
+}
+
+const UNKNOWN_WAYS: usize = 12;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_as_they_are_written() {
+        for (level, name) in IsaLevel::NAMES {
+            assert_eq!(name.parse(), Ok(level));
+            assert_eq!(level.to_string(), name);
+        }
+        assert!("x86-64-v5".parse::<IsaLevel>().is_err());
+    }
+
+    #[test]
+    fn a_level_allows_no_more_than_the_machine_has() {
+        for (level, _) in IsaLevel::NAMES {
+            let allowed = CpuFeatures::up_to(level);
+            assert!(allowed.width <= CpuFeatures::detect().width, "{level}");
+        }
+        assert_eq!(CpuFeatures::up_to(IsaLevel::Native), CpuFeatures::detect());
+        assert!(!CpuFeatures::up_to(IsaLevel::X86V4).bf16);
+    }
+}
