@@ -44,7 +44,7 @@ def carrier(name):
     """The type in which numbers of another are inputs and results."""
     if name in INTEGERS and int(name[1:]) < 8:
         return name[0] + "8"
-    return "f32" if name.startswith(("f4", "f6")) else name
+    return "f32" if name.startswith(("f4e", "f6e")) else name
 
 
 def dtype(name):
@@ -73,7 +73,8 @@ def values(name, side):
         return np.array(row, np.int64 if signed else np.uint64).astype(dtype(name))
     if name[0] == "c":
         return (fractions + 1j * np.array([[1, 2, -0.5, 3], [0.5, 1, 1, -1]][side])).astype(dtype(name))
-    return fractions.astype(dtype(name))
+    # Of f8e8m0fnu: it has no negative numbers, and what a NaN becomes is not the question.
+    return (abs(fractions) if name == "f8e8m0fnu" else fractions).astype(dtype(name))
 
 
 def text(operation, lhs, rhs, types):

@@ -12,7 +12,7 @@ use crate::{
 };
 use tegula_ir::{
     ArrayShape, CustomCall, Dim, ElementType, InstructionId, Lapack, Layout, Literal, Op, Scalar,
-    Shape,
+    Shape, is_size_computation,
 };
 
 /// The operands as arrays, by number.
@@ -188,18 +188,40 @@ impl Evaluator<'_> {
             Op::SetDimensionSize(dimension) => {
                 let shape = shape()?;
                 let place = movement::position(*dimension, shape.rank())?;
-                is_computed(operands.get(1)?, shape.dims.get(place))?;
+                self.gives_size((id, 1), operands.get(1)?, shape.dims.get(place))?;
                 movement::first_elements(operands.get(0)?, &shape)
             }
             Op::DynamicReshape => {
                 let shape = shape()?;
                 for (number, size) in shape.dims.iter().enumerate() {
-                    is_computed(operands.get(1 + number)?, Some(size))?;
+                    let value = operands.get(1 + number)?;
+                    self.gives_size((id, 1 + number), value, Some(size))?;
                 }
                 Ok(operands.get(0)?.reshaped(&shape)?)
             }
             Op::ReplicaId | Op::PartitionId => Ok(Literal::zeros(&shape()?)?),
             op => Err(left_out(op)),
+        }
+    }
+
+    /// Checks that an operand gives the size which the shape has, as the sizes of a run are known
+    /// before it: not one that depends on data.
+    fn gives_size(
+        &self,
+        (id, operand): (InstructionId, usize),
+        value: &Literal,
+        size: Option<&Dim>,
+    ) -> Result<(), Fault> {
+        let follows = |&operand| is_size_computation(self.module, operand);
+        let value = value.scalar(0).and_then(Scalar::to_i64);
+        match self.module[id].operands.get(operand).is_some_and(follows)
+            && value.is_some()
+            && value == size.and_then(Dim::as_static)
+        {
+            true => Ok(()),
+            false => Err(unsupported(
+                "sizes that are computed from data are not evaluated",
+            )),
         }
     }
 
@@ -635,18 +657,6 @@ fn top_k(
     };
     let (values, places) = sort::top_k(x, k, largest, &indices)?;
     results([values, places], shape)
-}
-
-/// Checks that a size which was taken from the program's text before the run is the one
-/// that the run computes: one that depends on data is not.
-fn is_computed(value: &Literal, size: Option<&Dim>) -> Result<(), Fault> {
-    let value = value.scalar(0).and_then(Scalar::to_i64);
-    match value.is_some() && value == size.and_then(Dim::as_static) {
-        true => Ok(()),
-        false => Err(unsupported(
-            "sizes that are computed from data are not evaluated",
-        )),
-    }
 }
 
 /// Why an operation is left out; the crate's documentation lists them.

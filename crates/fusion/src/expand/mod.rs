@@ -25,7 +25,7 @@ mod scan;
 use std::borrow::Cow;
 use tegula_ir::{
     ArrayShape, ComputationBuilder, ComputationId, Dim, ElementType, Error, Instruction,
-    InstructionId, Lapack, Module, ModuleBuilder, Op, Shape,
+    InstructionId, Lapack, Module, ModuleBuilder, Op, Shape, is_size_computation,
 };
 
 /// The module with compositions written out; the same module if it has none.
@@ -59,6 +59,9 @@ pub fn expand_for(module: &Module, routines: Routines) -> Result<Cow<'_, Module>
         .keys()
         .filter(|&id| expands(module, id) && !stays(id))
         .collect();
+    for (id, instruction) in module.instructions.iter() {
+        sizes_are_known(module, id, instruction)?;
+    }
     if wanted.is_empty() {
         return Ok(Cow::Borrowed(module));
     }
@@ -104,6 +107,27 @@ fn expands(module: &Module, id: InstructionId) -> bool {
         Op::DynamicReshape | Op::RaggedDot { .. } | Op::Scan { .. } | Op::ScaledDot { .. } => true,
         Op::Gather { .. } => all_static && gathers::slices(module, instruction).is_some(),
         _ => false,
+    }
+}
+
+/// Checks that operands which give sizes follow from sizes: their values are not looked at.
+fn sizes_are_known(
+    module: &Module,
+    id: InstructionId,
+    instruction: &Instruction,
+) -> Result<(), crate::Error> {
+    let of_sizes = match instruction.op {
+        Op::DynamicReshape | Op::SetDimensionSize(_) => instruction.operands.get(1..),
+        _ => None,
+    };
+    let known = |&operand: &InstructionId| is_size_computation(module, operand);
+    match of_sizes.unwrap_or_default().iter().all(known) {
+        true => Ok(()),
+        false => Err(crate::Error::unsupported(
+            module,
+            id,
+            "sizes that are computed from data",
+        )),
     }
 }
 
