@@ -5,8 +5,8 @@
 //! Reads a program (by default a softmax), flattens and fuses it, and prints each unit
 //! of the fused graph with what it reads and writes.
 
-use tegula_fusion::{Fused, FusedRegion, Unit, ValueId, flatten, fuse};
-use tegula_ir::{Shape, parse_module, verify};
+use tegula_fusion::{Fused, FusedRegion, Limits, ShortLoops, Unit, ValueId, flatten, fuse};
+use tegula_ir::{PassManager, Shape, parse_module, verify};
 
 const SOFTMAX: &str = include_str!("../models/softmax.hlo");
 
@@ -16,8 +16,9 @@ fn units(text: &str) -> anyhow::Result<Vec<String>> {
     if let Some(error) = verify(&module).err().into_iter().flatten().next() {
         return Err(error.into());
     }
-    let program = flatten(&module)?;
-    let fused = fuse(&module, program, tegula_fusion::Limits::default())?;
+    let passes = &mut PassManager::new();
+    let program = flatten(&module, ShortLoops::Kept, passes)?;
+    let fused = fuse(&module, program, Limits::default(), passes)?;
     let mut lines = Vec::new();
     region(&fused, &fused.entry, "", &mut lines);
     Ok(lines)

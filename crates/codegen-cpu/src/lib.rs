@@ -27,6 +27,7 @@ mod vectorize;
 
 pub use analysis::cost::Work;
 pub use clif::shape_code::{Checked, MachineSizes, SizeCode};
+pub use compile::run_kernel_passes;
 pub use error::Error;
 pub use library::call::check_library;
 pub use options::{Listing, Options, StreamLimits};

@@ -6,10 +6,14 @@
 //! regions; a region sees its own values, and the values around it that it uses
 //! unchanged (a loop state that an iteration passes through is not carried).
 
-use crate::contraction::Contraction;
+pub(crate) mod contraction;
+pub(crate) mod flatten;
+pub(crate) mod text;
+
+use contraction::Contraction;
 use cranelift_entity::{PrimaryMap, entity_impl};
 use smallvec::SmallVec;
-use tegula_ir::{ArrayShape, InstructionId, Literal};
+use tegula_ir::{ArrayShape, InstructionId, Literal, Shape};
 
 /// An array value.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -113,4 +117,11 @@ pub struct Program {
     pub parameters: Vec<ValueId>,
     /// The whole program.
     pub entry: Region,
+}
+
+/// The arrays of a shape, in order.
+pub fn array_leaves(shape: &Shape) -> Vec<&ArrayShape> {
+    let mut leaves = Vec::new();
+    shape.for_each_leaf(&mut |leaf| leaves.extend(leaf.as_array()));
+    leaves
 }

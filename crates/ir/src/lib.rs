@@ -37,6 +37,7 @@ mod module;
 mod native;
 mod op;
 mod opcode;
+mod pass;
 mod print;
 mod scalar;
 mod shape;
@@ -62,6 +63,7 @@ pub use module::{Computation, ComputationId, Instruction, InstructionId, Module,
 pub use native::NativeType;
 pub use op::*;
 pub use opcode::Opcode;
+pub use pass::PassManager;
 pub use print::{PrintStyle, print_instruction, print_module};
 pub use scalar::Scalar;
 pub use shape::{ArrayShape, Dim, Dims, Shape};

@@ -55,7 +55,6 @@ fn merge<T: Copy>(
 #[cfg(test)]
 mod tests {
     use super::merge_sort;
-
     #[test]
     fn sorts_stably() {
         for n in 0..70u32 {

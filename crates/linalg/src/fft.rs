@@ -188,7 +188,8 @@ impl<T: FftNum> Fft<T> {
     /// Complex to complex.
     ///
     /// # Safety
-    /// As [`Self::workspace`].
+    /// `scratch` has [`Self::scratch_bytes`], is aligned to complex numbers, and nobody else uses
+    /// it during the call.
     pub unsafe fn complex(
         &self,
         input: &[Complex<T>],
@@ -207,7 +208,8 @@ impl<T: FftNum> Fft<T> {
     /// Real to half-complex.
     ///
     /// # Safety
-    /// As [`Self::workspace`].
+    /// `scratch` has [`Self::scratch_bytes`], is aligned to complex numbers, and nobody else uses
+    /// it during the call.
     pub unsafe fn real_to_half(&self, input: &[T], output: &mut [Complex<T>], scratch: *mut u8) {
         let Some((length, Real::Forward(plan))) = self.last() else {
             return;
@@ -231,7 +233,8 @@ impl<T: FftNum> Fft<T> {
     /// Half-complex to real. The other half of each line is the conjugate of this.
     ///
     /// # Safety
-    /// As [`Self::workspace`].
+    /// `scratch` has [`Self::scratch_bytes`], is aligned to complex numbers, and nobody else uses
+    /// it during the call.
     pub unsafe fn half_to_real(&self, input: &[Complex<T>], output: &mut [T], scratch: *mut u8) {
         let Some((length, Real::Back(plan))) = self.last() else {
             return;

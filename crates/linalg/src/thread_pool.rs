@@ -7,7 +7,7 @@
 //! has taken, the caller does.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 
 /// How often a worker looks for work before it sleeps: some microseconds.
@@ -134,6 +134,21 @@ impl ThreadPool {
             threads: threads.max(1),
             caller: Mutex::new(()),
         }
+    }
+
+    /// The process's pool for so many threads. It is there while someone has it: executables share
+    /// it, so that a process with hundreds of them has no more threads than one.
+    pub fn shared(threads: usize) -> Arc<Self> {
+        static POOLS: Mutex<Vec<(usize, Weak<ThreadPool>)>> = Mutex::new(Vec::new());
+        let mut pools = POOLS.lock().unwrap_or_else(PoisonError::into_inner);
+        pools.retain(|(_, pool)| pool.strong_count() > 0);
+        let known = pools.iter().find(|(known, _)| *known == threads);
+        if let Some(pool) = known.and_then(|(_, pool)| pool.upgrade()) {
+            return pool;
+        }
+        let pool = Arc::new(Self::new(threads));
+        pools.push((threads, Arc::downgrade(&pool)));
+        pool
     }
 
     /// How many threads there are, the caller among them.

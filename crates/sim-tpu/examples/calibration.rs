@@ -161,7 +161,13 @@ fn blocked(n: i64, [bm, bk, bn]: [i64; 3]) -> TpuProgram {
 fn compiled(chip: &Chip, text: &str) -> TpuProgram {
     let module = tegula_ir::parse_module(text).expect("the program is right");
     let machine = Machine::tpu(chip).expect("the chip has layouts");
-    let assignment = assign(&module, &machine, &|_| false).expect("sizes are known");
+    let assignment = assign(
+        &module,
+        &machine,
+        &|_| false,
+        &mut tegula_ir::PassManager::new(),
+    )
+    .expect("sizes are known");
     let schedule = memory::schedule(&module, &assignment, chip, &memory::Options::default());
     let lowered = lower(&module, &assignment, &schedule, chip);
     lowered.expect("the program can be lowered").program

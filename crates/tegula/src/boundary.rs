@@ -5,7 +5,7 @@ use crate::{Arg, Buffer, Error, Fault};
 use std::borrow::Cow;
 use tegula_fusion::array_leaves;
 use tegula_ir::{ArrayShape, Literal, Module, RunTimeSizes, Shape, Symbol, spell_shape};
-use tegula_layout::normalise::{Orders, Permutation, in_order, is_row_major, row_major};
+use tegula_layout::apply_layouts::{Orders, Permutation, in_order, is_row_major, row_major};
 
 /// The arrays among a program's parameters and results.
 #[derive(Clone, Debug, Default)]
@@ -54,6 +54,18 @@ impl Boundary {
     /// The number of parameters.
     pub(crate) fn parameters(&self) -> usize {
         self.parameters.len()
+    }
+
+    /// The order of a parameter.
+    pub(crate) fn parameter_order(&self, index: usize) -> Option<&[usize]> {
+        self.parameters
+            .get(index)
+            .map(|(_, order)| order.as_slice())
+    }
+
+    /// The order of a result.
+    pub(crate) fn result_order(&self, index: usize) -> Option<&[usize]> {
+        self.results.get(index).map(Permutation::as_slice)
     }
 
     /// The order of a parameter; of one that there is not, that of the array itself.
@@ -105,7 +117,10 @@ impl Boundary {
             .iter()
             .zip(&self.parameters)
             .map(|(literal, (_, order))| {
-                in_order(literal.shape(), &tegula_layout::normalise::inverse(order))
+                in_order(
+                    literal.shape(),
+                    &tegula_layout::apply_layouts::inverse(order),
+                )
             });
         let logical: Vec<ArrayShape> = logical.collect();
         let logical: Vec<&ArrayShape> = logical.iter().collect();

@@ -5,7 +5,9 @@ use std::alloc;
 use std::borrow::Cow;
 use std::sync::OnceLock;
 use tegula_ir::{ArrayShape, Literal};
-use tegula_layout::normalise::{Permutation, in_order, inverse, is_row_major, permuted, row_major};
+use tegula_layout::apply_layouts::{
+    Permutation, in_order, inverse, is_row_major, permuted, row_major,
+};
 
 /// An array in memory. It lives on the host.
 ///
@@ -105,6 +107,26 @@ impl Buffer {
         Ok(Self::stored_in(stored, order))
     }
 
+    /// An array from its elements as they lie in memory: dimension `k` of `stored` is the array's
+    /// dimension `order[k]`.
+    ///
+    /// # Errors
+    /// `order` is no permutation of the dimensions.
+    pub fn from_stored(stored: Literal, order: &[usize]) -> Result<Self, Error> {
+        check_order(order, stored.shape().rank())?;
+        Ok(Self::stored_in(stored, &order.into()))
+    }
+
+    /// The same array lying in an order: its dimensions, the most major first. Nothing is moved if
+    /// it lies so.
+    ///
+    /// # Errors
+    /// `order` is no permutation of the dimensions; there is no memory.
+    pub fn reordered(self, order: &[usize]) -> Result<Self, Error> {
+        check_order(order, self.shape().rank())?;
+        self.in_order(&order.into())
+    }
+
     /// The elements, if they are f32; row-major.
     pub fn as_f32s(&self) -> Option<&[f32]> {
         self.literal().as_f32s()
@@ -155,6 +177,16 @@ impl Buffer {
             None => self.stored,
         }
     }
+}
+
+fn check_order(order: &[usize], rank: usize) -> Result<(), Error> {
+    let mut sorted: Permutation = order.into();
+    sorted.sort_unstable();
+    if sorted.len() == rank && is_row_major(&sorted) {
+        return Ok(());
+    }
+    let message = format!("{order:?} is no order of {rank} dimensions");
+    Err(Error::new(Fault::Input, message))
 }
 
 impl From<Literal> for Buffer {

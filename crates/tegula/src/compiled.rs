@@ -6,13 +6,14 @@ use crate::{Arg, Buffer, Error, Fault};
 use std::borrow::Cow;
 use std::time::{Duration, Instant};
 use tegula_codegen_cpu::{IsaLevel, StreamLimits};
-use tegula_fusion::{Fused, FusedRegion, Limits, Routines, Unit, ValueId};
+use tegula_fusion::{Fused, FusedRegion, Limits, ProgramText, Routines, ShortLoops, Unit, ValueId};
 use tegula_interp::Value;
-use tegula_ir::{ArrayShape, Literal, Module, Shape};
+use tegula_ir::{ArrayShape, Literal, Module, PassManager, Shape};
 use tegula_layout::Plan;
+use tegula_layout::apply_layouts::{apply_layouts, drawn};
 use tegula_layout::assign::{Machine, Ordered, Reason, dense_orders, stated_orders};
-use tegula_layout::normalise::{drawn, normalise};
 use tegula_layout::plan::StripLimits;
+use tegula_target::Chip;
 
 /// What a program is compiled for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,7 +43,7 @@ pub struct Options {
     /// How many threads a run may use, at least 1.
     pub threads: usize,
     /// Which chip, for [`Target::Tpu`]; [`None`]: a v5e.
-    pub chip: Option<tegula_target::Chip>,
+    pub chip: Option<Chip>,
     /// In which orders arrays lie, for CPUs, GPUs and the Plan.
     pub orders: ArrayOrders,
 }
@@ -119,6 +120,15 @@ impl Default for Options {
     }
 }
 
+impl Options {
+    /// The TPU chip that is compiled for.
+    pub(crate) fn chip(&self) -> Result<Chip, Error> {
+        let v5e =
+            || Chip::by_name("v5e").map_err(|error| Error::new(Fault::Bug, error.to_string()));
+        self.chip.clone().map_or_else(v5e, Ok)
+    }
+}
+
 /// A program ready to run. Several threads may run it at once.
 pub struct Executable {
     compiled: Compiled,
@@ -164,7 +174,7 @@ pub struct Planned<'a> {
 
 /// Fuses and plans a module for a CPU, which is what every backend starts from. The
 /// fused graph's instructions are those of the [expanded](tegula_fusion::expand) module, with
-/// [sums behind their loops](tegula_fusion::sum_after_loops), and new ones where arrays do not
+/// [sums after their loops](tegula_fusion::sink_loop_reductions), and new ones where arrays do not
 /// lie row-major.
 ///
 /// # Errors
@@ -178,28 +188,48 @@ pub fn plan(module: &Module) -> Result<Planned<'_>, Error> {
 /// # Errors
 /// An operation that cannot be compiled yet.
 pub fn plan_for<'a>(module: &'a Module, options: &PlanOptions) -> Result<Planned<'a>, Error> {
+    plan_observed(module, options, &mut PassManager::new())
+}
+
+/// As [`plan_for`], with passes that somebody may observe.
+pub(crate) fn plan_observed<'a>(
+    module: &'a Module,
+    options: &PlanOptions,
+    passes: &mut PassManager<'_>,
+) -> Result<Planned<'a>, Error> {
     let given = module;
-    let module = tracing::info_span!("expand")
-        .in_scope(|| tegula_fusion::expand_for(module, options.routines))?;
-    let module = tracing::info_span!("sums").in_scope(|| tegula_fusion::sum_after_loops(module));
-    let program = tracing::info_span!("flatten").in_scope(|| match options.orders {
-        // Loops with all that they do are tried, however short.
-        ArrayOrders::Drawn(_) => tegula_fusion::flatten(&module),
-        ArrayOrders::Chosen | ArrayOrders::Stated => tegula_fusion::flatten_unrolled(&module),
+    let module = passes.run("expand", || {
+        tegula_fusion::expand_for(module, options.routines)
     })?;
-    let ordered = tracing::info_span!("order").in_scope(|| ordered(&module, program, options));
+    passes.show("expand", &*module);
+    let module = passes.run("sink-loop-reductions", || {
+        tegula_fusion::sink_loop_reductions(module)
+    });
+    passes.show("sink-loop-reductions", &*module);
+    let short_loops = match options.orders {
+        // Loops with all that they do are tried, however short.
+        ArrayOrders::Drawn(_) => ShortLoops::Kept,
+        ArrayOrders::Chosen | ArrayOrders::Stated => ShortLoops::Unrolled,
+    };
+    let program = tegula_fusion::flatten(&module, short_loops, passes)?;
+    let ordered = passes.run("choose-layouts", || ordered(&module, program, options));
+    passes.show("choose-layouts", &ordered.orders);
     let boundary = Boundary::of(given, &ordered.program, &ordered.orders);
-    let (module, program) = tracing::info_span!("normalise")
-        .in_scope(|| normalise(module, ordered.program, &ordered.orders))?;
+    let (module, program) = passes.run("apply-layouts", || {
+        apply_layouts(module, ordered.program, &ordered.orders)
+    })?;
+    let text = ProgramText {
+        module: &module,
+        program: &program,
+    };
+    passes.show("apply-layouts", &text);
     let (mut limits, mut strips) = (options.limits, options.strips);
     if let ArrayOrders::Drawn(_) = options.orders {
         limits.shallow = 0;
         strips = strips.map(|_| StripLimits::ALWAYS);
     }
-    let fused = tracing::info_span!("fuse", nodes = program.nodes.len())
-        .in_scope(|| tegula_fusion::fuse(&module, program, limits))?;
-    let plan = tracing::info_span!("plan")
-        .in_scope(|| tegula_layout::plan::plan(&module, &fused, strips))?;
+    let fused = tegula_fusion::fuse(&module, program, limits, passes)?;
+    let plan = tegula_layout::plan::plan(&module, &fused, strips, passes)?;
     Ok(Planned {
         module,
         fused,
@@ -285,9 +315,7 @@ pub fn compile(module: &Module, options: &Options) -> Result<Executable, Error> 
             Compiled::Cuda(Box::new(executable))
         }
         Target::Tpu => {
-            let chip = options.chip.clone();
-            let chip = chip.map_or_else(|| tegula_target::Chip::by_name("v5e"), Ok);
-            let chip = chip.map_err(|error| Error::new(Fault::Bug, error.to_string()))?;
+            let chip = options.chip()?;
             Compiled::Tpu(Box::new(TpuExecutable::new(module, &chip)?))
         }
     };
@@ -382,6 +410,18 @@ impl Executable {
             }
         };
         Ok(self.boundary.give(outputs))
+    }
+
+    /// In which order the dimensions of an argument should lie, the most major first: one that
+    /// lies otherwise is put so by each run. [`None`] if there is no such parameter.
+    pub fn parameter_order(&self, index: usize) -> Option<&[usize]> {
+        self.boundary.parameter_order(index)
+    }
+
+    /// In which order the dimensions of a result lie, the most major first. [`None`] if there is
+    /// no such result.
+    pub fn result_order(&self, index: usize) -> Option<&[usize]> {
+        self.boundary.result_order(index)
     }
 
     /// An argument, by flattened parameter, lying in memory as the program states it.

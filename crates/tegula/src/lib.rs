@@ -56,6 +56,7 @@ pub mod check;
 mod compiled;
 mod error;
 pub mod npz;
+mod passes;
 pub mod random_input;
 mod read;
 pub mod reduce;
@@ -67,12 +68,13 @@ pub use compiled::{
     plan_for,
 };
 pub use error::{Error, Fault};
+pub use passes::{passes, run_passes};
 pub use read::{
     read, read_filled, read_program, read_program_stated, read_specialised, read_stated,
 };
 pub use tegula_codegen_cpu::IsaLevel;
 pub use tegula_interp::{RegisterError, register_custom_call};
-pub use tegula_ir::{ArrayShape, CustomCall, Literal, Module};
+pub use tegula_ir::{ArrayShape, CustomCall, Literal, Module, PassManager};
 
 /// The README's code is a test.
 #[cfg(doctest)]

@@ -5,12 +5,23 @@ use crate::{Error, Fault};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use tegula_interp::Value;
-use tegula_ir::{Literal, Module};
+use tegula_ir::{Literal, Module, PassManager};
 use tegula_layout::assign::{AssignError, Assignment, Machine, assign};
 use tegula_layout::memory::{self, Schedule};
 use tegula_sim_tpu::lower::{Lowered, ResultOf, lower};
-use tegula_sim_tpu::{Options, Report, simulate};
+use tegula_sim_tpu::{Options, PrintForm, Report, print_kernel, simulate};
 use tegula_target::{Chip, Param};
+
+/// The passes of [`TpuExecutable::new`] by name, in their order.
+pub(crate) fn passes() -> Vec<&'static str> {
+    let [flatten, _] = tegula_fusion::PASSES;
+    let last: [&[&str]; 3] = [
+        &["expand"],
+        flatten,
+        &["assign-layouts", "schedule-memory", "lower-to-tpu"],
+    ];
+    last.concat()
+}
 
 /// A program with its place on a chip.
 #[derive(Clone, Debug)]
@@ -32,6 +43,7 @@ pub fn lay_out<'a>(
     module: &'a Module,
     chip: &Chip,
     explain: &dyn Fn(&str) -> bool,
+    passes: &mut PassManager<'_>,
 ) -> Result<Laid<'a>, Error> {
     let machine = Machine::tpu(chip).ok_or_else(|| {
         let message = format!(
@@ -42,20 +54,20 @@ pub fn lay_out<'a>(
         );
         Error::new(Fault::Unsupported, message)
     })?;
-    let module = tracing::info_span!("expand").in_scope(|| tegula_fusion::expand(module))?;
-    let assignment = tracing::info_span!("assign")
-        .in_scope(|| assign(&module, &machine, explain))
-        .map_err(|error| match error {
-            AssignError::Program(error) => error.into(),
-            other => Error::new(Fault::Unsupported, other.to_string()),
-        })?;
+    let module = passes.run("expand", || tegula_fusion::expand(module))?;
+    passes.show("expand", &*module);
+    let assignment = assign(&module, &machine, explain, passes).map_err(|error| match error {
+        AssignError::Program(error) => error.into(),
+        other => Error::new(Fault::Unsupported, other.to_string()),
+    })?;
     let mut options = memory::Options::default();
     if let Some(bytes) = chip.base(Param::VmemBytes) {
         // A chip with less memory leaves a kernel no more than half of it.
         options.scoped_bytes = options.scoped_bytes.min(bytes as i64 / 2);
     }
-    let schedule = tracing::info_span!("schedule")
-        .in_scope(|| memory::schedule(&module, &assignment, chip, &options));
+    let schedule = passes.run("schedule-memory", || {
+        memory::schedule(&module, &assignment, chip, &options)
+    });
     memory::verify(&schedule, &assignment.program)
         .map_err(|e| Error::new(Fault::Bug, format!("the schedule is wrong: {e}")))?;
     Ok(Laid {
@@ -86,10 +98,23 @@ impl TpuExecutable {
     /// # Errors
     /// As [`lay_out`]; a kernel for which there is no room in VMEM.
     pub fn new(module: &Module, chip: &Chip) -> Result<Self, Error> {
-        let laid = lay_out(module, chip, &|_| false)?;
-        let lowered = tracing::info_span!("lower")
-            .in_scope(|| lower(&laid.module, &laid.assignment, &laid.schedule, chip))
-            .map_err(|error| Error::new(Fault::Unsupported, error.to_string()))?;
+        Self::observed(module, chip, &mut PassManager::new())
+    }
+
+    /// As [`Self::new`], with passes that somebody may observe.
+    pub(crate) fn observed(
+        module: &Module,
+        chip: &Chip,
+        passes: &mut PassManager<'_>,
+    ) -> Result<Self, Error> {
+        let laid = lay_out(module, chip, &|_| false, passes)?;
+        let (layouts, schedule) = (&laid.assignment, &laid.schedule);
+        let lowered = passes.run("lower-to-tpu", || {
+            lower(&laid.module, layouts, schedule, chip)
+        });
+        let lowered = lowered.map_err(|error| Error::new(Fault::Unsupported, error.to_string()))?;
+        let text = print_kernel(&lowered.program, PrintForm::Short);
+        passes.show("lower-to-tpu", &text);
         let assumed = tegula_layout::assumed_trips(&laid.module, &laid.assignment.program);
         Ok(Self {
             lowered,

@@ -1,19 +1,19 @@
 //! The tests of whole programs, a module each, in one program: linking one for each would take
 //! most of the time and of the disk.
 
-mod before_loops;
+mod architecture;
 mod common_results;
 mod complex_bits;
 mod complex_products;
 mod cpu_memory;
 mod cuda_values;
 mod frozen;
+mod hoisted_kernels;
 mod identities;
 mod indexed_rows;
 mod kernel_groups;
 mod lapack;
 mod large_results;
-mod loop_sums;
 mod mutations;
 mod onnx_shapes;
 mod open_models;
@@ -34,6 +34,7 @@ mod spectral;
 mod stablehlo;
 mod strips;
 mod sums_of_products;
+mod sunk_loop_reductions;
 mod symbolic_programs;
 mod tpu_schedules;
 mod what_is_written;

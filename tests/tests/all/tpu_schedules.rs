@@ -26,7 +26,12 @@ fn check(seed: u64, chip: &Chip) -> Result<bool, String> {
         Err(error) => return fail("expand", error.to_string()),
     };
     let machine = Machine::tpu(chip).expect("the chip's layouts are known");
-    let Ok(assignment) = assign(&expanded, &machine, &|_| false) else {
+    let Ok(assignment) = assign(
+        &expanded,
+        &machine,
+        &|_| false,
+        &mut tegula_ir::PassManager::new(),
+    ) else {
         return Ok(false);
     };
     // Little VMEM makes for evictions.

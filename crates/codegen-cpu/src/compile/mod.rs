@@ -7,26 +7,31 @@ use crate::options::Options;
 use crate::transform::pipeline::{self, Machine, Regrouping, Transformed};
 use cranelift_module::FuncId;
 use smallvec::SmallVec;
-use tegula_fusion::Kernel;
+use tegula_ir::PassManager;
 use tegula_layout::plan::Plan;
 
 pub(crate) mod loop_outline;
 pub(crate) mod module;
 
-/// Runs the [passes](crate::transform::pipeline) over each kernel of a Plan, by number. `after`
-/// sees what each pass changed.
+/// Runs the [passes](crate::transform::pipeline) over each kernel of a Plan, by number.
 pub(crate) fn transform_kernels(
     plan: &Plan,
     options: &Options,
-    after: &mut dyn FnMut(&'static str, &Kernel),
+    passes: &mut PassManager<'_>,
 ) -> Vec<Transformed> {
     let machine = Machine {
         interleaves: InstructionSet::of(options.cpu).is_some_and(InstructionSet::interleaves),
     };
-    let kernels = plan.kernels.values();
+    let kernels = plan.kernels.iter();
     kernels
-        .map(|kernel| pipeline::run(kernel, machine, after))
+        .map(|(id, kernel)| pipeline::run(&id.to_string(), kernel, machine, passes))
         .collect()
+}
+
+/// Runs the passes over each kernel of a Plan for whoever observes them. They are
+/// [`KERNEL_PASSES`](crate::KERNEL_PASSES).
+pub fn run_kernel_passes(plan: &Plan, options: &Options, passes: &mut PassManager<'_>) {
+    transform_kernels(plan, options, passes);
 }
 
 /// What was regrouped in each kernel.

@@ -1,4 +1,4 @@
-//! What a kernel computes or loads several times, once.
+//! Common-subexpression elimination, loads included.
 
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -14,8 +14,8 @@ enum Definition {
     Load(usize, Vec<Term>),
 }
 
-/// Leaves of statements that give the same in a block, or in one around it, the first.
-pub(crate) fn each(kernel: &mut Kernel) {
+/// Keeps the first of equal statements of a block, or of one around it.
+pub(crate) fn eliminate_common_subexpressions(kernel: &mut Kernel) {
     let mut body = std::mem::take(&mut kernel.body);
     let mut pass = Pass {
         kernel,

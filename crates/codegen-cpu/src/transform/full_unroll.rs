@@ -41,7 +41,7 @@ pub(crate) fn fully_unrolled(kernel: &Kernel, most: usize) -> Option<Kernel> {
     }
     let mut kernel = copy.kernel;
     kernel.body.statements = all;
-    cse::each(&mut kernel);
+    cse::eliminate_common_subexpressions(&mut kernel);
     Some(kernel)
 }
 

@@ -12,3 +12,6 @@ pub(crate) mod loop_unswitch;
 pub(crate) mod pack_operand;
 pub(crate) mod pipeline;
 pub(crate) mod unroll_and_jam;
+
+#[cfg(test)]
+mod filetests;

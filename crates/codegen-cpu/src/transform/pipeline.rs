@@ -16,7 +16,8 @@ use crate::vectorize::translate::small_array;
 use smallvec::{SmallVec, smallvec};
 use std::borrow::Cow;
 use tegula_fusion::Kernel;
-use tegula_layout::plan::verify_kernel;
+use tegula_ir::PassManager;
+use tegula_layout::plan::{KernelText, verify_kernel};
 
 /// The passes over each kernel by name, in their order.
 pub const PASSES: [&str; 8] = [
@@ -67,14 +68,17 @@ pub(crate) struct Regrouping {
     pub reads_whole: Vec<bool>,
 }
 
-/// Runs all passes over a kernel. `after` sees each kernel that a pass changed, with the pass's
-/// name.
+/// Runs all passes over a kernel. `name` is what the observer of `passes` knows it by.
 pub(crate) fn run(
+    name: &str,
     kernel: &Kernel,
     machine: Machine,
-    after: &mut dyn FnMut(&'static str, &Kernel),
+    passes: &mut PassManager<'_>,
 ) -> Transformed {
-    let mut passes = Passes { after };
+    let mut passes = Passes {
+        kernel: name,
+        passes,
+    };
     let mut kernel = Cow::Borrowed(kernel);
     passes.run("loop-unswitch", &mut kernel, unswitch_loops);
     passes.run("loop-coalesce", &mut kernel, coalesce_loops);
@@ -97,26 +101,27 @@ pub(crate) fn run(
 
 /// Decides about a kernel that no other pass may change: a comparator of a sort.
 pub(crate) fn vectorize_only(kernel: &Kernel) -> Piece {
-    Passes {
-        after: &mut |_, _| {},
-    }
-    .vectorize(kernel.clone(), None)
+    let mut passes = Passes {
+        kernel: "",
+        passes: &mut PassManager::new(),
+    };
+    passes.vectorize(kernel.clone(), None)
 }
 
-/// Runs passes: a span for each, a check of its result in debug builds, and the observer.
-struct Passes<'a> {
-    after: &'a mut dyn FnMut(&'static str, &Kernel),
+/// Runs passes over a kernel: each result is checked in debug builds, and shown.
+struct Passes<'a, 'o> {
+    kernel: &'a str,
+    passes: &'a mut PassManager<'o>,
 }
 
-impl Passes<'_> {
+impl Passes<'_, '_> {
     fn run(
         &mut self,
         name: &'static str,
         kernel: &mut Cow<'_, Kernel>,
         pass: impl FnOnce(&Kernel) -> Option<Kernel>,
     ) {
-        let _span = tracing::debug_span!("pass", name).entered();
-        if let Some(changed) = pass(kernel) {
+        if let Some(changed) = self.passes.run_on_kernel(name, || pass(kernel)) {
             self.changed(name, &changed);
             *kernel = Cow::Owned(changed);
         }
@@ -124,7 +129,8 @@ impl Passes<'_> {
 
     fn changed(&mut self, name: &'static str, kernel: &Kernel) {
         debug_assert_eq!(verify_kernel(kernel), Ok(()), "after {name}");
-        (self.after)(name, kernel);
+        let text = format_args!("{} = {}", self.kernel, KernelText(kernel));
+        self.passes.show(name, &text);
     }
 
     /// Gives how many points of the outermost dimension became one, and how many there are then.
@@ -148,7 +154,6 @@ impl Passes<'_> {
         kernel: &Kernel,
         jammed: Option<[i64; 2]>,
     ) -> SmallVec<[(Kernel, Option<Part>); 1]> {
-        let _span = tracing::debug_span!("pass", name = "index-set-split").entered();
         let part = |bounds: Option<[i64; 2]>| {
             let [first, length] = bounds.or(jammed.map(|[_, length]| [0, length]))?;
             Some(Part {
@@ -157,7 +162,9 @@ impl Passes<'_> {
                 length,
             })
         };
-        let subdomains = split_index_set(kernel);
+        let subdomains = self
+            .passes
+            .run_on_kernel("index-set-split", || split_index_set(kernel));
         if subdomains.is_empty() {
             return smallvec![(kernel.clone(), part(None))];
         }
@@ -170,27 +177,26 @@ impl Passes<'_> {
     }
 
     fn vectorize(&mut self, kernel: Kernel, part: Option<Part>) -> Piece {
-        let vectors = {
-            let _span = tracing::debug_span!("pass", name = "select-loops").entered();
-            select_loops(&kernel)
-        };
-        let _span = tracing::debug_span!("pass", name = "pack-operand").entered();
-        match pack_operands(&kernel, &vectors) {
-            Some((kernel, vectors, packed)) => {
-                self.changed("pack-operand", &kernel);
-                Piece {
-                    kernel,
-                    vectors,
-                    packed,
-                    part,
-                }
+        let vectors = self
+            .passes
+            .run_on_kernel("select-loops", || select_loops(&kernel));
+        let text = format_args!("{}:\n{vectors}", self.kernel);
+        self.passes.show("select-loops", &text);
+        let packed = self
+            .passes
+            .run_on_kernel("pack-operand", || pack_operands(&kernel, &vectors));
+        let (kernel, vectors, packed) = match packed {
+            Some(better) => {
+                self.changed("pack-operand", &better.0);
+                better
             }
-            None => Piece {
-                kernel,
-                vectors,
-                packed: Vec::new(),
-                part,
-            },
+            None => (kernel, vectors, Vec::new()),
+        };
+        Piece {
+            kernel,
+            vectors,
+            packed,
+            part,
         }
     }
 }

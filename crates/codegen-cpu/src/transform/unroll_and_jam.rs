@@ -297,7 +297,7 @@ fn together(kernel: &mut Kernel, phases: impl Iterator<Item = Vec<(Var, Term)>>)
     let mut statements = side_by_side(bodies)?;
     statements.extend(stores);
     kernel.body.statements = statements;
-    cse::each(kernel);
+    cse::eliminate_common_subexpressions(kernel);
     Some(())
 }
 

@@ -20,24 +20,22 @@
 //! and kernels over one domain that would all evaluate an expensive value become one.
 
 mod classify;
-mod places;
-mod short;
+mod evaluation_sites;
 mod units;
+mod unroll_short_dims;
 
-pub(crate) use classify::is_call;
-pub use classify::{Class, classify};
-
+use crate::limits::Limits;
 use crate::program::{Def, Node, NodeId, NodeKind, Program, Region, ValueId};
-use crate::rows::Limits;
+pub use classify::{Class, classify};
 use classify::{Scattered, scatters_singly};
 use classify::{elements, gathers_singly, is_function, is_updated, is_view, reads_per_element};
 use cranelift_entity::SecondaryMap;
-use places::{Place, Places};
-use short::Short;
+use evaluation_sites::{Place, Places};
 use smallvec::SmallVec;
 use std::fmt;
 use tegula_ir::{Module, Op};
 use units::{At, Domain, Readers, UnitId, Units};
+use unroll_short_dims::Short;
 
 /// Elements that a sum has at least that is not computed inside of another such one.
 const LONG_SUM: f64 = 9.0;
@@ -188,7 +186,7 @@ pub fn cluster(module: &Module, program: &Program, limits: Limits) -> Clusters {
         units: Units::default(),
         unit_of: SecondaryMap::default(),
         places: Places::new(module, program),
-        program_readers: crate::readers::Readers::of(program, &program.entry),
+        program_readers: crate::analysis::readers::Readers::of(program, &program.entry),
     };
     for (id, value) in &program.values {
         if matches!(value.def, Def::Parameter(_) | Def::LoopState) {
@@ -243,7 +241,7 @@ struct Pass<'a> {
     unit_of: SecondaryMap<NodeId, Option<UnitId>>,
     places: Places<'a>,
     /// The nodes and regions that read each value.
-    program_readers: crate::readers::Readers,
+    program_readers: crate::analysis::readers::Readers,
 }
 
 impl Pass<'_> {

@@ -2,8 +2,8 @@
 //! and everything else; and who reads whose results.
 
 use super::MAX_BODY;
-use super::places::Place;
-use super::short::Short;
+use super::evaluation_sites::Place;
+use super::unroll_short_dims::Short;
 use crate::program::NodeId;
 use smallvec::SmallVec;
 use tegula_ir::Dim;

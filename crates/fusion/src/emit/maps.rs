@@ -1,10 +1,10 @@
 //! Reads through indexing maps.
 
+use super::read_maps::{Read, RuntimeRead, substitute};
 use super::{Emitter, Scalars};
 use crate::error::Error;
 use crate::kernel::ScalarId;
 use crate::program::NodeId;
-use crate::reads::{Read, RuntimeRead, substitute};
 use smallvec::smallvec;
 use tegula_expr::{Cmp, Term, Var, terms};
 use tegula_ir::Op;

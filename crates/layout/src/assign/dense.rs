@@ -1,8 +1,8 @@
 //! The orders of a program's arrays on a machine with dense memory: those that the
 //! program states for what it takes and gives, and those of least cost between.
 
-use super::{Assignment, Machine, assign_program, check_sizes, choice, name_of};
-use crate::normalise::{Orders, is_row_major, of_layout, stated, to_layout};
+use super::{Assignment, Machine, assign_program, check_sizes, name_of, worth_choosing};
+use crate::apply_layouts::{Orders, is_row_major, of_layout, stated, to_layout};
 use tegula_fusion::{Program, ValueId};
 use tegula_ir::{Layout, Module};
 
@@ -41,9 +41,9 @@ pub fn dense_orders(
     let mut orders = of_stated(module, &program);
     let mut reasons = Vec::new();
     let stated = !orders.is_row_major();
-    let may_pay = stated || choice::is_there(module, &program, machine);
+    let may_pay = stated || worth_choosing::is_there(module, &program, machine);
     if may_pay {
-        orders.made_before_loops = choice::made_before_loops(module, &program, machine);
+        orders.made_before_loops = worth_choosing::made_before_loops(module, &program, machine);
     }
     if !may_pay || check_sizes(module, &program).is_err() {
         if wants_reasons {

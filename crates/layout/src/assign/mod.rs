@@ -13,27 +13,26 @@
 //! The machine says how an order is laid out (tiles of a TPU, dense rows of a CPU or
 //! GPU) and what bytes cost; nothing else depends on it.
 
-mod choice;
 mod cost;
 mod dense;
-mod groups;
+mod layout_preferences;
 mod machine;
 mod orders;
 pub mod pbqp;
 mod problem;
-mod wish;
+mod tpu_fusion;
+mod worth_choosing;
 
+use crate::apply_layouts::{Permutation, to_layout};
+use cost::Cache;
 pub use dense::{Ordered, Reason, dense_orders, stated_orders};
 pub use machine::{Machine, Order};
 pub(crate) use orders::reshaped;
-
-use crate::normalise::{Permutation, to_layout};
-use cost::Cache;
-use groups::{Group, Kind};
 use problem::{Place, Relation, Spaces};
 use rustc_hash::FxHashMap;
-use tegula_fusion::{NodeId, Program, ValueId};
-use tegula_ir::{ArrayShape, Layout, Module, Shape};
+use tegula_fusion::{NodeId, Program, ShortLoops, ValueId};
+use tegula_ir::{ArrayShape, Layout, Module, PassManager, Shape};
+use tpu_fusion::{Group, Kind};
 
 /// Why a program has no layouts.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -157,10 +156,13 @@ pub fn assign(
     module: &Module,
     machine: &Machine,
     explain: &dyn Fn(&str) -> bool,
+    passes: &mut PassManager<'_>,
 ) -> Result<Assignment, AssignError> {
-    let program = tegula_fusion::flatten(module)?;
+    let program = tegula_fusion::flatten(module, ShortLoops::Kept, passes)?;
     check_sizes(module, &program)?;
-    Ok(assign_program(module, program, machine, explain))
+    Ok(passes.run("assign-layouts", || {
+        assign_program(module, program, machine, explain)
+    }))
 }
 
 /// As [`assign`], of the module's flattened program, whose sizes are known.
@@ -275,7 +277,7 @@ fn stated(
             results.into_iter().map(tiled).collect(),
         )
     } else {
-        let (parameters, results) = crate::normalise::stated(module);
+        let (parameters, results) = crate::apply_layouts::stated(module);
         let layouts = |orders: Vec<Permutation>| -> Vec<Option<Layout>> {
             orders.iter().map(|order| Some(to_layout(order))).collect()
         };
@@ -355,7 +357,7 @@ impl Chosen<'_> {
         let mut inside = FxHashMap::default();
         let mut reads: Vec<Read> = Vec::new();
         let mut has_product = false;
-        let own_kind = groups::kind(module, self.program, root);
+        let own_kind = tpu_fusion::kind(module, self.program, root);
         let control = own_kind == Kind::Control;
         let read_values: Vec<ValueId> = if control {
             problem::control_reads(self.program, root)
@@ -372,7 +374,7 @@ impl Chosen<'_> {
         }
         for &id in &group.nodes {
             let node = &self.program.nodes[id];
-            has_product |= groups::kind(module, self.program, node) == Kind::Product;
+            has_product |= tpu_fusion::kind(module, self.program, node) == Kind::Product;
             if control {
                 continue;
             }

@@ -165,7 +165,6 @@ pub(crate) fn agree(first: &[u32], second: &[u32], shared: &[(u32, u32)]) -> boo
 #[cfg(test)]
 mod tests {
     use super::*;
-
     #[test]
     fn orders_carry_over_reshapes() {
         let heads = reshaped(&[1, 2, 0], &[2, 128, 768], &[2, 128, 12, 64]);

@@ -400,7 +400,6 @@ fn transposed(matrix: &[f64], columns: usize) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
     fn random(seed: &mut u64, limit: u64) -> u64 {
         *seed = seed
             .wrapping_mul(6_364_136_223_846_793_005)

@@ -9,10 +9,10 @@ mod indexed;
 mod pieces;
 mod product;
 
-use super::groups::{Group, Groups, Kind, captured, group, kind};
+use super::layout_preferences::{Dims, LANES, Wish};
 use super::machine::{Machine, Order};
 use super::orders::{add, candidates, followed, reshaped, transposed, with_major};
-use super::wish::{Dims, LANES, Wish};
+use super::tpu_fusion::{Group, Groups, Kind, captured, group, kind};
 use crate::trips::trips;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;

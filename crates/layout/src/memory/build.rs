@@ -2,7 +2,7 @@
 //! that fetch inputs.
 
 use super::control::Scope;
-use super::place::Placer;
+use super::space_assignment::Placer;
 use super::time::{Speeds, operations};
 use super::{Buffer, BufferId, Reason, Schedule, Source, Step};
 use crate::assign::{Assignment, Kernel, Order, Region, reshaped};

@@ -25,23 +25,22 @@
 //! [`Step::Pass`], or without one where a kernel can write it there at once
 //! ([`Source::Same`]).
 
+mod best_fit;
 mod build;
 mod control;
-mod heap;
 mod hlo;
-mod insert;
-mod lives;
-mod place;
+mod insert_copies;
+mod live_ranges;
+mod space_assignment;
 pub(crate) mod time;
 mod verify;
 
 pub use build::{Options, schedule};
 pub use hlo::{Views, kernel_module, to_module};
-pub use lives::Nest;
-pub use verify::{VerifyError, verify};
-
+pub use live_ranges::Nest;
 use tegula_fusion::{NodeId, ValueId};
 use tegula_ir::Layout;
+pub use verify::{VerifyError, verify};
 
 /// `S(n)` of HBM.
 pub const HBM: i64 = 0;

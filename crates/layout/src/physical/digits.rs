@@ -73,7 +73,6 @@ impl PhysicalLayout {
 mod tests {
     use super::*;
     use tegula_ir::{Shape, parse_shape};
-
     #[test]
     fn they_add_up_to_the_position() {
         for text in [

@@ -23,7 +23,6 @@ pub use digits::Digit;
 pub use error::PhysicalError;
 pub use image::{MAX_IMAGE, MemoryImage};
 pub use map::{layout_map, physical_access};
-
 use smallvec::SmallVec;
 use tegula_ir::{ArrayShape, Layout, Tile, TileDim};
 

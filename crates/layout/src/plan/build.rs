@@ -3,23 +3,45 @@
 //! caller) becomes a copy. Buffer assignment then removes most copies by giving
 //! both ends one buffer.
 
-use super::buffers::{WantedAliases, assign_buffers};
+use super::error::bug;
+use super::memory_planning::{WantedAliases, assign_buffers};
 use super::strip_mine::{StripLimits, strip_mine};
 use super::{Alias, Buffer, BufferId, KernelId, Place, Plan, PlanValue, Step, ValueId};
 use cranelift_entity::EntityRef;
 use rustc_hash::{FxHashMap, FxHashSet};
 use tegula_expr::Term;
-use tegula_fusion::{
-    BoundKernel, Def, Error, Fault, Fused, FusedRegion, Kernel, Unit, array_leaves,
-};
-use tegula_ir::{ArrayShape, Module, Shape, Span};
+use tegula_fusion::{BoundKernel, Def, Error, Fused, FusedRegion, Kernel, Unit, array_leaves};
+use tegula_ir::{ArrayShape, Module, PassManager, Shape};
+
+/// The passes of [`plan`] by name.
+pub const PASSES: [&str; 3] = ["build-plan", "strip-mine", "plan-memory"];
 
 /// Plans a fused program, with steps done strip by strip where limits are given and it is
 /// worth it.
 ///
 /// # Errors
 /// A value whose size in bytes does not fit, or an inconsistency.
-pub fn plan(module: &Module, fused: &Fused, strips: Option<StripLimits>) -> Result<Plan, Error> {
+pub fn plan(
+    module: &Module,
+    fused: &Fused,
+    strips: Option<StripLimits>,
+    passes: &mut PassManager<'_>,
+) -> Result<Plan, Error> {
+    let mut plan = passes.run("build-plan", || build(module, fused))?;
+    passes.show("build-plan", &plan);
+    if let Some(limits) = strips {
+        passes.run("strip-mine", || strip_mine(&mut plan, limits));
+        passes.show("strip-mine", &plan);
+    }
+    passes.run("plan-memory", || {
+        assign_buffers(&mut plan, &wanted_aliases(module))
+    })?;
+    passes.show("plan-memory", &plan);
+    Ok(plan)
+}
+
+/// The plan of a fused program, in which no value has memory yet.
+fn build(module: &Module, fused: &Fused) -> Result<Plan, Error> {
     let mut builder = Builder {
         fused,
         plan: Plan {
@@ -48,10 +70,6 @@ pub fn plan(module: &Module, fused: &Fused, strips: Option<StripLimits>) -> Resu
     }
     let mut plan = builder.plan;
     plan.steps = steps;
-    if let Some(limits) = strips {
-        strip_mine(&mut plan, limits);
-    }
-    assign_buffers(&mut plan, &wanted_aliases(module))?;
     Ok(plan)
 }
 
@@ -99,15 +117,6 @@ fn leaf(shape: &Shape, index: &[i64]) -> Option<usize> {
     let before = elements.get(..first)?;
     let before: usize = before.iter().map(|e| array_leaves(e).len()).sum();
     Some(before + leaf(elements.get(first)?, rest)?)
-}
-
-/// An error of the planner that no instruction can be named for.
-pub(crate) fn bug(message: impl Into<String>) -> Error {
-    Error {
-        fault: Fault::Bug,
-        message: message.into(),
-        span: Span::default(),
-    }
 }
 
 struct Builder<'a> {

@@ -2,9 +2,9 @@
 //! loops on the planned buffers, so it also shows whether buffers may be shared
 //! as planned.
 
+use super::eval_kernel::{run_kernel, run_strip};
 use super::operation::module_of;
-use super::run_kernel::{run_kernel, run_strip};
-use super::strips::{Cut, Part, cuts, part_of};
+use super::strip_legality::{Cut, Part, cuts, part_of};
 use super::{KernelId, Place, Plan, Step, ValueId, WrongInput, verify};
 use crate::dot::DotView;
 use tegula_fusion::{Contraction, Kernel, Label, LibraryOp};

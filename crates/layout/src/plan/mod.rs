@@ -20,40 +20,41 @@
 //! Sizes, offsets and extents are terms over the plan's symbols: sizes that are
 //! known at run time. A run asks for the plan [at](Plan::at) its own sizes.
 
-mod at;
-mod buffers;
 mod build;
 mod cursor;
+mod error;
+mod eval_kernel;
 mod evaluate;
-mod interference;
+mod inputs;
+mod liveness;
+mod memory_planning;
 mod operation;
 mod parse;
 mod parse_kernel;
 mod print;
-mod run_kernel;
-mod runs;
+mod specialize;
+mod strip_legality;
 mod strip_mine;
-mod strips;
 mod verify;
 mod verify_kernel;
 mod verify_library;
 mod verify_places;
 
+pub use build::{PASSES, plan};
 use cranelift_entity::{PrimaryMap, entity_impl};
+pub use cursor::PlanParseError;
+pub(crate) use error::bug;
+pub use evaluate::{EvaluateError, evaluate};
+pub use inputs::{PerSizes, WrongInput};
+pub use parse::parse_plan;
+pub use parse_kernel::parse_kernel;
+pub use print::KernelText;
 use smallvec::SmallVec;
+pub use strip_legality::{Cut, Part, cuts, private_values};
+pub use strip_mine::StripLimits;
 use tegula_expr::Term;
 use tegula_fusion::{Kernel, LibraryOp};
 use tegula_ir::{ArrayShape, Literal, RunTimeSizes, Symbol};
-
-pub(crate) use build::bug;
-pub use build::plan;
-pub use cursor::PlanParseError;
-pub use evaluate::{EvaluateError, evaluate};
-pub use parse::parse_plan;
-pub use print::KernelText;
-pub use runs::{PerSizes, WrongInput};
-pub use strip_mine::StripLimits;
-pub use strips::{Cut, Part, cuts, private_values};
 pub use verify::verify;
 pub use verify_kernel::verify_kernel;
 

@@ -26,8 +26,7 @@
 //! `unused` declares those that nothing defines, so that numbers are kept.
 //! Whether definitions come before uses is left to the verifier.
 
-use super::cursor::{Cursor, Result};
-use super::parse::{bounds, element_type};
+use super::cursor::{Cursor, Result, bounds, element_type};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use tegula_expr::{Term, Var};
@@ -36,6 +35,19 @@ use tegula_fusion::kernel::{
     Access, Block, IndexVar, Param, ScalarId, ScalarOp, ScalarTypes, Statement,
 };
 use tegula_ir::{Binary, Direction, ElementType, Opcode, Order, Unary};
+
+/// Reads the text of one kernel.
+///
+/// # Errors
+/// The first thing that is not as the grammar of this module's text has it.
+pub fn parse_kernel(text: &str) -> Result<Kernel> {
+    let mut cursor = Cursor::new(text);
+    let read = kernel(&mut cursor)?;
+    match cursor.at_end() {
+        true => Ok(read),
+        false => cursor.expected("nothing after the kernel"),
+    }
+}
 
 /// Reads a kernel.
 pub(super) fn kernel(cursor: &mut Cursor<'_>) -> Result<Kernel> {

@@ -7,7 +7,7 @@ use rustc_hash::FxHashSet;
 use std::fmt::{self, Display, Formatter, Write};
 use tegula_expr::{Cmp, Style, Term, Var};
 use tegula_fusion::kernel::{Access, Block, IndexVar, ScalarId, ScalarOp, Statement};
-use tegula_fusion::{Contraction, Kernel, Label, LibraryOp};
+use tegula_fusion::{Kernel, LibraryOp};
 use tegula_ir::{ArrayShape, Dim, Op};
 
 impl Display for Plan {
@@ -150,7 +150,7 @@ fn write_steps(f: &mut Formatter<'_>, plan: &Plan, steps: &[Step], depth: usize)
                     LibraryOp::Operation(op) => {
                         writeln!(f, "{}", attributes(plan, op, operands, results))?;
                     }
-                    LibraryOp::Dot(dims) => write_dot(f, dims)?,
+                    LibraryOp::Dot(dims) => writeln!(f, " {dims}")?,
                     LibraryOp::Sort {
                         dimension,
                         comparator,
@@ -200,19 +200,6 @@ fn attributes(plan: &Plan, op: &Op, operands: &[ValueId], results: &[ValueId]) -
     let text = print_attributes(op, &shapes(operands), &shapes(results));
     // What cannot be built as HLO does not read back.
     text.unwrap_or_else(|_| format!(" ? {op:?}"))
-}
-
-/// A set of labels for each dimension of an operand; the result's in one.
-fn write_dot(f: &mut Formatter<'_>, contraction: &Contraction) -> fmt::Result {
-    let set = |labels: &[Label]| {
-        let labels: Vec<String> = labels.iter().map(ToString::to_string).collect();
-        format!(" {{{}}}", labels.join(","))
-    };
-    for (name, dims) in [("lhs", &contraction.lhs), ("rhs", &contraction.rhs)] {
-        let dims: String = dims.iter().map(|labels| set(labels)).collect();
-        write!(f, " {name}{dims}")?;
-    }
-    writeln!(f, " out{}", set(&contraction.out))
 }
 
 /// A kernel as text, in the form in which a Plan's text has it.

@@ -1,4 +1,4 @@
-//! Which steps are done strip by strip ([`strips`](super::strips)).
+//! Which steps are done strip by strip ([`strips`](super::strip_legality)).
 //!
 //! Wherever a step writes an array that is too large to stay near, the steps behind it that
 //! can be done strip by strip with it are looked at, one more at a time, as far as arrays
@@ -12,7 +12,7 @@
 //! again for each strip: no more than a few times the private bytes may be.
 //! Measured on attention (`docs/performance.md`, "Strips").
 
-use super::strips::{Cut, Cuts, Part, arrays, private, product, touches};
+use super::strip_legality::{Cut, Cuts, Part, arrays, private, product, touches};
 use super::{KernelId, Plan, Step, ValueId};
 use cranelift_entity::EntityRef;
 use rustc_hash::FxHashMap;

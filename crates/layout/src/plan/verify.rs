@@ -18,7 +18,7 @@
 //! Time and memory are bounded by the plan's size times the depth of its loops,
 //! and by [`MAX_OVERLAPS`].
 
-use super::strips::{Part, arrays, cuts};
+use super::strip_legality::{Part, arrays, cuts};
 use super::verify_kernel::{verify_kernel, works_in_place};
 use super::verify_library::library_suits;
 use super::verify_places::{ids_exist, misplaced};

@@ -10,7 +10,13 @@ fn v5e() -> Chip {
 }
 
 fn on(module: &Module, machine: &Machine) -> Assignment {
-    assign(module, machine, &|_| true).unwrap()
+    assign(
+        module,
+        machine,
+        &|_| true,
+        &mut tegula_ir::PassManager::new(),
+    )
+    .unwrap()
 }
 
 fn program(body: &str) -> Module {
@@ -126,7 +132,12 @@ fn the_same_program_gives_the_same_text() {
 fn open_sizes_and_odd_types_are_answered() {
     let mut open = program("  x = f32[?,8] parameter(0)\n  ROOT y = f32[?,8] negate(x)\n");
     tegula_ir::resolve_sizes(&mut open, &[]).unwrap();
-    let failed = assign(&open, &Machine::tpu(&v5e()).unwrap(), &|_| false);
+    let failed = assign(
+        &open,
+        &Machine::tpu(&v5e()).unwrap(),
+        &|_| false,
+        &mut tegula_ir::PassManager::new(),
+    );
     let failed = failed.unwrap_err();
     assert!(
         matches!(&failed, AssignError::Size(name) if name == "x"),

@@ -1,9 +1,9 @@
 //! The tests of layouts and placement, a module each, in one program: linking one for each would take
 //! most of the time and of the disk.
 
+mod apply_layouts;
 mod assign;
 mod facts;
-mod normalise;
 mod plan_errors;
 mod plan_text;
 mod plan_verify;

@@ -31,10 +31,20 @@ fn programs() -> Vec<PathBuf> {
 fn compiled(path: &Path, strips: Option<StripLimits>) -> Result<Plan, String> {
     let text = std::fs::read_to_string(path).unwrap();
     let module = parse_module(&text).map_err(|e| e.to_string())?;
-    let program = flatten(&module).map_err(|e| e.to_string())?;
-    let fused =
-        fuse(&module, program, tegula_fusion::Limits::default()).map_err(|e| e.to_string())?;
-    plan(&module, &fused, strips).map_err(|e| e.to_string())
+    let program = flatten(
+        &module,
+        tegula_fusion::ShortLoops::Kept,
+        &mut tegula_ir::PassManager::new(),
+    )
+    .map_err(|e| e.to_string())?;
+    let fused = fuse(
+        &module,
+        program,
+        tegula_fusion::Limits::default(),
+        &mut tegula_ir::PassManager::new(),
+    )
+    .map_err(|e| e.to_string())?;
+    plan(&module, &fused, strips, &mut tegula_ir::PassManager::new()).map_err(|e| e.to_string())
 }
 
 #[test]

@@ -9,7 +9,13 @@ use tegula_target::Chip;
 fn written(module: &tegula_ir::Module, views: Views) -> tegula_ir::Module {
     let chip = Chip::by_name("v5e").unwrap();
     let module = tegula_fusion::expand(module).unwrap();
-    let assignment = assign(&module, &Machine::tpu(&chip).unwrap(), &|_| false).unwrap();
+    let assignment = assign(
+        &module,
+        &Machine::tpu(&chip).unwrap(),
+        &|_| false,
+        &mut tegula_ir::PassManager::new(),
+    )
+    .unwrap();
     let schedule = schedule(&module, &assignment, &chip, &Options::default());
     to_module(&module, &assignment, &schedule, views).unwrap()
 }

@@ -84,7 +84,12 @@ impl Score {
 fn compare(program: &Program, lines: &mut Vec<String>) -> Score {
     let machine = v5e();
     let expanded = tegula_fusion::expand(&program.module).unwrap();
-    let assignment = match assign(&expanded, &machine, &|_| false) {
+    let assignment = match assign(
+        &expanded,
+        &machine,
+        &|_| false,
+        &mut tegula_ir::PassManager::new(),
+    ) {
         Ok(assignment) => assignment,
         Err(error) => {
             lines.push(format!("{}: {error}", program.name));
@@ -144,7 +149,13 @@ fn compare(program: &Program, lines: &mut Vec<String>) -> Score {
 
 /// What we think an array costs in our order and in theirs, all else as we have it.
 fn costs(module: &tegula_ir::Module, name: &str, (own, theirs): (&[u32], &[u32])) -> String {
-    let assignment = assign(module, &v5e(), &|other| other == name).unwrap();
+    let assignment = assign(
+        module,
+        &v5e(),
+        &|other| other == name,
+        &mut tegula_ir::PassManager::new(),
+    )
+    .unwrap();
     let program = &assignment.program;
     let named = |value: &tegula_fusion::ValueId| name_of(module, program, *value) == Some(name);
     let Some(value) = assignment.explanations.keys().copied().find(named) else {

@@ -109,7 +109,13 @@ fn scheduled(text: &str, options: &Options) -> (tegula_ir::Module, Assignment, S
     let module = tegula_fusion::expand(&parse_module(text).unwrap())
         .unwrap()
         .into_owned();
-    let assignment = assign(&module, &Machine::tpu(&chip).unwrap(), &|_| false).unwrap();
+    let assignment = assign(
+        &module,
+        &Machine::tpu(&chip).unwrap(),
+        &|_| false,
+        &mut tegula_ir::PassManager::new(),
+    )
+    .unwrap();
     let schedule = schedule(&module, &assignment, &chip, options);
     (module, assignment, schedule)
 }

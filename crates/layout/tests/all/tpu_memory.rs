@@ -12,7 +12,13 @@ use tegula_target::Chip;
 fn scheduled(module: &tegula_ir::Module) -> Option<(tegula_layout::assign::Assignment, Schedule)> {
     let chip = Chip::by_name("v5e").unwrap();
     let module = tegula_fusion::expand(module).unwrap();
-    let assignment = assign(&module, &Machine::tpu(&chip).unwrap(), &|_| false).ok()?;
+    let assignment = assign(
+        &module,
+        &Machine::tpu(&chip).unwrap(),
+        &|_| false,
+        &mut tegula_ir::PassManager::new(),
+    )
+    .ok()?;
     let schedule = schedule(&module, &assignment, &chip, &Options::default());
     Some((assignment, schedule))
 }
@@ -272,7 +278,13 @@ fn schedules_hold_with_any_amount_of_vmem() {
         "  d = f32[512,256] dot(c4, v), {product}\n  ROOT y = f32[512,256] add(d, a)\n}}\n"
     );
     let module = tegula_ir::parse_module(&text).unwrap();
-    let assignment = assign(&module, &machine, &|_| false).unwrap();
+    let assignment = assign(
+        &module,
+        &machine,
+        &|_| false,
+        &mut tegula_ir::PassManager::new(),
+    )
+    .unwrap();
     let (mut evicted, mut resident) = (0, Vec::new());
     for mebibytes in 0..48 {
         let options = Options {

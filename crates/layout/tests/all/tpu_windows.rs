@@ -29,7 +29,13 @@ struct Laid {
 
 fn laid(program: &Program, chip: &Chip) -> Option<Laid> {
     let module = tegula_fusion::expand(&program.module).unwrap().into_owned();
-    let assignment = assign(&module, &Machine::tpu(chip).unwrap(), &|_| false).ok()?;
+    let assignment = assign(
+        &module,
+        &Machine::tpu(chip).unwrap(),
+        &|_| false,
+        &mut tegula_ir::PassManager::new(),
+    )
+    .ok()?;
     let schedule = schedule(&module, &assignment, chip, &Options::default());
     Some(Laid {
         module,

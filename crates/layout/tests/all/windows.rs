@@ -8,7 +8,13 @@ use tegula_target::Chip;
 fn assigned(text: &str) -> (tegula_ir::Module, Assignment) {
     let module = tegula_ir::parse_module(text).unwrap();
     let machine = Machine::tpu(&Chip::by_name("v5e").unwrap()).unwrap();
-    let assignment = assign(&module, &machine, &|_| false).unwrap();
+    let assignment = assign(
+        &module,
+        &machine,
+        &|_| false,
+        &mut tegula_ir::PassManager::new(),
+    )
+    .unwrap();
     (module, assignment)
 }
 

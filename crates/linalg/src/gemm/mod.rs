@@ -7,16 +7,16 @@
 //! transposed operand, a window moving over an image (whose dimensions overlap) and
 //! a reversed kernel differ in nothing but numbers.
 //!
-//! Floats are read where they lie, as far as their strides allow ([`unpacked`]). Other types,
-//! and CPUs without vectors, have both operands packed ([`packed`]): a block of the left
+//! Floats are read where they lie, as far as their strides allow (`unpacked`). Other types,
+//! and CPUs without vectors, have both operands packed (`packed`): a block of the left
 //! operand into panels as high as a tile, the right one into panels as wide as one. A left
 //! operand that fits the second-level cache is packed once, and right panels as they are
 //! used; otherwise right panels are packed first, and left blocks are used on all of them.
 //! Few rows, or few columns, read the other operand along the depth if it is contiguous
-//! there ([`skinny`]); one row goes along the rows of a large right operand. Many products of a
-//! few numbers have neither tiles nor panels ([`batched_small`]).
+//! there (`skinny`); one row goes along the rows of a large right operand. Many products of a
+//! few numbers have neither tiles nor panels (`batched_small`).
 //!
-//! An operand that is the same in every run may be packed once, for all of them ([`prepacked`]).
+//! An operand that is the same in every run may be packed once, for all of them (`prepacked`).
 
 mod batched_small;
 mod blocks;

@@ -11,7 +11,13 @@ use tegula_target::Chip;
 
 fn lowered(module: &Module, chip: &Chip) -> Lowered {
     let machine = Machine::tpu(chip).unwrap();
-    let assignment = assign(module, &machine, &|_| false).unwrap();
+    let assignment = assign(
+        module,
+        &machine,
+        &|_| false,
+        &mut tegula_ir::PassManager::new(),
+    )
+    .unwrap();
     let schedule = memory::schedule(module, &assignment, chip, &memory::Options::default());
     lower(module, &assignment, &schedule, chip).unwrap()
 }

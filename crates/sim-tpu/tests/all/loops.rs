@@ -35,7 +35,13 @@ fn inputs(module: &Module) -> Vec<Literal> {
 fn check(text: &str, vmem_bytes: Option<i64>) -> memory::Schedule {
     let chip = Chip::by_name("v5e").unwrap();
     let module = parse_module(text).unwrap();
-    let assignment = assign(&module, &Machine::tpu(&chip).unwrap(), &|_| false).unwrap();
+    let assignment = assign(
+        &module,
+        &Machine::tpu(&chip).unwrap(),
+        &|_| false,
+        &mut tegula_ir::PassManager::new(),
+    )
+    .unwrap();
     let options = memory::Options {
         vmem_bytes,
         ..memory::Options::default()
@@ -166,7 +172,13 @@ fn copies(program: &TpuProgram, statements: &[Statement], inside: bool, found: &
 fn iterations_leave_hbm_alone() {
     let chip = Chip::by_name("v5e").unwrap();
     let module = parse_module(&nested(7)).unwrap();
-    let assignment = assign(&module, &Machine::tpu(&chip).unwrap(), &|_| false).unwrap();
+    let assignment = assign(
+        &module,
+        &Machine::tpu(&chip).unwrap(),
+        &|_| false,
+        &mut tegula_ir::PassManager::new(),
+    )
+    .unwrap();
     let options = memory::Options::default();
     let schedule = memory::schedule(&module, &assignment, &chip, &options);
     let program = lower(&module, &assignment, &schedule, &chip)

@@ -107,7 +107,13 @@ fn cycles(name: &str, text: &str, chip: &Chip, part: Part) -> f64 {
     resolve_sizes(&mut module, &[]).unwrap();
     let module = tegula_fusion::expand(&module).unwrap();
     let machine = Machine::tpu(chip).unwrap();
-    let assignment = assign(&module, &machine, &|_| false).unwrap();
+    let assignment = assign(
+        &module,
+        &machine,
+        &|_| false,
+        &mut tegula_ir::PassManager::new(),
+    )
+    .unwrap();
     let schedule = memory::schedule(&module, &assignment, chip, &memory::Options::default());
     let mut lowered = lower(&module, &assignment, &schedule, chip).unwrap();
     if part == Part::Estimated {

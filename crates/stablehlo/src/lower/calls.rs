@@ -178,6 +178,11 @@ impl<'m> Lowerer<'m> {
         for name in names {
             computations.push(self.called_computation(access, name)?);
         }
+        // LAPACK's routines are known to take matrices by columns.
+        if !target.starts_with("lapack_") && has_other_layouts(access) {
+            let what = "a custom call of arrays that do not lie row-major";
+            return Err(access.unsupported(what));
+        }
         let config = backend_config(access);
         let op = Op::CustomCall(Box::new(CustomCall {
             target: target.into(),
@@ -302,6 +307,14 @@ impl<'m> Lowerer<'m> {
             .assert(&condition, message, values)
             .map_err(|message| access.error(message))
     }
+}
+
+/// Whether a custom call wants its operands, or gives its results, in another order than row-major.
+fn has_other_layouts(access: &Access<'_>) -> bool {
+    let layouts = ["operand_layouts", "result_layouts"].into_iter();
+    let layouts = layouts.filter_map(|name| access.operation.attribute(name)?.as_array());
+    let mut orders = layouts.flatten().filter_map(Attribute::as_integers);
+    orders.any(|order| !order.iter().rev().copied().eq(0..order.len() as i64))
 }
 
 /// What a custom call is given as its configuration, as HLO text writes it.

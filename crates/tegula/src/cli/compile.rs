@@ -9,6 +9,7 @@ use serde_json::json;
 use std::path::PathBuf;
 use tegula::PlanOptions;
 use tegula_codegen_cpu::{Listing, listing};
+use tegula_fusion::FusedText;
 use tegula_ir::PrintStyle;
 use tegula_sim_tpu::{PrintForm, print_kernel};
 
@@ -61,8 +62,14 @@ pub(crate) struct CompileArgs {
     #[arg(long, value_enum, default_value = "cpu")]
     pub target: CompileTarget,
     /// What to print.
-    #[arg(long, value_enum)]
-    pub emit: Form,
+    #[arg(long, value_enum, required_unless_present_any = ["passes", "print_after"])]
+    pub emit: Option<Form>,
+    /// List the passes of the target's pipeline, one a line, in their order.
+    #[arg(long, conflicts_with_all = ["emit", "print_after"])]
+    pub passes: bool,
+    /// Print what a pass gives, or with `all` every pass: the module, program, kernel or plan.
+    #[arg(long, value_name = "PASS", conflicts_with = "emit")]
+    pub print_after: Option<String>,
     #[command(flatten)]
     pub cpu: CpuArgs,
     /// The GPU's compute capability, as sm_90.
@@ -77,18 +84,18 @@ pub(crate) struct CompileArgs {
 }
 
 /// Compiles a program and prints a form of it.
-pub(crate) fn compile(args: &CompileArgs, common: &Common) -> Result<u8, Failure> {
+pub(crate) fn compile(args: &CompileArgs, form: Form, common: &Common) -> Result<u8, Failure> {
     let cpu = args.cpu.get()?;
     let source = read_module(&args.model, &args.dims)?;
     let options = PlanOptions {
-        reasons: args.emit == Form::Fused,
+        reasons: form == Form::Fused,
         ..match args.target {
             CompileTarget::Cuda => PlanOptions::gpu(),
             _ => PlanOptions::default(),
         }
     };
     let planned = || tegula::plan_for(&source.module, &options).map_err(|e| source.failure(e));
-    let text = match (args.emit, args.target) {
+    let text = match (form, args.target) {
         (Form::Hlo, _) => tegula_ir::print_module(&source.module, PrintStyle::Canonical),
         (form @ (Form::Stablehlo | Form::StablehloGeneric), _) => {
             let form = match form {
@@ -101,7 +108,11 @@ pub(crate) fn compile(args: &CompileArgs, common: &Common) -> Result<u8, Failure
         }
         (Form::Fused, _) => {
             let planned = planned()?;
-            let mut text = super::fused_text::fused(&planned.module, &planned.fused);
+            let mut text = FusedText {
+                module: &planned.module,
+                fused: &planned.fused,
+            }
+            .to_string();
             text.push_str(&super::fused_text::orders(&planned.reasons));
             text.push_str(&super::fused_text::strips(&planned.plan));
             text
@@ -139,19 +150,29 @@ pub(crate) fn compile(args: &CompileArgs, common: &Common) -> Result<u8, Failure
         }
         (_, CompileTarget::Cpu) => {
             return Err(anyhow!(
-                "a CPU's program has no such form: use clif or asm, or say --target"
+                "this form requires `--target cuda` or `--target tpu`; `--target cpu` has clif and asm"
             )
             .into());
         }
         (_, CompileTarget::Cuda) => {
-            return Err(anyhow!("a GPU's program has no such form: use cuda, ptx or cubin").into());
+            return Err(anyhow!(
+                "this form requires another `--target`; `--target cuda` has cuda, ptx and cubin"
+            )
+            .into());
         }
         (_, CompileTarget::Tpu) => {
-            return Err(anyhow!("a TPU's program has no such form: use tpu").into());
+            return Err(
+                anyhow!("this form requires another `--target`; `--target tpu` has tpu").into(),
+            );
         }
     };
+    write_text(args, common, &text)
+}
+
+/// Prints a text, or writes it to the file that was asked for.
+pub(super) fn write_text(args: &CompileArgs, common: &Common, text: &str) -> Result<u8, Failure> {
     match &args.output {
-        Some(path) => std::fs::write(path, &text)
+        Some(path) => std::fs::write(path, text)
             .with_context(|| format!("{} cannot be written", path.display()))?,
         None if common.json => say!("{}", json!({ "text": text })),
         None => say!("{}", text.trim_end_matches('\n')),

@@ -2,8 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
-use tegula_fusion::{Fused, FusedRegion, NodeId, Unit, ValueId};
-use tegula_ir::{Layout, Module, Shape};
+use tegula_ir::Layout;
 use tegula_layout::Plan;
 use tegula_layout::assign::Reason;
 use tegula_layout::plan::{Step, ValueId as PlanValue, private_values};
@@ -67,28 +66,6 @@ pub(crate) fn summary(plan: &Plan) -> String {
             }
         }
     }
-}
-
-/// The whole fused graph.
-pub(crate) fn fused(module: &Module, fused: &Fused) -> String {
-    let mut text = String::new();
-    let _ = writeln!(text, "fused {} {{", module.name);
-    let mut printer = Printer {
-        module,
-        fused,
-        text: &mut text,
-    };
-    printer.region(&fused.entry, 1);
-    text.push_str("}\n\nvalues:\n");
-    for (id, value) in &fused.program.values {
-        let origin = match value.def {
-            tegula_fusion::Def::Node(node, _) => name(module, fused, node),
-            _ => continue,
-        };
-        let reason = fused.clusters.reason(id);
-        let _ = writeln!(text, "  {id} {origin}: {reason}");
-    }
-    text
 }
 
 /// The arrays that do not lie row-major, and why; nothing if there are none.
@@ -160,83 +137,5 @@ pub(crate) fn why(reason: &Reason) -> String {
         Reason::Stated => "the program states this layout".to_owned(),
         Reason::Saves(seconds) => format!("costs {:.3} us less than row-major", seconds * 1e6),
         Reason::Follows => "as what it is computed with".to_owned(),
-    }
-}
-
-fn name(module: &Module, fused: &Fused, node: NodeId) -> String {
-    module[fused.program.nodes[node].origin].name.to_string()
-}
-
-struct Printer<'a> {
-    module: &'a Module,
-    fused: &'a Fused,
-    text: &'a mut String,
-}
-
-impl Printer<'_> {
-    fn region(&mut self, region: &FusedRegion, depth: usize) {
-        let pad = "  ".repeat(depth);
-        for (node, unit) in region.units() {
-            let name = name(self.module, self.fused, node);
-            match unit {
-                Unit::Kernel(_) => {
-                    let _ = writeln!(
-                        self.text,
-                        "{pad}kernel {name}: {} <- {}",
-                        self.shapes(&unit.writes()),
-                        self.shapes(&unit.reads())
-                    );
-                }
-                Unit::Copy { from, to } => {
-                    let _ = writeln!(self.text, "{pad}copy {name}: {to} <- {from}");
-                }
-                Unit::Library { op, .. } => {
-                    let _ = writeln!(
-                        self.text,
-                        "{pad}{} {name}: {} <- {}",
-                        op.name(),
-                        self.shapes(&unit.writes()),
-                        self.shapes(&unit.reads())
-                    );
-                }
-                Unit::While {
-                    condition,
-                    body,
-                    states,
-                    ..
-                } => {
-                    let _ = writeln!(
-                        self.text,
-                        "{pad}while {name} over {} {{",
-                        self.shapes(states)
-                    );
-                    self.region(condition, depth + 1);
-                    let _ = writeln!(self.text, "{pad}}} do {{");
-                    self.region(body, depth + 1);
-                    let _ = writeln!(self.text, "{pad}}}");
-                }
-                Unit::Conditional {
-                    selector, branches, ..
-                } => {
-                    let _ = writeln!(self.text, "{pad}conditional {name} on {selector} {{");
-                    for (i, branch) in branches.iter().enumerate() {
-                        let _ = writeln!(self.text, "{pad}  branch {i}:");
-                        self.region(branch, depth + 2);
-                    }
-                    let _ = writeln!(self.text, "{pad}}}");
-                }
-            }
-        }
-        let _ = writeln!(self.text, "{pad}yield {}", self.shapes(&region.results));
-    }
-
-    fn shapes(&self, values: &[ValueId]) -> String {
-        let text = |&id: &ValueId| {
-            format!(
-                "{id}:{}",
-                Shape::Array(self.fused.program.values[id].shape.clone())
-            )
-        };
-        values.iter().map(text).collect::<Vec<_>>().join(", ")
     }
 }

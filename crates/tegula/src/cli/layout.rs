@@ -9,7 +9,7 @@ use clap::Args;
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::path::PathBuf;
-use tegula::PlanOptions;
+use tegula::{PassManager, PlanOptions};
 use tegula_fusion::ValueId;
 use tegula_ir::{Module, PrintStyle};
 use tegula_layout::assign::{Assignment, Explanation, name_of};
@@ -59,8 +59,13 @@ pub(crate) fn layout(args: &LayoutArgs, common: &Common) -> Result<u8, Failure> 
     let failed = |error: tegula::Error| source.failure(error);
     // As it stands in what XLA prints, or without its sign.
     let why = args.why.as_deref().map(|name| name.trim_start_matches('%'));
-    let laid =
-        tegula::tpu::lay_out(&source.module, &chip, &|name| Some(name) == why).map_err(failed)?;
+    let laid = tegula::tpu::lay_out(
+        &source.module,
+        &chip,
+        &|name| Some(name) == why,
+        &mut PassManager::new(),
+    )
+    .map_err(failed)?;
     let laid = Laid {
         chip: &chip,
         module: &laid.module,

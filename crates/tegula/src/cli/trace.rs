@@ -79,7 +79,7 @@ impl<S: tracing::Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Recorder {
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
         let mut name = StepName::default();
         attributes.record(&mut name);
-        if let (Some(span), true) = (context.span(id), self.keep) {
+        if let Some(span) = context.span(id) {
             span.extensions_mut().insert(name);
         }
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
@@ -92,15 +92,16 @@ impl<S: tracing::Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Recorder {
             return;
         };
         let took = from.elapsed();
+        let extensions = span.extensions();
+        let step = extensions.get::<StepName>().and_then(|s| s.0.as_deref());
+        let name = step.unwrap_or(span.name());
         if self.verbose && *span.metadata().level() <= tracing::Level::INFO {
-            eprintln!("{:>10.3} ms  {}", took.as_secs_f64() * 1e3, span.name());
+            eprintln!("{:>10.3} ms  {name}", took.as_secs_f64() * 1e3);
         }
         if self.keep {
             let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
-            let extensions = span.extensions();
-            let step = extensions.get::<StepName>().and_then(|s| s.0.as_deref());
             events.push(json!({
-                "name": step.unwrap_or(span.name()),
+                "name": name,
                 "ph": "X",
                 "pid": 1,
                 "tid": 1,

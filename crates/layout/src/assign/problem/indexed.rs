@@ -1,8 +1,8 @@
 //! What slices at indices that are data ask: gathers, scatters, and slices that begin at data.
 
 use super::{Place, Spaces};
-use crate::assign::groups::elements;
-use crate::assign::wish::{Dims, Wish};
+use crate::assign::layout_preferences::{Dims, Wish};
+use crate::assign::tpu_fusion::elements;
 use smallvec::SmallVec;
 use tegula_fusion::{Node, ValueId};
 use tegula_ir::Op;

@@ -7,8 +7,8 @@
 //! registers unless they are a whole part of one.
 
 use super::Spaces;
+use crate::assign::layout_preferences::ROWS;
 use crate::assign::machine::Order;
-use crate::assign::wish::ROWS;
 use smallvec::SmallVec;
 use tegula_fusion::Node;
 use tegula_ir::{ConvDims, Dim, Op, WindowDim};

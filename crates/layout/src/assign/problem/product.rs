@@ -2,7 +2,7 @@
 //! takes and writes, of a convolution's its channels and batch.
 
 use super::{Place, Relation, Spaces};
-use crate::assign::wish::{Dims, MANY_FEATURES, Wish};
+use crate::assign::layout_preferences::{Dims, MANY_FEATURES, Wish};
 use tegula_fusion::{Node, ValueId};
 use tegula_ir::Op;
 use tegula_ir::helpers::DotDim;

@@ -1,0 +1,258 @@
+//! What combines lanes: from vector to vector, and in the end within one.
+
+use super::Select;
+use crate::isa::x64::assembler::{Out, Source};
+use crate::isa::x64::features::InstructionSet;
+use crate::isa::x64::opcodes as code;
+use crate::isa::x64::opcodes::{Form, Size};
+use crate::simd::ir::{BinaryOp, Body, Condition, Type, V, identity};
+use regalloc2::VReg;
+
+/// What a reduction goes on with in a loop over the lanes.
+#[derive(Clone, Copy)]
+pub(in crate::isa::x64) struct Part {
+    kind: Kind,
+    op: BinaryOp,
+    value: V,
+    ty: Type,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// The combination so far; of minima and maxima of floats without NaN.
+    Combined,
+    /// Which lanes have had a NaN, as a mask: a comparison finds it in two vectors. A minimum
+    /// that looks for NaN at every step waits three times as long.
+    Nan,
+    /// The same where a mask is a vector: the largest magnitude so far, as an integer.
+    Magnitude,
+}
+
+impl Part {
+    /// How many there are for so many vectors in flight.
+    pub(in crate::isa::x64) fn copies(&self, unroll: usize) -> usize {
+        match self.kind {
+            Kind::Nan => 1,
+            Kind::Combined | Kind::Magnitude => unroll,
+        }
+    }
+
+    /// The integers of its width.
+    fn integers(&self) -> Type {
+        match self.ty.is_wide() {
+            true => Type::I64,
+            false => Type::I32,
+        }
+    }
+}
+
+/// The parts of a body's reductions; what tells of NaN comes after what it belongs to.
+pub(in crate::isa::x64) fn parts(set: InstructionSet, body: &Body) -> Vec<Part> {
+    let mut parts = Vec::new();
+    for r in &body.reductions {
+        let part = |kind| Part {
+            kind,
+            op: r.op,
+            value: r.value,
+            ty: body.type_of(r.value),
+        };
+        parts.push(part(Kind::Combined));
+        if matches!(r.op, BinaryOp::Minimum | BinaryOp::Maximum) {
+            parts.push(part(match set {
+                InstructionSet::Avx512 => Kind::Nan,
+                InstructionSet::Avx2 => Kind::Magnitude,
+            }));
+        }
+    }
+    parts
+}
+
+/// That one of two numbers is NaN, as a comparison's number.
+const UNORDERED: i32 = 3;
+
+impl Select<'_> {
+    /// What parts start from.
+    pub(in crate::isa::x64) fn identities(&mut self, parts: &[Part]) -> Option<Vec<VReg>> {
+        let identity = |part: &Part| match part.kind {
+            Kind::Combined => self.splat_bits(identity(part.op, part.ty), part.ty),
+            Kind::Nan => Some(self.no_lanes()),
+            Kind::Magnitude => self.splat_bits(0, part.integers()),
+        };
+        parts.iter().map(identity).collect()
+    }
+
+    /// A part with the lanes of all vectors in flight.
+    pub(in crate::isa::x64) fn accumulate(
+        &mut self,
+        part: &Part,
+        old: &[VReg],
+    ) -> Option<Vec<VReg>> {
+        if part.kind == Kind::Nan {
+            return Some(vec![self.with_nans(part, *old.first()?)?]);
+        }
+        let copies = old.iter().enumerate();
+        let copies = copies.map(|(u, &old)| self.accumulate_vector(part, u, old));
+        copies.collect()
+    }
+
+    fn accumulate_vector(&mut self, part: &Part, u: usize, old: VReg) -> Option<VReg> {
+        let value = match part.kind {
+            Kind::Magnitude => {
+                let bits = self.get(part.value, u)?;
+                let all = !0 >> if part.ty.is_wide() { 1 } else { 33 };
+                let mask = self.pooled(all, part.integers());
+                let magnitude = self.binary(BinaryOp::And, part.integers(), bits, mask)?;
+                Source::Register(magnitude)
+            }
+            Kind::Combined | Kind::Nan => self.source(part.value, u)?,
+        };
+        let new = self.combined(part, old, value)?;
+        let Some(tails) = &self.tails else {
+            return Some(new);
+        };
+        let mask = tails[u];
+        self.blend(part.ty, mask, Source::Register(new), old)
+    }
+
+    /// The lanes that have had a NaN, with those of all vectors in flight.
+    fn with_nans(&mut self, part: &Part, old: VReg) -> Option<VReg> {
+        let form = self.form(part.ty);
+        let (codes, _) = code::compare(Condition::Equal, part.ty);
+        let code = codes.of(form)?;
+        // Vectors of which all lanes count are looked at by twos.
+        let step = if self.tails.is_some() { 1 } else { 2 };
+        let mut nan = old;
+        for u in (0..self.unroll).step_by(step) {
+            let last = (u + step - 1).min(self.unroll - 1);
+            let pair = [self.get(part.value, u)?, self.get(part.value, last)?];
+            let sources = pair.map(|v| (Source::Register(v), form.size()));
+            let mut here = self.mask(code, &sources, Some(UNORDERED));
+            if let Some(tails) = &self.tails {
+                let inside = Source::Register(tails[u]);
+                here = self.mask_op(BinaryOp::And, here, inside)?;
+            }
+            nan = self.mask_op(BinaryOp::Or, nan, Source::Register(here))?;
+        }
+        Some(nan)
+    }
+
+    /// Two values of a part as one.
+    pub(in crate::isa::x64) fn combined(
+        &mut self,
+        part: &Part,
+        a: VReg,
+        b: Source,
+    ) -> Option<VReg> {
+        match (part.kind, part.op) {
+            (Kind::Nan, _) => self.mask_op(BinaryOp::Or, a, b),
+            (Kind::Magnitude, _) => self.binary(BinaryOp::MaxUnsigned, part.integers(), a, b),
+            // What is NaN is known from the magnitudes.
+            (_, BinaryOp::Minimum | BinaryOp::Maximum) => self.plain(part.op, part.ty, a, b),
+            _ => self.binary(part.op, part.ty, a, b),
+        }
+    }
+
+    /// Values, or NaN where the largest magnitude is that of one.
+    fn with_nan(&mut self, part: &Part, values: VReg, magnitudes: VReg) -> Option<VReg> {
+        let infinity = match part.ty.is_wide() {
+            true => f64::INFINITY.to_bits(),
+            false => u64::from(f32::INFINITY.to_bits()),
+        };
+        let infinity = self.splat_bits(infinity, part.integers())?;
+        let source = Source::Register(magnitudes);
+        let nan = self.compared(Condition::Less, part.integers(), infinity, source)?;
+        self.blend(part.ty, nan, source, values)
+    }
+
+    /// In the first lane NaN, if a lane has had one, or +0: what stays the same when that is
+    /// taken off it.
+    fn any_nan(&mut self, part: &Part, lanes: VReg) -> Option<VReg> {
+        let form = self.form(part.ty);
+        let code = code::COMPRESS.of(form)?;
+        let nan = match part.ty.is_wide() {
+            true => f64::NAN.to_bits(),
+            false => u64::from(f32::NAN.to_bits()),
+        };
+        let nan = self.splat_bits(nan, part.ty)?;
+        let result = self.asm.vector();
+        let target = Out {
+            register: result,
+            size: form.size(),
+            mask: Some((lanes, true)),
+        };
+        let source = (Source::Register(nan), form.size());
+        self.asm.op(code, target, &[source], None);
+        Some(result)
+    }
+
+    /// Combines the lanes of what each reduction has come to, and stores it.
+    pub(in crate::isa::x64) fn reductions(&mut self, parts: &[Part], state: &[VReg]) -> Option<()> {
+        let mut number = 0;
+        for (i, part) in parts.iter().enumerate() {
+            if part.kind == Kind::Combined {
+                let other = parts.get(i + 1).filter(|p| p.kind != Kind::Combined);
+                let other = other.map(|p| (p, state[i + 1]));
+                self.reduce(number, (part, state[i]), other)?;
+                number += 1;
+            }
+        }
+        Some(())
+    }
+
+    /// Combines the lanes of a reduction, and stores it behind the inputs.
+    fn reduce(
+        &mut self,
+        number: usize,
+        (part, mut value): (&Part, VReg),
+        nans: Option<(&Part, VReg)>,
+    ) -> Option<()> {
+        let (ty, lanes) = (part.ty, self.lanes);
+        let (mut nan, mut magnitude) = (None, None);
+        match nans {
+            Some((part, lanes)) if part.kind == Kind::Nan => {
+                nan = Some(self.any_nan(part, lanes)?);
+            }
+            other => magnitude = other,
+        }
+        let mut form = self.form(ty);
+        for &halving in code::halvings(form) {
+            let moved = self.moved(form, value, halving)?;
+            if form == Form::Full32 {
+                // Half a register takes half as long.
+                self.lanes = self.set.lanes(true);
+                form = self.form(ty);
+            }
+            value = self.combined(part, value, Source::Register(moved))?;
+            if let Some((part, last)) = magnitude {
+                let moved = self.moved(form, last, halving)?;
+                let new = self.combined(part, last, Source::Register(moved))?;
+                magnitude = Some((part, new));
+            }
+        }
+        if let Some((part, magnitude)) = magnitude {
+            value = self.with_nan(part, value, magnitude)?;
+        }
+        if let Some(nan) = nan {
+            value = self.binary(BinaryOp::Sub, ty, value, Source::Register(nan))?;
+        }
+        self.lanes = lanes;
+        let code = code::STORE_LANE.of(form)?;
+        let place = Source::Memory {
+            base: self.slots,
+            index: None,
+            displacement: 8 * (self.body.inputs.len() + number) as i32,
+        };
+        let sources = [(place, Size::R64), (Source::Register(value), Size::Xmm)];
+        self.asm.effect(code, &sources, None);
+        Some(())
+    }
+
+    /// The lanes of a vector that the others are combined with.
+    fn moved(&mut self, form: Form, value: VReg, (parts, which): (bool, i32)) -> Option<VReg> {
+        let source = Source::Register(value);
+        Some(match parts {
+            true => self.apply(code::MOVE_PARTS.of(form)?, form, &[source; 2], Some(which)),
+            false => self.apply(code::MOVE_LANES.of(form)?, form, &[source], Some(which)),
+        })
+    }
+}

@@ -1,0 +1,391 @@
+//! Every second, third, fourth, eighth or sixteenth element: loads of neighbours, from which
+//! lanes are picked, and stores of neighbours, into which they are put. A gather or scatter of
+//! 16 lanes takes as long as many loads, whatever it reads.
+
+use super::Select;
+use crate::isa::x64::assembler::{Out, Source};
+use crate::isa::x64::features::InstructionSet;
+use crate::isa::x64::opcodes::Size;
+use crate::simd::ir::{Body, Every, Op, Statement, V};
+use iced_x86::Code;
+use regalloc2::VReg;
+use smallvec::SmallVec;
+
+/// Of a load: its address, its access where that has no whole blocks, the vector in flight.
+type Key = (VReg, Option<u32>, usize);
+
+/// Every second element of something: distance, level and first element, and number.
+type Half = (Key, (u32, u32, u32), u32);
+
+/// What a block of statements has loaded, and what it has computed for that.
+#[derive(Default)]
+pub(in crate::isa::x64) struct Loaded {
+    /// By distance and part.
+    parts: Vec<((Key, u32, u32), VReg)>,
+    /// Every second element of such, by distance, level and first element, and number.
+    halves: Vec<(Half, VReg)>,
+    /// Which elements there are, by whether blocks are whole, vector in flight, distance, part.
+    masks: Vec<((bool, usize, u32, u32), VReg)>,
+    /// The first lane's element, in units of a size, by distance.
+    starts: Vec<(u32, (VReg, u32))>,
+}
+
+/// What a gather reads, if it is loads and picks with this set of instructions.
+pub(in crate::isa::x64) fn read(
+    set: InstructionSet,
+    body: &Body,
+    access: u32,
+    index: V,
+    mask: Option<V>,
+) -> Option<Every> {
+    let every = body.every(index)?;
+    let storage = body.accesses[access as usize].storage;
+    let fits = matches!(every.stride, 2 | 3 | 4 | 8 | 16) && every.first < every.stride;
+    let plain = set == InstructionSet::Avx512 && !body.is_wide() && storage.bytes == 4;
+    // What is not of whole blocks begins at its own element.
+    let placed = every.first == 0 || body.blocks.contains(&access);
+    (fits && plain && placed && mask.is_none()).then_some(every)
+}
+
+/// Values that nothing but such reads would use: their indices.
+pub(in crate::isa::x64) fn unneeded(set: InstructionSet, body: &Body) -> Vec<bool> {
+    let mut used = vec![false; body.values.len()];
+    for reduction in &body.reductions {
+        used[reduction.value.0 as usize] = true;
+    }
+    mark(set, body, &body.statements, &mut used);
+    // Operands come before what is computed from them.
+    for i in (0..body.values.len()).rev() {
+        let op = body.values[i].0;
+        let is_index = op == Op::Lane || body.every(V(i as u32)).is_some();
+        if is_index && !used[i] {
+            continue;
+        }
+        used[i] = true;
+        match op {
+            Op::Gather {
+                access,
+                index,
+                mask,
+            } if read(set, body, access, index, mask).is_some() => {}
+            _ => op.operands().iter().for_each(|v| used[v.0 as usize] = true),
+        }
+    }
+    used.into_iter().map(|used| !used).collect()
+}
+
+/// What statements use that define nothing.
+fn mark(set: InstructionSet, body: &Body, statements: &[Statement], used: &mut [bool]) {
+    let groups = groups(set, body, statements);
+    for (i, statement) in statements.iter().enumerate() {
+        let mut uses = |v: &V| used[v.0 as usize] = true;
+        match statement {
+            Statement::Define(_) => {}
+            Statement::Store { value, .. } if groups.iter().any(|g| g.stores.contains(&i)) => {
+                uses(value);
+            }
+            Statement::Store {
+                value, index, mask, ..
+            } => [value].into_iter().chain(index).chain(mask).for_each(uses),
+            Statement::StorePair { halves, mask, .. } => halves.iter().chain(mask).for_each(uses),
+            Statement::Rare(rare) => {
+                let ends = rare.init.iter().chain(&rare.next);
+                ends.chain([&rare.mask]).for_each(uses);
+            }
+            Statement::Loop(l) => {
+                l.init.iter().chain(&l.next).for_each(&mut uses);
+                mark(set, body, &l.body, used);
+            }
+        }
+    }
+}
+
+/// Stores that together write neighbours, each every so many.
+pub(in crate::isa::x64) struct Group {
+    pub access: u32,
+    /// Their places among the statements.
+    pub stores: SmallVec<[usize; 4]>,
+    /// What is written, by where in its block.
+    pub values: SmallVec<[V; 4]>,
+}
+
+/// Groups of stores in a block, with nothing between that reads memory.
+pub(in crate::isa::x64) fn groups(
+    set: InstructionSet,
+    body: &Body,
+    statements: &[Statement],
+) -> Vec<Group> {
+    let mut groups = Vec::new();
+    let mut open: Option<(u32, Group)> = None;
+    for (i, statement) in statements.iter().enumerate() {
+        match *statement {
+            Statement::Define(v) if !reads_memory(body.op(v)) => continue,
+            Statement::Store {
+                access,
+                value,
+                index: Some(index),
+                mask,
+            } if body.blocks.contains(&access) => {
+                let Some(every) = read(set, body, access, index, mask) else {
+                    open = None;
+                    continue;
+                };
+                if every.first == 0 {
+                    let group = Group {
+                        access,
+                        stores: SmallVec::new(),
+                        values: SmallVec::new(),
+                    };
+                    open = Some((every.stride, group));
+                }
+                let next = open.take().filter(|(stride, group)| {
+                    (group.access, *stride) == (access, every.stride)
+                        && group.values.len() == every.first as usize
+                });
+                if let Some((stride, mut group)) = next {
+                    group.stores.push(i);
+                    group.values.push(value);
+                    match group.values.len() == stride as usize {
+                        true => groups.push(group),
+                        false => open = Some((stride, group)),
+                    }
+                }
+            }
+            _ => open = None,
+        }
+    }
+    groups
+}
+
+fn reads_memory(op: Op) -> bool {
+    matches!(
+        op,
+        Op::Load { .. } | Op::LoadHalf { .. } | Op::Gather { .. }
+    )
+}
+
+/// Lanes of a vector.
+const LANES: u32 = 16;
+
+impl Select<'_> {
+    /// A gather that [`read`] says is loads and picks.
+    pub(in crate::isa::x64) fn strided(
+        &mut self,
+        access: u32,
+        every: Every,
+        u: usize,
+    ) -> Option<VReg> {
+        let Every { stride, first } = every;
+        if stride != 3 {
+            let levels = stride.trailing_zeros();
+            return self.halved(access, (stride, levels, first), 0, u);
+        }
+        let mut picked = self.part(access, (stride, 0), u)?;
+        for part in 1..stride {
+            let loaded = self.part(access, (stride, part), u)?;
+            let selection = self.selection((0..LANES).map(|lane| {
+                let element = lane * stride + first;
+                match element / LANES {
+                    at if at == part => LANES + element % LANES,
+                    0 if part == 1 => element,
+                    _ => lane,
+                }
+            }));
+            picked = self.pick(selection, [picked, loaded]);
+        }
+        Some(picked)
+    }
+
+    /// Of the elements whose number is `first` modulo a power of two, the vector of number
+    /// `at`: every second one of two vectors of half the power.
+    fn halved(
+        &mut self,
+        access: u32,
+        (stride, levels, first): (u32, u32, u32),
+        at: u32,
+        u: usize,
+    ) -> Option<VReg> {
+        let Some(level) = levels.checked_sub(1) else {
+            return self.part(access, (stride, at), u);
+        };
+        let key = (self.key(access, u), (stride, levels, first), at);
+        if let Some(&(_, known)) = self.loaded.halves.iter().find(|(k, _)| *k == key) {
+            return Some(known);
+        }
+        let odd = first >> level;
+        let of = (stride, level, first & !(1 << level));
+        let low = self.halved(access, of, 2 * at, u)?;
+        let high = self.halved(access, of, 2 * at + 1, u)?;
+        let selection = self.selection((0..LANES).map(|lane| 2 * lane + odd));
+        let picked = self.pick(selection, [low, high]);
+        self.loaded.halves.push((key, picked));
+        Some(picked)
+    }
+
+    /// The stores of a group as stores of neighbours.
+    pub(in crate::isa::x64) fn interleave(&mut self, group: &Group) -> Option<()> {
+        let stride = group.values.len() as u32;
+        for u in 0..self.unroll {
+            let values: Option<Vec<VReg>> = group.values.iter().map(|&v| self.get(v, u)).collect();
+            let parts = match stride {
+                3 => self.threes(&values?),
+                _ => self.interleaved_halves(values?),
+            };
+            for (part, value) in (0..).zip(parts) {
+                let mask = self.part_mask(true, (stride, part), u)?;
+                let place = self.part_place(group.access, (stride, part), u);
+                let sources = [(place, Size::R64), (Source::Register(value), Size::Zmm)];
+                let code = Code::EVEX_Vmovups_zmmm512_k1z_zmm;
+                self.asm.effect(code, &sources, mask);
+            }
+        }
+        Some(())
+    }
+
+    /// Lanes of three vectors in turn.
+    fn threes(&mut self, values: &[VReg]) -> Vec<VReg> {
+        let stride = values.len() as u32;
+        let mut parts = Vec::new();
+        for part in 0..stride {
+            let mut put = values[0];
+            for (from, &value) in (1..).zip(&values[1..]) {
+                let selection = self.selection((0..LANES).map(|lane| {
+                    let element = LANES * part + lane;
+                    match element % stride {
+                        of if of == from => LANES + element / stride,
+                        0 if from == 1 => element / stride,
+                        _ => lane,
+                    }
+                }));
+                put = self.pick(selection, [put, value]);
+            }
+            parts.push(put);
+        }
+        parts
+    }
+
+    /// Lanes of a power of two of vectors in turn: those of vectors half of all apart, two by
+    /// two, as vectors twice as long of half as many.
+    fn interleaved_halves(&mut self, values: Vec<VReg>) -> Vec<VReg> {
+        let count = values.len();
+        let mut sequences: Vec<Vec<VReg>> = values.into_iter().map(|v| vec![v]).collect();
+        let [low, high] = [0, LANES / 2].map(|first| {
+            self.selection((0..LANES).map(|lane| first + lane / 2 + LANES * (lane % 2)))
+        });
+        while sequences.len() > 1 {
+            let half = sequences.len() / 2;
+            let (lower, upper) = sequences.split_at(half);
+            let mut longer = Vec::with_capacity(half);
+            for (a, b) in lower.iter().zip(upper) {
+                let mut sequence = Vec::with_capacity(count);
+                for (&a, &b) in a.iter().zip(b) {
+                    sequence.push(self.pick(low, [a, b]));
+                    sequence.push(self.pick(high, [a, b]));
+                }
+                longer.push(sequence);
+            }
+            sequences = longer;
+        }
+        sequences.into_iter().flatten().collect()
+    }
+
+    /// By what loads are known: the address, the access where its blocks are not whole, and
+    /// the vector in flight.
+    fn key(&self, access: u32, u: usize) -> Key {
+        let whole = self.body.blocks.contains(&access);
+        let base = self.pointers[access as usize];
+        (base, (!whole).then_some(access), u)
+    }
+
+    /// The place of one of the vectors that hold all of the lanes' blocks.
+    fn part_place(&mut self, access: u32, (stride, part): (u32, u32), u: usize) -> Source {
+        let elements = LANES * (u as u32 * stride + part);
+        Source::Memory {
+            base: self.pointers[access as usize],
+            index: Some(self.start(stride)),
+            displacement: 4 * elements as i32,
+        }
+    }
+
+    /// One of the vectors that hold what the lanes of a vector read and what is between.
+    fn part(&mut self, access: u32, (stride, part): (u32, u32), u: usize) -> Option<VReg> {
+        let key = (self.key(access, u), stride, part);
+        if let Some(&(_, known)) = self.loaded.parts.iter().find(|(k, _)| *k == key) {
+            return Some(known);
+        }
+        let whole = self.body.blocks.contains(&access);
+        let mask = self.part_mask(whole, (stride, part), u)?;
+        let place = self.part_place(access, (stride, part), u);
+        let register = self.asm.vector();
+        let target = Out {
+            register,
+            size: Size::Zmm,
+            mask: mask.map(|mask| (mask, true)),
+        };
+        let code = Code::EVEX_Vmovups_zmm_k1z_zmmm512;
+        self.asm.op(code, target, &[(place, Size::R64)], None);
+        self.loaded.parts.push((key, register));
+        Some(register)
+    }
+
+    /// The elements of such a vector that belong to lanes there are: of whole blocks all that
+    /// are in one, else up to the one that the last lane reads.
+    fn part_mask(
+        &mut self,
+        whole: bool,
+        (stride, part): (u32, u32),
+        u: usize,
+    ) -> Option<Option<VReg>> {
+        let elements = LANES * part..LANES * (part + 1);
+        let Some(left) = self.left.filter(|_| self.tails.is_some()) else {
+            let last = stride * (LANES - 1);
+            let inside = |element: u32| u16::from(whole || element <= last);
+            let lanes = elements.rev().fold(0, |bits, e| (bits << 1) | inside(e));
+            return Some((lanes != u16::MAX).then(|| self.constant_lanes(lanes)));
+        };
+        let key = (whole, u, stride, part);
+        if let Some(&(_, known)) = self.loaded.masks.iter().find(|(k, _)| *k == key) {
+            return Some(Some(known));
+        }
+        let first = LANES * u as u32;
+        let lane = |element: u32| match whole {
+            true => first + element / stride,
+            false => first + element.div_ceil(stride),
+        };
+        let bytes: Vec<u8> = elements.flat_map(|e| lane(e).to_le_bytes()).collect();
+        let lanes = Source::Pool {
+            offset: self.asm.constant(&bytes),
+            broadcast: false,
+        };
+        let mask = self.above(left, lanes)?;
+        self.loaded.masks.push((key, mask));
+        Some(Some(mask))
+    }
+
+    /// The first lane's element: a number, and the bytes that it counts.
+    fn start(&mut self, stride: u32) -> (VReg, u32) {
+        let known = self.loaded.starts.iter().find(|(of, _)| *of == stride);
+        if let Some(&(_, start)) = known {
+            return start;
+        }
+        let times = |more: u32| Source::Memory {
+            base: self.lane,
+            index: Some((self.lane, more)),
+            displacement: 0,
+        };
+        let start = match stride {
+            2 => (self.lane, 8),
+            3 => (self.asm.address(times(2)), 4),
+            4 => (self.asm.address(times(1)), 8),
+            _ => {
+                let mut start = self.asm.address(times(1));
+                for _ in 0..stride.trailing_zeros() - 2 {
+                    start = self.asm.sum(start, Some(start), 0);
+                }
+                (start, 8)
+            }
+        };
+        self.loaded.starts.push((stride, start));
+        start
+    }
+}

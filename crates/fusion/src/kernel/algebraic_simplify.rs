@@ -1,0 +1,336 @@
+//! What need not be computed: identities that hold for every operand, to the bit.
+//!
+//! An emitter asks before it adds an operation on scalars. Signs are moved outwards, out of
+//! products and odd functions, and vanish in squares, magnitudes and even functions, so that
+//! a function of `x` and the same of `-x` are found to have most of their work in common
+//! (the normal distribution of `d` and of `-d`, in the price of an option). Only what rounds
+//! alike is an identity: `x + 0` is none, for `-0 + 0` is `0`. The sign of a NaN does not
+//! count: an operation may give either.
+
+use super::{Block, IndexVar, Kernel, ScalarId, ScalarOp, ScalarTypes, Statement};
+use cranelift_entity::{EntitySet, SecondaryMap};
+use smallvec::SmallVec;
+use tegula_ir::{Binary, Category, Direction, ElementType, Order, Unary};
+
+/// Operands of a scalar's operation.
+pub(crate) type Operands = SmallVec<[ScalarId; 3]>;
+
+/// What defines the scalars that an emitter made by operations.
+#[derive(Default)]
+pub(crate) struct Definitions(SecondaryMap<ScalarId, Option<(ScalarOp, Operands)>>);
+
+/// What an operation is instead.
+pub(crate) enum Instead {
+    /// A scalar that there is.
+    Same(ScalarId),
+    /// Another operation, of the same type.
+    Operation(ScalarOp, Operands),
+    /// An operation of the type, negated.
+    Negated(ScalarOp, Operands),
+    /// The first operand by the constant with these bits, in this order.
+    ByConstant(Binary, ScalarId, u128),
+    /// A constant.
+    Constant(u128),
+}
+
+impl Definitions {
+    pub(crate) fn insert(&mut self, scalar: ScalarId, op: ScalarOp, operands: Operands) {
+        self.0[scalar] = Some((op, operands));
+    }
+
+    fn constant(&self, scalar: ScalarId) -> Option<u128> {
+        match self.0[scalar] {
+            Some((ScalarOp::Constant(bits), _)) => Some(bits),
+            _ => None,
+        }
+    }
+
+    /// The operand of an operation of one operand, if it is of the result's type: of a complex
+    /// number the magnitude is a real one.
+    fn inside(&self, types: &ScalarTypes, scalar: ScalarId, unary: Unary) -> Option<ScalarId> {
+        let operand = match &self.0[scalar] {
+            Some((ScalarOp::Unary(op), operands)) if *op == unary => *operands.first()?,
+            _ => return None,
+        };
+        (types[operand] == types[scalar]).then_some(operand)
+    }
+
+    /// Whether a float is never below zero; it may be NaN.
+    fn is_never_negative(&self, scalar: ScalarId) -> bool {
+        match &self.0[scalar] {
+            Some((ScalarOp::Unary(Unary::Abs | Unary::Exp | Unary::Logistic), _)) => true,
+            Some((ScalarOp::Binary(Binary::Multiply), operands)) => {
+                matches!(operands[..], [a, b] if a == b)
+            }
+            _ => false,
+        }
+    }
+
+    /// What an operation is instead, if it need not be done; `element_type` is that of its
+    /// result, `types` those of all scalars.
+    pub(crate) fn instead(
+        &self,
+        types: &ScalarTypes,
+        element_type: ElementType,
+        op: &ScalarOp,
+        operands: &[ScalarId],
+    ) -> Option<Instead> {
+        let from = operands.first().map_or(element_type, |&x| types[x]);
+        match (op, operands) {
+            // Of a complex number `abs` is a real one.
+            (ScalarOp::Unary(_), _) if from != element_type => None,
+            (ScalarOp::Unary(op), &[x]) => self.unary(types, *op, element_type, x),
+            (ScalarOp::Binary(op), &[x, y]) if has_signs(element_type) => {
+                self.float(types, *op, element_type, [x, y])
+            }
+            (ScalarOp::Binary(op), &[x, y]) => self.integer(*op, element_type, x, y),
+            (ScalarOp::Compare(direction, Order::Partial), &[x, y]) if has_signs(from) => {
+                self.compare(*direction, from, x, y)
+            }
+            (ScalarOp::Select, &[p, x, y]) => self.select(types, p, [x, y]),
+            (ScalarOp::Convert, &[x]) => self.convert(types, element_type, x),
+            _ => None,
+        }
+    }
+
+    fn unary(
+        &self,
+        types: &ScalarTypes,
+        op: Unary,
+        element_type: ElementType,
+        x: ScalarId,
+    ) -> Option<Instead> {
+        if op == Unary::Not {
+            return self.inside(types, x, Unary::Not).map(Instead::Same);
+        }
+        if !has_signs(element_type) {
+            return None;
+        }
+        let negated = self.inside(types, x, Unary::Negate);
+        let to = |x| Instead::Operation(ScalarOp::Unary(op), SmallVec::from_slice(&[x]));
+        match op {
+            Unary::Negate => negated.map(Instead::Same),
+            Unary::Abs if self.is_never_negative(x) => Some(Instead::Same(x)),
+            Unary::Abs => negated.map(to),
+            Unary::Cos => negated
+                .or_else(|| self.inside(types, x, Unary::Abs))
+                .map(to),
+            Unary::Erf
+            | Unary::Sin
+            | Unary::Tan
+            | Unary::Tanh
+            | Unary::Cbrt
+            | Unary::Sign
+            | Unary::RoundNearestAfz
+            | Unary::RoundNearestEven => {
+                let x = negated?;
+                let operands = SmallVec::from_slice(&[x]);
+                Some(Instead::Negated(ScalarOp::Unary(op), operands))
+            }
+            _ => None,
+        }
+    }
+
+    fn float(
+        &self,
+        types: &ScalarTypes,
+        op: Binary,
+        element_type: ElementType,
+        [x, y]: [ScalarId; 2],
+    ) -> Option<Instead> {
+        let negated = [x, y].map(|s| self.inside(types, s, Unary::Negate));
+        let of = |op, a, b| {
+            let operands = SmallVec::from_slice(&[a, b]);
+            Some(Instead::Operation(ScalarOp::Binary(op), operands))
+        };
+        let is = |s: ScalarId, value: f64| {
+            self.constant(s) == element_type.float_format().map(|f| f.encode(value).into())
+        };
+        match op {
+            Binary::Maximum | Binary::Minimum if x == y => Some(Instead::Same(x)),
+            Binary::Multiply | Binary::Divide if is(y, 1.0) => Some(Instead::Same(x)),
+            Binary::Multiply if is(x, 1.0) => Some(Instead::Same(y)),
+            Binary::Subtract if is(y, 0.0) => Some(Instead::Same(x)),
+            Binary::Add if is(y, -0.0) => Some(Instead::Same(x)),
+            Binary::Add if is(x, -0.0) => Some(Instead::Same(y)),
+            Binary::Divide if let Some(bits) = self.reciprocal(element_type, y) => {
+                Some(Instead::ByConstant(Binary::Multiply, x, bits))
+            }
+            Binary::Multiply
+                if x == y
+                    && let Some(inside) = self.inside(types, x, Unary::Abs) =>
+            {
+                of(op, inside, inside)
+            }
+            Binary::Multiply | Binary::Divide => match negated {
+                [Some(x), Some(y)] => of(op, x, y),
+                [None, None] => None,
+                [a, b] => {
+                    let operands = SmallVec::from_slice(&[a.unwrap_or(x), b.unwrap_or(y)]);
+                    Some(Instead::Negated(ScalarOp::Binary(op), operands))
+                }
+            },
+            Binary::Add => match negated {
+                [_, Some(y)] => of(Binary::Subtract, x, y),
+                [Some(x), None] => of(Binary::Subtract, y, x),
+                [None, None] => None,
+            },
+            Binary::Subtract => of(Binary::Add, x, negated[1]?),
+            _ => None,
+        }
+    }
+
+    /// The bits of a constant's reciprocal, if both are powers of two and neither is
+    /// subnormal: dividing by the one is then multiplying by the other.
+    fn reciprocal(&self, element_type: ElementType, scalar: ScalarId) -> Option<u128> {
+        let format = element_type.float_format()?;
+        let bits = u64::try_from(self.constant(scalar)?).ok()?;
+        let mantissa = (1u64 << format.mantissa_bits) - 1;
+        let exponent = |bits: u64| bits >> format.mantissa_bits & ((1 << format.exponent_bits) - 1);
+        let last = (1 << format.exponent_bits) - 1;
+        let normal = |bits: u64| bits & mantissa == 0 && (1..last).contains(&exponent(bits));
+        let inverse = format.encode(1.0 / format.decode(bits));
+        (normal(bits) && normal(inverse)).then_some(inverse.into())
+    }
+
+    /// Operands that leave the other one of integers or truth values as it is.
+    fn integer(
+        &self,
+        op: Binary,
+        element_type: ElementType,
+        x: ScalarId,
+        y: ScalarId,
+    ) -> Option<Instead> {
+        let category = element_type.category();
+        if matches!(category, Category::Float | Category::Complex) {
+            return None;
+        }
+        let all = match (category, element_type.bits()) {
+            (Category::Boolean, _) => 1,
+            (_, bits) => (1u128 << bits) - 1,
+        };
+        let same = matches!(
+            op,
+            Binary::And | Binary::Or | Binary::Maximum | Binary::Minimum
+        );
+        if same && x == y {
+            return Some(Instead::Same(x));
+        }
+        let (neutral, commutes) = match op {
+            Binary::Add | Binary::Or | Binary::Xor => (0, true),
+            Binary::And => (all, true),
+            Binary::Multiply => (1, true),
+            Binary::Divide if category != Category::Boolean => (1, false),
+            Binary::Subtract
+            | Binary::ShiftLeft
+            | Binary::ShiftRightLogical
+            | Binary::ShiftRightArithmetic => (0, false),
+            _ => return None,
+        };
+        let is_neutral = |s| self.constant(s).is_some_and(|bits| bits & all == neutral);
+        match (is_neutral(x), is_neutral(y)) {
+            (_, true) => Some(Instead::Same(x)),
+            (true, _) if commutes => Some(Instead::Same(y)),
+            _ => None,
+        }
+    }
+
+    /// A comparison of what is never negative with zero.
+    fn compare(
+        &self,
+        direction: Direction,
+        from: ElementType,
+        x: ScalarId,
+        y: ScalarId,
+    ) -> Option<Instead> {
+        let is_zero = |s: ScalarId| {
+            let format = from.float_format();
+            let bits = self.constant(s).and_then(|bits| u64::try_from(bits).ok());
+            format
+                .zip(bits)
+                .is_some_and(|(f, bits)| f.decode(bits) == 0.0)
+        };
+        let below = match direction {
+            Direction::Lt => self.is_never_negative(x) && is_zero(y),
+            Direction::Gt => is_zero(x) && self.is_never_negative(y),
+            _ => false,
+        };
+        below.then_some(Instead::Constant(0))
+    }
+
+    fn select(&self, types: &ScalarTypes, p: ScalarId, [x, y]: [ScalarId; 2]) -> Option<Instead> {
+        if x == y {
+            return Some(Instead::Same(x));
+        }
+        if let Some(truth) = self.constant(p) {
+            return Some(Instead::Same(if truth & 1 == 1 { x } else { y }));
+        }
+        let operands = SmallVec::from_slice(&[self.inside(types, p, Unary::Not)?, y, x]);
+        Some(Instead::Operation(ScalarOp::Select, operands))
+    }
+
+    /// A float that was made wider, and now becomes what it was.
+    fn convert(&self, types: &ScalarTypes, to: ElementType, x: ScalarId) -> Option<Instead> {
+        let Some((ScalarOp::Convert, operands)) = &self.0[x] else {
+            return None;
+        };
+        let &original = operands.first()?;
+        let format = |t: ElementType| t.float_format().filter(|_| has_signs(t));
+        let (narrow, wide) = (format(to)?, format(types[x])?);
+        let holds = wide.exponent_bits >= narrow.exponent_bits
+            && wide.mantissa_bits >= narrow.mantissa_bits;
+        (holds && types[original] == to).then_some(Instead::Same(original))
+    }
+}
+
+/// Floats whose numbers come with either sign, zeros included, and round alike.
+fn has_signs(element_type: ElementType) -> bool {
+    matches!(
+        element_type,
+        ElementType::BF16 | ElementType::F16 | ElementType::F32 | ElementType::F64
+    )
+}
+
+/// Removes operations and loads that nothing uses.
+pub(crate) fn remove_unused(kernel: &mut Kernel) {
+    let mut used = EntitySet::with_capacity(kernel.scalars.len());
+    for var in &kernel.vars {
+        if let IndexVar::Runtime { value, .. } = var {
+            used.insert(*value);
+        }
+    }
+    sweep(&mut kernel.body, &mut used);
+}
+
+fn sweep(block: &mut Block, used: &mut EntitySet<ScalarId>) {
+    used.extend(block.results.iter().copied());
+    let mut kept = Vec::with_capacity(block.statements.len());
+    while let Some(mut statement) = block.statements.pop() {
+        match &mut statement {
+            Statement::Compute { result, .. } | Statement::Load { result, .. }
+                if !used.contains(*result) =>
+            {
+                continue;
+            }
+            Statement::Compute { operands, .. } => used.extend(operands.iter().copied()),
+            Statement::Store { value, .. } => {
+                used.insert(*value);
+            }
+            Statement::Load { .. } | Statement::Bind { .. } => {}
+            Statement::Loop { init, body, .. } => {
+                // Whatever is carried is taken to be used.
+                sweep(body, used);
+                used.extend(init.iter().copied());
+            }
+            Statement::If {
+                then, otherwise, ..
+            } => {
+                sweep(then, used);
+                sweep(otherwise, used);
+            }
+        }
+        kept.push(statement);
+    }
+    kept.reverse();
+    block.statements = kept;
+}

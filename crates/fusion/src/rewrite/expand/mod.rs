@@ -1,0 +1,289 @@
+//! Operations that are compositions of others, written out before flattening.
+//!
+//! This is a rewriting of the module: the instruction becomes a call of a new
+//! computation that holds the composition, and flattening expands the call. The
+//! alternative, making nodes while flattening, has no instructions to point to,
+//! and everything behind it (indexing maps, error messages) starts from the
+//! instruction of a node. Instructions keep their numbers, and what is new carries
+//! the place in the text of what it stands for.
+//!
+//! The called computations come after their callers, so the result is for
+//! [`flatten`](crate::program::flatten) alone and not for the verifier.
+
+mod along;
+mod batch_norm;
+mod bits;
+mod complex;
+mod gathers;
+mod lapack;
+mod mixed;
+mod qr;
+mod ragged;
+mod scaled;
+mod scan;
+
+use std::borrow::Cow;
+use tegula_ir::{
+    ArrayShape, ComputationBuilder, ComputationId, Dim, ElementType, Error, Instruction,
+    InstructionId, Lapack, Module, ModuleBuilder, Op, Shape, is_size_computation,
+};
+
+/// The module with compositions written out; the same module if it has none.
+///
+/// # Errors
+/// A composition that does not fit its operands: the module was not verified.
+pub fn expand(module: &Module) -> Result<Cow<'_, Module>, crate::Error> {
+    expand_for(module, Routines::Expanded)
+}
+
+/// What becomes of LAPACK's routines that a library has and HLO has no operation for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Routines {
+    /// They are written out as loops.
+    Expanded,
+    /// They stay calls: the target runs their handlers.
+    Called,
+}
+
+/// As [`expand`], for a target that may have routines of its own.
+///
+/// # Errors
+/// As [`expand`].
+pub fn expand_for(module: &Module, routines: Routines) -> Result<Cow<'_, Module>, crate::Error> {
+    let stays = |id: InstructionId| {
+        routines == Routines::Called
+            && matches!(&module[id].op, Op::CustomCall(call) if Lapack::has_handler(&call.target))
+    };
+    let wanted: Vec<InstructionId> = module
+        .instructions
+        .keys()
+        .filter(|&id| expands(module, id) && !stays(id))
+        .collect();
+    for (id, instruction) in module.instructions.iter() {
+        sizes_are_known(module, id, instruction)?;
+    }
+    if wanted.is_empty() {
+        return Ok(Cow::Borrowed(module));
+    }
+    let mut expanded = module.clone();
+    for id in wanted {
+        let failed = |e: Error| crate::Error::bug(module, id, e.message());
+        expanded = expand_one(expanded, id).map_err(failed)?;
+    }
+    Ok(Cow::Owned(expanded))
+}
+
+fn expands(module: &Module, id: InstructionId) -> bool {
+    let instruction = &module[id];
+    let is_static = |shape: &Shape| {
+        let leaves = crate::array_leaves(shape);
+        leaves
+            .iter()
+            .all(|leaf| leaf.dims.iter().all(|d| matches!(d, Dim::Static(_))))
+    };
+    let operands_static = instruction
+        .operands
+        .iter()
+        .all(|&o| is_static(&module[o].shape));
+    // What is not static stays, and is refused later with its name.
+    let all_static = operands_static && is_static(&instruction.shape);
+    match &instruction.op {
+        Op::BatchNormTraining { .. } | Op::BatchNormInference { .. } | Op::BatchNormGrad { .. } => {
+            true
+        }
+        Op::Bitcast => {
+            let open_or_not = all_static || bits::keeps_elements(module, id);
+            open_or_not && bits::is_more_than_reshape(module, id)
+        }
+        Op::BitcastConvert => all_static && bits::changes_sub_byte_width(module, id),
+        Op::CustomCall(call) if Lapack::is_target(&call.target) => all_static,
+        Op::CustomCall(call) => match stands_for(&call.target) {
+            Some(Known::Annotation) => keeps_shape(module, instruction),
+            Some(Known::TopK) => true,
+            None => false,
+        },
+        Op::Dot { .. } | Op::Convolution { .. } if mixed::is_mixed(module, instruction) => true,
+        Op::Dot { .. } => all_static && complex::is_large(module, instruction),
+        Op::DynamicReshape | Op::RaggedDot { .. } | Op::Scan { .. } | Op::ScaledDot { .. } => true,
+        Op::Gather { .. } => all_static && gathers::slices(module, instruction).is_some(),
+        _ => false,
+    }
+}
+
+/// Checks that operands which give sizes follow from sizes: their values are not looked at.
+fn sizes_are_known(
+    module: &Module,
+    id: InstructionId,
+    instruction: &Instruction,
+) -> Result<(), crate::Error> {
+    let of_sizes = match instruction.op {
+        Op::DynamicReshape | Op::SetDimensionSize(_) => instruction.operands.get(1..),
+        _ => None,
+    };
+    let known = |&operand: &InstructionId| is_size_computation(module, operand);
+    match of_sizes.unwrap_or_default().iter().all(known) {
+        true => Ok(()),
+        false => Err(crate::Error::unsupported(
+            module,
+            id,
+            "sizes that are computed from data",
+        )),
+    }
+}
+
+/// What a custom call of a known name is.
+enum Known {
+    /// An annotation of the partitioner: the operand itself.
+    Annotation,
+    TopK,
+}
+
+/// Whether an operation is an annotation of the partitioner. One that is not expanded changes the
+/// shape: it makes a whole array of the shards of several devices, or the reverse.
+pub(crate) fn is_annotation(op: &Op) -> bool {
+    matches!(op, Op::CustomCall(call) if matches!(stands_for(&call.target), Some(Known::Annotation)))
+}
+
+fn stands_for(target: &str) -> Option<Known> {
+    match target {
+        "Sharding" | "SPMDFullToShardShape" | "SPMDShardToFullShape" => Some(Known::Annotation),
+        "TopK" => Some(Known::TopK),
+        _ => None,
+    }
+}
+
+fn expand_one(mut module: Module, id: InstructionId) -> Result<Module, Error> {
+    let instruction = module[id].clone();
+    let routine = lapack_routine(&instruction)?;
+    if let Some(Lapack::TriangularSolve {
+        left_side,
+        lower,
+        unit_diagonal,
+        transpose_a,
+    }) = routine
+    {
+        module.instructions[id].op = Op::TriangularSolve {
+            left_side,
+            lower,
+            unit_diagonal,
+            transpose_a,
+        };
+        return Ok(module);
+    }
+    let op = match &instruction.op {
+        // Its sizes are known: what computes them is not needed.
+        Op::DynamicReshape => {
+            module.instructions[id].operands.truncate(1);
+            Op::Reshape
+        }
+        Op::CustomCall(call) if routine.is_none() => match stands_for(&call.target) {
+            Some(Known::TopK) => top_k(&instruction)?,
+            _ => Op::Copy,
+        },
+        _ => {
+            let first = module.instructions.len();
+            let mut builder = ModuleBuilder::extend(module);
+            let to_apply = composition(&mut builder, &instruction, routine)?;
+            // Only the computations that were finished are added: the root as well.
+            let entry = builder.module().entry;
+            module = builder.build_unverified(entry);
+            for new in module.instructions.values_mut().skip(first) {
+                new.span = instruction.span;
+            }
+            Op::Call {
+                to_apply,
+                is_composite: false,
+            }
+        }
+    };
+    module.instructions[id].op = op;
+    Ok(module)
+}
+
+/// Whether the result has the operand's shape, layouts apart.
+fn keeps_shape(module: &Module, instruction: &Instruction) -> bool {
+    let operand = instruction.operands.first();
+    operand.is_some_and(|&operand| module[operand].shape.may_equal(&instruction.shape))
+}
+
+/// The routine of LAPACK that a custom call names.
+fn lapack_routine(instruction: &Instruction) -> Result<Option<Lapack>, Error> {
+    let Op::CustomCall(call) = &instruction.op else {
+        return Ok(None);
+    };
+    let routine = Lapack::of(&call.to_run(instruction.annotations.as_deref())).transpose();
+    routine.map_err(Error::input)
+}
+
+fn top_k(instruction: &Instruction) -> Result<Op, Error> {
+    let parts = instruction.shape.as_tuple().unwrap_or_default();
+    let k = parts
+        .first()
+        .and_then(Shape::as_array)
+        .and_then(|a| a.dims.last()?.as_static());
+    let k = k.ok_or_else(|| Error::input("a TopK gives values and indices"))?;
+    Ok(Op::TopK {
+        k,
+        largest: true,
+        is_stable: None,
+    })
+}
+
+fn composition(
+    builder: &mut ModuleBuilder,
+    instruction: &Instruction,
+    routine: Option<Lapack>,
+) -> Result<ComputationId, Error> {
+    let shapes: Vec<Shape> = instruction
+        .operands
+        .iter()
+        .map(|&operand| builder.module()[operand].shape.clone())
+        .collect();
+    if let Some(routine) = routine {
+        return lapack::expand(builder, routine, &shapes, &instruction.shape);
+    }
+    if let Some(slices) = gathers::slices(builder.module(), instruction) {
+        return gathers::expand(builder, &slices, &shapes);
+    }
+    let is_mixed = mixed::is_mixed(builder.module(), instruction);
+    match &instruction.op {
+        Op::Bitcast => bits::bitcast(builder, &shapes, &instruction.shape),
+        Op::BitcastConvert => bits::bitcast_convert(builder, &shapes, &instruction.shape),
+        op @ (Op::Dot { .. } | Op::Convolution { .. }) if is_mixed => {
+            mixed::product(builder, op, &shapes, &instruction.shape)
+        }
+        op @ Op::Dot { .. } => complex::product(builder, op, &shapes, &instruction.shape),
+        op @ Op::RaggedDot { .. } => ragged::expand(builder, op, &shapes, &instruction.shape),
+        op @ Op::ScaledDot { .. } => scaled::expand(builder, op, &shapes, &instruction.shape),
+        op @ Op::Scan { .. } => scan::expand(builder, op, &shapes, &instruction.shape),
+        _ => batch_norm::expand(builder, &instruction.op, &shapes, &instruction.shape),
+    }
+}
+
+/// An array without a layout.
+fn plain(shape: &ArrayShape) -> ArrayShape {
+    ArrayShape {
+        layout: None,
+        ..shape.clone()
+    }
+}
+
+/// The sizes of an instruction's result.
+fn sizes(b: &ComputationBuilder<'_>, id: InstructionId) -> Result<Vec<i64>, Error> {
+    let dims = b.array_shape(id)?.static_dims();
+    let dims = dims.ok_or_else(|| Error::input("a dynamic size"))?;
+    Ok(dims.iter().copied().collect())
+}
+
+/// A value as another type; itself if it is of that type.
+fn converted(
+    b: &mut ComputationBuilder<'_>,
+    x: InstructionId,
+    ty: ElementType,
+) -> Result<InstructionId, Error> {
+    if b.array_shape(x)?.element_type == ty {
+        Ok(x)
+    } else {
+        b.convert(x, ty)
+    }
+}

@@ -1,0 +1,221 @@
+//! Products that a loop sums up, as one product behind it.
+//!
+//! The gradient of a recurrent network's weights is `acc = acc + dot(x_t, d_t)` in every
+//! iteration: a large array is read and written for a product of little depth. Where `x_t`
+//! is row `t` of an array from outside the loop, each `d_t` can be written to row `t` of
+//! an array in the place of the sum, which is then one product over iterations and what
+//! each of them contracted: `acc + dot(x, d)`. Floats' sums of products have no order.
+//!
+//! This is a rewriting of the module, because what is behind it starts from instructions:
+//! the state of the loop changes its type, and whoever took the sum from the loop's result
+//! takes it from the product. [`find`] says where it is right and pays.
+
+mod find;
+mod slices;
+
+use find::{Loop, Sum, users};
+use rustc_hash::FxHashMap;
+use smallvec::{SmallVec, smallvec};
+use std::borrow::Cow;
+use tegula_ir::{
+    ArrayShape, Binary, Dim, DotDims, ElementType, Instruction, InstructionId, Literal, Module, Op,
+    Shape,
+};
+
+/// The module with products that loops sum up behind their loops; the same module if there
+/// are none. As with [`expand`](crate::rewrite::expand), the result is for
+/// [`flatten`](crate::program::flatten) alone.
+pub fn sum_after_loops(module: Cow<'_, Module>) -> Cow<'_, Module> {
+    let is_loop = |id: &InstructionId| matches!(module[*id].op, Op::While { .. });
+    let loops: Vec<InstructionId> = module.instructions.keys().filter(is_loop).collect();
+    let mut changed = module;
+    for id in loops {
+        let readers = users(&changed);
+        if let Some(found) = find::find(&changed, &readers, id)
+            && let Some(zeros) = Zeros::new(&changed, &found)
+        {
+            rewrite(changed.to_mut(), &found, &zeros);
+        }
+    }
+    changed
+}
+
+/// The literals that a rewriting needs: nothing is changed if one cannot be made.
+struct Zeros(FxHashMap<ElementType, Literal>);
+
+impl Zeros {
+    fn new(module: &Module, found: &Loop) -> Option<Self> {
+        let mut zeros = FxHashMap::default();
+        for sum in &found.sums {
+            for id in [sum.other, sum.index] {
+                let ty = module[id].shape.as_array()?.element_type;
+                zeros.insert(ty, Literal::zeros(&ArrayShape::new(ty, &[])).ok()?);
+            }
+        }
+        Some(Self(zeros))
+    }
+
+    fn of(&self, ty: ElementType) -> Op {
+        let literal = self.0.get(&ty).cloned().unwrap_or_default();
+        Op::Constant([literal].into())
+    }
+}
+
+fn rewrite(module: &mut Module, found: &Loop, zeros: &Zeros) {
+    // One array holds what several sums multiply.
+    let mut stacks: Vec<(&Sum, usize)> = Vec::new();
+    for sum in &found.sums {
+        let known = stacks
+            .iter()
+            .find(|(other, _)| (other.other, other.backwards) == (sum.other, sum.backwards));
+        let first = module[found.init].operands[sum.state];
+        let stack = match known {
+            Some(&(_, state)) => {
+                // An iteration passes the state on, so the loop has it no more.
+                module.instructions[found.root].operands[sum.state] = sum.own;
+                state
+            }
+            None => {
+                hold_stack(module, found, sum, zeros);
+                stacks.push((sum, sum.state));
+                sum.state
+            }
+        };
+        sum_behind(module, found, sum, (first, stack));
+    }
+}
+
+fn array(module: &Module, id: InstructionId) -> ArrayShape {
+    let shape = module[id].shape.as_array().cloned();
+    shape.unwrap_or_else(|| ArrayShape::new(ElementType::Pred, &[]))
+}
+
+/// The shape of arrays of one, one after the other for each iteration.
+fn stacked(one: &ArrayShape, trips: i64) -> ArrayShape {
+    let mut shape = one.clone();
+    shape.dims.insert(0, Dim::Static(trips));
+    shape.layout = None;
+    shape
+}
+
+/// Makes a state of a loop the array of what a sum multiplies in each iteration.
+fn hold_stack(module: &mut Module, found: &Loop, sum: &Sum, zeros: &Zeros) {
+    let one = array(module, sum.other);
+    let (ty, shape) = (one.element_type, stacked(&one, found.trips));
+    let init = found.init;
+    let zero = new(module, init, zeros.of(ty), &[], ArrayShape::new(ty, &[]));
+    let empty = new(
+        module,
+        init,
+        Op::Broadcast(SmallVec::new()),
+        &[zero],
+        shape.clone(),
+    );
+    module.instructions[init].operands[sum.state] = empty;
+    let tuples = [init, found.id, found.root].into_iter();
+    for tuple in tuples.chain(found.parameters) {
+        if let Shape::Tuple(parts) = &mut module.instructions[tuple].shape
+            && let Some(part) = parts.get_mut(sum.state)
+        {
+            *part = Shape::Array(shape.clone());
+        }
+    }
+    for &element in &sum.elements {
+        module.instructions[element].shape = Shape::Array(shape.clone());
+    }
+    let root = found.root;
+    let row = stacked(&one, 1);
+    let index = array(module, sum.index);
+    let row = new(module, root, Op::Reshape, &[sum.other], row);
+    let start = new(module, root, zeros.of(index.element_type), &[], index);
+    let mut operands: SmallVec<[InstructionId; 6]> = smallvec![sum.own, row, sum.index];
+    operands.extend(std::iter::repeat_n(start, one.rank()));
+    let next = new(module, root, Op::DynamicUpdateSlice, &operands, shape);
+    module.instructions[root].operands[sum.state] = next;
+}
+
+/// Puts the product behind the loop, and in the place of the loop's result what the sum
+/// was at first and the product; `stack` is the state that holds what is multiplied.
+fn sum_behind(
+    module: &mut Module,
+    found: &Loop,
+    sum: &Sum,
+    (first, stack): (InstructionId, usize),
+) {
+    let Some(&at) = sum.taken.first() else { return };
+    let shape = stacked(&array(module, sum.other), found.trips);
+    let other = new(
+        module,
+        at,
+        Op::GetTupleElement(stack as i64),
+        &[found.id],
+        shape,
+    );
+    let own = module[found.init].operands[sum.array];
+    let operands = match sum.side {
+        0 => [own, other],
+        _ => [other, own],
+    };
+    let Op::Dot {
+        dims,
+        precision,
+        algorithm,
+    } = &module[sum.dot].op
+    else {
+        return;
+    };
+    // Iterations first, then what each of them contracts.
+    let shifted = |dims: &[i64]| {
+        std::iter::once(0)
+            .chain(dims.iter().map(|d| d + 1))
+            .collect()
+    };
+    let dot = Op::Dot {
+        dims: DotDims {
+            lhs_contracting: shifted(&dims.lhs_contracting),
+            rhs_contracting: shifted(&dims.rhs_contracting),
+            ..dims.clone()
+        },
+        precision: precision.clone(),
+        algorithm: algorithm.clone(),
+    };
+    let shape = array(module, sum.dot);
+    let mut product = new(module, at, dot, &operands, shape);
+    if let Some(transpose) = sum.transpose {
+        let (op, shape) = (module[transpose].op.clone(), array(module, transpose));
+        product = new(module, at, op, &[product], shape);
+    }
+    let shape = array(module, product);
+    for &taken in &sum.taken {
+        let instruction = &mut module.instructions[taken];
+        instruction.op = Op::Binary(Binary::Add);
+        instruction.operands = smallvec![first, product];
+        instruction.shape = Shape::Array(shape.clone());
+    }
+}
+
+/// A new instruction in front of another, which it is named after.
+fn new(
+    module: &mut Module,
+    before: InstructionId,
+    op: Op,
+    operands: &[InstructionId],
+    shape: ArrayShape,
+) -> InstructionId {
+    let like = &module[before];
+    let (computation, span) = (like.computation, like.span);
+    let name = format!("{}.{}", like.name, op.opcode()).into();
+    let id = module.instructions.push(Instruction {
+        name,
+        op,
+        operands: operands.iter().copied().collect(),
+        shape: Shape::Array(shape),
+        computation,
+        span,
+        annotations: None,
+    });
+    let order = &mut module.computations[computation].instructions;
+    let place = order.iter().position(|&i| i == before);
+    order.insert(place.unwrap_or(order.len()), id);
+    id
+}

@@ -1,0 +1,106 @@
+//! Rows of arrays that a loop goes through in order, or from the last to the first.
+
+use super::find::Loop;
+use crate::analysis::trip_count::constant;
+use tegula_ir::{Binary, Dim, InstructionId, Module, Op};
+
+/// How many operations the number of a row may be made from.
+const MAX_STEPS: u32 = 8;
+
+/// What reads row `t` of an array, in iteration `t`.
+pub(super) struct Rows {
+    /// The state that is the array.
+    pub(super) array: usize,
+    /// The number of the row, in the body.
+    pub(super) index: InstructionId,
+    /// Whether the last row comes first.
+    pub(super) backwards: bool,
+}
+
+/// Whether a value of a loop's body is a row of an array that iterations do not change:
+/// a slice of one row without its dimension, perhaps in a computation that is called for it.
+pub(super) fn rows(module: &Module, found: &Loop, value: InstructionId) -> Option<Rows> {
+    let (reshape, arguments) = match module[value].op {
+        Op::Call { to_apply, .. } => (module[to_apply].root, Some(&module[value].operands)),
+        _ => (value, None),
+    };
+    let slice = *module[reshape].operands.first()?;
+    let (Op::Reshape, Op::DynamicSlice(sizes)) = (&module[reshape].op, &module[slice].op) else {
+        return None;
+    };
+    let outside = |id: InstructionId| match (arguments, &module[id].op) {
+        (None, _) => Some(id),
+        (Some(arguments), Op::Parameter(number)) => {
+            arguments.get(usize::try_from(*number).ok()?).copied()
+        }
+        _ => None,
+    };
+    let (&first, rest) = module[slice].operands.get(1..)?.split_first()?;
+    let (source, index) = (outside(*module[slice].operands.first()?)?, outside(first)?);
+    let scalar = |id: InstructionId| {
+        module[id]
+            .shape
+            .as_array()
+            .is_some_and(|s| s.dims.is_empty())
+    };
+    if !scalar(index) || !rest.iter().all(|&start| constant(module, start) == Some(0)) {
+        return None;
+    }
+    let dims = |id: InstructionId| Some(&module[id].shape.as_array()?.dims[..]);
+    let (count, row) = dims(source)?.split_first()?;
+    let whole = sizes.first() == Some(&1)
+        && *count == Dim::Static(found.trips)
+        && dims(slice)?.get(1..) == Some(row)
+        && dims(value)? == row;
+    let (slope, first) = affine(module, found, index, MAX_STEPS)?;
+    let last = i128::from(found.trips) - 1;
+    let (slope, first) = (slope * found.step, slope * found.start + first);
+    let backwards = match (slope, first) {
+        (1, 0) => false,
+        (-1, first) if first == last => true,
+        _ => return None,
+    };
+    let array = state(module, found, source)?;
+    let next = *module[found.root].operands.get(array)?;
+    let stays = state(module, found, next) == Some(array);
+    (whole && stays).then_some(Rows {
+        array,
+        index,
+        backwards,
+    })
+}
+
+/// The number of the state that a value of the body is.
+fn state(module: &Module, found: &Loop, id: InstructionId) -> Option<usize> {
+    let Op::GetTupleElement(number) = module[id].op else {
+        return None;
+    };
+    let of = *module[id].operands.first()?;
+    (of == found.parameters[1]).then(|| usize::try_from(number).ok())?
+}
+
+/// `(a, b)` if a value of the body is `a` times the loop's counter plus `b`. Integers wrap,
+/// and so may what it is made from: the value itself is inside its type's range wherever
+/// `a * counter + b` is.
+fn affine(module: &Module, found: &Loop, id: InstructionId, steps: u32) -> Option<(i128, i128)> {
+    if let Some(number) = constant(module, id) {
+        return Some((0, number));
+    }
+    if state(module, found, id) == Some(found.counter) {
+        return Some((1, 0));
+    }
+    let sign = match module[id].op {
+        Op::Binary(Binary::Add) => 1,
+        Op::Binary(Binary::Subtract) => -1,
+        _ => return None,
+    };
+    let &[a, b] = &module[id].operands[..] else {
+        return None;
+    };
+    let steps = steps.checked_sub(1)?;
+    let (a, b) = (
+        affine(module, found, a, steps)?,
+        affine(module, found, b, steps)?,
+    );
+    Some((a.0 + sign * b.0, a.1 + sign * b.1))
+}

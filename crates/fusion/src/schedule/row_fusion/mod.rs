@@ -1,0 +1,367 @@
+//! Kernels of rows: what goes through the same rows, one kernel after the other, as one
+//! kernel that goes through each row once.
+//!
+//! A softmax is four kernels: a maximum along each row, exponentials, their sum, a
+//! quotient. Each reads from memory what the one before wrote. Where kernels read of one
+//! another nothing but their own row, they become one kernel whose points are the rows,
+//! with a loop for each; the row stays in the nearest cache (or in registers), and what
+//! is needed for a row only never goes to memory at all.
+//!
+//! A group starts at a kernel that combines rows and takes in what it reads and what reads
+//! it, as far as the [form](form) is the same, nothing outside needs a member's result
+//! for what another member reads, and what must be kept of a row fits
+//! [`Limits::row_bytes`].
+
+mod form;
+mod join;
+mod passes;
+
+use crate::analysis::cost::is_call;
+use crate::fused::BoundKernel;
+use crate::fused::{Steps, Unit, Waiting};
+use crate::kernel::{Access, Kernel, Statement};
+use crate::limits::Limits;
+use crate::program::ValueId;
+use form::{Form, Sight, form_of, places, sight};
+use rustc_hash::{FxHashMap, FxHashSet};
+use tegula_expr::Term;
+use tegula_ir::ElementType;
+
+/// Parameters of a kernel: each is a pointer.
+const MAX_PARAMS: usize = 24;
+/// Statements of a kernel's outermost loops.
+const MAX_STATEMENTS: usize = 400;
+/// Rows of which fewer are not worth a kernel of their own for functions.
+const MANY_ROWS: i64 = 64;
+/// Kernels that become one.
+const MAX_MEMBERS: usize = 24;
+
+/// Makes kernels of rows. `steps` are in order; `waiting` says which steps wait for each.
+/// Gives the values that no longer go to memory.
+pub(crate) fn join_rows(
+    steps: &mut Steps,
+    waiting: &Waiting,
+    results: &[ValueId],
+    limits: Limits,
+) -> Vec<ValueId> {
+    let mut kept = Vec::new();
+    if limits.row_bytes == 0 {
+        return kept;
+    }
+    let uses = Uses::new(steps, results);
+    let mut grouped = vec![false; steps.len()];
+    for seed in 0..steps.len() {
+        if grouped[seed] {
+            continue;
+        }
+        let Some(form) = kernel_of(steps, seed).and_then(|bound| form_of(&bound.kernel)) else {
+            continue;
+        };
+        let group = Group {
+            steps,
+            waiting,
+            uses: &uses,
+            grouped: &grouped,
+            form,
+            limits,
+            members: Vec::new(),
+        };
+        let Some((joined, members, values)) = group.grow(seed) else {
+            continue;
+        };
+        kept.extend(values);
+        for &(member, _) in &members {
+            grouped[member] = true;
+        }
+        let Some(&(last, _)) = members.last() else {
+            continue;
+        };
+        let node = steps[last][0].0;
+        for &(member, _) in &members {
+            steps[member].clear();
+        }
+        steps[last].push((node, Unit::Kernel(joined)));
+    }
+    kept
+}
+
+fn kernel_of(steps: &Steps, i: usize) -> Option<&BoundKernel> {
+    match &steps[i][..] {
+        [(_, Unit::Kernel(bound))] => Some(bound),
+        _ => None,
+    }
+}
+
+/// Who makes and who reads each value, by step.
+struct Uses {
+    maker: FxHashMap<ValueId, usize>,
+    readers: FxHashMap<ValueId, Vec<usize>>,
+    results: FxHashSet<ValueId>,
+}
+
+impl Uses {
+    fn new(steps: &Steps, results: &[ValueId]) -> Self {
+        let mut uses = Self {
+            maker: FxHashMap::default(),
+            readers: FxHashMap::default(),
+            results: results.iter().copied().collect(),
+        };
+        for (i, units) in steps.iter().enumerate() {
+            for (_, unit) in units {
+                for value in unit.reads() {
+                    uses.readers.entry(value).or_default().push(i);
+                }
+                for value in unit.writes() {
+                    uses.maker.insert(value, i);
+                }
+            }
+        }
+        uses
+    }
+
+    fn readers(&self, value: ValueId) -> &[usize] {
+        self.readers.get(&value).map_or(&[], |readers| readers)
+    }
+}
+
+struct Group<'a> {
+    steps: &'a Steps,
+    waiting: &'a Waiting,
+    uses: &'a Uses,
+    grouped: &'a [bool],
+    form: Form,
+    limits: Limits,
+    /// In order.
+    members: Vec<(usize, Sight)>,
+}
+
+type Joined = (BoundKernel, Vec<(usize, Sight)>, Vec<ValueId>);
+
+impl Group<'_> {
+    /// Takes in what can be, and joins it; `None` if there is nothing.
+    fn grow(mut self, seed: usize) -> Option<Joined> {
+        self.members.push((seed, Sight::PerRow));
+        if self.form.columns >= self.limits.min_columns {
+            self.take_in_neighbours(seed);
+            self.leave_functions_behind(seed);
+        }
+        let bound: Option<Vec<(&BoundKernel, Sight)>> = (self.members.iter())
+            .map(|&(i, sight)| Some((kernel_of(self.steps, i)?, sight)))
+            .collect();
+        let bound = bound?;
+        // Alone, it may have passes that can be one.
+        if let [(alone, _)] = bound[..]
+            && alone
+                .kernel
+                .body
+                .statements
+                .iter()
+                .filter(|s| s.is_loop())
+                .count()
+                < 2
+        {
+            return None;
+        }
+        let needed = |value: ValueId| self.is_needed(value);
+        let joined = join::join(&bound, &self.form, &needed);
+        let values = self.written().filter(|&v| !needed(v)).collect();
+        Some((joined, self.members, values))
+    }
+
+    fn take_in_neighbours(&mut self, seed: usize) {
+        let mut next = 0;
+        let mut open = vec![seed];
+        while let Some(&member) = open.get(next) {
+            next += 1;
+            for near in self.neighbours(member) {
+                if self.members.len() < MAX_MEMBERS && self.take_in(near) {
+                    open.push(near);
+                }
+            }
+        }
+    }
+
+    /// Leaves out what computes functions of what rows have come to, and is used by no row: by
+    /// itself it has lanes, which are rows, and costs no more than to write what it reads.
+    fn leave_functions_behind(&mut self, seed: usize) {
+        let extents = self.form.rows.iter().map(Term::as_constant);
+        let rows = extents.fold(1i64, |n, e| n.saturating_mul(e.unwrap_or(MANY_ROWS)));
+        if !self.limits.lanes || rows < MANY_ROWS {
+            return;
+        }
+        // What rows do at the end, by step.
+        let mut last: Vec<usize> = Vec::new();
+        for &(member, sight) in self.members.iter().rev() {
+            let Some(bound) = kernel_of(self.steps, member) else {
+                return;
+            };
+            let used = bound.with_access(|a| a == Access::Write).into_iter();
+            let mut readers = used.flat_map(|value| self.uses.readers(value));
+            let for_rows = readers.any(|r| self.is_member(*r) && !last.contains(r));
+            let has_loops = bound.kernel.body.any(Statement::is_loop);
+            if sight == Sight::PerRow && member != seed && !has_loops && !for_rows {
+                last.push(member);
+            }
+        }
+        let mut left: Vec<usize> = Vec::new();
+        for &member in last.iter().rev() {
+            let Some(bound) = kernel_of(self.steps, member) else {
+                return;
+            };
+            let reads = bound.with_access(|a| a == Access::Read);
+            let behind =
+                |value: &ValueId| self.uses.maker.get(value).is_some_and(|m| left.contains(m));
+            if has_functions(&bound.kernel) || reads.iter().any(behind) {
+                left.push(member);
+            }
+        }
+        self.members.retain(|(member, _)| !left.contains(member));
+    }
+
+    /// The steps that make what a member reads, or read what it makes.
+    fn neighbours(&self, member: usize) -> Vec<usize> {
+        let Some(bound) = kernel_of(self.steps, member) else {
+            return Vec::new();
+        };
+        let read = bound.with_access(|a| a == Access::Read);
+        let makers = read.iter().filter_map(|v| self.uses.maker.get(v).copied());
+        let written = bound.with_access(|a| a == Access::Write);
+        let readers = written.iter().flat_map(|&v| self.uses.readers(v)).copied();
+        let mut near: Vec<usize> = makers.chain(readers).collect();
+        near.sort_unstable();
+        near.dedup();
+        near
+    }
+
+    fn is_member(&self, step: usize) -> bool {
+        self.members.iter().any(|&(member, _)| member == step)
+    }
+
+    fn take_in(&mut self, step: usize) -> bool {
+        if self.grouped[step] || self.is_member(step) {
+            return false;
+        }
+        let Some(bound) = kernel_of(self.steps, step) else {
+            return false;
+        };
+        let Some(sight) = sight(&bound.kernel, &self.form) else {
+            return false;
+        };
+        if !self.agrees(bound) {
+            return false;
+        }
+        let place = self.members.partition_point(|&(member, _)| member < step);
+        self.members.insert(place, (step, sight));
+        let fits = self.fits() && !self.leads_back();
+        if !fits {
+            self.members.remove(place);
+        }
+        fits
+    }
+
+    /// Whether a kernel and the members read of one another only what they are at.
+    fn agrees(&self, bound: &BoundKernel) -> bool {
+        self.members.iter().all(|&(member, _)| {
+            kernel_of(self.steps, member)
+                .is_some_and(|member| reads_its_own(member, bound) && reads_its_own(bound, member))
+        })
+    }
+
+    fn fits(&self) -> bool {
+        let members = || {
+            let bound = |&(i, sight)| Some((kernel_of(self.steps, i)?, sight));
+            self.members.iter().filter_map(bound)
+        };
+        let params: usize = members().map(|(bound, _)| bound.args.len()).sum();
+        let statements: usize = members()
+            .map(|(bound, _)| count(&bound.kernel.body.statements))
+            .sum();
+        let mut bytes = 0;
+        for (bound, sight) in members() {
+            for value in bound.with_access(|a| a == Access::Write) {
+                let inside = |&reader: &usize| self.is_member(reader);
+                if sight == Sight::PerElement && self.uses.readers(value).iter().any(inside) {
+                    let param = bound.args.iter().position(|v| *v == value);
+                    let element = param.map(|p| bound.kernel.params[p].element_type);
+                    let size = element.map_or(0, tegula_ir::ElementType::storage_bytes);
+                    bytes += size * usize::try_from(self.form.columns).unwrap_or(usize::MAX / 64);
+                }
+            }
+        }
+        params <= MAX_PARAMS && statements <= MAX_STATEMENTS && bytes <= self.limits.row_bytes
+    }
+
+    /// Whether something outside comes after one member and before another.
+    fn leads_back(&self) -> bool {
+        let last = self.members.last().map_or(0, |&(member, _)| member);
+        let mut seen = FxHashSet::default();
+        let mut open: Vec<usize> = Vec::new();
+        for &(member, _) in &self.members {
+            open.extend(self.waiting[member].iter().filter(|&&s| !self.is_member(s)));
+        }
+        while let Some(step) = open.pop() {
+            if step >= last || !seen.insert(step) {
+                continue;
+            }
+            for &next in &self.waiting[step] {
+                if self.is_member(next) {
+                    return true;
+                }
+                open.push(next);
+            }
+        }
+        false
+    }
+
+    fn written(&self) -> impl Iterator<Item = ValueId> {
+        self.members
+            .iter()
+            .filter_map(|&(member, _)| kernel_of(self.steps, member))
+            .flat_map(|bound| bound.with_access(|a| a == Access::Write))
+    }
+
+    /// Whether something outside reads a value.
+    fn is_needed(&self, value: ValueId) -> bool {
+        let outside = |&reader: &usize| !self.is_member(reader);
+        self.uses.results.contains(&value) || self.uses.readers(value).iter().any(outside)
+    }
+}
+
+/// Whether a kernel computes functions that lanes compute many times as fast.
+fn has_functions(kernel: &Kernel) -> bool {
+    kernel.body.statements.iter().any(|statement| {
+        let Statement::Compute { result, op, .. } = statement else {
+            return false;
+        };
+        let element = kernel.scalars[*result];
+        is_call(op) && element.is_float() && element != ElementType::F64
+    })
+}
+
+fn count(statements: &[Statement]) -> usize {
+    let inner = |s: &Statement| match s {
+        Statement::Loop { body, .. } => count(&body.statements),
+        Statement::If {
+            then, otherwise, ..
+        } => count(&then.statements) + count(&otherwise.statements),
+        _ => 1,
+    };
+    statements.iter().map(inner).sum()
+}
+
+/// Whether all that a kernel reads of what another makes is at the place where that one
+/// stores it, for the same row and column.
+fn reads_its_own(maker: &BoundKernel, reader: &BoundKernel) -> bool {
+    let read = reader.with_access(|a| a == Access::Read);
+    maker
+        .with_access(|a| a == Access::Write)
+        .into_iter()
+        .filter(|value| read.contains(value))
+        .all(|value| {
+            let [Some(stored)] = &places(maker, value, true)[..] else {
+                return false;
+            };
+            let loaded = places(reader, value, false);
+            loaded.iter().all(|at| at.as_ref() == Some(stored))
+        })
+}

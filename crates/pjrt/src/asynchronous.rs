@@ -1,0 +1,237 @@
+//! Transfers from the host in parts: buffers first, their bytes later.
+
+use crate::buffer::Buffer;
+use crate::c_api::*;
+use crate::client::Client;
+use crate::device::Memory;
+use crate::element;
+use crate::entry::{Object, entries, slice};
+use crate::error::{Code, Error};
+use crate::event::Event;
+use crate::layout::Dense;
+use crate::strides::elements;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use tegula_ir::Literal;
+
+/// Buffers that are being filled.
+pub(crate) struct Transfers {
+    memory: *mut PJRT_Memory,
+    places: Vec<Mutex<Place>>,
+}
+
+// SAFETY: its pointer leads to a part of the client, which outlives it.
+unsafe impl Send for Transfers {}
+// SAFETY: as above.
+unsafe impl Sync for Transfers {}
+
+impl Object for Transfers {
+    type Handle = PJRT_AsyncHostToDeviceTransferManager;
+    const NAME: &'static str = "transfer manager";
+}
+
+/// One of the buffers.
+struct Place {
+    /// Until it is retrieved; then the caller's.
+    own: Option<Box<Buffer>>,
+    target: *const Buffer,
+    /// What came so far, as it lies.
+    stored: Option<Literal>,
+    bytes: usize,
+    layout: Dense,
+}
+
+// SAFETY: the buffer is ours, or the caller keeps it until it is filled.
+unsafe impl Send for Place {}
+
+impl Place {
+    fn new(
+        spec: &PJRT_ShapeSpec,
+        layout: *const PJRT_Buffer_MemoryLayout,
+        memory: &Memory,
+    ) -> Result<Self, Error> {
+        let element_type = element::from_c(spec.element_type)?;
+        let width = element_type.storage_bytes();
+        // SAFETY: the header asks for so many dimensions, and a layout or null.
+        let (dims, layout) = unsafe {
+            let dims = slice(spec.dims, spec.num_dims);
+            (dims, Dense::read(layout, dims, width)?)
+        };
+        let bytes = elements(dims)?.saturating_mul(width);
+        let stored = Literal::zeros(&layout.stored_shape(element_type, dims))?;
+        let buffer = Buffer::awaited(element_type, dims.to_vec(), layout.clone(), memory);
+        let own = Box::new(buffer);
+        Ok(Self {
+            target: &raw const *own,
+            own: Some(own),
+            stored: Some(stored),
+            bytes,
+            layout,
+        })
+    }
+
+    /// Writes a part; the last one completes the buffer.
+    fn write(&mut self, part: &[u8], offset: i64, is_last: bool) -> Result<(), Error> {
+        let message = || Error::new(Code::FailedPrecondition, "the buffer is complete already");
+        let stored = self.stored.as_mut().ok_or_else(message)?;
+        let from = usize::try_from(offset).ok();
+        let place = from.and_then(|from| Some(from..from.checked_add(part.len())?));
+        let room = place.and_then(|place| stored.bytes_mut().get_mut(place));
+        let room = room.ok_or_else(|| {
+            let (len, all) = (part.len(), self.bytes);
+            Error::invalid(format!("{len} bytes at {offset}: the buffer has {all}"))
+        })?;
+        room.copy_from_slice(part);
+        if is_last {
+            self.complete();
+        }
+        Ok(())
+    }
+
+    fn complete(&mut self) {
+        let Some(mut stored) = self.stored.take() else {
+            return;
+        };
+        let element_type = stored.element_type();
+        if element_type.bits() < 8 {
+            element::extend(element_type, stored.bytes_mut());
+        }
+        let array = tegula::Buffer::from_stored(stored, self.layout.order());
+        self.finish(array.map_err(Error::from));
+    }
+
+    fn finish(&mut self, array: Result<tegula::Buffer, Error>) {
+        self.stored = None;
+        // SAFETY: the buffer is ours, or the caller keeps it until it is filled.
+        unsafe { &*self.target }.fulfil(array);
+    }
+}
+
+impl Transfers {
+    fn place(&self, index: i32) -> Result<MutexGuard<'_, Place>, Error> {
+        let count = self.places.len();
+        let place = usize::try_from(index).ok();
+        let place = place.and_then(|index| self.places.get(index));
+        let place = place
+            .ok_or_else(|| Error::invalid(format!("there is no buffer {index} among {count}")))?;
+        Ok(place.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// # Safety
+/// As [`Object::of`].
+unsafe fn transfers<'a>(
+    handle: *const PJRT_AsyncHostToDeviceTransferManager,
+) -> Result<&'a Transfers, Error> {
+    // SAFETY: the caller's promise.
+    unsafe { Transfers::of(handle) }
+}
+
+// SAFETY, for all of them: the header asks for objects that live.
+entries! {
+    fn PJRT_Client_CreateBuffersForAsyncHostToDevice(
+        args: PJRT_Client_CreateBuffersForAsyncHostToDevice_Args
+    ) {
+        // SAFETY: as above, and so many shapes and layouts.
+        let (specs, layouts, memory) = unsafe {
+            let client = Client::of(args.client)?;
+            let memory = match args.memory.is_null() {
+                true => client.device(0)?.default_memory()?,
+                false => Memory::of(args.memory)?,
+            };
+            let specs = slice(args.shape_specs, args.num_shape_specs);
+            (specs, slice(args.device_layouts, args.num_device_layouts), memory)
+        };
+        let places = specs.iter().enumerate().map(|(number, spec)| {
+            let layout = layouts.get(number).copied().unwrap_or(std::ptr::null_mut());
+            Ok(Mutex::new(Place::new(spec, layout, memory)?))
+        });
+        let places: Result<Vec<_>, Error> = places.collect();
+        let transfers = Transfers { memory: memory.handle(), places: places? };
+        args.transfer_manager = transfers.into_handle();
+    }
+    fn PJRT_AsyncHostToDeviceTransferManager_Destroy(
+        args: PJRT_AsyncHostToDeviceTransferManager_Destroy_Args
+    ) {
+        // SAFETY: the header: the caller owns it and does not use it again.
+        unsafe { Transfers::destroy(args.transfer_manager) };
+    }
+    fn PJRT_AsyncHostToDeviceTransferManager_TransferData(
+        args: PJRT_AsyncHostToDeviceTransferManager_TransferData_Args
+    ) {
+        // SAFETY: as above, and so many bytes.
+        let (transfers, part) = unsafe {
+            let size = usize::try_from(args.transfer_size)
+                .map_err(|_| Error::invalid("a transfer of a negative number of bytes"))?;
+            (transfers(args.transfer_manager)?, slice(args.data.cast::<u8>(), size))
+        };
+        transfers.place(args.buffer_index)?.write(part, args.offset, args.is_last_transfer)?;
+        args.done_with_h2d_transfer = Event::ready_handle();
+    }
+    fn PJRT_AsyncHostToDeviceTransferManager_TransferLiteral(
+        args: PJRT_AsyncHostToDeviceTransferManager_TransferLiteral_Args
+    ) {
+        let element_type = element::from_c(args.shape_element_type)?;
+        let width = element_type.storage_bytes();
+        // SAFETY: as above, and an array of that shape.
+        let (transfers, array) = unsafe {
+            let dims = slice(args.shape_dims, args.shape_num_dims);
+            let layout = Dense::read(args.shape_layout, dims, width)?;
+            let bytes = slice(args.data.cast::<u8>(), elements(dims)?.saturating_mul(width));
+            let stored = Literal::from_bytes(&layout.stored_shape(element_type, dims), bytes)?;
+            let array = tegula::Buffer::from_stored(stored, layout.order())?;
+            (transfers(args.transfer_manager)?, array)
+        };
+        let mut place = transfers.place(args.buffer_index)?;
+        let array = array.reordered(place.layout.order())?;
+        place.write(array.stored().bytes(), 0, true)?;
+        drop(place);
+        args.done_with_h2d_transfer = Event::ready_handle();
+    }
+    fn PJRT_AsyncHostToDeviceTransferManager_RetrieveBuffer(
+        args: PJRT_AsyncHostToDeviceTransferManager_RetrieveBuffer_Args
+    ) {
+        // SAFETY: as above.
+        let transfers = unsafe { transfers(args.transfer_manager) }?;
+        let own = transfers.place(args.buffer_index)?.own.take();
+        let own = own.ok_or_else(|| {
+            Error::new(Code::FailedPrecondition, "the buffer has been retrieved already")
+        })?;
+        args.buffer_out = Box::into_raw(own).cast();
+    }
+    fn PJRT_AsyncHostToDeviceTransferManager_Device(
+        args: PJRT_AsyncHostToDeviceTransferManager_Device_Args
+    ) {
+        // SAFETY: as above.
+        let memory = unsafe { Memory::of(transfers(args.transfer_manager)?.memory) }?;
+        args.device_out = memory.device();
+    }
+    fn PJRT_AsyncHostToDeviceTransferManager_BufferCount(
+        args: PJRT_AsyncHostToDeviceTransferManager_BufferCount_Args
+    ) {
+        // SAFETY: as above.
+        args.buffer_count = unsafe { transfers(args.transfer_manager) }?.places.len();
+    }
+    fn PJRT_AsyncHostToDeviceTransferManager_BufferSize(
+        args: PJRT_AsyncHostToDeviceTransferManager_BufferSize_Args
+    ) {
+        // SAFETY: as above.
+        let transfers = unsafe { transfers(args.transfer_manager) }?;
+        args.buffer_size = transfers.place(args.buffer_index)?.bytes;
+    }
+    fn PJRT_AsyncHostToDeviceTransferManager_SetBufferError(
+        args: PJRT_AsyncHostToDeviceTransferManager_SetBufferError_Args
+    ) {
+        // SAFETY: as above, and a message of that size.
+        let (transfers, error) = unsafe {
+            let error = Error::from_c(args.error_code, args.error_message, args.error_message_size);
+            (transfers(args.transfer_manager)?, error)
+        };
+        transfers.place(args.buffer_index)?.finish(Err(error));
+    }
+    /// Nothing is done with it.
+    fn PJRT_AsyncHostToDeviceTransferManager_AddMetadata(
+        args: PJRT_AsyncHostToDeviceTransferManager_AddMetadata_Args
+    ) {
+        let _ = args;
+    }
+}

@@ -1,0 +1,340 @@
+//! Buffers: arrays that a front end holds.
+//!
+//! A buffer has its shape from the beginning; its array may come later (a transfer that others
+//! fill), or be taken away (donated, deleted). An array is shared, never written, while anyone
+//! looks at its bytes.
+
+use crate::c_api::*;
+use crate::device::Memory;
+use crate::element;
+use crate::entry::{Object, entries};
+use crate::error::{Code, Error};
+use crate::event::Event;
+use crate::layout::Dense;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tegula_ir::{ArrayShape, ElementType, Literal};
+
+/// An array that a front end holds.
+pub(crate) struct Buffer {
+    is_token: bool,
+    pub(crate) element_type: ElementType,
+    pub(crate) dims: Vec<i64>,
+    /// How its dimensions lie.
+    pub(crate) layout: Dense,
+    memory: *mut PJRT_Memory,
+    device: *mut PJRT_Device,
+    /// When the array is there.
+    pub(crate) ready: Event,
+    state: Mutex<State>,
+}
+
+// SAFETY: its pointers lead to parts of its client, which outlives it and may be used by any thread.
+unsafe impl Send for Buffer {}
+// SAFETY: as above.
+unsafe impl Sync for Buffer {}
+
+#[derive(Default)]
+struct State {
+    array: Array,
+    /// Kept for those who look at its bytes from outside, even if the array is taken away.
+    seen: Option<Arc<tegula::Buffer>>,
+    /// How many they are.
+    viewers: usize,
+}
+
+#[derive(Default)]
+enum Array {
+    /// It comes later.
+    #[default]
+    Awaited,
+    Here(Arc<tegula::Buffer>),
+    /// It never comes.
+    Failed(Error),
+    /// It was given away or deleted.
+    Gone,
+}
+
+impl Object for Buffer {
+    type Handle = PJRT_Buffer;
+    const NAME: &'static str = "buffer";
+}
+
+impl Buffer {
+    /// A buffer that has its array.
+    pub(crate) fn new(array: tegula::Buffer, memory: &Memory) -> Self {
+        let dims = array.shape().static_dims();
+        let layout = Dense::new(array.order().to_vec());
+        let mut buffer = Self::awaited(
+            array.shape().element_type,
+            dims.map(|dims| dims.to_vec()).unwrap_or_default(),
+            layout,
+            memory,
+        );
+        buffer.ready = Event::ready();
+        buffer.state().array = Array::Here(Arc::new(array));
+        buffer
+    }
+
+    /// What a program gives where its result is a token.
+    pub(crate) fn token(memory: &Memory) -> Result<Self, Error> {
+        let array = Literal::zeros(&ArrayShape::new(ElementType::Pred, &[]))?;
+        Ok(Self {
+            is_token: true,
+            ..Self::new(array.into(), memory)
+        })
+    }
+
+    /// A buffer whose array is [given](Self::fulfil) later.
+    pub(crate) fn awaited(
+        element_type: ElementType,
+        dims: Vec<i64>,
+        layout: Dense,
+        memory: &Memory,
+    ) -> Self {
+        Self {
+            is_token: false,
+            element_type,
+            dims,
+            layout,
+            memory: memory.handle(),
+            device: memory.device(),
+            ready: Event::pending(),
+            state: Mutex::default(),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives an awaited array. A buffer that was deleted meanwhile stays so.
+    pub(crate) fn fulfil(&self, array: Result<tegula::Buffer, Error>) {
+        let mut state = self.state();
+        let result = array.as_ref().map(|_| ()).map_err(Clone::clone);
+        if let Array::Awaited = state.array {
+            state.array = match array {
+                Ok(array) => Array::Here(Arc::new(array)),
+                Err(error) => Array::Failed(error),
+            };
+        }
+        drop(state);
+        self.ready.set(&result);
+    }
+
+    /// Waits for the array and looks at it. Its bytes are shared with the buffer.
+    pub(crate) fn array(&self) -> Result<Arc<tegula::Buffer>, Error> {
+        self.ready.wait()?;
+        self.state().array.get().cloned()
+    }
+
+    /// Waits for the array and takes it away: the buffer is deleted then. Bytes that someone looks
+    /// at from outside stay: whoever writes to the array copies it first.
+    pub(crate) fn donate(&self) -> Result<tegula::Buffer, Error> {
+        self.ready.wait()?;
+        let mut state = self.state();
+        state.array.get()?;
+        match std::mem::replace(&mut state.array, Array::Gone) {
+            // Somebody else may be running on it.
+            Array::Here(array) => Ok(Arc::unwrap_or_clone(array)),
+            _ => Err(gone()),
+        }
+    }
+
+    pub(crate) fn delete(&self) {
+        let taken = std::mem::replace(&mut self.state().array, Array::Gone);
+        // What frees its memory may be foreign code: not under the lock.
+        drop(taken);
+    }
+
+    pub(crate) fn is_deleted(&self) -> bool {
+        matches!(self.state().array, Array::Gone)
+    }
+
+    /// The memory's object.
+    pub(crate) fn memory(&self) -> Result<&Memory, Error> {
+        // SAFETY: a buffer's client outlives it.
+        unsafe { Memory::of(self.memory) }
+    }
+
+    /// Bytes of the elements.
+    pub(crate) fn bytes(&self) -> Result<usize, Error> {
+        let width = self.element_type.storage_bytes();
+        Ok(crate::strides::elements(&self.dims)?.saturating_mul(width))
+    }
+
+    fn view(&self) -> Result<(), Error> {
+        let array = self.array()?;
+        let mut state = self.state();
+        state.viewers += 1;
+        state.seen.get_or_insert(array);
+        Ok(())
+    }
+
+    fn unview(&self) -> Result<(), Error> {
+        let mut state = self.state();
+        let Some(viewers) = state.viewers.checked_sub(1) else {
+            return Err(Error::new(
+                Code::FailedPrecondition,
+                "nobody looks at the buffer",
+            ));
+        };
+        state.viewers = viewers;
+        let last = if viewers == 0 {
+            state.seen.take()
+        } else {
+            None
+        };
+        drop(state);
+        drop(last);
+        Ok(())
+    }
+
+    /// Where the elements are.
+    fn address(&self) -> Result<*const u8, Error> {
+        Ok(self.array()?.stored().bytes().as_ptr())
+    }
+
+    /// The same array in another memory.
+    fn copied_to(&self, memory: &Memory) -> Result<Self, Error> {
+        Ok(Self::new(tegula::Buffer::clone(&*self.array()?), memory))
+    }
+}
+
+impl Array {
+    fn get(&self) -> Result<&Arc<tegula::Buffer>, Error> {
+        match self {
+            Self::Here(array) => Ok(array),
+            Self::Failed(error) => Err(error.clone()),
+            Self::Awaited => Err(Error::internal("the array is not there yet")),
+            Self::Gone => Err(gone()),
+        }
+    }
+}
+
+fn gone() -> Error {
+    Error::invalid("the buffer has been deleted or donated")
+}
+
+/// The buffer of a handle.
+///
+/// # Safety
+/// As [`Object::of`].
+unsafe fn buffer<'a>(handle: *const PJRT_Buffer) -> Result<&'a Buffer, Error> {
+    // SAFETY: the caller's promise.
+    unsafe { Buffer::of(handle) }
+}
+
+// SAFETY, for all of them: the header asks for buffers that live.
+entries! {
+    fn PJRT_Buffer_Destroy(args: PJRT_Buffer_Destroy_Args) {
+        // SAFETY: the header: the caller owns the buffer and does not use it again.
+        unsafe { Buffer::destroy(args.buffer) };
+    }
+    fn PJRT_Buffer_ElementType(args: PJRT_Buffer_ElementType_Args) {
+        // SAFETY: as above.
+        let buffer = unsafe { buffer(args.buffer) }?;
+        args.r#type = match buffer.is_token {
+            true => PJRT_Buffer_Type_TOKEN,
+            false => element::to_c(buffer.element_type),
+        };
+    }
+    fn PJRT_Buffer_Dimensions(args: PJRT_Buffer_Dimensions_Args) {
+        // SAFETY: as above.
+        let dims = unsafe { &buffer(args.buffer)?.dims };
+        args.dims = dims.as_ptr();
+        args.num_dims = dims.len();
+    }
+    fn PJRT_Buffer_UnpaddedDimensions(args: PJRT_Buffer_UnpaddedDimensions_Args) {
+        // SAFETY: as above.
+        let dims = unsafe { &buffer(args.buffer)?.dims };
+        args.unpadded_dims = dims.as_ptr();
+        args.num_dims = dims.len();
+    }
+    fn PJRT_Buffer_DynamicDimensionIndices(args: PJRT_Buffer_DynamicDimensionIndices_Args) {
+        args.dynamic_dim_indices = std::ptr::null();
+        args.num_dynamic_dims = 0;
+    }
+    fn PJRT_Buffer_GetMemoryLayout(args: PJRT_Buffer_GetMemoryLayout_Args) {
+        // SAFETY: as above.
+        args.layout = unsafe { buffer(args.buffer) }?.layout.to_c();
+    }
+    fn PJRT_Buffer_OnDeviceSizeInBytes(args: PJRT_Buffer_OnDeviceSizeInBytes_Args) {
+        // SAFETY: as above.
+        args.on_device_size_in_bytes = unsafe { buffer(args.buffer) }?.bytes()?;
+    }
+    fn PJRT_Buffer_Device(args: PJRT_Buffer_Device_Args) {
+        // SAFETY: as above.
+        args.device = unsafe { buffer(args.buffer) }?.device;
+    }
+    fn PJRT_Buffer_Memory(args: PJRT_Buffer_Memory_Args) {
+        // SAFETY: as above.
+        args.memory = unsafe { buffer(args.buffer) }?.memory;
+    }
+    fn PJRT_Buffer_Delete(args: PJRT_Buffer_Delete_Args) {
+        // SAFETY: as above.
+        unsafe { buffer(args.buffer) }?.delete();
+    }
+    fn PJRT_Buffer_IsDeleted(args: PJRT_Buffer_IsDeleted_Args) {
+        // SAFETY: as above.
+        args.is_deleted = unsafe { buffer(args.buffer) }?.is_deleted();
+    }
+    fn PJRT_Buffer_IsOnCpu(args: PJRT_Buffer_IsOnCpu_Args) {
+        args.is_on_cpu = true;
+    }
+    fn PJRT_Buffer_ReadyEvent(args: PJRT_Buffer_ReadyEvent_Args) {
+        // SAFETY: as above.
+        let buffer = unsafe { buffer(args.buffer) }?;
+        args.event = match buffer.is_deleted() {
+            true => Event::done(&Err(gone())).handle(),
+            false => buffer.ready.handle(),
+        };
+    }
+    fn PJRT_Buffer_UnsafePointer(args: PJRT_Buffer_UnsafePointer_Args) {
+        // SAFETY: as above.
+        args.buffer_pointer = unsafe { buffer(args.buffer) }?.address()?.expose_provenance();
+    }
+    fn PJRT_Buffer_OpaqueDeviceMemoryDataPointer(
+        args: PJRT_Buffer_OpaqueDeviceMemoryDataPointer_Args
+    ) {
+        // SAFETY: as above.
+        let address = unsafe { buffer(args.buffer) }?.address()?;
+        args.device_memory_ptr = address.cast_mut().cast();
+    }
+    fn PJRT_Buffer_IncreaseExternalReferenceCount(
+        args: PJRT_Buffer_IncreaseExternalReferenceCount_Args
+    ) {
+        // SAFETY: as above.
+        unsafe { buffer(args.buffer) }?.view()?;
+    }
+    fn PJRT_Buffer_DecreaseExternalReferenceCount(
+        args: PJRT_Buffer_DecreaseExternalReferenceCount_Args
+    ) {
+        // SAFETY: as above.
+        unsafe { buffer(args.buffer) }?.unview()?;
+    }
+    fn PJRT_Buffer_CopyToDevice(args: PJRT_Buffer_CopyToDevice_Args) {
+        // SAFETY: the header asks for a buffer and a device.
+        let (buffer, device) = unsafe {
+            (buffer(args.buffer)?, crate::device::Device::of(args.dst_device)?)
+        };
+        args.dst_buffer = buffer.copied_to(device.default_memory()?)?.into_handle();
+    }
+    fn PJRT_Buffer_CopyToMemory(args: PJRT_Buffer_CopyToMemory_Args) {
+        // SAFETY: the header asks for a buffer and a memory.
+        let (buffer, memory) = unsafe { (buffer(args.buffer)?, Memory::of(args.dst_memory)?) };
+        args.dst_buffer = buffer.copied_to(memory)?.into_handle();
+    }
+    fn PJRT_Buffer_Bitcast(args: PJRT_Buffer_Bitcast_Args) {
+        // SAFETY: the header asks for a buffer, so many dimensions, and a layout or null.
+        let (buffer, dims, layout) = unsafe {
+            let dims = crate::entry::slice(args.dims, args.num_dims);
+            let element_type = element::from_c(args.element_type)?;
+            let layout = Dense::read(args.device_layout, dims, element_type.storage_bytes())?;
+            (buffer(args.buffer)?, dims, layout)
+        };
+        let shape = layout.stored_shape(element::from_c(args.element_type)?, dims);
+        let stored = buffer.array()?.stored().clone().reinterpret(&shape)?;
+        let array = tegula::Buffer::from_stored(stored, layout.order())?;
+        args.out_buffer = Buffer::new(array, buffer.memory()?).into_handle();
+    }
+}

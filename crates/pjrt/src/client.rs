@@ -1,0 +1,265 @@
+//! The client: what a front end makes first and asks for everything else.
+
+use crate::c_api::*;
+use crate::device::{self, Device, Memory, PLATFORM};
+use crate::entry::{Object, entries, slice, unimplemented};
+use crate::error::Error;
+use crate::named::{self, Value};
+use std::num::NonZero;
+use std::sync::LazyLock;
+
+/// The most devices that one client is asked for.
+const MAX_DEVICES: i64 = 1024;
+/// The most threads that a run is asked for.
+const MAX_THREADS: i64 = 4096;
+
+/// Says whose results these are: front ends hash it into the keys of their caches.
+pub(crate) static VERSION: LazyLock<String> =
+    LazyLock::new(|| format!("tegula {}", env!("CARGO_PKG_VERSION")));
+
+/// What a front end works with.
+#[allow(clippy::vec_box, reason = "handles lead to devices and memories")]
+pub(crate) struct Client {
+    devices: Vec<Box<Device>>,
+    _memories: Vec<Box<Memory>>,
+    device_handles: Vec<*mut PJRT_Device>,
+    memory_handles: Vec<*mut PJRT_Memory>,
+    /// Of a run.
+    pub(crate) threads: usize,
+}
+
+// SAFETY: it is not written once it is made; its pointers lead to what it owns.
+unsafe impl Send for Client {}
+// SAFETY: as above.
+unsafe impl Sync for Client {}
+
+impl Object for Client {
+    type Handle = PJRT_Client;
+    const NAME: &'static str = "client";
+}
+
+impl Client {
+    fn new(options: Vec<(String, Value)>) -> Result<Self, Error> {
+        let mut count = 1;
+        let mut threads = None;
+        for (name, value) in options {
+            match (name.as_str(), value) {
+                ("num_devices" | "cpu_device_count", Value::Integer(devices)) => {
+                    count = bounded(&name, devices, MAX_DEVICES)?;
+                }
+                ("threads", Value::Integer(asked)) => {
+                    threads = Some(bounded(&name, asked, MAX_THREADS)?);
+                }
+                ("num_nodes", Value::Integer(nodes)) if nodes > 1 => {
+                    return Err(unimplemented("a client of several processes"));
+                }
+                ("num_nodes" | "node_id", Value::Integer(_)) => {}
+                _ => {
+                    let message = format!("there is no option {name} with values of this type");
+                    return Err(Error::invalid(message));
+                }
+            }
+        }
+        let threads = match threads {
+            Some(threads) => threads as usize,
+            None => default_threads()?,
+        };
+        let (devices, memories) = device::make(count);
+        Ok(Self {
+            device_handles: devices.iter().map(|device| device.handle()).collect(),
+            memory_handles: memories.iter().map(|memory| memory.handle()).collect(),
+            devices,
+            _memories: memories,
+            threads,
+        })
+    }
+
+    pub(crate) fn devices(&self) -> &[*mut PJRT_Device] {
+        &self.device_handles
+    }
+
+    /// The device of an id.
+    pub(crate) fn device(&self, id: i64) -> Result<&Device, Error> {
+        let place = usize::try_from(id).ok();
+        let device = place.and_then(|place| self.devices.get(place));
+        let count = self.devices.len();
+        let device = device.map(Box::as_ref);
+        device.ok_or_else(|| Error::invalid(format!("there is no device {id} among {count}")))
+    }
+}
+
+/// An option's number.
+fn bounded(name: &str, value: i64, most: i64) -> Result<i32, Error> {
+    match i32::try_from(value) {
+        Ok(small) if (1..=most).contains(&value) => Ok(small),
+        _ => Err(Error::invalid(format!(
+            "{name}: expected a number from 1 to {most}, got {value}"
+        ))),
+    }
+}
+
+/// `TEGULA_THREADS`, else as many as this process may run on.
+fn default_threads() -> Result<usize, Error> {
+    match std::env::var("TEGULA_THREADS") {
+        Ok(text) => {
+            let number = text.trim().parse().map_err(|_| {
+                Error::invalid(format!("TEGULA_THREADS: expected a number, got {text:?}"))
+            })?;
+            Ok(bounded("TEGULA_THREADS", number, MAX_THREADS)? as usize)
+        }
+        Err(_) => Ok(std::thread::available_parallelism().map_or(1, NonZero::get)),
+    }
+}
+
+entries! {
+    fn PJRT_Plugin_Initialize(args: PJRT_Plugin_Initialize_Args) {
+        let _ = args;
+    }
+    fn PJRT_Client_Create(args: PJRT_Client_Create_Args up to client) {
+        // SAFETY: the header asks for that many options.
+        let options = unsafe { named::read(args.create_options, args.num_options) }?;
+        args.client = Client::new(options)?.into_handle();
+    }
+    fn PJRT_Client_Destroy(args: PJRT_Client_Destroy_Args) {
+        // SAFETY: the header: the caller owns the client and does not use it again.
+        unsafe { Client::destroy(args.client) };
+    }
+    fn PJRT_Client_PlatformName(args: PJRT_Client_PlatformName_Args) {
+        args.platform_name = PLATFORM.as_ptr().cast();
+        args.platform_name_size = PLATFORM.len();
+    }
+    fn PJRT_Client_ProcessIndex(args: PJRT_Client_ProcessIndex_Args) {
+        args.process_index = 0;
+    }
+    fn PJRT_Client_PlatformVersion(args: PJRT_Client_PlatformVersion_Args) {
+        args.platform_version = VERSION.as_ptr().cast();
+        args.platform_version_size = VERSION.len();
+    }
+    fn PJRT_Client_Devices(args: PJRT_Client_Devices_Args) {
+        // SAFETY: the header asks for a client.
+        let client = unsafe { Client::of(args.client) }?;
+        args.devices = client.device_handles.as_ptr();
+        args.num_devices = client.device_handles.len();
+    }
+    fn PJRT_Client_AddressableDevices(args: PJRT_Client_AddressableDevices_Args) {
+        // SAFETY: the header asks for a client.
+        let client = unsafe { Client::of(args.client) }?;
+        args.addressable_devices = client.device_handles.as_ptr();
+        args.num_addressable_devices = client.device_handles.len();
+    }
+    fn PJRT_Client_LookupDevice(args: PJRT_Client_LookupDevice_Args) {
+        // SAFETY: the header asks for a client.
+        args.device = unsafe { Client::of(args.client) }?.device(args.id.into())?.handle();
+    }
+    fn PJRT_Client_LookupAddressableDevice(args: PJRT_Client_LookupAddressableDevice_Args) {
+        // SAFETY: the header asks for a client.
+        let client = unsafe { Client::of(args.client) }?;
+        args.addressable_device = client.device(args.local_hardware_id.into())?.handle();
+    }
+    fn PJRT_Client_AddressableMemories(args: PJRT_Client_AddressableMemories_Args) {
+        // SAFETY: the header asks for a client.
+        let client = unsafe { Client::of(args.client) }?;
+        args.addressable_memories = client.memory_handles.as_ptr();
+        args.num_addressable_memories = client.memory_handles.len();
+    }
+    fn PJRT_Client_UpdateGlobalProcessInfo(args: PJRT_Client_UpdateGlobalProcessInfo_Args) {
+        let _ = args;
+    }
+    fn PJRT_Client_DefaultDeviceAssignment(args: PJRT_Client_DefaultDeviceAssignment_Args) {
+        // SAFETY: the header asks for a client.
+        let client = unsafe { Client::of(args.client) }?;
+        let count = i64::from(args.num_replicas) * i64::from(args.num_partitions);
+        let count = usize::try_from(count).unwrap_or(usize::MAX);
+        if count > client.devices.len() || count > args.default_assignment_size {
+            return Err(Error::invalid(format!(
+                "{} replicas of {} partitions: there are {} devices, and room for {} numbers",
+                args.num_replicas,
+                args.num_partitions,
+                client.devices.len(),
+                args.default_assignment_size
+            )));
+        }
+        for (place, device) in client.devices.iter().take(count).enumerate() {
+            // SAFETY: there is room for so many numbers.
+            unsafe { args.default_assignment.add(place).write(device.id) };
+        }
+    }
+    /// Host memory needs nothing for transfers.
+    fn PJRT_Client_DmaMap(args: PJRT_Client_DmaMap_Args) {
+        let _ = args;
+    }
+    fn PJRT_Client_DmaUnmap(args: PJRT_Client_DmaUnmap_Args) {
+        let _ = args;
+    }
+    fn PJRT_Client_TopologyDescription(args: PJRT_Client_TopologyDescription_Args) {
+        // SAFETY: the header asks for a client: a topology is the client itself.
+        unsafe { Client::of(args.client) }?;
+        args.topology = args.client.cast();
+    }
+    fn PJRT_TopologyDescription_Create(args: PJRT_TopologyDescription_Create_Args) {
+        // SAFETY: the header asks for that many options.
+        let options = unsafe { named::read(args.create_options, args.num_options) }?;
+        args.topology = Client::new(options)?.into_handle().cast();
+    }
+    fn PJRT_TopologyDescription_Destroy(args: PJRT_TopologyDescription_Destroy_Args) {
+        // SAFETY: the header: only what `Create` gave is destroyed, once.
+        unsafe { Client::destroy(args.topology.cast()) };
+    }
+    fn PJRT_TopologyDescription_PlatformName(args: PJRT_TopologyDescription_PlatformName_Args) {
+        args.platform_name = PLATFORM.as_ptr().cast();
+        args.platform_name_size = PLATFORM.len();
+    }
+    fn PJRT_TopologyDescription_PlatformVersion(
+        args: PJRT_TopologyDescription_PlatformVersion_Args
+    ) {
+        args.platform_version = VERSION.as_ptr().cast();
+        args.platform_version_size = VERSION.len();
+    }
+    fn PJRT_TopologyDescription_GetDeviceDescriptions(
+        args: PJRT_TopologyDescription_GetDeviceDescriptions_Args
+    ) {
+        // SAFETY: topologies are clients.
+        let client = unsafe { Client::of(args.topology.cast()) }?;
+        // Descriptions are devices.
+        args.descriptions = client.device_handles.as_ptr().cast();
+        args.num_descriptions = client.device_handles.len();
+    }
+    fn PJRT_TopologyDescription_Attributes(args: PJRT_TopologyDescription_Attributes_Args) {
+        args.attributes = std::ptr::null();
+        args.num_attributes = 0;
+    }
+    fn PJRT_TopologyDescription_Fingerprint(args: PJRT_TopologyDescription_Fingerprint_Args) {
+        // SAFETY: topologies are clients.
+        let client = unsafe { Client::of(args.topology.cast()) }?;
+        let text = format!("{} {}", *VERSION, client.devices.len());
+        args.fingerprint = crate::fingerprint::of(&[text.as_bytes()]);
+    }
+    fn PJRT_TopologyDescription_Serialize(args: PJRT_TopologyDescription_Serialize_Args) {
+        // SAFETY: topologies are clients.
+        let client = unsafe { Client::of(args.topology.cast()) }?;
+        let text = Box::new(client.devices.len().to_string());
+        args.serialized_bytes = text.as_ptr().cast();
+        args.serialized_bytes_size = text.len();
+        args.serialized_topology = Box::into_raw(text).cast();
+        args.serialized_topology_deleter = Some(delete_serialized_topology);
+    }
+    fn PJRT_TopologyDescription_Deserialize(args: PJRT_TopologyDescription_Deserialize_Args) {
+        // SAFETY: the header asks for that many bytes.
+        let bytes = unsafe {
+            slice(args.serialized_topology.cast::<u8>(), args.serialized_topology_size)
+        };
+        let devices = std::str::from_utf8(bytes).ok().and_then(|text| text.parse().ok());
+        let devices = devices.ok_or_else(|| Error::invalid("this is no topology of ours"))?;
+        let options = vec![("num_devices".to_owned(), Value::Integer(devices))];
+        args.topology = Client::new(options)?.into_handle().cast();
+    }
+}
+
+/// # Safety
+/// What [`PJRT_TopologyDescription_Serialize`] gave.
+unsafe extern "C" fn delete_serialized_topology(topology: *mut PJRT_SerializedTopology) {
+    if !topology.is_null() {
+        // SAFETY: the caller's promise.
+        drop(unsafe { Box::from_raw(topology.cast::<String>()) });
+    }
+}

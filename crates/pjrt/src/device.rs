@@ -1,0 +1,313 @@
+//! Devices and their memories. All of them are this machine's CPU and its memory: several devices
+//! are what several of them would be, for programs that are written for many.
+
+use crate::c_api::*;
+use crate::entry::{Object, entries};
+use crate::error::Error;
+use std::collections::HashMap;
+use std::ffi::c_void;
+use std::ptr;
+use std::sync::{Mutex, PoisonError};
+
+/// What front ends know this platform as: see the crate's text.
+pub(crate) const PLATFORM: &str = "cpu";
+
+/// A device, which is its own description.
+pub(crate) struct Device {
+    pub(crate) id: i32,
+    debug: String,
+    text: String,
+    /// Its memories, the default one first.
+    memories: Vec<*mut PJRT_Memory>,
+}
+
+// SAFETY: it is not written once its client is made.
+unsafe impl Send for Device {}
+// SAFETY: as above.
+unsafe impl Sync for Device {}
+
+impl Object for Device {
+    type Handle = PJRT_Device;
+    const NAME: &'static str = "device";
+}
+
+/// A device as a description of one.
+struct Description;
+
+impl Description {
+    /// # Safety
+    /// As [`Object::of`].
+    unsafe fn of<'a>(handle: *const PJRT_DeviceDescription) -> Result<&'a Device, Error> {
+        // SAFETY: the caller's promise: descriptions are devices.
+        unsafe { Device::of(handle.cast()) }
+    }
+}
+
+impl Device {
+    /// A device whose memories are still to be made.
+    pub(crate) fn new(id: i32) -> Self {
+        Self {
+            id,
+            debug: format!("{PLATFORM}:{id}"),
+            text: format!("CpuDevice(id={id})"),
+            memories: Vec::new(),
+        }
+    }
+
+    pub(crate) fn handle(&self) -> *mut PJRT_Device {
+        (&raw const *self).cast_mut().cast()
+    }
+
+    /// Where arrays lie unless somebody says otherwise.
+    pub(crate) fn default_memory(&self) -> Result<&Memory, Error> {
+        let memory = self.memories.first().copied();
+        // SAFETY: its memories live as long as it does.
+        unsafe { Memory::of(memory.unwrap_or(ptr::null_mut())) }
+    }
+}
+
+/// A memory of a device. A CPU has but one; the kinds are those that programs name.
+#[repr(C)]
+pub(crate) struct Memory {
+    base: PJRT_Memory,
+    pub(crate) id: i32,
+    pub(crate) kind: MemoryKind,
+    debug: String,
+    text: String,
+    device: [*mut PJRT_Device; 1],
+    /// What its users keep with it, by their keys.
+    user_data: Mutex<HashMap<usize, UserData>>,
+}
+
+// SAFETY: but for the user's data, which is locked, it is not written once its client is made.
+unsafe impl Send for Memory {}
+// SAFETY: as above.
+unsafe impl Sync for Memory {}
+
+impl Object for Memory {
+    type Handle = PJRT_Memory;
+    const NAME: &'static str = "memory";
+}
+
+/// A kind of memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MemoryKind {
+    Device,
+    PinnedHost,
+    UnpinnedHost,
+}
+
+impl MemoryKind {
+    const ALL: [Self; 3] = [Self::Device, Self::PinnedHost, Self::UnpinnedHost];
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Device => "device",
+            Self::PinnedHost => "pinned_host",
+            Self::UnpinnedHost => "unpinned_host",
+        }
+    }
+
+    /// The names of an object of this kind: its class, and itself in capitals.
+    const fn names(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Device => ("CpuDeviceMemory", "CPU_DEVICE"),
+            Self::PinnedHost => ("PinnedHostMemory", "PINNED_HOST"),
+            Self::UnpinnedHost => ("UnpinnedHostMemorySpace", "UNPINNED_HOST"),
+        }
+    }
+}
+
+struct UserData {
+    data: *mut c_void,
+    destroy: Option<unsafe extern "C" fn(*mut c_void)>,
+}
+
+// SAFETY: whoever puts data here has it destroyed by any thread.
+unsafe impl Send for UserData {}
+
+impl Drop for UserData {
+    fn drop(&mut self) {
+        if let Some(destroy) = self.destroy {
+            // SAFETY: its owner gave this function for it; it is called once.
+            unsafe { destroy(self.data) };
+        }
+    }
+}
+
+impl Memory {
+    fn new(id: i32, kind: MemoryKind, device: &Device) -> Self {
+        let (class, name) = kind.names();
+        Self {
+            base: PJRT_Memory { vtable: &VTABLE.0 },
+            id,
+            kind,
+            debug: format!("{class}(id={id}, process_index=0, client={PLATFORM})"),
+            text: format!("{name}_{id}"),
+            device: [device.handle()],
+            user_data: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn handle(&self) -> *mut PJRT_Memory {
+        (&raw const *self).cast_mut().cast()
+    }
+
+    /// The device that it is at.
+    pub(crate) fn device(&self) -> *mut PJRT_Device {
+        self.device[0]
+    }
+}
+
+/// The devices of a client with their memories. They are boxed, because handles lead to them.
+#[allow(clippy::vec_box, reason = "handles lead to them")]
+pub(crate) fn make(count: i32) -> (Vec<Box<Device>>, Vec<Box<Memory>>) {
+    let mut devices = Vec::new();
+    let mut memories = Vec::new();
+    for id in 0..count {
+        let mut device = Box::new(Device::new(id));
+        for kind in MemoryKind::ALL {
+            let number = i32::try_from(memories.len()).unwrap_or(i32::MAX);
+            let memory = Box::new(Memory::new(number, kind, &device));
+            device.memories.push(memory.handle());
+            memories.push(memory);
+        }
+        devices.push(device);
+    }
+    (devices, memories)
+}
+
+struct Table(PJRT_Memory_FunctionTable);
+
+// SAFETY: it is never written, and its only data pointer is null.
+unsafe impl Sync for Table {}
+
+static VTABLE: Table = Table(PJRT_Memory_FunctionTable {
+    struct_size: PJRT_Memory_FunctionTable::SIZE,
+    extension_start: ptr::null_mut(),
+    instance_struct_size: size_of::<Memory>(),
+    get_user_data: Some(get_user_data),
+    set_user_data: Some(set_user_data),
+});
+
+/// # Safety
+/// A memory of ours, or null.
+unsafe extern "C" fn get_user_data(memory: *mut PJRT_Memory, key: *const c_void) -> *mut c_void {
+    // SAFETY: the caller's promise.
+    let Ok(memory) = (unsafe { Memory::of(memory) }) else {
+        return ptr::null_mut();
+    };
+    let data = memory.user_data.lock();
+    let data = data.unwrap_or_else(PoisonError::into_inner);
+    data.get(&key.addr()).map_or(ptr::null_mut(), |d| d.data)
+}
+
+/// # Safety
+/// A memory of ours, or null; `destroy` is a function for `data`.
+unsafe extern "C" fn set_user_data(
+    memory: *mut PJRT_Memory,
+    key: *const c_void,
+    data: *mut c_void,
+    destroy: Option<unsafe extern "C" fn(*mut c_void)>,
+) {
+    // SAFETY: the caller's promise.
+    if let Ok(memory) = unsafe { Memory::of(memory) } {
+        let known = memory.user_data.lock();
+        let mut known = known.unwrap_or_else(PoisonError::into_inner);
+        let replaced = known.insert(key.addr(), UserData { data, destroy });
+        drop(known);
+        // Its destructor is foreign code: not under the lock.
+        drop(replaced);
+    }
+}
+
+entries! {
+    fn PJRT_DeviceDescription_Id(args: PJRT_DeviceDescription_Id_Args) {
+        // SAFETY: the header asks for a description.
+        args.id = unsafe { Description::of(args.device_description) }?.id;
+    }
+    fn PJRT_DeviceDescription_ProcessIndex(args: PJRT_DeviceDescription_ProcessIndex_Args) {
+        args.process_index = 0;
+    }
+    fn PJRT_DeviceDescription_Attributes(args: PJRT_DeviceDescription_Attributes_Args) {
+        args.attributes = ptr::null();
+        args.num_attributes = 0;
+    }
+    fn PJRT_DeviceDescription_Kind(args: PJRT_DeviceDescription_Kind_Args) {
+        args.device_kind = PLATFORM.as_ptr().cast();
+        args.device_kind_size = PLATFORM.len();
+    }
+    fn PJRT_DeviceDescription_DebugString(args: PJRT_DeviceDescription_DebugString_Args) {
+        // SAFETY: the header asks for a description.
+        let text = unsafe { &Description::of(args.device_description)?.debug };
+        args.debug_string = text.as_ptr().cast();
+        args.debug_string_size = text.len();
+    }
+    fn PJRT_DeviceDescription_ToString(args: PJRT_DeviceDescription_ToString_Args) {
+        // SAFETY: the header asks for a description.
+        let text = unsafe { &Description::of(args.device_description)?.text };
+        args.to_string = text.as_ptr().cast();
+        args.to_string_size = text.len();
+    }
+    fn PJRT_Device_GetDescription(args: PJRT_Device_GetDescription_Args) {
+        args.device_description = args.device.cast();
+    }
+    fn PJRT_Device_IsAddressable(args: PJRT_Device_IsAddressable_Args) {
+        args.is_addressable = true;
+    }
+    fn PJRT_Device_LocalHardwareId(args: PJRT_Device_LocalHardwareId_Args) {
+        // SAFETY: the header asks for a device.
+        args.local_hardware_id = unsafe { Device::of(args.device) }?.id;
+    }
+    fn PJRT_Device_AddressableMemories(args: PJRT_Device_AddressableMemories_Args) {
+        // SAFETY: the header asks for a device.
+        let device = unsafe { Device::of(args.device) }?;
+        args.memories = device.memories.as_ptr();
+        args.num_memories = device.memories.len();
+    }
+    fn PJRT_Device_DefaultMemory(args: PJRT_Device_DefaultMemory_Args) {
+        // SAFETY: the header asks for a device.
+        args.memory = unsafe { Device::of(args.device) }?.default_memory()?.handle();
+    }
+    fn PJRT_Device_GetAttributes(args: PJRT_Device_GetAttributes_Args) {
+        args.attributes = ptr::null();
+        args.num_attributes = 0;
+        args.device_attributes = ptr::null_mut();
+        args.attributes_deleter = Some(no_attributes);
+    }
+    fn PJRT_Memory_Id(args: PJRT_Memory_Id_Args) {
+        // SAFETY: the header asks for a memory.
+        args.id = unsafe { Memory::of(args.memory) }?.id;
+    }
+    fn PJRT_Memory_Kind(args: PJRT_Memory_Kind_Args) {
+        // SAFETY: the header asks for a memory.
+        let kind = unsafe { Memory::of(args.memory) }?.kind.name();
+        args.kind = kind.as_ptr().cast();
+        args.kind_size = kind.len();
+    }
+    fn PJRT_Memory_Kind_Id(args: PJRT_Memory_Kind_Id_Args) {
+        // SAFETY: the header asks for a memory.
+        args.kind_id = unsafe { Memory::of(args.memory) }?.kind as i32;
+    }
+    fn PJRT_Memory_DebugString(args: PJRT_Memory_DebugString_Args) {
+        // SAFETY: the header asks for a memory.
+        let text = unsafe { &Memory::of(args.memory)?.debug };
+        args.debug_string = text.as_ptr().cast();
+        args.debug_string_size = text.len();
+    }
+    fn PJRT_Memory_ToString(args: PJRT_Memory_ToString_Args) {
+        // SAFETY: the header asks for a memory.
+        let text = unsafe { &Memory::of(args.memory)?.text };
+        args.to_string = text.as_ptr().cast();
+        args.to_string_size = text.len();
+    }
+    fn PJRT_Memory_AddressableByDevices(args: PJRT_Memory_AddressableByDevices_Args) {
+        // SAFETY: the header asks for a memory.
+        let memory = unsafe { Memory::of(args.memory) }?;
+        args.devices = memory.device.as_ptr();
+        args.num_devices = memory.device.len();
+    }
+}
+
+/// There are none.
+unsafe extern "C" fn no_attributes(_: *mut PJRT_Device_Attributes) {}

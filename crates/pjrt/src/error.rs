@@ -1,0 +1,221 @@
+//! Errors with PJRT's codes, and as objects of the C API.
+
+use crate::c_api::*;
+use crate::entry::{entries, slice};
+use std::any::Any;
+use std::ffi::{c_char, c_void};
+use std::ptr;
+use tegula::Fault;
+
+/// What kind of error it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Code {
+    /// Stopped by whoever asked for it.
+    Cancelled,
+    /// Nothing is known.
+    Unknown,
+    /// What was given is wrong.
+    InvalidArgument,
+    /// There is no such thing.
+    NotFound,
+    /// Memory or another limit.
+    ResourceExhausted,
+    /// It cannot be done in this state.
+    FailedPrecondition,
+    /// It cannot be done yet.
+    Unimplemented,
+    /// Tegula contradicts itself.
+    Internal,
+    /// Any other code that a caller gave us.
+    Other(PJRT_Error_Code),
+}
+
+impl Code {
+    fn number(self) -> PJRT_Error_Code {
+        match self {
+            Self::Cancelled => PJRT_Error_Code_CANCELLED,
+            Self::Unknown => PJRT_Error_Code_UNKNOWN,
+            Self::InvalidArgument => PJRT_Error_Code_INVALID_ARGUMENT,
+            Self::NotFound => PJRT_Error_Code_NOT_FOUND,
+            Self::ResourceExhausted => PJRT_Error_Code_RESOURCE_EXHAUSTED,
+            Self::FailedPrecondition => PJRT_Error_Code_FAILED_PRECONDITION,
+            Self::Unimplemented => PJRT_Error_Code_UNIMPLEMENTED,
+            Self::Internal => PJRT_Error_Code_INTERNAL,
+            Self::Other(code) => code,
+        }
+    }
+}
+
+/// Why a function of the C API failed.
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+#[error("{message}")]
+pub struct Error {
+    /// What kind of error it is.
+    pub code: Code,
+    /// What is wrong.
+    pub message: String,
+}
+
+impl Error {
+    /// An error of a kind.
+    pub fn new(code: Code, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            message: message.into(),
+        }
+    }
+
+    pub(crate) fn invalid(message: impl Into<String>) -> Self {
+        Self::new(Code::InvalidArgument, message)
+    }
+
+    pub(crate) fn internal(message: impl Into<String>) -> Self {
+        Self::new(Code::Internal, message)
+    }
+
+    /// An error that a caller reports in C.
+    ///
+    /// # Safety
+    /// `message` leads to `size` bytes, or is null.
+    pub(crate) unsafe fn from_c(
+        code: PJRT_Error_Code,
+        message: *const c_char,
+        size: usize,
+    ) -> Self {
+        // SAFETY: the caller's promise.
+        let bytes = unsafe { slice(message.cast::<u8>(), size) };
+        Self::new(Code::Other(code), String::from_utf8_lossy(bytes))
+    }
+
+    /// A panic, which is a bug of ours.
+    pub(crate) fn of_panic(panic: &(dyn Any + Send)) -> Self {
+        let said = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+        let said = said.or_else(|| panic.downcast_ref::<String>().cloned());
+        let said = said.unwrap_or_else(|| "without a message".to_owned());
+        Self::internal(format!("Tegula panicked: {said}"))
+    }
+
+    /// The object that the caller destroys.
+    pub(crate) fn into_c(self) -> *mut PJRT_Error {
+        let object = ErrorObject {
+            base: PJRT_Error { vtable: &VTABLE.0 },
+            error: self,
+        };
+        Box::into_raw(Box::new(object)).cast()
+    }
+}
+
+impl From<tegula::Error> for Error {
+    fn from(error: tegula::Error) -> Self {
+        let code = match error.fault {
+            Fault::Input => Code::InvalidArgument,
+            Fault::Unsupported => Code::Unimplemented,
+            Fault::Limit => Code::ResourceExhausted,
+            Fault::Bug => Code::Internal,
+        };
+        let help = error.help.map(|help| format!(" ({help})"));
+        let message = format!("{}{}", error.message, help.unwrap_or_default());
+        Self::new(code, message)
+    }
+}
+
+impl From<tegula_ir::LiteralError> for Error {
+    fn from(error: tegula_ir::LiteralError) -> Self {
+        let code = match error {
+            tegula_ir::LiteralError::TooLarge(_) => Code::ResourceExhausted,
+            _ => Code::InvalidArgument,
+        };
+        Self::new(code, error.to_string())
+    }
+}
+
+/// An error as C sees it.
+#[repr(C)]
+struct ErrorObject {
+    base: PJRT_Error,
+    error: Error,
+}
+
+struct Table(PJRT_Error_FunctionTable);
+
+// SAFETY: it is never written, and its only data pointer is null.
+unsafe impl Sync for Table {}
+
+static VTABLE: Table = Table(PJRT_Error_FunctionTable {
+    struct_size: PJRT_Error_FunctionTable::SIZE,
+    instance_size: size_of::<ErrorObject>(),
+    extension_start: ptr::null_mut(),
+    destroy: Some(destroy),
+    message: Some(message),
+    get_code: Some(get_code),
+    for_each_payload: Some(for_each_payload),
+});
+
+/// # Safety
+/// An error of ours that is not used again, or null.
+unsafe extern "C" fn destroy(error: *mut PJRT_Error) {
+    if !error.is_null() {
+        // SAFETY: the caller's promise.
+        drop(unsafe { Box::from_raw(error.cast::<ErrorObject>()) });
+    }
+}
+
+/// # Safety
+/// An error of ours, or null; places to write to.
+unsafe extern "C" fn message(
+    error: *const PJRT_Error,
+    message: *mut *const c_char,
+    size: *mut usize,
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let text = error.cast::<ErrorObject>().as_ref();
+        let text = text.map_or("", |object| &object.error.message);
+        *message = text.as_ptr().cast();
+        *size = text.len();
+    }
+}
+
+/// # Safety
+/// An error of ours, or null.
+unsafe extern "C" fn get_code(error: *const PJRT_Error) -> PJRT_Error_Code {
+    // SAFETY: the caller's promise.
+    let object = unsafe { error.cast::<ErrorObject>().as_ref() };
+    object.map_or(PJRT_Error_Code_OK, |object| object.error.code.number())
+}
+
+/// Our errors have no payloads.
+unsafe extern "C" fn for_each_payload(
+    _: *const PJRT_Error,
+    _: PJRT_Error_PayloadVisitor,
+    _: *mut c_void,
+) {
+}
+
+#[allow(non_snake_case, reason = "the header's name")]
+pub(crate) unsafe extern "C" fn PJRT_Error_Destroy(args: *mut PJRT_Error_Destroy_Args) {
+    // SAFETY: whoever calls this function of the C API gives such a struct.
+    unsafe { destroy((*args).error) }
+}
+
+#[allow(non_snake_case, reason = "the header's name")]
+pub(crate) unsafe extern "C" fn PJRT_Error_Message(args: *mut PJRT_Error_Message_Args) {
+    // SAFETY: whoever calls this function of the C API gives such a struct.
+    unsafe {
+        message(
+            (*args).error,
+            &raw mut (*args).message,
+            &raw mut (*args).message_size,
+        );
+    }
+}
+
+entries! {
+    fn PJRT_Error_GetCode(args: PJRT_Error_GetCode_Args) {
+        // SAFETY: the header asks for an error of ours.
+        args.code = unsafe { get_code(args.error) };
+    }
+    fn PJRT_Error_ForEachPayload(args: PJRT_Error_ForEachPayload_Args) {
+        let _ = args;
+    }
+}

@@ -1,0 +1,228 @@
+//! Events: something that is done, or will be.
+//!
+//! Nearly everything is done when its function returns, so one static event serves for all of that.
+
+use crate::c_api::*;
+use crate::entry::{Object, entries};
+use crate::error::Error;
+use std::ffi::c_void;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+/// Something that is done, or will be. Clones are the same event.
+#[derive(Clone)]
+pub(crate) struct Event(Option<Arc<Pending>>);
+
+impl Object for Event {
+    type Handle = PJRT_Event;
+    const NAME: &'static str = "event";
+}
+
+/// Done, and well.
+static READY: Event = Event(None);
+
+#[derive(Default)]
+struct Pending {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    done: Option<Result<(), Error>>,
+    callbacks: Vec<Callback>,
+}
+
+struct Callback {
+    function: unsafe extern "C" fn(*mut PJRT_Error, *mut c_void),
+    argument: *mut c_void,
+}
+
+// SAFETY: whoever registers a callback has it called by any thread.
+unsafe impl Send for Callback {}
+
+impl Callback {
+    fn call(self, result: &Result<(), Error>) {
+        let error = match result {
+            Ok(()) => std::ptr::null_mut(),
+            Err(error) => error.clone().into_c(),
+        };
+        // SAFETY: what the caller registered, called once. The error is the callback's.
+        unsafe { (self.function)(error, self.argument) };
+    }
+}
+
+impl Pending {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Event {
+    /// The event of what is done already, as a handle.
+    pub(crate) fn ready_handle() -> *mut PJRT_Event {
+        (&raw const READY).cast_mut().cast()
+    }
+
+    /// An event that is done already.
+    pub(crate) fn ready() -> Self {
+        Self(None)
+    }
+
+    /// An event that is [set](Self::set) later.
+    pub(crate) fn pending() -> Self {
+        Self(Some(Arc::default()))
+    }
+
+    /// An event that is done, perhaps badly.
+    pub(crate) fn done(result: &Result<(), Error>) -> Self {
+        match result {
+            Ok(()) => Self::ready(),
+            Err(_) => {
+                let event = Self::pending();
+                event.set(result);
+                event
+            }
+        }
+    }
+
+    /// A handle that the caller destroys.
+    pub(crate) fn handle(&self) -> *mut PJRT_Event {
+        match self.0 {
+            None => Self::ready_handle(),
+            Some(_) => self.clone().into_handle(),
+        }
+    }
+
+    /// Says that it is done. Only the first word counts.
+    pub(crate) fn set(&self, result: &Result<(), Error>) {
+        let Some(pending) = &self.0 else { return };
+        let mut state = pending.state();
+        if state.done.is_some() {
+            return;
+        }
+        state.done = Some(result.clone());
+        let callbacks = std::mem::take(&mut state.callbacks);
+        drop(state);
+        pending.changed.notify_all();
+        for callback in callbacks {
+            callback.call(result);
+        }
+    }
+
+    /// How it went, if it is done.
+    pub(crate) fn result(&self) -> Option<Result<(), Error>> {
+        match &self.0 {
+            None => Some(Ok(())),
+            Some(pending) => pending.state().done.clone(),
+        }
+    }
+
+    /// Waits until it is done.
+    pub(crate) fn wait(&self) -> Result<(), Error> {
+        let Some(pending) = &self.0 else {
+            return Ok(());
+        };
+        let mut state = pending.state();
+        loop {
+            if let Some(done) = &state.done {
+                return done.clone();
+            }
+            let woken = pending.changed.wait(state);
+            state = woken.unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn on_ready(&self, callback: Callback) {
+        let Some(pending) = &self.0 else {
+            return callback.call(&Ok(()));
+        };
+        let mut state = pending.state();
+        match state.done.clone() {
+            None => state.callbacks.push(callback),
+            Some(done) => {
+                drop(state);
+                callback.call(&done);
+            }
+        }
+    }
+}
+
+/// The event of a handle.
+///
+/// # Safety
+/// As [`Object::of`].
+unsafe fn event<'a>(handle: *const PJRT_Event) -> Result<&'a Event, Error> {
+    // SAFETY: the caller's promise.
+    unsafe { Event::of(handle) }
+}
+
+entries! {
+    fn PJRT_Event_Destroy(args: PJRT_Event_Destroy_Args) {
+        if args.event != Event::ready_handle() {
+            // SAFETY: the header: the caller owns the event and does not use it again.
+            unsafe { Event::destroy(args.event) };
+        }
+    }
+    fn PJRT_Event_IsReady(args: PJRT_Event_IsReady_Args) {
+        // SAFETY: the header asks for an event.
+        args.is_ready = unsafe { event(args.event) }?.result().is_some();
+    }
+    fn PJRT_Event_Error(args: PJRT_Event_Error_Args) {
+        // SAFETY: the header asks for an event.
+        let result = unsafe { event(args.event) }?.result();
+        result.unwrap_or_else(|| Err(Error::invalid("the event is not ready")))?;
+    }
+    fn PJRT_Event_Await(args: PJRT_Event_Await_Args) {
+        // SAFETY: the header asks for an event.
+        unsafe { event(args.event) }?.wait()?;
+    }
+    fn PJRT_Event_OnReady(args: PJRT_Event_OnReady_Args) {
+        // SAFETY: the header asks for an event.
+        let event = unsafe { event(args.event) }?;
+        let function = args.callback.ok_or_else(|| Error::invalid("the callback is null"))?;
+        event.on_ready(Callback { function, argument: args.user_arg });
+    }
+    fn PJRT_Event_Create(args: PJRT_Event_Create_Args) {
+        args.event = Event::pending().into_handle();
+    }
+    fn PJRT_Event_Set(args: PJRT_Event_Set_Args) {
+        // SAFETY: the header asks for an event and a message of that size.
+        let (event, error) = unsafe {
+            let error = Error::from_c(args.error_code, args.error_message, args.error_message_size);
+            (event(args.event)?, error)
+        };
+        event.set(&match args.error_code {
+            PJRT_Error_Code_OK => Ok(()),
+            _ => Err(error),
+        });
+    }
+}
+
+/// Events as futures of XLA's foreign function interface: made by a function while it is called,
+/// given back with its frame, and set when its work is done, perhaps by another thread.
+impl Event {
+    /// A future, which [`Self::wait_raw`] takes back.
+    pub(crate) fn into_raw(self) -> *mut Self {
+        Box::into_raw(Box::new(self))
+    }
+
+    /// # Safety
+    /// A future that nobody has waited for to its end.
+    pub(crate) unsafe fn set_raw(future: *mut Self, result: &Result<(), Error>) {
+        // SAFETY: the caller's promise. A clone, because who waits frees it.
+        let event = unsafe { (*future).clone() };
+        event.set(result);
+    }
+
+    /// Waits for a future and frees it; null is done.
+    ///
+    /// # Safety
+    /// What [`Self::into_raw`] gave, or null.
+    pub(crate) unsafe fn wait_raw(future: *mut Self) -> Result<(), Error> {
+        if future.is_null() {
+            return Ok(());
+        }
+        // SAFETY: the caller's promise.
+        unsafe { Box::from_raw(future) }.wait()
+    }
+}

@@ -1,0 +1,433 @@
+//! Executables: compiled programs, and those that a client has loaded to its devices.
+
+use crate::c_api::*;
+use crate::client::Client;
+use crate::entry::{Object, entries, slice};
+use crate::error::{Code, Error};
+use crate::layout::Dense;
+use crate::program::{Kinds, Program, Source};
+use crate::serialize;
+use std::ffi::c_char;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A compiled program.
+pub(crate) struct Executable {
+    pub(crate) program: Arc<Program>,
+    parameter_kinds: Kinds,
+    result_kinds: Kinds,
+    pub(crate) parameter_layouts: Vec<*mut PJRT_Layouts_MemoryLayout>,
+    pub(crate) result_layouts: Vec<*mut PJRT_Layouts_MemoryLayout>,
+}
+
+// SAFETY: its pointers lead to static names and to its program, and it is not written once made.
+unsafe impl Send for Executable {}
+// SAFETY: as above.
+unsafe impl Sync for Executable {}
+
+impl Object for Executable {
+    type Handle = PJRT_Executable;
+    const NAME: &'static str = "executable";
+}
+
+impl Executable {
+    fn new(program: Arc<Program>) -> Self {
+        let handle = |layout: &Dense| (&raw const *layout).cast_mut().cast();
+        Self {
+            parameter_kinds: Kinds::device(program.parameters.len()),
+            result_kinds: Kinds::device(program.results.len()),
+            parameter_layouts: program
+                .parameters
+                .iter()
+                .map(|p| handle(&p.layout))
+                .collect(),
+            result_layouts: program.results.layouts.iter().map(handle).collect(),
+            program,
+        }
+    }
+}
+
+/// An executable on a client's devices.
+pub(crate) struct Loaded {
+    pub(crate) program: Arc<Program>,
+    /// By replica and partition.
+    devices: Vec<*mut PJRT_Device>,
+    logical_ids: Vec<PJRT_LogicalDeviceIds>,
+    is_deleted: AtomicBool,
+}
+
+// SAFETY: its pointers lead to the client's devices, and the client outlives it.
+unsafe impl Send for Loaded {}
+// SAFETY: as above.
+unsafe impl Sync for Loaded {}
+
+impl Object for Loaded {
+    type Handle = PJRT_LoadedExecutable;
+    const NAME: &'static str = "loaded executable";
+}
+
+impl Loaded {
+    fn new(program: Arc<Program>, client: &Client) -> Result<Self, Error> {
+        let assigned = program.options.devices.iter();
+        let assigned: Result<Vec<_>, Error> = assigned
+            .map(|&id| Ok(client.device(id)?.handle()))
+            .collect();
+        let mut devices = assigned?;
+        if devices.is_empty() && !program.options.portable {
+            devices.extend(client.devices().first());
+        }
+        if program.options.portable {
+            devices.clear();
+        }
+        let ids = (0..devices.len()).map(|_| PJRT_LogicalDeviceIds {
+            replica: 0,
+            partition: 0,
+        });
+        Ok(Self {
+            logical_ids: ids.collect(),
+            program,
+            devices,
+            is_deleted: AtomicBool::new(false),
+        })
+    }
+
+    /// The device of an execution: what it names, or the executable's own.
+    pub(crate) fn device(&self, named: *mut PJRT_Device) -> Result<*mut PJRT_Device, Error> {
+        if !named.is_null() {
+            return Ok(named);
+        }
+        let device = self.devices.first().copied();
+        device.ok_or_else(|| Error::invalid("the executable runs on a device that is to be named"))
+    }
+
+    /// # Errors
+    /// It was deleted.
+    pub(crate) fn check_alive(&self) -> Result<(), Error> {
+        match self.is_deleted.load(Ordering::Acquire) {
+            false => Ok(()),
+            true => {
+                let message = "the executable has been deleted";
+                Err(Error::new(Code::FailedPrecondition, message))
+            }
+        }
+    }
+}
+
+/// A program as C gives it.
+///
+/// # Safety
+/// The program is valid, and the options have so many bytes.
+unsafe fn source(
+    program: *const PJRT_Program,
+    options: *const c_char,
+    options_size: usize,
+) -> Result<Source, Error> {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let program = program.as_ref();
+        let program = program.ok_or_else(|| Error::invalid("the program is null"))?;
+        let format = slice(program.format.cast::<u8>(), program.format_size);
+        Ok(Source {
+            format: String::from_utf8_lossy(format).into_owned(),
+            code: slice(program.code.cast::<u8>(), program.code_size).to_vec(),
+            options: slice(options.cast::<u8>(), options_size).to_vec(),
+        })
+    }
+}
+
+/// Bytes that their receiver gives back, with the function for it.
+fn owned(bytes: Vec<u8>) -> (*const c_char, usize, *mut Vec<u8>) {
+    let bytes = Box::new(bytes);
+    (bytes.as_ptr().cast(), bytes.len(), Box::into_raw(bytes))
+}
+
+/// # Safety
+/// What [`owned`] gave, or null.
+unsafe fn free(bytes: *mut Vec<u8>) {
+    if !bytes.is_null() {
+        // SAFETY: the caller's promise.
+        drop(unsafe { Box::from_raw(bytes) });
+    }
+}
+
+/// # Safety
+/// As [`free`].
+unsafe extern "C" fn free_executable(bytes: *mut PJRT_SerializedExecutable) {
+    // SAFETY: the caller's promise.
+    unsafe { free(bytes.cast()) };
+}
+
+/// # Safety
+/// As [`free`].
+unsafe extern "C" fn free_options(bytes: *mut PJRT_SerializedCompileOptions) {
+    // SAFETY: the caller's promise.
+    unsafe { free(bytes.cast()) };
+}
+
+/// # Safety
+/// As [`free`].
+unsafe extern "C" fn free_assignment(bytes: *mut PJRT_DeviceAssignmentSerialized) {
+    // SAFETY: the caller's promise.
+    unsafe { free(bytes.cast()) };
+}
+
+/// `xla.DeviceAssignmentProto` of one device.
+fn device_assignment(device: i64) -> Vec<u8> {
+    let mut number = Vec::new();
+    let mut rest = device as u64;
+    while rest >= 0x80 {
+        number.push(rest as u8 | 0x80);
+        rest >>= 7;
+    }
+    number.push(rest as u8);
+    let mut bytes = vec![
+        8,
+        1,
+        16,
+        1,
+        26,
+        number.len() as u8 + 2,
+        10,
+        number.len() as u8,
+    ];
+    bytes.extend(number);
+    bytes
+}
+
+fn load(bytes: &[u8], overridden: &[u8], client: &Client) -> Result<Loaded, Error> {
+    let mut source = serialize::read(bytes)?;
+    if !overridden.is_empty() {
+        source.options = overridden.to_vec();
+    }
+    Loaded::new(Arc::new(Program::compile(source, client.threads)?), client)
+}
+
+// SAFETY, for all of them: the header asks for objects that live, and so many bytes.
+entries! {
+    fn PJRT_Client_Compile(args: PJRT_Client_Compile_Args) {
+        // SAFETY: as above.
+        let (client, source) = unsafe {
+            let source = source(args.program, args.compile_options, args.compile_options_size)?;
+            (Client::of(args.client)?, source)
+        };
+        let program = Arc::new(Program::compile(source, client.threads)?);
+        args.executable = Loaded::new(program, client)?.into_handle();
+    }
+    fn PJRT_Compile(args: PJRT_Compile_Args) {
+        // SAFETY: as above; topologies are clients.
+        let (client, source) = unsafe {
+            let source = source(args.program, args.compile_options, args.compile_options_size)?;
+            (Client::of(args.topology.cast())?, source)
+        };
+        let program = Arc::new(Program::compile(source, client.threads)?);
+        args.executable = Executable::new(program).into_handle();
+    }
+    fn PJRT_Client_Load(args: PJRT_Client_Load_Args) {
+        // SAFETY: as above.
+        let (client, executable) = unsafe {
+            (Client::of(args.client)?, Executable::of(args.executable)?)
+        };
+        let program = Arc::clone(&executable.program);
+        args.loaded_executable = Loaded::new(program, client)?.into_handle();
+    }
+    fn PJRT_Executable_DeserializeAndLoad(
+        args: PJRT_Executable_DeserializeAndLoad_Args up to loaded_executable
+    ) {
+        // SAFETY: as above.
+        let (client, bytes, overridden) = unsafe {
+            let bytes = slice(
+                args.serialized_executable.cast::<u8>(),
+                args.serialized_executable_size,
+            );
+            let overridden = slice(
+                args.overridden_serialized_compile_options.cast::<u8>(),
+                args.overridden_serialized_compile_options_size,
+            );
+            (Client::of(args.client)?, bytes, overridden)
+        };
+        args.loaded_executable = load(bytes, overridden, client)?.into_handle();
+    }
+    fn PJRT_Executable_Serialize(args: PJRT_Executable_Serialize_Args) {
+        // SAFETY: as above.
+        let executable = unsafe { Executable::of(args.executable) }?;
+        let (bytes, size, owner) = owned(serialize::write(&executable.program.source));
+        args.serialized_bytes = bytes;
+        args.serialized_bytes_size = size;
+        args.serialized_executable = owner.cast();
+        args.serialized_executable_deleter = Some(free_executable);
+    }
+    fn PJRT_Executable_GetCompileOptions(args: PJRT_Executable_GetCompileOptions_Args) {
+        // SAFETY: as above.
+        let executable = unsafe { Executable::of(args.executable) }?;
+        let (bytes, size, owner) = owned(executable.program.source.options.clone());
+        args.serialized_bytes = bytes;
+        args.serialized_bytes_size = size;
+        args.serialized_compile_options = owner.cast();
+        args.serialized_compile_options_deleter = Some(free_options);
+    }
+    fn PJRT_Executable_Destroy(args: PJRT_Executable_Destroy_Args) {
+        // SAFETY: the header: the caller owns it and does not use it again.
+        unsafe { Executable::destroy(args.executable) };
+    }
+    fn PJRT_Executable_Name(args: PJRT_Executable_Name_Args) {
+        // SAFETY: as above.
+        let name = unsafe { &Executable::of(args.executable)?.program.name };
+        args.executable_name = name.as_ptr().cast();
+        args.executable_name_size = name.len();
+    }
+    fn PJRT_Executable_NumReplicas(args: PJRT_Executable_NumReplicas_Args) {
+        args.num_replicas = 1;
+    }
+    fn PJRT_Executable_NumPartitions(args: PJRT_Executable_NumPartitions_Args) {
+        args.num_partitions = 1;
+    }
+    fn PJRT_Executable_NumOutputs(args: PJRT_Executable_NumOutputs_Args) {
+        // SAFETY: as above.
+        args.num_outputs = unsafe { Executable::of(args.executable) }?.program.results.len();
+    }
+    fn PJRT_Executable_SizeOfGeneratedCodeInBytes(
+        args: PJRT_Executable_SizeOfGeneratedCodeInBytes_Args
+    ) {
+        // Nobody counts it.
+        args.size_in_bytes = -1;
+    }
+    fn PJRT_Executable_Fingerprint(args: PJRT_Executable_Fingerprint_Args) {
+        // SAFETY: as above.
+        let text = unsafe { &Executable::of(args.executable)?.program.fingerprint };
+        args.executable_fingerprint = text.as_ptr().cast();
+        args.executable_fingerprint_size = text.len();
+    }
+    fn PJRT_Executable_GetCostAnalysis(args: PJRT_Executable_GetCostAnalysis_Args) {
+        // SAFETY: as above.
+        let costs = unsafe { &Executable::of(args.executable)?.program.costs };
+        args.properties = costs.as_ptr();
+        args.num_properties = costs.len();
+    }
+    fn PJRT_Executable_GetCompiledMemoryStats(
+        args: PJRT_Executable_GetCompiledMemoryStats_Args up to temp_size_in_bytes
+    ) {
+        // SAFETY: as above.
+        let program = unsafe { &Executable::of(args.executable)?.program };
+        let arguments: i64 = program.parameters.iter().map(|p| p.bytes).sum();
+        let donated = program.parameters.iter().filter(|p| p.is_donated);
+        args.generated_code_size_in_bytes = 0;
+        args.argument_size_in_bytes = arguments;
+        args.output_size_in_bytes = program.results.bytes;
+        args.alias_size_in_bytes = donated.map(|p| p.bytes).sum();
+        args.temp_size_in_bytes = program.temporary_bytes();
+        let beside = program.results.bytes + args.temp_size_in_bytes - args.alias_size_in_bytes;
+        args.peak_memory_in_bytes = arguments + beside;
+        args.total_size_in_bytes = args.peak_memory_in_bytes;
+        args.total_allocation_bytes = beside;
+        args.indefinite_allocations = 0;
+        args.peak_unpadded_heap_bytes = args.temp_size_in_bytes;
+        // All memory is the device's.
+        args.host_generated_code_size_in_bytes = 0;
+        args.host_argument_size_in_bytes = 0;
+        args.host_output_size_in_bytes = 0;
+        args.host_alias_size_in_bytes = 0;
+        args.host_temp_size_in_bytes = 0;
+    }
+    fn PJRT_Executable_OutputElementTypes(args: PJRT_Executable_OutputElementTypes_Args) {
+        // SAFETY: as above.
+        let results = unsafe { &Executable::of(args.executable)?.program.results };
+        args.output_types = results.types.as_ptr().cast_mut();
+        args.num_output_types = results.len();
+    }
+    fn PJRT_Executable_OutputDimensions(args: PJRT_Executable_OutputDimensions_Args) {
+        // SAFETY: as above.
+        let results = unsafe { &Executable::of(args.executable)?.program.results };
+        args.num_outputs = results.len();
+        args.dims = results.dims.as_ptr();
+        args.dim_sizes = results.ranks.as_ptr();
+    }
+    fn PJRT_Executable_ParameterMemoryKinds(args: PJRT_Executable_ParameterMemoryKinds_Args) {
+        // SAFETY: as above.
+        let kinds = unsafe { &Executable::of(args.executable)?.parameter_kinds };
+        args.num_parameters = kinds.names.len();
+        args.memory_kinds = kinds.names.as_ptr();
+        args.memory_kind_sizes = kinds.sizes.as_ptr();
+    }
+    fn PJRT_Executable_OutputMemoryKinds(args: PJRT_Executable_OutputMemoryKinds_Args) {
+        // SAFETY: as above.
+        let kinds = unsafe { &Executable::of(args.executable)?.result_kinds };
+        args.num_outputs = kinds.names.len();
+        args.memory_kinds = kinds.names.as_ptr();
+        args.memory_kind_sizes = kinds.sizes.as_ptr();
+    }
+    /// The program as it came: asked without room for it, how much is needed.
+    fn PJRT_Executable_OptimizedProgram(args: PJRT_Executable_OptimizedProgram_Args) {
+        // SAFETY: as above.
+        let (source, program) = unsafe {
+            let program = args.program.as_mut();
+            let program = program.ok_or_else(|| Error::invalid("the program is null"))?;
+            (&Executable::of(args.executable)?.program.source, program)
+        };
+        program.format = source.format.as_ptr().cast();
+        program.format_size = source.format.len();
+        if program.code.is_null() {
+            program.code_size = source.code.len();
+        } else if program.code_size < source.code.len() {
+            return Err(Error::invalid("there is no room for the program"));
+        } else {
+            let code = source.code.as_ptr();
+            // SAFETY: there is room for it.
+            unsafe {
+                program.code.cast::<u8>().copy_from_nonoverlapping(code, source.code.len());
+            }
+        }
+    }
+
+    fn PJRT_LoadedExecutable_Destroy(args: PJRT_LoadedExecutable_Destroy_Args) {
+        // SAFETY: the header: the caller owns it and does not use it again.
+        unsafe { Loaded::destroy(args.executable) };
+    }
+    fn PJRT_LoadedExecutable_GetExecutable(args: PJRT_LoadedExecutable_GetExecutable_Args) {
+        // SAFETY: as above.
+        let loaded = unsafe { Loaded::of(args.loaded_executable) }?;
+        args.executable = Executable::new(Arc::clone(&loaded.program)).into_handle();
+    }
+    fn PJRT_LoadedExecutable_AddressableDevices(
+        args: PJRT_LoadedExecutable_AddressableDevices_Args
+    ) {
+        // SAFETY: as above.
+        let devices = unsafe { &Loaded::of(args.executable)?.devices };
+        args.addressable_devices = devices.as_ptr();
+        args.num_addressable_devices = devices.len();
+    }
+    fn PJRT_LoadedExecutable_AddressableDeviceLogicalIds(
+        args: PJRT_LoadedExecutable_AddressableDeviceLogicalIds_Args
+    ) {
+        // SAFETY: as above.
+        let ids = unsafe { &Loaded::of(args.executable)?.logical_ids };
+        args.addressable_device_logical_ids = ids.as_ptr().cast_mut();
+        args.num_addressable_device_logical_ids = ids.len();
+    }
+    fn PJRT_LoadedExecutable_GetDeviceAssignment(
+        args: PJRT_LoadedExecutable_GetDeviceAssignment_Args
+    ) {
+        // SAFETY: as above.
+        let loaded = unsafe { Loaded::of(args.executable) }?;
+        let device = loaded.program.options.devices.first().copied();
+        let (bytes, size, owner) = owned(device_assignment(device.unwrap_or(0)));
+        args.serialized_bytes = bytes;
+        args.serialized_bytes_size = size;
+        args.serialized_device_assignment = owner.cast();
+        args.serialized_device_assignment_deleter = Some(free_assignment);
+    }
+    fn PJRT_LoadedExecutable_Delete(args: PJRT_LoadedExecutable_Delete_Args) {
+        // SAFETY: as above.
+        unsafe { Loaded::of(args.executable) }?.is_deleted.store(true, Ordering::Release);
+    }
+    fn PJRT_LoadedExecutable_IsDeleted(args: PJRT_LoadedExecutable_IsDeleted_Args) {
+        // SAFETY: as above.
+        let loaded = unsafe { Loaded::of(args.executable) }?;
+        args.is_deleted = loaded.is_deleted.load(Ordering::Acquire);
+    }
+    fn PJRT_LoadedExecutable_Fingerprint(args: PJRT_LoadedExecutable_Fingerprint_Args) {
+        // SAFETY: as above.
+        let text = unsafe { &Loaded::of(args.executable)?.program.fingerprint };
+        args.executable_fingerprint = text.as_ptr().cast();
+        args.executable_fingerprint_size = text.len();
+    }
+}

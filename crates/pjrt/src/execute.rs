@@ -1,0 +1,174 @@
+//! Executing programs, on the thread of the caller.
+
+use crate::buffer::Buffer;
+use crate::c_api::*;
+use crate::context;
+use crate::device::Device;
+use crate::entry::{Object, entries, slice, unimplemented};
+use crate::error::Error;
+use crate::event::Event;
+use crate::executable::Loaded;
+use std::sync::Arc;
+use tegula::{Arg, Literal};
+
+/// Arrays of a run until it is done: borrowed ones must live so long.
+enum Argument {
+    Kept(Arc<tegula::Buffer>),
+    Given(tegula::Buffer),
+}
+
+/// The arguments of a run, those that the program takes over taken away from their buffers.
+fn arguments(loaded: &Loaded, buffers: &[&Buffer], kept: &[i64]) -> Result<Vec<Argument>, Error> {
+    let parameters = &loaded.program.parameters;
+    if buffers.len() != parameters.len() {
+        return Err(Error::invalid(format!(
+            "{} was called with {} arguments, and takes {}",
+            loaded.program.name,
+            buffers.len(),
+            parameters.len()
+        )));
+    }
+    let is_donated = |place: usize| parameters[place].is_donated && !kept.contains(&(place as i64));
+    check_donations(buffers, is_donated)?;
+    let arrays = buffers.iter().enumerate();
+    let arrays = arrays.filter(|(place, _)| !parameters[*place].is_token);
+    let arguments = arrays.map(|(place, buffer)| {
+        Ok(match is_donated(place) {
+            true => Argument::Given(buffer.donate()?),
+            false => Argument::Kept(buffer.array()?),
+        })
+    });
+    arguments.collect()
+}
+
+/// A donated buffer must be there once.
+fn check_donations(buffers: &[&Buffer], is_donated: impl Fn(usize) -> bool) -> Result<(), Error> {
+    for (place, buffer) in buffers.iter().enumerate() {
+        if !is_donated(place) {
+            continue;
+        }
+        let same = |other: &usize| std::ptr::eq(*buffer, buffers[*other]) && *other != place;
+        if let Some(other) = (0..buffers.len()).find(same) {
+            let (first, second) = (place.min(other), place.max(other));
+            let twice = if is_donated(other) {
+                "donate"
+            } else {
+                "use and donate"
+            };
+            return Err(Error::invalid(format!(
+                "Attempt to {twice} the same buffer twice in Execute() (arguments {first} and \
+                 {second})"
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn execute(args: &mut PJRT_LoadedExecutable_Execute_Args) -> Result<(), Error> {
+    if args.num_devices != 1 {
+        return Err(unimplemented(&format!(
+            "an execution on {} devices",
+            args.num_devices
+        )));
+    }
+    // SAFETY: the header asks for all of these: one list of arguments, and room for one of results.
+    let (loaded, options, buffers, outputs) = unsafe {
+        let loaded = Loaded::of(args.executable)?;
+        let list = match args.num_args {
+            0 => &[],
+            count => slice(*args.argument_lists, count),
+        };
+        let buffers: Result<Vec<&Buffer>, Error> =
+            list.iter().map(|&handle| Buffer::of(handle)).collect();
+        (
+            loaded,
+            Options::read(args.options),
+            buffers?,
+            *args.output_lists,
+        )
+    };
+    loaded.check_alive()?;
+    if options.has_host_transfers {
+        return Err(unimplemented(
+            "sending to the host and receiving from it in a program",
+        ));
+    }
+    let device = loaded.device(args.execute_device)?;
+    // SAFETY: a device of the client.
+    let memory = unsafe { Device::of(device) }?.default_memory()?;
+    let mut arguments = arguments(loaded, &buffers, options.kept)?;
+    let given = arguments.iter_mut().map(|argument| match argument {
+        Argument::Kept(array) => Arg::Borrowed(array),
+        Argument::Given(array) => Arg::Donated(std::mem::replace(array, Literal::default().into())),
+    });
+    let given = given.collect();
+    let results = {
+        let _entered = context::enter(options.context);
+        loaded.program.executable.run(given)
+    };
+    let results = results.map_err(|error| match context::failure() {
+        Some(failure) => Error::new(failure.code, error.message),
+        None => error.into(),
+    })?;
+    let mut results = results.into_iter();
+    for (place, &kind) in loaded.program.results.types.iter().enumerate() {
+        let buffer = match kind {
+            PJRT_Buffer_Type_TOKEN => Some(Buffer::token(memory)?),
+            _ => results.next().map(|result| Buffer::new(result, memory)),
+        };
+        let buffer = buffer.ok_or_else(|| Error::internal("a result is missing"))?;
+        // SAFETY: the header: there is room for all results.
+        unsafe { outputs.add(place).write(buffer.into_handle()) };
+    }
+    if !args.device_complete_events.is_null() {
+        // SAFETY: the header: null, or room for an event of each device.
+        unsafe { args.device_complete_events.write(Event::ready_handle()) };
+    }
+    Ok(())
+}
+
+/// What is read of an execution's options.
+struct Options<'a> {
+    /// Arguments that are not donated whatever the program says.
+    kept: &'a [i64],
+    context: *mut PJRT_ExecuteContext,
+    has_host_transfers: bool,
+}
+
+impl Options<'_> {
+    /// # Safety
+    /// Valid options, or null.
+    unsafe fn read(options: *const PJRT_ExecuteOptions) -> Self {
+        let none = Self {
+            kept: &[],
+            context: std::ptr::null_mut(),
+            has_host_transfers: false,
+        };
+        if options.is_null() {
+            return none;
+        }
+        // SAFETY: the caller's promise: the first field says how many bytes there are, and every
+        // caller has those up to the context.
+        unsafe {
+            let size = (&raw const (*options).struct_size).read();
+            if size < std::mem::offset_of!(PJRT_ExecuteOptions, context) + size_of::<usize>() {
+                return none;
+            }
+            let kept = (&raw const (*options).non_donatable_input_indices).read();
+            let count = (&raw const (*options).num_non_donatable_input_indices).read();
+            let sends = (&raw const (*options).num_send_ops).read();
+            let receives = (&raw const (*options).num_recv_ops).read();
+            Self {
+                kept: slice(kept, count),
+                context: (&raw const (*options).context).read(),
+                has_host_transfers: sends + receives > 0,
+            }
+        }
+    }
+}
+
+entries! {
+    fn PJRT_LoadedExecutable_Execute(args: PJRT_LoadedExecutable_Execute_Args) {
+        execute(args)?;
+    }
+}

@@ -1,0 +1,77 @@
+//! Extensions: tables of functions besides the API's own, in a list.
+
+use crate::c_api::*;
+use crate::ffi;
+use std::ptr;
+
+mod layouts;
+mod shardings;
+
+/// A list of extensions that never changes.
+struct Shared<T>(T);
+
+// SAFETY: tables are never written, and their pointers lead to other tables.
+unsafe impl<T> Sync for Shared<T> {}
+
+const fn base(
+    size: usize,
+    kind: PJRT_Extension_Type,
+    next: *const PJRT_Extension_Base,
+) -> PJRT_Extension_Base {
+    PJRT_Extension_Base {
+        struct_size: size,
+        r#type: kind,
+        next: next.cast_mut(),
+    }
+}
+
+static LAYOUTS: Shared<PJRT_Layouts_Extension> = Shared(PJRT_Layouts_Extension {
+    base: base(
+        PJRT_Layouts_Extension::SIZE,
+        PJRT_Extension_Type_Layouts,
+        (&raw const FFI).cast(),
+    ),
+    PJRT_Layouts_MemoryLayout_Destroy: Some(layouts::PJRT_Layouts_MemoryLayout_Destroy),
+    PJRT_Layouts_MemoryLayout_Serialize: Some(layouts::PJRT_Layouts_MemoryLayout_Serialize),
+    PJRT_Layouts_PJRT_Client_GetDefaultLayout: Some(
+        layouts::PJRT_Layouts_PJRT_Client_GetDefaultLayout,
+    ),
+    PJRT_Layouts_PJRT_Buffer_MemoryLayout: Some(layouts::PJRT_Layouts_PJRT_Buffer_MemoryLayout),
+    PJRT_Layouts_PJRT_Topology_GetDefaultLayout: Some(
+        layouts::PJRT_Layouts_PJRT_Topology_GetDefaultLayout,
+    ),
+    PJRT_Layouts_PJRT_Executable_GetOutputLayouts: Some(
+        layouts::PJRT_Layouts_PJRT_Executable_GetOutputLayouts,
+    ),
+    PJRT_Layouts_PJRT_Executable_GetParameterLayouts: Some(
+        layouts::PJRT_Layouts_PJRT_Executable_GetParameterLayouts,
+    ),
+});
+
+static FFI: Shared<PJRT_FFI_Extension> = Shared(PJRT_FFI_Extension {
+    base: base(
+        PJRT_FFI_Extension::SIZE,
+        PJRT_Extension_Type_FFI,
+        (&raw const SHARDINGS).cast(),
+    ),
+    type_register: Some(ffi::PJRT_FFI_Type_Register),
+    user_data_add: Some(ffi::PJRT_FFI_UserData_Add),
+    register_handler: Some(ffi::PJRT_FFI_Register_Handler),
+});
+
+static SHARDINGS: Shared<PJRT_Shardings_Extension> = Shared(PJRT_Shardings_Extension {
+    base: base(
+        PJRT_Shardings_Extension::SIZE,
+        PJRT_Extension_Type_Shardings,
+        ptr::null(),
+    ),
+    PJRT_Shardings_PJRT_Executable_ParameterShardings: Some(
+        shardings::PJRT_Shardings_PJRT_Executable_ParameterShardings,
+    ),
+    PJRT_Shardings_PJRT_Executable_OutputShardings: Some(
+        shardings::PJRT_Shardings_PJRT_Executable_OutputShardings,
+    ),
+});
+
+/// The first of the list.
+pub(crate) const FIRST: *mut PJRT_Extension_Base = (&raw const LAYOUTS).cast_mut().cast();

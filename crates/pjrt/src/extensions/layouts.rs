@@ -1,0 +1,73 @@
+//! Layouts as objects of their own.
+
+use crate::buffer::Buffer;
+use crate::c_api::*;
+use crate::entry::{Object, entries};
+use crate::executable::Executable;
+use crate::layout::Dense;
+
+impl Object for Dense {
+    type Handle = PJRT_Layouts_MemoryLayout;
+    const NAME: &'static str = "layout";
+}
+
+/// As XLA prints it: the dimensions, the most minor first.
+fn text(layout: &Dense) -> String {
+    let dims: Vec<String> = layout.minor_to_major().iter().map(i64::to_string).collect();
+    format!("{{{}}}", dims.join(","))
+}
+
+/// # Safety
+/// What [`PJRT_Layouts_MemoryLayout_Serialize`] gave.
+unsafe extern "C" fn delete_serialized(layout: *mut PJRT_Layouts_SerializedLayout) {
+    if !layout.is_null() {
+        // SAFETY: the caller's promise.
+        drop(unsafe { Box::from_raw(layout.cast::<String>()) });
+    }
+}
+
+// SAFETY, for all of them: the header asks for objects that live.
+entries! {
+    fn PJRT_Layouts_MemoryLayout_Destroy(args: PJRT_Layouts_MemoryLayout_Destroy_Args) {
+        // SAFETY: the header: the caller owns it and does not use it again.
+        unsafe { Dense::destroy(args.layout) };
+    }
+    fn PJRT_Layouts_MemoryLayout_Serialize(args: PJRT_Layouts_MemoryLayout_Serialize_Args) {
+        // SAFETY: as above.
+        let text = Box::new(text(unsafe { Dense::of(args.layout) }?));
+        args.serialized_bytes = text.as_ptr().cast();
+        args.serialized_bytes_size = text.len();
+        args.serialized_layout = Box::into_raw(text).cast();
+        args.serialized_layout_deleter = Some(delete_serialized);
+    }
+    fn PJRT_Layouts_PJRT_Buffer_MemoryLayout(args: PJRT_Layouts_PJRT_Buffer_MemoryLayout_Args) {
+        // SAFETY: as above.
+        args.layout = unsafe { Buffer::of(args.buffer) }?.layout.clone().into_handle();
+    }
+    fn PJRT_Layouts_PJRT_Client_GetDefaultLayout(
+        args: PJRT_Layouts_PJRT_Client_GetDefaultLayout_Args
+    ) {
+        args.layout = Dense::row_major(args.num_dims).into_handle();
+    }
+    fn PJRT_Layouts_PJRT_Topology_GetDefaultLayout(
+        args: PJRT_Layouts_PJRT_Topology_GetDefaultLayout_Args
+    ) {
+        args.layout = Dense::row_major(args.num_dims).into_handle();
+    }
+    fn PJRT_Layouts_PJRT_Executable_GetOutputLayouts(
+        args: PJRT_Layouts_PJRT_Executable_GetOutputLayouts_Args
+    ) {
+        // SAFETY: as above.
+        let layouts = unsafe { &Executable::of(args.executable)?.result_layouts };
+        args.num_outputs = layouts.len();
+        args.layouts = layouts.as_ptr().cast_mut();
+    }
+    fn PJRT_Layouts_PJRT_Executable_GetParameterLayouts(
+        args: PJRT_Layouts_PJRT_Executable_GetParameterLayouts_Args
+    ) {
+        // SAFETY: as above.
+        let layouts = unsafe { &Executable::of(args.executable)?.parameter_layouts };
+        args.num_parameters = layouts.len();
+        args.layouts = layouts.as_ptr().cast_mut();
+    }
+}

@@ -1,0 +1,131 @@
+//! Python functions that programs call.
+//!
+//! This library knows nothing of Python. Whoever loads it into a Python process gives it a function
+//! by which Python functions are called ([`tegula_python_set_callback`]); the functions themselves
+//! come with each execution.
+
+use super::attributes::Attributes;
+use super::call::{Arrays, zeros};
+use super::register::configuration;
+use crate::context;
+use crate::entry::slice;
+use crate::error::{Code, Error};
+use crate::ffi_api::XLA_FFI_Buffer;
+use std::ffi::{c_char, c_void};
+use std::sync::atomic::{AtomicPtr, Ordering};
+use tegula::{ArrayShape, CustomCall, Literal};
+
+/// The names that JAX's lowerings have for calls of Python functions.
+const TARGETS: [&str; 2] = [
+    "xla_ffi_python_cpu_callback",
+    "xla_ffi_partitioned_python_cpu_callback",
+];
+
+/// The number of the type of the Python functions of an execution.
+const FUNCTIONS: i64 = 7_357_244_197_867_843_242;
+
+/// What an execution's data of that type is.
+#[repr(C)]
+struct Functions {
+    objects: *const *mut c_void,
+    count: u32,
+}
+
+/// Calls a Python function (its object) with operands and results; writes what went wrong to
+/// `error`, ended by a zero, and gives 0 if nothing did.
+pub type Caller = unsafe extern "C" fn(
+    function: *mut c_void,
+    operands: *const XLA_FFI_Buffer,
+    operand_count: usize,
+    results: *const XLA_FFI_Buffer,
+    result_count: usize,
+    error: *mut c_char,
+    room: usize,
+) -> i32;
+
+static CALLER: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+
+/// Says by which function Python functions are called. The first call makes the names of such calls
+/// known.
+///
+/// # Safety
+/// The function stays for good, and may be called by any thread.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tegula_python_set_callback(caller: Option<Caller>) {
+    let caller = caller.map_or(std::ptr::null_mut(), |caller| caller as *mut c_void);
+    let before = CALLER.swap(caller, Ordering::AcqRel);
+    if before.is_null() {
+        for target in TARGETS {
+            // Whoever registered another function for it first has it.
+            let _ = tegula::register_custom_call(target, run);
+        }
+    }
+}
+
+fn run(
+    call: &CustomCall,
+    operands: &[Literal],
+    shapes: &[ArrayShape],
+) -> Result<Vec<Literal>, String> {
+    let caller = CALLER.load(Ordering::Acquire);
+    if caller.is_null() {
+        return Err("this process has no Python".to_owned());
+    }
+    // SAFETY: only such functions are stored.
+    let caller = unsafe { std::mem::transmute::<*mut c_void, Caller>(caller) };
+    let index = Attributes::integer(configuration(call), "index");
+    let function = index.and_then(function);
+    let function = function.ok_or("the execution does not have the Python function")?;
+    let mut results = zeros(shapes)?;
+    let (inputs, outputs) = (Arrays::operands(operands), Arrays::results(&mut results));
+    let mut message = [0_u8; 16 << 10];
+    // SAFETY: the front end keeps the function during the execution, and the arrays are there.
+    let failed = unsafe {
+        caller(
+            function,
+            inputs.buffers.as_ptr(),
+            inputs.buffers.len(),
+            outputs.buffers.as_ptr(),
+            outputs.buffers.len(),
+            message.as_mut_ptr().cast(),
+            message.len(),
+        )
+    };
+    if failed != 0 {
+        let end = message.iter().position(|&byte| byte == 0);
+        let message = String::from_utf8_lossy(&message[..end.unwrap_or(message.len())]);
+        let message = format!("CpuCallback error calling callback: {message}");
+        context::fail(Error::new(Code::Internal, message.clone()));
+        return Err(message);
+    }
+    Ok(results)
+}
+
+/// A Python function of this execution.
+fn function(index: i64) -> Option<*mut c_void> {
+    let data = context::current(|context| context.get(FUNCTIONS)).flatten()?;
+    // SAFETY: data of this type is such a list, which lives during the execution.
+    let functions = unsafe {
+        let functions = data.cast::<Functions>().as_ref()?;
+        slice(functions.objects, functions.count as usize)
+    };
+    functions.get(usize::try_from(index).ok()?).copied()
+}
+
+/// Writes what went wrong, if something did.
+///
+/// # Safety
+/// Room for so many bytes.
+pub(crate) unsafe fn report(result: Result<(), Error>, error: *mut c_char, room: usize) -> i32 {
+    let Err(failure) = result else { return 0 };
+    if room > 0 {
+        let len = failure.message.len().min(room - 1);
+        // SAFETY: the caller's promise.
+        unsafe {
+            let text = failure.message.as_ptr();
+            error.cast::<u8>().copy_from_nonoverlapping(text, len);
+            error.add(len).write(0);
+        }
+    }
+    1
+}

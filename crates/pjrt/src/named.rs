@@ -1,0 +1,121 @@
+//! Named values: options that come in, attributes that go out.
+
+use crate::c_api::*;
+use crate::entry::slice;
+use crate::error::Error;
+use std::ptr;
+
+/// A value of an option.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Value {
+    Text(String),
+    Integer(i64),
+    Integers(Vec<i64>),
+    Float(f32),
+    Bool(bool),
+}
+
+/// Options that a caller gives.
+///
+/// # Errors
+/// A type of value that we do not know.
+///
+/// # Safety
+/// `values` leads to `count` valid named values.
+pub(crate) unsafe fn read(
+    values: *const PJRT_NamedValue,
+    count: usize,
+) -> Result<Vec<(String, Value)>, Error> {
+    // SAFETY: the caller's promise.
+    let values = unsafe { slice(values, count) };
+    // SAFETY: the caller's promise.
+    let read = |value| unsafe { read_one(value) };
+    values.iter().map(read).collect()
+}
+
+/// # Safety
+/// A valid named value.
+unsafe fn read_one(value: &PJRT_NamedValue) -> Result<(String, Value), Error> {
+    // SAFETY: the caller's promise; the type says which member of the union is there.
+    unsafe {
+        let text = |data: *const std::ffi::c_char, size| {
+            String::from_utf8_lossy(slice(data.cast::<u8>(), size)).into_owned()
+        };
+        let name = text(value.name, value.name_size);
+        let member = &value.value;
+        let read = match value.r#type {
+            PJRT_NamedValue_kString => Value::Text(text(member.string_value, value.value_size)),
+            PJRT_NamedValue_kInt64 => Value::Integer(member.int64_value),
+            PJRT_NamedValue_kInt64List => {
+                Value::Integers(slice(member.int64_array_value, value.value_size).to_vec())
+            }
+            PJRT_NamedValue_kFloat => Value::Float(member.float_value),
+            PJRT_NamedValue_kBool => Value::Bool(member.bool_value),
+            other => {
+                let message = format!("option {name}: values of type {other} are not known");
+                return Err(Error::invalid(message));
+            }
+        };
+        Ok((name, read))
+    }
+}
+
+/// Attributes that live as long as this does.
+#[derive(Default)]
+pub(crate) struct Attributes {
+    /// What `values` leads to.
+    _owned: Vec<(String, Value)>,
+    values: Vec<PJRT_NamedValue>,
+}
+
+// SAFETY: it is never written after it was made; its pointers lead to what it owns.
+unsafe impl Send for Attributes {}
+// SAFETY: as above.
+unsafe impl Sync for Attributes {}
+
+impl Attributes {
+    pub(crate) fn new(owned: Vec<(String, Value)>) -> Self {
+        // Strings and lists are on the heap: moving `owned` does not move them.
+        let values = owned.iter().map(|(name, value)| named(name, value));
+        let values = values.collect();
+        Self {
+            _owned: owned,
+            values,
+        }
+    }
+
+    pub(crate) fn as_ptr(&self) -> *const PJRT_NamedValue {
+        self.values.as_ptr()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.values.len()
+    }
+}
+
+fn named(name: &str, value: &Value) -> PJRT_NamedValue {
+    use PJRT_NamedValue_Value as Member;
+    let (kind, member, size) = match value {
+        Value::Text(text) => {
+            let string_value = text.as_ptr().cast();
+            (PJRT_NamedValue_kString, Member { string_value }, text.len())
+        }
+        &Value::Integer(int64_value) => (PJRT_NamedValue_kInt64, Member { int64_value }, 1),
+        Value::Integers(list) => {
+            let int64_array_value = list.as_ptr();
+            let member = Member { int64_array_value };
+            (PJRT_NamedValue_kInt64List, member, list.len())
+        }
+        &Value::Float(float_value) => (PJRT_NamedValue_kFloat, Member { float_value }, 1),
+        &Value::Bool(bool_value) => (PJRT_NamedValue_kBool, Member { bool_value }, 1),
+    };
+    PJRT_NamedValue {
+        struct_size: PJRT_NamedValue::SIZE,
+        extension_start: ptr::null_mut(),
+        name: name.as_ptr().cast(),
+        name_size: name.len(),
+        r#type: kind,
+        value: member,
+        value_size: size,
+    }
+}

@@ -1,0 +1,199 @@
+//! Compile options, which come as a protocol buffer.
+//!
+//! What is read of `xla.CompileOptionsProto`, by field number: 3 the build options (4 replicas,
+//! 5 partitions, 9 device assignment), 4 whether the executable runs on any device, 7 options by
+//! name.
+
+use crate::error::{Code, Error};
+
+/// What a front end asks of an executable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct CompileOptions {
+    pub(crate) replicas: i64,
+    pub(crate) partitions: i64,
+    /// By replica, then partition; empty if nothing is said.
+    pub(crate) devices: Vec<i64>,
+    /// Whether it runs on the device that each execution names.
+    pub(crate) portable: bool,
+}
+
+impl CompileOptions {
+    /// # Errors
+    /// Bytes that are no such message; an option by name that we do not know.
+    pub(crate) fn read(bytes: &[u8]) -> Result<Self, Error> {
+        let mut options = Self {
+            replicas: 1,
+            partitions: 1,
+            devices: Vec::new(),
+            portable: false,
+        };
+        for field in Fields(bytes) {
+            match field? {
+                (3, Field::Bytes(build)) => options.read_build(build)?,
+                (4, Field::Number(portable)) => options.portable = portable != 0,
+                (7, Field::Bytes(entry)) => check_override(entry)?,
+                _ => {}
+            }
+        }
+        Ok(options)
+    }
+
+    fn read_build(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        for field in Fields(bytes) {
+            match field? {
+                (4, Field::Number(replicas)) => self.replicas = replicas as i64,
+                (5, Field::Number(partitions)) => self.partitions = partitions as i64,
+                (9, Field::Bytes(assignment)) => self.read_assignment(assignment)?,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// `xla.DeviceAssignmentProto`: 1 replicas, 2 computations, 3 by computation a message with
+    /// the devices of its replicas (1).
+    fn read_assignment(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        let mut computations: Vec<Vec<i64>> = Vec::new();
+        for field in Fields(bytes) {
+            if let (3, Field::Bytes(computation)) = field? {
+                computations.push(numbers(computation, 1)?);
+            }
+        }
+        let replicas = computations.first().map_or(0, Vec::len);
+        let by_replica = |replica: usize| {
+            let devices = computations.iter();
+            devices.filter_map(move |devices| devices.get(replica).copied())
+        };
+        self.devices = (0..replicas).flat_map(by_replica).collect();
+        Ok(())
+    }
+}
+
+/// An option by name. Those of XLA steer another compiler: they are read over. Others would be
+/// expected to do something.
+fn check_override(entry: &[u8]) -> Result<(), Error> {
+    for field in Fields(entry) {
+        if let (1, Field::Bytes(name)) = field? {
+            let name = String::from_utf8_lossy(name);
+            if !name.starts_with("xla_") {
+                let message = format!("No such compile option: '{name}'");
+                return Err(Error::new(Code::InvalidArgument, message));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A repeated number, packed or not.
+fn numbers(bytes: &[u8], wanted: u64) -> Result<Vec<i64>, Error> {
+    let mut numbers = Vec::new();
+    for field in Fields(bytes) {
+        match field? {
+            (number, Field::Number(value)) if number == wanted => numbers.push(value as i64),
+            (number, Field::Bytes(mut packed)) if number == wanted => {
+                while !packed.is_empty() {
+                    numbers.push(varint(&mut packed).ok_or_else(malformed)? as i64);
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(numbers)
+}
+
+/// A field of a protocol buffer.
+enum Field<'a> {
+    Number(u64),
+    Bytes(&'a [u8]),
+    /// Four or eight bytes, which nothing here has.
+    Fixed,
+}
+
+/// The fields of a message, in order.
+struct Fields<'a>(&'a [u8]);
+
+impl<'a> Iterator for Fields<'a> {
+    type Item = Result<(u64, Field<'a>), Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let field = self.field();
+        if field.is_none() {
+            self.0 = &[];
+        }
+        Some(field.ok_or_else(malformed))
+    }
+}
+
+impl<'a> Fields<'a> {
+    fn field(&mut self) -> Option<(u64, Field<'a>)> {
+        let key = varint(&mut self.0)?;
+        let value = match key & 7 {
+            0 => Field::Number(varint(&mut self.0)?),
+            1 => self.take(8).map(|_| Field::Fixed)?,
+            2 => {
+                let len = usize::try_from(varint(&mut self.0)?).ok()?;
+                Field::Bytes(self.take(len)?)
+            }
+            5 => self.take(4).map(|_| Field::Fixed)?,
+            _ => return None,
+        };
+        Some((key >> 3, value))
+    }
+
+    fn take(&mut self, len: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(len)?;
+        self.0 = rest;
+        Some(taken)
+    }
+}
+
+fn varint(bytes: &mut &[u8]) -> Option<u64> {
+    let mut value = 0_u64;
+    for shift in (0..64).step_by(7) {
+        let (&byte, rest) = bytes.split_first()?;
+        *bytes = rest;
+        value |= u64::from(byte & 0x7f) << shift;
+        if byte & 0x80 == 0 {
+            return Some(value);
+        }
+    }
+    None
+}
+
+fn malformed() -> Error {
+    Error::invalid("the compile options are no CompileOptionsProto")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_jax_sends_is_read() {
+        // One replica of two partitions on devices 3 and 1; portable; an option of XLA's.
+        let assignment = [8, 1, 16, 2, 26, 3, 10, 1, 3, 26, 3, 10, 1, 1];
+        let mut build = vec![32, 1, 40, 2, 74, assignment.len() as u8];
+        build.extend(assignment);
+        let mut message = vec![26, build.len() as u8];
+        message.extend(build);
+        message.extend([32, 1, 58, 7, 10, 5]);
+        message.extend(b"xla_a");
+        let options = CompileOptions::read(&message).expect("valid");
+        let expected = CompileOptions {
+            replicas: 1,
+            partitions: 2,
+            devices: vec![3, 1],
+            portable: true,
+        };
+        assert_eq!(options, expected);
+        for len in 0..message.len() {
+            // Whatever is cut off: an error or a message, no panic.
+            let _ = CompileOptions::read(&message[..len]);
+        }
+        assert!(CompileOptions::read(&[58, 5, 10, 3, b'b', b'a', b'd']).is_err());
+        assert!(CompileOptions::read(&[0xff; 11]).is_err());
+    }
+}

@@ -1,0 +1,28 @@
+//! What the plug-in says of itself.
+
+use crate::c_api::*;
+use crate::entry::entries;
+use crate::named::{Attributes, Value};
+use std::sync::LazyLock;
+
+/// Front ends send StableHLO of this version, however new they are: an older one lacks what programs
+/// say of accuracies and of 8-bit types.
+const STABLEHLO: [i64; 3] = [1, 9, 0];
+/// The oldest that is read.
+const OLDEST_STABLEHLO: [i64; 3] = [0, 9, 0];
+
+static ATTRIBUTES: LazyLock<Attributes> = LazyLock::new(|| {
+    let integers = |name: &str, value: [i64; 3]| (name.to_owned(), Value::Integers(value.into()));
+    Attributes::new(vec![
+        ("xla_version".to_owned(), Value::Integer(2)),
+        integers("stablehlo_current_version", STABLEHLO),
+        integers("stablehlo_minimum_version", OLDEST_STABLEHLO),
+    ])
+});
+
+entries! {
+    fn PJRT_Plugin_Attributes(args: PJRT_Plugin_Attributes_Args) {
+        args.attributes = ATTRIBUTES.as_ptr();
+        args.num_attributes = ATTRIBUTES.len();
+    }
+}

@@ -1,0 +1,328 @@
+//! Arrays from the host and to it.
+
+use crate::buffer::Buffer;
+use crate::c_api::*;
+use crate::client::Client;
+use crate::device::{Device, Memory};
+use crate::element;
+use crate::entry::{Object, entries, slice};
+use crate::error::Error;
+use crate::event::Event;
+use crate::layout::Dense;
+use crate::strides::{Strided, dense, elements};
+use std::ffi::c_void;
+use tegula_ir::{ALIGNMENT, ArrayShape, ElementType, Literal};
+
+/// Bytes from which on an array of the caller's is used where it is: smaller ones are copied sooner
+/// than shared.
+const WORTH_SHARING: usize = 4096;
+
+/// Bytes that a caller owns until we say that they are no longer used.
+struct Foreign<F: FnMut() + Send + Sync> {
+    data: *const u8,
+    len: usize,
+    done: F,
+}
+
+// SAFETY: the caller leaves the bytes as they are until `done` is called.
+unsafe impl<F: FnMut() + Send + Sync> Send for Foreign<F> {}
+// SAFETY: as above.
+unsafe impl<F: FnMut() + Send + Sync> Sync for Foreign<F> {}
+
+impl<F: FnMut() + Send + Sync> AsRef<[u8]> for Foreign<F> {
+    fn as_ref(&self) -> &[u8] {
+        // SAFETY: who made this said that so many bytes are there.
+        unsafe { slice(self.data, self.len) }
+    }
+}
+
+impl<F: FnMut() + Send + Sync> Drop for Foreign<F> {
+    fn drop(&mut self) {
+        (self.done)();
+    }
+}
+
+/// The memory that a caller names, by itself or by its device.
+///
+/// # Safety
+/// Both are null or what they should be.
+unsafe fn destination<'a>(
+    memory: *const PJRT_Memory,
+    device: *const PJRT_Device,
+) -> Result<&'a Memory, Error> {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match memory.is_null() {
+            false => Memory::of(memory),
+            true => Device::of(device)?.default_memory(),
+        }
+    }
+}
+
+/// An array from a caller's bytes.
+struct Source<'a> {
+    data: *const u8,
+    element_type: ElementType,
+    dims: &'a [i64],
+    strides: Vec<i64>,
+    bytes: usize,
+}
+
+impl Source<'_> {
+    /// Copies it.
+    ///
+    /// # Safety
+    /// Its elements are there.
+    unsafe fn copied(&self) -> Result<Literal, Error> {
+        let shape = ArrayShape::new(self.element_type, self.dims);
+        let strided = Strided {
+            dims: self.dims,
+            strides: &self.strides,
+            width: self.element_type.storage_bytes(),
+        };
+        // SAFETY: the caller's promise.
+        let mut literal = unsafe {
+            if strided.is_row_major() {
+                Literal::from_bytes(&shape, slice(self.data, self.bytes))?
+            } else {
+                let mut literal = Literal::zeros(&shape)?;
+                strided.gather(self.data, literal.bytes_mut());
+                literal
+            }
+        };
+        if self.element_type.bits() < 8 {
+            element::extend(self.element_type, literal.bytes_mut());
+        }
+        Ok(literal)
+    }
+
+    /// Whether a literal can be these bytes themselves.
+    fn can_be_shared(&self) -> bool {
+        let strided = Strided {
+            dims: self.dims,
+            strides: &self.strides,
+            width: self.element_type.storage_bytes(),
+        };
+        self.bytes >= WORTH_SHARING
+            && self.element_type.bits() >= 8
+            && self.data.addr().is_multiple_of(ALIGNMENT)
+            && strided.is_row_major()
+    }
+}
+
+fn from_host(args: &mut PJRT_Client_BufferFromHostBuffer_Args) -> Result<(), Error> {
+    // SAFETY: the header asks for all of these.
+    let (dims, given, memory) = unsafe {
+        let dims = slice(args.dims, args.num_dims);
+        let strides = slice(args.byte_strides, args.num_byte_strides);
+        (dims, strides, destination(args.memory, args.device)?)
+    };
+    let element_type = element::from_c(args.r#type)?;
+    let width = element_type.storage_bytes();
+    // SAFETY: the header asks for a layout or null.
+    let layout = unsafe { Dense::read(args.device_layout, dims, width) }?;
+    let strides = match args.byte_strides.is_null() {
+        true => dense(dims, Dense::row_major(dims.len()).order(), width),
+        false if given.len() == dims.len() => given.to_vec(),
+        false => {
+            let message = format!("{} strides of {} dimensions", given.len(), dims.len());
+            return Err(Error::invalid(message));
+        }
+    };
+    let source = Source {
+        data: args.data.cast(),
+        element_type,
+        dims,
+        strides,
+        bytes: elements(dims)?.saturating_mul(width),
+    };
+    if source.data.is_null() && source.bytes > 0 {
+        return Err(Error::invalid("the host's array is null"));
+    }
+    let may_share = matches!(
+        args.host_buffer_semantics,
+        PJRT_HostBufferSemantics_kImmutableZeroCopy | PJRT_HostBufferSemantics_kMutableZeroCopy
+    );
+    let mut done = Event::ready();
+    let literal = if may_share && source.can_be_shared() {
+        done = Event::pending();
+        let event = done.clone();
+        let foreign = Foreign {
+            data: source.data,
+            len: source.bytes,
+            done: move || event.set(&Ok(())),
+        };
+        Literal::from_shared(&ArrayShape::new(element_type, dims), foreign)?
+    } else {
+        // SAFETY: the header: the elements are there.
+        unsafe { source.copied() }?
+    };
+    let array = tegula::Buffer::from(literal).reordered(layout.order())?;
+    args.done_with_host_buffer = done.handle();
+    args.buffer = Buffer::new(array, memory).into_handle();
+    Ok(())
+}
+
+/// Copies an array to the host as its layout says.
+fn to_host(args: &mut PJRT_Buffer_ToHostBuffer_Args) -> Result<(), Error> {
+    // SAFETY: the header asks for a buffer.
+    let buffer = unsafe { Buffer::of(args.src) }?;
+    let bytes = buffer.bytes()?;
+    if args.dst.is_null() {
+        args.dst_size = bytes;
+        return Ok(());
+    }
+    let width = buffer.element_type.storage_bytes();
+    // SAFETY: the header asks for a layout or null; its type says which member is there.
+    let strides = unsafe {
+        args.host_layout.as_ref().and_then(|layout| {
+            (layout.r#type == PJRT_Buffer_MemoryLayout_Type_Strides).then(|| {
+                let strided = &layout.value.strides;
+                slice(strided.byte_strides, strided.num_byte_strides)
+            })
+        })
+    };
+    let array = buffer.array()?;
+    let order = match (strides, args.host_layout.is_null()) {
+        (Some(strides), _) => match Dense::from_strides(strides, &buffer.dims, width) {
+            Ok(layout) => layout,
+            Err(error) if strides.len() != buffer.dims.len() => return Err(error),
+            Err(_) => {
+                let strided = Strided {
+                    dims: &buffer.dims,
+                    strides,
+                    width,
+                };
+                // SAFETY: the header: the caller has memory for these strides.
+                unsafe { strided.scatter(array.literal().bytes(), args.dst.cast()) };
+                args.event = Event::ready_handle();
+                return Ok(());
+            }
+        },
+        (None, true) => buffer.layout.clone(),
+        // SAFETY: the header asks for a layout.
+        (None, false) => unsafe { Dense::read(args.host_layout, &buffer.dims, width) }?,
+    };
+    if args.dst_size < bytes {
+        let message = format!(
+            "the array has {bytes} bytes, and there is room for {}",
+            args.dst_size
+        );
+        return Err(Error::invalid(message));
+    }
+    let array = tegula::Buffer::clone(&array).reordered(order.order())?;
+    let from = array.stored().bytes();
+    // SAFETY: there is room for so many bytes, in memory that is not ours.
+    unsafe {
+        args.dst
+            .cast::<u8>()
+            .copy_from_nonoverlapping(from.as_ptr(), from.len());
+    };
+    args.event = Event::ready_handle();
+    Ok(())
+}
+
+/// Some of an array's bytes as they lie.
+fn raw_part(buffer: &Buffer, offset: i64, size: i64, to: *mut u8) -> Result<(), Error> {
+    let array = buffer.array()?;
+    let bytes = array.stored().bytes();
+    let part = usize::try_from(offset).ok().zip(usize::try_from(size).ok());
+    let part = part.and_then(|(from, size)| bytes.get(from..from.checked_add(size)?));
+    let part = part.ok_or_else(|| {
+        Error::invalid(format!(
+            "{size} bytes from {offset}: the array has {}",
+            bytes.len()
+        ))
+    })?;
+    // SAFETY: the header: there is room for so many bytes.
+    unsafe { to.copy_from_nonoverlapping(part.as_ptr(), part.len()) };
+    Ok(())
+}
+
+fn view(args: &mut PJRT_Client_CreateViewOfDeviceBuffer_Args) -> Result<(), Error> {
+    // SAFETY: the header asks for all of these.
+    let (dims, memory) = unsafe {
+        (
+            slice(args.dims, args.num_dims),
+            destination(args.memory, args.device)?,
+        )
+    };
+    let element_type = element::from_c(args.element_type)?;
+    let width = element_type.storage_bytes();
+    // SAFETY: the header asks for a layout or null.
+    let layout = unsafe { Dense::read(args.layout, dims, width) }?;
+    let len = elements(dims)?.saturating_mul(width);
+    let (pointer, callback) = (args.device_buffer_ptr.addr(), args.on_delete_callback);
+    let argument = args.on_delete_callback_arg.expose_provenance();
+    let data = args.device_buffer_ptr.cast::<u8>();
+    let foreign = Foreign {
+        data,
+        len,
+        done: move || {
+            if let Some(callback) = callback {
+                let pointer = std::ptr::with_exposed_provenance_mut::<c_void>(pointer);
+                let argument = std::ptr::with_exposed_provenance_mut::<c_void>(argument);
+                // SAFETY: the caller asked for this call, once, by any thread.
+                unsafe { callback(pointer, argument) };
+            }
+        },
+    };
+    args.device_buffer_ptr.expose_provenance();
+    let stored = Literal::from_shared(&layout.stored_shape(element_type, dims), foreign)?;
+    let array = tegula::Buffer::from_stored(stored, layout.order())?;
+    args.buffer = Buffer::new(array, memory).into_handle();
+    Ok(())
+}
+
+entries! {
+    fn PJRT_Client_BufferFromHostBuffer(args: PJRT_Client_BufferFromHostBuffer_Args) {
+        from_host(args)?;
+    }
+    fn PJRT_Buffer_ToHostBuffer(args: PJRT_Buffer_ToHostBuffer_Args) {
+        to_host(args)?;
+    }
+    fn PJRT_Buffer_CopyRawToHost(args: PJRT_Buffer_CopyRawToHost_Args) {
+        // SAFETY: the header asks for a buffer.
+        let buffer = unsafe { Buffer::of(args.buffer) }?;
+        raw_part(buffer, args.offset, args.transfer_size, args.dst.cast())?;
+        args.event = Event::ready_handle();
+    }
+    /// Any address will do: one that is not aligned is copied when it is first read.
+    fn PJRT_Client_CreateViewOfDeviceBuffer(
+        args: PJRT_Client_CreateViewOfDeviceBuffer_Args up to buffer
+    ) {
+        view(args)?;
+    }
+    fn PJRT_Client_CreateUninitializedBuffer(args: PJRT_Client_CreateUninitializedBuffer_Args) {
+        // SAFETY: the header asks for all of these.
+        let (dims, memory) = unsafe {
+            let dims = slice(args.shape_dims, args.shape_num_dims);
+            (dims, destination(args.memory, args.device)?)
+        };
+        let element_type = element::from_c(args.shape_element_type)?;
+        // SAFETY: the header asks for a layout or null.
+        let layout = unsafe {
+            Dense::read(args.shape_layout, dims, element_type.storage_bytes())
+        }?;
+        elements(dims)?;
+        let stored = Literal::zeros(&layout.stored_shape(element_type, dims))?;
+        let array = tegula::Buffer::from_stored(stored, layout.order())?;
+        args.buffer = Buffer::new(array, memory).into_handle();
+    }
+    fn PJRT_Client_CreateErrorBuffer(args: PJRT_Client_CreateErrorBuffer_Args up to buffer) {
+        // SAFETY: the header asks for all of these.
+        let (dims, memory, error) = unsafe {
+            let error = Error::from_c(args.error_code, args.error_message, args.error_message_size);
+            Client::of(args.client)?;
+            (slice(args.shape_dims, args.shape_num_dims), Memory::of(args.memory)?, error)
+        };
+        let element_type = element::from_c(args.shape_element_type)?;
+        // SAFETY: the header asks for a layout or null.
+        let layout = unsafe {
+            Dense::read(args.shape_layout, dims, element_type.storage_bytes())
+        }?;
+        let buffer = Buffer::awaited(element_type, dims.to_vec(), layout, memory);
+        buffer.fulfil(Err(error));
+        args.buffer = buffer.into_handle();
+    }
+}

@@ -1,0 +1,57 @@
+"""Registers the plug-in with JAX.
+
+JAX has no public way to put a backend in the place of its CPU backend, so private names of
+`jax._src.xla_bridge` are used here and nowhere else; `tests/test_names.py` checks that they are
+there.
+"""
+
+import ctypes
+
+from jax._src import xla_bridge
+from jaxlib import _jax, xla_client
+
+from . import _fall_back, calls
+
+
+def _options():
+    """What JAX's flags ask of a CPU client."""
+    devices = xla_bridge.num_cpu_devices.value
+    return {"num_devices": devices} if devices > 0 else {}
+
+
+def _client_or_xla(slot):
+    def make():
+        try:
+            return xla_bridge.make_pjrt_c_api_client(slot, options=_options)
+        except Exception as error:
+            _fall_back(str(error).splitlines()[0])
+            return xla_bridge.make_cpu_client()
+
+    return make
+
+
+def register(slot, path):
+    library = ctypes.CDLL(path)
+    calls.connect(library)
+    if slot == "cpu":
+        # XLA's stays, by another name and behind all others.
+        xla_bridge.register_backend_factory(
+            "xlacpu", xla_bridge.make_cpu_client, priority=-5, fail_quietly=True
+        )
+        xla_bridge._nonexperimental_plugins.add(slot)
+        priority = 0
+    else:
+        xla_bridge._nonexperimental_plugins.add(slot)
+        priority = -10
+    xla_bridge.register_plugin(
+        slot, priority=priority, library_path=path, factory=_client_or_xla(slot)
+    )
+
+    def target(name, function, platform, api_version, traits):
+        # XLA's own client takes its functions from here, too.
+        _jax.register_custom_call_target(
+            name, function, platform=platform, api_version=api_version, traits=traits
+        )
+        calls.register_function(library, name, function, api_version)
+
+    xla_client.register_custom_call_handler("cpu", target)

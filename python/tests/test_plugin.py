@@ -1,0 +1,129 @@
+"""The plug-in inside JAX: `python -m pytest python/tests` with tegula-jax installed, or with
+PYTHONPATH=python/src and TEGULA_LIBRARY.
+"""
+
+import os
+import subprocess
+import sys
+
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax._src import xla_bridge
+from jax.experimental import io_callback
+
+
+def test_tegula_is_the_cpu():
+    client = jax.devices()[0].client
+    assert client.platform == "cpu" and "tegula" in client.platform_version
+    kinds = [memory.kind for memory in jax.devices()[0].addressable_memories()]
+    assert kinds == ["device", "pinned_host", "unpinned_host"]
+
+
+def test_private_names_are_there():
+    # backend.py uses these; a version of JAX that lacks one needs another way.
+    for name in ("register_backend_factory", "register_plugin", "make_cpu_client",
+                 "make_pjrt_c_api_client", "_nonexperimental_plugins", "num_cpu_devices"):
+        assert hasattr(xla_bridge, name), name
+
+
+def test_gradients():
+    f = lambda x, w: jnp.tanh(x @ w).sum()
+    x, w = jnp.ones((3, 4)), jnp.full((4, 2), 0.1)
+    gradient = jax.jit(jax.grad(f, 1))(x, w)
+    np.testing.assert_allclose(gradient, np.full((4, 2), 3 * (1 - np.tanh(0.4) ** 2)), rtol=1e-5)
+
+
+def test_arrays_are_not_copied_to_numpy():
+    x = jnp.arange(10.0)
+    assert np.asarray(x).ctypes.data == x.unsafe_buffer_pointer()
+
+
+def test_donation():
+    x = jnp.ones(1000)
+    pointer = x.unsafe_buffer_pointer()
+    y = jax.jit(lambda x: x + 1, donate_argnums=0)(x)
+    assert x.is_deleted() and y.unsafe_buffer_pointer() == pointer
+
+
+def test_callbacks():
+    sine = lambda x: jax.pure_callback(np.sin, jax.ShapeDtypeStruct(x.shape, x.dtype), x)
+    np.testing.assert_allclose(jax.jit(sine)(jnp.arange(3.0)), np.sin([0, 1, 2]), rtol=1e-6)
+    seen = []
+    note = lambda x: io_callback(lambda v: seen.append(float(v)), None, x, ordered=True)
+
+    @jax.jit
+    def loop(x):
+        return jax.lax.fori_loop(0, 3, lambda i, x: (note(x), x + 1)[1], x)
+
+    jax.block_until_ready(loop(0.0))
+    jax.effects_barrier()
+    assert seen == [0.0, 1.0, 2.0]
+
+
+def test_callbacks_may_call_jax_and_fail():
+    inner = lambda x: np.asarray(jax.jit(lambda y: y * 2)(x))
+    outer = lambda x: jax.pure_callback(inner, jax.ShapeDtypeStruct((), jnp.float32), x)
+    assert jax.jit(outer)(jnp.float32(3)) == 6
+
+    def fails(x):
+        raise ValueError("not today")
+
+    bad = lambda x: jax.pure_callback(fails, jax.ShapeDtypeStruct((), jnp.float32), x)
+    with pytest.raises(jax.errors.JaxRuntimeError, match="not today"):
+        jax.block_until_ready(jax.jit(bad)(jnp.float32(3)))
+
+
+@pytest.mark.parametrize("dims", [(5, 5), (2, 3, 6, 4)])
+def test_linear_algebra(dims):
+    a = np.random.RandomState(0).randn(*dims).astype(np.float32)
+    np.testing.assert_allclose(
+        jnp.linalg.svd(a, compute_uv=False), np.linalg.svd(a, compute_uv=False), rtol=1e-4
+    )
+    q, r = jnp.linalg.qr(a)
+    np.testing.assert_allclose(q @ r, a, atol=1e-5)
+
+
+def test_narrow_types():
+    x = jnp.array([-8, -1, 0, 7], jnp.int4)
+    np.testing.assert_array_equal(np.asarray(x + jnp.int4(0)).astype(int), [-8, -1, 0, 7])
+
+
+def run(script, **variables):
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True,
+        env={**os.environ, **variables},
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip(), done.stderr.strip()
+
+
+VERSION = "import jax; print(jax.devices()[0].client.platform_version)"
+
+
+def test_slots():
+    assert run(VERSION, TEGULA_SLOT="off")[0] == "cpu"
+    out, err = run(VERSION, TEGULA_LIBRARY="/none.so")
+    assert out == "cpu" and err.count("\n") == 0 and "XLA's CPU backend is" in err
+    beside = "import jax; print([jax.devices(n)[0].client.platform_version for n in ('cpu', 'tegula')])"
+    assert run(beside, TEGULA_SLOT="tegula", JAX_PLATFORMS="cpu,tegula")[0] == "['cpu', 'tegula 0.1.0']"
+
+
+def test_persistent_cache(tmp_path):
+    script = """
+import jax, jax.numpy as jnp
+hits = []
+jax.monitoring.register_event_listener(lambda event, **_: hits.append(event))
+jax.jit(lambda x: jnp.tanh(x) + 1)(jnp.ones(3)).block_until_ready()
+print(sum("cache_hits" in hit for hit in hits))
+"""
+    settings = {
+        "JAX_COMPILATION_CACHE_DIR": str(tmp_path),
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+        "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "0",
+    }
+    assert run(script, **settings)[0] == "0"
+    assert int(run(script, **settings)[0]) > 0
