@@ -51,7 +51,7 @@ pub use annotations::{
     StackFrames,
 };
 pub use attributes::*;
-pub use builder::{ComputationBuilder, ModuleBuilder};
+pub use builder::{ComputationBuilder, Draft, DraftId, ModuleBuilder};
 pub use element_type::{Category, ElementType};
 pub use error::{Error, Fault};
 pub use float_format::{FloatFormat, Specials};

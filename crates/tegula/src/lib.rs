@@ -70,9 +70,11 @@ pub use compiled::{
 pub use error::{Error, Fault};
 pub use passes::{passes, run_passes};
 pub use read::{
-    read, read_filled, read_program, read_program_stated, read_specialised, read_stated,
+    OnnxModel, is_onnx, read, read_filled, read_onnx, read_program, read_program_stated,
+    read_specialised, read_stated,
 };
 pub use tegula_codegen_cpu::IsaLevel;
+pub use tegula_import_onnx::{External, Owner, Values};
 pub use tegula_interp::{RegisterError, register_custom_call};
 pub use tegula_ir::{ArrayShape, CustomCall, Literal, Module, PassManager};
 

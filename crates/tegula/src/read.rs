@@ -1,7 +1,8 @@
-//! Reading programs: HLO text, StableHLO as text or bytecode, files of `jax.export`.
+//! Reading programs: HLO text, StableHLO as text or bytecode, files of `jax.export`, ONNX models.
 
 use crate::{ArrayShape, Error, Fault, Module, random_input};
 use std::cell::Cell;
+use std::sync::Arc;
 use tegula_ir::Span;
 use tegula_stablehlo::{Bytes, ErrorKind, InputForm, Place};
 
@@ -62,7 +63,8 @@ fn read_text(text: &str, seed: Option<u64>) -> Result<Module, Error> {
 }
 
 /// Reads a program in any form, which its content says: HLO text, StableHLO as MLIR text or
-/// bytecode, or what `jax.export` serialises. Sizes are given as in [`read_specialised`].
+/// bytecode, what `jax.export` serialises, or an ONNX model without external data (see
+/// [`read_onnx`]). Sizes are given as in [`read_specialised`].
 ///
 /// ```
 /// let program = b"func.func @main(%x: tensor<?xf32>) -> tensor<?xf32> {
@@ -106,6 +108,10 @@ pub fn read_program_stated(bytes: impl Into<Bytes>) -> Result<Module, Error> {
 }
 
 fn read_in_any_form(bytes: &Bytes, seed: Option<u64>) -> Result<Module, Error> {
+    if tegula_import_onnx::is_model(bytes) {
+        let none = |_: &str| Err("only `read_onnx` is told where such files are".to_owned());
+        return Ok(onnx_stated(bytes.clone(), &none, &|_, _, _| None)?.module);
+    }
     if InputForm::of(bytes).is_some() {
         let module = tracing::info_span!("read").in_scope(|| {
             let module = tegula_stablehlo::read(bytes.clone())?;
@@ -119,12 +125,75 @@ fn read_in_any_form(bytes: &Bytes, seed: Option<u64>) -> Result<Module, Error> {
         Error::new(
             Fault::Input,
             format!(
-                "byte {at} is not UTF-8: expected HLO text, StableHLO (text or bytecode) or a \
-                 file of jax.export"
+                "byte {at} is not UTF-8: expected HLO text, StableHLO (text or bytecode), a \
+                 file of jax.export or an ONNX model"
             ),
         )
     })?;
     read_text(text, seed)
+}
+
+/// A program that was an ONNX model.
+#[derive(Debug)]
+pub struct OnnxModel {
+    /// The program; its parameters are the graph's inputs that are not initializers, in order.
+    pub module: Module,
+    /// The names of those inputs.
+    pub inputs: Vec<String>,
+    /// The names of the results.
+    pub outputs: Vec<String>,
+    /// The inputs, by position, whose values decide shapes: runs must give them the values that
+    /// the model was read with.
+    pub fixed: Vec<usize>,
+}
+
+/// Reads an ONNX model. `external` gives the content of the files that it keeps tensors in, by
+/// their names relative to the model's folder. Sizes are given as in [`read_specialised`], by the
+/// names that the model has for them; one without a name is `pN_dK`. `values` gives the values of
+/// inputs that decide shapes, such as the axes of a reduction; it is asked for no others.
+///
+/// # Errors
+/// What is wrong with the model, with its node; every operator that is not supported, at once.
+pub fn read_onnx(
+    bytes: impl Into<Bytes>,
+    external: &tegula_import_onnx::External<'_>,
+    values: &tegula_import_onnx::Values<'_>,
+    sizes: &[(&str, i64)],
+) -> Result<OnnxModel, Error> {
+    let mut model = onnx_stated(bytes.into(), external, values)?;
+    model.module = relate_sizes(model.module, sizes)?;
+    Ok(model)
+}
+
+/// Whether [`read_onnx`] reads these bytes.
+pub fn is_onnx(bytes: &[u8]) -> bool {
+    tegula_import_onnx::is_model(bytes)
+}
+
+fn onnx_stated(
+    bytes: Bytes,
+    external: &tegula_import_onnx::External<'_>,
+    values: &tegula_import_onnx::Values<'_>,
+) -> Result<OnnxModel, Error> {
+    let imported = tracing::info_span!("read")
+        .in_scope(|| tegula_import_onnx::to_module(Arc::new(bytes), external, values))?;
+    verify(&imported.module)?;
+    Ok(OnnxModel {
+        module: imported.module,
+        inputs: imported.inputs,
+        outputs: imported.outputs,
+        fixed: imported.fixed,
+    })
+}
+
+impl From<tegula_import_onnx::Error> for Error {
+    fn from(error: tegula_import_onnx::Error) -> Self {
+        let fault = match error.kind {
+            tegula_import_onnx::ErrorKind::Input => Fault::Input,
+            tegula_import_onnx::ErrorKind::Unsupported => Fault::Unsupported,
+        };
+        Self::new(fault, error.message)
+    }
 }
 
 fn relate_sizes(mut module: Module, sizes: &[(&str, i64)]) -> Result<Module, Error> {

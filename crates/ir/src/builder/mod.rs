@@ -20,7 +20,10 @@
 //! # Ok::<(), tegula_ir::Error>(())
 //! ```
 
+mod draft;
 mod operations;
+
+pub use draft::{Draft, DraftId};
 
 use crate::{
     Annotations, Computation, ComputationId, Error, Instruction, InstructionId, Module,

@@ -4,11 +4,11 @@ use super::report::Failure;
 use anyhow::{Context, anyhow};
 use clap::Args;
 use serde_json::{Value, json};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use tegula::check::{self, Comparison, Tolerance};
 use tegula::npz::{NpyArray, NpzArchive};
 use tegula::random_input::random_inputs;
-use tegula::{Arg, Buffer, Executable, Module};
+use tegula::{Arg, ArrayShape, Buffer, Executable, Module};
 use tegula_ir::{Op, Shape};
 use tegula_stablehlo::Bytes;
 
@@ -21,6 +21,8 @@ pub(crate) struct Source {
     /// The file's content.
     pub bytes: Bytes,
     pub module: Module,
+    /// The names of an ONNX graph's inputs, by which arrays may be given, too.
+    pub input_names: Vec<String>,
 }
 
 /// What is given for good: sizes, and constants that the text lacks.
@@ -46,16 +48,57 @@ fn parse_dim(text: &str) -> Result<(String, i64), String> {
 
 /// Reads and verifies a program; `dims` are sizes given for good.
 pub(crate) fn read_module(path: &Path, dims: &DimArgs) -> Result<Source, Failure> {
+    read_module_with(path, dims, None)
+}
+
+/// Reads and verifies a program that will run on the inputs of a file: values of them that decide
+/// shapes of an ONNX model are taken from there.
+pub(crate) fn read_module_with(
+    path: &Path,
+    dims: &DimArgs,
+    inputs: Option<&Path>,
+) -> Result<Source, Failure> {
+    let arrays = inputs.map(open_npz).transpose()?;
+    let value = |position: usize, name: &str, shape: &ArrayShape| {
+        let arrays = arrays.as_ref()?;
+        let found = arrays.read(&format!("in{position}")).ok().flatten();
+        let found = found.or_else(|| arrays.read(name).ok().flatten());
+        found?.to_literal(shape.element_type).ok()
+    };
     let bytes = read_file(path)?;
     let sizes: Vec<(&str, i64)> = dims.dims.iter().map(|(n, s)| (n.as_str(), *s)).collect();
-    match tegula::read_filled(bytes.clone(), &sizes, dims.fill_elided) {
-        Ok(module) => Ok(Source {
+    let read = match tegula::is_onnx(&bytes) {
+        true => {
+            let model =
+                tegula::read_onnx(bytes.clone(), &|name| beside(path, name), &value, &sizes);
+            model.map(|model| (model.module, model.inputs))
+        }
+        false => tegula::read_filled(bytes.clone(), &sizes, dims.fill_elided)
+            .map(|module| (module, Vec::new())),
+    };
+    match read {
+        Ok((module, input_names)) => Ok(Source {
             path: path.to_owned(),
             bytes,
             module,
+            input_names,
         }),
         Err(error) => Err(Failure::program(path, text_of(&bytes), error)),
     }
+}
+
+/// The content of a file that an ONNX model keeps tensors in: one in or below the model's folder.
+fn beside(model: &Path, name: &str) -> Result<tegula::Owner, String> {
+    let name = Path::new(name);
+    let is_below = name
+        .components()
+        .all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
+    if !is_below {
+        return Err("it is not in the model's folder".to_owned());
+    }
+    let folder = model.parent().unwrap_or(Path::new("."));
+    let bytes = read_file(&folder.join(name)).map_err(|error| format!("{error:#}"))?;
+    Ok(std::sync::Arc::new(bytes))
 }
 
 /// The text of a program, for errors; empty for bytecode.
@@ -117,7 +160,7 @@ impl Source {
 /// Where a run's inputs come from.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct InputArgs {
-    /// Take inputs from this file: arrays in0, in1, ... by parameter.
+    /// Take inputs from this file: arrays in0, in1, ... by parameter, or an ONNX graph's names.
     #[arg(long, value_name = "NPZ")]
     pub inputs: Option<PathBuf>,
     /// Make up inputs from this seed.
@@ -137,7 +180,14 @@ impl InputArgs {
         for &parameter in &entry.parameters {
             for shape in tegula_fusion::array_leaves(&source.module[parameter].shape) {
                 let name = format!("in{}", inputs.len());
-                let literal = read_array(&arrays, &name, path)?
+                let found = match read_array(&arrays, &name, path)? {
+                    None => match source.input_names.get(inputs.len()) {
+                        Some(own) => read_array(&arrays, own, path)?,
+                        None => None,
+                    },
+                    found => found,
+                };
+                let literal = found
                     .ok_or_else(|| anyhow!("{} has no array `{name}`", path.display()))?
                     .to_literal(shape.element_type)
                     .with_context(|| format!("{} cannot be used", path.display()))?;

@@ -1,7 +1,7 @@
 //! `tegula run`: compile, run, and show or check the results.
 
 use super::inputs::{
-    CheckArgs, DimArgs, FreezeArgs, InputArgs, borrowed, comparison_json, read_module,
+    CheckArgs, DimArgs, FreezeArgs, InputArgs, borrowed, comparison_json, read_module_with,
 };
 use super::report::Failure;
 use super::{Common, CpuArgs, FINDING, SUCCESS, TargetName};
@@ -53,7 +53,7 @@ pub(crate) struct RunArgs {
 pub(crate) fn run(args: &RunArgs, common: &Common) -> Result<u8, Failure> {
     let cpu = args.cpu.get()?;
     let read_start = Instant::now();
-    let source = read_module(&args.model, &args.dims)?;
+    let source = read_module_with(&args.model, &args.dims, args.inputs.inputs.as_deref())?;
     source.warn_of_callbacks();
     let read_time = read_start.elapsed();
     let inputs = args.inputs.load(&source)?;

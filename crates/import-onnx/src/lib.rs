@@ -1,0 +1,96 @@
+//! Reads ONNX models: `.onnx` to a [`tegula_ir::Module`].
+//!
+//! [`to_module`] decodes the file (see `read`), and translates its graph node by node (see `lower`
+//! and `ops`). Sizes that the model leaves open are symbols under the model's own names; the shape
+//! arithmetic of a model is done on terms over them, so that a `Reshape` by a computed shape is one
+//! of symbolic sizes.
+//!
+//! What it is not: it does no file access of its own (external data comes from the caller), and
+//! evaluates nothing but shape arithmetic.
+//!
+//! # Invariants
+//! - Reading never panics, and allocates in proportion to the file.
+//! - Tensors of whole bytes stay in the file's memory.
+//! - Every operator that has no translation is named in one error.
+
+mod error;
+mod lower;
+mod ops;
+mod read;
+mod tensor;
+
+pub use error::{Error, ErrorKind};
+use rustc_hash::FxHashMap;
+use std::sync::Arc;
+pub use tensor::{External, Owner};
+
+/// Gives the value of an input of the graph, by its position and its name.
+pub type Values<'v> =
+    dyn Fn(usize, &str, &tegula_ir::ArrayShape) -> Option<tegula_ir::Literal> + 'v;
+
+/// A model as a module.
+#[derive(Debug)]
+pub struct Imported {
+    /// The module, neither verified nor with its open sizes related.
+    pub module: tegula_ir::Module,
+    /// The names of the graph's inputs that are not initializers: the module's parameters.
+    pub inputs: Vec<String>,
+    /// The names of the graph's results.
+    pub outputs: Vec<String>,
+    /// The inputs, by position, whose values decide shapes: the module is right for the values that
+    /// it was made for and no others.
+    pub fixed: Vec<usize>,
+}
+
+/// Whether bytes are an ONNX model, by their content.
+pub fn is_model(bytes: &[u8]) -> bool {
+    read::looks_like_model(bytes)
+}
+
+/// Reads a model. `external` gives the content of files that the model keeps tensors in, `values`
+/// the values of inputs that decide shapes (the axes of a reduction, the shape of a `Reshape`):
+/// it is asked for no others, and the module is made for those values.
+///
+/// # Errors
+/// The first thing that is wrong, with its node; or every operator that is not supported.
+pub fn to_module(
+    owner: Owner,
+    external: &External<'_>,
+    values: &Values<'_>,
+) -> Result<Imported, Error> {
+    let model = read::model((*owner).as_ref())?;
+    let mut fixed = FxHashMap::default();
+    loop {
+        let tensors = tensor::Tensors {
+            owner: Arc::clone(&owner),
+            external,
+        };
+        let error = match lower::lower_model(&model, tensors, &fixed) {
+            Ok((module, inputs)) => {
+                let outputs = model.graph.outputs.iter().map(|o| o.name.to_owned());
+                let mut fixed: Vec<usize> = fixed.into_keys().collect();
+                fixed.sort_unstable();
+                return Ok(Imported {
+                    module,
+                    inputs,
+                    outputs: outputs.collect(),
+                    fixed,
+                });
+            }
+            Err(error) => error,
+        };
+        // Each round fixes one input more, so there are no more rounds than inputs.
+        let known = fixed.len();
+        for position in &error.needs {
+            let Some((name, shape)) = lower::input_shape(&model, *position) else {
+                continue;
+            };
+            if let Some(value) = values(*position, name, &shape) {
+                fixed.insert(*position, value);
+            }
+        }
+        if fixed.len() == known {
+            return Err(error);
+        }
+    }
+}

@@ -1,0 +1,377 @@
+//! Operations that move elements, with sizes that are terms.
+
+use super::{Lowerer, Result, Value, sizes};
+use crate::Error;
+use tegula_expr::{Node, Term, Var};
+use tegula_ir::{Binary, Dim, DimNumbers, Direction, ElementType, Op, PadDim, SliceDim, TO_END};
+
+/// The product of sizes.
+pub(crate) fn product(dims: &[Term]) -> Term {
+    dims.iter()
+        .fold(Term::constant(1), |all, size| all.mul(size))
+}
+
+impl Lowerer<'_> {
+    /// The same elements under other sizes.
+    pub(crate) fn reshape(&mut self, value: &Value, dims: &[Term]) -> Result<Value> {
+        let dims: Vec<Term> = dims.iter().map(|size| self.canonical(size)).collect();
+        if value.dims == dims {
+            return Ok(value.clone());
+        }
+        let (from, to) = (product(&value.dims), product(&dims));
+        if let (Some(from), Some(to)) = (from.as_constant(), to.as_constant())
+            && from != to
+        {
+            return Err(Error::input(format!(
+                "{from} elements cannot take a shape of {to}"
+            )));
+        }
+        if let Some(known) = dims
+            .iter()
+            .map(Term::as_constant)
+            .collect::<Option<Vec<i64>>>()
+        {
+            if let Some(literal) = value.literal() {
+                let shape = tegula_ir::ArrayShape::new(value.ty, &known);
+                return Ok(Value::of_literal(literal.reshaped(&shape)?));
+            }
+            if let Some(terms) = value.terms() {
+                return self.of_terms(value.ty, &known, &terms);
+            }
+        }
+        let local = self.local(value)?;
+        self.push(Op::Reshape, &[local], value.ty, &dims)
+    }
+
+    pub(crate) fn transpose(&mut self, value: &Value, permutation: &[usize]) -> Result<Value> {
+        if permutation.iter().enumerate().all(|(i, p)| i == *p) {
+            return Ok(value.clone());
+        }
+        let dims: Vec<Term> = permutation
+            .iter()
+            .map(|at| value.dims[*at].clone())
+            .collect();
+        if let Some(out) = self.followed_dims(value, &dims) {
+            return self.rearranged(value, &out, &|index| {
+                let mut from = vec![0; index.len()];
+                for (at, place) in permutation.iter().enumerate() {
+                    from[*place] = index[at];
+                }
+                from
+            });
+        }
+        let local = self.local(value)?;
+        let numbers = permutation.iter().map(|at| *at as i64).collect();
+        self.push(Op::Transpose(numbers), &[local], value.ty, &dims)
+    }
+
+    /// Elements `start`, `start + stride`, ... below `limit` of one dimension.
+    pub(crate) fn slice(
+        &mut self,
+        value: &Value,
+        along: usize,
+        start: &Term,
+        limit: &Term,
+        stride: i64,
+    ) -> Result<Value> {
+        let (start, limit) = (self.canonical(start), self.canonical(limit));
+        let whole = value.dims[along].clone();
+        if start.as_constant() == Some(0) && limit == whole && stride == 1 {
+            return Ok(value.clone());
+        }
+        let count = limit.sub(&start).ceil_div(&Term::constant(stride));
+        let count = self.canonical(&Term::max(&count, &Term::constant(0)));
+        let mut dims = value.dims.clone();
+        dims[along] = count.clone();
+        if let (Some(out), Some(start)) = (self.followed_dims(value, &dims), start.as_constant()) {
+            return self.rearranged(value, &out, &|index| {
+                let mut from = index.to_vec();
+                from[along] = start + stride * index[along];
+                from
+            });
+        }
+        let known = (start.as_constant(), limit.as_constant());
+        let bounds = match known {
+            (Some(start), Some(limit)) => Some((start, limit.max(start))),
+            (Some(start), None) if limit == whole => Some((start, TO_END)),
+            _ => None,
+        };
+        if let Some((start, limit)) = bounds {
+            let local = self.local(value)?;
+            let slices = value
+                .dims
+                .iter()
+                .enumerate()
+                .map(|(at, size)| match at == along {
+                    true => SliceDim {
+                        start,
+                        limit,
+                        stride,
+                    },
+                    false => SliceDim {
+                        start: 0,
+                        limit: size.as_constant().unwrap_or(TO_END),
+                        stride: 1,
+                    },
+                });
+            let op = Op::Slice(slices.collect());
+            return self.push(op, &[local], value.ty, &dims);
+        }
+        // From a place, or of an amount, that depends on sizes: a gather at those places.
+        let index = self.iota(ElementType::S64, &[count], 0)?;
+        let stride = self.scalar(ElementType::S64, stride as f64)?;
+        let index = self.mul(&index, &stride)?;
+        let start = self.of_terms(ElementType::S64, &[], &[start])?;
+        let index = self.add(&index, &start)?;
+        self.take(value, &index, along)
+    }
+
+    pub(crate) fn concat(&mut self, values: &[Value], along: usize) -> Result<Value> {
+        let first = values
+            .first()
+            .ok_or_else(|| Error::input("expected at least one tensor"))?;
+        if along >= first.rank() {
+            return Err(Error::input(format!("there is no dimension {along}")));
+        }
+        if let Some(other) = values
+            .iter()
+            .find(|v| v.ty != first.ty || v.rank() != first.rank())
+        {
+            return Err(Error::input(format!(
+                "expected tensors of one type and rank, found {} and {}",
+                first.shape(),
+                other.shape()
+            )));
+        }
+        let all = values
+            .iter()
+            .fold(Term::constant(0), |n, v| n.add(&v.dims[along]));
+        let mut dims = first.dims.clone();
+        dims[along] = all;
+        if first.rank() == 1 {
+            let lists: Option<Vec<Vec<Term>>> = values.iter().map(Value::terms).collect();
+            if let Some(lists) = lists {
+                let terms = lists.concat();
+                return self.of_terms(first.ty, &[terms.len() as i64], &terms);
+            }
+            let floats: Option<Vec<Vec<f64>>> = values
+                .iter()
+                .map(|v| v.floats().filter(|l| l.len() <= 64))
+                .collect();
+            if let Some(floats) = floats {
+                let all = floats.concat();
+                return Value::of_floats(first.ty, &[all.len() as i64], &all);
+            }
+        }
+        if let [only] = values {
+            return Ok(only.clone());
+        }
+        let locals: Result<Vec<_>> = values.iter().map(|value| self.local(value)).collect();
+        self.push(Op::Concatenate(along as i64), &locals?, first.ty, &dims)
+    }
+
+    /// Elements of `fill` before and behind each dimension; negative amounts take elements away.
+    pub(crate) fn pad(
+        &mut self,
+        value: &Value,
+        fill: &Value,
+        low: &[Term],
+        high: &[Term],
+    ) -> Result<Value> {
+        let mut value = value.clone();
+        let zero = Term::constant(0);
+        for at in 0..value.rank() {
+            for (amount, before) in [(&low[at], true), (&high[at], false)] {
+                if amount.as_constant().is_some() {
+                    continue;
+                }
+                if self.range(amount).lower < 0 {
+                    return Err(Error::unsupported(
+                        "padding by an amount that follows from sizes and may be negative",
+                    ));
+                }
+                let mut dims = value.dims.clone();
+                dims[at] = amount.clone();
+                let filled = self.broadcast_to(fill, &dims)?;
+                let parts = match before {
+                    true => [filled, value.clone()],
+                    false => [value.clone(), filled],
+                };
+                value = self.concat(&parts, at)?;
+            }
+        }
+        let known = |term: &Term| term.as_constant().unwrap_or(0);
+        let pads: Vec<PadDim> = (0..value.rank())
+            .map(|at| PadDim {
+                low: known(&low[at]),
+                high: known(&high[at]),
+                interior: 0,
+            })
+            .collect();
+        if pads.iter().all(|pad| pad.low == 0 && pad.high == 0) {
+            return Ok(value);
+        }
+        let dims: Vec<Term> = (0..value.rank())
+            .map(|at| {
+                let amount = Term::constant(pads[at].low + pads[at].high);
+                Term::max(&self.canonical(&value.dims[at].add(&amount)), &zero)
+            })
+            .collect();
+        let operands = [self.local(&value)?, self.local(fill)?];
+        self.push(Op::Pad(pads), &operands, value.ty, &dims)
+    }
+
+    pub(crate) fn reverse(&mut self, value: &Value, along: usize) -> Result<Value> {
+        if let Some(out) = self.followed_dims(value, &value.dims) {
+            return self.rearranged(value, &out, &|index| {
+                let mut from = index.to_vec();
+                from[along] = out[along] - 1 - index[along];
+                from
+            });
+        }
+        let local = self.local(value)?;
+        let dims = [along as i64].into_iter().collect();
+        self.push(Op::Reverse(dims), &[local], value.ty, &value.dims)
+    }
+
+    /// The index along one dimension.
+    pub(crate) fn iota(&mut self, ty: ElementType, dims: &[Term], along: usize) -> Result<Value> {
+        self.push(Op::Iota(along as i64), &[], ty, dims)
+    }
+
+    /// The sizes as a list.
+    pub(crate) fn dims_value(&self, dims: &[Term]) -> Result<Value> {
+        self.of_terms(ElementType::S64, &[dims.len() as i64], dims)
+    }
+
+    /// A dimension of size 1 more.
+    pub(crate) fn unsqueeze(&mut self, value: &Value, at: usize) -> Result<Value> {
+        let mut dims = value.dims.clone();
+        dims.insert(at, Term::constant(1));
+        self.reshape(value, &dims)
+    }
+
+    /// A dimension of size 1 less.
+    pub(crate) fn squeeze(&mut self, value: &Value, at: usize) -> Result<Value> {
+        let mut dims = value.dims.clone();
+        dims.remove(at);
+        self.reshape(value, &dims)
+    }
+
+    /// A slice of size 1 at an index that depends on data, without its dimension.
+    pub(crate) fn at_index(&mut self, value: &Value, along: usize, index: &Value) -> Result<Value> {
+        let zero = Value::of_integers(index.ty, &[], &[0])?;
+        let zero = self.local(&zero)?;
+        let mut operands = vec![self.local(value)?];
+        operands.extend(std::iter::repeat_n(zero, value.rank()));
+        operands[1 + along] = self.local(index)?;
+        let lengths: DimNumbers = value
+            .dims
+            .iter()
+            .enumerate()
+            .map(|(at, size)| match at == along {
+                true => 1,
+                false => size.as_constant().unwrap_or(TO_END),
+            })
+            .collect();
+        let mut dims = value.dims.clone();
+        dims[along] = Term::constant(1);
+        let row = self.push(Op::DynamicSlice(lengths), &operands, value.ty, &dims)?;
+        self.squeeze(&row, along)
+    }
+
+    /// The array with one slice of size 1 replaced.
+    pub(crate) fn with_row(
+        &mut self,
+        array: &Value,
+        along: usize,
+        index: &Value,
+        row: &Value,
+    ) -> Result<Value> {
+        let row = self.unsqueeze(row, along)?;
+        let zero = Value::of_integers(index.ty, &[], &[0])?;
+        let zero = self.local(&zero)?;
+        let mut operands = vec![self.local(array)?, self.local(&row)?];
+        operands.extend(std::iter::repeat_n(zero, array.rank()));
+        operands[2 + along] = self.local(index)?;
+        self.push(Op::DynamicUpdateSlice, &operands, array.ty, &array.dims)
+    }
+
+    /// A number that follows from sizes as an instruction.
+    pub(super) fn term_as_data(&mut self, term: &Term) -> Result<Value> {
+        term.fold(&mut |term: &Term, parts: &[Result<Value>]| {
+            let part = |at: usize| -> Result<Value> {
+                let found = parts.get(at);
+                found
+                    .cloned()
+                    .unwrap_or_else(|| Err(Error::input("a term lacks a part")))
+            };
+            match term.node() {
+                Node::Const(value) => Value::of_integers(ElementType::S64, &[], &[*value]),
+                Node::Var(var) => self.size_as_data(*var),
+                Node::Add(..) => self.add(&part(0)?, &part(1)?),
+                Node::Mul(..) => self.mul(&part(0)?, &part(1)?),
+                Node::FloorDiv(..) => self.floor_div(&part(0)?, &part(1)?),
+                Node::CeilDiv(..) => {
+                    let negative = self.unary(tegula_ir::Unary::Negate, &part(0)?)?;
+                    let quotient = self.floor_div(&negative, &part(1)?)?;
+                    self.unary(tegula_ir::Unary::Negate, &quotient)
+                }
+                Node::Mod(..) => {
+                    let quotient = self.floor_div(&part(0)?, &part(1)?)?;
+                    let whole = self.mul(&quotient, &part(1)?)?;
+                    self.sub(&part(0)?, &whole)
+                }
+                Node::Min(..) => self.min(&part(0)?, &part(1)?),
+                Node::Max(..) => self.max(&part(0)?, &part(1)?),
+                Node::Cmp(op, ..) => {
+                    let direction = match op {
+                        tegula_expr::Cmp::Eq => Direction::Eq,
+                        tegula_expr::Cmp::Ne => Direction::Ne,
+                        tegula_expr::Cmp::Lt => Direction::Lt,
+                        tegula_expr::Cmp::Le => Direction::Le,
+                    };
+                    let truth = self.compare(direction, &part(0)?, &part(1)?)?;
+                    self.convert(&truth, ElementType::S64)
+                }
+                Node::Select(..) => {
+                    let truth = self.convert(&part(0)?, ElementType::Pred)?;
+                    self.select(&truth, &part(1)?, &part(2)?)
+                }
+            }
+        })
+    }
+
+    /// The quotient rounded towards negative infinity.
+    pub(crate) fn floor_div(&mut self, a: &Value, b: &Value) -> Result<Value> {
+        let quotient = self.div(a, b)?;
+        let rest = self.binary(Binary::Remainder, a, b)?;
+        let zero = self.like(a, 0.0)?;
+        let is_rest = self.compare(Direction::Ne, &rest, &zero)?;
+        let below = self.compare(Direction::Lt, &rest, &zero)?;
+        let divisor_below = self.compare(Direction::Lt, b, &zero)?;
+        let differ = self.binary(Binary::Xor, &below, &divisor_below)?;
+        let round = self.binary(Binary::And, &is_rest, &differ)?;
+        let one_less = self.shifted(&quotient, -1.0)?;
+        self.select(&round, &one_less, &quotient)
+    }
+
+    /// An open size as an instruction: that of an array which has it.
+    fn size_as_data(&mut self, var: Var) -> Result<Value> {
+        let wanted = Term::var(var);
+        let found = self.draft.ids().find_map(|id| {
+            let array = self.draft.shape(id).as_array()?;
+            let at = array
+                .dims
+                .iter()
+                .position(|dim| !matches!(dim, Dim::Static(_)) && dim.term() == wanted)?;
+            Some((id, at))
+        });
+        let (id, at) = found.ok_or_else(|| {
+            Error::unsupported("a size of an input is data in a subgraph that has no array of it")
+        })?;
+        let size = self.push_inferred(Op::GetDimensionSize(at as i64), &[id])?;
+        let local = self.local(&size)?;
+        self.push(Op::Convert, &[local], ElementType::S64, &sizes(&[]))
+    }
+}

@@ -1,0 +1,181 @@
+//! From the messages of a file to a module.
+//!
+//! [`Lowerer`] has the computation that is being made and operations on [`Value`]s that are a
+//! little higher than HLO's: they broadcast as numpy does, fold what is known, and give shapes as
+//! terms. [`graph`] goes through the nodes; what each operator means is in [`crate::ops`].
+
+mod array;
+mod basic;
+mod control;
+mod gather;
+mod graph;
+mod reduce;
+mod value;
+
+use crate::tensor::Tensors;
+use crate::{Error, read};
+pub(crate) use graph::{Call, input_shape, lower_model};
+pub(crate) use reduce::Fold;
+use rustc_hash::FxHashMap;
+use tegula_expr::{Interval, Term, Var, canonicalize, range_of};
+use tegula_ir::{Binary, ComputationId, Draft, ElementType, ModuleBuilder, Op, Shape};
+pub(crate) use value::{Item, MAX_FOLLOWED, Value, sizes};
+use value::{Source, shape_of};
+
+pub(crate) type Local = tegula_ir::DraftId;
+pub(crate) type Result<T> = std::result::Result<T, Error>;
+
+/// The largest size that an open dimension may have: products of two fit an `i64`.
+const MAX_SIZE: i64 = i32::MAX as i64;
+
+/// Translates a model.
+pub(crate) struct Lowerer<'a> {
+    pub(crate) builder: ModuleBuilder,
+    /// The computation that is being made.
+    draft: Draft,
+    /// Constants that the computation has already, by where their bytes are.
+    constants: FxHashMap<(usize, ElementType, Vec<Term>), Local>,
+    reducers: FxHashMap<(Binary, ElementType), ComputationId>,
+    /// The range of each open size.
+    ranges: FxHashMap<Var, Interval>,
+    /// Open sizes by name.
+    names: FxHashMap<String, Term>,
+    tensors: Tensors<'a>,
+    functions: FxHashMap<(String, String, String), &'a read::Function<'a>>,
+    /// Functions that are being written out.
+    depth: u32,
+    /// Computations around the one that is being made.
+    nesting: u32,
+}
+
+impl<'a> Lowerer<'a> {
+    fn new(name: &str, tensors: Tensors<'a>) -> Self {
+        Self {
+            builder: ModuleBuilder::new(name),
+            draft: Draft::new("main"),
+            constants: FxHashMap::default(),
+            reducers: FxHashMap::default(),
+            ranges: FxHashMap::default(),
+            names: FxHashMap::default(),
+            tensors,
+            functions: FxHashMap::default(),
+            depth: 0,
+            nesting: 0,
+        }
+    }
+
+    /// The open size of a name; a new one if the name is.
+    fn named_size(&mut self, name: &str) -> Term {
+        if let Some(term) = self.names.get(name) {
+            return term.clone();
+        }
+        let term = self.builder.symbol(name, 0, MAX_SIZE);
+        if let Some(var) = term.as_var() {
+            self.ranges.insert(var, Interval::new(0, MAX_SIZE));
+        }
+        self.names.insert(name.to_owned(), term.clone());
+        term
+    }
+
+    /// A term in its canonical form, with what is known of the sizes.
+    pub(crate) fn canonical(&self, term: &Term) -> Term {
+        canonicalize(term, &self.ranges)
+    }
+
+    /// The range of values of a term.
+    pub(crate) fn range(&self, term: &Term) -> Interval {
+        range_of(&self.canonical(term), &self.ranges)
+    }
+
+    /// Appends an instruction whose shape is this.
+    pub(crate) fn push(
+        &mut self,
+        op: Op,
+        operands: &[Local],
+        ty: ElementType,
+        dims: &[Term],
+    ) -> Result<Value> {
+        let dims: Vec<Term> = dims.iter().map(|size| self.canonical(size)).collect();
+        let stated = shape_of(ty, &dims);
+        let local = self.push_local(op, operands, Some(stated))?;
+        Ok(Value {
+            ty,
+            dims,
+            source: Source::Local(local),
+        })
+    }
+
+    /// Appends an instruction whose shape is what its operands determine.
+    pub(crate) fn push_inferred(&mut self, op: Op, operands: &[Local]) -> Result<Value> {
+        let local = self.push_local(op, operands, None)?;
+        self.value_of(local)
+    }
+
+    pub(crate) fn push_local(
+        &mut self,
+        op: Op,
+        operands: &[Local],
+        stated: Option<Shape>,
+    ) -> Result<Local> {
+        let module = self.builder.module();
+        Ok(self.draft.push(module, op, operands, stated)?)
+    }
+
+    /// The result of an instruction as a value.
+    pub(crate) fn value_of(&self, local: Local) -> Result<Value> {
+        let array = self.draft.shape(local).as_array();
+        let array = array.ok_or_else(|| Error::input("expected an array"))?;
+        Ok(Value {
+            ty: array.element_type,
+            dims: array.dims.iter().map(tegula_ir::Dim::term).collect(),
+            source: Source::Local(local),
+        })
+    }
+
+    /// Values of several results.
+    pub(crate) fn elements(&mut self, tuple: Local) -> Result<Vec<Value>> {
+        let count = self.draft.shape(tuple).as_tuple().map_or(0, <[Shape]>::len);
+        (0..count)
+            .map(|at| self.push_inferred(Op::GetTupleElement(at as i64), &[tuple]))
+            .collect()
+    }
+
+    /// The instruction of a value.
+    pub(crate) fn local(&mut self, value: &Value) -> Result<Local> {
+        match &value.source {
+            Source::Local(local) => Ok(*local),
+            Source::Literal(literal) => {
+                let key = (
+                    std::ptr::from_ref(literal.bytes()).addr(),
+                    value.ty,
+                    value.dims.clone(),
+                );
+                if let Some(local) = self.constants.get(&key) {
+                    return Ok(*local);
+                }
+                let op = Op::Constant([literal.clone()].into());
+                let local = self.push_local(op, &[], None)?;
+                self.constants.insert(key, local);
+                Ok(local)
+            }
+            Source::Terms(terms) => {
+                let terms = terms.clone();
+                self.terms_as_data(value.ty, &value.dims, &terms)
+            }
+        }
+    }
+
+    /// A value of integers that follow from sizes.
+    pub(crate) fn of_terms(&self, ty: ElementType, dims: &[i64], terms: &[Term]) -> Result<Value> {
+        let terms: Vec<Term> = terms.iter().map(|term| self.canonical(term)).collect();
+        let known: Option<Vec<i64>> = terms.iter().map(Term::as_constant).collect();
+        match known {
+            Some(values) => Value::of_integers(ty, dims, &values),
+            None => Ok(Value {
+                ty,
+                dims: sizes(dims),
+                source: Source::Terms(terms.into()),
+            }),
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! Values while a graph is translated: instructions, or what is known without any.
+//!
+//! Constants and numbers that follow from sizes of the inputs are kept as they are and become
+//! instructions only where an operation needs them as data. So the shape arithmetic of a model
+//! (`Shape`, `Gather`, `Concat`, ...) leaves no trace in the program, and a `Reshape` by a computed
+//! shape is one of symbolic sizes.
+
+use super::Local;
+use crate::{Error, tensor};
+use std::sync::Arc;
+use tegula_expr::Term;
+use tegula_ir::{ArrayShape, Dim, ElementType, Literal, Shape};
+
+/// Values of more elements are not followed element by element.
+pub(crate) const MAX_FOLLOWED: usize = 1024;
+
+/// A tensor.
+#[derive(Clone, Debug)]
+pub(crate) struct Value {
+    pub(crate) ty: ElementType,
+    /// Sizes, terms over the sizes of the inputs.
+    pub(crate) dims: Vec<Term>,
+    pub(super) source: Source,
+}
+
+/// What a tensor's elements are.
+#[derive(Clone, Debug)]
+pub(super) enum Source {
+    /// The result of an instruction.
+    Local(Local),
+    /// A constant.
+    Literal(Literal),
+    /// Integers that follow from sizes, at least one of which is open.
+    Terms(Arc<[Term]>),
+}
+
+/// What a name of a graph stands for.
+#[derive(Clone, Debug)]
+pub(crate) enum Item {
+    Tensor(Value),
+    Sequence(Vec<Item>),
+    /// An optional without a value, or an input that is left out.
+    Nothing,
+}
+
+impl From<Value> for Item {
+    fn from(value: Value) -> Self {
+        Self::Tensor(value)
+    }
+}
+
+impl Value {
+    pub(crate) fn rank(&self) -> usize {
+        self.dims.len()
+    }
+
+    /// All sizes, if every one is known.
+    pub(crate) fn static_dims(&self) -> Option<Vec<i64>> {
+        self.dims.iter().map(Term::as_constant).collect()
+    }
+
+    /// The number of elements, if it is known.
+    pub(crate) fn count(&self) -> Option<usize> {
+        let count = self
+            .static_dims()?
+            .into_iter()
+            .try_fold(1i64, i64::checked_mul)?;
+        usize::try_from(count).ok()
+    }
+
+    pub(crate) fn shape(&self) -> Shape {
+        shape_of(self.ty, &self.dims)
+    }
+
+    pub(crate) fn literal(&self) -> Option<&Literal> {
+        match &self.source {
+            Source::Literal(literal) => Some(literal),
+            _ => None,
+        }
+    }
+
+    /// The elements of a list of integers or truth values, as far as they follow from sizes.
+    pub(crate) fn terms(&self) -> Option<Vec<Term>> {
+        if self.ty != ElementType::Pred && !self.ty.is_integer() {
+            return None;
+        }
+        match &self.source {
+            Source::Terms(terms) => Some(terms.to_vec()),
+            Source::Literal(literal) if literal.len() <= MAX_FOLLOWED => {
+                let all = literal.scalars().map(|s| s.to_i64().map(Term::constant));
+                all.collect()
+            }
+            _ => None,
+        }
+    }
+
+    /// The elements, if they are known integers.
+    pub(crate) fn integers(&self) -> Option<Vec<i64>> {
+        match &self.source {
+            Source::Literal(literal) => literal.scalars().map(tegula_ir::Scalar::to_i64).collect(),
+            _ => None,
+        }
+    }
+
+    /// The elements, if they are known.
+    pub(crate) fn floats(&self) -> Option<Vec<f64>> {
+        let literal = self.literal()?;
+        Some(literal.scalars().map(|s| s.to_f64()).collect())
+    }
+
+    /// A constant.
+    pub(crate) fn of_literal(literal: Literal) -> Self {
+        let shape = literal.shape();
+        Self {
+            ty: shape.element_type,
+            dims: shape.dims.iter().map(Dim::term).collect(),
+            source: Source::Literal(literal),
+        }
+    }
+
+    /// A constant of integers.
+    pub(crate) fn of_integers(
+        ty: ElementType,
+        dims: &[i64],
+        values: &[i64],
+    ) -> Result<Self, Error> {
+        Ok(Self::of_literal(tensor::integers(ty, dims, values)?))
+    }
+
+    /// A constant of numbers.
+    pub(crate) fn of_floats(ty: ElementType, dims: &[i64], values: &[f64]) -> Result<Self, Error> {
+        let shape = ArrayShape::new(ty, dims);
+        let values = values.iter().map(|x| tegula_ir::Scalar::Float(*x));
+        Ok(Self::of_literal(Literal::from_scalars(&shape, values)?))
+    }
+}
+
+/// An array's shape with sizes that are terms.
+pub(crate) fn shape_of(ty: ElementType, dims: &[Term]) -> Shape {
+    let dims = dims.iter().map(|size| match size.as_constant() {
+        Some(size) => Dim::Static(size),
+        None => Dim::Symbolic(size.clone()),
+    });
+    Shape::Array(ArrayShape {
+        element_type: ty,
+        dims: dims.collect(),
+        layout: None,
+    })
+}
+
+/// Terms of known sizes.
+pub(crate) fn sizes(dims: &[i64]) -> Vec<Term> {
+    dims.iter().copied().map(Term::constant).collect()
+}

@@ -1,0 +1,92 @@
+//! Operators with subgraphs, and sequences whose elements are known when the model is read.
+
+use super::Lowering;
+use crate::Error;
+use crate::lower::{Call, Item, Lowerer, Result, Value};
+use tegula_ir::Op;
+
+pub(super) fn find(op: &str) -> Option<Lowering> {
+    let lowering: Lowering = match op {
+        "If" => choice,
+        "SequenceConstruct" => sequence,
+        "SequenceAt" => sequence_at,
+        "SequenceLength" => sequence_length,
+        _ => return None,
+    };
+    Some(lowering)
+}
+
+/// A choice that is known when the model is read leaves only one of its branches.
+fn choice<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
+    let condition = call.input(0)?;
+    let branch = |name: &str| {
+        let graph = call.attribute(name).and_then(|a| a.graph.as_ref());
+        graph.ok_or_else(|| Error::input(format!("the graph `{name}` is missing")))
+    };
+    let (on_true, on_false) = (branch("then_branch")?, branch("else_branch")?);
+    if let Some([known]) = condition.integers().as_deref() {
+        let taken = if *known != 0 { on_true } else { on_false };
+        return lower.subgraph(taken, call, call.scope, Vec::new());
+    }
+    let captured = lower.captured(&[on_true, on_false], call.scope);
+    let values: Vec<Value> = captured.iter().map(|(_, value)| value.clone()).collect();
+    let mut branches = Vec::new();
+    let mut shapes = Vec::new();
+    for (name, graph) in [("then", on_true), ("else", on_false)] {
+        let (id, results) = lower.computation(name, &values, false, |lower, inner| {
+            let scope = lower.with_captured(call.scope, &captured, inner);
+            let items = lower.subgraph(graph, call, &scope, Vec::new())?;
+            let values = items.into_iter().map(|item| match item {
+                Item::Tensor(value) => Ok(value),
+                _ => Err(Error::unsupported("a choice between sequences")),
+            });
+            values.collect()
+        })?;
+        branches.push(id);
+        shapes.push(results.iter().map(Value::shape).collect::<Vec<_>>());
+    }
+    if shapes[0] != shapes[1] {
+        return Err(Error::unsupported(
+            "branches whose results have different shapes: their sizes depend on data",
+        ));
+    }
+    let argument = lower.tuple(&values)?;
+    let condition = lower.reshape(&condition, &[])?;
+    let selector = lower.local(&condition)?;
+    let op = Op::Conditional {
+        branches,
+        predicated: true,
+    };
+    let stated = tegula_ir::Shape::Tuple(shapes.swap_remove(0));
+    let tuple = lower.push_local(op, &[selector, argument, argument], Some(stated))?;
+    let results = lower.elements(tuple)?;
+    Ok(results.into_iter().map(Item::Tensor).collect())
+}
+
+fn sequence<'a>(_: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
+    Ok(vec![Item::Sequence(call.inputs.clone())])
+}
+
+fn elements<'s>(call: &'s Call<'_, '_>) -> Result<&'s [Item]> {
+    match call.inputs.first() {
+        Some(Item::Sequence(items)) => Ok(items),
+        _ => Err(Error::input("expected a sequence as input 0")),
+    }
+}
+
+fn sequence_at<'a>(_: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
+    let items = elements(call)?;
+    let place = call
+        .input(1)?
+        .integers()
+        .and_then(|list| list.first().copied());
+    let place = place.ok_or_else(|| Error::depends_on_data(1, "a place that depends on data"))?;
+    let place = call.axis_of(place, items.len())?;
+    Ok(vec![items[place].clone()])
+}
+
+fn sequence_length<'a>(_: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
+    let count = elements(call)?.len() as i64;
+    let value = Value::of_integers(tegula_ir::ElementType::S64, &[], &[count])?;
+    Ok(vec![value.into()])
+}

@@ -1,0 +1,185 @@
+//! Normalizations.
+
+use super::reductions::mean;
+use super::{Lowering, one};
+use crate::Error;
+use crate::lower::{Call, Item, Lowerer, Result, Value};
+use crate::tensor::element_type;
+use tegula_expr::Term;
+use tegula_ir::{ElementType, Unary};
+
+pub(super) fn find(op: &str) -> Option<Lowering> {
+    let lowering: Lowering = match op {
+        "BatchNormalization" => batch,
+        "InstanceNormalization" => instance,
+        "LayerNormalization" => layer,
+        "GroupNormalization" => group,
+        "RMSNormalization" | "SimplifiedLayerNormalization" => root_mean_square,
+        "Dropout" => dropout,
+        _ => return None,
+    };
+    Some(lowering)
+}
+
+/// `(x - mean) / sqrt(variance + epsilon)`.
+fn normalized(
+    lower: &mut Lowerer<'_>,
+    x: &Value,
+    mean: &Value,
+    variance: &Value,
+    epsilon: f64,
+) -> Result<Value> {
+    let centred = lower.sub(x, mean)?;
+    let variance = lower.shifted(variance, epsilon)?;
+    let deviation = lower.unary(Unary::Sqrt, &variance)?;
+    lower.div(&centred, &deviation)
+}
+
+/// The mean and the variance over dimensions, which stay.
+fn moments(lower: &mut Lowerer<'_>, x: &Value, axes: &[usize]) -> Result<(Value, Value)> {
+    let centre = mean(lower, x, axes, true)?;
+    let centred = lower.sub(x, &centre)?;
+    let square = lower.mul(&centred, &centred)?;
+    let variance = mean(lower, &square, axes, true)?;
+    Ok((centre, variance))
+}
+
+/// A number for each channel at the rank of an array.
+fn by_channel(lower: &mut Lowerer<'_>, value: &Value, rank: usize) -> Result<Value> {
+    let mut dims = vec![Term::constant(1); rank];
+    dims[1] = value.dims.first().cloned().unwrap_or(Term::constant(1));
+    lower.reshape(value, &dims)
+}
+
+/// The array with a scale and an offset for each channel.
+fn scaled_by_channel(
+    lower: &mut Lowerer<'_>,
+    x: &Value,
+    scale: &Value,
+    offset: &Value,
+) -> Result<Value> {
+    let (scale, offset) = (lower.convert(scale, x.ty)?, lower.convert(offset, x.ty)?);
+    let scale = by_channel(lower, &scale, x.rank())?;
+    let offset = by_channel(lower, &offset, x.rank())?;
+    let scaled = lower.mul(x, &scale)?;
+    lower.add(&scaled, &offset)
+}
+
+fn batch<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
+    let x = call.input(0)?;
+    if x.rank() < 2 {
+        return Err(Error::input("expected at least two dimensions"));
+    }
+    let (scale, offset) = (call.input(1)?, call.input(2)?);
+    let (own_mean, own_variance) = (call.input(3)?, call.input(4)?);
+    let epsilon = call.float("epsilon", 1e-5);
+    if call.int("training_mode", 0) == 0 {
+        let (m, v) = (
+            lower.convert(&own_mean, x.ty)?,
+            lower.convert(&own_variance, x.ty)?,
+        );
+        let m = by_channel(lower, &m, x.rank())?;
+        let v = by_channel(lower, &v, x.rank())?;
+        let plain = normalized(lower, &x, &m, &v, epsilon)?;
+        return one(scaled_by_channel(lower, &plain, &scale, &offset)?);
+    }
+    let axes: Vec<usize> = (0..x.rank()).filter(|at| *at != 1).collect();
+    let (m, v) = moments(lower, &x, &axes)?;
+    let plain = normalized(lower, &x, &m, &v, epsilon)?;
+    let y = scaled_by_channel(lower, &plain, &scale, &offset)?;
+    let momentum = call.float("momentum", 0.9);
+    let mut results = vec![y.into()];
+    for (running, current) in [(own_mean, m), (own_variance, v)] {
+        let current = lower.reshape(&current, &running.dims)?;
+        let current = lower.convert(&current, running.ty)?;
+        let old = lower.scaled(&running, momentum)?;
+        let new = lower.scaled(&current, 1.0 - momentum)?;
+        results.push(lower.add(&old, &new)?.into());
+    }
+    Ok(results)
+}
+
+fn instance<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
+    let (x, scale, offset) = (call.input(0)?, call.input(1)?, call.input(2)?);
+    let axes: Vec<usize> = (2..x.rank()).collect();
+    let (m, v) = moments(lower, &x, &axes)?;
+    let plain = normalized(lower, &x, &m, &v, call.float("epsilon", 1e-5))?;
+    one(scaled_by_channel(lower, &plain, &scale, &offset)?)
+}
+
+fn layer<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
+    let (x, scale) = (call.input(0)?, call.input(1)?);
+    let axis = call.axis(-1, x.rank())?;
+    let axes: Vec<usize> = (axis..x.rank()).collect();
+    let wide = element_type(call.int("stash_type", 1))?;
+    let inner = lower.convert(&x, wide)?;
+    let (m, v) = moments(lower, &inner, &axes)?;
+    let epsilon = call.float("epsilon", 1e-5);
+    let plain = normalized(lower, &inner, &m, &v, epsilon)?;
+    let plain = lower.convert(&plain, x.ty)?;
+    let mut y = lower.mul(&plain, &scale)?;
+    if let Some(offset) = call.optional(2) {
+        y = lower.add(&y, &offset)?;
+    }
+    let v = lower.shifted(&v, epsilon)?;
+    let inverse = lower.unary(Unary::Rsqrt, &v)?;
+    Ok(vec![y.into(), m.into(), inverse.into()])
+}
+
+fn root_mean_square<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
+    let (x, scale) = (call.input(0)?, call.input(1)?);
+    let axis = call.axis(-1, x.rank())?;
+    let axes: Vec<usize> = (axis..x.rank()).collect();
+    let wide = element_type(call.int("stash_type", 1))?;
+    let inner = lower.convert(&x, wide)?;
+    let square = lower.mul(&inner, &inner)?;
+    let square = mean(lower, &square, &axes, true)?;
+    let square = lower.shifted(&square, call.float("epsilon", 1e-5))?;
+    let root = lower.unary(Unary::Sqrt, &square)?;
+    let plain = lower.div(&inner, &root)?;
+    let plain = lower.convert(&plain, scale.ty)?;
+    one(lower.mul(&plain, &scale)?)
+}
+
+fn group<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
+    let (x, scale, offset) = (call.input(0)?, call.input(1)?, call.input(2)?);
+    let groups = Term::constant(call.int("num_groups", 1).max(1));
+    if x.rank() < 2 {
+        return Err(Error::input("expected at least two dimensions"));
+    }
+    let mut dims = vec![
+        x.dims[0].clone(),
+        groups.clone(),
+        x.dims[1].floor_div(&groups),
+    ];
+    dims.extend_from_slice(&x.dims[2..]);
+    let inner = lower.convert(&x, element_type(call.int("stash_type", 1))?)?;
+    let parts = lower.reshape(&inner, &dims)?;
+    let axes: Vec<usize> = (2..parts.rank()).collect();
+    let (m, v) = moments(lower, &parts, &axes)?;
+    let plain = normalized(lower, &parts, &m, &v, call.float("epsilon", 1e-5))?;
+    let plain = lower.convert(&plain, x.ty)?;
+    if call.version >= 21 {
+        let plain = lower.reshape(&plain, &x.dims)?;
+        return one(scaled_by_channel(lower, &plain, &scale, &offset)?);
+    }
+    // One number for each group.
+    let y = scaled_by_channel(lower, &plain, &scale, &offset)?;
+    one(lower.reshape(&y, &x.dims)?)
+}
+
+/// Dropout leaves everything as it is unless a model is trained.
+fn dropout<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
+    let x = call.input(0)?;
+    let ratio = call.optional(1).map(|ratio| ratio.floats());
+    let trains = match call.optional(2) {
+        None => false,
+        Some(mode) => mode.integers() != Some(vec![0]),
+    };
+    let keeps_all = matches!(ratio.as_ref().map(|r| r.as_deref()), Some(Some([0.0])));
+    if trains && !keeps_all {
+        return Err(Error::unsupported("random numbers, in training"));
+    }
+    let mask = lower.splat(ElementType::Pred, 1.0, &x.dims)?;
+    Ok(vec![x.into(), mask.into()])
+}

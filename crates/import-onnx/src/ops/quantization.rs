@@ -1,0 +1,160 @@
+//! Numbers as small integers with a scale and a zero point.
+
+use super::products::{product, without_zero};
+use super::{Lowering, one};
+use crate::Error;
+use crate::lower::{Call, Fold, Item, Lowerer, Result, Value};
+use crate::tensor::element_type;
+use tegula_expr::Term;
+use tegula_ir::{ElementType, Unary};
+
+pub(super) fn find(op: &str) -> Option<Lowering> {
+    let lowering: Lowering = match op {
+        "QuantizeLinear" => quantize,
+        "DequantizeLinear" => dequantize,
+        "DynamicQuantizeLinear" => dynamic,
+        "QLinearMatMul" => q_mat_mul,
+        _ => return None,
+    };
+    Some(lowering)
+}
+
+/// A scale or zero point at the sizes of the array: one number, one for each slice of an axis, or
+/// one for each block along it.
+fn spread<'a>(
+    lower: &mut Lowerer<'a>,
+    call: &Call<'_, 'a>,
+    value: &Value,
+    dims: &[Term],
+) -> Result<Value> {
+    if value.count() == Some(1) {
+        let scalar = lower.reshape(value, &[])?;
+        return lower.broadcast_to(&scalar, dims);
+    }
+    let axis = call.axis(1, dims.len())?;
+    if value.rank() == 1 {
+        return lower.broadcast_in(value, &[axis], dims);
+    }
+    let block = call.int("block_size", 0);
+    if value.rank() != dims.len() || block < 1 {
+        return Err(Error::input(
+            "expected one scale, one for each slice, or one for each block",
+        ));
+    }
+    // Each block's number before the places in the block.
+    let mut wide = value.dims.clone();
+    wide.insert(axis + 1, Term::constant(block));
+    let places: Vec<usize> = (0..value.rank()).map(|at| at + usize::from(at > axis)).collect();
+    let repeated = lower.broadcast_in(value, &places, &wide)?;
+    let mut whole = value.dims.clone();
+    whole[axis] = whole[axis].mul(&Term::constant(block));
+    let repeated = lower.reshape(&repeated, &whole)?;
+    lower.slice(&repeated, axis, &Term::constant(0), &dims[axis], 1)
+}
+
+/// The smallest and the largest number of a type.
+fn bounds(lower: &Lowerer<'_>, ty: ElementType, wide: ElementType) -> Result<[Value; 2]> {
+    let bound = |largest: bool| -> Result<Value> {
+        let value = lower.extreme(ty, largest)?;
+        let number = value.floats().unwrap_or_default();
+        lower.scalar(wide, number.first().copied().unwrap_or_default())
+    };
+    Ok([bound(false)?, bound(true)?])
+}
+
+/// `saturate(round(x / scale) + zero)`.
+fn rounded<'a>(
+    lower: &mut Lowerer<'a>,
+    x: &Value,
+    scale: &Value,
+    zero: Option<&Value>,
+    ty: ElementType,
+) -> Result<Value> {
+    let quotient = lower.div(x, scale)?;
+    if ty.is_float() {
+        return lower.convert(&quotient, ty);
+    }
+    let mut whole = lower.unary(Unary::RoundNearestEven, &quotient)?;
+    if let Some(zero) = zero {
+        let zero = lower.convert(zero, whole.ty)?;
+        whole = lower.add(&whole, &zero)?;
+    }
+    let [low, high] = bounds(lower, ty, whole.ty)?;
+    let whole = lower.max(&whole, &low)?;
+    let whole = lower.min(&whole, &high)?;
+    lower.convert(&whole, ty)
+}
+
+fn quantize<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
+    let (x, scale) = (call.input(0)?, call.input(1)?);
+    let zero = call.optional(2);
+    let ty = match (&zero, call.int("output_dtype", 0)) {
+        (Some(zero), _) => zero.ty,
+        (None, 0) => ElementType::U8,
+        (None, number) => element_type(number)?,
+    };
+    let scale = lower.convert(&scale, x.ty)?;
+    let scale = spread(lower, call, &scale, &x.dims)?;
+    let zero = match zero {
+        Some(zero) => Some(spread(lower, call, &zero, &x.dims)?),
+        None => None,
+    };
+    one(rounded(lower, &x, &scale, zero.as_ref(), ty)?)
+}
+
+fn dequantize<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
+    let (x, scale) = (call.input(0)?, call.input(1)?);
+    let mut wide = lower.convert(&x, scale.ty)?;
+    if let Some(zero) = call.optional(2) {
+        let zero = lower.convert(&zero, scale.ty)?;
+        let zero = spread(lower, call, &zero, &x.dims)?;
+        wide = lower.sub(&wide, &zero)?;
+    }
+    let ty = match call.int("output_dtype", 0) {
+        0 => scale.ty,
+        number => element_type(number)?,
+    };
+    let scale = spread(lower, call, &scale, &x.dims)?;
+    let whole = lower.mul(&wide, &scale)?;
+    one(lower.convert(&whole, ty)?)
+}
+
+fn dynamic<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
+    let x = call.input(0)?;
+    let axes: Vec<usize> = (0..x.rank()).collect();
+    let none = lower.like(&x, 0.0)?;
+    let low = lower.reduce(&x, Fold::Min, &axes, false)?;
+    let low = lower.min(&low, &none)?;
+    let high = lower.reduce(&x, Fold::Max, &axes, false)?;
+    let high = lower.max(&high, &none)?;
+    let width = lower.sub(&high, &low)?;
+    let steps = lower.like(&x, 255.0)?;
+    let scale = lower.div(&width, &steps)?;
+    let negative = lower.unary(Unary::Negate, &low)?;
+    let zero = rounded(lower, &negative, &scale, None, ElementType::U8)?;
+    let y = rounded(lower, &x, &scale, Some(&zero), ElementType::U8)?;
+    Ok(vec![y.into(), scale.into(), zero.into()])
+}
+
+fn q_mat_mul<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
+    let (a, b) = (call.input(0)?, call.input(3)?);
+    let (scale_a, scale_b, scale_y) = (call.input(1)?, call.input(4)?, call.input(6)?);
+    let (rows, columns) = (a.rank().saturating_sub(2), b.rank().saturating_sub(1));
+    let a = without_zero(lower, &a, call.optional(2), rows)?;
+    let b = without_zero(lower, &b, call.optional(5), columns)?;
+    let sum = product(lower, &a, &b)?;
+    let wide = ElementType::F32;
+    let sum = lower.convert(&sum, wide)?;
+    let mut factor = lower.convert(&scale_a, wide)?;
+    for (scale, divides) in [(scale_b, false), (scale_y, true)] {
+        let scale = lower.convert(&scale, wide)?;
+        factor = match divides {
+            false => lower.mul(&factor, &scale)?,
+            true => lower.div(&factor, &scale)?,
+        };
+    }
+    let y = lower.mul(&sum, &factor)?;
+    let zero = call.input(7)?;
+    let one_ = lower.like(&y, 1.0)?;
+    one(rounded(lower, &y, &one_, Some(&zero), zero.ty)?)
+}

@@ -1,0 +1,281 @@
+//! Convolutions and pools.
+
+use super::{Lowering, one};
+use crate::Error;
+use crate::lower::{Call, Fold, Item, Lowerer, Result, Value};
+use tegula_expr::Term;
+use tegula_ir::{ConvDims, DimNumbers, Op, WindowDim};
+
+pub(super) fn find(op: &str) -> Option<Lowering> {
+    let lowering: Lowering = match op {
+        "Conv" => convolution,
+        "MaxPool" | "AveragePool" | "LpPool" => pool,
+        "GlobalAveragePool" | "GlobalMaxPool" | "GlobalLpPool" => global_pool,
+        _ => return None,
+    };
+    Some(lowering)
+}
+
+/// The window of each spatial dimension of a node. Padding that follows from open sizes is put
+/// around the operand first.
+struct Windows {
+    operand: Value,
+    window: Vec<WindowDim>,
+    /// Room behind the last element that a rounded-up number of positions needs.
+    extra: Vec<i64>,
+}
+
+fn windows(
+    lower: &mut Lowerer<'_>,
+    call: &Call<'_, '_>,
+    x: &Value,
+    kernel: &[i64],
+    fill: &Value,
+) -> Result<Windows> {
+    let count = kernel.len();
+    let list = |name: &str, default: i64, count: usize| match call.ints(name) {
+        Some(list) if list.len() == count => Ok(list),
+        Some(list) => Err(Error::input(format!(
+            "expected {count} numbers in `{name}`, found {}",
+            list.len()
+        ))),
+        None => Ok(vec![default; count]),
+    };
+    let strides = list("strides", 1, count)?;
+    let dilations = list("dilations", 1, count)?;
+    let pads = list("pads", 0, 2 * count)?;
+    let mode = call.text("auto_pad", "NOTSET");
+    let ceil = call.int("ceil_mode", 0) != 0;
+    if strides
+        .iter()
+        .chain(&dilations)
+        .chain(kernel)
+        .any(|n| *n < 1)
+    {
+        return Err(Error::input(
+            "strides, dilations and kernel sizes are at least 1",
+        ));
+    }
+    let mut low = vec![Term::constant(0); x.rank()];
+    let mut high = low.clone();
+    let mut window = Vec::new();
+    let mut extra = Vec::new();
+    for at in 0..count {
+        let size = &x.dims[2 + at];
+        let stride = strides[at];
+        let extent = dilations[at] * (kernel[at] - 1) + 1;
+        let mut dim = WindowDim {
+            size: kernel[at],
+            stride,
+            padding_low: 0,
+            padding_high: 0,
+            base_dilation: 1,
+            window_dilation: dilations[at],
+            reversal: false,
+        };
+        match mode {
+            "SAME_UPPER" | "SAME_LOWER" => {
+                // As many positions as strides fit: (ceil(size / stride) - 1) * stride + extent.
+                let positions = size.ceil_div(&Term::constant(stride));
+                let need = positions
+                    .sub(&Term::constant(1))
+                    .mul(&Term::constant(stride))
+                    .add(&Term::constant(extent));
+                let need = Term::max(&need.sub(size), &Term::constant(0));
+                let need = lower.canonical(&need);
+                let half = need.floor_div(&Term::constant(2));
+                let rest = need.sub(&half);
+                let (before, behind) = match mode {
+                    "SAME_UPPER" => (half, rest),
+                    _ => (rest, half),
+                };
+                let (before, behind) = (lower.canonical(&before), lower.canonical(&behind));
+                match (before.as_constant(), behind.as_constant()) {
+                    (Some(before), Some(behind)) => {
+                        dim.padding_low = before;
+                        dim.padding_high = behind;
+                    }
+                    _ => {
+                        low[2 + at] = before;
+                        high[2 + at] = behind;
+                    }
+                }
+            }
+            "VALID" => {}
+            _ => {
+                dim.padding_low = pads[at];
+                dim.padding_high = pads[count + at];
+            }
+        }
+        let mut more = 0;
+        if ceil && stride > 1 {
+            let size = size.as_constant().ok_or_else(|| {
+                Error::unsupported("`ceil_mode` along a dimension whose size is not known")
+            })?;
+            let room = size + dim.padding_low + dim.padding_high - extent;
+            let positions = room.div_euclid(stride) + i64::from(room.rem_euclid(stride) != 0);
+            // The last window begins within the array or the padding before it.
+            if positions * stride < size + dim.padding_low {
+                more = (positions * stride - room).max(0);
+            }
+        }
+        dim.padding_high += more;
+        extra.push(more);
+        window.push(dim);
+    }
+    let operand = lower.pad(x, fill, &low, &high)?;
+    Ok(Windows {
+        operand,
+        window,
+        extra,
+    })
+}
+
+fn convolution<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
+    let (x, kernel) = (call.input(0)?, call.input(1)?);
+    let whole = convolve(lower, call, &x, &kernel)?;
+    one(match call.optional(2) {
+        Some(bias) => with_bias(lower, &whole, &bias)?,
+        None => whole,
+    })
+}
+
+/// A number added to each channel.
+fn with_bias(lower: &mut Lowerer<'_>, x: &Value, bias: &Value) -> Result<Value> {
+    let bias = lower.broadcast_in(bias, &[1], &x.dims)?;
+    lower.add(x, &bias)
+}
+
+fn convolve(
+    lower: &mut Lowerer<'_>,
+    call: &Call<'_, '_>,
+    x: &Value,
+    kernel: &Value,
+) -> Result<Value> {
+    if x.rank() < 3 || kernel.rank() != x.rank() {
+        return Err(Error::input(format!(
+            "expected an array and a kernel of one rank above 2, found {} and {}",
+            x.rank(),
+            kernel.rank()
+        )));
+    }
+    let known: Option<Vec<i64>> = kernel.dims[2..].iter().map(Term::as_constant).collect();
+    let known = known.ok_or_else(|| Error::unsupported("a kernel whose size is not known"))?;
+    let zero = lower.like(x, 0.0)?;
+    let windows = windows(lower, call, x, &known, &zero)?;
+    let spatial: DimNumbers = (2..x.rank()).map(|at| at as i64).collect();
+    let dims = ConvDims {
+        input_batch: 0,
+        input_feature: 1,
+        input_spatial: spatial.clone(),
+        kernel_input_feature: 1,
+        kernel_output_feature: 0,
+        kernel_spatial: spatial.clone(),
+        output_batch: 0,
+        output_feature: 1,
+        output_spatial: spatial,
+    };
+    let op = Op::Convolution {
+        window: windows.window,
+        dims,
+        feature_group_count: call.int("group", 1),
+        batch_group_count: 1,
+        precision: Vec::new(),
+    };
+    let operands = [lower.local(&windows.operand)?, lower.local(kernel)?];
+    lower.push_inferred(op, &operands)
+}
+
+fn pool<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
+    let x = call.input(0)?;
+    let kernel = call.ints("kernel_shape").unwrap_or_default();
+    if x.rank() < 3 || kernel.len() != x.rank() - 2 {
+        return Err(Error::input(
+            "expected `kernel_shape` with each spatial dimension",
+        ));
+    }
+    if call
+        .node
+        .outputs
+        .iter()
+        .skip(1)
+        .any(|name| !name.is_empty())
+    {
+        return Err(Error::unsupported(
+            "the places of the largest elements (output 1)",
+        ));
+    }
+    let fold = match call.node.op {
+        "MaxPool" => Fold::Max,
+        _ => Fold::Sum,
+    };
+    let init = lower.identity(fold, x.ty)?;
+    let around = [WindowDim::TRIVIAL, WindowDim::TRIVIAL];
+    let parts = windows(lower, call, &x, &kernel, &init)?;
+    let whole = [&around[..], &parts.window].concat();
+    if call.node.op == "LpPool" {
+        return lp_pool(lower, call, &parts.operand, &init, whole);
+    }
+    let combined = lower.window(&parts.operand, &init, fold, whole.clone())?;
+    if call.node.op == "MaxPool" {
+        return one(combined);
+    }
+    // How many elements each window has: those of the padding, too, if they are counted.
+    let counts_padding = call.int("count_include_pad", 0) != 0;
+    let mut dims = x.dims.clone();
+    dims[0] = Term::constant(1);
+    dims[1] = Term::constant(1);
+    let mut ones = lower.splat(x.ty, 1.0, &dims)?;
+    let mut counted = whole;
+    if counts_padding {
+        let filled = lower.like(&x, 1.0)?;
+        let (mut low, mut high) = (vec![Term::constant(0); x.rank()], Vec::new());
+        high.clone_from(&low);
+        for (at, dim) in parts.window.iter().enumerate() {
+            low[2 + at] = Term::constant(dim.padding_low);
+            high[2 + at] = Term::constant(dim.padding_high - parts.extra[at]);
+            counted[2 + at].padding_low = 0;
+            counted[2 + at].padding_high = parts.extra[at];
+        }
+        ones = lower.pad(&ones, &filled, &low, &high)?;
+    } else if parts.operand.dims != x.dims {
+        return Err(Error::unsupported(
+            "SAME padding of an average along a dimension whose size is not known",
+        ));
+    }
+    let counts = lower.window(&ones, &init, Fold::Sum, counted)?;
+    one(lower.div(&combined, &counts)?)
+}
+
+fn lp_pool(
+    lower: &mut Lowerer<'_>,
+    call: &Call<'_, '_>,
+    x: &Value,
+    init: &Value,
+    window: Vec<WindowDim>,
+) -> Result<Vec<Item>> {
+    let p = lower.like(x, call.int("p", 2) as f64)?;
+    let size = lower.unary(tegula_ir::Unary::Abs, x)?;
+    let power = lower.binary(tegula_ir::Binary::Power, &size, &p)?;
+    let sum = lower.window(&power, init, Fold::Sum, window)?;
+    let root = lower.like(x, 1.0 / call.int("p", 2) as f64)?;
+    one(lower.binary(tegula_ir::Binary::Power, &sum, &root)?)
+}
+
+fn global_pool<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
+    let x = call.input(0)?;
+    let axes: Vec<usize> = (2..x.rank()).collect();
+    one(match call.node.op {
+        "GlobalAveragePool" => super::reductions::mean(lower, &x, &axes, true)?,
+        "GlobalMaxPool" => lower.reduce(&x, Fold::Max, &axes, true)?,
+        _ => {
+            let p = call.int("p", 2) as f64;
+            let exponent = lower.like(&x, p)?;
+            let size = lower.unary(tegula_ir::Unary::Abs, &x)?;
+            let power = lower.binary(tegula_ir::Binary::Power, &size, &exponent)?;
+            let sum = lower.reduce(&power, Fold::Sum, &axes, true)?;
+            let root = lower.like(&x, 1.0 / p)?;
+            lower.binary(tegula_ir::Binary::Power, &sum, &root)?
+        }
+    })
+}
