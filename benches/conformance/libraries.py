@@ -25,8 +25,14 @@ import generate
 warnings.filterwarnings("ignore")
 jax.config.update("jax_enable_x64", False)
 WIDE = "x64/"
-# How often XLA runs on other inputs, and how much further apart than its own results ours may be:
-# eight draws do not find the largest difference.
+# How often XLA runs on other inputs, and how much further apart than its own results ours may be.
+# What is chaotic multiplies errors, and both programs differ from the exact one by errors of the same
+# size, not by the same ones. XLA's own movement is the largest of eight draws of errors at one place,
+# the inputs; ours come from every operation in between. The largest of a few draws of a normal
+# distribution is within a factor of 2 of that of a few hundred (1.4 to 2.9 standard deviations), and
+# two results that are both off are apart by twice what one is: 4 together. Something wrong is not
+# found by this where errors grow as far as the results themselves; it is by the programs that are not
+# chaotic, and these are listed with both figures.
 PERTURBED_RUNS, FURTHER = 8, 4
 SAME_FUNCTION = 1e-2
 

@@ -5,6 +5,7 @@
     python benches/conformance/run.py symbolic FOLDER [--only REGEX] [--table FILE]
     python benches/conformance/run.py libraries FOLDER [--only REGEX] [--table FILE]
     python benches/conformance/run.py programs FOLDER --modules FILES... [--table FILE]
+    python benches/conformance/run.py decompositions FOLDER [--only REGEX] [--table FILE]
     python benches/conformance/run.py written FOLDER --modules FILES... [--table FILE]
 
 needs `jax[cpu]`, `numpy` and `absl-py`. Suites:
@@ -17,6 +18,8 @@ symbolic    Functions that `jax.export` gives with symbolic sizes: one file, run
             and held against XLA:CPU at these sizes.
 libraries   Programs of the JAX libraries that are installed, in `f32` and with 64-bit types:
             `benches/peers/cliffs/generate.py FOLDER --install` installs them all.
+decompositions  LAPACK's routines as JAX calls them, on matrices of every kind: empty, several at once,
+            with a NaN or an infinity, without full rank.
 programs    HLO files, for example XLA's own (`xla/**/*.hlo` of its repository), cut in front of
             each `HloModule`. What XLA's parser takes must be read. What is read is run on
             `--targets`, where its inputs are small, and the targets are held against each other.
@@ -139,7 +142,7 @@ def selected(names, arguments):
 
 def main():
     parser = argparse.ArgumentParser(description="Tegula against XLA:CPU on many programs")
-    suites = ("harnesses", "symbolic", "libraries", "programs", "written")
+    suites = ("harnesses", "symbolic", "libraries", "programs", "written", "decompositions")
     parser.add_argument("suite", choices=suites)
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument(

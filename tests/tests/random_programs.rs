@@ -256,10 +256,7 @@ const NOT_GENERATED: &[(&str, &[Opcode])] = &[
         "the reference evaluator refuses it: see its documentation",
         &[
             Opcode::DynamicReshape,
-            Opcode::RaggedDot,
             Opcode::RngGetAndUpdateState,
-            Opcode::ScaledDot,
-            Opcode::Scan,
             Opcode::SetDimensionSize,
         ],
     ),

@@ -344,6 +344,19 @@ impl Kernel {
         id
     }
 
+    /// How many values a variable of the domain or of a loop goes through.
+    pub fn extent(&self, var: Var) -> Option<&Term> {
+        match self.var(var)? {
+            IndexVar::Domain(extent) | IndexVar::Loop(extent) => Some(extent),
+            _ => None,
+        }
+    }
+
+    /// As [`Self::extent`], if it is known before a run.
+    pub fn constant_extent(&self, var: Var) -> Option<i64> {
+        self.extent(var)?.as_constant()
+    }
+
     /// What a variable is, if there is such a variable.
     pub fn var(&self, var: Var) -> Option<&IndexVar> {
         self.vars.get(var.0 as usize)

@@ -73,6 +73,7 @@ impl Evaluator<'_> {
                 | Op::Fusion { .. }
                 | Op::While { .. }
                 | Op::Conditional { .. }
+                | Op::Scan { .. }
                 | Op::OptBarrier
                 | Op::Domain(_)
                 | Op::Copy
@@ -117,6 +118,7 @@ impl Evaluator<'_> {
             } => self.computation(*to_apply, operands),
             Op::While { condition, body } => self.while_loop(*condition, *body, first(operands)?),
             Op::Conditional { branches, .. } => self.conditional(branches, operands),
+            Op::Scan { .. } => self.scan(id, operands),
             // (destination, source, context)
             Op::CopyStart { .. } => {
                 let source = first(operands)?;
@@ -144,6 +146,16 @@ impl Evaluator<'_> {
         Ok(Value::Tuple(elements))
     }
 
+    /// Counts an iteration of any loop.
+    pub(crate) fn count_iteration(&mut self) -> Result<(), Fault> {
+        self.iterations += 1;
+        let most = self.options.max_iterations;
+        match most.is_some_and(|most| self.iterations > most) {
+            true => Err(Fault::Limit("more iterations than allowed".to_owned())),
+            false => Ok(()),
+        }
+    }
+
     fn while_loop(
         &mut self,
         condition: ComputationId,
@@ -151,14 +163,7 @@ impl Evaluator<'_> {
         mut state: Value,
     ) -> Result<Value, Fault> {
         while is_true(&self.computation(condition, vec![state.clone()])?)? {
-            self.iterations += 1;
-            if self
-                .options
-                .max_iterations
-                .is_some_and(|most| self.iterations > most)
-            {
-                return Err(Fault::Limit("more iterations than allowed".to_owned()));
-            }
+            self.count_iteration()?;
             state = self.computation(body, vec![state])?;
         }
         Ok(state)

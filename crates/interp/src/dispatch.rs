@@ -7,12 +7,12 @@ use crate::perturb::by_sums;
 use crate::program::{Callee, map};
 use crate::value::Value;
 use crate::{
-    batch_norm, convolution, dot, elementwise, fft, gather, linalg, movement, random, reduce, sort,
-    window,
+    batch_norm, convolution, dot, elementwise, fft, gather, linalg, movement, ragged, random,
+    reduce, sort, window,
 };
 use tegula_ir::{
     ArrayShape, CustomCall, Dim, ElementType, InstructionId, Lapack, Layout, Literal, Op, Scalar,
-    Shape,
+    Shape, is_size_computation,
 };
 
 /// The operands as arrays, by number.
@@ -89,7 +89,10 @@ impl Evaluator<'_> {
             | Op::Scatter { .. }
             | Op::Map { .. }
             | Op::Sort { .. } => self.calling(id, operands),
-            Op::Dot { .. } | Op::Convolution { .. } => self.products(id, &operands),
+            Op::Dot { .. }
+            | Op::Convolution { .. }
+            | Op::RaggedDot { .. }
+            | Op::ScaledDot { .. } => self.products(id, &operands),
             Op::TopK { .. }
             | Op::BatchNormTraining { .. }
             | Op::BatchNormInference { .. }
@@ -185,18 +188,40 @@ impl Evaluator<'_> {
             Op::SetDimensionSize(dimension) => {
                 let shape = shape()?;
                 let place = movement::position(*dimension, shape.rank())?;
-                is_computed(operands.get(1)?, shape.dims.get(place))?;
+                self.gives_size((id, 1), operands.get(1)?, shape.dims.get(place))?;
                 movement::first_elements(operands.get(0)?, &shape)
             }
             Op::DynamicReshape => {
                 let shape = shape()?;
                 for (number, size) in shape.dims.iter().enumerate() {
-                    is_computed(operands.get(1 + number)?, Some(size))?;
+                    let value = operands.get(1 + number)?;
+                    self.gives_size((id, 1 + number), value, Some(size))?;
                 }
                 Ok(operands.get(0)?.reshaped(&shape)?)
             }
             Op::ReplicaId | Op::PartitionId => Ok(Literal::zeros(&shape()?)?),
             op => Err(left_out(op)),
+        }
+    }
+
+    /// Checks that an operand gives the size which the shape has, as the sizes of a run are known
+    /// before it: not one that depends on data.
+    fn gives_size(
+        &self,
+        (id, operand): (InstructionId, usize),
+        value: &Literal,
+        size: Option<&Dim>,
+    ) -> Result<(), Fault> {
+        let follows = |&operand| is_size_computation(self.module, operand);
+        let value = value.scalar(0).and_then(Scalar::to_i64);
+        match self.module[id].operands.get(operand).is_some_and(follows)
+            && value.is_some()
+            && value == size.and_then(Dim::as_static)
+        {
+            true => Ok(()),
+            false => Err(unsupported(
+                "sizes that are computed from data are not evaluated",
+            )),
         }
     }
 
@@ -266,6 +291,24 @@ impl Evaluator<'_> {
             } => {
                 let groups = (*feature_group_count, *batch_group_count);
                 convolution::convolution(lhs, rhs, &shape, (window, dims), groups, magnitudes)?
+            }
+            Op::RaggedDot {
+                dims,
+                lhs_ragged_dims,
+                rhs_group_dims,
+                ..
+            } => {
+                let attributes = ragged::Attributes {
+                    dims,
+                    ragged: lhs_ragged_dims,
+                    group: rhs_group_dims,
+                };
+                let arrays = [lhs, rhs, operands.get(2)?];
+                ragged::ragged_dot(arrays, &attributes, &shape, magnitudes)?
+            }
+            Op::ScaledDot { dims, .. } => {
+                let arrays = [lhs, rhs, operands.get(2)?, operands.get(3)?];
+                ragged::scaled_dot(arrays, dims, &shape, magnitudes)?
             }
             op => return Err(left_out(op)),
         };
@@ -616,18 +659,6 @@ fn top_k(
     results([values, places], shape)
 }
 
-/// Checks that a size which was taken from the program's text before the run is the one
-/// that the run computes: one that depends on data is not.
-fn is_computed(value: &Literal, size: Option<&Dim>) -> Result<(), Fault> {
-    let value = value.scalar(0).and_then(Scalar::to_i64);
-    match value.is_some() && value == size.and_then(Dim::as_static) {
-        true => Ok(()),
-        false => Err(unsupported(
-            "sizes that are computed from data are not evaluated",
-        )),
-    }
-}
-
 /// Why an operation is left out; the crate's documentation lists them.
 pub(crate) fn left_out(op: &Op) -> Fault {
     unsupported(match op {
@@ -643,9 +674,6 @@ pub(crate) fn left_out(op: &Op) -> Fault {
         | Op::CollectiveBroadcast(_)
         | Op::CollectivePermute { .. }
         | Op::CollectiveDone(_) => "one replica is evaluated, and a collective needs the others",
-        Op::RaggedDot { .. } | Op::ScaledDot { .. } | Op::Scan { .. } => {
-            "there is no definition of its corners to be a reference for"
-        }
         _ => "the operation has no place here",
     })
 }

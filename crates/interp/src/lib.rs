@@ -28,8 +28,6 @@
 //! - collectives, `send`, `recv`, `infeed`, `outfeed`: one replica on one host is
 //!   evaluated (`replica-id` and `partition-id` are 0);
 //! - `rng-get-and-update-state`: there is no state that outlives a run;
-//! - `ragged-dot`, `scaled-dot`, `scan`: new in XLA, and there is no definition of
-//!   their corners yet to be a reference for;
 //! - custom calls other than `LuDecomposition`, `TopK`, [LAPACK](tegula_ir::Lapack)'s, the partitioner's
 //!   annotations and those with a [handler](register_custom_call): their meaning is
 //!   their own;
@@ -60,9 +58,11 @@ mod matmul;
 mod movement;
 mod perturb;
 mod program;
+mod ragged;
 pub mod random;
 mod reduce;
 pub mod scalar;
+mod scan;
 mod sort;
 mod sparse;
 mod strided;

@@ -69,8 +69,8 @@ pub use scalar::Scalar;
 pub use shape::{ArrayShape, Dim, Dims, Shape};
 pub use shape_functions::{ShapeOf, infer_shape, shape_of};
 pub use sizes::{
-    Derivation, Guard, GuardMessage, RunTimeSizes, SizeSource, derive_sizes, resolve_sizes,
-    spell as spell_size, spell_shape,
+    Derivation, Guard, GuardMessage, RunTimeSizes, SizeSource, derive_sizes, is_size_computation,
+    resolve_sizes, spell as spell_size, spell_shape,
 };
 pub use text::{
     FillElided, ReadOptions, parse_literal, parse_module, parse_module_with, parse_shape,

@@ -9,7 +9,7 @@ impl Generator {
     /// One of the operations of this file.
     pub(super) fn library(&mut self, body: &mut Body) {
         let general = self.regime == Regime::General;
-        match self.random.below(9) {
+        match self.random.below(11) {
             0 => self.top_k(body),
             1 => self.arg_max(body),
             2 => self.sort_pair(body),
@@ -18,11 +18,12 @@ impl Generator {
             5 if general => self.fft(body),
             6 if general => self.decomposition(body),
             7 if general => self.batch_norm(body),
+            8 | 9 => self.groups(body),
             _ => self.map(body),
         }
     }
 
-    fn ordered(&mut self, body: &Body) -> Option<Known> {
+    pub(super) fn ordered(&mut self, body: &Body) -> Option<Known> {
         self.any_where(body, |k| {
             !k.dims.is_empty()
                 && !k.ty.is_complex()

@@ -8,6 +8,7 @@
 
 mod expressions;
 mod fresh;
+mod groups;
 mod library;
 mod ops;
 mod recurrences;

@@ -3,7 +3,7 @@
 
 use tegula::random_input::random_array;
 use tegula::{Arg, Buffer, Options, Target, compile, read};
-use tegula_ir::{ArrayShape, ElementType, Literal};
+use tegula_ir::{ArrayShape, ElementType, Literal, Scalar};
 use tegula_tests::judge::assert_agrees;
 use tegula_tests::random::Regime;
 
@@ -106,4 +106,70 @@ fn complex_numbers_between_bounds() {
             array(ElementType::C64, &[5], 2),
         ],
     );
+}
+
+/// Quotients and functions at infinities and NaN, many at once (in lanes) and alone.
+#[test]
+fn infinities() {
+    let special = [0.0, 1.0, -2.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN];
+    let numbers: Vec<(f64, f64)> = special
+        .iter()
+        .flat_map(|&re| special.iter().map(move |&im| (re, im)))
+        .collect();
+    let pairs: Vec<_> = numbers
+        .iter()
+        .flat_map(|&a| numbers.iter().map(move |&b| (a, b)))
+        .collect();
+    let is = |a: f64, b: f64| a == b || a.is_nan() && b.is_nan() || (a - b).abs() < 1e-6;
+    for ty in [ElementType::C64, ElementType::C128] {
+        for ops in [
+            "divide(a, b)",
+            "rsqrt(a)",
+            "logistic(a)",
+            "tanh(a)",
+            "exponential-minus-one(a)",
+        ] {
+            for count in [pairs.len(), 1] {
+                let text = format!(
+                    "HloModule m ENTRY e {{ a = {ty}[{count}] parameter(0) b = {ty}[{count}] parameter(1)
+                       ROOT r = {ty}[{count}] {ops} }}"
+                );
+                let module = read(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+                let executables =
+                    [Target::Interp, Target::Plan, Target::Cpu, Target::Tpu].map(|target| {
+                        let options = Options {
+                            target,
+                            ..Options::default()
+                        };
+                        compile(&module, &options).unwrap_or_else(|e| panic!("{e}\n{text}"))
+                    });
+                // One kernel for all that are done alone.
+                let chunks = pairs.chunks(count).step_by(if count == 1 { 7 } else { 1 });
+                for chunk in chunks {
+                    let side = |of: fn(&((f64, f64), (f64, f64))) -> (f64, f64)| {
+                        let values = chunk.iter().map(of).map(|(re, im)| Scalar::Complex(re, im));
+                        let shape = ArrayShape::new(ty, &[count as i64]);
+                        Buffer::from(Literal::from_scalars(&shape, values).expect("as many"))
+                    };
+                    let inputs = [side(|pair| pair.0), side(|pair| pair.1)];
+                    let results = executables.each_ref().map(|executable| {
+                        let results = executable.run(inputs.iter().map(Arg::Borrowed).collect());
+                        let results = results.unwrap_or_else(|e| panic!("{e}\n{text}"));
+                        results[0].literal().scalars().collect::<Vec<_>>()
+                    });
+                    for other in &results[1..] {
+                        for ((&pair, a), b) in chunk.iter().zip(&results[0]).zip(other) {
+                            let (Scalar::Complex(a, c), Scalar::Complex(b, d)) = (a, b) else {
+                                panic!("{a} {b}");
+                            };
+                            assert!(
+                                is(*a, *b) && is(*c, *d),
+                                "{ops} {pair:?}: ({a}, {c}) ({b}, {d})"
+                            );
+                        }
+                    }
+                }
+            }
+        }
+    }
 }

@@ -23,6 +23,7 @@ mod product_types;
 mod products;
 mod reduce;
 mod rows;
+mod scans_and_groups;
 mod shape_helpers;
 mod shape_modes;
 mod short_dimensions;

@@ -132,3 +132,53 @@ fn division_without_a_rest() {
         assert!(error.message.contains("none"), "{}", error.message);
     }
 }
+
+/// A size that an input's elements give, even if it can be but one: no target looks at them, and none
+/// takes it as if they were right.
+#[test]
+fn sizes_computed_from_data() {
+    for line in [
+        "ROOT r = f32[<=6] dynamic-reshape(a, n)",
+        "ROOT r = f32[6] set-dimension-size(a, n), dimensions={0}",
+    ] {
+        let text = program(&format!(
+            "  a = f32[6] parameter(0)\n  n = s32[] parameter(1)\n  {line}"
+        ));
+        let module = read(&text).expect("reads");
+        for target in [Target::Interp, Target::Plan, Target::Cpu, Target::Tpu] {
+            let options = Options {
+                target,
+                ..Options::default()
+            };
+            let zeros = |ty, dims: &[i64]| {
+                Buffer::from(Literal::zeros(&ArrayShape::new(ty, dims)).expect("small"))
+            };
+            let inputs = [zeros(ElementType::F32, &[6]), zeros(ElementType::S32, &[])];
+            let run = compile(&module, &options)
+                .and_then(|executable| executable.run(inputs.iter().map(Arg::Borrowed).collect()));
+            let error = run.err().unwrap_or_else(|| panic!("{target:?}: {text}"));
+            let message = &error.message;
+            assert!(
+                message.contains("computed from data"),
+                "{target:?}: {message}"
+            );
+        }
+    }
+}
+
+/// Each operation on sizes is followed once, however often its value is used.
+#[test]
+fn long_computations_of_sizes() {
+    for op in ["minimum", "add", "multiply"] {
+        let mut lines = String::from(
+            "  a = f32[?] parameter(0)\n  x0 = s32[] get-dimension-size(a), dimensions={0}\n",
+        );
+        for i in 0..60 {
+            lines += &format!("  x{} = s32[] {op}(x{i}, x{i})\n", i + 1);
+        }
+        lines += "  ROOT r = f32[?] dynamic-reshape(a, x60)";
+        let begun = std::time::Instant::now();
+        let _ = read(&program(&lines));
+        assert!(begun.elapsed().as_secs() < 5, "{op}");
+    }
+}

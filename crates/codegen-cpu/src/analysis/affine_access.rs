@@ -1,4 +1,4 @@
-//! Addresses as sums: how an element's place depends on a variable.
+//! Affine access: the address of an element as a sum of indices times strides.
 
 use tegula_expr::{Interval, Node, Term, Var, VarRanges, canonicalize};
 use tegula_fusion::kernel::{Block, IndexVar, ScalarOp, Statement};
@@ -71,10 +71,7 @@ pub(crate) fn linear_index(
 /// accesses go through them as through one dimension, and nothing else depends
 /// on where in them a point lies. Gives their number and the lanes.
 pub(crate) fn merged(kernel: &Kernel) -> (usize, Option<i64>) {
-    let extent = |var: Var| match kernel.var(var) {
-        Some(IndexVar::Domain(extent)) => extent.as_constant(),
-        _ => None,
-    };
+    let extent = |var: Var| kernel.constant_extent(var);
     let Some(&lane) = kernel.domain.last() else {
         return (0, None);
     };

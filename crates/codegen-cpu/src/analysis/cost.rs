@@ -1,9 +1,9 @@
-//! How much work a step is: arithmetic operations, and bytes of what it is given.
+//! The cost of a step: arithmetic operations and bytes moved.
 
 use crate::library::call::Call;
-use tegula_expr::{Term, Var};
+use tegula_expr::Var;
 use tegula_fusion::Kernel;
-use tegula_fusion::kernel::{Block, IndexVar, ScalarOp, Statement};
+use tegula_fusion::kernel::{Block, ScalarOp, Statement};
 use tegula_layout::plan::{KernelId, Plan, ValueId};
 
 /// The work of a step.
@@ -69,12 +69,7 @@ impl Work {
 }
 
 fn extent(kernel: &Kernel, var: Var) -> f64 {
-    match kernel.var(var) {
-        Some(IndexVar::Domain(extent) | IndexVar::Loop(extent)) => {
-            Term::as_constant(extent).unwrap_or(1) as f64
-        }
-        _ => 1.0,
-    }
+    kernel.constant_extent(var).unwrap_or(1) as f64
 }
 
 /// The operations of a block at one point; of a choice, those of its larger branch.

@@ -1,4 +1,4 @@
-//! Branches of a kernel whose conditions are known.
+//! Decides branches whose conditions are known within a range of an index.
 
 use tegula_expr::{Cmp, Node, Term, Var, VarRanges, canonicalize};
 use tegula_fusion::Rename;

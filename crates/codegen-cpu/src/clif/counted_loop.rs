@@ -1,4 +1,4 @@
-//! Counted loops in Cranelift: the blocks, and what is carried from turn to turn.
+//! Counted loops in Cranelift: their blocks and loop-carried values.
 //!
 //! ```text
 //!     counter < end ? inside(counter, carried..) : exit(carried..)

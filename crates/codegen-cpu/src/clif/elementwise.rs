@@ -299,7 +299,54 @@ impl Lower<'_, '_> {
         let by_zero = ins.ins().fcmp(FloatCC::Equal, larger, zero);
         let mut select = |yes, no| ins.ins().select(by_zero, yes, no);
         let (re, im, scale) = (select(x, re), select(y, im), select(c, scale));
-        [ins.ins().fdiv(re, scale), ins.ins().fdiv(im, scale)]
+        let quotient = [ins.ins().fdiv(re, scale), ins.ins().fdiv(im, scale)];
+        self.quotient_of_infinities(quotient, [x, y], [c, d])
+    }
+
+    /// A quotient where Smith's method gives NaN, as the evaluator has it: of something infinite by
+    /// a finite number or the reverse.
+    fn quotient_of_infinities(
+        &mut self,
+        quotient: [Value; 2],
+        over: [Value; 2],
+        under: [Value; 2],
+    ) -> [Value; 2] {
+        let ins = &mut self.builder;
+        let zero = ins.ins().f64const(0.0);
+        let one = ins.ins().f64const(1.0);
+        let infinity = ins.ins().f64const(f64::INFINITY);
+        // Whether one part is infinite, whether both are finite, and the direction in which it is.
+        let mut facts = |pair: [Value; 2]| {
+            let [(far_x, near_x, x), (far_y, near_y, y)] = pair.map(|v| {
+                let size = ins.ins().fabs(v);
+                let far = ins.ins().fcmp(FloatCC::Equal, size, infinity);
+                let near = ins.ins().fcmp(FloatCC::LessThan, size, infinity);
+                let side = ins.ins().fcopysign(one, v);
+                (far, near, ins.ins().select(far, side, zero))
+            });
+            let (far, near) = (ins.ins().bor(far_x, far_y), ins.ins().band(near_x, near_y));
+            (far, near, [x, y])
+        };
+        let (over_far, over_near, over_at) = facts(over);
+        let (under_far, under_near, under_at) = facts(under);
+        let large = ins.ins().band(over_far, under_near);
+        let small = ins.ins().band(over_near, under_far);
+        let one_is = ins.ins().bor(large, small);
+        let [re, im] = quotient.map(|v| ins.ins().fcmp(FloatCC::Unordered, v, v));
+        let is_nan = ins.ins().band(re, im);
+        let here = ins.ins().band(one_is, is_nan);
+        let mut select = |yes, no| ins.ins().select(large, yes, no);
+        let (x, y) = (select(over_at[0], over[0]), select(over_at[1], over[1]));
+        let (c, d) = (select(under[0], under_at[0]), select(under[1], under_at[1]));
+        let size = select(infinity, zero);
+        let mut times = |a, b| ins.ins().fmul(a, b);
+        let (xc, yd, yc, xd) = (times(x, c), times(y, d), times(y, c), times(x, d));
+        let (re, im) = (ins.ins().fadd(xc, yd), ins.ins().fsub(yc, xd));
+        let (re, im) = (ins.ins().fmul(size, re), ins.ins().fmul(size, im));
+        [
+            ins.ins().select(here, re, quotient[0]),
+            ins.ins().select(here, im, quotient[1]),
+        ]
     }
 
     fn pred_binary(&mut self, op: Binary, a: Value, b: Value) -> Option<Value> {

@@ -1,4 +1,4 @@
-//! One kernel to one function of Cranelift.
+//! Lowers one kernel to one Cranelift function.
 //!
 //! The function is `extern "C" fn(args: *const *mut u8, begin: i64, end: i64)`: the
 //! addresses of the kernel's parameters and, of a kernel that uses sizes known at

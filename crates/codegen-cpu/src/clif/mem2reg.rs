@@ -1,5 +1,5 @@
-//! Elements of arrays that a [loop's function](crate::compile::loop_outline) keeps in registers: promotion of
-//! memory to values in single assignment (`mem2reg`).
+//! Promotes array elements of an [outlined loop](crate::compile::loop_outline) to registers
+//! (`mem2reg`).
 //!
 //! An element is promoted if every access of the loop that touches its bytes has a constant
 //! place and the element's size. The function loads it before the loop, and stores it behind

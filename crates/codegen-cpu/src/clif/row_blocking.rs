@@ -1,4 +1,4 @@
-//! Rows of lanes: those of several points in one call, pass by pass.
+//! Row blocking: computes several rows in one call, one pass of all rows after the other.
 //!
 //! A kernel whose points go along a row each, in one loop of lanes or in several (the passes of a
 //! softmax: a maximum, exponentials and their sum, quotients), would call a body for each pass

@@ -1,4 +1,4 @@
-//! Turns of a loop as rows of lanes: one call for all of them, in their order.
+//! Row loops: makes the iterations of a loop over rows one call, in their order.
 //!
 //! A scatter of rows goes through its updates one after the other: it loads the index of a
 //! destination, asks whether that is inside, and adds a row of lanes to it. To call a body for

@@ -1,5 +1,5 @@
-//! Runs of lanes in a kernel's function: what is before, the body's inputs, and
-//! what its reductions become.
+//! Vector loops in a kernel's function: code before the loop, the inputs of its SIMD body, and what
+//! becomes of its reductions.
 
 use super::lower::{Lower, Values};
 use super::types::carrier_types;

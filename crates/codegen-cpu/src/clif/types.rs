@@ -1,4 +1,4 @@
-//! How a scalar of each element type is carried in Cranelift values.
+//! Which Cranelift values carry a scalar of each element type.
 //!
 //! Integers and `pred` are carried in integers of their storage width, narrower
 //! ones sign- or zero-extended; floats of fewer than 32 bits in an f32 that is

@@ -1,4 +1,4 @@
-//! Loops of small steps, and loops of such loops, as one function.
+//! Loop outlining: compiles a loop of small steps, with the loops inside it, to one function.
 //!
 //! An iteration of a recurrence over a few numbers takes a few nanoseconds, and so does the call
 //! of each kernel in it. Here a loop with all that is inside it becomes a function of its own:

@@ -1,4 +1,4 @@
-//! Machine code in memory: all kernels of a plan in one Cranelift module.
+//! Compiles all kernels of a Plan into one Cranelift module in memory.
 
 use super::Pieces;
 use super::loop_outline::{Made, Maker, emit};

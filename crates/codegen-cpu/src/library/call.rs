@@ -1,4 +1,4 @@
-//! Calls of named routines, ready to run.
+//! Library calls: the routine chosen for an operation and its shapes, ready to run.
 
 use super::convolution::Convolution;
 use super::custom_call::Handled;

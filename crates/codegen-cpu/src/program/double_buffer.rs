@@ -1,9 +1,10 @@
-//! Loops whose states change places with what becomes of them.
+//! Double buffering of loop state: swaps two pointers instead of copying the next state over the
+//! old one.
 //!
-//! An iteration computes the next value of a state beside the state, if it still needs the
-//! old one, and at its end copies it there. Where what lies beside is of no use to the
-//! next iteration, the two memories may as well change roles: the loop's code finds both
-//! through a table, and the copy is an exchange of two entries.
+//! An iteration that still needs the old state computes the next one in another buffer, and copies
+//! it at its end. If the next iteration does not need that buffer's contents, the two can change
+//! roles: the loop's code finds both through a table of pointers, and the copy becomes a swap of
+//! two entries.
 
 use super::effects::{Span, span, touches};
 use super::ir::Exchange;

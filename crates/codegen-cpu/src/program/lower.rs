@@ -1,4 +1,4 @@
-//! The plan's schedule with every address resolved, ready to be walked.
+//! Lowers a Plan's steps to actions with resolved addresses.
 
 use super::double_buffer;
 use super::ir::{Action, Area, Location};
@@ -12,7 +12,6 @@ use crate::transform::pipeline::Regrouping;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 use tegula_expr::Var;
-use tegula_fusion::kernel::IndexVar;
 use tegula_fusion::{Kernel, LibraryOp};
 use tegula_ir::{ArrayShape, ElementType};
 use tegula_layout::plan::{Place, Plan, Step, ValueId, private_values};
@@ -89,10 +88,7 @@ struct Resolver<'a> {
 /// The extent of a kernel's outermost domain dimension, 1 without one; 0 if the
 /// domain has no points, however long that dimension is.
 fn outermost_extent(kernel: &Kernel) -> Option<i64> {
-    let extent = |var: &Var| match kernel.var(*var) {
-        Some(IndexVar::Domain(extent)) => extent.as_constant(),
-        _ => None,
-    };
+    let extent = |var: &Var| kernel.constant_extent(*var);
     let extents: Option<Vec<i64>> = kernel.domain.iter().map(extent).collect();
     let extents = extents?;
     match extents.contains(&0) {

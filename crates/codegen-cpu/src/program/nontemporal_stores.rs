@@ -1,9 +1,8 @@
-//! Stores past the caches: which kernels write their results so.
+//! Chooses which kernels write their results with non-temporal stores.
 //!
-//! A store of a whole line that goes past the caches (a *streaming* store: `vmovntps`) spares the
-//! line's way into the cache before it is overwritten, a third of what a sum of two arrays moves.
-//! What is stored so has to be fetched from memory by who reads it next, so it must be what
-//! nobody would have found in a cache:
+//! A store of a whole line that bypasses the caches (`vmovntps`) saves reading the line before it
+//! is overwritten, a third of what a sum of two arrays moves. Whoever reads it next has to fetch it
+//! from memory, so it must be something that would not have been found in a cache:
 //!
 //! - A result of the program that no later step touches, of a kernel that goes through more bytes
 //!   than the last cache holds. The caller may find its end there otherwise, at the price of

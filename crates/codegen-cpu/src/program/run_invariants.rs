@@ -1,5 +1,5 @@
-//! What depends only on constants and frozen parameters: computed by the first run, and
-//! kept for those after it.
+//! Run invariants: results that depend only on constants and frozen parameters are computed by the
+//! first run and kept.
 //!
 //! A step whose operands are all *fixed* (constants, frozen parameters, results of such
 //! steps) gives the same in every run, wherever in the program it is: no step of a plan has

@@ -1,4 +1,4 @@
-//! Slabs read where they lie.
+//! Aliases a dynamic slice instead of copying it.
 //!
 //! A loop over the layers of a model, or over time, takes a slab of a stacked array in each
 //! iteration: a kernel copies `x[i, ..]`, where `i` is known at run time, to an array that

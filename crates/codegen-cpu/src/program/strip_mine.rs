@@ -1,4 +1,4 @@
-//! A plan's strips with calls made for them, and with addresses.
+//! Prepares strip-mined steps for running: addresses, and a library call made for one strip.
 
 use super::ir::Location;
 use super::ir::{Array, Packed, PackedAt, Strip, Strips, What};

@@ -1,4 +1,4 @@
-//! Where everything lies in one run: from places in the program to addresses.
+//! The memory of one run: translates locations of the program to addresses.
 
 use crate::abi::KernelCode;
 use crate::program::ir::{Area, Location};

@@ -1,5 +1,5 @@
-//! Loops whose turns are small kernels and copies and nothing else: where everything lies is
-//! found once, before the first turn.
+//! Loops of small kernels and copies alone: their addresses are looked up once, before the first
+//! iteration.
 //!
 //! A turn of a recurrence over single numbers takes a few nanoseconds, and to look up the
 //! addresses of its kernels' arguments takes several times as long. Memories that a loop

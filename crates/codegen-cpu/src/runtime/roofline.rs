@@ -1,5 +1,4 @@
-//! What this machine can do at most, measured: numbers per second that are multiplied and
-//! added, and bytes per second that are copied, by how many they are.
+//! The machine's roofline, measured: multiply-adds per second, and bytes copied per second by size.
 
 #[cfg(target_arch = "x86_64")]
 use tegula_target::{CpuFeatures, VectorWidth};

@@ -1,4 +1,4 @@
-//! The walker of actions: does a run's kernels, calls, copies, loops and branches in order.
+//! Walks a program's actions: runs kernels, calls, copies, loops and branches in order.
 
 use super::memory::Memory;
 use super::pre_resolved_loop::{Turn, are_steps};

@@ -1,4 +1,4 @@
-//! Building bodies: one method per operation, equal values made once.
+//! Builds SIMD bodies: one method for each operation; equal values are made once.
 
 use super::ir::{
     Access, BinaryOp, Body, Condition, Conversion, Fused, Input, Loop, Op, Rare, Statement, Type,

@@ -1,4 +1,4 @@
-//! Half-precision floats: bits to `f32`, rounding, and back to bits.
+//! Half-precision floats in lanes: bits to `f32`, rounding, and back to bits.
 
 use super::builder::Builder;
 use super::ir::{BinaryOp, Condition, V};

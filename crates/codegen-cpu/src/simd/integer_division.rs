@@ -1,4 +1,4 @@
-//! Quotients and remainders of integers of up to 32 bits.
+//! Integer division in lanes: quotients and remainders of up to 32 bits.
 //!
 //! Machines divide floats in lanes, not integers. The reciprocal of the divisor as an
 //! `f32`, a little too small, gives a quotient that is never too large; what is left is

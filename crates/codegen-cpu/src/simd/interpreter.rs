@@ -1,4 +1,4 @@
-//! The meaning of bodies: every lane by itself, one operation after the other.
+//! Interprets SIMD bodies, lane by lane: what every lowering is tested against.
 //!
 //! It is what the lowerings are held against, and is used by tests only.
 

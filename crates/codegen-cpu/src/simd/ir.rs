@@ -1,4 +1,4 @@
-//! Vector bodies: what is done for a run of lanes.
+//! The SIMD form of a vector loop's body: what is done for each lane.
 //!
 //! A body is a structured program in single assignment over *lanes*: each value
 //! is one number per lane. Its lowerings choose how many lanes make a vector and

@@ -1,4 +1,4 @@
-//! The order of a body's operations: independent chains side by side.
+//! List scheduling: orders a body's operations so that independent chains overlap.
 //!
 //! Bodies come in the order of the expressions they are made from, one long chain of
 //! dependent operations after the other, and a long body is longer than the window in

@@ -1,4 +1,4 @@
-//! Polynomials of which each lane needs one.
+//! Merges polynomials of which each lane needs only one.
 //!
 //! Functions made of pieces compute a polynomial for each piece and choose between the
 //! results by lane. Two that no lane needs both of are one polynomial here, whose

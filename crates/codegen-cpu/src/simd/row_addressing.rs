@@ -1,4 +1,4 @@
-//! Rows of lanes in one call: where the inputs of each row come from.
+//! How a call that computes several rows finds the inputs of each.
 
 use super::ir::Storage;
 

@@ -1,4 +1,4 @@
-//! Bodies on their own, by the evaluator and by every lowering: for tests.
+//! Runs SIMD bodies by the interpreter and by every lowering, for tests.
 
 use super::interpreter::{Machine, evaluate};
 use super::ir::Body;

@@ -1,10 +1,10 @@
-//! Full unrolling: a kernel of few points, with short loops, as straight code without a domain.
+//! Full unrolling: writes a kernel of few points and short loops as straight-line code.
 //!
-//! Such a kernel becomes part of the [loop](crate::compile::loop_outline) that it is called in. All its indices
-//! are constants then, so that the elements that it loads and stores can be in registers.
+//! The kernel then becomes part of the [loop](crate::compile::loop_outline) that runs it. All its
+//! indices are constants, so the elements that it loads and stores can be kept in registers.
 
 use super::cse;
-use tegula_expr::{Term, Var, canonicalize};
+use tegula_expr::{Term, canonicalize};
 use tegula_fusion::kernel::{Access, Block, IndexVar, ScalarId, ScalarOp, Statement};
 use tegula_fusion::{Kernel, KernelRanges, Rename};
 
@@ -16,7 +16,11 @@ pub(crate) fn fully_unrolled(kernel: &Kernel, most: usize) -> Option<Kernel> {
     if kernel.vars.iter().any(is_symbol) || kernel.params.iter().any(|p| is_local(p.access)) {
         return None;
     }
-    let extents: Option<Vec<i64>> = kernel.domain.iter().map(|&v| extent(kernel, v)).collect();
+    let extents: Option<Vec<i64>> = kernel
+        .domain
+        .iter()
+        .map(|&v| kernel.constant_extent(v))
+        .collect();
     let extents = extents?;
     let points = extents.iter().try_fold(1i64, |n, &e| n.checked_mul(e))?;
     let points = usize::try_from(points).ok()?;
@@ -45,20 +49,13 @@ pub(crate) fn fully_unrolled(kernel: &Kernel, most: usize) -> Option<Kernel> {
     Some(kernel)
 }
 
-fn extent(kernel: &Kernel, var: Var) -> Option<i64> {
-    match kernel.var(var) {
-        Some(IndexVar::Domain(extent) | IndexVar::Loop(extent)) => extent.as_constant(),
-        _ => None,
-    }
-}
-
 /// How many statements a block has with its loops unrolled, if that is `most` at most.
 fn count(kernel: &Kernel, block: &Block, most: usize) -> Option<usize> {
     let mut sum = 0usize;
     for statement in &block.statements {
         sum += match statement {
             Statement::Loop { var, body, .. } => {
-                let trips = usize::try_from(extent(kernel, *var)?).ok()?;
+                let trips = usize::try_from(kernel.constant_extent(*var)?).ok()?;
                 count(kernel, body, most)?.checked_mul(trips)?
             }
             Statement::If {
@@ -147,7 +144,7 @@ impl Copy {
                 results,
             } => {
                 let mut state: Vec<ScalarId> = self.rename.scalars(init);
-                for turn in 0..extent(&self.kernel, *var)? {
+                for turn in 0..self.kernel.constant_extent(*var)? {
                     self.rename.vars.insert(*var, Term::constant(turn));
                     self.same(carried, &state);
                     self.statements(&body.statements, out)?;

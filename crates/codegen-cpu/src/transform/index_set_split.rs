@@ -1,11 +1,10 @@
-//! A kernel in pieces along its innermost dimension.
+//! Index-set splitting: cuts a kernel along its innermost dimension where a branch changes.
 //!
-//! What concatenates along that dimension, or pads it widely, asks at each point in which
-//! part it lies. Lanes of one vector would have to do all parts and keep one. Where the
-//! parts begin at constants, each becomes a kernel of its own over that range, in
-//! which the answer is known. A part of one point has no such dimension any more: its lanes
-//! go along the next. That is also how a short innermost dimension is done whose points
-//! are made each in its own way (what `stack` puts together).
+//! A concatenation or a wide padding asks at each point which part the point belongs to, so the
+//! lanes of a vector would compute all parts and keep one. Where the parts begin at constant
+//! indices, each becomes a kernel of its own in which the branch is decided. A part of one point
+//! loses the dimension, and its lanes go along the next one; that is how a short innermost
+//! dimension is vectorised whose points are computed in different ways (`stack`).
 
 use crate::analysis::known_branches::{factors, resolved};
 use tegula_expr::{Term, Var};
@@ -38,10 +37,7 @@ pub(crate) fn split_index_set(kernel: &Kernel) -> Vec<Subdomain> {
     let Some(&inner) = kernel.domain.last() else {
         return Vec::new();
     };
-    let extent = |var: Var| match kernel.var(var) {
-        Some(IndexVar::Domain(extent)) => extent.as_constant().unwrap_or(0),
-        _ => 0,
-    };
+    let extent = |var: Var| kernel.constant_extent(var).unwrap_or(0);
     let length = extent(inner);
     let mut bounds = vec![0, length];
     boundaries(&kernel.body, inner, &mut bounds);

@@ -1,4 +1,4 @@
-//! Nested loops as one, where they go through memory as through one dimension.
+//! Loop coalescing: makes two nested loops one where they go through memory like one dimension.
 //!
 //! A reduction over the last two dimensions of an array is a loop in a loop; the rows of the
 //! inner one lie behind one another. One loop of as many turns makes longer runs of lanes:

@@ -1,10 +1,11 @@
-//! Loop interchange.
+//! Loop interchange: swaps the two innermost dimensions if the innermost is too short for lanes and
+//! most arrays are contiguous along the next.
 
 use crate::analysis::affine_access::{merged, steps_along};
 use crate::vectorize::select_loops::FEW;
 use tegula_expr::Var;
 use tegula_fusion::Kernel;
-use tegula_fusion::kernel::{IndexVar, Statement};
+use tegula_fusion::kernel::Statement;
 
 /// Points along a dimension that is worth being the innermost one instead of a short one.
 const MANY: i64 = 16;
@@ -16,10 +17,7 @@ pub(crate) fn interchange_loops(kernel: &Kernel) -> Option<Kernel> {
     let [_, .., next, last] = kernel.domain[..] else {
         return None;
     };
-    let extent = |var: Var| match kernel.var(var) {
-        Some(IndexVar::Domain(extent)) => extent.as_constant(),
-        _ => None,
-    };
+    let extent = |var: Var| kernel.constant_extent(var);
     let has_loops = kernel.body.any(|s| matches!(s, Statement::Loop { .. }));
     if has_loops || extent(last)? >= FEW || extent(next)? < MANY || merged(kernel).0 != 1 {
         return None;

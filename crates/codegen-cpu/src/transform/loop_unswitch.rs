@@ -1,8 +1,8 @@
-//! Loops inside of the conditions that they do not change.
+//! Loop unswitching: moves a branch out of a loop that does not change its condition.
 //!
-//! A scatter asks for each element of a window whether the window lies inside, by an index that
-//! it loads for each. Here the index is loaded and the question asked once, before the loop over
-//! the window: what is inside is lanes without a mask.
+//! A scatter asks for each element of a window whether the window is in bounds, by an index that it
+//! loads. The index is loaded and compared once, before the loop over the window, so that the loop
+//! inside needs no mask.
 
 use rustc_hash::FxHashSet;
 use tegula_expr::{Term, Var};

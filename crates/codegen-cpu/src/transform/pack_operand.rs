@@ -1,16 +1,16 @@
-//! Small arrays with another dimension last: copied once, when a kernel's function begins.
+//! Operand packing: copies a small array with its dimensions permuted, when a kernel's function
+//! begins.
 //!
-//! Lanes that go along a dimension of an array that is not its last find their elements apart: a
-//! gather each, or no lanes at all. Where the array is small and each of its elements is read
-//! often, a copy in which they are neighbours costs little: an element about a nanosecond, and a
-//! gathered lane saves as much.
+//! Lanes along a dimension that is not the array's last would gather, or not be lanes at all. Where
+//! the array is small and each element is read often, a copy in which they are neighbours is
+//! cheaper: an element costs about a nanosecond, and each gathered lane costs as much.
 
 use crate::vectorize::select_loops::VectorPlan;
 use crate::vectorize::select_loops::select_loops;
 use rustc_hash::FxHashMap;
 use tegula_expr::{Term, Var};
 use tegula_fusion::Kernel;
-use tegula_fusion::kernel::{Access, Block, IndexVar, Param, Statement};
+use tegula_fusion::kernel::{Access, Block, Param, Statement};
 
 /// The most bytes of such a copy: it stays in the nearest cache.
 const MAX_BYTES: i64 = 16 << 10;
@@ -133,7 +133,7 @@ fn is_worth(declared: &Param, reads: &Reads) -> Option<bool> {
 
 /// How a kernel reads each of its arrays; `None` if it is not known how often.
 fn all_reads(kernel: &Kernel, lane: Var) -> Option<FxHashMap<usize, Reads>> {
-    let mut domain = kernel.domain.iter().map(|&var| extent(kernel, var));
+    let mut domain = kernel.domain.iter().map(|&var| kernel.constant_extent(var));
     let points = domain.try_fold(1i64, |n, extent| n.checked_mul(extent?))?;
     let mut reads = FxHashMap::default();
     find(kernel, &kernel.body, lane, points, &mut reads)?;
@@ -146,13 +146,6 @@ pub(crate) fn array_size(param: &Param) -> Option<(i64, i64)> {
     let dims = param.dims.iter().map(Term::as_constant);
     let elements = dims.into_iter().try_fold(1i64, |n, d| n.checked_mul(d?))?;
     (elements > 0 && bytes <= 8).then_some((elements, bytes))
-}
-
-fn extent(kernel: &Kernel, var: Var) -> Option<i64> {
-    match kernel.var(var) {
-        Some(IndexVar::Domain(extent) | IndexVar::Loop(extent)) => extent.as_constant(),
-        _ => None,
-    }
 }
 
 /// Loads in a block that is run so many times; `None` if it is not known how often.
@@ -180,7 +173,7 @@ fn find(
                 };
             }
             Statement::Loop { var, body, .. } => {
-                let times = times.checked_mul(extent(kernel, *var)?)?;
+                let times = times.checked_mul(kernel.constant_extent(*var)?)?;
                 find(kernel, body, lane, times, reads)?;
             }
             Statement::If {

@@ -1,14 +1,10 @@
-//! A kernel whose choices depend on an index modulo a small number, with as many points of it as
-//! one: its phases.
+//! Unroll-and-jam: computes several points of a dimension as one.
 //!
-//! What is put together from elements in turn (two arrays padded in between their elements and
-//! added, as a scan of pairs ends) asks at each point whose turn it is. Lanes compute every
-//! answer and keep one. With the points of a turn as one, each phase is what its answer is, and
-//! all load and store neighbours, every so many.
-//!
-//! Dimensions that are too short for lanes (coordinates, small matrices, states) are such turns
-//! too, of which each is the next dimension's point. What does not depend on them (a distance
-//! that a force is divided by, in a loop over all others) is done once then.
+//! Two cases. A kernel whose branches test an index modulo a small number is unrolled by that
+//! number, so that each branch is decided (two arrays interleaved, as a scan of pairs ends). Lanes
+//! would otherwise compute every answer and keep one. And a dimension too short for lanes
+//! (coordinates, small matrices) is unrolled fully, so that lanes go along the next dimension, and
+//! what does not depend on the short one is computed once.
 
 use super::cse;
 use crate::analysis::affine_access::{merged, steps_along};
@@ -78,13 +74,6 @@ fn is_single(param: &Param) -> bool {
     param.element_type.storage_bytes() == 4
 }
 
-fn extent(kernel: &Kernel, var: Var) -> Option<i64> {
-    match kernel.var(var) {
-        Some(IndexVar::Domain(extent)) => extent.as_constant(),
-        _ => None,
-    }
-}
-
 /// The kernel with its phases together; `None` if it has none, or little depends on them.
 pub(crate) fn unroll_and_jam(kernel: &Kernel) -> Option<Jammed> {
     if !is_plain(kernel) || kernel.body.any(Statement::is_loop) {
@@ -92,7 +81,7 @@ pub(crate) fn unroll_and_jam(kernel: &Kernel) -> Option<Jammed> {
     }
     let whole = operations(&kernel.body);
     kernel.domain.iter().enumerate().find_map(|(place, &var)| {
-        let extent = extent(kernel, var)?;
+        let extent = kernel.constant_extent(var)?;
         let mut count = 1;
         divisors(&kernel.body, var, &mut count);
         let fits = (2..=MAX_PHASES).contains(&count) && extent % count == 0;
@@ -129,13 +118,16 @@ pub(crate) fn jam_short_dims(kernel: &Kernel, in_turn: bool) -> Option<Kernel> {
         let left = kernel.domain.len().checked_sub(count)?;
         let (others, short) = kernel.domain.split_at(left);
         let &next = others.last()?;
-        let extents: Option<Vec<i64>> = short.iter().map(|&var| extent(kernel, var)).collect();
+        let extents: Option<Vec<i64>> = short
+            .iter()
+            .map(|&var| kernel.constant_extent(var))
+            .collect();
         let extents = extents?;
         let points = extents
             .iter()
             .try_fold(1i64, |n, &size| n.checked_mul(size))?;
         if !(2..=MAX_SHORT).contains(&points)
-            || extent(kernel, next)? < Limits::NEXT_TO_SHORT
+            || kernel.constant_extent(next)? < Limits::NEXT_TO_SHORT
             || merged(kernel).0 > count
         {
             return None;

@@ -1,4 +1,4 @@
-//! Sums of products, rounded once.
+//! Contracts a product and a sum to a fused multiply-add, which rounds once.
 //!
 //! A product of floats that is used once, by a sum or a difference, is computed with it, if
 //! the machine can: one instruction rather than two, and a rounding less. Only products that

@@ -1,4 +1,4 @@
-//! HLO's elementwise operations on lanes.
+//! Translates HLO's elementwise operations to the SIMD form.
 
 use crate::simd::builder::Builder;
 use crate::simd::ir::{BinaryOp, Condition, Conversion, Type, UnaryOp, V};

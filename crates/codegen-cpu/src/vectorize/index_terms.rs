@@ -1,4 +1,4 @@
-//! Index terms that vary from lane to lane, in 32-bit integers.
+//! Translates index terms that differ between lanes to 32-bit integers of the SIMD form.
 
 use super::translate::{Reason, Translator};
 use crate::simd::ir::{BinaryOp, Condition, Conversion, Type, UnaryOp, V};

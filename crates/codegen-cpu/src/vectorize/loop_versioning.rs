@@ -1,8 +1,9 @@
-//! A kernel in versions, by where outside of its lanes it is.
+//! Loop versioning: splits the outer dimensions of a kernel where a branch changes, so that the
+//! branch is the same for all lanes of a row.
 //!
-//! What concatenates, pads or rotates along an outer dimension asks the same of all lanes of
-//! a row: lanes would have to do all parts and keep one. Each row goes to the version in
-//! which the answers are known instead, by comparisons of outer indices with constants.
+//! A concatenation, padding or rotation along an outer dimension asks the same of all lanes of a
+//! row. Each row uses the version of the loop in which the answer is known, chosen by comparing
+//! outer indices with constants.
 
 use crate::analysis::known_branches::{factors, resolved};
 use smallvec::SmallVec;

@@ -1,4 +1,4 @@
-//! Which loops of a kernel become runs of lanes.
+//! Chooses which loops of a kernel become vector loops: the [`VectorPlan`].
 
 use crate::analysis::affine_access::{Ranges, linear_index, merged, split};
 use crate::simd::mathlib::is_call;

@@ -28,13 +28,27 @@ template <typename C> __device__ C tegula_negate(C a) { return tegula_complex(-a
 
 template <typename C> __device__ bool tegula_equal(C a, C b) { return a.re == b.re && a.im == b.im; }
 
-// Smith's division, scaled by the larger part of the divisor.
+// 1 of the sign of an infinite part, 0 of any other.
+__device__ double tegula_direction(double x) { return isinf(x) ? copysign(1.0, x) : 0.0; }
+
+// Smith's division, scaled by the larger part of the divisor. Where that gives NaN, something infinite
+// by a finite number is infinite, and a finite number by something infinite zero.
 __device__ tegula_c128 tegula_quotient(tegula_c128 a, tegula_c128 b) {
     if (b.re == 0.0 && b.im == 0.0) return tegula_complex(a.re / b.re, a.im / b.re);
+    tegula_c128 q;
     if (fabs(b.re) >= fabs(b.im)) {
         double ratio = b.im / b.re, scale = b.re + b.im * ratio;
-        return tegula_complex((a.re + a.im * ratio) / scale, (a.im - a.re * ratio) / scale);
+        q = tegula_complex((a.re + a.im * ratio) / scale, (a.im - a.re * ratio) / scale);
+    } else {
+        double ratio = b.re / b.im, scale = b.re * ratio + b.im;
+        q = tegula_complex((a.re * ratio + a.im) / scale, (a.im * ratio - a.re) / scale);
     }
-    double ratio = b.re / b.im, scale = b.re * ratio + b.im;
-    return tegula_complex((a.re * ratio + a.im) / scale, (a.im * ratio - a.re) / scale);
+    if (q.re == q.re || q.im == q.im) return q;
+    bool large = (isinf(a.re) || isinf(a.im)) && isfinite(b.re) && isfinite(b.im);
+    bool small = (isinf(b.re) || isinf(b.im)) && isfinite(a.re) && isfinite(a.im);
+    if (!large && !small) return q;
+    double size = large ? __longlong_as_double(0x7ff0000000000000ll) : 0.0;
+    if (large) a = tegula_complex(tegula_direction(a.re), tegula_direction(a.im));
+    if (small) b = tegula_complex(tegula_direction(b.re), tegula_direction(b.im));
+    return tegula_complex(size * (a.re * b.re + a.im * b.im), size * (a.im * b.re - a.re * b.im));
 }

@@ -8,6 +8,7 @@ __device__ tegula_c128 tegula_c_exp(tegula_c128 x) {
 }
 
 __device__ tegula_c128 tegula_c_expm1(tegula_c128 x) {
+    if (x.im == 0.0) return tegula_complex(expm1(x.re), x.im);
     double half = tegula_sin(x.im / 2.0);
     return tegula_complex(expm1(x.re) * tegula_cos(x.im) - 2.0 * half * half, exp(x.re) * tegula_sin(x.im));
 }
@@ -41,10 +42,12 @@ __device__ tegula_c128 tegula_c_logistic(tegula_c128 x) {
 __device__ tegula_c128 tegula_c_tanh(tegula_c128 x) {
     if (fabs(x.re) > 20.0) {
         double tail = 4.0 * exp(-2.0 * fabs(x.re)) * tegula_sin(x.im) * tegula_cos(x.im);
-        return tegula_complex(copysign(1.0, x.re), tail != tail ? 0.0 : tail);
+        double side = copysign(1.0, x.re);
+        if (tail == tail) return tegula_complex(side, tail);
+        return isinf(x.re) ? tegula_complex(side, 0.0) : tegula_complex(tail, tail);
     }
     double s = sinh(x.re), c = tegula_cos(x.im), scale = s * s + c * c;
-    return tegula_complex(s * cosh(x.re) / scale, tegula_sin(x.im) * c / scale);
+    return tegula_complex(s * cosh(x.re) / scale, x.im == 0.0 ? x.im : tegula_sin(x.im) * c / scale);
 }
 
 __device__ tegula_c128 tegula_c_tan(tegula_c128 x) {

@@ -1,5 +1,5 @@
-//! Loops whose number of iterations is known before they run: a counter goes from
-//! a constant by a constant step until it passes a constant.
+//! Trip counts: how often a loop runs whose counter goes from a constant by a constant step until
+//! it passes a constant.
 
 use crate::program::array_leaves;
 use tegula_ir::{

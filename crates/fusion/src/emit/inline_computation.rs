@@ -1,5 +1,5 @@
-//! Computations that an operation applies to single elements (those of `reduce`,
-//! `sort`, `scatter`, `map`, ...) as statements of a kernel.
+//! Inlines the computation that an operation applies to single elements (`reduce`, `sort`,
+//! `scatter`, `map`) into a kernel.
 //!
 //! A value of such a computation is its array leaves, a scalar each. An array of
 //! one element is a scalar here: whatever moves it about gives it back.

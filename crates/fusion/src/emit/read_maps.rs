@@ -1,5 +1,5 @@
-//! What fusion asks of the indexing analysis: the one map by which an operation
-//! reads an operand, as terms that can be put at a kernel's indices.
+//! Read maps: the indexing map by which an operation reads an operand, as terms to be put at a
+//! kernel's indices.
 
 use crate::error::Error;
 use rustc_hash::FxHashMap;

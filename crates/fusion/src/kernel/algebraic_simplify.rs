@@ -1,4 +1,4 @@
-//! What need not be computed: identities that hold for every operand, to the bit.
+//! Algebraic simplification: identities that hold for every operand, to the bit.
 //!
 //! An emitter asks before it adds an operation on scalars. Signs are moved outwards, out of
 //! products and odd functions, and vanish in squares, magnitudes and even functions, so that

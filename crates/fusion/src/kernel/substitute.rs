@@ -1,5 +1,5 @@
-//! Statements under other names: scalars, index variables and parameters of one kernel
-//! as those of another.
+//! Renames the scalars, index variables and parameters of statements, to use them in another
+//! kernel.
 
 use super::{Block, ScalarId, ScalarOp, Statement};
 use rustc_hash::FxHashMap;

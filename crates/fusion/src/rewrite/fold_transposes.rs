@@ -1,4 +1,4 @@
-//! Transpositions folded into the dots that they feed or follow.
+//! Folds transpositions into the dots that they feed or follow.
 //!
 //! A dot is an instruction until this pass turns it into a
 //! [`Contraction`](crate::Contraction), whose labels can say any order of

@@ -1,4 +1,4 @@
-//! Sums of a product and an array, which the product's routine adds to.
+//! Fuses the sum of a product and an array into the product's routine, which accumulates.
 //!
 //! `add(dot(a, b), c)` becomes a contraction of three operands where that saves writing the
 //! product and reading it again, which is so if `c` is in memory anyway and the sum may take

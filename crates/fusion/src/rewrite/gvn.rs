@@ -1,4 +1,4 @@
-//! Results that two nodes give alike, made once.
+//! Global value numbering: equal results of costly operations are computed once.
 //!
 //! Values are numbered: two nodes with one operation over operands of equal numbers give
 //! equal values. Kernels find out by themselves which scalars they need once, and computing

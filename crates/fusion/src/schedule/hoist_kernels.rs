@@ -1,4 +1,4 @@
-//! What a loop does alike in each iteration is done once, before it.
+//! Hoists kernels out of loops: whole kernels that every iteration would run alike.
 //!
 //! A kernel or routine of a loop's body that reads nothing that iterations change writes the same
 //! array in each. Done before the loop it costs what it did in one iteration; the array, which had

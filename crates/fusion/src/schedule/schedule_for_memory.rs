@@ -1,4 +1,4 @@
-//! The order of a program's steps, by how much memory is alive.
+//! Orders a program's steps so that little memory is alive at once.
 //!
 //! A program says what follows from what, and one order of many. In a gradient the order of
 //! tracing keeps what the forward pass has left until weights' gradients are computed, last of

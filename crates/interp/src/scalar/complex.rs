@@ -25,7 +25,7 @@ pub fn unary_c64(op: Unary, x: C64) -> Option<C64> {
         Unary::Expm1 => expm1(x),
         Unary::Log => log(x),
         Unary::Log1p => log1p(x),
-        Unary::Logistic => one / (one + exp(-x)),
+        Unary::Logistic => divide(one, one + exp(-x)),
         Unary::Sqrt => sqrt(x),
         Unary::Rsqrt => divide(one, sqrt(x)),
         Unary::Cbrt => power(x, C64::new(1.0 / 3.0, 0.0)),
@@ -103,12 +103,13 @@ pub fn narrow(x: C64) -> C32 {
 }
 
 /// Smith's division: scaled by the larger part of the divisor, so that neither
-/// overflow nor underflow of the square matters.
+/// overflow nor underflow of the square matters. Where that gives NaN, the quotient of something
+/// infinite by a finite number is infinite, and of a finite number by something infinite zero.
 pub(crate) fn divide(a: C64, b: C64) -> C64 {
     if b.re == 0.0 && b.im == 0.0 {
         return C64::new(a.re / b.re, a.im / b.re);
     }
-    if b.re.abs() >= b.im.abs() {
+    let quotient = if b.re.abs() >= b.im.abs() {
         let ratio = b.im / b.re;
         let scale = b.re + b.im * ratio;
         C64::new((a.re + a.im * ratio) / scale, (a.im - a.re * ratio) / scale)
@@ -116,7 +117,32 @@ pub(crate) fn divide(a: C64, b: C64) -> C64 {
         let ratio = b.re / b.im;
         let scale = b.re * ratio + b.im;
         C64::new((a.re * ratio + a.im) / scale, (a.im * ratio - a.re) / scale)
+    };
+    match quotient.re.is_nan() && quotient.im.is_nan() {
+        true => of_infinities(a, b).unwrap_or(quotient),
+        false => quotient,
     }
+}
+
+/// A quotient of which one side alone is infinite, in the direction in which it is. As XLA has it.
+fn of_infinities(a: C64, b: C64) -> Option<C64> {
+    let is_infinite = |x: C64| x.re.is_infinite() || x.im.is_infinite();
+    let is_finite = |x: C64| x.re.is_finite() && x.im.is_finite();
+    let direction = |x: C64| {
+        let part = |x: f64| if x.is_infinite() { x.signum() } else { 0.0 };
+        C64::new(part(x.re), part(x.im))
+    };
+    let (size, a, b) = if is_infinite(a) && is_finite(b) {
+        (f64::INFINITY, direction(a), b)
+    } else if is_finite(a) && is_infinite(b) {
+        (0.0, a, direction(b))
+    } else {
+        return None;
+    };
+    Some(C64::new(
+        size * (a.re * b.re + a.im * b.im),
+        size * (a.im * b.re - a.re * b.im),
+    ))
 }
 
 /// `x / |x|`, or 0 at 0; NaN if either part is.
@@ -140,6 +166,9 @@ fn exp(x: C64) -> C64 {
 /// `exp(x) - 1` without cancellation near 0:
 /// `expm1(a) cos b - 2 sin(b/2)^2 + i exp(a) sin b`.
 fn expm1(x: C64) -> C64 {
+    if x.im == 0.0 {
+        return C64::new(libm::expm1(x.re), x.im);
+    }
     let half = libm::sin(x.im / 2.0);
     C64::new(
         libm::expm1(x.re) * libm::cos(x.im) - 2.0 * half * half,
@@ -178,17 +207,26 @@ fn sqrt(x: C64) -> C64 {
     }
 }
 
-/// `(sinh 2a + i sin 2b) / (cosh 2a + cos 2b)`, and its limit for large `a`.
+/// `(sinh 2a + i sin 2b) / (cosh 2a + cos 2b)`, and its limit for large `a`; at an infinite `a`
+/// whatever `b` is.
 fn tanh(x: C64) -> C64 {
     if x.re.abs() > 20.0 {
         let tail = 4.0 * libm::exp(-2.0 * x.re.abs()) * libm::sin(x.im) * libm::cos(x.im);
-        return C64::new(1f64.copysign(x.re), if tail.is_nan() { 0.0 } else { tail });
+        let side = 1f64.copysign(x.re);
+        return match (tail.is_nan(), x.re.is_infinite()) {
+            (true, true) => C64::new(side, 0.0),
+            (true, false) => C64::new(tail, tail),
+            (false, _) => C64::new(side, tail),
+        };
     }
     let (sinh, cos) = (libm::sinh(x.re), libm::cos(x.im));
     let scale = sinh * sinh + cos * cos;
     C64::new(
         sinh * libm::cosh(x.re) / scale,
-        libm::sin(x.im) * cos / scale,
+        match x.im == 0.0 {
+            true => x.im,
+            false => libm::sin(x.im) * cos / scale,
+        },
     )
 }
 
@@ -247,6 +285,44 @@ mod tests {
             assert!(close(f(Unary::Rsqrt) * f(Unary::Sqrt), one));
             assert!(close(power(x, C64::new(2.0, 0.0)), x * x));
             assert!(close(divide(x * x, x), x));
+        }
+    }
+
+    /// As XLA:CPU of jax 0.12 gives it, but for signs of zeros.
+    #[test]
+    fn infinities_and_nan() {
+        let (inf, nan) = (f64::INFINITY, f64::NAN);
+        let c = C64::new;
+        let is = |a: f64, b: f64| a == b || a.is_nan() && b.is_nan();
+        let same = |a: C64, b: C64| is(a.re, b.re) && is(a.im, b.im);
+        for (op, x, expected) in [
+            (Unary::Tanh, c(nan, 0.0), c(nan, 0.0)),
+            (Unary::Tanh, c(30.0, inf), c(nan, nan)),
+            (Unary::Tanh, c(-inf, nan), c(-1.0, 0.0)),
+            (Unary::Tan, c(inf, 30.0), c(nan, nan)),
+            (Unary::Expm1, c(inf, 0.0), c(inf, 0.0)),
+            (Unary::Expm1, c(1000.0, -0.0), c(inf, 0.0)),
+            (Unary::Expm1, c(nan, 0.0), c(nan, 0.0)),
+            (Unary::Rsqrt, c(1.0, inf), c(0.0, 0.0)),
+            (Unary::Rsqrt, c(-inf, nan), c(0.0, 0.0)),
+            (Unary::Rsqrt, c(nan, -inf), c(0.0, 0.0)),
+            (Unary::Logistic, c(-inf, 0.0), c(0.0, 0.0)),
+            (Unary::Logistic, c(-1000.0, 1.0), c(0.0, 0.0)),
+            (Unary::Logistic, c(-1000.0, inf), c(nan, nan)),
+        ] {
+            let found = unary_c64(op, x).unwrap();
+            assert!(same(found, expected), "{op:?} {x}: {found}");
+        }
+        for (a, b, expected) in [
+            (c(0.0, 1.0), c(nan, inf), c(0.0, 0.0)),
+            (c(0.0, -2.0), c(-inf, -inf), c(0.0, 0.0)),
+            (c(inf, inf), c(0.0, 1.0), c(inf, -inf)),
+            (c(-inf, inf), c(0.0, -2.0), c(-inf, -inf)),
+            (c(-inf, nan), c(0.0, 1.0), c(nan, inf)),
+            (c(inf, 0.0), c(nan, 1.0), c(nan, nan)),
+        ] {
+            let found = divide(a, b);
+            assert!(same(found, expected), "{a} / {b}: {found}");
         }
     }
 

@@ -103,8 +103,9 @@ fn is_nonzero(number: Number) -> bool {
         Number::Unsigned(x) => x != 0,
         Number::Single(x) => x != 0.0,
         Number::Double(x) => x != 0.0,
-        Number::ComplexSingle(x) => x.re != 0.0 || x.im != 0.0,
-        Number::ComplexDouble(x) => x.re != 0.0 || x.im != 0.0,
+        // As other types that are not complex: its real part.
+        Number::ComplexSingle(x) => x.re != 0.0,
+        Number::ComplexDouble(x) => x.re != 0.0,
     }
 }
 

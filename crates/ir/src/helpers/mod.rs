@@ -18,6 +18,7 @@
 mod groups;
 mod mesh;
 mod product_type;
+mod ragged;
 mod roles;
 mod sizes;
 mod spaced;
@@ -26,7 +27,8 @@ mod window;
 pub use groups::{ConvolutionGroups, GroupSizes};
 pub(crate) use mesh::{MAX_MESH_DEVICES, transposed_iota};
 pub use mesh::{Mesh, MeshPart};
-pub use product_type::product_type;
+pub use product_type::{product_type, scaled_type};
+pub use ragged::RaggedRole;
 pub use roles::{DotDim, DotRoles, GatherRoles, GatheredDim, kept_dimensions};
 pub use sizes::{ConcatenateSizes, PadSizes, ReshapeSizes, SliceSizes, up_to};
 pub use spaced::Spaced;

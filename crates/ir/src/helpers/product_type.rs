@@ -18,6 +18,19 @@ pub fn product_type(lhs: ElementType, rhs: ElementType, result: ElementType) -> 
     })
 }
 
+/// The element type in which `scaled-dot` scales, multiplies and adds: [`product_type`], but no float
+/// narrower than `f32`.
+///
+/// XLA's evaluator rounds operands to the result's type and computes in `f32` where that is narrower.
+#[must_use]
+pub fn scaled_type(lhs: ElementType, rhs: ElementType, result: ElementType) -> ElementType {
+    let ty = product_type(lhs, rhs, result);
+    match ty.is_float() && ty.bits() < ElementType::F32.bits() {
+        true => ElementType::F32,
+        false => ty,
+    }
+}
+
 /// Complex before real, floats before integers, then range, significant bits, width and sign.
 fn precision(ty: ElementType) -> (bool, i32, i32, u32, bool, ElementType) {
     let part = ty.complex_part().unwrap_or(ty);

@@ -1,7 +1,7 @@
 //! Dot products and convolutions.
 
 use super::context::{Context, Inferred, Sizes, array};
-use crate::helpers::{ConvolutionGroups, DotRoles, WindowSizes};
+use crate::helpers::{ConvolutionGroups, DotRoles, RaggedRole, WindowSizes};
 use crate::{ConvDims, DimNumbers, DotDims, ElementType, Error, WindowDim};
 use smallvec::SmallVec;
 use tegula_expr::{Cmp, Provider};
@@ -81,8 +81,7 @@ impl<P: Provider> Context<'_, P> {
     }
 
     /// One dimension of the left operand is cut into groups, whose sizes operand
-    /// 2 gives. A contracted one gives a result for each group; a free one picks
-    /// a group of the right operand; a batch one changes nothing.
+    /// 2 gives: for all alike, or for each index of the dimensions before the ragged one.
     pub(super) fn ragged_dot(
         &mut self,
         dims: &DotDims,
@@ -97,12 +96,27 @@ impl<P: Provider> Context<'_, P> {
         };
         let (l_batch, l_contract) = self.dot_side(0, &dims.lhs_batch, &dims.lhs_contracting)?;
         let (r_batch, r_contract) = self.dot_side(1, &dims.rhs_batch, &dims.rhs_contracting)?;
+        let last = self.rank(2)?.checked_sub(1);
+        let last = last.ok_or_else(|| self.error("group sizes must be an array"))?;
+        let count = self.provider.shape(2, last);
+        self.group_sizes(&dims.group_prefix(ragged, self.rank(0)?), last)?;
+        let role = dims.ragged_role(ragged);
         let groups = self.distinct(groups, self.rank(1)?)?;
+        match (role, groups.as_slice()) {
+            (RaggedRole::Free, &[group]) => {
+                if r_batch.contains(&group) || r_contract.contains(&group) {
+                    return Err(self.error("the group dimension has another role"));
+                }
+                let size = self.provider.shape(1, group);
+                self.same(&size, &count, "the sizes of the group dimension")?;
+            }
+            (RaggedRole::Free, _) => return Err(self.error("expected one group dimension")),
+            (_, []) => {}
+            _ => return Err(self.error("only a free ragged dimension has a group dimension")),
+        }
         let mut sizes = Sizes::new();
-        if l_contract.contains(&ragged) {
-            let last = self.rank(2)?.checked_sub(1);
-            let last = last.ok_or_else(|| self.error("group sizes must be an array"))?;
-            sizes.push(self.provider.shape(2, last));
+        if role == RaggedRole::Contracted {
+            sizes.push(count);
         }
         sizes.extend(self.paired(&l_batch, &r_batch, "batch")?);
         self.paired(&l_contract, &r_contract, "contracting")?;
@@ -114,6 +128,52 @@ impl<P: Provider> Context<'_, P> {
             sizes.push(self.provider.shape(1, dim));
         }
         Ok(array(ty, sizes))
+    }
+
+    /// Checks the dimensions in front of the last one of sizes of groups.
+    fn group_sizes(&mut self, prefix: &[usize], last: usize) -> Result<(), Error> {
+        if last == 0 {
+            return Ok(());
+        }
+        if last != prefix.len() {
+            return Err(self.error(format_args!(
+                "group sizes have {} dimensions, not 1 or {}",
+                last + 1,
+                prefix.len() + 1
+            )));
+        }
+        for (dim, &own) in prefix.iter().enumerate() {
+            let (size, expected) = (self.provider.shape(2, dim), self.provider.shape(0, own));
+            let what = format!("sizes of dimension {dim} of the group sizes and {own} on the left");
+            self.same(&size, &expected, what)?;
+        }
+        Ok(())
+    }
+
+    /// As a dot, and each operand's scale has its dimensions: a scale belongs to equal parts of the
+    /// operand along each of them. A scale of no dimensions is none.
+    pub(super) fn scaled_dot(&mut self, dims: &DotDims) -> Inferred<P::Index> {
+        for operand in 0..2 {
+            let (rank, scale) = (self.rank(operand)?, self.rank(operand + 2)?);
+            if scale != 0 && scale != rank {
+                return Err(self.error(format_args!(
+                    "the scale of operand {operand} has {scale} dimensions, not {rank}"
+                )));
+            }
+            let (whole, parts) = (self.array(operand)?, self.array(operand + 2)?);
+            for (dim, (size, count)) in whole.dims.iter().zip(&parts.dims).enumerate() {
+                // Sizes that are open are found out to divide when the sizes are known.
+                if let (Some(size), Some(count)) = (size.as_static(), count.as_static())
+                    && size != count
+                    && (count == 0 || size % count != 0)
+                {
+                    return Err(self.error(format_args!(
+                        "dimension {dim} of operand {operand}, {size}, has no {count} equal parts"
+                    )));
+                }
+            }
+        }
+        self.dot(dims)
     }
 
     /// The sizes of a window along a dimension of this size.

@@ -33,7 +33,8 @@ impl<P: Provider> Context<'_, P> {
                 dims, slice_sizes, ..
             } => self.gather(dims, slice_sizes),
             Op::Scatter { dims, .. } => self.scatter(dims),
-            Op::Dot { dims, .. } | Op::ScaledDot { dims, .. } => self.dot(dims),
+            Op::Dot { dims, .. } => self.dot(dims),
+            Op::ScaledDot { dims, .. } => self.scaled_dot(dims),
             Op::RaggedDot {
                 dims,
                 lhs_ragged_dims,
@@ -76,12 +77,17 @@ impl<P: Provider> Context<'_, P> {
             Op::Constant(literals) => self.constant(literals),
             // Nothing but the statement says what these give.
             Op::Parameter(_)
-            | Op::Scan { .. }
             | Op::Rng(_)
             | Op::RngBitGenerator(_)
             | Op::RngGetAndUpdateState(_)
             | Op::CustomCall(_)
             | Op::Infeed(_) => self.as_stated(),
+            Op::Scan {
+                dimension,
+                num_carries,
+                to_apply,
+                ..
+            } => self.scan(*dimension, *num_carries, *to_apply),
             Op::SetDimensionSize(dimension) => self.set_dimension_size(*dimension),
             Op::DynamicReshape => self.dynamic_reshape(),
             Op::GetDimensionSize(dimension) => {

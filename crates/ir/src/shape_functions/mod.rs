@@ -20,6 +20,7 @@ mod elementwise;
 mod gather;
 mod linear_algebra;
 mod reduction;
+mod scan;
 mod structural;
 
 use crate::{Dim, Error, Module, Op, Shape, Symbol};

@@ -268,10 +268,7 @@ impl Collector<'_> {
         let (Some(&id), Some(size)) = (self.instruction.operands.get(operand), size) else {
             return;
         };
-        let mut values = Values {
-            module: self.module,
-            fits: Vec::new(),
-        };
+        let mut values = Values::new(self.module);
         let Some(value) = values.of(id) else {
             return;
         };

@@ -27,6 +27,7 @@ use rustc_hash::FxHashSet;
 pub use solve::Derivation;
 use std::sync::Arc;
 use tegula_expr::{Cmp, Style, Term, Var};
+pub use values::is_size_computation;
 
 /// Where a run finds the value of a symbol.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,27 +6,54 @@
 //! before it starts.
 
 use crate::{Binary, ElementType, InstructionId, Module, Op};
+use rustc_hash::FxHashMap;
 use tegula_expr::{Cmp, Term};
 
 /// The most operations that are followed backwards.
-const MAX_DEPTH: usize = 64;
+const MAX_OPERATIONS: usize = 64;
+/// The most nodes of a term: a sum that is multiplied by itself doubles each time.
+const MAX_SIZE: u32 = 1 << 10;
 
 /// Values as terms over sizes.
 pub(super) struct Values<'a> {
-    pub(super) module: &'a Module,
+    module: &'a Module,
     /// What must not be more than what, for no operation to wrap around.
     pub(super) fits: Vec<(Term, Term)>,
+    /// What was followed so far, each once.
+    known: FxHashMap<InstructionId, Option<Term>>,
 }
 
-impl Values<'_> {
+/// Whether the value of an array of one integer follows from sizes and constants.
+pub fn is_size_computation(module: &Module, id: InstructionId) -> bool {
+    Values::new(module).of(id).is_some()
+}
+
+impl<'a> Values<'a> {
+    pub(super) fn new(module: &'a Module) -> Self {
+        Self {
+            module,
+            fits: Vec::new(),
+            known: FxHashMap::default(),
+        }
+    }
+
     /// The value of an array of one integer; `None` if it follows from something else
     /// than sizes.
     pub(super) fn of(&mut self, id: InstructionId) -> Option<Term> {
-        self.follow(id, MAX_DEPTH)
+        if let Some(known) = self.known.get(&id) {
+            return known.clone();
+        }
+        if self.known.len() >= MAX_OPERATIONS {
+            return None;
+        }
+        // Nothing is its own operand; each step down adds one here, which bounds the depth.
+        self.known.insert(id, None);
+        let value = self.follow(id);
+        self.known.insert(id, value.clone());
+        value
     }
 
-    fn follow(&mut self, id: InstructionId, depth: usize) -> Option<Term> {
-        let depth = depth.checked_sub(1)?;
+    fn follow(&mut self, id: InstructionId) -> Option<Term> {
         let module = self.module;
         let instruction = module.instructions.get(id)?;
         let array = instruction.shape.as_array()?;
@@ -42,7 +69,7 @@ impl Values<'_> {
             return None;
         }
         let operand = |number: usize| instruction.operands.get(number).copied();
-        let mut value = |number: usize| self.follow(operand(number)?, depth);
+        let mut value = |number: usize| self.of(operand(number)?);
         let result = match &instruction.op {
             Op::Constant(literals) => Term::constant(literals.first()?.scalar(0)?.to_i64()?),
             Op::GetDimensionSize(dimension) => {
@@ -65,6 +92,9 @@ impl Values<'_> {
             Op::Clamp => Term::min(&Term::max(&value(1)?, &value(0)?), &value(2)?),
             _ => return None,
         };
+        if result.size() > MAX_SIZE {
+            return None;
+        }
         if result.as_constant().is_none() {
             self.fits.push((Term::constant(least), result.clone()));
             self.fits.push((result.clone(), Term::constant(most)));

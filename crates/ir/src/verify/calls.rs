@@ -127,6 +127,12 @@ pub(super) fn check(
             let parameters: Vec<&Shape> = scalars.iter().collect();
             signature(module, *to_apply).expect_parameters(&parameters)
         }
+        Op::Scan {
+            dimension,
+            num_carries,
+            to_apply,
+            ..
+        } => check_scan(module, (*dimension, *num_carries), *to_apply, operands),
         Op::Call { to_apply, .. } => signature(module, *to_apply).expect_parameters(operands),
         Op::Fusion { calls, .. } | Op::AsyncStart { calls, .. } => {
             signature(module, *calls).expect_parameters(operands)
@@ -165,6 +171,43 @@ pub(super) fn check(
         },
         _ => Ok(()),
     }
+}
+
+/// Checks that the step of a scan takes inputs without the scanned dimension, then carries, and
+/// gives such carries last.
+fn check_scan(
+    module: &Module,
+    (dimension, carries): (i64, i64),
+    step: ComputationId,
+    operands: &[&Shape],
+) -> Result<(), Error> {
+    let carries = usize::try_from(carries).unwrap_or(usize::MAX);
+    let inputs = operands.len().saturating_sub(carries);
+    let dimension = usize::try_from(dimension).unwrap_or(usize::MAX);
+    let mut parameters: Vec<Shape> = operands.iter().map(|&shape| shape.clone()).collect();
+    for shape in &mut parameters[..inputs] {
+        if let Shape::Array(array) = shape
+            && dimension < array.rank()
+        {
+            array.dims.remove(dimension);
+        }
+    }
+    let signature = signature(module, step);
+    let parameters: Vec<&Shape> = parameters.iter().collect();
+    signature.expect_parameters(&parameters)?;
+    let given = signature.result;
+    let given = given.as_tuple().unwrap_or(std::slice::from_ref(given));
+    let outputs = given.len().saturating_sub(carries);
+    for (number, (given, expected)) in given[outputs..].iter().zip(&operands[inputs..]).enumerate()
+    {
+        if !given.may_equal(expected) {
+            return Err(Error::input(format!(
+                "`{}` must give {expected:#} as carry {number}, it gives {given:#}",
+                signature.name
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// Checks the shapes of a routine of LAPACK that is not left to a handler. What its options lack

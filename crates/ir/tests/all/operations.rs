@@ -76,13 +76,13 @@ fn every_elementwise_operation() {
 #[test]
 fn scan_dynamic_reshape_and_ragged_all_to_all() {
     let text = "
-step { c = f32[] parameter(0) x = f32[] parameter(1) s = f32[] add(c, x) ROOT t = (f32[], f32[]) tuple(s, s) }
+step { x = f32[] parameter(0) c = f32[] parameter(1) s = f32[] add(c, x) ROOT t = (f32[], f32[]) tuple(s, s) }
 ENTRY e {
   c = f32[] parameter(0)
   x = f32[8] parameter(1)
   n = s32[] parameter(2)
   o = s64[4] parameter(3)
-  s = (f32[], f32[8]) scan(c, x), dimensions={0}, num_carries=1, is_reverse=true, is_associative=true, to_apply=step
+  s = (f32[8], f32[]) scan(x, c), dimensions={0}, num_carries=1, is_reverse=true, is_associative=true, to_apply=step
   r = f32[<=8,1] dynamic-reshape(x, n, n)
   ROOT a = f32[8] ragged-all-to-all(x, x, o, o, o, o), replica_groups={{0,1}}
 }";

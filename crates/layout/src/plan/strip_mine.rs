@@ -258,10 +258,7 @@ impl Miner {
 }
 
 fn outermost_extent(kernel: &Kernel) -> Option<i64> {
-    match kernel.var(*kernel.domain.first()?)? {
-        IndexVar::Domain(extent) => extent.as_constant(),
-        _ => None,
-    }
+    kernel.constant_extent(*kernel.domain.first()?)
 }
 
 /// The kernel with one dimension in the place of its two outermost ones. What is left must
@@ -273,10 +270,7 @@ fn with_outermost_merged(kernel: &Kernel) -> Option<Kernel> {
     if rest.is_empty() && !kernel.body.any(Statement::is_loop) {
         return None;
     }
-    let extent = |var| match kernel.var(var) {
-        Some(IndexVar::Domain(extent)) => extent.as_constant(),
-        _ => None,
-    };
+    let extent = |var| kernel.constant_extent(var);
     let (points, each) = (extent(outer)?, extent(inner)?);
     let mut merged = kernel.clone();
     let both = merged.push_var(IndexVar::Domain(Term::constant(points.checked_mul(each)?)));

@@ -79,6 +79,16 @@ impl<'a, T: Scalar> Matrix<'a, T> {
         ]
     }
 
+    /// Two different columns, in this order, whichever comes first.
+    #[inline(always)]
+    pub fn columns_at(&mut self, a: usize, b: usize) -> [&mut [T]; 2] {
+        if a < b {
+            return self.two_columns(a, b);
+        }
+        let [x, y] = self.two_columns(b, a);
+        [y, x]
+    }
+
     /// Three columns that follow each other.
     #[inline(always)]
     pub fn three_columns(&mut self, first: usize) -> [&mut [T]; 3] {

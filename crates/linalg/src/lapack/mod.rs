@@ -6,6 +6,7 @@
 //! and compiled for several instruction sets, of which the best that the machine has is run.
 
 mod bidiagonal;
+mod deflation;
 mod hessenberg;
 mod householder;
 mod isa;

@@ -10,9 +10,7 @@ use crate::Error;
 use crate::mlir::Attribute;
 use std::sync::Arc;
 use tegula_expr::Term;
-use tegula_ir::{
-    Binary, ComputationId, Dim, DimNumbers, Direction, Literal, Op, Order, Shape, TO_END, WindowDim,
-};
+use tegula_ir::{ArrayShape, ComputationId, DimNumbers, Op, Shape, WindowDim};
 
 /// Operands after the arrays and their initial values: sizes, strides, dilations of the operand
 /// and of the window, and padding.
@@ -154,7 +152,7 @@ impl<'m> Lowerer<'m> {
         }
     }
 
-    /// The running reductions of arrays of one shape.
+    /// The running reductions of arrays of one shape: a scan that gives what it carries.
     fn running(
         &mut self,
         access: &Access<'_>,
@@ -163,181 +161,50 @@ impl<'m> Lowerer<'m> {
         init: &[Local],
         running: Running,
     ) -> Result<Vec<Local>, Error> {
-        let mut state = vec![self.counter(frame, 0)?];
-        state.extend(arrays);
-        for is_slice in [false, true] {
-            for (array, init) in arrays.iter().zip(init) {
-                let mut shape = self.array(access, frame, *array)?.clone();
-                if is_slice {
-                    shape.dims[running.dimension] = Dim::Static(1);
-                }
-                let none = Op::Broadcast(DimNumbers::new());
-                state.push(self.push(frame, none, &[*init], Some(Shape::Array(shape)))?);
-            }
+        let mut operands = arrays.to_vec();
+        let mut shapes = Vec::new();
+        for (array, init) in arrays.iter().zip(init) {
+            let mut shape = self.array(access, frame, *array)?.clone();
+            shape.dims.remove(running.dimension);
+            let none = Op::Broadcast(DimNumbers::new());
+            let shape = Shape::Array(shape);
+            operands.push(self.push(frame, none, &[*init], Some(shape.clone()))?);
+            shapes.push(shape);
         }
-        let shapes: Vec<Shape> = state.iter().map(|l| frame.shape(*l).clone()).collect();
-        let condition = self.along_condition(&shapes, running.dimension)?;
-        let body = self.running_body(access, &shapes, running)?;
-        let init = self.tuple(frame, &state)?;
-        let result = self.push(frame, Op::While { condition, body }, &[init], None)?;
-        let count = arrays.len() as i64;
-        (1 + count..1 + 2 * count)
-            .map(|place| self.push(frame, Op::GetTupleElement(place), &[result], None))
-            .collect()
-    }
-
-    fn counter(&self, frame: &mut Frame, value: i32) -> Result<Local, Error> {
-        let op = Op::Constant([Literal::from_value(value)].into());
-        self.push(frame, op, &[], None)
-    }
-
-    /// Whether the counter is below the size of the dimension.
-    fn along_condition(
-        &mut self,
-        shapes: &[Shape],
-        dimension: usize,
-    ) -> Result<ComputationId, Error> {
-        let mut frame = Frame::new("along_condition");
-        let state = frame.parameter(Shape::Tuple(shapes.to_vec()), None);
-        let step = self.push(&mut frame, Op::GetTupleElement(0), &[state], None)?;
-        let array = self.push(&mut frame, Op::GetTupleElement(1), &[state], None)?;
-        let size = Op::GetDimensionSize(dimension as i64);
-        let size = self.push(&mut frame, size, &[array], None)?;
-        let below = Op::Compare {
-            direction: Direction::Lt,
-            order: Order::Partial,
+        let op = Op::Scan {
+            dimension: running.dimension as i64,
+            num_carries: arrays.len() as i64,
+            is_reverse: running.from_end,
+            is_associative: false,
+            to_apply: self.running_step(&shapes, running.reducer)?,
         };
-        let root = self.push(&mut frame, below, &[step, size], None)?;
-        self.finish_frame(frame, root)
+        let done = self.push(frame, op, &operands, None)?;
+        let mut elements = self.elements(frame, done)?;
+        elements.truncate(arrays.len());
+        Ok(elements)
     }
 
-    /// One step: reduces the next slice into what is carried, and writes that.
-    fn running_body(
+    /// One step: reduces the next slices into what is carried, and gives that twice.
+    fn running_step(
         &mut self,
-        access: &Access<'_>,
         shapes: &[Shape],
-        running: Running,
+        reducer: ComputationId,
     ) -> Result<ComputationId, Error> {
-        let mut frame = Frame::new("running_body");
-        let frame = &mut frame;
-        let state = frame.parameter(Shape::Tuple(shapes.to_vec()), None);
-        let state = self.elements(frame, state)?;
-        let (step, state) = (state[0], &state[1..]);
-        let count = state.len() / 3;
-        let (arrays, rest) = state.split_at(count);
-        let (results, carried) = rest.split_at(count);
-        let one = self.counter(frame, 1)?;
-        let mut place = step;
-        if running.from_end {
-            let size = Op::GetDimensionSize(running.dimension as i64);
-            let size = self.push(frame, size, &[arrays[0]], None)?;
-            let left = self.push(frame, Op::Binary(Binary::Subtract), &[size, step], None)?;
-            place = self.push(frame, Op::Binary(Binary::Subtract), &[left, one], None)?;
-        }
-        let zero = self.counter(frame, 0)?;
-        let dims = self.array(access, frame, arrays[0])?.dims.clone();
-        let mut starts = vec![zero; dims.len()];
-        starts[running.dimension] = place;
-        let sizes = dims
-            .iter()
-            .enumerate()
-            .map(|(dim, size)| match dim == running.dimension {
-                true => 1,
-                false => size.as_static().unwrap_or(TO_END),
-            });
-        let sizes: DimNumbers = sizes.collect();
-        let mut operands = carried.to_vec();
-        for array in arrays {
-            let slice = Op::DynamicSlice(sizes.clone());
-            operands.push(self.push(frame, slice, &[&[*array], &starts[..]].concat(), None)?);
-        }
+        let mut frame = Frame::new("running_step");
+        let parameters = |frame: &mut Frame| -> Vec<Local> {
+            let shapes = shapes.iter().cloned();
+            shapes.map(|shape| frame.parameter(shape, None)).collect()
+        };
+        let (slices, carried) = (parameters(&mut frame), parameters(&mut frame));
+        let rank = shapes[0].as_array().map_or(0, ArrayShape::rank);
         let map = Op::Map {
-            dimensions: (0..dims.len() as i64).collect(),
-            to_apply: running.reducer,
+            dimensions: (0..rank as i64).collect(),
+            to_apply: reducer,
         };
-        let carried = self.push_several(frame, map, &operands, count)?;
-        let mut after = vec![self.next_step(frame, step)?];
-        after.extend(arrays);
-        for (result, carried) in results.iter().zip(&carried) {
-            after.push(self.written_at(
-                access,
-                frame,
-                *result,
-                *carried,
-                running.dimension,
-                place,
-            )?);
-        }
-        after.extend(carried);
-        let root = self.tuple(frame, &after)?;
-        self.finish_frame(std::mem::replace(frame, Frame::new("")), root)
-    }
-
-    fn next_step(&self, frame: &mut Frame, step: Local) -> Result<Local, Error> {
-        let one = self.counter(frame, 1)?;
-        self.push(frame, Op::Binary(Binary::Add), &[step, one], None)
-    }
-
-    /// The place along a dimension that a step is about.
-    fn step_place(
-        &self,
-        frame: &mut Frame,
-        step: Local,
-        array: Local,
-        dimension: usize,
-        from_end: bool,
-    ) -> Result<Local, Error> {
-        if !from_end {
-            return Ok(step);
-        }
-        let one = self.counter(frame, 1)?;
-        let size = Op::GetDimensionSize(dimension as i64);
-        let size = self.push(frame, size, &[array], None)?;
-        let left = self.push(frame, Op::Binary(Binary::Subtract), &[size, step], None)?;
-        self.push(frame, Op::Binary(Binary::Subtract), &[left, one], None)
-    }
-
-    /// The slice of one element along a dimension.
-    fn slice_at(
-        &self,
-        access: &Access<'_>,
-        frame: &mut Frame,
-        array: Local,
-        dimension: usize,
-        place: Local,
-    ) -> Result<Local, Error> {
-        let dims = self.array(access, frame, array)?.dims.clone();
-        let sizes = dims
-            .iter()
-            .enumerate()
-            .map(|(dim, size)| match dim == dimension {
-                true => 1,
-                false => size.as_static().unwrap_or(TO_END),
-            });
-        let op = Op::DynamicSlice(sizes.collect());
-        let zero = self.counter(frame, 0)?;
-        let mut operands = vec![zero; 1 + dims.len()];
-        operands[0] = array;
-        operands[1 + dimension] = place;
-        self.push(frame, op, &operands, None)
-    }
-
-    /// An array with a slice of one element along a dimension written.
-    fn written_at(
-        &self,
-        access: &Access<'_>,
-        frame: &mut Frame,
-        array: Local,
-        slice: Local,
-        dimension: usize,
-        place: Local,
-    ) -> Result<Local, Error> {
-        let rank = self.array(access, frame, array)?.rank();
-        let zero = self.counter(frame, 0)?;
-        let mut operands = vec![zero; 2 + rank];
-        (operands[0], operands[1]) = (array, slice);
-        operands[2 + dimension] = place;
-        self.push(frame, Op::DynamicUpdateSlice, &operands, None)
+        let operands = [carried, slices].concat();
+        let given = self.push_several(&mut frame, map, &operands, shapes.len())?;
+        let root = self.tuple(&mut frame, &[&given[..], &given].concat())?;
+        self.finish_frame(frame, root)
     }
 
     /// Translates `chlo.scan`: inputs are taken apart along a dimension, what each step gives is put
@@ -350,76 +217,31 @@ impl<'m> Lowerer<'m> {
         let inputs = segments
             .first()
             .and_then(|count| usize::try_from(*count).ok());
-        let results = &access.operation.results;
-        let counts = inputs.and_then(|inputs| {
-            let carries = operands.len().checked_sub(inputs)?;
-            Some((inputs, results.len().checked_sub(carries)?))
-        });
-        let (inputs, outputs) = counts.ok_or_else(|| access.error("its operands do not add up"))?;
-        if inputs == 0 || block.arguments.len() != operands.len() {
-            return Err(access.unsupported("a scan of no inputs, or with other arguments"));
-        }
-        let rank = self.array(access, frame, operands[0])?.rank();
-        let dimension = usize::try_from(access.integer("dimension")?).ok();
-        let dimension = dimension.filter(|dimension| *dimension < rank);
-        let dimension = dimension.ok_or_else(|| access.error("there is no such dimension"))?;
-        let mut state = vec![self.counter(frame, 0)?];
-        state.extend(&operands);
-        for place in 0..outputs {
-            let shape = self.result_shape(access, place, None)?;
-            let zero = self.zero_of(frame, &shape)?;
-            let none = Op::Broadcast(DimNumbers::new());
-            state.push(self.push(frame, none, &[zero], Some(shape))?);
-        }
-        let shapes: Vec<Shape> = state.iter().map(|l| frame.shape(*l).clone()).collect();
-        let condition = self.along_condition(&shapes, dimension)?;
-        let from_end = access.flag("is_reverse")?;
-        let mut body = Frame::new("scan_body");
-        let parameter = body.parameter(Shape::Tuple(shapes), None);
-        let elements = self.elements(&mut body, parameter)?;
-        let (step, arrays) = (elements[0], &elements[1..=inputs]);
-        let (carried, stacked) = elements[1 + inputs..].split_at(operands.len() - inputs);
-        let place = self.step_place(&mut body, step, arrays[0], dimension, from_end)?;
-        for (argument, array) in block.arguments.iter().zip(arrays) {
-            let slice = self.slice_at(access, &mut body, *array, dimension, place)?;
+        let carries = inputs.and_then(|inputs| operands.len().checked_sub(inputs));
+        let carries = carries.ok_or_else(|| access.error("its operands do not add up"))?;
+        let mut step = Frame::new("scan_region");
+        for argument in &block.arguments {
             let shape = super::types::shape(self.source.type_of(*argument));
             let shape = shape.map_err(|why| access.unsupported(why))?;
-            let slice = self.push(&mut body, Op::Reshape, &[slice], Some(shape))?;
-            body.bind(*argument, slice);
+            let parameter = step.parameter(shape, None);
+            step.bind(*argument, parameter);
         }
-        for (argument, carried) in block.arguments[inputs..].iter().zip(carried) {
-            body.bind(*argument, *carried);
-        }
-        let given = self.block(block, &mut body)?;
-        if given.len() != results.len() {
-            return Err(access.error("the body gives another number of results"));
-        }
-        let mut after = vec![self.next_step(&mut body, step)?];
-        after.extend(arrays);
-        after.extend(&given[outputs..]);
-        for (array, value) in stacked.iter().zip(&given) {
-            let mut shape = self.array(access, &body, *array)?.clone();
-            shape.dims[dimension] = Dim::Static(1);
-            let slice = Some(Shape::Array(shape));
-            let slice = self.push(&mut body, Op::Reshape, &[*value], slice)?;
-            after.push(self.written_at(access, &mut body, *array, slice, dimension, place)?);
-        }
-        let root = self.tuple(&mut body, &after)?;
-        let body = self.finish_frame(body, root)?;
-        let init = self.tuple(frame, &state)?;
-        let done = self.push(frame, Op::While { condition, body }, &[init], None)?;
+        let given = self.block(block, &mut step)?;
+        let root = self.tuple(&mut step, &given)?;
+        let op = Op::Scan {
+            dimension: access.integer("dimension")?,
+            num_carries: carries as i64,
+            is_reverse: access.flag("is_reverse")?,
+            is_associative: access.flag("is_associative")?,
+            to_apply: self.finish_frame(step, root)?,
+        };
+        let results = access.operation.results.len();
+        let stated: Result<Vec<Shape>, Error> = (0..results)
+            .map(|place| self.result_shape(access, place, None))
+            .collect();
+        let done = self.push(frame, op, &operands, Some(Shape::Tuple(stated?)))?;
         let elements = self.elements(frame, done)?;
-        let (carried, stacked) = elements[1 + inputs..].split_at(operands.len() - inputs);
-        self.bind_all(access, frame, &[stacked, carried].concat())
-    }
-
-    /// A zero of an array's element type.
-    fn zero_of(&self, frame: &mut Frame, shape: &Shape) -> Result<Local, Error> {
-        let element = shape.as_array().map(|array| array.element_type);
-        let element = element.ok_or_else(|| Error::input("expected a tensor"))?;
-        let zero = self.counter(frame, 0)?;
-        let scalar = Some(Shape::array(element, &[]));
-        self.push(frame, Op::Convert, &[zero], scalar)
+        self.bind_all(access, frame, &elements)
     }
 }
 

@@ -3,7 +3,8 @@
 use crate::mlir::{Attribute, Attributes, Elements, FloatKind, Type};
 use std::sync::Arc;
 use tegula_ir::{
-    Collective, ConvDims, DotDims, GatherDims, Precision, ReplicaGroups, ScatterDims, WindowDim,
+    Collective, ConvDims, DimNumbers, DotDims, GatherDims, Precision, ReplicaGroups, ScatterDims,
+    WindowDim,
 };
 
 fn structure<const N: usize>(name: &str, fields: [(&str, &[i64]); N]) -> Attribute {
@@ -22,6 +23,27 @@ pub(super) fn dot_dims(dims: &DotDims) -> Attribute {
             ("rhs_contracting_dimensions", &dims.rhs_contracting),
         ],
     )
+}
+
+pub(super) fn ragged_dot_dims(
+    dims: &DotDims,
+    ragged: &DimNumbers,
+    group: &DimNumbers,
+) -> Attribute {
+    let lists = [
+        ("lhs_batching_dimensions", &dims.lhs_batch),
+        ("rhs_batching_dimensions", &dims.rhs_batch),
+        ("lhs_contracting_dimensions", &dims.lhs_contracting),
+        ("rhs_contracting_dimensions", &dims.rhs_contracting),
+        ("lhs_ragged_dimensions", ragged),
+        ("rhs_group_dimensions", group),
+    ];
+    let fields = lists.map(|(key, values)| (key.into(), Attribute::i64s(values)));
+    Attribute::Struct {
+        dialect: "chlo".into(),
+        name: "ragged_dot".into(),
+        fields: Arc::new(fields.into_iter().collect()),
+    }
 }
 
 fn push_number(attribute: &mut Attribute, key: &str, value: i64) {

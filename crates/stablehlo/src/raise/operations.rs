@@ -268,6 +268,18 @@ impl Raiser<'_> {
             Op::TopK {
                 k, largest: true, ..
             } => ("chlo.top_k", vec![("k", Attribute::i64(*k))], Vec::new()),
+            Op::RaggedDot {
+                dims,
+                precision,
+                lhs_ragged_dims,
+                rhs_group_dims,
+            } => {
+                let numbers = attributes::ragged_dot_dims(dims, lhs_ragged_dims, rhs_group_dims);
+                let mut properties = vec![("ragged_dot_dimension_numbers", numbers)];
+                let precision = attributes::precision(precision);
+                properties.extend(precision.map(|value| ("precision_config", value)));
+                ("chlo.ragged_dot", properties, Vec::new())
+            }
             Op::CustomCall(call) => {
                 let properties = self.custom_call(instruction, call);
                 ("custom_call", properties, Vec::new())
@@ -375,6 +387,29 @@ impl Raiser<'_> {
             } => {
                 let properties = vec![("dimensions", Attribute::i64s(dimensions))];
                 ("map", properties, vec![self.region(*to_apply, None)?])
+            }
+            Op::Scan {
+                dimension,
+                num_carries,
+                is_reverse,
+                is_associative,
+                to_apply,
+            } => {
+                let segments = |count: usize| Attribute::IntegerArray {
+                    element: Type::signless(32),
+                    values: [count as i64 - num_carries, *num_carries].into(),
+                };
+                let results = instruction.shape.as_tuple().map_or(1, <[Shape]>::len);
+                let mut properties = vec![
+                    ("dimension", Attribute::i64(*dimension)),
+                    ("is_reverse", Attribute::bool(*is_reverse)),
+                    ("operandSegmentSizes", segments(instruction.operands.len())),
+                    ("resultSegmentSizes", segments(results)),
+                ];
+                if *is_associative {
+                    properties.push(("is_associative", Attribute::bool(true)));
+                }
+                ("chlo.scan", properties, vec![self.region(*to_apply, None)?])
             }
             Op::Sort {
                 dimension,

@@ -1,4 +1,4 @@
-//! A loop and all that is inside it, as Cranelift's instructions.
+//! Emits an outlined loop as Cranelift instructions.
 
 use super::{Loop, MAX_COPY, Made, Promoted, Step};
 use crate::clif::lower::{Imports, lower_in_place};

@@ -1,4 +1,4 @@
-//! Whether something behind a loop reads what the loop leaves in memory.
+//! Whether code after a loop reads what the loop leaves in memory.
 
 use super::bytes_of;
 use crate::clif::mem2reg::Element;

@@ -1,4 +1,4 @@
-//! Bodies' machine code as text, as an assembler writes it.
+//! Disassembles a body's machine code.
 
 use iced_x86::{Decoder, DecoderOptions, Formatter, GasFormatter, Instruction, Mnemonic};
 use std::fmt::Write;

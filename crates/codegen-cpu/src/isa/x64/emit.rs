@@ -1,4 +1,4 @@
-//! Registers and bytes: the only user of the allocator's answers and the encoder.
+//! Allocates registers (regalloc2) and encodes instructions (iced-x86).
 
 use super::features::InstructionSet;
 use super::features::{INTEGER, MASK};

@@ -1,4 +1,4 @@
-//! The instruction sets that bodies are lowered to, and what differs between them.
+//! The instruction sets that bodies are lowered to, AVX-512 and AVX2, and how they differ.
 
 use super::opcodes::{Form, Size};
 use crate::simd::list_schedule::Limits;

@@ -1,5 +1,4 @@
-//! Machine instructions before their registers are known, in blocks, as the
-//! register allocator wants them.
+//! Machine instructions before register allocation, in basic blocks.
 
 use super::features::{INTEGER, InstructionSet, MASK, VECTOR};
 use super::opcodes::Size;

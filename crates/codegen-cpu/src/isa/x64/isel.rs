@@ -1,4 +1,4 @@
-//! Instructions for a body: loops, masks and unrolling.
+//! Instruction selection: a body's loops, masks and unrolling.
 //!
 //! Several vectors are in flight, operation by operation. What is the same for
 //! all lanes is computed once, before the loops; constants are read from behind

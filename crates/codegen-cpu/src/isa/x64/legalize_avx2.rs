@@ -1,4 +1,4 @@
-//! Operations that AVX-512 has an instruction for and AVX2 has not, by several of its.
+//! Legalisation for AVX2: operations that AVX-512 has an instruction for, as several of AVX2's.
 
 use super::assembler::Source;
 use super::isel::Select;

@@ -1,5 +1,5 @@
-//! Memory lane by lane: what AVX2 has no instruction for, which are narrow elements under a
-//! mask, and elements anywhere that are stored or narrow.
+//! Scalarisation: accesses memory lane by lane where AVX2 has no instruction (narrow elements under
+//! a mask; stores and narrow loads of elements anywhere).
 //!
 //! There are no branches: a lane that is masked out loads zeros that lie among the constants,
 //! or stores to the place of the first input, which was read before.

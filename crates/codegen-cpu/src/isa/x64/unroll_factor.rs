@@ -1,4 +1,4 @@
-//! How many vectors are in flight, by the registers that a body asks for.
+//! The unroll factor: how many vectors are in flight, by the registers that a body needs.
 
 use super::features::InstructionSet;
 use crate::simd::ir::{Body, Op, Statement, Type, V};

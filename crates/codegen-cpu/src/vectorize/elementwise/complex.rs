@@ -36,15 +36,21 @@ pub(crate) fn unary(b: &mut Builder, op: Unary, x: Pair) -> Option<Lanes> {
             let circle = double::circle(b, x[1]);
             let (less, size) = (double::expm1(b, re), double::exp(b, re));
             let along = b.mul(less, circle.cosine);
+            let along = b.sub(along, circle.one_less_cosine);
             let imaginary = b.mul(size, circle.sine);
-            [b.sub(along, circle.one_less_cosine), imaginary]
+            let zero = b.f64(0.0);
+            let is_real = b.compare(Condition::Equal, im, zero);
+            [
+                b.select(is_real, less, along),
+                b.select(is_real, im, imaginary),
+            ]
         }
         Unary::Logistic => {
             let [x, z] = [x, z].map(|pair| pair.map(|v| negate(b, v)));
             let [c, d] = exp(b, x, z);
-            let one = b.f64(1.0);
-            let c = b.add(one, c);
-            one_over(b, [c, d])
+            let one = [b.f64(1.0), b.f64(0.0)];
+            let c = b.add(one[0], c);
+            quotient(b, one, [c, d])
         }
         Unary::Log => {
             let square = square_of_magnitude(b, z);
@@ -152,7 +158,72 @@ fn by_real(b: &mut Builder, [x, y]: Pair, c: V) -> Pair {
     let (re, im) = (b.add(x, along), b.sub(y, across));
     let by_zero = b.compare(Condition::Equal, c, zero);
     let (re, im) = (b.select(by_zero, x, re), b.select(by_zero, y, im));
-    [b.div(re, c), b.div(im, c)]
+    let result = [b.div(re, c), b.div(im, c)];
+    // Something infinite by a finite number, as in [`of_infinities`].
+    let infinity = b.f32(f32::INFINITY);
+    let size = abs(b, c);
+    let is_finite = b.compare(Condition::Less, size, infinity);
+    let is_nan = both_nan(b, result);
+    let [(far_x, x), (far_y, y)] = [x, y].map(|v| direction(b, v, [zero, infinity]));
+    let far = b.or(far_x, far_y);
+    let far = b.and(far, is_nan);
+    let far = b.and(far, is_finite);
+    let [x, y] = [x, y].map(|v| {
+        let along = b.mul(v, c);
+        b.mul(infinity, along)
+    });
+    [b.select(far, x, result[0]), b.select(far, y, result[1])]
+}
+
+/// Whether neither part is a number.
+fn both_nan(b: &mut Builder, [re, im]: Pair) -> V {
+    let [re, im] = [re, im].map(|v| b.compare(Condition::Unordered, v, v));
+    b.and(re, im)
+}
+
+/// Whether a part is infinite, and 1 of its sign if so, 0 else.
+fn direction(b: &mut Builder, x: V, [zero, infinity]: [V; 2]) -> (V, V) {
+    let size = abs(b, x);
+    let is_infinite = b.compare(Condition::Equal, size, infinity);
+    // Of an infinite number, this is one.
+    let one = match b.type_of(x) {
+        Type::F32 => b.f32(1.0),
+        _ => b.f64(1.0),
+    };
+    let one = with_sign(b, one, x);
+    (is_infinite, b.select(is_infinite, one, zero))
+}
+
+/// A quotient where Smith's division gives NaN, as the evaluator has it: of something infinite by a
+/// finite number or the reverse.
+fn of_infinities(b: &mut Builder, quotient: Pair, over: Pair, under: Pair) -> Pair {
+    let (zero, infinity) = (b.f64(0.0), b.f64(f64::INFINITY));
+    let mut facts = |pair: Pair| {
+        let [(re, x), (im, y)] = pair.map(|v| direction(b, v, [zero, infinity]));
+        let finite = pair.map(|v| {
+            let size = abs(b, v);
+            b.compare(Condition::Less, size, infinity)
+        });
+        (b.or(re, im), b.and(finite[0], finite[1]), [x, y])
+    };
+    let (over_far, over_near, over_at) = facts(over);
+    let (under_far, under_near, under_at) = facts(under);
+    let (large, small) = (b.and(over_far, under_near), b.and(over_near, under_far));
+    let one_is = b.or(large, small);
+    let is_nan = both_nan(b, quotient);
+    let here = b.and(one_is, is_nan);
+    let [x, y] = [0, 1].map(|part| b.select(large, over_at[part], over[part]));
+    let [c, d] = [0, 1].map(|part| b.select(large, under[part], under_at[part]));
+    let size = b.select(large, infinity, zero);
+    let (along, beside) = (b.mul(x, c), b.mul(y, d));
+    let re = b.add(along, beside);
+    let (along, beside) = (b.mul(y, c), b.mul(x, d));
+    let im = b.sub(along, beside);
+    let (re, im) = (b.mul(size, re), b.mul(size, im));
+    [
+        b.select(here, re, quotient[0]),
+        b.select(here, im, quotient[1]),
+    ]
 }
 
 /// Smith's division, as the evaluator's: scaled by the larger part of the divisor.
@@ -176,16 +247,8 @@ fn quotient(b: &mut Builder, [x, y]: Pair, [c, d]: Pair) -> Pair {
     let by_zero = b.compare(Condition::Equal, larger, zero);
     let scale = b.select(by_zero, c, scale);
     let (re, im) = (b.select(by_zero, x, re), b.select(by_zero, y, im));
-    [b.div(re, scale), b.div(im, scale)]
-}
-
-/// `1 / (c + id)` where the evaluator divides by the square of the magnitude.
-fn one_over(b: &mut Builder, [c, d]: Pair) -> Pair {
-    let zero = b.f64(0.0);
-    let (squares, none) = ([b.mul(c, c), b.mul(d, d)], [b.mul(zero, d), b.mul(zero, c)]);
-    let square = b.add(squares[0], squares[1]);
-    let (re, im) = (b.add(c, none[0]), b.sub(none[1], d));
-    [b.div(re, square), b.div(im, square)]
+    let result = [b.div(re, scale), b.div(im, scale)];
+    of_infinities(b, result, [x, y], [c, d])
 }
 
 /// Infinite if either part is, whatever the other is.
@@ -261,8 +324,9 @@ fn sqrt(b: &mut Builder, [re, im]: Pair) -> Pair {
     [real, b.select(as_it_is, im, root[1])]
 }
 
-/// `(sinh(a) cosh(a) + i sin(b) cos(b)) / (sinh(a)^2 + cos(b)^2)`, and its limit for large `a`.
-fn tanh(b: &mut Builder, angle: V, [re, _]: Pair) -> Pair {
+/// `(sinh(a) cosh(a) + i sin(b) cos(b)) / (sinh(a)^2 + cos(b)^2)`, and its limit for large `a`; at an
+/// infinite `a` whatever `b` is.
+fn tanh(b: &mut Builder, angle: V, [re, im]: Pair) -> Pair {
     let hyperbolic = double::hyperbolic(b, re);
     let circle = double::circle(b, angle);
     let (sine, cosine) = (hyperbolic.sine, hyperbolic.cosine);
@@ -273,16 +337,25 @@ fn tanh(b: &mut Builder, angle: V, [re, _]: Pair) -> Pair {
     let imaginary = b.mul(circle.sine, circle.cosine);
     let near = b.div(imaginary, scale);
     let (one, four, zero) = (b.f64(1.0), b.f64(4.0), b.f64(0.0));
+    let is_real = b.compare(Condition::Equal, im, zero);
+    let near = b.select(is_real, im, near);
     let tail = b.mul(hyperbolic.inverse, hyperbolic.inverse);
     let tail = b.mul(tail, four);
     let tail = b.mul(tail, imaginary);
     let nan = b.compare(Condition::Unordered, tail, tail);
-    let tail = b.select(nan, zero, tail);
-    let limit = b.f64(20.0);
+    let (limit, infinity) = (b.f64(20.0), b.f64(f64::INFINITY));
     let size = abs(b, re);
     let is_far = b.compare(Condition::Less, limit, size);
+    let at_end = b.compare(Condition::Equal, size, infinity);
     let side = with_sign(b, one, re);
-    [b.select(is_far, side, real), b.select(is_far, tail, near)]
+    let beside = b.select(nan, tail, side);
+    let real_far = b.select(at_end, side, beside);
+    let none = b.and(nan, at_end);
+    let tail = b.select(none, zero, tail);
+    [
+        b.select(is_far, real_far, real),
+        b.select(is_far, tail, near),
+    ]
 }
 
 /// `exp(y log z)` for a real `y`: what it is as a number, and as a pair.

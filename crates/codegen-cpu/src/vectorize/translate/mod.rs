@@ -272,10 +272,7 @@ impl<'k> Translator<'k> {
     /// extents of loops and dimensions, since what is said of a run-time index may hold in a
     /// branch only.
     fn is_always_inside(&self, index: &Term, dim: &Term) -> bool {
-        let counted = |var: Var| match self.kernel.var(var) {
-            Some(IndexVar::Domain(extent) | IndexVar::Loop(extent)) => Some(extent),
-            _ => None,
-        };
+        let counted = |var: Var| self.kernel.extent(var);
         if index.as_var().and_then(counted) == Some(dim) {
             return true;
         }

@@ -8,8 +8,8 @@ use super::{converted, plain};
 use crate::program::contraction::is_product_of;
 use tegula_ir::helpers::product_type;
 use tegula_ir::{
-    ArrayShape, ComputationBuilder, ComputationId, DimNumbers, Direction, ElementType, Error,
-    Instruction, InstructionId, Literal, Module, ModuleBuilder, Op, Shape, Unary,
+    ArrayShape, ComputationBuilder, ComputationId, ElementType, Error, Instruction, InstructionId,
+    Module, ModuleBuilder, Op, Shape, Unary,
 };
 
 /// Whether an instruction is a product for whose element types there is no routine and no loop.
@@ -49,9 +49,9 @@ pub(super) fn product(
     b.finish(root)
 }
 
-/// Sums as the result's type. A complex number becomes real by its real part, and `pred` by not
-/// being zero: `convert` has neither.
-fn narrowed(
+/// Sums as the result's type. A complex number becomes any other by its real part, which `convert`
+/// does not do.
+pub(super) fn narrowed(
     b: &mut ComputationBuilder<'_>,
     sums: InstructionId,
     result: &ArrayShape,
@@ -59,13 +59,6 @@ fn narrowed(
     let (from, to) = (b.array_shape(sums)?.element_type, result.element_type);
     if !from.is_complex() || to.is_complex() {
         return converted(b, sums, to);
-    }
-    if to == ElementType::Pred {
-        let zero = Literal::zeros(&ArrayShape::new(from, &[]));
-        let zero = b.constant(zero.map_err(|e| Error::input(e.to_string()))?)?;
-        let zeros = Shape::Array(plain(&result.with_element_type(from)));
-        let zeros = b.push_with_shape(Op::Broadcast(DimNumbers::new()), &[zero], zeros)?;
-        return b.compare(Direction::Ne, sums, zeros);
     }
     let real = b.unary(Unary::Real, sums)?;
     converted(b, real, to)

@@ -10,6 +10,7 @@
 //! The called computations come after their callers, so the result is for
 //! [`flatten`](crate::program::flatten) alone and not for the verifier.
 
+mod along;
 mod batch_norm;
 mod bits;
 mod complex;
@@ -17,11 +18,14 @@ mod gathers;
 mod lapack;
 mod mixed;
 mod qr;
+mod ragged;
+mod scaled;
+mod scan;
 
 use std::borrow::Cow;
 use tegula_ir::{
     ArrayShape, ComputationBuilder, ComputationId, Dim, ElementType, Error, Instruction,
-    InstructionId, Lapack, Module, ModuleBuilder, Op, Shape,
+    InstructionId, Lapack, Module, ModuleBuilder, Op, Shape, is_size_computation,
 };
 
 /// The module with compositions written out; the same module if it has none.
@@ -55,6 +59,9 @@ pub fn expand_for(module: &Module, routines: Routines) -> Result<Cow<'_, Module>
         .keys()
         .filter(|&id| expands(module, id) && !stays(id))
         .collect();
+    for (id, instruction) in module.instructions.iter() {
+        sizes_are_known(module, id, instruction)?;
+    }
     if wanted.is_empty() {
         return Ok(Cow::Borrowed(module));
     }
@@ -97,9 +104,30 @@ fn expands(module: &Module, id: InstructionId) -> bool {
         },
         Op::Dot { .. } | Op::Convolution { .. } if mixed::is_mixed(module, instruction) => true,
         Op::Dot { .. } => all_static && complex::is_large(module, instruction),
-        Op::DynamicReshape => true,
+        Op::DynamicReshape | Op::RaggedDot { .. } | Op::Scan { .. } | Op::ScaledDot { .. } => true,
         Op::Gather { .. } => all_static && gathers::slices(module, instruction).is_some(),
         _ => false,
+    }
+}
+
+/// Checks that operands which give sizes follow from sizes: their values are not looked at.
+fn sizes_are_known(
+    module: &Module,
+    id: InstructionId,
+    instruction: &Instruction,
+) -> Result<(), crate::Error> {
+    let of_sizes = match instruction.op {
+        Op::DynamicReshape | Op::SetDimensionSize(_) => instruction.operands.get(1..),
+        _ => None,
+    };
+    let known = |&operand: &InstructionId| is_size_computation(module, operand);
+    match of_sizes.unwrap_or_default().iter().all(known) {
+        true => Ok(()),
+        false => Err(crate::Error::unsupported(
+            module,
+            id,
+            "sizes that are computed from data",
+        )),
     }
 }
 
@@ -225,6 +253,9 @@ fn composition(
             mixed::product(builder, op, &shapes, &instruction.shape)
         }
         op @ Op::Dot { .. } => complex::product(builder, op, &shapes, &instruction.shape),
+        op @ Op::RaggedDot { .. } => ragged::expand(builder, op, &shapes, &instruction.shape),
+        op @ Op::ScaledDot { .. } => scaled::expand(builder, op, &shapes, &instruction.shape),
+        op @ Op::Scan { .. } => scan::expand(builder, op, &shapes, &instruction.shape),
         _ => batch_norm::expand(builder, &instruction.op, &shapes, &instruction.shape),
     }
 }

@@ -23,9 +23,9 @@ use tegula_ir::{
 };
 
 /// The module with products that loops sum up behind their loops; the same module if there
-/// are none. As with [`expand`](crate::rewrite::expand), the result is for
-/// [`flatten`](crate::program::flatten) alone.
-pub fn sum_after_loops(module: Cow<'_, Module>) -> Cow<'_, Module> {
+/// are none. As with [`expand`](crate::expand()), the result is for
+/// [`flatten`](crate::flatten()) alone.
+pub fn sink_loop_reductions(module: Cow<'_, Module>) -> Cow<'_, Module> {
     let is_loop = |id: &InstructionId| matches!(module[*id].op, Op::While { .. });
     let loops: Vec<InstructionId> = module.instructions.keys().filter(is_loop).collect();
     let mut changed = module;

@@ -3,6 +3,7 @@
 
 use super::qr_iteration::{Turns, Vectors, bdsqr};
 use crate::lapack::NotConverged;
+use crate::lapack::deflation::{Deflation, Fate};
 use crate::lapack::householder::norm;
 use crate::lapack::isa::Isa;
 use crate::lapack::matrix::Matrix;
@@ -252,41 +253,29 @@ fn merge<I: Isa, R: Real>(
     let greatest = order.last().map_or(R::ZERO, |&last| d[last].abs());
     let tolerance = alpha.abs().max(beta.abs()).max(greatest);
     let tolerance = R::from_f64(8.0) * R::ROUNDING * tolerance;
-    // The columns that take part, and those that are vectors already.
     kept_at[0] = cut;
-    let (mut kept, mut deflated) = (1, 0);
-    let mut previous: Option<usize> = None;
-    for &next in order.iter() {
+    let deflation = Deflation::new(order, [kept_at, deflated_at], 1, |previous, next| {
         if z[next].abs() <= tolerance {
-            deflated_at[deflated] = next;
-            deflated += 1;
-            continue;
+            return Fate::Out;
         }
-        if let Some(last) = previous {
-            if (d[next] - d[last]).abs() <= tolerance {
-                let (s, c) = (z[last], z[next]);
-                let length = c.hypot(s);
-                let (c, s) = (c / length, -s / length);
-                z[next] = length;
-                z[last] = R::ZERO;
-                for vectors in [&mut *u, &mut *v] {
-                    let [x, y] = pair(vectors, last, next);
-                    rotate::<I, R>(x, y, c, s);
-                }
-                deflated_at[deflated] = last;
-                deflated += 1;
-            } else {
-                kept_at[kept] = last;
-                kept += 1;
-            }
+        let Some(last) = previous.filter(|&last| (d[next] - d[last]).abs() <= tolerance) else {
+            return Fate::Stays;
+        };
+        let (s, c) = (z[last], z[next]);
+        let length = c.hypot(s);
+        let (c, s) = (c / length, -s / length);
+        (z[last], z[next]) = (R::ZERO, length);
+        for vectors in [&mut *u, &mut *v] {
+            let [x, y] = vectors.columns_at(last, next);
+            rotate::<I, R>(x, y, c, s);
         }
-        previous = Some(next);
-    }
-    if let Some(last) = previous {
-        kept_at[kept] = last;
-        kept += 1;
-    }
-    let (kept_at, deflated_at) = (&kept_at[..kept], &deflated_at[..deflated]);
+        Fate::PreviousOut
+    });
+    let Deflation {
+        kept: kept_at,
+        out: deflated_at,
+    } = deflation;
+    let kept = kept_at.len();
     let mut first = z[cut];
     if columns > n {
         // The column that is too many is turned into that of the row.
@@ -372,16 +361,6 @@ fn merge<I: Isa, R: Real>(
         *d = value * largest;
     }
     Ok(())
-}
-
-/// Two columns in either order.
-#[inline(always)]
-fn pair<'m, R: Real>(x: &'m mut Matrix<'_, R>, a: usize, b: usize) -> [&'m mut [R]; 2] {
-    if a < b {
-        return x.two_columns(a, b);
-    }
-    let [x, y] = x.two_columns(b, a);
-    [y, x]
 }
 
 /// Replaces the differences and sums of poles `i` and roots `j` by the left and the right singular

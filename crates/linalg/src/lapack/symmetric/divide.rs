@@ -3,6 +3,7 @@
 
 use super::ql::{sort_by_values, steqr};
 use crate::lapack::NotConverged;
+use crate::lapack::deflation::{Deflation, Fate};
 use crate::lapack::isa::Isa;
 use crate::lapack::matrix::Matrix;
 use crate::lapack::rotation::rotate;
@@ -158,42 +159,33 @@ fn merge<I: Isa, R: Real>(
     merged_order(d, cut, order);
     let tolerance = R::from_f64(8.0) * R::ROUNDING * largest[0].max(largest[1]);
     let negligible = |z: R| rho * z.abs() <= tolerance;
-    // The columns that take part, and those that are eigenvectors already.
-    let (mut kept, mut deflated) = (0, 0);
-    let mut previous: Option<usize> = None;
-    for &next in order.iter() {
+    let deflation = Deflation::new(order, [kept_at, deflated_at], 0, |previous, next| {
         if negligible(z[next]) {
-            deflated_at[deflated] = next;
-            deflated += 1;
-            continue;
+            return Fate::Out;
         }
-        if let Some(last) = previous {
-            let (s, c) = (z[last], z[next]);
-            let length = c.hypot(s);
-            let apart = d[next] - d[last];
-            let (c, s) = (c / length, -s / length);
-            if (apart * c * s).abs() <= tolerance {
-                z[next] = length;
-                z[last] = R::ZERO;
-                let [x, y] = pair(q, last, next);
-                rotate::<I, R>(x, y, c, s);
-                let (low, high) = (d[last], d[next]);
-                d[last] = low * c * c + high * s * s;
-                d[next] = low * s * s + high * c * c;
-                deflated_at[deflated] = last;
-                deflated += 1;
-            } else {
-                kept_at[kept] = last;
-                kept += 1;
-            }
+        let Some(last) = previous else {
+            return Fate::Stays;
+        };
+        let (s, c) = (z[last], z[next]);
+        let length = c.hypot(s);
+        let apart = d[next] - d[last];
+        let (c, s) = (c / length, -s / length);
+        if (apart * c * s).abs() > tolerance {
+            return Fate::Stays;
         }
-        previous = Some(next);
-    }
-    if let Some(last) = previous {
-        kept_at[kept] = last;
-        kept += 1;
-    }
-    let (kept_at, deflated_at) = (&kept_at[..kept], &deflated_at[..deflated]);
+        (z[last], z[next]) = (R::ZERO, length);
+        let [x, y] = q.columns_at(last, next);
+        rotate::<I, R>(x, y, c, s);
+        let (low, high) = (d[last], d[next]);
+        d[last] = low * c * c + high * s * s;
+        d[next] = low * s * s + high * c * c;
+        Fate::PreviousOut
+    });
+    let Deflation {
+        kept: kept_at,
+        out: deflated_at,
+    } = deflation;
+    let kept = kept_at.len();
     // Poles, weights, squares of these, and room for the values.
     let (poles, numbers) = numbers.split_at_mut(n);
     let (weights, numbers) = numbers.split_at_mut(n);
@@ -252,16 +244,6 @@ fn merge<I: Isa, R: Real>(
         *d = value(from);
     }
     Ok(())
-}
-
-/// Two columns in either order.
-#[inline(always)]
-fn pair<'m, R: Real>(q: &'m mut Matrix<'_, R>, a: usize, b: usize) -> [&'m mut [R]; 2] {
-    if a < b {
-        return q.two_columns(a, b);
-    }
-    let [x, y] = q.two_columns(b, a);
-    [y, x]
 }
 
 /// The places of numbers that ascend in two parts, in ascending order; of equal ones those of the

@@ -1,4 +1,4 @@
-//! What combines lanes: from vector to vector, and in the end within one.
+//! Reductions across lanes: between vectors, and at the end within one.
 
 use super::Select;
 use crate::isa::x64::assembler::{Out, Source};

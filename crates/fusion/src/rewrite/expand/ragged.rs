@@ -1,0 +1,263 @@
+//! `ragged-dot`: a product of matrices whose rows, terms or batches come in groups of different
+//! sizes, as a loop over the groups.
+//!
+//! Three meanings, by what the ragged dimension of the left side is. A dimension of the result
+//! (`[b,m,k], [g,b,k,n], [b,g] -> [b,m,n]`): each group of rows has a right side of its own. A
+//! dimension that is summed over (`[b,m,k], [b,k,n], [b,g] -> [g,b,m,n]`): each group of terms has a
+//! result of its own. A batch: groups change nothing.
+//!
+//! A step computes the product for all rows and takes its own, or for its own terms, others being
+//! zero: as many times too much as there are groups. What belongs to another group is chosen away
+//! and not multiplied by zero, so that a NaN there stays there.
+
+use super::mixed::narrowed;
+use super::{along, converted, plain};
+use tegula_ir::helpers::{Dimensions, RaggedRole, kept_dimensions, product_type};
+use tegula_ir::{
+    ArrayShape, Binary, ComputationBuilder, ComputationId, DimNumbers, Direction, DotDims,
+    ElementType, Error, InstructionId, ModuleBuilder, Op, Shape,
+};
+
+/// States of the loop.
+const LHS: usize = 1;
+const RHS: usize = 2;
+const SIZES: usize = 3;
+/// Where the groups so far end, and how far they reached.
+const END: usize = 4;
+const REACHED: usize = 5;
+const RESULT: usize = 6;
+
+/// What a `ragged-dot` says of itself.
+struct Ragged {
+    /// The ordinary product of a group.
+    product: Op,
+    dims: DotDims,
+    role: RaggedRole,
+    ragged: usize,
+    group: Option<usize>,
+    /// The dimensions of the left side that the sizes of groups have, too.
+    prefix: Dimensions,
+    lhs_rank: usize,
+}
+
+impl Ragged {
+    fn of(op: &Op, lhs: &ArrayShape, sizes: &ArrayShape) -> Option<Self> {
+        let Op::RaggedDot {
+            dims,
+            precision,
+            lhs_ragged_dims,
+            rhs_group_dims,
+        } = op
+        else {
+            return None;
+        };
+        let ragged = usize::try_from(*lhs_ragged_dims.first()?).ok()?;
+        let role = dims.ragged_role(ragged);
+        let group = rhs_group_dims.first().map(|&dim| usize::try_from(dim));
+        let group = group.transpose().ok()?;
+        let prefix = match sizes.rank() {
+            1 => Dimensions::new(),
+            _ => dims.group_prefix(ragged, lhs.rank()),
+        };
+        let without_group = |list: &DimNumbers| -> DimNumbers {
+            let moved = |&dim| dim - i64::from(group.is_some_and(|group| dim > group as i64));
+            list.iter().map(moved).collect()
+        };
+        let own = DotDims {
+            rhs_batch: without_group(&dims.rhs_batch),
+            rhs_contracting: without_group(&dims.rhs_contracting),
+            ..dims.clone()
+        };
+        Some(Self {
+            product: Op::Dot {
+                dims: own,
+                precision: precision.clone(),
+                algorithm: None,
+            },
+            dims: dims.clone(),
+            role,
+            ragged,
+            group,
+            prefix,
+            lhs_rank: lhs.rank(),
+        })
+    }
+}
+
+/// A computation that does such a product.
+pub(super) fn expand(
+    builder: &mut ModuleBuilder,
+    op: &Op,
+    operands: &[Shape],
+    result: &Shape,
+) -> Result<ComputationId, Error> {
+    let ([Shape::Array(lhs), Shape::Array(rhs), Shape::Array(sizes)], Shape::Array(result)) =
+        (operands, result)
+    else {
+        return Err(Error::input("a ragged product is of three arrays, and one"));
+    };
+    let ragged = Ragged::of(op, lhs, sizes);
+    let ragged = ragged.ok_or_else(|| Error::input("a ragged product lacks its dimension"))?;
+    let ty = product_type(lhs.element_type, rhs.element_type, result.element_type);
+    let sums = result.with_element_type(ty);
+    let (lhs, rhs, sizes) = (plain(lhs), plain(rhs), plain(sizes));
+    let of_groups = sizes.with_element_type(ElementType::S64);
+    let mut of_prefix = of_groups.clone();
+    of_prefix.dims.pop();
+    let states = [
+        ArrayShape::new(ElementType::S32, &[]),
+        lhs.with_element_type(ty),
+        rhs.with_element_type(ty),
+        of_groups,
+        of_prefix.clone(),
+        of_prefix.clone(),
+        sums.clone(),
+    ];
+    let states = Shape::Tuple(states.map(Shape::Array).to_vec());
+    let measured = (SIZES as i64, sizes.rank() as i64 - 1);
+    let looped = match along::is_empty(&states, measured) || ragged.role == RaggedRole::Batch {
+        true => None,
+        false => {
+            let condition = along::steps_left(builder, &states, measured)?;
+            Some((condition, ragged.body(builder, states)?))
+        }
+    };
+    let mut b = builder.computation("ragged_product");
+    let [l, r, s] = [lhs, rhs, sizes].map(|shape| b.parameter(Shape::Array(shape)));
+    let (l, r) = (converted(&mut b, l, ty)?, converted(&mut b, r, ty)?);
+    let done = match looped {
+        None if ragged.role == RaggedRole::Batch => {
+            b.push_with_shape(ragged.product, &[l, r], Shape::Array(sums))?
+        }
+        None => along::zeros(&mut b, &sums)?,
+        Some((condition, body)) => {
+            let s = converted(&mut b, s, ElementType::S64)?;
+            let none = along::zeros(&mut b, &of_prefix)?;
+            let start = along::zeros(&mut b, &sums)?;
+            let zero = b.scalar(0i32)?;
+            let init = b.tuple(&[zero, l, r, s, none, none, start])?;
+            let done = b.while_loop(condition, body, init)?;
+            b.get_tuple_element(done, RESULT as i64)?
+        }
+    };
+    let root = narrowed(&mut b, done, result)?;
+    b.finish(root)
+}
+
+impl Ragged {
+    /// The product of one group.
+    fn body(&self, builder: &mut ModuleBuilder, states: Shape) -> Result<ComputationId, Error> {
+        let mut b = builder.computation("group_product");
+        let p = b.parameter(states);
+        let mut states = along::elements(&mut b, p)?;
+        let step = states[0];
+        let last = b.array_shape(states[SIZES])?.rank() - 1;
+        let size = along::at(&mut b, states[SIZES], last, step)?;
+        let end = b.binary(Binary::Add, states[END], size)?;
+        let bounds = [states[REACHED], end];
+        states[RESULT] = match self.role {
+            RaggedRole::Contracted => {
+                states[REACHED] = end;
+                self.terms(&mut b, &states, bounds)?
+            }
+            _ => {
+                // A row is of the first group that ends behind it, whatever sizes are negative.
+                states[REACHED] = b.binary(Binary::Maximum, states[REACHED], end)?;
+                self.rows(&mut b, &states, bounds)?
+            }
+        };
+        states[END] = end;
+        states[0] = along::next_step(&mut b, step)?;
+        let root = b.tuple(&states)?;
+        b.finish(root)
+    }
+
+    /// The result with the rows of a group written.
+    fn rows(
+        &self,
+        b: &mut ComputationBuilder<'_>,
+        states: &[InstructionId],
+        bounds: [InstructionId; 2],
+    ) -> Result<InstructionId, Error> {
+        let group = self
+            .group
+            .ok_or_else(|| Error::input("no group dimension"))?;
+        let rhs = along::at(b, states[RHS], group, states[0])?;
+        let shape = plain(b.array_shape(states[RESULT])?);
+        let sums = Shape::Array(shape.clone());
+        let product = b.push_with_shape(self.product.clone(), &[states[LHS], rhs], sums)?;
+        // Dimensions of the result: batches, then those that the left side has for itself.
+        let others = [&self.dims.lhs_batch[..], &self.dims.lhs_contracting].concat();
+        let batches = self.dims.lhs_batch.iter().map(|&dim| dim as usize);
+        let free = kept_dimensions(&others, self.lhs_rank);
+        let order: Vec<usize> = batches.chain(free).collect();
+        let inside = self.within(b, bounds, &shape, &order)?;
+        b.select(inside, product, states[RESULT])
+    }
+
+    /// The result with the product of a group's terms written.
+    fn terms(
+        &self,
+        b: &mut ComputationBuilder<'_>,
+        states: &[InstructionId],
+        bounds: [InstructionId; 2],
+    ) -> Result<InstructionId, Error> {
+        let own: Vec<usize> = (0..self.lhs_rank).collect();
+        let lhs = self.only_within(b, states[LHS], bounds, &own)?;
+        // The dimension of the left side that each one of the right side is paired with.
+        let rank = b.array_shape(states[RHS])?.rank();
+        let mut pairs = vec![usize::MAX; rank];
+        let DotDims {
+            lhs_batch,
+            rhs_batch,
+            lhs_contracting,
+            rhs_contracting,
+        } = &self.dims;
+        let left = lhs_batch.iter().chain(lhs_contracting);
+        for (&l, &r) in left.zip(rhs_batch.iter().chain(rhs_contracting)) {
+            pairs[r as usize] = l as usize;
+        }
+        let rhs = self.only_within(b, states[RHS], bounds, &pairs)?;
+        let mut shape = plain(b.array_shape(states[RESULT])?);
+        shape.dims.remove(0);
+        let sums = Shape::Array(shape);
+        let product = b.push_with_shape(self.product.clone(), &[lhs, rhs], sums)?;
+        along::written_at(b, states[RESULT], product, 0, states[0])
+    }
+
+    /// An operand where its group is, zero elsewhere.
+    fn only_within(
+        &self,
+        b: &mut ComputationBuilder<'_>,
+        x: InstructionId,
+        bounds: [InstructionId; 2],
+        dims: &[usize],
+    ) -> Result<InstructionId, Error> {
+        let shape = plain(b.array_shape(x)?);
+        let inside = self.within(b, bounds, &shape, dims)?;
+        let zeros = along::zeros(b, &shape)?;
+        b.select(inside, x, zeros)
+    }
+
+    /// Whether elements of an array lie between bounds along the ragged dimension; `dims` says
+    /// which dimension of the left side each of its own is.
+    fn within(
+        &self,
+        b: &mut ComputationBuilder<'_>,
+        [start, end]: [InstructionId; 2],
+        shape: &ArrayShape,
+        dims: &[usize],
+    ) -> Result<InstructionId, Error> {
+        let of = |dim: usize| dims.iter().position(|&d| d == dim);
+        let places: Option<Vec<usize>> = self.prefix.iter().map(|&dim| of(dim)).collect();
+        let (Some(places), Some(ragged)) = (places, of(self.ragged)) else {
+            return Err(Error::bug("an operand lacks a dimension of the groups"));
+        };
+        let place = along::index(b, ragged, shape)?;
+        let start = along::spread(b, start, &places, shape)?;
+        let end = along::spread(b, end, &places, shape)?;
+        let begun = b.compare(Direction::Ge, place, start)?;
+        let not_over = b.compare(Direction::Lt, place, end)?;
+        b.binary(Binary::And, begun, not_over)
+    }
+}

@@ -1,0 +1,69 @@
+//! The dimensions of a `ragged-dot`.
+
+use super::{Dimensions, kept_dimensions, place};
+use crate::DotDims;
+
+/// What the ragged dimension of the left operand is, the one that is cut into groups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RaggedRole {
+    /// A dimension of the result: each group of rows has a right operand of its own.
+    Free,
+    /// A dimension that is summed over: each group of terms has a result of its own.
+    Contracted,
+    /// A batch: groups change nothing.
+    Batch,
+}
+
+impl DotDims {
+    /// The role of a dimension of the left operand that is ragged.
+    pub fn ragged_role(&self, ragged: usize) -> RaggedRole {
+        if place(&self.lhs_batch, ragged).is_some() {
+            RaggedRole::Batch
+        } else if place(&self.lhs_contracting, ragged).is_some() {
+            RaggedRole::Contracted
+        } else {
+            RaggedRole::Free
+        }
+    }
+
+    /// The dimensions of a left operand of this rank for whose elements groups may have sizes of
+    /// their own: those before the ragged one, batches first.
+    pub fn group_prefix(&self, ragged: usize, rank: usize) -> Dimensions {
+        let numbers = |list: &[i64]| -> Dimensions {
+            let numbers = list.iter().filter_map(|&dim| usize::try_from(dim).ok());
+            numbers.collect()
+        };
+        let batch = numbers(&self.lhs_batch);
+        let own = match self.ragged_role(ragged) {
+            RaggedRole::Batch => return batch.into_iter().take_while(|&d| d != ragged).collect(),
+            RaggedRole::Contracted => numbers(&self.lhs_contracting),
+            RaggedRole::Free => {
+                let others = self.lhs_batch.iter().chain(&self.lhs_contracting);
+                kept_dimensions(&others.copied().collect::<crate::DimNumbers>(), rank)
+            }
+        };
+        let own = own.into_iter().take_while(|&dim| dim != ragged);
+        batch.into_iter().chain(own).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use smallvec::smallvec;
+
+    #[test]
+    fn sizes_may_differ_along_what_is_before_the_ragged_dimension() {
+        let dims = DotDims {
+            lhs_batch: smallvec![1],
+            lhs_contracting: smallvec![4, 0],
+            ..DotDims::default()
+        };
+        assert_eq!(dims.ragged_role(3), RaggedRole::Free);
+        assert_eq!(dims.group_prefix(3, 5)[..], [1, 2]);
+        assert_eq!(dims.ragged_role(0), RaggedRole::Contracted);
+        assert_eq!(dims.group_prefix(0, 5)[..], [1, 4]);
+        assert_eq!(dims.ragged_role(1), RaggedRole::Batch);
+        assert!(dims.group_prefix(1, 5).is_empty());
+    }
+}
