@@ -54,15 +54,15 @@ pub fn is_model(bytes: &[u8]) -> bool {
 /// # Errors
 /// The first thing that is wrong, with its node; or every operator that is not supported.
 pub fn to_module(
-    owner: Owner,
+    owner: &Owner,
     external: &External<'_>,
     values: &Values<'_>,
 ) -> Result<Imported, Error> {
-    let model = read::model((*owner).as_ref())?;
+    let model = read::model((**owner).as_ref())?;
     let mut fixed = FxHashMap::default();
     loop {
         let tensors = tensor::Tensors {
-            owner: Arc::clone(&owner),
+            owner: Arc::clone(owner),
             external,
         };
         let error = match lower::lower_model(&model, tensors, &fixed) {

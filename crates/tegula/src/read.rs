@@ -175,8 +175,9 @@ fn onnx_stated(
     external: &tegula_import_onnx::External<'_>,
     values: &tegula_import_onnx::Values<'_>,
 ) -> Result<OnnxModel, Error> {
+    let owner: tegula_import_onnx::Owner = Arc::new(bytes);
     let imported = tracing::info_span!("read")
-        .in_scope(|| tegula_import_onnx::to_module(Arc::new(bytes), external, values))?;
+        .in_scope(|| tegula_import_onnx::to_module(&owner, external, values))?;
     verify(&imported.module)?;
     Ok(OnnxModel {
         module: imported.module,

@@ -14,7 +14,7 @@ fn numbers(list: impl IntoIterator<Item = usize>) -> DimNumbers {
 
 impl Lowerer<'_> {
     /// Indices counted from the end where they are negative.
-    pub(crate) fn from_begin(&mut self, indices: &Value, size: &Term) -> Result<Value> {
+    pub(crate) fn counted_indices(&mut self, indices: &Value, size: &Term) -> Result<Value> {
         let indices = self.convert(indices, ElementType::S64)?;
         if indices
             .integers()
@@ -82,7 +82,7 @@ impl Lowerer<'_> {
         batch: usize,
     ) -> Result<Value> {
         let (lead, count) = self.index_vector(value, indices, batch)?;
-        let indices = self.nd_from_begin(value, indices, batch, count)?;
+        let indices = self.nd_indices(value, indices, batch, count)?;
         let rest = batch + count..value.rank();
         let mut dims = indices.dims[..lead].to_vec();
         dims.extend_from_slice(&value.dims[rest.clone()]);
@@ -126,7 +126,7 @@ impl Lowerer<'_> {
         Ok((lead, count))
     }
 
-    fn nd_from_begin(
+    fn nd_indices(
         &mut self,
         value: &Value,
         indices: &Value,
@@ -148,7 +148,7 @@ impl Lowerer<'_> {
         indices: &Value,
         along: usize,
     ) -> Result<Value> {
-        let indices = self.from_begin(indices, &data.dims[along])?;
+        let indices = self.counted_indices(indices, &data.dims[along])?;
         let mut parts = Vec::new();
         for at in 0..data.rank() {
             let part = match at == along {
@@ -169,7 +169,7 @@ impl Lowerer<'_> {
         combine: Option<Binary>,
     ) -> Result<Value> {
         let (lead, count) = self.index_vector(value, indices, 0)?;
-        let indices = self.nd_from_begin(value, indices, 0, count)?;
+        let indices = self.nd_indices(value, indices, 0, count)?;
         let dims = ScatterDims {
             update_window_dims: numbers(lead..updates.rank()),
             inserted_window_dims: numbers(0..count),

@@ -105,7 +105,7 @@ impl Value {
     /// The elements, if they are known.
     pub(crate) fn floats(&self) -> Option<Vec<f64>> {
         let literal = self.literal()?;
-        Some(literal.scalars().map(|s| s.to_f64()).collect())
+        Some(literal.scalars().map(tegula_ir::Scalar::to_f64).collect())
     }
 
     /// A constant.

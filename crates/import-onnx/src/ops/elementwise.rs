@@ -191,6 +191,10 @@ fn shift<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> 
     };
     let (a, b) = (call.input(0)?, call.input(1)?);
     let (a, b) = lower.together(&a, &b)?;
+    let op = match op {
+        Binary::ShiftRightLogical if a.ty.is_signed() => Binary::ShiftRightArithmetic,
+        op => op,
+    };
     let operands = [lower.local(&a)?, lower.local(&b)?];
     one(lower.push(Op::Binary(op), &operands, a.ty, &a.dims)?)
 }

@@ -23,13 +23,13 @@ pub(super) fn find(op: &str) -> Option<Lowering> {
 fn gather<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
     let (x, indices) = (call.input(0)?, call.input(1)?);
     let axis = call.axis(0, x.rank())?;
-    let indices = known_from_begin(lower, &indices, &x.dims[axis])?;
+    let indices = known_indices(lower, &indices, &x.dims[axis])?;
     one(lower.take(&x, &indices, axis)?)
 }
 
 /// Known indices counted from the begin where the size is known, too.
-fn known_from_begin(lower: &mut Lowerer<'_>, indices: &Value, size: &Term) -> Result<Value> {
-    lower.from_begin(indices, size)
+fn known_indices(lower: &mut Lowerer<'_>, indices: &Value, size: &Term) -> Result<Value> {
+    lower.counted_indices(indices, size)
 }
 
 fn gather_elements<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
@@ -83,7 +83,7 @@ fn one_hot<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>
     })?;
     let axis = call.axis(-1, indices.rank() + 1)?;
     let indices = lower.convert(&indices, ElementType::S64)?;
-    let indices = lower.from_begin(&indices, &depth)?;
+    let indices = lower.counted_indices(&indices, &depth)?;
     let indices = lower.unsqueeze(&indices, axis)?;
     let mut dims = indices.dims.clone();
     dims[axis] = depth;

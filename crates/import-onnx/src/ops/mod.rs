@@ -6,6 +6,7 @@
 mod control;
 mod elementwise;
 mod index;
+mod losses;
 mod normalization;
 mod products;
 mod quantization;
@@ -31,6 +32,7 @@ pub(crate) fn find(domain: &str, op: &str) -> Option<Lowering> {
         .or_else(|| windows::find(op))
         .or_else(|| normalization::find(op))
         .or_else(|| quantization::find(op))
+        .or_else(|| losses::find(op))
         .or_else(|| control::find(op))
 }
 

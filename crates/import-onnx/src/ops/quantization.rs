@@ -44,7 +44,9 @@ fn spread<'a>(
     // Each block's number before the places in the block.
     let mut wide = value.dims.clone();
     wide.insert(axis + 1, Term::constant(block));
-    let places: Vec<usize> = (0..value.rank()).map(|at| at + usize::from(at > axis)).collect();
+    let places: Vec<usize> = (0..value.rank())
+        .map(|at| at + usize::from(at > axis))
+        .collect();
     let repeated = lower.broadcast_in(value, &places, &wide)?;
     let mut whole = value.dims.clone();
     whole[axis] = whole[axis].mul(&Term::constant(block));

@@ -597,6 +597,10 @@ fn space_to_depth<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Ve
         block.clone(),
     ];
     let parts = lower.reshape(&x, &dims)?;
-    let moved = lower.transpose(&parts, &[0, 3, 5, 1, 2, 4])?;
+    let order = match call.text("mode", "DCR") {
+        "CRD" => [0, 1, 3, 5, 2, 4],
+        _ => [0, 3, 5, 1, 2, 4],
+    };
+    let moved = lower.transpose(&parts, &order)?;
     one(lower.reshape(&moved, &[n, c.mul(&block).mul(&block), h, w])?)
 }

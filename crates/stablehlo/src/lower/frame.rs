@@ -18,7 +18,7 @@ pub(super) struct Frame {
     pub(super) offset: usize,
 }
 
-fn failed(error: tegula_ir::Error) -> Error {
+fn failed(error: &tegula_ir::Error) -> Error {
     Error::input(error.message().to_owned())
 }
 
@@ -47,7 +47,7 @@ impl Frame {
         stated: Option<Shape>,
     ) -> Result<Local, Error> {
         let local = self.draft.push(module, op, operands, stated);
-        let local = local.map_err(failed)?;
+        let local = local.map_err(|error| failed(&error))?;
         self.offsets.push(self.offset);
         Ok(local)
     }
@@ -89,6 +89,7 @@ impl Frame {
         builder: &mut ModuleBuilder,
         root: Local,
     ) -> Result<ComputationId, Error> {
-        self.draft.finish(builder, root).map_err(failed)
+        let id = self.draft.finish(builder, root);
+        id.map_err(|error| failed(&error))
     }
 }

@@ -17,7 +17,7 @@ use tegula_ir::{Literal, Shape};
 /// The options of `tegula run`.
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
-    /// The program: HLO text, StableHLO (text or bytecode), or a file of jax.export.
+    /// The program: HLO text, StableHLO (text or bytecode), a file of jax.export, or an ONNX model.
     pub model: PathBuf,
     #[command(flatten)]
     pub dims: DimArgs,
