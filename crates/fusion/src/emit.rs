@@ -12,29 +12,25 @@ pub(crate) mod loops;
 mod maps;
 pub(crate) mod read_maps;
 pub(crate) mod scan;
+pub(crate) mod symbolic_dims;
 pub(crate) mod updates;
 
+use self::symbolic_dims::without_certain;
 use crate::cluster::Clusters;
 use crate::error::Error;
+use crate::fused::BoundKernel;
 use crate::kernel::algebraic_simplify::{Definitions, Instead, Operands, remove_unused};
-use crate::kernel::symbolic_dims::without_certain;
-use crate::kernel::{Access, Block, IndexVar, Kernel, Param, ScalarId, ScalarOp, Statement};
+use crate::kernel::{
+    Access, Block, IndexVar, Kernel, KernelRanges, Param, ScalarId, ScalarOp, Statement,
+};
 use crate::program::{Program, ValueId};
 use read_maps::ReadMaps;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
-use tegula_expr::{Interval, Term, Var, VarRanges, canonicalize};
+use tegula_expr::{Term, Var, canonicalize};
 use tegula_ir::{Binary, ElementType, InstructionId, Literal, Module, Unary};
-pub(crate) type Scalars = SmallVec<[ScalarId; 2]>;
 
-/// A kernel and the values its parameters are.
-#[derive(Clone, Debug)]
-pub struct BoundKernel {
-    /// The kernel.
-    pub kernel: Kernel,
-    /// One value per parameter that the kernel is [given](Kernel::given).
-    pub args: Vec<ValueId>,
-}
+pub(crate) type Scalars = SmallVec<[ScalarId; 2]>;
 
 /// What every kernel of a program is built from.
 pub(crate) struct Context<'a> {
@@ -90,32 +86,6 @@ struct Scope {
     memo: FxHashMap<(ValueId, Vec<Term>), ScalarId>,
     /// What was computed from what.
     computed: FxHashMap<(ElementType, ScalarOp, Operands), ScalarId>,
-}
-
-/// The ranges of a kernel's index variables, which these are.
-pub struct KernelRanges<'a>(pub &'a [IndexVar]);
-
-impl VarRanges for KernelRanges<'_> {
-    fn range(&self, var: Var) -> Interval {
-        var_range(self.0.get(var.0 as usize))
-    }
-}
-
-/// The values that an index variable can have.
-pub fn var_range(var: Option<&IndexVar>) -> Interval {
-    let (lower, upper) = match var {
-        Some(IndexVar::Domain(extent) | IndexVar::Loop(extent)) => (
-            0,
-            extent
-                .as_constant()
-                .map_or(i64::MAX, |n| n.saturating_sub(1)),
-        ),
-        Some(IndexVar::Runtime { lower, upper, .. } | IndexVar::Symbol { lower, upper, .. }) => {
-            (*lower, *upper)
-        }
-        None => (i64::MIN, i64::MAX),
-    };
-    Interval { lower, upper }
 }
 
 impl<'a> Emitter<'a> {

@@ -1,6 +1,7 @@
 //! What can go wrong when a module is flattened, fused or planned.
 
 use tegula_ir::{InstructionId, Module, Span};
+
 /// Whose fault an error is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {

@@ -4,28 +4,13 @@
 //! edges are the values that one unit makes and another reads. Node indices in
 //! ascending order are a valid schedule.
 
-use crate::cluster::{Class, Clusters, classify};
-use crate::emit::read_maps::ReadMaps;
-use crate::emit::scan;
-use crate::emit::scan::as_scan;
-use crate::emit::updates;
-use crate::emit::{BoundKernel, Context, Emitter};
-use crate::error::Error;
+use crate::cluster::Clusters;
 use crate::kernel::{Access, Kernel};
 use crate::program::contraction::Contraction;
-use crate::program::{NodeId, NodeKind, Program, Region, ValueId};
-use crate::rewrite::dce::{acts, exchanges_data, has_effect};
-use crate::rewrite::expand::is_annotation;
-use crate::schedule::hoist_kernels::take_before;
-use crate::schedule::row_fusion::{Limits, join_rows};
-use crate::schedule::schedule_for_memory::with_least_alive;
+use crate::program::{NodeId, Program, ValueId};
 use petgraph::graph::DiGraph;
-use rustc_hash::FxHashMap;
-use smallvec::SmallVec;
-use std::cell::RefCell;
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-use tegula_ir::{ComputationId, ElementType, Module, Op};
+use tegula_ir::Op;
+
 /// A named routine of a backend's runtime.
 #[derive(Clone, Debug, PartialEq)]
 pub enum LibraryOp {
@@ -67,6 +52,15 @@ impl LibraryOp {
             Self::Operation(op) => op.opcode().name(),
         }
     }
+}
+
+/// A kernel and the values its parameters are.
+#[derive(Clone, Debug)]
+pub struct BoundKernel {
+    /// The kernel.
+    pub kernel: Kernel,
+    /// One value per parameter that the kernel is [given](Kernel::given).
+    pub args: Vec<ValueId>,
 }
 
 /// One step of a fused region.
@@ -135,375 +129,10 @@ pub struct Fused {
     pub entry: FusedRegion,
 }
 
-/// Makes kernels of a clustered program.
-pub(crate) fn emit_kernels(
-    module: &Module,
-    program: Program,
-    mut clusters: Clusters,
-    limits: Limits,
-) -> Result<Fused, Error> {
-    let maps = ReadMaps::new(module);
-    let context = Context {
-        module,
-        program: &program,
-        clusters: &clusters,
-        maps,
-        shallow: limits.shallow as i64,
-    };
-    let builder = Builder {
-        context: &context,
-        limits,
-        kept: RefCell::default(),
-    };
-    let entry = builder.region(&program.entry)?;
-    let kept = builder.kept.into_inner();
-    kept.into_iter().for_each(|value| clusters.keep(value));
-    Ok(Fused {
-        program,
-        clusters,
-        entry,
-    })
-}
-
 /// The units of each step of a region, in the program's order or that of a schedule.
 pub(crate) type Steps = Vec<Vec<(NodeId, Unit)>>;
 /// For each step, those that cannot come before it is done.
 pub(crate) type Waiting = Vec<Vec<usize>>;
-
-struct Builder<'a> {
-    context: &'a Context<'a>,
-    limits: Limits,
-    /// The values that kernels of rows keep to themselves.
-    kept: RefCell<Vec<ValueId>>,
-}
-
-impl Builder<'_> {
-    fn region(&self, region: &Region) -> Result<FusedRegion, Error> {
-        let steps = self.steps(region)?;
-        self.arranged(region, steps)
-    }
-
-    /// A loop's body, and what is done before the loop.
-    fn body(&self, body: &Region, states: &[ValueId]) -> Result<(FusedRegion, Steps), Error> {
-        let mut steps = self.steps(body)?;
-        let before = take_before(self.context, &mut steps, states, &body.results);
-        Ok((self.arranged(body, steps)?, before))
-    }
-
-    /// The steps of a region, in order.
-    fn steps(&self, region: &Region) -> Result<Steps, Error> {
-        let mut steps = Vec::new();
-        for &id in &region.nodes {
-            // A kernel of several operations stands at the last.
-            if self
-                .context
-                .clusters
-                .together(id)
-                .last()
-                .is_none_or(|&last| last == id)
-            {
-                self.node(id, &mut steps)?;
-            }
-        }
-        in_order(self.context, steps)
-    }
-
-    /// The graph of a region's steps, those of the same rows as one.
-    fn arranged(&self, region: &Region, mut steps: Steps) -> Result<FusedRegion, Error> {
-        let waiting = waiting(self.context, &steps);
-        let kept = join_rows(&mut steps, &waiting, &region.results, self.limits);
-        if !kept.is_empty() {
-            self.kept.borrow_mut().extend(kept);
-        }
-        let mut steps = in_order(self.context, steps)?;
-        steps.retain(|units| !units.is_empty());
-        // A loop's states and what a header aliases are updated in place in the order that is.
-        let is_entry = std::ptr::eq(region, &raw const self.context.program.entry);
-        if is_entry && self.context.module.attributes.input_output_alias.is_empty() {
-            let waiting = self::waiting(self.context, &steps);
-            let program = self.context.program;
-            steps = with_least_alive(program, steps, waiting, &region.results);
-        }
-        let units: Vec<(NodeId, Unit)> = steps.into_iter().flatten().collect();
-        let mut graph = DiGraph::with_capacity(units.len(), units.len() * 2);
-        let mut made = FxHashMap::default();
-        for (id, unit) in units {
-            let (reads, writes) = (unit.reads(), unit.writes());
-            let index = graph.add_node((id, unit));
-            for value in reads {
-                if let Some(&from) = made.get(&value) {
-                    graph.add_edge(from, index, value);
-                }
-            }
-            for value in writes {
-                made.insert(value, index);
-            }
-        }
-        Ok(FusedRegion {
-            graph,
-            results: region.results.clone(),
-        })
-    }
-
-    /// The steps of a node.
-    fn node(&self, id: NodeId, steps: &mut Steps) -> Result<(), Error> {
-        let node = &self.context.program.nodes[id];
-        let unit = match &node.kind {
-            NodeKind::While {
-                condition,
-                body,
-                states,
-            } => {
-                let (body, before) = self.body(body, states)?;
-                steps.extend(before);
-                Unit::While {
-                    condition: self.region(condition)?,
-                    body,
-                    states: states.clone(),
-                    operands: node.operands.to_vec(),
-                    results: node.results.to_vec(),
-                }
-            }
-            NodeKind::Conditional { branches } => {
-                let Some(&selector) = node.operands.first() else {
-                    return Err(Error::bug(
-                        self.context.module,
-                        node.origin,
-                        "there is no selector",
-                    ));
-                };
-                let branches: Result<_, _> = branches.iter().map(|b| self.region(b)).collect();
-                Unit::Conditional {
-                    selector,
-                    branches: branches?,
-                    results: node.results.to_vec(),
-                }
-            }
-            NodeKind::Op | NodeKind::Contraction(_) => {
-                let kept = node
-                    .results
-                    .iter()
-                    .any(|&v| self.context.clusters.is_materialised(v));
-                if kept || has_effect(self.context.module, node) {
-                    let mut units = Vec::new();
-                    self.operation(id, &mut units)?;
-                    steps.push(units);
-                }
-                return Ok(());
-            }
-        };
-        steps.push(vec![(id, unit)]);
-        Ok(())
-    }
-
-    fn operation(&self, id: NodeId, units: &mut Vec<(NodeId, Unit)>) -> Result<(), Error> {
-        let node = &self.context.program.nodes[id];
-        match classify(self.context.module, self.context.program, id) {
-            Class::Library if self.context.module[node.origin].op == Op::BitcastConvert => {
-                let (from, to) = (node.operands[0], node.results[0]);
-                units.push((id, Unit::Copy { from, to }));
-            }
-            Class::Library => units.push((id, self.library(id)?)),
-            Class::Update => {
-                let new = updates::update(self.context, id)?;
-                units.extend(new.into_iter().map(|unit| (id, unit)));
-            }
-            Class::Scan => {
-                let scan = as_scan(self.context.module, self.context.program, node);
-                let Some(scan) = scan else {
-                    return Err(Error::bug(
-                        self.context.module,
-                        node.origin,
-                        "a scan was expected",
-                    ));
-                };
-                units.push((id, scan::scan(self.context, id, scan)?));
-            }
-            Class::Pointwise(_) | Class::Loop => {
-                let relabel = matches!(
-                    self.context.module[node.origin].op,
-                    Op::Reshape | Op::Bitcast
-                );
-                let (from, to) = (node.operands.first(), node.results.first());
-                match (from, to) {
-                    (Some(&from), Some(&to))
-                        if relabel && self.context.clusters.is_materialised(from) =>
-                    {
-                        units.push((id, Unit::Copy { from, to }));
-                    }
-                    _ => units.push((id, Unit::Kernel(self.kernel(id)?))),
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// The kernel that computes all results of a node over their index space, and what
-    /// is computed together with it.
-    fn kernel(&self, id: NodeId) -> Result<BoundKernel, Error> {
-        let nodes = &self.context.program.nodes;
-        let node = &nodes[id];
-        let mut emitter = Emitter::new(self.context, node.origin);
-        if node.results.len() == 1 {
-            let together = self.context.clusters.together(id).iter();
-            let mut values: Vec<ValueId> =
-                together.flat_map(|&n| nodes[n].results.clone()).collect();
-            if values.is_empty() {
-                values.extend(&node.results);
-            }
-            emitter.over(&values, &mut |e, index| {
-                values.iter().map(|&v| e.element(v, index)).collect()
-            })?;
-        } else {
-            emitter.over(&node.results, &mut |e, index| e.results(id, index))?;
-        }
-        Ok(emitter.finish())
-    }
-
-    fn library(&self, id: NodeId) -> Result<Unit, Error> {
-        let node = &self.context.program.nodes[id];
-        let op = match &self.context.module[node.origin].op {
-            _ if let NodeKind::Contraction(contraction) = &node.kind => {
-                LibraryOp::Dot(contraction.clone())
-            }
-            Op::Sort {
-                dimension,
-                to_apply,
-                ..
-            } => LibraryOp::Sort {
-                dimension: usize::try_from(*dimension).unwrap_or_default(),
-                comparator: Box::new(self.comparator(id, *to_apply)?),
-            },
-            op @ Op::CustomCall(call) if call.called.is_empty() && !is_annotation(op) => {
-                LibraryOp::Operation(Box::new(self.context.module[node.origin].op_to_run()))
-            }
-            op if is_routine(op) => LibraryOp::Operation(Box::new(op.clone())),
-            op => {
-                let what = match op {
-                    op if is_collective(op) || is_annotation(op) => {
-                        "this operation needs other devices: programs run on one"
-                    }
-                    op if exchanges_data(op) => {
-                        "there is no host or other device to exchange data with"
-                    }
-                    _ => "this operation cannot be compiled yet; `--target interp` evaluates it",
-                };
-                return Err(Error::unsupported(self.context.module, node.origin, what));
-            }
-        };
-        let (operands, results) = (node.operands.to_vec(), node.results.to_vec());
-        Ok(Unit::Library {
-            op,
-            operands,
-            results,
-        })
-    }
-
-    fn element_type(&self, value: ValueId) -> ElementType {
-        self.context.program.values[value].shape.element_type
-    }
-
-    /// A comparator as a kernel on scalars; its parameters stand for no value.
-    fn comparator(&self, id: NodeId, to_apply: ComputationId) -> Result<Kernel, Error> {
-        let node = &self.context.program.nodes[id];
-        let mut emitter = Emitter::new(self.context, node.origin);
-        let mut arguments = SmallVec::<[_; 4]>::new();
-        for &operand in &node.operands {
-            for _ in 0..2 {
-                let param = emitter.scalar_param(self.element_type(operand), Access::Read);
-                arguments.push(emitter.load(param, &[]));
-            }
-        }
-        let output = emitter.scalar_param(ElementType::Pred, Access::Write);
-        let result = emitter.apply(to_apply, &arguments)?;
-        let Some(&result) = result.first() else {
-            return Err(Error::bug(
-                self.context.module,
-                node.origin,
-                "the comparator gives nothing",
-            ));
-        };
-        emitter.store(output, &[], result);
-        Ok(emitter.finish().kernel)
-    }
-}
-
-/// Which steps wait for each step: those that read what it makes, and, among steps with
-/// effects, the next one.
-fn waiting(context: &Context<'_>, steps: &Steps) -> Waiting {
-    let mut made = FxHashMap::default();
-    for (i, units) in steps.iter().enumerate() {
-        let writes = units.iter().flat_map(|(_, unit)| unit.writes());
-        made.extend(writes.map(|value| (value, i)));
-    }
-    let mut waiting = vec![Vec::new(); steps.len()];
-    let mut last_effect = None;
-    for (i, units) in steps.iter().enumerate() {
-        let reads = units.iter().flat_map(|(_, unit)| unit.reads());
-        let mut before: Vec<usize> = reads.filter_map(|v| made.get(&v).copied()).collect();
-        if units
-            .iter()
-            .any(|(id, _)| acts(context.module, context.program, *id))
-        {
-            before.extend(last_effect.replace(i));
-        }
-        before.sort_unstable();
-        before.dedup();
-        for from in before.into_iter().filter(|&from| from != i) {
-            waiting[from].push(i);
-        }
-    }
-    waiting
-}
-
-/// The steps with what makes a value before what reads it. A step stays where it is if
-/// it can, and steps with effects keep their order.
-///
-/// # Errors
-/// Steps that wait for each other: a bug in the choice of kernels.
-fn in_order(context: &Context<'_>, steps: Steps) -> Result<Steps, Error> {
-    let waiting = waiting(context, &steps);
-    let mut waits = vec![0; steps.len()];
-    for &next in waiting.iter().flatten() {
-        waits[next] += 1;
-    }
-    let ready = (0..steps.len()).filter(|&i| waits[i] == 0);
-    let mut ready: BinaryHeap<Reverse<usize>> = ready.map(Reverse).collect();
-    let mut steps: Vec<Option<Vec<_>>> = steps.into_iter().map(Some).collect();
-    let mut ordered = Vec::with_capacity(steps.len());
-    while let Some(Reverse(i)) = ready.pop() {
-        ordered.extend(steps[i].take());
-        for &next in &waiting[i] {
-            waits[next] -= 1;
-            if waits[next] == 0 {
-                ready.push(Reverse(next));
-            }
-        }
-    }
-    match steps.into_iter().flatten().flatten().next() {
-        None => Ok(ordered),
-        Some((node, _)) => Err(Error::bug(
-            context.module,
-            context.program.nodes[node].origin,
-            "its kernel waits for one that waits for it",
-        )),
-    }
-}
-
-/// Whether an operation is a routine on whole arrays that calls no computation.
-fn is_routine(op: &Op) -> bool {
-    matches!(
-        op,
-        Op::Fft { .. }
-            | Op::Convolution { .. }
-            | Op::Cholesky { .. }
-            | Op::TriangularSolve { .. }
-            | Op::TopK { .. }
-            | Op::Rng(_)
-            | Op::RngBitGenerator(_)
-            | Op::StochasticConvert
-    )
-}
 
 impl Unit {
     /// The values of its region, or around it, that it reads.
@@ -567,19 +196,4 @@ impl BoundKernel {
             .map(|(_, &v)| v)
             .collect()
     }
-}
-
-/// Whether an operation exchanges values with other devices.
-fn is_collective(op: &Op) -> bool {
-    matches!(
-        op,
-        Op::AllGather { .. }
-            | Op::AllReduce { .. }
-            | Op::AllToAll { .. }
-            | Op::RaggedAllToAll(_)
-            | Op::CollectiveBroadcast(_)
-            | Op::CollectivePermute { .. }
-            | Op::CollectiveDone(_)
-            | Op::ReduceScatter { .. }
-    )
 }

@@ -19,12 +19,12 @@
 
 pub(crate) mod algebraic_simplify;
 pub(crate) mod substitute;
-pub(crate) mod symbolic_dims;
 
 use cranelift_entity::{EntityRef, PrimaryMap, entity_impl};
 use smallvec::SmallVec;
-use tegula_expr::{Term, Var};
+use tegula_expr::{Interval, Term, Var, VarRanges};
 use tegula_ir::{Binary, Direction, ElementType, Order, Unary};
+
 /// A scalar of a kernel's body.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ScalarId(u32);
@@ -353,4 +353,30 @@ impl Kernel {
     pub fn scalar(index: usize) -> ScalarId {
         ScalarId::new(index)
     }
+}
+
+/// The ranges of a kernel's index variables, which these are.
+pub struct KernelRanges<'a>(pub &'a [IndexVar]);
+
+impl VarRanges for KernelRanges<'_> {
+    fn range(&self, var: Var) -> Interval {
+        var_range(self.0.get(var.0 as usize))
+    }
+}
+
+/// The values that an index variable can have.
+pub fn var_range(var: Option<&IndexVar>) -> Interval {
+    let (lower, upper) = match var {
+        Some(IndexVar::Domain(extent) | IndexVar::Loop(extent)) => (
+            0,
+            extent
+                .as_constant()
+                .map_or(i64::MAX, |n| n.saturating_sub(1)),
+        ),
+        Some(IndexVar::Runtime { lower, upper, .. } | IndexVar::Symbol { lower, upper, .. }) => {
+            (*lower, *upper)
+        }
+        None => (i64::MIN, i64::MAX),
+    };
+    Interval { lower, upper }
 }

@@ -5,8 +5,9 @@
 
 use crate::cluster::cluster;
 use crate::error::Error;
-use crate::fused::{Fused, emit_kernels};
+use crate::fused::Fused;
 use crate::fused_text::{ClustersText, FusedText};
+use crate::limits::Limits;
 use crate::program::Program;
 use crate::program::flatten::flatten_module;
 use crate::program::text::ProgramText;
@@ -15,7 +16,7 @@ use crate::rewrite::fold_transposes::fold;
 use crate::rewrite::fuse_accumulation::accumulate;
 use crate::rewrite::gvn::merge;
 use crate::rewrite::loop_invariant_motion::move_out;
-use crate::schedule::row_fusion::Limits;
+use crate::schedule::emit_regions::emit_kernels;
 use tegula_ir::{Module, PassManager};
 
 /// The passes of [`flatten`] by name, and those of [`fuse`].

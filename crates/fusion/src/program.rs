@@ -13,7 +13,8 @@ pub(crate) mod text;
 use contraction::Contraction;
 use cranelift_entity::{PrimaryMap, entity_impl};
 use smallvec::SmallVec;
-use tegula_ir::{ArrayShape, InstructionId, Literal};
+use tegula_ir::{ArrayShape, InstructionId, Literal, Shape};
+
 /// An array value.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ValueId(u32);
@@ -116,4 +117,11 @@ pub struct Program {
     pub parameters: Vec<ValueId>,
     /// The whole program.
     pub entry: Region,
+}
+
+/// The arrays of a shape, in order.
+pub fn array_leaves(shape: &Shape) -> Vec<&ArrayShape> {
+    let mut leaves = Vec::new();
+    shape.for_each_leaf(&mut |leaf| leaves.extend(leaf.as_array()));
+    leaves
 }

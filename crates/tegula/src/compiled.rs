@@ -1,7 +1,6 @@
 //! Compiling a module for a target, and running it.
 
 use crate::boundary::Boundary;
-use crate::passes::ModuleText;
 use crate::tpu::TpuExecutable;
 use crate::{Arg, Buffer, Error, Fault};
 use std::borrow::Cow;
@@ -202,11 +201,11 @@ pub(crate) fn plan_observed<'a>(
     let module = passes.run("expand", || {
         tegula_fusion::expand_for(module, options.routines)
     })?;
-    passes.show("expand", &ModuleText(&module));
+    passes.show("expand", &*module);
     let module = passes.run("sink-loop-reductions", || {
         tegula_fusion::sink_loop_reductions(module)
     });
-    passes.show("sink-loop-reductions", &ModuleText(&module));
+    passes.show("sink-loop-reductions", &*module);
     let short_loops = match options.orders {
         // Loops with all that they do are tried, however short.
         ArrayOrders::Drawn(_) => ShortLoops::Kept,
@@ -214,6 +213,7 @@ pub(crate) fn plan_observed<'a>(
     };
     let program = tegula_fusion::flatten(&module, short_loops, passes)?;
     let ordered = passes.run("choose-layouts", || ordered(&module, program, options));
+    passes.show("choose-layouts", &ordered.orders);
     let boundary = Boundary::of(given, &ordered.program, &ordered.orders);
     let (module, program) = passes.run("apply-layouts", || {
         apply_layouts(module, ordered.program, &ordered.orders)

@@ -4,10 +4,9 @@
 use crate::Error;
 use crate::compiled::{Options, PlanOptions, Target, plan_observed};
 use crate::tpu::TpuExecutable;
-use std::fmt;
 use tegula_codegen_cpu::{KERNEL_PASSES, Listing};
 use tegula_codegen_cuda::Arch;
-use tegula_ir::{Module, PassManager, PrintStyle};
+use tegula_ir::{Module, PassManager};
 
 /// The passes of a target's pipeline by name, in their order. [`Target::Interp`] has none.
 pub fn passes(target: Target) -> Vec<&'static str> {
@@ -81,13 +80,4 @@ pub fn run_passes(
         _ => {}
     }
     Ok(())
-}
-
-/// A module as HLO text.
-pub(crate) struct ModuleText<'a>(pub(crate) &'a Module);
-
-impl fmt::Display for ModuleText<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&tegula_ir::print_module(self.0, PrintStyle::Canonical))
-    }
 }

@@ -1,7 +1,6 @@
 //! Programs on the simulated TPU: layouts, memory spaces and a schedule, lowered to the
 //! simulator's one form and run there.
 
-use crate::passes::ModuleText;
 use crate::{Error, Fault};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -56,7 +55,7 @@ pub fn lay_out<'a>(
         Error::new(Fault::Unsupported, message)
     })?;
     let module = passes.run("expand", || tegula_fusion::expand(module))?;
-    passes.show("expand", &ModuleText(&module));
+    passes.show("expand", &*module);
     let assignment = assign(&module, &machine, explain, passes).map_err(|error| match error {
         AssignError::Program(error) => error.into(),
         other => Error::new(Fault::Unsupported, other.to_string()),

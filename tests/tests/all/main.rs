@@ -1,6 +1,7 @@
 //! The tests of whole programs, a module each, in one program: linking one for each would take
 //! most of the time and of the disk.
 
+mod architecture;
 mod common_results;
 mod complex_bits;
 mod complex_products;

@@ -8,6 +8,7 @@
 //! as large as the plan says, which the Plan verifier has checked at the sizes of
 //! the run.
 
+use super::memory::Memory;
 use super::walk::{KernelTime, Run};
 use crate::compile::module::{Code, compile_kernels};
 use crate::compile::{regroupings, transform_kernels};
@@ -28,14 +29,14 @@ use tegula_target::CpuFeatures;
 
 /// A compiled plan. It may be run by several threads at once.
 pub struct Executable {
-    pub(super) plan: Plan,
-    pub(super) code: Code,
+    plan: Plan,
+    code: Code,
     /// Of each kernel, what its code handles together.
     regroupings: Vec<Regrouping>,
     isa: CpuFeatures,
-    pub(super) pool: Arc<ThreadPool>,
+    pool: Arc<ThreadPool>,
     /// No threads, for calls by one of the pool's.
-    pub(super) serial: ThreadPool,
+    serial: ThreadPool,
     /// The plan at the sizes of runs so far. A plan without open sizes is there from the
     /// start.
     prepared: PerSizes<Prepared>,
@@ -184,22 +185,39 @@ impl Executable {
         let mut outputs = self.outputs(&prepared, &mut inputs)?;
         let mut arena = taken(&self.arenas, prepared.arena_bytes)?;
         let mut scratch = taken(&self.scratch, prepared.scratch_bytes)?;
-        let run = Run {
-            executable: self,
+        let memory = Memory {
+            kernels: &self.code.kernels,
+            constants: &self.plan.constants,
             sizes: &prepared.sizes,
             arena: arena.as_mut_slice().as_mut_ptr(),
-            scratch: scratch.as_mut_slice().as_mut_ptr(),
             inputs: inputs.iter().map(|l| l.bytes().as_ptr()).collect(),
             outputs: outputs.iter_mut().map(Literal::bytes_mut_ptr).collect(),
             kept,
             exchanged: vec![Cell::new(std::ptr::null_mut()); prepared.exchanged],
-            profile,
         };
+        let run = self.new_run(memory, &mut scratch, profile);
         let ran = run.actions(&prepared.actions);
         give_back(&self.arenas, arena);
         give_back(&self.scratch, scratch);
         ran.map_err(|failure| Error::CustomCall(*failure))?;
         Ok(outputs)
+    }
+
+    fn new_run<'a>(
+        &'a self,
+        memory: Memory<'a>,
+        scratch: &mut AlignedBytes,
+        profile: Option<&'a RefCell<Vec<KernelTime>>>,
+    ) -> Run<'a> {
+        Run {
+            memory,
+            sorts: &self.code.sorts,
+            loops: &self.code.nests,
+            scratch: scratch.as_mut_slice().as_mut_ptr(),
+            pool: &self.pool,
+            serial: &self.serial,
+            profile,
+        }
     }
 
     /// The memory of a run's results: that of inputs which were given away for them, else of
@@ -247,18 +265,18 @@ impl Executable {
             let bytes = scratch_bytes(actions, self.pool.threads());
             let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
             let mut scratch = taken(&self.scratch, bytes)?;
-            let run = Run {
-                executable: self,
+            let memory = Memory {
+                kernels: &self.code.kernels,
+                constants: &self.plan.constants,
                 sizes: &prepared.sizes,
                 // Kept steps read inputs and constants, and write what is kept.
                 arena: std::ptr::null_mut(),
                 outputs: Vec::new(),
                 exchanged: Vec::new(),
-                scratch: scratch.as_mut_slice().as_mut_ptr(),
                 inputs: inputs.iter().map(|l| l.bytes().as_ptr()).collect(),
                 kept,
-                profile: None,
             };
+            let run = self.new_run(memory, &mut scratch, None);
             let ran = run.actions(actions);
             give_back(&self.scratch, scratch);
             ran.map_err(|failure| Error::CustomCall(*failure))

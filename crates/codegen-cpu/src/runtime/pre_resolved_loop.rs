@@ -5,7 +5,7 @@
 //! addresses of its kernels' arguments takes several times as long. Memories that a loop
 //! exchanges lie in one of two places, by turns: there is a list of steps for either.
 
-use super::walk::Run;
+use super::memory::Memory;
 use crate::abi::{KernelFn, parts_of};
 use crate::program::ir::{Action, Location};
 use smallvec::SmallVec;
@@ -56,7 +56,7 @@ impl Turn {
     /// A turn of a run, with memories where they are now; the actions [are
     /// steps](are_steps).
     pub(crate) fn new(
-        run: &Run<'_>,
+        run: &Memory<'_>,
         condition: &[Action],
         predicate: Location,
         body: &[Action],
@@ -73,7 +73,7 @@ impl Turn {
         turn
     }
 
-    fn add(&mut self, run: &Run<'_>, action: &Action) {
+    fn add(&mut self, run: &Memory<'_>, action: &Action) {
         match action {
             Action::Kernel {
                 kernel,

@@ -10,7 +10,7 @@
 //! Where that does not go (more threads than strips, points that code does together across
 //! the border of strips), each step is done whole, in the places that the plan has.
 
-use super::walk::Run;
+use super::memory::Memory;
 use crate::abi::{KernelCode, parts_of};
 use crate::program::ir::{Array, PackedAt, Strip, Strips, What};
 use smallvec::SmallVec;
@@ -26,7 +26,7 @@ impl Strips {
     /// As for the steps one by one; `memory` has [`Self::bytes`], aligned to 64.
     pub(crate) unsafe fn run(
         &self,
-        run: &Run<'_>,
+        run: &Memory<'_>,
         memory: *mut u8,
         (pool, serial): (&ThreadPool, &ThreadPool),
         timed: bool,
@@ -117,7 +117,7 @@ impl Strip {
     ///
     /// # Safety
     /// As [`Strips::run`].
-    unsafe fn ready<'a>(&'a self, run: &'a Run<'_>, memory: *mut u8) -> Ready<'a> {
+    unsafe fn ready<'a>(&'a self, run: &'a Memory<'_>, memory: *mut u8) -> Ready<'a> {
         let base = |array: &Array| match array {
             Array::There { first, .. } => run.address(*first),
             Array::Private { .. } => std::ptr::null_mut(),

@@ -1,14 +1,16 @@
 //! The walker of actions: does a run's kernels, calls, copies, loops and branches in order.
 
-use super::executable::Executable;
+use super::memory::Memory;
 use super::pre_resolved_loop::{Turn, are_steps};
-use crate::abi::{KernelCode, parts_of};
+use crate::abi::{KernelFn, parts_of};
 use crate::analysis::cost::Work;
 use crate::error::CallFailure;
-use crate::program::ir::{Action, Area, Exchange, Index, Location, Nest, Strips};
-use std::cell::{Cell, RefCell};
+use crate::library::sort::SortCode;
+use crate::program::ir::{Action, Exchange, Index, Location, Nest, Strips};
+use std::cell::RefCell;
 use std::time::{Duration, Instant};
 use tegula_ir::ElementType;
+use tegula_linalg::thread_pool::ThreadPool;
 
 /// What one kernel or library call took in a profiled run.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,40 +41,20 @@ fn note(profile: &mut Vec<KernelTime>, name: String, time: Duration, work: &Work
     }
 }
 
-/// The memory of one run.
+/// One run of a program.
 pub(crate) struct Run<'a> {
-    pub(super) executable: &'a Executable,
-    /// The values of the plan's symbols.
-    pub(super) sizes: &'a [i64],
-    pub(super) arena: *mut u8,
+    pub(super) memory: Memory<'a>,
+    pub(super) sorts: &'a [SortCode],
+    /// Functions of loops.
+    pub(super) loops: &'a [KernelFn],
     pub(super) scratch: *mut u8,
-    pub(super) inputs: Vec<*const u8>,
-    pub(super) outputs: Vec<*mut u8>,
-    /// The memories that are kept from run to run.
-    pub(super) kept: Vec<*mut u8>,
-    /// The memories that loops exchange.
-    pub(super) exchanged: Vec<Cell<*mut u8>>,
+    pub(super) pool: &'a ThreadPool,
+    /// No threads, for calls by one of the pool's.
+    pub(super) serial: &'a ThreadPool,
     pub(super) profile: Option<&'a RefCell<Vec<KernelTime>>>,
 }
 
 impl Run<'_> {
-    /// The address of a place. What is behind an input or a constant is only read.
-    pub(crate) fn address(&self, location: Location) -> *mut u8 {
-        let base = match location.area {
-            Area::Parameter(i) => self.inputs[i].cast_mut(),
-            Area::Output(i) => self.outputs[i],
-            Area::Constant(i) => self.executable.plan.constants[i]
-                .bytes()
-                .as_ptr()
-                .cast_mut(),
-            Area::Arena => self.arena,
-            Area::Kept(i) => self.kept[i],
-            Area::Exchanged(i) => self.exchanged[i].get(),
-        };
-        // SAFETY: the offset lies inside the area; see the module's text.
-        unsafe { base.add(location.offset) }
-    }
-
     pub(super) fn actions(&self, actions: &[Action]) -> Result<(), CallFailure> {
         // Asked once: a kernel may take less time than to ask.
         let traced = tracing::enabled!(tracing::Level::TRACE);
@@ -102,7 +84,8 @@ impl Run<'_> {
                 parts,
                 ..
             } => {
-                let addresses: smallvec::SmallVec<[*mut u8; 16]> = self.addresses(args).collect();
+                let addresses: smallvec::SmallVec<[*mut u8; 16]> =
+                    self.memory.addresses(args).collect();
                 self.kernel(*kernel, &addresses, *extent, *parts);
             }
             Action::Call {
@@ -115,29 +98,32 @@ impl Run<'_> {
             } => {
                 let inputs: smallvec::SmallVec<[*const u8; 8]> = inputs
                     .iter()
-                    .map(|&l| self.address(l).cast_const())
+                    .map(|&l| self.memory.address(l).cast_const())
                     .collect();
                 let outputs: smallvec::SmallVec<[*mut u8; 8]> =
-                    outputs.iter().map(|&l| self.address(l)).collect();
-                let code = &self.executable.code;
-                let sort = code.sorts.get(*sort);
-                let kept = kept.map_or(std::ptr::null(), |kept| self.address(kept).cast_const());
+                    outputs.iter().map(|&l| self.memory.address(l)).collect();
+                let sort = self.sorts.get(*sort);
+                let kept = kept.map_or(std::ptr::null(), |kept| {
+                    self.memory.address(kept).cast_const()
+                });
                 // SAFETY: see the module's text; a call's results overlap none of
                 // its operands, and values are aligned to 64 bytes.
                 unsafe {
-                    let (scratch, pool) = (self.scratch, &self.executable.pool);
+                    let (scratch, pool) = (self.scratch, self.pool);
                     call.run(&inputs, &outputs, (sort, kept), scratch, pool)?;
                 }
             }
             Action::Pack { call, from, to } => {
                 // SAFETY: the operand is one that the call is given, and the memory is what
                 // the call has asked for.
-                unsafe { call.keep(self.address(*from), self.address(*to)) };
+                unsafe { call.keep(self.memory.address(*from), self.memory.address(*to)) };
             }
             Action::Copy { from, to, bytes } => {
                 // SAFETY: both ends have that many bytes; they may be parts of one
                 // arena.
-                unsafe { std::ptr::copy(self.address(*from), self.address(*to), *bytes) };
+                unsafe {
+                    std::ptr::copy(self.memory.address(*from), self.memory.address(*to), *bytes);
+                };
             }
             Action::View {
                 entry,
@@ -148,8 +134,12 @@ impl Run<'_> {
                 let indices = indices.iter();
                 let slabs: i64 = indices.map(|index| self.slab(index)).sum();
                 // SAFETY: the clamped indices of a slab lie inside the array.
-                let slab = unsafe { self.address(*source).offset((bytes + slabs) as isize) };
-                self.exchanged[*entry].set(slab);
+                let slab = unsafe {
+                    self.memory
+                        .address(*source)
+                        .offset((bytes + slabs) as isize)
+                };
+                self.memory.exchanged[*entry].set(slab);
             }
             Action::While {
                 condition,
@@ -177,7 +167,7 @@ impl Run<'_> {
                 loop {
                     self.actions(condition)?;
                     // SAFETY: a pred scalar that the condition has written.
-                    if unsafe { *self.address(*predicate) } == 0 {
+                    if unsafe { *self.memory.address(*predicate) } == 0 {
                         break;
                     }
                     self.actions(body)?;
@@ -190,7 +180,7 @@ impl Run<'_> {
                 is_pred,
                 branches,
             } => {
-                let selector = self.address(*selector);
+                let selector = self.memory.address(*selector);
                 let last = branches.len().saturating_sub(1);
                 let branch = if *is_pred {
                     // SAFETY: a pred scalar that was written before.
@@ -211,11 +201,11 @@ impl Run<'_> {
     }
 
     fn strips(&self, strips: &Strips) {
-        let pools = (&*self.executable.pool, &self.executable.serial);
+        let pools = (self.pool, self.serial);
         let timed = self.profile.is_some();
         // SAFETY: see the module's text; the plan's verifier has checked that strips may be
         // done in any order.
-        let times = unsafe { strips.run(self, self.scratch, pools, timed) };
+        let times = unsafe { strips.run(&self.memory, self.scratch, pools, timed) };
         if let Some(profile) = self.profile {
             for (strip, time) in strips.steps.iter().zip(times) {
                 note(
@@ -230,7 +220,7 @@ impl Run<'_> {
 
     /// Bytes from the first slab to the one that an index says.
     fn slab(&self, index: &Index<Location>) -> i64 {
-        let at = self.address(index.place);
+        let at = self.memory.address(index.place);
         // SAFETY: an integer of this type that was written before; values are aligned.
         let number = unsafe {
             match index.element_type {
@@ -242,28 +232,11 @@ impl Run<'_> {
         number.max(index.least).min(index.most) * index.stride
     }
 
-    /// A kernel's functions.
-    pub(crate) fn code(&self, kernel: usize) -> &KernelCode {
-        &self.executable.code.kernels[kernel]
-    }
-
-    /// The values of the plan's symbols, which code only reads.
-    pub(crate) fn sizes(&self) -> *mut u8 {
-        self.sizes.as_ptr().cast_mut().cast()
-    }
-
-    /// The addresses of a kernel's arguments; last, the values of the plan's symbols, which
-    /// code only reads.
-    pub(crate) fn addresses(&self, args: &[Location]) -> impl Iterator<Item = *mut u8> {
-        let args = args.iter().map(|&a| self.address(a));
-        args.chain([self.sizes()])
-    }
-
     /// A loop that is a function.
     fn nest(&self, nest: &Nest) {
-        let table = nest.table.iter().map(|&place| self.address(place));
+        let table = nest.table.iter().map(|&place| self.memory.address(place));
         let table: smallvec::SmallVec<[*mut u8; 32]> = table.collect();
-        let function = self.executable.code.nests[nest.function];
+        let function = self.loops[nest.function];
         // SAFETY: see the module's text; it does what the loop's actions do.
         unsafe { function(table.as_ptr(), 0, 1) };
     }
@@ -276,7 +249,7 @@ impl Run<'_> {
         body: &[Action],
         exchanges: &[Exchange],
     ) {
-        let turn = || Turn::new(self, condition, predicate, body);
+        let turn = || Turn::new(&self.memory, condition, predicate, body);
         let even = turn();
         let odd = (!exchanges.is_empty()).then(|| {
             self.exchange(exchanges);
@@ -302,7 +275,7 @@ impl Run<'_> {
     /// After a turn of a loop: its next states are its states.
     fn exchange(&self, exchanges: &[Exchange]) {
         for [state, next] in exchanges.iter().map(|e| e.entries) {
-            self.exchanged[state].swap(&self.exchanged[next]);
+            self.memory.exchanged[state].swap(&self.memory.exchanged[next]);
         }
     }
 
@@ -310,8 +283,8 @@ impl Run<'_> {
     fn enter(&self, exchanges: &[Exchange]) {
         for exchange in exchanges {
             let [state, next] = exchange.entries;
-            self.exchanged[state].set(self.address(exchange.state));
-            self.exchanged[next].set(self.address(exchange.next));
+            self.memory.exchanged[state].set(self.memory.address(exchange.state));
+            self.memory.exchanged[next].set(self.memory.address(exchange.next));
         }
     }
 
@@ -319,8 +292,8 @@ impl Run<'_> {
     fn leave(&self, exchanges: &[Exchange]) {
         for exchange in exchanges {
             let (at, to) = (
-                self.exchanged[exchange.entries[0]].get(),
-                self.address(exchange.state),
+                self.memory.exchanged[exchange.entries[0]].get(),
+                self.memory.address(exchange.state),
             );
             if at != to {
                 // SAFETY: two memories of that many bytes, which do not overlap.
@@ -331,7 +304,7 @@ impl Run<'_> {
 
     /// Runs a kernel, in parts if it is worth it.
     fn kernel(&self, kernel: usize, addresses: &[*mut u8], extent: i64, parts: usize) {
-        let pieces = self.code(kernel);
+        let pieces = self.memory.code(kernel);
         let addresses = Addresses(addresses.as_ptr());
         let run = |begin: i64, end: i64| {
             parts_of(pieces, [begin, end], |function, [begin, end]| {
@@ -342,7 +315,7 @@ impl Run<'_> {
         if parts < 2 {
             return run(0, extent);
         }
-        self.executable.pool.run(parts, &|part| {
+        self.pool.run(parts, &|part| {
             let bound = |part: usize| (extent as i128 * part as i128 / parts as i128) as i64;
             run(bound(part), bound(part + 1));
         });

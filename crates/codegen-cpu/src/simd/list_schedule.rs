@@ -9,27 +9,16 @@
 //! and Muchnick, "Efficient Instruction Scheduling for a Pipelined Architecture", 1986.)
 
 use super::ir::{BinaryOp, Body, Op, Statement, Type, UnaryOp, V};
-use crate::isa::x64::InstructionSet;
 
 /// Values that may be alive at once.
 #[derive(Clone, Copy, Debug)]
-struct Limits {
-    vectors: usize,
+pub(crate) struct Limits {
+    pub vectors: usize,
     /// Masks, if they are no vectors.
-    masks: Option<usize>,
+    pub masks: Option<usize>,
 }
 
 impl Limits {
-    /// Of 32 registers some hold what is the same for all lanes, and of 7 masks some are the
-    /// ends' of runs. Of 16, a few more than there are is better than waiting for them.
-    fn of(set: InstructionSet) -> Self {
-        let (vectors, masks) = match set {
-            InstructionSet::Avx512 => (24, Some(5)),
-            InstructionSet::Avx2 => (18, None),
-        };
-        Self { vectors, masks }
-    }
-
     /// For each of so many vectors in flight.
     fn shared(self, in_flight: usize) -> Self {
         let share = |most: usize| most / in_flight + in_flight - 1;
@@ -45,8 +34,8 @@ const WIDTH: u32 = 1;
 
 /// The body with its operations in a better order, for so many vectors in flight, whose
 /// values share the registers.
-pub(crate) fn scheduled(body: &Body, set: InstructionSet, in_flight: usize) -> Body {
-    let limits = Limits::of(set).shared(in_flight);
+pub(crate) fn scheduled(body: &Body, limits: Limits, in_flight: usize) -> Body {
+    let limits = limits.shared(in_flight);
     let mut ordered = body.clone();
     let mut uses = vec![0; body.values.len()];
     count(body, &body.statements, &mut uses);
@@ -299,6 +288,11 @@ mod tests {
         b.finish()
     }
 
+    const LIMITS: Limits = Limits {
+        vectors: 24,
+        masks: Some(5),
+    };
+
     fn order(body: &Body) -> Vec<V> {
         let define = |s: &Statement| match s {
             Statement::Define(v) => *v,
@@ -310,10 +304,7 @@ mod tests {
     #[test]
     fn operands_stay_before_their_uses_and_nothing_is_lost() {
         let body = chains(40, 7);
-        let (before, after) = (
-            order(&body),
-            order(&scheduled(&body, InstructionSet::Avx512, 1)),
-        );
+        let (before, after) = (order(&body), order(&scheduled(&body, LIMITS, 1)));
         for (i, &v) in after.iter().enumerate() {
             for operand in body.op(v).operands() {
                 assert!(!before.contains(&operand) || after[..i].contains(&operand));
@@ -329,7 +320,7 @@ mod tests {
     #[test]
     fn chains_go_side_by_side_within_the_registers() {
         let body = chains(40, 7);
-        let after = order(&scheduled(&body, InstructionSet::Avx512, 1));
+        let after = order(&scheduled(&body, LIMITS, 1));
         // Two dependent operations of one chain are not issued one after the other.
         let next_to = after
             .windows(2)
@@ -347,8 +338,6 @@ mod tests {
                 .filter(used_later)
                 .count()
         };
-        assert!(
-            (0..after.len()).all(|i| alive_at(i) <= Limits::of(InstructionSet::Avx512).vectors + 2)
-        );
+        assert!((0..after.len()).all(|i| alive_at(i) <= LIMITS.vectors + 2));
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::program::{NodeId, Program, Region, ValueId};
 use cranelift_entity::SecondaryMap;
+
 /// The readers of a program's values.
 #[derive(Default)]
 pub(crate) struct Readers {

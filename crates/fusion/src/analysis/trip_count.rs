@@ -1,11 +1,12 @@
 //! Loops whose number of iterations is known before they run: a counter goes from
 //! a constant by a constant step until it passes a constant.
 
-use crate::program::flatten::array_leaves;
+use crate::program::array_leaves;
 use tegula_ir::{
     ArrayShape, Binary, Category, ComputationId, Direction, ElementType, InstructionId, Literal,
     Module, Op,
 };
+
 /// How a loop counts. States are named by the number of the array among those of
 /// the loop's state.
 #[derive(Clone, Copy, Debug)]

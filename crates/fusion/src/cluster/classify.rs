@@ -1,12 +1,14 @@
 //! What fusing an operation costs and how it reads: its class, and how often it asks
 //! for the elements of its operands.
 
-use crate::emit::scan::as_scan;
+use crate::analysis::cost::{is_call, unary_cost};
+use crate::analysis::scan::as_scan;
 use crate::kernel::ScalarOp;
 use crate::program::contraction::is_product_of;
 use crate::program::{Node, NodeId, NodeKind, Program, ValueId};
 use std::cmp::Ordering;
-use tegula_ir::{ArrayShape, Binary, Dim, Module, Op, Unary};
+use tegula_ir::{ArrayShape, Binary, Dim, Module, Op};
+
 /// What a backend-independent view of an operation says about fusing it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
@@ -97,24 +99,6 @@ fn is_reinterpretation(program: &Program, node: &Node) -> bool {
     bits(node.operands.first()) != bits(node.results.first())
 }
 
-fn unary_cost(op: Unary) -> u8 {
-    match op {
-        Unary::Abs
-        | Unary::Ceil
-        | Unary::Floor
-        | Unary::Imag
-        | Unary::IsFinite
-        | Unary::Negate
-        | Unary::Not
-        | Unary::Real
-        | Unary::RoundNearestEven
-        | Unary::Sign
-        | Unary::CountLeadingZeros
-        | Unary::Popcnt => 1,
-        _ => 2,
-    }
-}
-
 /// Whether an operation gathers elements by an index each. Of slices of two or more the
 /// indices are few beside what is read.
 pub(super) fn gathers_singly(module: &Module, program: &Program, node: NodeId) -> bool {
@@ -171,16 +155,6 @@ pub(super) fn is_function(module: &Module, node: &Node) -> bool {
     match &module[node.origin].op {
         Op::Unary(op) => is_call(&ScalarOp::Unary(*op)),
         Op::Binary(op) => is_call(&ScalarOp::Binary(*op)),
-        _ => false,
-    }
-}
-
-/// Whether an operation on single floats is a call of a function.
-pub(crate) fn is_call(op: &ScalarOp) -> bool {
-    match op {
-        ScalarOp::Unary(Unary::Sqrt | Unary::Rsqrt) => false,
-        ScalarOp::Unary(op) => unary_cost(*op) > 1,
-        ScalarOp::Binary(op) => matches!(op, Binary::Power | Binary::Atan2),
         _ => false,
     }
 }

@@ -9,6 +9,7 @@ use crate::program::{NodeId, Program};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use tegula_ir::{Module, Op, Opcode};
+
 /// An index in a scope of a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Place(u32);

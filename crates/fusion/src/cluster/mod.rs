@@ -24,9 +24,8 @@ mod evaluation_sites;
 mod units;
 mod unroll_short_dims;
 
+use crate::limits::Limits;
 use crate::program::{Def, Node, NodeId, NodeKind, Program, Region, ValueId};
-use crate::schedule::row_fusion::Limits;
-pub(crate) use classify::is_call;
 pub use classify::{Class, classify};
 use classify::{Scattered, scatters_singly};
 use classify::{elements, gathers_singly, is_function, is_updated, is_view, reads_per_element};
@@ -37,6 +36,7 @@ use std::fmt;
 use tegula_ir::{Module, Op};
 use units::{At, Domain, Readers, UnitId, Units};
 use unroll_short_dims::Short;
+
 /// Elements that a sum has at least that is not computed inside of another such one.
 const LONG_SUM: f64 = 9.0;
 /// How often an element of a cheap value may be evaluated.

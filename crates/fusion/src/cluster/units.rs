@@ -7,6 +7,7 @@ use super::unroll_short_dims::Short;
 use crate::program::NodeId;
 use smallvec::SmallVec;
 use tegula_ir::Dim;
+
 /// Results that one kernel may have: each is a pointer in a register.
 const MAX_RESULTS: usize = 8;
 /// Units looked at to find out whether one leads to another. Beyond that it is taken

@@ -6,10 +6,11 @@
 //! force are divided.
 
 use super::classify::is_view;
+use crate::limits::Limits;
 use crate::program::{NodeId, Program, ValueId};
-use crate::schedule::row_fusion::Limits;
 use smallvec::SmallVec;
 use tegula_ir::{Dim, Module, Op};
+
 /// Innermost dimensions that may be short ones.
 const MOST: usize = 2;
 

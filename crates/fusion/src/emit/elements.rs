@@ -8,6 +8,7 @@ use crate::program::{Def, NodeId, ValueId};
 use smallvec::smallvec;
 use tegula_expr::Term;
 use tegula_ir::{Dim, Direction, ElementType, InstructionId, Op, Order, Unary};
+
 impl Emitter<'_> {
     /// The scalar of a value at an index.
     pub(crate) fn element(&mut self, value: ValueId, index: &[Term]) -> Result<ScalarId, Error> {

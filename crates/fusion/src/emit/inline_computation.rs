@@ -8,11 +8,13 @@ use super::{Emitter, Scalars};
 use crate::analysis::trip_count::{Bound, Counter};
 use crate::error::Error;
 use crate::kernel::ScalarId;
-use crate::program::flatten::{MAX_DEPTH, array_leaves};
+use crate::program::array_leaves;
+use crate::program::flatten::MAX_DEPTH;
 use rustc_hash::FxHashMap;
 use smallvec::smallvec;
 use tegula_expr::{Cmp, Term};
 use tegula_ir::{ComputationId, InstructionId, Op, Shape};
+
 /// The leaves of each operand.
 type Operands = Vec<Scalars>;
 

@@ -7,6 +7,7 @@ use crate::program::NodeId;
 use smallvec::smallvec;
 use tegula_expr::Term;
 use tegula_ir::{Binary, ComputationId, ElementType, Op};
+
 /// The type in which sums of a type are accumulated: half-precision and narrower
 /// floats in f32, everything else in itself.
 pub(crate) fn accumulator_type(element_type: ElementType) -> ElementType {

@@ -9,6 +9,7 @@ use smallvec::smallvec;
 use tegula_expr::{Cmp, Term, Var, terms};
 use tegula_ir::Op;
 use tegula_ir::helpers::ConcatenateSizes;
+
 impl Emitter<'_> {
     /// Where and when a node reads an operand: the map from its result's index,
     /// with the ranges given, and its run-time variables bound to scalars.

@@ -8,6 +8,7 @@ use std::rc::Rc;
 use tegula_expr::{Cmp, Interval, Term, Var};
 use tegula_indexing::{Constraint, IndexingMap, OperandIndexing, RuntimeSource, output_to_input};
 use tegula_ir::{InstructionId, Module};
+
 /// A run-time variable of a map.
 pub(crate) enum RuntimeRead {
     /// An element of an operand, clamped to bounds.

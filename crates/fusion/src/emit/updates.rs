@@ -10,6 +10,7 @@ use crate::program::{NodeId, ValueId};
 use smallvec::smallvec;
 use tegula_expr::{Cmp, Term, terms};
 use tegula_ir::{ComputationId, ElementType, Op, ScatterDims, WindowDim};
+
 /// The units of a dynamic-update-slice, scatter or select-and-scatter.
 pub(crate) fn update(context: &Context<'_>, id: NodeId) -> Result<Vec<Unit>, Error> {
     let (module, program) = (context.module, context.program);

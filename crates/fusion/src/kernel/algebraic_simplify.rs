@@ -11,6 +11,7 @@ use super::{Block, IndexVar, Kernel, ScalarId, ScalarOp, ScalarTypes, Statement}
 use cranelift_entity::{EntitySet, SecondaryMap};
 use smallvec::SmallVec;
 use tegula_ir::{Binary, Category, Direction, ElementType, Order, Unary};
+
 /// Operands of a scalar's operation.
 pub(crate) type Operands = SmallVec<[ScalarId; 3]>;
 

@@ -4,6 +4,7 @@
 use super::{Block, ScalarId, ScalarOp, Statement};
 use rustc_hash::FxHashMap;
 use tegula_expr::{Term, Var};
+
 /// New names. What is not named keeps its name.
 #[derive(Clone, Debug, Default)]
 pub struct Rename {

@@ -5,6 +5,7 @@ use smallvec::{SmallVec, smallvec};
 use std::fmt;
 use tegula_ir::helpers::DotDim;
 use tegula_ir::{ArrayShape, DotDims, ElementType};
+
 /// A dimension of the index space of a contraction, by number.
 pub type Label = u32;
 /// The labels whose row-major product one dimension of an array runs over; none

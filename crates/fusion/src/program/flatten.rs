@@ -1,7 +1,7 @@
 //! From a module to a flattened [`Program`]: tuples are taken apart, calls and
 //! fusions are expanded, and instructions that only pass a value on disappear.
 
-use super::{Def, Node, NodeId, NodeKind, Program, Region, Value, ValueId};
+use super::{Def, Node, NodeId, NodeKind, Program, Region, Value, ValueId, array_leaves};
 use crate::analysis::trip_count::{Bound, Counter, integer_of};
 use crate::error::Error;
 use crate::rewrite::gvn::is_a_function;
@@ -12,6 +12,7 @@ use tegula_expr::Var;
 use tegula_ir::{
     ArrayShape, ComputationId, Dim, ElementType, InstructionId, Literal, Module, Op, Shape,
 };
+
 /// The array leaves of an instruction's result, in order. Tokens have none.
 type Leaves = SmallVec<[ValueId; 2]>;
 
@@ -56,13 +57,6 @@ pub(crate) fn flatten_module(module: &Module, unroll: bool) -> Result<Program, E
     let mut nodes = Vec::new();
     let results = flattener.computation(module.entry, &arguments, &mut nodes, 0)?;
     Ok(flattener.finish(nodes, results.to_vec()))
-}
-
-/// The arrays of a shape, in order.
-pub fn array_leaves(shape: &Shape) -> Vec<&ArrayShape> {
-    let mut leaves = Vec::new();
-    shape.for_each_leaf(&mut |leaf| leaves.extend(leaf.as_array()));
-    leaves
 }
 
 struct Flattener<'a> {

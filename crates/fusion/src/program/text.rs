@@ -3,6 +3,7 @@
 use super::{Def, NodeKind, Program, Region, ValueId};
 use std::fmt;
 use tegula_ir::{Module, Shape};
+
 /// A flat program of a module, to be printed.
 #[derive(Clone, Copy, Debug)]
 pub struct ProgramText<'a> {

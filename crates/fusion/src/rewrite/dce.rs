@@ -8,6 +8,7 @@
 use crate::program::{Def, Node, NodeId, NodeKind, Program, Region, ValueId};
 use rustc_hash::FxHashSet;
 use tegula_ir::{Module, Op};
+
 /// Whether a node does something besides giving results, by itself.
 pub(crate) fn has_effect(module: &Module, node: &Node) -> bool {
     match &module[node.origin].op {

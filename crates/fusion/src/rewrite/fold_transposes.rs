@@ -18,6 +18,7 @@ use crate::program::{Def, NodeId, NodeKind, Program, Region, ValueId};
 use rustc_hash::FxHashSet;
 use smallvec::smallvec;
 use tegula_ir::{ArrayShape, Module, Op};
+
 /// How many reshapes and transpositions are looked through, one after the other.
 const MAX_LOOKED_THROUGH: usize = 16;
 

@@ -11,6 +11,7 @@ use crate::program::{Def, NodeId, NodeKind, Program, Region, ValueId};
 use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 use tegula_ir::{Binary, ElementType, Module, Op};
+
 /// Lets products add to arrays where it saves memory's time.
 pub(crate) fn accumulate(module: &Module, program: &mut Program) {
     let entry = std::mem::take(&mut program.entry);

@@ -10,6 +10,7 @@ use crate::program::{Def, NodeId, NodeKind, Program, Region, ValueId};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use tegula_ir::{ArrayShape, ComputationId, InstructionId, Module, Op, Opcode};
+
 /// Nodes of one operation over the same operands that are told apart by their attributes,
 /// and computations that are told apart by what they say: so many of the last are compared.
 const MOST_COMPARED: usize = 32;

@@ -21,6 +21,7 @@ use crate::program::{Def, Node, NodeId, NodeKind, Program, Region, ValueId};
 use cranelift_entity::EntityRef;
 use rustc_hash::{FxHashMap, FxHashSet};
 use tegula_ir::Module;
+
 /// Operations on single numbers that are moved: fewer cost less than the load that they become.
 const MIN_OPERATIONS: usize = 4;
 /// Operations before a value that are counted at most.

@@ -13,6 +13,7 @@ use crate::program::{NodeId, ValueId};
 use crate::rewrite::dce::acts;
 use rustc_hash::FxHashSet;
 use tegula_ir::Op;
+
 /// Takes out of the steps of a loop's body, which are in order, those that may be done before it.
 /// `states` are what iterations change, `next` what they become.
 pub(crate) fn take_before(

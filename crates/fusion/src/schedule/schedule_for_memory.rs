@@ -9,6 +9,7 @@ use crate::fused::{Steps, Unit, Waiting};
 use crate::kernel::Access;
 use crate::program::{Program, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
+
 /// Steps of a region that are moved: the search tries each of them at each place.
 const MAX_STEPS: usize = 64;
 /// How often all steps are tried.

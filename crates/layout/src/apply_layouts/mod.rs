@@ -29,6 +29,7 @@ pub use order::{
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 use std::borrow::Cow;
+use std::fmt;
 use std::sync::Arc;
 use tegula_fusion::{Def, Error, Node, NodeId, NodeKind, Program, Region, ValueId};
 use tegula_ir::{ArrayShape, DimNumbers, Instruction, InstructionId, Literal, Module, Op, Shape};
@@ -54,6 +55,28 @@ impl Orders {
 
     fn of(&self, value: ValueId, rank: usize) -> Permutation {
         fitting(self.values.get(&value), rank)
+    }
+}
+
+/// The arrays that are not row-major, one a line, by their dimensions from the outermost to the
+/// innermost.
+impl fmt::Display for Orders {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let permuted = self.values.iter().filter(|(_, order)| !is_row_major(order));
+        let mut permuted: Vec<_> = permuted.collect();
+        permuted.sort_by_key(|(value, _)| **value);
+        for (value, order) in permuted {
+            writeln!(f, "{value} {order:?}")?;
+        }
+        for (number, order) in self.results.iter().enumerate() {
+            if !is_row_major(order) {
+                writeln!(f, "result {number} {order:?}")?;
+            }
+        }
+        match self.is_row_major() {
+            true => f.write_str("all arrays are row-major\n"),
+            false => Ok(()),
+        }
     }
 }
 

@@ -3,16 +3,15 @@
 //! caller) becomes a copy. Buffer assignment then removes most copies by giving
 //! both ends one buffer.
 
+use super::error::bug;
 use super::memory_planning::{WantedAliases, assign_buffers};
 use super::strip_mine::{StripLimits, strip_mine};
 use super::{Alias, Buffer, BufferId, KernelId, Place, Plan, PlanValue, Step, ValueId};
 use cranelift_entity::EntityRef;
 use rustc_hash::{FxHashMap, FxHashSet};
 use tegula_expr::Term;
-use tegula_fusion::{
-    BoundKernel, Def, Error, Fault, Fused, FusedRegion, Kernel, Unit, array_leaves,
-};
-use tegula_ir::{ArrayShape, Module, PassManager, Shape, Span};
+use tegula_fusion::{BoundKernel, Def, Error, Fused, FusedRegion, Kernel, Unit, array_leaves};
+use tegula_ir::{ArrayShape, Module, PassManager, Shape};
 
 /// The passes of [`plan`] by name.
 pub const PASSES: [&str; 3] = ["build-plan", "strip-mine", "plan-memory"];
@@ -118,15 +117,6 @@ fn leaf(shape: &Shape, index: &[i64]) -> Option<usize> {
     let before = elements.get(..first)?;
     let before: usize = before.iter().map(|e| array_leaves(e).len()).sum();
     Some(before + leaf(elements.get(first)?, rest)?)
-}
-
-/// An error of the planner that no instruction can be named for.
-pub(crate) fn bug(message: impl Into<String>) -> Error {
-    Error {
-        fault: Fault::Bug,
-        message: message.into(),
-        span: Span::default(),
-    }
 }
 
 struct Builder<'a> {

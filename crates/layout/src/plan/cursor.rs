@@ -3,6 +3,7 @@
 
 use cranelift_entity::EntityRef;
 use tegula_expr::{Term, Var, parse_prefix};
+use tegula_ir::ElementType;
 
 /// How deep steps and blocks may nest in a text: what
 /// [`tegula_fusion::MAX_DEPTH`] lets a program have, and loops inside kernels.
@@ -399,4 +400,25 @@ fn shortened(text: &str) -> String {
         Some((end, _)) => format!("{}...", text.get(..end).unwrap_or_default()),
         None => text.to_owned(),
     }
+}
+
+/// An element type's name.
+pub(super) fn element_type(cursor: &mut Cursor<'_>) -> Result<ElementType> {
+    match ElementType::from_name(cursor.peek_word()) {
+        Some(element_type) => {
+            cursor.word();
+            Ok(element_type)
+        }
+        None => cursor.expected("an element type"),
+    }
+}
+
+/// `[lower, upper]`.
+pub(super) fn bounds(cursor: &mut Cursor<'_>) -> Result<(i64, i64)> {
+    cursor.expect("[")?;
+    let lower = cursor.integer()?;
+    cursor.expect(",")?;
+    let upper = cursor.integer()?;
+    cursor.expect("]")?;
+    Ok((lower, upper))
 }

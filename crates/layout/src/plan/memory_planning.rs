@@ -2,7 +2,7 @@
 //! not interfere, and buffers that do not interfere share bytes: of a result's memory,
 //! which nobody else needs before the result is written, or of the arena.
 
-use super::build::bug;
+use super::error::bug;
 use super::liveness::{Interference, ValueSet, interference};
 use super::strip_legality::private_values;
 use super::{Alias, Buffer, BufferId, Place, Plan, Step, ValueId};

@@ -22,6 +22,7 @@
 
 mod build;
 mod cursor;
+mod error;
 mod eval_kernel;
 mod evaluate;
 mod inputs;
@@ -39,10 +40,10 @@ mod verify_kernel;
 mod verify_library;
 mod verify_places;
 
-pub(crate) use build::bug;
 pub use build::{PASSES, plan};
 use cranelift_entity::{PrimaryMap, entity_impl};
 pub use cursor::PlanParseError;
+pub(crate) use error::bug;
 pub use evaluate::{EvaluateError, evaluate};
 pub use inputs::{PerSizes, WrongInput};
 pub use parse::parse_plan;

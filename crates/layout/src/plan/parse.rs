@@ -35,7 +35,7 @@
 //! - Every id in the plan that is read exists. What else a plan must keep is
 //!   left to [`verify`](super::verify).
 
-use super::cursor::{Cursor, PlanParseError, Result};
+use super::cursor::{Cursor, PlanParseError, Result, bounds, element_type};
 use super::operation;
 use super::parse_kernel::kernel;
 use super::{Alias, Buffer, Place, Plan, PlanValue, Step, ValueId};
@@ -43,8 +43,8 @@ use std::sync::Arc;
 use tegula_expr::{Cmp, Term, Var};
 use tegula_fusion::{Contraction, Label, LibraryOp};
 use tegula_ir::{
-    ArrayShape, Dim, Dims, ElementType, Guard, GuardMessage, Layout, Literal, Opcode, Shape,
-    SizeSource, Symbol, parse_literal, parse_shape,
+    ArrayShape, Dim, Dims, Guard, GuardMessage, Layout, Literal, Opcode, Shape, SizeSource, Symbol,
+    parse_literal, parse_shape,
 };
 
 /// Reads a plan's text.
@@ -520,25 +520,4 @@ impl Reader<'_> {
             }
         }
     }
-}
-
-/// An element type's name.
-pub(super) fn element_type(cursor: &mut Cursor<'_>) -> Result<ElementType> {
-    match ElementType::from_name(cursor.peek_word()) {
-        Some(element_type) => {
-            cursor.word();
-            Ok(element_type)
-        }
-        None => cursor.expected("an element type"),
-    }
-}
-
-/// `[lower, upper]`.
-pub(super) fn bounds(cursor: &mut Cursor<'_>) -> Result<(i64, i64)> {
-    cursor.expect("[")?;
-    let lower = cursor.integer()?;
-    cursor.expect(",")?;
-    let upper = cursor.integer()?;
-    cursor.expect("]")?;
-    Ok((lower, upper))
 }

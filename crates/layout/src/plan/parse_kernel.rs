@@ -26,8 +26,7 @@
 //! `unused` declares those that nothing defines, so that numbers are kept.
 //! Whether definitions come before uses is left to the verifier.
 
-use super::cursor::{Cursor, Result};
-use super::parse::{bounds, element_type};
+use super::cursor::{Cursor, Result, bounds, element_type};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use tegula_expr::{Term, Var};

@@ -84,10 +84,7 @@ pub(crate) struct CompileArgs {
 }
 
 /// Compiles a program and prints a form of it.
-pub(crate) fn compile(args: &CompileArgs, common: &Common) -> Result<u8, Failure> {
-    let Some(form) = args.emit else {
-        return super::passes::passes(args, common);
-    };
+pub(crate) fn compile(args: &CompileArgs, form: Form, common: &Common) -> Result<u8, Failure> {
     let cpu = args.cpu.get()?;
     let source = read_module(&args.model, &args.dims)?;
     let options = PlanOptions {

@@ -140,7 +140,10 @@ impl Cli {
         let common = &self.common;
         let outcome = match &self.command {
             Command::Run(args) => run::run(args, common),
-            Command::Compile(args) => compile::compile(args, common),
+            Command::Compile(args) => match args.emit {
+                Some(form) => compile::compile(args, form, common),
+                None => passes::passes(args, common),
+            },
             Command::Index(args) => index::index(args, common),
             Command::Simplify(args) => simplify::simplify(args, common),
             Command::Shape(args) => shape::shape(args, common),

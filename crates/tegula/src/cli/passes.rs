@@ -42,5 +42,8 @@ pub(super) fn passes(args: &CompileArgs, common: &Common) -> Result<u8, Failure>
     };
     let mut manager = PassManager::observed(&mut observer);
     tegula::run_passes(&source.module, &options, &mut manager).map_err(|e| source.failure(e))?;
+    if text.is_empty() {
+        text = format!("// {wanted} changed nothing\n");
+    }
     write_text(args, common, &text)
 }

@@ -1,6 +1,7 @@
 //! Blocks of machine instructions, one instruction at a time.
 
-use super::inst::{Arg, Base, BlockData, INTEGER, Inst, Kind, MASK, Memory, Taken, VECTOR};
+use super::features::{INTEGER, MASK, VECTOR};
+use super::inst::{Arg, Base, BlockData, Inst, Kind, Memory, Taken};
 use super::opcodes::Size;
 use crate::abi::LINE_SHIFT;
 use iced_x86::Code;

@@ -1,9 +1,8 @@
 //! Registers and bytes: the only user of the allocator's answers and the encoder.
 
 use super::features::InstructionSet;
-use super::inst::{
-    Arg, Base, CALLEE_SAVED, INTEGER, Inst, Kind, MASK, Machine, Taken, environment,
-};
+use super::features::{INTEGER, MASK};
+use super::inst::{Arg, Base, CALLEE_SAVED, Inst, Kind, Machine, Taken, environment};
 use super::opcodes::Size;
 use iced_x86::{Code, Encoder, Instruction, OpKind, Register};
 use regalloc2::{

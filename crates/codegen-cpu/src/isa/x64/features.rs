@@ -1,9 +1,14 @@
 //! The instruction sets that bodies are lowered to, and what differs between them.
 
-use super::inst::{MASK, VECTOR};
 use super::opcodes::{Form, Size};
+use crate::simd::list_schedule::Limits;
 use regalloc2::RegClass;
 use tegula_target::{IsaLevel, VectorWidth};
+
+/// Where general registers, vectors and masks (of AVX-512) live.
+pub(super) const INTEGER: RegClass = RegClass::Int;
+pub(super) const VECTOR: RegClass = RegClass::Float;
+pub(super) const MASK: RegClass = RegClass::Vector;
 
 /// Instructions that bodies are made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,6 +70,17 @@ impl InstructionSet {
             (Self::Avx2, false, true) => Form::Avx2Half32,
             (Self::Avx2, false, false) => Form::Avx2Full32,
         }
+    }
+
+    /// How many values a body's schedule may keep alive. Of 32 registers some hold what is the
+    /// same for all lanes, and of 7 masks some are the ends' of runs. Of 16, a few more than there
+    /// are is better than waiting for them.
+    pub(super) fn alive(self) -> Limits {
+        let (vectors, masks) = match self {
+            Self::Avx512 => (24, Some(5)),
+            Self::Avx2 => (18, None),
+        };
+        Limits { vectors, masks }
     }
 
     /// How many vector registers there are.

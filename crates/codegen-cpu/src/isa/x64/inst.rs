@@ -1,18 +1,13 @@
 //! Machine instructions before their registers are known, in blocks, as the
 //! register allocator wants them.
 
-use super::features::InstructionSet;
+use super::features::{INTEGER, InstructionSet, MASK, VECTOR};
 use super::opcodes::Size;
 use iced_x86::Code;
 use regalloc2::{
     Block, Function, Inst as InstId, InstRange, MachineEnv, Operand, PReg, PRegSet, RegClass, VReg,
 };
 use smallvec::SmallVec;
-
-/// Where general registers, vectors and masks (of AVX-512) live.
-pub(super) const INTEGER: RegClass = RegClass::Int;
-pub(super) const VECTOR: RegClass = RegClass::Float;
-pub(super) const MASK: RegClass = RegClass::Vector;
 
 /// What a memory operand starts from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

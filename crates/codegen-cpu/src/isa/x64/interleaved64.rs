@@ -2,7 +2,7 @@
 
 use super::assembler::{Out, Place, Source};
 use super::features::InstructionSet;
-use super::inst::MASK;
+use super::features::MASK;
 use super::isel::{Pairs, Select, out};
 use super::opcodes as code;
 use super::opcodes::{Form, Size};

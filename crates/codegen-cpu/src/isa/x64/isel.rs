@@ -4,12 +4,15 @@
 //! all lanes is computed once, before the loops; constants are read from behind
 //! the code where an instruction can, broadcast by the load.
 
+mod reduce;
+pub(super) mod strided_access;
+
+use self::reduce::{Part, parts};
+use self::strided_access::{Loaded, groups, unneeded};
 use super::assembler::{Assembler, Out, Source};
 use super::features::InstructionSet;
 use super::inst::Taken;
 use super::opcodes::Size;
-use super::reduce::{Part, parts};
-use super::strided_access::{Loaded, groups, unneeded};
 use super::unroll_factor::{SHORT, has_loops, in_flight};
 use crate::simd::ir::{Access, BinaryOp, Body, Conversion, Loop, Op, Rare, Statement, Type, V};
 use crate::simd::row_addressing::RowsIn;

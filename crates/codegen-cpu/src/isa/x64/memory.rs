@@ -1,12 +1,12 @@
 //! Loads and stores of lanes.
 
 use super::assembler::{Out, Place, Source};
+use super::features::INTEGER;
 use super::features::InstructionSet;
-use super::inst::{INTEGER, Taken};
+use super::inst::Taken;
 use super::isel::{Select, out};
 use super::opcodes as code;
 use super::opcodes::{Form, Size};
-use super::strided_access;
 use crate::simd::ir::{BinaryOp, Op, Storage, Type, V};
 use iced_x86::Code;
 use regalloc2::VReg;
@@ -174,7 +174,9 @@ impl Select<'_> {
         u: usize,
     ) -> Option<VReg> {
         let storage = self.body.accesses[access as usize].storage;
-        if let Some(every) = strided_access::read(self.set, self.body, access, index, mask) {
+        if let Some(every) =
+            super::isel::strided_access::read(self.set, self.body, access, index, mask)
+        {
             return self.strided(access, every, u);
         }
         // What no lane may load could be far outside: a gather leaves it alone at no cost.

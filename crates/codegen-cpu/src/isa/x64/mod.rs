@@ -28,10 +28,8 @@ mod legalize_avx2;
 mod masks;
 mod memory;
 mod opcodes;
-mod reduce;
 mod row_loop;
 mod scalarize;
-mod strided_access;
 mod unroll_factor;
 
 use self::unroll_factor::{LONG, in_flight};
@@ -75,7 +73,7 @@ impl Wide {
         let body = shared.as_ref().unwrap_or(body);
         let streamed = self.streamed(body, streamed);
         let in_flight = in_flight(self.set, body, lanes_at_most);
-        let ordered = (body.size() >= LONG).then(|| scheduled(body, self.set, in_flight));
+        let ordered = (body.size() >= LONG).then(|| scheduled(body, self.set.alive(), in_flight));
         let body = ordered.as_ref().unwrap_or(body);
         let assembler = isel::select(self.set, (body, &streamed), lanes_at_most, rows)?;
         let (blocks, registers, pool) = assembler.finish();

@@ -2,11 +2,12 @@
 //! vectors without a loop over lanes.
 
 use super::assembler::{Out, Place, Source};
+use super::features::INTEGER;
 use super::features::InstructionSet;
-use super::inst::{INTEGER, Taken};
+use super::inst::Taken;
+use super::isel::strided_access::Loaded;
 use super::isel::{Copies, Select, out};
 use super::opcodes::Size;
-use super::strided_access::Loaded;
 use super::unroll_factor::{Pressure, SHORT, has_loops};
 use crate::simd::ir::{Op, Statement, Type};
 use crate::simd::row_addressing::{Change, Turns, Word};

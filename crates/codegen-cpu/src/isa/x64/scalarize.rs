@@ -5,7 +5,7 @@
 //! or stores to the place of the first input, which was read before.
 
 use super::assembler::{Assembler, Out, Source};
-use super::inst::INTEGER;
+use super::features::INTEGER;
 use super::isel::{Select, out};
 use super::opcodes::{Form, Size};
 use crate::simd::ir::{Type, V};

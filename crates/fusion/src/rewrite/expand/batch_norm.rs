@@ -10,6 +10,7 @@ use tegula_ir::{
     ArrayShape, Binary, ComputationBuilder, ComputationId, Dims, ElementType, Error, InstructionId,
     ModuleBuilder, Op, Shape, Unary,
 };
+
 /// The computation of a batch norm on operands of these shapes.
 pub(super) fn expand(
     builder: &mut ModuleBuilder,

@@ -14,6 +14,7 @@ use tegula_ir::{
     ArrayShape, Binary, ComputationBuilder, ComputationId, Dims, ElementType, Error, InstructionId,
     Literal, Module, ModuleBuilder, Op, Scalar, Shape,
 };
+
 /// Whether a bitcast does more than give other dimensions to the same elements.
 pub(super) fn is_more_than_reshape(module: &Module, id: InstructionId) -> bool {
     let (Some(from), Some(to)) = (

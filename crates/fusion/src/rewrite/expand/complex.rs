@@ -16,6 +16,7 @@ use tegula_ir::{
     Binary, ComputationBuilder, ComputationId, DimNumbers, DotDims, Error, Instruction,
     InstructionId, Module, ModuleBuilder, Op, Shape, SliceDim, Unary,
 };
+
 /// How often each element must be used, so that the passes over operands and result that a real
 /// product needs (about half a nanosecond an element) are less than what the product gains (about
 /// nine tenths of a nanosecond for each product of two elements).

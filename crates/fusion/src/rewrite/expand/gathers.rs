@@ -7,6 +7,7 @@ use super::plain;
 use tegula_ir::{
     ComputationId, Error, Instruction, InstructionId, Module, ModuleBuilder, Op, Shape, SliceDim,
 };
+
 /// The most indices.
 const MAX_INDICES: usize = 8;
 /// The most slices. Each is a part of what reads them.

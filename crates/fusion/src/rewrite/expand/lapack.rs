@@ -5,6 +5,7 @@ use tegula_ir::{
     ArrayShape, Binary, ComputationBuilder, ComputationId, CustomCall, Direction, ElementType,
     Error, InstructionId, Lapack, Literal, ModuleBuilder, Op, Shape,
 };
+
 /// The computation of a factorisation; triangular solves are an operation as they are.
 pub(super) fn expand(
     builder: &mut ModuleBuilder,

@@ -11,6 +11,7 @@ use tegula_ir::{
     ArrayShape, ComputationBuilder, ComputationId, DimNumbers, Direction, ElementType, Error,
     Instruction, InstructionId, Literal, Module, ModuleBuilder, Op, Shape, Unary,
 };
+
 /// Whether an instruction is a product for whose element types there is no routine and no loop.
 pub(super) fn is_mixed(module: &Module, instruction: &Instruction) -> bool {
     let [lhs, rhs] = &instruction.operands[..] else {

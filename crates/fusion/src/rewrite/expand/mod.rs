@@ -23,6 +23,7 @@ use tegula_ir::{
     ArrayShape, ComputationBuilder, ComputationId, Dim, ElementType, Error, Instruction,
     InstructionId, Lapack, Module, ModuleBuilder, Op, Shape,
 };
+
 /// The module with compositions written out; the same module if it has none.
 ///
 /// # Errors

@@ -8,6 +8,7 @@ use tegula_ir::{
     ArrayShape, Binary, ComputationBuilder, ComputationId, Direction, DotDims, ElementType, Error,
     InstructionId, ModuleBuilder, Shape, Unary,
 };
+
 /// A computation under way, on matrices of one shape.
 struct Work<'b, 'm> {
     b: &'b mut ComputationBuilder<'m>,

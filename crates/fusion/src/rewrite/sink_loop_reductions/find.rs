@@ -5,6 +5,7 @@ use crate::analysis::trip_count::{Bound, Counter, constant};
 use cranelift_entity::SecondaryMap;
 use smallvec::SmallVec;
 use tegula_ir::{Binary, ComputationId, Dim, DotDims, ElementType, InstructionId, Module, Op};
+
 /// The most that an iteration may contract: deeper products are bound by their
 /// multiplications, not by the sum that they are added to.
 const MAX_DEPTH: i64 = 64;

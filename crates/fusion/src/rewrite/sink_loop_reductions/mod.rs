@@ -21,6 +21,7 @@ use tegula_ir::{
     ArrayShape, Binary, Dim, DotDims, ElementType, Instruction, InstructionId, Literal, Module, Op,
     Shape,
 };
+
 /// The module with products that loops sum up behind their loops; the same module if there
 /// are none. As with [`expand`](crate::rewrite::expand), the result is for
 /// [`flatten`](crate::program::flatten) alone.

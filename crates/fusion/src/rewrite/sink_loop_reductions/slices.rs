@@ -3,6 +3,7 @@
 use super::find::Loop;
 use crate::analysis::trip_count::constant;
 use tegula_ir::{Binary, Dim, InstructionId, Module, Op};
+
 /// How many operations the number of a row may be made from.
 const MAX_STEPS: u32 = 8;
 

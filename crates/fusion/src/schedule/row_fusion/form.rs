@@ -5,11 +5,12 @@
 //! through the columns in loops that combine (sums, maxima), if at all. A kernel *per
 //! element* has the rows and, innermost, the columns as its domain.
 
-use crate::emit::BoundKernel;
+use crate::fused::BoundKernel;
 use crate::kernel::{Access, Block, IndexVar, Kernel, ScalarId, Statement};
 use rustc_hash::FxHashMap;
 use tegula_expr::{Term, Var};
 use tegula_ir::Binary;
+
 /// The sizes that a group of kernels has in common.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Form {

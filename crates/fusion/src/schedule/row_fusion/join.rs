@@ -7,7 +7,7 @@
 
 use super::form::{Form, Sight};
 use super::passes::{COLUMN, Item, Pass, arrange};
-use crate::emit::BoundKernel;
+use crate::fused::BoundKernel;
 use crate::kernel::substitute::Rename;
 use crate::kernel::{Access, Block, IndexVar, Kernel, Param, ScalarId, Statement};
 use crate::program::ValueId;
@@ -15,6 +15,7 @@ use rustc_hash::FxHashMap;
 use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 use tegula_expr::{Term, Var};
+
 struct Joiner<'a> {
     form: &'a Form,
     kernel: Kernel,

@@ -9,6 +9,7 @@ use crate::kernel::{Block, IndexVar, Kernel, ScalarId, ScalarOp, Statement};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 use tegula_expr::{Term, Var};
+
 /// The column of a pass, before passes have variables of their own.
 pub(super) const COLUMN: Var = Var(u32::MAX);
 

@@ -1,16 +1,16 @@
 //! What combines lanes: from vector to vector, and in the end within one.
 
-use super::assembler::{Out, Source};
-use super::features::InstructionSet;
-use super::isel::Select;
-use super::opcodes as code;
-use super::opcodes::{Form, Size};
+use super::Select;
+use crate::isa::x64::assembler::{Out, Source};
+use crate::isa::x64::features::InstructionSet;
+use crate::isa::x64::opcodes as code;
+use crate::isa::x64::opcodes::{Form, Size};
 use crate::simd::ir::{BinaryOp, Body, Condition, Type, V, identity};
 use regalloc2::VReg;
 
 /// What a reduction goes on with in a loop over the lanes.
 #[derive(Clone, Copy)]
-pub(super) struct Part {
+pub(in crate::isa::x64) struct Part {
     kind: Kind,
     op: BinaryOp,
     value: V,
@@ -30,7 +30,7 @@ enum Kind {
 
 impl Part {
     /// How many there are for so many vectors in flight.
-    pub(super) fn copies(&self, unroll: usize) -> usize {
+    pub(in crate::isa::x64) fn copies(&self, unroll: usize) -> usize {
         match self.kind {
             Kind::Nan => 1,
             Kind::Combined | Kind::Magnitude => unroll,
@@ -47,7 +47,7 @@ impl Part {
 }
 
 /// The parts of a body's reductions; what tells of NaN comes after what it belongs to.
-pub(super) fn parts(set: InstructionSet, body: &Body) -> Vec<Part> {
+pub(in crate::isa::x64) fn parts(set: InstructionSet, body: &Body) -> Vec<Part> {
     let mut parts = Vec::new();
     for r in &body.reductions {
         let part = |kind| Part {
@@ -72,7 +72,7 @@ const UNORDERED: i32 = 3;
 
 impl Select<'_> {
     /// What parts start from.
-    pub(super) fn identities(&mut self, parts: &[Part]) -> Option<Vec<VReg>> {
+    pub(in crate::isa::x64) fn identities(&mut self, parts: &[Part]) -> Option<Vec<VReg>> {
         let identity = |part: &Part| match part.kind {
             Kind::Combined => self.splat_bits(identity(part.op, part.ty), part.ty),
             Kind::Nan => Some(self.no_lanes()),
@@ -82,7 +82,11 @@ impl Select<'_> {
     }
 
     /// A part with the lanes of all vectors in flight.
-    pub(super) fn accumulate(&mut self, part: &Part, old: &[VReg]) -> Option<Vec<VReg>> {
+    pub(in crate::isa::x64) fn accumulate(
+        &mut self,
+        part: &Part,
+        old: &[VReg],
+    ) -> Option<Vec<VReg>> {
         if part.kind == Kind::Nan {
             return Some(vec![self.with_nans(part, *old.first()?)?]);
         }
@@ -133,7 +137,12 @@ impl Select<'_> {
     }
 
     /// Two values of a part as one.
-    pub(super) fn combined(&mut self, part: &Part, a: VReg, b: Source) -> Option<VReg> {
+    pub(in crate::isa::x64) fn combined(
+        &mut self,
+        part: &Part,
+        a: VReg,
+        b: Source,
+    ) -> Option<VReg> {
         match (part.kind, part.op) {
             (Kind::Nan, _) => self.mask_op(BinaryOp::Or, a, b),
             (Kind::Magnitude, _) => self.binary(BinaryOp::MaxUnsigned, part.integers(), a, b),
@@ -177,7 +186,7 @@ impl Select<'_> {
     }
 
     /// Combines the lanes of what each reduction has come to, and stores it.
-    pub(super) fn reductions(&mut self, parts: &[Part], state: &[VReg]) -> Option<()> {
+    pub(in crate::isa::x64) fn reductions(&mut self, parts: &[Part], state: &[VReg]) -> Option<()> {
         let mut number = 0;
         for (i, part) in parts.iter().enumerate() {
             if part.kind == Kind::Combined {

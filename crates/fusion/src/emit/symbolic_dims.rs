@@ -5,11 +5,12 @@
 //! numbers. Whether `d0 < n` always holds is seen by putting its largest value,
 //! `n - 1`, in its place.
 
-use super::{IndexVar, Kernel, ScalarId, ScalarOp};
-use crate::emit::{Emitter, KernelRanges};
+use super::Emitter;
+use crate::kernel::{IndexVar, Kernel, KernelRanges, ScalarId, ScalarOp};
 use crate::program::ValueId;
 use tegula_expr::{Cmp, Node, Term, Var, canonicalize, range_of};
 use tegula_ir::{Dim, ElementType};
+
 impl Emitter<'_> {
     /// A size over the module's symbols, over this kernel's variables.
     pub(crate) fn size(&mut self, size: &Term) -> Term {

@@ -2,10 +2,10 @@
 //! lanes are picked, and stores of neighbours, into which they are put. A gather or scatter of
 //! 16 lanes takes as long as many loads, whatever it reads.
 
-use super::assembler::{Out, Source};
-use super::features::InstructionSet;
-use super::isel::Select;
-use super::opcodes::Size;
+use super::Select;
+use crate::isa::x64::assembler::{Out, Source};
+use crate::isa::x64::features::InstructionSet;
+use crate::isa::x64::opcodes::Size;
 use crate::simd::ir::{Body, Every, Op, Statement, V};
 use iced_x86::Code;
 use regalloc2::VReg;
@@ -19,7 +19,7 @@ type Half = (Key, (u32, u32, u32), u32);
 
 /// What a block of statements has loaded, and what it has computed for that.
 #[derive(Default)]
-pub(super) struct Loaded {
+pub(in crate::isa::x64) struct Loaded {
     /// By distance and part.
     parts: Vec<((Key, u32, u32), VReg)>,
     /// Every second element of such, by distance, level and first element, and number.
@@ -31,7 +31,7 @@ pub(super) struct Loaded {
 }
 
 /// What a gather reads, if it is loads and picks with this set of instructions.
-pub(super) fn read(
+pub(in crate::isa::x64) fn read(
     set: InstructionSet,
     body: &Body,
     access: u32,
@@ -48,7 +48,7 @@ pub(super) fn read(
 }
 
 /// Values that nothing but such reads would use: their indices.
-pub(super) fn unneeded(set: InstructionSet, body: &Body) -> Vec<bool> {
+pub(in crate::isa::x64) fn unneeded(set: InstructionSet, body: &Body) -> Vec<bool> {
     let mut used = vec![false; body.values.len()];
     for reduction in &body.reductions {
         used[reduction.value.0 as usize] = true;
@@ -101,7 +101,7 @@ fn mark(set: InstructionSet, body: &Body, statements: &[Statement], used: &mut [
 }
 
 /// Stores that together write neighbours, each every so many.
-pub(super) struct Group {
+pub(in crate::isa::x64) struct Group {
     pub access: u32,
     /// Their places among the statements.
     pub stores: SmallVec<[usize; 4]>,
@@ -110,7 +110,11 @@ pub(super) struct Group {
 }
 
 /// Groups of stores in a block, with nothing between that reads memory.
-pub(super) fn groups(set: InstructionSet, body: &Body, statements: &[Statement]) -> Vec<Group> {
+pub(in crate::isa::x64) fn groups(
+    set: InstructionSet,
+    body: &Body,
+    statements: &[Statement],
+) -> Vec<Group> {
     let mut groups = Vec::new();
     let mut open: Option<(u32, Group)> = None;
     for (i, statement) in statements.iter().enumerate() {
@@ -165,7 +169,12 @@ const LANES: u32 = 16;
 
 impl Select<'_> {
     /// A gather that [`read`] says is loads and picks.
-    pub(super) fn strided(&mut self, access: u32, every: Every, u: usize) -> Option<VReg> {
+    pub(in crate::isa::x64) fn strided(
+        &mut self,
+        access: u32,
+        every: Every,
+        u: usize,
+    ) -> Option<VReg> {
         let Every { stride, first } = every;
         if stride != 3 {
             let levels = stride.trailing_zeros();
@@ -214,7 +223,7 @@ impl Select<'_> {
     }
 
     /// The stores of a group as stores of neighbours.
-    pub(super) fn interleave(&mut self, group: &Group) -> Option<()> {
+    pub(in crate::isa::x64) fn interleave(&mut self, group: &Group) -> Option<()> {
         let stride = group.values.len() as u32;
         for u in 0..self.unroll {
             let values: Option<Vec<VReg>> = group.values.iter().map(|&v| self.get(v, u)).collect();

@@ -1,0 +1,55 @@
+//! Where everything lies in one run: from places in the program to addresses.
+
+use crate::abi::KernelCode;
+use crate::program::ir::{Area, Location};
+use std::cell::Cell;
+use tegula_ir::Literal;
+
+/// The memory of one run, and the code that works on it.
+pub(crate) struct Memory<'a> {
+    /// By the plan's kernels.
+    pub(super) kernels: &'a [KernelCode],
+    pub(super) constants: &'a [Literal],
+    /// The values of the plan's symbols.
+    pub(super) sizes: &'a [i64],
+    pub(super) arena: *mut u8,
+    pub(super) inputs: Vec<*const u8>,
+    pub(super) outputs: Vec<*mut u8>,
+    /// The memories that are kept from run to run.
+    pub(super) kept: Vec<*mut u8>,
+    /// The memories that loops exchange.
+    pub(super) exchanged: Vec<Cell<*mut u8>>,
+}
+
+impl Memory<'_> {
+    /// The address of a place. What is behind an input or a constant is only read.
+    pub(crate) fn address(&self, location: Location) -> *mut u8 {
+        let base = match location.area {
+            Area::Parameter(i) => self.inputs[i].cast_mut(),
+            Area::Output(i) => self.outputs[i],
+            Area::Constant(i) => self.constants[i].bytes().as_ptr().cast_mut(),
+            Area::Arena => self.arena,
+            Area::Kept(i) => self.kept[i],
+            Area::Exchanged(i) => self.exchanged[i].get(),
+        };
+        // SAFETY: the offset lies inside the area; see the module's text.
+        unsafe { base.add(location.offset) }
+    }
+
+    /// A kernel's functions.
+    pub(crate) fn code(&self, kernel: usize) -> &KernelCode {
+        &self.kernels[kernel]
+    }
+
+    /// The values of the plan's symbols, which code only reads.
+    pub(crate) fn sizes(&self) -> *mut u8 {
+        self.sizes.as_ptr().cast_mut().cast()
+    }
+
+    /// The addresses of a kernel's arguments; last, the values of the plan's symbols, which
+    /// code only reads.
+    pub(crate) fn addresses(&self, args: &[Location]) -> impl Iterator<Item = *mut u8> {
+        let args = args.iter().map(|&a| self.address(a));
+        args.chain([self.sizes()])
+    }
+}
