@@ -7,6 +7,7 @@ use crate::error::{Code, Error};
 use crate::layout::Dense;
 use crate::program::{Kinds, Program, Source};
 use crate::serialize;
+use crate::sharding::{Sharding, put};
 use std::ffi::c_char;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,6 +19,30 @@ pub(crate) struct Executable {
     result_kinds: Kinds,
     pub(crate) parameter_layouts: Vec<*mut PJRT_Layouts_MemoryLayout>,
     pub(crate) result_layouts: Vec<*mut PJRT_Layouts_MemoryLayout>,
+    pub(crate) parameter_shardings: Protos,
+    pub(crate) result_shardings: Protos,
+}
+
+/// Messages as C asks for them.
+#[derive(Default)]
+pub(crate) struct Protos {
+    _messages: Vec<Vec<u8>>,
+    pub(crate) starts: Vec<*const c_char>,
+    pub(crate) sizes: Vec<usize>,
+}
+
+impl Protos {
+    fn new(shardings: &[Sharding]) -> Self {
+        let messages: Vec<Vec<u8>> = shardings.iter().map(Sharding::to_proto).collect();
+        Self {
+            starts: messages
+                .iter()
+                .map(|message| message.as_ptr().cast())
+                .collect(),
+            sizes: messages.iter().map(Vec::len).collect(),
+            _messages: messages,
+        }
+    }
 }
 
 // SAFETY: its pointers lead to static names and to its program, and it is not written once made.
@@ -33,7 +58,12 @@ impl Object for Executable {
 impl Executable {
     fn new(program: Arc<Program>) -> Self {
         let handle = |layout: &Dense| (&raw const *layout).cast_mut().cast();
+        let shardings = program.shardings.as_ref();
+        let parameters = shardings.map(|shardings| Protos::new(&shardings.parameters));
+        let results = shardings.map(|shardings| Protos::new(&shardings.results));
         Self {
+            parameter_shardings: parameters.unwrap_or_default(),
+            result_shardings: results.unwrap_or_default(),
             parameter_kinds: Kinds::device(program.parameters.len()),
             result_kinds: Kinds::device(program.results.len()),
             parameter_layouts: program
@@ -50,7 +80,7 @@ impl Executable {
 /// An executable on a client's devices.
 pub(crate) struct Loaded {
     pub(crate) program: Arc<Program>,
-    /// By replica and partition.
+    /// By partition.
     devices: Vec<*mut PJRT_Device>,
     logical_ids: Vec<PJRT_LogicalDeviceIds>,
     is_deleted: AtomicBool,
@@ -73,15 +103,20 @@ impl Loaded {
             .map(|&id| Ok(client.device(id)?.handle()))
             .collect();
         let mut devices = assigned?;
+        let count = program.device_count();
         if devices.is_empty() && !program.options.portable {
-            devices.extend(client.devices().first());
+            devices.extend(client.devices().iter().take(count));
         }
-        if program.options.portable {
+        if program.options.portable && count == 1 {
             devices.clear();
+        } else if devices.len() != count {
+            let assigned = devices.len();
+            let message = format!("a program for {count} devices, of which {assigned} are there");
+            return Err(Error::invalid(message));
         }
-        let ids = (0..devices.len()).map(|_| PJRT_LogicalDeviceIds {
+        let ids = (0..devices.len()).map(|partition| PJRT_LogicalDeviceIds {
             replica: 0,
-            partition: 0,
+            partition: i32::try_from(partition).unwrap_or(i32::MAX),
         });
         Ok(Self {
             logical_ids: ids.collect(),
@@ -98,6 +133,11 @@ impl Loaded {
         }
         let device = self.devices.first().copied();
         device.ok_or_else(|| Error::invalid("the executable runs on a device that is to be named"))
+    }
+
+    /// The devices of an execution on several.
+    pub(crate) fn devices(&self) -> &[*mut PJRT_Device] {
+        &self.devices
     }
 
     /// # Errors
@@ -171,26 +211,17 @@ unsafe extern "C" fn free_assignment(bytes: *mut PJRT_DeviceAssignmentSerialized
     unsafe { free(bytes.cast()) };
 }
 
-/// `xla.DeviceAssignmentProto` of one device.
-fn device_assignment(device: i64) -> Vec<u8> {
-    let mut number = Vec::new();
-    let mut rest = device as u64;
-    while rest >= 0x80 {
-        number.push(rest as u8 | 0x80);
-        rest >>= 7;
+/// `xla.DeviceAssignmentProto` of one replica: 1 replicas, 2 partitions, 3 by partition a message
+/// with its device (1).
+fn device_assignment(devices: &[i64]) -> Vec<u8> {
+    let mut bytes = vec![8, 1, 16];
+    put(&mut bytes, devices.len() as u64);
+    for &device in devices {
+        let mut number = Vec::new();
+        put(&mut number, device as u64);
+        bytes.extend([26, number.len() as u8 + 2, 10, number.len() as u8]);
+        bytes.extend(number);
     }
-    number.push(rest as u8);
-    let mut bytes = vec![
-        8,
-        1,
-        16,
-        1,
-        26,
-        number.len() as u8 + 2,
-        10,
-        number.len() as u8,
-    ];
-    bytes.extend(number);
     bytes
 }
 
@@ -279,7 +310,8 @@ entries! {
         args.num_replicas = 1;
     }
     fn PJRT_Executable_NumPartitions(args: PJRT_Executable_NumPartitions_Args) {
-        args.num_partitions = 1;
+        // SAFETY: as above.
+        args.num_partitions = unsafe { Executable::of(args.executable) }?.program.device_count();
     }
     fn PJRT_Executable_NumOutputs(args: PJRT_Executable_NumOutputs_Args) {
         // SAFETY: as above.
@@ -408,8 +440,11 @@ entries! {
     ) {
         // SAFETY: as above.
         let loaded = unsafe { Loaded::of(args.executable) }?;
-        let device = loaded.program.options.devices.first().copied();
-        let (bytes, size, owner) = owned(device_assignment(device.unwrap_or(0)));
+        let devices = match loaded.program.options.devices.as_slice() {
+            [] => &[0],
+            devices => devices,
+        };
+        let (bytes, size, owner) = owned(device_assignment(devices));
         args.serialized_bytes = bytes;
         args.serialized_bytes_size = size;
         args.serialized_device_assignment = owner.cast();

@@ -8,6 +8,7 @@ use crate::entry::{Object, entries, slice, unimplemented};
 use crate::error::Error;
 use crate::event::Event;
 use crate::executable::Loaded;
+use crate::several;
 use std::sync::Arc;
 use tegula::{Arg, Literal};
 
@@ -65,64 +66,158 @@ fn check_donations(buffers: &[&Buffer], is_donated: impl Fn(usize) -> bool) -> R
 }
 
 fn execute(args: &mut PJRT_LoadedExecutable_Execute_Args) -> Result<(), Error> {
-    if args.num_devices != 1 {
-        return Err(unimplemented(&format!(
-            "an execution on {} devices",
-            args.num_devices
-        )));
-    }
-    // SAFETY: the header asks for all of these: one list of arguments, and room for one of results.
-    let (loaded, options, buffers, outputs) = unsafe {
-        let loaded = Loaded::of(args.executable)?;
-        let list = match args.num_args {
-            0 => &[],
-            count => slice(*args.argument_lists, count),
-        };
-        let buffers: Result<Vec<&Buffer>, Error> =
-            list.iter().map(|&handle| Buffer::of(handle)).collect();
-        (
-            loaded,
-            Options::read(args.options),
-            buffers?,
-            *args.output_lists,
-        )
-    };
+    // SAFETY: the header asks for an executable, and options or null.
+    let (loaded, options) = unsafe { (Loaded::of(args.executable)?, Options::read(args.options)) };
     loaded.check_alive()?;
     if options.has_host_transfers {
         return Err(unimplemented(
             "sending to the host and receiving from it in a program",
         ));
     }
+    let count = loaded.program.device_count();
+    if args.num_devices != count {
+        let message = format!("{} devices for a program of {count}", args.num_devices);
+        return Err(Error::invalid(message));
+    }
+    // SAFETY: the header: for each device a list of arguments.
+    let lists: Result<Vec<Vec<&Buffer>>, Error> = unsafe {
+        let lists = match args.num_args {
+            0 => vec![&[][..]; count],
+            args_count => {
+                let lists = slice(args.argument_lists, count);
+                lists.iter().map(|&list| slice(list, args_count)).collect()
+            }
+        };
+        let buffers =
+            |list: &[*mut PJRT_Buffer]| list.iter().map(|&handle| Buffer::of(handle)).collect();
+        lists.into_iter().map(buffers).collect()
+    };
+    let lists = lists?;
+    match count {
+        1 => execute_one(args, loaded, &lists[0], &options)?,
+        _ => execute_several(args, loaded, &lists, &options)?,
+    }
+    if !args.device_complete_events.is_null() {
+        for device in 0..count {
+            // SAFETY: the header: null, or room for an event of each device.
+            unsafe {
+                args.device_complete_events
+                    .add(device)
+                    .write(Event::ready_handle());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Runs the program with the execution's data at hand.
+fn run(
+    loaded: &Loaded,
+    options: &Options<'_>,
+    arguments: Vec<Arg<'_>>,
+) -> Result<Vec<tegula::Buffer>, Error> {
+    let results = {
+        let _entered = context::enter(options.context);
+        loaded.program.executable.run(arguments)
+    };
+    results.map_err(|error| match context::failure() {
+        Some(failure) => Error::new(failure.code, error.message),
+        None => error.into(),
+    })
+}
+
+fn execute_one(
+    args: &PJRT_LoadedExecutable_Execute_Args,
+    loaded: &Loaded,
+    buffers: &[&Buffer],
+    options: &Options<'_>,
+) -> Result<(), Error> {
     let device = loaded.device(args.execute_device)?;
-    // SAFETY: a device of the client.
-    let memory = unsafe { Device::of(device) }?.default_memory()?;
-    let mut arguments = arguments(loaded, &buffers, options.kept)?;
+    let mut arguments = arguments(loaded, buffers, options.kept)?;
     let given = arguments.iter_mut().map(|argument| match argument {
         Argument::Kept(array) => Arg::Borrowed(array),
         Argument::Given(array) => Arg::Donated(std::mem::replace(array, Literal::default().into())),
     });
-    let given = given.collect();
-    let results = {
-        let _entered = context::enter(options.context);
-        loaded.program.executable.run(given)
-    };
-    let results = results.map_err(|error| match context::failure() {
-        Some(failure) => Error::new(failure.code, error.message),
-        None => error.into(),
-    })?;
-    let mut results = results.into_iter();
+    let results = run(loaded, options, given.collect())?;
+    // SAFETY: the header: room for the results of each device.
+    let outputs = unsafe { *args.output_lists };
+    // SAFETY: as above.
+    unsafe { write(loaded, device, outputs, results.into_iter()) }
+}
+
+/// Gives a device's results.
+///
+/// # Safety
+/// There is room for all results.
+unsafe fn write(
+    loaded: &Loaded,
+    device: *mut PJRT_Device,
+    outputs: *mut *mut PJRT_Buffer,
+    mut results: impl Iterator<Item = tegula::Buffer>,
+) -> Result<(), Error> {
+    // SAFETY: a device of the client.
+    let memory = unsafe { Device::of(device) }?.default_memory()?;
     for (place, &kind) in loaded.program.results.types.iter().enumerate() {
         let buffer = match kind {
             PJRT_Buffer_Type_TOKEN => Some(Buffer::token(memory)?),
             _ => results.next().map(|result| Buffer::new(result, memory)),
         };
         let buffer = buffer.ok_or_else(|| Error::internal("a result is missing"))?;
-        // SAFETY: the header: there is room for all results.
+        // SAFETY: the caller's promise.
         unsafe { outputs.add(place).write(buffer.into_handle()) };
     }
-    if !args.device_complete_events.is_null() {
-        // SAFETY: the header: null, or room for an event of each device.
-        unsafe { args.device_complete_events.write(Event::ready_handle()) };
+    Ok(())
+}
+
+fn execute_several(
+    args: &PJRT_LoadedExecutable_Execute_Args,
+    loaded: &Loaded,
+    lists: &[Vec<&Buffer>],
+    options: &Options<'_>,
+) -> Result<(), Error> {
+    let program = &loaded.program;
+    if lists
+        .iter()
+        .any(|list| list.len() != program.parameters.len())
+    {
+        let message = format!(
+            "{} takes {} arguments",
+            program.name,
+            program.parameters.len()
+        );
+        return Err(Error::invalid(message));
+    }
+    let arguments = several::arguments(program, lists, options.kept)?;
+    let results = run(
+        loaded,
+        options,
+        arguments.iter().map(Arg::Borrowed).collect(),
+    )?;
+    let shardings = program
+        .shardings
+        .as_ref()
+        .map(|shardings| &shardings.results);
+    let shardings = shardings.map_or(&[][..], Vec::as_slice);
+    let arrays = program.results.types.iter().enumerate();
+    let arrays: Vec<usize> = arrays
+        .filter(|&(_, &kind)| kind != PJRT_Buffer_Type_TOKEN)
+        .map(|(place, _)| place)
+        .collect();
+    for (number, &device) in loaded.devices().iter().enumerate() {
+        let parts = results.iter().zip(&arrays).map(|(result, &place)| {
+            several::part(
+                result,
+                &shardings[place],
+                &program.results.wholes[place],
+                number,
+            )
+        });
+        let parts: Result<Vec<_>, Error> = parts.collect();
+        // SAFETY: the header: room for the results of each device.
+        unsafe {
+            let outputs = *args.output_lists.add(number);
+            write(loaded, device, outputs, parts?.into_iter())?;
+        }
     }
     Ok(())
 }

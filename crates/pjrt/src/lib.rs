@@ -32,6 +32,8 @@ mod options;
 mod plugin;
 mod program;
 mod serialize;
+mod several;
+mod sharding;
 mod strides;
 mod transfer;
 

@@ -8,6 +8,7 @@ use crate::fingerprint;
 use crate::layout::Dense;
 use crate::named::Attributes;
 use crate::options::CompileOptions;
+use crate::sharding::Shardings;
 use std::ffi::c_char;
 use tegula_ir::{ArrayShape, Module, Shape};
 
@@ -29,6 +30,8 @@ pub(crate) struct Program {
     pub(crate) parameters: Vec<Parameter>,
     pub(crate) results: Results,
     pub(crate) costs: Attributes,
+    /// Of a program for several devices.
+    pub(crate) shardings: Option<Shardings>,
 }
 
 /// An array that a program takes, or a token.
@@ -37,6 +40,8 @@ pub(crate) struct Parameter {
     pub(crate) is_token: bool,
     pub(crate) bytes: i64,
     pub(crate) layout: Dense,
+    /// Of the whole array, whatever part a device has.
+    pub(crate) dims: Vec<i64>,
     /// Whether the program may take its memory.
     pub(crate) is_donated: bool,
 }
@@ -44,8 +49,10 @@ pub(crate) struct Parameter {
 /// The arrays that a program gives, in the forms in which C asks for them.
 pub(crate) struct Results {
     pub(crate) types: Vec<PJRT_Buffer_Type>,
-    /// Of all of them, one after the other.
+    /// Of all of them, one after the other; of what each device gets.
     pub(crate) dims: Vec<i64>,
+    /// The dimensions of whole arrays, of a program for several devices.
+    pub(crate) wholes: Vec<Vec<i64>>,
     pub(crate) ranks: Vec<usize>,
     pub(crate) layouts: Vec<Dense>,
     pub(crate) bytes: i64,
@@ -76,9 +83,9 @@ impl Program {
     /// Compiles a program.
     pub(crate) fn compile(source: Source, threads: usize) -> Result<Self, Error> {
         let options = CompileOptions::read(&source.options)?;
-        let count = options.replicas.saturating_mul(options.partitions);
-        if count != 1 {
-            return Err(unimplemented(&format!("a program for {count} devices")));
+        if options.replicas != 1 {
+            let what = format!("a program for {} replicas", options.replicas);
+            return Err(unimplemented(&what));
         }
         let module = read(&source)?;
         let compile_options = tegula::Options {
@@ -94,11 +101,18 @@ impl Program {
             &source.options,
         ];
         let costs = Vec::new();
+        let parameters = parameters(&module, &executable);
+        let mut results = Results::new(&module, &executable);
+        let shardings = match usize::try_from(options.partitions) {
+            Ok(0 | 1) | Err(_) => None,
+            Ok(devices) => Some(shardings(&source, &parameters, &mut results, devices)?),
+        };
         Ok(Self {
+            shardings,
             name: module.name.to_string(),
             fingerprint: format!("{:016x}", fingerprint::of(&parts)),
-            parameters: parameters(&module, &executable),
-            results: Results::new(&module, &executable),
+            parameters,
+            results,
             costs: Attributes::new(costs),
             executable,
             source,
@@ -108,6 +122,14 @@ impl Program {
 }
 
 impl Program {
+    /// How many devices an execution has.
+    pub(crate) fn device_count(&self) -> usize {
+        let count = self.shardings.is_some().then_some(self.options.partitions);
+        count
+            .and_then(|count| usize::try_from(count).ok())
+            .unwrap_or(1)
+    }
+
     /// Bytes that a run takes besides arguments and results, where sizes are known.
     pub(crate) fn temporary_bytes(&self) -> i64 {
         match self.executable.compiled() {
@@ -133,6 +155,29 @@ fn read(source: &Source) -> Result<Module, Error> {
         }
     }
     Ok(tegula::read_program(source.code.clone(), &[])?)
+}
+
+/// What a program for several devices says of its arrays. Its results become parts of arrays.
+fn shardings(
+    source: &Source,
+    parameters: &[Parameter],
+    results: &mut Results,
+    devices: usize,
+) -> Result<Shardings, Error> {
+    if source.format != "mlir" {
+        return Err(unimplemented("HLO for several devices"));
+    }
+    let read = tegula_stablehlo::read(source.code.clone());
+    let module = read.map_err(tegula::Error::from)?;
+    let given: Vec<Vec<i64>> = parameters.iter().map(|p| p.dims.clone()).collect();
+    let wholes = results.wholes();
+    let shardings = Shardings::read(&module, &given, &wholes, devices)?;
+    let parts = wholes.iter().zip(&shardings.results);
+    results.dims = parts
+        .flat_map(|(dims, sharding)| sharding.part(dims))
+        .collect();
+    results.wholes = wholes;
+    Ok(shardings)
 }
 
 /// The arrays of a shape from the outside in, with [`None`] for each token.
@@ -173,6 +218,7 @@ fn parameters(module: &Module, executable: &tegula::Executable) -> Vec<Parameter
                 is_token: leaf.is_none(),
                 bytes: leaf.and_then(ArrayShape::byte_size).unwrap_or(0),
                 layout: layout(order, leaf.map_or(0, ArrayShape::rank)),
+                dims: leaf.map(static_dims).unwrap_or_default(),
                 is_donated: is_donated && leaf.is_some(),
             });
         }
@@ -193,6 +239,7 @@ impl Results {
         let mut results = Self {
             types: Vec::new(),
             dims: Vec::new(),
+            wholes: Vec::new(),
             ranks: Vec::new(),
             layouts: Vec::new(),
             bytes: 0,
@@ -214,6 +261,17 @@ impl Results {
             results.bytes += leaf.and_then(ArrayShape::byte_size).unwrap_or(0);
         }
         results
+    }
+
+    /// The dimensions of each.
+    fn wholes(&self) -> Vec<Vec<i64>> {
+        let mut rest = self.dims.as_slice();
+        let split = self.ranks.iter().map(|&rank| {
+            let (dims, after) = rest.split_at(rank);
+            rest = after;
+            dims.to_vec()
+        });
+        split.collect()
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -1,9 +1,17 @@
-//! Shardings of an executable's parameters and results: programs of one device have none.
+//! Shardings of an executable's parameters and results. Programs of one device have none.
 
 use crate::c_api::*;
 use crate::entry::{Object, entries};
-use crate::executable::Executable;
+use crate::executable::{Executable, Protos};
+use std::ffi::c_char;
 use std::ptr;
+
+fn pointers(protos: &Protos) -> (*const *const c_char, *const usize) {
+    match protos.starts.is_empty() {
+        true => (ptr::null(), ptr::null()),
+        false => (protos.starts.as_ptr(), protos.sizes.as_ptr()),
+    }
+}
 
 entries! {
     fn PJRT_Shardings_PJRT_Executable_ParameterShardings(
@@ -11,15 +19,17 @@ entries! {
     ) {
         // SAFETY: the header asks for an executable.
         args.num_parameters = unsafe { Executable::of(args.executable) }?.program.parameters.len();
-        args.shardings = ptr::null();
-        args.sharding_sizes = ptr::null();
+        // SAFETY: as above.
+        let protos = unsafe { &Executable::of(args.executable)?.parameter_shardings };
+        (args.shardings, args.sharding_sizes) = pointers(protos);
     }
     fn PJRT_Shardings_PJRT_Executable_OutputShardings(
         args: PJRT_Shardings_PJRT_Executable_OutputShardings_Args
     ) {
         // SAFETY: the header asks for an executable.
         args.num_outputs = unsafe { Executable::of(args.executable) }?.program.results.len();
-        args.shardings = ptr::null();
-        args.sharding_sizes = ptr::null();
+        // SAFETY: as above.
+        let protos = unsafe { &Executable::of(args.executable)?.result_shardings };
+        (args.shardings, args.sharding_sizes) = pointers(protos);
     }
 }
