@@ -111,14 +111,16 @@ fn complex_numbers_between_bounds() {
 /// Quotients and functions at infinities and NaN, many at once (in lanes) and alone.
 #[test]
 fn infinities() {
+    /// The parts of a complex number.
+    type Number = (f64, f64);
     let special = [0.0, 1.0, -2.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN];
-    let numbers: Vec<(f64, f64)> = special
+    let numbers: Vec<Number> = special
         .iter()
         .flat_map(|&re| special.iter().map(move |&im| (re, im)))
         .collect();
     let pairs: Vec<_> = numbers
         .iter()
-        .flat_map(|&a| numbers.iter().map(move |&b| (a, b)))
+        .flat_map(|&a| numbers.iter().map(move |&b| [a, b]))
         .collect();
     let is = |a: f64, b: f64| a == b || a.is_nan() && b.is_nan() || (a - b).abs() < 1e-6;
     for ty in [ElementType::C64, ElementType::C128] {
@@ -146,12 +148,12 @@ fn infinities() {
                 // One kernel for all that are done alone.
                 let chunks = pairs.chunks(count).step_by(if count == 1 { 7 } else { 1 });
                 for chunk in chunks {
-                    let side = |of: fn(&((f64, f64), (f64, f64))) -> (f64, f64)| {
+                    let side = |of: fn(&[Number; 2]) -> Number| {
                         let values = chunk.iter().map(of).map(|(re, im)| Scalar::Complex(re, im));
                         let shape = ArrayShape::new(ty, &[count as i64]);
                         Buffer::from(Literal::from_scalars(&shape, values).expect("as many"))
                     };
-                    let inputs = [side(|pair| pair.0), side(|pair| pair.1)];
+                    let inputs = [side(|pair| pair[0]), side(|pair| pair[1])];
                     let results = executables.each_ref().map(|executable| {
                         let results = executable.run(inputs.iter().map(Arg::Borrowed).collect());
                         let results = results.unwrap_or_else(|e| panic!("{e}\n{text}"));

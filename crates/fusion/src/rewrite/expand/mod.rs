@@ -59,7 +59,7 @@ pub fn expand_for(module: &Module, routines: Routines) -> Result<Cow<'_, Module>
         .keys()
         .filter(|&id| expands(module, id) && !stays(id))
         .collect();
-    for (id, instruction) in module.instructions.iter() {
+    for (id, instruction) in &module.instructions {
         sizes_are_known(module, id, instruction)?;
     }
     if wanted.is_empty() {
