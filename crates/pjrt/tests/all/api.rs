@@ -98,6 +98,21 @@ impl Client {
         Self(args.client)
     }
 
+    /// A client of several devices.
+    pub(crate) fn with_devices(count: i64) -> Self {
+        let mut option: PJRT_NamedValue = arguments();
+        option.name = c"num_devices".as_ptr();
+        option.name_size = 11;
+        option.r#type = PJRT_NamedValue_kInt64;
+        option.value = PJRT_NamedValue_Value { int64_value: count };
+        option.value_size = 1;
+        let mut args: PJRT_Client_Create_Args = arguments();
+        args.create_options = &raw const option;
+        args.num_options = 1;
+        call(api().PJRT_Client_Create, &mut args).expect("a client");
+        Self(args.client)
+    }
+
     pub(crate) fn device(&self) -> *mut PJRT_Device {
         let mut args: PJRT_Client_AddressableDevices_Args = arguments();
         args.client = self.0;
@@ -107,6 +122,11 @@ impl Client {
     }
 
     pub(crate) fn compile(&self, code: &str) -> Result<Executable, Failure> {
+        self.compile_with(code, &[])
+    }
+
+    /// Compiles with options as a protocol buffer has them.
+    pub(crate) fn compile_with(&self, code: &str, options: &[u8]) -> Result<Executable, Failure> {
         let mut program: PJRT_Program = arguments();
         program.code = code.as_ptr().cast_mut().cast();
         program.code_size = code.len();
@@ -115,6 +135,8 @@ impl Client {
         let mut args: PJRT_Client_Compile_Args = arguments();
         args.client = self.0;
         args.program = &raw const program;
+        args.compile_options = options.as_ptr().cast();
+        args.compile_options_size = options.len();
         call(api().PJRT_Client_Compile, &mut args)?;
         Ok(Executable(args.executable))
     }
@@ -241,23 +263,32 @@ impl Executable {
     }
 
     pub(crate) fn run(&self, inputs: &[&Buffer]) -> Result<Vec<Buffer>, Failure> {
-        let inputs: Vec<*mut PJRT_Buffer> = inputs.iter().map(|input| input.0).collect();
-        let mut outputs = vec![ptr::null_mut(); self.outputs()];
+        Ok(self.run_on(&[inputs])?.remove(0))
+    }
+
+    /// Runs on several devices, each with its arguments.
+    pub(crate) fn run_on(&self, inputs: &[&[&Buffer]]) -> Result<Vec<Vec<Buffer>>, Failure> {
+        let handles = |list: &&[&Buffer]| list.iter().map(|input| input.0).collect();
+        let inputs: Vec<Vec<*mut PJRT_Buffer>> = inputs.iter().map(handles).collect();
+        let mut outputs = vec![vec![ptr::null_mut(); self.outputs()]; inputs.len()];
         let mut options: PJRT_ExecuteOptions = arguments();
-        let lists = [inputs.as_ptr()];
-        let results = [outputs.as_mut_ptr()];
-        let mut events = [ptr::null_mut()];
+        let lists: Vec<_> = inputs.iter().map(Vec::as_ptr).collect();
+        let results: Vec<_> = outputs.iter_mut().map(Vec::as_mut_ptr).collect();
+        let mut events = vec![ptr::null_mut(); inputs.len()];
         let mut args: PJRT_LoadedExecutable_Execute_Args = arguments();
         args.executable = self.0;
         args.options = &raw mut options;
         args.argument_lists = lists.as_ptr();
-        args.num_devices = 1;
-        args.num_args = inputs.len();
+        args.num_devices = inputs.len();
+        args.num_args = inputs[0].len();
         args.output_lists = results.as_ptr();
         args.device_complete_events = events.as_mut_ptr();
         call(api().PJRT_LoadedExecutable_Execute, &mut args)?;
-        wait(events[0])?;
-        Ok(outputs.into_iter().map(Buffer).collect())
+        for event in events {
+            wait(event)?;
+        }
+        let own = |list: Vec<_>| list.into_iter().map(Buffer).collect();
+        Ok(outputs.into_iter().map(own).collect())
     }
 }
 

@@ -185,3 +185,52 @@ fn null_handles_are_errors() {
     let error = call(api().PJRT_Buffer_Dimensions, &mut args).expect_err("null");
     assert_eq!(error.message, "the buffer is null");
 }
+
+/// Options of a program for two devices: field 3, in it field 5.
+const TWO_PARTITIONS: [u8; 4] = [26, 2, 40, 2];
+
+#[test]
+fn parts_of_arrays_are_put_together_and_results_cut() {
+    let client = Client::with_devices(2);
+    let program = r#"
+module @sharded attributes {mhlo.num_partitions = 2 : i32} {
+  sdy.mesh @mesh = <["x"=2]>
+  func.func public @main(%x: tensor<2x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}]>})
+      -> (tensor<4x2xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}, tensor<2x4xf32>) {
+    %t = stablehlo.transpose %x, dims = [1, 0] : (tensor<2x4xf32>) -> tensor<4x2xf32>
+    %y = stablehlo.add %x, %x : tensor<2x4xf32>
+    return %t, %y : tensor<4x2xf32>, tensor<2x4xf32>
+  }
+}
+"#;
+    let executable = client
+        .compile_with(program, &TWO_PARTITIONS)
+        .expect("compiles");
+    // Of 0 to 7, each device has two columns.
+    let left = client.f32s(&[2, 2], &[0.0, 1.0, 4.0, 5.0]);
+    let right = client.f32s(&[2, 2], &[2.0, 3.0, 6.0, 7.0]);
+    let results = executable.run_on(&[&[&left], &[&right]]).expect("runs");
+    assert_eq!(results[0][0].read::<f32>(None), [0.0, 4.0, 1.0, 5.0]);
+    assert_eq!(results[1][0].read::<f32>(None), [2.0, 6.0, 3.0, 7.0]);
+    assert_eq!(results[1][0].dims(), [2, 2]);
+    for device in &results {
+        let doubled: Vec<f32> = (0..8_u8).map(|value| f32::from(2 * value)).collect();
+        assert_eq!(device[1].read::<f32>(None), doubled);
+    }
+    let gathers = program.replace(
+        "%y = stablehlo.add %x, %x : tensor<2x4xf32>",
+        "%y = \"stablehlo.all_reduce\"(%x) ({ ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+            %s = stablehlo.add %a, %b : tensor<f32>
+            stablehlo.return %s : tensor<f32> }) {replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>}
+            : (tensor<2x4xf32>) -> tensor<2x4xf32>",
+    );
+    let refused = client
+        .compile_with(&gathers, &TWO_PARTITIONS)
+        .err()
+        .expect("refused");
+    assert_eq!(
+        refused.code, PJRT_Error_Code_UNIMPLEMENTED,
+        "{}",
+        refused.message
+    );
+}

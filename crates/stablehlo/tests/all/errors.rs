@@ -98,6 +98,25 @@ fn recursion_and_missing_functions_are_errors() {
 }
 
 #[test]
+fn custom_calls_of_arrays_by_columns_are_refused() {
+    let call = |target: &str, order: &str| {
+        format!(
+            "func.func @main(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {{
+                %y = stablehlo.custom_call @{target}(%x) {{
+                    operand_layouts = [dense<{order}> : tensor<2xindex>],
+                    result_layouts = [dense<[1, 0]> : tensor<2xindex>]
+                }} : (tensor<2x3xf32>) -> tensor<2x3xf32>
+                return %y : tensor<2x3xf32>
+            }}"
+        )
+    };
+    let error = error_of(&call("mine", "[0, 1]"));
+    assert!(error.message.contains("do not lie row-major"), "{error}");
+    let module = read(call("mine", "[1, 0]").into_bytes()).expect("a program");
+    assert!(to_module(&module).is_ok());
+}
+
+#[test]
 fn sizes_that_depend_on_data_are_refused() {
     let error = error_of(
         "func.func @main(%x: tensor<4xf32>, %n: tensor<1xi32>) -> tensor<?xf32> {\n  %y = \
