@@ -7,7 +7,10 @@
 //! is the reference evaluator's, which rounds its operands alike and sums in f64.
 
 use std::sync::Arc;
-use tegula_ir::{DotDims, ElementType, Instruction, InstructionId, Literal, Module, Op, Precision};
+use tegula_ir::helpers::product_type;
+use tegula_ir::{
+    DotDims, ElementType, Instruction, InstructionId, Literal, Module, Op, Precision, Shape,
+};
 
 /// Bits of the mantissa that an operand keeps, if it loses any.
 fn mantissa_bits(precision: &[Precision], operand: usize, algorithm: Option<&str>) -> Option<u32> {
@@ -46,6 +49,9 @@ pub(crate) fn has_product(module: &Module) -> bool {
 }
 
 /// The module with the operands of its products rounded as the units round them.
+///
+/// That is of products computed in f32, whatever types their operands have: integers are f32
+/// before they reach the units.
 pub(crate) fn rounded(module: &Arc<Module>) -> Arc<Module> {
     if !has_product(module) {
         return Arc::clone(module);
@@ -55,42 +61,75 @@ pub(crate) fn rounded(module: &Arc<Module>) -> Arc<Module> {
         let Some(kept) = kept(&module[id].op) else {
             continue;
         };
+        if computed_in(&module, &module[id]) != Some(ElementType::F32) {
+            continue;
+        }
         for (operand, bits) in kept.into_iter().enumerate() {
-            let Some(&from) = module[id].operands.get(operand) else {
+            let from = module[id].operands.get(operand).copied();
+            let (Some(mut from), Some(bits)) = (from, bits) else {
                 continue;
             };
-            let array = module[from].shape.as_array();
-            let single = array.is_some_and(|array| array.element_type == ElementType::F32);
-            if let (Some(bits), true) = (bits, single) {
-                round(&mut module, id, operand, from, bits);
+            if element_type(&module, from).is_some_and(|ty| !ty.is_float()) {
+                from = insert(&mut module, id, (operand, from), Op::Convert);
             }
+            let op = Op::ReducePrecision {
+                exponent_bits: 8,
+                mantissa_bits: bits,
+            };
+            insert(&mut module, id, (operand, from), op);
         }
     }
     Arc::new(module)
 }
 
-fn round(module: &mut Module, id: InstructionId, operand: usize, from: InstructionId, bits: u32) {
-    let computation = module[id].computation;
-    let rounded = Instruction {
-        name: Arc::from(format!(
-            "{}.rounded.{}.{operand}",
-            module[from].name, module[id].name
-        )),
-        op: Op::ReducePrecision {
-            exponent_bits: 8,
-            mantissa_bits: bits,
-        },
+fn element_type(module: &Module, id: InstructionId) -> Option<ElementType> {
+    Some(module[id].shape.as_array()?.element_type)
+}
+
+/// The type that a product's operands are converted to and its sums are of.
+fn computed_in(module: &Module, product: &Instruction) -> Option<ElementType> {
+    let [lhs, rhs] = &product.operands[..] else {
+        return None;
+    };
+    let result = product.shape.as_array()?.element_type;
+    let (lhs, rhs) = (element_type(module, *lhs)?, element_type(module, *rhs)?);
+    Some(product_type(lhs, rhs, result))
+}
+
+/// Puts an operation between a product and one of its operands.
+fn insert(
+    module: &mut Module,
+    product: InstructionId,
+    (operand, from): (usize, InstructionId),
+    op: Op,
+) -> InstructionId {
+    let computation = module[product].computation;
+    let mut shape = module[from].shape.clone();
+    if let (Op::Convert, Shape::Array(array)) = (&op, &mut shape) {
+        *array = array.with_element_type(ElementType::F32);
+    }
+    let name = format!(
+        "{}.{}.{}.{operand}",
+        module[from].name,
+        op.opcode(),
+        module[product].name
+    );
+    let instruction = Instruction {
+        name: Arc::from(name),
+        op,
         operands: [from].as_slice().into(),
+        shape,
         annotations: None,
         ..module[from].clone()
     };
-    let new = module.instructions.push(rounded);
+    let new = module.instructions.push(instruction);
     let list = &mut module.computations[computation].instructions;
-    let position = list.iter().position(|&other| other == id);
+    let position = list.iter().position(|&other| other == product);
     list.insert(position.unwrap_or(0), new);
-    if let Some(slot) = module.instructions[id].operands.get_mut(operand) {
+    if let Some(slot) = module.instructions[product].operands.get_mut(operand) {
         *slot = new;
     }
+    new
 }
 
 /// A product of f32 or bf16 arrays on its own.
