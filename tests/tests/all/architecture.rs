@@ -14,6 +14,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("target", &["ir"]),
     ("linalg", &["ir", "target"]),
     ("stablehlo", &["expr", "ir"]),
+    ("import-onnx", &["expr", "ir"]),
     ("interp", &["ir", "linalg"]),
     ("indexing", &["expr", "ir"]),
     ("fusion", &["expr", "indexing", "ir"]),
@@ -39,6 +40,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "expr", "fusion", "indexing", "interp", "ir", "layout", "target",
         ],
     ),
+    ("pjrt", &["interp", "ir", "stablehlo"]),
 ];
 
 /// Circles that are still there: the crate, and the first file of each. None may be added.
@@ -55,6 +57,8 @@ const CIRCLES: &[(&str, &str)] = &[
     ("linalg", "lapack::matrix"),
     ("linalg", "microkernels::amx"),
     ("linalg", "microkernels::gemv"),
+    ("pjrt", "entry"),
+    ("pjrt", "ffi::call"),
     ("sim-cuda", "cublaslt"),
     ("sim-ptx", "decode::builder"),
     ("sim-ptx", "execute::access"),
