@@ -89,6 +89,9 @@ def programs(_):
         for shape, dtype, kind in itertools.product(shapes, TYPES, KINDS):
             if kind != "random" and (0 in shape or shape[-2:] == (20, 20)):
                 continue
+            # LAPACK's own iteration (`bdsqr`) does not end there.
+            if kind == "infinite" and routine.startswith("gesdd"):
+                continue
             name = f"{routine}/{dtype}/{'x'.join(map(str, shape))}/{kind}"
             found[name] = (routine, shape, dtype, kind)
     return found

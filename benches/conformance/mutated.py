@@ -6,10 +6,11 @@ with an exit code that it promises, and without a panic.
 Inputs are the texts of tests/, examples/models and FILES (files or folders of .hlo), StableHLO texts
 and bytecode, npz files, kernel texts, indexing maps and shapes, each changed in a few places: words
 for words of the same kind, words of the same text, bytes. Each goes through a command that is drawn.
-A process has 10 seconds and 4 GB of addresses; its exit code is 0, 1 or 2.
+A process has 10 seconds (of a release build; `--seconds` for others) and 4 GB of addresses; its exit
+code is 0, 1 or 2, and 1 only of commands that look for something.
 
-A program that is run is small (no array of more than 65,536 elements), and on targets that count no
-steps it has no loop: a mutated loop need not end. FOLDER keeps each input that failed, with its
+A program that is run is small (no array of more than 65,536 elements, 4,096 on evaluators and
+simulators), and on targets that count no steps it has no loop: a mutated loop need not end. FOLDER keeps each input that failed, with its
 command, and `done.json`, from which a run that was stopped goes on.
 """
 
@@ -31,7 +32,7 @@ import numpy as np
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SECONDS, BYTES = 10, 4 << 30
-SMALL = 1 << 16
+SMALL, SMALL_EVALUATED = 1 << 16, 1 << 12
 LARGEST_TEXT = 12_000
 
 NUMBERS = ["0", "1", "2", "3", "7", "?", "<=4", "-1", "100000", "2147483648", "9223372036854775807", "nan", "inf"]
@@ -110,7 +111,8 @@ def sizes(text):
 
 def program_commands(text, name, draw):
     """A command on a program; those that run it only where it is small and ends."""
-    small = max(sizes(text), default=0) <= SMALL
+    largest = max(sizes(text), default=0)
+    small, tiny = largest <= SMALL, largest <= SMALL_EVALUATED
     loops = "while" in text or "scan" in text
     steps = ["--steps", "20000"]
     emits = ("hlo", "stablehlo", "stablehlo-generic", "fused", "plan", "clif", "asm", "cuda", "tpu")
@@ -125,11 +127,14 @@ def program_commands(text, name, draw):
         ["simulate", name, "--no-values", *steps],
         ["simulate", name, "--expanded"],
     ]
-    if small:
+    choices.append(["shape", name, "--why", "a:0", "b:0"])
+    if tiny:
         choices += [["run", name, "--target", target, *steps] for target in ("interp", "tpu")] * 2
-        choices += [["simulate", name, *steps], ["shape", name, "--why", "a:0", "b:0"]]
-        if not loops:
-            choices += [["run", name, "--target", target] for target in ("plan", "cpu", "cpu")] * 2
+        choices.append(["simulate", name, *steps])
+    if small and not loops:
+        choices += [["run", name, "--target", "cpu"]] * 4
+        if tiny:
+            choices += [["run", name, "--target", "plan"]] * 2
             if draw.random() < 0.02:
                 return ["bench", name, "--target", "plan"]
     if draw.random() < 0.01:
@@ -220,12 +225,12 @@ def write(path, text):
     return path
 
 
-def failure(tegula, command):
+def failure(tegula, command, seconds=SECONDS):
     """The exit code, and what is wrong with how the command ended; nothing if it kept its promises."""
     try:
-        done = subprocess.run([tegula, *command], capture_output=True, timeout=SECONDS, close_fds=False)
+        done = subprocess.run([tegula, *command], capture_output=True, timeout=seconds, close_fds=False)
     except subprocess.TimeoutExpired:
-        return "late", f"more than {SECONDS} s"
+        return "late", f"more than {seconds} s"
     errors = done.stderr.decode(errors="replace")
     if "panicked" in errors:
         return done.returncode, next(line for line in errors.splitlines() if "panicked" in line)
@@ -245,6 +250,7 @@ def main():
     parser.add_argument("--count", type=int, default=500_000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--seconds", type=float, default=SECONDS)
     parser.add_argument("--tegula", default=str(ROOT / "target/release/tegula"))
     arguments = parser.parse_args()
     arguments.folder.mkdir(parents=True, exist_ok=True)
@@ -266,7 +272,7 @@ def main():
                 break
             draw = random.Random(f"{arguments.seed}/{number}")
             kind, command = case(corpus, draw, folder, arguments.tegula)
-            code, wrong = failure(arguments.tegula, command)
+            code, wrong = failure(arguments.tegula, command, arguments.seconds)
             if wrong:
                 kept = arguments.folder / f"{number}"
                 shutil.rmtree(kept, ignore_errors=True)
