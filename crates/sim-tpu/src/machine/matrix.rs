@@ -69,7 +69,12 @@ pub(crate) fn rounded(module: &Arc<Module>) -> Arc<Module> {
             let (Some(mut from), Some(bits)) = (from, bits) else {
                 continue;
             };
-            if element_type(&module, from).is_some_and(|ty| !ty.is_float()) {
+            let ty = element_type(&module, from);
+            let format = ty.and_then(ElementType::float_format);
+            if format.is_some_and(|format| format.mantissa_bits <= bits) {
+                continue;
+            }
+            if ty != Some(ElementType::F32) {
                 from = insert(&mut module, id, (operand, from), Op::Convert);
             }
             let op = Op::ReducePrecision {
