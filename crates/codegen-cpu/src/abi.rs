@@ -14,7 +14,7 @@ pub(crate) type KernelFn = unsafe extern "C" fn(*const *mut u8, i64, i64);
 pub(crate) type KernelCode = SmallVec<[(KernelFn, Option<Part>); 1]>;
 
 /// What of a kernel's outermost dimension a function does.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Part {
     /// Points of the kernel that are one of the function's.
     pub points: i64,

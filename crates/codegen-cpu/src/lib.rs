@@ -16,6 +16,7 @@ mod analysis;
 mod clif;
 mod compile;
 mod error;
+mod image;
 mod isa;
 mod library;
 mod options;

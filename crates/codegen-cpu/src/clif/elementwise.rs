@@ -5,11 +5,10 @@
 //! `reduce-precision` of narrow floats, ...) goes the general way, a call that
 //! works on raw bits. Each result is rounded to its type.
 
-use super::libcalls;
-use super::libcalls::{General, Helper};
 use super::lower::{Lower, Values};
 use super::types::{carrier_types, integer_type, is_narrow_float, is_sub_byte};
 use crate::error::Error;
+use crate::image::libcalls::{self, General, Helper};
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
 use cranelift_codegen::ir::{
     InstBuilder, MemFlagsData, StackSlotData, StackSlotKind, Value, types,
@@ -715,8 +714,7 @@ impl Lower<'_, '_> {
                 );
             }
         }
-        let operation = self.keep_general(general);
-        let operation = self.integer(types::I64, operation);
+        let operation = self.operation(general);
         let address = self.builder.ins().stack_addr(types::I64, slot, 0);
         let function = self.import(&libcalls::APPLY_GENERAL);
         self.builder.ins().call(function, &[operation, address]);

@@ -12,13 +12,13 @@ mod domain;
 mod terms;
 
 use super::counted_loop::CountedLoop;
-use super::libcalls::{General, Helper};
 use super::mem2reg::Registers;
 use super::mem2reg::offset_of;
 use super::types::{carrier_types, is_narrow_float, stored_types};
 use crate::abi::LINE_SHIFT;
 use crate::clif::operand_copy::copy_operand;
 use crate::error::Error;
+use crate::image::libcalls::{General, Helper};
 use crate::program::ir::Location;
 use crate::simd::row_addressing::RowsIn;
 use crate::transform::pack_operand::PackedOperand;
@@ -42,8 +42,8 @@ pub(crate) type Values = SmallVec<[Value; 2]>;
 pub(crate) trait Imports {
     /// A reference to a helper in the function being built.
     fn import(&mut self, builder: &mut FunctionBuilder<'_>, helper: &Helper) -> FuncRef;
-    /// Keeps an operation alive as long as the code; gives its address.
-    fn keep(&mut self, general: General) -> i64;
+    /// The address of an operation, which is kept as long as the code.
+    fn operation(&mut self, builder: &mut FunctionBuilder<'_>, operation: General) -> Value;
     /// Whether the machine multiplies and adds with one rounding.
     fn fused(&self) -> bool;
     /// A reference to a run's body as a function of its own, where there is one.
@@ -554,8 +554,8 @@ impl<'a, 'f> Lower<'a, 'f> {
         function
     }
 
-    pub(crate) fn keep_general(&mut self, general: General) -> i64 {
-        self.imports.keep(general)
+    pub(crate) fn operation(&mut self, operation: General) -> Value {
+        self.imports.operation(self.builder, operation)
     }
 }
 

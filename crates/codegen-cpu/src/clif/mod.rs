@@ -7,14 +7,12 @@
 //!   several rows in one call.
 //! - [`mem2reg`]: array elements that a function keeps in registers.
 //! - [`operand_copy`]: copies of small arrays in another order.
-//! - [`libcalls`]: functions of this crate that generated code calls.
 //! - [`shape_code`]: computations on symbolic dimensions.
 //! - [`target`]: Cranelift's settings and the CPU features that it may use.
 
 pub(crate) mod counted_loop;
 pub(crate) mod elementwise;
 pub(crate) mod integer;
-pub(crate) mod libcalls;
 pub(crate) mod lower;
 pub(crate) mod mem2reg;
 pub(crate) mod operand_copy;

@@ -6,11 +6,11 @@
 use super::integer;
 use super::target::target;
 use crate::error::Error;
+use crate::image::{ImageBuilder, PlacedCode};
+use cranelift_codegen::Context;
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::{AbiParam, InstBuilder, MemFlagsData, Value, types};
+use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Value, types};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
-use cranelift_jit::{JITBuilder, JITModule};
-use cranelift_module::{Linkage, Module};
 use tegula_expr::{Arithmetic, Emitted, Emitter, Emitting, EvalError, KnownOperand, Number};
 use tegula_target::IsaLevel;
 
@@ -192,16 +192,7 @@ pub struct SizeCode {
     function: SizeFunction,
     results: usize,
     reads: Reads,
-    module: Option<JITModule>,
-}
-
-impl Drop for SizeCode {
-    fn drop(&mut self) {
-        if let Some(module) = self.module.take() {
-            // SAFETY: the function is called through `self` only.
-            unsafe { module.free_memory() };
-        }
-    }
+    _placed: PlacedCode,
 }
 
 /// Numbers of a computation that runs in machine code.
@@ -217,33 +208,25 @@ impl SizeCode {
         known: &[KnownOperand],
         compute: impl FnOnce(&mut Emitting<MachineSizes<'_, '_>>) -> Result<Results, E>,
     ) -> Result<Self, E> {
-        let isa = target(IsaLevel::Native)?;
-        let names = cranelift_module::default_libcall_names();
-        let mut module = JITModule::new(JITBuilder::with_isa(isa, names));
-        let mut signature = module.make_signature();
-        signature.params.extend([AbiParam::new(types::I64); 3]);
-        signature.returns.push(AbiParam::new(types::I64));
-        let bug = |e: cranelift_module::ModuleError| Error::Bug(e.to_string());
-        let id = module
-            .declare_function("sizes", Linkage::Local, &signature)
-            .map_err(bug)?;
-        let mut context = module.make_context();
-        context.func.signature = signature;
+        let mut image = ImageBuilder::new(target(IsaLevel::Native)?);
+        let id = image.declare();
+        let mut context = Context::new();
+        context.func.signature = image.signature(&[types::I64; 3], &[types::I64]);
         let mut functions = FunctionBuilderContext::new();
-        let config = module.target_config();
+        let config = image.config();
         let mut builder = FunctionBuilder::new(&mut context.func, &mut functions);
         let (results, reads) = emit(&mut builder, known, compute)?;
         builder.finalize(config);
-        module.define_function(id, &mut context).map_err(bug)?;
-        module.finalize_definitions().map_err(bug)?;
-        let address = module.get_finalized_function(id);
-        // SAFETY: the function was defined with this signature.
-        let function = unsafe { std::mem::transmute::<*const u8, SizeFunction>(address) };
+        image.define(id, &mut context)?;
+        let placed = PlacedCode::new(image.finish()?)?;
+        // SAFETY: the function was defined with this signature, and is there.
+        let function =
+            unsafe { std::mem::transmute::<*const u8, SizeFunction>(placed.address(id)) };
         Ok(Self {
             function,
             results,
             reads,
-            module: Some(module),
+            _placed: placed,
         })
     }
 

@@ -4,9 +4,9 @@
 use super::lower::{Lower, Values};
 use super::types::carrier_types;
 use crate::error::Error;
+use crate::image::sine_table;
 use crate::isa::clif128;
 use crate::simd::ir::Input;
-use crate::simd::mathlib::sine_table_address;
 use crate::simd::row_addressing::RowsIn;
 use crate::vectorize::translate::{Combined, Run, Source};
 use cranelift_codegen::ir::condcodes::IntCC;
@@ -130,7 +130,7 @@ impl Lower<'_, '_> {
                 let value = self.values(*id)[*part];
                 self.number(self.type_of(*id), value, input)
             }
-            Source::Table => self.integer(types::I64, sine_table_address()),
+            Source::Table => sine_table(self.builder),
         }
     }
 

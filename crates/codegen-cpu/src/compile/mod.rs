@@ -2,10 +2,10 @@
 //! Cranelift module.
 
 use crate::abi::Part;
+use crate::image::FunctionId;
 use crate::isa::x64::InstructionSet;
 use crate::options::Options;
 use crate::transform::pipeline::{self, Machine, Regrouping, Transformed};
-use cranelift_module::FuncId;
 use smallvec::SmallVec;
 use tegula_ir::PassManager;
 use tegula_layout::plan::Plan;
@@ -41,4 +41,4 @@ pub(crate) fn regroupings(transformed: &[Transformed]) -> Vec<Regrouping> {
 }
 
 /// The functions of a kernel's pieces, with what each computes of the outermost dimension.
-pub(crate) type Pieces = SmallVec<[(FuncId, Option<Part>); 1]>;
+pub(crate) type Pieces = SmallVec<[(FunctionId, Option<Part>); 1]>;

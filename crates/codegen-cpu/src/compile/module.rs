@@ -3,12 +3,13 @@
 use super::Pieces;
 use super::loop_outline::{Made, Maker, emit};
 use crate::abi::{KernelCode, KernelFn};
-use crate::clif::libcalls::{General, Helper};
 use crate::clif::lower::{Imports, KERNEL_PARAMS, lower_kernel};
 use crate::clif::target::target;
 use crate::error::Error;
+use crate::image::libcalls::{General, Helper};
+use crate::image::{CodeImage, FunctionId, ImageBuilder, PlacedCode};
 use crate::isa::x64::{self, InstructionSet};
-use crate::library::sort::{SortCode, SortKey, key_of};
+use crate::library::sort::{SortCode, key_of};
 use crate::options::Listing;
 use crate::options::Options;
 use crate::options::StreamLimits;
@@ -19,11 +20,9 @@ use crate::simd::ir::Body;
 use crate::simd::row_addressing::RowsIn;
 use crate::transform::pipeline::{Piece, Transformed, vectorize_only};
 use crate::vectorize::translate::Run;
-use cranelift_codegen::ir::{AbiParam, FuncRef, Signature, types};
+use cranelift_codegen::ir::{FuncRef, Signature, Type, Value, types};
 use cranelift_codegen::{Context, ir};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
-use cranelift_jit::{JITBuilder, JITModule};
-use cranelift_module::{FuncId, Linkage, Module};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::collections::VecDeque;
@@ -32,41 +31,76 @@ use tegula_fusion::Kernel;
 use tegula_fusion::LibraryOp;
 use tegula_layout::plan::{Plan, Step};
 
-/// Machine code and what it refers to.
+/// Machine code that can be run.
 pub(crate) struct Code {
     /// The plan's kernels, by number.
     pub kernels: Vec<KernelCode>,
     /// The code of the plan's sorts, in the order of the schedule.
     pub sorts: Vec<SortCode>,
-    /// Loops that are functions, by the number that their [loop_outline](crate::program::ir::Nest) have.
+    /// Loops that are functions, by the number that their [nests](crate::program::ir::Nest) have.
     pub nests: Vec<KernelFn>,
-    module: Option<JITModule>,
-    /// Operations that the code has the addresses of: each in its own place.
-    #[allow(
-        clippy::vec_box,
-        reason = "the code holds their addresses, so they must not move"
-    )]
-    _operations: Vec<Box<General>>,
+    _placed: PlacedCode,
 }
 
-impl Drop for Code {
-    fn drop(&mut self) {
-        if let Some(module) = self.module.take() {
-            // SAFETY: the function pointers are fields of `self` and are called
-            // only through it, so none is called after this.
-            unsafe { module.free_memory() };
-        }
+/// A plan's machine code before it has an address, and what each of its functions is.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct CompiledPlan {
+    pub image: CodeImage,
+    /// The functions of the plan's kernels, by number.
+    pub kernels: Vec<Pieces>,
+    /// The functions of the plan's sorts, in the order of the schedule: whether one element goes
+    /// before another, and what it compares, if that is something by itself.
+    pub sorts: Vec<(FunctionId, Option<FunctionId>)>,
+    /// Loops that are functions.
+    pub nests: Vec<FunctionId>,
+}
+
+impl CompiledPlan {
+    /// Gives the code an address. `plan` is the one that was compiled.
+    ///
+    /// # Errors
+    /// The code and the plan do not go together, or there is no memory.
+    pub(crate) fn place(self, plan: &Plan) -> Result<Code, Error> {
+        let placed = PlacedCode::new(self.image)?;
+        let pointer = |&id: &FunctionId| -> Result<KernelFn, Error> {
+            let address = placed.address(id);
+            if address.is_null() {
+                return Err(Error::Bug(format!("there is no function {}", id.0)));
+            }
+            // SAFETY: the function was defined with the signature of `KernelFn`.
+            Ok(unsafe { std::mem::transmute::<*const u8, KernelFn>(address) })
+        };
+        let code = |pieces: &Pieces| -> Result<KernelCode, Error> {
+            let pieces = pieces.iter();
+            pieces.map(|(id, part)| Ok((pointer(id)?, *part))).collect()
+        };
+        let kernels: Result<_, Error> = self.kernels.iter().map(code).collect();
+        let mut comparators = Vec::new();
+        find_comparators(&plan.steps, &mut comparators);
+        let sorts = self.sorts.iter().zip(comparators);
+        let sorts = sorts.map(|((comparator, key), kernel)| {
+            let key = match (key, key_of(kernel)) {
+                (Some(function), Some(key)) => Some((pointer(function)?, key.arrays, key.order)),
+                _ => None,
+            };
+            Ok(SortCode {
+                comparator: pointer(comparator)?,
+                key,
+            })
+        });
+        let sorts: Result<_, Error> = sorts.collect();
+        let nests: Result<_, Error> = self.nests.iter().map(pointer).collect();
+        Ok(Code {
+            kernels: kernels?,
+            sorts: sorts?,
+            nests: nests?,
+            _placed: placed,
+        })
     }
 }
 
-// SAFETY: after `finalize_definitions` the module's memory is only read and
-// executed, and the kept operations are only read.
-unsafe impl Send for Code {}
-// SAFETY: as above.
-unsafe impl Sync for Code {}
-
 struct Builder {
-    module: JITModule,
+    image: ImageBuilder,
     context: Context,
     functions: FunctionBuilderContext,
     imports: ModuleImports,
@@ -78,29 +112,25 @@ struct Builder {
 type BodyKey = (Body, Option<i64>, SmallVec<[u32; 2]>);
 /// How many functions of bodies are remembered.
 const LAST_BODIES: usize = 8;
+/// Bytes: a body's loop begins with a cache line.
+const BODY_ALIGNMENT: u32 = 64;
 
 #[derive(Default)]
 struct ModuleImports {
-    declared: FxHashMap<&'static str, (FuncId, Signature)>,
-    #[allow(
-        clippy::vec_box,
-        reason = "the code holds their addresses, so they must not move"
-    )]
-    operations: Vec<Box<General>>,
     /// What makes bodies functions of wider vectors, where the CPU has them.
     wide: Option<x64::Wide>,
     /// How many did.
     bodies: usize,
     /// The functions of the last ones, which versions of a kernel may share: parts of a
     /// concatenation that are copied alike.
-    last_bodies: VecDeque<(BodyKey, FuncId)>,
+    last_bodies: VecDeque<(BodyKey, FunctionId)>,
     /// Their machine code as text, if that is wanted.
     listing: Option<String>,
 }
 
 /// Gives helpers to one function.
 struct FunctionImports<'a> {
-    module: &'a mut JITModule,
+    image: &'a mut ImageBuilder,
     imports: &'a mut ModuleImports,
     /// Which parameters of the kernel in hand are stored past the caches.
     streamed: &'a [bool],
@@ -109,37 +139,15 @@ struct FunctionImports<'a> {
 
 impl Imports for FunctionImports<'_> {
     fn import(&mut self, builder: &mut FunctionBuilder<'_>, helper: &Helper) -> FuncRef {
-        let module = &mut *self.module;
-        let (id, _) = self.imports.declared.entry(helper.name).or_insert_with(|| {
-            let mut signature = module.make_signature();
-            signature
-                .params
-                .extend(helper.params.iter().map(|&t| AbiParam::new(t)));
-            signature
-                .returns
-                .extend(helper.returns.iter().map(|&t| AbiParam::new(t)));
-            // An import can fail to be declared only if its name is declared
-            // with another signature, and each name has one.
-            let id = module
-                .declare_function(helper.name, Linkage::Import, &signature)
-                .unwrap_or(FuncId::from_u32(0));
-            (id, signature)
-        });
-        module.declare_func_in_func(*id, builder.func)
+        self.image.refer_to_routine(helper, builder.func)
     }
 
-    fn keep(&mut self, general: General) -> i64 {
-        let general = Box::new(general);
-        let address = std::ptr::from_ref::<General>(&general) as i64;
-        self.imports.operations.push(general);
-        address
+    fn operation(&mut self, builder: &mut FunctionBuilder<'_>, operation: General) -> Value {
+        self.image.operation(builder, operation)
     }
 
     fn fused(&self) -> bool {
-        let flags = self.module.isa().isa_flags();
-        flags
-            .iter()
-            .any(|f| f.name == "has_fma" && f.as_bool() == Some(true))
+        self.image.has("has_fma")
     }
 
     fn wide_body(
@@ -156,36 +164,28 @@ impl Imports for FunctionImports<'_> {
         let is_one = matches!(rows, RowsIn::One);
         let mut known = self.imports.last_bodies.iter();
         let same = known.find(|(other, _)| is_one && *other == key);
+        let params: &[Type] = match rows {
+            RowsIn::One => &[types::I64; 2],
+            RowsIn::Slots | RowsIn::Turns(_) => &[types::I64; 3],
+        };
+        let signature = self.image.signature(params, &[]);
         if let Some(&(_, id)) = same {
-            return Ok(Some(self.module.declare_func_in_func(id, builder.func)));
+            return Ok(Some(self.image.refer(id, signature, builder.func)));
         }
         let Some(code) = wide.lower(&run.body, run.lanes_at_most, rows, &streamed) else {
             return Ok(None);
         };
-        let mut signature = self.module.make_signature();
-        let params = match rows {
-            RowsIn::One => 2,
-            RowsIn::Slots | RowsIn::Turns(_) => 3,
-        };
-        signature.params = vec![AbiParam::new(types::I64); params];
         let name = format!("body{}", self.imports.bodies);
         self.imports.bodies += 1;
         if let Some(text) = &mut self.imports.listing {
             let _ = writeln!(text, "{name}:\n{}", x64::listing(&code));
         }
-        let bug = |e: cranelift_module::ModuleError| Error::Bug(e.to_string());
-        let id = self
-            .module
-            .declare_function(&name, Linkage::Local, &signature)
-            .map_err(bug)?;
-        self.module
-            .define_function_bytes(id, 64, &code, &[])
-            .map_err(bug)?;
+        let id = self.image.define_bytes(&code, BODY_ALIGNMENT)?;
         if is_one {
             self.imports.last_bodies.truncate(LAST_BODIES - 1);
             self.imports.last_bodies.push_front((key, id));
         }
-        Ok(Some(self.module.declare_func_in_func(id, builder.func)))
+        Ok(Some(self.image.refer(id, signature, builder.func)))
     }
 }
 
@@ -196,15 +196,12 @@ pub(crate) fn compile_kernels(
     actions: &mut [Action],
     options: &Options,
     listing: Option<Listing>,
-) -> Result<(Code, String), Error> {
+) -> Result<(CompiledPlan, String), Error> {
     let cpu = options.cpu;
-    let mut builder = JITBuilder::with_isa(target(cpu)?, cranelift_module::default_libcall_names());
-    builder.symbol_lookup_fn(Box::new(crate::clif::libcalls::lookup));
-    let module = JITModule::new(builder);
     let mut builder = Builder {
-        context: module.make_context(),
+        context: Context::new(),
         functions: FunctionBuilderContext::new(),
-        module,
+        image: ImageBuilder::new(target(cpu)?),
         imports: ModuleImports {
             wide: InstructionSet::of(cpu).map(x64::Wide::new),
             listing: (listing == Some(Listing::Asm)).then(String::new),
@@ -228,9 +225,7 @@ pub(crate) fn compile_kernels(
     for (i, comparator) in comparators.into_iter().enumerate() {
         let key = match key_of(comparator) {
             Some(key) => {
-                let function =
-                    builder.function(&format!("key{i}"), &vectorize_only(&key.kernel), &[])?;
-                Some((function, key))
+                Some(builder.function(&format!("key{i}"), &vectorize_only(&key.kernel), &[])?)
             }
             None => None,
         };
@@ -246,8 +241,13 @@ pub(crate) fn compile_kernels(
         .take()
         .map(|(_, text)| text)
         .unwrap_or_default();
-    let code = builder.finish(&kernels, sorts, &nests)?;
-    Ok((code, text))
+    let compiled = CompiledPlan {
+        image: builder.image.finish()?,
+        kernels,
+        sorts,
+        nests,
+    };
+    Ok((compiled, text))
 }
 
 fn find_comparators<'a>(steps: &'a [Step], out: &mut Vec<&'a Kernel>) {
@@ -287,16 +287,16 @@ impl Builder {
     }
 
     /// Declares a function with a kernel's signature, which is what is built next.
-    fn declare(&mut self, name: &str) -> Result<FuncId, Error> {
-        let mut signature = self.module.make_signature();
-        signature.params.extend(KERNEL_PARAMS.map(AbiParam::new));
-        let id = self
-            .module
-            .declare_function(name, Linkage::Local, &signature)
-            .map_err(|e| Error::Bug(e.to_string()))?;
-        self.context.func.signature = signature;
-        self.context.func.name = ir::UserFuncName::user(0, id.as_u32());
-        Ok(id)
+    fn declare(&mut self) -> FunctionId {
+        let id = self.image.declare();
+        self.context.clear();
+        self.context.func.signature = self.kernel_signature();
+        self.context.func.name = ir::UserFuncName::user(0, id.0);
+        id
+    }
+
+    fn kernel_signature(&self) -> Signature {
+        self.image.signature(&KERNEL_PARAMS, &[])
     }
 
     /// Functions of the outermost loops that can be, with all that is inside them.
@@ -305,7 +305,7 @@ impl Builder {
         plan: &Plan,
         pieces: &[Pieces],
         actions: &mut [Action],
-        nests: &mut Vec<FuncId>,
+        nests: &mut Vec<FunctionId>,
         is_entry: bool,
     ) -> Result<(), Error> {
         for at in 0..actions.len() {
@@ -353,20 +353,21 @@ impl Builder {
         Ok(())
     }
 
-    fn nest(&mut self, name: &str, made: &Made, pieces: &[Pieces]) -> Result<FuncId, Error> {
-        let id = self.declare(name)?;
-        let config = self.module.target_config();
+    fn nest(&mut self, name: &str, made: &Made, pieces: &[Pieces]) -> Result<FunctionId, Error> {
+        let id = self.declare();
+        let config = self.image.config();
         let mut builder = FunctionBuilder::new(&mut self.context.func, &mut self.functions);
         let mut calls = Vec::new();
         made.looped.calls(&mut calls);
         let mut functions = FxHashMap::default();
+        let signature = self.image.signature(&KERNEL_PARAMS, &[]);
         for call in calls {
             let (function, _) = pieces[call.0][call.1];
-            let declare = || self.module.declare_func_in_func(function, builder.func);
+            let declare = || self.image.refer(function, signature.clone(), builder.func);
             functions.entry(call).or_insert_with(declare);
         }
         let mut imports = FunctionImports {
-            module: &mut self.module,
+            image: &mut self.image,
             imports: &mut self.imports,
             streamed: &[],
             streaming: self.streaming,
@@ -377,18 +378,23 @@ impl Builder {
         Ok(id)
     }
 
-    fn function(&mut self, name: &str, piece: &Piece, streamed: &[bool]) -> Result<FuncId, Error> {
+    fn function(
+        &mut self,
+        name: &str,
+        piece: &Piece,
+        streamed: &[bool],
+    ) -> Result<FunctionId, Error> {
         let Piece {
             kernel,
             vectors,
             packed,
             ..
         } = piece;
-        let id = self.declare(name)?;
-        let config = self.module.target_config();
+        let id = self.declare();
+        let config = self.image.config();
         let mut builder = FunctionBuilder::new(&mut self.context.func, &mut self.functions);
         let mut imports = FunctionImports {
-            module: &mut self.module,
+            image: &mut self.image,
             imports: &mut self.imports,
             // A run that is called for a few lanes at a time has no lines of its own.
             streamed: match vectors.across {
@@ -407,15 +413,18 @@ impl Builder {
     }
 
     /// Compiles what was built.
-    fn define(&mut self, id: FuncId, name: &str) -> Result<(), Error> {
+    fn define(&mut self, id: FunctionId, name: &str) -> Result<(), Error> {
         if let Some((Listing::Clif, text)) = &mut self.listing {
             let _ = writeln!(text, "; {name}\n{}", self.context.func.display());
         }
         let wants_asm = matches!(self.listing, Some((Listing::Asm, _)));
         self.context.set_disasm(wants_asm);
-        self.module
-            .define_function(id, &mut self.context)
-            .map_err(|e| Error::Bug(format!("{name}: {e:?}")))?;
+        self.image
+            .define(id, &mut self.context)
+            .map_err(|error| match error {
+                Error::Bug(what) => Error::Bug(format!("{name}: {what}")),
+                other => other,
+            })?;
         if let Some((Listing::Asm, text)) = &mut self.listing {
             let compiled = self
                 .context
@@ -426,40 +435,6 @@ impl Builder {
                 text.push_str(&std::mem::take(bodies));
             }
         }
-        self.module.clear_context(&mut self.context);
         Ok(())
-    }
-
-    fn finish(
-        mut self,
-        kernels: &[Pieces],
-        sorts: Vec<(FuncId, Option<(FuncId, SortKey)>)>,
-        nests: &[FuncId],
-    ) -> Result<Code, Error> {
-        self.module
-            .finalize_definitions()
-            .map_err(|e| Error::Bug(e.to_string()))?;
-        let pointer = |&id: &FuncId| {
-            let address = self.module.get_finalized_function(id);
-            // SAFETY: the function was defined with the signature of `KernelFn`.
-            unsafe { std::mem::transmute::<*const u8, KernelFn>(address) }
-        };
-        let code = |pieces: &Pieces| -> KernelCode {
-            let pieces = pieces.iter();
-            pieces.map(|(id, part)| (pointer(id), *part)).collect()
-        };
-        let kernels = kernels.iter().map(code).collect();
-        let sorts = sorts.into_iter().map(|(comparator, key)| SortCode {
-            comparator: pointer(&comparator),
-            key: key.map(|(function, key)| (pointer(&function), key.arrays, key.order)),
-        });
-        let sorts = sorts.collect();
-        Ok(Code {
-            kernels,
-            sorts,
-            nests: nests.iter().map(pointer).collect(),
-            module: Some(self.module),
-            _operations: self.imports.operations,
-        })
     }
 }

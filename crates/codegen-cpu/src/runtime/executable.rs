@@ -128,7 +128,8 @@ impl Executable {
         let actions = fixed
             .as_mut()
             .map_or(&mut [][..], |fixed| &mut fixed.actions);
-        let (code, _) = compile_kernels(&plan, &transformed, actions, options, None)?;
+        let (compiled, _) = compile_kernels(&plan, &transformed, actions, options, None)?;
+        let code = compiled.place(&plan)?;
         let prepared = PerSizes::default();
         if let Some(fixed) = fixed {
             prepared.get(Vec::new(), |_| Ok::<_, Error>(fixed))?;

@@ -4,12 +4,12 @@ use super::interpreter::{Machine, evaluate};
 use super::ir::Body;
 use super::row_addressing::RowsIn;
 use crate::clif::target::target;
+use crate::image::{ImageBuilder, PlacedCode};
 use crate::isa::clif128;
 use crate::isa::x64::{InstructionSet, Wide};
-use cranelift_codegen::ir::{AbiParam, InstBuilder, MemFlagsData, types};
+use cranelift_codegen::Context;
+use cranelift_codegen::ir::{InstBuilder, MemFlagsData, types};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
-use cranelift_jit::{JITBuilder, JITModule};
-use cranelift_module::{Linkage, Module};
 use tegula_target::IsaLevel;
 
 /// `fn(inputs and then results, lanes)`.
@@ -17,7 +17,10 @@ type BodyFn = unsafe extern "C" fn(*mut u64, i64);
 
 enum How {
     Evaluate(Machine),
-    Code(BodyFn, Option<Box<JITModule>>),
+    Code {
+        function: BodyFn,
+        _placed: PlacedCode,
+    },
 }
 
 /// A body that can be run.
@@ -28,33 +31,13 @@ pub(crate) struct Compiled {
     body: Body,
 }
 
-impl Drop for Compiled {
-    fn drop(&mut self) {
-        if let How::Code(_, module) = &mut self.how
-            && let Some(module) = module.take()
-        {
-            // SAFETY: the function is called through `self` only.
-            unsafe { module.free_memory() };
-        }
-    }
-}
-
-/// Code of a function of so many integers where it can be run.
-fn placed(code: &[u8], params: usize) -> (JITModule, *const u8) {
-    let isa = target(IsaLevel::Native).expect("this machine");
-    let builder = JITBuilder::with_isa(isa, cranelift_module::default_libcall_names());
-    let mut module = JITModule::new(builder);
-    let mut signature = module.make_signature();
-    signature.params = vec![AbiParam::new(types::I64); params];
-    let id = module
-        .declare_function("body", Linkage::Local, &signature)
-        .expect("declared");
-    module
-        .define_function_bytes(id, 64, code, &[])
-        .expect("placed");
-    module.finalize_definitions().expect("placed");
-    let address = module.get_finalized_function(id);
-    (module, address)
+/// Code where it can be run.
+fn placed(code: &[u8]) -> (PlacedCode, *const u8) {
+    let mut image = ImageBuilder::new(target(IsaLevel::Native).expect("this machine"));
+    let id = image.define_bytes(code, 64).expect("small");
+    let placed = PlacedCode::new(image.finish().expect("defined")).expect("placed");
+    let address = placed.address(id);
+    (placed, address)
 }
 
 /// What is to be stored past the caches if anything is: the first array, for the others may lie
@@ -74,16 +57,7 @@ pub(crate) struct CompiledRows {
     /// By what.
     pub(crate) name: &'static str,
     function: RowsFn,
-    module: Option<Box<JITModule>>,
-}
-
-impl Drop for CompiledRows {
-    fn drop(&mut self) {
-        if let Some(module) = self.module.take() {
-            // SAFETY: the function is called through `self` only.
-            unsafe { module.free_memory() };
-        }
-    }
+    _placed: PlacedCode,
 }
 
 impl CompiledRows {
@@ -100,12 +74,12 @@ impl CompiledRows {
         let compiled = supported.filter_map(|(set, streams, name)| {
             let streamed = &streamed(body, streams)?;
             let code = Wide::new(set).lower(body, lanes, rows, streamed)?;
-            let (module, address) = placed(&code, 3);
+            let (placed, address) = placed(&code);
             Some(Self {
                 name,
                 // SAFETY: it was made with this signature.
                 function: unsafe { std::mem::transmute::<*const u8, RowsFn>(address) },
-                module: Some(Box::new(module)),
+                _placed: placed,
             })
         });
         compiled.collect()
@@ -180,29 +154,26 @@ impl Compiled {
         name: &'static str,
     ) -> Option<Self> {
         let code = Wide::new(set).lower(body, None, RowsIn::One, streamed)?;
-        let (module, address) = placed(&code, 2);
+        let (placed, address) = placed(&code);
         // SAFETY: it was made with this signature.
         let function = unsafe { std::mem::transmute::<*const u8, BodyFn>(address) };
         Some(Self {
             name,
-            how: How::Code(function, Some(Box::new(module))),
+            how: How::Code {
+                function,
+                _placed: placed,
+            },
             body: body.clone(),
         })
     }
 
     fn portable(body: &Body, name: &'static str, cpu: IsaLevel, fused: bool) -> Self {
-        let isa = target(cpu).expect("this machine");
-        let builder = JITBuilder::with_isa(isa, cranelift_module::default_libcall_names());
-        let mut module = JITModule::new(builder);
-        let mut context = module.make_context();
+        let mut image = ImageBuilder::new(target(cpu).expect("this machine"));
+        let mut context = Context::new();
         let mut functions = FunctionBuilderContext::new();
-        let mut signature = module.make_signature();
-        signature.params = vec![AbiParam::new(types::I64); 2];
-        let id = module
-            .declare_function("body", Linkage::Local, &signature)
-            .expect("declared");
-        context.func.signature = signature;
-        let config = module.target_config();
+        let id = image.declare();
+        context.func.signature = image.signature(&[types::I64; 2], &[]);
+        let config = image.config();
         let mut builder = FunctionBuilder::new(&mut context.func, &mut functions);
         let entry = builder.create_block();
         builder.append_block_params_for_function_params(entry);
@@ -226,14 +197,17 @@ impl Compiled {
         builder.ins().return_(&[]);
         builder.seal_all_blocks();
         builder.finalize(config);
-        module.define_function(id, &mut context).expect("compiled");
-        module.finalize_definitions().expect("placed");
-        let address = module.get_finalized_function(id);
+        image.define(id, &mut context).expect("compiled");
+        let placed = PlacedCode::new(image.finish().expect("defined")).expect("placed");
+        let address = placed.address(id);
         // SAFETY: it was defined with this signature.
         let function = unsafe { std::mem::transmute::<*const u8, BodyFn>(address) };
         Self {
             name,
-            how: How::Code(function, Some(Box::new(module))),
+            how: How::Code {
+                function,
+                _placed: placed,
+            },
             body: body.clone(),
         }
     }
@@ -246,7 +220,7 @@ impl Compiled {
         match &self.how {
             // SAFETY: the caller's promise.
             How::Evaluate(machine) => unsafe { evaluate(&self.body, inputs, n, *machine) },
-            How::Code(function, _) => {
+            How::Code { function, .. } => {
                 let mut slots = inputs.to_vec();
                 slots.resize(inputs.len() + self.body.reductions.len(), 0);
                 // SAFETY: the caller's promise; the results have room.

@@ -5,7 +5,7 @@ mod key;
 mod rank;
 
 use crate::abi::KernelFn;
-pub(crate) use key::{KeyOrder, SortKey, key_of};
+pub(crate) use key::{KeyOrder, key_of};
 use rank::sorted;
 use tegula_ir::ArrayShape;
 use tegula_layout::sort::merge_sort;

@@ -26,11 +26,6 @@ use tegula_fusion::kernel::ScalarOp;
 use tegula_ir::{Binary, Unary};
 pub(crate) use trigonometric::table as sine_table;
 
-/// The address of the table that sines and cosines look up.
-pub(crate) fn sine_table_address() -> i64 {
-    sine_table().as_ptr() as i64
-}
-
 /// Whether an operation is one of these functions: a call, outside of lanes.
 pub(crate) fn is_call(op: &ScalarOp) -> bool {
     match op {

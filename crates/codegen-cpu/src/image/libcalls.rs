@@ -173,7 +173,7 @@ pub(crate) const ENCODE_NARROW_F64: Helper = Helper {
 };
 
 /// An operation as the general way needs it.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct General {
     /// What is computed.
     pub op: ScalarOp,

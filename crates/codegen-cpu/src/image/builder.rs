@@ -1,0 +1,232 @@
+//! Collects functions into a [`CodeImage`].
+
+use super::libcalls::{General, Helper};
+use super::{CodeImage, FunctionId, Relocation, RelocationKind, Target, routines};
+use crate::error::Error;
+use cranelift_codegen::binemit::Reloc;
+use cranelift_codegen::control::ControlPlane;
+use cranelift_codegen::ir::{
+    self, AbiParam, ExtFuncData, ExternalName, FuncRef, Function, GlobalValueData, InstBuilder,
+    Signature, Type, UserExternalName, Value, types,
+};
+use cranelift_codegen::isa::{OwnedTargetIsa, TargetFrontendConfig};
+use cranelift_codegen::{Context, FinalizedRelocTarget};
+use cranelift_frontend::FunctionBuilder;
+use rustc_hash::FxHashMap;
+
+/// Where a function begins that is declared and not defined yet.
+const UNDEFINED: u32 = u32::MAX;
+
+/// Kinds of names, as Cranelift's functions refer to what is outside of them.
+mod namespace {
+    pub(super) const FUNCTION: u32 = 0;
+    pub(super) const ROUTINE: u32 = 1;
+    pub(super) const OPERATION: u32 = 2;
+    pub(super) const SINE_TABLE: u32 = 3;
+}
+
+/// An image in the making.
+pub(crate) struct ImageBuilder {
+    isa: OwnedTargetIsa,
+    image: CodeImage,
+    known_routines: FxHashMap<&'static str, u32>,
+}
+
+impl ImageBuilder {
+    /// An empty image for a machine.
+    pub(crate) fn new(isa: OwnedTargetIsa) -> Self {
+        Self {
+            isa,
+            image: CodeImage::default(),
+            known_routines: FxHashMap::default(),
+        }
+    }
+
+    /// What the front end needs to know of the machine.
+    pub(crate) fn config(&self) -> TargetFrontendConfig {
+        self.isa.frontend_config()
+    }
+
+    /// Whether the machine has a feature, by Cranelift's name.
+    pub(crate) fn has(&self, feature: &str) -> bool {
+        let mut flags = self.isa.isa_flags().into_iter();
+        flags.any(|flag| flag.name == feature && flag.as_bool() == Some(true))
+    }
+
+    /// A signature with these parameters and results.
+    pub(crate) fn signature(&self, params: &[Type], returns: &[Type]) -> Signature {
+        let mut signature = Signature::new(self.isa.default_call_conv());
+        signature
+            .params
+            .extend(params.iter().copied().map(AbiParam::new));
+        signature
+            .returns
+            .extend(returns.iter().copied().map(AbiParam::new));
+        signature
+    }
+
+    /// A function that is defined later.
+    pub(crate) fn declare(&mut self) -> FunctionId {
+        let id = FunctionId(self.image.functions.len() as u32);
+        self.image.functions.push(UNDEFINED);
+        id
+    }
+
+    /// A reference to a function of the image in the function being built.
+    pub(crate) fn refer(
+        &self,
+        function: FunctionId,
+        signature: Signature,
+        to: &mut Function,
+    ) -> FuncRef {
+        refer(to, (namespace::FUNCTION, function.0), signature, true)
+    }
+
+    /// A reference to a routine in the function being built.
+    pub(crate) fn refer_to_routine(&mut self, routine: &Helper, to: &mut Function) -> FuncRef {
+        let number = self.routine(routine.name);
+        let signature = self.signature(routine.params, routine.returns);
+        refer(to, (namespace::ROUTINE, number), signature, false)
+    }
+
+    /// The address of an operation, which is kept as long as the image.
+    pub(crate) fn operation(
+        &mut self,
+        builder: &mut FunctionBuilder<'_>,
+        operation: General,
+    ) -> Value {
+        let number = self.image.operations.len() as u32;
+        self.image.operations.push(operation);
+        address(builder, (namespace::OPERATION, number))
+    }
+
+    /// Compiles a function.
+    ///
+    /// # Errors
+    /// [`Error::Bug`] if Cranelift does not take it.
+    pub(crate) fn define(&mut self, id: FunctionId, context: &mut Context) -> Result<(), Error> {
+        let compiled = context.compile(&*self.isa, &mut ControlPlane::default());
+        let compiled = compiled.map_err(|error| Error::Bug(format!("{:?}", error.inner)))?;
+        let alignment = compiled
+            .buffer
+            .alignment
+            .max(self.isa.function_alignment().minimum);
+        let code = compiled.code_buffer().to_vec();
+        let relocations = compiled.buffer.relocs().to_vec();
+        let start = self.place(id, &code, alignment)?;
+        for relocation in relocations {
+            let target = match &relocation.target {
+                FinalizedRelocTarget::ExternalName(name) => self.target(name, &context.func)?,
+                FinalizedRelocTarget::Func(_) => {
+                    return Err(Error::Bug("a reference into a function".to_owned()));
+                }
+            };
+            let kind = match relocation.kind {
+                Reloc::Abs8 => RelocationKind::Absolute64,
+                Reloc::X86PCRel4 | Reloc::X86CallPCRel4 => RelocationKind::Relative32,
+                other => return Err(Error::Bug(format!("a relocation of kind {other}"))),
+            };
+            self.image.relocations.push(Relocation {
+                at: start + relocation.offset,
+                kind,
+                target,
+                addend: relocation.addend,
+            });
+        }
+        Ok(())
+    }
+
+    /// Adds a function that is machine code already and refers to nothing.
+    ///
+    /// # Errors
+    /// [`Error::Bug`] if the image is larger than 4 GiB.
+    pub(crate) fn define_bytes(
+        &mut self,
+        code: &[u8],
+        alignment: u32,
+    ) -> Result<FunctionId, Error> {
+        let id = self.declare();
+        self.place(id, code, alignment)?;
+        Ok(id)
+    }
+
+    /// The image.
+    ///
+    /// # Errors
+    /// [`Error::Bug`] if a function was declared and not defined.
+    pub(crate) fn finish(self) -> Result<CodeImage, Error> {
+        match self.image.functions.contains(&UNDEFINED) {
+            true => Err(Error::Bug("a function was not defined".to_owned())),
+            false => Ok(self.image),
+        }
+    }
+
+    /// Appends a function's code; gives where it begins.
+    fn place(&mut self, id: FunctionId, code: &[u8], alignment: u32) -> Result<u32, Error> {
+        let bytes = &mut self.image.code;
+        let start = bytes.len().next_multiple_of(alignment.max(1) as usize);
+        let end = u32::try_from(start + code.len());
+        end.map_err(|_| Error::Bug("more than 4 GiB of code".to_owned()))?;
+        bytes.resize(start, 0);
+        bytes.extend_from_slice(code);
+        self.image.functions[id.0 as usize] = start as u32;
+        Ok(start as u32)
+    }
+
+    /// The number of a routine.
+    fn routine(&mut self, name: &'static str) -> u32 {
+        let names = &mut self.image.routines;
+        *self.known_routines.entry(name).or_insert_with(|| {
+            names.push(name.to_owned());
+            names.len() as u32 - 1
+        })
+    }
+
+    fn target(&mut self, name: &ExternalName, function: &Function) -> Result<Target, Error> {
+        match name {
+            ExternalName::User(name) => {
+                let UserExternalName { namespace, index } =
+                    function.params.user_named_funcs()[*name];
+                Ok(match namespace {
+                    namespace::FUNCTION => Target::Function(FunctionId(index)),
+                    namespace::ROUTINE => Target::Routine(index),
+                    namespace::OPERATION => Target::Operation(index),
+                    _ => Target::SineTable,
+                })
+            }
+            ExternalName::LibCall(call) => match routines::of_libcall(*call) {
+                Some(name) => Ok(Target::Routine(self.routine(name))),
+                None => Err(Error::Bug(format!("there is no routine for {call}"))),
+            },
+            other => Err(Error::Bug(format!("a reference to {other:?}"))),
+        }
+    }
+}
+
+/// The address of the table that sines and cosines look up.
+pub(crate) fn sine_table(builder: &mut FunctionBuilder<'_>) -> Value {
+    address(builder, (namespace::SINE_TABLE, 0))
+}
+
+fn refer(to: &mut Function, name: (u32, u32), signature: Signature, colocated: bool) -> FuncRef {
+    let signature = to.import_signature(signature);
+    let name = to.declare_imported_user_function(UserExternalName::new(name.0, name.1));
+    to.import_function(ExtFuncData {
+        name: ExternalName::user(name),
+        signature,
+        colocated,
+        patchable: false,
+    })
+}
+
+fn address(builder: &mut FunctionBuilder<'_>, name: (u32, u32)) -> Value {
+    let function = &mut builder.func;
+    let name = function.declare_imported_user_function(UserExternalName::new(name.0, name.1));
+    let symbol = function.create_global_value(GlobalValueData::Symbol {
+        name: ir::ExternalName::user(name),
+        offset: 0.into(),
+        colocated: false,
+        tls: false,
+    });
+    builder.ins().symbol_value(types::I64, symbol)
+}

@@ -1,0 +1,68 @@
+//! Machine code of a program before it has an address: the bytes of its functions, and the
+//! references that whoever places them fills in.
+//!
+//! [`ImageBuilder`] collects functions that Cranelift or our own assembler made. The image can be
+//! [placed](placed::PlacedCode) in memory to be run, or written to a file: it names what is outside
+//! of it (routines, tables) and has no address of this process.
+
+mod builder;
+pub(crate) mod libcalls;
+mod placed;
+mod routines;
+
+pub(crate) use builder::{ImageBuilder, sine_table};
+pub(crate) use placed::PlacedCode;
+
+use libcalls::General;
+
+/// A function of an image, by number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct FunctionId(pub(crate) u32);
+
+/// Position-independent machine code.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct CodeImage {
+    /// The functions' code, each at an address that is aligned as it wants.
+    pub code: Vec<u8>,
+    /// Where each function begins in `code`, by number.
+    pub functions: Vec<u32>,
+    /// The names of the routines outside of the image that it calls.
+    pub routines: Vec<String>,
+    /// Operations on scalars that code applies by [`General`]'s own function.
+    pub operations: Vec<General>,
+    /// What is to be filled in.
+    pub relocations: Vec<Relocation>,
+}
+
+/// A place in the code that holds an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Relocation {
+    /// Where in the code.
+    pub at: u32,
+    pub kind: RelocationKind,
+    pub target: Target,
+    /// Added to the target's address.
+    pub addend: i64,
+}
+
+/// How an address is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RelocationKind {
+    /// All 64 bits.
+    Absolute64,
+    /// 32 bits, from the place itself on.
+    Relative32,
+}
+
+/// What an address is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Target {
+    /// A function of the image.
+    Function(FunctionId),
+    /// A routine, by its place in [`CodeImage::routines`].
+    Routine(u32),
+    /// An operation, by its place in [`CodeImage::operations`].
+    Operation(u32),
+    /// The table that sines and cosines look up.
+    SineTable,
+}

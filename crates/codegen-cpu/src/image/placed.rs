@@ -1,0 +1,105 @@
+//! Code in memory that can be run.
+
+use super::libcalls::General;
+use super::{CodeImage, FunctionId, RelocationKind, Target, routines};
+use crate::error::Error;
+use crate::simd::mathlib::sine_table;
+use memmap2::{Mmap, MmapMut};
+
+/// An image at an address. The memory is executable and cannot be written.
+pub(crate) struct PlacedCode {
+    /// [`None`]: there is no code.
+    memory: Option<Mmap>,
+    functions: Vec<u32>,
+    /// What the code has the addresses of.
+    _operations: Box<[General]>,
+}
+
+impl PlacedCode {
+    /// Places an image.
+    ///
+    /// # Errors
+    /// The image names a routine that there is not, refers to what it does not have, or there is
+    /// no memory for it.
+    pub(crate) fn new(image: CodeImage) -> Result<Self, Error> {
+        let CodeImage {
+            mut code,
+            functions,
+            routines,
+            operations,
+            relocations,
+        } = image;
+        if let Some(outside) = functions.iter().find(|&&at| at as usize >= code.len()) {
+            return Err(damaged(format!("a function at byte {outside}")));
+        }
+        let operations = operations.into_boxed_slice();
+        let addresses: Result<Vec<u64>, Error> = routines
+            .iter()
+            .map(|name| {
+                let address = routines::address_of(name);
+                let address = address.ok_or_else(|| damaged(format!("a routine `{name}`")))?;
+                Ok(address as u64)
+            })
+            .collect();
+        let addresses = addresses?;
+        if code.is_empty() {
+            return Ok(Self {
+                memory: None,
+                functions,
+                _operations: operations,
+            });
+        }
+        let no_memory = |_| Error::OutOfMemory(i64::try_from(code.len()).unwrap_or(i64::MAX));
+        let mut memory = MmapMut::map_anon(code.len()).map_err(no_memory)?;
+        let base = memory.as_ptr() as u64;
+        for relocation in &relocations {
+            let address = match relocation.target {
+                Target::Function(FunctionId(number)) => {
+                    let start = functions.get(number as usize);
+                    start.map(|&start| base + u64::from(start))
+                }
+                Target::Routine(number) => addresses.get(number as usize).copied(),
+                Target::Operation(number) => {
+                    let operation = operations.get(number as usize);
+                    operation.map(|o| std::ptr::from_ref(o) as u64)
+                }
+                Target::SineTable => Some(sine_table().as_ptr() as u64),
+            };
+            let address = address.ok_or_else(|| damaged(format!("{:?}", relocation.target)))?;
+            let address = address.wrapping_add_signed(relocation.addend);
+            let at = relocation.at as usize;
+            let here = base + u64::from(relocation.at);
+            let full = address.to_ne_bytes();
+            let distance = (address.wrapping_sub(here) as i64 as i32).to_ne_bytes();
+            let bytes = match relocation.kind {
+                RelocationKind::Absolute64 => &full[..],
+                RelocationKind::Relative32 => &distance[..],
+            };
+            let place = code.get_mut(at..at + bytes.len());
+            let place = place.ok_or_else(|| damaged(format!("a relocation at byte {at}")))?;
+            place.copy_from_slice(bytes);
+        }
+        memory.copy_from_slice(&code);
+        let memory = memory
+            .make_exec()
+            .map_err(|error| Error::Cpu(format!("memory cannot be made executable: {error}")))?;
+        Ok(Self {
+            memory: Some(memory),
+            functions,
+            _operations: operations,
+        })
+    }
+
+    /// Where a function begins; null if there is none of the number.
+    pub(crate) fn address(&self, function: FunctionId) -> *const u8 {
+        let start = self.functions.get(function.0 as usize);
+        match (&self.memory, start) {
+            (Some(memory), Some(&start)) => memory[start as usize..].as_ptr(),
+            _ => std::ptr::null(),
+        }
+    }
+}
+
+fn damaged(what: String) -> Error {
+    Error::Bug(format!("the code refers to {what}, which is not there"))
+}

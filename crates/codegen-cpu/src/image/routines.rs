@@ -1,0 +1,60 @@
+//! The routines outside of an image by name: those that our code generation calls, and those that
+//! Cranelift calls itself.
+
+use super::libcalls;
+use cranelift_codegen::ir::LibCall;
+
+/// The name of a routine that Cranelift calls.
+pub(super) fn of_libcall(call: LibCall) -> Option<&'static str> {
+    CALLED
+        .iter()
+        .find(|known| known.0 == call)
+        .map(|known| known.1)
+}
+
+/// Where a routine lies in this process.
+pub(super) fn address_of(name: &str) -> Option<*const u8> {
+    let called = CALLED.iter().find(|known| known.1 == name);
+    let called = called.map(|known| (known.2)());
+    called.or_else(|| libcalls::lookup(name))
+}
+
+type Called = (LibCall, &'static str, fn() -> *const u8);
+
+/// What Cranelift may call: where the machine has no instruction for it, and for memory.
+const CALLED: [Called; 13] = [
+    (LibCall::CeilF32, "ceilf", || ceil_f32 as *const u8),
+    (LibCall::CeilF64, "ceil", || ceil_f64 as *const u8),
+    (LibCall::FloorF32, "floorf", || floor_f32 as *const u8),
+    (LibCall::FloorF64, "floor", || floor_f64 as *const u8),
+    (LibCall::TruncF32, "truncf", || trunc_f32 as *const u8),
+    (LibCall::TruncF64, "trunc", || trunc_f64 as *const u8),
+    (LibCall::NearestF32, "rintf", || nearest_f32 as *const u8),
+    (LibCall::NearestF64, "rint", || nearest_f64 as *const u8),
+    (LibCall::FmaF32, "fmaf", || fma_f32 as *const u8),
+    (LibCall::FmaF64, "fma", || fma_f64 as *const u8),
+    (LibCall::Memcpy, "memcpy", || libc::memcpy as *const u8),
+    (LibCall::Memmove, "memmove", || libc::memmove as *const u8),
+    (LibCall::Memset, "memset", || libc::memset as *const u8),
+];
+
+macro_rules! functions {
+    ($($name:ident($($x:ident),*: $ty:ty) = $value:expr;)*) => {
+        $(extern "C" fn $name($($x: $ty),*) -> $ty {
+            $value
+        })*
+    };
+}
+
+functions! {
+    ceil_f32(x: f32) = x.ceil();
+    ceil_f64(x: f64) = x.ceil();
+    floor_f32(x: f32) = x.floor();
+    floor_f64(x: f64) = x.floor();
+    trunc_f32(x: f32) = x.trunc();
+    trunc_f64(x: f64) = x.trunc();
+    nearest_f32(x: f32) = x.round_ties_even();
+    nearest_f64(x: f64) = x.round_ties_even();
+    fma_f32(x, y, z: f32) = x.mul_add(y, z);
+    fma_f64(x, y, z: f64) = x.mul_add(y, z);
+}
