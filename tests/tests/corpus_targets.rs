@@ -108,6 +108,7 @@ fn check(folder: &Path, name: &str, label: &str, (target, cpu): (Target, IsaLeve
         threads: 1,
         chip: None,
         orders: tegula::ArrayOrders::Chosen,
+        cache: None,
     };
     match label == FROZEN {
         true => program.check_frozen(&options)?,

@@ -104,6 +104,7 @@ fn check(seed: u64, program: &RandomProgram, regime: Regime, on: On) -> Result<b
             threads,
             chip: None,
             orders,
+            cache: None,
         };
         let verdict = match on {
             On::Frozen => {

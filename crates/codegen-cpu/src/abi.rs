@@ -1,6 +1,7 @@
 //! What compiled code and the run time agree on: how a kernel's function is called, and which part
 //! of the kernel's domain each of its functions does.
 
+use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
 /// A cache line has two to this many bytes.
@@ -14,7 +15,7 @@ pub(crate) type KernelFn = unsafe extern "C" fn(*const *mut u8, i64, i64);
 pub(crate) type KernelCode = SmallVec<[(KernelFn, Option<Part>); 1]>;
 
 /// What of a kernel's outermost dimension a function does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Part {
     /// Points of the kernel that are one of the function's.
     pub points: i64,

@@ -33,6 +33,9 @@ pub enum Error {
     /// A custom call has no handler, or its handler fails.
     #[error(transparent)]
     CustomCall(#[from] CustomCallError),
+    /// An executable cannot be saved, or what was saved cannot be loaded.
+    #[error("the executable cannot be saved or loaded: {0}")]
+    Saved(String),
     /// More memory is needed than there is.
     #[error("the program needs {0} bytes of memory, which cannot be allocated")]
     OutOfMemory(i64),

@@ -34,6 +34,7 @@ pub use library::call::check_library;
 pub use options::{Listing, Options, StreamLimits};
 pub use runtime::executable::{Executable, listing};
 pub use runtime::roofline::Ceilings;
+pub use runtime::saved::machine;
 pub use runtime::walk::KernelTime;
 pub use tegula_target::IsaLevel;
 pub use transform::pipeline::PASSES as KERNEL_PASSES;

@@ -6,9 +6,10 @@ use std::borrow::Cow;
 use tegula_fusion::array_leaves;
 use tegula_ir::{ArrayShape, Literal, Module, RunTimeSizes, Shape, Symbol, spell_shape};
 use tegula_layout::apply_layouts::{Orders, Permutation, in_order, is_row_major, row_major};
+use tegula_layout::plan::{Plan, ValueId};
 
 /// The arrays among a program's parameters and results.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Boundary {
     parameters: Vec<(ArrayShape, Permutation)>,
     results: Vec<Permutation>,
@@ -49,6 +50,60 @@ impl Boundary {
             order.clone_from(chosen);
         }
         boundary
+    }
+
+    /// What a compiled plan takes and gives, whose parameters and results lie in these orders.
+    pub(crate) fn of_plan(plan: &Plan, orders: &[Vec<Vec<usize>>; 2]) -> Result<Self, Error> {
+        let wrong = || Error::new(Fault::Input, "the orders of arrays are not the program's");
+        let [parameters, results] = orders.each_ref().map(|orders| {
+            let orders = orders.iter();
+            orders
+                .map(|order| Permutation::from_slice(order))
+                .collect::<Vec<_>>()
+        });
+        let fits = |order: &Permutation, rank: usize| {
+            order.len() == rank && (0..rank).all(|dim| order.contains(&dim))
+        };
+        let shapes = |values: &[ValueId]| -> Vec<&ArrayShape> {
+            values.iter().map(|&v| &plan.values[v].shape).collect()
+        };
+        let (given, gives) = (shapes(&plan.parameters), shapes(&plan.results));
+        let all = given
+            .iter()
+            .zip(&parameters)
+            .chain(gives.iter().zip(&results));
+        let counts = given.len() == parameters.len() && gives.len() == results.len();
+        if !counts
+            || !all
+                .into_iter()
+                .all(|(shape, order)| fits(order, shape.rank()))
+        {
+            return Err(wrong());
+        }
+        let mut sizes = plan.sizes.clone();
+        for source in &mut sizes.sources {
+            let order = parameters.get(source.parameter).ok_or_else(wrong)?;
+            source.dimension = *order.get(source.dimension).ok_or_else(wrong)?;
+        }
+        let logical = |(shape, order): (&ArrayShape, Permutation)| {
+            (
+                in_order(shape, &tegula_layout::apply_layouts::inverse(&order)),
+                order,
+            )
+        };
+        Ok(Self {
+            parameters: given.into_iter().zip(parameters).map(logical).collect(),
+            results,
+            symbols: plan.symbols.clone(),
+            sizes,
+        })
+    }
+
+    /// The orders of parameters, then those of results.
+    pub(crate) fn orders(&self) -> [Vec<Vec<usize>>; 2] {
+        let parameters = self.parameters.iter().map(|(_, order)| order.to_vec());
+        let results = self.results.iter().map(|order| order.to_vec());
+        [parameters.collect(), results.collect()]
     }
 
     /// The number of parameters.

@@ -1,6 +1,8 @@
 //! Compiling a module for a target, and running it.
 
 use crate::boundary::Boundary;
+use crate::cache::Cache;
+use crate::executable_file::{self, Bytes, Contents};
 use crate::tpu::TpuExecutable;
 use crate::{Arg, Buffer, Error, Fault};
 use std::borrow::Cow;
@@ -46,6 +48,8 @@ pub struct Options {
     pub chip: Option<Chip>,
     /// In which orders arrays lie, for CPUs, GPUs and the Plan.
     pub orders: ArrayOrders,
+    /// Where compiled programs are kept, for [`Target::Cpu`]; [`None`]: nowhere.
+    pub cache: Option<Cache>,
 }
 
 /// The orders of dimensions in which a plan's arrays lie. What a program means does not
@@ -116,6 +120,7 @@ impl Default for Options {
             threads: 1,
             chip: None,
             orders: ArrayOrders::Chosen,
+            cache: None,
         }
     }
 }
@@ -252,11 +257,58 @@ fn ordered(module: &Module, program: tegula_fusion::Program, options: &PlanOptio
     }
 }
 
-/// Compiles a verified module.
+/// Compiles a verified module, or takes it from the [cache](Options::cache).
 ///
 /// # Errors
 /// An operation that the target cannot run, by name and place.
 pub fn compile(module: &Module, options: &Options) -> Result<Executable, Error> {
+    let (Some(cache), Target::Cpu) = (&options.cache, options.target) else {
+        return compile_anew(module, options);
+    };
+    let start = Instant::now();
+    let machine = tegula_codegen_cpu::machine(options.cpu)?;
+    let key = Cache::key(module, &format!("{machine} {:?}", options.orders));
+    if let Some(bytes) = cache.get(&key) {
+        // SAFETY: only this user writes to the cache, and only what `serialize` gives.
+        let kept =
+            tracing::info_span!("load").in_scope(|| unsafe { load(&bytes, options.threads) });
+        match kept {
+            Ok(executable) => {
+                return Ok(Executable {
+                    compile_time: start.elapsed(),
+                    ..executable
+                });
+            }
+            Err(error) => tracing::warn!("{key} is compiled again: {error}"),
+        }
+    }
+    let executable = compile_anew(module, options)?;
+    cache.put(&key, &executable.serialize()?);
+    Ok(executable)
+}
+
+/// An executable from the bytes of a file.
+///
+/// # Safety
+/// As [`Executable::deserialize`].
+unsafe fn load(bytes: &Bytes, threads: usize) -> Result<Executable, Error> {
+    let start = Instant::now();
+    let contents = executable_file::read(bytes)?;
+    // SAFETY: the caller's promise; what the file says of itself was checked.
+    let loaded = unsafe {
+        tegula_codegen_cpu::Executable::load(&contents.code, &contents.constants, threads)
+    }?;
+    let boundary = Boundary::of_plan(loaded.plan(), &contents.orders)?;
+    Ok(Executable {
+        frozen: vec![None; boundary.parameters()],
+        compiled: Compiled::Cpu(Box::new(loaded)),
+        boundary,
+        step_limit: None,
+        compile_time: start.elapsed(),
+    })
+}
+
+fn compile_anew(module: &Module, options: &Options) -> Result<Executable, Error> {
     let start = Instant::now();
     let mut boundary = Boundary::row_major(module);
     let plan_options = match options.target {
@@ -372,6 +424,40 @@ fn check_routines(module: &Module, fused: &Fused, region: &FusedRegion) -> Resul
 }
 
 impl Executable {
+    /// The compiled program as bytes, which [`Self::deserialize`] reads without compiling again.
+    ///
+    /// # Errors
+    /// The target is not [`Target::Cpu`], or a parameter is [frozen](Self::freeze).
+    pub fn serialize(&self) -> Result<Vec<u8>, Error> {
+        let Compiled::Cpu(executable) = &self.compiled else {
+            let message = "only programs for the CPU can be serialised";
+            return Err(Error::new(Fault::Unsupported, message));
+        };
+        executable_file::write(&Contents {
+            code: executable.save()?,
+            constants: executable.plan().constants.as_slice().into(),
+            orders: self.boundary.orders(),
+        })
+    }
+
+    /// A program from the bytes that [`Self::serialize`] gave, for as many threads. Bytes that are
+    /// damaged, that another build of Tegula made, or that were made for another CPU are refused.
+    ///
+    /// # Safety
+    /// The bytes are what [`Self::serialize`] gave: they hold machine code that is executed. That
+    /// they were not damaged is checked, but not who made them.
+    ///
+    /// # Errors
+    /// The bytes are refused.
+    pub unsafe fn deserialize(
+        bytes: impl AsRef<[u8]> + Send + Sync + 'static,
+        threads: usize,
+    ) -> Result<Self, Error> {
+        let bytes: Bytes = std::sync::Arc::new(bytes);
+        // SAFETY: the caller's promise.
+        unsafe { load(&bytes, threads) }
+    }
+
     /// Runs the program. Arguments are the arrays among its parameters, in order,
     /// without those that are [frozen](Self::freeze); results are the arrays
     /// among its results.

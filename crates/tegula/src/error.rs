@@ -92,9 +92,11 @@ impl From<tegula_codegen_cpu::Error> for Error {
     fn from(error: tegula_codegen_cpu::Error) -> Self {
         use tegula_codegen_cpu::Error as Cpu;
         let fault = match &error {
-            Cpu::NoSuchOperation { .. } | Cpu::Input(_) | Cpu::Sizes(_) | Cpu::Cpu(_) => {
-                Fault::Input
-            }
+            Cpu::NoSuchOperation { .. }
+            | Cpu::Input(_)
+            | Cpu::Sizes(_)
+            | Cpu::Cpu(_)
+            | Cpu::Saved(_) => Fault::Input,
             Cpu::CustomCall(call) => of_custom_call(call),
             Cpu::Unsupported(_) => Fault::Unsupported,
             Cpu::OutOfMemory(_) => Fault::Limit,

@@ -52,9 +52,11 @@
 
 mod boundary;
 mod buffer;
+mod cache;
 pub mod check;
 mod compiled;
 mod error;
+mod executable_file;
 pub mod npz;
 mod passes;
 pub mod random_input;
@@ -63,6 +65,7 @@ pub mod reduce;
 pub mod tpu;
 
 pub use buffer::{Arg, Buffer};
+pub use cache::Cache;
 pub use compiled::{
     ArrayOrders, Compiled, Executable, Options, PlanOptions, Planned, Target, compile, plan,
     plan_for,

@@ -24,6 +24,7 @@ mod products;
 mod reduce;
 mod rows;
 mod scans_and_groups;
+mod serialised;
 mod shape_helpers;
 mod shape_modes;
 mod short_dimensions;

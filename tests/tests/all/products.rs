@@ -51,6 +51,7 @@ fn agrees(text: &str) -> Module {
             threads,
             chip: None,
             orders: tegula::ArrayOrders::Chosen,
+            cache: None,
         };
         let executable = match compile(&module, &options) {
             Err(_) if cpu == IsaLevel::X86V3 && !has_avx2() => continue,

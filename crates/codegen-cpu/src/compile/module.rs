@@ -24,6 +24,7 @@ use cranelift_codegen::ir::{FuncRef, Signature, Type, Value, types};
 use cranelift_codegen::{Context, ir};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 use std::collections::VecDeque;
 use std::fmt::Write;
@@ -38,12 +39,12 @@ pub(crate) struct Code {
     /// The code of the plan's sorts, in the order of the schedule.
     pub sorts: Vec<SortCode>,
     /// Loops that are functions, by the number that their [nests](crate::program::ir::Nest) have.
-    pub nests: Vec<KernelFn>,
+    pub loops: Vec<KernelFn>,
     _placed: PlacedCode,
 }
 
 /// A plan's machine code before it has an address, and what each of its functions is.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct CompiledPlan {
     pub image: CodeImage,
     /// The functions of the plan's kernels, by number.
@@ -52,7 +53,10 @@ pub(crate) struct CompiledPlan {
     /// before another, and what it compares, if that is something by itself.
     pub sorts: Vec<(FunctionId, Option<FunctionId>)>,
     /// Loops that are functions.
-    pub nests: Vec<FunctionId>,
+    pub loops: Vec<FunctionId>,
+    /// By loop of the program at its own sizes, in the order of [`attach_nests`]: its function, if
+    /// it is one.
+    pub nests: Vec<Option<Nest>>,
 }
 
 impl CompiledPlan {
@@ -60,8 +64,8 @@ impl CompiledPlan {
     ///
     /// # Errors
     /// The code and the plan do not go together, or there is no memory.
-    pub(crate) fn place(self, plan: &Plan) -> Result<Code, Error> {
-        let placed = PlacedCode::new(self.image)?;
+    pub(crate) fn place(&self, plan: &Plan) -> Result<Code, Error> {
+        let placed = PlacedCode::new(self.image.clone())?;
         let pointer = |&id: &FunctionId| -> Result<KernelFn, Error> {
             let address = placed.address(id);
             if address.is_null() {
@@ -89,11 +93,11 @@ impl CompiledPlan {
             })
         });
         let sorts: Result<_, Error> = sorts.collect();
-        let nests: Result<_, Error> = self.nests.iter().map(pointer).collect();
+        let loops: Result<_, Error> = self.loops.iter().map(pointer).collect();
         Ok(Code {
             kernels: kernels?,
             sorts: sorts?,
-            nests: nests?,
+            loops: loops?,
             _placed: placed,
         })
     }
@@ -189,11 +193,12 @@ impl Imports for FunctionImports<'_> {
     }
 }
 
-/// Compiles every kernel of a plan, and those loops of its actions that can be functions.
+/// Compiles every kernel of a plan, and those loops of its actions that can be functions. `actions`
+/// are the plan's at its own sizes, or none where sizes are open.
 pub(crate) fn compile_kernels(
     plan: &Plan,
     transformed: &[Transformed],
-    actions: &mut [Action],
+    actions: &[Action],
     options: &Options,
     listing: Option<Listing>,
 ) -> Result<(CompiledPlan, String), Error> {
@@ -234,8 +239,8 @@ pub(crate) fn compile_kernels(
             key,
         ));
     }
-    let mut nests = Vec::new();
-    builder.nests(plan, &kernels, actions, &mut nests, true)?;
+    let mut loops = Loops::default();
+    builder.loops(plan, &kernels, actions, &mut loops, true)?;
     let text = builder
         .listing
         .take()
@@ -245,9 +250,44 @@ pub(crate) fn compile_kernels(
         image: builder.image.finish()?,
         kernels,
         sorts,
-        nests,
+        loops: loops.functions,
+        nests: loops.nests,
     };
     Ok((compiled, text))
+}
+
+/// Loops that become functions.
+#[derive(Default)]
+struct Loops {
+    functions: Vec<FunctionId>,
+    nests: Vec<Option<Nest>>,
+}
+
+/// Lets the loops of a program that are functions run as such: outermost loops in the order of the
+/// program, and where one is no function, those inside it.
+pub(crate) fn attach_nests(actions: &mut [Action], nests: &mut impl Iterator<Item = Option<Nest>>) {
+    for action in actions {
+        match action {
+            Action::While {
+                condition,
+                body,
+                nest,
+                ..
+            } => {
+                *nest = nests.next().flatten();
+                if nest.is_none() {
+                    attach_nests(condition, nests);
+                    attach_nests(body, nests);
+                }
+            }
+            Action::Conditional { branches, .. } => {
+                for branch in branches {
+                    attach_nests(branch, nests);
+                }
+            }
+            _ => {}
+        }
+    }
 }
 
 fn find_comparators<'a>(steps: &'a [Step], out: &mut Vec<&'a Kernel>) {
@@ -300,51 +340,37 @@ impl Builder {
     }
 
     /// Functions of the outermost loops that can be, with all that is inside them.
-    fn nests(
+    fn loops(
         &mut self,
         plan: &Plan,
         pieces: &[Pieces],
-        actions: &mut [Action],
-        nests: &mut Vec<FunctionId>,
+        actions: &[Action],
+        loops: &mut Loops,
         is_entry: bool,
     ) -> Result<(), Error> {
-        for at in 0..actions.len() {
-            let (before, after) = actions.split_at_mut(at + 1);
-            let Some(action) = before.last_mut() else {
-                continue;
-            };
+        for (at, action) in actions.iter().enumerate() {
             match action {
-                Action::While { .. } => {
-                    let after = is_entry.then_some(&*after);
-                    let made = Maker::new(plan, pieces).make(action, after);
-                    let Action::While {
-                        condition,
-                        body,
-                        nest,
-                        ..
-                    } = action
-                    else {
+                Action::While {
+                    condition, body, ..
+                } => {
+                    let after = is_entry.then_some(&actions[at + 1..]);
+                    let Some(made) = Maker::new(plan, pieces).make(action, after) else {
+                        loops.nests.push(None);
+                        self.loops(plan, pieces, condition, loops, false)?;
+                        self.loops(plan, pieces, body, loops, false)?;
                         continue;
                     };
-                    match made {
-                        Some(made) => {
-                            let name = format!("loop{}", nests.len());
-                            let function = self.nest(&name, &made, pieces)?;
-                            *nest = Some(Nest {
-                                function: nests.len(),
-                                table: made.table,
-                            });
-                            nests.push(function);
-                        }
-                        None => {
-                            self.nests(plan, pieces, condition, nests, false)?;
-                            self.nests(plan, pieces, body, nests, false)?;
-                        }
-                    }
+                    let number = loops.functions.len();
+                    let function = self.nest(&format!("loop{number}"), &made, pieces)?;
+                    loops.functions.push(function);
+                    loops.nests.push(Some(Nest {
+                        function: number,
+                        table: made.table,
+                    }));
                 }
                 Action::Conditional { branches, .. } => {
                     for branch in branches {
-                        self.nests(plan, pieces, branch, nests, false)?;
+                        self.loops(plan, pieces, branch, loops, false)?;
                     }
                 }
                 _ => {}

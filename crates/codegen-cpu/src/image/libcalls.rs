@@ -6,9 +6,11 @@
 //! to the bit.
 
 use cranelift_codegen::ir::{Type, types};
+use serde::{Deserialize, Serialize};
 use tegula_fusion::kernel::ScalarOp;
 use tegula_interp::scalar;
 use tegula_ir::{Binary, ElementType, Unary};
+use tegula_layout::plan::{ScalarOpText, parse_scalar_op};
 
 /// A function that generated code can import.
 #[derive(Clone, Copy)]
@@ -173,7 +175,8 @@ pub(crate) const ENCODE_NARROW_F64: Helper = Helper {
 };
 
 /// An operation as the general way needs it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub(crate) struct General {
     /// What is computed.
     pub op: ScalarOp,
@@ -181,6 +184,31 @@ pub(crate) struct General {
     pub from: ElementType,
     /// The result's type.
     pub to: ElementType,
+}
+
+/// The types, then the operation as in a kernel's text.
+impl From<General> for String {
+    fn from(general: General) -> Self {
+        let General { op, from, to } = &general;
+        format!("{from} {to} {}", ScalarOpText(op))
+    }
+}
+
+impl TryFrom<String> for General {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let mut parts = text.splitn(3, ' ');
+        let mut part = || parts.next().unwrap_or_default();
+        let mut element_type = || {
+            let name = part();
+            let ty = ElementType::from_name(name);
+            ty.ok_or_else(|| format!("there is no element type `{name}`"))
+        };
+        let (from, to) = (element_type()?, element_type()?);
+        let op = parse_scalar_op(part()).map_err(|error| error.to_string())?;
+        Ok(Self { op, from, to })
+    }
 }
 
 impl General {

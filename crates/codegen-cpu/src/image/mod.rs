@@ -14,13 +14,14 @@ pub(crate) use builder::{ImageBuilder, sine_table};
 pub(crate) use placed::PlacedCode;
 
 use libcalls::General;
+use serde::{Deserialize, Serialize};
 
 /// A function of an image, by number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct FunctionId(pub(crate) u32);
 
 /// Position-independent machine code.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct CodeImage {
     /// The functions' code, each at an address that is aligned as it wants.
     pub code: Vec<u8>,
@@ -35,7 +36,7 @@ pub(crate) struct CodeImage {
 }
 
 /// A place in the code that holds an address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Relocation {
     /// Where in the code.
     pub at: u32,
@@ -46,7 +47,7 @@ pub(crate) struct Relocation {
 }
 
 /// How an address is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum RelocationKind {
     /// All 64 bits.
     Absolute64,
@@ -55,7 +56,7 @@ pub(crate) enum RelocationKind {
 }
 
 /// What an address is of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Target {
     /// A function of the image.
     Function(FunctionId),

@@ -2,18 +2,19 @@
 
 use crate::analysis::cost::Work;
 use crate::library::call::Call;
+use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 use tegula_ir::ElementType;
 
 /// Whose memory, and how many bytes from its start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct Location {
     pub area: Area,
     pub offset: usize,
 }
 
 /// Whose memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) enum Area {
     Parameter(usize),
     Output(usize),
@@ -219,7 +220,7 @@ impl<P> Index<P> {
 }
 
 /// A loop's function: its number, and what lies at the addresses that it is given.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Nest {
     /// Which of the code's loops.
     pub function: usize,

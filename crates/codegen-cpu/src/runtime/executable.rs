@@ -10,7 +10,7 @@
 
 use super::memory::Memory;
 use super::walk::{KernelTime, Run};
-use crate::compile::module::{Code, compile_kernels};
+use crate::compile::module::{Code, CompiledPlan, attach_nests, compile_kernels};
 use crate::compile::{regroupings, transform_kernels};
 use crate::error::Error;
 use crate::options::Listing;
@@ -25,15 +25,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tegula_ir::{AlignedBytes, ArrayShape, Literal, PassManager, Spare};
 use tegula_layout::plan::{PerSizes, Plan, verify};
 use tegula_linalg::thread_pool::ThreadPool;
-use tegula_target::CpuFeatures;
+use tegula_target::{CpuFeatures, IsaLevel};
 
 /// A compiled plan. It may be run by several threads at once.
 pub struct Executable {
-    plan: Plan,
+    pub(super) plan: Plan,
+    /// What `code` was placed from.
+    pub(super) compiled: CompiledPlan,
     code: Code,
     /// Of each kernel, what its code handles together.
-    regroupings: Vec<Regrouping>,
-    isa: CpuFeatures,
+    pub(super) regroupings: Vec<Regrouping>,
+    /// What the code was made for.
+    pub(super) cpu: IsaLevel,
     pool: Arc<ThreadPool>,
     /// No threads, for calls by one of the pool's.
     serial: ThreadPool,
@@ -41,7 +44,7 @@ pub struct Executable {
     /// start.
     prepared: PerSizes<Prepared>,
     /// By flattened parameter: whether every run is given the same.
-    frozen: Vec<bool>,
+    pub(super) frozen: Vec<bool>,
     /// Arenas of finished runs.
     arenas: Mutex<Vec<AlignedBytes>>,
     /// Scratch memory of library calls, of finished runs.
@@ -51,7 +54,7 @@ pub struct Executable {
 }
 
 /// A plan at the sizes of a run: nothing is left to compute but data.
-struct Prepared {
+pub(super) struct Prepared {
     /// The values of the plan's symbols.
     sizes: Vec<i64>,
     actions: Vec<Action>,
@@ -84,7 +87,7 @@ const RUNS_KEPT: usize = 2;
 pub fn listing(plan: &Plan, options: &Options, what: Listing) -> Result<String, Error> {
     let transformed = transform_kernels(plan, options, &mut PassManager::new());
     let regroupings: Vec<Regrouping> = regroupings(&transformed);
-    let mut actions = match plan.has_open_sizes() {
+    let actions = match plan.has_open_sizes() {
         true => Vec::new(),
         false => {
             let kept = Kept::new(plan, &[], true);
@@ -92,7 +95,7 @@ pub fn listing(plan: &Plan, options: &Options, what: Listing) -> Result<String, 
             resolve(plan, &regroupings, isa, options.threads, kept)?.actions
         }
     };
-    let (_, text) = compile_kernels(plan, &transformed, &mut actions, options, Some(what))?;
+    let (_, text) = compile_kernels(plan, &transformed, &actions, options, Some(what))?;
     Ok(text)
 }
 
@@ -112,34 +115,34 @@ impl Executable {
         let pool = ThreadPool::shared(options.threads);
         let transformed = transform_kernels(&plan, options, &mut PassManager::new());
         let regroupings = regroupings(&transformed);
-        let mut fixed = match plan.has_open_sizes() {
-            true => None,
-            false => {
-                let machine = (isa, &*pool);
-                Some(Prepared::new(
-                    &plan,
-                    &regroupings,
-                    Vec::new(),
-                    &[],
-                    machine,
-                )?)
-            }
-        };
-        let actions = fixed
-            .as_mut()
-            .map_or(&mut [][..], |fixed| &mut fixed.actions);
+        let fixed = fixed(&plan, &regroupings, isa, &pool)?;
+        let actions = fixed.as_ref().map_or(&[][..], |fixed| &fixed.actions);
         let (compiled, _) = compile_kernels(&plan, &transformed, actions, options, None)?;
+        Self::assemble(plan, compiled, regroupings, (options.cpu, pool), fixed)
+    }
+
+    /// Puts together what is compiled. `fixed` is the plan at its own sizes, if it has no open
+    /// ones.
+    pub(super) fn assemble(
+        plan: Plan,
+        compiled: CompiledPlan,
+        regroupings: Vec<Regrouping>,
+        (cpu, pool): (IsaLevel, Arc<ThreadPool>),
+        fixed: Option<Prepared>,
+    ) -> Result<Self, Error> {
         let code = compiled.place(&plan)?;
         let prepared = PerSizes::default();
-        if let Some(fixed) = fixed {
+        if let Some(mut fixed) = fixed {
+            attach_nests(&mut fixed.actions, &mut compiled.nests.iter().cloned());
             prepared.get(Vec::new(), |_| Ok::<_, Error>(fixed))?;
         }
         Ok(Self {
             frozen: vec![false; plan.parameters.len()],
             plan,
+            compiled,
             code,
             regroupings,
-            isa,
+            cpu,
             pool,
             serial: ThreadPool::new(1),
             prepared,
@@ -213,7 +216,7 @@ impl Executable {
         Run {
             memory,
             sorts: &self.code.sorts,
-            loops: &self.code.nests,
+            loops: &self.code.loops,
             scratch: scratch.as_mut_slice().as_mut_ptr(),
             pool: &self.pool,
             serial: &self.serial,
@@ -296,7 +299,7 @@ impl Executable {
         self.prepared.get(sizes, |sizes| {
             let plan = self.plan.at(sizes).map_err(Error::Sizes)?;
             verify(&plan).map_err(|errors| Error::Bug(errors.join("; ")))?;
-            let machine = (self.isa, &*self.pool);
+            let machine = (CpuFeatures::up_to(self.cpu), &*self.pool);
             Prepared::new(
                 &plan,
                 &self.regroupings,
@@ -330,6 +333,19 @@ impl Executable {
         let arrays = prepared.arena_bytes + prepared.private_bytes;
         Ok(arrays + results + prepared.kept.bytes())
     }
+}
+
+/// A plan at its own sizes, if it has no open ones.
+pub(super) fn fixed(
+    plan: &Plan,
+    regroupings: &[Regrouping],
+    isa: CpuFeatures,
+    pool: &ThreadPool,
+) -> Result<Option<Prepared>, Error> {
+    if plan.has_open_sizes() {
+        return Ok(None);
+    }
+    Prepared::new(plan, regroupings, Vec::new(), &[], (isa, pool)).map(Some)
 }
 
 impl Prepared {

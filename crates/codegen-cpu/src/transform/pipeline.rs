@@ -13,6 +13,7 @@ use super::unroll_and_jam::{Jammed, jam_short_dims, unroll_and_jam};
 use crate::abi::Part;
 use crate::vectorize::select_loops::{VectorPlan, select_loops};
 use crate::vectorize::translate::small_array;
+use serde::{Deserialize, Serialize};
 use smallvec::{SmallVec, smallvec};
 use std::borrow::Cow;
 use tegula_fusion::Kernel;
@@ -59,7 +60,7 @@ pub(crate) struct Piece {
 }
 
 /// Which points and which elements of a kernel its code handles together.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Regrouping {
     /// How many consecutive points of the outermost dimension are one iteration of the code. A
     /// run of a part of that dimension must begin and end at a multiple of this.

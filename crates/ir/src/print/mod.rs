@@ -9,7 +9,7 @@ mod shape;
 mod values;
 
 use crate::text::strings::quote;
-use crate::{Computation, ComputationId, Instruction, InstructionId, Module, Op, Shape};
+use crate::{Computation, ComputationId, Instruction, InstructionId, Literal, Module, Op, Shape};
 use op::Attributes;
 use shape::write_separator;
 use std::fmt::{Arguments, Write};
@@ -30,6 +30,7 @@ pub fn print_module(module: &Module, style: PrintStyle) -> String {
     let mut printer = Printer {
         module,
         style,
+        set_aside: None,
         out: String::new(),
     };
     printer.header();
@@ -40,11 +41,31 @@ pub fn print_module(module: &Module, style: PrintStyle) -> String {
     printer.out
 }
 
+/// What tells programs apart that are not compiled alike: the text without metadata, the symbols and
+/// checks of open sizes, and the constants that are too large for the text, in its order.
+pub fn identity(module: &Module) -> (String, Vec<&Literal>) {
+    let mut printer = Printer {
+        module,
+        style: PrintStyle::Canonical,
+        set_aside: Some(Vec::new()),
+        out: String::new(),
+    };
+    printer.header();
+    for id in module.computations.keys() {
+        printer.out.push('\n');
+        printer.computation(id);
+    }
+    // Writing to a string cannot fail.
+    let _ = write!(printer.out, "\n{:?} {:?}", module.symbols, module.sizes);
+    (printer.out, printer.set_aside.unwrap_or_default())
+}
+
 /// Prints one instruction as in [`print_module`], on one line, without indentation.
 pub fn print_instruction(module: &Module, id: InstructionId, style: PrintStyle) -> String {
     let mut printer = Printer {
         module,
         style,
+        set_aside: None,
         out: String::new(),
     };
     printer.instruction(&module[id]);
@@ -57,14 +78,19 @@ impl std::fmt::Display for Module {
     }
 }
 
+/// Elements of a constant that is part of [`identity`]'s text.
+const MAX_ELEMENTS_IN_IDENTITY: usize = 16;
+
 /// What is printed so far.
 pub(crate) struct Printer<'m> {
     module: &'m Module,
     style: PrintStyle,
+    /// The large constants so far, where they are not part of the text.
+    set_aside: Option<Vec<&'m Literal>>,
     out: String,
 }
 
-impl Printer<'_> {
+impl<'m> Printer<'m> {
     pub(crate) fn write(&mut self, arguments: Arguments<'_>) {
         // Writing to a string cannot fail.
         let _ = self.out.write_fmt(arguments);
@@ -136,7 +162,7 @@ impl Printer<'_> {
         }
         self.pairs("frontend_attributes", &attributes.frontend_attributes);
         self.out.push('\n');
-        if self.style == PrintStyle::Canonical {
+        if self.style == PrintStyle::Canonical && self.set_aside.is_none() {
             self.stack_frames();
         }
     }
@@ -213,7 +239,7 @@ impl Printer<'_> {
         self.write(format_args!(" ({}) -> {result:#}", parameters.join(", ")));
     }
 
-    fn instruction(&mut self, instruction: &Instruction) {
+    fn instruction(&mut self, instruction: &'m Instruction) {
         let opcode = instruction.op.opcode();
         self.write(format_args!(
             "{}{} = {} {opcode}(",
@@ -242,12 +268,12 @@ impl Printer<'_> {
         self.annotations(instruction);
     }
 
-    fn literals(&mut self, shape: &Shape, literals: &[crate::Literal]) {
+    fn literals(&mut self, shape: &Shape, literals: &'m [Literal]) {
         let mut rest = literals.iter();
         self.literal_of(shape, &mut rest);
     }
 
-    fn literal_of(&mut self, shape: &Shape, rest: &mut std::slice::Iter<'_, crate::Literal>) {
+    fn literal_of(&mut self, shape: &Shape, rest: &mut std::slice::Iter<'m, Literal>) {
         match shape {
             Shape::Tuple(elements) => {
                 self.out.push_str("( ");
@@ -260,8 +286,17 @@ impl Printer<'_> {
                 self.out.push_str(" )");
             }
             _ => {
-                if let Some(literal) = rest.next() {
-                    let _ = literal::write_literal(&mut self.out, literal);
+                let Some(literal) = rest.next() else {
+                    return;
+                };
+                match &mut self.set_aside {
+                    Some(aside) if literal.len() > MAX_ELEMENTS_IN_IDENTITY => {
+                        self.out.push_str("{...}");
+                        aside.push(literal);
+                    }
+                    _ => {
+                        let _ = literal::write_literal(&mut self.out, literal);
+                    }
                 }
             }
         }
@@ -289,7 +324,9 @@ impl Printer<'_> {
         for (name, value) in &annotations.other {
             self.write(format_args!(", {name}={value}"));
         }
-        if let (Some(metadata), PrintStyle::Canonical) = (&annotations.metadata, self.style) {
+        if let (Some(metadata), PrintStyle::Canonical, None) =
+            (&annotations.metadata, self.style, &self.set_aside)
+        {
             self.write(format_args!(", metadata={metadata}"));
         }
         if let Some(config) = &annotations.backend_config {

@@ -7,7 +7,8 @@
 //! size     := "size" int "=" "parameter" int "dimension" int
 //! guard    := "guard" quoted "(" term ")" ("==" | "!=" | "<=" | "<") "(" term ")"
 //! alias    := "alias" "output" int "=" "parameter" int
-//! constant := "constant" int "=" shape "of" (literal as in HLO, to the line's end)
+//! constant := "constant" int "=" shape
+//!             ("outside" | "of" (literal as in HLO, to the line's end))
 //! buffer   := bN "=" place "bytes" term
 //! place    := "parameter" int | "output" int | "constant" int | "arena" term
 //! value    := xN "=" shape "in" bN
@@ -53,8 +54,20 @@ use tegula_ir::{
 /// The first thing that is not as the grammar of this module's text has it, or
 /// that names what does not exist.
 pub fn parse_plan(text: &str) -> std::result::Result<Plan, PlanParseError> {
+    parse_plan_with(text, &[])
+}
+
+/// Reads a plan's text. Constants that the text says are outside are these, by number.
+///
+/// # Errors
+/// As [`parse_plan`]; a constant that is not there, or has another shape.
+pub fn parse_plan_with(
+    text: &str,
+    constants: &[Literal],
+) -> std::result::Result<Plan, PlanParseError> {
     let mut reader = Reader {
         cursor: Cursor::new(text),
+        outside: constants,
         plan: Plan::default(),
         wrapped: 0,
     };
@@ -69,6 +82,8 @@ fn symbol_name(name: &str) -> Option<Var> {
 
 struct Reader<'a> {
     cursor: Cursor<'a>,
+    /// Constants that the text need not have.
+    outside: &'a [Literal],
     plan: Plan,
     /// Bytes of text made to read HLO operations.
     wrapped: usize,
@@ -216,6 +231,18 @@ impl Reader<'_> {
         self.cursor.expect_number(self.plan.constants.len())?;
         self.cursor.expect("=")?;
         let shape = self.shape()?;
+        if self.cursor.take_word("outside") {
+            let outside = self.outside.get(self.plan.constants.len());
+            return match outside.filter(|literal| *literal.shape() == shape) {
+                Some(literal) => {
+                    self.plan.constants.push(literal.clone());
+                    Ok(())
+                }
+                None => self
+                    .cursor
+                    .error(format!("no constant of {shape} was given")),
+            };
+        }
         self.cursor.expect_word("of")?;
         let start = self.cursor.offset();
         // With a layout stated, braces that follow can only be the elements.

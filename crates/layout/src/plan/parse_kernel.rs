@@ -49,6 +49,25 @@ pub fn parse_kernel(text: &str) -> Result<Kernel> {
     }
 }
 
+/// Reads the text of an operation on scalars.
+///
+/// # Errors
+/// As [`parse_kernel`].
+pub fn parse_scalar_op(text: &str) -> Result<ScalarOp> {
+    let mut cursor = Cursor::new(text);
+    let mut reader = Reader {
+        cursor: &mut cursor,
+        vars: BTreeMap::new(),
+        scalars: BTreeMap::new(),
+        used: Vec::new(),
+    };
+    let (op, _) = reader.operation()?;
+    match cursor.at_end() {
+        true => Ok(op),
+        false => cursor.expected("nothing after the operation"),
+    }
+}
+
 /// Reads a kernel.
 pub(super) fn kernel(cursor: &mut Cursor<'_>) -> Result<Kernel> {
     let start = cursor.offset();

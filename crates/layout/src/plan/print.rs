@@ -12,6 +12,34 @@ use tegula_ir::{ArrayShape, Dim, Op};
 
 impl Display for Plan {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        self.write(f, true)
+    }
+}
+
+/// The text of a plan without the elements of its constants, which are kept elsewhere.
+/// [`super::parse_plan_with`] reads it back.
+#[derive(Clone, Copy, Debug)]
+pub struct PlanWithoutConstants<'a>(pub &'a Plan);
+
+impl Display for PlanWithoutConstants<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        self.0.write(f, false)
+    }
+}
+
+/// The text of an operation on scalars, as it is in a kernel's text. [`super::parse_scalar_op`]
+/// reads it back.
+#[derive(Clone, Copy, Debug)]
+pub struct ScalarOpText<'a>(pub &'a ScalarOp);
+
+impl Display for ScalarOpText<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(&operation(self.0))
+    }
+}
+
+impl Plan {
+    fn write(&self, f: &mut Formatter<'_>, elements: bool) -> fmt::Result {
         writeln!(
             f,
             "plan {:?} arena {} {{",
@@ -48,11 +76,11 @@ impl Display for Plan {
             writeln!(f)?;
         }
         for (i, literal) in self.constants.iter().enumerate() {
-            writeln!(
-                f,
-                "  constant {i} = {} of {literal}",
-                shape(literal.shape())
-            )?;
+            write!(f, "  constant {i} = {} ", shape(literal.shape()))?;
+            match elements {
+                true => writeln!(f, "of {literal}")?,
+                false => writeln!(f, "outside")?,
+            }
         }
         for (id, buffer) in &self.buffers {
             let place = match &buffer.place {

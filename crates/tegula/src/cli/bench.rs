@@ -2,7 +2,7 @@
 
 use super::inputs::{DimArgs, FreezeArgs, InputArgs, Source, borrowed, read_module};
 use super::report::Failure;
-use super::{Common, CpuArgs, SUCCESS, TargetName};
+use super::{CacheArgs, Common, CpuArgs, SUCCESS, TargetName};
 use clap::Args;
 use serde_json::json;
 use std::borrow::Cow;
@@ -24,6 +24,8 @@ pub(crate) struct BenchArgs {
     pub target: TargetName,
     #[command(flatten)]
     pub cpu: CpuArgs,
+    #[command(flatten)]
+    pub cache: CacheArgs,
     #[command(flatten)]
     pub inputs: InputArgs,
     #[command(flatten)]
@@ -54,6 +56,7 @@ pub(crate) fn bench(args: &BenchArgs, common: &Common) -> Result<u8, Failure> {
         target: args.target.into(),
         cpu,
         threads: args.threads.into(),
+        cache: args.cache.get()?,
         ..Options::default()
     };
     let read_ms = fastest_read(&source)?;

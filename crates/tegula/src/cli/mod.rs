@@ -52,6 +52,25 @@ impl CpuArgs {
     }
 }
 
+/// Where compiled programs are kept.
+#[derive(Debug, Args)]
+pub(crate) struct CacheArgs {
+    /// Keep compiled programs in this folder and take them from there; `user`: in your cache
+    /// folder. The environment variable `TEGULA_CACHE` says the same.
+    #[arg(long, value_name = "DIR")]
+    cache: Option<PathBuf>,
+}
+
+impl CacheArgs {
+    fn get(&self) -> Result<Option<tegula::Cache>, report::Failure> {
+        let cache = match &self.cache {
+            Some(name) => tegula::Cache::named(name).map(Some),
+            None => tegula::Cache::from_environment(),
+        };
+        cache.map_err(report::Failure::from)
+    }
+}
+
 /// Compile and run machine-learning programs, and ask why.
 #[derive(Debug, Parser)]
 #[command(name = "tegula", version, max_term_width = 100)]

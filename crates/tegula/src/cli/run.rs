@@ -4,7 +4,7 @@ use super::inputs::{
     CheckArgs, DimArgs, FreezeArgs, InputArgs, borrowed, comparison_json, read_module_with,
 };
 use super::report::Failure;
-use super::{Common, CpuArgs, FINDING, SUCCESS, TargetName};
+use super::{CacheArgs, Common, CpuArgs, FINDING, SUCCESS, TargetName};
 use anyhow::Context;
 use clap::Args;
 use serde_json::{Value, json};
@@ -26,6 +26,8 @@ pub(crate) struct RunArgs {
     pub target: TargetName,
     #[command(flatten)]
     pub cpu: CpuArgs,
+    #[command(flatten)]
+    pub cache: CacheArgs,
     /// The TPU chip: a name, or a file that describes one.
     #[arg(long, default_value = "v5e")]
     pub chip: String,
@@ -62,6 +64,7 @@ pub(crate) fn run(args: &RunArgs, common: &Common) -> Result<u8, Failure> {
         cpu,
         threads: args.threads.into(),
         chip: Some(super::chip::load(&args.chip)?),
+        cache: args.cache.get()?,
         ..Options::default()
     };
     let mut executable = compile(&source.module, &options).map_err(|e| source.failure(e))?;

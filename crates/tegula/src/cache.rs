@@ -1,0 +1,239 @@
+//! A folder of compiled programs, which several processes may use at once.
+//!
+//! A program is found by a hash of all that its code depends on: its text, its constants, the
+//! options, the CPU's features and the build of Tegula. Files are written beside their place and
+//! renamed, so nobody sees half of one; one that is damaged is made anew. As the files hold machine
+//! code, the folder must belong to the user, and nobody else may write to it.
+
+use crate::executable_file::{BUILD, Bytes};
+use crate::{Error, Fault};
+use memmap2::Mmap;
+use std::fs::{File, OpenOptions, Permissions};
+use std::io::Write;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime};
+use tegula_ir::{Module, identity};
+
+/// A folder of compiled programs. See [`Cache::at`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cache {
+    folder: PathBuf,
+    most_bytes: u64,
+}
+
+/// How long a file is kept that somebody began to write: its writer is gone.
+const ABANDONED: Duration = Duration::from_secs(3600);
+/// After how long a file that is used is marked as used again.
+const USED_AGAIN: Duration = Duration::from_secs(600);
+/// How file names of programs end.
+const ENDING: &str = "tegula";
+
+impl Cache {
+    /// How large the files together may be, in bytes, if nothing else is said: 4 GiB.
+    pub const DEFAULT_BYTES: u64 = 4 << 30;
+
+    /// A cache in a folder, which is made if it is not there, for this user alone.
+    ///
+    /// # Errors
+    /// The folder cannot be made, belongs to somebody else, or others can write to it.
+    pub fn at(folder: impl Into<PathBuf>) -> Result<Self, Error> {
+        let folder = folder.into();
+        let name = folder.display();
+        let failed = |what: String| Error::new(Fault::Input, format!("the cache {name} {what}"));
+        let mut builder = std::fs::DirBuilder::new();
+        builder.recursive(true).mode(0o700);
+        builder
+            .create(&folder)
+            .map_err(|error| failed(format!("cannot be made: {error}")))?;
+        let found = std::fs::metadata(&folder);
+        let found = found.map_err(|error| failed(format!("cannot be read: {error}")))?;
+        if !found.is_dir() || !is_private(&found) {
+            let message = failed("is refused: it must belong to you, and nobody else may write to it, as it holds machine code".to_owned());
+            return Err(Error {
+                help: Some(format!("run `chmod go-w {name}`, or choose another folder")),
+                ..message
+            });
+        }
+        Ok(Self {
+            folder,
+            most_bytes: Self::DEFAULT_BYTES,
+        })
+    }
+
+    /// The cache in the user's folder for such things: `$XDG_CACHE_HOME/tegula`, or
+    /// `~/.cache/tegula`.
+    ///
+    /// # Errors
+    /// As [`Self::at`]; neither `XDG_CACHE_HOME` nor `HOME` is set.
+    pub fn of_user() -> Result<Self, Error> {
+        let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+        let base = variable("XDG_CACHE_HOME").map(PathBuf::from);
+        let base = base.or_else(|| Some(PathBuf::from(variable("HOME")?).join(".cache")));
+        let message = "there is no folder for a cache: neither XDG_CACHE_HOME nor HOME is set";
+        let base = base.ok_or_else(|| Error::new(Fault::Input, message))?;
+        Self::at(base.join("tegula"))
+    }
+
+    /// The cache that the environment asks for: `TEGULA_CACHE` is a folder, or `user` for
+    /// [`Self::of_user`]. None if it is not set, empty, or `off`.
+    ///
+    /// # Errors
+    /// As [`Self::at`].
+    pub fn from_environment() -> Result<Option<Self>, Error> {
+        match std::env::var_os("TEGULA_CACHE") {
+            None => Ok(None),
+            Some(value) if value.is_empty() || value == "off" => Ok(None),
+            Some(value) => Self::named(Path::new(&value)).map(Some),
+        }
+    }
+
+    /// A cache by a name that users write: `user` for [`Self::of_user`], else a folder.
+    ///
+    /// # Errors
+    /// As [`Self::at`].
+    pub fn named(name: &Path) -> Result<Self, Error> {
+        match name.as_os_str() == "user" {
+            true => Self::of_user(),
+            false => Self::at(name),
+        }
+    }
+
+    /// The same cache with another bound on the bytes of all files together. The files that were
+    /// not used for longest are removed first.
+    #[must_use]
+    pub fn with_limit(self, most_bytes: u64) -> Self {
+        Self { most_bytes, ..self }
+    }
+
+    /// The folder.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The key of a program that is compiled so: a hash of all that its code depends on.
+    pub(crate) fn key(module: &Module, options: &str) -> String {
+        let (text, constants) = identity(module);
+        let mut hasher = blake3::Hasher::new();
+        let mut part = |bytes: &[u8]| {
+            hasher.update(&(bytes.len() as u64).to_le_bytes());
+            hasher.update(bytes);
+        };
+        part(BUILD.as_bytes());
+        part(options.as_bytes());
+        part(text.as_bytes());
+        for constant in constants {
+            part(constant.bytes());
+        }
+        hasher.finalize().to_hex().to_string()
+    }
+
+    /// The file of a key, if there is one that can be trusted.
+    pub(crate) fn get(&self, key: &str) -> Option<Bytes> {
+        let path = self.path(key);
+        // Not through a link, and without waiting, should it be no file.
+        let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
+        let file = OpenOptions::new()
+            .read(true)
+            .custom_flags(flags.bits().cast_signed())
+            .open(&path)
+            .ok()?;
+        let found = file.metadata().ok()?;
+        if !found.is_file() || !is_private(&found) {
+            tracing::warn!("{} is not used: others can write to it", path.display());
+            return None;
+        }
+        let age = found.modified().ok().and_then(|time| time.elapsed().ok());
+        if age.is_some_and(|age| age > USED_AGAIN) {
+            // What cannot be marked is only removed sooner.
+            let _ = file.set_modified(SystemTime::now());
+        }
+        // SAFETY: files of the cache are never changed: they are written under another name, and
+        // nobody but this user can do so.
+        let mapped = unsafe { Mmap::map(&file) }.ok()?;
+        Some(Arc::new(mapped))
+    }
+
+    /// Keeps a program. What goes wrong only costs the time to compile it again.
+    pub(crate) fn put(&self, key: &str, bytes: &[u8]) {
+        if let Err(error) = self.try_put(key, bytes) {
+            tracing::warn!("{} was not written: {error}", self.path(key).display());
+        }
+    }
+
+    fn try_put(&self, key: &str, bytes: &[u8]) -> std::io::Result<()> {
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        if bytes.len() as u64 > self.most_bytes {
+            return Ok(());
+        }
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!(".{key}.{}.{number}", std::process::id());
+        let beside = self.folder.join(name);
+        let written =
+            write_new(&beside, bytes).and_then(|()| std::fs::rename(&beside, self.path(key)));
+        if written.is_err() {
+            let _ = std::fs::remove_file(&beside);
+        }
+        written?;
+        self.shrink()
+    }
+
+    /// Removes what was not used for longest, until the rest is small enough.
+    fn shrink(&self) -> std::io::Result<()> {
+        let mut files = Vec::new();
+        let mut total = 0;
+        for entry in std::fs::read_dir(&self.folder)? {
+            let entry = entry?;
+            let (path, Ok(found)) = (entry.path(), entry.metadata()) else {
+                continue;
+            };
+            let used = found.modified().unwrap_or(SystemTime::UNIX_EPOCH);
+            if path.extension().is_some_and(|ending| ending == ENDING) {
+                total += found.len();
+                files.push((used, found.len(), path));
+            } else if used.elapsed().is_ok_and(|age| age > ABANDONED) && is_unfinished(&path) {
+                let _ = std::fs::remove_file(&path);
+            }
+        }
+        files.sort();
+        for (_, bytes, path) in files {
+            if total <= self.most_bytes {
+                break;
+            }
+            // Another process may have been faster.
+            let _ = std::fs::remove_file(&path);
+            total -= bytes;
+        }
+        Ok(())
+    }
+
+    fn path(&self, key: &str) -> PathBuf {
+        self.folder.join(format!("{key}.{ENDING}"))
+    }
+}
+
+/// Whether a name is one that [`Cache::put`] writes under first.
+fn is_unfinished(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str());
+    let mut parts = name.unwrap_or_default().split('.');
+    let key = parts.nth(1).unwrap_or_default();
+    key.len() == 64 && key.bytes().all(|byte| byte.is_ascii_hexdigit()) && parts.count() == 2
+}
+
+fn write_new(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let mut file: File = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)?;
+    file.write_all(bytes)?;
+    // Whatever the user's mask takes away or leaves.
+    file.set_permissions(Permissions::from_mode(0o600))
+}
+
+/// Whether something belongs to this user and nobody else can write to it.
+fn is_private(found: &std::fs::Metadata) -> bool {
+    found.uid() == rustix::process::geteuid().as_raw() && found.mode() & 0o022 == 0
+}
