@@ -226,11 +226,12 @@ fn device_assignment(devices: &[i64]) -> Vec<u8> {
 }
 
 fn load(bytes: &[u8], overridden: &[u8], client: &Client) -> Result<Loaded, Error> {
-    let mut source = serialize::read(bytes)?;
+    let (mut source, machine_code) = serialize::read(bytes)?;
     if !overridden.is_empty() {
         source.options = overridden.to_vec();
     }
-    Loaded::new(Arc::new(Program::compile(source, client.threads)?), client)
+    let program = Program::load(source, client.threads, machine_code)?;
+    Loaded::new(Arc::new(program), client)
 }
 
 // SAFETY, for all of them: the header asks for objects that live, and so many bytes.
@@ -281,7 +282,7 @@ entries! {
     fn PJRT_Executable_Serialize(args: PJRT_Executable_Serialize_Args) {
         // SAFETY: as above.
         let executable = unsafe { Executable::of(args.executable) }?;
-        let (bytes, size, owner) = owned(serialize::write(&executable.program.source));
+        let (bytes, size, owner) = owned(executable.program.serialized()?);
         args.serialized_bytes = bytes;
         args.serialized_bytes_size = size;
         args.serialized_executable = owner.cast();

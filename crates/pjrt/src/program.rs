@@ -8,6 +8,7 @@ use crate::fingerprint;
 use crate::layout::Dense;
 use crate::named::Attributes;
 use crate::options::CompileOptions;
+use crate::serialize;
 use crate::sharding::Shardings;
 use std::ffi::c_char;
 use tegula_ir::{ArrayShape, Module, Shape};
@@ -82,17 +83,50 @@ impl Kinds {
 impl Program {
     /// Compiles a program.
     pub(crate) fn compile(source: Source, threads: usize) -> Result<Self, Error> {
+        Self::new(source, threads, None)
+    }
+
+    /// A program whose [bytes](Self::serialized) were read: its machine code is used if it is for
+    /// this CPU and of this build, else it is compiled.
+    pub(crate) fn load(
+        source: Source,
+        threads: usize,
+        machine_code: Vec<u8>,
+    ) -> Result<Self, Error> {
+        Self::new(source, threads, Some(machine_code))
+    }
+
+    /// The program as bytes, with its machine code.
+    pub(crate) fn serialized(&self) -> Result<Vec<u8>, Error> {
+        let machine_code = self.executable.serialize()?;
+        Ok(serialize::write(&self.source, &machine_code))
+    }
+
+    fn new(source: Source, threads: usize, machine_code: Option<Vec<u8>>) -> Result<Self, Error> {
         let options = CompileOptions::read(&source.options)?;
         if options.replicas != 1 {
             let what = format!("a program for {} replicas", options.replicas);
             return Err(unimplemented(&what));
         }
         let module = read(&source)?;
-        let compile_options = tegula::Options {
-            threads,
-            ..tegula::Options::default()
+        let loaded = machine_code.and_then(|code| {
+            // SAFETY: front ends give back what they were given, and that it was not damaged was
+            // checked.
+            unsafe { tegula::Executable::deserialize(code, threads) }.ok()
+        });
+        let executable = match loaded {
+            Some(executable) => executable,
+            None => {
+                let options = tegula::Options {
+                    threads,
+                    cache: tegula::Cache::from_environment()
+                        .map_err(tegula::Error::from)?
+                        .asked(),
+                    ..tegula::Options::default()
+                };
+                tegula::compile(&module, &options)?
+            }
         };
-        let executable = tegula::compile(&module, &compile_options)?;
         let version = crate::client::VERSION.as_bytes();
         let parts = [
             version,

@@ -1,6 +1,7 @@
 //! Executables as bytes.
 //!
-//! What is kept is the program with its options, not machine code: loading compiles it again. The
+//! What is kept is the program with its options, and the machine code that it was compiled to.
+//! Where that code cannot run (another CPU, another build), the program is compiled again. The
 //! bytes begin with a magic word, the version that wrote them and a fingerprint of the rest, so
 //! that those of another version, or damaged ones, are refused.
 
@@ -9,11 +10,16 @@ use crate::error::{Code, Error};
 use crate::fingerprint;
 use crate::program::Source;
 
-const MAGIC: &[u8] = b"tegula program 1\n";
+const MAGIC: &[u8] = b"tegula program 2\n";
 
-/// A program as bytes.
-pub(crate) fn write(source: &Source) -> Vec<u8> {
-    let parts = [source.format.as_bytes(), &source.options, &source.code];
+/// A program as bytes, with its [machine code](tegula::Executable::serialize).
+pub(crate) fn write(source: &Source, machine_code: &[u8]) -> Vec<u8> {
+    let parts = [
+        source.format.as_bytes(),
+        &source.options,
+        &source.code,
+        machine_code,
+    ];
     let mut bytes = MAGIC.to_vec();
     put(&mut bytes, VERSION.as_bytes());
     bytes.extend(fingerprint::of(&parts).to_le_bytes());
@@ -28,11 +34,11 @@ fn put(bytes: &mut Vec<u8>, part: &[u8]) {
     bytes.extend(part);
 }
 
-/// The program of such bytes.
+/// The program of such bytes, and its machine code.
 ///
 /// # Errors
 /// Bytes of something else, of another version, or damaged.
-pub(crate) fn read(bytes: &[u8]) -> Result<Source, Error> {
+pub(crate) fn read(bytes: &[u8]) -> Result<(Source, Vec<u8>), Error> {
     let refused =
         |why: &str| Error::new(Code::InvalidArgument, format!("serialised program: {why}"));
     let mut rest = bytes
@@ -51,14 +57,18 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Source, Error> {
     let format = take(&mut rest).ok_or_else(cut)?;
     let options = take(&mut rest).ok_or_else(cut)?;
     let code = take(&mut rest).ok_or_else(cut)?;
-    if fingerprint::of(&[format, options, code]).to_le_bytes() != sum || !rest.is_empty() {
+    let machine_code = take(&mut rest).ok_or_else(cut)?;
+    if fingerprint::of(&[format, options, code, machine_code]).to_le_bytes() != sum
+        || !rest.is_empty()
+    {
         return Err(refused("it is damaged"));
     }
-    Ok(Source {
+    let source = Source {
         format: String::from_utf8_lossy(format).into_owned(),
         options: options.to_vec(),
         code: code.to_vec(),
-    })
+    };
+    Ok((source, machine_code.to_vec()))
 }
 
 fn take<'a>(bytes: &mut &'a [u8]) -> Option<&'a [u8]> {
@@ -80,8 +90,8 @@ mod tests {
             code: b"func".to_vec(),
             options: vec![1, 2],
         };
-        let bytes = write(&source);
-        assert_eq!(read(&bytes), Ok(source));
+        let bytes = write(&source, b"code");
+        assert_eq!(read(&bytes), Ok((source, b"code".to_vec())));
         for place in 0..bytes.len() {
             assert!(read(&bytes[..place]).is_err());
             let mut damaged = bytes.clone();

@@ -1,16 +1,16 @@
 //! Compiling a module for a target, and running it.
 
 use crate::boundary::Boundary;
-use crate::cache::Cache;
 use crate::executable_file::{self, Bytes, Contents};
 use crate::tpu::TpuExecutable;
 use crate::{Arg, Buffer, Error, Fault};
 use std::borrow::Cow;
 use std::time::{Duration, Instant};
 use tegula_codegen_cpu::{IsaLevel, StreamLimits};
+use tegula_compile_cache::{Cache, Key};
 use tegula_fusion::{Fused, FusedRegion, Limits, ProgramText, Routines, ShortLoops, Unit, ValueId};
 use tegula_interp::Value;
-use tegula_ir::{ArrayShape, Literal, Module, PassManager, Shape};
+use tegula_ir::{ArrayShape, Literal, Module, PassManager, Shape, identity};
 use tegula_layout::Plan;
 use tegula_layout::apply_layouts::{apply_layouts, drawn};
 use tegula_layout::assign::{Machine, Ordered, Reason, dense_orders, stated_orders};
@@ -267,8 +267,13 @@ pub fn compile(module: &Module, options: &Options) -> Result<Executable, Error> 
     };
     let start = Instant::now();
     let machine = tegula_codegen_cpu::machine(options.cpu)?;
-    let key = Cache::key(module, &format!("{machine} {:?}", options.orders));
+    let options_text = format!("{machine} {:?}", options.orders);
+    let (text, constants) = identity(module);
+    let parts = [executable_file::BUILD, &options_text, &text].map(str::as_bytes);
+    let constants = constants.into_iter().map(Literal::bytes);
+    let key = Key::of(parts.into_iter().chain(constants));
     if let Some(bytes) = cache.get(&key) {
+        let bytes: Bytes = std::sync::Arc::new(bytes);
         // SAFETY: only this user writes to the cache, and only what `serialize` gives.
         let kept =
             tracing::info_span!("load").in_scope(|| unsafe { load(&bytes, options.threads) });
@@ -279,7 +284,7 @@ pub fn compile(module: &Module, options: &Options) -> Result<Executable, Error> 
                     ..executable
                 });
             }
-            Err(error) => tracing::warn!("{key} is compiled again: {error}"),
+            Err(error) => tracing::warn!("a program in the cache is compiled again: {error}"),
         }
     }
     let executable = compile_anew(module, options)?;

@@ -106,6 +106,12 @@ impl From<tegula_codegen_cpu::Error> for Error {
     }
 }
 
+impl From<tegula_compile_cache::Error> for Error {
+    fn from(error: tegula_compile_cache::Error) -> Self {
+        Self::new(Fault::Input, error.to_string())
+    }
+}
+
 impl From<tegula_codegen_cuda::Error> for Error {
     fn from(error: tegula_codegen_cuda::Error) -> Self {
         use tegula_codegen_cuda::Error as Cuda;

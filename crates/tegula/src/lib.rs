@@ -52,7 +52,6 @@
 
 mod boundary;
 mod buffer;
-mod cache;
 pub mod check;
 mod compiled;
 mod error;
@@ -65,7 +64,6 @@ pub mod reduce;
 pub mod tpu;
 
 pub use buffer::{Arg, Buffer};
-pub use cache::Cache;
 pub use compiled::{
     ArrayOrders, Compiled, Executable, Options, PlanOptions, Planned, Target, compile, plan,
     plan_for,
@@ -77,6 +75,7 @@ pub use read::{
     read_specialised, read_stated,
 };
 pub use tegula_codegen_cpu::IsaLevel;
+pub use tegula_compile_cache::Cache;
 pub use tegula_import_onnx::{External, Owner, Values};
 pub use tegula_interp::{RegisterError, register_custom_call};
 pub use tegula_ir::{ArrayShape, CustomCall, Literal, Module, PassManager};

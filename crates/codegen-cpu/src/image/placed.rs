@@ -30,14 +30,14 @@ impl PlacedCode {
             relocations,
         } = image;
         if let Some(outside) = functions.iter().find(|&&at| at as usize >= code.len()) {
-            return Err(damaged(format!("a function at byte {outside}")));
+            return Err(damaged(&format!("a function at byte {outside}")));
         }
         let operations = operations.into_boxed_slice();
         let addresses: Result<Vec<u64>, Error> = routines
             .iter()
             .map(|name| {
                 let address = routines::address_of(name);
-                let address = address.ok_or_else(|| damaged(format!("a routine `{name}`")))?;
+                let address = address.ok_or_else(|| damaged(&format!("a routine `{name}`")))?;
                 Ok(address as u64)
             })
             .collect();
@@ -65,7 +65,7 @@ impl PlacedCode {
                 }
                 Target::SineTable => Some(sine_table().as_ptr() as u64),
             };
-            let address = address.ok_or_else(|| damaged(format!("{:?}", relocation.target)))?;
+            let address = address.ok_or_else(|| damaged(&format!("{:?}", relocation.target)))?;
             let address = address.wrapping_add_signed(relocation.addend);
             let at = relocation.at as usize;
             let here = base + u64::from(relocation.at);
@@ -76,7 +76,7 @@ impl PlacedCode {
                 RelocationKind::Relative32 => &distance[..],
             };
             let place = code.get_mut(at..at + bytes.len());
-            let place = place.ok_or_else(|| damaged(format!("a relocation at byte {at}")))?;
+            let place = place.ok_or_else(|| damaged(&format!("a relocation at byte {at}")))?;
             place.copy_from_slice(bytes);
         }
         memory.copy_from_slice(&code);
@@ -100,6 +100,6 @@ impl PlacedCode {
     }
 }
 
-fn damaged(what: String) -> Error {
+fn damaged(what: &str) -> Error {
     Error::Bug(format!("the code refers to {what}, which is not there"))
 }

@@ -29,6 +29,7 @@ mod trace;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
+use tegula_compile_cache::Environment;
 
 /// Everything went well.
 pub(crate) const SUCCESS: u8 = 0;
@@ -65,9 +66,9 @@ impl CacheArgs {
     fn get(&self) -> Result<Option<tegula::Cache>, report::Failure> {
         let cache = match &self.cache {
             Some(name) => tegula::Cache::named(name).map(Some),
-            None => tegula::Cache::from_environment(),
+            None => tegula::Cache::from_environment().map(Environment::asked),
         };
-        cache.map_err(report::Failure::from)
+        Ok(cache.map_err(tegula::Error::from)?)
     }
 }
 

@@ -103,10 +103,10 @@ fn nothing_is_taken_from_where_others_can_write() {
     let error = Cache::at(&folder)
         .expect_err("others can write")
         .to_string();
-    assert!(error.contains("must belong to you"), "{error}");
+    assert!(error.contains("nobody else can write"), "{error}");
     mode(&folder, 0o700);
     let error = Cache::at(&path).expect_err("a file").to_string();
-    assert!(error.contains("cannot be made"), "{error}");
+    assert!(error.contains("cannot be opened"), "{error}");
 }
 
 #[test]

@@ -1,21 +1,93 @@
 //! A folder of compiled programs, which several processes may use at once.
 //!
-//! A program is found by a hash of all that its code depends on: its text, its constants, the
-//! options, the CPU's features and the build of Tegula. Files are written beside their place and
-//! renamed, so nobody sees half of one; one that is damaged is made anew. As the files hold machine
-//! code, the folder must belong to the user, and nobody else may write to it.
+//! An entry is found by a [`Key`]: a hash of all that it depends on. Files are written beside their
+//! place and renamed, so nobody sees half of one. As they hold machine code, the folder must belong
+//! to the user, and nobody else may write to it. The files together are bounded in size: those that
+//! were not used for longest are removed first. What cannot be written only costs the time to
+//! compile it again, and is logged.
 
-use crate::executable_file::{BUILD, Bytes};
-use crate::{Error, Fault};
 use memmap2::Mmap;
 use std::fs::{File, OpenOptions, Permissions};
 use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
-use tegula_ir::{Module, identity};
+
+/// Why a folder is no cache.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The folder cannot be made or looked at.
+    #[error("the cache {folder} cannot be opened: {cause}")]
+    Io {
+        /// The folder.
+        folder: PathBuf,
+        /// What the operating system says.
+        #[source]
+        cause: std::io::Error,
+    },
+    /// Others could put machine code there.
+    #[error(
+        "the cache {folder} is refused, as it holds machine code: it must be a folder of yours to \
+         which nobody else can write (`chmod go-w {folder}`)"
+    )]
+    NotPrivate {
+        /// The folder.
+        folder: PathBuf,
+    },
+    /// The environment names no folder for the user's caches.
+    #[error("there is no folder for a cache: neither XDG_CACHE_HOME nor HOME is set")]
+    NoHome,
+}
+
+/// What an entry is found by.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Key(String);
+
+impl Key {
+    /// The key of all these parts, in this order.
+    pub fn of<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> Self {
+        let mut hasher = blake3::Hasher::new();
+        for part in parts {
+            hasher.update(&(part.len() as u64).to_le_bytes());
+            hasher.update(part);
+        }
+        Self(hasher.finalize().to_hex().to_string())
+    }
+}
+
+/// What the environment says of a cache.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Environment {
+    /// Nothing.
+    Silent,
+    /// There is to be none.
+    Off,
+    /// This one.
+    On(Cache),
+}
+
+impl Environment {
+    /// The cache that is asked for.
+    pub fn asked(self) -> Option<Cache> {
+        match self {
+            Self::On(cache) => Some(cache),
+            Self::Silent | Self::Off => None,
+        }
+    }
+
+    /// The cache that is asked for, or the user's where nothing is said.
+    ///
+    /// # Errors
+    /// As [`Cache::of_user`].
+    pub fn or_of_user(self) -> Result<Option<Cache>, Error> {
+        match self {
+            Self::On(cache) => Ok(Some(cache)),
+            Self::Silent => Cache::of_user().map(Some),
+            Self::Off => Ok(None),
+        }
+    }
+}
 
 /// A folder of compiled programs. See [`Cache::at`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,21 +113,15 @@ impl Cache {
     /// The folder cannot be made, belongs to somebody else, or others can write to it.
     pub fn at(folder: impl Into<PathBuf>) -> Result<Self, Error> {
         let folder = folder.into();
-        let name = folder.display();
-        let failed = |what: String| Error::new(Fault::Input, format!("the cache {name} {what}"));
         let mut builder = std::fs::DirBuilder::new();
         builder.recursive(true).mode(0o700);
-        builder
-            .create(&folder)
-            .map_err(|error| failed(format!("cannot be made: {error}")))?;
-        let found = std::fs::metadata(&folder);
-        let found = found.map_err(|error| failed(format!("cannot be read: {error}")))?;
+        let made = builder.create(&folder);
+        let found = match made.and_then(|()| std::fs::metadata(&folder)) {
+            Ok(found) => found,
+            Err(cause) => return Err(Error::Io { folder, cause }),
+        };
         if !found.is_dir() || !is_private(&found) {
-            let message = failed("is refused: it must belong to you, and nobody else may write to it, as it holds machine code".to_owned());
-            return Err(Error {
-                help: Some(format!("run `chmod go-w {name}`, or choose another folder")),
-                ..message
-            });
+            return Err(Error::NotPrivate { folder });
         }
         Ok(Self {
             folder,
@@ -72,21 +138,19 @@ impl Cache {
         let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
         let base = variable("XDG_CACHE_HOME").map(PathBuf::from);
         let base = base.or_else(|| Some(PathBuf::from(variable("HOME")?).join(".cache")));
-        let message = "there is no folder for a cache: neither XDG_CACHE_HOME nor HOME is set";
-        let base = base.ok_or_else(|| Error::new(Fault::Input, message))?;
-        Self::at(base.join("tegula"))
+        Self::at(base.ok_or(Error::NoHome)?.join("tegula"))
     }
 
-    /// The cache that the environment asks for: `TEGULA_CACHE` is a folder, or `user` for
-    /// [`Self::of_user`]. None if it is not set, empty, or `off`.
+    /// What the environment says of a cache: `TEGULA_CACHE` is a folder, `user` for
+    /// [`Self::of_user`], or `off` (or empty) for none.
     ///
     /// # Errors
     /// As [`Self::at`].
-    pub fn from_environment() -> Result<Option<Self>, Error> {
+    pub fn from_environment() -> Result<Environment, Error> {
         match std::env::var_os("TEGULA_CACHE") {
-            None => Ok(None),
-            Some(value) if value.is_empty() || value == "off" => Ok(None),
-            Some(value) => Self::named(Path::new(&value)).map(Some),
+            None => Ok(Environment::Silent),
+            Some(value) if value.is_empty() || value == "off" => Ok(Environment::Off),
+            Some(value) => Self::named(Path::new(&value)).map(Environment::On),
         }
     }
 
@@ -113,25 +177,9 @@ impl Cache {
         &self.folder
     }
 
-    /// The key of a program that is compiled so: a hash of all that its code depends on.
-    pub(crate) fn key(module: &Module, options: &str) -> String {
-        let (text, constants) = identity(module);
-        let mut hasher = blake3::Hasher::new();
-        let mut part = |bytes: &[u8]| {
-            hasher.update(&(bytes.len() as u64).to_le_bytes());
-            hasher.update(bytes);
-        };
-        part(BUILD.as_bytes());
-        part(options.as_bytes());
-        part(text.as_bytes());
-        for constant in constants {
-            part(constant.bytes());
-        }
-        hasher.finalize().to_hex().to_string()
-    }
-
-    /// The file of a key, if there is one that can be trusted.
-    pub(crate) fn get(&self, key: &str) -> Option<Bytes> {
+    /// The entry of a key, mapped, if there is one that can be trusted. That it was not damaged is
+    /// for the caller to check.
+    pub fn get(&self, key: &Key) -> Option<Mmap> {
         let path = self.path(key);
         // Not through a link, and without waiting, should it be no file.
         let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
@@ -152,24 +200,36 @@ impl Cache {
         }
         // SAFETY: files of the cache are never changed: they are written under another name, and
         // nobody but this user can do so.
-        let mapped = unsafe { Mmap::map(&file) }.ok()?;
-        Some(Arc::new(mapped))
+        unsafe { Mmap::map(&file) }.ok()
     }
 
-    /// Keeps a program. What goes wrong only costs the time to compile it again.
-    pub(crate) fn put(&self, key: &str, bytes: &[u8]) {
+    /// The entry of a key that [`Self::put_hashed`] wrote, if it is there and not damaged.
+    pub fn get_hashed(&self, key: &Key) -> Option<Vec<u8>> {
+        let entry = self.get(key)?;
+        let (hash, bytes) = entry.split_first_chunk::<{ blake3::OUT_LEN }>()?;
+        (blake3::hash(bytes) == *hash).then(|| bytes.to_vec())
+    }
+
+    /// Keeps an entry with a hash by which damage is found.
+    pub fn put_hashed(&self, key: &Key, bytes: &[u8]) {
+        let hash = blake3::hash(bytes);
+        self.put(key, &[hash.as_bytes(), bytes].concat());
+    }
+
+    /// Keeps an entry.
+    pub fn put(&self, key: &Key, bytes: &[u8]) {
         if let Err(error) = self.try_put(key, bytes) {
             tracing::warn!("{} was not written: {error}", self.path(key).display());
         }
     }
 
-    fn try_put(&self, key: &str, bytes: &[u8]) -> std::io::Result<()> {
+    fn try_put(&self, key: &Key, bytes: &[u8]) -> std::io::Result<()> {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         if bytes.len() as u64 > self.most_bytes {
             return Ok(());
         }
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let name = format!(".{key}.{}.{number}", std::process::id());
+        let name = format!(".{}.{}.{number}", key.0, std::process::id());
         let beside = self.folder.join(name);
         let written =
             write_new(&beside, bytes).and_then(|()| std::fs::rename(&beside, self.path(key)));
@@ -209,8 +269,8 @@ impl Cache {
         Ok(())
     }
 
-    fn path(&self, key: &str) -> PathBuf {
-        self.folder.join(format!("{key}.{ENDING}"))
+    fn path(&self, key: &Key) -> PathBuf {
+        self.folder.join(format!("{}.{ENDING}", key.0))
     }
 }
 
