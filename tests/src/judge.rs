@@ -255,7 +255,11 @@ impl Reference {
         Ok(verdict)
     }
 
-    fn judge_results(&self, outputs: &[&Literal]) -> Result<Verdict, String> {
+    /// Judges results that were computed in some other way.
+    ///
+    /// # Errors
+    /// Where they differ.
+    pub fn judge_results(&self, outputs: &[&Literal]) -> Result<Verdict, String> {
         if outputs.len() != self.results.len() {
             return Err(format!(
                 "{} results instead of {}",

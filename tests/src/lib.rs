@@ -5,6 +5,7 @@ pub mod corpus;
 pub mod judge;
 pub mod models;
 pub mod nvrtc;
+pub mod object;
 pub mod onnx_like;
 pub mod open_models;
 pub mod opened;

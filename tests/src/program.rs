@@ -108,7 +108,10 @@ impl Program {
     }
 
     /// Compares flattened results with what they should be.
-    fn compare(&self, results: &[Buffer], target: Target) -> Result<()> {
+    ///
+    /// # Errors
+    /// Which result differs.
+    pub fn compare(&self, results: &[Buffer], target: Target) -> Result<()> {
         ensure!(!self.expected.is_empty(), "no result to compare with");
         for expected in &self.expected {
             let ours = results.get(expected.output);

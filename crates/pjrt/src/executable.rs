@@ -282,7 +282,9 @@ entries! {
     fn PJRT_Executable_Serialize(args: PJRT_Executable_Serialize_Args) {
         // SAFETY: as above.
         let executable = unsafe { Executable::of(args.executable) }?;
-        let (bytes, size, owner) = owned(executable.program.serialized()?);
+        let program = &executable.program;
+        let machine_code = program.executable.serialize()?;
+        let (bytes, size, owner) = owned(serialize::write(&program.source, &machine_code));
         args.serialized_bytes = bytes;
         args.serialized_bytes_size = size;
         args.serialized_executable = owner.cast();

@@ -8,7 +8,6 @@ use crate::fingerprint;
 use crate::layout::Dense;
 use crate::named::Attributes;
 use crate::options::CompileOptions;
-use crate::serialize;
 use crate::sharding::Shardings;
 use std::ffi::c_char;
 use tegula_ir::{ArrayShape, Module, Shape};
@@ -86,7 +85,7 @@ impl Program {
         Self::new(source, threads, None)
     }
 
-    /// A program whose [bytes](Self::serialized) were read: its machine code is used if it is for
+    /// A program whose bytes were read: its machine code is used if it is for
     /// this CPU and of this build, else it is compiled.
     pub(crate) fn load(
         source: Source,
@@ -94,12 +93,6 @@ impl Program {
         machine_code: Vec<u8>,
     ) -> Result<Self, Error> {
         Self::new(source, threads, Some(machine_code))
-    }
-
-    /// The program as bytes, with its machine code.
-    pub(crate) fn serialized(&self) -> Result<Vec<u8>, Error> {
-        let machine_code = self.executable.serialize()?;
-        Ok(serialize::write(&self.source, &machine_code))
     }
 
     fn new(source: Source, threads: usize, machine_code: Option<Vec<u8>>) -> Result<Self, Error> {

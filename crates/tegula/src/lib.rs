@@ -57,6 +57,7 @@ mod compiled;
 mod error;
 mod executable_file;
 pub mod npz;
+mod object;
 mod passes;
 pub mod random_input;
 mod read;
@@ -69,12 +70,13 @@ pub use compiled::{
     plan_for,
 };
 pub use error::{Error, Fault};
+pub use object::compile_object;
 pub use passes::{passes, run_passes};
 pub use read::{
     OnnxModel, is_onnx, read, read_filled, read_onnx, read_program, read_program_stated,
     read_specialised, read_stated,
 };
-pub use tegula_codegen_cpu::IsaLevel;
+pub use tegula_codegen_cpu::{IsaLevel, Object};
 pub use tegula_compile_cache::Cache;
 pub use tegula_import_onnx::{External, Owner, Values};
 pub use tegula_interp::{RegisterError, register_custom_call};

@@ -15,6 +15,7 @@ mod kernel_groups;
 mod lapack;
 mod large_results;
 mod mutations;
+mod objects;
 mod onnx_shapes;
 mod open_models;
 mod open_programs;

@@ -7,6 +7,15 @@ use tegula_target::IsaLevel;
 
 /// Cranelift's description of the machine that code is made for.
 pub(crate) fn target(cpu: IsaLevel) -> Result<OwnedTargetIsa, Error> {
+    target_for(cpu, false)
+}
+
+/// As [`target`]; whether what is outside of the code may be anywhere, as for a library that is
+/// loaded.
+pub(crate) fn target_for(
+    cpu: IsaLevel,
+    position_independent: bool,
+) -> Result<OwnedTargetIsa, Error> {
     let mut flags = settings::builder();
     let set = |flags: &mut settings::Builder, name: &str, value: &str| {
         flags
@@ -14,7 +23,8 @@ pub(crate) fn target(cpu: IsaLevel) -> Result<OwnedTargetIsa, Error> {
             .map_err(|e| Error::Bug(format!("setting {name}: {e}")))
     };
     set(&mut flags, "opt_level", "speed")?;
-    set(&mut flags, "is_pic", "false")?;
+    let pic = position_independent.to_string();
+    set(&mut flags, "is_pic", &pic)?;
     set(
         &mut flags,
         "enable_verifier",

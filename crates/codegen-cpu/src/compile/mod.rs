@@ -13,6 +13,8 @@ use tegula_layout::plan::Plan;
 pub(crate) mod loop_outline;
 pub(crate) mod module;
 
+pub(crate) use module::compile_for_object;
+
 /// Runs the [passes](crate::transform::pipeline) over each kernel of a Plan, by number.
 pub(crate) fn transform_kernels(
     plan: &Plan,

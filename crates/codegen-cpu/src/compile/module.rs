@@ -4,7 +4,7 @@ use super::Pieces;
 use super::loop_outline::{Made, Maker, emit};
 use crate::abi::{KernelCode, KernelFn};
 use crate::clif::lower::{Imports, KERNEL_PARAMS, lower_kernel};
-use crate::clif::target::target;
+use crate::clif::target::{target, target_for};
 use crate::error::Error;
 use crate::image::libcalls::{General, Helper};
 use crate::image::{CodeImage, FunctionId, ImageBuilder, PlacedCode};
@@ -21,6 +21,7 @@ use crate::simd::row_addressing::RowsIn;
 use crate::transform::pipeline::{Piece, Transformed, vectorize_only};
 use crate::vectorize::translate::Run;
 use cranelift_codegen::ir::{FuncRef, Signature, Type, Value, types};
+use cranelift_codegen::isa::OwnedTargetIsa;
 use cranelift_codegen::{Context, ir};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use rustc_hash::FxHashMap;
@@ -202,28 +203,8 @@ pub(crate) fn compile_kernels(
     options: &Options,
     listing: Option<Listing>,
 ) -> Result<(CompiledPlan, String), Error> {
-    let cpu = options.cpu;
-    let mut builder = Builder {
-        context: Context::new(),
-        functions: FunctionBuilderContext::new(),
-        image: ImageBuilder::new(target(cpu)?),
-        imports: ModuleImports {
-            wide: InstructionSet::of(cpu).map(x64::Wide::new),
-            listing: (listing == Some(Listing::Asm)).then(String::new),
-            ..ModuleImports::default()
-        },
-        listing: listing.map(|l| (l, String::new())),
-        streaming: options.streaming,
-    };
-    let mut kernels = Vec::with_capacity(plan.kernels.len());
-    let streamed = match builder.imports.wide.is_some() {
-        true => nontemporal_stores::kernels(plan, options.streaming),
-        false => FxHashMap::default(),
-    };
-    for (id, kernel) in plan.kernels.keys().zip(transformed) {
-        let streamed = streamed.get(&id).map_or(&[][..], Vec::as_slice);
-        kernels.push(builder.kernel(&id.to_string(), kernel, streamed)?);
-    }
+    let mut builder = Builder::new(target(options.cpu)?, options, listing);
+    let kernels = builder.kernels(plan, transformed)?;
     let mut sorts = Vec::new();
     let mut comparators = Vec::new();
     find_comparators(&plan.steps, &mut comparators);
@@ -254,6 +235,20 @@ pub(crate) fn compile_kernels(
         nests: loops.nests,
     };
     Ok((compiled, text))
+}
+
+/// Compiles every kernel of a plan for an object, and what `entries` adds to it, which is given the
+/// functions of the kernels.
+pub(crate) fn compile_for_object<T>(
+    plan: &Plan,
+    transformed: &[Transformed],
+    options: &Options,
+    entries: impl FnOnce(&mut ImageBuilder, &[Pieces]) -> Result<T, Error>,
+) -> Result<(CodeImage, T), Error> {
+    let mut builder = Builder::new(target_for(options.cpu, true)?, options, None);
+    let kernels = builder.kernels(plan, transformed)?;
+    let entries = entries(&mut builder.image, &kernels)?;
+    Ok((builder.image.finish()?, entries))
 }
 
 /// Loops that become functions.
@@ -306,6 +301,34 @@ fn find_comparators<'a>(steps: &'a [Step], out: &mut Vec<&'a Kernel>) {
 }
 
 impl Builder {
+    fn new(isa: OwnedTargetIsa, options: &Options, listing: Option<Listing>) -> Self {
+        Self {
+            context: Context::new(),
+            functions: FunctionBuilderContext::new(),
+            image: ImageBuilder::new(isa),
+            imports: ModuleImports {
+                wide: InstructionSet::of(options.cpu).map(x64::Wide::new),
+                listing: (listing == Some(Listing::Asm)).then(String::new),
+                ..ModuleImports::default()
+            },
+            listing: listing.map(|l| (l, String::new())),
+            streaming: options.streaming,
+        }
+    }
+
+    /// The functions of every kernel of a plan.
+    fn kernels(&mut self, plan: &Plan, transformed: &[Transformed]) -> Result<Vec<Pieces>, Error> {
+        let streamed = match self.imports.wide.is_some() {
+            true => nontemporal_stores::kernels(plan, self.streaming),
+            false => FxHashMap::default(),
+        };
+        let kernels = plan.kernels.keys().zip(transformed).map(|(id, kernel)| {
+            let streamed = streamed.get(&id).map_or(&[][..], Vec::as_slice);
+            self.kernel(&id.to_string(), kernel, streamed)
+        });
+        kernels.collect()
+    }
+
     /// The functions of a kernel's pieces; `streamed`: parameters that are stored past the
     /// caches.
     fn kernel(

@@ -23,6 +23,7 @@ mod namespace {
     pub(super) const ROUTINE: u32 = 1;
     pub(super) const OPERATION: u32 = 2;
     pub(super) const SINE_TABLE: u32 = 3;
+    pub(super) const CONSTANT: u32 = 4;
 }
 
 /// An image in the making.
@@ -123,7 +124,10 @@ impl ImageBuilder {
             };
             let kind = match relocation.kind {
                 Reloc::Abs8 => RelocationKind::Absolute64,
-                Reloc::X86PCRel4 | Reloc::X86CallPCRel4 => RelocationKind::Relative32,
+                Reloc::X86PCRel4 | Reloc::X86CallPCRel4 | Reloc::X86CallPLTRel4 => {
+                    RelocationKind::Relative32
+                }
+                Reloc::X86GOTPCRel4 => RelocationKind::GotRelative32,
                 other => return Err(Error::Bug(format!("a relocation of kind {other}"))),
             };
             self.image.relocations.push(Relocation {
@@ -173,6 +177,16 @@ impl ImageBuilder {
         Ok(start as u32)
     }
 
+    /// The name of the routine of a number, if there are so many.
+    pub(crate) fn routine_name(&self, number: usize) -> Option<&str> {
+        self.image.routines.get(number).map(String::as_str)
+    }
+
+    /// The operations that code applies by their own function.
+    pub(crate) fn operations(&self) -> &[General] {
+        &self.image.operations
+    }
+
     /// The number of a routine.
     fn routine(&mut self, name: &'static str) -> u32 {
         let names = &mut self.image.routines;
@@ -191,6 +205,7 @@ impl ImageBuilder {
                     namespace::FUNCTION => Target::Function(FunctionId(index)),
                     namespace::ROUTINE => Target::Routine(index),
                     namespace::OPERATION => Target::Operation(index),
+                    namespace::CONSTANT => Target::Constant(index),
                     _ => Target::SineTable,
                 })
             }
@@ -201,6 +216,11 @@ impl ImageBuilder {
             other => Err(Error::Bug(format!("a reference to {other:?}"))),
         }
     }
+}
+
+/// The address of a constant of the program, in code for objects.
+pub(crate) fn constant_address(builder: &mut FunctionBuilder<'_>, number: u32) -> Value {
+    address(builder, (namespace::CONSTANT, number))
 }
 
 /// The address of the table that sines and cosines look up.

@@ -10,7 +10,7 @@ pub(crate) mod libcalls;
 mod placed;
 mod routines;
 
-pub(crate) use builder::{ImageBuilder, sine_table};
+pub(crate) use builder::{ImageBuilder, constant_address, sine_table};
 pub(crate) use placed::PlacedCode;
 
 use libcalls::General;
@@ -53,6 +53,9 @@ pub(crate) enum RelocationKind {
     Absolute64,
     /// 32 bits, from the place itself on.
     Relative32,
+    /// 32 bits, from the place itself on to an entry of a table that holds the address. Only code
+    /// for objects has these.
+    GotRelative32,
 }
 
 /// What an address is of.
@@ -66,4 +69,6 @@ pub(crate) enum Target {
     Operation(u32),
     /// The table that sines and cosines look up.
     SineTable,
+    /// A constant of the program, by number. Only code for objects has these.
+    Constant(u32),
 }

@@ -64,6 +64,7 @@ impl PlacedCode {
                     operation.map(|o| std::ptr::from_ref(o) as u64)
                 }
                 Target::SineTable => Some(sine_table().as_ptr() as u64),
+                Target::Constant(_) => None,
             };
             let address = address.ok_or_else(|| damaged(&format!("{:?}", relocation.target)))?;
             let address = address.wrapping_add_signed(relocation.addend);
@@ -74,6 +75,9 @@ impl PlacedCode {
             let bytes = match relocation.kind {
                 RelocationKind::Absolute64 => &full[..],
                 RelocationKind::Relative32 => &distance[..],
+                RelocationKind::GotRelative32 => {
+                    return Err(damaged("a table of addresses"));
+                }
             };
             let place = code.get_mut(at..at + bytes.len());
             let place = place.ok_or_else(|| damaged(&format!("a relocation at byte {at}")))?;

@@ -49,6 +49,12 @@ pub(crate) enum Form {
     Cubin,
     /// The kernel text of the simulated TPU.
     Tpu,
+    /// An object file, NAME.o, in the folder of `-o`.
+    Object,
+    /// The C header of the object, NAME.h, in the folder of `-o`.
+    Header,
+    /// The object in an archive, libNAME.a, and its header, in the folder of `-o`.
+    Library,
 }
 
 /// The options of `tegula compile`.
@@ -78,13 +84,22 @@ pub(crate) struct CompileArgs {
     /// The TPU chip: a name, or a file that describes one.
     #[arg(long, default_value = "v5e")]
     pub chip: String,
-    /// Write to this file instead of standard output.
+    /// What the functions of an object begin with; the model's file name if nothing is said.
+    #[arg(long)]
+    pub name: Option<String>,
+    /// The machine that an object is for: x86_64-unknown-linux-gnu.
+    #[arg(long, value_name = "TRIPLE")]
+    pub target_triple: Option<String>,
+    /// Write to this file instead of standard output; for an object, to this folder.
     #[arg(short = 'o', value_name = "FILE")]
     pub output: Option<PathBuf>,
 }
 
 /// Compiles a program and prints a form of it.
 pub(crate) fn compile(args: &CompileArgs, form: Form, common: &Common) -> Result<u8, Failure> {
+    if let Form::Object | Form::Header | Form::Library = form {
+        return super::object::compile(args, form, common);
+    }
     let cpu = args.cpu.get()?;
     let source = read_module(&args.model, &args.dims)?;
     let options = PlanOptions {

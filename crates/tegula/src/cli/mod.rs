@@ -16,6 +16,7 @@ mod fused_text;
 mod index;
 mod inputs;
 mod layout;
+mod object;
 pub(crate) mod output;
 mod passes;
 mod reduce;

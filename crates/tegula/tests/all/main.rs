@@ -1,6 +1,7 @@
 //! The tests of the compiler and its command line, a module each, in one program: linking one for each would take
 //! most of the time and of the disk.
 
+mod c_examples;
 mod compile_cache;
 mod custom_calls;
 mod exit_codes;

@@ -1,0 +1,468 @@
+//! The functions that a C program calls, as code: the walk through a plan's steps, and how large the
+//! arena is.
+//!
+//! ```c
+//! int32_t NAME_call(const int64_t *sizes, const void *const *parameters,
+//!                   void *const *results, void *arena);
+//! int64_t NAME_arena_bytes(const int64_t *sizes);
+//! ```
+//! `sizes` are those that a call is [given](GivenSizes). The first function checks them, and
+//! gives 0, or which of the [checks](checks) failed, from 1.
+
+use super::{Check, GivenSizes};
+use crate::abi::Part;
+use crate::clif::integer;
+use crate::clif::lower::KERNEL_PARAMS;
+use crate::compile::Pieces;
+use crate::error::Error;
+use crate::image::{FunctionId, ImageBuilder, constant_address};
+use cranelift_codegen::Context;
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::{
+    FuncRef, InstBuilder, MemFlagsData, StackSlot, StackSlotData, StackSlotKind, Value, types,
+};
+use cranelift_codegen::isa::TargetFrontendConfig;
+use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
+use rustc_hash::FxHashMap;
+use tegula_expr::{Arithmetic, Node, Term, Var};
+use tegula_fusion::kernel::IndexVar;
+use tegula_ir::ElementType;
+use tegula_layout::plan::{BufferId, KernelId, Place, Plan, Step, ValueId};
+
+/// Bytes of an address.
+const WORD: usize = 8;
+
+/// Emits `NAME_call`.
+pub(super) fn call(
+    image: &mut ImageBuilder,
+    plan: &Plan,
+    pieces: &[Pieces],
+    (open, checks): (&GivenSizes, &[Check]),
+) -> Result<FunctionId, Error> {
+    let params = [types::I64; 4];
+    function(
+        image,
+        &params,
+        types::I32,
+        |image, builder, config, given| {
+            let [sizes, parameters, results, arena] = given[..] else {
+                return Err(bug("a signature"));
+            };
+            let mut driver = Driver {
+                image,
+                builder,
+                config,
+                plan,
+                pieces,
+                sizes,
+                arena,
+                terms: FxHashMap::default(),
+                buffers: FxHashMap::default(),
+                functions: FxHashMap::default(),
+                table: None,
+            };
+            driver.symbols(open);
+            driver.check(checks);
+            driver.enter(parameters, results)?;
+            driver.steps(&plan.steps)?;
+            Ok(driver.builder.ins().iconst(types::I32, 0))
+        },
+    )
+}
+
+/// Emits `NAME_arena_bytes`.
+pub(super) fn arena_bytes(
+    image: &mut ImageBuilder,
+    plan: &Plan,
+    open: &GivenSizes,
+) -> Result<FunctionId, Error> {
+    function(
+        image,
+        &[types::I64],
+        types::I64,
+        |image, builder, config, given| {
+            let mut driver = Driver {
+                image,
+                builder,
+                config,
+                plan,
+                pieces: &[],
+                sizes: given[0],
+                arena: given[0],
+                terms: FxHashMap::default(),
+                buffers: FxHashMap::default(),
+                functions: FxHashMap::default(),
+                table: None,
+            };
+            driver.symbols(open);
+            Ok(driver.term(&plan.arena_bytes))
+        },
+    )
+}
+
+/// A function of these parameters whose result `emit` gives.
+fn function(
+    image: &mut ImageBuilder,
+    params: &[types::Type],
+    returns: types::Type,
+    emit: impl FnOnce(
+        &mut ImageBuilder,
+        &mut FunctionBuilder<'_>,
+        TargetFrontendConfig,
+        Vec<Value>,
+    ) -> Result<Value, Error>,
+) -> Result<FunctionId, Error> {
+    let id = image.declare();
+    let mut context = Context::new();
+    context.func.signature = image.signature(params, &[returns]);
+    let mut functions = FunctionBuilderContext::new();
+    let config = image.config();
+    let mut builder = FunctionBuilder::new(&mut context.func, &mut functions);
+    let entry = builder.create_block();
+    builder.append_block_params_for_function_params(entry);
+    builder.switch_to_block(entry);
+    builder.seal_block(entry);
+    let given = builder.block_params(entry).to_vec();
+    let result = emit(image, &mut builder, config, given)?;
+    builder.ins().return_(&[result]);
+    builder.seal_all_blocks();
+    builder.finalize(config);
+    image.define(id, &mut context)?;
+    Ok(id)
+}
+
+fn bug(what: &str) -> Error {
+    Error::Bug(format!("{what} in an object"))
+}
+
+struct Driver<'d, 'f> {
+    image: &'d mut ImageBuilder,
+    builder: &'d mut FunctionBuilder<'f>,
+    config: TargetFrontendConfig,
+    plan: &'d Plan,
+    pieces: &'d [Pieces],
+    sizes: Value,
+    arena: Value,
+    /// What was computed in the function's first block, and is known everywhere.
+    terms: FxHashMap<Term, Value>,
+    buffers: FxHashMap<BufferId, Value>,
+    functions: FxHashMap<FunctionId, FuncRef>,
+    /// The addresses that a kernel is given.
+    table: Option<StackSlot>,
+}
+
+impl Driver<'_, '_> {
+    /// The values of the plan's symbols, from those that are given, in a table for kernels.
+    fn symbols(&mut self, open: &GivenSizes) {
+        let flags = MemFlagsData::trusted().with_readonly();
+        let words = open.of.len().max(1);
+        let table = StackSlotData::new(StackSlotKind::ExplicitSlot, (WORD * words) as u32, 3);
+        let table = self.builder.create_sized_stack_slot(table);
+        for (number, given) in open.of.iter().enumerate() {
+            let value = match given {
+                Some(given) => {
+                    let offset = (WORD * given) as i32;
+                    let ins = self.builder.ins();
+                    ins.load(types::I64, flags, self.sizes, offset)
+                }
+                None => self.builder.ins().iconst(types::I64, 0),
+            };
+            let at = (WORD * number) as i32;
+            self.builder.ins().stack_store(types::I64, value, table, at);
+            self.terms.insert(Term::var(Var(number as u32)), value);
+        }
+        self.sizes = self.builder.ins().stack_addr(types::I64, table, 0);
+    }
+
+    /// Returns the number of the first check that fails.
+    fn check(&mut self, checks: &[Check]) {
+        for (number, check) in checks.iter().enumerate() {
+            let (left, right) = (self.term(&check.left), self.term(&check.right));
+            let holds = integer::compare(self.builder, check.op, left, right);
+            let [fails, on] = [(); 2].map(|()| self.builder.create_block());
+            self.builder.ins().brif(holds, on, &[], fails, &[]);
+            self.builder.switch_to_block(fails);
+            let status = self.builder.ins().iconst(types::I32, number as i64 + 1);
+            self.builder.ins().return_(&[status]);
+            self.builder.switch_to_block(on);
+        }
+    }
+
+    /// Finds where every buffer lies, and copies parameters to the results that start as them.
+    fn enter(&mut self, parameters: Value, results: Value) -> Result<(), Error> {
+        let flags = MemFlagsData::trusted().with_readonly();
+        let plan = self.plan;
+        for (id, buffer) in &plan.buffers {
+            let listed = |number: usize| (WORD * number) as i32;
+            let address = match &buffer.place {
+                Place::Parameter(number) => {
+                    let ins = self.builder.ins();
+                    ins.load(types::I64, flags, parameters, listed(*number))
+                }
+                Place::Output { result, from } => {
+                    let ins = self.builder.ins();
+                    let start = ins.load(types::I64, flags, results, listed(*result));
+                    self.builder.ins().iadd_imm_s(start, *from)
+                }
+                Place::Constant(number) => constant_address(self.builder, *number as u32),
+                Place::Arena(offset) => {
+                    let offset = self.term(offset);
+                    self.builder.ins().iadd(self.arena, offset)
+                }
+            };
+            self.buffers.insert(id, address);
+        }
+        let mut most = 0;
+        for kernel in plan.kernels.values() {
+            most = most.max(kernel.given() + 1);
+            for var in &kernel.domain {
+                if let Some(extent) = kernel.extent(*var) {
+                    let extent = own(kernel, extent);
+                    self.term(&extent);
+                }
+            }
+        }
+        let slot = StackSlotData::new(StackSlotKind::ExplicitSlot, (WORD * most) as u32, 3);
+        self.table = Some(self.builder.create_sized_stack_slot(slot));
+        for alias in &plan.aliases {
+            let result = plan
+                .results
+                .get(alias.output)
+                .ok_or_else(|| bug("an alias"))?;
+            let offset = |number: usize| (WORD * number) as i32;
+            let ins = self.builder.ins();
+            let from = ins.load(types::I64, flags, parameters, offset(alias.parameter));
+            let ins = self.builder.ins();
+            let to = ins.load(types::I64, flags, results, offset(alias.output));
+            let bytes = &plan.buffers[plan.values[*result].buffer].bytes;
+            let bytes = self.term(bytes);
+            // The caller may give the same memory for both.
+            self.builder.call_memmove(self.config, to, from, bytes);
+        }
+        Ok(())
+    }
+
+    fn steps(&mut self, steps: &[Step]) -> Result<(), Error> {
+        steps.iter().try_for_each(|step| self.step(step))
+    }
+
+    fn step(&mut self, step: &Step) -> Result<(), Error> {
+        match step {
+            Step::Kernel { kernel, args } => self.kernel(*kernel, args),
+            Step::Copy { from, to } => self.copy(*from, *to),
+            Step::Library { op, .. } => {
+                let what = format!("`{}` in an object", op.name());
+                Err(Error::Unsupported(what))
+            }
+            Step::While {
+                condition,
+                predicate,
+                body,
+            } => self.while_loop(condition, *predicate, body),
+            Step::Conditional { selector, branches } => self.conditional(*selector, branches),
+            Step::Strips { steps, .. } => self.steps(steps),
+        }
+    }
+
+    fn kernel(&mut self, id: KernelId, args: &[ValueId]) -> Result<(), Error> {
+        let table = self.table.ok_or_else(|| bug("a kernel"))?;
+        for (number, arg) in args.iter().enumerate() {
+            let address = self.address(*arg)?;
+            let at = (WORD * number) as i32;
+            self.builder
+                .ins()
+                .stack_store(types::I64, address, table, at);
+        }
+        let last = (WORD * args.len()) as i32;
+        self.builder
+            .ins()
+            .stack_store(types::I64, self.sizes, table, last);
+        let plan = self.plan;
+        let kernel = &plan.kernels[id];
+        let mut extents = kernel.domain.iter().map(|&var| match kernel.extent(var) {
+            Some(extent) => Ok(own(kernel, extent)),
+            None => Err(bug("a domain without extent")),
+        });
+        let outermost = extents.next().transpose()?;
+        let mut end = self.term(&outermost.unwrap_or_else(|| Term::constant(1)));
+        // A domain has no points if one of its dimensions has none.
+        for extent in extents {
+            let extent = self.term(&extent?);
+            let none = self
+                .builder
+                .ins()
+                .icmp_imm_s(IntCC::SignedLessThan, extent, 1);
+            let zero = self.builder.ins().iconst(types::I64, 0);
+            end = self.builder.ins().select(none, zero, end);
+        }
+        let addresses = self.builder.ins().stack_addr(types::I64, table, 0);
+        let begin = self.builder.ins().iconst(types::I64, 0);
+        let pieces = self.pieces.get(id.as_u32() as usize);
+        for (function, part) in pieces.ok_or_else(|| bug("a kernel without code"))? {
+            let [begin, end] = match part {
+                None => [begin, end],
+                Some(part) => [begin, end].map(|at| self.bound(part, at)),
+            };
+            let function = self.function(*function);
+            self.builder.ins().call(function, &[addresses, begin, end]);
+        }
+        Ok(())
+    }
+
+    /// As [`Part::bounds`].
+    fn bound(&mut self, part: &Part, at: Value) -> Value {
+        let points = self.builder.ins().iconst(types::I64, part.points);
+        let point = integer::arithmetic(self.builder, Arithmetic::CeilDiv, at, points);
+        let from = self.builder.ins().iadd_imm_s(point, -part.first);
+        let [zero, length] = [0, part.length].map(|n| self.builder.ins().iconst(types::I64, n));
+        let low = self.builder.ins().smax(from, zero);
+        self.builder.ins().smin(low, length)
+    }
+
+    fn copy(&mut self, from: ValueId, to: ValueId) -> Result<(), Error> {
+        if self.plan.same_place(from, to) {
+            return Ok(());
+        }
+        let shape = &self.plan.values[from].shape;
+        let size = shape.element_type.storage_bytes() as i64;
+        let dims = shape.dims.iter().map(tegula_ir::Dim::term);
+        let bytes = dims.fold(Term::constant(size), |bytes, dim| bytes.mul(&dim));
+        let [from, to] = [self.address(from)?, self.address(to)?];
+        match bytes.as_constant().map(u64::try_from) {
+            Some(Ok(bytes @ 0..=64)) => {
+                let flags = MemFlagsData::trusted();
+                self.builder.emit_small_memory_copy(
+                    self.config,
+                    to,
+                    from,
+                    bytes,
+                    1,
+                    1,
+                    true,
+                    flags,
+                );
+            }
+            _ => {
+                let bytes = self.term(&bytes);
+                self.builder.call_memmove(self.config, to, from, bytes);
+            }
+        }
+        Ok(())
+    }
+
+    fn while_loop(
+        &mut self,
+        condition: &[Step],
+        predicate: ValueId,
+        body: &[Step],
+    ) -> Result<(), Error> {
+        let [head, inside, exit] = [(); 3].map(|()| self.builder.create_block());
+        self.builder.ins().jump(head, &[]);
+        self.builder.switch_to_block(head);
+        self.inside(condition)?;
+        let address = self.address(predicate)?;
+        let flags = MemFlagsData::trusted();
+        let goes_on = self.builder.ins().load(types::I8, flags, address, 0);
+        self.builder.ins().brif(goes_on, inside, &[], exit, &[]);
+        self.builder.switch_to_block(inside);
+        self.inside(body)?;
+        self.builder.ins().jump(head, &[]);
+        self.builder.switch_to_block(exit);
+        Ok(())
+    }
+
+    fn conditional(&mut self, selector: ValueId, branches: &[Vec<Step>]) -> Result<(), Error> {
+        let address = self.address(selector)?;
+        let flags = MemFlagsData::trusted();
+        let is_pred = self.plan.values[selector].shape.element_type == ElementType::Pred;
+        let selected = match is_pred {
+            // Branch 0 if it is true.
+            true => {
+                let truth = self.builder.ins().load(types::I8, flags, address, 0);
+                let not = self.builder.ins().icmp_imm_s(IntCC::Equal, truth, 0);
+                self.builder.ins().uextend(types::I32, not)
+            }
+            false => self.builder.ins().load(types::I32, flags, address, 0),
+        };
+        let exit = self.builder.create_block();
+        for (number, steps) in branches.iter().enumerate() {
+            // The last is what every other number selects.
+            if number + 1 < branches.len() {
+                let [here, next] = [(); 2].map(|()| self.builder.create_block());
+                let is_it = self.builder.ins();
+                let is_it = is_it.icmp_imm_s(IntCC::Equal, selected, number as i64);
+                self.builder.ins().brif(is_it, here, &[], next, &[]);
+                self.builder.switch_to_block(here);
+                self.inside(steps)?;
+                self.builder.ins().jump(exit, &[]);
+                self.builder.switch_to_block(next);
+            } else {
+                self.inside(steps)?;
+            }
+        }
+        self.builder.ins().jump(exit, &[]);
+        self.builder.switch_to_block(exit);
+        Ok(())
+    }
+
+    /// Steps in blocks of their own: terms that are computed there are not known elsewhere.
+    fn inside(&mut self, steps: &[Step]) -> Result<(), Error> {
+        let known = self.terms.clone();
+        self.steps(steps)?;
+        self.terms = known;
+        Ok(())
+    }
+
+    fn function(&mut self, id: FunctionId) -> FuncRef {
+        let signature = self.image.signature(&KERNEL_PARAMS, &[]);
+        let (image, builder) = (&*self.image, &mut *self.builder);
+        let refer = || image.refer(id, signature, builder.func);
+        *self.functions.entry(id).or_insert_with(refer)
+    }
+
+    fn address(&mut self, value: ValueId) -> Result<Value, Error> {
+        let buffer = self.plan.values[value].buffer;
+        let address = self.buffers.get(&buffer).copied();
+        address.ok_or_else(|| bug("a value without a place"))
+    }
+
+    /// A term over the plan's symbols.
+    fn term(&mut self, term: &Term) -> Value {
+        if let Some(&known) = self.terms.get(term) {
+            return known;
+        }
+        let value = match term.node() {
+            Node::Const(number) => self.builder.ins().iconst(types::I64, *number),
+            // Every symbol is known.
+            Node::Var(_) => self.builder.ins().iconst(types::I64, 0),
+            Node::Add(a, b) => self.arithmetic(Arithmetic::Add, a, b),
+            Node::Mul(a, b) => self.arithmetic(Arithmetic::Mul, a, b),
+            Node::Min(a, b) => self.arithmetic(Arithmetic::Min, a, b),
+            Node::Max(a, b) => self.arithmetic(Arithmetic::Max, a, b),
+            Node::FloorDiv(a, b) => self.arithmetic(Arithmetic::FloorDiv, a, b),
+            Node::CeilDiv(a, b) => self.arithmetic(Arithmetic::CeilDiv, a, b),
+            Node::Mod(a, b) => self.arithmetic(Arithmetic::Mod, a, b),
+            Node::Cmp(op, a, b) => self.arithmetic(Arithmetic::Cmp(*op), a, b),
+            Node::Select(condition, a, b) => {
+                let condition = self.term(condition);
+                let (a, b) = (self.term(a), self.term(b));
+                self.builder.ins().select(condition, a, b)
+            }
+        };
+        self.terms.insert(term.clone(), value);
+        value
+    }
+
+    fn arithmetic(&mut self, op: Arithmetic, a: &Term, b: &Term) -> Value {
+        let (a, b) = (self.term(a), self.term(b));
+        integer::arithmetic(self.builder, op, a, b)
+    }
+}
+
+/// A kernel's term over the plan's symbols.
+fn own(kernel: &tegula_fusion::Kernel, term: &Term) -> Term {
+    term.substitute(&mut |var| match kernel.var(var) {
+        Some(IndexVar::Symbol { symbol, .. }) => Some(Term::var(Var(*symbol))),
+        _ => None,
+    })
+}

@@ -1,0 +1,222 @@
+//! An image as an ELF object for x86-64.
+
+use crate::error::Error;
+use crate::image::{CodeImage, FunctionId, RelocationKind, Target};
+use ar_archive_writer::{ArchiveKind, NewArchiveMember, write_archive_to_stream};
+use object::write::{
+    Object, Relocation, SectionId, StandardSection, Symbol, SymbolId, SymbolSection,
+};
+use object::{
+    Architecture, BinaryFormat, Endianness, RelocationEncoding, RelocationFlags, SymbolFlags,
+    SymbolKind, SymbolScope,
+};
+use tegula_ir::{ALIGNMENT, Literal};
+
+/// What the functions of an image are.
+pub(super) struct Entries {
+    /// Those that others may call, by name.
+    pub(super) exported: Vec<(String, FunctionId)>,
+    /// For each routine that the code calls, the image's own function, or nothing for one of the C
+    /// library.
+    pub(super) routines: Vec<Option<FunctionId>>,
+}
+
+/// Writes an object.
+///
+/// # Errors
+/// The code needs something that objects do not have.
+pub(super) fn write(
+    image: &CodeImage,
+    entries: &Entries,
+    constants: &[Literal],
+    sine_table: &[u32],
+) -> Result<Vec<u8>, Error> {
+    let mut file = Object::new(BinaryFormat::Elf, Architecture::X86_64, Endianness::Little);
+    let mut writer = Writer {
+        text: file.section_id(StandardSection::Text),
+        image,
+        entries,
+        constants,
+        sine_table,
+        outside: vec![None; image.routines.len()],
+        inside: vec![None; image.functions.len()],
+        data: vec![None; constants.len()],
+        table: None,
+    };
+    let mut code = image.code.clone();
+    let relocations = writer.relocations(&mut file, &mut code)?;
+    file.append_section_data(writer.text, &code, ALIGNMENT as u64);
+    for relocation in relocations {
+        file.add_relocation(writer.text, relocation)
+            .map_err(|error| Error::Bug(error.to_string()))?;
+    }
+    for (name, function) in &entries.exported {
+        let symbol = writer.symbol_in_text(&mut file, name, *function, SymbolScope::Dynamic);
+        file.symbol_mut(symbol).kind = SymbolKind::Text;
+    }
+    // Says that the stack need not be executable.
+    let note = file.add_section(
+        Vec::new(),
+        b".note.GNU-stack".to_vec(),
+        object::SectionKind::Other,
+    );
+    file.section_mut(note).set_data(Vec::new(), 1);
+    file.write().map_err(|error| Error::Bug(error.to_string()))
+}
+
+struct Writer<'a> {
+    text: SectionId,
+    image: &'a CodeImage,
+    entries: &'a Entries,
+    constants: &'a [Literal],
+    sine_table: &'a [u32],
+    /// The symbols that are there already: of routines, functions, constants, and the table.
+    outside: Vec<Option<SymbolId>>,
+    inside: Vec<Option<SymbolId>>,
+    data: Vec<Option<SymbolId>>,
+    table: Option<SymbolId>,
+}
+
+impl Writer<'_> {
+    /// What a linker fills in; what is known already is written to the code.
+    fn relocations(
+        &mut self,
+        file: &mut Object<'_>,
+        code: &mut [u8],
+    ) -> Result<Vec<Relocation>, Error> {
+        let mut relocations = Vec::new();
+        for relocation in &self.image.relocations {
+            let kind = match relocation.kind {
+                RelocationKind::Relative32 => object::RelocationKind::Relative,
+                RelocationKind::GotRelative32 => object::RelocationKind::GotRelative,
+                RelocationKind::Absolute64 => {
+                    return Err(Error::Bug("an absolute address in an object".to_owned()));
+                }
+            };
+            let symbol = match relocation.target {
+                Target::Function(function) if relocation.kind == RelocationKind::Relative32 => {
+                    let start = i64::from(self.image.functions[function.0 as usize]);
+                    let distance = start + relocation.addend - i64::from(relocation.at);
+                    let at = relocation.at as usize;
+                    code[at..at + 4].copy_from_slice(&(distance as i32).to_le_bytes());
+                    continue;
+                }
+                Target::Function(function) => self.function(file, function),
+                Target::Routine(number) => self.routine(file, number as usize),
+                Target::SineTable => self.sine_table(file),
+                Target::Constant(number) => self.constant(file, number as usize)?,
+                Target::Operation(number) => {
+                    let operation = String::from(self.image.operations[number as usize].clone());
+                    let what = format!("the operation `{operation}` in an object");
+                    return Err(Error::Unsupported(what));
+                }
+            };
+            relocations.push(Relocation {
+                offset: u64::from(relocation.at),
+                symbol,
+                addend: relocation.addend,
+                flags: RelocationFlags::Generic {
+                    kind,
+                    encoding: RelocationEncoding::Generic,
+                    size: 32,
+                },
+            });
+        }
+        Ok(relocations)
+    }
+
+    fn symbol_in_text(
+        &self,
+        file: &mut Object<'_>,
+        name: &str,
+        function: FunctionId,
+        scope: SymbolScope,
+    ) -> SymbolId {
+        file.add_symbol(Symbol {
+            name: name.as_bytes().to_vec(),
+            value: u64::from(self.image.functions[function.0 as usize]),
+            size: 0,
+            kind: SymbolKind::Text,
+            scope,
+            weak: false,
+            section: SymbolSection::Section(self.text),
+            flags: SymbolFlags::None,
+        })
+    }
+
+    fn function(&mut self, file: &mut Object<'_>, function: FunctionId) -> SymbolId {
+        if let Some(known) = self.inside[function.0 as usize] {
+            return known;
+        }
+        let name = format!("f{}", function.0);
+        let symbol = self.symbol_in_text(file, &name, function, SymbolScope::Compilation);
+        self.inside[function.0 as usize] = Some(symbol);
+        symbol
+    }
+
+    fn routine(&mut self, file: &mut Object<'_>, number: usize) -> SymbolId {
+        if let Some(function) = self.entries.routines[number] {
+            return self.function(file, function);
+        }
+        let name = &self.image.routines[number];
+        *self.outside[number].get_or_insert_with(|| {
+            file.add_symbol(Symbol {
+                name: name.as_bytes().to_vec(),
+                value: 0,
+                size: 0,
+                kind: SymbolKind::Text,
+                scope: SymbolScope::Unknown,
+                weak: false,
+                section: SymbolSection::Undefined,
+                flags: SymbolFlags::None,
+            })
+        })
+    }
+
+    fn constant(&mut self, file: &mut Object<'_>, number: usize) -> Result<SymbolId, Error> {
+        let literal = self.constants.get(number);
+        let literal = literal.ok_or_else(|| Error::Bug(format!("constant {number}")))?;
+        let name = format!("constant{number}");
+        Ok(*self.data[number].get_or_insert_with(|| data(file, &name, literal.bytes())))
+    }
+
+    fn sine_table(&mut self, file: &mut Object<'_>) -> SymbolId {
+        let bytes: Vec<u8> = self
+            .sine_table
+            .iter()
+            .flat_map(|word| word.to_le_bytes())
+            .collect();
+        *self
+            .table
+            .get_or_insert_with(|| data(file, "sine_table", &bytes))
+    }
+}
+
+/// Bytes that are only read, under a name of the object's own.
+fn data(file: &mut Object<'_>, name: &str, bytes: &[u8]) -> SymbolId {
+    let section = file.section_id(StandardSection::ReadOnlyData);
+    let at = file.append_section_data(section, bytes, ALIGNMENT as u64);
+    file.add_symbol(Symbol {
+        name: name.as_bytes().to_vec(),
+        value: at,
+        size: bytes.len() as u64,
+        kind: SymbolKind::Data,
+        scope: SymbolScope::Compilation,
+        weak: false,
+        section: SymbolSection::Section(section),
+        flags: SymbolFlags::None,
+    })
+}
+
+/// An archive with one member and an index of its symbols.
+pub(super) fn archive(name: &str, object: &[u8]) -> Result<Vec<u8>, Error> {
+    let member = NewArchiveMember::new(
+        object,
+        &ar_archive_writer::DEFAULT_OBJECT_READER,
+        format!("{name}.o"),
+    );
+    let mut bytes = std::io::Cursor::new(Vec::new());
+    write_archive_to_stream(&mut bytes, &[member], ArchiveKind::Gnu, false, None)
+        .map_err(|error| Error::Bug(error.to_string()))?;
+    Ok(bytes.into_inner())
+}

@@ -1,0 +1,261 @@
+//! The C header of an object.
+
+use super::{Check, GivenSizes};
+use std::fmt::Write;
+use tegula_ir::{ALIGNMENT, ArrayShape, Dim, ElementType, spell_size};
+use tegula_layout::plan::Plan;
+
+/// The header's text.
+pub(super) fn write(
+    plan: &Plan,
+    name: &str,
+    parameters: &[String],
+    (open, checks): (&GivenSizes, &[Check]),
+) -> String {
+    let mut header = Header {
+        plan,
+        open,
+        name,
+        text: String::new(),
+    };
+    let sizes = header.sizes();
+    let arrays = header.arrays(parameters);
+    header.head(&arrays);
+    header.plain_interface();
+    header.messages(checks);
+    header.typed_function(&sizes, &arrays);
+    header.text
+}
+
+/// A parameter or a result.
+struct Array {
+    name: String,
+    shape: ArrayShape,
+    is_result: bool,
+}
+
+struct Header<'a> {
+    plan: &'a Plan,
+    open: &'a GivenSizes,
+    name: &'a str,
+    text: String,
+}
+
+/// Words of C, C++ and of the header, which are not names of parameters.
+const TAKEN: [&str; 14] = [
+    "arena",
+    "auto",
+    "char",
+    "const",
+    "double",
+    "float",
+    "int",
+    "long",
+    "parameters",
+    "results",
+    "short",
+    "sizes",
+    "this",
+    "void",
+];
+
+/// A name that C takes, and that is not used yet.
+fn name_in_c(wanted: &str, used: &[String], otherwise: &str) -> String {
+    let letters = wanted
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() { c } else { '_' });
+    let mut name: String = letters.collect();
+    let starts_well = name.starts_with(|c: char| c.is_ascii_alphabetic());
+    if !starts_well || TAKEN.contains(&name.as_str()) || used.contains(&name) {
+        name = otherwise.to_owned();
+    }
+    name
+}
+
+/// The type of an array's elements.
+fn c_type(ty: ElementType) -> &'static str {
+    match ty {
+        ElementType::F32 | ElementType::C64 => "float",
+        ElementType::F64 | ElementType::C128 => "double",
+        ElementType::S8 => "int8_t",
+        ElementType::S16 => "int16_t",
+        ElementType::S32 => "int32_t",
+        ElementType::S64 => "int64_t",
+        _ => match ty.storage_bytes() {
+            1 => "uint8_t",
+            2 => "uint16_t",
+            4 => "uint32_t",
+            _ => "uint64_t",
+        },
+    }
+}
+
+impl Header<'_> {
+    fn line(&mut self, text: impl AsRef<str>) {
+        self.text.push_str(text.as_ref());
+        self.text.push('\n');
+    }
+
+    /// What the header calls the open sizes.
+    fn sizes(&self) -> Vec<String> {
+        let mut names = Vec::new();
+        for (number, &symbol) in self.open.symbols.iter().enumerate() {
+            let symbol = &self.plan.symbols[symbol];
+            names.push(name_in_c(&symbol.name, &names, &format!("size{number}")));
+        }
+        names
+    }
+
+    fn arrays(&self, parameters: &[String]) -> Vec<Array> {
+        let mut used = self.sizes();
+        let mut arrays = Vec::new();
+        let given = self.plan.parameters.iter().map(|&value| (value, false));
+        let gives = self.plan.results.iter().map(|&value| (value, true));
+        for (number, (value, is_result)) in given.chain(gives).enumerate() {
+            let name = match is_result {
+                false => {
+                    let wanted = parameters.get(number).map_or("", String::as_str);
+                    name_in_c(wanted, &used, &format!("p{number}"))
+                }
+                true => {
+                    let number = number - self.plan.parameters.len();
+                    name_in_c(&format!("out{number}"), &used, &format!("result_{number}_"))
+                }
+            };
+            used.push(name.clone());
+            arrays.push(Array {
+                name,
+                shape: self.plan.values[value].shape.clone(),
+                is_result,
+            });
+        }
+        arrays
+    }
+
+    /// An array's type and sizes, for people.
+    fn described(&self, shape: &ArrayShape) -> String {
+        let dims = shape.dims.iter().map(|dim| match dim {
+            Dim::Static(size) => size.to_string(),
+            dim => spell_size(&dim.term(), &self.plan.symbols),
+        });
+        let dims: Vec<String> = dims.collect();
+        format!("{}[{}]", shape.element_type, dims.join(", "))
+    }
+
+    fn head(&mut self, arrays: &[Array]) {
+        let guard = format!("TEGULA_{}_H", self.name.to_uppercase());
+        let program = self.plan.name.replace("*/", "* /").replace('\n', " ");
+        self.line(format!("/* {program}, compiled by Tegula."));
+        self.line(" *");
+        self.line(" * Arrays are dense, their last dimension the fastest:");
+        for array in arrays {
+            let what = match array.is_result {
+                true => "result",
+                false => "parameter",
+            };
+            let described = self.described(&array.shape);
+            self.line(format!(" *   {what} {}: {described}", array.name));
+        }
+        self.line(
+            " * bf16 and f16 are uint16_t, pred is uint8_t, complex numbers are pairs. Nothing is",
+        );
+        self.line(
+            " * allocated or kept between calls; calls with arenas of their own may run at once.",
+        );
+        self.line(" */");
+        self.line(format!("#ifndef {guard}\n#define {guard}\n"));
+        self.line("#include <stddef.h>\n#include <stdint.h>\n");
+        self.line("#ifdef __cplusplus\nextern \"C\" {\n#endif\n");
+    }
+
+    fn plain_interface(&mut self) {
+        let name = self.name;
+        let upper = name.to_uppercase();
+        let counts = [
+            ("PARAMETERS", self.plan.parameters.len()),
+            ("RESULTS", self.plan.results.len()),
+            ("SIZES", self.open.symbols.len()),
+        ];
+        for (what, count) in counts {
+            self.line(format!("#define {upper}_{what} {count}"));
+        }
+        self.line("/* Of the arena. */");
+        self.line(format!("#define {upper}_ARENA_ALIGNMENT {ALIGNMENT}"));
+        if let Some(bytes) = self.plan.arena_bytes.as_constant() {
+            self.line(format!("#define {upper}_ARENA_BYTES {bytes}"));
+        }
+        let listed = self.sizes();
+        let order = match listed.is_empty() {
+            true => "NULL: no size is open".to_owned(),
+            false => format!("in this order: {}", listed.join(", ")),
+        };
+        self.line(format!("\n/* The bytes of the arena. `sizes`: {order}. */"));
+        self.line(format!("int64_t {name}_arena_bytes(const int64_t *sizes);"));
+        self.line(
+            "/* Runs the program. Gives 0, or a number that the message function explains. */",
+        );
+        self.line(format!(
+            "int32_t {name}_call(const int64_t *sizes, const void *const *parameters,\n    \
+             void *const *results, void *arena);"
+        ));
+    }
+
+    fn messages(&mut self, checks: &[Check]) {
+        let name = self.name;
+        self.line("\n/* What a status says. */");
+        self.line(format!(
+            "static inline const char *{name}_message(int32_t status) {{"
+        ));
+        self.line("  switch (status) {");
+        self.line("    case 0: return \"\";");
+        for (number, check) in checks.iter().enumerate() {
+            let text = check.message.escape_default();
+            self.line(format!("    case {}: return \"{text}\";", number + 1));
+        }
+        self.line("    default: return \"unknown status\";\n  }\n}");
+    }
+
+    fn typed_function(&mut self, sizes: &[String], arrays: &[Array]) {
+        let name = self.name;
+        self.line("\n/* The same, with types. */");
+        let mut parameters: Vec<String> =
+            sizes.iter().map(|size| format!("int64_t {size}")).collect();
+        for array in arrays {
+            let ty = c_type(array.shape.element_type);
+            let constant = if array.is_result { "" } else { "const " };
+            parameters.push(format!("{constant}{ty} *{}", array.name));
+        }
+        parameters.push("void *arena".to_owned());
+        let separator = ",\n    ";
+        let listed = parameters.join(separator);
+        self.line(format!("static inline int32_t {name}(\n    {listed}) {{"));
+        let list = |is_result: bool| {
+            let names = arrays.iter().filter(|array| array.is_result == is_result);
+            let names: Vec<&str> = names.map(|array| array.name.as_str()).collect();
+            // C has no empty lists.
+            if names.is_empty() {
+                "NULL".to_owned()
+            } else {
+                names.join(", ")
+            }
+        };
+        let given = list(false);
+        let gives = list(true);
+        let open = if sizes.is_empty() {
+            "0".to_owned()
+        } else {
+            sizes.join(", ")
+        };
+        let mut body = String::new();
+        // Writing to a string cannot fail.
+        let _ = writeln!(body, "  const int64_t sizes[] = {{{open}}};");
+        let _ = writeln!(body, "  const void *const parameters[] = {{{given}}};");
+        let _ = writeln!(body, "  void *const results[] = {{{gives}}};");
+        let _ = write!(
+            body,
+            "  return {name}_call(sizes, parameters, results, arena);\n}}\n"
+        );
+        self.line(body);
+        self.line("#ifdef __cplusplus\n}\n#endif\n#endif");
+    }
+}

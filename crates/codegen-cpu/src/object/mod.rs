@@ -1,0 +1,175 @@
+//! Compiled programs as files that a C compiler links: an object with the program's functions, a
+//! header that declares them, and an archive.
+//!
+//! - [`driver`]: the functions that are called, as code that walks the plan's steps;
+//! - [`routines`]: what the code calls, on the C library's functions;
+//! - [`elf`]: the code image and the constants as an object file;
+//! - [`header`]: the C declarations.
+//!
+//! An object needs no run time of ours: no memory is allocated, nothing is kept between calls, and
+//! all that is undefined in it is the C library's. Products and convolutions are loops of the
+//! program's own; programs that call other routines are refused, by name.
+
+mod driver;
+mod elf;
+mod header;
+mod routines;
+
+use crate::compile::{compile_for_object, transform_kernels};
+use crate::error::Error;
+use crate::options::Options;
+use crate::simd::mathlib::sine_table;
+use tegula_expr::{Cmp, Term, Var};
+use tegula_ir::PassManager;
+use tegula_layout::plan::{Plan, expand_routines, verify};
+
+/// A condition on the open sizes of a program that a call checks.
+pub(crate) struct Check {
+    pub left: Term,
+    pub op: Cmp,
+    pub right: Term,
+    /// What is wrong if it does not hold.
+    pub message: String,
+}
+
+/// The sizes that a call is given, in their order, by what the plan calls them.
+///
+/// Of symbols that must be equal only the first is given; those that no parameter has have no value
+/// that matters.
+pub(crate) struct GivenSizes {
+    pub symbols: Vec<usize>,
+    /// By symbol of the plan, which of them is its value.
+    pub of: Vec<Option<usize>>,
+}
+
+impl GivenSizes {
+    fn new(plan: &Plan) -> Self {
+        let mut sizes = Self {
+            symbols: Vec::new(),
+            of: vec![None; plan.symbols.len()],
+        };
+        for source in &plan.sizes.sources {
+            let symbol = source.symbol.0 as usize;
+            if sizes.of.get(symbol) != Some(&None) {
+                continue;
+            }
+            let others = plan.sizes.guards.iter().filter(|guard| guard.op == Cmp::Eq);
+            let same = others.filter_map(|guard| {
+                let (left, right) = (guard.left.as_var()?, guard.right.as_var()?);
+                let other = match (left.0 as usize == symbol, right.0 as usize == symbol) {
+                    (true, _) => right,
+                    (_, true) => left,
+                    _ => return None,
+                };
+                sizes.of.get(other.0 as usize).copied().flatten()
+            });
+            let known = same.min();
+            sizes.of[symbol] = Some(known.unwrap_or_else(|| {
+                sizes.symbols.push(symbol);
+                sizes.symbols.len() - 1
+            }));
+        }
+        sizes
+    }
+}
+
+/// A program as an object file and its C header.
+#[derive(Clone, Debug)]
+pub struct Object {
+    /// An ELF object for x86-64.
+    pub bytes: Vec<u8>,
+    /// The header, C99.
+    pub header: String,
+}
+
+/// Compiles a plan to an object whose functions begin with a name. `parameters` are what the header
+/// calls the parameters.
+///
+/// # Errors
+/// The name is none of C's, or the program calls a routine that objects do not have yet.
+pub fn compile_object(
+    plan: &Plan,
+    options: &Options,
+    name: &str,
+    parameters: &[String],
+) -> Result<Object, Error> {
+    if !is_identifier(name) {
+        let message = format!("`{name}` is not a name of C: use letters, digits and `_`");
+        return Err(Error::Cpu(message));
+    }
+    let mut plan = plan.clone();
+    expand_routines(&mut plan);
+    debug_assert_eq!(verify(&plan), Ok(()));
+    let sizes = GivenSizes::new(&plan);
+    let checks = checks(&plan, &sizes);
+    let transformed = transform_kernels(&plan, options, &mut PassManager::new());
+    let (image, entries) = compile_for_object(&plan, &transformed, options, |image, pieces| {
+        let call = driver::call(image, &plan, pieces, (&sizes, &checks))?;
+        let arena = driver::arena_bytes(image, &plan, &sizes)?;
+        let routines = routines::define(image)?;
+        Ok(elf::Entries {
+            exported: vec![
+                (format!("{name}_call"), call),
+                (format!("{name}_arena_bytes"), arena),
+            ],
+            routines,
+        })
+    })?;
+    Ok(Object {
+        bytes: elf::write(&image, &entries, &plan.constants, sine_table())?,
+        header: header::write(&plan, name, parameters, (&sizes, &checks)),
+    })
+}
+
+/// An archive with one object, which linkers take as a library.
+///
+/// # Errors
+/// [`Error::Bug`] if it cannot be written.
+pub fn archive(name: &str, object: &[u8]) -> Result<Vec<u8>, Error> {
+    elf::archive(name, object)
+}
+
+/// Whether C takes a name for a function's.
+fn is_identifier(name: &str) -> bool {
+    let mut bytes = name.bytes();
+    let starts = bytes
+        .next()
+        .is_some_and(|b| b.is_ascii_alphabetic() || b == b'_');
+    starts && bytes.all(|b| b.is_ascii_alphanumeric() || b == b'_')
+}
+
+/// What a call checks: the bounds of open sizes, then what the program demands of them.
+fn checks(plan: &Plan, sizes: &GivenSizes) -> Vec<Check> {
+    let mut checks = Vec::new();
+    let given = sizes.of.iter().enumerate().filter(|(_, of)| of.is_some());
+    for (number, _) in given {
+        let symbol = &plan.symbols[number];
+        let size = Term::var(Var(number as u32));
+        let (lower, upper) = (symbol.lower, symbol.upper);
+        let message = format!("{} is not between {lower} and {upper}", symbol.name);
+        checks.push(Check {
+            left: Term::constant(lower),
+            op: Cmp::Le,
+            right: size.clone(),
+            message: message.clone(),
+        });
+        checks.push(Check {
+            left: size,
+            op: Cmp::Le,
+            right: Term::constant(upper),
+            message,
+        });
+    }
+    for guard in &plan.sizes.guards {
+        checks.push(Check {
+            left: guard.left.clone(),
+            op: guard.op,
+            right: guard.right.clone(),
+            message: match &guard.message {
+                Some(message) => message.text.to_string(),
+                None => guard.what.to_string(),
+            },
+        });
+    }
+    checks
+}

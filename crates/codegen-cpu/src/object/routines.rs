@@ -1,0 +1,193 @@
+//! What an object calls: functions of single numbers on the C library's mathematical ones, and
+//! those of the C library itself.
+//!
+//! They compute what [`libcalls`](crate::image::libcalls) do in this process, in f64 and rounded
+//! once; the C library's functions may differ from ours in the last bit of an f64.
+
+use crate::error::Error;
+use crate::image::libcalls::Helper;
+use crate::image::{FunctionId, ImageBuilder};
+use cranelift_codegen::Context;
+use cranelift_codegen::ir::condcodes::FloatCC;
+use cranelift_codegen::ir::{InstBuilder, Type, Value, types};
+use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
+use tegula_interp::scalar::LEAST_ROUNDED_TO_NORMAL;
+
+/// The C library's functions that an object may call. Cranelift calls those of memory and the
+/// first ones where the machine has no instruction for them.
+const OUTSIDE: [&str; 32] = [
+    "ceilf", "ceil", "floorf", "floor", "truncf", "trunc", "rintf", "rint", "fmaf", "fma",
+    "memcpy", "memmove", "memset", "acos", "acosh", "asin", "asinh", "atanh", "cbrt", "cos",
+    "cosh", "erf", "exp", "expm1", "log", "log1p", "sin", "sinh", "tan", "tanh", "pow", "atan2",
+];
+
+/// Functions of one number by the names that generated code has for them, without their type, and
+/// the C library's for f64.
+const UNARY: [(&str, &str); 19] = [
+    ("acos", "acos"),
+    ("acosh", "acosh"),
+    ("asin", "asin"),
+    ("asinh", "asinh"),
+    ("atanh", "atanh"),
+    ("cbrt", "cbrt"),
+    ("cos", "cos"),
+    ("cosh", "cosh"),
+    ("erf", "erf"),
+    ("exp", "exp"),
+    ("expm1", "expm1"),
+    ("log", "log"),
+    ("log1p", "log1p"),
+    ("logistic", "exp"),
+    ("round_afz", "round"),
+    ("sin", "sin"),
+    ("sinh", "sinh"),
+    ("tan", "tan"),
+    ("tanh", "tanh"),
+];
+/// The same of two numbers.
+const BINARY: [(&str, &str); 3] = [("atan2", "atan2"), ("power", "pow"), ("remainder", "fmod")];
+/// Functions whose results in f32 are never subnormal: a zero takes their place.
+const FLUSHED: [&str; 3] = ["exp", "logistic", "power"];
+
+/// Whether the C library has a routine.
+fn is_outside(name: &str) -> bool {
+    OUTSIDE.contains(&name) || ["round", "fmod"].contains(&name)
+}
+
+/// Defines in an image what its code calls and the C library does not have. Gives for each routine
+/// the function that it is, or nothing for one of the C library.
+///
+/// # Errors
+/// There is no such routine for objects yet.
+pub(super) fn define(image: &mut ImageBuilder) -> Result<Vec<Option<FunctionId>>, Error> {
+    let mut functions = Vec::new();
+    // The list grows by what the functions themselves call.
+    while let Some(name) = image.routine_name(functions.len()) {
+        let name = name.to_owned();
+        functions.push(match is_outside(&name) {
+            true => None,
+            false => Some(function(image, &name)?),
+        });
+    }
+    Ok(functions)
+}
+
+/// A routine by name: `exp_f32`.
+fn function(image: &mut ImageBuilder, name: &str) -> Result<FunctionId, Error> {
+    let missing = || {
+        let general = image.operations().iter().map(|operation| {
+            // The types, then the operation.
+            format!("`{}`", String::from(operation.clone()))
+        });
+        let what = match name {
+            "apply_general" => general.collect::<Vec<_>>().join(", "),
+            _ => format!("`{name}`"),
+        };
+        Error::Unsupported(format!("{what} in an object"))
+    };
+    let (base, ty) = match (name.strip_suffix("_f32"), name.strip_suffix("_f64")) {
+        (Some(base), _) => (base, types::F32),
+        (_, Some(base)) => (base, types::F64),
+        _ => return Err(missing()),
+    };
+    let find = |table: &[(&str, &'static str)]| {
+        let found = table.iter().find(|(own, _)| *own == base);
+        found.map(|(_, outside)| *outside)
+    };
+    let (outside, count) = match (find(&UNARY), find(&BINARY)) {
+        (Some(outside), _) => (Some(outside), 1),
+        (_, Some(outside)) => (Some(outside), 2),
+        _ if base == "sign" => (None, 1),
+        _ => return Err(missing()),
+    };
+    let id = image.declare();
+    let mut context = Context::new();
+    context.func.signature = image.signature(&[ty, ty][..count], &[ty]);
+    let mut functions = FunctionBuilderContext::new();
+    let config = image.config();
+    let mut builder = FunctionBuilder::new(&mut context.func, &mut functions);
+    let entry = builder.create_block();
+    builder.append_block_params_for_function_params(entry);
+    builder.switch_to_block(entry);
+    builder.seal_block(entry);
+    let operands: Vec<Value> = builder.block_params(entry).to_vec();
+    let result = match outside {
+        None => sign(&mut builder, ty, operands[0]),
+        Some(outside) => computed(image, &mut builder, (base, outside), ty, &operands),
+    };
+    builder.ins().return_(&[result]);
+    builder.finalize(config);
+    image.define(id, &mut context)?;
+    Ok(id)
+}
+
+/// The C library's function in f64, rounded.
+fn computed(
+    image: &mut ImageBuilder,
+    builder: &mut FunctionBuilder<'_>,
+    (base, outside): (&str, &'static str),
+    ty: Type,
+    operands: &[Value],
+) -> Value {
+    let is_single = ty == types::F32;
+    let widened = operands.iter().map(|&x| {
+        if !is_single {
+            return x;
+        }
+        // The error function of a subnormal number is a zero.
+        let x = match base == "erf" {
+            true => flushed(builder, x, f64::from(f32::MIN_POSITIVE), ty),
+            false => x,
+        };
+        builder.ins().fpromote(types::F64, x)
+    });
+    let mut widened: Vec<Value> = widened.collect();
+    if base == "logistic" {
+        widened[0] = builder.ins().fneg(widened[0]);
+    }
+    let routine = Helper {
+        name: outside,
+        address: std::ptr::null(),
+        params: &[types::F64, types::F64][..operands.len()],
+        returns: &[types::F64],
+    };
+    let routine = image.refer_to_routine(&routine, builder.func);
+    let call = builder.ins().call(routine, &widened);
+    let mut result = builder.inst_results(call)[0];
+    if base == "logistic" {
+        let one = builder.ins().f64const(1.0);
+        let sum = builder.ins().fadd(one, result);
+        result = builder.ins().fdiv(one, sum);
+    }
+    if !is_single {
+        return result;
+    }
+    if FLUSHED.contains(&base) {
+        result = flushed(builder, result, LEAST_ROUNDED_TO_NORMAL, types::F64);
+    }
+    builder.ins().fdemote(types::F32, result)
+}
+
+/// A zero of the number's sign where its magnitude is below the least.
+fn flushed(builder: &mut FunctionBuilder<'_>, x: Value, least: f64, ty: Type) -> Value {
+    let [zero, least] = [0.0, least].map(|number| constant(builder, number, ty));
+    let magnitude = builder.ins().fabs(x);
+    let is_small = builder.ins().fcmp(FloatCC::LessThan, magnitude, least);
+    let zero = builder.ins().fcopysign(zero, x);
+    builder.ins().select(is_small, zero, x)
+}
+
+/// One with the number's sign, or the number itself if it is a zero or NaN.
+fn sign(builder: &mut FunctionBuilder<'_>, ty: Type, x: Value) -> Value {
+    let [zero, one] = [0.0, 1.0].map(|number| constant(builder, number, ty));
+    let differs = builder.ins().fcmp(FloatCC::OrderedNotEqual, x, zero);
+    let one = builder.ins().fcopysign(one, x);
+    builder.ins().select(differs, one, x)
+}
+
+fn constant(builder: &mut FunctionBuilder<'_>, number: f64, ty: Type) -> Value {
+    match ty {
+        types::F32 => builder.ins().f32const(number as f32),
+        _ => builder.ins().f64const(number),
+    }
+}
