@@ -67,7 +67,10 @@ impl Lower<'_, '_> {
             }
             ScalarOp::Convert => self.convert(from, to, first(0)?),
             ScalarOp::BitcastConvert => self.bitcast(from, to, first(0)?),
-            ScalarOp::ReducePrecision { .. } => None,
+            ScalarOp::ReducePrecision {
+                exponent_bits,
+                mantissa_bits,
+            } => self.reduce_precision(from, [*exponent_bits, *mantissa_bits], first(0)?),
         }
     }
 

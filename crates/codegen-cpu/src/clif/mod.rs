@@ -1,7 +1,7 @@
 //! From a kernel to Cranelift's intermediate form (CLIF), one function for each.
 //!
 //! - [`lower`]: statements, loops, loads and stores; [`elementwise`]: scalar operations;
-//!   [`integer`]: index terms; [`types`]: which Cranelift values carry which element type.
+//!   [`reduce_precision`]; [`integer`]: index terms; [`types`]: which Cranelift values carry which element type.
 //! - [`counted_loop`]: the blocks of a loop with a known number of iterations.
 //! - [`simd_call`]: a vector loop as a call of its SIMD body; [`row_blocking`] and [`row_loop`]:
 //!   several rows in one call.
@@ -16,6 +16,7 @@ pub(crate) mod integer;
 pub(crate) mod lower;
 pub(crate) mod mem2reg;
 pub(crate) mod operand_copy;
+mod reduce_precision;
 pub(crate) mod row_blocking;
 pub(crate) mod row_loop;
 pub(crate) mod shape_code;

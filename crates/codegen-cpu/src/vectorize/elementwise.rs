@@ -4,10 +4,12 @@ use crate::simd::builder::Builder;
 use crate::simd::ir::{BinaryOp, Condition, Conversion, Type, UnaryOp, V};
 use crate::simd::mathlib::abs;
 mod complex;
+mod reduce_precision;
 #[cfg(test)]
 mod tests;
 
 use crate::simd::{half_precision, integer_division, mathlib};
+pub(crate) use reduce_precision::Rounding;
 use smallvec::{SmallVec, smallvec};
 use tegula_fusion::kernel::ScalarOp;
 use tegula_ir::{Binary, Category, Direction, ElementType, Order, Unary};
@@ -70,9 +72,14 @@ pub(crate) fn compute(
         }
         ScalarOp::Convert => convert_parts(b, from, to, operands.first()?)?,
         ScalarOp::BitcastConvert => smallvec![bitcast(b, from, to, one(0)?)?],
-        ScalarOp::ReducePrecision { .. } | ScalarOp::Constant(_) | ScalarOp::Index(_) => {
-            return None;
+        ScalarOp::ReducePrecision {
+            exponent_bits,
+            mantissa_bits,
+        } => {
+            let bits = [*exponent_bits, *mantissa_bits];
+            smallvec![reduce_precision::reduce_precision(b, from, bits, one(0)?)?]
         }
+        ScalarOp::Constant(_) | ScalarOp::Index(_) => return None,
     })
 }
 
