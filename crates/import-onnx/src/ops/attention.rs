@@ -148,6 +148,9 @@ fn bias(
     let places = [q.dims[2].clone(), k.dims[2].clone()];
     let key = lower.iota(ElementType::S64, &places, 1)?;
     let valid = match call.optional(6) {
+        Some(valid) if valid.rank() != 1 => {
+            return Err(Error::input("expected one number of keys for each batch"));
+        }
         Some(valid) => {
             let valid = lower.convert(&valid, ElementType::S64)?;
             let one = Term::constant(1);

@@ -468,6 +468,14 @@ fn constant_of_shape<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result
 fn range<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
     let (start, limit, delta) = (call.input(0)?, call.input(1)?, call.input(2)?);
     let known = (start.floats(), limit.floats(), delta.floats());
+    if [&start, &limit, &delta]
+        .iter()
+        .any(|v| v.count() != Some(1))
+    {
+        return Err(Error::input(
+            "expected a start, a limit and a step of one number each",
+        ));
+    }
     let ty = start.ty;
     let count = match (start.terms(), limit.terms(), delta.integers(), known) {
         (Some(from), Some(to), Some(step), _) if ty.is_integer() => match step.as_slice() {
