@@ -22,6 +22,7 @@ mod tensor;
 pub use error::{Error, ErrorKind};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
+use tegula_ir::RequiredValue;
 pub use tensor::{External, Owner};
 
 /// Gives the value of an input of the graph, by its position and its name.
@@ -37,8 +38,8 @@ pub struct Imported {
     pub inputs: Vec<String>,
     /// The names of the graph's results.
     pub outputs: Vec<String>,
-    /// The inputs, by position, whose values decide shapes: the module is right for the values that
-    /// it was made for and no others.
+    /// The inputs, by position, whose values decide shapes. The module is right for the values that
+    /// it was made for and no others; they are in [`Module::required`](tegula_ir::Module).
     pub fixed: Vec<usize>,
 }
 
@@ -68,8 +69,15 @@ pub fn to_module(
         let error = match lower::lower_model(&model, tensors, &fixed) {
             Ok((module, inputs)) => {
                 let outputs = model.graph.outputs.iter().map(|o| o.name.to_owned());
-                let mut fixed: Vec<usize> = fixed.into_keys().collect();
-                fixed.sort_unstable();
+                let mut module = module;
+                let required = fixed.into_iter().map(|(parameter, value)| RequiredValue {
+                    parameter,
+                    name: inputs.get(parameter).map_or("", String::as_str).into(),
+                    value,
+                });
+                module.required = required.collect();
+                module.required.sort_by_key(|required| required.parameter);
+                let fixed = module.required.iter().map(|r| r.parameter).collect();
                 return Ok(Imported {
                     module,
                     inputs,

@@ -59,7 +59,9 @@ pub use lapack::{Lapack, lapack_flag, lapack_integer, lapack_option, lapack_targ
 pub use layout::{Layout, SplitConfig, Tile, TileDim};
 pub use literal::{Literal, LiteralError, MAX_LITERAL_BYTES};
 pub use memory::{ALIGNMENT, AlignedBytes, Spare};
-pub use module::{Computation, ComputationId, Instruction, InstructionId, Module, Span, Symbol};
+pub use module::{
+    Computation, ComputationId, Instruction, InstructionId, Module, RequiredValue, Span, Symbol,
+};
 pub use native::NativeType;
 pub use op::*;
 pub use opcode::Opcode;

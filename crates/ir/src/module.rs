@@ -106,8 +106,22 @@ pub struct Module {
     /// Where the symbols' values come from and what a run checks of them; empty
     /// before [`resolve_sizes`](crate::resolve_sizes).
     pub sizes: RunTimeSizes,
+    /// Values that inputs must have, because the module was made for them.
+    pub required: Vec<RequiredValue>,
     /// The text it was read from, for error messages; empty if built.
     pub source: Arc<str>,
+}
+
+/// The value that an input must have in every run, because shapes of the module follow from it.
+/// HLO text has no form for it: a module that was printed and read again lacks it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RequiredValue {
+    /// The parameter, by flattened number.
+    pub parameter: usize,
+    /// What the program calls it.
+    pub name: Arc<str>,
+    /// The value.
+    pub value: crate::Literal,
 }
 
 impl Module {

@@ -4,7 +4,9 @@
 use crate::{Arg, Buffer, Error, Fault};
 use std::borrow::Cow;
 use tegula_fusion::array_leaves;
-use tegula_ir::{ArrayShape, Literal, Module, RunTimeSizes, Shape, Symbol, spell_shape};
+use tegula_ir::{
+    ArrayShape, Literal, Module, RequiredValue, RunTimeSizes, Shape, Symbol, spell_shape,
+};
 use tegula_layout::apply_layouts::{Orders, Permutation, in_order, is_row_major, row_major};
 use tegula_layout::plan::{Plan, ValueId};
 
@@ -15,6 +17,7 @@ pub(crate) struct Boundary {
     results: Vec<Permutation>,
     symbols: Vec<Symbol>,
     sizes: RunTimeSizes,
+    required: Vec<RequiredValue>,
 }
 
 impl Boundary {
@@ -34,6 +37,7 @@ impl Boundary {
                 .collect(),
             symbols: module.symbols.clone(),
             sizes: module.sizes.clone(),
+            required: module.required.clone(),
         }
     }
 
@@ -96,6 +100,8 @@ impl Boundary {
             results,
             symbols: plan.symbols.clone(),
             sizes,
+            // A program with such values is not serialised.
+            required: Vec::new(),
         })
     }
 
@@ -136,11 +142,38 @@ impl Boundary {
     /// # Errors
     /// An array of another type, rank or known size than the parameter, if that does
     /// not lie row-major: what looks at the array next does not see the caller's
-    /// dimensions.
+    /// dimensions. A value other than the one that the program was made for.
     pub(crate) fn take<'a>(&self, index: usize, arg: Arg<'a>) -> Result<Cow<'a, Literal>, Error> {
         let order = self.order(index, arg.buffer());
         self.check(index, arg.buffer().shape())?;
+        self.check_value(index, arg.buffer())?;
         arg.in_order(&order)
+    }
+
+    /// Checks the value of an input that decides shapes.
+    ///
+    /// # Errors
+    /// It is another than the one that the program was made for.
+    pub(crate) fn check_value(&self, index: usize, given: &Buffer) -> Result<(), Error> {
+        let found = self.required.iter().find(|r| r.parameter == index);
+        let Some(required) = found.filter(|r| r.value != *given.literal()) else {
+            return Ok(());
+        };
+        let (name, value, given) = (
+            &required.name,
+            spell(&required.value),
+            spell(given.literal()),
+        );
+        let message = format!(
+            "input {index} (`{name}`) is {given}, but its value decides shapes and the program was \
+             made for {value}: read the model again with this value"
+        );
+        Err(Error::new(Fault::Input, message))
+    }
+
+    /// The values that inputs must have.
+    pub(crate) fn required(&self) -> &[RequiredValue] {
+        &self.required
     }
 
     fn check(&self, index: usize, given: &ArrayShape) -> Result<(), Error> {
@@ -199,4 +232,18 @@ impl Boundary {
         });
         given.collect()
     }
+}
+
+/// An array as a message shows it: its first elements.
+fn spell(literal: &Literal) -> String {
+    const SHOWN: usize = 8;
+    let shown = literal
+        .scalars()
+        .take(SHOWN)
+        .map(|scalar| scalar.to_string());
+    let mut shown: Vec<String> = shown.collect();
+    if literal.len() > SHOWN {
+        shown.push("...".to_owned());
+    }
+    format!("{} [{}]", literal.shape(), shown.join(", "))
 }

@@ -438,6 +438,13 @@ impl Executable {
             let message = "only programs for the CPU can be serialised";
             return Err(Error::new(Fault::Unsupported, message));
         };
+        if let Some(required) = self.boundary.required().first() {
+            let message = format!(
+                "a program that was made for the value of its input `{}` cannot be serialised",
+                required.name
+            );
+            return Err(Error::new(Fault::Unsupported, message));
+        }
         executable_file::write(&Contents {
             code: executable.save()?,
             constants: executable.plan().constants.as_slice().into(),
@@ -531,9 +538,10 @@ impl Executable {
     /// backend), and packs operands of products.
     ///
     /// # Errors
-    /// There is no such parameter.
+    /// There is no such parameter, or the program was made for another value of it.
     pub fn freeze(&mut self, index: usize, value: Buffer) -> Result<(), Error> {
         let count = self.frozen.len();
+        self.boundary.check_value(index, &value)?;
         let value = self.laid_out(index, value)?;
         let slot = self.frozen.get_mut(index).ok_or_else(|| {
             let message = format!("there is no parameter {index}: the program has {count}");

@@ -73,8 +73,8 @@ pub use error::{Error, Fault};
 pub use object::compile_object;
 pub use passes::{passes, run_passes};
 pub use read::{
-    OnnxModel, is_onnx, read, read_filled, read_onnx, read_program, read_program_stated,
-    read_specialised, read_stated,
+    OnnxModel, is_onnx, read, read_filled, read_onnx, read_onnx_stated, read_program,
+    read_program_stated, read_specialised, read_stated,
 };
 pub use tegula_codegen_cpu::{IsaLevel, Object};
 pub use tegula_compile_cache::Cache;

@@ -1,6 +1,6 @@
 //! Programs as objects that a C compiler links.
 
-use crate::{Error, IsaLevel, PlanOptions, plan_for};
+use crate::{Error, Fault, IsaLevel, PlanOptions, plan_for};
 use tegula_codegen_cpu::{Object, StreamLimits};
 use tegula_fusion::Routines;
 use tegula_ir::Module;
@@ -11,6 +11,13 @@ use tegula_ir::Module;
 /// # Errors
 /// An operation that objects cannot have yet, by name; a name that C does not take.
 pub fn compile_object(module: &Module, cpu: IsaLevel, name: &str) -> Result<Object, Error> {
+    if let Some(required) = module.required.first() {
+        let message = format!(
+            "a program that was made for the value of its input `{}` cannot be an object",
+            required.name
+        );
+        return Err(Error::new(Fault::Unsupported, message));
+    }
     let plan_options = PlanOptions {
         strips: None,
         routines: Routines::Expanded,

@@ -142,8 +142,8 @@ pub struct OnnxModel {
     pub inputs: Vec<String>,
     /// The names of the results.
     pub outputs: Vec<String>,
-    /// The inputs, by position, whose values decide shapes: runs must give them the values that
-    /// the model was read with.
+    /// The inputs, by position, whose values decide shapes: a run fails that gives them other values
+    /// than the model was read with.
     pub fixed: Vec<usize>,
 }
 
@@ -163,6 +163,18 @@ pub fn read_onnx(
     let mut model = onnx_stated(bytes.into(), external, values)?;
     model.module = relate_sizes(model.module, sizes)?;
     Ok(model)
+}
+
+/// Reads an ONNX model as [`read_onnx`] does, with its sizes as it states them: see [`read_stated`].
+///
+/// # Errors
+/// As [`read_onnx`].
+pub fn read_onnx_stated(
+    bytes: impl Into<Bytes>,
+    external: &tegula_import_onnx::External<'_>,
+    values: &tegula_import_onnx::Values<'_>,
+) -> Result<OnnxModel, Error> {
+    onnx_stated(bytes.into(), external, values)
 }
 
 /// Whether [`read_onnx`] reads these bytes.

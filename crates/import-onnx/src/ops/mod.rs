@@ -3,6 +3,7 @@
 //! Each operator has one function, which says shapes and elements together, with sizes known or
 //! open. Versions of an operator set differ where the function asks for the version.
 
+mod attention;
 mod control;
 mod elementwise;
 mod index;
@@ -23,6 +24,12 @@ pub(crate) type Lowering = for<'a> fn(&mut Lowerer<'a>, &Call<'_, 'a>) -> Result
 pub(crate) fn find(domain: &str, op: &str) -> Option<Lowering> {
     if !matches!(domain, "" | "ai.onnx.training" | "com.microsoft") {
         return None;
+    }
+    // The contributed operator of this name is another one.
+    if domain.is_empty()
+        && let Some(lowering) = attention::find(op)
+    {
+        return Some(lowering);
     }
     elementwise::find(op)
         .or_else(|| shaping::find(op))

@@ -2,7 +2,7 @@
 
 use super::{Lowering, one};
 use crate::Error;
-use crate::lower::{Call, Item, Lowerer, Result, Value, sizes};
+use crate::lower::{Call, Item, Lowerer, MAX_FOLLOWED, Result, Value, sizes};
 use crate::tensor::element_type;
 use tegula_expr::Term;
 use tegula_ir::{Direction, ElementType};
@@ -468,6 +468,14 @@ fn constant_of_shape<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result
 fn range<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
     let (start, limit, delta) = (call.input(0)?, call.input(1)?, call.input(2)?);
     let known = (start.floats(), limit.floats(), delta.floats());
+    if [&start, &limit, &delta]
+        .iter()
+        .any(|v| v.count() != Some(1))
+    {
+        return Err(Error::input(
+            "expected a start, a limit and a step of one number each",
+        ));
+    }
     let ty = start.ty;
     let count = match (start.terms(), limit.terms(), delta.integers(), known) {
         (Some(from), Some(to), Some(step), _) if ty.is_integer() => match step.as_slice() {
@@ -494,6 +502,15 @@ fn range<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> 
         }
     };
     let count = Term::max(&lower.canonical(&count), &Term::constant(0));
+    // A short list of numbers that follow from sizes is followed number by number.
+    if let (Some(count @ 0..), Some(from), Some(step)) =
+        (count.as_constant(), start.terms(), delta.terms())
+        && count <= MAX_FOLLOWED as i64
+    {
+        let place = |at| from[0].add(&step[0].mul(&Term::constant(at)));
+        let terms: Vec<Term> = (0..count).map(place).collect();
+        return one(lower.of_terms(ty, &[count], &terms)?);
+    }
     let places = lower.iota(ty, &[count], 0)?;
     let (start, delta) = (lower.reshape(&start, &[])?, lower.reshape(&delta, &[])?);
     let steps = lower.mul(&places, &delta)?;

@@ -55,6 +55,7 @@ impl ModuleBuilder {
                 entry: ComputationId::from_u32(0),
                 symbols: Vec::new(),
                 sizes: crate::RunTimeSizes::default(),
+                required: Vec::new(),
                 source: "".into(),
             },
             names: Names::default(),

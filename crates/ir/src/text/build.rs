@@ -80,6 +80,7 @@ pub(crate) fn build_module<'a>(
         entry: ComputationId::new(entry),
         symbols: Vec::new(),
         sizes: crate::RunTimeSizes::default(),
+        required: Vec::new(),
         source: source.into(),
     };
     let mut leaves = MAX_INFERRED_LEAVES;

@@ -1,6 +1,6 @@
 //! `tegula bench`: how long a program takes to compile and run.
 
-use super::inputs::{DimArgs, FreezeArgs, InputArgs, Source, borrowed, read_module};
+use super::inputs::{DimArgs, FreezeArgs, InputArgs, Source, borrowed, read_module_with};
 use super::report::Failure;
 use super::{CacheArgs, Common, CpuArgs, SUCCESS, TargetName};
 use clap::Args;
@@ -49,7 +49,7 @@ const ROUNDS: usize = 3;
 /// Measures a program.
 pub(crate) fn bench(args: &BenchArgs, common: &Common) -> Result<u8, Failure> {
     let cpu = args.cpu.get()?;
-    let source = read_module(&args.model, &args.dims)?;
+    let source = read_module_with(&args.model, &args.dims, args.inputs.inputs.as_deref())?;
     source.warn_of_callbacks();
     let inputs = args.inputs.load(&source)?;
     let options = Options {
@@ -201,7 +201,7 @@ fn fastest_read(source: &Source) -> Result<f64, Failure> {
     let mut fastest = Duration::MAX;
     for _ in 0..COMPILES {
         let start = Instant::now();
-        tegula::read_program(source.bytes.clone(), &[]).map_err(|e| source.failure(e))?;
+        source.read_again().map_err(|e| source.failure(e))?;
         fastest = fastest.min(start.elapsed());
     }
     Ok(ms(fastest))

@@ -8,7 +8,7 @@ use std::path::{Component, Path, PathBuf};
 use tegula::check::{self, Comparison, Tolerance};
 use tegula::npz::{NpyArray, NpzArchive};
 use tegula::random_input::random_inputs;
-use tegula::{Arg, ArrayShape, Buffer, Executable, Module};
+use tegula::{Arg, ArrayShape, Buffer, Executable, Literal, Module};
 use tegula_ir::{Op, Shape};
 use tegula_stablehlo::Bytes;
 
@@ -58,13 +58,7 @@ pub(crate) fn read_module_with(
     dims: &DimArgs,
     inputs: Option<&Path>,
 ) -> Result<Source, Failure> {
-    let arrays = inputs.map(open_npz).transpose()?;
-    let value = |position: usize, name: &str, shape: &ArrayShape| {
-        let arrays = arrays.as_ref()?;
-        let found = arrays.read(&format!("in{position}")).ok().flatten();
-        let found = found.or_else(|| arrays.read(name).ok().flatten());
-        found?.to_literal(shape.element_type).ok()
-    };
+    let value = values_of(inputs)?;
     let bytes = read_file(path)?;
     let sizes: Vec<(&str, i64)> = dims.dims.iter().map(|(n, s)| (n.as_str(), *s)).collect();
     let read = match tegula::is_onnx(&bytes) {
@@ -85,6 +79,35 @@ pub(crate) fn read_module_with(
         }),
         Err(error) => Err(Failure::program(path, text_of(&bytes), error)),
     }
+}
+
+/// Reads a program as it states its sizes, before they are related; values that decide shapes as
+/// in [`read_module_with`].
+pub(crate) fn read_stated(
+    path: &Path,
+    bytes: &Bytes,
+    inputs: Option<&Path>,
+) -> Result<Module, Failure> {
+    let value = values_of(inputs)?;
+    let read = match tegula::is_onnx(bytes) {
+        true => tegula::read_onnx_stated(bytes.clone(), &|name| beside(path, name), &value)
+            .map(|model| model.module),
+        false => tegula::read_program_stated(bytes.clone()),
+    };
+    read.map_err(|error| Failure::program(path, text_of(bytes), error))
+}
+
+/// Finds values of an ONNX graph's inputs in a file of arrays, if there is one.
+fn values_of(
+    inputs: Option<&Path>,
+) -> anyhow::Result<impl Fn(usize, &str, &ArrayShape) -> Option<Literal>> {
+    let arrays = inputs.map(open_npz).transpose()?;
+    Ok(move |position: usize, name: &str, shape: &ArrayShape| {
+        let arrays = arrays.as_ref()?;
+        let found = arrays.read(&format!("in{position}")).ok().flatten();
+        let found = found.or_else(|| arrays.read(name).ok().flatten());
+        found?.to_literal(shape.element_type).ok()
+    })
 }
 
 /// The content of a file that an ONNX model keeps tensors in: one in or below the model's folder.
@@ -149,6 +172,21 @@ impl Source {
              nothing is called here",
             names[0]
         ));
+    }
+
+    /// Reads the program once more, for the same values of inputs that decide shapes.
+    pub(crate) fn read_again(&self) -> Result<Module, tegula::Error> {
+        if !tegula::is_onnx(&self.bytes) {
+            return tegula::read_program(self.bytes.clone(), &[]);
+        }
+        let value = |position: usize, _: &str, _: &ArrayShape| {
+            let required = &self.module.required;
+            let found = required.iter().find(|r| r.parameter == position)?;
+            Some(found.value.clone())
+        };
+        let external = |name: &str| beside(&self.path, name);
+        let model = tegula::read_onnx(self.bytes.clone(), &external, &value, &[])?;
+        Ok(model.module)
     }
 
     /// An error of this program.

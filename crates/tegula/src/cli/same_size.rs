@@ -4,7 +4,7 @@
 //! program's operations relate is put in, one relation at a time, until only sizes
 //! are left that nothing determines; the simplifier decides the rest.
 
-use super::inputs::{DimArgs, read_file, text_of};
+use super::inputs::{DimArgs, read_file, read_stated, text_of};
 use super::report::Failure;
 use super::{Common, FINDING, SUCCESS};
 use anyhow::{Context, anyhow};
@@ -19,12 +19,12 @@ pub(crate) fn why(
     path: &Path,
     names: [&String; 2],
     dims: &DimArgs,
+    inputs: Option<&Path>,
     common: &Common,
 ) -> Result<u8, Failure> {
     let bytes = read_file(path)?;
-    let text = text_of(&bytes);
-    let failure = |error: tegula::Error| Failure::program(path, text, error);
-    let mut module = tegula::read_program_stated(bytes.clone()).map_err(failure)?;
+    let failure = |error: tegula::Error| Failure::program(path, text_of(&bytes), error);
+    let mut module = read_stated(path, &bytes, inputs)?;
     let fixed: Vec<(&str, i64)> = dims.dims.iter().map(|(n, s)| (n.as_str(), *s)).collect();
     let derivations = derive_sizes(&mut module, &fixed).map_err(|e| failure(e.into()))?;
     let mut explanation = Explanation {

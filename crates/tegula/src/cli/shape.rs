@@ -34,6 +34,9 @@ pub(crate) struct ShapeArgs {
     /// formula over dimensions and the sizes of the inputs (`p0_d0 * 2 / dot.3:1`).
     #[arg(long, num_args = 2, value_names = ["A", "B"], allow_hyphen_values = true)]
     pub why: Option<Vec<String>>,
+    /// Take the values of an ONNX graph's inputs that decide shapes from this file.
+    #[arg(long, value_name = "NPZ")]
+    pub inputs: Option<PathBuf>,
     /// Draw which element sits where in memory.
     #[arg(long)]
     pub draw: bool,
@@ -78,7 +81,9 @@ pub(crate) fn shape(args: &ShapeArgs, common: &Common) -> Result<u8, Failure> {
     if !args.shape.contains('[') || Path::new(&args.shape).is_file() {
         let path = Path::new(&args.shape);
         return match args.why.as_deref() {
-            Some([a, b]) => super::same_size::why(path, [a, b], &args.dims, common),
+            Some([a, b]) => {
+                super::same_size::why(path, [a, b], &args.dims, args.inputs.as_deref(), common)
+            }
             _ => values(path, args, common),
         };
     }
@@ -214,7 +219,7 @@ fn print(text: &str, facts: &Facts, common: &Common) {
 
 /// The shape of every value of a program.
 fn values(path: &Path, args: &ShapeArgs, common: &Common) -> Result<u8, Failure> {
-    let source = super::inputs::read_module(path, &args.dims)?;
+    let source = super::inputs::read_module_with(path, &args.dims, args.inputs.as_deref())?;
     let module = &source.module;
     let mut all = Vec::new();
     for computation in module.computations.values() {

@@ -17,6 +17,7 @@ pub(super) fn compact(module: &Module) -> Option<Module> {
         attributes: ModuleAttributes::default(),
         // Inputs are renumbered: reading the printed module relates its sizes anew.
         sizes: tegula_ir::RunTimeSizes::default(),
+        required: Vec::new(),
         source: "".into(),
         ..forwarded.clone()
     };
