@@ -5,7 +5,7 @@ use crate::error::{Fault, invalid};
 use crate::eval::Evaluator;
 use crate::lanes::Bits;
 use crate::value::Value;
-use tegula_ir::{ComputationId, ElementType, InstructionId, Literal, Op, Shape};
+use tegula_ir::{ComputationId, ElementType, InstructionId, Literal, Op, Opcode, Shape};
 
 fn first(operands: Vec<Value>) -> Result<Value, Fault> {
     let first = operands.into_iter().next();
@@ -132,12 +132,25 @@ impl Evaluator<'_> {
                 self.started(id, vec![arguments, result])
             }
             Op::AsyncDone => element(operands, 1),
+            Op::CollectiveDone(Opcode::AllReduceDone) => first(operands),
+            Op::CollectiveDone(_) => element(operands, 1),
+            Op::AllGather { .. }
+            | Op::AllReduce { .. }
+            | Op::ReduceScatter { .. }
+            | Op::AllToAll { .. }
+            | Op::RaggedAllToAll(_)
+            | Op::CollectiveBroadcast(_)
+            | Op::CollectivePermute { .. } => self.collective(id, operands),
             op => Err(left_out(op)),
         }
     }
 
     /// The tuple of a start operation: what is known, and empty contexts.
-    fn started(&self, id: InstructionId, mut elements: Vec<Value>) -> Result<Value, Fault> {
+    pub(crate) fn started(
+        &self,
+        id: InstructionId,
+        mut elements: Vec<Value>,
+    ) -> Result<Value, Fault> {
         let shapes = self.module[id].shape.as_tuple();
         let shapes = shapes.ok_or_else(|| invalid("the result is not a tuple"))?;
         for shape in shapes.iter().skip(elements.len()) {

@@ -199,7 +199,7 @@ impl Evaluator<'_> {
                 }
                 Ok(operands.get(0)?.reshaped(&shape)?)
             }
-            Op::ReplicaId | Op::PartitionId => Ok(Literal::zeros(&shape()?)?),
+            Op::ReplicaId | Op::PartitionId => self.own_number(id),
             op => Err(left_out(op)),
         }
     }
@@ -673,7 +673,7 @@ pub(crate) fn left_out(op: &Op) -> Fault {
         | Op::RaggedAllToAll(_)
         | Op::CollectiveBroadcast(_)
         | Op::CollectivePermute { .. }
-        | Op::CollectiveDone(_) => "one replica is evaluated, and a collective needs the others",
+        | Op::CollectiveDone(_) => "one device is evaluated, and a collective needs the others",
         _ => "the operation has no place here",
     })
 }

@@ -2,6 +2,7 @@
 
 use crate::custom_call::CustomCallError;
 use std::sync::Arc;
+use tegula_devices::{ExchangeError, GroupError};
 use tegula_ir::{LiteralError, Opcode};
 
 /// Why a program could not be evaluated.
@@ -49,6 +50,14 @@ pub enum Error {
         /// How.
         reason: CustomCallError,
     },
+    /// The other devices cannot be reached.
+    #[error("{instruction}: {reason}")]
+    Exchange {
+        /// The instruction's name.
+        instruction: Arc<str>,
+        /// Who is missing, and why.
+        reason: ExchangeError,
+    },
     /// More memory, nesting or time than the evaluator gives.
     #[error("{instruction}: {opcode}: {reason}")]
     Limit {
@@ -68,6 +77,7 @@ pub(crate) enum Fault {
     Invalid(String),
     Limit(String),
     CustomCall(CustomCallError),
+    Exchange(ExchangeError),
     /// An error of an instruction of a called computation.
     Called(Box<Error>),
 }
@@ -86,6 +96,7 @@ impl Fault {
         match self {
             Self::Unsupported(reason) | Self::Invalid(reason) | Self::Limit(reason) => reason,
             Self::CustomCall(error) => error.to_string(),
+            Self::Exchange(error) => error.to_string(),
             Self::Called(error) => error.to_string(),
         }
     }
@@ -112,6 +123,10 @@ impl Fault {
                 instruction,
                 reason,
             },
+            Self::Exchange(reason) => Error::Exchange {
+                instruction,
+                reason,
+            },
             Self::Called(error) => *error,
         }
     }
@@ -120,6 +135,18 @@ impl Fault {
 impl From<Error> for Fault {
     fn from(error: Error) -> Self {
         Self::Called(Box::new(error))
+    }
+}
+
+impl From<ExchangeError> for Fault {
+    fn from(error: ExchangeError) -> Self {
+        Self::Exchange(error)
+    }
+}
+
+impl From<GroupError> for Fault {
+    fn from(error: GroupError) -> Self {
+        Self::Invalid(error.to_string())
     }
 }
 

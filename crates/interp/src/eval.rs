@@ -12,6 +12,8 @@ use cranelift_entity::EntityRef;
 use rustc_hash::{FxBuildHasher, FxHashMap};
 use std::hash::{BuildHasher, Hash};
 use std::rc::Rc;
+use std::sync::Arc;
+use tegula_devices::Communicator;
 use tegula_ir::{
     ArrayShape, Binary, ComputationId, Dim, ElementType, InstructionId, Literal, Module, Op, Shape,
     Unary,
@@ -61,6 +63,8 @@ pub(crate) struct Evaluator<'m> {
     kept: u64,
     /// Results of discontinuous operations and choices, if they are recorded.
     pub(crate) discrete: Option<Vec<(InstructionId, u64)>>,
+    /// The way to the other devices, if several run the program.
+    pub(crate) communicator: Option<Arc<dyn Communicator>>,
 }
 
 impl<'m> Evaluator<'m> {
@@ -86,6 +90,7 @@ impl<'m> Evaluator<'m> {
             evaluated: 0,
             kept: 0,
             discrete: None,
+            communicator: None,
         }
     }
 
@@ -440,6 +445,8 @@ fn rounds_inside(op: &Op) -> bool {
             | Op::BatchNormInference { .. }
             | Op::BatchNormGrad { .. }
             | Op::CustomCall(_)
+            | Op::AllReduce { .. }
+            | Op::ReduceScatter { .. }
     )
 }
 

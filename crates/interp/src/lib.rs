@@ -25,8 +25,9 @@
 //! # What is left out, and why
 //! These give [`Error::Unsupported`], which names the instruction:
 //! - `dynamic-reshape`, `set-dimension-size` to a size that is computed from data;
-//! - collectives, `send`, `recv`, `infeed`, `outfeed`: one replica on one host is
-//!   evaluated (`replica-id` and `partition-id` are 0);
+//! - `send`, `recv`, `infeed`, `outfeed`, and a `collective-permute` that writes in place;
+//! - collectives, in a program that one device evaluates ([`evaluate_devices`] evaluates several;
+//!   `replica-id` and `partition-id` of one are 0);
 //! - `rng-get-and-update-state`: there is no state that outlives a run;
 //! - custom calls other than `LuDecomposition`, `TopK`, [LAPACK](tegula_ir::Lapack)'s, the partitioner's
 //!   annotations and those with a [handler](register_custom_call): their meaning is
@@ -41,6 +42,7 @@
 //! - Values are never written while shared: an argument is never changed.
 
 mod batch_norm;
+mod collective;
 mod control;
 mod convolution;
 mod custom_call;
@@ -78,6 +80,8 @@ pub use error::Error;
 pub use eval::Options;
 pub use value::Value;
 
+use std::time::Duration;
+use tegula_devices::{RunError, Topology};
 use tegula_ir::Module;
 
 /// Evaluates a module's entry computation on arguments, by parameter number.
@@ -99,4 +103,31 @@ pub fn evaluate_with(
     options: &Options,
 ) -> Result<Value, Error> {
     eval::Evaluator::new(module, options.clone()).run(arguments)
+}
+
+/// Evaluates a module on several devices at once, each on its own arguments, and gives each
+/// device's result, by number.
+///
+/// # Errors
+/// [`Error::Argument`] if there are not as many lists of arguments as devices; otherwise the error
+/// of the device that failed first. A device that waits for another longer than `timeout` fails.
+pub fn evaluate_devices(
+    module: &Module,
+    topology: Topology,
+    arguments: &[Vec<Value>],
+    options: &Options,
+    timeout: Duration,
+) -> Result<Vec<Value>, RunError<Error>> {
+    if arguments.len() != topology.devices() {
+        let (index, devices) = (arguments.len(), topology.devices());
+        let reason = format!("{devices} devices need as many lists of arguments, not {index}");
+        let error = Error::Argument { index, reason };
+        return Err(RunError::Device { device: 0, error });
+    }
+    tegula_devices::run(topology, timeout, |communicator| {
+        let own = arguments.get(communicator.device());
+        let mut evaluator = eval::Evaluator::new(module, options.clone());
+        evaluator.communicator = Some(communicator);
+        evaluator.run(own.map_or(&[], Vec::as_slice))
+    })
 }

@@ -16,7 +16,8 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("linalg", &["ir", "target"]),
     ("stablehlo", &["expr", "ir"]),
     ("import-onnx", &["expr", "ir"]),
-    ("interp", &["ir", "linalg"]),
+    ("devices", &["ir"]),
+    ("interp", &["devices", "ir", "linalg"]),
     ("indexing", &["expr", "ir"]),
     ("fusion", &["expr", "indexing", "ir"]),
     (

@@ -2,6 +2,7 @@
 //! most of the time and of the disk.
 
 mod calling;
+mod collectives;
 mod common;
 mod control;
 mod elementwise;

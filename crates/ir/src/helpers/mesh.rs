@@ -94,6 +94,30 @@ impl Mesh {
     }
 }
 
+impl ReplicaGroups {
+    /// The groups written out; [`None`] if the iota form has not two dimensions, or more devices
+    /// than any mesh has.
+    pub fn listed(&self) -> Option<Vec<Vec<i64>>> {
+        match self {
+            Self::Lists(groups) => Some(groups.clone()),
+            Self::Iota {
+                dims,
+                reshape_dims,
+                transpose,
+            } => {
+                let &[groups, size] = dims.as_slice() else {
+                    return None;
+                };
+                let order = transposed_iota(reshape_dims, transpose)?;
+                let size = usize::try_from(size).ok().filter(|&size| size > 0)?;
+                let lists: Vec<Vec<i64>> = order.chunks_exact(size).map(<[i64]>::to_vec).collect();
+                let whole = lists.len() * size == order.len();
+                (whole && i64::try_from(lists.len()) == Ok(groups)).then_some(lists)
+            }
+        }
+    }
+}
+
 /// 0, 1, 2, ... in this shape, transposed, row by row.
 pub(crate) fn transposed_iota(dims: &[i64], transpose: &[i64]) -> Option<Vec<i64>> {
     let count = dims

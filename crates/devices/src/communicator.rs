@@ -1,0 +1,112 @@
+//! The interface by which a running program exchanges arrays with the other devices.
+
+use std::sync::Arc;
+use std::time::Duration;
+use tegula_ir::Literal;
+
+/// How many devices there are.
+///
+/// Device `(replica, partition)` has the number `replica * partitions + partition`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Topology {
+    /// Replicas: they run the program on data of their own.
+    pub replicas: usize,
+    /// Partitions of each replica: they share the work of one program.
+    pub partitions: usize,
+}
+
+impl Topology {
+    /// The number of devices; the largest there is on overflow.
+    pub fn devices(self) -> usize {
+        self.replicas.saturating_mul(self.partitions)
+    }
+
+    /// The number of a device.
+    pub fn device(self, replica: usize, partition: usize) -> usize {
+        replica * self.partitions + partition
+    }
+
+    /// The replica that a device belongs to.
+    pub fn replica(self, device: usize) -> usize {
+        device / self.partitions.max(1)
+    }
+
+    /// The partition of its replica that a device is.
+    pub fn partition(self, device: usize) -> usize {
+        device % self.partitions.max(1)
+    }
+}
+
+/// One collective operation, as a device meets it.
+#[derive(Clone, Copy, Debug)]
+pub struct Exchange<'a> {
+    /// The instruction's name, for messages.
+    pub name: &'a str,
+    /// The instruction's number in its module: the same on all devices. The n-th exchange of an
+    /// instruction by one member meets the n-th by the others.
+    pub site: usize,
+    /// Numbers of the devices that take part, in the operation's order.
+    pub members: &'a [usize],
+}
+
+/// Exchanges arrays with the other devices of a run.
+pub trait Communicator: Send + Sync {
+    /// How many devices there are.
+    fn topology(&self) -> Topology;
+
+    /// The number of this device.
+    fn device(&self) -> usize;
+
+    /// Gives this device's arrays to all members of an exchange, of which it is one, and returns
+    /// those of every member, in the order of [`Exchange::members`].
+    ///
+    /// # Errors
+    /// If a member does not join: it has failed, ended, or is not there in time.
+    fn exchange(
+        &self,
+        exchange: Exchange<'_>,
+        arrays: Vec<Literal>,
+    ) -> Result<Vec<Arc<[Literal]>>, ExchangeError>;
+}
+
+/// Why an exchange failed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ExchangeError {
+    /// A device failed; its own error says why.
+    #[error("device {device} failed")]
+    Failed {
+        /// Which device.
+        device: usize,
+    },
+    /// A member's run ended without this exchange: devices took different ways through the program.
+    #[error("device {device} ended its run without taking part in `{name}`")]
+    Ended {
+        /// Which device.
+        device: usize,
+        /// The instruction.
+        name: String,
+    },
+    /// Members did not join in time.
+    #[error("`{name}` waited {} s for device {}", .timeout.as_secs_f64(), list(.missing))]
+    TimedOut {
+        /// The instruction.
+        name: String,
+        /// The time-out.
+        timeout: Duration,
+        /// The devices that did not come.
+        missing: Vec<usize>,
+    },
+    /// The caller is no member of the exchange.
+    #[error("device {device} is no member of the exchange `{name}`")]
+    NoMember {
+        /// The caller.
+        device: usize,
+        /// The instruction.
+        name: String,
+    },
+}
+
+fn list(devices: &[usize]) -> String {
+    let names: Vec<String> = devices.iter().map(usize::to_string).collect();
+    names.join(", ")
+}

@@ -1,0 +1,193 @@
+//! Which devices take part together in a collective.
+//!
+//! How the numbers in `replica_groups=` are read depends on the operation's channel and flags.
+//! These are XLA's modes, which StableHLO states too:
+//!
+//! | `channel_id=` | `use_global_device_ids=` | a number is | a group stands for |
+//! |---|---|---|---|
+//! | no | no | a replica | these replicas, for each partition by itself |
+//! | yes | (operation has none) | a partition | these partitions, for each replica by itself |
+//! | yes | false | a replica | all partitions of these replicas |
+//! | yes | true | a device | these devices |
+//!
+//! Without groups everyone whom the mode lets meet takes part.
+
+use crate::communicator::Topology;
+use tegula_ir::{Collective, Op, ReplicaGroups};
+
+/// What the numbers of groups mean; see the module's text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    CrossReplica,
+    CrossPartition,
+    CrossReplicaAndPartition,
+    FlattenedIds,
+}
+
+impl Mode {
+    /// The mode of an operation that states whether ids are global, or of one that cannot (`None`).
+    fn new(channel_id: Option<i64>, global: Option<bool>) -> Result<Self, GroupError> {
+        match (channel_id, global) {
+            (None, None | Some(false)) => Ok(Self::CrossReplica),
+            (None, Some(true)) => Err(GroupError::GlobalWithoutChannel),
+            (Some(_), None) => Ok(Self::CrossPartition),
+            (Some(_), Some(false)) => Ok(Self::CrossReplicaAndPartition),
+            (Some(_), Some(true)) => Ok(Self::FlattenedIds),
+        }
+    }
+
+    /// How many numbers there are.
+    fn numbers(self, topology: Topology) -> usize {
+        match self {
+            Self::CrossReplica | Self::CrossReplicaAndPartition => topology.replicas,
+            Self::CrossPartition => topology.partitions,
+            Self::FlattenedIds => topology.devices(),
+        }
+    }
+
+    /// The number of a device.
+    fn number(self, topology: Topology, device: usize) -> usize {
+        match self {
+            Self::CrossReplica | Self::CrossReplicaAndPartition => topology.replica(device),
+            Self::CrossPartition => topology.partition(device),
+            Self::FlattenedIds => device,
+        }
+    }
+
+    /// The devices that a device meets under a number.
+    fn devices(self, topology: Topology, device: usize, number: usize) -> Vec<usize> {
+        match self {
+            Self::CrossReplica => vec![topology.device(number, topology.partition(device))],
+            Self::CrossPartition => vec![topology.device(topology.replica(device), number)],
+            Self::CrossReplicaAndPartition => (0..topology.partitions)
+                .map(|partition| topology.device(number, partition))
+                .collect(),
+            Self::FlattenedIds => vec![number],
+        }
+    }
+}
+
+/// Who takes part with a device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// Numbers of the devices, in the operation's order.
+    pub members: Vec<usize>,
+    /// The device's position among them.
+    pub position: usize,
+}
+
+/// Why an operation's groups have no meaning.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum GroupError {
+    /// Global ids need a channel.
+    #[error("`use_global_device_ids` needs a `channel_id`")]
+    GlobalWithoutChannel,
+    /// Global ids need groups.
+    #[error("`use_global_device_ids` needs `replica_groups` that name devices")]
+    GlobalWithoutGroups,
+    /// A number is none of those that there are.
+    #[error("the groups name {number}, and there are {count}")]
+    OutOfRange {
+        /// The number.
+        number: i64,
+        /// How many there are.
+        count: usize,
+    },
+    /// A number is named twice.
+    #[error("the groups name {number} twice")]
+    Twice {
+        /// The number.
+        number: i64,
+    },
+    /// A device is in no group.
+    #[error("device {device} is in no group")]
+    Left {
+        /// The device.
+        device: usize,
+    },
+    /// The iota form does not describe a list of groups.
+    #[error("the groups' iota has no two dimensions, or too many devices")]
+    Iota,
+    /// The operation is no collective.
+    #[error("the operation has no groups")]
+    NoCollective,
+}
+
+impl Group {
+    /// The group of a device in a collective.
+    ///
+    /// # Errors
+    /// If the operation's groups have no meaning on this topology, or leave the device out; a
+    /// `collective-broadcast` may leave devices out, and gives `None` for them.
+    pub fn of(op: &Op, topology: Topology, device: usize) -> Result<Option<Self>, GroupError> {
+        let (collective, global) = match op {
+            Op::AllGather { collective, .. }
+            | Op::AllReduce { collective, .. }
+            | Op::ReduceScatter { collective, .. } => {
+                (collective, Some(collective.use_global_device_ids))
+            }
+            Op::AllToAll { collective, .. }
+            | Op::RaggedAllToAll(collective)
+            | Op::CollectiveBroadcast(collective) => (collective, None),
+            Op::CollectivePermute { channel_id, .. } => {
+                let mode = Mode::new(*channel_id, None)?;
+                return Self::all(mode, topology, device).map(Some);
+            }
+            _ => return Err(GroupError::NoCollective),
+        };
+        let mode = Mode::new(collective.channel_id, global)?;
+        match (Self::stated(collective, mode, topology, device)?, op) {
+            (None, Op::CollectiveBroadcast(_)) => Ok(None),
+            (None, _) => Err(GroupError::Left { device }),
+            (group, _) => Ok(group),
+        }
+    }
+
+    /// Everyone whom the mode lets meet the device.
+    fn all(mode: Mode, topology: Topology, device: usize) -> Result<Self, GroupError> {
+        let numbers: Vec<usize> = (0..mode.numbers(topology)).collect();
+        Self::new(mode, topology, device, &numbers).ok_or(GroupError::Left { device })
+    }
+
+    fn stated(
+        collective: &Collective,
+        mode: Mode,
+        topology: Topology,
+        device: usize,
+    ) -> Result<Option<Self>, GroupError> {
+        let groups = match &collective.replica_groups {
+            ReplicaGroups::Lists(groups) if groups.iter().all(Vec::is_empty) => {
+                return match mode {
+                    Mode::FlattenedIds => Err(GroupError::GlobalWithoutGroups),
+                    _ => Self::all(mode, topology, device).map(Some),
+                };
+            }
+            groups => groups.listed().ok_or(GroupError::Iota)?,
+        };
+        let count = mode.numbers(topology);
+        let mut seen = vec![false; count];
+        for &number in groups.iter().flatten() {
+            let slot = usize::try_from(number).ok().and_then(|n| seen.get_mut(n));
+            match slot {
+                None => return Err(GroupError::OutOfRange { number, count }),
+                Some(seen) if *seen => return Err(GroupError::Twice { number }),
+                Some(seen) => *seen = true,
+            }
+        }
+        let own = mode.number(topology, device);
+        let group = groups.iter().find_map(|group| {
+            let numbers: Vec<usize> = group.iter().map(|&number| number as usize).collect();
+            numbers.contains(&own).then_some(numbers)
+        });
+        Ok(group.and_then(|numbers| Self::new(mode, topology, device, &numbers)))
+    }
+
+    fn new(mode: Mode, topology: Topology, device: usize, numbers: &[usize]) -> Option<Self> {
+        let members: Vec<usize> = numbers
+            .iter()
+            .flat_map(|&number| mode.devices(topology, device, number))
+            .collect();
+        let position = members.iter().position(|&member| member == device)?;
+        Some(Self { members, position })
+    }
+}

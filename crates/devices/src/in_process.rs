@@ -1,0 +1,381 @@
+//! N devices as N threads of this process.
+//!
+//! Each exchange is a round at which its members meet: a member puts its arrays down and waits
+//! until all have done so. Arrays are shared, not copied. Rounds are told apart by instruction,
+//! members, and how often this device has met these members there, so that devices that run ahead
+//! never mix up two iterations of a loop.
+
+use crate::communicator::{Communicator, Exchange, ExchangeError, Topology};
+use rustc_hash::FxHashMap;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use tegula_ir::Literal;
+
+/// Stack of a device's thread: programs are evaluated by recursion.
+const STACK: usize = 16 << 20;
+
+/// An instruction and who meets at it.
+type Site = (usize, Arc<[usize]>);
+
+/// One exchange under way.
+struct Round {
+    /// By position: what the members have put down.
+    arrays: Vec<Option<Arc<[Literal]>>>,
+    /// Members that have not yet taken the result away.
+    to_take: usize,
+}
+
+#[derive(Default)]
+struct State {
+    rounds: FxHashMap<(Site, u64), Round>,
+    /// By device: whether its run is over.
+    ended: Vec<bool>,
+    /// The first device that failed.
+    failed: Option<usize>,
+}
+
+/// What the devices of a run share.
+struct Job {
+    topology: Topology,
+    timeout: Duration,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+impl Job {
+    /// The state; a thread that panicked while it held the lock left it whole, as every change is
+    /// a single assignment or insertion.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn end(&self, device: usize, ok: bool) {
+        let mut state = self.lock();
+        if let Some(ended) = state.ended.get_mut(device) {
+            *ended = true;
+        }
+        if !ok {
+            state.failed.get_or_insert(device);
+        }
+        self.changed.notify_all();
+    }
+}
+
+/// Tells the others when a device's run is over, also by a panic.
+struct Running<'a> {
+    job: &'a Job,
+    device: usize,
+    ok: bool,
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.job.end(self.device, self.ok);
+    }
+}
+
+/// A device's way to the others.
+struct Member {
+    job: Arc<Job>,
+    device: usize,
+    /// How often this device has been at each site.
+    visits: Mutex<FxHashMap<Site, u64>>,
+}
+
+impl Member {
+    /// How often this device has been at a site before.
+    fn visit(&self, site: &Site) -> u64 {
+        let mut visits = self.visits.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = visits.entry(site.clone()).or_default();
+        *count += 1;
+        *count - 1
+    }
+}
+
+impl Communicator for Member {
+    fn topology(&self) -> Topology {
+        self.job.topology
+    }
+
+    fn device(&self) -> usize {
+        self.device
+    }
+
+    fn exchange(
+        &self,
+        exchange: Exchange<'_>,
+        arrays: Vec<Literal>,
+    ) -> Result<Vec<Arc<[Literal]>>, ExchangeError> {
+        let members = exchange.members;
+        let position = members.iter().position(|&member| member == self.device);
+        let position = position.ok_or_else(|| ExchangeError::NoMember {
+            device: self.device,
+            name: exchange.name.to_owned(),
+        })?;
+        let site: Site = (exchange.site, members.into());
+        let key = (site.clone(), self.visit(&site));
+        let deadline = Instant::now() + self.job.timeout;
+        let mut state = self.job.lock();
+        let round = state.rounds.entry(key.clone()).or_insert_with(|| Round {
+            arrays: vec![None; members.len()],
+            to_take: members.len(),
+        });
+        if let Some(slot) = round.arrays.get_mut(position) {
+            *slot = Some(arrays.into());
+        }
+        if round.arrays.iter().all(Option::is_some) {
+            self.job.changed.notify_all();
+        }
+        loop {
+            if let Some(arrays) = taken(&mut state, &key) {
+                return Ok(arrays);
+            }
+            let missing = missing(&state, &key, members);
+            if let Some(device) = state.failed {
+                return Err(ExchangeError::Failed { device });
+            }
+            if let Some(&device) = missing.iter().find(|&&device| state.ended[device]) {
+                let name = exchange.name.to_owned();
+                return Err(ExchangeError::Ended { device, name });
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(ExchangeError::TimedOut {
+                    name: exchange.name.to_owned(),
+                    timeout: self.job.timeout,
+                    missing,
+                });
+            }
+            let waited = self.job.changed.wait_timeout(state, left);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}
+
+/// The arrays of a round that all members have joined; the last one to take them ends the round.
+fn taken(state: &mut State, key: &(Site, u64)) -> Option<Vec<Arc<[Literal]>>> {
+    let round = state.rounds.get_mut(key)?;
+    let arrays = round.arrays.iter().cloned().collect::<Option<Vec<_>>>()?;
+    round.to_take -= 1;
+    if round.to_take == 0 {
+        state.rounds.remove(key);
+    }
+    Some(arrays)
+}
+
+/// The members who have not joined a round.
+fn missing(state: &State, key: &(Site, u64), members: &[usize]) -> Vec<usize> {
+    let joined = state.rounds.get(key).map(|round| &round.arrays);
+    let joined = joined.into_iter().flatten().map(Option::is_some);
+    let pairs = members.iter().zip(joined);
+    pairs
+        .filter(|(_, joined)| !joined)
+        .map(|(&m, _)| m)
+        .collect()
+}
+
+/// Why a run on several devices failed.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum RunError<E> {
+    /// A device's own error: of the first device that failed.
+    #[error("device {device}: {error}")]
+    Device {
+        /// Which device.
+        device: usize,
+        /// Its error.
+        error: E,
+    },
+    /// A device's thread panicked: a bug.
+    #[error("device {device} panicked")]
+    Panicked {
+        /// Which device.
+        device: usize,
+    },
+    /// A thread could not be started.
+    #[error("no thread for device {device}: {reason}")]
+    NoThread {
+        /// Which device.
+        device: usize,
+        /// What the system says.
+        reason: String,
+    },
+}
+
+/// Runs a program on all devices of a topology, each on a thread of its own, and returns what
+/// they give, by number.
+///
+/// # Errors
+/// The error of the device that failed first; it ends the others at their next exchange.
+pub fn run<T: Send, E: Send>(
+    topology: Topology,
+    timeout: Duration,
+    program: impl Fn(Arc<dyn Communicator>) -> Result<T, E> + Sync,
+) -> Result<Vec<T>, RunError<E>> {
+    let devices = topology.devices();
+    let job = Arc::new(Job {
+        topology,
+        timeout,
+        state: Mutex::new(State {
+            ended: vec![false; devices],
+            ..State::default()
+        }),
+        changed: Condvar::new(),
+    });
+    let (job, program) = (&job, &program);
+    let results: Vec<Result<T, RunError<E>>> = std::thread::scope(|scope| {
+        let start = |device| {
+            let member = Member {
+                job: Arc::clone(job),
+                device,
+                visits: Mutex::default(),
+            };
+            let device_run = move || {
+                let mut running = Running {
+                    job,
+                    device,
+                    ok: false,
+                };
+                let result = program(Arc::new(member));
+                running.ok = result.is_ok();
+                result
+            };
+            let builder = std::thread::Builder::new().stack_size(STACK);
+            builder.spawn_scoped(scope, device_run).map_err(|error| {
+                job.end(device, false);
+                RunError::NoThread {
+                    device,
+                    reason: error.to_string(),
+                }
+            })
+        };
+        let threads: Vec<_> = (0..devices).map(start).collect();
+        let joined = threads.into_iter().enumerate().map(|(device, thread)| {
+            let result = thread?.join();
+            let result = result.map_err(|_| RunError::Panicked { device })?;
+            result.map_err(|error| RunError::Device { device, error })
+        });
+        joined.collect()
+    });
+    let failed = job.lock().failed;
+    let (mut given, mut errors) = (Vec::with_capacity(devices), Vec::new());
+    for (device, result) in results.into_iter().enumerate() {
+        match result {
+            Ok(value) => given.push(value),
+            Err(error) => errors.push((device, error)),
+        }
+    }
+    // The others' errors follow from that of the first.
+    let first = errors
+        .iter()
+        .position(|(device, _)| Some(*device) == failed);
+    match first
+        .map(|first| errors.swap_remove(first))
+        .or_else(|| errors.pop())
+    {
+        Some((_, error)) => Err(error),
+        None => Ok(given),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: Exchange<'static> = Exchange {
+        name: "all",
+        site: 0,
+        members: &[2, 0, 1],
+    };
+    const THREE: Topology = Topology {
+        replicas: 3,
+        partitions: 1,
+    };
+
+    fn number(device: usize) -> Vec<Literal> {
+        vec![Literal::from_value(device as i32)]
+    }
+
+    fn run_with(
+        timeout: Duration,
+        program: impl Fn(&dyn Communicator) -> Result<Vec<i32>, String> + Sync,
+    ) -> Result<Vec<Vec<i32>>, RunError<String>> {
+        run(THREE, timeout, |member| program(&*member))
+    }
+
+    fn exchanged(member: &dyn Communicator) -> Result<Vec<i32>, ExchangeError> {
+        let parts = member.exchange(ALL, number(member.device()))?;
+        Ok(parts
+            .iter()
+            .map(|part| part[0].as_i32s().unwrap()[0])
+            .collect())
+    }
+
+    #[test]
+    fn members_get_everyones_arrays_in_order() {
+        let results = run_with(Duration::from_secs(20), |member| {
+            // The first device is late each time.
+            let mut all = Vec::new();
+            for _ in 0..3 {
+                if member.device() == 0 {
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+                all.extend(exchanged(member).map_err(|e| e.to_string())?);
+            }
+            Ok(all)
+        });
+        assert_eq!(results, Ok(vec![[2, 0, 1].repeat(3); 3]));
+    }
+
+    #[test]
+    fn who_is_missing_after_the_timeout_is_named() {
+        let release = (Mutex::new(false), Condvar::new());
+        let results = run_with(Duration::from_millis(100), |member| {
+            if member.device() != 1 {
+                let result = exchanged(member);
+                *release.0.lock().unwrap() = true;
+                release.1.notify_all();
+                return result.map_err(|error| error.to_string());
+            }
+            let held = release.0.lock().unwrap();
+            drop(release.1.wait_while(held, |released| !*released));
+            Ok(Vec::new())
+        });
+        let Err(RunError::Device { error, .. }) = results else {
+            panic!("{results:?}");
+        };
+        assert_eq!(error, "`all` waited 0.1 s for device 1");
+    }
+
+    #[test]
+    fn the_first_failure_ends_the_others() {
+        let results = run_with(Duration::from_secs(20), |member| match member.device() {
+            1 => Err("broken".to_owned()),
+            _ => exchanged(member).map_err(|error| error.to_string()),
+        });
+        let error = "broken".to_owned();
+        assert_eq!(results, Err(RunError::Device { device: 1, error }));
+    }
+
+    #[test]
+    fn a_panic_ends_the_others() {
+        let results = run_with(Duration::from_secs(20), |member| match member.device() {
+            2 => panic!("as this test wants"),
+            _ => exchanged(member).map_err(|error| error.to_string()),
+        });
+        assert_eq!(results, Err(RunError::Panicked { device: 2 }));
+    }
+
+    #[test]
+    fn only_members_exchange() {
+        let two = Exchange {
+            members: &[0, 1],
+            ..ALL
+        };
+        let results = run_with(Duration::from_secs(20), |member| {
+            let result = member.exchange(two, number(member.device()));
+            assert_eq!(result.is_err(), member.device() == 2);
+            Ok(Vec::new())
+        });
+        assert!(results.is_ok());
+    }
+}

@@ -1,0 +1,20 @@
+//! Many devices that run one program.
+//!
+//! A program runs on `replicas x partitions` devices ([`Topology`]). [`Group`] says which of them
+//! take part together in one collective operation. Devices exchange arrays through a
+//! [`Communicator`], which a run is given; [`run`] runs N devices on N threads of this process.
+//!
+//! # Invariants
+//! - What an exchange gives depends on the program and on the arrays, never on timing: members of a
+//!   group are in the order that the operation states, and whoever combines does so in this order.
+//! - No device waits forever: an exchange ends when all members have joined it, when another
+//!   device fails or ends without joining it, or after the time-out. The error names who is missing.
+//! - What a collective does with the arrays is not known here: that is its evaluator's affair.
+
+mod communicator;
+mod group;
+mod in_process;
+
+pub use communicator::{Communicator, Exchange, ExchangeError, Topology};
+pub use group::{Group, GroupError};
+pub use in_process::{RunError, run};

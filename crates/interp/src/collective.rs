@@ -1,0 +1,334 @@
+//! Collectives: operations on the arrays of several devices.
+//!
+//! Each device gives all its operands to all members of its group and computes its own result
+//! from everyone's. Results follow the positions of members in the group: sums of floats begin
+//! with the first member's element and are rounded to the type after each addition.
+//!
+//! The start forms exchange at once; the done forms take the result from what they gave.
+
+use crate::dispatch::left_out;
+use crate::error::{Fault, invalid, unsupported};
+use crate::eval::Evaluator;
+use crate::lanes::{Bits, BitsMut};
+use crate::movement::indices;
+use crate::program::Callee;
+use crate::value::Value;
+use cranelift_entity::EntityRef;
+use std::sync::Arc;
+use tegula_devices::{Communicator, Exchange, Group};
+use tegula_ir::{ArrayShape, ComputationId, ElementType, InstructionId, Literal, Op, Shape};
+
+/// By position in the group, by number of the operand.
+type Parts = Vec<Arc<[Literal]>>;
+
+/// What all members of a group gave, as one of them sees it.
+struct Gathered {
+    parts: Parts,
+    /// The position of this device.
+    own: usize,
+}
+
+impl Gathered {
+    /// Everyone's operand of this number, by position.
+    fn of(&self, operand: usize) -> Result<Vec<&Literal>, Fault> {
+        let all = self.parts.iter().map(|part| part.get(operand));
+        let all = all.collect::<Option<Vec<_>>>();
+        all.ok_or_else(|| invalid("members have another number of operands"))
+    }
+
+    /// One result for each operand.
+    fn each(
+        &self,
+        mut result: impl FnMut(&[&Literal]) -> Result<Literal, Fault>,
+    ) -> Result<Vec<Literal>, Fault> {
+        let count = self.parts.first().map_or(0, |part| part.len());
+        (0..count)
+            .map(|operand| result(&self.of(operand)?))
+            .collect()
+    }
+}
+
+impl Evaluator<'_> {
+    /// `replica-id` and `partition-id`: 0 on a device that is alone.
+    pub(crate) fn own_number(&self, id: InstructionId) -> Result<Literal, Fault> {
+        let mut result = Literal::zeros(&self.resolve(&self.module[id].shape)?)?;
+        if let Some(communicator) = &self.communicator {
+            let (topology, device) = (communicator.topology(), communicator.device());
+            let number = match self.module[id].op {
+                Op::ReplicaId => topology.replica(device),
+                _ => topology.partition(device),
+            };
+            BitsMut::of(&mut result).set(0, number as u128);
+        }
+        Ok(result)
+    }
+
+    pub(crate) fn collective(
+        &mut self,
+        id: InstructionId,
+        operands: Vec<Value>,
+    ) -> Result<Value, Fault> {
+        let module = self.module;
+        let (op, shape) = (&module[id].op, &module[id].shape);
+        let communicator = self.communicator.clone().ok_or_else(|| left_out(op))?;
+        let operands = operands.into_iter().map(Value::into_array);
+        let operands: Vec<Literal> = operands.collect::<Result<_, _>>()?;
+        if matches!(op, Op::CollectivePermute { .. }) && writes_in_place(&operands) {
+            return Err(unsupported(
+                "a permutation that writes to its second operand",
+            ));
+        }
+        let given = operands.clone();
+        let topology = communicator.topology();
+        let Some(group) = Group::of(op, topology, communicator.device())? else {
+            // A broadcast without this device.
+            let zeros = operands
+                .iter()
+                .map(|operand| Literal::zeros(operand.shape()));
+            let zeros: Vec<Literal> = zeros.collect::<Result<_, _>>()?;
+            return arranged(zeros, shape);
+        };
+        let exchange = Exchange {
+            name: &module[id].name,
+            site: id.index(),
+            members: &group.members,
+        };
+        let all = Gathered {
+            parts: communicator.exchange(exchange, operands)?,
+            own: group.position,
+        };
+        let results = self.combined(op, &all, &*communicator)?;
+        match op {
+            Op::AllGather { start: true, .. } | Op::CollectivePermute { start: true, .. } => {
+                let one = |literals: Vec<Literal>| {
+                    let mut values: Vec<Value> = literals.into_iter().map(Value::Array).collect();
+                    match values.len() {
+                        1 => values.remove(0),
+                        _ => Value::Tuple(values),
+                    }
+                };
+                self.started(id, vec![one(given), one(results)])
+            }
+            _ => arranged(results, shape),
+        }
+    }
+
+    /// This device's results.
+    fn combined(
+        &mut self,
+        op: &Op,
+        all: &Gathered,
+        communicator: &dyn Communicator,
+    ) -> Result<Vec<Literal>, Fault> {
+        let (own, count) = (all.own, all.parts.len());
+        match op {
+            Op::AllGather { dimension, .. } => all.each(|parts| joined(parts, *dimension)),
+            Op::AllReduce { to_apply, .. } => all.each(|parts| self.folded(parts, *to_apply)),
+            Op::ReduceScatter {
+                dimension,
+                to_apply,
+                ..
+            } => all.each(|parts| {
+                let sum = self.folded(parts, *to_apply)?;
+                part(&sum, *dimension, own, count)
+            }),
+            Op::AllToAll {
+                dimension: Some(dimension),
+                ..
+            } => all.each(|parts| {
+                let sent = parts
+                    .iter()
+                    .map(|whole| part(whole, *dimension, own, count));
+                let sent: Vec<Literal> = sent.collect::<Result<_, _>>()?;
+                joined(&sent.iter().collect::<Vec<_>>(), *dimension)
+            }),
+            // Operand q of each member goes to member q.
+            Op::AllToAll { .. } => {
+                let (sent, operands) = (all.of(own)?, all.parts.first().map_or(0, |p| p.len()));
+                match operands == count {
+                    true => Ok(sent.into_iter().cloned().collect()),
+                    false => Err(invalid(format!(
+                        "{operands} operands are exchanged by {count} devices"
+                    ))),
+                }
+            }
+            Op::RaggedAllToAll(_) => ragged(all).map(|result| vec![result]),
+            Op::CollectiveBroadcast(_) => all.each(|parts| match parts {
+                [first, ..] => Ok((*first).clone()),
+                [] => Err(invalid("a group of nobody")),
+            }),
+            Op::CollectivePermute {
+                pairs, channel_id, ..
+            } => {
+                let (topology, device) = (communicator.topology(), communicator.device());
+                let (number, numbers) = match channel_id {
+                    Some(_) => (topology.partition(device), topology.partitions),
+                    None => (topology.replica(device), topology.replicas),
+                };
+                let source = source_of(pairs, number, numbers)?;
+                all.each(|parts| match source {
+                    Some(source) => (parts.get(source).copied().cloned())
+                        .ok_or_else(|| invalid("a source that is not there")),
+                    None => Ok(Literal::zeros(parts[own].shape())?),
+                })
+            }
+            op => Err(left_out(op)),
+        }
+    }
+
+    /// The members' arrays combined element by element, first to last.
+    fn folded(&mut self, parts: &[&Literal], to_apply: ComputationId) -> Result<Literal, Fault> {
+        let (first, others) = parts
+            .split_first()
+            .ok_or_else(|| invalid("a group of nobody"))?;
+        let mut result = (*first).clone();
+        let len = result.len();
+        let mut callee = Callee::new(self, to_apply);
+        for other in others {
+            same_shape(first, other)?;
+            let other = Bits::of(other);
+            let mut sums = BitsMut::of(&mut result);
+            for i in 0..len {
+                let sum = callee.call_one(&[sums.get(i), other.get(i)])?;
+                sums.set(i, sum);
+            }
+        }
+        Ok(result)
+    }
+}
+
+/// Whether a permutation has the operands of the form that updates its second one.
+fn writes_in_place(operands: &[Literal]) -> bool {
+    let is_index = |literal: &Literal| literal.element_type() == ElementType::S32;
+    matches!(operands, [_, _, to, from] if is_index(to) && is_index(from))
+}
+
+/// The number that a permutation sends from to this one.
+fn source_of(pairs: &[(i64, i64)], number: usize, numbers: usize) -> Result<Option<usize>, Fault> {
+    let mut found = None;
+    for &(source, target) in pairs {
+        let known = |n: i64| usize::try_from(n).ok().filter(|&n| n < numbers);
+        let (Some(source), Some(target)) = (known(source), known(target)) else {
+            return Err(invalid(format!(
+                "the pair {{{source},{target}}} names a device beyond {numbers}"
+            )));
+        };
+        if target == number && found.replace(source).is_some() {
+            return Err(invalid(format!("two sources send to {target}")));
+        }
+    }
+    Ok(found)
+}
+
+/// Arrays as the value of a shape: one for an array, a tuple otherwise.
+fn arranged(literals: Vec<Literal>, shape: &Shape) -> Result<Value, Fault> {
+    let mut values: Vec<Value> = literals.into_iter().map(Value::Array).collect();
+    match shape {
+        Shape::Tuple(_) => Ok(Value::Tuple(values)),
+        _ => values.pop().ok_or_else(|| invalid("no result")),
+    }
+}
+
+fn same_shape(a: &Literal, b: &Literal) -> Result<(), Fault> {
+    match a.shape() == b.shape() {
+        true => Ok(()),
+        false => Err(invalid("members have arrays of different shapes")),
+    }
+}
+
+/// An array's sizes, of which one dimension is cut: how many rows of it there are, its size, and
+/// the bytes of what is within it.
+fn around(shape: &ArrayShape, dimension: i64) -> Result<(usize, usize, usize, Vec<i64>), Fault> {
+    let dims = shape
+        .static_dims()
+        .ok_or_else(|| invalid("a size is not known"))?;
+    let at = usize::try_from(dimension)
+        .ok()
+        .filter(|&at| at < dims.len());
+    let at = at.ok_or_else(|| invalid(format!("there is no dimension {dimension}")))?;
+    let product = |dims: &[i64]| dims.iter().product::<i64>() as usize;
+    let inner = product(&dims[at + 1..]) * shape.element_type.storage_bytes();
+    Ok((
+        product(&dims[..at]),
+        dims[at] as usize,
+        inner,
+        dims.to_vec(),
+    ))
+}
+
+/// Part `index` of `count` equal ones along a dimension.
+fn part(whole: &Literal, dimension: i64, index: usize, count: usize) -> Result<Literal, Fault> {
+    let (outer, size, inner, mut dims) = around(whole.shape(), dimension)?;
+    if count == 0 || size % count != 0 {
+        return Err(invalid(format!(
+            "{size} elements are not cut into {count} equal parts"
+        )));
+    }
+    let rows = size / count;
+    dims[dimension as usize] = rows as i64;
+    let mut bytes = Vec::with_capacity(outer * rows * inner);
+    for o in 0..outer {
+        let start = (o * size + index * rows) * inner;
+        bytes.extend_from_slice(&whole.bytes()[start..start + rows * inner]);
+    }
+    let shape = ArrayShape::new(whole.element_type(), &dims);
+    Ok(Literal::from_bytes(&shape, &bytes)?)
+}
+
+/// Arrays one after the other along a dimension.
+fn joined(parts: &[&Literal], dimension: i64) -> Result<Literal, Fault> {
+    let first = parts.first().ok_or_else(|| invalid("a group of nobody"))?;
+    let (outer, size, inner, mut dims) = around(first.shape(), dimension)?;
+    let mut bytes = Vec::with_capacity(first.bytes().len() * parts.len());
+    for o in 0..outer {
+        for part in parts {
+            same_shape(first, part)?;
+            bytes.extend_from_slice(&part.bytes()[o * size * inner..(o + 1) * size * inner]);
+        }
+    }
+    dims[dimension as usize] *= parts.len() as i64;
+    let shape = ArrayShape::new(first.element_type(), &dims);
+    Ok(Literal::from_bytes(&shape, &bytes)?)
+}
+
+/// `ragged-all-to-all(input, output, input_offsets, send_sizes, output_offsets, recv_sizes)`.
+///
+/// Row `j` of the last four, of `updates` entries each, is about member `j`: that many rows of the
+/// input from an offset on are sent to it, and written there from the output offset on.
+fn ragged(all: &Gathered) -> Result<Literal, Fault> {
+    let operand = |number: usize| -> Result<Vec<Vec<i64>>, Fault> {
+        let tables = all.of(number)?;
+        tables.iter().map(|table| indices(table)).collect()
+    };
+    let (inputs, outputs) = (all.of(0)?, all.of(1)?);
+    let (from, sizes, to) = (operand(2)?, operand(3)?, operand(4)?);
+    let (own, count) = (all.own, all.parts.len());
+    let mut result = outputs[own].clone();
+    let (_, room, row, _) = around(result.shape(), 0)?;
+    for (member, input) in inputs.iter().enumerate() {
+        let (_, rows, input_row, _) = around(input.shape(), 0)?;
+        let entries = sizes[member].len();
+        let tables = [&from[member], &to[member]];
+        if input_row != row || entries % count != 0 || tables.iter().any(|t| t.len() != entries) {
+            return Err(invalid("offsets and sizes are not one for each device"));
+        }
+        let updates = entries / count;
+        for entry in own * updates..(own + 1) * updates {
+            let inside = |start: i64, size: i64, room: usize| {
+                let (start, size) = (usize::try_from(start).ok()?, usize::try_from(size).ok()?);
+                let end = start.checked_add(size).filter(|&end| end <= room)?;
+                Some(start * row..end * row)
+            };
+            let size = sizes[member][entry];
+            let source = inside(from[member][entry], size, rows);
+            let target = inside(to[member][entry], size, room);
+            let (Some(source), Some(target)) = (source, target) else {
+                return Err(invalid(format!(
+                    "rows that position {member} sends to position {own} lie beyond an array"
+                )));
+            };
+            result.bytes_mut()[target].copy_from_slice(&input.bytes()[source]);
+        }
+    }
+    Ok(result)
+}
