@@ -153,7 +153,10 @@ impl From<tegula_interp::Error> for Error {
     fn from(error: tegula_interp::Error) -> Self {
         use tegula_interp::Error as Interp;
         let fault = match &error {
-            Interp::Argument { .. } | Interp::Sizes { .. } | Interp::Invalid { .. } => Fault::Input,
+            Interp::Argument { .. }
+            | Interp::Sizes { .. }
+            | Interp::Invalid { .. }
+            | Interp::Exchange { .. } => Fault::Input,
             Interp::CustomCall { reason, .. } => of_custom_call(reason),
             Interp::Unsupported { .. } => Fault::Unsupported,
             Interp::Limit { .. } => Fault::Limit,
