@@ -288,7 +288,10 @@ pub fn compile(module: &Module, options: &Options) -> Result<Executable, Error> 
         }
     }
     let executable = compile_anew(module, options)?;
-    cache.put(&key, &executable.serialize()?);
+    match executable.serialize() {
+        Ok(bytes) => cache.put(&key, &bytes),
+        Err(error) => tracing::debug!("not kept in the cache: {error}"),
+    }
     Ok(executable)
 }
 

@@ -56,7 +56,8 @@ pub fn identity(module: &Module) -> (String, Vec<&Literal>) {
         printer.computation(id);
     }
     // Writing to a string cannot fail.
-    let _ = write!(printer.out, "\n{:?} {:?}", module.symbols, module.sizes);
+    let (symbols, sizes, required) = (&module.symbols, &module.sizes, &module.required);
+    let _ = write!(printer.out, "\n{symbols:?} {sizes:?} {required:?}");
     (printer.out, printer.set_aside.unwrap_or_default())
 }
 

@@ -23,6 +23,7 @@ impl Program {
             computations: Default::default(),
             entry: ComputationId::from_u32(0),
             symbols: Vec::new(),
+            required: Vec::new(),
             sizes: tegula_ir::RunTimeSizes::default(),
             source: Arc::from(""),
         };
