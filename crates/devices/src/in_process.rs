@@ -328,16 +328,18 @@ mod tests {
 
     #[test]
     fn who_is_missing_after_the_timeout_is_named() {
-        let release = (Mutex::new(false), Condvar::new());
+        // The late device ends only when both others have stopped waiting: whoever
+        // still waits when it ends would be told so instead.
+        let waiting = (Mutex::new(2), Condvar::new());
         let results = run_with(Duration::from_millis(100), |member| {
             if member.device() != 1 {
                 let result = exchanged(member);
-                *release.0.lock().unwrap() = true;
-                release.1.notify_all();
+                *waiting.0.lock().unwrap() -= 1;
+                waiting.1.notify_all();
                 return result.map_err(|error| error.to_string());
             }
-            let held = release.0.lock().unwrap();
-            drop(release.1.wait_while(held, |released| !*released));
+            let held = waiting.0.lock().unwrap();
+            drop(waiting.1.wait_while(held, |waiting| *waiting > 0));
             Ok(Vec::new())
         });
         let Err(RunError::Device { error, .. }) = results else {
