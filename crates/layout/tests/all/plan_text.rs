@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use tegula_fusion::{flatten, fuse};
 use tegula_ir::parse_module;
 use tegula_layout::Plan;
-use tegula_layout::plan::{StripLimits, parse_plan, plan, verify};
+use tegula_layout::plan::{
+    PlanWithoutConstants, StripLimits, parse_plan, parse_plan_with, plan, verify,
+};
 
 /// Programs that cannot be compiled yet. It may only shrink.
 const NOT_COMPILED: &[&str] = &[];
@@ -77,6 +79,13 @@ fn reads_back(name: &str, plan: &Plan) {
     let changed = text.lines().zip(again.lines()).find(|(a, b)| a != b);
     assert_eq!(changed, None, "{name}");
     assert!(read == *plan, "{name}: the plan that was read differs");
+    let text = PlanWithoutConstants(plan).to_string();
+    let read = parse_plan_with(&text, &plan.constants).unwrap_or_else(|e| panic!("{name}:{e}"));
+    assert!(read == *plan, "{name}: it differs with its constants aside");
+    if !plan.constants.is_empty() {
+        let missing = &plan.constants[1..];
+        assert!(parse_plan_with(&text, missing).is_err(), "{name}: a constant is missing");
+    }
     verify(&read).unwrap_or_else(|errors| panic!("{name}: {}", errors.join("\n")));
 }
 
