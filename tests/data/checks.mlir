@@ -165,3 +165,106 @@ func.func @groups_of_terms() {
   check.expect_eq_const %3, dense<[[[1.0], [4.0]], [[320.0], [650.0]]]> : tensor<2x2x1xf32>
   func.return
 }
+
+// -----
+
+func.func @to_all(%arg0: tensor<2x1x2xi32>) -> tensor<1x1x4xi32> {
+  %0 = "stablehlo.all_to_all"(%arg0) {
+    split_dimension = 0 : i64, concat_dimension = 2 : i64, split_count = 2 : i64,
+    replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>
+  } : (tensor<2x1x2xi32>) -> tensor<1x1x4xi32>
+  func.return %0 : tensor<1x1x4xi32>
+}
+
+func.func @parts_that_are_joined_along_another_dimension() {
+  %0 = stablehlo.constant dense<[[[1, 2]], [[3, 4]]]> : tensor<2x1x2xi32>
+  %1 = stablehlo.constant dense<[[[5, 6]], [[7, 8]]]> : tensor<2x1x2xi32>
+  %2:2 = "interpreter.run_parallel"(%0, %1) {
+    programs = [[@to_all], [@to_all]]
+  } : (tensor<2x1x2xi32>, tensor<2x1x2xi32>) -> (tensor<1x1x4xi32>, tensor<1x1x4xi32>)
+  check.expect_eq_const %2#0, dense<[[[1, 2, 5, 6]]]> : tensor<1x1x4xi32>
+  check.expect_eq_const %2#1, dense<[[[3, 4, 7, 8]]]> : tensor<1x1x4xi32>
+  func.return
+}
+
+// -----
+
+func.func @to_one(%arg0: tensor<2xf32>) -> tensor<2xf32> {
+  %0 = "stablehlo.collective_reduce"(%arg0) ({
+  ^bb0(%arg1: tensor<f32>, %arg2: tensor<f32>):
+    %1 = stablehlo.multiply %arg1, %arg2 : tensor<f32>
+    stablehlo.return %1 : tensor<f32>
+  }) {
+    replica_groups = dense<[[2, 0], [1, -1]]> : tensor<2x2xi64>
+  } : (tensor<2xf32>) -> tensor<2xf32>
+  func.return %0 : tensor<2xf32>
+}
+
+func.func @only_the_first_of_a_group_has_the_product() {
+  %0 = stablehlo.constant dense<[2.0, 3.0]> : tensor<2xf32>
+  %1 = stablehlo.constant dense<[4.0, 5.0]> : tensor<2xf32>
+  %2 = stablehlo.constant dense<[6.0, 7.0]> : tensor<2xf32>
+  %3:3 = "interpreter.run_parallel"(%0, %1, %2) {
+    programs = [[@to_one], [@to_one], [@to_one]]
+  } : (tensor<2xf32>, tensor<2xf32>, tensor<2xf32>) -> (tensor<2xf32>, tensor<2xf32>, tensor<2xf32>)
+  check.expect_eq_const %3#0, dense<[0.0, 0.0]> : tensor<2xf32>
+  check.expect_eq_const %3#1, dense<[4.0, 5.0]> : tensor<2xf32>
+  check.expect_eq_const %3#2, dense<[12.0, 21.0]> : tensor<2xf32>
+  func.return
+}
+
+// -----
+
+func.func @to_roots(%arg0: tensor<i32>, %arg1: tensor<2xi32>, %arg2: tensor<2xi32>) -> (tensor<i32>, tensor<2xi32>) {
+  %0:2 = "stablehlo.collective_reduce"(%arg0, %arg1, %arg2) ({
+  ^bb0(%arg3: tensor<i32>, %arg4: tensor<i32>):
+    %1 = stablehlo.add %arg3, %arg4 : tensor<i32>
+    stablehlo.return %1 : tensor<i32>
+  }) {
+    replica_groups = dense<[[1, 0]]> : tensor<1x2xi64>, has_dynamic_root
+  } : (tensor<i32>, tensor<2xi32>, tensor<2xi32>) -> (tensor<i32>, tensor<2xi32>)
+  func.return %0#0, %0#1 : tensor<i32>, tensor<2xi32>
+}
+
+func.func @roots_are_positions_in_the_group() {
+  %0 = stablehlo.constant dense<1> : tensor<i32>
+  %1 = stablehlo.constant dense<[2, 3]> : tensor<2xi32>
+  %2 = stablehlo.constant dense<[1, 0]> : tensor<2xi32>
+  %3:4 = "interpreter.run_parallel"(%0, %1, %2, %0, %1, %2) {
+    programs = [[@to_roots], [@to_roots]]
+  } : (tensor<i32>, tensor<2xi32>, tensor<2xi32>, tensor<i32>, tensor<2xi32>, tensor<2xi32>)
+      -> (tensor<i32>, tensor<2xi32>, tensor<i32>, tensor<2xi32>)
+  check.expect_eq_const %3#0, dense<2> : tensor<i32>
+  check.expect_eq_const %3#1, dense<[0, 0]> : tensor<2xi32>
+  check.expect_eq_const %3#2, dense<0> : tensor<i32>
+  check.expect_eq_const %3#3, dense<[4, 6]> : tensor<2xi32>
+  func.return
+}
+
+// -----
+
+func.func @beside(%arg0: tensor<2xf32>) -> (tensor<4xf32>, tensor<2xf32>) {
+  %0 = "stablehlo.async_start"(%arg0) ({
+  ^bb0(%arg1: tensor<2xf32>):
+    %1 = "stablehlo.all_gather"(%arg1) {
+      all_gather_dim = 0 : i64, replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>
+    } : (tensor<2xf32>) -> tensor<4xf32>
+    "stablehlo.return"(%1) : (tensor<4xf32>) -> ()
+  }) : (tensor<2xf32>) -> !stablehlo.future<tensor<4xf32>>
+  %2 = stablehlo.add %arg0, %arg0 : tensor<2xf32>
+  %3 = "stablehlo.async_done"(%0) : (!stablehlo.future<tensor<4xf32>>) -> tensor<4xf32>
+  func.return %3, %2 : tensor<4xf32>, tensor<2xf32>
+}
+
+func.func @what_starts_beside_other_work_is_done_later() {
+  %0 = stablehlo.constant dense<[1.0, 2.0]> : tensor<2xf32>
+  %1 = stablehlo.constant dense<[3.0, 4.0]> : tensor<2xf32>
+  %2:4 = "interpreter.run_parallel"(%0, %1) {
+    programs = [[@beside], [@beside]]
+  } : (tensor<2xf32>, tensor<2xf32>) -> (tensor<4xf32>, tensor<2xf32>, tensor<4xf32>, tensor<2xf32>)
+  check.expect_eq_const %2#0, dense<[1.0, 2.0, 3.0, 4.0]> : tensor<4xf32>
+  check.expect_eq_const %2#1, dense<[2.0, 4.0]> : tensor<2xf32>
+  check.expect_eq_const %2#2, dense<[1.0, 2.0, 3.0, 4.0]> : tensor<4xf32>
+  check.expect_eq_const %2#3, dense<[6.0, 8.0]> : tensor<2xf32>
+  func.return
+}

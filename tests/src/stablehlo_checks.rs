@@ -1,9 +1,13 @@
 //! Programs that check themselves: functions with operations of the dialect `check`, as the tests
 //! of StableHLO's interpreter have them. Each becomes a program that gives the values that the
-//! checks compare, which are then compared here.
+//! checks compare, which are then compared here. Where `interpreter.run_parallel` runs a function on
+//! several devices, there are three programs: what is before it, the devices', and the checks.
 
 use anyhow::{Context, Result, anyhow, bail};
-use tegula::{Buffer, Module, Options, Target, compile};
+use std::time::Duration;
+use tegula::{Arg, Buffer, Module, Options, Target, compile};
+use tegula_devices::Topology;
+use tegula_interp::{Value, evaluate_devices};
 use tegula_ir::{ElementType, Literal, Scalar};
 use tegula_stablehlo::mlir::{self, Attribute, FunctionType, Operation, Type, ValueId};
 
@@ -25,7 +29,19 @@ pub struct Checked {
     pub name: String,
     /// The program: for each check what is found and what is expected; or why there is none.
     pub module: Result<Module>,
+    /// What runs on several devices before that, and gives the program's arguments.
+    devices: Option<DeviceRun>,
     requirements: Vec<Requirement>,
+}
+
+/// A function that runs on several devices.
+#[derive(Debug)]
+struct DeviceRun {
+    /// Gives the arguments of all devices, one device after the other.
+    arguments: Module,
+    /// What each device runs.
+    program: Module,
+    topology: Topology,
 }
 
 /// The functions with checks of a text, whose parts stand between lines `// -----`. A part that
@@ -43,6 +59,7 @@ pub fn checked_functions(text: &str) -> Vec<Checked> {
                 all.push(Checked {
                     name: "unread".to_owned(),
                     module: Err(anyhow!("{}", error.message)),
+                    devices: None,
                     requirements: Vec::new(),
                 });
                 continue;
@@ -69,41 +86,102 @@ fn check_name(operation: &Operation) -> Option<&str> {
     operation.name.strip_prefix("check.")
 }
 
-fn checked(mut module: mlir::Module, place: usize) -> Checked {
-    let name = |function: &Operation| {
-        let name = function.attribute("sym_name").and_then(Attribute::as_str);
-        name.unwrap_or("main").to_owned()
-    };
-    let own = name(&module.body()[place]);
+fn checked(module: mlir::Module, place: usize) -> Checked {
+    let own = function_name(&module.body()[place]).to_owned();
     let mut requirements = Vec::new();
-    let made = as_program(&mut module, place, &mut requirements)
-        .and_then(|()| Ok(tegula_stablehlo::to_module(&module)?))
-        .and_then(|program| match tegula_ir::verify(&program) {
-            Ok(()) => Ok(program),
-            Err(errors) => Err(anyhow!("{}", errors[0])),
-        });
+    let made = device_run(&module, place).and_then(|devices| {
+        let program = as_program(module, place, devices.is_some(), &mut requirements)?;
+        Ok((program, devices))
+    });
+    let (module, devices) = match made {
+        Ok((module, devices)) => (Ok(module), devices),
+        Err(error) => (Err(error), None),
+    };
     Checked {
         name: own,
-        module: made,
+        module,
+        devices,
         requirements,
     }
 }
 
-/// Makes the function at a place `main`, whose results are what its checks compare.
-fn as_program(
-    module: &mut mlir::Module,
-    place: usize,
-    requirements: &mut Vec<Requirement>,
-) -> Result<()> {
+fn function_name(function: &Operation) -> &str {
+    let name = function.attribute("sym_name").and_then(Attribute::as_str);
+    name.unwrap_or("main")
+}
+
+fn lowered(module: &mlir::Module) -> Result<Module> {
+    let program = tegula_stablehlo::to_module(module)?;
+    match tegula_ir::verify(&program) {
+        Ok(()) => Ok(program),
+        Err(errors) => Err(anyhow!("{}", errors[0])),
+    }
+}
+
+const RUN_PARALLEL: &str = "interpreter.run_parallel";
+
+fn body(function: &mut Operation) -> Result<&mut mlir::Block> {
+    let block = function.regions.first_mut();
+    let block = block.and_then(|region| region.blocks.first_mut());
+    block.context("a function without a body")
+}
+
+/// What a function runs on several devices.
+fn device_run(module: &mlir::Module, place: usize) -> Result<Option<DeviceRun>> {
     let mut function = module.body()[place].clone();
-    let block = function
-        .regions
-        .first_mut()
-        .and_then(|r| r.blocks.first_mut());
-    let block = block.context("a function without a body")?;
+    let block = body(&mut function)?;
+    let Some(at) = (block.operations.iter()).position(|o| &*o.name == RUN_PARALLEL) else {
+        return Ok(None);
+    };
+    let run = block.operations[at].clone();
+    let rows = run.attribute("programs").and_then(Attribute::as_array);
+    let rows = rows.context("no programs")?.iter().map(Attribute::as_array);
+    let rows: Vec<&[Attribute]> = rows.collect::<Option<_>>().context("rows of programs")?;
+    let names = rows.iter().flat_map(|row| row.iter());
+    let names: Vec<&str> = names.filter_map(Attribute::as_symbol).collect();
+    let topology = Topology {
+        replicas: rows.len(),
+        partitions: rows.first().map_or(0, |row| row.len()),
+    };
+    let is_array = |value: &ValueId| matches!(module.type_of(*value), Type::Tensor(_));
+    if !run.operands.iter().all(is_array) {
+        bail!("{RUN_PARALLEL}: transfers between programs");
+    }
+    if names.len() != topology.devices() || names.iter().any(|name| *name != names[0]) {
+        bail!("{RUN_PARALLEL}: devices of different programs");
+    }
+    let on_device = (module.body().iter()).position(|f| function_name(f) == names[0]);
+    let on_device = on_device.context("the devices' function")?;
+
+    let mut end = block.operations.pop().context("an empty function")?;
+    block.operations.truncate(at);
+    end.operands = run.operands.clone();
+    block.operations.push(end);
+    let device = module.body()[on_device].clone();
+    Ok(Some(DeviceRun {
+        arguments: lowered(&with_main(module.clone(), place, function)?)?,
+        program: lowered(&with_main(module.clone(), on_device, device)?)?,
+        topology,
+    }))
+}
+
+/// The function at a place as a program whose results are what its checks compare. What ran on
+/// several devices (`has_devices`) are its arguments.
+fn as_program(
+    mut module: mlir::Module,
+    place: usize,
+    has_devices: bool,
+    requirements: &mut Vec<Requirement>,
+) -> Result<Module> {
+    let mut function = module.body()[place].clone();
+    let block = body(&mut function)?;
     let mut results: Vec<ValueId> = Vec::new();
     let mut kept = Vec::new();
     for mut operation in std::mem::take(&mut block.operations) {
+        if has_devices && &*operation.name == RUN_PARALLEL {
+            block.arguments.extend(&operation.results);
+            continue;
+        }
         let Some(check) = check_name(&operation).map(str::to_owned) else {
             kept.push(operation);
             continue;
@@ -122,12 +200,23 @@ fn as_program(
         }
     }
     let end = kept.last_mut().context("an empty function")?;
-    end.operands = results.iter().copied().collect();
+    end.operands = results.into_iter().collect();
     block.operations = kept;
-    let types = results.iter().map(|value| module.type_of(*value).clone());
+    lowered(&with_main(module, place, function)?)
+}
+
+/// The module with a function put at a place, as `main`, of the type that its body has.
+fn with_main(
+    mut module: mlir::Module,
+    place: usize,
+    mut function: Operation,
+) -> Result<mlir::Module> {
+    let block = body(&mut function)?;
+    let types = |values: &[ValueId]| values.iter().map(|v| module.type_of(*v).clone()).collect();
+    let end = block.operations.last().context("an empty function")?;
     let signature = FunctionType {
-        inputs: Vec::new(),
-        results: types.collect(),
+        inputs: types(&block.arguments),
+        results: types(&end.operands),
     };
     set(
         &mut function,
@@ -138,15 +227,14 @@ fn as_program(
     for list in [&mut function.properties, &mut function.attributes] {
         list.retain(|(name, _)| &**name != "res_attrs");
     }
-    let body = module.body_mut().context("an empty module")?;
-    body[place] = function;
-    for (other, function) in body.iter_mut().enumerate() {
-        let is_main = function.attribute("sym_name").and_then(Attribute::as_str) == Some("main");
-        if is_main && other != place {
+    let functions = module.body_mut().context("an empty module")?;
+    functions[place] = function;
+    for (other, function) in functions.iter_mut().enumerate() {
+        if other != place && function_name(function) == "main" {
             set(function, "sym_name", Attribute::string("other_main"));
         }
     }
-    Ok(())
+    Ok(module)
 }
 
 fn set(operation: &mut Operation, name: &str, value: Attribute) {
@@ -191,8 +279,18 @@ impl Checked {
             target,
             ..Options::default()
         };
-        let outputs = compile(module, &options)?.run(Vec::new())?;
-        let outputs: Vec<Literal> = outputs.into_iter().map(Buffer::into_literal).collect();
+        let run = |module: &Module, arguments: Vec<Literal>| -> Result<Vec<Literal>> {
+            let arguments = arguments
+                .into_iter()
+                .map(|array| Arg::Donated(array.into()));
+            let outputs = compile(module, &options)?.run(arguments.collect())?;
+            Ok(outputs.into_iter().map(Buffer::into_literal).collect())
+        };
+        let arguments = match &self.devices {
+            Some(devices) => devices.run(run(&devices.arguments, Vec::new())?)?,
+            None => Vec::new(),
+        };
+        let outputs = run(module, arguments)?;
         for (check, pair) in self.requirements.iter().zip(outputs.chunks(2)) {
             let [found, expected] = pair else {
                 bail!("a check of one value");
@@ -205,6 +303,34 @@ impl Checked {
             }
         }
         Ok(())
+    }
+}
+
+impl DeviceRun {
+    /// Runs the devices' program, and gives the results of all devices one after the other.
+    fn run(&self, arguments: Vec<Literal>) -> Result<Vec<Literal>> {
+        let devices = self.topology.devices();
+        let each = arguments.len() / devices.max(1);
+        let mut arguments = arguments.into_iter().map(Value::Array);
+        let arguments: Vec<Vec<Value>> = (0..devices)
+            .map(|_| arguments.by_ref().take(each).collect())
+            .collect();
+        let options = tegula_interp::Options::default();
+        let timeout = Duration::from_secs(20);
+        let results =
+            evaluate_devices(&self.program, self.topology, &arguments, &options, timeout)?;
+        let arrays = results.into_iter().flat_map(|result| match result {
+            Value::Tuple(elements) => elements,
+            array => vec![array],
+        });
+        arrays.map(as_literal).collect()
+    }
+}
+
+fn as_literal(value: Value) -> Result<Literal> {
+    match value {
+        Value::Array(array) => Ok(array),
+        Value::Tuple(_) | Value::Token => bail!("a result that is no array"),
     }
 }
 

@@ -84,7 +84,10 @@ fn reads_back(name: &str, plan: &Plan) {
     assert!(read == *plan, "{name}: it differs with its constants aside");
     if !plan.constants.is_empty() {
         let missing = &plan.constants[1..];
-        assert!(parse_plan_with(&text, missing).is_err(), "{name}: a constant is missing");
+        assert!(
+            parse_plan_with(&text, missing).is_err(),
+            "{name}: a constant is missing"
+        );
     }
     verify(&read).unwrap_or_else(|errors| panic!("{name}: {}", errors.join("\n")));
 }

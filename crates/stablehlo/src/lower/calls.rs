@@ -2,7 +2,7 @@
 
 use super::{Frame, Local, Lowerer, MAX_INLINING, access::Access, chlo};
 use crate::Error;
-use crate::mlir::{Attribute, Operation, Type, ValueId};
+use crate::mlir::{Attribute, Block, Operation, Type, ValueId};
 use std::sync::Arc;
 use tegula_ir::{CustomCall, Op, Shape};
 
@@ -104,6 +104,17 @@ impl<'m> Lowerer<'m> {
         frame: &mut Frame,
     ) -> Result<Vec<Local>, Error> {
         let block = self.body(function)?;
+        self.inlined_block(access, block, operands, frame)
+    }
+
+    /// The operations of a block whose arguments are the operands, written out here.
+    pub(super) fn inlined_block(
+        &mut self,
+        access: &Access<'m>,
+        block: &'m Block,
+        operands: &[Local],
+        frame: &mut Frame,
+    ) -> Result<Vec<Local>, Error> {
         if block.arguments.len() != operands.len() {
             return Err(access.error(format!(
                 "expected {} operands, found {}",

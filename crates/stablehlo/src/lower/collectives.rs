@@ -1,9 +1,9 @@
 //! Operations between devices.
 
-use super::{Frame, Lowerer, access::Access};
+use super::{Frame, Local, Lowerer, access::Access};
 use crate::Error;
 use crate::mlir::Attribute;
-use tegula_ir::{Collective, Op, ReplicaGroups};
+use tegula_ir::{Collective, Dim, Op, ReplicaGroups, Shape};
 
 impl<'m> Lowerer<'m> {
     pub(super) fn collective(
@@ -31,27 +31,12 @@ impl<'m> Lowerer<'m> {
                 dimension: access.integer("scatter_dimension")?,
                 to_apply: self.scalar_region(access, 0)?,
             },
-            "all_to_all" => {
-                let split = access.integer("split_dimension")?;
-                if access.integer("concat_dimension")? != split {
-                    return Err(access.unsupported(
-                        "`split_dimension` and `concat_dimension` differ: transpose the operand \
-                         and the result instead",
-                    ));
-                }
-                Op::AllToAll {
-                    collective: self.described(access)?,
-                    dimension: Some(split),
-                }
+            "all_to_all" => return self.all_to_all(access, frame, &operands),
+            "collective_reduce" => return self.collective_reduce(access, frame, &operands),
+            "collective_broadcast" if access.flag("has_dynamic_root")? => {
+                return self.broadcast_from_roots(access, frame, &operands);
             }
-            "collective_broadcast" => {
-                if access.flag("has_dynamic_root")? {
-                    return Err(access.unsupported(
-                        "a root that is known only at run time (`has_dynamic_root`)",
-                    ));
-                }
-                Op::CollectiveBroadcast(self.described(access)?)
-            }
+            "collective_broadcast" => Op::CollectiveBroadcast(self.described(access)?),
             "collective_permute" => {
                 let pairs = access.integers("source_target_pairs")?;
                 Op::CollectivePermute {
@@ -65,8 +50,110 @@ impl<'m> Lowerer<'m> {
         self.push_results(access, frame, op, &operands)
     }
 
+    /// An exchange that cuts its operand along one dimension and joins what it gets along another.
+    /// HLO's does both along one: what it joined is moved to the other dimension afterwards.
+    fn all_to_all(
+        &mut self,
+        access: &Access<'m>,
+        frame: &mut Frame,
+        operands: &[Local],
+    ) -> Result<(), Error> {
+        let split = access.integer("split_dimension")?;
+        let concat = access.integer("concat_dimension")?;
+        let count = access.integer("split_count")?;
+        let mut results = Vec::new();
+        for operand in operands {
+            let op = Op::AllToAll {
+                collective: self.described(access)?,
+                dimension: Some(split),
+            };
+            let rank = self.array(access, frame, *operand)?.rank() as i64;
+            if !(0..rank).contains(&split) || !(0..rank).contains(&concat) {
+                return Err(access.error(format!(
+                    "expected dimensions below {rank}, found {split} and {concat}"
+                )));
+            }
+            let mut result = self.push(frame, op, &[*operand], None)?;
+            if split != concat {
+                result = self.moved(access, frame, result, (split, concat, count))?;
+            }
+            results.push(result);
+        }
+        self.bind_all(access, frame, &results)
+    }
+
+    /// Takes `count` parts that lie along one dimension and lays them along another.
+    fn moved(
+        &mut self,
+        access: &Access<'_>,
+        frame: &mut Frame,
+        array: Local,
+        (from, to, count): (i64, i64, i64),
+    ) -> Result<Local, Error> {
+        let shape = self.array(access, frame, array)?.clone();
+        let fixed: Option<Vec<i64>> = shape.dims.iter().map(Dim::as_static).collect();
+        let dims = fixed.ok_or_else(|| access.unsupported("an exchange of open size"))?;
+        let (from, to) = (from as usize, to as usize);
+        let is_whole = count > 0 && dims[from] % count == 0;
+        let joined = dims[to].checked_mul(count).filter(|_| is_whole);
+        let joined = joined.ok_or_else(|| {
+            access.error(format!(
+                "a dimension of {} cannot be cut into {count} parts",
+                dims[from]
+            ))
+        })?;
+        // The parts become a dimension of their own, which goes before the one that they join.
+        let mut cut = dims.clone();
+        cut[from] /= count;
+        let mut result = cut.clone();
+        result[to] = joined;
+        cut.insert(from, count);
+        let mut order: Vec<i64> = (0..cut.len() as i64)
+            .filter(|&d| d != from as i64)
+            .collect();
+        order.insert(to, from as i64);
+        let of = |dims: &[i64]| {
+            let mut like = shape.clone();
+            like.dims = dims.iter().map(|&size| Dim::from(size)).collect();
+            Some(Shape::Array(like))
+        };
+        let cut = self.push(frame, Op::Reshape, &[array], of(&cut))?;
+        let op = Op::Transpose(order.into_iter().collect());
+        let turned = self.push(frame, op, &[cut], None)?;
+        self.push(frame, Op::Reshape, &[turned], of(&result))
+    }
+
+    /// An operation that runs beside those after it, until `async_done` waits for its results.
+    /// Its region is written out where it starts: each collective has finished when it has run.
+    pub(super) fn async_start(
+        &mut self,
+        access: &Access<'m>,
+        frame: &mut Frame,
+    ) -> Result<(), Error> {
+        let operands = self.operands(access, frame)?;
+        let block = self.only_block(access, access.region(0)?)?;
+        let results = self.inlined_block(access, block, &operands, frame)?;
+        let [future] = access.operation.results.as_slice() else {
+            return Err(access.error("expected one result, a future"));
+        };
+        let results = self.tuple(frame, &results)?;
+        frame.bind(*future, results);
+        Ok(())
+    }
+
+    /// Waits for the results of an `async_start`, which are there already.
+    pub(super) fn async_done(
+        &mut self,
+        access: &Access<'_>,
+        frame: &mut Frame,
+    ) -> Result<(), Error> {
+        let future = self.operand(access, frame, 0)?;
+        let results = self.elements(frame, future)?;
+        self.bind_all(access, frame, &results)
+    }
+
     /// Who takes part, and how devices are numbered.
-    fn described(&self, access: &Access<'_>) -> Result<Collective, Error> {
+    pub(super) fn described(&self, access: &Access<'_>) -> Result<Collective, Error> {
         let groups = match access.operation.attribute("replica_groups") {
             Some(value @ Attribute::Struct { .. }) => self.groups_of_axes(access, value)?,
             Some(Attribute::Elements(_)) => ReplicaGroups::Lists(groups(access)?),

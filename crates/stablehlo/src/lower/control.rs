@@ -64,7 +64,11 @@ impl<'m> Lowerer<'m> {
         self.finish_frame(frame, root)
     }
 
-    fn only_block(&self, access: &Access<'_>, region: &'m Region) -> Result<&'m Block, Error> {
+    pub(super) fn only_block(
+        &self,
+        access: &Access<'_>,
+        region: &'m Region,
+    ) -> Result<&'m Block, Error> {
         let block = region.block();
         block.ok_or_else(|| access.error("expected a region of one block"))
     }

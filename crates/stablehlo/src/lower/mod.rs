@@ -32,6 +32,7 @@ mod frame;
 mod mesh;
 mod operations;
 mod ragged;
+mod roots;
 mod running;
 mod shaping;
 mod sizes;

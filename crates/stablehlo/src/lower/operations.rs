@@ -147,9 +147,12 @@ impl<'m> Lowerer<'m> {
             | "all_to_all"
             | "collective_permute"
             | "collective_broadcast"
+            | "collective_reduce"
             | "replica_id"
             | "partition_id"
             | "cross-replica-sum" => self.collective(name, access, frame),
+            "async_start" => self.async_start(access, frame),
+            "async_done" => self.async_done(access, frame),
             "infeed" | "outfeed" | "send" | "recv" => self.transfer(name, access, frame),
             "einsum" | "unary_einsum" => self.einsum(access, frame),
             "torch_index_select" => self.torch_index_select(access, frame),

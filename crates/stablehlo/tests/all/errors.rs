@@ -65,7 +65,7 @@ fn errors_name_the_operation_and_what_was_expected() {
         (
             "%y = \"stablehlo.collective_broadcast\"(%x) <{has_dynamic_root, replica_groups = \
              dense<[[0]]> : tensor<1x1xi64>}> : (tensor<4xf32>) -> tensor<4xf32>",
-            "`has_dynamic_root`",
+            "expected arrays and their roots",
         ),
         (
             "%y = stablehlo.reshape %x : (tensor<4xf32>) -> tensor<3xf32>",
