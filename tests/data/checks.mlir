@@ -268,3 +268,19 @@ func.func @what_starts_beside_other_work_is_done_later() {
   check.expect_eq_const %2#3, dense<[6.0, 8.0]> : tensor<2xf32>
   func.return
 }
+
+// -----
+
+func.func @numbers_and_their_bits() {
+  %0 = stablehlo.constant dense<[[5], [-128]]> : tensor<2x1xi8>
+  %1 = stablehlo.bitcast_convert %0 : (tensor<2x1xi8>) -> tensor<2x1x8xi1>
+  check.expect_eq_const %1, dense<[[[true, false, true, false, false, false, false, false]],
+                                   [[false, false, false, false, false, false, false, true]]]> : tensor<2x1x8xi1>
+  %2 = stablehlo.bitcast_convert %1 : (tensor<2x1x8xi1>) -> tensor<2x1xi8>
+  check.expect_eq_const %2, dense<[[5], [-128]]> : tensor<2x1xi8>
+  %3 = stablehlo.constant dense<[1.5, -0.0, 3.0e38]> : tensor<3xf32>
+  %4 = stablehlo.bitcast_convert %3 : (tensor<3xf32>) -> tensor<3x32xi1>
+  %5 = stablehlo.bitcast_convert %4 : (tensor<3x32xi1>) -> tensor<3xi32>
+  check.expect_eq_const %5, dense<[0x3FC00000, 0x80000000, 0x7F61B1E6]> : tensor<3xi32>
+  func.return
+}

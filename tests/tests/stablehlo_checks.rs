@@ -50,11 +50,6 @@ const EXPECTED: &[(&str, &str)] = &[
         "compares with what another tool has written",
     ),
     (
-        "bitcast_convert_op_test_i1_to_",
-        "truth values as bits: HLO has bytes",
-    ),
-    ("_to_i1", "truth values as bits: HLO has bytes"),
-    (
         "reduce_precision_op_test_f64_zero_mantissa",
         "XLA keeps a NaN, the interpreter does not",
     ),

@@ -35,6 +35,7 @@ mod ragged;
 mod roots;
 mod running;
 mod shaping;
+mod single_bits;
 mod sizes;
 mod special_functions;
 mod transfers;

@@ -3,7 +3,7 @@
 use super::{Frame, Local, Lowerer, MAX_INSTRUCTIONS, access::Access, types};
 use crate::Error;
 use crate::mlir::{Attribute, Operation, ValueId};
-use tegula_ir::{Binary, Dim, Direction, Literal, Metadata, Op, Order, Shape, Unary};
+use tegula_ir::{Binary, Dim, Direction, ElementType, Literal, Metadata, Op, Order, Shape, Unary};
 
 impl<'m> Lowerer<'m> {
     /// Translates one operation and binds its results.
@@ -384,14 +384,24 @@ impl<'m> Lowerer<'m> {
     }
 
     /// Narrower elements are one dimension more, wider ones one less: the others stay.
-    fn bitcast_convert(&mut self, access: &Access<'_>, frame: &mut Frame) -> Result<(), Error> {
+    fn bitcast_convert(&mut self, access: &Access<'m>, frame: &mut Frame) -> Result<(), Error> {
         let operands = self.operands(access, frame)?;
-        let mut like = self
-            .array(access, frame, self.first(access, &operands)?)?
-            .clone();
+        let operand = self.first(access, &operands)?;
+        let mut like = self.array(access, frame, operand)?.clone();
         let result = access.operation.results.first();
         let result = result.and_then(|result| self.source.type_of(*result).as_tensor());
+        let to = result.and_then(|tensor| super::types::element_type(&tensor.element).ok());
         let rank = result.map_or(0, |tensor| tensor.dims.len());
+        // Of as many dimensions, truth values are HLO's bytes.
+        match (like.element_type, to) {
+            (ElementType::Pred, Some(to)) if rank < like.rank() => {
+                return self.of_bits(access, frame, operand, to);
+            }
+            (_, Some(ElementType::Pred)) if rank > like.rank() => {
+                return self.bits_of(access, frame, operand);
+            }
+            _ => {}
+        }
         // The size of the dimension that comes is in the type.
         like.dims.resize(rank, Dim::Static(0));
         let like = Shape::Array(like);
