@@ -284,3 +284,65 @@ func.func @numbers_and_their_bits() {
   check.expect_eq_const %5, dense<[0x3FC00000, 0x80000000, 0x7F61B1E6]> : tensor<3xi32>
   func.return
 }
+
+// -----
+
+func.func @fed(%arg0: !stablehlo.token) -> (tensor<2xf32>, tensor<i32>, tensor<2xf32>, !stablehlo.token) {
+  %0:3 = "stablehlo.infeed"(%arg0) : (!stablehlo.token) -> (tensor<2xf32>, tensor<i32>, !stablehlo.token)
+  %1 = "stablehlo.outfeed"(%0#0, %0#2) : (tensor<2xf32>, !stablehlo.token) -> !stablehlo.token
+  %2:3 = "stablehlo.infeed"(%1) : (!stablehlo.token) -> (tensor<2xf32>, tensor<i32>, !stablehlo.token)
+  func.return %0#0, %2#1, %2#0, %2#2 : tensor<2xf32>, tensor<i32>, tensor<2xf32>, !stablehlo.token
+}
+func.func @first() -> (tensor<2xf32>, tensor<i32>) {
+  %0 = stablehlo.constant dense<[1.0, 2.0]> : tensor<2xf32>
+  %1 = stablehlo.constant dense<3> : tensor<i32>
+  func.return %0, %1 : tensor<2xf32>, tensor<i32>
+}
+func.func @second() -> (tensor<2xf32>, tensor<i32>) {
+  %0 = stablehlo.constant dense<[4.0, 5.0]> : tensor<2xf32>
+  %1 = stablehlo.constant dense<6> : tensor<i32>
+  func.return %0, %1 : tensor<2xf32>, tensor<i32>
+}
+
+func.func @entries_are_fed_in_their_order() {
+  %0 = stablehlo.after_all : !stablehlo.token
+  %1:4 = "interpreter.run_parallel"(%0) {
+    infeed = [@first, @second], programs = [[@fed]]
+  } : (!stablehlo.token) -> (tensor<2xf32>, tensor<i32>, tensor<2xf32>, !stablehlo.token)
+  check.expect_eq_const %1#0, dense<[1.0, 2.0]> : tensor<2xf32>
+  check.expect_eq_const %1#1, dense<6> : tensor<i32>
+  check.expect_eq_const %1#2, dense<[4.0, 5.0]> : tensor<2xf32>
+  func.return
+}
+
+// -----
+
+func.func @asks(%arg0: tensor<2xf32>, %arg1: !stablehlo.token) -> tensor<2xf32> {
+  %0 = "stablehlo.send"(%arg0, %arg1) {
+    channel_handle = #stablehlo.channel_handle<handle = 1, type = 2>, is_host_transfer = true
+  } : (tensor<2xf32>, !stablehlo.token) -> !stablehlo.token
+  %1:2 = "stablehlo.recv"(%0) {
+    channel_handle = #stablehlo.channel_handle<handle = 2, type = 3>, is_host_transfer = true
+  } : (!stablehlo.token) -> (tensor<2xf32>, !stablehlo.token)
+  func.return %1#0 : tensor<2xf32>
+}
+func.func @answers(%arg0: !stablehlo.token) -> !stablehlo.token {
+  %0:2 = "stablehlo.recv"(%arg0) {
+    channel_handle = #stablehlo.channel_handle<handle = 1, type = 3>, is_host_transfer = true
+  } : (!stablehlo.token) -> (tensor<2xf32>, !stablehlo.token)
+  %1 = stablehlo.multiply %0#0, %0#0 : tensor<2xf32>
+  %2 = "stablehlo.send"(%1, %0#1) {
+    channel_handle = #stablehlo.channel_handle<handle = 2, type = 2>, is_host_transfer = true
+  } : (tensor<2xf32>, !stablehlo.token) -> !stablehlo.token
+  func.return %2 : !stablehlo.token
+}
+
+func.func @unlike_programs_send_to_each_other() {
+  %0 = stablehlo.constant dense<[3.0, -2.0]> : tensor<2xf32>
+  %1 = stablehlo.after_all : !stablehlo.token
+  %2:2 = "interpreter.run_parallel"(%0, %1, %1) {
+    programs = [[@asks], [@answers]]
+  } : (tensor<2xf32>, !stablehlo.token, !stablehlo.token) -> (tensor<2xf32>, !stablehlo.token)
+  check.expect_eq_const %2#0, dense<[9.0, 4.0]> : tensor<2xf32>
+  func.return
+}

@@ -1,14 +1,16 @@
 //! Programs that check themselves: functions with operations of the dialect `check`, as the tests
 //! of StableHLO's interpreter have them. Each becomes a program that gives the values that the
-//! checks compare, which are then compared here. Where `interpreter.run_parallel` runs a function on
-//! several devices, there are three programs: what is before it, the devices', and the checks.
+//! checks compare, which are then compared here. Where `interpreter.run_parallel` runs functions on
+//! several devices, there are programs for what is before it, for the devices, and for the checks.
 
 use anyhow::{Context, Result, anyhow, bail};
+use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 use tegula::{Arg, Buffer, Module, Options, Target, compile};
-use tegula_devices::Topology;
-use tegula_interp::{Value, evaluate_devices};
-use tegula_ir::{ElementType, Literal, Scalar};
+use tegula_devices::{HostQueues, Topology};
+use tegula_interp::{Value, evaluate_devices, evaluate_with_host};
+use tegula_ir::{ElementType, Literal, Scalar, Shape};
 use tegula_stablehlo::mlir::{self, Attribute, FunctionType, Operation, Type, ValueId};
 
 /// What a check requires of two values.
@@ -34,14 +36,18 @@ pub struct Checked {
     requirements: Vec<Requirement>,
 }
 
-/// A function that runs on several devices.
+/// Functions that run on several devices.
 #[derive(Debug)]
 struct DeviceRun {
-    /// Gives the arguments of all devices, one device after the other.
+    /// Gives the arguments of all devices, one device after the other; without tokens.
     arguments: Module,
     /// What each device runs.
-    program: Module,
+    programs: Vec<Module>,
     topology: Topology,
+    /// Whether all devices run one program, and nothing is exchanged with the host.
+    is_collective: bool,
+    /// Gives each entry of the infeed queue.
+    infeed: Vec<Module>,
 }
 
 /// The functions with checks of a text, whose parts stand between lines `// -----`. A part that
@@ -137,32 +143,46 @@ fn device_run(module: &mlir::Module, place: usize) -> Result<Option<DeviceRun>> 
     let rows = run.attribute("programs").and_then(Attribute::as_array);
     let rows = rows.context("no programs")?.iter().map(Attribute::as_array);
     let rows: Vec<&[Attribute]> = rows.collect::<Option<_>>().context("rows of programs")?;
-    let names = rows.iter().flat_map(|row| row.iter());
-    let names: Vec<&str> = names.filter_map(Attribute::as_symbol).collect();
-    let topology = Topology {
-        replicas: rows.len(),
-        partitions: rows.first().map_or(0, |row| row.len()),
-    };
-    let is_array = |value: &ValueId| matches!(module.type_of(*value), Type::Tensor(_));
-    if !run.operands.iter().all(is_array) {
-        bail!("{RUN_PARALLEL}: transfers between programs");
-    }
-    if names.len() != topology.devices() || names.iter().any(|name| *name != names[0]) {
-        bail!("{RUN_PARALLEL}: devices of different programs");
-    }
-    let on_device = (module.body().iter()).position(|f| function_name(f) == names[0]);
-    let on_device = on_device.context("the devices' function")?;
+    let names: Vec<&str> = (rows.iter().copied().flatten())
+        .filter_map(Attribute::as_symbol)
+        .collect();
+    let infeed = run.attribute("infeed").and_then(Attribute::as_array);
+    let infeed = infeed.unwrap_or_default().iter();
+    let is_collective = run.operands.iter().all(|value| is_array(module, *value))
+        && names.iter().all(|name| *name == names[0]);
 
     let mut end = block.operations.pop().context("an empty function")?;
     block.operations.truncate(at);
-    end.operands = run.operands.clone();
+    let arrays = run.operands.iter().copied();
+    end.operands = arrays.filter(|value| is_array(module, *value)).collect();
     block.operations.push(end);
-    let device = module.body()[on_device].clone();
     Ok(Some(DeviceRun {
         arguments: lowered(&with_main(module.clone(), place, function)?)?,
-        program: lowered(&with_main(module.clone(), on_device, device)?)?,
-        topology,
+        topology: Topology {
+            replicas: rows.len(),
+            partitions: names.len() / rows.len().max(1),
+        },
+        programs: names
+            .into_iter()
+            .map(|name| named(module, name))
+            .collect::<Result<_>>()?,
+        is_collective,
+        infeed: (infeed.filter_map(Attribute::as_symbol))
+            .map(|name| named(module, name))
+            .collect::<Result<_>>()?,
     }))
+}
+
+fn is_array(module: &mlir::Module, value: ValueId) -> bool {
+    matches!(module.type_of(value), Type::Tensor(_))
+}
+
+/// The function of a name as a program.
+fn named(module: &mlir::Module, name: &str) -> Result<Module> {
+    let place = (module.body().iter()).position(|f| function_name(f) == name);
+    let place = place.with_context(|| format!("no function @{name}"))?;
+    let function = module.body()[place].clone();
+    lowered(&with_main(module.clone(), place, function)?)
 }
 
 /// The function at a place as a program whose results are what its checks compare. What ran on
@@ -179,7 +199,10 @@ fn as_program(
     let mut kept = Vec::new();
     for mut operation in std::mem::take(&mut block.operations) {
         if has_devices && &*operation.name == RUN_PARALLEL {
-            block.arguments.extend(&operation.results);
+            let arrays = operation.results.iter().copied();
+            block
+                .arguments
+                .extend(arrays.filter(|value| is_array(&module, *value)));
             continue;
         }
         let Some(check) = check_name(&operation).map(str::to_owned) else {
@@ -287,7 +310,14 @@ impl Checked {
             Ok(outputs.into_iter().map(Buffer::into_literal).collect())
         };
         let arguments = match &self.devices {
-            Some(devices) => devices.run(run(&devices.arguments, Vec::new())?)?,
+            Some(devices) => {
+                let mut infeed = devices.infeed.iter();
+                let infeed = infeed.try_fold(Vec::new(), |mut entries, module| {
+                    entries.push(run(module, Vec::new())?);
+                    anyhow::Ok(entries)
+                })?;
+                devices.run(run(&devices.arguments, Vec::new())?, infeed)?
+            }
             None => Vec::new(),
         };
         let outputs = run(module, arguments)?;
@@ -307,31 +337,57 @@ impl Checked {
 }
 
 impl DeviceRun {
-    /// Runs the devices' program, and gives the results of all devices one after the other.
-    fn run(&self, arguments: Vec<Literal>) -> Result<Vec<Literal>> {
-        let devices = self.topology.devices();
-        let each = arguments.len() / devices.max(1);
-        let mut arguments = arguments.into_iter().map(Value::Array);
-        let arguments: Vec<Vec<Value>> = (0..devices)
-            .map(|_| arguments.by_ref().take(each).collect())
-            .collect();
-        let options = tegula_interp::Options::default();
+    /// Runs the devices' programs, and gives the results of all devices one after the other.
+    fn run(&self, arguments: Vec<Literal>, infeed: Vec<Vec<Literal>>) -> Result<Vec<Literal>> {
+        let mut arrays = arguments.into_iter();
+        let arguments: Vec<Vec<Value>> = (self.programs.iter())
+            .map(|program| taken_by(program, &mut arrays))
+            .collect::<Result<_>>()?;
         let timeout = Duration::from_secs(20);
-        let results =
-            evaluate_devices(&self.program, self.topology, &arguments, &options, timeout)?;
-        let arrays = results.into_iter().flat_map(|result| match result {
-            Value::Tuple(elements) => elements,
-            array => vec![array],
-        });
-        arrays.map(as_literal).collect()
+        let options = tegula_interp::Options::default();
+        let results = match self.is_collective {
+            true => {
+                let program = self.programs.first().context("no device")?;
+                evaluate_devices(program, self.topology, &arguments, &options, timeout)?
+            }
+            false => {
+                let queues = Arc::new(HostQueues::default());
+                infeed.into_iter().for_each(|entry| queues.feed(entry));
+                thread::scope(|scope| {
+                    let runs = self
+                        .programs
+                        .iter()
+                        .zip(&arguments)
+                        .map(|(program, arguments)| {
+                            let (queues, options) = (&queues, &options);
+                            let run = move || {
+                                evaluate_with_host(program, arguments, options, queues, timeout)
+                            };
+                            scope.spawn(run)
+                        });
+                    let runs: Vec<_> = runs.collect();
+                    let results = runs.into_iter().map(|run| run.join());
+                    results
+                        .map(|result| Ok(result.map_err(|_| anyhow!("a panic"))??))
+                        .collect::<Result<Vec<Value>>>()
+                })?
+            }
+        };
+        let leaves = results.iter().flat_map(Value::leaves);
+        Ok(leaves.cloned().collect())
     }
 }
 
-fn as_literal(value: Value) -> Result<Literal> {
-    match value {
-        Value::Array(array) => Ok(array),
-        Value::Tuple(_) | Value::Token => bail!("a result that is no array"),
-    }
+/// The next arrays, as many as a program takes, and tokens where it takes those.
+fn taken_by(program: &Module, arrays: &mut impl Iterator<Item = Literal>) -> Result<Vec<Value>> {
+    let parameters = program.entry_computation().parameters.iter();
+    let values = parameters.map(|&parameter| match program[parameter].shape {
+        Shape::Token => Ok(Value::Token),
+        _ => Ok(Value::Array(
+            arrays.next().context("an argument is missing")?,
+        )),
+    });
+    values.collect()
 }
 
 /// The distance from 1 to the next number of a type, 0 where numbers are exact.

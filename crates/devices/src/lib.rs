@@ -3,6 +3,7 @@
 //! A program runs on `replicas x partitions` devices ([`Topology`]). [`Group`] says which of them
 //! take part together in one collective operation. Devices exchange arrays through a
 //! [`Communicator`], which a run is given; [`run`] runs N devices on N threads of this process.
+//! [`HostQueues`] are the host's end of `infeed`, `outfeed`, `send` and `recv`.
 //!
 //! # Invariants
 //! - What an exchange gives depends on the program and on the arrays, never on timing: members of a
@@ -13,8 +14,10 @@
 
 mod communicator;
 mod group;
+mod host;
 mod in_process;
 
 pub use communicator::{Communicator, Exchange, ExchangeError, Topology};
 pub use group::{Group, GroupError};
+pub use host::HostQueues;
 pub use in_process::{RunError, run};

@@ -141,6 +141,7 @@ impl Evaluator<'_> {
             | Op::RaggedAllToAll(_)
             | Op::CollectiveBroadcast(_)
             | Op::CollectivePermute { .. } => self.collective(id, operands),
+            Op::Infeed(_) | Op::Outfeed { .. } | Op::Channel { .. } => self.transfer(id, &operands),
             op => Err(left_out(op)),
         }
     }

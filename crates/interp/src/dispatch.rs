@@ -616,20 +616,28 @@ impl Evaluator<'_> {
         let handler = CustomCallHandler::of(call)?;
         let arrays = operands.iter().flat_map(Value::leaves);
         let operands: Vec<Literal> = arrays.cloned().collect();
+        let shapes = self.array_shapes(shape)?;
+        let given = handler.run(call, &operands, &shapes)?;
+        arranged(shape, &mut given.into_iter())
+    }
+
+    /// The shapes of the arrays in a value of a shape.
+    pub(crate) fn array_shapes(&self, shape: &Shape) -> Result<Vec<ArrayShape>, Fault> {
         let mut shapes = Vec::new();
         shape.for_each_leaf(&mut |leaf| {
             if leaf.as_array().is_some() {
                 shapes.push(self.resolve(leaf));
             }
         });
-        let shapes: Vec<ArrayShape> = shapes.into_iter().collect::<Result<_, _>>()?;
-        let given = handler.run(call, &operands, &shapes)?;
-        arranged(shape, &mut given.into_iter())
+        shapes.into_iter().collect()
     }
 }
 
 /// A value of a shape from the arrays in it.
-fn arranged(shape: &Shape, arrays: &mut impl Iterator<Item = Literal>) -> Result<Value, Fault> {
+pub(crate) fn arranged(
+    shape: &Shape,
+    arrays: &mut impl Iterator<Item = Literal>,
+) -> Result<Value, Fault> {
     match shape {
         Shape::Array(_) => {
             let array = arrays.next().ok_or_else(|| invalid("no result"))?;

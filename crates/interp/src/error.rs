@@ -58,6 +58,14 @@ pub enum Error {
         /// Who is missing, and why.
         reason: ExchangeError,
     },
+    /// The host has nothing to receive.
+    #[error("{instruction}: {reason}")]
+    Transfer {
+        /// The instruction's name.
+        instruction: Arc<str>,
+        /// What it waited for.
+        reason: String,
+    },
     /// More memory, nesting or time than the evaluator gives.
     #[error("{instruction}: {opcode}: {reason}")]
     Limit {
@@ -78,6 +86,7 @@ pub(crate) enum Fault {
     Limit(String),
     CustomCall(CustomCallError),
     Exchange(ExchangeError),
+    Transfer(String),
     /// An error of an instruction of a called computation.
     Called(Box<Error>),
 }
@@ -94,7 +103,10 @@ impl Fault {
     /// Why, for a message that says by itself where.
     pub(crate) fn into_reason(self) -> String {
         match self {
-            Self::Unsupported(reason) | Self::Invalid(reason) | Self::Limit(reason) => reason,
+            Self::Unsupported(reason)
+            | Self::Invalid(reason)
+            | Self::Limit(reason)
+            | Self::Transfer(reason) => reason,
             Self::CustomCall(error) => error.to_string(),
             Self::Exchange(error) => error.to_string(),
             Self::Called(error) => error.to_string(),
@@ -124,6 +136,10 @@ impl Fault {
                 reason,
             },
             Self::Exchange(reason) => Error::Exchange {
+                instruction,
+                reason,
+            },
+            Self::Transfer(reason) => Error::Transfer {
                 instruction,
                 reason,
             },

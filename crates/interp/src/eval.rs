@@ -13,7 +13,8 @@ use rustc_hash::{FxBuildHasher, FxHashMap};
 use std::hash::{BuildHasher, Hash};
 use std::rc::Rc;
 use std::sync::Arc;
-use tegula_devices::Communicator;
+use std::time::Duration;
+use tegula_devices::{Communicator, HostQueues};
 use tegula_ir::{
     ArrayShape, Binary, ComputationId, Dim, ElementType, InstructionId, Literal, Module, Op, Shape,
     Unary,
@@ -65,6 +66,15 @@ pub(crate) struct Evaluator<'m> {
     pub(crate) discrete: Option<Vec<(InstructionId, u64)>>,
     /// The way to the other devices, if several run the program.
     pub(crate) communicator: Option<Arc<dyn Communicator>>,
+    /// The host that it may exchange arrays with.
+    pub(crate) host: Option<Host>,
+}
+
+/// The host of a run.
+pub(crate) struct Host {
+    pub(crate) queues: Arc<HostQueues>,
+    /// How long `recv` waits.
+    pub(crate) timeout: Duration,
 }
 
 impl<'m> Evaluator<'m> {
@@ -91,6 +101,7 @@ impl<'m> Evaluator<'m> {
             kept: 0,
             discrete: None,
             communicator: None,
+            host: None,
         }
     }
 

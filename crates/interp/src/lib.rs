@@ -25,7 +25,8 @@
 //! # What is left out, and why
 //! These give [`Error::Unsupported`], which names the instruction:
 //! - `dynamic-reshape`, `set-dimension-size` to a size that is computed from data;
-//! - `send`, `recv`, `infeed`, `outfeed`, and a `collective-permute` that writes in place;
+//! - `infeed`, `outfeed`, `send` and `recv` without a host ([`evaluate_with_host`] has one), `send`
+//!   and `recv` between devices, and a `collective-permute` that writes in place;
 //! - collectives, in a program that one device evaluates ([`evaluate_devices`] evaluates several;
 //!   `replica-id` and `partition-id` of one are 0);
 //! - `rng-get-and-update-state`: there is no state that outlives a run;
@@ -68,6 +69,7 @@ mod scan;
 mod sort;
 mod sparse;
 mod strided;
+mod transfer;
 mod value;
 mod window;
 
@@ -80,8 +82,9 @@ pub use error::Error;
 pub use eval::Options;
 pub use value::Value;
 
+use std::sync::Arc;
 use std::time::Duration;
-use tegula_devices::{RunError, Topology};
+use tegula_devices::{HostQueues, RunError, Topology};
 use tegula_ir::Module;
 
 /// Evaluates a module's entry computation on arguments, by parameter number.
@@ -103,6 +106,24 @@ pub fn evaluate_with(
     options: &Options,
 ) -> Result<Value, Error> {
     eval::Evaluator::new(module, options.clone()).run(arguments)
+}
+
+/// [`evaluate_with`], with a host that the program exchanges arrays with. A `recv` waits at most
+/// `timeout` for what it receives.
+///
+/// # Errors
+/// As [`evaluate_with`], and [`Error::Transfer`] where the host has nothing for the program.
+pub fn evaluate_with_host(
+    module: &Module,
+    arguments: &[Value],
+    options: &Options,
+    queues: &Arc<HostQueues>,
+    timeout: Duration,
+) -> Result<Value, Error> {
+    let queues = Arc::clone(queues);
+    let mut evaluator = eval::Evaluator::new(module, options.clone());
+    evaluator.host = Some(eval::Host { queues, timeout });
+    evaluator.run(arguments)
 }
 
 /// Evaluates a module on several devices at once, each on its own arguments, and gives each

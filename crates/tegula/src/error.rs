@@ -156,7 +156,8 @@ impl From<tegula_interp::Error> for Error {
             Interp::Argument { .. }
             | Interp::Sizes { .. }
             | Interp::Invalid { .. }
-            | Interp::Exchange { .. } => Fault::Input,
+            | Interp::Exchange { .. }
+            | Interp::Transfer { .. } => Fault::Input,
             Interp::CustomCall { reason, .. } => of_custom_call(reason),
             Interp::Unsupported { .. } => Fault::Unsupported,
             Interp::Limit { .. } => Fault::Limit,

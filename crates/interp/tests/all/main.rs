@@ -9,3 +9,4 @@ mod elementwise;
 mod library;
 mod movement;
 mod perturb;
+mod transfers;

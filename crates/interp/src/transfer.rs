@@ -1,0 +1,97 @@
+//! Transfers with the host: `infeed`, `outfeed`, and `send` and `recv` that name a host.
+//!
+//! `send` hands its arrays over at once. `recv` waits only at its `recv-done`, so that a program
+//! may begin to receive before it sends what the host answers.
+
+use crate::dispatch::{arranged, left_out};
+use crate::error::{Fault, invalid, unsupported};
+use crate::eval::{Evaluator, Host};
+use crate::value::Value;
+use tegula_ir::{InstructionId, Literal, Op, Opcode, Shape};
+
+impl Evaluator<'_> {
+    /// The value of a transfer, from those of its operands.
+    pub(crate) fn transfer(&self, id: InstructionId, operands: &[Value]) -> Result<Value, Fault> {
+        let instruction = &self.module[id];
+        let (op, shape) = (&instruction.op, &instruction.shape);
+        let Some(host) = &self.host else {
+            return Err(left_out(op));
+        };
+        match op {
+            Op::Infeed(_) => {
+                let entry = host.queues.take_infeed();
+                let entry = entry
+                    .ok_or_else(|| Fault::Transfer("the host feeds nothing more".to_owned()))?;
+                self.received(shape, entry)
+            }
+            Op::Outfeed { .. } => {
+                host.queues.feed_out(first_arrays(operands));
+                Ok(Value::Token)
+            }
+            Op::Channel {
+                opcode,
+                channel_id,
+                is_host_transfer,
+            } => {
+                if !is_host_transfer {
+                    return Err(unsupported(
+                        "only the host can be sent to and received from",
+                    ));
+                }
+                let channel = channel_id.ok_or_else(|| invalid("it has no channel"))?;
+                self.channel(host, (*opcode, channel), operands, shape)
+            }
+            other => Err(left_out(other)),
+        }
+    }
+
+    fn channel(
+        &self,
+        host: &Host,
+        (opcode, channel): (Opcode, i64),
+        operands: &[Value],
+        shape: &Shape,
+    ) -> Result<Value, Fault> {
+        match opcode {
+            Opcode::Send => {
+                host.queues.send(channel, first_arrays(operands));
+                self.zeros(shape)
+            }
+            // What it gives is not there before `recv-done`, and nothing else may read it.
+            Opcode::Recv => self.zeros(shape),
+            Opcode::RecvDone => {
+                let entry = host.queues.receive(channel, host.timeout);
+                let entry = entry.ok_or_else(|| {
+                    let seconds = host.timeout.as_secs_f64();
+                    Fault::Transfer(format!("nothing came on channel {channel} in {seconds} s"))
+                })?;
+                self.received(shape, entry)
+            }
+            _ => Ok(Value::Token),
+        }
+    }
+
+    /// A value of a shape from the arrays of an entry.
+    fn received(&self, shape: &Shape, entry: Vec<Literal>) -> Result<Value, Fault> {
+        let mut arrays = entry.into_iter();
+        let value = arranged(shape, &mut arrays)?;
+        match arrays.next().is_none() && value.matches(shape) {
+            true => Ok(value),
+            false => Err(Fault::Transfer("arrays of other shapes came".to_owned())),
+        }
+    }
+
+    /// A value of zeros.
+    fn zeros(&self, shape: &Shape) -> Result<Value, Fault> {
+        let shapes = self.array_shapes(shape)?;
+        let zeros = shapes.iter().map(Literal::zeros);
+        let zeros: Vec<Literal> = zeros.collect::<Result<_, _>>()?;
+        arranged(shape, &mut zeros.into_iter())
+    }
+}
+
+/// The arrays of the first operand.
+fn first_arrays(operands: &[Value]) -> Vec<Literal> {
+    let arrays = operands.first().map(Value::leaves).unwrap_or_default();
+    arrays.into_iter().cloned().collect()
+}
