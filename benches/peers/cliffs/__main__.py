@@ -85,11 +85,11 @@ def random_inputs(hlo, np):
     for i, shape in enumerate(xla_client.XlaComputation(proto).program_shape().parameter_shapes()):
         dtype, dims = shape.numpy_dtype(), shape.dimensions()
         if dtype.kind in "iu":
-            arrays[f"in{i}"] = r.randint(0, 4, dims).astype(dtype)
+            arrays[f"in{i}"] = np.asarray(r.randint(0, 4, dims), dtype)
         elif dtype.kind == "b":
-            arrays[f"in{i}"] = r.rand(*dims) < 0.5
+            arrays[f"in{i}"] = np.asarray(r.rand(*dims) < 0.5)
         else:
-            array = r.randn(*dims).astype(np.float32).astype(dtype)
+            array = np.asarray(r.randn(*dims), np.float32).astype(dtype)
             arrays[f"in{i}"] = array.view(np.uint16) if dtype == ml_dtypes.bfloat16 else array
     return arrays
 

@@ -12,12 +12,14 @@ use std::sync::{Arc, PoisonError, RwLock};
 use tegula_ir::{ArrayShape, CustomCall, Lapack, Literal};
 
 /// Targets that have a meaning of their own.
-const BUILT_IN: [&str; 5] = [
+const BUILT_IN: [&str; 7] = [
     "LuDecomposition",
     "TopK",
     "Sharding",
     "SPMDFullToShardShape",
     "SPMDShardToFullShape",
+    "xla.sdy.GlobalToLocalShape",
+    "xla.sdy.LocalToGlobalShape",
 ];
 
 /// Targets by which JAX calls Python functions from a program on a CPU.

@@ -593,10 +593,14 @@ impl Evaluator<'_> {
                 let k = k.ok_or_else(|| invalid("the result is not a pair of arrays"))?;
                 top_k(self, x, k, true, shape)
             }
-            // Annotations of the partitioner: the value passes through, unless it is to be a shard
-            // of an array or the whole of shards.
-            "Sharding" | "SPMDFullToShardShape" | "SPMDShardToFullShape" => {
-                let value = Value::Array(x.clone());
+            // Annotations of the partitioner: the values pass through, unless they are to be shards
+            // of arrays or the whole of shards.
+            "Sharding"
+            | "SPMDFullToShardShape"
+            | "SPMDShardToFullShape"
+            | "xla.sdy.GlobalToLocalShape"
+            | "xla.sdy.LocalToGlobalShape" => {
+                let value = arranged(shape, &mut operands.0.iter().cloned())?;
                 match value.matches(shape) {
                     true => Ok(value),
                     false => Err(unsupported("one replica is evaluated, which has one shard")),

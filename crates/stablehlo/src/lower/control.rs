@@ -48,8 +48,19 @@ impl<'m> Lowerer<'m> {
         access: &Access<'m>,
         place: usize,
     ) -> Result<ComputationId, Error> {
+        self.closed_region(access, place, &region_name(access, place))
+    }
+
+    /// A region as a computation of a name: its parameters are its arguments, and it reads nothing
+    /// from around it but constants.
+    pub(super) fn closed_region(
+        &mut self,
+        access: &Access<'m>,
+        place: usize,
+        name: &str,
+    ) -> Result<ComputationId, Error> {
         let block = self.only_block(access, access.region(place)?)?;
-        let mut frame = Frame::new(&region_name(access, place));
+        let mut frame = Frame::new(name);
         for argument in &block.arguments {
             let shape = types::shape(self.source.type_of(*argument));
             let shape = shape.map_err(|why| access.unsupported(why))?;
@@ -152,40 +163,6 @@ impl<'m> Lowerer<'m> {
         let result = self.push(frame, Op::While { condition, body }, &[init], None)?;
         let elements = self.elements(frame, result)?;
         self.bind_all(access, frame, &elements[..count])
-    }
-
-    /// What each device does with its part of the arrays. Where the parts are the whole arrays,
-    /// that is what one device does.
-    pub(super) fn manual_computation(
-        &mut self,
-        access: &Access<'m>,
-        frame: &mut Frame,
-    ) -> Result<(), Error> {
-        let operands = self.operands(access, frame)?;
-        let block = self.only_block(access, access.region(0)?)?;
-        let whole = |values: &[ValueId], others: &[ValueId]| {
-            let types = others.iter().map(|value| self.source.type_of(*value));
-            values.len() == others.len()
-                && values
-                    .iter()
-                    .map(|value| self.source.type_of(*value))
-                    .eq(types)
-        };
-        let returned = block.operations.last();
-        let returned = returned.map(|end| end.operands.as_slice());
-        if !whole(&block.arguments, &access.operation.operands)
-            || !whole(returned.unwrap_or_default(), &access.operation.results)
-        {
-            return Err(access.unsupported(
-                "the parts of arrays that each of several devices computes on: programs run on \
-                 one device",
-            ));
-        }
-        for (argument, local) in block.arguments.iter().zip(&operands) {
-            frame.bind(*argument, *local);
-        }
-        let results = self.block(block, frame)?;
-        self.bind_all(access, frame, &results)
     }
 
     fn branches(

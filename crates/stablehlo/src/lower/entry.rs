@@ -19,7 +19,7 @@ fn lists<'a>(operation: &'a Operation, name: &str) -> &'a [Attribute] {
 }
 
 /// A text as HLO writes one, in quotes.
-fn quoted(text: &str) -> Arc<str> {
+pub(super) fn quoted(text: &str) -> Arc<str> {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"")).into()
 }
 

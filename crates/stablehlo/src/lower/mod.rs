@@ -13,8 +13,8 @@
 //! - `types`: types and constants;
 //! - `access`: an operation and its attributes, with errors that name both;
 //! - `operations`: which translation an operation has, and the elementwise ones;
-//! - `shaping`, `windows`, `control`, `calls`, `collectives`, `transfers`, `einsum`, `ragged`: the
-//!   others;
+//! - `shaping`, `windows`, `control`, `calls`, `collectives`, `manual`, `transfers`, `einsum`,
+//!   `ragged`: the others;
 //! - `chlo`, `special_functions`: CHLO, as what it is composed of;
 //! - `entry`: what is said of parameters and results; `mesh`: groups of devices;
 //! - `sizes`, `dynamic`: arithmetic on sizes, and the operations that take sizes as operands;
@@ -29,6 +29,7 @@ mod dynamic;
 mod einsum;
 mod entry;
 mod frame;
+mod manual;
 mod mesh;
 mod operations;
 mod ragged;

@@ -119,7 +119,7 @@ fn sizes_that_are_computed_from_constants_are_known() {
 }
 
 #[test]
-fn shardings_are_read_and_several_devices_are_refused() {
+fn manual_computations_are_kept_for_a_partitioner() {
     let module = read(data("sharded.jaxexport")).expect("reads");
     let text = print(&module, Form::Pretty);
     for written in [
@@ -132,8 +132,18 @@ fn shardings_are_read_and_several_devices_are_refused() {
     ] {
         assert!(text.contains(written), "{written} is not in\n{text}");
     }
-    let error = to_module(&module).expect_err("several devices");
-    assert!(error.message.contains("each of several devices"), "{error}");
+    let module = to_module(&module).expect("lowers");
+    verify(&module).unwrap_or_else(|errors| panic!("{}", errors[0]));
+    let hlo = print_module(&module, PrintStyle::Canonical);
+    for written in [
+        "custom_call_target=\"xla.sdy.GlobalToLocalShape\", custom_call_has_side_effect=true",
+        "xla.sdy.in_shardings=\"#sdy.sharding_per_value<[<@mesh, [{\\\"x\\\"}, {\\\"y\\\"}]>]>\"",
+        "xla.sdy.manual_axes=\"#sdy<manual_axes{\\\"x\\\", \\\"y\\\"}>\"",
+        "to_apply=%xla.sdy.manual_computation_body",
+        "custom_call_target=\"xla.sdy.LocalToGlobalShape\", custom_call_has_side_effect=true",
+    ] {
+        assert!(hlo.contains(written), "{written} is not in\n{hlo}");
+    }
 }
 
 #[test]

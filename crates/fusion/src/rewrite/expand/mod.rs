@@ -146,7 +146,11 @@ pub(crate) fn is_annotation(op: &Op) -> bool {
 
 fn stands_for(target: &str) -> Option<Known> {
     match target {
-        "Sharding" | "SPMDFullToShardShape" | "SPMDShardToFullShape" => Some(Known::Annotation),
+        "Sharding"
+        | "SPMDFullToShardShape"
+        | "SPMDShardToFullShape"
+        | "xla.sdy.GlobalToLocalShape"
+        | "xla.sdy.LocalToGlobalShape" => Some(Known::Annotation),
         "TopK" => Some(Known::TopK),
         _ => None,
     }
@@ -178,7 +182,8 @@ fn expand_one(mut module: Module, id: InstructionId) -> Result<Module, Error> {
         }
         Op::CustomCall(call) if routine.is_none() => match stands_for(&call.target) {
             Some(Known::TopK) => top_k(&instruction)?,
-            _ => Op::Copy,
+            _ if instruction.operands.len() == 1 => Op::Copy,
+            _ => Op::Tuple,
         },
         _ => {
             let first = module.instructions.len();
@@ -200,10 +205,17 @@ fn expand_one(mut module: Module, id: InstructionId) -> Result<Module, Error> {
     Ok(module)
 }
 
-/// Whether the result has the operand's shape, layouts apart.
+/// Whether the result has the operand's shape, or is a tuple of those of several operands; layouts
+/// apart.
 fn keeps_shape(module: &Module, instruction: &Instruction) -> bool {
-    let operand = instruction.operands.first();
-    operand.is_some_and(|&operand| module[operand].shape.may_equal(&instruction.shape))
+    let is_of = |operand: &InstructionId, shape: &Shape| module[*operand].shape.may_equal(shape);
+    match instruction.operands.as_slice() {
+        [operand] => is_of(operand, &instruction.shape),
+        several => instruction.shape.as_tuple().is_some_and(|parts| {
+            parts.len() == several.len()
+                && several.iter().zip(parts).all(|(o, part)| is_of(o, part))
+        }),
+    }
 }
 
 /// The routine of LAPACK that a custom call names.
