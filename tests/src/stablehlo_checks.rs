@@ -366,7 +366,7 @@ impl DeviceRun {
                             scope.spawn(run)
                         });
                     let runs: Vec<_> = runs.collect();
-                    let results = runs.into_iter().map(|run| run.join());
+                    let results = runs.into_iter().map(thread::ScopedJoinHandle::join);
                     results
                         .map(|result| Ok(result.map_err(|_| anyhow!("a panic"))??))
                         .collect::<Result<Vec<Value>>>()
