@@ -16,6 +16,12 @@ pub struct Topology {
 }
 
 impl Topology {
+    /// One device.
+    pub const ALONE: Self = Self {
+        replicas: 1,
+        partitions: 1,
+    };
+
     /// The number of devices; the largest there is on overflow.
     pub fn devices(self) -> usize {
         self.replicas.saturating_mul(self.partitions)
@@ -67,6 +73,34 @@ pub trait Communicator: Send + Sync {
         exchange: Exchange<'_>,
         arrays: Vec<Literal>,
     ) -> Result<Vec<Arc<[Literal]>>, ExchangeError>;
+}
+
+/// The way of a device to itself, where there is no other.
+#[derive(Clone, Copy, Debug)]
+pub struct Alone;
+
+impl Communicator for Alone {
+    fn topology(&self) -> Topology {
+        Topology::ALONE
+    }
+
+    fn device(&self) -> usize {
+        0
+    }
+
+    fn exchange(
+        &self,
+        exchange: Exchange<'_>,
+        arrays: Vec<Literal>,
+    ) -> Result<Vec<Arc<[Literal]>>, ExchangeError> {
+        match exchange.members {
+            [0] => Ok(vec![arrays.into()]),
+            _ => Err(ExchangeError::NoMember {
+                device: 0,
+                name: exchange.name.to_owned(),
+            }),
+        }
+    }
 }
 
 /// Why an exchange failed.

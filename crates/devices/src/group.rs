@@ -13,7 +13,7 @@
 //! Without groups everyone whom the mode lets meet takes part.
 
 use crate::communicator::Topology;
-use tegula_ir::{Collective, Op, ReplicaGroups};
+use tegula_ir::{Collective, Module, Op, ReplicaGroups};
 
 /// What the numbers of groups mean; see the module's text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -141,6 +141,15 @@ impl Group {
             (None, _) => Err(GroupError::Left { device }),
             (group, _) => Ok(group),
         }
+    }
+
+    /// Whether a collective exchanges nothing: the module is for one device, and the operation
+    /// names no other.
+    pub fn is_alone(module: &Module, op: &Op) -> bool {
+        let attributes = &module.attributes;
+        let counts = [attributes.replica_count, attributes.num_partitions];
+        counts.into_iter().flatten().all(|count| count == 1)
+            && matches!(Self::of(op, Topology::ALONE, 0), Ok(Some(_)))
     }
 
     /// Everyone whom the mode lets meet the device.

@@ -17,7 +17,7 @@ mod group;
 mod host;
 mod in_process;
 
-pub use communicator::{Communicator, Exchange, ExchangeError, Topology};
+pub use communicator::{Alone, Communicator, Exchange, ExchangeError, Topology};
 pub use group::{Group, GroupError};
 pub use host::HostQueues;
 pub use in_process::{RunError, run};

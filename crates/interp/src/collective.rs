@@ -15,7 +15,7 @@ use crate::program::Callee;
 use crate::value::Value;
 use cranelift_entity::EntityRef;
 use std::sync::Arc;
-use tegula_devices::{Communicator, Exchange, Group};
+use tegula_devices::{Alone, Communicator, Exchange, Group};
 use tegula_ir::{ArrayShape, ComputationId, ElementType, InstructionId, Literal, Op, Shape};
 
 /// By position in the group, by number of the operand.
@@ -70,7 +70,11 @@ impl Evaluator<'_> {
     ) -> Result<Value, Fault> {
         let module = self.module;
         let (op, shape) = (&module[id].op, &module[id].shape);
-        let communicator = self.communicator.clone().ok_or_else(|| left_out(op))?;
+        let communicator = match &self.communicator {
+            Some(communicator) => Arc::clone(communicator),
+            None if Group::is_alone(module, op) => Arc::new(Alone),
+            None => return Err(left_out(op)),
+        };
         let operands = operands.into_iter().map(Value::into_array);
         let operands: Vec<Literal> = operands.collect::<Result<_, _>>()?;
         if matches!(op, Op::CollectivePermute { .. }) && writes_in_place(&operands) {

@@ -19,7 +19,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("devices", &["ir"]),
     ("interp", &["devices", "ir", "linalg"]),
     ("indexing", &["expr", "ir"]),
-    ("fusion", &["expr", "indexing", "ir"]),
+    ("fusion", &["devices", "expr", "indexing", "ir"]),
     (
         "layout",
         &["expr", "fusion", "indexing", "interp", "ir", "target"],

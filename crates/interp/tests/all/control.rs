@@ -156,7 +156,7 @@ fn what_is_left_out_says_so() {
     let text = "HloModule m
         f { p = f32[] parameter(0)  q = f32[] parameter(1)  ROOT s = f32[] add(p, q) }
         ENTRY e { a = f32[2] parameter(0)
-          ROOT sum = f32[2] all-reduce(a), replica_groups={}, to_apply=f }";
+          ROOT sum = f32[2] all-reduce(a), replica_groups={{0,1}}, to_apply=f }";
     let error = try_run(text, &[f32s(&[1., 2.])]).unwrap_err();
     assert!(error.to_string().contains("sum: all-reduce"), "{error}");
 }

@@ -5,6 +5,7 @@ mod c_examples;
 mod compile_cache;
 mod custom_calls;
 mod exit_codes;
+mod one_device;
 mod onnx_values;
 mod readme;
 mod reduce;

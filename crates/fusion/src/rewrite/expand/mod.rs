@@ -23,6 +23,7 @@ mod scaled;
 mod scan;
 
 use std::borrow::Cow;
+use tegula_devices::Group;
 use tegula_ir::{
     ArrayShape, ComputationBuilder, ComputationId, Dim, ElementType, Error, Instruction,
     InstructionId, Lapack, Module, ModuleBuilder, Op, Shape, is_size_computation,
@@ -96,6 +97,7 @@ fn expands(module: &Module, id: InstructionId) -> bool {
             open_or_not && bits::is_more_than_reshape(module, id)
         }
         Op::BitcastConvert => all_static && bits::changes_sub_byte_width(module, id),
+        op if gives_operands_alone(op) => Group::is_alone(module, op),
         Op::CustomCall(call) if Lapack::is_target(&call.target) => all_static,
         Op::CustomCall(call) => match stands_for(&call.target) {
             Some(Known::Annotation) => keeps_shape(module, instruction),
@@ -144,6 +146,16 @@ pub(crate) fn is_annotation(op: &Op) -> bool {
     matches!(op, Op::CustomCall(call) if matches!(stands_for(&call.target), Some(Known::Annotation)))
 }
 
+/// Whether an operation gives its operands back where one device runs the program.
+fn gives_operands_alone(op: &Op) -> bool {
+    match op {
+        Op::AllGather { start, .. } | Op::AllReduce { start, .. } => !start,
+        Op::ReduceScatter { .. } | Op::AllToAll { .. } | Op::CollectiveBroadcast(_) => true,
+        Op::CollectivePermute { pairs, start, .. } => !start && pairs.as_slice() == [(0, 0)],
+        _ => false,
+    }
+}
+
 fn stands_for(target: &str) -> Option<Known> {
     match target {
         "Sharding"
@@ -175,6 +187,7 @@ fn expand_one(mut module: Module, id: InstructionId) -> Result<Module, Error> {
         return Ok(module);
     }
     let op = match &instruction.op {
+        op if gives_operands_alone(op) => given_back(&module, &instruction),
         // Its sizes are known: what computes them is not needed.
         Op::DynamicReshape => {
             module.instructions[id].operands.truncate(1);
@@ -182,8 +195,7 @@ fn expand_one(mut module: Module, id: InstructionId) -> Result<Module, Error> {
         }
         Op::CustomCall(call) if routine.is_none() => match stands_for(&call.target) {
             Some(Known::TopK) => top_k(&instruction)?,
-            _ if instruction.operands.len() == 1 => Op::Copy,
-            _ => Op::Tuple,
+            _ => given_back(&module, &instruction),
         },
         _ => {
             let first = module.instructions.len();
@@ -203,6 +215,15 @@ fn expand_one(mut module: Module, id: InstructionId) -> Result<Module, Error> {
     };
     module.instructions[id].op = op;
     Ok(module)
+}
+
+/// The operation that gives the operands themselves: as a tuple, unless the one operand has the
+/// result's shape.
+fn given_back(module: &Module, instruction: &Instruction) -> Op {
+    match instruction.operands.as_slice() {
+        [only] if module[*only].shape.may_equal(&instruction.shape) => Op::Copy,
+        _ => Op::Tuple,
+    }
 }
 
 /// Whether the result has the operand's shape, or is a tuple of those of several operands; layouts
