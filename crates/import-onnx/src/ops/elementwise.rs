@@ -23,6 +23,7 @@ pub(super) fn find(op: &str) -> Option<Lowering> {
         "BitShift" => shift,
         "Cast" => cast,
         "CastLike" => cast_like,
+        "BitCast" => bit_cast,
         "Where" => choose,
         "Clip" => clip,
         "IsNaN" | "IsInf" => special,
@@ -215,6 +216,23 @@ fn cast<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
     };
     let x = call.input(0)?;
     one(lower.convert(&x, element_type(to)?)?)
+}
+
+/// The bits of each element as another type of the same width.
+fn bit_cast<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
+    let (x, ty) = (call.input(0)?, element_type(call.int("to", 0))?);
+    match (x.ty, ty) {
+        // A truth value is a byte of 0 or 1.
+        (ElementType::Pred, ElementType::U8 | ElementType::S8) => one(lower.convert(&x, ty)?),
+        (from, to) if from == to => one(x),
+        (from, to) if from.bits() == to.bits() => {
+            let local = lower.local(&x)?;
+            one(lower.push(Op::BitcastConvert, &[local], ty, &x.dims)?)
+        }
+        (from, to) => Err(Error::input(format!(
+            "{from} and {to} have elements of other widths"
+        ))),
+    }
 }
 
 fn cast_like<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {

@@ -5,6 +5,7 @@
 
 mod attention;
 mod control;
+mod einsum;
 mod elementwise;
 mod index;
 mod losses;
@@ -12,6 +13,7 @@ mod normalization;
 mod products;
 mod quantization;
 mod reductions;
+mod rotary;
 mod shaping;
 mod windows;
 
@@ -25,9 +27,9 @@ pub(crate) fn find(domain: &str, op: &str) -> Option<Lowering> {
     if !matches!(domain, "" | "ai.onnx.training" | "com.microsoft") {
         return None;
     }
-    // The contributed operator of this name is another one.
+    // The contributed operators of these names are others.
     if domain.is_empty()
-        && let Some(lowering) = attention::find(op)
+        && let Some(lowering) = attention::find(op).or_else(|| rotary::find(op))
     {
         return Some(lowering);
     }
@@ -36,6 +38,7 @@ pub(crate) fn find(domain: &str, op: &str) -> Option<Lowering> {
         .or_else(|| index::find(op))
         .or_else(|| reductions::find(op))
         .or_else(|| products::find(op))
+        .or_else(|| einsum::find(op))
         .or_else(|| windows::find(op))
         .or_else(|| normalization::find(op))
         .or_else(|| quantization::find(op))

@@ -1,12 +1,12 @@
 //! Normalizations.
 
-use super::reductions::mean;
+use super::reductions::{mean, reduced};
 use super::{Lowering, one};
 use crate::Error;
 use crate::lower::{Call, Item, Lowerer, Result, Value};
 use crate::tensor::element_type;
 use tegula_expr::Term;
-use tegula_ir::{ElementType, Unary};
+use tegula_ir::{Direction, ElementType, Unary};
 
 pub(super) fn find(op: &str) -> Option<Lowering> {
     let lowering: Lowering = match op {
@@ -15,6 +15,7 @@ pub(super) fn find(op: &str) -> Option<Lowering> {
         "LayerNormalization" => layer,
         "GroupNormalization" => group,
         "RMSNormalization" | "SimplifiedLayerNormalization" => root_mean_square,
+        "LpNormalization" => lp_normalization,
         "Dropout" => dropout,
         _ => return None,
     };
@@ -166,6 +167,26 @@ fn group<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> 
     // One number for each group.
     let y = scaled_by_channel(lower, &plain, &scale, &offset)?;
     one(lower.reshape(&y, &x.dims)?)
+}
+
+/// Divided by the sum of magnitudes (`p` of 1) or the root of the sum of squares (2) along an axis;
+/// zeros where that is zero.
+fn lp_normalization<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
+    let x = call.input(0)?;
+    let axis = call.axis(-1, x.rank())?;
+    let norm = match call.int("p", 2) {
+        1 => reduced(lower, "ReduceL1", &x, &[axis], true)?,
+        2 => reduced(lower, "ReduceL2", &x, &[axis], true)?,
+        other => {
+            return Err(Error::input(format!(
+                "expected a `p` of 1 or 2, found {other}"
+            )));
+        }
+    };
+    let zero = lower.like(&norm, 0.0)?;
+    let is_zero = lower.compare(Direction::Eq, &norm, &zero)?;
+    let plain = lower.div(&x, &norm)?;
+    one(lower.select(&is_zero, &zero, &plain)?)
 }
 
 /// Dropout leaves everything as it is unless a model is trained.

@@ -33,7 +33,7 @@ fn reduce<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>>
     one(reduced(lower, call.node.op, &x, &axes, keep)?)
 }
 
-fn reduced(
+pub(super) fn reduced(
     lower: &mut Lowerer<'_>,
     op: &str,
     x: &Value,

@@ -20,6 +20,7 @@ pub(super) fn find(op: &str) -> Option<Lowering> {
         "Split" => split,
         "Slice" => slice,
         "Pad" => pad,
+        "CenterCropPad" => center_crop_pad,
         "Expand" => expand,
         "Tile" => tile,
         "Constant" => constant,
@@ -391,6 +392,49 @@ fn pad_by_elements(
         other => return Err(Error::unsupported(format!("the padding mode `{other}`"))),
     };
     lower.take(x, &place, axis)
+}
+
+/// The middle of each axis: as many elements as are wanted, zeros on both sides where it has fewer.
+/// An odd element too many is taken from the end, an odd zero is added there.
+fn center_crop_pad<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
+    let mut x = call.input(0)?;
+    let axes: Vec<usize> = match call.ints("axes") {
+        Some(list) => {
+            let axes = list.iter().map(|axis| call.axis_of(*axis, x.rank()));
+            axes.collect::<Result<_>>()?
+        }
+        None => (0..x.rank()).collect(),
+    };
+    let wanted = sizes_of(call, 1)?;
+    if wanted.len() != axes.len() {
+        let (axes, sizes) = (axes.len(), wanted.len());
+        return Err(Error::input(format!(
+            "expected {axes} sizes, found {sizes}"
+        )));
+    }
+    let two = constant_term(2);
+    for (axis, wanted) in axes.into_iter().zip(wanted) {
+        let own = x.dims[axis].clone();
+        let excess = lower.canonical(&own.sub(&wanted));
+        let range = lower.range(&excess);
+        if range.lower >= 0 {
+            let start = excess.floor_div(&two);
+            x = lower.slice(&x, axis, &start, &start.add(&wanted), 1)?;
+        } else if range.upper <= 0 {
+            let zero = lower.like(&x, 0.0)?;
+            let lacking = lower.canonical(&wanted.sub(&own));
+            let mut low = vec![constant_term(0); x.rank()];
+            let mut high = low.clone();
+            low[axis] = lower.canonical(&lacking.floor_div(&two));
+            high[axis] = lower.canonical(&lacking.sub(&low[axis]));
+            x = lower.pad(&x, &zero, &low, &high)?;
+        } else {
+            return Err(Error::unsupported(format!(
+                "axis {axis}, which may be longer or shorter than wanted: its size is not known"
+            )));
+        }
+    }
+    one(x)
 }
 
 fn expand<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
