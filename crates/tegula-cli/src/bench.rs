@@ -1,7 +1,8 @@
 //! `tegula bench`: how long a program takes to compile and run.
 
-use crate::commands::{CacheArgs, Common, CpuArgs, SUCCESS, TargetName};
+use crate::exit_code::SUCCESS;
 use crate::inputs::{DimArgs, FreezeArgs, InputArgs, Source, borrowed, read_module_with};
+use crate::options::{CacheArgs, Common, CpuArgs, TargetName};
 use crate::report::Failure;
 use clap::Args;
 use serde_json::json;

@@ -1,54 +1,11 @@
-//! Commands, their options, and how their outcomes become exit codes:
-//! 0 for success, 1 for a finding or a failed check, 2 for bad usage or input.
+//! The commands, and how their outcomes become exit codes.
 
+use crate::exit_code::BAD_USAGE;
+use crate::options::Common;
 use crate::{
-    bench, compile, index, layout, output, passes, reduce, report, run, shape, simplify, simulate,
-    trace,
+    bench, compile, index, layout, output, reduce, report, run, shape, simplify, simulate, trace,
 };
-use clap::{Args, Parser, Subcommand, ValueEnum};
-use std::path::PathBuf;
-use tegula_compile_cache::Environment;
-
-/// Everything went well.
-pub(crate) const SUCCESS: u8 = 0;
-/// A check failed or something was found.
-pub(crate) const FINDING: u8 = 1;
-/// The command line or the input is wrong.
-pub(crate) const BAD_USAGE: u8 = 2;
-
-/// What code for the CPU may use.
-#[derive(Debug, Args)]
-pub(crate) struct CpuArgs {
-    /// Which instructions may be used: native, x86-64-v2, x86-64-v3 or x86-64-v4.
-    #[arg(long, default_value = "native")]
-    cpu: String,
-}
-
-impl CpuArgs {
-    pub(crate) fn get(&self) -> Result<tegula::IsaLevel, report::Failure> {
-        let cpu: Result<tegula::IsaLevel, _> = self.cpu.parse();
-        Ok(cpu.map_err(anyhow::Error::from)?)
-    }
-}
-
-/// Where compiled programs are kept.
-#[derive(Debug, Args)]
-pub(crate) struct CacheArgs {
-    /// Keep compiled programs in this folder and take them from there; `user`: in your cache
-    /// folder. The environment variable `TEGULA_CACHE` says the same.
-    #[arg(long, value_name = "DIR")]
-    cache: Option<PathBuf>,
-}
-
-impl CacheArgs {
-    pub(crate) fn get(&self) -> Result<Option<tegula::Cache>, report::Failure> {
-        let cache = match &self.cache {
-            Some(name) => tegula::Cache::named(name).map(Some),
-            None => tegula::Cache::from_environment().map(Environment::asked),
-        };
-        Ok(cache.map_err(tegula::Error::from)?)
-    }
-}
+use clap::{Parser, Subcommand};
 
 /// Compile and run machine-learning programs, and ask why.
 #[derive(Debug, Parser)]
@@ -58,50 +15,6 @@ pub(crate) struct Cli {
     command: Command,
     #[command(flatten)]
     common: Common,
-}
-
-/// Options of every command.
-#[derive(Clone, Debug, Args)]
-pub(crate) struct Common {
-    /// Print one JSON object to standard output.
-    #[arg(long, global = true)]
-    pub json: bool,
-    /// Log what is done, and how long it takes, to standard error.
-    #[arg(short, long, global = true)]
-    pub verbose: bool,
-    /// Write a Chrome trace of the passes, or of what is simulated, to this file.
-    #[arg(long, global = true, value_name = "FILE")]
-    pub trace: Option<PathBuf>,
-}
-
-/// What a program is compiled for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum TargetName {
-    /// Machine code for this CPU.
-    Cpu,
-    /// The reference evaluator.
-    Interp,
-    /// The Plan evaluator.
-    Plan,
-    /// The first GPU.
-    Cuda,
-    /// A simulated GPU, which needs the CUDA compiler library only.
-    CudaSim,
-    /// A simulated TPU, which checks the placement.
-    Tpu,
-}
-
-impl From<TargetName> for tegula::Target {
-    fn from(name: TargetName) -> Self {
-        match name {
-            TargetName::Cpu => Self::Cpu,
-            TargetName::Interp => Self::Interp,
-            TargetName::Plan => Self::Plan,
-            TargetName::Cuda => Self::Cuda,
-            TargetName::CudaSim => Self::CudaSim,
-            TargetName::Tpu => Self::Tpu,
-        }
-    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -138,10 +51,7 @@ impl Cli {
         let common = &self.common;
         let outcome = match &self.command {
             Command::Run(args) => run::run(args, common),
-            Command::Compile(args) => match args.emit {
-                Some(form) => compile::compile(args, form, common),
-                None => passes::passes(args, common),
-            },
+            Command::Compile(args) => compile::compile(args, common),
             Command::Index(args) => index::index(args, common),
             Command::Simplify(args) => simplify::simplify(args, common),
             Command::Shape(args) => shape::shape(args, common),

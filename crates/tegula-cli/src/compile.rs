@@ -1,7 +1,11 @@
 //! `tegula compile`: one of a program's forms on the way to machine code.
 
-use crate::commands::{Common, CpuArgs, SUCCESS};
+mod object;
+mod passes;
+
+use crate::exit_code::SUCCESS;
 use crate::inputs::{DimArgs, read_module};
+use crate::options::{Common, CpuArgs};
 use crate::report::Failure;
 use anyhow::{Context, anyhow};
 use clap::{Args, ValueEnum};
@@ -95,10 +99,18 @@ pub(crate) struct CompileArgs {
     pub output: Option<PathBuf>,
 }
 
-/// Compiles a program and prints a form of it.
-pub(crate) fn compile(args: &CompileArgs, form: Form, common: &Common) -> Result<u8, Failure> {
+/// Compiles a program and prints a form of it, or what its passes are or give.
+pub(crate) fn compile(args: &CompileArgs, common: &Common) -> Result<u8, Failure> {
+    match args.emit {
+        Some(form) => emit(args, form, common),
+        None => passes::passes(args, common),
+    }
+}
+
+/// Prints a form of a program.
+fn emit(args: &CompileArgs, form: Form, common: &Common) -> Result<u8, Failure> {
     if let Form::Object | Form::Header | Form::Library = form {
-        return crate::object::compile(args, form, common);
+        return object::compile(args, form, common);
     }
     let cpu = args.cpu.get()?;
     let source = read_module(&args.model, &args.dims)?;

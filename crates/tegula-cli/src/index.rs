@@ -1,7 +1,8 @@
 //! `tegula index`: the indexing maps of a program's instructions.
 
-use crate::commands::{Common, SUCCESS};
+use crate::exit_code::SUCCESS;
 use crate::inputs::{DimArgs, read_module};
+use crate::options::Common;
 use crate::report::Failure;
 use anyhow::anyhow;
 use clap::{Args, ValueEnum};

@@ -1,8 +1,9 @@
 //! `tegula layout`: a program with layouts, tiles and memory spaces, and why.
 
-use crate::commands::{Common, SUCCESS};
 use crate::compile::CompileTarget;
+use crate::exit_code::SUCCESS;
 use crate::inputs::{DimArgs, Source, read_module};
+use crate::options::Common;
 use crate::report::Failure;
 use anyhow::{Context, anyhow};
 use clap::Args;

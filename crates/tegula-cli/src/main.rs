@@ -1,7 +1,6 @@
 //! The command line, `tegula`: the only crate that prints.
 //!
-//! [`commands`] holds the commands and the options that they share; each command is a module of its
-//! own, which calls the facade and the crates below it and says what came of it.
+//! [`commands`] lists the commands, [`options`] what they share; each command is a module of its own, which calls the facade and the crates below it and says what came of it.
 
 /// Prints a line. A failed write is reported when the command ends.
 macro_rules! say {
@@ -15,13 +14,13 @@ mod chip;
 mod commands;
 mod compile;
 mod draw;
+mod exit_code;
 mod fused_text;
 mod index;
 mod inputs;
 mod layout;
-mod object;
+mod options;
 mod output;
-mod passes;
 mod reduce;
 mod report;
 mod run;
@@ -32,7 +31,8 @@ mod simulate;
 mod trace;
 
 use clap::Parser;
-use commands::{BAD_USAGE, Cli};
+use commands::Cli;
+use exit_code::BAD_USAGE;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {

@@ -44,5 +44,5 @@ pub(crate) fn report() -> Option<u8> {
     complain(format_args!(
         "error: standard output cannot be written: {error}"
     ));
-    Some(crate::commands::BAD_USAGE)
+    Some(crate::exit_code::BAD_USAGE)
 }

@@ -1,7 +1,8 @@
 //! `tegula reduce`: the smallest program on which a command still fails.
 
-use crate::commands::{Common, SUCCESS};
+use crate::exit_code::SUCCESS;
 use crate::inputs::{DimArgs, read_module};
+use crate::options::Common;
 use crate::report::Failure;
 use anyhow::{Context, anyhow};
 use clap::Args;

@@ -1,6 +1,6 @@
 //! Errors as a person reads them: the line of the program with a caret.
 
-use crate::commands::{BAD_USAGE, FINDING};
+use crate::exit_code::{BAD_USAGE, FINDING};
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 use serde_json::json;
 use std::path::{Path, PathBuf};

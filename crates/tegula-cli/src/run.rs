@@ -1,9 +1,10 @@
 //! `tegula run`: compile, run, and show or check the results.
 
-use crate::commands::{CacheArgs, Common, CpuArgs, FINDING, SUCCESS, TargetName};
+use crate::exit_code::{FINDING, SUCCESS};
 use crate::inputs::{
     CheckArgs, DimArgs, FreezeArgs, InputArgs, borrowed, comparison_json, read_module_with,
 };
+use crate::options::{CacheArgs, Common, CpuArgs, TargetName};
 use crate::report::Failure;
 use anyhow::Context;
 use clap::Args;

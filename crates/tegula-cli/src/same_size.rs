@@ -4,8 +4,9 @@
 //! program's operations relate is put in, one relation at a time, until only sizes
 //! are left that nothing determines; the simplifier decides the rest.
 
-use crate::commands::{Common, FINDING, SUCCESS};
+use crate::exit_code::{FINDING, SUCCESS};
 use crate::inputs::{DimArgs, read_file, read_stated, text_of};
+use crate::options::Common;
 use crate::report::Failure;
 use anyhow::{Context, anyhow};
 use serde_json::json;

@@ -1,7 +1,8 @@
 //! `tegula shape`: how large an array is, and where its elements lie.
 
-use crate::commands::{BAD_USAGE, Common, SUCCESS};
 use crate::draw::{Limits, Picture};
+use crate::exit_code::{BAD_USAGE, SUCCESS};
+use crate::options::Common;
 use crate::report::Failure;
 use anyhow::{Context, anyhow};
 use clap::Args;

@@ -1,6 +1,7 @@
 //! `tegula simplify`: the simplest form of an indexing map.
 
-use crate::commands::{BAD_USAGE, Common, FINDING, SUCCESS};
+use crate::exit_code::{BAD_USAGE, FINDING, SUCCESS};
+use crate::options::Common;
 use crate::report::Failure;
 use clap::Args;
 use serde_json::json;

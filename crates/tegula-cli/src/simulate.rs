@@ -1,8 +1,9 @@
 //! `tegula simulate`: a kernel or a program on a simulated TPU core, what is wrong with
 //! it, what it needs and how long it takes.
 
-use crate::commands::{Common, FINDING, SUCCESS};
+use crate::exit_code::{FINDING, SUCCESS};
 use crate::inputs::{DimArgs, InputArgs, open_npz, read_array, read_file, read_module, text_of};
+use crate::options::Common;
 use crate::report::{Failure, Finding as Shown, render_finding};
 use anyhow::{Context, anyhow};
 use clap::Args;

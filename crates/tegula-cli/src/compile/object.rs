@@ -1,8 +1,9 @@
 //! `tegula compile --emit object|header|library`: files for a C compiler.
 
-use crate::commands::{Common, SUCCESS};
-use crate::compile::{CompileArgs, Form};
+use super::{CompileArgs, Form};
+use crate::exit_code::SUCCESS;
 use crate::inputs::read_module;
+use crate::options::Common;
 use crate::report::Failure;
 use anyhow::{Context, anyhow};
 use serde_json::json;

@@ -1,8 +1,9 @@
 //! `tegula compile --passes` and `--print-after`: the pipeline, and what its passes give.
 
-use crate::commands::{Common, SUCCESS};
-use crate::compile::{CompileArgs, CompileTarget, write_text};
+use super::{CompileArgs, CompileTarget, write_text};
+use crate::exit_code::SUCCESS;
 use crate::inputs::read_module;
+use crate::options::Common;
 use crate::report::Failure;
 use anyhow::anyhow;
 use std::fmt::{Display, Write};
