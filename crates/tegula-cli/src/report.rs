@@ -4,7 +4,7 @@ use crate::exit_code::{BAD_USAGE, FINDING};
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 use serde_json::json;
 use std::path::{Path, PathBuf};
-use tegula::{Error, Fault};
+use tegula::{Error, ErrorKind};
 
 /// Why a command failed.
 #[derive(Debug)]
@@ -49,13 +49,13 @@ impl Failure {
         let (message, fault, line) = match self {
             Self::Program { path, text, error } => {
                 eprint!("{}", render(path, text, error));
-                (error.message.clone(), error.fault, line_of(text, error))
+                (error.message.clone(), error.kind, line_of(text, error))
             }
             Self::Other(error) => {
                 eprintln!("error: {error:#}");
                 let fault = error
                     .downcast_ref::<Error>()
-                    .map_or(Fault::Input, |e| e.fault);
+                    .map_or(ErrorKind::Input, |e| e.kind);
                 (format!("{error:#}"), fault, None)
             }
         };
@@ -65,7 +65,7 @@ impl Failure {
                 json!({ "error": { "message": message, "line": line } })
             );
         }
-        if fault == Fault::Bug {
+        if fault == ErrorKind::Bug {
             FINDING
         } else {
             BAD_USAGE

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use tegula::check::Comparison;
-use tegula::{Buffer, Compiled, Executable, Options, compile, npz};
+use tegula::{Compiled, Executable, Options, Tensor, compile, npz};
 use tegula_ir::{Literal, Shape};
 
 /// The options of `tegula run`.
@@ -125,7 +125,7 @@ fn milliseconds(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e3
 }
 
-fn print_json(outputs: &[Buffer], comparisons: Option<&[Comparison]>, times: &Times) {
+fn print_json(outputs: &[Tensor], comparisons: Option<&[Comparison]>, times: &Times) {
     let results: Vec<Value> = match comparisons {
         Some(all) => all
             .iter()
@@ -150,16 +150,16 @@ fn print_json(outputs: &[Buffer], comparisons: Option<&[Comparison]>, times: &Ti
     );
 }
 
-fn shape_text(buffer: &Buffer) -> String {
+fn shape_text(buffer: &Tensor) -> String {
     Shape::Array(buffer.shape().clone()).to_string()
 }
 
 fn print_text(
     args: &RunArgs,
-    module: &tegula::Module,
+    module: &tegula_ir::Module,
     executable: &Executable,
-    inputs: &[Buffer],
-    outputs: &[Buffer],
+    inputs: &[Tensor],
+    outputs: &[Tensor],
     times: &Times,
 ) {
     let instructions = module.instructions.len();
