@@ -99,6 +99,7 @@ impl<'m> AxisFinder<'m> {
         match &instruction.op {
             Op::Scatter { dims, .. } => return scatter_axes(dims, &operands),
             op if is_collective(op) => return collective_axes(op, &operands),
+            Op::Bitcast if is_reshape(self.module, id) => {}
             op if !is_local(op) => return Vec::new(),
             _ => {}
         }
@@ -413,6 +414,19 @@ fn is_local(op: &Op) -> bool {
                 | Op::BatchNormInference { .. }
                 | Op::BatchNormTraining { .. }
         )
+}
+
+/// Whether a `bitcast` only gives dimensions other sizes: both arrays are in the default order.
+pub(crate) fn is_reshape(module: &Module, id: InstructionId) -> bool {
+    let instruction = &module[id];
+    let plain = |shape: &Shape| {
+        let array = shape.as_array()?;
+        let layout = array.layout.as_deref();
+        let ordered = layout.is_none_or(|layout| *layout == tegula_ir::Layout::row_major(array.rank()));
+        ordered.then_some(array.element_type)
+    };
+    let operand = instruction.operands.first().and_then(|operand| plain(&module[*operand].shape));
+    operand.is_some() && operand == plain(&instruction.shape)
 }
 
 fn is_collective(op: &Op) -> bool {

@@ -64,6 +64,7 @@ fn level(node: &Node) -> Level {
         Op::Copy | Op::Map { .. } | Op::BitcastConvert => Level::Elementwise,
         Op::Broadcast(_)
         | Op::Reshape
+        | Op::Bitcast
         | Op::Transpose(_)
         | Op::Reverse(_)
         | Op::Slice(_)

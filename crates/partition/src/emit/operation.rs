@@ -9,7 +9,7 @@ use super::indexed::Indexed;
 use super::local::{WindowPick, part_of, part_shape};
 use super::reshard::{self, part_bytes};
 use super::{Emitter, Frame, Local, cost, number, window};
-use crate::axes::{Axis, AxisKind};
+use crate::axes::{Axis, AxisKind, is_reshape};
 use crate::error::Error;
 use crate::graph::Node;
 use crate::sharding::{Cut, Sharding};
@@ -447,8 +447,18 @@ impl Emitter<'_> {
             let identity = self.identity(frame, *op, ty)?;
             begin = Some(std::mem::replace(init, identity));
         }
-        let op = self.localized(node, &plan.picks, &plan.windows)?;
-        let shape = part_shape(&node.shape, &plan.result);
+        let mut op = self.localized(node, &plan.picks, &plan.windows)?;
+        let mut shape = part_shape(&node.shape, &plan.result);
+        if let (Op::Bitcast, Some(operand)) = (&node.op, operands.first_mut()) {
+            if is_reshape(self.module, node.instruction) {
+                op = Op::Reshape;
+            } else {
+                // Both arrays are whole, in the orders that the program states.
+                let stated = self.module[self.module[node.instruction].operands[0]].shape.clone();
+                *operand = self.push(frame, Op::Copy, &[*operand], Some(stated))?;
+                shape = node.shape.clone();
+            }
+        }
         let operands = self.as_stated(frame, node, operands)?;
         let id = self.push(frame, op, &operands, Some(shape))?;
         self.annotate(frame, node, id);
