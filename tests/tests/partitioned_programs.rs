@@ -121,6 +121,11 @@ fn check(seed: u64) -> Result<(), String> {
     let mut random = Random::new(seed ^ 0x5A4D);
     let mesh = mesh(&mut random);
     let mut module = tegula::read(&program.text).map_err(|error| error.to_string())?;
+    // Of a program for one device it is 0; of a partitioned one, who runs it.
+    let own_number = |op: &Op| matches!(op, Op::PartitionId);
+    if module.instructions.values().any(|instruction| own_number(&instruction.op)) {
+        return Ok(());
+    }
     let arguments: Vec<Value> = program.inputs.iter().cloned().map(Value::Array).collect();
     let expected = evaluate(&module, &arguments).map_err(|error| format!("interp: {error}"))?;
     annotate(&mut module, &mut random, &mesh);

@@ -9,11 +9,11 @@ use super::indexed::Indexed;
 use super::local::{WindowPick, part_of, part_shape};
 use super::reshard::{self, part_bytes};
 use super::{Emitter, Frame, Local, cost, number, window};
-use crate::axes::{Axis, AxisKind, is_reshape};
+use crate::axes::{Axis, AxisKind, combination, is_reshape};
 use crate::error::Error;
 use crate::graph::Node;
 use crate::sharding::{Cut, Sharding};
-use tegula_ir::{ArrayShape, Binary, Dim, Dims, DraftId, ElementType, Literal, Op, Scalar, Shape};
+use tegula_ir::{ArrayShape, Binary, Dim, Dims, DraftId, ElementType, Literal, Module, Op, Scalar, Shape};
 
 /// A way to compute an operation.
 #[derive(Clone, Debug)]
@@ -274,7 +274,7 @@ impl Emitter<'_> {
             if part == 0 {
                 continue;
             }
-            let windows = windowed_operands(node, dim).into_iter().flatten().map(|operand| {
+            let windows = windowed_operands(self.module, node, dim).into_iter().flatten().map(|operand| {
                 let window = self.axes.window(node.instruction, operand, dim, part, cut.parts())?;
                 self.graph.values[node.operands[operand]].size(window.dim)?;
                 Some((operand, window))
@@ -528,13 +528,18 @@ impl Emitter<'_> {
     }
 
     fn fetch_windows(&mut self, frame: &mut Frame, node: &Node, plan: &Plan, pick: &WindowPick, operands: &mut [DraftId], scope: &Cut) -> Result<(), Error> {
-        let count = operands.len();
         for (operand, window) in &pick.windows {
             let value = node.operands[*operand];
             let size = self.graph.values[value].size(window.dim).unwrap_or(0);
             let fill = match node.op {
                 Op::Pad(_) => operands.get(1).copied(),
-                Op::ReduceWindow { .. } => operands.get(count / 2 + operand).copied(),
+                // What is before and behind the array does not count.
+                Op::ReduceWindow { to_apply, .. } => {
+                    let combination = combination(self.module, to_apply);
+                    let combination = combination.ok_or_else(|| self.bug("windows of another combination"))?;
+                    let ty = frame.array(operands[*operand]).element_type;
+                    Some(self.identity(frame, combination, ty)?)
+                }
                 Op::Convolution { .. } => {
                     let ty = frame.array(operands[*operand]).element_type;
                     Some(self.zero(frame, ty)?)
@@ -722,15 +727,16 @@ fn scattered_dim(plan: &Plan, wanted: &Sharding, array: &ArrayShape) -> Option<(
 }
 
 /// The operands that parts of a dimension of the result read beyond borders.
-fn windowed_operands(node: &Node, dim: usize) -> Option<Vec<usize>> {
+fn windowed_operands(module: &Module, node: &Node, dim: usize) -> Option<Vec<usize>> {
     let own = number(dim);
     match &node.op {
         Op::Slice(_) => Some(vec![0]),
         Op::Reverse(dims) if dims.contains(&own) => Some(vec![0]),
         Op::Pad(dims) if dims.get(dim)?.interior == 0 => Some(vec![0]),
         Op::Concatenate(along) if *along == own => Some((0..node.operands.len()).collect()),
-        Op::ReduceWindow { window, .. } if window.get(dim)?.base_dilation == 1 => {
-            Some((0..node.operands.len() / 2).collect())
+        Op::ReduceWindow { window, to_apply } if window.get(dim)?.base_dilation == 1 => {
+            let known = node.operands.len() == 2 && combination(module, *to_apply).is_some();
+            known.then(|| vec![0])
         }
         Op::Convolution { window, dims, .. } => {
             let place = dims.output_spatial.iter().position(|dim| *dim == own)?;
