@@ -4,116 +4,12 @@
 //! part. Readers read what they have and zeros elsewhere; the bits of all are put together by `or`,
 //! so that the result is exact, whatever the elements are.
 
-use super::operation::Plan;
+use super::plan::{Indexed, Plan, bits_type};
 use super::{Emitter, Frame, Local, number};
 use crate::error::Error;
 use crate::graph::Node;
-use crate::sharding::{Cut, Sharding};
+use crate::sharding::Sharding;
 use tegula_ir::{ArrayShape, Binary, Dim, DimNumbers, DraftId, ElementType, Op, Scalar, Shape, SliceDim};
-
-/// An operation along a dimension of its first operand that is cut.
-#[derive(Clone, Debug)]
-pub(super) struct Indexed {
-    /// The dimension of the operand, and of a result that is cut too.
-    pub(super) dim: usize,
-    pub(super) cut: Cut,
-    reads: bool,
-    arrays: usize,
-}
-
-impl Indexed {
-    /// The ways in which this is possible.
-    pub(super) fn of(emitter: &Emitter<'_>, node: &Node, current: &[Sharding], wanted: &Sharding) -> Vec<Self> {
-        let writes = |dim: usize, arrays: usize| {
-            let cut = wanted.cut(dim)?.clone();
-            Some(Self { dim, cut, reads: false, arrays })
-        };
-        let reads = |dim: usize| {
-            let cut = current.first()?.cut(dim)?.clone();
-            Some(Self { dim, cut, reads: true, arrays: 1 })
-        };
-        let value = |operand: usize| node.operands.get(operand).map(|value| &emitter.graph.values[*value]);
-        let size = |operand: usize, dim: usize| value(operand).and_then(|value| value.size(dim));
-        let rank = value(0).map_or(0, crate::graph::Value::rank);
-        let dims = 0..rank;
-        // Offsets in one vector are the old form.
-        let scalar_offsets = |first: usize| {
-            node.operands.len() == first + rank && (first..first + rank).all(|n| value(n).is_some_and(|v| v.rank() == 0))
-        };
-        match &node.op {
-            Op::DynamicUpdateSlice if scalar_offsets(2) => {
-                let smaller = dims.filter(|&dim| size(0, dim) != size(1, dim));
-                smaller.filter_map(|dim| writes(dim, 1)).collect()
-            }
-            Op::DynamicSlice(sizes) if scalar_offsets(1) && has_bits(value(0)) => {
-                let smaller = dims.filter(|&dim| size(0, dim) != sizes.get(dim).copied());
-                smaller.filter_map(reads).collect()
-            }
-            Op::Scatter { dims: numbers, .. } => {
-                let inserted = dims.filter(|dim| {
-                    numbers.inserted_window_dims.contains(&number(*dim))
-                        && numbers.scatter_dims_to_operand_dims.contains(&number(*dim))
-                });
-                let arrays = node.operands.len() / 2;
-                inserted.filter_map(|dim| writes(dim, arrays)).collect()
-            }
-            Op::Gather { dims: numbers, .. } if has_bits(value(0)) => {
-                let collapsed = dims.filter(|dim| {
-                    numbers.collapsed_slice_dims.contains(&number(*dim))
-                        && numbers.start_index_map.contains(&number(*dim))
-                        && size(0, *dim).is_some_and(|size| size > 0)
-                });
-                collapsed.filter_map(reads).collect()
-            }
-            _ => Vec::new(),
-        }
-    }
-
-    /// Whether results are combined from all devices.
-    pub(super) fn is_sum(&self) -> bool {
-        self.reads
-    }
-
-    pub(super) fn text(&self) -> String {
-        let what = if self.reads { "reads" } else { "writes" };
-        format!("each device {what} what indices lead to in its part of dimension {}", self.dim)
-    }
-
-    /// What it needs of the shardings of operands and result.
-    pub(super) fn require(&self, operands: &mut [Sharding], result: &mut Sharding) -> Option<()> {
-        for operand in operands.iter_mut().take(self.arrays) {
-            *operand = operand.with(self.dim, Some(self.cut.clone()));
-        }
-        if !self.reads {
-            if result.cut(self.dim).is_some() {
-                return None;
-            }
-            *result = result.with(self.dim, Some(self.cut.clone()));
-        }
-        Some(())
-    }
-}
-
-/// Whether elements can be taken as bits.
-fn has_bits(value: Option<&crate::graph::Value>) -> bool {
-    let array = value.and_then(|value| value.shape.as_array());
-    array.is_some_and(|array| bits_type(array.element_type).is_some())
-}
-
-/// The type of the bits of an element: itself, if it has `or`.
-fn bits_type(ty: ElementType) -> Option<ElementType> {
-    if ty == ElementType::Pred || ty.is_integer() {
-        return Some(ty);
-    }
-    match ty.bits() {
-        _ if ty.is_complex() => None,
-        8 => Some(ElementType::U8),
-        16 => Some(ElementType::U16),
-        32 => Some(ElementType::U32),
-        64 => Some(ElementType::U64),
-        _ => None,
-    }
-}
 
 impl Emitter<'_> {
     pub(super) fn indexed(&mut self, frame: &mut Frame, node: &Node, plan: &Plan) -> Result<Vec<Local>, Error> {

@@ -10,6 +10,7 @@ mod cost;
 mod indexed;
 mod local;
 mod operation;
+mod plan;
 mod reshard;
 mod window;
 

@@ -5,7 +5,7 @@
 //! partial sums, and bringing the result into place all cost bytes, and computing costs time that is
 //! counted in bytes too. The plan that gathers all operands is always possible.
 
-use super::indexed::Indexed;
+use super::plan::{Indexed, Plan};
 use super::local::{WindowPick, part_of, part_shape};
 use super::reshard::{self, part_bytes};
 use super::{Emitter, Frame, Local, cost, number, window};
@@ -14,36 +14,6 @@ use crate::error::Error;
 use crate::graph::Node;
 use crate::sharding::{Cut, Sharding};
 use tegula_ir::{ArrayShape, Binary, Dim, Dims, DraftId, ElementType, Literal, Module, Op, Scalar, Shape};
-
-/// A way to compute an operation.
-#[derive(Clone, Debug)]
-pub(super) struct Plan {
-    pub(super) picks: Vec<(Axis, Cut)>,
-    pub(super) windows: Vec<WindowPick>,
-    pub(super) indexed: Option<Indexed>,
-    /// By operand: how it must be cut.
-    pub(super) operands: Vec<Sharding>,
-    /// How the result is cut then, before anything is done with it.
-    pub(super) result: Sharding,
-    cost: i64,
-}
-
-impl Plan {
-    /// How partial results are combined, and who has them.
-    fn contracted(&self) -> Option<(Binary, Cut)> {
-        let mut found: Option<(Binary, Cut)> = None;
-        for (axis, cut) in &self.picks {
-            let AxisKind::Contracted(op) = axis.kind else {
-                continue;
-            };
-            found = Some(match found {
-                None => (op, cut.clone()),
-                Some((op, outer)) => (op, outer.then(cut)?),
-            });
-        }
-        found
-    }
-}
 
 impl Emitter<'_> {
     fn dims_of(&self, value: usize) -> Dims {
