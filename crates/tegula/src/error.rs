@@ -30,6 +30,8 @@ pub struct Error {
     pub span: Span,
     /// How many more errors there are.
     pub more: usize,
+    /// Whether sizes of an ONNX model depend on data: [`StagedModel`](crate::StagedModel) runs it.
+    pub needs_stages: bool,
 }
 
 impl Error {
@@ -41,6 +43,7 @@ impl Error {
             help: None,
             span: Span::default(),
             more: 0,
+            needs_stages: false,
         }
     }
 
@@ -70,6 +73,7 @@ impl From<tegula_ir::Error> for Error {
             help: error.help().map(str::to_owned),
             span: error.span(),
             more: 0,
+            needs_stages: false,
         }
     }
 }

@@ -62,6 +62,7 @@ mod passes;
 pub mod random_input;
 mod read;
 pub mod reduce;
+mod staged;
 pub mod tpu;
 
 pub use buffer::{Arg, Buffer};
@@ -76,6 +77,7 @@ pub use read::{
     OnnxModel, is_onnx, read, read_filled, read_onnx, read_onnx_stated, read_program,
     read_program_stated, read_specialised, read_stated,
 };
+pub use staged::{ExternalFiles, StagedModel};
 pub use tegula_codegen_cpu::{IsaLevel, Object};
 pub use tegula_compile_cache::Cache;
 pub use tegula_import_onnx::{External, Owner, Values};

@@ -205,11 +205,14 @@ impl From<tegula_import_onnx::Error> for Error {
             tegula_import_onnx::ErrorKind::Input => Fault::Input,
             tegula_import_onnx::ErrorKind::Unsupported => Fault::Unsupported,
         };
-        Self::new(fault, error.message)
+        Self {
+            needs_stages: error.needs_a_run,
+            ..Self::new(fault, error.message)
+        }
     }
 }
 
-fn relate_sizes(mut module: Module, sizes: &[(&str, i64)]) -> Result<Module, Error> {
+pub(crate) fn relate_sizes(mut module: Module, sizes: &[(&str, i64)]) -> Result<Module, Error> {
     if !module.symbols.is_empty() || !sizes.is_empty() {
         tracing::info_span!("resolve sizes").in_scope(|| {
             tegula_ir::resolve_sizes(&mut module, sizes)?;
@@ -220,7 +223,7 @@ fn relate_sizes(mut module: Module, sizes: &[(&str, i64)]) -> Result<Module, Err
     Ok(module)
 }
 
-fn verify(module: &Module) -> Result<(), Error> {
+pub(crate) fn verify(module: &Module) -> Result<(), Error> {
     tracing::info_span!("verify")
         .in_scope(|| tegula_ir::verify(module))
         .map_err(Error::from_list)

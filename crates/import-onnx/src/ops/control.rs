@@ -28,13 +28,42 @@ fn choice<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>>
         let taken = if *known != 0 { on_true } else { on_false };
         return lower.subgraph(taken, call, call.scope, Vec::new());
     }
+    let as_choice = lower.restoring(|lower| program_choice(lower, call, [on_true, on_false]));
+    match as_choice {
+        Err(_) if lower.may_cut() && !lower.asks_for_cut() => {
+            // The program is cut, and goes on with the branch that is taken.
+            let known = lower.elements_from_data(&condition)?;
+            let is_true = known
+                .integers()
+                .is_some_and(|list| list.first() != Some(&0));
+            let taken = if is_true { on_true } else { on_false };
+            lower.subgraph(taken, call, call.scope, Vec::new())
+        }
+        Err(error) if lower.is_outermost() => Err(Error::needs_a_run_of(0, error)),
+        done => done,
+    }
+}
+
+/// Both branches as computations, whose results have the same shapes.
+fn program_choice<'a>(
+    lower: &mut Lowerer<'a>,
+    call: &Call<'_, 'a>,
+    [on_true, on_false]: [&crate::read::Graph<'a>; 2],
+) -> Result<Vec<Item>> {
+    let condition = call.input(0)?;
     let captured = lower.captured(&[on_true, on_false], call.scope);
-    let values: Vec<Value> = captured.iter().map(|(_, value)| value.clone()).collect();
+    let mut values: Vec<Value> = Vec::new();
+    for (_, value) in &captured {
+        values.push(lower.settled(value)?);
+    }
+    let own = values.len();
+    let (sizes, values) = lower.with_sizes(&values)?;
     let mut branches = Vec::new();
     let mut shapes = Vec::new();
     for (name, graph) in [("then", on_true), ("else", on_false)] {
         let (id, results) = lower.computation(name, &values, false, |lower, inner| {
-            let scope = lower.with_captured(call.scope, &captured, inner);
+            lower.inner_sizes(&sizes, &inner[own..]);
+            let scope = lower.with_captured(call.scope, &captured, &inner[..own]);
             let items = lower.subgraph(graph, call, &scope, Vec::new())?;
             let values = items.into_iter().map(|item| match item {
                 Item::Tensor(value) => Ok(value),

@@ -102,13 +102,24 @@ fn reverse_sequence<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<
     let (x, lengths) = (call.input(0)?, call.input(1)?);
     let time = call.axis_of(call.int("time_axis", 0), x.rank())?;
     let batch = call.axis_of(call.int("batch_axis", 1), x.rank())?;
-    let place = lower.iota(ElementType::S64, &x.dims, time)?;
     let lengths = lower.convert(&lengths, ElementType::S64)?;
-    let lengths = lower.broadcast_in(&lengths, &[batch], &x.dims)?;
+    one(reversed_sequences(lower, &x, &lengths, time, batch)?)
+}
+
+/// The first elements of each row of a batch in reverse order, as many as its length says.
+pub(super) fn reversed_sequences(
+    lower: &mut Lowerer<'_>,
+    x: &Value,
+    lengths: &Value,
+    time: usize,
+    batch: usize,
+) -> Result<Value> {
+    let place = lower.iota(ElementType::S64, &x.dims, time)?;
+    let lengths = lower.broadcast_in(lengths, &[batch], &x.dims)?;
     let inside = lower.compare(Direction::Lt, &place, &lengths)?;
     let last = lower.shifted(&lengths, -1.0)?;
     let mirrored = lower.sub(&last, &place)?;
     let from = lower.select(&inside, &mirrored, &place)?;
-    let whole = lower.whole_index(&x, &from, time)?;
-    one(lower.gather_nd(&x, &whole, 0)?)
+    let whole = lower.whole_index(x, &from, time)?;
+    lower.gather_nd(x, &whole, 0)
 }

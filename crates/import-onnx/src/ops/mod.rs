@@ -7,14 +7,21 @@ mod attention;
 mod control;
 mod einsum;
 mod elementwise;
+mod found;
 mod index;
+mod loops;
 mod losses;
 mod normalization;
 mod products;
 mod quantization;
+mod recurrent;
 mod reductions;
+mod resize;
 mod rotary;
+mod sampling;
 mod shaping;
+mod spectral;
+mod transposed;
 mod windows;
 
 use crate::lower::{Call, Item, Lowerer, Result};
@@ -44,6 +51,13 @@ pub(crate) fn find(domain: &str, op: &str) -> Option<Lowering> {
         .or_else(|| quantization::find(op))
         .or_else(|| losses::find(op))
         .or_else(|| control::find(op))
+        .or_else(|| sampling::find(op))
+        .or_else(|| transposed::find(op))
+        .or_else(|| spectral::find(op))
+        .or_else(|| found::find(op))
+        .or_else(|| loops::find(op))
+        .or_else(|| recurrent::find(op))
+        .or_else(|| resize::find(op))
 }
 
 /// One tensor as the results of a node.

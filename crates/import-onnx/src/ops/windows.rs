@@ -141,7 +141,7 @@ fn convolution<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<I
 }
 
 /// A number added to each channel.
-fn with_bias(lower: &mut Lowerer<'_>, x: &Value, bias: &Value) -> Result<Value> {
+pub(super) fn with_bias(lower: &mut Lowerer<'_>, x: &Value, bias: &Value) -> Result<Value> {
     let bias = lower.broadcast_in(bias, &[1], &x.dims)?;
     lower.add(x, &bias)
 }

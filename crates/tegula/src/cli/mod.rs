@@ -26,6 +26,7 @@ mod same_size;
 mod shape;
 mod simplify;
 mod simulate;
+mod staged;
 mod trace;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};

@@ -55,7 +55,12 @@ pub(crate) struct RunArgs {
 pub(crate) fn run(args: &RunArgs, common: &Common) -> Result<u8, Failure> {
     let cpu = args.cpu.get()?;
     let read_start = Instant::now();
-    let source = read_module_with(&args.model, &args.dims, args.inputs.inputs.as_deref())?;
+    let source = read_module_with(&args.model, &args.dims, args.inputs.inputs.as_deref());
+    let source = match source {
+        Ok(source) => source,
+        Err(failure) if failure.needs_stages() => return super::staged::run(args, common),
+        Err(failure) => return Err(failure),
+    };
     source.warn_of_callbacks();
     let read_time = read_start.elapsed();
     let inputs = args.inputs.load(&source)?;
@@ -81,21 +86,7 @@ pub(crate) fn run(args: &RunArgs, common: &Common) -> Result<u8, Failure> {
         outputs = executable.run(given).map_err(|e| source.failure(e))?;
         fastest = fastest.min(start.elapsed());
     }
-    if let Some(path) = &args.outputs {
-        let named: Vec<(String, &Literal)> = outputs
-            .iter()
-            .enumerate()
-            .map(|(i, b)| (format!("out{i}"), b.literal()))
-            .collect();
-        let write = || -> anyhow::Result<()> {
-            let file = std::io::BufWriter::new(std::fs::File::create(path)?);
-            Ok(npz::write_npz(
-                file,
-                named.iter().map(|(n, l)| (n.as_str(), *l)),
-            )?)
-        };
-        write().with_context(|| format!("{} cannot be written", path.display()))?;
-    }
+    write_outputs(args, &outputs)?;
     let comparisons = args.check.compare(&outputs)?;
     let times = Times {
         read: read_time,
@@ -114,17 +105,37 @@ pub(crate) fn run(args: &RunArgs, common: &Common) -> Result<u8, Failure> {
     Ok(if ok { SUCCESS } else { FINDING })
 }
 
-struct Times {
-    read: Duration,
-    compile: Duration,
-    run: Duration,
+/// Writes results to the file that was asked for, if one was.
+pub(super) fn write_outputs(args: &RunArgs, outputs: &[Buffer]) -> anyhow::Result<()> {
+    let Some(path) = &args.outputs else {
+        return Ok(());
+    };
+    let named: Vec<(String, &Literal)> = outputs
+        .iter()
+        .enumerate()
+        .map(|(i, b)| (format!("out{i}"), b.literal()))
+        .collect();
+    let write = || -> anyhow::Result<()> {
+        let file = std::io::BufWriter::new(std::fs::File::create(path)?);
+        Ok(npz::write_npz(
+            file,
+            named.iter().map(|(n, l)| (n.as_str(), *l)),
+        )?)
+    };
+    write().with_context(|| format!("{} cannot be written", path.display()))
 }
 
-fn milliseconds(duration: Duration) -> f64 {
+pub(super) struct Times {
+    pub(super) read: Duration,
+    pub(super) compile: Duration,
+    pub(super) run: Duration,
+}
+
+pub(super) fn milliseconds(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e3
 }
 
-fn print_json(outputs: &[Buffer], comparisons: Option<&[Comparison]>, times: &Times) {
+pub(super) fn print_json(outputs: &[Buffer], comparisons: Option<&[Comparison]>, times: &Times) {
     let results: Vec<Value> = match comparisons {
         Some(all) => all
             .iter()
@@ -187,6 +198,11 @@ fn print_text(
         String::new()
     };
     say!("ran:      {:.3} ms{best}", milliseconds(times.run));
+    print_outputs(outputs);
+}
+
+/// Each result's shape and first elements.
+pub(super) fn print_outputs(outputs: &[Buffer]) {
     for (i, output) in outputs.iter().enumerate() {
         say!(
             "out{i} {} {}",
@@ -208,7 +224,7 @@ fn first_numbers(literal: &Literal) -> String {
     format!("[{}{rest}]", shown.join(", "))
 }
 
-fn print_comparison(index: usize, comparison: &Comparison) {
+pub(super) fn print_comparison(index: usize, comparison: &Comparison) {
     let Comparison {
         max_abs,
         max_rel,
