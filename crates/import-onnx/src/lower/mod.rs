@@ -22,8 +22,8 @@ pub(crate) use reduce::Fold;
 use rustc_hash::FxHashMap;
 use tegula_expr::{Interval, Term, Var, canonicalize, range_of};
 use tegula_ir::{Binary, ComputationId, Draft, ElementType, ModuleBuilder, Op, Shape};
-pub(crate) use value::{Item, MAX_FOLLOWED, Value, sizes};
-use value::{Source, shape_of};
+use value::Source;
+pub(crate) use value::{Item, MAX_FOLLOWED, Value, shape_of, sizes};
 
 pub(crate) type Local = tegula_ir::DraftId;
 pub(crate) type Result<T> = std::result::Result<T, Error>;

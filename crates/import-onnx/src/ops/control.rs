@@ -1,4 +1,4 @@
-//! Operators with subgraphs, and sequences whose elements are known when the model is read.
+//! `If`.
 
 use super::Lowering;
 use crate::Error;
@@ -6,14 +6,7 @@ use crate::lower::{Call, Item, Lowerer, Result, Value};
 use tegula_ir::Op;
 
 pub(super) fn find(op: &str) -> Option<Lowering> {
-    let lowering: Lowering = match op {
-        "If" => choice,
-        "SequenceConstruct" => sequence,
-        "SequenceAt" => sequence_at,
-        "SequenceLength" => sequence_length,
-        _ => return None,
-    };
-    Some(lowering)
+    (op == "If").then_some(choice as Lowering)
 }
 
 /// A choice that is known when the model is read leaves only one of its branches.
@@ -90,32 +83,4 @@ fn program_choice<'a>(
     let tuple = lower.push_local(op, &[selector, argument, argument], Some(stated))?;
     let results = lower.elements(tuple)?;
     Ok(results.into_iter().map(Item::Tensor).collect())
-}
-
-fn sequence<'a>(_: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
-    Ok(vec![Item::Sequence(call.inputs.clone())])
-}
-
-fn elements<'s>(call: &'s Call<'_, '_>) -> Result<&'s [Item]> {
-    match call.inputs.first() {
-        Some(Item::Sequence(items)) => Ok(items),
-        _ => Err(Error::input("expected a sequence as input 0")),
-    }
-}
-
-fn sequence_at<'a>(_: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
-    let items = elements(call)?;
-    let place = call
-        .input(1)?
-        .integers()
-        .and_then(|list| list.first().copied());
-    let place = place.ok_or_else(|| Error::depends_on_data(1, "a place that depends on data"))?;
-    let place = call.axis_of(place, items.len())?;
-    Ok(vec![items[place].clone()])
-}
-
-fn sequence_length<'a>(_: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
-    let count = elements(call)?.len() as i64;
-    let value = Value::of_integers(tegula_ir::ElementType::S64, &[], &[count])?;
-    Ok(vec![value.into()])
 }
