@@ -180,6 +180,29 @@ pub(crate) struct InputArgs {
 }
 
 impl InputArgs {
+    /// The inputs of a model that runs stage by stage.
+    pub(crate) fn load_staged(&self, model: &tegula::StagedModel) -> Result<Vec<Tensor>, Failure> {
+        let Some(path) = &self.inputs else {
+            let message = "sizes of this model depend on data: expected `--inputs`";
+            return Err(anyhow!(message).into());
+        };
+        let arrays = open_npz(path)?;
+        let mut inputs = Vec::new();
+        for (at, (own, ty)) in model.inputs.iter().zip(&model.input_types).enumerate() {
+            let name = format!("in{at}");
+            let found = match read_array(&arrays, &name, path)? {
+                None => read_array(&arrays, own, path)?,
+                found => found,
+            };
+            let found = found.ok_or_else(|| anyhow!("{} has no array `{name}`", path.display()))?;
+            let literal = found
+                .to_literal(*ty)
+                .with_context(|| format!("{} cannot be used", path.display()))?;
+            inputs.push(Tensor::from(literal));
+        }
+        Ok(inputs)
+    }
+
     /// The inputs of a program.
     pub(crate) fn load(&self, source: &Source) -> Result<Vec<Tensor>, Failure> {
         let Some(path) = &self.inputs else {

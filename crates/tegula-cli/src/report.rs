@@ -44,6 +44,11 @@ impl Failure {
         }
     }
 
+    /// Whether an ONNX model has sizes that depend on data, so that it runs stage by stage.
+    pub(crate) fn needs_stages(&self) -> bool {
+        matches!(self, Self::Program { error, .. } if error.needs_stages)
+    }
+
     /// Prints the failure; gives the exit code.
     pub(crate) fn report(&self, json: bool) -> u8 {
         let (message, fault, line) = match self {

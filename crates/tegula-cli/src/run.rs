@@ -1,5 +1,7 @@
 //! `tegula run`: compile, run, and show or check the results.
 
+mod staged;
+
 use crate::exit_code::{FINDING, SUCCESS};
 use crate::inputs::{
     CheckArgs, DimArgs, FreezeArgs, InputArgs, borrowed, comparison_json, read_module_with,
@@ -56,7 +58,12 @@ pub(crate) struct RunArgs {
 pub(crate) fn run(args: &RunArgs, common: &Common) -> Result<u8, Failure> {
     let cpu = args.cpu.get()?;
     let read_start = Instant::now();
-    let source = read_module_with(&args.model, &args.dims, args.inputs.inputs.as_deref())?;
+    let source = read_module_with(&args.model, &args.dims, args.inputs.inputs.as_deref());
+    let source = match source {
+        Ok(source) => source,
+        Err(failure) if failure.needs_stages() => return staged::run(args, common),
+        Err(failure) => return Err(failure),
+    };
     source.warn_of_callbacks();
     let read_time = read_start.elapsed();
     let inputs = args.inputs.load(&source)?;
@@ -82,21 +89,7 @@ pub(crate) fn run(args: &RunArgs, common: &Common) -> Result<u8, Failure> {
         outputs = executable.run(given).map_err(|e| source.failure(e))?;
         fastest = fastest.min(start.elapsed());
     }
-    if let Some(path) = &args.outputs {
-        let named: Vec<(String, &Literal)> = outputs
-            .iter()
-            .enumerate()
-            .map(|(i, b)| (format!("out{i}"), b.literal()))
-            .collect();
-        let write = || -> anyhow::Result<()> {
-            let file = std::io::BufWriter::new(std::fs::File::create(path)?);
-            Ok(npz::write_npz(
-                file,
-                named.iter().map(|(n, l)| (n.as_str(), *l)),
-            )?)
-        };
-        write().with_context(|| format!("{} cannot be written", path.display()))?;
-    }
+    write_outputs(args, &outputs)?;
     let comparisons = args.check.compare(&outputs)?;
     let times = Times {
         read: read_time,
@@ -113,6 +106,26 @@ pub(crate) fn run(args: &RunArgs, common: &Common) -> Result<u8, Failure> {
     }
     let ok = comparisons.is_none_or(|all| all.iter().all(|c| c.ok));
     Ok(if ok { SUCCESS } else { FINDING })
+}
+
+/// Writes results to the file that was asked for, if one was.
+fn write_outputs(args: &RunArgs, outputs: &[Tensor]) -> anyhow::Result<()> {
+    let Some(path) = &args.outputs else {
+        return Ok(());
+    };
+    let named: Vec<(String, &Literal)> = outputs
+        .iter()
+        .enumerate()
+        .map(|(i, b)| (format!("out{i}"), b.literal()))
+        .collect();
+    let write = || -> anyhow::Result<()> {
+        let file = std::io::BufWriter::new(std::fs::File::create(path)?);
+        Ok(npz::write_npz(
+            file,
+            named.iter().map(|(n, l)| (n.as_str(), *l)),
+        )?)
+    };
+    write().with_context(|| format!("{} cannot be written", path.display()))
 }
 
 struct Times {
@@ -188,6 +201,11 @@ fn print_text(
         String::new()
     };
     say!("ran:      {:.3} ms{best}", milliseconds(times.run));
+    print_outputs(outputs);
+}
+
+/// Each result's shape and first elements.
+fn print_outputs(outputs: &[Tensor]) {
     for (i, output) in outputs.iter().enumerate() {
         say!(
             "out{i} {} {}",

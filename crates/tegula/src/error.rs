@@ -36,6 +36,8 @@ pub struct Error {
     pub span: Span,
     /// How many more errors there are.
     pub more: usize,
+    /// Whether sizes of an ONNX model depend on data: [`StagedModel`](crate::StagedModel) runs it.
+    pub needs_stages: bool,
     pub(crate) source: Option<Arc<SourceText>>,
 }
 
@@ -132,6 +134,7 @@ impl Error {
             help: None,
             span: Span::default(),
             more: 0,
+            needs_stages: false,
             source: None,
         }
     }

@@ -49,6 +49,7 @@ pub mod random_input;
 mod read;
 pub mod reduce;
 mod signature;
+mod staged;
 mod tensor;
 pub mod tpu;
 
@@ -67,6 +68,7 @@ pub use read::{
     read_program_stated, read_specialised, read_stated,
 };
 pub use signature::{Signature, Size};
+pub use staged::{ExternalFiles, StagedModel};
 pub use tegula_codegen_cpu::{IsaLevel, Object};
 pub use tegula_compile_cache::Cache;
 pub use tegula_custom_call::{RegisterError, register_custom_call};

@@ -205,7 +205,10 @@ impl From<tegula_import_onnx::Error> for Error {
             tegula_import_onnx::ErrorKind::Input => ErrorKind::Input,
             tegula_import_onnx::ErrorKind::Unsupported => ErrorKind::Unsupported,
         };
-        Self::new(kind, error.message)
+        Self {
+            needs_stages: error.needs_a_run,
+            ..Self::new(kind, error.message)
+        }
     }
 }
 
@@ -220,7 +223,7 @@ pub(crate) fn relate_sizes(mut module: Module, sizes: &[(&str, i64)]) -> Result<
     Ok(module)
 }
 
-fn verify(module: &Module) -> Result<(), Error> {
+pub(crate) fn verify(module: &Module) -> Result<(), Error> {
     tracing::info_span!("verify")
         .in_scope(|| tegula_ir::verify(module))
         .map_err(Error::from_list)
