@@ -307,7 +307,7 @@ impl<'a> Lowerer<'a> {
         let draft = std::mem::replace(&mut self.draft, Draft::new("main"));
         let entry = draft.finish(&mut self.builder, root)?;
         let mut next = ModuleBuilder::new(&name);
-        for symbol in symbols.iter() {
+        for symbol in &symbols {
             next.symbol(&symbol.name, symbol.lower, symbol.upper);
         }
         let module = std::mem::replace(&mut self.builder, next).build_unverified(entry);

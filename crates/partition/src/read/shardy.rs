@@ -258,6 +258,12 @@ pub(crate) fn device_count(meshes: &Meshes) -> Option<i64> {
 mod tests {
     use super::*;
 
+    /// The sharding of one array.
+    fn sharding(text: &str, meshes: &Meshes, devices: usize) -> Option<Stated> {
+        let mut all = shardings(text, meshes, devices)?;
+        all.pop().map(|axes| axes.stated)
+    }
+
     #[test]
     fn axes_cut_dimensions() {
         let text = plain(
