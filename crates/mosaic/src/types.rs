@@ -1,7 +1,7 @@
 //! Types of values in a kernel.
 
 use std::fmt;
-use tegula_stablehlo::mlir::FloatKind;
+pub use tegula_stablehlo::mlir::FloatKind;
 
 /// The type of an element of a vector or a memory, or of a scalar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

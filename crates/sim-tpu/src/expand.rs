@@ -12,8 +12,9 @@
 //! next point has another), and for an output `w_count` (blocks written back so far).
 
 use crate::program::{
-    BufferId, Comparison, Compute, Grid, Operand, SemaphoreId, SemaphoreRef, Semaphores, Slice,
-    SliceEntry, Statement, StatementKind, TpuProgram, Variable, VariableId, Window, find_statement,
+    BufferId, Comparison, Grid, SemaphoreId, SemaphoreRef, Semaphores, Slice, SliceEntry,
+    Statement, StatementKind, TpuProgram, Variable, VariableId, Window, find_statement,
+    for_each_slice_mut,
 };
 use std::borrow::Cow;
 use tegula_expr::{Cmp, Term};
@@ -99,9 +100,9 @@ impl Expanded {
         let entries = pairs.enumerate().map(|(d, (index, &size))| {
             let whole = dims.get(d).copied().unwrap_or(size);
             SliceEntry::Range {
-                start: at(index) * size,
+                start: at(index) * self.window.steps.get(d).copied().unwrap_or(size),
                 size,
-                clipped: whole.checked_rem(size) != Some(0),
+                clipped: whole.checked_rem(size) != Some(0) || !self.window.steps.is_empty(),
             }
         });
         Slice {
@@ -115,6 +116,7 @@ impl Expanded {
             source: self.array(program, at),
             destination: self.block(slot.clone()),
             semaphore: self.semaphore(slot),
+            remote: None,
         })
     }
 
@@ -322,6 +324,7 @@ impl Expander<'_> {
                 source: w.block(term(w.slot)),
                 destination: w.array(self.program, &Term::clone),
                 semaphore: w.semaphore(term(w.slot)),
+                remote: None,
             });
             let slot = w.set(w.slot, w.next_slot());
             let count = w.set(w.count, term(w.count) + 1);
@@ -388,44 +391,5 @@ fn in_slot(statements: &mut [Statement], block: BufferId, slot: &Term) {
             slice.entries.insert(0, SliceEntry::Element(slot.clone()));
         }
     };
-    for statement in statements {
-        match &mut statement.kind {
-            StatementKind::Start {
-                source,
-                destination,
-                ..
-            } => {
-                enter(source);
-                enter(destination);
-            }
-            StatementKind::Load { source, .. } => enter(source),
-            StatementKind::Compute(compute) => {
-                let Compute {
-                    destinations,
-                    operands,
-                    ..
-                } = &mut **compute;
-                destinations.iter_mut().for_each(&enter);
-                for operand in operands {
-                    if let Operand::Slice(slice) = operand {
-                        enter(slice);
-                    }
-                }
-            }
-            StatementKind::For { body, .. } => in_slot(body, block, slot),
-            StatementKind::While {
-                condition, body, ..
-            } => {
-                in_slot(condition, block, slot);
-                in_slot(body, block, slot);
-            }
-            StatementKind::If {
-                then, otherwise, ..
-            } => {
-                in_slot(then, block, slot);
-                in_slot(otherwise, block, slot);
-            }
-            _ => {}
-        }
-    }
+    for_each_slice_mut(statements, &mut |slice| enter(slice));
 }

@@ -468,7 +468,8 @@ impl Lowering<'_> {
                 source,
                 destination,
                 semaphore: semaphore.clone(),
-            });
+ remote: None,
+});
         }
         Ok(())
     }

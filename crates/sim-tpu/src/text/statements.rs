@@ -178,7 +178,7 @@ impl<'a> Reader<'a> {
                     Term::constant(1)
                 };
                 if word == "signal" {
-                    StatementKind::Signal { semaphore, amount }
+                    StatementKind::Signal { semaphore, amount, core: None }
                 } else {
                     StatementKind::Await { semaphore, amount }
                 }
@@ -254,7 +254,8 @@ impl<'a> Reader<'a> {
             source,
             destination,
             semaphore,
-        })
+ remote: None,
+})
     }
 
     /// `NAME in LOW..HIGH`; the name is in scope behind it.
