@@ -14,8 +14,9 @@
 use crate::program::{
     BufferId, Comparison, Grid, SemaphoreId, SemaphoreRef, Semaphores, Slice, SliceEntry,
     Statement, StatementKind, TpuProgram, Variable, VariableId, Window, find_statement,
-    for_each_slice_mut,
+    for_each_defined, for_each_slice_mut, rename, renamed_term,
 };
+use rustc_hash::FxHashMap;
 use std::borrow::Cow;
 use tegula_expr::{Cmp, Term};
 use tegula_ir::ArrayShape;
@@ -48,6 +49,11 @@ struct Expanded {
     new: VariableId,
     next: VariableId,
     count: VariableId,
+    /// Of a window whose place is computed by statements: its indices here and at the next point.
+    at: Vec<VariableId>,
+    to: Vec<VariableId>,
+    /// The indices as terms of what the statements define.
+    given: Vec<Term>,
 }
 
 fn term(variable: VariableId) -> Term {
@@ -137,10 +143,21 @@ impl Expanded {
         })
     }
 
+    /// An index at the next point.
+    fn index_at(&self, next: &dyn Fn(&Term) -> Term, index: &Term) -> Term {
+        if self.at.is_empty() {
+            return next(index);
+        }
+        index.substitute(&mut |var| {
+            let place = self.at.iter().position(|at| at.var() == var)?;
+            Some(term(self.to[place]))
+        })
+    }
+
     /// 1 if the block of the next point is another one.
     fn changes(&self, next: &dyn Fn(&Term) -> Term) -> Term {
         let differ = self.window.indices.iter().map(|index| {
-            let there = next(index);
+            let there = self.index_at(next, index);
             Term::cmp(Cmp::Ne, &there, index)
         });
         let any = differ.reduce(|a, b| Term::max(&a, &b));
@@ -185,7 +202,7 @@ impl Expander<'_> {
     }
 
     /// Gives a window its buffers and variables.
-    fn window(&mut self, window: Window) -> Expanded {
+    fn window(&mut self, mut window: Window) -> Expanded {
         let buffer = &mut self.program.buffers[window.block];
         let name = buffer.name.clone();
         buffer.shape = copies_of(&buffer.shape, window.buffers);
@@ -193,7 +210,19 @@ impl Expander<'_> {
             name: format!("{name}_sem"),
             count: window.buffers,
         });
+        let (mut at, mut to, mut given) = (Vec::new(), Vec::new(), Vec::new());
+        if !window.transform.is_empty() {
+            for d in 0..window.indices.len() {
+                at.push(self.variable(format!("{name}_at{d}")));
+                to.push(self.variable(format!("{name}_to{d}")));
+            }
+            let here = at.iter().map(|at| term(*at)).collect();
+            given = std::mem::replace(&mut window.indices, here);
+        }
         Expanded {
+            at,
+            to,
+            given,
             semaphores,
             slot: self.variable(format!("{name}_slot")),
             new: self.variable(format!("{name}_new")),
@@ -248,7 +277,31 @@ impl Expander<'_> {
                 found.map(|d| d.low.clone())
             })
         };
+        for w in windows.iter().filter(|w| !w.at.is_empty()) {
+            let (statements, indices) = self.placed(w, &next_values);
+            inner.extend(statements);
+            let pairs = w.to.iter().zip(indices);
+            inner.extend(pairs.map(|(to, index)| w.define(*to, index)));
+        }
         let mut prologue = Vec::new();
+        for w in windows.iter().filter(|w| !w.at.is_empty()) {
+            let mut first_values = Vec::new();
+            for dimension in &dimensions {
+                let variable = self.variable("first".to_owned());
+                prologue.push(w.define(variable, dimension.low.clone()));
+                first_values.push((dimension.variable, variable));
+            }
+            let (statements, indices) = self.placed(w, &first_values);
+            prologue.extend(statements);
+            for (at, index) in w.at.iter().zip(indices) {
+                out.push(w.define(*at, 0));
+                prologue.push(w.set(*at, index));
+            }
+        }
+        let first = |w: &Expanded, index: &Term| match w.at.is_empty() {
+            true => first(index),
+            false => index.clone(),
+        };
         for w in &windows {
             out.push(w.statement(StatementKind::Declare(w.window.block)));
             out.push(w.define(w.slot, 0));
@@ -256,7 +309,7 @@ impl Expander<'_> {
             if w.window.output {
                 out.push(w.define(w.count, 0));
             } else {
-                prologue.push(w.fetch(self.program, Term::constant(0), &first));
+                prologue.push(w.fetch(self.program, Term::constant(0), &|index| first(w, index)));
             }
         }
         let some = dimensions.iter().fold(Term::constant(1), |some, d| {
@@ -300,7 +353,7 @@ impl Expander<'_> {
             let changes = Term::select(last, &none, &w.changes(next));
             out.push(w.define(w.next, changes));
             if w.window.buffers > 1 {
-                let fetch = w.fetch(self.program, w.next_slot(), next);
+                let fetch = w.fetch(self.program, w.next_slot(), &|index| w.index_at(next, index));
                 out.push(w.when(equal(term(w.next), 1), vec![fetch]));
             }
         }
@@ -333,13 +386,36 @@ impl Expander<'_> {
         }
         for w in &inputs {
             if w.window.buffers == 1 {
-                let fetch = w.fetch(self.program, Term::constant(0), next);
+                let fetch = w.fetch(self.program, Term::constant(0), &|index| w.index_at(next, index));
                 out.push(w.when(equal(term(w.next), 1), vec![fetch]));
             }
             let slot = (term(w.slot) + term(w.next)).modulo(&w.window.buffers.into());
             out.push(w.set(w.slot, slot));
             out.push(w.set(w.new, term(w.next)));
         }
+        for w in windows {
+            let pairs = w.at.iter().zip(&w.to);
+            out.extend(pairs.map(|(at, to)| w.set(*at, term(*to))));
+        }
+    }
+
+    /// What computes a window's indices with other values of the grid's variables, and the
+    /// indices.
+    fn placed(
+        &mut self,
+        window: &Expanded,
+        values: &[(VariableId, VariableId)],
+    ) -> (Vec<Statement>, Vec<Term>) {
+        let mut statements = window.window.transform.clone();
+        let mut names: FxHashMap<VariableId, VariableId> = values.iter().copied().collect();
+        for_each_defined(&statements, &mut |variable| {
+            let fresh = self.program.variables[variable].clone();
+            let fresh = self.program.variables.push(fresh);
+            names.insert(variable, fresh);
+        });
+        rename(&mut statements, &names);
+        let renamed = |index: &Term| renamed_term(index, &names);
+        (statements, window.given.iter().map(renamed).collect())
     }
 
     /// Waits for what is still being written back, and ends the blocks' lives.

@@ -6,6 +6,7 @@
 //! [`Variable`]s: a variable's number is its [`Var`].
 
 use cranelift_entity::{PrimaryMap, entity_impl};
+use rustc_hash::FxHashMap;
 use std::sync::Arc;
 use tegula_expr::{Cmp, Term, Var};
 use tegula_ir::{ArrayShape, Literal, Module};
@@ -223,6 +224,89 @@ pub fn for_each_statement(body: &[Statement], visit: &mut dyn FnMut(&Statement))
         visit(statement);
         false
     });
+}
+
+/// Visits the variables that statements of a window's transform define, bodies included.
+pub(crate) fn for_each_defined(body: &[Statement], visit: &mut dyn FnMut(VariableId)) {
+    for_each_statement(body, &mut |statement| match &statement.kind {
+        StatementKind::Scalar { variable, .. }
+        | StatementKind::Load { variable, .. }
+        | StatementKind::Let { variable, .. }
+        | StatementKind::For { variable, .. }
+        | StatementKind::AssumeMultiple { variable, .. } => visit(*variable),
+        _ => {}
+    });
+}
+
+/// A term with other variables.
+pub(crate) fn renamed_term(term: &Term, names: &FxHashMap<VariableId, VariableId>) -> Term {
+    term.substitute(&mut |var| Some(Term::var(names.get(&VariableId(var.0))?.var())))
+}
+
+/// Gives the variables of scalar code other names; statements of other kinds stay.
+pub(crate) fn rename(body: &mut [Statement], names: &FxHashMap<VariableId, VariableId>) {
+    let turn = |term: &mut Term| *term = renamed_term(term, names);
+    let other = |variable: &mut VariableId| *variable = *names.get(variable).unwrap_or(variable);
+    for statement in body {
+        match &mut statement.kind {
+            StatementKind::Scalar {
+                variable, operands, ..
+            } => {
+                other(variable);
+                operands.iter_mut().for_each(turn);
+            }
+            StatementKind::Load { variable, source } => {
+                other(variable);
+                for entry in &mut source.entries {
+                    if let SliceEntry::Element(at) | SliceEntry::Range { start: at, .. } = entry {
+                        turn(at);
+                    }
+                }
+            }
+            StatementKind::Let { variable, value } | StatementKind::Set { variable, value } => {
+                other(variable);
+                turn(value);
+            }
+            StatementKind::AssumeMultiple {
+                variable, value, ..
+            } => {
+                other(variable);
+                turn(value);
+            }
+            StatementKind::If {
+                condition,
+                then,
+                otherwise,
+            } => {
+                turn(&mut condition.left);
+                turn(&mut condition.right);
+                rename(then, names);
+                rename(otherwise, names);
+            }
+            StatementKind::For {
+                variable,
+                low,
+                high,
+                body,
+            } => {
+                other(variable);
+                turn(low);
+                turn(high);
+                rename(body, names);
+            }
+            StatementKind::While {
+                condition,
+                test,
+                body,
+            } => {
+                rename(condition, names);
+                turn(&mut test.left);
+                turn(&mut test.right);
+                rename(body, names);
+            }
+            _ => {}
+        }
+    }
 }
 
 /// Visits every slice of a body, bodies inside it included.

@@ -236,7 +236,9 @@ impl Checker<'_> {
             return;
         };
         let ty = buffer.shape.element_type;
-        if buffer.space == Space::Smem && !types::scalar_memory(ty) {
+        // Pallas keeps integers of 8 and 16 bits there, which the compiler packs.
+        let packed = !self.program.registers.is_empty() && matches!(ty.bits(), 8 | 16);
+        if buffer.space == Space::Smem && !types::scalar_memory(ty) && !packed {
             let told = (
                 format!("SMEM holds words of 32 bits, not {ty}"),
                 "convert to s32, u32 or f32".to_owned(),
@@ -263,6 +265,11 @@ impl Checker<'_> {
             };
             let to_end = start.as_constant().and_then(|s| s.checked_add(size)) == Some(whole);
             if tile == 1 || size == whole && to_end {
+                continue;
+            }
+            // A row of words is a part of a tile that a copy can address.
+            let rows = geometry.sublanes == Some(d) && geometry.bits == 32;
+            if rows && !self.program.registers.is_empty() {
                 continue;
             }
             if size % tile != 0 && !to_end {
@@ -439,7 +446,9 @@ impl Checker<'_> {
             return;
         };
         let name = self.program.buffers[window.array].name.clone();
-        for (d, &size) in window.sizes.iter().enumerate() {
+        let in_smem = self.program.buffers[window.block].space == Space::Smem;
+        let sizes = if in_smem { &[][..] } else { &window.sizes };
+        for (d, &size) in sizes.iter().enumerate() {
             let (Some(&tile), Some(&whole)) = (geometry.tile.get(d), geometry.dims.get(d)) else {
                 continue;
             };

@@ -255,7 +255,7 @@ impl<'p> Compiler<'p> {
                 core.as_ref().map(Index::new),
             ),
             StatementKind::Vector(block) => {
-                let ready = self.block(block, line)?;
+                let ready = self.block(block)?;
                 self.blocks.push(ready);
                 Action::Vector(self.blocks.len() - 1)
             }
@@ -380,10 +380,9 @@ impl<'p> Compiler<'p> {
         })
     }
 
-    fn block(&self, block: &'p VectorBlock, line: u32) -> Made<Block<'p>> {
+    fn block(&self, block: &'p VectorBlock) -> Made<Block<'p>> {
         let operations = block.operations.iter().map(|operation| self.vector(operation));
         let operations = operations.collect::<Made<Vec<_>>>()?;
-        let _ = line;
         let effort = |ready: &Ready<'_>| {
             let own = ready.dims.iter().map(|d| (*d).max(0) as u64).product::<u64>();
             let product = match &ready.kind {
@@ -393,7 +392,6 @@ impl<'p> Compiler<'p> {
             own.saturating_mul(product).saturating_add(1)
         };
         Ok(Block {
-            block,
             work: of_block(&operations, self.speeds),
             effort: operations.iter().map(effort).fold(0, u64::saturating_add),
             operations,

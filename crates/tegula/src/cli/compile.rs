@@ -100,6 +100,14 @@ pub(crate) fn compile(args: &CompileArgs, form: Form, common: &Common) -> Result
     if let Form::Object | Form::Header | Form::Library = form {
         return super::object::compile(args, form, common);
     }
+    if form == Form::Tpu && !matches!(args.target, CompileTarget::Cuda) {
+        let bytes = super::inputs::read_file(&args.model)?;
+        if let Some(kernels) = super::pallas::read(&args.model, &bytes)? {
+            let chip = super::chip::load(&args.chip)?;
+            let text = super::pallas::text(&args.model, &kernels, &chip)?;
+            return write_text(args, common, &text);
+        }
+    }
     let cpu = args.cpu.get()?;
     let source = read_module(&args.model, &args.dims)?;
     let options = PlanOptions {
@@ -157,7 +165,7 @@ pub(crate) fn compile(args: &CompileArgs, form: Form, common: &Common) -> Result
                 }
             }
         }
-        (Form::Tpu, CompileTarget::Tpu) => {
+        (Form::Tpu, CompileTarget::Tpu | CompileTarget::Cpu) => {
             let chip = super::chip::load(&args.chip)?;
             let executable = tegula::tpu::TpuExecutable::new(&source.module, &chip);
             let executable = executable.map_err(|e| source.failure(e))?;

@@ -18,6 +18,7 @@ mod inputs;
 mod layout;
 mod object;
 pub(crate) mod output;
+mod pallas;
 mod passes;
 mod reduce;
 mod report;

@@ -5,13 +5,12 @@ use super::inputs::{
 };
 use super::report::Failure;
 use super::{CacheArgs, Common, CpuArgs, FINDING, SUCCESS, TargetName};
-use anyhow::Context;
 use clap::Args;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use tegula::check::Comparison;
-use tegula::{Buffer, Compiled, Executable, Options, compile, npz};
+use tegula::{Buffer, Compiled, Executable, Options, compile};
 use tegula_ir::{Literal, Shape};
 
 /// The options of `tegula run`.
@@ -87,14 +86,7 @@ pub(crate) fn run(args: &RunArgs, common: &Common) -> Result<u8, Failure> {
             .enumerate()
             .map(|(i, b)| (format!("out{i}"), b.literal()))
             .collect();
-        let write = || -> anyhow::Result<()> {
-            let file = std::io::BufWriter::new(std::fs::File::create(path)?);
-            Ok(npz::write_npz(
-                file,
-                named.iter().map(|(n, l)| (n.as_str(), *l)),
-            )?)
-        };
-        write().with_context(|| format!("{} cannot be written", path.display()))?;
+        super::output::write_npz_file(path, &named)?;
     }
     let comparisons = args.check.compare(&outputs)?;
     let times = Times {

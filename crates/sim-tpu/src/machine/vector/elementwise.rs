@@ -1,6 +1,6 @@
 //! Operations on each element by itself, of vectors and, one element long, of scalars.
 
-use super::value::{Lanes, Vector, round, rounded, unsigned, wrap};
+use super::value::{Lanes, Vector, rounded, unsigned, wrap};
 use std::sync::Arc;
 use tegula_interp::scalar::unary_f64;
 use tegula_ir as ir;
@@ -352,9 +352,4 @@ pub(crate) fn to_signed(cast: Cast, to: Element, value: f32) -> i32 {
 fn same_bits(lanes: &Lanes, from: Element, to: Element) -> Result<Lanes, String> {
     let bytes = super::value::to_bytes(from, lanes)?;
     super::value::from_bytes(to, &bytes)
-}
-
-/// A scalar of a floating-point type rounded to it.
-pub(crate) fn round_scalar(element: Element, value: f32) -> f32 {
-    round(element, value)
 }

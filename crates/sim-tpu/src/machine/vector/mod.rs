@@ -15,7 +15,7 @@ pub(crate) mod work;
 use super::code::{CutEntry, Index};
 use super::{Here, Machine, code::Cut};
 use crate::finding::Code;
-use crate::program::{RegisterId, VectorBlock, VectorOperand, VectorResult};
+use crate::program::{RegisterId, VectorResult};
 use crate::report::Error;
 use smallvec::SmallVec;
 use tegula_mosaic::ir::{Constant, Op};
@@ -24,7 +24,6 @@ use value::{Lanes, Vector};
 
 /// A block ready to run.
 pub(super) struct Block<'p> {
-    pub(super) block: &'p VectorBlock,
     pub(super) operations: Vec<Ready<'p>>,
     /// The chip's work for all of it.
     pub(super) work: crate::engine::Work,
