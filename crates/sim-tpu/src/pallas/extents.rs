@@ -27,6 +27,8 @@ pub(super) fn of(
     for size in &kernel.grid {
         let size = match size {
             Some(size) => Some(*size),
+            // Without values a scalar is taken to be 0, as the machine takes it.
+            None if arrays.values.is_empty() => Some(0),
             None => inputs.next().and_then(|literal| integer(literal.scalar(0)?)),
         };
         grid.push(size.ok_or_else(unknown)?);
@@ -37,7 +39,7 @@ pub(super) fn of(
     }
     let scalars: Vec<_> = inputs.collect();
     let rank = grid.len();
-    let mut most = vec![0i64; window.bounds.len()];
+    let mut most = window.bounds.clone();
     let mut point = vec![0i64; rank];
     for _ in 0..points.unwrap_or(0) {
         let mut values: FxHashMap<Value, i64> = FxHashMap::default();
@@ -99,7 +101,10 @@ fn run(
             Op::AssumeMultiple(_) => *operands?.first()?,
             Op::LoadScalar => {
                 let place = memory.iter().position(|value| Some(*value) == first)?;
-                let literal = scalars.get(place)?;
+                let Some(literal) = scalars.get(place) else {
+                    values.insert(result?, 0);
+                    continue;
+                };
                 let dims = literal.shape().static_dims()?;
                 let indices = operation.operands[1..].iter().map(|v| values.get(v).copied());
                 let indices: Vec<i64> = indices.collect::<Option<_>>()?;
