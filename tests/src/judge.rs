@@ -5,7 +5,8 @@ use tegula::{Arg, Buffer, IsaLevel, Module, Options, Target, compile};
 use tegula_codegen_cpu::StreamLimits;
 use tegula_interp::{Envelope, Value, envelope};
 use tegula_ir::{ArrayShape, ElementType, Literal};
-use tegula_layout::plan::{Plan, evaluate, verify};
+use tegula_plan::{Plan, verify};
+use tegula_plan_interp::evaluate;
 
 /// How many perturbed runs the envelope is made of: the first, and three pairs of them.
 const RUNS: usize = 7;

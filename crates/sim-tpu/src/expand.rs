@@ -353,7 +353,9 @@ impl Expander<'_> {
             let changes = Term::select(last, &none, &w.changes(next));
             out.push(w.define(w.next, changes));
             if w.window.buffers > 1 {
-                let fetch = w.fetch(self.program, w.next_slot(), &|index| w.index_at(next, index));
+                let fetch = w.fetch(self.program, w.next_slot(), &|index| {
+                    w.index_at(next, index)
+                });
                 out.push(w.when(equal(term(w.next), 1), vec![fetch]));
             }
         }
@@ -386,7 +388,9 @@ impl Expander<'_> {
         }
         for w in &inputs {
             if w.window.buffers == 1 {
-                let fetch = w.fetch(self.program, Term::constant(0), &|index| w.index_at(next, index));
+                let fetch = w.fetch(self.program, Term::constant(0), &|index| {
+                    w.index_at(next, index)
+                });
                 out.push(w.when(equal(term(w.next), 1), vec![fetch]));
             }
             let slot = (term(w.slot) + term(w.next)).modulo(&w.window.buffers.into());
@@ -445,7 +449,7 @@ impl Expander<'_> {
 }
 
 /// An array of so many blocks, which lie one behind the other, each in its own tiles.
-pub(crate) fn copies_of(block: &ArrayShape, copies: i64) -> ArrayShape {
+pub fn copies_of(block: &ArrayShape, copies: i64) -> ArrayShape {
     let mut shape = block.clone();
     shape.dims.insert(0, copies.into());
     if let Some(layout) = &mut shape.layout {

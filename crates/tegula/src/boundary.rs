@@ -8,7 +8,7 @@ use tegula_ir::{
     ArrayShape, Literal, Module, RequiredValue, RunTimeSizes, Shape, Symbol, spell_shape,
 };
 use tegula_layout::apply_layouts::{Orders, Permutation, in_order, is_row_major, row_major};
-use tegula_layout::plan::{Plan, ValueId};
+use tegula_plan::{Plan, ValueId};
 
 /// The arrays among a program's parameters and results.
 #[derive(Clone, Debug, Default, PartialEq)]

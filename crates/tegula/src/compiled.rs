@@ -11,10 +11,10 @@ use tegula_compile_cache::{Cache, Key};
 use tegula_fusion::{Fused, FusedRegion, Limits, ProgramText, Routines, ShortLoops, Unit, ValueId};
 use tegula_interp::Value;
 use tegula_ir::{ArrayShape, Literal, Module, PassManager, Shape, identity};
-use tegula_layout::Plan;
 use tegula_layout::apply_layouts::{apply_layouts, drawn};
 use tegula_layout::assign::{Machine, Ordered, Reason, dense_orders, stated_orders};
-use tegula_layout::plan::StripLimits;
+use tegula_plan::Plan;
+use tegula_plan::StripLimits;
 use tegula_target::Chip;
 
 /// What a program is compiled for.
@@ -234,7 +234,7 @@ pub(crate) fn plan_observed<'a>(
         strips = strips.map(|_| StripLimits::ALWAYS);
     }
     let fused = tegula_fusion::fuse(&module, program, limits, passes)?;
-    let plan = tegula_layout::plan::plan(&module, &fused, strips, passes)?;
+    let plan = tegula_plan::plan(&module, &fused, strips, passes)?;
     Ok(Planned {
         module,
         fused,
@@ -332,7 +332,7 @@ fn compile_anew(module: &Module, options: &Options) -> Result<Executable, Error>
         Target::Plan => {
             let planned = plan_for(module, &plan_options)?;
             boundary = planned.boundary;
-            tegula_layout::plan::verify(&planned.plan)
+            tegula_plan::verify(&planned.plan)
                 .map_err(|errors| Error::new(Fault::Bug, errors.join("; ")))?;
             Compiled::Plan(Box::new(planned.plan))
         }
@@ -503,7 +503,7 @@ impl Executable {
             }
             Compiled::Plan(plan) => {
                 let inputs: Vec<Literal> = inputs.into_iter().map(Cow::into_owned).collect();
-                tegula_layout::plan::evaluate(plan, &inputs)?
+                tegula_plan_interp::evaluate(plan, &inputs)?
             }
             Compiled::Interp(module) => {
                 let inputs: Vec<&Literal> = inputs.iter().map(AsRef::as_ref).collect();

@@ -1,6 +1,6 @@
 //! One error for everything that can go wrong between text and results.
 
-use tegula_interp::CustomCallError;
+use tegula_custom_call::CustomCallError;
 use tegula_ir::Span;
 
 /// Whose fault an error is.
@@ -130,9 +130,9 @@ impl From<tegula_codegen_cuda::Error> for Error {
     }
 }
 
-impl From<tegula_layout::plan::EvaluateError> for Error {
-    fn from(error: tegula_layout::plan::EvaluateError) -> Self {
-        use tegula_layout::plan::EvaluateError as Plan;
+impl From<tegula_plan_interp::EvaluateError> for Error {
+    fn from(error: tegula_plan_interp::EvaluateError) -> Self {
+        use tegula_plan_interp::EvaluateError as Plan;
         let fault = match &error {
             Plan::Input { .. } | Plan::Sizes(_) | Plan::NoSuchOperation(_) => Fault::Input,
             Plan::CustomCall(call) => of_custom_call(call),

@@ -78,8 +78,8 @@ pub use read::{
 };
 pub use tegula_codegen_cpu::{IsaLevel, Object};
 pub use tegula_compile_cache::Cache;
+pub use tegula_custom_call::{RegisterError, register_custom_call};
 pub use tegula_import_onnx::{External, Owner, Values};
-pub use tegula_interp::{RegisterError, register_custom_call};
 pub use tegula_ir::{ArrayShape, CustomCall, Literal, Module, PassManager};
 
 /// The README's code is a test.

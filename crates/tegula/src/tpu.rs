@@ -4,13 +4,13 @@
 use crate::{Error, Fault};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use tegula_codegen_tpu::{Lowered, ResultOf, lower};
 use tegula_interp::Value;
 use tegula_ir::{Literal, Module, PassManager};
 use tegula_layout::assign::{AssignError, Assignment, Machine, assign};
-use tegula_layout::memory::{self, Schedule};
-use tegula_sim_tpu::lower::{Lowered, ResultOf, lower};
 use tegula_sim_tpu::{Options, PrintForm, Report, print_kernel, simulate};
 use tegula_target::{Chip, Param};
+use tegula_tpu_schedule::Schedule;
 
 /// The passes of [`TpuExecutable::new`] by name, in their order.
 pub(crate) fn passes() -> Vec<&'static str> {
@@ -60,15 +60,15 @@ pub fn lay_out<'a>(
         AssignError::Program(error) => error.into(),
         other => Error::new(Fault::Unsupported, other.to_string()),
     })?;
-    let mut options = memory::Options::default();
+    let mut options = tegula_tpu_schedule::Options::default();
     if let Some(bytes) = chip.base(Param::VmemBytes) {
         // A chip with less memory leaves a kernel no more than half of it.
         options.scoped_bytes = options.scoped_bytes.min(bytes as i64 / 2);
     }
     let schedule = passes.run("schedule-memory", || {
-        memory::schedule(&module, &assignment, chip, &options)
+        tegula_tpu_schedule::schedule(&module, &assignment, chip, &options)
     });
-    memory::verify(&schedule, &assignment.program)
+    tegula_tpu_schedule::verify(&schedule, &assignment.program)
         .map_err(|e| Error::new(Fault::Bug, format!("the schedule is wrong: {e}")))?;
     Ok(Laid {
         module,

@@ -203,7 +203,7 @@ fn an_aliased_parameter_is_updated_in_place() {
     assert_eq!(plan.aliases.len(), 1);
     assert_eq!(plan.arena_bytes.as_constant(), Some(0));
     let copies = plan.steps.iter().filter(|step| match step {
-        tegula_layout::plan::Step::Copy { from, to } => !plan.same_place(*from, *to),
+        tegula_plan::Step::Copy { from, to } => !plan.same_place(*from, *to),
         _ => false,
     });
     assert_eq!(copies.count(), 0);

@@ -4,7 +4,7 @@
 use tegula::{Arg, Buffer, IsaLevel, Module, Options, Target, compile, plan, read};
 use tegula_interp::Value;
 use tegula_ir::{Category, Literal, Scalar};
-use tegula_layout::plan::Step;
+use tegula_plan::Step;
 
 /// Small dyadic numbers, the same for the same module.
 fn inputs(module: &Module) -> Vec<Literal> {

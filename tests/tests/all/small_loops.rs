@@ -3,8 +3,8 @@
 
 use tegula::{Module, Options, Target};
 use tegula_ir::{ArrayShape, ElementType, Literal, Scalar};
-use tegula_layout::Plan;
-use tegula_layout::plan::Step;
+use tegula_plan::Plan;
+use tegula_plan::Step;
 use tegula_tests::judge::{Reference, Verdict};
 use tegula_tests::random::Regime;
 

@@ -3,8 +3,8 @@
 
 use tegula::Module;
 use tegula_ir::{ArrayShape, Literal, Scalar};
-use tegula_layout::Plan;
-use tegula_layout::plan::{Place, Step};
+use tegula_plan::Plan;
+use tegula_plan::{Place, Step};
 use tegula_tests::judge::assert_agrees;
 use tegula_tests::random::Regime;
 

@@ -37,7 +37,7 @@ fn inputs(module: &tegula::Module) -> Vec<Literal> {
         let mut bytes = Vec::new();
         for _ in 0..count {
             let value = tegula_ir::Scalar::Int(next() as i64 - 8);
-            let bits = tegula_interp::scalar::bits_from_scalar(ty, value).to_le_bytes();
+            let bits = tegula_scalar::bits_from_scalar(ty, value).to_le_bytes();
             bytes.extend_from_slice(&bits[..ty.storage_bytes()]);
         }
         Literal::from_bytes(shape, &bytes).expect("so many bytes")

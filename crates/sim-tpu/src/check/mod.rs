@@ -9,8 +9,8 @@ mod types;
 use crate::finding::{Code, Findings, Told};
 use crate::memory::geometry::Geometry;
 use crate::program::{
-    Buffer, BufferId, Compute, Grid, Operand, ScalarOperation, Slice, SliceEntry, Space, Statement, StatementKind,
-    TpuProgram, VectorBlock, VectorOp, VectorResult, Window, for_each_statement,
+    Buffer, BufferId, Compute, Grid, Operand, ScalarOperation, Slice, SliceEntry, Space, Statement,
+    StatementKind, TpuProgram, VectorBlock, VectorOp, VectorResult, Window, for_each_statement,
 };
 use crate::report::{AlignmentProof, AlignmentProofs, Error};
 use crate::text::print_statement;

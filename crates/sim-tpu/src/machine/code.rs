@@ -1,9 +1,9 @@
 //! Programs made ready to run: terms as sums of multiples, slices with their entries at
 //! hand. A statement keeps its original for messages.
 
-use crate::memory::geometry::Geometry;
 use super::vector::work::of_block;
 use super::vector::{Block, Kind, Operand as VectorInput, Ready, Reshaped, ViewCut};
+use crate::memory::geometry::Geometry;
 use crate::program::{
     BufferId, Comparison, Compute, Operand, RegisterId, ScalarOperation, SemaphoreRef, Slice,
     SliceEntry, Statement, StatementKind, TpuProgram, VectorBlock, VectorOp, VectorOperand,
@@ -11,10 +11,10 @@ use crate::program::{
 };
 use crate::report::Error;
 use crate::speeds::Speeds;
-use tegula_mosaic::ir::Op;
 use cranelift_entity::EntityRef;
 use smallvec::SmallVec;
 use tegula_expr::{Cmp, Term, Var};
+use tegula_mosaic::ir::Op;
 
 /// The values of the variables; `None` before they have one.
 pub(super) type Values = Vec<Option<i64>>;
@@ -381,10 +381,17 @@ impl<'p> Compiler<'p> {
     }
 
     fn block(&self, block: &'p VectorBlock) -> Made<Block<'p>> {
-        let operations = block.operations.iter().map(|operation| self.vector(operation));
+        let operations = block
+            .operations
+            .iter()
+            .map(|operation| self.vector(operation));
         let operations = operations.collect::<Made<Vec<_>>>()?;
         let effort = |ready: &Ready<'_>| {
-            let own = ready.dims.iter().map(|d| (*d).max(0) as u64).product::<u64>();
+            let own = ready
+                .dims
+                .iter()
+                .map(|d| (*d).max(0) as u64)
+                .product::<u64>();
             let product = match &ready.kind {
                 Kind::Compute(Op::Matmul(..)) => 16,
                 _ => 1,

@@ -90,7 +90,8 @@ impl<'p> Machine<'p> {
             }
             Action::Delay(nanoseconds) => {
                 let nanoseconds = self.value(nanoseconds, here)?;
-                self.engines.delay(nanoseconds.max(0) as f64 * 1e-9, here.line);
+                self.engines
+                    .delay(nanoseconds.max(0) as f64 * 1e-9, here.line);
                 Ok(Flow::Next)
             }
             Action::WaitCopy(copy) => self.wait_copy(copy, here),
@@ -237,10 +238,11 @@ impl<'p> Machine<'p> {
                 false => Scalar::Int(value),
             };
             let shape = ArrayShape::new(geometry.element_type, &[]);
-            let literal = Literal::from_scalars(&shape, [scalar]).map_err(|error| Error::Program {
-                line: here.line,
-                message: error.to_string(),
-            })?;
+            let literal =
+                Literal::from_scalars(&shape, [scalar]).map_err(|error| Error::Program {
+                    line: here.line,
+                    message: error.to_string(),
+                })?;
             let space = self.program.buffers[access.buffer].space as usize;
             let dense = Dense {
                 start: 0,

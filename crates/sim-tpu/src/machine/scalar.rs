@@ -23,7 +23,8 @@ pub(crate) fn evaluate(operation: &ScalarOperation, operands: &[i64]) -> Result<
             held(&elementwise::unary(*op, *element, &vector(*x, *element))?)
         }
         (ScalarOperation::Binary(op, element), [x, y]) if !element.is_float() => {
-            let made = integer(*op, *element, *x, *y).ok_or_else(|| format!("{op:?} of integers"))?;
+            let made =
+                integer(*op, *element, *x, *y).ok_or_else(|| format!("{op:?} of integers"))?;
             wrap(*element, made)
         }
         (ScalarOperation::Binary(op, element), [x, y]) => {
@@ -33,15 +34,29 @@ pub(crate) fn evaluate(operation: &ScalarOperation, operands: &[i64]) -> Result<
         (ScalarOperation::CompareInt(p, element), [x, y]) => {
             i64::from(int_holds(*p, *element, *x, *y))
         }
-        (ScalarOperation::CompareFloat(p), [x, y]) => {
-            i64::from(float_holds(*p, f32::from_bits(*x as u32), f32::from_bits(*y as u32)))
+        (ScalarOperation::CompareFloat(p), [x, y]) => i64::from(float_holds(
+            *p,
+            f32::from_bits(*x as u32),
+            f32::from_bits(*y as u32),
+        )),
+        (ScalarOperation::Select, [c, x, y]) => {
+            if *c != 0 {
+                *x
+            } else {
+                *y
+            }
         }
-        (ScalarOperation::Select, [c, x, y]) => if *c != 0 { *x } else { *y },
         (ScalarOperation::Cast(cast, from, to), [x]) if to.bits() > 32 || from.bits() > 32 => {
             // Integers of 64 bits are held whole.
             use tegula_mosaic::ir::Cast;
             match cast {
-                Cast::Signed => if *from == Element::BOOL { -*x } else { *x },
+                Cast::Signed => {
+                    if *from == Element::BOOL {
+                        -*x
+                    } else {
+                        *x
+                    }
+                }
                 Cast::Unsigned => i64::from(value::unsigned(*from, *x as i32)),
                 Cast::Truncate => wrap(*to, *x),
                 _ => return Err(format!("{cast:?} from {from} to {to}")),

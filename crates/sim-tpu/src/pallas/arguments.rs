@@ -110,14 +110,26 @@ impl<'k> Translator<'k> {
                 None => {
                     let name = format!("size{d}");
                     let variable = self.variable(&name);
-                    let dims = self.arrays.input_dims.get(number).cloned().unwrap_or_default();
-                    let dims = if dims.iter().product::<i64>() == 1 { dims } else { Vec::new() };
+                    let dims = self
+                        .arrays
+                        .input_dims
+                        .get(number)
+                        .cloned()
+                        .unwrap_or_default();
+                    let dims = if dims.iter().product::<i64>() == 1 {
+                        dims
+                    } else {
+                        Vec::new()
+                    };
                     let buffer = self.in_smem(&name, Element::I32, &dims, number)?;
                     self.push(StatementKind::Load {
                         variable,
                         source: Slice {
                             buffer,
-                            entries: dims.iter().map(|_| SliceEntry::Element(Term::constant(0))).collect(),
+                            entries: dims
+                                .iter()
+                                .map(|_| SliceEntry::Element(Term::constant(0)))
+                                .collect(),
                         },
                     });
                     number += 1;
@@ -170,7 +182,8 @@ impl<'k> Translator<'k> {
             return Err(Error::new("scalars of a type that is not simulated"));
         };
         let buffer = self.in_smem(&format!("scalars{number}"), element, &dims, number)?;
-        self.references.insert(value, Reference::whole(buffer, &dims));
+        self.references
+            .insert(value, Reference::whole(buffer, &dims));
         Ok(())
     }
 
@@ -178,12 +191,17 @@ impl<'k> Translator<'k> {
     fn input_count(&self, before: usize, windows: &[Value]) -> Made<usize> {
         if let Some(inputs) = self.arrays.inputs {
             return inputs.checked_sub(before).ok_or_else(|| {
-                Error::new(format!("{inputs} inputs are given, and the kernel takes at least {before}"))
+                Error::new(format!(
+                    "{inputs} inputs are given, and the kernel takes at least {before}"
+                ))
             });
         }
         let mut written = FxHashSet::default();
         writes(&self.module.kernel.function.body, &mut written);
-        let results = windows.iter().rev().take_while(|value| written.contains(*value));
+        let results = windows
+            .iter()
+            .rev()
+            .take_while(|value| written.contains(*value));
         Ok(windows.len() - results.count())
     }
 
@@ -201,7 +219,10 @@ impl<'k> Translator<'k> {
                 false => self.arrays.input_dims.get(one.number),
             };
             let known = stated.filter(|dims| {
-                let rank = one.window.filter(|_| windowed).map(|window| window.bounds.len());
+                let rank = one
+                    .window
+                    .filter(|_| windowed)
+                    .map(|window| window.bounds.len());
                 match (rank, &own) {
                     (Some(rank), _) => dims.len() == rank,
                     (None, Some(own)) => *dims == own,
@@ -216,7 +237,9 @@ impl<'k> Translator<'k> {
             };
             let alias = self.arrays.aliases.get(one.number).copied().flatten();
             let shared = alias.filter(|_| one.is_result).and_then(|input| {
-                let place = given.iter().position(|other| !other.is_result && other.number == input)?;
+                let place = given
+                    .iter()
+                    .position(|other| !other.is_result && other.number == input)?;
                 made.get(place).copied()
             });
             if let Some(shared) = shared {
@@ -254,7 +277,8 @@ impl<'k> Translator<'k> {
         let own = own.ok_or_else(|| Error::new("a window whose sizes are not known"))?;
         let space = match given.memref.space {
             MemorySpace::Any | MemorySpace::Hbm => {
-                self.references.insert(given.value, Reference::whole(array, &dims));
+                self.references
+                    .insert(given.value, Reference::whole(array, &dims));
                 return Ok(None);
             }
             MemorySpace::Vmem => Space::Vmem,
@@ -270,7 +294,9 @@ impl<'k> Translator<'k> {
             true => format!("out{}_block", given.number),
             false => format!("{name}_block"),
         };
-        let transform = given.window.and_then(|window| Some((window, window.transform.as_ref()?)));
+        let transform = given
+            .window
+            .and_then(|window| Some((window, window.transform.as_ref()?)));
         let (sizes, indices, steps, statements) = match transform {
             None => {
                 let zeros = dims.iter().map(|_| Term::constant(0)).collect();
@@ -298,7 +324,9 @@ impl<'k> Translator<'k> {
         let block = self.buffer(&name, space, element, &sizes)?;
         let reference = Reference::whole(block, &sizes).squeezed(&own);
         let reference = reference.ok_or_else(|| {
-            Error::new(format!("the window of `{name}` has other sizes than the kernel's argument"))
+            Error::new(format!(
+                "the window of `{name}` has other sizes than the kernel's argument"
+            ))
         })?;
         self.references.insert(given.value, reference);
         let single = kernel.grid.is_empty() || transform.is_none();
@@ -323,7 +351,8 @@ impl<'k> Translator<'k> {
     /// The indices that a window's function gives, and what computes them.
     fn transform(&mut self, kernel: &Kernel, name: &str) -> Made<(Vec<Term>, Vec<Statement>)> {
         let function = self.module.function(name);
-        let function = function.ok_or_else(|| Error::new(format!("there is no function `{name}`")))?;
+        let function =
+            function.ok_or_else(|| Error::new(format!("there is no function `{name}`")))?;
         let arguments = &kernel.function.body.arguments;
         for (own, given) in function.body.arguments.iter().zip(arguments) {
             if let Some(term) = self.scalars.get(given).cloned() {
@@ -389,7 +418,8 @@ impl<'k> Translator<'k> {
         let name = format!("scratch{}", self.program.buffers.len());
         let buffer = self.buffer(&name, space, element, &dims)?;
         self.push(StatementKind::Declare(buffer));
-        self.references.insert(value, Reference::whole(buffer, &dims));
+        self.references
+            .insert(value, Reference::whole(buffer, &dims));
         Ok(Some(buffer))
     }
 
@@ -411,7 +441,11 @@ impl<'k> Translator<'k> {
         }))
     }
 
-    pub(super) fn semaphore_array(&mut self, name: &str, count: i64) -> crate::program::SemaphoreId {
+    pub(super) fn semaphore_array(
+        &mut self,
+        name: &str,
+        count: i64,
+    ) -> crate::program::SemaphoreId {
         self.program.semaphores.push(crate::program::Semaphores {
             name: name.to_owned(),
             count,
@@ -449,7 +483,10 @@ impl<'k> Translator<'k> {
 }
 
 fn first_place(block: &Block) -> Option<&ir::Place> {
-    block.operations.iter().find_map(|operation| operation.place.as_ref())
+    block
+        .operations
+        .iter()
+        .find_map(|operation| operation.place.as_ref())
 }
 
 /// The references that are stored to or copied to.
@@ -472,7 +509,10 @@ fn writes(block: &Block, written: &mut FxHashSet<Value>) {
             | Op::MemRefReshape
             | Op::MemRefBitcast
             | Op::MemRefCast => {
-                let used = operation.results.iter().any(|result| written.contains(result));
+                let used = operation
+                    .results
+                    .iter()
+                    .any(|result| written.contains(result));
                 written.extend(operation.operands.first().copied().filter(|_| used));
             }
             _ => {}

@@ -37,7 +37,10 @@ impl<'k> Translator<'k> {
                 end = Some(operation);
                 continue;
             }
-            let used = operation.results.iter().any(|result| self.live.contains(result));
+            let used = operation
+                .results
+                .iter()
+                .any(|result| self.live.contains(result));
             if operation.op.is_pure() && !used {
                 continue;
             }
@@ -83,8 +86,12 @@ impl<'k> Translator<'k> {
                 Ok(())
             }
             Op::GridBound(dim) => {
-                let bound = usize::try_from(*dim).ok().and_then(|d| self.grid.get(d)).cloned();
-                let bound = bound.ok_or_else(|| Error::at(operation, "there is no such dimension"))?;
+                let bound = usize::try_from(*dim)
+                    .ok()
+                    .and_then(|d| self.grid.get(d))
+                    .cloned();
+                let bound =
+                    bound.ok_or_else(|| Error::at(operation, "there is no such dimension"))?;
                 self.scalars.insert(operation.results[0], bound);
                 Ok(())
             }
@@ -143,7 +150,9 @@ impl<'k> Translator<'k> {
                 Ok(Holder::Scalar(variable))
             }
             Type::Vector(_) => Ok(Holder::Vector(self.new_register(value)?)),
-            Type::MemRef(_) => Err(Error::new("a loop or branch that gives a reference to memory")),
+            Type::MemRef(_) => Err(Error::new(
+                "a loop or branch that gives a reference to memory",
+            )),
         }
     }
 
@@ -387,7 +396,11 @@ impl<'k> Translator<'k> {
                 self.registers.insert(*result, register);
             }
         }
-        for inner in region.operations.iter().filter(|inner| inner.op == Op::Alloc) {
+        for inner in region
+            .operations
+            .iter()
+            .filter(|inner| inner.op == Op::Alloc)
+        {
             if let Some(reference) = self.references.get(&inner.results[0]) {
                 let buffer = reference.buffer;
                 self.push(StatementKind::Free(buffer));

@@ -34,9 +34,11 @@ impl<'k> Translator<'k> {
                 self.scratch(operation.results[0])?;
                 Ok(())
             }
-            Op::MemRefSlice | Op::MemRefSqueeze | Op::MemRefReshape | Op::MemRefBitcast | Op::MemRefCast => {
-                self.view_operation(operation)
-            }
+            Op::MemRefSlice
+            | Op::MemRefSqueeze
+            | Op::MemRefReshape
+            | Op::MemRefBitcast
+            | Op::MemRefCast => self.view_operation(operation),
             Op::LoadScalar => {
                 let source = self.scalar_slice(operation, &operation.operands)?;
                 let variable = self.defined(operation.results[0], "l");
@@ -80,7 +82,10 @@ impl<'k> Translator<'k> {
             Op::Signal { device, core } => {
                 self.flush();
                 if *core {
-                    return Err(Error::at(operation, "a signal to another core of the chip is not simulated"));
+                    return Err(Error::at(
+                        operation,
+                        "a signal to another core of the chip is not simulated",
+                    ));
                 }
                 let semaphore = self.semaphore(operation, operation.operands[0])?;
                 let amount = self.scalar(operation.operands[1])?;
@@ -119,7 +124,9 @@ impl<'k> Translator<'k> {
         let reference = self.reference(operation, from)?;
         let made = match &operation.op {
             Op::MemRefSlice => {
-                let starts = operation.operands[1..].iter().map(|index| self.scalar(*index));
+                let starts = operation.operands[1..]
+                    .iter()
+                    .map(|index| self.scalar(*index));
                 let starts = starts.collect::<Made<Vec<_>>>()?;
                 for start in &starts {
                     self.after_open(start);
@@ -132,7 +139,12 @@ impl<'k> Translator<'k> {
                 .ok_or_else(|| Error::at(operation, "its result has other sizes"))?,
             Op::MemRefReshape => reference.reshaped(&dims),
             Op::MemRefCast => reference,
-            _ => return Err(Error::at(operation, "memory as elements of another width is not simulated")),
+            _ => {
+                return Err(Error::at(
+                    operation,
+                    "memory as elements of another width is not simulated",
+                ));
+            }
         };
         self.references.insert(to, made);
         Ok(())
@@ -167,14 +179,20 @@ impl<'k> Translator<'k> {
                 semaphores.strides = strides;
                 semaphores.dims = dims;
             }
-            _ => return Err(Error::at(operation, "semaphores in another shape are not simulated")),
+            _ => {
+                return Err(Error::at(
+                    operation,
+                    "semaphores in another shape are not simulated",
+                ));
+            }
         }
         Ok(semaphores)
     }
 
     fn semaphore(&self, operation: &Operation, value: Value) -> Made<SemaphoreRef> {
         let known = self.semaphores.get(&value);
-        let semaphores = known.ok_or_else(|| Error::at(operation, "a semaphore that is not known"))?;
+        let semaphores =
+            known.ok_or_else(|| Error::at(operation, "a semaphore that is not known"))?;
         if semaphores.dims.iter().product::<i64>() != 1 {
             return Err(Error::at(operation, "several semaphores where one is due"));
         }
@@ -198,16 +216,35 @@ impl<'k> Translator<'k> {
 
     fn ends(&mut self, operation: &Operation, groups: CopyOperands) -> Made<Ends> {
         if groups.core {
-            return Err(Error::at(operation, "a copy to another core of the chip is not simulated"));
+            return Err(Error::at(
+                operation,
+                "a copy to another core of the chip is not simulated",
+            ));
         }
         let mut operands = operation.operands.iter().copied();
-        let mut next = || operands.next().ok_or_else(|| Error::at(operation, "an operand is missing"));
+        let mut next = || {
+            operands
+                .next()
+                .ok_or_else(|| Error::at(operation, "an operand is missing"))
+        };
         let source = next()?;
-        let source_semaphore = if groups.source_semaphore { Some(next()?) } else { None };
+        let source_semaphore = if groups.source_semaphore {
+            Some(next()?)
+        } else {
+            None
+        };
         let target = next()?;
-        let target_semaphore = if groups.target_semaphore { Some(next()?) } else { None };
+        let target_semaphore = if groups.target_semaphore {
+            Some(next()?)
+        } else {
+            None
+        };
         let device = if groups.device { Some(next()?) } else { None };
-        let of = |value: Option<Value>| value.map(|value| self.semaphore(operation, value)).transpose();
+        let of = |value: Option<Value>| {
+            value
+                .map(|value| self.semaphore(operation, value))
+                .transpose()
+        };
         Ok(Ends {
             source: self.reference(operation, source)?.slice(operation)?,
             target: self.reference(operation, target)?.slice(operation)?,
@@ -227,7 +264,10 @@ impl<'k> Translator<'k> {
             (None, None) => None,
             (Some(core), sent) => Some(Remote { core, sent }),
             (None, Some(_)) => {
-                return Err(Error::at(operation, "a copy with two semaphores and no device"));
+                return Err(Error::at(
+                    operation,
+                    "a copy with two semaphores and no device",
+                ));
             }
         };
         self.push(StatementKind::Start {
@@ -242,7 +282,11 @@ impl<'k> Translator<'k> {
     fn wait(&mut self, operation: &Operation, groups: CopyOperands, target: bool) -> Made<()> {
         self.flush();
         let ends = self.ends(operation, groups)?;
-        let semaphore = if target { ends.target_semaphore } else { ends.source_semaphore };
+        let semaphore = if target {
+            ends.target_semaphore
+        } else {
+            ends.source_semaphore
+        };
         let semaphore = semaphore
             .ok_or_else(|| Error::at(operation, "a wait for an end that has no semaphore"))?;
         self.push(StatementKind::WaitCopy {

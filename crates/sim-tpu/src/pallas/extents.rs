@@ -29,13 +29,19 @@ pub(super) fn of(
             Some(size) => Some(*size),
             // Without values a scalar is taken to be 0, as the machine takes it.
             None if arrays.values.is_empty() => Some(0),
-            None => inputs.next().and_then(|literal| integer(literal.scalar(0)?)),
+            None => inputs
+                .next()
+                .and_then(|literal| integer(literal.scalar(0)?)),
         };
         grid.push(size.ok_or_else(unknown)?);
     }
-    let points = grid.iter().try_fold(1i64, |product, size| product.checked_mul(*size));
+    let points = grid
+        .iter()
+        .try_fold(1i64, |product, size| product.checked_mul(*size));
     if points.is_none_or(|points| points > MOST_POINTS) {
-        return Err(Error::new("the grid has too many points to find the size of a result"));
+        return Err(Error::new(
+            "the grid has too many points to find the size of a result",
+        ));
     }
     let scalars: Vec<_> = inputs.collect();
     let rank = grid.len();
@@ -46,8 +52,18 @@ pub(super) fn of(
         for (value, index) in function.body.arguments.iter().zip(&point) {
             values.insert(*value, *index);
         }
-        let indices = run(module, &function.body, &function.body.arguments[rank..], &scalars, values);
-        for ((most, index), size) in most.iter_mut().zip(indices.ok_or_else(unknown)?).zip(&window.bounds) {
+        let indices = run(
+            module,
+            &function.body,
+            &function.body.arguments[rank..],
+            &scalars,
+            values,
+        );
+        for ((most, index), size) in most
+            .iter_mut()
+            .zip(indices.ok_or_else(unknown)?)
+            .zip(&window.bounds)
+        {
             let end = match window.elements {
                 Some(_) => index.saturating_add(*size),
                 None => index.saturating_add(1).saturating_mul(*size),
@@ -91,13 +107,18 @@ fn run(
 ) -> Option<Vec<i64>> {
     let element = |value: Value| module.values[value].as_scalar();
     for operation in &body.operations {
-        let operands: Option<Vec<i64>> =
-            operation.operands.iter().map(|value| values.get(value).copied()).collect();
+        let operands: Option<Vec<i64>> = operation
+            .operands
+            .iter()
+            .map(|value| values.get(value).copied())
+            .collect();
         let first = operation.operands.first().copied();
         let result = operation.results.first().copied();
         let made = match &operation.op {
             Op::Return => return operands,
-            Op::Constant(Constant::Splat(bits)) => scalar::constant(element(result?)?, *bits).ok()?,
+            Op::Constant(Constant::Splat(bits)) => {
+                scalar::constant(element(result?)?, *bits).ok()?
+            }
             Op::AssumeMultiple(_) => *operands?.first()?,
             Op::LoadScalar => {
                 let place = memory.iter().position(|value| Some(*value) == first)?;
@@ -106,10 +127,15 @@ fn run(
                     continue;
                 };
                 let dims = literal.shape().static_dims()?;
-                let indices = operation.operands[1..].iter().map(|v| values.get(v).copied());
+                let indices = operation.operands[1..]
+                    .iter()
+                    .map(|v| values.get(v).copied());
                 let indices: Vec<i64> = indices.collect::<Option<_>>()?;
                 let own = module.values[first?].as_memref()?.static_dims()?;
-                let at = indices.iter().zip(&own).fold(0, |at, (index, dim)| at * dim + index);
+                let at = indices
+                    .iter()
+                    .zip(&own)
+                    .fold(0, |at, (index, dim)| at * dim + index);
                 let count: i64 = dims.iter().product();
                 (0..count).contains(&at).then_some(())?;
                 integer(literal.scalar(at as usize)?)?

@@ -46,7 +46,9 @@ impl Reference {
     pub(super) fn dims(&self) -> Vec<i64> {
         self.stages.last().map_or_else(Vec::new, |(dims, entries)| {
             let pairs = entries.iter().zip(dims);
-            pairs.filter_map(|(entry, whole)| size_of(entry, *whole)).collect()
+            pairs
+                .filter_map(|(entry, whole)| size_of(entry, *whole))
+                .collect()
         })
     }
 
@@ -62,7 +64,9 @@ impl Reference {
             if matches!(entry, SliceEntry::Element(_)) {
                 continue;
             }
-            let Some((start, size)) = given.next() else { break };
+            let Some((start, size)) = given.next() else {
+                break;
+            };
             let is_whole = *entry == SliceEntry::Whole;
             let start = &start_of(entry) + start;
             *entry = match size {
@@ -85,8 +89,11 @@ impl Reference {
         let mut made = self.clone();
         let mut wanted = wanted.iter().peekable();
         let (dims, entries) = made.last()?;
-        let own: Vec<Option<i64>> =
-            entries.iter().zip(dims.iter()).map(|(e, n)| size_of(e, *n)).collect();
+        let own: Vec<Option<i64>> = entries
+            .iter()
+            .zip(dims.iter())
+            .map(|(e, n)| size_of(e, *n))
+            .collect();
         for (d, entry) in entries.iter_mut().enumerate() {
             let Some(size) = own[d] else { continue };
             // A dimension of size 1 stays if what follows needs it.
@@ -156,7 +163,10 @@ impl Reference {
             _ => Vec::new(),
         };
         let mut stages = stages.into_iter();
-        let entries = stages.next().map(|(_, entries)| entries).unwrap_or_default();
+        let entries = stages
+            .next()
+            .map(|(_, entries)| entries)
+            .unwrap_or_default();
         View {
             slice: Slice {
                 buffer: self.buffer,

@@ -68,14 +68,19 @@ impl<'k> Translator<'k> {
     /// An operation that gives a value of values.
     pub(super) fn value_operation(&mut self, operation: &'k Operation) -> Made<()> {
         let element = |value: &Value| self.module.values[*value].as_scalar();
-        let all_scalar = operation.operands.iter().chain(&operation.results).all(|v| element(v).is_some());
+        let all_scalar = operation
+            .operands
+            .iter()
+            .chain(&operation.results)
+            .all(|v| element(v).is_some());
         let result = operation.results.first().copied();
         match (&operation.op, result) {
             (Op::Constant(Constant::Splat(bits)), Some(result)) if all_scalar => {
                 let ty = element(&result).ok_or_else(|| Error::at(operation, "no scalar"))?;
                 let held = crate::machine::scalar::constant(ty, *bits);
                 let held = held.map_err(|message| Error::at(operation, message))?;
-                self.scalars.insert(result, tegula_expr::Term::constant(held));
+                self.scalars
+                    .insert(result, tegula_expr::Term::constant(held));
                 return Ok(());
             }
             (op, Some(result)) if all_scalar => {
@@ -92,8 +97,11 @@ impl<'k> Translator<'k> {
                     Op::Cast(cast) => ScalarOperation::Cast(*cast, from, to),
                     _ => return Err(Error::at(operation, "it is not simulated on scalars")),
                 };
-                let operands: Made<Vec<_>> =
-                    operation.operands.iter().map(|value| self.scalar(*value)).collect();
+                let operands: Made<Vec<_>> = operation
+                    .operands
+                    .iter()
+                    .map(|value| self.scalar(*value))
+                    .collect();
                 self.scalar_operation(result, scalar, operands?);
                 return Ok(());
             }
@@ -102,7 +110,8 @@ impl<'k> Translator<'k> {
         match &operation.op {
             Op::Load { strides, masked } => {
                 let indices = operation.operands.len() - usize::from(*masked);
-                let view = self.vector_view(operation, &operation.operands[..indices], strides, result)?;
+                let view =
+                    self.vector_view(operation, &operation.operands[..indices], strides, result)?;
                 let mask = operation.operands[indices..].iter();
                 let mask: Made<Vec<_>> = mask.map(|value| self.vector_operand(*value)).collect();
                 self.vector(operation, VectorOp::Load(view), mask?)
@@ -114,22 +123,31 @@ impl<'k> Translator<'k> {
             } => {
                 let value = operation.operands[0];
                 let indices = operation.operands.len() - usize::from(*masked);
-                let view =
-                    self.vector_view(operation, &operation.operands[1..indices], strides, Some(value))?;
+                let view = self.vector_view(
+                    operation,
+                    &operation.operands[1..indices],
+                    strides,
+                    Some(value),
+                )?;
                 let mut operands = vec![self.vector_operand(value)?];
                 for mask in &operation.operands[indices..] {
                     operands.push(self.vector_operand(*mask)?);
                 }
                 self.vector(operation, VectorOp::Store { view, add: *add }, operands)
             }
-            Op::RandomBits | Op::SeedRandom => Err(Error::at(operation, "random numbers are not simulated")),
+            Op::RandomBits | Op::SeedRandom => {
+                Err(Error::at(operation, "random numbers are not simulated"))
+            }
             op => {
                 let supported = !matches!(op, Op::PackElementwise(_) | Op::UnpackElementwise(..));
                 if !supported {
                     return Err(Error::at(operation, "it is not simulated"));
                 }
-                let operands: Made<Vec<_>> =
-                    operation.operands.iter().map(|value| self.vector_operand(*value)).collect();
+                let operands: Made<Vec<_>> = operation
+                    .operands
+                    .iter()
+                    .map(|value| self.vector_operand(*value))
+                    .collect();
                 self.vector(operation, VectorOp::Compute(op.clone()), operands?)
             }
         }
@@ -143,7 +161,9 @@ impl<'k> Translator<'k> {
         strides: &[i64],
         vector: Option<Value>,
     ) -> Made<crate::program::View> {
-        let dims = vector.map(|value| self.module.values[value].dims()).unwrap_or_default();
+        let dims = vector
+            .map(|value| self.module.values[value].dims())
+            .unwrap_or_default();
         let reference = self.reference(operation, operands[0])?;
         let mut starts = Vec::new();
         for index in &operands[1..] {
@@ -152,8 +172,11 @@ impl<'k> Translator<'k> {
             starts.push(term);
         }
         let missing = starts.len().saturating_sub(dims.len());
-        let sizes: Vec<Option<i64>> =
-            (0..starts.len()).map(|d| d.checked_sub(missing).map(|d| dims[d])).collect();
-        Ok(reference.part(&starts, &sizes).view(strides.get(missing..).unwrap_or_default()))
+        let sizes: Vec<Option<i64>> = (0..starts.len())
+            .map(|d| d.checked_sub(missing).map(|d| dims[d]))
+            .collect();
+        Ok(reference
+            .part(&starts, &sizes)
+            .view(strides.get(missing..).unwrap_or_default()))
     }
 }

@@ -129,8 +129,8 @@ impl Reader<'_> {
             },
         )?;
         Ok(Window {
- steps: Vec::new(),
- transform: Vec::new(),
+            steps: Vec::new(),
+            transform: Vec::new(),
             block,
             array,
             sizes,

@@ -261,7 +261,9 @@ impl<'p> Printer<'p> {
             } => {
                 let name = self.names.variables[*variable].clone();
                 let value = self.term(value);
-                self.write(format_args!("let {name} = multiple_of({value}, {multiple})"));
+                self.write(format_args!(
+                    "let {name} = multiple_of({value}, {multiple})"
+                ));
             }
             StatementKind::ReadSemaphore {
                 variable,
@@ -463,7 +465,11 @@ impl<'p> Printer<'p> {
     }
 
     pub(super) fn slice(&self, slice: &Slice) -> String {
-        let entries: Vec<String> = slice.entries.iter().map(|entry| self.entry(entry)).collect();
+        let entries: Vec<String> = slice
+            .entries
+            .iter()
+            .map(|entry| self.entry(entry))
+            .collect();
         format!(
             "{}[{}]",
             self.names.buffers[slice.buffer],

@@ -40,12 +40,18 @@ fn operation(op: &Op, element: Option<Element>) -> String {
                 (p.greater, "gt"),
                 (p.unordered, "unordered"),
             ];
-            let parts: Vec<&str> = parts.iter().filter(|(on, _)| *on).map(|(_, n)| *n).collect();
+            let parts: Vec<&str> = parts
+                .iter()
+                .filter(|(on, _)| *on)
+                .map(|(_, n)| *n)
+                .collect();
             format!("compare {}", parts.join("|"))
         }
         Op::Cast(cast) => format!("cast {}", snake(&format!("{cast:?}"))),
         Op::Iota(along) => format!("iota {}", list(along)),
-        Op::Reduce(kind, along) => format!("reduce {} {}", snake(&format!("{kind:?}")), list(along)),
+        Op::Reduce(kind, along) => {
+            format!("reduce {} {}", snake(&format!("{kind:?}")), list(along))
+        }
         Op::ReduceIndex(kind, axis) => format!("arg {} {axis}", snake(&format!("{kind:?}"))),
         Op::Transpose(permutation) => format!("transpose {}", list(permutation)),
         Op::Concatenate(dim) => format!("concatenate {dim}"),
@@ -95,7 +101,11 @@ impl Printer<'_> {
 
     /// One operation.
     pub(super) fn vector_operation(&self, made: &VectorOperation) -> String {
-        let operands: Vec<String> = made.operands.iter().map(|o| self.vector_operand(o)).collect();
+        let operands: Vec<String> = made
+            .operands
+            .iter()
+            .map(|o| self.vector_operand(o))
+            .collect();
         let element = match made.result {
             Some(VectorResult::Register(id)) => self.program.registers.get(id).map(|r| r.element),
             _ => None,
@@ -108,17 +118,25 @@ impl Printer<'_> {
         match &made.op {
             VectorOp::Move => format!("{result}{}", operands.join(", ")),
             VectorOp::Load(view) => {
-                let mask = operands.first().map_or(String::new(), |mask| format!(" where {mask}"));
+                let mask = operands
+                    .first()
+                    .map_or(String::new(), |mask| format!(" where {mask}"));
                 format!("{result}{}{mask}", self.view(view))
             }
             VectorOp::Store { view, add } => {
-                let mask = operands.get(1).map_or(String::new(), |mask| format!(" where {mask}"));
+                let mask = operands
+                    .get(1)
+                    .map_or(String::new(), |mask| format!(" where {mask}"));
                 let value = operands.first().cloned().unwrap_or_default();
                 let sign = if *add { "+=" } else { "=" };
                 format!("{} {sign} {value}{mask}", self.view(view))
             }
             VectorOp::Compute(op) => {
-                format!("{result}{}({})", operation(op, element), operands.join(", "))
+                format!(
+                    "{result}{}({})",
+                    operation(op, element),
+                    operands.join(", ")
+                )
             }
         }
     }
@@ -163,9 +181,15 @@ impl Printer<'_> {
     }
 
     /// A computation with scalars.
-    pub(super) fn scalar_operation(&self, operation: &ScalarOperation, operands: &[String]) -> String {
+    pub(super) fn scalar_operation(
+        &self,
+        operation: &ScalarOperation,
+        operands: &[String],
+    ) -> String {
         let name = match operation {
-            ScalarOperation::Unary(op, element) => format!("{}.{element}", snake(&format!("{op:?}"))),
+            ScalarOperation::Unary(op, element) => {
+                format!("{}.{element}", snake(&format!("{op:?}")))
+            }
             ScalarOperation::Binary(op, element) => {
                 format!("{}.{element}", snake(&format!("{op:?}")))
             }

@@ -178,7 +178,11 @@ impl<'a> Reader<'a> {
                     Term::constant(1)
                 };
                 if word == "signal" {
-                    StatementKind::Signal { semaphore, amount, core: None }
+                    StatementKind::Signal {
+                        semaphore,
+                        amount,
+                        core: None,
+                    }
                 } else {
                     StatementKind::Await { semaphore, amount }
                 }
@@ -254,8 +258,8 @@ impl<'a> Reader<'a> {
             source,
             destination,
             semaphore,
- remote: None,
-})
+            remote: None,
+        })
     }
 
     /// `NAME in LOW..HIGH`; the name is in scope behind it.

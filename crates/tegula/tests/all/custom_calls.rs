@@ -313,7 +313,7 @@ fn plans_with_custom_calls_print_and_parse() {
     let module = read(text).unwrap();
     let plan = tegula::plan(&module).unwrap().plan;
     let text = plan.to_string();
-    let parsed = tegula_layout::plan::parse_plan(&text).unwrap_or_else(|e| panic!("{text}\n{e}"));
+    let parsed = tegula_plan::parse_plan(&text).unwrap_or_else(|e| panic!("{text}\n{e}"));
     assert_eq!(parsed.to_string(), text);
     assert_eq!(text.matches("custom-call").count(), 3, "{text}");
 }

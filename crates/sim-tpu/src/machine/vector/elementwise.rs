@@ -2,10 +2,10 @@
 
 use super::value::{Lanes, Vector, rounded, unsigned, wrap};
 use std::sync::Arc;
-use tegula_interp::scalar::unary_f64;
 use tegula_ir as ir;
 use tegula_mosaic::ir::{Binary, Cast, FloatPredicate, IntPredicate, Unary};
 use tegula_mosaic::types::Element;
+use tegula_scalar::unary_f64;
 
 type Made = Result<Vector, String>;
 
@@ -29,7 +29,9 @@ fn with_marks(lanes: Lanes, operands: &[&Vector]) -> Made {
 pub(crate) fn unary(op: Unary, element: Element, x: &Vector) -> Made {
     let lanes = match &*x.lanes {
         Lanes::Float(values) => match op {
-            Unary::IsFinite => Lanes::Int(values.iter().map(|v| i32::from(v.is_finite())).collect()),
+            Unary::IsFinite => {
+                Lanes::Int(values.iter().map(|v| i32::from(v.is_finite())).collect())
+            }
             Unary::IsInfinite => {
                 Lanes::Int(values.iter().map(|v| i32::from(v.is_infinite())).collect())
             }
@@ -124,11 +126,23 @@ fn zip<T: Copy, R>(a: &[T], b: &[T], f: impl Fn(T, T) -> R) -> Vec<R> {
 }
 
 pub(super) fn maximum(x: f32, y: f32) -> f32 {
-    if x.is_nan() || y.is_nan() { f32::NAN } else if x > y { x } else { y }
+    if x.is_nan() || y.is_nan() {
+        f32::NAN
+    } else if x > y {
+        x
+    } else {
+        y
+    }
 }
 
 pub(super) fn minimum(x: f32, y: f32) -> f32 {
-    if x.is_nan() || y.is_nan() { f32::NAN } else if x < y { x } else { y }
+    if x.is_nan() || y.is_nan() {
+        f32::NAN
+    } else if x < y {
+        x
+    } else {
+        y
+    }
 }
 
 fn integers(op: Binary, element: Element, a: &[i32], b: &[i32]) -> Result<Vec<i32>, String> {
@@ -156,7 +170,13 @@ fn integers(op: Binary, element: Element, a: &[i32], b: &[i32]) -> Result<Vec<i3
 /// zero, a shift beyond the width) is what the machine gives: all bits set, and 0 or the sign.
 pub(crate) fn integer(op: Binary, element: Element, x: i64, y: i64) -> Option<i64> {
     let bits = i64::from(element.bits());
-    let mask = |v: i64| if bits >= 64 { v as u64 } else { v as u64 & ((1 << bits) - 1) };
+    let mask = |v: i64| {
+        if bits >= 64 {
+            v as u64
+        } else {
+            v as u64 & ((1 << bits) - 1)
+        }
+    };
     let (ux, uy) = (mask(x), mask(y));
     Some(match op {
         Binary::AddInt => x.wrapping_add(y),
@@ -239,7 +259,9 @@ pub(crate) fn compare_ints(p: IntPredicate, element: Element, a: &Vector, b: &Ve
         IntPredicate::Sle if full => zip(x, y, |x, y| i32::from(x <= y)),
         IntPredicate::Sge if full => zip(x, y, |x, y| i32::from(x >= y)),
         IntPredicate::Eq if full => zip(x, y, |x, y| i32::from(x == y)),
-        _ => zip(x, y, |x, y| i32::from(int_holds(p, element, x.into(), y.into()))),
+        _ => zip(x, y, |x, y| {
+            i32::from(int_holds(p, element, x.into(), y.into()))
+        }),
     };
     with_marks(Lanes::Int(made), &[a, b])
 }
@@ -256,16 +278,26 @@ pub(crate) fn select(condition: &Vector, a: &Vector, b: &Vector) -> Made {
     let chosen = condition.lanes.ints()?;
     let pick = |x: &[u8], y: &[u8]| -> Vec<u8> {
         let pairs = x.iter().zip(y).zip(chosen);
-        pairs.map(|((x, y), c)| if *c != 0 { *x } else { *y }).collect()
+        pairs
+            .map(|((x, y), c)| if *c != 0 { *x } else { *y })
+            .collect()
     };
     let lanes = match (&*a.lanes, &*b.lanes) {
         (Lanes::Float(x), Lanes::Float(y)) => {
             let pairs = x.iter().zip(y).zip(chosen);
-            Lanes::Float(pairs.map(|((x, y), c)| if *c != 0 { *x } else { *y }).collect())
+            Lanes::Float(
+                pairs
+                    .map(|((x, y), c)| if *c != 0 { *x } else { *y })
+                    .collect(),
+            )
         }
         (Lanes::Int(x), Lanes::Int(y)) => {
             let pairs = x.iter().zip(y).zip(chosen);
-            Lanes::Int(pairs.map(|((x, y), c)| if *c != 0 { *x } else { *y }).collect())
+            Lanes::Int(
+                pairs
+                    .map(|((x, y), c)| if *c != 0 { *x } else { *y })
+                    .collect(),
+            )
         }
         _ => return Err("operands of different kinds".to_owned()),
     };
@@ -304,7 +336,12 @@ pub(crate) fn cast(cast: Cast, from: Element, to: Element, x: &Vector) -> Made {
         (Lanes::Int(values), Cast::Signed | Cast::Truncate) => {
             // A truth value that is extended with its sign is 0 or -1.
             let signed = |v: &i32| if from == Element::BOOL { -v } else { *v };
-            let wide = |v: &i32| wrap(to, i64::from(if cast == Cast::Signed { signed(v) } else { *v }));
+            let wide = |v: &i32| {
+                wrap(
+                    to,
+                    i64::from(if cast == Cast::Signed { signed(v) } else { *v }),
+                )
+            };
             Lanes::Int(values.iter().map(wide).collect())
         }
         (Lanes::Int(values), Cast::Unsigned) => {
@@ -313,7 +350,10 @@ pub(crate) fn cast(cast: Cast, from: Element, to: Element, x: &Vector) -> Made {
         }
         (Lanes::Int(values), Cast::FromSigned) => {
             let signed = |v: &i32| if from == Element::BOOL { -v } else { *v };
-            Lanes::Float(rounded(to, values.iter().map(|v| signed(v) as f32).collect()))
+            Lanes::Float(rounded(
+                to,
+                values.iter().map(|v| signed(v) as f32).collect(),
+            ))
         }
         (Lanes::Int(values), Cast::FromUnsigned) => {
             let float = |v: &i32| unsigned(from, *v) as f32;
@@ -325,7 +365,11 @@ pub(crate) fn cast(cast: Cast, from: Element, to: Element, x: &Vector) -> Made {
             Lanes::Int(values.iter().map(int).collect())
         }
         (Lanes::Float(values), Cast::ToUnsigned) => {
-            let most = if to.bits() >= 32 { u32::MAX } else { (1 << to.bits()) - 1 };
+            let most = if to.bits() >= 32 {
+                u32::MAX
+            } else {
+                (1 << to.bits()) - 1
+            };
             let int = |v: &f32| wrap(to, i64::from((*v as u32).min(most)));
             Lanes::Int(values.iter().map(int).collect())
         }
@@ -337,7 +381,11 @@ pub(crate) fn cast(cast: Cast, from: Element, to: Element, x: &Vector) -> Made {
 
 /// Towards zero or to the nearest, the type's greatest or least number beyond it; NaN is 0.
 pub(crate) fn to_signed(cast: Cast, to: Element, value: f32) -> i32 {
-    let value = if cast == Cast::ToSignedNearest { value.round_ties_even() } else { value };
+    let value = if cast == Cast::ToSignedNearest {
+        value.round_ties_even()
+    } else {
+        value
+    };
     let whole = value as i32;
     match to {
         Element::Int(bits @ 2..32) => {

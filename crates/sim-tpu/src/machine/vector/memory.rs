@@ -83,12 +83,18 @@ impl<'p> Machine<'p> {
         }
         let mut stages: Vec<(&[i64], Vec<i64>)> = Vec::new();
         for stage in &view.reshaped[..view.reshaped.len() - 1] {
-            let starts = stage.entries.iter().map(|entry| self.value(&entry.start, here));
+            let starts = stage
+                .entries
+                .iter()
+                .map(|entry| self.value(&entry.start, here));
             stages.push((&stage.dims, starts.collect::<Result<_, _>>()?));
         }
         let outer: Vec<i64> = last.entries[..rank - own].iter().map(|e| e.size).collect();
         let total = shape::count(&outer);
-        let inner: usize = last.entries[rank - own..].iter().map(|e| e.size as usize).product();
+        let inner: usize = last.entries[rank - own..]
+            .iter()
+            .map(|e| e.size as usize)
+            .product();
         let kept = &view.cut.kept;
         let mut parts = Vec::with_capacity(total);
         let mut index = vec![0i64; outer.len()];
@@ -148,7 +154,8 @@ impl<'p> Machine<'p> {
     ) -> Result<Option<Vector>, Error> {
         let count = shape::count(&operation.dims);
         let nothing = |marks: u8| -> Result<Option<Vector>, Error> {
-            let vector = Vector::splat(operation.element, 0, count).map_err(|m| unsupported(here, m))?;
+            let vector =
+                Vector::splat(operation.element, 0, count).map_err(|m| unsupported(here, m))?;
             Ok(Some(vector.marked(Some(vec![marks; count]))))
         };
         let Some((access, parts)) = self.parts(view, &operation.dims, here)? else {
@@ -186,13 +193,25 @@ impl<'p> Machine<'p> {
         let state = &self.states[id];
         let mut marks = access.outside.then(|| vec![UNWRITTEN; count]);
         for part in parts {
-            self.images[space].read(geometry, state.offset, &part.region, &part.dense, &mut bytes);
+            self.images[space].read(
+                geometry,
+                state.offset,
+                &part.region,
+                &part.dense,
+                &mut bytes,
+            );
             if access.outside {
                 continue;
             }
             if state.written.missing(&part.region).is_some() {
                 let marks = marks.get_or_insert_with(|| vec![0; count]);
-                mark(&part.region, &part.region, &part.dense, &mut |m| *m |= UNWRITTEN, marks);
+                mark(
+                    &part.region,
+                    &part.region,
+                    &part.dense,
+                    &mut |m| *m |= UNWRITTEN,
+                    marks,
+                );
                 for written in state.written.within(&part.region) {
                     let clear = &mut |m: &mut u8| *m &= !UNWRITTEN;
                     mark(&written, &part.region, &part.dense, clear, marks);
@@ -201,7 +220,13 @@ impl<'p> Machine<'p> {
             if state.tainted.meets(&part.region) {
                 let marks = marks.get_or_insert_with(|| vec![0; count]);
                 for padding in state.tainted.within(&part.region) {
-                    mark(&padding, &part.region, &part.dense, &mut |m| *m |= PADDING, marks);
+                    mark(
+                        &padding,
+                        &part.region,
+                        &part.dense,
+                        &mut |m| *m |= PADDING,
+                        marks,
+                    );
                 }
             }
         }
@@ -240,7 +265,8 @@ impl<'p> Machine<'p> {
                     false => tegula_mosaic::ir::Binary::AddInt,
                 };
                 let element = operation.element;
-                vector = super::elementwise::binary(op, element, &vector, &before).map_err(failed)?;
+                vector =
+                    super::elementwise::binary(op, element, &vector, &before).map_err(failed)?;
             }
             if let Some(mask) = mask {
                 let mask = self.operand(mask, here)?;
@@ -289,12 +315,7 @@ fn insert(set: &mut Regions, region: &Region) {
 }
 
 /// An index in a shape's part as a number in the shape before.
-fn through(
-    at: i64,
-    entries: &[super::CutEntry],
-    dims: &[i64],
-    starts: &[i64],
-) -> i64 {
+fn through(at: i64, entries: &[super::CutEntry], dims: &[i64], starts: &[i64]) -> i64 {
     let mut rest = at;
     let mut places = vec![0i64; dims.len()];
     for d in (0..dims.len()).rev() {
@@ -302,7 +323,10 @@ fn through(
         places[d] = starts[d] + rest % size;
         rest /= size;
     }
-    places.iter().zip(dims).fold(0, |sum, (place, dim)| sum * dim + place)
+    places
+        .iter()
+        .zip(dims)
+        .fold(0, |sum, (place, dim)| sum * dim + place)
 }
 
 fn unsupported(here: Here<'_>, message: String) -> Error {
@@ -348,7 +372,9 @@ fn runs(part: &Part, marks: &[u8], wanted: u8) -> Vec<Region> {
         return found;
     }
     let Some(last) = region.low.len().checked_sub(1) else {
-        let holds = marks.get(part.dense.start as usize).is_some_and(|m| m & wanted != 0);
+        let holds = marks
+            .get(part.dense.start as usize)
+            .is_some_and(|m| m & wanted != 0);
         return if holds { vec![region.clone()] } else { found };
     };
     let mut index = region.low.to_vec();
@@ -356,9 +382,7 @@ fn runs(part: &Part, marks: &[u8], wanted: u8) -> Vec<Region> {
         let at = place(&index, region, &part.dense);
         if marks.get(at).is_some_and(|m| m & wanted != 0) {
             match found.last_mut() {
-                Some(run)
-                    if run.low[..last] == index[..last] && run.high[last] == index[last] =>
-                {
+                Some(run) if run.low[..last] == index[..last] && run.high[last] == index[last] => {
                     run.high[last] += 1;
                 }
                 _ => found.push(Region {

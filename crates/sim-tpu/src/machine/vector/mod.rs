@@ -185,12 +185,10 @@ impl<'p> Machine<'p> {
         for operand in &operation.operands {
             operands.push(self.operand(operand, here)?);
         }
-        let (made, mixed) =
-            evaluate(op, operation, &operands, self.options.rounds_products).map_err(|message| {
-                Error::Unsupported {
-                    line: here.line,
-                    message,
-                }
+        let (made, mixed) = evaluate(op, operation, &operands, self.options.rounds_products)
+            .map_err(|message| Error::Unsupported {
+                line: here.line,
+                message,
             })?;
         if mixed {
             self.find(Code::Padding, here, None, || {
@@ -250,8 +248,11 @@ fn evaluate(
         }
         (Op::Transpose(permutation), [x]) => shape::transpose(x, from_dims, permutation),
         (Op::Concatenate(dim), parts) => {
-            let parts: Vec<(&Vector, &[i64])> =
-                parts.iter().zip(types).map(|(p, t)| (p, t.dims())).collect();
+            let parts: Vec<(&Vector, &[i64])> = parts
+                .iter()
+                .zip(types)
+                .map(|(p, t)| (p, t.dims()))
+                .collect();
             shape::concatenate(&parts, *dim as usize)?
         }
         (Op::Slice(offsets, _, steps), [x]) => shape::slice(x, from_dims, dims, offsets, steps),
@@ -267,7 +268,10 @@ fn evaluate(
         },
         (Op::BitcastVector, [x]) => shape::bitcast(x, (from, from_dims), (element, dims))?,
         (Op::Matmul(numbers, precision), [a, b, c]) => {
-            let sides = [(a, from, from_dims), (b, types[1].element(), types[1].dims())];
+            let sides = [
+                (a, from, from_dims),
+                (b, types[1].element(), types[1].dims()),
+            ];
             return product::matmul(numbers, *precision, sides, c, element, rounds_products);
         }
         _ => return Err(format!("{op:?} is not simulated")),

@@ -20,12 +20,16 @@ pub(super) fn matmul(
 ) -> Result<(Vector, bool), String> {
     let free = |rank: usize, batch: &[i64], contracting: &[i64]| -> Vec<i64> {
         let all = 0..rank as i64;
-        all.filter(|d| !batch.contains(d) && !contracting.contains(d)).collect()
+        all.filter(|d| !batch.contains(d) && !contracting.contains(d))
+            .collect()
     };
     let a_free = free(a_dims.len(), &dims.lhs_batch, &dims.lhs_contracting);
     let b_free = free(b_dims.len(), &dims.rhs_batch, &dims.rhs_contracting);
     let size = |of: &[i64], which: &[i64]| -> usize {
-        which.iter().map(|d| of[*d as usize].max(0) as usize).product()
+        which
+            .iter()
+            .map(|d| of[*d as usize].max(0) as usize)
+            .product()
     };
     let (batch, m, k, n) = (
         size(a_dims, &dims.lhs_batch),
@@ -34,12 +38,21 @@ pub(super) fn matmul(
         size(b_dims, &b_free),
     );
     // [batch, m, k] and [batch, k, n].
-    let left = turned(a, a_dims, &[&dims.lhs_batch, &a_free, &dims.lhs_contracting]);
-    let right = turned(b, b_dims, &[&dims.rhs_batch, &dims.rhs_contracting, &b_free]);
+    let left = turned(
+        a,
+        a_dims,
+        &[&dims.lhs_batch, &a_free, &dims.lhs_contracting],
+    );
+    let right = turned(
+        b,
+        b_dims,
+        &[&dims.rhs_batch, &dims.rhs_contracting, &b_free],
+    );
     let lanes = match (&*left.lanes, &*right.lanes) {
         (Lanes::Float(x), Lanes::Float(y)) => {
             let cut = rounds && precision == Precision::Default;
-            let single = |values: &Vec<f32>, element: Element| match cut && element == Element::F32 {
+            let single = |values: &Vec<f32>, element: Element| match cut && element == Element::F32
+            {
                 true => values.iter().map(|v| narrow(*v)).collect(),
                 false => values.clone(),
             };
@@ -47,7 +60,10 @@ pub(super) fn matmul(
             let mut out = vec![0f32; batch * m * n];
             for i in 0..batch {
                 if m * n * k > 0 {
-                    let (x, y) = (&x[i * m * k..(i + 1) * m * k], &y[i * k * n..(i + 1) * k * n]);
+                    let (x, y) = (
+                        &x[i * m * k..(i + 1) * m * k],
+                        &y[i * k * n..(i + 1) * k * n],
+                    );
                     matrix::multiply(x, y, &mut out[i * m * n..(i + 1) * m * n], k, n);
                 }
             }
@@ -56,7 +72,10 @@ pub(super) fn matmul(
         (Lanes::Int(x), Lanes::Int(y)) => {
             let mut out = vec![0i32; batch * m * n];
             for i in 0..batch {
-                for (row, out) in out[i * m * n..(i + 1) * m * n].chunks_mut(n.max(1)).enumerate() {
+                for (row, out) in out[i * m * n..(i + 1) * m * n]
+                    .chunks_mut(n.max(1))
+                    .enumerate()
+                {
                     for j in 0..k {
                         let factor = x[(i * m + row) * k + j];
                         let other = &y[(i * k + j) * n..(i * k + j + 1) * n];
@@ -92,7 +111,10 @@ fn narrow(value: f32) -> f32 {
 }
 
 fn turned(x: &Vector, dims: &[i64], groups: &[&[i64]]) -> Vector {
-    let order: Vec<i64> = groups.iter().flat_map(|group| group.iter().copied()).collect();
+    let order: Vec<i64> = groups
+        .iter()
+        .flat_map(|group| group.iter().copied())
+        .collect();
     if order.iter().enumerate().all(|(i, d)| i as i64 == *d) {
         return x.clone();
     }
@@ -114,14 +136,21 @@ fn ordered(
     let have: Vec<(i64, i64, i64)> = batch.chain(rows).chain(columns).collect();
     let place = |&(operand, dim): &(i64, i64)| {
         // A batch dimension may be named by either operand.
-        let (operand, dim) = match dims.rhs_batch.iter().position(|d| operand == 1 && *d == dim) {
+        let (operand, dim) = match dims
+            .rhs_batch
+            .iter()
+            .position(|d| operand == 1 && *d == dim)
+        {
             Some(at) => (0, dims.lhs_batch[at]),
             None => (operand, dim),
         };
         have.iter().position(|(o, d, _)| (*o, *d) == (operand, dim))
     };
-    let order: Option<Vec<i64>> =
-        dims.output.iter().map(|pair| place(pair).map(|at| at as i64)).collect();
+    let order: Option<Vec<i64>> = dims
+        .output
+        .iter()
+        .map(|pair| place(pair).map(|at| at as i64))
+        .collect();
     let order = order.unwrap_or_default();
     if order.iter().enumerate().all(|(i, d)| i as i64 == *d) {
         return product;
@@ -131,11 +160,7 @@ fn ordered(
 }
 
 /// Marks of the result, and whether a row or column sums padding with other elements.
-fn marks(
-    left: &Vector,
-    right: &Vector,
-    [batch, m, k, n]: [usize; 4],
-) -> (Option<Vec<u8>>, bool) {
+fn marks(left: &Vector, right: &Vector, [batch, m, k, n]: [usize; 4]) -> (Option<Vec<u8>>, bool) {
     if left.marks.is_none() && right.marks.is_none() {
         return (None, false);
     }

@@ -35,10 +35,13 @@ fn moved(x: &Vector, f: &dyn Fn(&dyn Source) -> Moved) -> Vector {
             Moved::Mark(_) => Lanes::Int(Vec::new()),
         },
     };
-    let marks = x.marks.as_ref().and_then(|marks| match f(&marks.as_slice()) {
-        Moved::Mark(marks) => Some(marks),
-        _ => None,
-    });
+    let marks = x
+        .marks
+        .as_ref()
+        .and_then(|marks| match f(&marks.as_slice()) {
+            Moved::Mark(marks) => Some(marks),
+            _ => None,
+        });
     Vector::new(lanes).marked(marks)
 }
 
@@ -189,7 +192,11 @@ pub(super) fn slice(
 /// The elements from one place on.
 pub(super) fn extract(x: &Vector, from: &[i64], to: &[i64], position: &[i64]) -> Vector {
     let own = strides(from);
-    let start: usize = position.iter().zip(&own).map(|(p, s)| *p as usize * s).sum();
+    let start: usize = position
+        .iter()
+        .zip(&own)
+        .map(|(p, s)| *p as usize * s)
+        .sum();
     let steps: Vec<usize> = own[position.len()..].to_vec();
     strided(x, start, to, &steps)
 }
@@ -223,7 +230,11 @@ pub(super) fn concatenate(parts: &[(&Vector, &[i64])], dim: usize) -> Made {
     let marks = parts.iter().any(|(p, _)| p.marks.is_some()).then(|| {
         let all: Vec<Vec<u8>> = parts
             .iter()
-            .map(|(p, _)| p.marks.as_ref().map_or(vec![0; p.lanes.len()], |m| m.to_vec()))
+            .map(|(p, _)| {
+                p.marks
+                    .as_ref()
+                    .map_or(vec![0; p.lanes.len()], |m| m.to_vec())
+            })
             .collect();
         let all: Vec<&[u8]> = all.iter().map(Vec::as_slice).collect();
         join(&all, &rows, outer)
@@ -280,7 +291,9 @@ pub(super) fn rotate(
 
 /// Element `i` is element `place(i)` of the operand.
 fn picked(x: &Vector, total: usize, place: &dyn Fn(usize) -> usize) -> Vector {
-    moved(x, &|source| source.gather(&mut (0..total).map(|i| (place(i), 1, 1))))
+    moved(x, &|source| {
+        source.gather(&mut (0..total).map(|i| (place(i), 1, 1)))
+    })
 }
 
 /// The vector so many times along a dimension, one behind the other.
@@ -328,8 +341,12 @@ pub(super) fn reduce(
     accumulator: &Vector,
 ) -> Result<(Vector, bool), String> {
     let own = strides(dims);
-    let kept: Vec<usize> = (0..dims.len()).filter(|d| !along.contains(&(*d as i64))).collect();
-    let gone: Vec<usize> = (0..dims.len()).filter(|d| along.contains(&(*d as i64))).collect();
+    let kept: Vec<usize> = (0..dims.len())
+        .filter(|d| !along.contains(&(*d as i64)))
+        .collect();
+    let gone: Vec<usize> = (0..dims.len())
+        .filter(|d| along.contains(&(*d as i64)))
+        .collect();
     // Reduced dimensions last, so that each result has one run.
     let order: Vec<i64> = kept.iter().chain(&gone).map(|d| *d as i64).collect();
     let inner: usize = gone.iter().map(|d| dims[*d].max(0) as usize).product();
@@ -367,7 +384,8 @@ pub(super) fn reduce(
             let values = turned.lanes.ints()?;
             let one = |(i, start): (usize, &i32)| {
                 let run = values.get(i * inner..(i + 1) * inner).unwrap_or_default();
-                run.iter().fold(*start, |sum, v| int(kind, element, sum, *v))
+                run.iter()
+                    .fold(*start, |sum, v| int(kind, element, sum, *v))
             };
             Lanes::Int(start.iter().enumerate().map(one).collect())
         }
@@ -428,13 +446,17 @@ fn floats(
         let all = lanes.into_iter().chain(rest.iter().copied());
         all.fold(start, f)
     }
-    let made = start.iter().take(outer).enumerate().map(|(i, start)| match kind {
-        Reduction::Add => Ok(several(run(i), 0.0, *start, |a, b| a + b)),
-        Reduction::Mul => Ok(several(run(i), 1.0, *start, |a, b| a * b)),
-        Reduction::Maximum => Ok(several(run(i), f32::NEG_INFINITY, *start, maximum)),
-        Reduction::Minimum => Ok(several(run(i), f32::INFINITY, *start, minimum)),
-        other => Err(format!("{other:?} of floating-point numbers")),
-    });
+    let made = start
+        .iter()
+        .take(outer)
+        .enumerate()
+        .map(|(i, start)| match kind {
+            Reduction::Add => Ok(several(run(i), 0.0, *start, |a, b| a + b)),
+            Reduction::Mul => Ok(several(run(i), 1.0, *start, |a, b| a * b)),
+            Reduction::Maximum => Ok(several(run(i), f32::NEG_INFINITY, *start, maximum)),
+            Reduction::Minimum => Ok(several(run(i), f32::INFINITY, *start, minimum)),
+            other => Err(format!("{other:?} of floating-point numbers")),
+        });
     made.collect()
 }
 
@@ -445,8 +467,20 @@ fn int(kind: Reduction, element: Element, a: i32, b: i32) -> i32 {
         Reduction::Mul => wrap(element, i64::from(a.wrapping_mul(b))),
         Reduction::MaxSigned | Reduction::Maximum => a.max(b),
         Reduction::MinSigned | Reduction::Minimum => a.min(b),
-        Reduction::MaxUnsigned => if ua >= ub { a } else { b },
-        Reduction::MinUnsigned => if ua <= ub { a } else { b },
+        Reduction::MaxUnsigned => {
+            if ua >= ub {
+                a
+            } else {
+                b
+            }
+        }
+        Reduction::MinUnsigned => {
+            if ua <= ub {
+                a
+            } else {
+                b
+            }
+        }
         Reduction::And => a & b,
         Reduction::Or => a | b,
         Reduction::Xor => a ^ b,
@@ -455,7 +489,9 @@ fn int(kind: Reduction, element: Element, a: i32, b: i32) -> i32 {
 
 /// The index of the first greatest or least element along a dimension.
 pub(super) fn reduce_index(kind: Reduction, x: &Vector, dims: &[i64], axis: usize) -> Made {
-    let mut order: Vec<i64> = (0..dims.len() as i64).filter(|d| *d != axis as i64).collect();
+    let mut order: Vec<i64> = (0..dims.len() as i64)
+        .filter(|d| *d != axis as i64)
+        .collect();
     order.push(axis as i64);
     let turned = transpose(x, dims, &order);
     let inner = dims[axis].max(1) as usize;
@@ -478,7 +514,8 @@ pub(super) fn reduce_index(kind: Reduction, x: &Vector, dims: &[i64], axis: usiz
     };
     let marks = turned.marks.as_ref().map(|marks| {
         let runs = marks.chunks(inner);
-        runs.map(|run| run.iter().fold(0, |all, m| all | m)).collect()
+        runs.map(|run| run.iter().fold(0, |all, m| all | m))
+            .collect()
     });
     Ok(Vector::ints(all.chunks(inner).map(best).collect()).marked(marks))
 }
@@ -507,7 +544,11 @@ pub(super) fn bitcast(
     let columns = to_dims.last().copied().unwrap_or(1).max(0) as usize;
     let packs = from.bits() < to.bits();
     let narrow_dims = if packs { from_dims } else { to_dims };
-    let rows = if rank >= 2 { count(&narrow_dims[..rank - 1]) } else { 0 };
+    let rows = if rank >= 2 {
+        count(&narrow_dims[..rank - 1])
+    } else {
+        0
+    };
     if rank < 2 {
         return Ok(Vector::new(super::value::from_bytes(to, &bytes)?));
     }
@@ -516,12 +557,19 @@ pub(super) fn bitcast(
         for column in 0..columns {
             let plain = (row * columns + column) * size;
             let packed = (row / ratio * columns + column) * size * ratio + row % ratio * size;
-            let (src, dst) = if packs { (plain, packed) } else { (packed, plain) };
+            let (src, dst) = if packs {
+                (plain, packed)
+            } else {
+                (packed, plain)
+            };
             out[dst..dst + size].copy_from_slice(&bytes[src..src + size]);
         }
     }
     let lanes = super::value::from_bytes(to, &out)?;
-    let any = x.marks.as_ref().map_or(0, |marks| marks.iter().fold(0, |all, m| all | m));
+    let any = x
+        .marks
+        .as_ref()
+        .map_or(0, |marks| marks.iter().fold(0, |all, m| all | m));
     let marks = (any != 0).then(|| vec![any; count(to_dims)]);
     Ok(Vector::new(lanes).marked(marks))
 }

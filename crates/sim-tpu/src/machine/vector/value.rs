@@ -2,9 +2,9 @@
 //! wrote.
 
 use std::sync::Arc;
-use tegula_interp::scalar::{decode_single, encode_single};
 use tegula_ir::ElementType;
 use tegula_mosaic::types::{Element, FloatKind};
+use tegula_scalar::{decode_single, encode_single};
 
 /// The element comes from beyond the edge of an array.
 pub(crate) const PADDING: u8 = 1;
@@ -23,7 +23,9 @@ impl Lanes {
     pub(crate) fn floats(&self) -> Result<&[f32], String> {
         match self {
             Self::Float(values) => Ok(values),
-            Self::Int(_) => Err("a vector of integers where floating-point ones are due".to_owned()),
+            Self::Int(_) => {
+                Err("a vector of integers where floating-point ones are due".to_owned())
+            }
         }
     }
 
@@ -68,7 +70,9 @@ impl Vector {
 
     /// The same with these marks; none if all are 0.
     pub(crate) fn marked(mut self, marks: Option<Vec<u8>>) -> Self {
-        self.marks = marks.filter(|marks| marks.iter().any(|m| *m != 0)).map(Arc::new);
+        self.marks = marks
+            .filter(|marks| marks.iter().any(|m| *m != 0))
+            .map(Arc::new);
         self
     }
 
@@ -159,7 +163,9 @@ pub(crate) fn round(element: Element, value: f32) -> f32 {
 /// Numbers rounded to their type.
 pub(crate) fn rounded(element: Element, mut values: Vec<f32>) -> Vec<f32> {
     if element != Element::F32 {
-        values.iter_mut().for_each(|value| *value = round(element, *value));
+        values
+            .iter_mut()
+            .for_each(|value| *value = round(element, *value));
     }
     values
 }
@@ -170,7 +176,11 @@ pub(crate) fn from_bytes(element: Element, bytes: &[u8]) -> Result<Lanes, String
     Ok(match (element, ty.byte_width_or_one()) {
         (Element::Float(FloatKind::F32), _) => {
             let words = bytes.chunks_exact(4);
-            Lanes::Float(words.map(|w| f32::from_ne_bytes([w[0], w[1], w[2], w[3]])).collect())
+            Lanes::Float(
+                words
+                    .map(|w| f32::from_ne_bytes([w[0], w[1], w[2], w[3]]))
+                    .collect(),
+            )
         }
         (Element::Float(FloatKind::BF16), _) => {
             let words = bytes.chunks_exact(2);
@@ -182,16 +192,27 @@ pub(crate) fn from_bytes(element: Element, bytes: &[u8]) -> Result<Lanes, String
             let wide = |w: &[u8]| decode_single(ty, u32::from(u16::from_ne_bytes([w[0], w[1]])));
             Lanes::Float(words.map(wide).collect())
         }
-        (Element::Float(_), _) => {
-            Lanes::Float(bytes.iter().map(|b| decode_single(ty, u32::from(*b))).collect())
-        }
+        (Element::Float(_), _) => Lanes::Float(
+            bytes
+                .iter()
+                .map(|b| decode_single(ty, u32::from(*b)))
+                .collect(),
+        ),
         (_, 4) => {
             let words = bytes.chunks_exact(4);
-            Lanes::Int(words.map(|w| i32::from_ne_bytes([w[0], w[1], w[2], w[3]])).collect())
+            Lanes::Int(
+                words
+                    .map(|w| i32::from_ne_bytes([w[0], w[1], w[2], w[3]]))
+                    .collect(),
+            )
         }
         (_, 2) => {
             let words = bytes.chunks_exact(2);
-            Lanes::Int(words.map(|w| i32::from(i16::from_ne_bytes([w[0], w[1]]))).collect())
+            Lanes::Int(
+                words
+                    .map(|w| i32::from(i16::from_ne_bytes([w[0], w[1]])))
+                    .collect(),
+            )
         }
         (element, _) => {
             let wide = |b: &u8| wrap(element, i64::from(*b as i8));
@@ -208,14 +229,18 @@ pub(crate) fn to_bytes(element: Element, lanes: &Lanes) -> Result<Vec<u8>, Strin
         (Lanes::Float(values), 4) => values.iter().for_each(|v| out.extend(v.to_ne_bytes())),
         (Lanes::Float(values), 2) => {
             let narrow = |v: &f32| encode_single(ty, *v) as u16;
-            values.iter().for_each(|v| out.extend(narrow(v).to_ne_bytes()));
+            values
+                .iter()
+                .for_each(|v| out.extend(narrow(v).to_ne_bytes()));
         }
         (Lanes::Float(values), _) => {
             out.extend(values.iter().map(|v| encode_single(ty, *v) as u8));
         }
         (Lanes::Int(values), 4) => values.iter().for_each(|v| out.extend(v.to_ne_bytes())),
         (Lanes::Int(values), 2) => {
-            values.iter().for_each(|v| out.extend((*v as i16).to_ne_bytes()));
+            values
+                .iter()
+                .for_each(|v| out.extend((*v as i16).to_ne_bytes()));
         }
         (Lanes::Int(values), _) => out.extend(values.iter().map(|v| *v as u8)),
     }

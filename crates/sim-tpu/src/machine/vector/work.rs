@@ -134,9 +134,10 @@ fn reduction(
         operations: elements,
         ..Work::default()
     };
-    let left = given / operation.operands[0].dims().last().map_or(1.0, |n| {
-        (*n as f64 / speeds.lane_count.max(1.0)).ceil().max(1.0)
-    });
+    let left = given
+        / operation.operands[0].dims().last().map_or(1.0, |n| {
+            (*n as f64 / speeds.lane_count.max(1.0)).ceil().max(1.0)
+        });
     let cross = match (across_lanes, across_sublanes) {
         // Each register's lanes by the cross-lane unit, after whole registers were added.
         (true, _) => left,
@@ -157,7 +158,10 @@ fn matmul(
 ) -> Work {
     let (lhs, rhs) = (operation.operands[0].dims(), operation.operands[1].dims());
     let of = |dims: &[i64], which: &[i64]| -> f64 {
-        which.iter().map(|d| dims[*d as usize].max(1) as f64).product()
+        which
+            .iter()
+            .map(|d| dims[*d as usize].max(1) as f64)
+            .product()
     };
     let all = |dims: &[i64]| -> f64 { dims.iter().map(|d| (*d).max(1) as f64).product() };
     let batch = of(lhs, &dims.lhs_batch);
@@ -177,9 +181,14 @@ fn matmul(
     let weights = (k / dim).ceil() * (n / dim).ceil();
     let latch = (dim / rows) * units.latch[at];
     let push = (m / rows).ceil() * units.cadence[at];
-    let each = if units.overlap { push.max(latch) } else { push + latch };
+    let each = if units.overlap {
+        push.max(latch)
+    } else {
+        push + latch
+    };
     let cycles = batch * passes * weights * each / units.count.max(1.0);
-    let partial = ((k / dim).ceil() - 1.0).max(0.0) * registers(&operation.dims, Element::F32, speeds);
+    let partial =
+        ((k / dim).ceil() - 1.0).max(0.0) * registers(&operation.dims, Element::F32, speeds);
     Work {
         matrix: cycles + units.latency,
         vector: (registers(&operation.dims, Element::F32, speeds) + partial) / SLOTS,
