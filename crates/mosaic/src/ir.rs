@@ -19,7 +19,7 @@ entity_impl!(Value, "v");
 /// A place in a source file.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Place {
-    /// The file, as the front end named it.
+    /// The file, as the front end named it; empty for a line of the kernel's own text.
     pub file: Arc<str>,
     /// The line, from 1.
     pub line: u32,

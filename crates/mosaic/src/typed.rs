@@ -24,6 +24,7 @@ pub(crate) fn module(mlir: &mlir::Module) -> Result<Module, Error> {
         mlir,
         values: PrimaryMap::new(),
         numbers: FxHashMap::default(),
+        lines: line_starts(mlir),
     };
     let functions = mlir
         .body()
@@ -59,6 +60,18 @@ struct Reader<'m> {
     mlir: &'m mlir::Module,
     values: PrimaryMap<Value, Type>,
     numbers: FxHashMap<mlir::ValueId, Value>,
+    /// Where the lines of the text begin that the module was read from.
+    lines: Vec<usize>,
+}
+
+fn line_starts(mlir: &mlir::Module) -> Vec<usize> {
+    let Some(text) = &mlir.text else {
+        return Vec::new();
+    };
+    let ends = text.iter().enumerate().filter(|(_, byte)| **byte == b'\n');
+    std::iter::once(0)
+        .chain(ends.map(|(at, _)| at + 1))
+        .collect()
 }
 
 fn at(operation: &mlir::Operation, message: impl Into<String>) -> Error {
@@ -92,6 +105,18 @@ fn place(operation: &mlir::Operation) -> Option<Place> {
 }
 
 impl Reader<'_> {
+    /// The line of an operation of a text, in a file without a name.
+    fn line_of(&self, operation: &mlir::Operation) -> Option<Place> {
+        let after = self
+            .lines
+            .partition_point(|start| *start <= operation.offset);
+        let line = u32::try_from(after).ok().filter(|line| *line > 0)?;
+        Some(Place {
+            file: "".into(),
+            line,
+        })
+    }
+
     fn function(&mut self, operation: &mlir::Operation) -> Result<Function, Error> {
         let name = operation.attribute("sym_name").and_then(Attribute::as_str);
         let name = name.ok_or_else(|| at(operation, "the function has no name"))?;
@@ -277,7 +302,7 @@ impl Reader<'_> {
             operands,
             results,
             regions,
-            place: place(operation),
+            place: place(operation).or_else(|| self.line_of(operation)),
             name: operation.name.clone(),
         };
         self.op(operation, &mut made)?;

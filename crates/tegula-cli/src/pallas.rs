@@ -86,9 +86,10 @@ pub(super) fn simulate(
     }
     let arrays = arrays(kernel, &given);
     let named = |message: String| anyhow!("{}: {message}", args.kernel.display());
-    let program = tracing::info_span!("translate")
+    let mut program = tracing::info_span!("translate")
         .in_scope(|| to_program(&kernel.module, &chip, &arrays))
         .map_err(|error| named(error.to_string()))?;
+    name_places(&mut program, &args.kernel);
     if args.expanded {
         say!("{}", print_kernel(&program, PrintForm::Expanded).trim_end());
         return Ok(SUCCESS);
@@ -132,6 +133,18 @@ pub(super) fn simulate(
         lines: Lines::Instructions(&places),
     };
     outcome(args, common, &subject, &[])
+}
+
+/// Lines of a kernel's own text are lines of its file.
+fn name_places(program: &mut TpuProgram, path: &Path) {
+    let file: std::sync::Arc<str> = path.display().to_string().into();
+    for place in program
+        .places
+        .iter_mut()
+        .filter(|place| place.file.is_empty())
+    {
+        place.file = file.clone();
+    }
 }
 
 fn reads_scalars(program: &TpuProgram) -> bool {

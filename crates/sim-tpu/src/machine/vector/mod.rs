@@ -89,7 +89,9 @@ impl<'p> Machine<'p> {
     pub(super) fn vector(&mut self, number: usize, here: Here<'p>) -> Result<(), Error> {
         let blocks = self.blocks;
         let block = &blocks[number];
-        self.spend(block.effort / 64, here.line)?;
+        if self.functional {
+            self.spend(block.effort / 512, here.line)?;
+        }
         for operation in &block.operations {
             let here = Here {
                 line: operation.line,
