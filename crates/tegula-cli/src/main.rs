@@ -21,6 +21,7 @@ mod inputs;
 mod layout;
 mod options;
 mod output;
+mod pallas;
 mod reduce;
 mod report;
 mod run;

@@ -8,13 +8,12 @@ use crate::inputs::{
 };
 use crate::options::{CacheArgs, Common, CpuArgs, TargetName};
 use crate::report::Failure;
-use anyhow::Context;
 use clap::Args;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use tegula::check::Comparison;
-use tegula::{Compiled, Executable, Options, Tensor, compile, npz};
+use tegula::{Compiled, Executable, Options, Tensor, compile};
 use tegula_ir::{Literal, Shape};
 
 /// The options of `tegula run`.
@@ -118,14 +117,7 @@ fn write_outputs(args: &RunArgs, outputs: &[Tensor]) -> anyhow::Result<()> {
         .enumerate()
         .map(|(i, b)| (format!("out{i}"), b.literal()))
         .collect();
-    let write = || -> anyhow::Result<()> {
-        let file = std::io::BufWriter::new(std::fs::File::create(path)?);
-        Ok(npz::write_npz(
-            file,
-            named.iter().map(|(n, l)| (n.as_str(), *l)),
-        )?)
-    };
-    write().with_context(|| format!("{} cannot be written", path.display()))
+    crate::output::write_npz_file(path, &named)
 }
 
 struct Times {
