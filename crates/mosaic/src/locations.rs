@@ -67,9 +67,10 @@ fn assign(
     skipped: usize,
 ) {
     if skipped == 0
-        && let Some(place) = places.next() {
-            operation.location = place;
-        }
+        && let Some(place) = places.next()
+    {
+        operation.location = place;
+    }
     let inner = operation
         .regions
         .iter_mut()
