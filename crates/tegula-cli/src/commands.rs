@@ -2,9 +2,7 @@
 
 use crate::exit_code::BAD_USAGE;
 use crate::options::Common;
-use crate::{
-    bench, compile, index, layout, output, reduce, report, run, shape, simplify, simulate, trace,
-};
+use crate::{bench, compile, index, layout, output, reduce, run, shape, simplify, simulate, trace};
 use clap::{Parser, Subcommand};
 
 /// Compile and run machine-learning programs, and ask why.

@@ -9,7 +9,7 @@ use anyhow::{Context, anyhow};
 use clap::Args;
 use serde_json::json;
 use std::path::{Path, PathBuf};
-use tegula::Buffer;
+use tegula::Tensor;
 use tegula::random_input::random_array;
 use tegula::tpu::TpuExecutable;
 use tegula_ir::{ArrayShape, Literal};
@@ -107,7 +107,7 @@ fn model(args: &SimulateArgs, common: &Common, chip: &Chip) -> Result<u8, Failur
                 seed: 0,
             };
             let buffers = given.load(&source)?;
-            Some(buffers.into_iter().map(Buffer::into_literal).collect())
+            Some(buffers.into_iter().map(Tensor::into_literal).collect())
         }
     };
     let report = executable.simulate(inputs, true);
@@ -249,7 +249,7 @@ fn failure(path: &Path, text: &str, error: Error) -> Failure {
         {
             let start = line_start(text, line);
             let end = text[start..].find('\n').map_or(text.len(), |n| start + n);
-            let mut error = tegula::Error::new(tegula::Fault::Input, message);
+            let mut error = tegula::Error::new(tegula::ErrorKind::Input, message);
             error.span = tegula_ir::Span {
                 start: start as u32,
                 end: end as u32,

@@ -21,6 +21,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("custom-call", &["ir", "linalg", "scalar"]),
     ("interp", &["custom-call", "devices", "ir", "scalar"]),
     ("indexing", &["expr", "ir"]),
+    ("partition", &["expr", "indexing", "ir"]),
     ("fusion", &["devices", "expr", "indexing", "ir"]),
     ("plan", &["expr", "fusion", "ir"]),
     (
