@@ -66,10 +66,10 @@ fn assign(
     places: &mut impl Iterator<Item = Arc<Location>>,
     skipped: usize,
 ) {
-    if skipped == 0 {
-        if let Some(place) = places.next() {
-            operation.location = place;
-        }
+    if skipped == 0
+        && let Some(place) = places.next()
+    {
+        operation.location = place;
     }
     let inner = operation
         .regions

@@ -195,7 +195,7 @@ impl Reader<'_> {
             return Err(at(operation, "a window's parameters are no dictionary"));
         };
         let mut made = Window::default();
-        for (key, value) in entries.iter() {
+        for (key, value) in &**entries {
             match &**key {
                 "transform_indices" => made.transform = value.as_symbol().map(Into::into),
                 "window_bounds" => made.bounds = value.as_integers().unwrap_or_default(),

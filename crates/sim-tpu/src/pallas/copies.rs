@@ -23,7 +23,7 @@ impl<'k> Translator<'k> {
 
     fn dims_of(&self, operation: &Operation, value: Value) -> Made<Vec<i64>> {
         let memref = self.module.values[value].as_memref();
-        let dims = memref.and_then(|memref| memref.static_dims());
+        let dims = memref.and_then(tegula_mosaic::types::MemRefType::static_dims);
         dims.ok_or_else(|| Error::at(operation, "memory whose sizes are not known"))
     }
 
