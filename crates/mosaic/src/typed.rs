@@ -96,8 +96,24 @@ fn with_place(operation: &mlir::Operation, mut error: Error) -> Error {
     }
 }
 
+/// The first file with its line, innermost calls first. Of a call of a function by itself the
+/// caller counts: JAX gives the frame of an equal operation before as the callee.
+fn file_of(location: &mlir::Location) -> Option<(&str, u32)> {
+    match location {
+        mlir::Location::Name { child, .. } => file_of(child),
+        mlir::Location::CallSite { callee, caller } => match callee.name() == caller.name() {
+            true => file_of(caller).or_else(|| file_of(callee)),
+            false => file_of(callee).or_else(|| file_of(caller)),
+        },
+        mlir::Location::Fused { locations, .. } => {
+            locations.iter().find_map(|location| file_of(location))
+        }
+        other => other.file(),
+    }
+}
+
 fn place(operation: &mlir::Operation) -> Option<Place> {
-    let (file, line) = operation.location.file()?;
+    let (file, line) = file_of(&operation.location)?;
     Some(Place {
         file: file.into(),
         line,
@@ -179,7 +195,7 @@ impl Reader<'_> {
             return Err(at(operation, "a window's parameters are no dictionary"));
         };
         let mut made = Window::default();
-        for (key, value) in entries {
+        for (key, value) in &**entries {
             match &**key {
                 "transform_indices" => made.transform = value.as_symbol().map(Into::into),
                 "window_bounds" => made.bounds = value.as_integers().unwrap_or_default(),

@@ -148,7 +148,10 @@ pub(super) fn outcome(
 ) -> Result<u8, Failure> {
     let report = subject.report;
     if let Some(path) = &args.outputs {
-        write_results(path, report)?;
+        // What does not fit the chip has no values, and that is a finding.
+        if report.functional || report.fits {
+            write_results(path, report)?;
+        }
     }
     let write = |path: &Path, text: String| {
         std::fs::write(path, text).with_context(|| format!("{} cannot be written", path.display()))
@@ -181,7 +184,7 @@ pub(super) fn outcome(
 fn write_results(path: &Path, report: &Report) -> Result<(), Failure> {
     if !report.functional {
         return Err(anyhow!(
-            "no values were computed, so there are no results to write to {}",
+            "no values were computed, so there are no results to write to {}: give `--inputs`",
             path.display()
         )
         .into());

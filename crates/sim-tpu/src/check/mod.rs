@@ -200,7 +200,7 @@ impl Checker<'_> {
                 self.body(otherwise, &mut no);
             }
             StatementKind::WaitCopy { .. } => {}
-            StatementKind::Vector(block) => self.vector(statement, block, scope),
+            StatementKind::Vector(block) => self.vector(block, scope),
             StatementKind::Scalar {
                 variable,
                 operation,
@@ -382,7 +382,7 @@ impl Checker<'_> {
     }
 
     /// Vectors are loaded and stored at offsets as operands of computations are.
-    fn vector(&mut self, statement: &Statement, block: &VectorBlock, scope: &mut Scope) {
+    fn vector(&mut self, block: &VectorBlock, scope: &mut Scope) {
         for operation in &block.operations {
             let here = Statement {
                 kind: StatementKind::Vector(Box::new(VectorBlock {
@@ -400,7 +400,6 @@ impl Checker<'_> {
                 scope.forget(variable, self.program);
             }
         }
-        let _ = statement;
     }
 
     fn grid(&mut self, statement: &Statement, grid: &Grid, scope: &Scope) {

@@ -113,10 +113,9 @@ impl Parser<'_> {
         }
         self.kernel_flags()?;
         operation.attributes.extend(self.optional_dictionary()?);
-        let mut types = Vec::new();
         let mut results = Vec::new();
         if self.scanner.eat(":") {
-            types = match self.scanner.peek() {
+            let types = match self.scanner.peek() {
                 Some(b'(') => self.type_list_in_parentheses()?,
                 _ => self.type_list()?,
             };
@@ -128,7 +127,6 @@ impl Parser<'_> {
                 results = types.first().cloned().into_iter().collect();
             }
         }
-        let _ = types;
         Ok((operation, results))
     }
 

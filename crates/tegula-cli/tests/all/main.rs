@@ -4,6 +4,7 @@
 mod c_examples;
 mod compile_cache;
 mod exit_codes;
+mod pallas;
 mod readme;
 mod reduce;
 mod wide_tuples;

@@ -340,7 +340,6 @@ pub(super) fn reduce(
     along: &[i64],
     accumulator: &Vector,
 ) -> Result<(Vector, bool), String> {
-    let own = strides(dims);
     let kept: Vec<usize> = (0..dims.len())
         .filter(|d| !along.contains(&(*d as i64)))
         .collect();
@@ -352,7 +351,6 @@ pub(super) fn reduce(
     let inner: usize = gone.iter().map(|d| dims[*d].max(0) as usize).product();
     let outer: usize = kept.iter().map(|d| dims[*d].max(0) as usize).product();
     let in_order = order.iter().enumerate().all(|(i, d)| i as i64 == *d);
-    let _ = &own;
     let lanes = match (&*x.lanes, &*accumulator.lanes) {
         (Lanes::Float(values), Lanes::Float(start)) => {
             // Down the rows of a matrix whole rows are combined.

@@ -1,0 +1,126 @@
+//! Kernels of Pallas on the simulated core: those of `examples/pallas/kernels.py`, lowered by JAX,
+//! with numpy's results, and the same with one mistake each.
+
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use tegula::npz::read_npz;
+
+fn data() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/pallas/lowered")
+}
+
+fn names() -> Vec<String> {
+    let entries = std::fs::read_dir(data()).expect("the kernels are there");
+    let paths = entries.map(|entry| entry.expect("an entry").path());
+    let kernels = paths.filter(|path| path.extension().is_some_and(|end| end == "mlir"));
+    let names = kernels.filter_map(|path| Some(path.file_stem()?.to_str()?.to_owned()));
+    let mut names: Vec<String> = names.collect();
+    names.sort();
+    names
+}
+
+/// Simulates a kernel: its report, and its results' greatest difference from numpy's relative to
+/// the greatest element.
+fn simulate(name: &str) -> (Value, Option<f64>) {
+    let (kernel, arrays) = (
+        data().join(format!("{name}.mlir")),
+        data().join(format!("{name}.npz")),
+    );
+    let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("pallas_{name}.npz"));
+    let _ = std::fs::remove_file(&out);
+    let output = Command::new(env!("CARGO_BIN_EXE_tegula"))
+        .args(["--json", "simulate"])
+        .arg(&kernel)
+        .arg("--inputs")
+        .arg(&arrays)
+        .arg("--outputs")
+        .arg(&out)
+        .output()
+        .expect("tegula runs");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let report = said
+        .lines()
+        .find_map(|line| serde_json::from_str(line).ok());
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    let report = report.unwrap_or_else(|| panic!("{name}: {said}{errors}"));
+    let Ok(results) = std::fs::read(&out) else {
+        return (report, None);
+    };
+    let own = read_npz(&results).expect("the results");
+    let wanted = read_npz(&std::fs::read(&arrays).expect("the arrays")).expect("the arrays");
+    let mut worst: f64 = 0.0;
+    for array in wanted.iter().filter(|array| array.name.starts_with("out")) {
+        let own = own.iter().find(|own| own.name == array.name);
+        let own = own.unwrap_or_else(|| panic!("{name} has no {}", array.name));
+        assert_eq!(own.literal.shape(), array.literal.shape(), "{name}");
+        let floats = |bytes: &[u8]| -> Vec<f32> {
+            let words = bytes.chunks_exact(4);
+            words
+                .map(|w| f32::from_ne_bytes([w[0], w[1], w[2], w[3]]))
+                .collect()
+        };
+        let (own, wanted) = (floats(own.literal.bytes()), floats(array.literal.bytes()));
+        let scale = wanted
+            .iter()
+            .fold(0f32, |most, value| most.max(value.abs()));
+        for (own, wanted) in own.iter().zip(&wanted) {
+            let error = f64::from((own - wanted).abs() / scale.max(1e-30));
+            worst = if error.is_nan() {
+                f64::INFINITY
+            } else {
+                worst.max(error)
+            };
+        }
+    }
+    (report, Some(worst))
+}
+
+#[test]
+fn kernels_give_numpys_results_and_mistakes_are_found_at_their_lines() {
+    let source = data().join("../kernels.py");
+    let source = std::fs::read_to_string(source).expect("the kernels' source");
+    let names = names();
+    assert!(names.len() >= 18, "{names:?}");
+    for name in names {
+        let expected = std::fs::read_to_string(data().join(format!("{name}.expected")));
+        let expected = expected.expect("what is expected").trim().to_owned();
+        let (report, error) = simulate(&name);
+        let findings = report["findings"].as_array().expect("findings");
+        if expected.is_empty() {
+            assert!(findings.is_empty(), "{name}: {findings:#?}");
+            let error = error.unwrap_or_else(|| panic!("{name} has no results"));
+            assert!(error < 1e-5, "{name} is {error} off");
+            continue;
+        }
+        let found = findings.iter().find(|finding| finding["code"] == *expected);
+        let found = found.unwrap_or_else(|| panic!("{name}: no {expected} in {findings:#?}"));
+        // A mistake that has a line of its own is marked there.
+        let mistake = name
+            .split_once('_')
+            .map_or("", |(_, rest)| rest)
+            .replace('_', " ");
+        let marked = source.lines().position(|line| {
+            let mark = line.split_once("# here:").map(|(_, mark)| mark);
+            mark.is_some_and(|mark| mark.split(',').any(|own| own.trim() == mistake))
+        });
+        if let Some(line) = marked {
+            let lines = findings
+                .iter()
+                .filter(|finding| finding["code"] == *expected);
+            let lines: Vec<u64> = lines
+                .filter_map(|finding| finding["line"].as_u64())
+                .collect();
+            assert!(
+                lines.contains(&(line as u64 + 1)),
+                "{name}: {} not in {lines:?}",
+                line + 1
+            );
+        }
+        let file = found["file"].as_str().unwrap_or_default();
+        assert!(
+            expected == "TG002" || file.ends_with("kernels.py"),
+            "{name}: {found}"
+        );
+    }
+}
