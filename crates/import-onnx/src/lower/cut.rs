@@ -12,8 +12,7 @@
 //! Translation itself does not run anything. Asked for elements that nobody has given yet it stops; the
 //! caller runs the stages there are, and asks again with the elements.
 
-use super::graph::Scope;
-use super::value::{Item, Source, Value, sizes};
+use super::value::{Item, Scope, Source, Value, sizes};
 use super::{Local, Lowerer, Result};
 use crate::Error;
 use rustc_hash::{FxHashMap, FxHashSet};
