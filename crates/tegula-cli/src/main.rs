@@ -22,6 +22,7 @@ mod layout;
 mod options;
 mod output;
 mod pallas;
+mod partition;
 mod reduce;
 mod report;
 mod run;
