@@ -114,9 +114,9 @@ fn emit(args: &CompileArgs, form: Form, common: &Common) -> Result<u8, Failure> 
     }
     if form == Form::Tpu && !matches!(args.target, CompileTarget::Cuda) {
         let bytes = crate::inputs::read_file(&args.model)?;
-        if let Some(kernels) = crate::pallas::read(&args.model, &bytes)? {
+        if let Some(kernels) = crate::simulate::pallas::read(&args.model, &bytes)? {
             let chip = crate::chip::load(&args.chip)?;
-            let text = crate::pallas::text(&args.model, &kernels, &chip)?;
+            let text = crate::simulate::pallas::text(&args.model, &kernels, &chip)?;
             return write_text(args, common, &text);
         }
     }

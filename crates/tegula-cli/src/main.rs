@@ -21,7 +21,6 @@ mod inputs;
 mod layout;
 mod options;
 mod output;
-mod pallas;
 mod partition;
 mod reduce;
 mod report;

@@ -1,6 +1,8 @@
 //! `tegula simulate`: a kernel or a program on a simulated TPU core, what is wrong with
 //! it, what it needs and how long it takes.
 
+pub(crate) mod pallas;
+
 use crate::exit_code::{FINDING, SUCCESS};
 use crate::inputs::{DimArgs, InputArgs, open_npz, read_array, read_file, read_module, text_of};
 use crate::options::Common;
@@ -82,8 +84,8 @@ pub(crate) enum Precision {
 pub(crate) fn simulate(args: &SimulateArgs, common: &Common) -> Result<u8, Failure> {
     let chip = chip(args)?;
     let bytes = read_file(&args.kernel)?;
-    if let Some(kernels) = crate::pallas::read(&args.kernel, &bytes)? {
-        return crate::pallas::simulate(args, common, &chip, &kernels);
+    if let Some(kernels) = pallas::read(&args.kernel, &bytes)? {
+        return pallas::simulate(args, common, &chip, &kernels);
     }
     let text = text_of(&bytes);
     if InputForm::of(&bytes).is_none() && is_kernel(text) {
@@ -165,7 +167,7 @@ pub(super) fn outcome(
     if common.json {
         let mut report = to_json(report);
         for finding in report["findings"].as_array_mut().into_iter().flatten() {
-            crate::pallas::place_finding(subject.program, finding);
+            pallas::place_finding(subject.program, finding);
         }
         if !assumed.is_empty() {
             let loops = assumed.iter();

@@ -1,11 +1,11 @@
 //! Kernels of Pallas on the command line: `tegula simulate` and `tegula compile --emit tpu` on a
 //! program of StableHLO with `tpu_custom_call` in it, or on a kernel's own module.
 
+use super::{Precision, SimulateArgs, outcome};
 use crate::exit_code::SUCCESS;
 use crate::inputs::{open_npz, read_array};
 use crate::options::Common;
 use crate::report::Failure;
-use crate::simulate::{Precision, SimulateArgs, outcome};
 use anyhow::{Context, anyhow};
 use serde_json::json;
 use std::path::Path;
@@ -28,7 +28,7 @@ const MOST_SHOWN: usize = 50;
 const MOST_MADE_UP: i64 = 1 << 30;
 
 /// The kernels of a file, if it has any.
-pub(super) fn read(path: &Path, bytes: &[u8]) -> Result<Option<Vec<Source>>, Failure> {
+pub(crate) fn read(path: &Path, bytes: &[u8]) -> Result<Option<Vec<Source>>, Failure> {
     if InputForm::of(bytes).is_none() {
         return Ok(None);
     }
@@ -60,7 +60,7 @@ fn only<'k>(path: &Path, kernels: &'k [Source]) -> Result<&'k Source, Failure> {
 }
 
 /// The text of a kernel's program.
-pub(super) fn text(path: &Path, kernels: &[Source], chip: &Chip) -> Result<String, Failure> {
+pub(crate) fn text(path: &Path, kernels: &[Source], chip: &Chip) -> Result<String, Failure> {
     let kernel = only(path, kernels)?;
     let arrays = arrays(kernel, &[]);
     let program = to_program(&kernel.module, chip, &arrays);
