@@ -3,7 +3,7 @@
 use crate::exit_code::BAD_USAGE;
 use crate::options::Common;
 use crate::{
-    bench, compile, index, layout, output, reduce, report, run, shape, simplify, simulate, trace,
+    bench, compile, index, layout, output, partition, reduce, report, run, shape, simplify, simulate, trace,
 };
 use clap::{Parser, Subcommand};
 
@@ -31,6 +31,8 @@ enum Command {
     Shape(shape::ShapeArgs),
     /// Print a program with layouts, tiles and memory spaces for a TPU.
     Layout(layout::LayoutArgs),
+    /// Cut a program over sharded arrays into one for each device, and print that.
+    Partition(partition::PartitionArgs),
     /// Run a kernel on a simulated TPU core: what is wrong with it, what it needs.
     Simulate(simulate::SimulateArgs),
     /// Measure how long a program takes to compile and run.
@@ -56,6 +58,7 @@ impl Cli {
             Command::Simplify(args) => simplify::simplify(args, common),
             Command::Shape(args) => shape::shape(args, common),
             Command::Layout(args) => layout::layout(args, common),
+            Command::Partition(args) => partition::partition(args, common),
             Command::Simulate(args) => simulate::simulate(args, common),
             Command::Bench(args) => bench::bench(args, common),
             Command::Reduce(args) => reduce::reduce(args, common),

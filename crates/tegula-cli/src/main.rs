@@ -21,6 +21,7 @@ mod inputs;
 mod layout;
 mod options;
 mod output;
+mod partition;
 mod reduce;
 mod report;
 mod run;

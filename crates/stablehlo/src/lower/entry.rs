@@ -78,6 +78,29 @@ impl Lowerer<'_> {
         }
     }
 
+    /// A result of which a sharding is stated is a copy that states it.
+    pub(super) fn state_result_shardings(
+        &mut self,
+        operation: &Operation,
+        results: &mut [Local],
+        frame: &mut Frame,
+    ) -> Result<(), Error> {
+        for (list, result) in lists(operation, "res_attrs").iter().zip(results) {
+            for (name, value) in entries(list) {
+                let (sharding, attribute) = match (&**name, value) {
+                    ("sdy.sharding", value) => (None, Some(sharding_attribute(value))),
+                    ("mhlo.sharding", Attribute::String(text)) => (Some(Arc::clone(text)), None),
+                    _ => continue,
+                };
+                *result = self.push(frame, tegula_ir::Op::Copy, &[*result], None)?;
+                let annotations = frame.annotations_mut(*result);
+                annotations.sharding = sharding;
+                annotations.frontend_attributes.extend(attribute);
+            }
+        }
+        Ok(())
+    }
+
     /// Names of results, and meshes, are kept as attributes of the module: HLO has no other place
     /// for them.
     pub(super) fn note_results(&mut self, operation: &Operation) {

@@ -3,12 +3,12 @@
 //! It becomes what XLA makes of it, so that a partitioner finds the same whether a program comes as
 //! StableHLO or as HLO: a custom call that cuts whole arrays into parts, a call of the computation on
 //! parts, and a custom call that puts the parts of its results together. The frontend attributes of
-//! the custom calls keep the shardings and the axes of the mesh. Where the parts are the whole
-//! arrays, one device does all, and the operations stand where the computation stood.
+//! the custom calls keep the shardings and the axes of the mesh. Where the axes have one device, it
+//! does all, and the operations stand where the computation stood.
 
 use super::{Frame, Local, Lowerer, access::Access, entry::quoted};
 use crate::Error;
-use crate::mlir::{Block, ValueId};
+use crate::mlir::ValueId;
 use std::sync::Arc;
 use tegula_ir::{CustomCall, Op, Shape};
 
@@ -20,7 +20,7 @@ impl<'m> Lowerer<'m> {
     ) -> Result<(), Error> {
         let operands = self.operands(access, frame)?;
         let block = self.only_block(access, access.region(0)?)?;
-        if self.is_whole(access, block) {
+        if self.is_of_one_device(access) {
             for (argument, local) in block.arguments.iter().zip(&operands) {
                 frame.bind(*argument, *local);
             }
@@ -54,21 +54,19 @@ impl<'m> Lowerer<'m> {
         self.bind_all(access, frame, &results)
     }
 
-    /// Whether every device's parts are the whole arrays.
-    fn is_whole(&self, access: &Access<'_>, block: &Block) -> bool {
-        let same = |values: &[ValueId], others: &[ValueId]| {
-            let types = |values: &[ValueId]| -> Vec<_> {
-                values
-                    .iter()
-                    .map(|value| self.source.type_of(*value))
-                    .collect()
-            };
-            types(values) == types(others)
+    /// Whether the axes along which devices compute by themselves have one device together.
+    fn is_of_one_device(&self, access: &Access<'_>) -> bool {
+        let Ok(axes) = access.attribute("manual_axes") else {
+            return false;
         };
-        let returned = block.operations.last();
-        let returned = returned.map(|end| end.operands.as_slice());
-        same(&block.arguments, &access.operation.operands)
-            && same(returned.unwrap_or_default(), &access.operation.results)
+        let axes = crate::print::attribute_text(axes);
+        let meshes = self.source.body().iter().filter_map(|operation| {
+            let is_mesh = &*operation.name == "sdy.mesh";
+            self.mesh(operation.attribute("mesh").filter(|_| is_mesh)?)
+        });
+        // An axis of a name has the same size in all meshes that have it.
+        let mut sizes = meshes.flat_map(|mesh| mesh.axes);
+        sizes.all(|(name, size)| size == 1 || !axes.contains(&format!("\"{name}\"")))
     }
 
     fn shapes(&self, access: &Access<'_>, values: &[ValueId]) -> Result<Vec<Shape>, Error> {

@@ -43,18 +43,18 @@ impl Lowerer<'_> {
     }
 
     /// A mesh by its name, or as it is written.
-    fn mesh(&self, value: &Attribute) -> Option<Mesh> {
+    pub(super) fn mesh(&self, value: &Attribute) -> Option<Mesh> {
         let Some(name) = value.as_symbol() else {
-            return written_mesh(value);
+            return match value {
+                Attribute::Opaque { body, .. } => parsed_mesh(body),
+                other => written_mesh(other),
+            };
         };
         let operation = self.source.body().iter().find(|operation| {
             let own = operation.attribute("sym_name").and_then(Attribute::as_str);
             &*operation.name == "sdy.mesh" && own == Some(name)
         })?;
-        match operation.attribute("mesh")? {
-            Attribute::Opaque { body, .. } => parsed_mesh(body),
-            other => written_mesh(other),
-        }
+        self.mesh(operation.attribute("mesh")?)
     }
 }
 

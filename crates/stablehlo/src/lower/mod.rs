@@ -163,9 +163,10 @@ impl<'m> Lowerer<'m> {
         if is_entry {
             self.note_parameters(operation, &parameters, &mut frame);
         }
-        let results = self.block(block, &mut frame)?;
+        let mut results = self.block(block, &mut frame)?;
         if is_entry {
             self.note_results(operation);
+            self.state_result_shardings(operation, &mut results, &mut frame)?;
             self.note_layouts(&access, &parameters, &results, &frame)?;
         }
         let root = match results.as_slice() {
