@@ -19,7 +19,16 @@ fn number(variable: &str) -> Option<u64> {
 
 /// A mesh of up to 8 devices.
 fn mesh(random: &mut Random) -> Vec<i64> {
-    let meshes: [&[i64]; 8] = [&[2], &[4], &[2, 2], &[8], &[2, 4], &[4, 2], &[2, 2, 2], &[3]];
+    let meshes: [&[i64]; 8] = [
+        &[2],
+        &[4],
+        &[2, 2],
+        &[8],
+        &[2, 4],
+        &[4, 2],
+        &[2, 2, 2],
+        &[3],
+    ];
     random.pick(&meshes).to_vec()
 }
 
@@ -93,26 +102,60 @@ fn annotate(module: &mut Module, random: &mut Random, mesh: &[i64]) {
 }
 
 /// What the devices give, put together.
-fn results(partitioned: &Partitioned, inputs: &[Literal], module: &Module) -> Result<Vec<Literal>, String> {
-    let devices = partitioned.parameters.first().or(partitioned.results.first()).map_or(1, Sharding::devices);
+fn results(
+    partitioned: &Partitioned,
+    inputs: &[Literal],
+    module: &Module,
+) -> Result<Vec<Literal>, String> {
+    let devices = partitioned
+        .parameters
+        .first()
+        .or(partitioned.results.first())
+        .map_or(1, Sharding::devices);
     let arguments: Result<Vec<Vec<Value>>, String> = (0..devices)
         .map(|device| {
             let pairs = inputs.iter().zip(&partitioned.parameters);
             pairs
-                .map(|(input, sharding)| sharding.part_of(input, device).map(Value::Array).map_err(|e| e.to_string()))
+                .map(|(input, sharding)| {
+                    sharding
+                        .part_of(input, device)
+                        .map(Value::Array)
+                        .map_err(|e| e.to_string())
+                })
                 .collect()
         })
         .collect();
-    let topology = Topology { replicas: 1, partitions: devices };
-    let given = evaluate_devices(&partitioned.module, topology, &arguments?, &Options::default(), Duration::from_secs(60));
+    let topology = Topology {
+        replicas: 1,
+        partitions: devices,
+    };
+    let given = evaluate_devices(
+        &partitioned.module,
+        topology,
+        &arguments?,
+        &Options::default(),
+        Duration::from_secs(60),
+    );
     let given = given.map_err(|error| error.to_string())?;
-    let leaves: Vec<Vec<Literal>> = given.iter().map(|value| value.leaves().into_iter().cloned().collect()).collect();
+    let leaves: Vec<Vec<Literal>> = given
+        .iter()
+        .map(|value| value.leaves().into_iter().cloned().collect())
+        .collect();
     let mut shapes = Vec::new();
-    module[module.entry_computation().root].shape.for_each_leaf(&mut |leaf| shapes.extend(leaf.as_array().cloned()));
-    let wholes = shapes.iter().zip(&partitioned.results).enumerate().map(|(at, (shape, sharding))| {
-        let parts: Vec<Literal> = leaves.iter().map(|leaves| leaves[at].clone()).collect();
-        sharding.whole_of(&parts, shape).map_err(|error| error.to_string())
-    });
+    module[module.entry_computation().root]
+        .shape
+        .for_each_leaf(&mut |leaf| shapes.extend(leaf.as_array().cloned()));
+    let wholes =
+        shapes
+            .iter()
+            .zip(&partitioned.results)
+            .enumerate()
+            .map(|(at, (shape, sharding))| {
+                let parts: Vec<Literal> = leaves.iter().map(|leaves| leaves[at].clone()).collect();
+                sharding
+                    .whole_of(&parts, shape)
+                    .map_err(|error| error.to_string())
+            });
     wholes.collect()
 }
 
@@ -123,13 +166,21 @@ fn check(seed: u64) -> Result<(), String> {
     let mut module = tegula::read(&program.text).map_err(|error| error.to_string())?;
     // Of a program for one device it is 0; of a partitioned one, who runs it.
     let own_number = |op: &Op| matches!(op, Op::PartitionId);
-    if module.instructions.values().any(|instruction| own_number(&instruction.op)) {
+    if module
+        .instructions
+        .values()
+        .any(|instruction| own_number(&instruction.op))
+    {
         return Ok(());
     }
     let arguments: Vec<Value> = program.inputs.iter().cloned().map(Value::Array).collect();
     let expected = evaluate(&module, &arguments).map_err(|error| format!("interp: {error}"))?;
     annotate(&mut module, &mut random, &mesh);
-    let fail = |what: &str, more: &str| Err(format!("seed {seed}, mesh {mesh:?}: {what}\n{module}\n{more}"));
+    let fail = |what: &str, more: &str| {
+        Err(format!(
+            "seed {seed}, mesh {mesh:?}: {what}\n{module}\n{more}"
+        ))
+    };
     let partitioned = match partition(&module, &tegula_partition::Options::default()) {
         Ok(partitioned) => partitioned,
         Err(error) => return fail(&error.to_string(), ""),
@@ -141,7 +192,10 @@ fn check(seed: u64) -> Result<(), String> {
     let expected: Vec<Literal> = expected.leaves().into_iter().cloned().collect();
     for (at, (actual, expected)) in actual.iter().zip(&expected).enumerate() {
         if !same(actual, expected) {
-            let text = format!("{}\nexpected {expected}\nfound {actual}", partitioned.module);
+            let text = format!(
+                "{}\nexpected {expected}\nfound {actual}",
+                partitioned.module
+            );
             return fail(&format!("result {at} differs"), &text);
         }
     }
@@ -155,7 +209,11 @@ fn check(seed: u64) -> Result<(), String> {
 fn same(a: &Literal, b: &Literal) -> bool {
     a.bytes() == b.bytes()
         || a.shape().same_ignoring_layout(b.shape())
-            && a.scalars().zip(b.scalars()).all(|(a, b)| a == b || a.to_f64() == 0.0 && b.to_f64() == 0.0 || a.to_f64().is_nan() && b.to_f64().is_nan())
+            && a.scalars().zip(b.scalars()).all(|(a, b)| {
+                a == b
+                    || a.to_f64() == 0.0 && b.to_f64() == 0.0
+                    || a.to_f64().is_nan() && b.to_f64().is_nan()
+            })
 }
 
 #[test]
@@ -175,6 +233,14 @@ fn partitioned_programs_give_the_same() {
     for error in failed.iter().take(3) {
         eprintln!("{error}\n----");
     }
-    let heads: Vec<&str> = failed.iter().filter_map(|error| error.lines().next()).collect();
-    assert!(failed.is_empty(), "{} of {total} programs fail:\n{}", failed.len(), heads.join("\n"));
+    let heads: Vec<&str> = failed
+        .iter()
+        .filter_map(|error| error.lines().next())
+        .collect();
+    assert!(
+        failed.is_empty(),
+        "{} of {total} programs fail:\n{}",
+        failed.len(),
+        heads.join("\n")
+    );
 }

@@ -70,7 +70,9 @@ impl<'m> AxisFinder<'m> {
             return Rc::clone(known);
         }
         let found = Rc::new(self.find(id, parts));
-        self.known.borrow_mut().insert((id, parts), Rc::clone(&found));
+        self.known
+            .borrow_mut()
+            .insert((id, parts), Rc::clone(&found));
         found
     }
 
@@ -105,10 +107,12 @@ impl<'m> AxisFinder<'m> {
         }
         let mut results = Vec::new();
         let mut all_arrays = true;
-        instruction.shape.for_each_leaf(&mut |leaf| match sizes(leaf) {
-            Some(dims) => results.push(dims),
-            None => all_arrays = false,
-        });
+        instruction
+            .shape
+            .for_each_leaf(&mut |leaf| match sizes(leaf) {
+                Some(dims) => results.push(dims),
+                None => all_arrays = false,
+            });
         let Some(first) = results.first().filter(|_| all_arrays) else {
             return Vec::new();
         };
@@ -121,7 +125,14 @@ impl<'m> AxisFinder<'m> {
     }
 
     /// The axis of a dimension of the results.
-    fn parallel(&self, id: InstructionId, dim: usize, results: &[Dims], operands: &[Dims], parts: i64) -> Option<Axis> {
+    fn parallel(
+        &self,
+        id: InstructionId,
+        dim: usize,
+        results: &[Dims],
+        operands: &[Dims],
+        parts: i64,
+    ) -> Option<Axis> {
         let op = &self.module[id].op;
         let mut axis = Axis {
             kind: AxisKind::Parallel,
@@ -162,10 +173,17 @@ impl<'m> AxisFinder<'m> {
         if axis.operands.iter().all(Option::is_none) && !makes_elements {
             return None;
         }
-        if let Op::Convolution { dims, feature_group_count, batch_group_count, .. } = op {
+        if let Op::Convolution {
+            dims,
+            feature_group_count,
+            batch_group_count,
+            ..
+        } = op
+        {
             let is = |own: i64| usize::try_from(own) == Ok(dim);
             let grouped = *feature_group_count > 1 && is(dims.output_feature);
-            let batched = *batch_group_count > 1 && (is(dims.output_feature) || is(dims.output_batch));
+            let batched =
+                *batch_group_count > 1 && (is(dims.output_feature) || is(dims.output_batch));
             if grouped || batched {
                 return None;
             }
@@ -177,8 +195,14 @@ impl<'m> AxisFinder<'m> {
     fn contracted(&self, id: InstructionId, operands: &[Dims], parts: i64) -> Vec<Axis> {
         let combination = match &self.module[id].op {
             Op::Dot { .. } => Some(Binary::Add),
-            Op::Convolution { feature_group_count: 1, batch_group_count: 1, .. } => Some(Binary::Add),
-            Op::Reduce { to_apply, .. } if operands.len() == 2 => combination(self.module, *to_apply),
+            Op::Convolution {
+                feature_group_count: 1,
+                batch_group_count: 1,
+                ..
+            } => Some(Binary::Add),
+            Op::Reduce { to_apply, .. } if operands.len() == 2 => {
+                combination(self.module, *to_apply)
+            }
             _ => None,
         };
         let Some(combination) = combination.filter(|_| self.sums_parts(id)) else {
@@ -188,7 +212,9 @@ impl<'m> AxisFinder<'m> {
         let Some(maps) = maps.first() else {
             return Vec::new();
         };
-        let ranges = maps.iter().filter_map(|found| found.maps.as_ref().ok()?.first());
+        let ranges = maps
+            .iter()
+            .filter_map(|found| found.maps.as_ref().ok()?.first());
         let ranges = ranges.map(|map| map.ranges.len()).max().unwrap_or(0);
         let mut axes = Vec::new();
         for range in 0..ranges {
@@ -202,7 +228,10 @@ impl<'m> AxisFinder<'m> {
                 }
                 let var = Var(u32::try_from(map.dims.len() + range).ok()?);
                 let mentioned = map.results.iter().filter(|term| term.mentions(var)).count();
-                let dim = map.results.iter().position(|term| known_points(map, term).as_var() == Some(var));
+                let dim = map
+                    .results
+                    .iter()
+                    .position(|term| known_points(map, term).as_var() == Some(var));
                 match (mentioned, dim) {
                     (1, Some(dim)) => Some((found.operand, Some(dim))),
                     _ => None,
@@ -219,11 +248,14 @@ impl<'m> AxisFinder<'m> {
                 }
             }
             // Every operand that is not a single element takes part, each with as many elements.
-            let sizes = joined.iter().zip(operands).map(|(dim, dims): (&Option<usize>, &Dims)| match dim {
-                Some(dim) => dims.get(*dim).copied().flatten(),
-                None if dims.is_empty() => Some(-1),
-                None => None,
-            });
+            let sizes = joined
+                .iter()
+                .zip(operands)
+                .map(|(dim, dims): (&Option<usize>, &Dims)| match dim {
+                    Some(dim) => dims.get(*dim).copied().flatten(),
+                    None if dims.is_empty() => Some(-1),
+                    None => None,
+                });
             let sizes: Option<Vec<i64>> = sizes.collect();
             let mut sizes = sizes.unwrap_or_default();
             sizes.retain(|size| *size >= 0);
@@ -253,15 +285,32 @@ impl<'m> AxisFinder<'m> {
     /// Which elements of a dimension of an operand a part of a dimension of the result reads, if only
     /// those depend on it: the first one of part 0, the distance from part to part, and how many.
     /// Indices outside the operand stand for padding.
-    pub(crate) fn window(&self, id: InstructionId, operand: usize, dim: usize, part: i64, parts: i64) -> Option<Window> {
+    pub(crate) fn window(
+        &self,
+        id: InstructionId,
+        operand: usize,
+        dim: usize,
+        part: i64,
+        parts: i64,
+    ) -> Option<Window> {
         let maps = self.maps(id);
-        let found = maps.first()?.iter().find(|found| found.operand == operand)?;
+        let found = maps
+            .first()?
+            .iter()
+            .find(|found| found.operand == operand)?;
         let [map] = found.maps.as_ref().ok()?.as_slice() else {
             return None;
         };
         let var = Var(u32::try_from(dim).ok()?);
-        let terms: Vec<Term> = map.results.iter().map(|term| known_points(map, term)).collect();
-        let mut reading = terms.iter().enumerate().filter(|(_, term)| term.mentions(var));
+        let terms: Vec<Term> = map
+            .results
+            .iter()
+            .map(|term| known_points(map, term))
+            .collect();
+        let mut reading = terms
+            .iter()
+            .enumerate()
+            .filter(|(_, term)| term.mentions(var));
         let (own, term) = reading.next()?;
         if reading.next().is_some() {
             return None;
@@ -281,7 +330,12 @@ impl<'m> AxisFinder<'m> {
                 return None;
             }
         }
-        Some(Window { dim: own, first: first.lower, step, size })
+        Some(Window {
+            dim: own,
+            first: first.lower,
+            step,
+            size,
+        })
     }
 }
 
@@ -322,20 +376,33 @@ fn link(map: &IndexingMap, dim: usize, size: i64, input: &Dims, parts: i64) -> L
         return Link::Other;
     };
     let var = Var(number);
-    let terms: Vec<Term> = map.results.iter().map(|term| known_points(map, term)).collect();
+    let terms: Vec<Term> = map
+        .results
+        .iter()
+        .map(|term| known_points(map, term))
+        .collect();
     if !terms.iter().any(|term| term.mentions(var)) {
-        let restricted = map.constraints.iter().any(|constraint| constraint.term.mentions(var));
+        let restricted = map
+            .constraints
+            .iter()
+            .any(|constraint| constraint.term.mentions(var));
         return match restricted {
             true => Link::Other,
             false => Link::Independent,
         };
     }
     // The dimension itself: parts may be uneven.
-    let mut own = terms.iter().enumerate().filter(|(_, term)| term.mentions(var));
+    let mut own = terms
+        .iter()
+        .enumerate()
+        .filter(|(_, term)| term.mentions(var));
     if let (Some((at, term)), None) = (own.next(), own.next())
         && term.as_var() == Some(var)
         && input.get(at).copied().flatten() == Some(size)
-        && map.constraints.iter().all(|constraint| !constraint.term.mentions(var))
+        && map
+            .constraints
+            .iter()
+            .all(|constraint| !constraint.term.mentions(var))
     {
         return Link::Part(at);
     }
@@ -362,7 +429,10 @@ fn link(map: &IndexingMap, dim: usize, size: i64, input: &Dims, parts: i64) -> L
         let Some(input_size) = input.get(at).copied().flatten() else {
             return Link::Other;
         };
-        if ranges.iter().all(|range| *range == Interval::of_size(input_size)) {
+        if ranges
+            .iter()
+            .all(|range| *range == Interval::of_size(input_size))
+        {
             continue;
         }
         let own = input_size / parts;
@@ -376,7 +446,10 @@ fn link(map: &IndexingMap, dim: usize, size: i64, input: &Dims, parts: i64) -> L
         }
         found = Some(at);
     }
-    let restricted = map.constraints.iter().any(|constraint| constraint.term.mentions(var));
+    let restricted = map
+        .constraints
+        .iter()
+        .any(|constraint| constraint.term.mentions(var));
     match found {
         Some(at) if !restricted => Link::Part(at),
         _ => Link::Other,
@@ -422,10 +495,14 @@ pub(crate) fn is_reshape(module: &Module, id: InstructionId) -> bool {
     let plain = |shape: &Shape| {
         let array = shape.as_array()?;
         let layout = array.layout.as_deref();
-        let ordered = layout.is_none_or(|layout| *layout == tegula_ir::Layout::row_major(array.rank()));
+        let ordered =
+            layout.is_none_or(|layout| *layout == tegula_ir::Layout::row_major(array.rank()));
         ordered.then_some(array.element_type)
     };
-    let operand = instruction.operands.first().and_then(|operand| plain(&module[*operand].shape));
+    let operand = instruction
+        .operands
+        .first()
+        .and_then(|operand| plain(&module[*operand].shape));
     operand.is_some() && operand == plain(&instruction.shape)
 }
 
@@ -435,7 +512,10 @@ fn is_collective(op: &Op) -> bool {
         Op::AllGather { .. }
             | Op::AllReduce { .. }
             | Op::ReduceScatter { .. }
-            | Op::AllToAll { dimension: Some(_), .. }
+            | Op::AllToAll {
+                dimension: Some(_),
+                ..
+            }
             | Op::CollectiveBroadcast(_)
             | Op::CollectivePermute { .. }
     )
@@ -465,14 +545,18 @@ fn collective_axes(op: &Op, operands: &[Dims]) -> Vec<Axis> {
 /// Dimensions of windows that are as large as the array's, and batching dimensions.
 fn scatter_axes(dims: &ScatterDims, operands: &[Dims]) -> Vec<Axis> {
     let count = operands.len() / 2;
-    let (Some(input), Some(indices), Some(updates)) =
-        (operands.first(), operands.get(count), operands.get(count + 1))
-    else {
+    let (Some(input), Some(indices), Some(updates)) = (
+        operands.first(),
+        operands.get(count),
+        operands.get(count + 1),
+    ) else {
         return Vec::new();
     };
     let is_in = |list: &[i64], dim: usize| list.iter().any(|own| usize::try_from(*own) == Ok(dim));
     let window: Dimensions = (0..input.len())
-        .filter(|dim| !is_in(&dims.inserted_window_dims, *dim) && !is_in(&dims.input_batching_dims, *dim))
+        .filter(|dim| {
+            !is_in(&dims.inserted_window_dims, *dim) && !is_in(&dims.input_batching_dims, *dim)
+        })
         .collect();
     let scattered: Dimensions = (0..updates.len())
         .filter(|dim| !is_in(&dims.update_window_dims, *dim))
@@ -486,11 +570,18 @@ fn scatter_axes(dims: &ScatterDims, operands: &[Dims]) -> Vec<Axis> {
                 _ => Some(update),
             };
         }
-        Axis { kind: AxisKind::Parallel, operands: joined, result: Some(input) }
+        Axis {
+            kind: AxisKind::Parallel,
+            operands: joined,
+            result: Some(input),
+        }
     };
     let mut axes = Vec::new();
     for (place, dim) in window.iter().enumerate() {
-        let update = dims.update_window_dims.get(place).and_then(|dim| usize::try_from(*dim).ok());
+        let update = dims
+            .update_window_dims
+            .get(place)
+            .and_then(|dim| usize::try_from(*dim).ok());
         if let Some(update) = update
             && input.get(*dim) == updates.get(update)
             && !is_in(&dims.scatter_dims_to_operand_dims, *dim)
@@ -498,7 +589,10 @@ fn scatter_axes(dims: &ScatterDims, operands: &[Dims]) -> Vec<Axis> {
             axes.push(axis(*dim, None, update));
         }
     }
-    let pairs = dims.input_batching_dims.iter().zip(&dims.scatter_indices_batching_dims);
+    let pairs = dims
+        .input_batching_dims
+        .iter()
+        .zip(&dims.scatter_indices_batching_dims);
     for (dim, index) in pairs {
         let (Ok(dim), Ok(index)) = (usize::try_from(*dim), usize::try_from(*index)) else {
             continue;
@@ -528,7 +622,13 @@ pub(crate) fn combination(module: &Module, id: ComputationId) -> Option<Binary> 
     };
     let commutes = matches!(
         op,
-        Binary::Add | Binary::Multiply | Binary::Maximum | Binary::Minimum | Binary::And | Binary::Or | Binary::Xor
+        Binary::Add
+            | Binary::Multiply
+            | Binary::Maximum
+            | Binary::Minimum
+            | Binary::And
+            | Binary::Or
+            | Binary::Xor
     );
     let operands = root.operands.as_slice();
     let in_order = operands == [a, b] || operands == [b, a];

@@ -66,7 +66,9 @@ impl Error {
     /// The error with the place of its instruction in the program's text, if it has one.
     pub fn line(&self, module: &Module) -> Option<usize> {
         let name = match self {
-            Self::Sharding { name, .. } | Self::Manual { name, .. } | Self::Build { name, .. } => name,
+            Self::Sharding { name, .. } | Self::Manual { name, .. } | Self::Build { name, .. } => {
+                name
+            }
             Self::NoDevices | Self::Devices { .. } => return None,
         };
         let mut instructions = module.instructions.values();

@@ -78,7 +78,10 @@ pub fn is_sharded(module: &Module) -> bool {
     module.instructions.values().any(|instruction| {
         let annotations = instruction.annotations.as_deref();
         let stated = annotations.is_some_and(|annotations| {
-            let shardy = annotations.frontend_attributes.iter().any(|(name, _)| name.starts_with("xla.sdy."));
+            let shardy = annotations
+                .frontend_attributes
+                .iter()
+                .any(|(name, _)| name.starts_with("xla.sdy."));
             shardy || annotations.sharding.is_some()
         });
         stated || is_boundary(instruction)
@@ -89,17 +92,20 @@ pub fn is_sharded(module: &Module) -> bool {
 /// program of one device, and shardings that are left in it are notes.
 fn is_cut_already(module: &Module) -> bool {
     let has_manual = module.instructions.values().any(is_boundary);
-    let exchanges = module.instructions.values().any(|instruction| match &instruction.op {
-        Op::AllGather { collective, .. }
-        | Op::AllReduce { collective, .. }
-        | Op::ReduceScatter { collective, .. }
-        | Op::AllToAll { collective, .. }
-        | Op::RaggedAllToAll(collective)
-        | Op::CollectiveBroadcast(collective) => collective.channel_id.is_some(),
-        Op::CollectivePermute { channel_id, .. } => channel_id.is_some(),
-        Op::PartitionId => true,
-        _ => false,
-    });
+    let exchanges = module
+        .instructions
+        .values()
+        .any(|instruction| match &instruction.op {
+            Op::AllGather { collective, .. }
+            | Op::AllReduce { collective, .. }
+            | Op::ReduceScatter { collective, .. }
+            | Op::AllToAll { collective, .. }
+            | Op::RaggedAllToAll(collective)
+            | Op::CollectiveBroadcast(collective) => collective.channel_id.is_some(),
+            Op::CollectivePermute { channel_id, .. } => channel_id.is_some(),
+            Op::PartitionId => true,
+            _ => false,
+        });
     exchanges && !has_manual
 }
 
@@ -134,7 +140,10 @@ fn meshes(module: &Module) -> Result<read::shardy::Meshes, Error> {
 /// The number of devices that a program states: `num_partitions=`, or that of its meshes.
 pub fn stated_devices(module: &Module) -> Option<usize> {
     let partitions = module.attributes.num_partitions.filter(|count| *count > 1);
-    let meshes = meshes(module).ok().as_ref().and_then(read::shardy::device_count);
+    let meshes = meshes(module)
+        .ok()
+        .as_ref()
+        .and_then(read::shardy::device_count);
     let stated = partitions.or(meshes).or(module.attributes.num_partitions);
     usize::try_from(stated?).ok().filter(|count| *count > 0)
 }
@@ -150,17 +159,24 @@ pub fn partition(module: &Module, options: &Options) -> Result<Partitioned, Erro
     let devices = devices.ok_or(Error::NoDevices)?;
     if let Some(stated) = stated.filter(|stated| *stated > 1 && *stated != devices) {
         let stated = stated as i64;
-        return Err(Error::Devices { stated, wanted: devices });
+        return Err(Error::Devices {
+            stated,
+            wanted: devices,
+        });
     }
     let graph = graph::build(module, &meshes, devices)?;
     let axes = axes::AxisFinder::new(module);
-    let free = propagate::Free { parameters: options.free_parameters };
+    let free = propagate::Free {
+        parameters: options.free_parameters,
+    };
     let found = propagate::propagate(&graph, &axes, free);
     let emitted = emit::emit(module, &graph, &axes, &found, options.free_results)?;
     let parameters = graph.regions[graph.entry].parameters.iter();
     Ok(Partitioned {
         module: emitted.module,
-        parameters: parameters.map(|value| found.sharding(*value).clone()).collect(),
+        parameters: parameters
+            .map(|value| found.sharding(*value).clone())
+            .collect(),
         results: emitted.results,
         report: emitted.report,
     })

@@ -20,7 +20,9 @@ impl Sharding {
         let from = whole.bytes();
         let to = literal.bytes_mut();
         copy.runs(&mut |outer, inner, len| {
-            if let (Some(to), Some(from)) = (to.get_mut(inner..inner + len), from.get(outer..outer + len)) {
+            if let (Some(to), Some(from)) =
+                (to.get_mut(inner..inner + len), from.get(outer..outer + len))
+            {
                 to.copy_from_slice(from);
             }
         });
@@ -44,7 +46,9 @@ impl Sharding {
             let from = part.bytes();
             let to = literal.bytes_mut();
             copy.runs(&mut |outer, inner, len| {
-                if let (Some(to), Some(from)) = (to.get_mut(outer..outer + len), from.get(inner..inner + len)) {
+                if let (Some(to), Some(from)) =
+                    (to.get_mut(outer..outer + len), from.get(inner..inner + len))
+                {
                     to.copy_from_slice(from);
                 }
             });
@@ -84,7 +88,11 @@ impl Copy {
             false => dims.remove(0).0 * width,
         };
         dims.reverse();
-        Self { dims, start: begin, run }
+        Self {
+            dims,
+            start: begin,
+            run,
+        }
     }
 
     /// Calls `copy` with the first byte in the whole array and in the part, and the number of bytes.
@@ -128,9 +136,14 @@ mod tests {
         let whole = Literal::from_scalars(&shape, values).expect("an array");
         let cut = |parts, places: &[i64]| Cut::new(parts, places.to_vec());
         let sharding = Sharding::new(4, [cut(2, &[0, 0, 1, 1]), None, cut(2, &[0, 1, 0, 1])]);
-        let parts: Result<Vec<Literal>, _> = (0..4).map(|device| sharding.part_of(&whole, device)).collect();
+        let parts: Result<Vec<Literal>, _> = (0..4)
+            .map(|device| sharding.part_of(&whole, device))
+            .collect();
         let parts = parts.expect("parts");
-        assert_eq!(parts[3].as_i32s(), Some(&[20, 0, 23, 0, 26, 0, 29, 0, 0, 0, 0, 0][..]));
+        assert_eq!(
+            parts[3].as_i32s(),
+            Some(&[20, 0, 23, 0, 26, 0, 29, 0, 0, 0, 0, 0][..])
+        );
         assert_eq!(sharding.whole_of(&parts, &shape), Ok(whole));
     }
 }

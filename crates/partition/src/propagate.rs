@@ -109,7 +109,10 @@ fn begin(graph: &Graph, free: Free) -> Propagated {
             let Kind::While { condition, body } = node.kind else {
                 continue;
             };
-            for parameters in [&graph.regions[condition].parameters, &graph.regions[body].parameters] {
+            for parameters in [
+                &graph.regions[condition].parameters,
+                &graph.regions[body].parameters,
+            ] {
                 for (parameter, result) in parameters.iter().zip(&node.results) {
                     slots[*parameter] = *result;
                 }
@@ -118,8 +121,16 @@ fn begin(graph: &Graph, free: Free) -> Propagated {
     }
     let devices = graph.devices;
     let mut found = Propagated {
-        shardings: graph.values.iter().map(|value| Sharding::replicated(value.rank(), devices)).collect(),
-        closed: graph.values.iter().map(|value| vec![false; value.rank()]).collect(),
+        shardings: graph
+            .values
+            .iter()
+            .map(|value| Sharding::replicated(value.rank(), devices))
+            .collect(),
+        closed: graph
+            .values
+            .iter()
+            .map(|value| vec![false; value.rank()])
+            .collect(),
         reasons: vec![Vec::new(); graph.values.len()],
         slots,
     };
@@ -150,7 +161,8 @@ fn begin(graph: &Graph, free: Free) -> Propagated {
             && found.shardings[slot].rank() == stated.sharding.rank()
         {
             found.shardings[slot] = stated.sharding.clone();
-            found.reasons[slot] = stated_reasons(&stated.sharding, "the program states it of this result");
+            found.reasons[slot] =
+                stated_reasons(&stated.sharding, "the program states it of this result");
         }
     }
     found
@@ -160,7 +172,11 @@ fn stated_reasons(sharding: &Sharding, text: &str) -> Vec<CutReason> {
     let cuts = sharding.cuts().iter().enumerate();
     let reason = |(dim, cut): (usize, &Option<Cut>)| {
         let parts = cut.as_ref()?.parts();
-        Some(CutReason { dim, parts, text: text.to_owned() })
+        Some(CutReason {
+            dim,
+            parts,
+            text: text.to_owned(),
+        })
     };
     cuts.filter_map(reason).collect()
 }
@@ -203,7 +219,8 @@ impl Propagation<'_> {
                 }
             }
             Kind::Enter(cuts) | Kind::Exit(cuts) => {
-                for ((operand, result), manual) in node.operands.iter().zip(&node.results).zip(cuts) {
+                for ((operand, result), manual) in node.operands.iter().zip(&node.results).zip(cuts)
+                {
                     for dim in 0..manual.rank() {
                         if manual.cut(dim).is_none() {
                             changed |= self.same_dim(*operand, *result, dim, node);
@@ -213,7 +230,12 @@ impl Propagation<'_> {
             }
             Kind::While { condition, body } => {
                 let ends = graph.regions[*body].results.clone();
-                for pair in node.operands.iter().chain(&ends).zip(node.results.iter().chain(&node.results)) {
+                for pair in node
+                    .operands
+                    .iter()
+                    .chain(&ends)
+                    .zip(node.results.iter().chain(&node.results))
+                {
                     changed |= self.same(*pair.0, *pair.1, node);
                 }
                 changed |= self.region(*body, wanted, backward);
@@ -261,7 +283,9 @@ impl Propagation<'_> {
         let graph = self.graph;
         let slot = self.found.slots[value];
         let own = &self.found.shardings[slot];
-        let large_enough = graph.values[value].size(dim).is_some_and(|size| size >= cut.parts());
+        let large_enough = graph.values[value]
+            .size(dim)
+            .is_some_and(|size| size >= cut.parts());
         let closed = self.found.closed[slot].get(dim).copied().unwrap_or(true);
         if closed || own.cut(dim).is_some() || !large_enough {
             return false;
@@ -276,7 +300,11 @@ impl Propagation<'_> {
             graph.values[from].name,
             node.op.opcode().name()
         );
-        self.found.reasons[slot].push(CutReason { dim, parts: cut.parts(), text });
+        self.found.reasons[slot].push(CutReason {
+            dim,
+            parts: cut.parts(),
+            text,
+        });
         true
     }
 
@@ -286,7 +314,12 @@ impl Propagation<'_> {
         // The largest array is heard first.
         let mut members: Vec<(ValueId, Member)> = Vec::new();
         members.extend(node.results.iter().map(|value| (*value, Member::Result)));
-        members.extend(node.operands.iter().enumerate().map(|(n, value)| (*value, Member::Operand(n))));
+        members.extend(
+            node.operands
+                .iter()
+                .enumerate()
+                .map(|(n, value)| (*value, Member::Operand(n))),
+        );
         members.sort_by_key(|(value, _)| std::cmp::Reverse(graph.values[*value].bytes()));
         let mut changed = false;
         for &(value, member) in &members {

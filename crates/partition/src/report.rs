@@ -65,13 +65,20 @@ impl Report {
         for choice in self.choices.iter().filter(|choice| &*choice.name == name) {
             line(format_args!("{name}: {}", choice.sharding));
             for reason in &choice.reasons {
-                line(format_args!("  dimension {} in {} parts: {}", reason.dim, reason.parts, reason.text));
+                line(format_args!(
+                    "  dimension {} in {} parts: {}",
+                    reason.dim, reason.parts, reason.text
+                ));
             }
         }
         for note in self.notes.iter().filter(|note| &*note.name == name) {
             line(format_args!("  {}", note.text));
         }
-        for exchange in self.exchanges.iter().filter(|exchange| &*exchange.site == name) {
+        for exchange in self
+            .exchanges
+            .iter()
+            .filter(|exchange| &*exchange.site == name)
+        {
             line(format_args!(
                 "  {} of {} bytes: {}",
                 exchange.operation, exchange.bytes, exchange.reason

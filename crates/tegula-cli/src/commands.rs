@@ -3,7 +3,7 @@
 use crate::exit_code::BAD_USAGE;
 use crate::options::Common;
 use crate::{
-    bench, compile, index, layout, output, partition, reduce, report, run, shape, simplify, simulate, trace,
+    bench, compile, index, layout, output, partition, reduce, run, shape, simplify, simulate, trace,
 };
 use clap::{Parser, Subcommand};
 

@@ -52,7 +52,10 @@ pub(crate) fn partition(args: &PartitionArgs, common: &Common) -> Result<u8, Fai
     match (common.json, args.report) {
         (true, _) => say!("{}", as_json(&partitioned)),
         (false, true) => {
-            say!("{} bytes are received by each device", partitioned.report.bytes());
+            say!(
+                "{} bytes are received by each device",
+                partitioned.report.bytes()
+            );
             say!("{}", partitioned.report.to_string().trim_end());
         }
         (false, false) => say!("{}", partitioned.module.to_string().trim_end()),

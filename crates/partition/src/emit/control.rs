@@ -6,7 +6,7 @@ use crate::graph::{Kind, Node, Region, RegionId, ValueId};
 use crate::report::Choice;
 use crate::sharding::Sharding;
 use std::sync::Arc;
-use tegula_ir::{ComputationId, DraftId, Dims, Module, Op, Shape};
+use tegula_ir::{ComputationId, Dims, DraftId, Module, Op, Shape};
 
 impl Emitter<'_> {
     /// The whole program.
@@ -18,8 +18,15 @@ impl Emitter<'_> {
         let mut leaves = region.parameters.iter();
         for &id in &source.parameters {
             let parameter = &self.module[id];
-            let values: Vec<ValueId> = leaves.by_ref().take(parameter.shape.leaf_count()).copied().collect();
-            let shapes: Vec<Shape> = values.iter().map(|value| self.local_shape(*value)).collect();
+            let values: Vec<ValueId> = leaves
+                .by_ref()
+                .take(parameter.shape.leaf_count())
+                .copied()
+                .collect();
+            let shapes: Vec<Shape> = values
+                .iter()
+                .map(|value| self.local_shape(*value))
+                .collect();
             let shape = with_leaves(&parameter.shape, &mut shapes.into_iter());
             let made = frame.draft.parameter(shape, Some(&parameter.name));
             let ids = self.leaves_of(&mut frame, made)?;
@@ -44,11 +51,23 @@ impl Emitter<'_> {
             ids.push(self.wanted(&mut frame, *value, &target)?);
             results.push(target);
         }
-        let root = self.tuple_of(&mut frame, &self.module[source.root].shape.clone(), &mut ids.into_iter())?;
+        let root = self.tuple_of(
+            &mut frame,
+            &self.module[source.root].shape.clone(),
+            &mut ids.into_iter(),
+        )?;
         self.choices();
         let (source, devices) = (self.module, self.graph.devices);
-        let Self { mut builder, report, site, .. } = self;
-        let entry = frame.draft.finish(&mut builder, root).map_err(|error| Error::build(&site, error))?;
+        let Self {
+            mut builder,
+            report,
+            site,
+            ..
+        } = self;
+        let entry = frame
+            .draft
+            .finish(&mut builder, root)
+            .map_err(|error| Error::build(&site, error))?;
         let attributes = builder.attributes_mut();
         let kept = &source.attributes;
         attributes.replica_count = kept.replica_count;
@@ -59,7 +78,11 @@ impl Emitter<'_> {
         module.required = source.required.clone();
         keep_possible_aliases(&mut module);
         tegula_ir::verify(&module).map_err(|mut errors| Error::build(&site, errors.remove(0)))?;
-        Ok(Emitted { module, results, report })
+        Ok(Emitted {
+            module,
+            results,
+            report,
+        })
     }
 
     /// How each array is cut, for the report.
@@ -78,7 +101,12 @@ impl Emitter<'_> {
     }
 
     /// A value in a sharding.
-    fn wanted(&mut self, frame: &mut Frame, value: ValueId, target: &Sharding) -> Result<DraftId, Error> {
+    fn wanted(
+        &mut self,
+        frame: &mut Frame,
+        value: ValueId,
+        target: &Sharding,
+    ) -> Result<DraftId, Error> {
         let data = &self.graph.values[value];
         let local = frame.values.get(&value).cloned();
         let local = local.ok_or_else(|| self.bug("a value that was not made"))?;
@@ -90,7 +118,11 @@ impl Emitter<'_> {
     }
 
     /// The arrays of a value that may be a tuple.
-    pub(super) fn leaves_of(&mut self, frame: &mut Frame, id: DraftId) -> Result<Vec<DraftId>, Error> {
+    pub(super) fn leaves_of(
+        &mut self,
+        frame: &mut Frame,
+        id: DraftId,
+    ) -> Result<Vec<DraftId>, Error> {
         let Shape::Tuple(elements) = frame.draft.shape(id).clone() else {
             return Ok(vec![id]);
         };
@@ -103,9 +135,16 @@ impl Emitter<'_> {
     }
 
     /// A value of a shape, from its arrays.
-    pub(super) fn tuple_of(&mut self, frame: &mut Frame, shape: &Shape, leaves: &mut dyn Iterator<Item = DraftId>) -> Result<DraftId, Error> {
+    pub(super) fn tuple_of(
+        &mut self,
+        frame: &mut Frame,
+        shape: &Shape,
+        leaves: &mut dyn Iterator<Item = DraftId>,
+    ) -> Result<DraftId, Error> {
         let Shape::Tuple(elements) = shape else {
-            return leaves.next().ok_or_else(|| self.bug("a value without arrays"));
+            return leaves
+                .next()
+                .ok_or_else(|| self.bug("a value without arrays"));
         };
         let mut ids = Vec::new();
         for element in elements {
@@ -130,7 +169,13 @@ impl Emitter<'_> {
                     let target = self.found.sharding(*result).clone();
                     self.reason = format!("it is stated as {target}");
                     let id = self.wanted(frame, *operand, &target)?;
-                    frame.values.insert(*result, Local { id, sharding: target });
+                    frame.values.insert(
+                        *result,
+                        Local {
+                            id,
+                            sharding: target,
+                        },
+                    );
                 }
                 Ok(())
             }
@@ -165,7 +210,13 @@ impl Emitter<'_> {
 
     /// The border of a manual computation: the same parts under another name. What is cut outside is
     /// what is manual, and each part as it is cut inside.
-    fn boundary(&mut self, frame: &mut Frame, node: &Node, cuts: &[Sharding], enters: bool) -> Result<(), Error> {
+    fn boundary(
+        &mut self,
+        frame: &mut Frame,
+        node: &Node,
+        cuts: &[Sharding],
+        enters: bool,
+    ) -> Result<(), Error> {
         for ((operand, result), manual) in node.operands.iter().zip(&node.results).zip(cuts) {
             let inner_value = if enters { *result } else { *operand };
             let inner = match (enters, frame.values.get(operand)) {
@@ -184,15 +235,32 @@ impl Emitter<'_> {
             let local = match enters {
                 true => {
                     let id = self.wanted(frame, *operand, &outer)?;
-                    Local { id, sharding: inner }
+                    Local {
+                        id,
+                        sharding: inner,
+                    }
                 }
                 false => {
                     let id = self.wanted(frame, *operand, &inner)?;
                     let data = &self.graph.values[*result];
-                    let dims = data.shape.as_array().map(|array| array.dims.clone()).unwrap_or_default();
+                    let dims = data
+                        .shape
+                        .as_array()
+                        .map(|array| array.dims.clone())
+                        .unwrap_or_default();
                     let target = self.found.sharding(*result).clone();
-                    self.reason = format!("the result of the manual computation is wanted as {target}");
-                    self.reshard(frame, &Local { id, sharding: outer }, &target, &dims, data.scope)?
+                    self.reason =
+                        format!("the result of the manual computation is wanted as {target}");
+                    self.reshard(
+                        frame,
+                        &Local {
+                            id,
+                            sharding: outer,
+                        },
+                        &target,
+                        &dims,
+                        data.scope,
+                    )?
                 }
             };
             frame.values.insert(*result, local);
@@ -201,11 +269,22 @@ impl Emitter<'_> {
     }
 
     /// A computation of one parameter that holds all arrays, and of a result that `root` makes.
-    fn region(&mut self, region: RegionId, name: &str, parameter: &Shape, results: &[Sharding], root: &Shape) -> Result<ComputationId, Error> {
+    fn region(
+        &mut self,
+        region: RegionId,
+        name: &str,
+        parameter: &Shape,
+        results: &[Sharding],
+        root: &Shape,
+    ) -> Result<ComputationId, Error> {
         let graph = self.graph;
         let region = &graph.regions[region];
         let mut frame = Frame::new(name);
-        let shapes: Vec<Shape> = region.parameters.iter().map(|value| self.local_shape(*value)).collect();
+        let shapes: Vec<Shape> = region
+            .parameters
+            .iter()
+            .map(|value| self.local_shape(*value))
+            .collect();
         let shape = with_leaves(parameter, &mut shapes.into_iter());
         let made = frame.draft.parameter(shape, None);
         let ids = self.leaves_of(&mut frame, made)?;
@@ -227,8 +306,18 @@ impl Emitter<'_> {
         finished.map_err(|error| Error::build(&site, error))
     }
 
-    fn while_loop(&mut self, frame: &mut Frame, node: &Node, condition: RegionId, body: RegionId) -> Result<(), Error> {
-        let state: Vec<Sharding> = node.results.iter().map(|value| self.found.sharding(*value).clone()).collect();
+    fn while_loop(
+        &mut self,
+        frame: &mut Frame,
+        node: &Node,
+        condition: RegionId,
+        body: RegionId,
+    ) -> Result<(), Error> {
+        let state: Vec<Sharding> = node
+            .results
+            .iter()
+            .map(|value| self.found.sharding(*value).clone())
+            .collect();
         let mut ids = Vec::new();
         for (operand, target) in node.operands.iter().zip(&state) {
             self.reason = "the state of the loop".to_owned();
@@ -236,7 +325,11 @@ impl Emitter<'_> {
         }
         let whole = vec![Sharding::replicated(0, self.graph.devices)];
         let names = node.op.called_computations();
-        let name = |at: usize| names.get(at).map_or_else(|| "loop".into(), |id| Arc::clone(&self.module[*id].name));
+        let name = |at: usize| {
+            names
+                .get(at)
+                .map_or_else(|| "loop".into(), |id| Arc::clone(&self.module[*id].name))
+        };
         let (condition_name, body_name) = (name(0), name(1));
         let predicate = Shape::array(tegula_ir::ElementType::Pred, &[]);
         let condition = self.region(condition, &condition_name, &node.shape, &whole, &predicate)?;
@@ -250,9 +343,18 @@ impl Emitter<'_> {
         Ok(())
     }
 
-    fn conditional(&mut self, frame: &mut Frame, node: &Node, branches: &[RegionId]) -> Result<(), Error> {
+    fn conditional(
+        &mut self,
+        frame: &mut Frame,
+        node: &Node,
+        branches: &[RegionId],
+    ) -> Result<(), Error> {
         let graph = self.graph;
-        let results: Vec<Sharding> = node.results.iter().map(|value| self.found.sharding(*value).clone()).collect();
+        let results: Vec<Sharding> = node
+            .results
+            .iter()
+            .map(|value| self.found.sharding(*value).clone())
+            .collect();
         let selector = node.operands.first().copied().unwrap_or_default();
         let rank = graph.values[selector].rank();
         let selector = self.wanted(frame, selector, &Sharding::replicated(rank, graph.devices))?;
@@ -269,16 +371,24 @@ impl Emitter<'_> {
                 let target = self.found.sharding(*parameter).clone();
                 ids.push(self.wanted(frame, *operand, &target)?);
             }
-            let shape = source.operands.get(at + 1).map(|operand| self.module[*operand].shape.clone());
+            let shape = source
+                .operands
+                .get(at + 1)
+                .map(|operand| self.module[*operand].shape.clone());
             let shape = shape.ok_or_else(|| self.bug("a branch without operand"))?;
             operands.push(self.tuple_of(frame, &shape, &mut ids.into_iter())?);
-            let name = names.get(at).map_or_else(|| "branch".into(), |id| Arc::clone(&self.module[*id].name));
+            let name = names
+                .get(at)
+                .map_or_else(|| "branch".into(), |id| Arc::clone(&self.module[*id].name));
             called.push(self.region(*branch, &name, &shape, &results, &node.shape)?);
         }
         let Op::Conditional { predicated, .. } = node.op else {
             return Err(self.bug("no conditional"));
         };
-        let op = Op::Conditional { branches: called, predicated };
+        let op = Op::Conditional {
+            branches: called,
+            predicated,
+        };
         let made = self.push(frame, op, &operands, None)?;
         frame.draft.set_name(made, &self.site);
         let leaves = self.leaves_of(frame, made)?;
@@ -298,9 +408,12 @@ impl Emitter<'_> {
 /// The shape with other leaves.
 fn with_leaves(shape: &Shape, leaves: &mut dyn Iterator<Item = Shape>) -> Shape {
     match shape {
-        Shape::Tuple(elements) => {
-            Shape::Tuple(elements.iter().map(|element| with_leaves(element, leaves)).collect())
-        }
+        Shape::Tuple(elements) => Shape::Tuple(
+            elements
+                .iter()
+                .map(|element| with_leaves(element, leaves))
+                .collect(),
+        ),
         other => leaves.next().unwrap_or_else(|| other.clone()),
     }
 }
@@ -316,9 +429,15 @@ fn keep_possible_aliases(module: &mut Module) {
     };
     let entry = module.entry_computation();
     let result = module[entry.root].shape.clone();
-    let parameters: Vec<Shape> = entry.parameters.iter().map(|id| module[*id].shape.clone()).collect();
+    let parameters: Vec<Shape> = entry
+        .parameters
+        .iter()
+        .map(|id| module[*id].shape.clone())
+        .collect();
     module.attributes.input_output_alias.retain(|alias| {
-        let parameter = usize::try_from(alias.parameter).ok().and_then(|number| parameters.get(number));
+        let parameter = usize::try_from(alias.parameter)
+            .ok()
+            .and_then(|number| parameters.get(number));
         let given = parameter.and_then(|shape| at(shape, &alias.parameter_index));
         let taken = at(&result, &alias.output_index);
         given.is_some() && given == taken

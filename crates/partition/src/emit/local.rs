@@ -22,9 +22,12 @@ pub(super) struct WindowPick {
 pub(super) fn part_shape(shape: &Shape, sharding: &Sharding) -> Shape {
     match shape {
         Shape::Array(array) => Shape::Array(part_of(array, sharding)),
-        Shape::Tuple(elements) => {
-            Shape::Tuple(elements.iter().map(|element| part_shape(element, sharding)).collect())
-        }
+        Shape::Tuple(elements) => Shape::Tuple(
+            elements
+                .iter()
+                .map(|element| part_shape(element, sharding))
+                .collect(),
+        ),
         other => other.clone(),
     }
 }
@@ -36,12 +39,21 @@ pub(super) fn part_of(array: &ArrayShape, sharding: &Sharding) -> ArrayShape {
         (Some(cut), Dim::Static(size)) => Dim::Static(cut.part_size(*size)),
         _ => dim.clone(),
     });
-    ArrayShape { element_type: array.element_type, dims: dims.collect(), layout: None }
+    ArrayShape {
+        element_type: array.element_type,
+        dims: dims.collect(),
+        layout: None,
+    }
 }
 
 impl Emitter<'_> {
     /// The operation on parts of its arrays.
-    pub(super) fn localized(&mut self, node: &Node, picks: &[(Axis, Cut)], windows: &[WindowPick]) -> Result<Op, Error> {
+    pub(super) fn localized(
+        &mut self,
+        node: &Node,
+        picks: &[(Axis, Cut)],
+        windows: &[WindowPick],
+    ) -> Result<Op, Error> {
         let mut op = node.op.clone();
         let mut callees = FxHashMap::default();
         for callee in op.called_computations() {
@@ -64,7 +76,11 @@ impl Emitter<'_> {
             match &mut op {
                 Op::Slice(dims) => {
                     if let Some(own) = dims.get_mut(dim) {
-                        *own = SliceDim { start: 0, limit: part, stride: 1 };
+                        *own = SliceDim {
+                            start: 0,
+                            limit: part,
+                            stride: 1,
+                        };
                     }
                 }
                 Op::DynamicSlice(sizes) => {
@@ -72,7 +88,9 @@ impl Emitter<'_> {
                         *own = part;
                     }
                 }
-                Op::Gather { slice_sizes, dims, .. } => {
+                Op::Gather {
+                    slice_sizes, dims, ..
+                } => {
                     let batching = dims.operand_batching_dims.contains(&number(dim));
                     if let Some(own) = slice_sizes.get_mut(dim).filter(|_| !batching) {
                         *own = part;
@@ -93,12 +111,20 @@ impl Emitter<'_> {
         match op {
             Op::Slice(dims) => {
                 if let Some(own) = dims.get_mut(pick.dim) {
-                    *own = SliceDim { start: 0, limit: size, stride: own.stride };
+                    *own = SliceDim {
+                        start: 0,
+                        limit: size,
+                        stride: own.stride,
+                    };
                 }
             }
             Op::Pad(dims) => {
                 if let Some(own) = dims.get_mut(pick.dim) {
-                    *own = PadDim { low: 0, high: 0, interior: 0 };
+                    *own = PadDim {
+                        low: 0,
+                        high: 0,
+                        interior: 0,
+                    };
                 }
             }
             Op::ReduceWindow { window, .. } => {
@@ -107,7 +133,10 @@ impl Emitter<'_> {
                 }
             }
             Op::Convolution { window, dims, .. } => {
-                let place = dims.output_spatial.iter().position(|dim| *dim == number(pick.dim));
+                let place = dims
+                    .output_spatial
+                    .iter()
+                    .position(|dim| *dim == number(pick.dim));
                 if let Some(own) = place.and_then(|place| window.get_mut(place)) {
                     (own.padding_low, own.padding_high) = (0, 0);
                 }

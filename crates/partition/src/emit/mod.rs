@@ -23,9 +23,9 @@ use crate::sharding::{Cut, Sharding};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 use tegula_ir::{
-    ArrayShape, Binary, Collective, ComputationId, Dim, DimNumbers, Direction, Draft, DraftId, Dims,
-    ElementType, Literal, Module, ModuleBuilder, Op, Order, PadDim, ReplicaGroups, Scalar, Shape,
-    SliceDim, TO_END,
+    ArrayShape, Binary, Collective, ComputationId, Dim, DimNumbers, Dims, Direction, Draft,
+    DraftId, ElementType, Literal, Module, ModuleBuilder, Op, Order, PadDim, ReplicaGroups, Scalar,
+    Shape, SliceDim, TO_END,
 };
 
 /// An array as a device has it.
@@ -116,16 +116,21 @@ pub(crate) fn emit(
 
 /// A channel that the program does not use, nor any behind it.
 fn first_channel(module: &Module) -> i64 {
-    let channels = module.instructions.values().filter_map(|instruction| match &instruction.op {
-        Op::AllGather { collective, .. }
-        | Op::AllReduce { collective, .. }
-        | Op::ReduceScatter { collective, .. }
-        | Op::AllToAll { collective, .. }
-        | Op::RaggedAllToAll(collective)
-        | Op::CollectiveBroadcast(collective) => collective.channel_id,
-        Op::CollectivePermute { channel_id, .. } | Op::Channel { channel_id, .. } => *channel_id,
-        _ => None,
-    });
+    let channels = module
+        .instructions
+        .values()
+        .filter_map(|instruction| match &instruction.op {
+            Op::AllGather { collective, .. }
+            | Op::AllReduce { collective, .. }
+            | Op::ReduceScatter { collective, .. }
+            | Op::AllToAll { collective, .. }
+            | Op::RaggedAllToAll(collective)
+            | Op::CollectiveBroadcast(collective) => collective.channel_id,
+            Op::CollectivePermute { channel_id, .. } | Op::Channel { channel_id, .. } => {
+                *channel_id
+            }
+            _ => None,
+        });
     channels.max().unwrap_or(0).max(0).saturating_add(1)
 }
 
@@ -142,12 +147,17 @@ impl Emitter<'_> {
     /// The scope of a node: that of its results.
     fn scope_of(&self, node: &Node) -> ScopeId {
         let mut values = node.results.iter().chain(&node.operands);
-        values.next().map_or(0, |value| self.graph.values[*value].scope)
+        values
+            .next()
+            .map_or(0, |value| self.graph.values[*value].scope)
     }
 
     fn note(&mut self, text: impl Into<String>) {
         let name = Arc::clone(&self.site);
-        self.report.notes.push(Note { name, text: text.into() });
+        self.report.notes.push(Note {
+            name,
+            text: text.into(),
+        });
     }
 
     fn exchanged(&mut self, operation: &'static str, bytes: i64) {
@@ -163,7 +173,13 @@ impl Emitter<'_> {
         Error::build(&self.site, tegula_ir::Error::bug(what))
     }
 
-    fn push(&self, frame: &mut Frame, op: Op, operands: &[DraftId], shape: Option<Shape>) -> Result<DraftId, Error> {
+    fn push(
+        &self,
+        frame: &mut Frame,
+        op: Op,
+        operands: &[DraftId],
+        shape: Option<Shape>,
+    ) -> Result<DraftId, Error> {
         let pushed = frame.draft.push(self.builder.module(), op, operands, shape);
         pushed.map_err(|error| Error::build(&self.site, error))
     }
@@ -172,21 +188,47 @@ impl Emitter<'_> {
         let shape = ArrayShape::new(ty, &[]);
         let literal = Literal::from_scalars(&shape, [value.convert(ty)]);
         let literal = literal.map_err(|_| self.bug("a single element that is none"))?;
-        self.push(frame, Op::Constant([literal].into()), &[], Some(Shape::Array(shape)))
+        self.push(
+            frame,
+            Op::Constant([literal].into()),
+            &[],
+            Some(Shape::Array(shape)),
+        )
     }
 
     fn zero(&self, frame: &mut Frame, ty: ElementType) -> Result<DraftId, Error> {
         let shape = ArrayShape::new(ty, &[]);
-        let literal = Literal::zeros(&shape).map_err(|_| self.bug("a single element that is none"))?;
-        self.push(frame, Op::Constant([literal].into()), &[], Some(Shape::Array(shape)))
+        let literal =
+            Literal::zeros(&shape).map_err(|_| self.bug("a single element that is none"))?;
+        self.push(
+            frame,
+            Op::Constant([literal].into()),
+            &[],
+            Some(Shape::Array(shape)),
+        )
     }
 
-    fn binary(&self, frame: &mut Frame, op: Binary, a: DraftId, b: DraftId) -> Result<DraftId, Error> {
+    fn binary(
+        &self,
+        frame: &mut Frame,
+        op: Binary,
+        a: DraftId,
+        b: DraftId,
+    ) -> Result<DraftId, Error> {
         self.push(frame, Op::Binary(op), &[a, b], None)
     }
 
-    fn compare(&self, frame: &mut Frame, direction: Direction, a: DraftId, b: DraftId) -> Result<DraftId, Error> {
-        let op = Op::Compare { direction, order: Order::Partial };
+    fn compare(
+        &self,
+        frame: &mut Frame,
+        direction: Direction,
+        a: DraftId,
+        b: DraftId,
+    ) -> Result<DraftId, Error> {
+        let op = Op::Compare {
+            direction,
+            order: Order::Partial,
+        };
         self.push(frame, op, &[a, b], None)
     }
 
@@ -197,7 +239,12 @@ impl Emitter<'_> {
             dims: dims.clone(),
             layout: None,
         };
-        self.push(frame, Op::Broadcast(DimNumbers::new()), &[element], Some(Shape::Array(shape)))
+        self.push(
+            frame,
+            Op::Broadcast(DimNumbers::new()),
+            &[element],
+            Some(Shape::Array(shape)),
+        )
     }
 
     /// The number that stands for this device in a list by device.
@@ -212,9 +259,17 @@ impl Emitter<'_> {
             }
             _ => {
                 let shape = ArrayShape::new(int, &[number(numbers.len())]);
-                let table = Literal::from_scalars(&shape, numbers.iter().map(|number| Scalar::Int(*number)));
+                let table = Literal::from_scalars(
+                    &shape,
+                    numbers.iter().map(|number| Scalar::Int(*number)),
+                );
                 let table = table.map_err(|_| self.bug("a table by device"))?;
-                let table = self.push(frame, Op::Constant([table].into()), &[], Some(Shape::Array(shape)))?;
+                let table = self.push(
+                    frame,
+                    Op::Constant([table].into()),
+                    &[],
+                    Some(Shape::Array(shape)),
+                )?;
                 let partition = match frame.partition {
                     Some(partition) => partition,
                     None => {
@@ -233,9 +288,20 @@ impl Emitter<'_> {
     }
 
     /// Elements `start..start + size` of a dimension, where `start` is a single element.
-    fn dynamic_slice(&self, frame: &mut Frame, array: DraftId, dim: usize, start: DraftId, size: i64) -> Result<DraftId, Error> {
+    fn dynamic_slice(
+        &self,
+        frame: &mut Frame,
+        array: DraftId,
+        dim: usize,
+        start: DraftId,
+        size: i64,
+    ) -> Result<DraftId, Error> {
         let shape = frame.array(array);
-        let mut sizes: DimNumbers = shape.dims.iter().map(|dim| dim.as_static().unwrap_or(TO_END)).collect();
+        let mut sizes: DimNumbers = shape
+            .dims
+            .iter()
+            .map(|dim| dim.as_static().unwrap_or(TO_END))
+            .collect();
         if let Some(own) = sizes.get_mut(dim) {
             *own = size;
         }
@@ -246,20 +312,46 @@ impl Emitter<'_> {
     }
 
     /// Elements `start..limit` of a dimension.
-    fn slice(&self, frame: &mut Frame, array: DraftId, dim: usize, start: i64, limit: i64) -> Result<DraftId, Error> {
+    fn slice(
+        &self,
+        frame: &mut Frame,
+        array: DraftId,
+        dim: usize,
+        start: i64,
+        limit: i64,
+    ) -> Result<DraftId, Error> {
         let shape = frame.array(array);
         if start == 0 && shape.dims.get(dim).and_then(Dim::as_static) == Some(limit) {
             return Ok(array);
         }
-        let dims = shape.dims.iter().enumerate().map(|(own, size)| match own == dim {
-            true => SliceDim { start, limit, stride: 1 },
-            false => SliceDim { start: 0, limit: size.as_static().unwrap_or(TO_END), stride: 1 },
-        });
+        let dims = shape
+            .dims
+            .iter()
+            .enumerate()
+            .map(|(own, size)| match own == dim {
+                true => SliceDim {
+                    start,
+                    limit,
+                    stride: 1,
+                },
+                false => SliceDim {
+                    start: 0,
+                    limit: size.as_static().unwrap_or(TO_END),
+                    stride: 1,
+                },
+            });
         self.push(frame, Op::Slice(dims.collect()), &[array], None)
     }
 
     /// The array with elements before and behind a dimension.
-    fn padded(&self, frame: &mut Frame, array: DraftId, dim: usize, (low, high): (i64, i64), fill: Option<DraftId>) -> Result<DraftId, Error> {
+    fn padded(
+        &self,
+        frame: &mut Frame,
+        array: DraftId,
+        dim: usize,
+        (low, high): (i64, i64),
+        fill: Option<DraftId>,
+    ) -> Result<DraftId, Error> {
         if low == 0 && high == 0 {
             return Ok(array);
         }
@@ -269,16 +361,35 @@ impl Emitter<'_> {
             None => self.zero(frame, shape.element_type)?,
         };
         let dims = (0..shape.rank()).map(|own| match own == dim {
-            true => PadDim { low, high, interior: 0 },
-            false => PadDim { low: 0, high: 0, interior: 0 },
+            true => PadDim {
+                low,
+                high,
+                interior: 0,
+            },
+            false => PadDim {
+                low: 0,
+                high: 0,
+                interior: 0,
+            },
         });
         self.push(frame, Op::Pad(dims.collect()), &[array, fill], None)
     }
 
     /// Whether `first + i` is in `valid`, `i` the index along `dim` of an array of these sizes.
-    fn inside(&self, frame: &mut Frame, dims: &Dims, dim: usize, first: DraftId, valid: std::ops::Range<i64>) -> Result<DraftId, Error> {
+    fn inside(
+        &self,
+        frame: &mut Frame,
+        dims: &Dims,
+        dim: usize,
+        first: DraftId,
+        valid: std::ops::Range<i64>,
+    ) -> Result<DraftId, Error> {
         let ty = frame.array(first).element_type;
-        let shape = ArrayShape { element_type: ty, dims: dims.clone(), layout: None };
+        let shape = ArrayShape {
+            element_type: ty,
+            dims: dims.clone(),
+            layout: None,
+        };
         let index = self.push(frame, Op::Iota(number(dim)), &[], Some(Shape::Array(shape)))?;
         let first = self.filled(frame, first, dims)?;
         let index = self.binary(frame, Binary::Add, index, first)?;
@@ -292,7 +403,15 @@ impl Emitter<'_> {
     }
 
     /// The array where [`inside`](Self::inside) holds, `fill` elsewhere.
-    fn masked(&self, frame: &mut Frame, array: DraftId, dim: usize, first: DraftId, valid: std::ops::Range<i64>, fill: DraftId) -> Result<DraftId, Error> {
+    fn masked(
+        &self,
+        frame: &mut Frame,
+        array: DraftId,
+        dim: usize,
+        first: DraftId,
+        valid: std::ops::Range<i64>,
+        fill: DraftId,
+    ) -> Result<DraftId, Error> {
         let dims = frame.array(array).dims;
         let inside = self.inside(frame, &dims, dim, first, valid)?;
         let fill = self.filled(frame, fill, &dims)?;
@@ -305,7 +424,9 @@ impl Emitter<'_> {
         let replicas = 0..self.replicas.max(1);
         let all = replicas.flat_map(|replica| {
             let global = move |partition: &i64| replica * partitions + partition;
-            groups.iter().map(move |group| group.iter().map(global).collect())
+            groups
+                .iter()
+                .map(move |group| group.iter().map(global).collect())
         });
         let lists = all.collect();
         Collective {
@@ -332,14 +453,24 @@ impl Emitter<'_> {
     }
 
     /// Combines everyone's array of a group.
-    fn all_reduce(&mut self, frame: &mut Frame, array: DraftId, op: Binary, groups: &[Vec<i64>]) -> Result<DraftId, Error> {
+    fn all_reduce(
+        &mut self,
+        frame: &mut Frame,
+        array: DraftId,
+        op: Binary,
+        groups: &[Vec<i64>],
+    ) -> Result<DraftId, Error> {
         let shape = frame.array(array);
         let to_apply = self.reducer(op, shape.element_type)?;
         let collective = self.collective(groups);
         let members = groups.first().map_or(1, |group| number(group.len()));
         let bytes = shape.typical().byte_size().unwrap_or(0);
         self.exchanged("all-reduce", cost::all_reduce(bytes, members));
-        let op = Op::AllReduce { collective, to_apply, start: false };
+        let op = Op::AllReduce {
+            collective,
+            to_apply,
+            start: false,
+        };
         self.push(frame, op, &[array], Some(Shape::Array(shape)))
     }
 
@@ -349,8 +480,13 @@ impl Emitter<'_> {
         }
         let mut computation = self.builder.computation(op.opcode().name());
         let scalar = Shape::array(ty, &[]);
-        let (a, b) = (computation.parameter(scalar.clone()), computation.parameter(scalar));
-        let made = computation.binary(op, a, b).and_then(|root| computation.finish(root));
+        let (a, b) = (
+            computation.parameter(scalar.clone()),
+            computation.parameter(scalar),
+        );
+        let made = computation
+            .binary(op, a, b)
+            .and_then(|root| computation.finish(root));
         let made = made.map_err(|error| Error::build(&self.site, error))?;
         self.reducers.insert((op, ty), made);
         Ok(made)
@@ -377,20 +513,33 @@ impl Emitter<'_> {
         let mut ids = FxHashMap::default();
         for (&instruction, op) in source.instructions.iter().zip(ops) {
             let data = &self.module[instruction];
-            let operands: Option<Vec<_>> = data.operands.iter().map(|id| ids.get(id).copied()).collect();
+            let operands: Option<Vec<_>> = data
+                .operands
+                .iter()
+                .map(|id| ids.get(id).copied())
+                .collect();
             let operands = operands.unwrap_or_default();
             let made = match op {
                 Op::Parameter(_) => computation.named_parameter(&data.name, data.shape.clone()),
                 op => {
-                    let made = computation.push_named(Some(&data.name), op, &operands, Some(data.shape.clone()));
+                    let made = computation.push_named(
+                        Some(&data.name),
+                        op,
+                        &operands,
+                        Some(data.shape.clone()),
+                    );
                     made.map_err(|error| Error::build(&site, error))?
                 }
             };
             ids.insert(instruction, made);
         }
         let root = ids.get(&source.root).copied();
-        let root = root.ok_or_else(|| Error::build(&site, tegula_ir::Error::bug("a computation without root")))?;
-        let made = computation.finish(root).map_err(|error| Error::build(&site, error))?;
+        let root = root.ok_or_else(|| {
+            Error::build(&site, tegula_ir::Error::bug("a computation without root"))
+        })?;
+        let made = computation
+            .finish(root)
+            .map_err(|error| Error::build(&site, error))?;
         self.copied.insert(id, made);
         Ok(made)
     }

@@ -5,15 +5,17 @@
 //! partial sums, and bringing the result into place all cost bytes, and computing costs time that is
 //! counted in bytes too. The plan that gathers all operands is always possible.
 
-use super::plan::{Indexed, Plan};
 use super::local::{WindowPick, part_of, part_shape};
+use super::plan::{Indexed, Plan};
 use super::reshard::{self, part_bytes};
 use super::{Emitter, Frame, Local, cost, number, window};
 use crate::axes::{Axis, AxisKind, combination, is_reshape};
 use crate::error::Error;
 use crate::graph::Node;
 use crate::sharding::{Cut, Sharding};
-use tegula_ir::{ArrayShape, Binary, Dim, Dims, DraftId, ElementType, Literal, Module, Op, Scalar, Shape};
+use tegula_ir::{
+    ArrayShape, Binary, Dim, Dims, DraftId, ElementType, Literal, Module, Op, Scalar, Shape,
+};
 
 impl Emitter<'_> {
     fn dims_of(&self, value: usize) -> Dims {
@@ -41,7 +43,10 @@ impl Emitter<'_> {
         let scope = self.scope_of(node);
         for (value, local) in node.results.iter().zip(results) {
             let target = self.found.sharding(*value).clone();
-            let local = Local { sharding: local.sharding.of_rank(target.rank()), ..local };
+            let local = Local {
+                sharding: local.sharding.of_rank(target.rank()),
+                ..local
+            };
             self.reason = format!("its result is wanted as {target}");
             let local = self.reshard(frame, &local, &target, &self.dims_of(*value), scope)?;
             frame.values.insert(*value, local);
@@ -51,19 +56,38 @@ impl Emitter<'_> {
 
     /// Notes what is not simply the operation on parts.
     fn explain(&mut self, frame: &Frame, node: &Node, plan: &Plan) {
-        let cut_operands = node.operands.iter().filter_map(|value| frame.values.get(value));
-        let any_cut = cut_operands.clone().any(|local| !local.sharding.is_replicated());
-        let result_cut = node.results.iter().any(|value| !self.found.sharding(*value).is_replicated());
+        let cut_operands = node
+            .operands
+            .iter()
+            .filter_map(|value| frame.values.get(value));
+        let any_cut = cut_operands
+            .clone()
+            .any(|local| !local.sharding.is_replicated());
+        let result_cut = node
+            .results
+            .iter()
+            .any(|value| !self.found.sharding(*value).is_replicated());
         let alone = plan.picks.is_empty() && plan.windows.is_empty() && plan.indexed.is_none();
         if alone && (any_cut || result_cut) {
-            let what = if any_cut { "its operands are gathered and " } else { "" };
+            let what = if any_cut {
+                "its operands are gathered and "
+            } else {
+                ""
+            };
             self.note(format!("{what}every device computes all of it: it cannot be cut along any of these dimensions, or that costs more"));
         }
         if let Some((op, cut)) = plan.contracted() {
-            self.note(format!("each of {} devices has a partial result, combined by `{}`", cut.parts(), op.opcode().name()));
+            self.note(format!(
+                "each of {} devices has a partial result, combined by `{}`",
+                cut.parts(),
+                op.opcode().name()
+            ));
         }
         for pick in &plan.windows {
-            self.note(format!("parts of dimension {} read beyond the borders of their operand's", pick.dim));
+            self.note(format!(
+                "parts of dimension {} read beyond the borders of their operand's",
+                pick.dim
+            ));
         }
         if let Some(indexed) = &plan.indexed {
             self.note(indexed.text());
@@ -83,16 +107,24 @@ impl Emitter<'_> {
                 let [literal] = &literals[..] else {
                     return Ok(None);
                 };
-                let element = literal.uniform_element().filter(|_| !target.is_replicated());
+                let element = literal
+                    .uniform_element()
+                    .filter(|_| !target.is_replicated());
                 let Some(element) = element else {
                     let id = self.push(frame, node.op.clone(), &[], Some(Shape::Array(array)))?;
-                    let whole = Local { id, sharding: Sharding::replicated(target.rank(), target.devices()) };
+                    let whole = Local {
+                        id,
+                        sharding: Sharding::replicated(target.rank(), target.devices()),
+                    };
                     let scope = self.scope_of(node);
-                    return self.reshard(frame, &whole, &target, &self.dims_of(value), scope).map(Some);
+                    return self
+                        .reshard(frame, &whole, &target, &self.dims_of(value), scope)
+                        .map(Some);
                 };
                 let scalar = ArrayShape::new(literal.element_type(), &[]);
                 let scalar_literal = Literal::from_bytes(&scalar, element);
-                let scalar_literal = scalar_literal.map_err(|_| self.bug("an element of a constant"))?;
+                let scalar_literal =
+                    scalar_literal.map_err(|_| self.bug("an element of a constant"))?;
                 let op = Op::Constant([scalar_literal].into());
                 let element = self.push(frame, op, &[], Some(Shape::Array(scalar)))?;
                 self.filled(frame, element, &part.dims)?
@@ -103,7 +135,11 @@ impl Emitter<'_> {
                     None => self.push(frame, node.op.clone(), &[], Some(Shape::Array(part)))?,
                     Some(cut) => {
                         let size = array.dims.get(along).and_then(Dim::as_static).unwrap_or(0);
-                        let starts: Vec<i64> = cut.places().iter().map(|place| place * cut.part_size(size)).collect();
+                        let starts: Vec<i64> = cut
+                            .places()
+                            .iter()
+                            .map(|place| place * cut.part_size(size))
+                            .collect();
                         let start = self.by_device(frame, &starts)?;
                         let index = Shape::Array(part.with_element_type(ElementType::S32));
                         let index = self.push(frame, node.op.clone(), &[], Some(index))?;
@@ -111,19 +147,28 @@ impl Emitter<'_> {
                         let index = self.binary(frame, Binary::Add, index, start)?;
                         match part.element_type {
                             ElementType::S32 => index,
-                            _ => self.push(frame, Op::Convert, &[index], Some(Shape::Array(part)))?,
+                            _ => {
+                                self.push(frame, Op::Convert, &[index], Some(Shape::Array(part)))?
+                            }
                         }
                     }
                 }
             }
             _ => return Ok(None),
         };
-        Ok(Some(Local { id, sharding: target }))
+        Ok(Some(Local {
+            id,
+            sharding: target,
+        }))
     }
 
     /// The cheapest plan.
     fn plan(&self, frame: &Frame, node: &Node) -> Plan {
-        let current: Vec<Sharding> = node.operands.iter().map(|value| self.current(frame, *value)).collect();
+        let current: Vec<Sharding> = node
+            .operands
+            .iter()
+            .map(|value| self.current(frame, *value))
+            .collect();
         let wanted = match node.results.first() {
             Some(result) => self.found.sharding(*result).clone(),
             None => Sharding::replicated(0, self.graph.devices),
@@ -179,7 +224,10 @@ impl Emitter<'_> {
             picks: Vec::new(),
             windows: Vec::new(),
             indexed: None,
-            operands: current.iter().map(|own| Sharding::replicated(own.rank(), own.devices())).collect(),
+            operands: current
+                .iter()
+                .map(|own| Sharding::replicated(own.rank(), own.devices()))
+                .collect(),
             result: Sharding::replicated(wanted.rank(), wanted.devices()),
             cost: 0,
         })
@@ -206,9 +254,16 @@ impl Emitter<'_> {
     }
 
     /// By the cuts of operands, those of large ones first.
-    fn picks_by_operands(&self, node: &Node, current: &[Sharding], only_sums: bool) -> Vec<(Axis, Cut)> {
+    fn picks_by_operands(
+        &self,
+        node: &Node,
+        current: &[Sharding],
+        only_sums: bool,
+    ) -> Vec<(Axis, Cut)> {
         let mut order: Vec<usize> = (0..current.len()).collect();
-        order.sort_by_key(|number| std::cmp::Reverse(self.graph.values[node.operands[*number]].bytes()));
+        order.sort_by_key(|number| {
+            std::cmp::Reverse(self.graph.values[node.operands[*number]].bytes())
+        });
         let mut picks: Vec<(Axis, Cut)> = Vec::new();
         for number in order {
             for dim in 0..current[number].rank() {
@@ -229,7 +284,12 @@ impl Emitter<'_> {
     }
 
     /// Dimensions of the result that are wanted cut, and of which parts read windows.
-    fn window_picks(&self, node: &Node, wanted: &Sharding, picks: &[(Axis, Cut)]) -> Vec<WindowPick> {
+    fn window_picks(
+        &self,
+        node: &Node,
+        wanted: &Sharding,
+        picks: &[(Axis, Cut)],
+    ) -> Vec<WindowPick> {
         let mut found = Vec::new();
         let Some(array) = node.shape.as_array() else {
             return found;
@@ -244,14 +304,23 @@ impl Emitter<'_> {
             if part == 0 {
                 continue;
             }
-            let windows = windowed_operands(self.module, node, dim).into_iter().flatten().map(|operand| {
-                let window = self.axes.window(node.instruction, operand, dim, part, cut.parts())?;
-                self.graph.values[node.operands[operand]].size(window.dim)?;
-                Some((operand, window))
-            });
+            let windows = windowed_operands(self.module, node, dim)
+                .into_iter()
+                .flatten()
+                .map(|operand| {
+                    let window =
+                        self.axes
+                            .window(node.instruction, operand, dim, part, cut.parts())?;
+                    self.graph.values[node.operands[operand]].size(window.dim)?;
+                    Some((operand, window))
+                });
             let windows: Option<Vec<_>> = windows.collect();
             if let Some(windows) = windows.filter(|windows| !windows.is_empty()) {
-                found.push(WindowPick { dim, cut: cut.clone(), windows });
+                found.push(WindowPick {
+                    dim,
+                    cut: cut.clone(),
+                    windows,
+                });
             }
         }
         found
@@ -269,7 +338,10 @@ impl Emitter<'_> {
     ) -> Option<Plan> {
         let devices = self.graph.devices;
         let scope = self.scope(self.scope_of(node));
-        let mut operands: Vec<Sharding> = current.iter().map(|own| Sharding::replicated(own.rank(), devices)).collect();
+        let mut operands: Vec<Sharding> = current
+            .iter()
+            .map(|own| Sharding::replicated(own.rank(), devices))
+            .collect();
         let mut result = Sharding::replicated(wanted.rank(), devices);
         let mut joint: Vec<Option<Cut>> = Vec::new();
         for pick in &windows {
@@ -286,7 +358,11 @@ impl Emitter<'_> {
             joint.push(Some(indexed.cut.clone()));
             indexed.require(&mut operands, &mut result)?;
         }
-        let mut draft = Draft { operands, result, joint };
+        let mut draft = Draft {
+            operands,
+            result,
+            joint,
+        };
         let mut picks: Vec<(Axis, Cut)> = Vec::new();
         let mut combination = None;
         for (axis, cut) in candidates {
@@ -331,7 +407,12 @@ impl Emitter<'_> {
             let Some(array) = self.graph.values[*value].shape.as_array() else {
                 continue;
             };
-            add(reshard::cost_of(&current[number], &plan.operands[number], array, scope));
+            add(reshard::cost_of(
+                &current[number],
+                &plan.operands[number],
+                array,
+                scope,
+            ));
             local_bytes = local_bytes.saturating_add(part_bytes(&plan.operands[number], array));
         }
         for pick in &plan.windows {
@@ -339,7 +420,12 @@ impl Emitter<'_> {
                 let array = self.array_of(node.operands[*operand]);
                 let sharding = &plan.operands[*operand];
                 let size = window::known(&array.dims, window.dim).unwrap_or(0);
-                add(window::cost_of(window, sharding.cut(window.dim), size, part_bytes(sharding, &array)));
+                add(window::cost_of(
+                    window,
+                    sharding.cut(window.dim),
+                    size,
+                    part_bytes(sharding, &array),
+                ));
             }
         }
         for value in &node.results {
@@ -380,7 +466,9 @@ impl Emitter<'_> {
         };
         let result = sizes(node.results[0], &plan.result);
         let operands = node.operands.iter().take(2).zip(&plan.operands);
-        let operands: Vec<i64> = operands.map(|(value, sharding)| sizes(*value, sharding)).collect();
+        let operands: Vec<i64> = operands
+            .map(|(value, sharding)| sizes(*value, sharding))
+            .collect();
         let [left, right] = operands[..] else {
             return 0;
         };
@@ -390,7 +478,12 @@ impl Emitter<'_> {
     }
 
     /// Carries a plan out.
-    fn compute(&mut self, frame: &mut Frame, node: &Node, plan: &Plan) -> Result<Vec<Local>, Error> {
+    fn compute(
+        &mut self,
+        frame: &mut Frame,
+        node: &Node,
+        plan: &Plan,
+    ) -> Result<Vec<Local>, Error> {
         let scope_id = self.scope_of(node);
         let mut operands = self.brought(frame, node, plan)?;
         let scope = self.scope(scope_id).clone();
@@ -405,7 +498,10 @@ impl Emitter<'_> {
         let is_concatenation = matches!(node.op, Op::Concatenate(_));
         if let (true, [pick]) = (is_concatenation, plan.windows.as_slice()) {
             let id = self.concatenated(frame, node, pick, &operands)?;
-            return Ok(vec![Local { id, sharding: plan.result.clone() }]);
+            return Ok(vec![Local {
+                id,
+                sharding: plan.result.clone(),
+            }]);
         }
         let contracted = plan.contracted();
         // What a sum begins with is added once, at the end.
@@ -424,7 +520,9 @@ impl Emitter<'_> {
                 op = Op::Reshape;
             } else {
                 // Both arrays are whole, in the orders that the program states.
-                let stated = self.module[self.module[node.instruction].operands[0]].shape.clone();
+                let stated = self.module[self.module[node.instruction].operands[0]]
+                    .shape
+                    .clone();
                 *operand = self.push(frame, Op::Copy, &[*operand], Some(stated))?;
                 shape = node.shape.clone();
             }
@@ -436,15 +534,25 @@ impl Emitter<'_> {
         if let Some((op, cut)) = contracted {
             for (value, id) in node.results.iter().zip(&mut results) {
                 let local = self.combined(frame, *value, plan, (*id, op, &cut), &scope)?;
-                return self.begun_with(frame, local, begin, op).map(|local| vec![local]);
+                return self
+                    .begun_with(frame, local, begin, op)
+                    .map(|local| vec![local]);
             }
         }
-        let local = |id| Local { id, sharding: plan.result.clone() };
+        let local = |id| Local {
+            id,
+            sharding: plan.result.clone(),
+        };
         Ok(results.into_iter().map(local).collect())
     }
 
     /// The operands as the plan wants them.
-    pub(super) fn brought(&mut self, frame: &mut Frame, node: &Node, plan: &Plan) -> Result<Vec<DraftId>, Error> {
+    pub(super) fn brought(
+        &mut self,
+        frame: &mut Frame,
+        node: &Node,
+        plan: &Plan,
+    ) -> Result<Vec<DraftId>, Error> {
         let scope = self.scope_of(node);
         let mut operands = Vec::new();
         for (number, value) in node.operands.iter().enumerate() {
@@ -455,7 +563,10 @@ impl Emitter<'_> {
                 continue;
             }
             let wanted = &plan.operands[number];
-            self.reason = format!("operand {number} is {}, and {wanted} is needed", local.sharding);
+            self.reason = format!(
+                "operand {number} is {}, and {wanted} is needed",
+                local.sharding
+            );
             let dims = self.dims_of(*value);
             operands.push(self.reshard(frame, &local, wanted, &dims, scope)?.id);
         }
@@ -463,7 +574,12 @@ impl Emitter<'_> {
     }
 
     /// Operands that are tuples are put together again.
-    fn as_stated(&mut self, frame: &mut Frame, node: &Node, leaves: Vec<DraftId>) -> Result<Vec<DraftId>, Error> {
+    fn as_stated(
+        &mut self,
+        frame: &mut Frame,
+        node: &Node,
+        leaves: Vec<DraftId>,
+    ) -> Result<Vec<DraftId>, Error> {
         let module = self.module;
         let source = &module[node.instruction];
         let mut rest = leaves.into_iter();
@@ -476,16 +592,30 @@ impl Emitter<'_> {
     }
 
     /// Elements behind the end of an uneven dimension are made such that they do not count.
-    fn mask_padding(&mut self, frame: &mut Frame, node: &Node, axis: &Axis, cut: &Cut, op: Binary, operands: &mut [DraftId]) -> Result<(), Error> {
+    fn mask_padding(
+        &mut self,
+        frame: &mut Frame,
+        node: &Node,
+        axis: &Axis,
+        cut: &Cut,
+        op: Binary,
+        operands: &mut [DraftId],
+    ) -> Result<(), Error> {
         for (number, dim) in axis.operands.iter().enumerate() {
             let (Some(dim), Some(array)) = (dim, operands.get_mut(number)) else {
                 continue;
             };
-            let size = self.graph.values[node.operands[number]].size(*dim).unwrap_or(0);
+            let size = self.graph.values[node.operands[number]]
+                .size(*dim)
+                .unwrap_or(0);
             if cut.divides(size) {
                 continue;
             }
-            let starts: Vec<i64> = cut.places().iter().map(|place| place * cut.part_size(size)).collect();
+            let starts: Vec<i64> = cut
+                .places()
+                .iter()
+                .map(|place| place * cut.part_size(size))
+                .collect();
             let start = self.by_device(frame, &starts)?;
             let ty = frame.array(*array).element_type;
             let fill = match node.op {
@@ -497,7 +627,15 @@ impl Emitter<'_> {
         Ok(())
     }
 
-    fn fetch_windows(&mut self, frame: &mut Frame, node: &Node, plan: &Plan, pick: &WindowPick, operands: &mut [DraftId], scope: &Cut) -> Result<(), Error> {
+    fn fetch_windows(
+        &mut self,
+        frame: &mut Frame,
+        node: &Node,
+        plan: &Plan,
+        pick: &WindowPick,
+        operands: &mut [DraftId],
+        scope: &Cut,
+    ) -> Result<(), Error> {
         for (operand, window) in &pick.windows {
             let value = node.operands[*operand];
             let size = self.graph.values[value].size(window.dim).unwrap_or(0);
@@ -506,7 +644,8 @@ impl Emitter<'_> {
                 // What is before and behind the array does not count.
                 Op::ReduceWindow { to_apply, .. } => {
                     let combination = combination(self.module, to_apply);
-                    let combination = combination.ok_or_else(|| self.bug("windows of another combination"))?;
+                    let combination =
+                        combination.ok_or_else(|| self.bug("windows of another combination"))?;
                     let ty = frame.array(operands[*operand]).element_type;
                     Some(self.identity(frame, combination, ty)?)
                 }
@@ -516,15 +655,33 @@ impl Emitter<'_> {
                 }
                 _ => None,
             };
-            self.reason = format!("elements {} before part {} of dimension {}", window.first, 0, window.dim);
+            self.reason = format!(
+                "elements {} before part {} of dimension {}",
+                window.first, 0, window.dim
+            );
             let sharding = &plan.operands[*operand];
-            operands[*operand] = self.fetch(frame, operands[*operand], sharding, size, &pick.cut, window, fill, scope)?;
+            operands[*operand] = self.fetch(
+                frame,
+                operands[*operand],
+                sharding,
+                size,
+                &pick.cut,
+                window,
+                fill,
+                scope,
+            )?;
         }
         Ok(())
     }
 
     /// Each element from the operand that it is of.
-    fn concatenated(&mut self, frame: &mut Frame, node: &Node, pick: &WindowPick, operands: &[DraftId]) -> Result<DraftId, Error> {
+    fn concatenated(
+        &mut self,
+        frame: &mut Frame,
+        node: &Node,
+        pick: &WindowPick,
+        operands: &[DraftId],
+    ) -> Result<DraftId, Error> {
         let mut end = 0;
         let mut result: Option<DraftId> = None;
         let size = pick.windows.first().map_or(0, |(_, window)| window.size);
@@ -541,7 +698,8 @@ impl Emitter<'_> {
                 Some(before) => {
                     let dims = frame.array(*operand).dims;
                     let first = self.by_device(frame, &firsts)?;
-                    let inside = self.inside(frame, &dims, pick.dim, first, begin..i64::from(i32::MAX))?;
+                    let inside =
+                        self.inside(frame, &dims, pick.dim, first, begin..i64::from(i32::MAX))?;
                     self.push(frame, Op::Select, &[inside, *operand, before], None)?
                 }
             });
@@ -550,14 +708,25 @@ impl Emitter<'_> {
     }
 
     /// Everyone's partial results, combined.
-    fn combined(&mut self, frame: &mut Frame, value: usize, plan: &Plan, (id, op, cut): (DraftId, Binary, &Cut), scope: &Cut) -> Result<Local, Error> {
+    fn combined(
+        &mut self,
+        frame: &mut Frame,
+        value: usize,
+        plan: &Plan,
+        (id, op, cut): (DraftId, Binary, &Cut),
+        scope: &Cut,
+    ) -> Result<Local, Error> {
         let array = self.array_of(value);
         let wanted = self.found.sharding(value).clone();
         // Those who have different parts of what is summed, and the same part of the result.
         let rank = plan.result.rank();
         let with_sum = Sharding::new(
             self.graph.devices,
-            plan.result.cuts().iter().cloned().chain([Some(cut.clone())]),
+            plan.result
+                .cuts()
+                .iter()
+                .cloned()
+                .chain([Some(cut.clone())]),
         );
         let groups = self.part_groups(&with_sum, rank, None, scope)?;
         self.reason = "partial results".to_owned();
@@ -575,11 +744,20 @@ impl Emitter<'_> {
             return Ok(Local { id, sharding });
         }
         let id = self.all_reduce(frame, id, op, &groups)?;
-        Ok(Local { id, sharding: plan.result.clone() })
+        Ok(Local {
+            id,
+            sharding: plan.result.clone(),
+        })
     }
 
     /// A sum, combined with what it begins with.
-    fn begun_with(&mut self, frame: &mut Frame, local: Local, begin: Option<DraftId>, op: Binary) -> Result<Local, Error> {
+    fn begun_with(
+        &mut self,
+        frame: &mut Frame,
+        local: Local,
+        begin: Option<DraftId>,
+        op: Binary,
+    ) -> Result<Local, Error> {
         let Some(begin) = begin else {
             return Ok(local);
         };
@@ -590,23 +768,42 @@ impl Emitter<'_> {
     }
 
     /// What changes nothing that it is combined with.
-    fn identity(&mut self, frame: &mut Frame, op: Binary, ty: ElementType) -> Result<DraftId, Error> {
+    fn identity(
+        &mut self,
+        frame: &mut Frame,
+        op: Binary,
+        ty: ElementType,
+    ) -> Result<DraftId, Error> {
         let bits = |ones: bool| {
             let mut literal = Literal::zeros(&ArrayShape::new(ty, &[])).ok()?;
             if ones {
-                literal.bytes_mut().fill(if ty == ElementType::Pred { 1 } else { 0xff });
+                literal
+                    .bytes_mut()
+                    .fill(if ty == ElementType::Pred { 1 } else { 0xff });
             }
             Some(literal)
         };
         let extreme = |highest: bool| {
             let value = match (ty.is_float(), ty.is_signed()) {
-                (true, _) => Scalar::Float(if highest { f64::INFINITY } else { f64::NEG_INFINITY }),
+                (true, _) => Scalar::Float(if highest {
+                    f64::INFINITY
+                } else {
+                    f64::NEG_INFINITY
+                }),
                 (false, true) => {
                     let shift = 64 - ty.bits();
-                    Scalar::Int(if highest { i64::MAX >> shift } else { i64::MIN >> shift })
+                    Scalar::Int(if highest {
+                        i64::MAX >> shift
+                    } else {
+                        i64::MIN >> shift
+                    })
                 }
                 (false, false) if ty == ElementType::Pred => Scalar::Bool(highest),
-                (false, false) => Scalar::Uint(if highest { u64::MAX >> (64 - ty.bits()) } else { 0 }),
+                (false, false) => Scalar::Uint(if highest {
+                    u64::MAX >> (64 - ty.bits())
+                } else {
+                    0
+                }),
             };
             Literal::from_scalars(&ArrayShape::new(ty, &[]), [value]).ok()
         };
@@ -643,7 +840,8 @@ impl Emitter<'_> {
         let mut kept = annotations.clone();
         kept.sharding = None;
         kept.control_predecessors.clear();
-        kept.frontend_attributes.retain(|(name, _)| !name.starts_with("xla.sdy."));
+        kept.frontend_attributes
+            .retain(|(name, _)| !name.starts_with("xla.sdy."));
         *frame.draft.annotations_mut(id) = kept;
     }
 }
@@ -678,7 +876,11 @@ impl Draft {
         let mut joint = self.joint.clone();
         joint.push(Some(cut.clone()));
         let complete = Sharding::new(cut.devices(), joint.clone()).is_complete(scope);
-        complete.then_some(Self { operands, result, joint })
+        complete.then_some(Self {
+            operands,
+            result,
+            joint,
+        })
     }
 }
 

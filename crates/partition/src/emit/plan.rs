@@ -50,22 +50,42 @@ pub(super) struct Indexed {
 
 impl Indexed {
     /// The ways in which this is possible.
-    pub(super) fn of(emitter: &Emitter<'_>, node: &Node, current: &[Sharding], wanted: &Sharding) -> Vec<Self> {
+    pub(super) fn of(
+        emitter: &Emitter<'_>,
+        node: &Node,
+        current: &[Sharding],
+        wanted: &Sharding,
+    ) -> Vec<Self> {
         let writes = |dim: usize, arrays: usize| {
             let cut = wanted.cut(dim)?.clone();
-            Some(Self { dim, cut, reads: false, arrays })
+            Some(Self {
+                dim,
+                cut,
+                reads: false,
+                arrays,
+            })
         };
         let reads = |dim: usize| {
             let cut = current.first()?.cut(dim)?.clone();
-            Some(Self { dim, cut, reads: true, arrays: 1 })
+            Some(Self {
+                dim,
+                cut,
+                reads: true,
+                arrays: 1,
+            })
         };
-        let value = |operand: usize| node.operands.get(operand).map(|value| &emitter.graph.values[*value]);
+        let value = |operand: usize| {
+            node.operands
+                .get(operand)
+                .map(|value| &emitter.graph.values[*value])
+        };
         let size = |operand: usize, dim: usize| value(operand).and_then(|value| value.size(dim));
         let rank = value(0).map_or(0, crate::graph::Value::rank);
         let dims = 0..rank;
         // Offsets in one vector are the old form.
         let scalar_offsets = |first: usize| {
-            node.operands.len() == first + rank && (first..first + rank).all(|n| value(n).is_some_and(|v| v.rank() == 0))
+            node.operands.len() == first + rank
+                && (first..first + rank).all(|n| value(n).is_some_and(|v| v.rank() == 0))
         };
         match &node.op {
             Op::DynamicUpdateSlice if scalar_offsets(2) => {
@@ -103,7 +123,10 @@ impl Indexed {
 
     pub(super) fn text(&self) -> String {
         let what = if self.reads { "reads" } else { "writes" };
-        format!("each device {what} what indices lead to in its part of dimension {}", self.dim)
+        format!(
+            "each device {what} what indices lead to in its part of dimension {}",
+            self.dim
+        )
     }
 
     /// What it needs of the shardings of operands and result.

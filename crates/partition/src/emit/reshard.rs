@@ -26,11 +26,17 @@ pub(super) enum Move {
 
 /// The moves between two shardings of an array of these sizes, each with the sharding that it gives.
 /// They end early if devices together would not have the whole array.
-pub(super) fn moves(from: &Sharding, to: &Sharding, dims: &[Option<i64>], scope: &Cut) -> Vec<(Move, Sharding)> {
+pub(super) fn moves(
+    from: &Sharding,
+    to: &Sharding,
+    dims: &[Option<i64>],
+    scope: &Cut,
+) -> Vec<(Move, Sharding)> {
     let mut moves: Vec<(Move, Sharding)> = Vec::new();
     let mut now = from.clone();
     while now != *to {
-        let Some((step, next)) = next_move(&now, to, dims, scope).filter(|(_, next)| *next != now) else {
+        let Some((step, next)) = next_move(&now, to, dims, scope).filter(|(_, next)| *next != now)
+        else {
             break;
         };
         moves.push((step, next.clone()));
@@ -39,7 +45,12 @@ pub(super) fn moves(from: &Sharding, to: &Sharding, dims: &[Option<i64>], scope:
     moves
 }
 
-fn next_move(now: &Sharding, to: &Sharding, dims: &[Option<i64>], scope: &Cut) -> Option<(Move, Sharding)> {
+fn next_move(
+    now: &Sharding,
+    to: &Sharding,
+    dims: &[Option<i64>],
+    scope: &Cut,
+) -> Option<(Move, Sharding)> {
     let whole = Cut::whole(now.devices());
     let size = |dim: usize| dims.get(dim).copied().flatten().unwrap_or(0);
     for dim in 0..now.rank() {
@@ -48,7 +59,9 @@ fn next_move(now: &Sharding, to: &Sharding, dims: &[Option<i64>], scope: &Cut) -
         };
         let own = now.cut(dim).unwrap_or(&whole);
         let next = now.with(dim, Some(wanted.clone()));
-        if (now.cut(dim).is_none() || own.is_coarser_than(wanted, size(dim))) && next.is_complete(scope) {
+        if (now.cut(dim).is_none() || own.is_coarser_than(wanted, size(dim)))
+            && next.is_complete(scope)
+        {
             return Some((Move::Slice { dim }, next));
         }
     }
@@ -57,7 +70,9 @@ fn next_move(now: &Sharding, to: &Sharding, dims: &[Option<i64>], scope: &Cut) -
             continue;
         };
         let mut targets = 0..now.rank();
-        if let Some(target) = targets.find(|&dim| now.cut(dim).is_none() && to.cut(dim) == Some(cut)) {
+        if let Some(target) =
+            targets.find(|&dim| now.cut(dim).is_none() && to.cut(dim) == Some(cut))
+        {
             let next = now.with(from, None).with(target, Some(cut.clone()));
             return Some((Move::AllToAll { from, to: target }, next));
         }
@@ -83,7 +98,8 @@ fn next_move(now: &Sharding, to: &Sharding, dims: &[Option<i64>], scope: &Cut) -
     gathered.sort_by_key(|&dim| now.cut(dim).map_or(0, Cut::parts));
     let dim = gathered.first().copied()?;
     let coarser = to.cut(dim).filter(|wanted| {
-        now.cut(dim).is_some_and(|own| wanted.is_coarser_than(own, size(dim)) && *wanted != own)
+        now.cut(dim)
+            .is_some_and(|own| wanted.is_coarser_than(own, size(dim)) && *wanted != own)
     });
     Some((Move::Gather { dim }, now.with(dim, coarser.cloned())))
 }
@@ -92,7 +108,10 @@ fn next_move(now: &Sharding, to: &Sharding, dims: &[Option<i64>], scope: &Cut) -
 pub(super) fn part_bytes(sharding: &Sharding, array: &ArrayShape) -> i64 {
     let dims: Vec<i64> = array.dims.iter().map(Dim::typical).collect();
     let width = array.element_type.storage_bytes() as i64;
-    sharding.part(&dims).into_iter().fold(width, i64::saturating_mul)
+    sharding
+        .part(&dims)
+        .into_iter()
+        .fold(width, i64::saturating_mul)
 }
 
 /// What it costs to bring an array from one sharding to another.
@@ -123,7 +142,14 @@ fn move_cost(step: &Move, now: &Sharding, next: &Sharding, array: &ArrayShape) -
 
 impl Emitter<'_> {
     /// A value in another sharding. `dims` are the sizes of the whole array.
-    pub(super) fn reshard(&mut self, frame: &mut Frame, local: &Local, to: &Sharding, dims: &Dims, scope: ScopeId) -> Result<Local, Error> {
+    pub(super) fn reshard(
+        &mut self,
+        frame: &mut Frame,
+        local: &Local,
+        to: &Sharding,
+        dims: &Dims,
+        scope: ScopeId,
+    ) -> Result<Local, Error> {
         let sizes: Vec<Option<i64>> = dims.iter().map(Dim::as_static).collect();
         let scope = self.scope(scope).clone();
         let array = ArrayShape {
@@ -153,27 +179,53 @@ impl Emitter<'_> {
         }
         match now.sharding == *to {
             true => Ok(now),
-            false => Err(self.bug("a sharding of which devices together do not have the whole array")),
+            false => {
+                Err(self.bug("a sharding of which devices together do not have the whole array"))
+            }
         }
     }
 
-    fn take_part(&self, frame: &mut Frame, now: &Local, next: &Sharding, dim: usize, sizes: &[Option<i64>]) -> Result<DraftId, Error> {
+    fn take_part(
+        &self,
+        frame: &mut Frame,
+        now: &Local,
+        next: &Sharding,
+        dim: usize,
+        sizes: &[Option<i64>],
+    ) -> Result<DraftId, Error> {
         let size = sizes.get(dim).copied().flatten().unwrap_or(0);
         let Some(cut) = next.cut(dim) else {
             return Ok(now.id);
         };
         let coarse = now.sharding.cut(dim).map_or(1, Cut::parts);
         let (factor, part) = (cut.parts() / coarse, cut.part_size(size));
-        let here = frame.array(now.id).dims.get(dim).and_then(Dim::as_static).unwrap_or(size);
+        let here = frame
+            .array(now.id)
+            .dims
+            .get(dim)
+            .and_then(Dim::as_static)
+            .unwrap_or(size);
         let array = self.padded(frame, now.id, dim, (0, (part * factor - here).max(0)), None)?;
-        let starts: Vec<i64> = cut.places().iter().map(|place| place % factor * part).collect();
+        let starts: Vec<i64> = cut
+            .places()
+            .iter()
+            .map(|place| place % factor * part)
+            .collect();
         let start = self.by_device(frame, &starts)?;
         self.dynamic_slice(frame, array, dim, start, part)
     }
 
     /// Who holds the parts of a dimension of one array: member `i` part `i` of those that `to` joins.
-    pub(super) fn part_groups(&self, now: &Sharding, dim: usize, to: Option<&Cut>, scope: &Cut) -> Result<Vec<Vec<i64>>, Error> {
-        let cut = now.cut(dim).ok_or_else(|| self.bug("a dimension that is whole has no parts"))?;
+    pub(super) fn part_groups(
+        &self,
+        now: &Sharding,
+        dim: usize,
+        to: Option<&Cut>,
+        scope: &Cut,
+    ) -> Result<Vec<Vec<i64>>, Error> {
+        let cut = now
+            .cut(dim)
+            .ok_or_else(|| self.bug("a dimension that is whole has no parts"))?;
         let coarse = to.map_or(1, Cut::parts);
         let factor = cut.parts() / coarse.max(1);
         let kept = |device: usize| {
@@ -190,7 +242,15 @@ impl Emitter<'_> {
         found.ok_or_else(|| self.bug("devices do not have all parts of an array"))
     }
 
-    fn gather(&mut self, frame: &mut Frame, now: &Local, next: &Sharding, dim: usize, sizes: &[Option<i64>], scope: &Cut) -> Result<DraftId, Error> {
+    fn gather(
+        &mut self,
+        frame: &mut Frame,
+        now: &Local,
+        next: &Sharding,
+        dim: usize,
+        sizes: &[Option<i64>],
+        scope: &Cut,
+    ) -> Result<DraftId, Error> {
         let groups = self.part_groups(&now.sharding, dim, next.cut(dim), scope)?;
         let id = self.all_gather(frame, now.id, dim, &groups)?;
         match sizes.get(dim).copied().flatten() {
@@ -199,7 +259,13 @@ impl Emitter<'_> {
         }
     }
 
-    pub(super) fn all_gather(&mut self, frame: &mut Frame, array: DraftId, dim: usize, groups: &[Vec<i64>]) -> Result<DraftId, Error> {
+    pub(super) fn all_gather(
+        &mut self,
+        frame: &mut Frame,
+        array: DraftId,
+        dim: usize,
+        groups: &[Vec<i64>],
+    ) -> Result<DraftId, Error> {
         let mut shape = frame.array(array);
         let members = groups.first().map_or(1, |group| number(group.len()));
         if let Some(own) = shape.dims.get_mut(dim) {
@@ -207,13 +273,25 @@ impl Emitter<'_> {
         }
         shape.layout = None;
         let collective = self.collective(groups);
-        let op = Op::AllGather { collective, dimension: number(dim), start: false };
+        let op = Op::AllGather {
+            collective,
+            dimension: number(dim),
+            start: false,
+        };
         self.push(frame, op, &[array], Some(Shape::Array(shape)))
     }
 
     /// Each device gets the array of its source.
-    pub(super) fn permute(&mut self, frame: &mut Frame, array: DraftId, sources: &[usize]) -> Result<DraftId, Error> {
-        let pairs = sources.iter().enumerate().map(|(target, source)| (number(*source), number(target)));
+    pub(super) fn permute(
+        &mut self,
+        frame: &mut Frame,
+        array: DraftId,
+        sources: &[usize],
+    ) -> Result<DraftId, Error> {
+        let pairs = sources
+            .iter()
+            .enumerate()
+            .map(|(target, source)| (number(*source), number(target)));
         let op = Op::CollectivePermute {
             pairs: pairs.collect(),
             channel_id: Some(self.channel()),
@@ -223,7 +301,14 @@ impl Emitter<'_> {
     }
 
     /// The cut of dimension `from` goes to dimension `to`.
-    fn all_to_all(&mut self, frame: &mut Frame, now: &Local, (from, to): (usize, usize), dims: &Dims, scope: &Cut) -> Result<DraftId, Error> {
+    fn all_to_all(
+        &mut self,
+        frame: &mut Frame,
+        now: &Local,
+        (from, to): (usize, usize),
+        dims: &Dims,
+        scope: &Cut,
+    ) -> Result<DraftId, Error> {
         let groups = self.part_groups(&now.sharding, from, None, scope)?;
         let members = groups.first().map_or(1, |group| number(group.len()));
         let shape = frame.array(now.id);
@@ -237,11 +322,18 @@ impl Emitter<'_> {
         split.insert(to, Dim::Static(part));
         split.insert(to, Dim::Static(members));
         let reshaped = |dims: &Dims| {
-            Some(Shape::Array(ArrayShape { element_type: shape.element_type, dims: dims.clone(), layout: None }))
+            Some(Shape::Array(ArrayShape {
+                element_type: shape.element_type,
+                dims: dims.clone(),
+                layout: None,
+            }))
         };
         let array = self.push(frame, Op::Reshape, &[array], reshaped(&split))?;
         let collective = self.collective_of_partitions(&groups);
-        let op = Op::AllToAll { collective, dimension: Some(number(to)) };
+        let op = Op::AllToAll {
+            collective,
+            dimension: Some(number(to)),
+        };
         let array = self.push(frame, op, &[array], reshaped(&split))?;
         // Now the first of the two says whose part of the other dimension it is: it goes before that.
         let mut order: Vec<usize> = (0..split.len()).filter(|dim| *dim != to).collect();

@@ -39,8 +39,16 @@ impl Pieces {
         let (lowest, highest) = (low.div_euclid(part), high.div_euclid(part));
         let piece = |shift: i64| Piece {
             shift,
-            start: if shift == lowest { low - lowest * part } else { 0 },
-            limit: if shift == highest { high - highest * part + 1 } else { part },
+            start: if shift == lowest {
+                low - lowest * part
+            } else {
+                0
+            },
+            limit: if shift == highest {
+                high - highest * part + 1
+            } else {
+                part
+            },
         };
         if highest - lowest > 2 * parts {
             return None;
@@ -58,7 +66,9 @@ impl Pieces {
 
     /// The place of the first element, from the beginning of the own tile.
     fn first(&self, part: i64) -> i64 {
-        self.pieces.first().map_or(0, |piece| piece.shift * part + piece.start)
+        self.pieces
+            .first()
+            .map_or(0, |piece| piece.shift * part + piece.start)
     }
 }
 
@@ -78,7 +88,10 @@ impl Emitter<'_> {
     /// The elements of each device's window, `window.size` along its dimension; outside the array
     /// they are `fill`, or anything without one. `cut` is how the result is cut, `sharding` and
     /// `size` are the operand's.
-    #[allow(clippy::too_many_arguments, reason = "one array, its place and what is read of it")]
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "one array, its place and what is read of it"
+    )]
     pub(super) fn fetch(
         &mut self,
         frame: &mut Frame,
@@ -91,17 +104,27 @@ impl Emitter<'_> {
         scope: &Cut,
     ) -> Result<DraftId, Error> {
         let dim = window.dim;
-        let firsts: Vec<i64> = cut.places().iter().map(|place| window.first + window.step * place).collect();
+        let firsts: Vec<i64> = cut
+            .places()
+            .iter()
+            .map(|place| window.first + window.step * place)
+            .collect();
         let low = firsts.iter().copied().min().unwrap_or(0);
         let high = firsts.iter().copied().max().unwrap_or(0) + window.size;
-        let pieces = sharding.cut(dim).and_then(|own| Pieces::new(window, own.part_size(size), own.parts()));
+        let pieces = sharding
+            .cut(dim)
+            .and_then(|own| Pieces::new(window, own.part_size(size), own.parts()));
         let mut array = array;
         if let (Some(own), Some(pieces)) = (sharding.cut(dim), &pieces)
             && pieces.received() < own.part_size(size) * (own.parts() - 1)
         {
             let part = own.part_size(size);
             let joined = self.neighbours(frame, array, sharding, dim, pieces, scope)?;
-            let starts = cut.places().iter().zip(&firsts).map(|(place, first)| first - place * part - pieces.first(part));
+            let starts = cut
+                .places()
+                .iter()
+                .zip(&firsts)
+                .map(|(place, first)| first - place * part - pieces.first(part));
             let start = self.by_device(frame, &starts.collect::<Vec<i64>>())?;
             array = self.dynamic_slice(frame, joined, dim, start, window.size)?;
             return match fill {
@@ -117,21 +140,44 @@ impl Emitter<'_> {
             array = self.gathered(frame, array, dim, &groups)?;
             array = self.slice(frame, array, dim, 0, size)?;
         }
-        let array = self.padded(frame, array, dim, ((-low).max(0), (high - size).max(0)), fill)?;
+        let array = self.padded(
+            frame,
+            array,
+            dim,
+            ((-low).max(0), (high - size).max(0)),
+            fill,
+        )?;
         let starts: Vec<i64> = firsts.iter().map(|first| first + (-low).max(0)).collect();
         let start = self.by_device(frame, &starts)?;
         self.dynamic_slice(frame, array, dim, start, window.size)
     }
 
-    fn gathered(&mut self, frame: &mut Frame, array: DraftId, dim: usize, groups: &[Vec<i64>]) -> Result<DraftId, Error> {
+    fn gathered(
+        &mut self,
+        frame: &mut Frame,
+        array: DraftId,
+        dim: usize,
+        groups: &[Vec<i64>],
+    ) -> Result<DraftId, Error> {
         let members = groups.first().map_or(1, |group| number(group.len()));
         let bytes = frame.array(array).typical().byte_size().unwrap_or(0);
-        self.exchanged("all-gather", cost::all_gather(bytes.saturating_mul(members), members));
+        self.exchanged(
+            "all-gather",
+            cost::all_gather(bytes.saturating_mul(members), members),
+        );
         self.all_gather(frame, array, dim, groups)
     }
 
     /// The pieces of neighbours' tiles and of the own one, in order.
-    fn neighbours(&mut self, frame: &mut Frame, array: DraftId, sharding: &Sharding, dim: usize, pieces: &Pieces, scope: &Cut) -> Result<DraftId, Error> {
+    fn neighbours(
+        &mut self,
+        frame: &mut Frame,
+        array: DraftId,
+        sharding: &Sharding,
+        dim: usize,
+        pieces: &Pieces,
+        scope: &Cut,
+    ) -> Result<DraftId, Error> {
         let Some(cut) = sharding.cut(dim) else {
             return Ok(array);
         };
@@ -143,7 +189,12 @@ impl Emitter<'_> {
             key.push(scope.place(device));
             key
         };
-        let lines = groups(sharding.devices(), kept, |device| cut.place(device), cut.parts());
+        let lines = groups(
+            sharding.devices(),
+            kept,
+            |device| cut.place(device),
+            cut.parts(),
+        );
         let lines = lines.ok_or_else(|| self.bug("devices do not have all parts of an array"))?;
         let mut parts = Vec::new();
         for piece in &pieces.pieces {
@@ -170,7 +221,11 @@ impl Emitter<'_> {
             }
             let bytes = frame.array(part).typical().byte_size().unwrap_or(0);
             self.exchanged("collective-permute", bytes);
-            let op = Op::CollectivePermute { pairs, channel_id: Some(self.channel()), start: false };
+            let op = Op::CollectivePermute {
+                pairs,
+                channel_id: Some(self.channel()),
+                start: false,
+            };
             parts.push(self.push(frame, op, &[part], None)?);
         }
         match parts.as_slice() {
@@ -192,13 +247,30 @@ mod tests {
     #[test]
     fn windows_cover_neighbours() {
         // Three elements around each of 4 in a tile.
-        let window = Window { dim: 0, first: -1, step: 4, size: 6 };
+        let window = Window {
+            dim: 0,
+            first: -1,
+            step: 4,
+            size: 6,
+        };
         let pieces = Pieces::new(&window, 4, 4).expect("pieces");
-        let piece = |shift, start, limit| Piece { shift, start, limit };
-        assert_eq!(pieces.pieces, [piece(-1, 3, 4), piece(0, 0, 4), piece(1, 0, 1)]);
+        let piece = |shift, start, limit| Piece {
+            shift,
+            start,
+            limit,
+        };
+        assert_eq!(
+            pieces.pieces,
+            [piece(-1, 3, 4), piece(0, 0, 4), piece(1, 0, 1)]
+        );
         assert_eq!((pieces.received(), pieces.first(4)), (2, -1));
         // Turned around: what each reads is elsewhere.
-        let window = Window { dim: 0, first: 6, step: -2, size: 2 };
+        let window = Window {
+            dim: 0,
+            first: 6,
+            step: -2,
+            size: 2,
+        };
         let pieces = Pieces::new(&window, 2, 4).expect("pieces");
         assert_eq!(pieces.pieces.len(), 7);
     }

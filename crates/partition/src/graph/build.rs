@@ -12,7 +12,11 @@ use tegula_ir::{ComputationId, CustomCall, Instruction, InstructionId, Module, O
 ///
 /// # Errors
 /// A sharding that cannot be read.
-pub(crate) fn build(module: &Module, meshes: &shardy::Meshes, devices: usize) -> Result<Graph, Error> {
+pub(crate) fn build(
+    module: &Module,
+    meshes: &shardy::Meshes,
+    devices: usize,
+) -> Result<Graph, Error> {
     let mut builder = Builder {
         module,
         meshes,
@@ -42,7 +46,10 @@ pub(crate) fn build(module: &Module, meshes: &shardy::Meshes, devices: usize) ->
         let leaves = leaves(&module[entry.root].shape);
         builder.graph.stated_results = builder.stated(entry.root, &leaves)?;
     }
-    builder.graph.stated_results.resize(region.results.len(), None);
+    builder
+        .graph
+        .stated_results
+        .resize(region.results.len(), None);
     builder.graph.entry = builder.graph.regions.len();
     builder.graph.regions.push(region);
     Ok(builder.graph)
@@ -106,7 +113,12 @@ type Values = FxHashMap<InstructionId, Vec<ValueId>>;
 
 impl Builder<'_> {
     /// New values for the arrays of a result.
-    fn results(&mut self, id: InstructionId, shape: &Shape, scope: ScopeId) -> Result<Vec<ValueId>, Error> {
+    fn results(
+        &mut self,
+        id: InstructionId,
+        shape: &Shape,
+        scope: ScopeId,
+    ) -> Result<Vec<ValueId>, Error> {
         let leaves = leaves(shape);
         let mut stated = self.stated(id, &leaves)?.into_iter();
         let name = &self.module[id].name;
@@ -135,7 +147,10 @@ impl Builder<'_> {
         if let Some(text) = attribute(instruction, "xla.sdy.sharding") {
             let all = shardy::shardings(&text, self.meshes, devices).ok_or_else(|| wrong(&text))?;
             let fits = all.len() == ranks.len()
-                && all.iter().zip(&ranks).all(|(own, rank)| own.stated.sharding.rank() == *rank);
+                && all
+                    .iter()
+                    .zip(&ranks)
+                    .all(|(own, rank)| own.stated.sharding.rank() == *rank);
             return match fits {
                 true => Ok(all.into_iter().map(|axes| Some(axes.stated)).collect()),
                 false => Err(wrong(&text)),
@@ -196,7 +211,10 @@ impl Builder<'_> {
             | Op::AsyncDone
             | Op::CollectiveDone(_) => Ok(operands),
             Op::GetTupleElement(index) => {
-                let source = instruction.operands.first().map(|operand| &module[*operand].shape);
+                let source = instruction
+                    .operands
+                    .first()
+                    .map(|operand| &module[*operand].shape);
                 let elements = source.and_then(Shape::as_tuple).unwrap_or_default();
                 let index = usize::try_from(*index).unwrap_or(usize::MAX);
                 // The start of an asynchronous operation is its result alone.
@@ -208,8 +226,12 @@ impl Builder<'_> {
                 Ok(own.take(element.leaf_count()).collect())
             }
             Op::Call { to_apply, .. }
-            | Op::Fusion { calls: to_apply, .. }
-            | Op::AsyncStart { calls: to_apply, .. } => {
+            | Op::Fusion {
+                calls: to_apply, ..
+            }
+            | Op::AsyncStart {
+                calls: to_apply, ..
+            } => {
                 let scope = match self.manual_calls.get(&id).copied() {
                     Some(end) if operands.is_empty() => self.scope_of(end, scope)?,
                     _ => scope,
@@ -238,7 +260,10 @@ impl Builder<'_> {
             Op::CustomCall(call) => self.custom_call(id, call, operands, scope, nodes),
             Op::Copy => {
                 let results = self.results(id, &instruction.shape, scope)?;
-                let kind = match results.first().map(|value| &self.graph.values[*value].stated) {
+                let kind = match results
+                    .first()
+                    .map(|value| &self.graph.values[*value].stated)
+                {
                     Some(Some(_)) => Kind::Constraint,
                     _ => Kind::Operation,
                 };
@@ -272,14 +297,21 @@ impl Builder<'_> {
     }
 
     /// A computation that stays one, with parameters of its own.
-    fn region(&mut self, id: ComputationId, given: &[ValueId], scope: ScopeId) -> Result<RegionId, Error> {
+    fn region(
+        &mut self,
+        id: ComputationId,
+        given: &[ValueId],
+        scope: ScopeId,
+    ) -> Result<RegionId, Error> {
         let mut region = Region::default();
         let mut arguments = Vec::new();
         let mut at = 0;
         for &parameter in &self.module[id].parameters {
             let values = self.results(parameter, &self.module[parameter].shape, scope)?;
             for value in &values {
-                let outer = given.get(at).map_or(scope, |given| self.graph.values[*given].scope);
+                let outer = given
+                    .get(at)
+                    .map_or(scope, |given| self.graph.values[*given].scope);
                 self.graph.values[*value].scope = outer.max(scope);
                 at += 1;
             }
@@ -328,7 +360,11 @@ impl Builder<'_> {
     }
 
     /// The shardings that a boundary of a manual computation states, and along which axes it is.
-    fn boundary(&self, id: InstructionId, name: &str) -> Result<(Vec<shardy::Axes>, Vec<String>), Error> {
+    fn boundary(
+        &self,
+        id: InstructionId,
+        name: &str,
+    ) -> Result<(Vec<shardy::Axes>, Vec<String>), Error> {
         let (instruction, devices) = (&self.module[id], self.graph.devices);
         let text = attribute(instruction, name).unwrap_or_default();
         let wrong = || Error::Sharding {
@@ -344,7 +380,12 @@ impl Builder<'_> {
     }
 
     /// How arrays are cut along the manual axes.
-    fn manual_cuts(&self, id: InstructionId, name: &str, count: usize) -> Result<Vec<Sharding>, Error> {
+    fn manual_cuts(
+        &self,
+        id: InstructionId,
+        name: &str,
+        count: usize,
+    ) -> Result<Vec<Sharding>, Error> {
         let (all, axes) = self.boundary(id, name)?;
         let own = &self.module[id].name;
         if all.len() != count {
@@ -352,14 +393,21 @@ impl Builder<'_> {
             return Err(Error::manual(own, reason));
         }
         let cuts = all.iter().map(|stated| {
-            stated.cut_where(self.graph.devices, &|axis| axes.iter().any(|own| own == axis))
+            stated.cut_where(self.graph.devices, &|axis| {
+                axes.iter().any(|own| own == axis)
+            })
         });
         let cuts: Option<Vec<Sharding>> = cuts.collect();
         cuts.ok_or_else(|| Error::manual(own, "its mesh is for another number of devices"))
     }
 
     /// The results of a boundary are cut along the axes that are not manual, as stated.
-    fn state_auto(&mut self, id: InstructionId, name: &str, results: &[ValueId]) -> Result<(), Error> {
+    fn state_auto(
+        &mut self,
+        id: InstructionId,
+        name: &str,
+        results: &[ValueId],
+    ) -> Result<(), Error> {
         let (all, axes) = self.boundary(id, name)?;
         for (value, stated) in results.iter().zip(&all) {
             let auto = |axis: &str| !axes.iter().any(|own| own == axis);
@@ -380,7 +428,9 @@ impl Builder<'_> {
             _ => "xla.sdy.in_shardings",
         };
         let (all, axes) = self.boundary(id, name)?;
-        let along = all.first().and_then(|stated| stated.along(&axes, self.graph.devices));
+        let along = all
+            .first()
+            .and_then(|stated| stated.along(&axes, self.graph.devices));
         let own = &self.module[id].name;
         let along = along.ok_or_else(|| Error::manual(own, "its axes are not of its mesh"))?;
         self.inner_scope(own, parent, &along)
@@ -409,7 +459,9 @@ impl Builder<'_> {
             let (whole, part) = (&self.graph.values[*whole], &self.graph.values[*part]);
             for dim in 0..whole.rank().max(part.rank()) {
                 let parts = cut.cut(dim).map_or(1, Cut::parts);
-                let expected = whole.size(dim).map(|size| (size % parts == 0, size / parts));
+                let expected = whole
+                    .size(dim)
+                    .map(|size| (size % parts == 0, size / parts));
                 let fits = match expected {
                     Some((even, size)) => even && part.size(dim) == Some(size),
                     None => parts == 1 && part.size(dim).is_none(),
@@ -437,19 +489,31 @@ impl Builder<'_> {
     ) -> Result<Vec<ValueId>, Error> {
         let instruction = &self.module[id];
         let name = Arc::clone(&instruction.name);
-        let outer = operands.first().and_then(|value| self.graph.values[*value].stated.clone());
-        let inner = self.stated(id, &leaves(&instruction.shape))?.pop().flatten();
+        let outer = operands
+            .first()
+            .and_then(|value| self.graph.values[*value].stated.clone());
+        let inner = self
+            .stated(id, &leaves(&instruction.shape))?
+            .pop()
+            .flatten();
         let (Some(outer), Some(inner)) = (outer, inner) else {
-            return Err(Error::manual(&name, "expected a sharding of its operand and of its own"));
+            return Err(Error::manual(
+                &name,
+                "expected a sharding of its operand and of its own",
+            ));
         };
         let along = inner.manual.clone();
         let along = along.ok_or_else(|| Error::manual(&name, "its sharding is not manual"))?;
         let scope = self.inner_scope(&name, scope, &along)?;
         let cut = manual_part(&outer.sharding, &inner.sharding);
-        let cut = cut.ok_or_else(|| Error::manual(&name, "its parts are not parts of its operand's"))?;
+        let cut =
+            cut.ok_or_else(|| Error::manual(&name, "its parts are not parts of its operand's"))?;
         let results = self.results(id, &instruction.shape, scope)?;
         if let Some(result) = results.first() {
-            self.graph.values[*result].stated = Some(Stated { manual: None, ..inner });
+            self.graph.values[*result].stated = Some(Stated {
+                manual: None,
+                ..inner
+            });
         }
         self.check_parts(id, &operands, &results, std::slice::from_ref(&cut))?;
         Ok(self.push(id, Kind::Enter(vec![cut]), operands, results, nodes))
@@ -464,13 +528,19 @@ impl Builder<'_> {
     ) -> Result<Vec<ValueId>, Error> {
         let instruction = &self.module[id];
         let name = Arc::clone(&instruction.name);
-        let inner = operands.first().and_then(|value| self.graph.values[*value].stated.clone());
-        let outer = self.stated(id, &leaves(&instruction.shape))?.pop().flatten();
+        let inner = operands
+            .first()
+            .and_then(|value| self.graph.values[*value].stated.clone());
+        let outer = self
+            .stated(id, &leaves(&instruction.shape))?
+            .pop()
+            .flatten();
         let outer = outer.ok_or_else(|| Error::manual(&name, "expected a sharding"))?;
         let rank = outer.sharding.rank();
         let inner = inner.unwrap_or_else(|| Stated::replicated(rank, self.graph.devices));
         let cut = manual_part(&outer.sharding, &inner.sharding);
-        let cut = cut.ok_or_else(|| Error::manual(&name, "its parts are not parts of its operand's"))?;
+        let cut =
+            cut.ok_or_else(|| Error::manual(&name, "its parts are not parts of its operand's"))?;
         let scope = self.graph.scopes[scope].parent;
         let results = self.results(id, &instruction.shape, scope)?;
         self.check_parts(id, &results, &operands, std::slice::from_ref(&cut))?;
@@ -507,7 +577,9 @@ fn manual_part(whole: &Sharding, inner: &Sharding) -> Option<Sharding> {
 fn finished(op: &Op) -> Op {
     let mut op = op.clone();
     match &mut op {
-        Op::AllGather { start, .. } | Op::AllReduce { start, .. } | Op::CollectivePermute { start, .. } => {
+        Op::AllGather { start, .. }
+        | Op::AllReduce { start, .. }
+        | Op::CollectivePermute { start, .. } => {
             *start = false;
         }
         _ => {}

@@ -45,7 +45,9 @@ impl Value {
     /// Bytes of the whole array, guessed where sizes are open.
     pub(crate) fn bytes(&self) -> i64 {
         let array = self.shape.as_array();
-        array.and_then(|array| array.typical().byte_size()).unwrap_or(0)
+        array
+            .and_then(|array| array.typical().byte_size())
+            .unwrap_or(0)
     }
 }
 

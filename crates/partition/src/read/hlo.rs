@@ -187,23 +187,54 @@ mod tests {
     #[test]
     fn all_forms_are_read() {
         let rows = vec![vec![0, 0], vec![0, 0], vec![4, 0], vec![4, 0]];
-        assert_eq!(parts("{devices=[2,1,2]<=[4] last_tile_dim_replicate}", &[8, 3], 4), Some(rows.clone()));
-        assert_eq!(parts("{devices=[2,1,2]0,1,2,3 last_tile_dims={replicated}}", &[8, 3], 4), Some(rows));
+        assert_eq!(
+            parts("{devices=[2,1,2]<=[4] last_tile_dim_replicate}", &[8, 3], 4),
+            Some(rows.clone())
+        );
+        assert_eq!(
+            parts(
+                "{devices=[2,1,2]0,1,2,3 last_tile_dims={replicated}}",
+                &[8, 3],
+                4
+            ),
+            Some(rows)
+        );
         let columns = vec![vec![0, 0], vec![4, 0], vec![0, 2], vec![4, 2]];
-        assert_eq!(parts("{devices=[2,2]<=[2,2]T(1,0)}", &[8, 3], 4), Some(columns));
+        assert_eq!(
+            parts("{devices=[2,2]<=[2,2]T(1,0)}", &[8, 3], 4),
+            Some(columns)
+        );
         assert_eq!(parts("{replicated}", &[8], 2), Some(vec![vec![0], vec![0]]));
-        assert_eq!(parts("{maximal device=1}", &[8], 2), Some(vec![vec![0], vec![0]]));
+        assert_eq!(
+            parts("{maximal device=1}", &[8], 2),
+            Some(vec![vec![0], vec![0]])
+        );
         let tuple = read("{{replicated}, {devices=[2]<=[2]}}", &[0, 1], 2).expect("a tuple");
         assert_eq!(tuple[1].sharding.part(&[6]), [3]);
-        let manual = read("{devices=[1,2,2]<=[4] last_tile_dims={manual,replicated}}", &[1], 4);
-        let manual = manual.expect("a sharding").remove(0).manual.expect("manual");
+        let manual = read(
+            "{devices=[1,2,2]<=[4] last_tile_dims={manual,replicated}}",
+            &[1],
+            4,
+        );
+        let manual = manual
+            .expect("a sharding")
+            .remove(0)
+            .manual
+            .expect("manual");
         assert_eq!(manual.places(), [0, 0, 1, 1]);
         assert_eq!(read("{}", &[], 2), Some(vec![]));
     }
 
     #[test]
     fn what_does_not_fit_is_refused() {
-        for text in ["{devices=[2]0,0}", "{devices=[3]<=[3]}", "{devices=[2,1]<=[2]}", "replicated", "{devices=[2]<=[2]", "{devices=[2]<=[2]T(1)}"] {
+        for text in [
+            "{devices=[2]0,0}",
+            "{devices=[3]<=[3]}",
+            "{devices=[2,1]<=[2]}",
+            "replicated",
+            "{devices=[2]<=[2]",
+            "{devices=[2]<=[2]T(1)}",
+        ] {
             assert_eq!(read(text, &[1], 2), None, "{text}");
         }
     }

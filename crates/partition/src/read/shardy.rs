@@ -27,7 +27,10 @@ pub(crate) fn plain(text: &str) -> String {
     let inner = text
         .strip_prefix('"')
         .and_then(|text| text.strip_suffix('"'));
-    inner.unwrap_or(text).replace("\\22", "\"").replace('\\', "")
+    inner
+        .unwrap_or(text)
+        .replace("\\22", "\"")
+        .replace('\\', "")
 }
 
 /// Reads `{mesh = #sdy.mesh<[...]>, ...}`.
@@ -66,7 +69,8 @@ fn mesh(cursor: &mut Cursor<'_>) -> Option<Mesh> {
 }
 
 /// Reads one sharding of an array.
-pub(crate) fn sharding(text: &str, meshes: &Meshes, devices: usize) -> Option<Stated> {
+#[cfg(test)]
+fn sharding(text: &str, meshes: &Meshes, devices: usize) -> Option<Stated> {
     let mut cursor = Cursor::new(text);
     cursor.expect("#sdy.sharding<")?;
     let stated = one(&mut cursor, meshes, devices)?;
@@ -167,18 +171,30 @@ fn axis(cursor: &mut Cursor<'_>, mesh: &Mesh) -> Option<Part> {
     let axis = mesh.axes.iter().position(|(own, _)| own == name)?;
     let size = mesh.axes.get(axis)?.1;
     if !cursor.eat(":(") {
-        return Some(Part { axis, before: 1, size });
+        return Some(Part {
+            axis,
+            before: 1,
+            size,
+        });
     }
     let before = cursor.number()?;
     cursor.expect(")")?;
     let part = cursor.number()?;
     let divides = before > 0 && part > 0 && size % before.checked_mul(part)? == 0;
-    divides.then_some(Part { axis, before, size: part })
+    divides.then_some(Part {
+        axis,
+        before,
+        size: part,
+    })
 }
 
 impl Axes {
     /// The sharding by those axes alone whose names are wanted.
-    pub(crate) fn cut_where(&self, devices: usize, wanted: &dyn Fn(&str) -> bool) -> Option<Sharding> {
+    pub(crate) fn cut_where(
+        &self,
+        devices: usize,
+        wanted: &dyn Fn(&str) -> bool,
+    ) -> Option<Sharding> {
         let is_wanted = |part: &&Part| {
             let axis = self.mesh.axes.get(part.axis);
             axis.is_some_and(|(name, _)| wanted(name))
@@ -199,7 +215,11 @@ impl Axes {
         let mut cut = Cut::whole(devices);
         for name in names {
             let axis = self.mesh.axes.iter().position(|(own, _)| own == name)?;
-            let part = Part { axis, before: 1, size: self.mesh.axes.get(axis)?.1 };
+            let part = Part {
+                axis,
+                before: 1,
+                size: self.mesh.axes.get(axis)?.1,
+            };
             cut = cut.then(&part_cut(&self.mesh, &part, devices)?)?;
         }
         Some(cut)
@@ -217,7 +237,12 @@ fn part_cut(mesh: &Mesh, part: &Part, devices: usize) -> Option<Cut> {
         return None;
     }
     let size = mesh.axes.get(part.axis)?.1;
-    let inner: i64 = mesh.axes.get(part.axis + 1..)?.iter().map(|(_, size)| size).product();
+    let inner: i64 = mesh
+        .axes
+        .get(part.axis + 1..)?
+        .iter()
+        .map(|(_, size)| size)
+        .product();
     let after = size / (part.before * part.size);
     let mut places = vec![None; devices];
     for at in 0..count {
@@ -244,17 +269,35 @@ mod tests {
 
     #[test]
     fn axes_cut_dimensions() {
-        let text = plain(r#""{mesh = #sdy.mesh<[\"x\"=2, \"y\"=2]>, m1 = #sdy.mesh<[], device_ids=[0]>}""#);
+        let text = plain(
+            r#""{mesh = #sdy.mesh<[\"x\"=2, \"y\"=2]>, m1 = #sdy.mesh<[], device_ids=[0]>}""#,
+        );
         let meshes = meshes(&text).expect("meshes");
-        let read = |text: &str| sharding(text, &meshes, 4).map(|stated| stated.sharding.to_string());
+        let read =
+            |text: &str| sharding(text, &meshes, 4).map(|stated| stated.sharding.to_string());
         let read = |text: &str| read(&format!("#sdy.sharding<@mesh, {text}>"));
-        assert_eq!(read(r#"[{"x"}, {}]"#).as_deref(), Some("{devices=[2,1,2]<=[4] last_tile_dim_replicate}"));
-        assert_eq!(read(r#"[{"y", ?}p1, {}], replicated={"x"}"#).as_deref(), Some("{devices=[2,1,2]0,2,1,3 last_tile_dim_replicate}"));
-        assert_eq!(read(r#"[{"y", "x"}]"#).as_deref(), Some("{devices=[4]0,2,1,3}"));
+        assert_eq!(
+            read(r#"[{"x"}, {}]"#).as_deref(),
+            Some("{devices=[2,1,2]<=[4] last_tile_dim_replicate}")
+        );
+        assert_eq!(
+            read(r#"[{"y", ?}p1, {}], replicated={"x"}"#).as_deref(),
+            Some("{devices=[2,1,2]0,2,1,3 last_tile_dim_replicate}")
+        );
+        assert_eq!(
+            read(r#"[{"y", "x"}]"#).as_deref(),
+            Some("{devices=[4]0,2,1,3}")
+        );
         assert_eq!(read(r#"[{"z"}]"#), None);
-        assert_eq!(manual_axes(r#"#sdy<manual_axes{"x", "y"}>"#), Some(vec!["x".to_owned(), "y".to_owned()]));
+        assert_eq!(
+            manual_axes(r#"#sdy<manual_axes{"x", "y"}>"#),
+            Some(vec!["x".to_owned(), "y".to_owned()])
+        );
         let several = r#"#sdy.sharding_per_value<[<@mesh, [{"x"}]>, <@mesh, []>]>"#;
-        assert_eq!(shardings(several, &meshes, 4).map(|list| list.len()), Some(2));
+        assert_eq!(
+            shardings(several, &meshes, 4).map(|list| list.len()),
+            Some(2)
+        );
     }
 
     #[test]
