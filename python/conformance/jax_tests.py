@@ -7,8 +7,8 @@ JAX_NUM_GENERATED_CASES=1. FOLDER keeps what each file gave, so that a run can b
 scores are printed: passed / (collected - skipped - expected failures) of the files that ended, and
 the same with every test of a file that crashed or took too long as a failure.
 
-`known_failures/JAXVERSION/FILE.txt` beside this program lists the tests that are known to fail;
-with `--strict` a failure that is not there, or one there that passes, is exit code 1.
+`known_failures/JAXVERSION/FILE.txt` beside this program lists the tests that are known to fail, one a
+line, under a line that begins with `#` and says why; with `--strict` a failure that is not there, or one there that passes, is exit code 1.
 """
 
 import argparse
@@ -81,7 +81,8 @@ def score(rows):
 def drift(row, version):
     """How the failures of a file differ from those that are known."""
     path = HERE / "known_failures" / version / (row["file"] + ".txt")
-    known = set(path.read_text().split()) if path.exists() else set()
+    lines = path.read_text().splitlines() if path.exists() else []
+    known = {line for line in lines if line and not line.startswith("#")}
     failed = {name for name, outcome in row["outcomes"].items() if outcome == "failed"}
     passed = {name for name, outcome in row["outcomes"].items() if outcome == "passed"}
     return sorted(failed - known), sorted(known & passed)

@@ -444,6 +444,7 @@ impl Lowering<'_> {
                     source,
                     destination: in_front(blocks, slot.clone()),
                     semaphore: SemaphoreRef { array, index: slot },
+                    remote: None,
                 };
                 let load = StatementKind::Load {
                     variable,

@@ -432,6 +432,7 @@ impl Lowering<'_> {
             source,
             destination,
             semaphore,
+            remote: None,
         });
     }
 
@@ -495,6 +496,8 @@ impl Lowering<'_> {
             let block = self.scratch(array.buffer, block_shape.clone());
             let moves = cuts.iter().any(|cut| matches!(cut, Cut::Follows { .. }));
             windows.push(Window {
+                steps: Vec::new(),
+                transform: Vec::new(),
                 block,
                 array: array.buffer,
                 sizes,

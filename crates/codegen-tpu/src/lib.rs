@@ -472,6 +472,7 @@ impl Lowering<'_> {
                 source,
                 destination,
                 semaphore: semaphore.clone(),
+                remote: None,
             });
         }
         Ok(())

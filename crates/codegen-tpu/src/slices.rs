@@ -287,6 +287,7 @@ impl Lowering<'_> {
             source,
             destination: whole(tiles, &self.program.buffers[tiles].shape),
             semaphore: semaphore.clone(),
+            remote: None,
         });
         self.push(StatementKind::Wait {
             semaphore,

@@ -1,8 +1,11 @@
-//! Custom calls: what a process has registered for their targets.
+//! Custom calls: the functions that give them their meaning.
 //!
-//! The registry is one for the whole process, like the symbols of a linked program:
+//! There is one registry for the whole process, like the symbols of a linked program:
 //! a program names a target, and every backend finds the same handler for it. A
 //! handler stays for good, so code that has been compiled with it stays right.
+//!
+//! Who compiles a program may have [`Handlers`] of its own, which come before the process's while
+//! it [compiles or runs](Handlers::within).
 
 mod lapack;
 mod sparse;
@@ -10,6 +13,7 @@ mod sparse;
 use lapack::LibraryCall;
 use rustc_hash::FxHashMap;
 use sparse::{CSR_TIMES_DENSE, csr_times_dense};
+use std::cell::RefCell;
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 use tegula_ir::{ArrayShape, CustomCall, Lapack, Literal};
@@ -35,7 +39,15 @@ const PYTHON_CALLBACKS: [&str; 3] = [
 type Function =
     dyn Fn(&CustomCall, &[Literal], &[ArrayShape]) -> Result<Vec<Literal>, String> + Send + Sync;
 
-static HANDLERS: RwLock<Option<FxHashMap<Arc<str>, CustomCallHandler>>> = RwLock::new(None);
+type Map = FxHashMap<Arc<str>, CustomCallHandler>;
+
+/// The process's handlers.
+static HANDLERS: RwLock<Option<Map>> = RwLock::new(None);
+
+thread_local! {
+    /// The handlers of those who are compiling or running a program on this thread, the last first.
+    static SCOPES: RefCell<Vec<Arc<Map>>> = const { RefCell::new(Vec::new()) };
+}
 
 /// What runs a custom call.
 #[derive(Clone)]
@@ -54,7 +66,7 @@ pub enum RegisterError {
     #[error("the custom call `{0}` has a handler already")]
     Taken(String),
     /// The target means something without a handler.
-    #[error("the custom call `{0}` has a meaning of its own and takes no handler")]
+    #[error("the custom call `{0}` is built in and cannot be overridden")]
     BuiltIn(String),
 }
 
@@ -63,7 +75,8 @@ pub enum RegisterError {
 pub enum CustomCallError {
     /// Nothing is registered for it.
     #[error(
-        "no meaning is known for the custom call `{target}`: give it one with \
+        "the custom call `{target}` has no handler: give it one with \
+         `Compiler::custom_call(\"{target}\", handler)` or \
          `register_custom_call(\"{target}\", handler)` before the program is compiled"
     )]
     Unknown {
@@ -131,16 +144,60 @@ pub fn register_custom_call(
     + Sync
     + 'static,
 ) -> Result<(), RegisterError> {
+    let mut handlers = HANDLERS.write().unwrap_or_else(PoisonError::into_inner);
+    insert(handlers.get_or_insert_default(), target, Arc::new(handler))
+}
+
+fn insert(handlers: &mut Map, target: &str, handler: Arc<Function>) -> Result<(), RegisterError> {
     if is_built_in(target) {
         return Err(RegisterError::BuiltIn(target.to_owned()));
     }
-    let mut handlers = HANDLERS.write().unwrap_or_else(PoisonError::into_inner);
-    let handlers = handlers.get_or_insert_default();
     if handlers.contains_key(target) {
         return Err(RegisterError::Taken(target.to_owned()));
     }
-    handlers.insert(target.into(), CustomCallHandler(Arc::new(handler)));
+    handlers.insert(target.into(), CustomCallHandler(handler));
     Ok(())
+}
+
+/// Handlers of one compiler, by target. Clones share them.
+#[derive(Clone, Debug, Default)]
+pub struct Handlers(Arc<Map>);
+
+impl Handlers {
+    /// Adds one, as [`register_custom_call`] does to the process's.
+    ///
+    /// # Errors
+    /// The target has a handler here, or a meaning of its own.
+    pub fn add(
+        &mut self,
+        target: &str,
+        handler: impl Fn(&CustomCall, &[Literal], &[ArrayShape]) -> Result<Vec<Literal>, String>
+        + Send
+        + Sync
+        + 'static,
+    ) -> Result<(), RegisterError> {
+        insert(Arc::make_mut(&mut self.0), target, Arc::new(handler))
+    }
+
+    /// Does `work`, which finds these handlers before the process's: compiling a program, or
+    /// running it on this thread.
+    pub fn within<R>(&self, work: impl FnOnce() -> R) -> R {
+        /// Takes the handlers away when the work ends, also by a panic.
+        struct Leave;
+        impl Drop for Leave {
+            fn drop(&mut self) {
+                SCOPES.with_borrow_mut(|scopes| {
+                    scopes.pop();
+                });
+            }
+        }
+        if self.0.is_empty() {
+            return work();
+        }
+        SCOPES.with_borrow_mut(|scopes| scopes.push(Arc::clone(&self.0)));
+        let _leave = Leave;
+        work()
+    }
 }
 
 /// Whether the custom calls of a target have a meaning without a handler.
@@ -170,6 +227,13 @@ impl CustomCallHandler {
         let target = || call.target.to_string();
         if !call.called.is_empty() {
             return Err(CustomCallError::CallsComputations { target: target() });
+        }
+        let scoped = SCOPES.with_borrow(|scopes| {
+            let mut scopes = scopes.iter().rev();
+            scopes.find_map(|scope| scope.get(&call.target).cloned())
+        });
+        if let Some(handler) = scoped {
+            return Ok(handler);
         }
         let handlers = HANDLERS.read().unwrap_or_else(PoisonError::into_inner);
         let handler = handlers.as_ref().and_then(|h| h.get(&call.target)).cloned();

@@ -21,6 +21,8 @@ pub struct Error {
     pub message: String,
     /// Whether the message names a node.
     named: bool,
+    /// Whether only a run tells what is needed to go on: the model is several programs.
+    pub needs_a_run: bool,
     /// The input of the node whose elements have to be known.
     pub(crate) wants: Option<usize>,
     /// The graph's inputs, by position, that those elements are computed from.
@@ -42,7 +44,24 @@ impl Error {
     pub(crate) fn depends_on_data(at: usize, message: impl fmt::Display) -> Self {
         Self {
             wants: Some(at),
+            ..Self::needs_a_run(message)
+        }
+    }
+
+    /// Only a run tells what is needed to go on.
+    pub(crate) fn needs_a_run(message: impl fmt::Display) -> Self {
+        Self {
+            needs_a_run: true,
             ..Self::new(ErrorKind::Unsupported, message)
+        }
+    }
+
+    /// The same error, where knowing the elements of a node's input would help.
+    pub(crate) fn needs_a_run_of(at: usize, error: Self) -> Self {
+        Self {
+            wants: Some(at),
+            needs_a_run: true,
+            ..error
         }
     }
 
@@ -51,6 +70,7 @@ impl Error {
             kind,
             message: message.to_string(),
             named: false,
+            needs_a_run: false,
             wants: None,
             needs: Vec::new(),
         }

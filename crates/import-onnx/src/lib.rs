@@ -20,6 +20,7 @@ mod read;
 mod tensor;
 
 pub use error::{Error, ErrorKind};
+pub use lower::{SizeSource, Stage, Take};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 use tegula_ir::RequiredValue;
@@ -101,4 +102,44 @@ pub fn to_module(
             return Err(error);
         }
     }
+}
+
+/// A model as the programs that it is cut into where sizes depend on data (see [`Stage`]).
+#[derive(Debug)]
+pub struct Staged {
+    /// The programs, in the order in which they run.
+    pub stages: Vec<Stage>,
+    /// The names of the graph's inputs that are not initializers: the first slots.
+    pub inputs: Vec<String>,
+    /// The names of the graph's results: the results of the last stage, if the model is complete.
+    pub outputs: Vec<String>,
+    /// Whether there is more of the model, which depends on what the last result of the last stage
+    /// holds.
+    pub asks: bool,
+}
+
+/// Reads a model as programs that run one after the other. `known` are the elements that earlier
+/// programs have given where translation asked for them ([`Staged::asks`]): the same ones give the
+/// same programs, and one more gives those and further ones.
+///
+/// # Errors
+/// As [`to_module`], except that sizes may depend on data.
+pub fn to_stages(
+    owner: &Owner,
+    external: &External<'_>,
+    known: &[tegula_ir::Literal],
+) -> Result<Staged, Error> {
+    let model = read::model((**owner).as_ref())?;
+    let tensors = tensor::Tensors {
+        owner: Arc::clone(owner),
+        external,
+    };
+    let (stages, inputs, asks) = lower::lower_stages(&model, tensors, known)?;
+    let outputs = model.graph.outputs.iter().map(|o| o.name.to_owned());
+    Ok(Staged {
+        stages,
+        inputs,
+        outputs: outputs.collect(),
+        asks,
+    })
 }

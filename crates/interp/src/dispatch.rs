@@ -70,7 +70,11 @@ impl Evaluator<'_> {
             && !is_built_in(&call.target)
         {
             let annotations = self.module[id].annotations.as_deref();
-            return self.handled(&call.to_run(annotations), &operands, &self.module[id].shape);
+            return self.handled(
+                &call.to_run(annotations, &self.module[id].shape),
+                &operands,
+                &self.module[id].shape,
+            );
         }
         let operands = operands.into_iter().map(Value::into_array);
         let operands = Arrays(operands.collect::<Result<_, _>>()?);
@@ -566,7 +570,10 @@ impl Evaluator<'_> {
                 return results([state, bits], shape);
             }
             Op::CustomCall(call) if Lapack::is_target(&call.target) => {
-                let call = call.to_run(self.module[id].annotations.as_deref());
+                let call = call.to_run(
+                    self.module[id].annotations.as_deref(),
+                    &self.module[id].shape,
+                );
                 return self.lapack(&call, operands, shape);
             }
             Op::CustomCall(call) => return self.custom_call(call, operands, shape),

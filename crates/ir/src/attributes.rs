@@ -2,7 +2,7 @@
 //! precisions, replica groups and the like. Which operation takes which is in
 //! [`Op`](crate::Op).
 
-use crate::{Annotations, ComputationId, Shape};
+use crate::{Annotations, ArrayShape, ComputationId, Layout, Shape};
 use std::sync::Arc;
 
 /// Dimension numbers.
@@ -248,6 +248,9 @@ pub struct Collective {
     pub constrain_layout: bool,
 }
 
+/// The attribute of a call to run that says in which orders its callee wants arrays.
+const ORDERS: &str = "orders";
+
 /// `custom_call_target=` and what goes with it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CustomCall {
@@ -268,18 +271,63 @@ pub struct CustomCall {
 }
 
 impl CustomCall {
-    /// The call as whoever runs it sees it. What it says of memory (layouts of
-    /// operands, aliases) is left out: arrays are dense, row-major and apart. The
-    /// instruction's `backend_config=`, where callees find their options, is the last
-    /// of [`extra`](Self::extra).
-    pub fn to_run(&self, annotations: Option<&Annotations>) -> Self {
+    /// The call as whoever runs it sees it, with a result of this shape. What it says of memory
+    /// (layouts of operands, aliases) is left out: arrays are dense, row-major and apart. Orders
+    /// that a foreign function wants its arrays in are kept ([`Self::orders`]), as the
+    /// attribute `orders`. The instruction's `backend_config=`, where callees find their options,
+    /// is the last of [`extra`](Self::extra).
+    pub fn to_run(&self, annotations: Option<&Annotations>, result: &Shape) -> Self {
+        let orders = self.orders_text(result);
+        let orders = orders.map(|text| (ORDERS.into(), text.into()));
         let config = annotations.and_then(|a| a.backend_config.clone());
         let config = config.map(|config| ("backend_config".into(), config));
+        let extra = self.extra.iter().cloned();
         Self {
             operand_layouts: None,
             aliasing: Vec::new(),
-            extra: self.extra.iter().cloned().chain(config).collect(),
+            extra: extra.chain(orders).chain(config).collect(),
             ..self.clone()
         }
+    }
+
+    /// Of a call [to run](Self::to_run): in which order of dimensions, the fastest-varying first,
+    /// the callee wants each array, those among the operands first, then those among the results.
+    /// [`None`]: all row-major.
+    pub fn orders(&self) -> Option<Vec<Vec<usize>>> {
+        let (_, text) = self.extra.iter().find(|(name, _)| &**name == ORDERS)?;
+        let lists = text.strip_prefix('{')?.strip_suffix('}')?;
+        let lists = lists.split("},").map(|list| {
+            let numbers = list.trim_matches(['{', '}']).split(',');
+            let numbers = numbers.filter(|number| !number.is_empty());
+            numbers.map(|number| number.parse().ok()).collect()
+        });
+        lists.collect()
+    }
+
+    /// The orders that are stated, as text, if one is not row-major. LAPACK's routines are known to
+    /// take matrices by columns.
+    fn orders_text(&self, result: &Shape) -> Option<String> {
+        let stated = self.operand_layouts.as_ref()?;
+        if self.target.starts_with("lapack_") {
+            return None;
+        }
+        let mut arrays: Vec<&ArrayShape> = Vec::new();
+        for shape in stated.iter().chain([result]) {
+            shape.for_each_leaf(&mut |leaf| arrays.extend(leaf.as_array()));
+        }
+        let is_other = |shape: &&ArrayShape| {
+            let layout = shape.layout.as_ref();
+            layout.is_some_and(|layout| !layout.minor_to_major.iter().rev().is_sorted())
+        };
+        if !arrays.iter().any(is_other) {
+            return None;
+        }
+        let orders = arrays.iter().map(|shape| {
+            let own = Layout::row_major(shape.rank());
+            let layout = shape.layout.as_deref().unwrap_or(&own);
+            let order = layout.minor_to_major.iter().map(ToString::to_string);
+            format!("{{{}}}", order.collect::<Vec<_>>().join(","))
+        });
+        Some(format!("{{{}}}", orders.collect::<Vec<_>>().join(",")))
     }
 }

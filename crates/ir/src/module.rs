@@ -52,9 +52,9 @@ impl Instruction {
     /// whoever [runs](crate::CustomCall::to_run) it sees it.
     pub fn op_to_run(&self) -> Op {
         match &self.op {
-            Op::CustomCall(call) => {
-                Op::CustomCall(Box::new(call.to_run(self.annotations.as_deref())))
-            }
+            Op::CustomCall(call) => Op::CustomCall(Box::new(
+                call.to_run(self.annotations.as_deref(), &self.shape),
+            )),
             op => op.clone(),
         }
     }

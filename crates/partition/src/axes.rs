@@ -38,12 +38,14 @@ pub(crate) struct Axis {
 }
 
 type Maps = Rc<Vec<Vec<OperandIndexing>>>;
+type Known = FxHashMap<(InstructionId, i64), Rc<Vec<Axis>>>;
 
 /// The axes of a program's instructions, remembered.
 pub(crate) struct AxisFinder<'m> {
     module: &'m Module,
     maps: RefCell<FxHashMap<InstructionId, Maps>>,
-    known: RefCell<FxHashMap<(InstructionId, i64), Rc<Vec<Axis>>>>,
+    /// By instruction and number of devices.
+    known: RefCell<Known>,
 }
 
 /// How an operand is read by a part of a result's dimension.
@@ -219,9 +221,8 @@ impl<'m> AxisFinder<'m> {
         let mut axes = Vec::new();
         for range in 0..ranges {
             let own = maps.iter().map(|found| {
-                let map = match found.maps.as_ref().ok()?.as_slice() {
-                    [map] => map,
-                    _ => return Some((found.operand, None)),
+                let [map] = found.maps.as_ref().ok()?.as_slice() else {
+                    return Some((found.operand, None));
                 };
                 if range >= map.ranges.len() {
                     return Some((found.operand, None));
@@ -528,7 +529,7 @@ fn collective_axes(op: &Op, operands: &[Dims]) -> Vec<Axis> {
         Op::AllToAll { dimension, .. } => *dimension,
         _ => None,
     };
-    let rank = operands.first().map_or(0, |dims| dims.len());
+    let rank = operands.first().map_or(0, SmallVec::len);
     // Several arrays at once are cut in the same way only if they have the same rank.
     if operands.iter().any(|dims| dims.len() != rank) {
         return Vec::new();

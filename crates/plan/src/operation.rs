@@ -98,7 +98,7 @@ fn with_config_in_call(root: &Instruction) -> Instruction {
         && let Some(annotations) = &mut root.annotations
         && annotations.backend_config.is_some()
     {
-        **call = call.to_run(Some(annotations));
+        **call = call.to_run(Some(annotations), &root.shape);
         annotations.backend_config = None;
         if **annotations == Annotations::default() {
             root.annotations = None;

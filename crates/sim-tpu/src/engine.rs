@@ -391,7 +391,13 @@ impl Engines {
         )
     }
 
-    fn issue(&mut self, line: u32) {
+    /// Lets time pass for the statement of a line.
+    pub fn delay(&mut self, seconds: f64, line: u32) {
+        self.scalar(seconds, line);
+    }
+
+    /// Issues an instruction of the scalar unit for the statement of a line.
+    pub fn issue(&mut self, line: u32) {
         self.scalar(1.0 / self.speeds.clock, line);
     }
 

@@ -12,9 +12,11 @@
 //! next point has another), and for an output `w_count` (blocks written back so far).
 
 use crate::program::{
-    BufferId, Comparison, Compute, Grid, Operand, SemaphoreId, SemaphoreRef, Semaphores, Slice,
-    SliceEntry, Statement, StatementKind, TpuProgram, Variable, VariableId, Window, find_statement,
+    BufferId, Comparison, Grid, SemaphoreId, SemaphoreRef, Semaphores, Slice, SliceEntry,
+    Statement, StatementKind, TpuProgram, Variable, VariableId, Window, find_statement,
+    for_each_defined, for_each_slice_mut, rename, renamed_term,
 };
+use rustc_hash::FxHashMap;
 use std::borrow::Cow;
 use tegula_expr::{Cmp, Term};
 use tegula_ir::ArrayShape;
@@ -47,6 +49,11 @@ struct Expanded {
     new: VariableId,
     next: VariableId,
     count: VariableId,
+    /// Of a window whose place is computed by statements: its indices here and at the next point.
+    at: Vec<VariableId>,
+    to: Vec<VariableId>,
+    /// The indices as terms of what the statements define.
+    given: Vec<Term>,
 }
 
 fn term(variable: VariableId) -> Term {
@@ -99,9 +106,9 @@ impl Expanded {
         let entries = pairs.enumerate().map(|(d, (index, &size))| {
             let whole = dims.get(d).copied().unwrap_or(size);
             SliceEntry::Range {
-                start: at(index) * size,
+                start: at(index) * self.window.steps.get(d).copied().unwrap_or(size),
                 size,
-                clipped: whole.checked_rem(size) != Some(0),
+                clipped: whole.checked_rem(size) != Some(0) || !self.window.steps.is_empty(),
             }
         });
         Slice {
@@ -115,6 +122,7 @@ impl Expanded {
             source: self.array(program, at),
             destination: self.block(slot.clone()),
             semaphore: self.semaphore(slot),
+            remote: None,
         })
     }
 
@@ -135,10 +143,21 @@ impl Expanded {
         })
     }
 
+    /// An index at the next point.
+    fn index_at(&self, next: &dyn Fn(&Term) -> Term, index: &Term) -> Term {
+        if self.at.is_empty() {
+            return next(index);
+        }
+        index.substitute(&mut |var| {
+            let place = self.at.iter().position(|at| at.var() == var)?;
+            Some(term(self.to[place]))
+        })
+    }
+
     /// 1 if the block of the next point is another one.
     fn changes(&self, next: &dyn Fn(&Term) -> Term) -> Term {
         let differ = self.window.indices.iter().map(|index| {
-            let there = next(index);
+            let there = self.index_at(next, index);
             Term::cmp(Cmp::Ne, &there, index)
         });
         let any = differ.reduce(|a, b| Term::max(&a, &b));
@@ -183,7 +202,7 @@ impl Expander<'_> {
     }
 
     /// Gives a window its buffers and variables.
-    fn window(&mut self, window: Window) -> Expanded {
+    fn window(&mut self, mut window: Window) -> Expanded {
         let buffer = &mut self.program.buffers[window.block];
         let name = buffer.name.clone();
         buffer.shape = copies_of(&buffer.shape, window.buffers);
@@ -191,7 +210,19 @@ impl Expander<'_> {
             name: format!("{name}_sem"),
             count: window.buffers,
         });
+        let (mut at, mut to, mut given) = (Vec::new(), Vec::new(), Vec::new());
+        if !window.transform.is_empty() {
+            for d in 0..window.indices.len() {
+                at.push(self.variable(format!("{name}_at{d}")));
+                to.push(self.variable(format!("{name}_to{d}")));
+            }
+            let here = at.iter().map(|at| term(*at)).collect();
+            given = std::mem::replace(&mut window.indices, here);
+        }
         Expanded {
+            at,
+            to,
+            given,
             semaphores,
             slot: self.variable(format!("{name}_slot")),
             new: self.variable(format!("{name}_new")),
@@ -246,7 +277,31 @@ impl Expander<'_> {
                 found.map(|d| d.low.clone())
             })
         };
+        for w in windows.iter().filter(|w| !w.at.is_empty()) {
+            let (statements, indices) = self.placed(w, &next_values);
+            inner.extend(statements);
+            let pairs = w.to.iter().zip(indices);
+            inner.extend(pairs.map(|(to, index)| w.define(*to, index)));
+        }
         let mut prologue = Vec::new();
+        for w in windows.iter().filter(|w| !w.at.is_empty()) {
+            let mut first_values = Vec::new();
+            for dimension in &dimensions {
+                let variable = self.variable("first".to_owned());
+                prologue.push(w.define(variable, dimension.low.clone()));
+                first_values.push((dimension.variable, variable));
+            }
+            let (statements, indices) = self.placed(w, &first_values);
+            prologue.extend(statements);
+            for (at, index) in w.at.iter().zip(indices) {
+                out.push(w.define(*at, 0));
+                prologue.push(w.set(*at, index));
+            }
+        }
+        let first = |w: &Expanded, index: &Term| match w.at.is_empty() {
+            true => first(index),
+            false => index.clone(),
+        };
         for w in &windows {
             out.push(w.statement(StatementKind::Declare(w.window.block)));
             out.push(w.define(w.slot, 0));
@@ -254,7 +309,7 @@ impl Expander<'_> {
             if w.window.output {
                 out.push(w.define(w.count, 0));
             } else {
-                prologue.push(w.fetch(self.program, Term::constant(0), &first));
+                prologue.push(w.fetch(self.program, Term::constant(0), &|index| first(w, index)));
             }
         }
         let some = dimensions.iter().fold(Term::constant(1), |some, d| {
@@ -298,7 +353,9 @@ impl Expander<'_> {
             let changes = Term::select(last, &none, &w.changes(next));
             out.push(w.define(w.next, changes));
             if w.window.buffers > 1 {
-                let fetch = w.fetch(self.program, w.next_slot(), next);
+                let fetch = w.fetch(self.program, w.next_slot(), &|index| {
+                    w.index_at(next, index)
+                });
                 out.push(w.when(equal(term(w.next), 1), vec![fetch]));
             }
         }
@@ -322,6 +379,7 @@ impl Expander<'_> {
                 source: w.block(term(w.slot)),
                 destination: w.array(self.program, &Term::clone),
                 semaphore: w.semaphore(term(w.slot)),
+                remote: None,
             });
             let slot = w.set(w.slot, w.next_slot());
             let count = w.set(w.count, term(w.count) + 1);
@@ -330,13 +388,38 @@ impl Expander<'_> {
         }
         for w in &inputs {
             if w.window.buffers == 1 {
-                let fetch = w.fetch(self.program, Term::constant(0), next);
+                let fetch = w.fetch(self.program, Term::constant(0), &|index| {
+                    w.index_at(next, index)
+                });
                 out.push(w.when(equal(term(w.next), 1), vec![fetch]));
             }
             let slot = (term(w.slot) + term(w.next)).modulo(&w.window.buffers.into());
             out.push(w.set(w.slot, slot));
             out.push(w.set(w.new, term(w.next)));
         }
+        for w in windows {
+            let pairs = w.at.iter().zip(&w.to);
+            out.extend(pairs.map(|(at, to)| w.set(*at, term(*to))));
+        }
+    }
+
+    /// What computes a window's indices with other values of the grid's variables, and the
+    /// indices.
+    fn placed(
+        &mut self,
+        window: &Expanded,
+        values: &[(VariableId, VariableId)],
+    ) -> (Vec<Statement>, Vec<Term>) {
+        let mut statements = window.window.transform.clone();
+        let mut names: FxHashMap<VariableId, VariableId> = values.iter().copied().collect();
+        for_each_defined(&statements, &mut |variable| {
+            let fresh = self.program.variables[variable].clone();
+            let fresh = self.program.variables.push(fresh);
+            names.insert(variable, fresh);
+        });
+        rename(&mut statements, &names);
+        let renamed = |index: &Term| renamed_term(index, &names);
+        (statements, window.given.iter().map(renamed).collect())
     }
 
     /// Waits for what is still being written back, and ends the blocks' lives.
@@ -388,44 +471,5 @@ fn in_slot(statements: &mut [Statement], block: BufferId, slot: &Term) {
             slice.entries.insert(0, SliceEntry::Element(slot.clone()));
         }
     };
-    for statement in statements {
-        match &mut statement.kind {
-            StatementKind::Start {
-                source,
-                destination,
-                ..
-            } => {
-                enter(source);
-                enter(destination);
-            }
-            StatementKind::Load { source, .. } => enter(source),
-            StatementKind::Compute(compute) => {
-                let Compute {
-                    destinations,
-                    operands,
-                    ..
-                } = &mut **compute;
-                destinations.iter_mut().for_each(&enter);
-                for operand in operands {
-                    if let Operand::Slice(slice) = operand {
-                        enter(slice);
-                    }
-                }
-            }
-            StatementKind::For { body, .. } => in_slot(body, block, slot),
-            StatementKind::While {
-                condition, body, ..
-            } => {
-                in_slot(condition, block, slot);
-                in_slot(body, block, slot);
-            }
-            StatementKind::If {
-                then, otherwise, ..
-            } => {
-                in_slot(then, block, slot);
-                in_slot(otherwise, block, slot);
-            }
-            _ => {}
-        }
-    }
+    for_each_slice_mut(statements, &mut |slice| enter(slice));
 }

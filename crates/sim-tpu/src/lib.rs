@@ -8,6 +8,7 @@
 //! [`tegula_interp`]'s business, how an array lies in memory [`tegula_layout`]'s.
 //!
 //! - [`program`]: the data; [`text`]: its text, in and out; [`expand`]: grids written out;
+//! - [`pallas`]: a kernel of Pallas as a [`TpuProgram`];
 //! - [`engine`]: the clock: what runs when, and who waited for whom;
 //! - [`speeds`]: a chip's numbers, as the clock uses them;
 //! - [`work`]: what a computation asks of the units;
@@ -28,6 +29,7 @@ pub mod finding;
 mod machine;
 mod memory;
 pub mod page;
+pub mod pallas;
 pub mod program;
 pub mod report;
 pub mod speeds;

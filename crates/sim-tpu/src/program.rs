@@ -6,9 +6,12 @@
 //! [`Variable`]s: a variable's number is its [`Var`].
 
 use cranelift_entity::{PrimaryMap, entity_impl};
+use rustc_hash::FxHashMap;
 use std::sync::Arc;
 use tegula_expr::{Cmp, Term, Var};
 use tegula_ir::{ArrayShape, Literal, Module};
+use tegula_mosaic::ir::{Binary, Cast, FloatPredicate, IntPredicate, Op, Unary};
+use tegula_mosaic::types::Element;
 
 /// A buffer of a program.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -19,6 +22,11 @@ entity_impl!(BufferId, "buffer");
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SemaphoreId(u32);
 entity_impl!(SemaphoreId, "semaphore");
+
+/// A vector that the core holds in registers.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RegisterId(u32);
+entity_impl!(RegisterId, "register");
 
 /// A variable of a program; `VariableId` n is `Var(n)` in its terms.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -43,8 +51,13 @@ pub struct TpuProgram {
     pub semaphores: PrimaryMap<SemaphoreId, Semaphores>,
     /// Loop variables, `let` names, scalars that were loaded.
     pub variables: PrimaryMap<VariableId, Variable>,
+    /// Vectors in registers, as [`StatementKind::Vector`] computes with them.
+    pub registers: PrimaryMap<RegisterId, Register>,
     /// What is run, in order.
     pub body: Vec<Statement>,
+    /// Where statements are from, if that is not the program's own text: a statement's line is
+    /// then the number of its place, from 1.
+    pub places: Vec<Place>,
     /// Whether operations on types that the units do not have (64-bit, complex) are
     /// sequences of those that they have, as a compiler writes them. In a kernel that a
     /// person writes they are a mistake.
@@ -73,6 +86,34 @@ pub enum Role {
     Parameter(usize),
     /// What it holds at the end is the result of this number.
     Result(usize),
+    /// Both: a result that shares its memory with a parameter.
+    Updated {
+        /// The argument that it holds when the program starts.
+        parameter: usize,
+        /// The result that it holds at the end.
+        result: usize,
+    },
+}
+
+impl Role {
+    /// The argument that the buffer holds at first.
+    pub fn parameter(self) -> Option<usize> {
+        match self {
+            Self::Parameter(number)
+            | Self::Updated {
+                parameter: number, ..
+            } => Some(number),
+            _ => None,
+        }
+    }
+
+    /// The result that the buffer holds at the end.
+    pub fn result(self) -> Option<usize> {
+        match self {
+            Self::Result(number) | Self::Updated { result: number, .. } => Some(number),
+            _ => None,
+        }
+    }
 }
 
 /// An array in a memory.
@@ -101,6 +142,24 @@ pub struct Semaphores {
     pub name: String,
     /// How many there are.
     pub count: i64,
+}
+
+/// A vector in registers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Register {
+    /// Its logical sizes.
+    pub dims: Vec<i64>,
+    /// The type of its elements.
+    pub element: Element,
+}
+
+/// A place in the source that a program was made from.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Place {
+    /// The file's name; empty if it is not known.
+    pub file: Arc<str>,
+    /// The line, from 1; 0 if it is not known.
+    pub line: u32,
 }
 
 /// A variable of terms.
@@ -167,6 +226,144 @@ pub fn for_each_statement(body: &[Statement], visit: &mut dyn FnMut(&Statement))
     });
 }
 
+/// Visits the variables that statements of a window's transform define, bodies included.
+pub(crate) fn for_each_defined(body: &[Statement], visit: &mut dyn FnMut(VariableId)) {
+    for_each_statement(body, &mut |statement| match &statement.kind {
+        StatementKind::Scalar { variable, .. }
+        | StatementKind::Load { variable, .. }
+        | StatementKind::Let { variable, .. }
+        | StatementKind::For { variable, .. }
+        | StatementKind::AssumeMultiple { variable, .. } => visit(*variable),
+        _ => {}
+    });
+}
+
+/// A term with other variables.
+pub(crate) fn renamed_term(term: &Term, names: &FxHashMap<VariableId, VariableId>) -> Term {
+    term.substitute(&mut |var| Some(Term::var(names.get(&VariableId(var.0))?.var())))
+}
+
+/// Gives the variables of scalar code other names; statements of other kinds stay.
+pub(crate) fn rename(body: &mut [Statement], names: &FxHashMap<VariableId, VariableId>) {
+    let turn = |term: &mut Term| *term = renamed_term(term, names);
+    let other = |variable: &mut VariableId| *variable = *names.get(variable).unwrap_or(variable);
+    for statement in body {
+        match &mut statement.kind {
+            StatementKind::Scalar {
+                variable, operands, ..
+            } => {
+                other(variable);
+                operands.iter_mut().for_each(turn);
+            }
+            StatementKind::Load { variable, source } => {
+                other(variable);
+                for entry in &mut source.entries {
+                    if let SliceEntry::Element(at) | SliceEntry::Range { start: at, .. } = entry {
+                        turn(at);
+                    }
+                }
+            }
+            StatementKind::Let { variable, value } | StatementKind::Set { variable, value } => {
+                other(variable);
+                turn(value);
+            }
+            StatementKind::AssumeMultiple {
+                variable, value, ..
+            } => {
+                other(variable);
+                turn(value);
+            }
+            StatementKind::If {
+                condition,
+                then,
+                otherwise,
+            } => {
+                turn(&mut condition.left);
+                turn(&mut condition.right);
+                rename(then, names);
+                rename(otherwise, names);
+            }
+            StatementKind::For {
+                variable,
+                low,
+                high,
+                body,
+            } => {
+                other(variable);
+                turn(low);
+                turn(high);
+                rename(body, names);
+            }
+            StatementKind::While {
+                condition,
+                test,
+                body,
+            } => {
+                rename(condition, names);
+                turn(&mut test.left);
+                turn(&mut test.right);
+                rename(body, names);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Visits every slice of a body, bodies inside it included.
+pub(crate) fn for_each_slice_mut(body: &mut [Statement], visit: &mut dyn FnMut(&mut Slice)) {
+    for statement in body {
+        match &mut statement.kind {
+            StatementKind::Start {
+                source,
+                destination,
+                ..
+            }
+            | StatementKind::WaitCopy {
+                source,
+                destination,
+                ..
+            } => {
+                visit(source);
+                visit(destination);
+            }
+            StatementKind::Load { source: slice, .. }
+            | StatementKind::StoreScalar {
+                destination: slice, ..
+            } => visit(slice),
+            StatementKind::Compute(compute) => {
+                compute.destinations.iter_mut().for_each(&mut *visit);
+                for operand in &mut compute.operands {
+                    if let Operand::Slice(slice) = operand {
+                        visit(slice);
+                    }
+                }
+            }
+            StatementKind::Vector(block) => {
+                for operation in &mut block.operations {
+                    if let VectorOp::Load(view) | VectorOp::Store { view, .. } = &mut operation.op {
+                        visit(&mut view.slice);
+                    }
+                }
+            }
+            StatementKind::For { body, .. } => for_each_slice_mut(body, visit),
+            StatementKind::While {
+                condition, body, ..
+            } => {
+                for_each_slice_mut(condition, visit);
+                for_each_slice_mut(body, visit);
+            }
+            StatementKind::If {
+                then, otherwise, ..
+            } => {
+                for_each_slice_mut(then, visit);
+                for_each_slice_mut(otherwise, visit);
+            }
+            StatementKind::Grid(grid) => for_each_slice_mut(&mut grid.body, visit),
+            _ => {}
+        }
+    }
+}
+
 /// What is done.
 #[derive(Clone, Debug)]
 pub enum StatementKind {
@@ -182,6 +379,19 @@ pub enum StatementKind {
         destination: Slice,
         /// Counts the bytes when it is done.
         semaphore: SemaphoreRef,
+        /// Where the destination is another core's: that core, and a semaphore here that counts
+        /// the bytes when all were read. The other one is the other core's.
+        remote: Option<Remote>,
+    },
+    /// Waits until a semaphore has counted the bytes of a copy from here to there, whichever copies
+    /// they were of.
+    WaitCopy {
+        /// What such a copy reads.
+        source: Slice,
+        /// What it writes.
+        destination: Slice,
+        /// The semaphore.
+        semaphore: SemaphoreRef,
     },
     /// Waits for the oldest copy on a semaphore that was not yet waited for.
     Wait {
@@ -196,6 +406,8 @@ pub enum StatementKind {
         semaphore: SemaphoreRef,
         /// How much.
         amount: Term,
+        /// The core whose semaphore it is, if it is not this one's.
+        core: Option<Term>,
     },
     /// Waits until a counting semaphore has so much, and takes it.
     Await {
@@ -206,6 +418,52 @@ pub enum StatementKind {
     },
     /// Computes on slices.
     Compute(Box<Compute>),
+    /// Straight-line code on vectors in registers, which is scheduled as one.
+    Vector(Box<VectorBlock>),
+    /// Computes with scalars in the scalar unit.
+    Scalar {
+        /// Takes the value.
+        variable: VariableId,
+        /// What is computed.
+        operation: ScalarOperation,
+        /// What it is given.
+        operands: Vec<Term>,
+    },
+    /// Writes a scalar to SMEM.
+    StoreScalar {
+        /// A slice of one element.
+        destination: Slice,
+        /// The value.
+        value: Term,
+    },
+    /// Names a value of which it is known that it is a multiple of a number. Checked when run.
+    AssumeMultiple {
+        /// The name.
+        variable: VariableId,
+        /// The value.
+        value: Term,
+        /// The number.
+        multiple: i64,
+        /// Stands for the value divided by the number, in proofs.
+        quotient: VariableId,
+    },
+    /// Reads a counting semaphore.
+    ReadSemaphore {
+        /// Takes the count.
+        variable: VariableId,
+        /// The semaphore.
+        semaphore: SemaphoreRef,
+    },
+    /// The number of the core that runs the program.
+    CoreNumber {
+        /// Takes the number.
+        variable: VariableId,
+    },
+    /// Lets time pass.
+    Delay {
+        /// How long, in nanoseconds.
+        nanoseconds: Term,
+    },
     /// Runs the body for each value from `low` up to, not including, `high`.
     For {
         /// Takes the values.
@@ -271,6 +529,102 @@ pub enum StatementKind {
     Launch,
     /// A pipeline over a grid; it means its expansion to starts and waits.
     Grid(Box<Grid>),
+}
+
+/// The other end of a copy that leaves the core.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Remote {
+    /// The core of the destination.
+    pub core: Term,
+    /// A semaphore of this core that counts the bytes once they were read.
+    pub sent: Option<SemaphoreRef>,
+}
+
+/// What is computed with scalars. A variable holds an integer with its sign, a truth value as 0 or
+/// 1, and a floating-point number as the bits of the f32 that it is.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ScalarOperation {
+    /// One operand of a type.
+    Unary(Unary, Element),
+    /// Two operands of a type.
+    Binary(Binary, Element),
+    /// Two integers of a type compared.
+    CompareInt(IntPredicate, Element),
+    /// Two floating-point numbers compared.
+    CompareFloat(FloatPredicate),
+    /// A truth value and what it chooses from.
+    Select,
+    /// From one type to another.
+    Cast(Cast, Element, Element),
+}
+
+/// Straight-line code on vectors.
+#[derive(Clone, Debug, Default)]
+pub struct VectorBlock {
+    /// What is computed, in order.
+    pub operations: Vec<VectorOperation>,
+}
+
+/// An operation on vectors.
+#[derive(Clone, Debug)]
+pub struct VectorOperation {
+    /// What is done.
+    pub op: VectorOp,
+    /// What it is given: of a store, the vector first; then a mask, if there is one.
+    pub operands: Vec<VectorOperand>,
+    /// What takes its result.
+    pub result: Option<VectorResult>,
+    /// As of a statement.
+    pub line: u32,
+}
+
+/// What is done to vectors.
+#[derive(Clone, Debug)]
+pub enum VectorOp {
+    /// The operand itself.
+    Move,
+    /// What a slice holds.
+    Load(View),
+    /// Writes a vector to a slice.
+    Store {
+        /// Where to.
+        view: View,
+        /// Whether it is added to what is there.
+        add: bool,
+    },
+    /// An operation without memory.
+    Compute(Op),
+}
+
+/// An operand of a vector operation.
+#[derive(Clone, Debug, PartialEq)]
+pub enum VectorOperand {
+    /// A vector.
+    Register(RegisterId),
+    /// A scalar, of this type.
+    Scalar(Term, Element),
+}
+
+/// What takes the result of a vector operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum VectorResult {
+    /// A vector.
+    Register(RegisterId),
+    /// A scalar.
+    Variable(VariableId),
+}
+
+/// A part of a buffer as vectors are loaded from and stored to it: a slice, perhaps in another
+/// shape, of which again a part is taken.
+#[derive(Clone, Debug, PartialEq)]
+pub struct View {
+    /// The slice.
+    pub slice: Slice,
+    /// Other shapes: the sizes, with as many elements as before, and what is taken of each.
+    pub reshaped: Vec<(Vec<i64>, Vec<SliceEntry>)>,
+    /// The distance of elements along each dimension that the last step keeps; all 1 if empty.
+    /// The sizes of its ranges count the elements that are taken.
+    pub strides: Vec<i64>,
 }
 
 /// A comparison of terms.
@@ -370,7 +724,7 @@ pub struct GridDimension {
 }
 
 /// A block of an array in HBM that is in VMEM while a point is worked on.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Window {
     /// What the body calls the block: a buffer in VMEM with `buffers` blocks in its
     /// first dimension once expanded; the body's slices have the block's dimensions.
@@ -379,8 +733,13 @@ pub struct Window {
     pub array: BufferId,
     /// The block's size along each dimension of the array.
     pub sizes: Vec<i64>,
-    /// Which block along each dimension: the slice begins at `index * size`.
+    /// Which block along each dimension: the slice begins at `index * step`.
     pub indices: Vec<Term>,
+    /// Elements from the beginning of one block to that of the next, where it is not the block's
+    /// size; empty if it always is.
+    pub steps: Vec<i64>,
+    /// What computes the variables of `indices` from those of the grid, if they are others.
+    pub transform: Vec<Statement>,
     /// How many blocks there is room for.
     pub buffers: i64,
     /// Whether blocks are written back rather than fetched.

@@ -72,7 +72,7 @@ pub(crate) fn bench(args: &BenchArgs, common: &Common) -> Result<u8, Failure> {
     // As the program takes them, in memory before the clock starts.
     let laid_out = inputs.into_iter().enumerate();
     let laid_out = laid_out.map(|(index, input)| executable.laid_out(index, input));
-    let inputs: Result<Vec<tegula::Buffer>, _> = laid_out.collect();
+    let inputs: Result<Vec<tegula::Tensor>, _> = laid_out.collect();
     let inputs = inputs.map_err(|e| source.failure(e))?;
     let given = args.freeze.freeze(&mut executable, &inputs);
     let given = given.map_err(|e| source.failure(e))?;
@@ -101,7 +101,7 @@ pub(crate) fn bench(args: &BenchArgs, common: &Common) -> Result<u8, Failure> {
             let peak = compiled
                 .peak_bytes(&shapes)
                 .map_err(|e| source.failure(e.into()))?;
-            let borrowed: Vec<_> = inputs.iter().map(tegula::Buffer::stored).collect();
+            let borrowed: Vec<_> = inputs.iter().map(tegula::Tensor::stored).collect();
             let mut profiles = Vec::new();
             let start = Instant::now();
             while profiles.is_empty() || (start.elapsed() < BUDGET / 2 && profiles.len() < PROFILES)
@@ -168,7 +168,7 @@ pub(crate) fn bench(args: &BenchArgs, common: &Common) -> Result<u8, Failure> {
 /// about `least` milliseconds.
 fn device_ms(
     executable: &tegula::Executable,
-    inputs: &[tegula::Buffer],
+    inputs: &[tegula::Tensor],
     least: f64,
 ) -> Result<Option<f64>, tegula::Error> {
     let Compiled::Cuda(compiled) = executable.compiled() else {

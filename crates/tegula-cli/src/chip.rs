@@ -17,7 +17,7 @@ pub(crate) fn load(name: &str) -> Result<Chip, Failure> {
     }
     let text = std::fs::read_to_string(path).with_context(|| format!("{name} cannot be read"))?;
     Chip::parse(&text).map_err(|wrong| {
-        let mut error = tegula::Error::new(tegula::Fault::Input, wrong.message);
+        let mut error = tegula::Error::new(tegula::ErrorKind::Input, wrong.message);
         error.span = tegula_ir::Span {
             start: u32::try_from(wrong.span.start).unwrap_or(u32::MAX),
             end: u32::try_from(wrong.span.end).unwrap_or(u32::MAX),

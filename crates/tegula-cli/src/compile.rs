@@ -112,6 +112,14 @@ fn emit(args: &CompileArgs, form: Form, common: &Common) -> Result<u8, Failure> 
     if let Form::Object | Form::Header | Form::Library = form {
         return object::compile(args, form, common);
     }
+    if form == Form::Tpu && !matches!(args.target, CompileTarget::Cuda) {
+        let bytes = crate::inputs::read_file(&args.model)?;
+        if let Some(kernels) = crate::pallas::read(&args.model, &bytes)? {
+            let chip = crate::chip::load(&args.chip)?;
+            let text = crate::pallas::text(&args.model, &kernels, &chip)?;
+            return write_text(args, common, &text);
+        }
+    }
     let cpu = args.cpu.get()?;
     let source = read_module(&args.model, &args.dims)?;
     let options = PlanOptions {
@@ -169,7 +177,7 @@ fn emit(args: &CompileArgs, form: Form, common: &Common) -> Result<u8, Failure> 
                 }
             }
         }
-        (Form::Tpu, CompileTarget::Tpu) => {
+        (Form::Tpu, CompileTarget::Tpu | CompileTarget::Cpu) => {
             let chip = crate::chip::load(&args.chip)?;
             let executable = tegula::tpu::TpuExecutable::new(&source.module, &chip);
             let executable = executable.map_err(|e| source.failure(e))?;

@@ -4,16 +4,14 @@ use crate::report::Failure;
 use anyhow::{Context, anyhow};
 use clap::Args;
 use serde_json::{Value, json};
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use tegula::check::{self, Comparison, Tolerance};
 use tegula::npz::{NpyArray, NpzArchive};
 use tegula::random_input::random_inputs;
-use tegula::{Arg, ArrayShape, Buffer, Executable, Literal, Module};
+use tegula::{Arg, ArrayShape, Executable, Literal, Tensor};
+use tegula_ir::Module;
 use tegula_ir::{Op, Shape};
 use tegula_stablehlo::Bytes;
-
-/// The largest program that is read: 4 GiB, most of which are constants.
-const MAX_PROGRAM: u64 = 1 << 32;
 
 /// A program and where it came from.
 pub(crate) struct Source {
@@ -63,8 +61,12 @@ pub(crate) fn read_module_with(
     let sizes: Vec<(&str, i64)> = dims.dims.iter().map(|(n, s)| (n.as_str(), *s)).collect();
     let read = match tegula::is_onnx(&bytes) {
         true => {
-            let model =
-                tegula::read_onnx(bytes.clone(), &|name| beside(path, name), &value, &sizes);
+            let model = tegula::read_onnx(
+                bytes.clone(),
+                &|name| tegula::read_beside(path, name),
+                &value,
+                &sizes,
+            );
             model.map(|model| (model.module, model.inputs))
         }
         false => tegula::read_filled(bytes.clone(), &sizes, dims.fill_elided)
@@ -90,8 +92,12 @@ pub(crate) fn read_stated(
 ) -> Result<Module, Failure> {
     let value = values_of(inputs)?;
     let read = match tegula::is_onnx(bytes) {
-        true => tegula::read_onnx_stated(bytes.clone(), &|name| beside(path, name), &value)
-            .map(|model| model.module),
+        true => tegula::read_onnx_stated(
+            bytes.clone(),
+            &|name| tegula::read_beside(path, name),
+            &value,
+        )
+        .map(|model| model.module),
         false => tegula::read_program_stated(bytes.clone()),
     };
     read.map_err(|error| Failure::program(path, text_of(bytes), error))
@@ -110,47 +116,14 @@ fn values_of(
     })
 }
 
-/// The content of a file that an ONNX model keeps tensors in: one in or below the model's folder.
-fn beside(model: &Path, name: &str) -> Result<tegula::Owner, String> {
-    let name = Path::new(name);
-    let is_below = name
-        .components()
-        .all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
-    if !is_below {
-        return Err("it is not in the model's folder".to_owned());
-    }
-    let folder = model.parent().unwrap_or(Path::new("."));
-    let bytes = read_file(&folder.join(name)).map_err(|error| format!("{error:#}"))?;
-    Ok(std::sync::Arc::new(bytes))
-}
-
 /// The text of a program, for errors; empty for bytecode.
 pub(crate) fn text_of(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap_or_default()
 }
 
-/// Files of so many bytes are mapped: weights in them are never copied.
-const MAPPED: u64 = 16 << 20;
-
 /// The content of a file.
 pub(crate) fn read_file(path: &Path) -> anyhow::Result<Bytes> {
-    let about = || format!("{} cannot be read", path.display());
-    let metadata = std::fs::metadata(path).with_context(about)?;
-    if metadata.is_dir() {
-        return Err(anyhow!("{} is a folder, not a program", path.display()));
-    }
-    if metadata.len() > MAX_PROGRAM {
-        return Err(anyhow!("{} is larger than 4 GiB", path.display()));
-    }
-    if !metadata.is_file() || metadata.len() < MAPPED {
-        return Ok(Bytes::from(std::fs::read(path).with_context(about)?));
-    }
-    let file = std::fs::File::open(path).with_context(about)?;
-    // SAFETY: a mapping is read as bytes, which are valid whatever they are. Whoever shortens a
-    // file while a program is read from it ends this process with a signal, as with any tool that
-    // maps its input.
-    let mapping = unsafe { memmap2::Mmap::map(&file) }.with_context(about)?;
-    Ok(Bytes::new(mapping))
+    Ok(tegula::read_file(path)?)
 }
 
 impl Source {
@@ -184,7 +157,7 @@ impl Source {
             let found = required.iter().find(|r| r.parameter == position)?;
             Some(found.value.clone())
         };
-        let external = |name: &str| beside(&self.path, name);
+        let external = |name: &str| tegula::read_beside(&self.path, name);
         let model = tegula::read_onnx(self.bytes.clone(), &external, &value, &[])?;
         Ok(model.module)
     }
@@ -207,8 +180,31 @@ pub(crate) struct InputArgs {
 }
 
 impl InputArgs {
+    /// The inputs of a model that runs stage by stage.
+    pub(crate) fn load_staged(&self, model: &tegula::StagedModel) -> Result<Vec<Tensor>, Failure> {
+        let Some(path) = &self.inputs else {
+            let message = "sizes of this model depend on data: expected `--inputs`";
+            return Err(anyhow!(message).into());
+        };
+        let arrays = open_npz(path)?;
+        let mut inputs = Vec::new();
+        for (at, (own, ty)) in model.inputs.iter().zip(&model.input_types).enumerate() {
+            let name = format!("in{at}");
+            let found = match read_array(&arrays, &name, path)? {
+                None => read_array(&arrays, own, path)?,
+                found => found,
+            };
+            let found = found.ok_or_else(|| anyhow!("{} has no array `{name}`", path.display()))?;
+            let literal = found
+                .to_literal(*ty)
+                .with_context(|| format!("{} cannot be used", path.display()))?;
+            inputs.push(Tensor::from(literal));
+        }
+        Ok(inputs)
+    }
+
     /// The inputs of a program.
-    pub(crate) fn load(&self, source: &Source) -> Result<Vec<Buffer>, Failure> {
+    pub(crate) fn load(&self, source: &Source) -> Result<Vec<Tensor>, Failure> {
         let Some(path) = &self.inputs else {
             return random_inputs(&source.module, self.seed).map_err(|e| source.failure(e));
         };
@@ -237,7 +233,7 @@ impl InputArgs {
                     )
                     .into());
                 }
-                inputs.push(Buffer::from(literal));
+                inputs.push(Tensor::from(literal));
             }
         }
         Ok(inputs)
@@ -291,8 +287,8 @@ impl FreezeArgs {
     pub(crate) fn freeze<'a>(
         &self,
         executable: &mut Executable,
-        inputs: &'a [Buffer],
-    ) -> Result<Vec<&'a Buffer>, tegula::Error> {
+        inputs: &'a [Tensor],
+    ) -> Result<Vec<&'a Tensor>, tegula::Error> {
         let Some(wanted) = &self.freeze else {
             return Ok(inputs.iter().collect());
         };
@@ -309,7 +305,7 @@ impl FreezeArgs {
                     "there is no input {most} to freeze: the program has {}",
                     inputs.len()
                 );
-                Err(tegula::Error::new(tegula::Fault::Input, message))
+                Err(tegula::Error::new(tegula::ErrorKind::Input, message))
             }
             _ => Ok(given),
         }
@@ -317,7 +313,7 @@ impl FreezeArgs {
 }
 
 /// Arguments of a run, which stay the caller's.
-pub(crate) fn borrowed<'a>(buffers: &[&'a Buffer]) -> Vec<Arg<'a>> {
+pub(crate) fn borrowed<'a>(buffers: &[&'a Tensor]) -> Vec<Arg<'a>> {
     buffers
         .iter()
         .map(|&buffer| Arg::Borrowed(buffer))
@@ -360,7 +356,7 @@ pub(crate) struct CheckArgs {
 
 impl CheckArgs {
     /// Compares results with the reference file, if one is named.
-    pub(crate) fn compare(&self, outputs: &[Buffer]) -> anyhow::Result<Option<Vec<Comparison>>> {
+    pub(crate) fn compare(&self, outputs: &[Tensor]) -> anyhow::Result<Option<Vec<Comparison>>> {
         let Some(path) = &self.check else {
             return Ok(None);
         };

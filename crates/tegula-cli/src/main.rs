@@ -21,6 +21,7 @@ mod inputs;
 mod layout;
 mod options;
 mod output;
+mod pallas;
 mod partition;
 mod reduce;
 mod report;

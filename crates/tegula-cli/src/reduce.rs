@@ -9,7 +9,7 @@ use clap::Args;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use tegula::Module;
+use tegula_ir::Module;
 use tegula_ir::{PrintStyle, print_module};
 
 /// The options of `tegula reduce`.

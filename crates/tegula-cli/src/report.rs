@@ -4,7 +4,7 @@ use crate::exit_code::{BAD_USAGE, FINDING};
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 use serde_json::json;
 use std::path::{Path, PathBuf};
-use tegula::{Error, Fault};
+use tegula::{Error, ErrorKind};
 
 /// Why a command failed.
 #[derive(Debug)]
@@ -44,18 +44,23 @@ impl Failure {
         }
     }
 
+    /// Whether an ONNX model has sizes that depend on data, so that it runs stage by stage.
+    pub(crate) fn needs_stages(&self) -> bool {
+        matches!(self, Self::Program { error, .. } if error.needs_stages)
+    }
+
     /// Prints the failure; gives the exit code.
     pub(crate) fn report(&self, json: bool) -> u8 {
         let (message, fault, line) = match self {
             Self::Program { path, text, error } => {
                 eprint!("{}", render(path, text, error));
-                (error.message.clone(), error.fault, line_of(text, error))
+                (error.message.clone(), error.kind, line_of(text, error))
             }
             Self::Other(error) => {
                 eprintln!("error: {error:#}");
                 let fault = error
                     .downcast_ref::<Error>()
-                    .map_or(Fault::Input, |e| e.fault);
+                    .map_or(ErrorKind::Input, |e| e.kind);
                 (format!("{error:#}"), fault, None)
             }
         };
@@ -65,7 +70,7 @@ impl Failure {
                 json!({ "error": { "message": message, "line": line } })
             );
         }
-        if fault == Fault::Bug {
+        if fault == ErrorKind::Bug {
             FINDING
         } else {
             BAD_USAGE

@@ -1,18 +1,19 @@
 //! `tegula run`: compile, run, and show or check the results.
 
+mod staged;
+
 use crate::exit_code::{FINDING, SUCCESS};
 use crate::inputs::{
     CheckArgs, DimArgs, FreezeArgs, InputArgs, borrowed, comparison_json, read_module_with,
 };
 use crate::options::{CacheArgs, Common, CpuArgs, TargetName};
 use crate::report::Failure;
-use anyhow::Context;
 use clap::Args;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use tegula::check::Comparison;
-use tegula::{Buffer, Compiled, Executable, Options, compile, npz};
+use tegula::{Compiled, Executable, Options, Tensor, compile};
 use tegula_ir::{Literal, Shape};
 
 /// The options of `tegula run`.
@@ -56,7 +57,12 @@ pub(crate) struct RunArgs {
 pub(crate) fn run(args: &RunArgs, common: &Common) -> Result<u8, Failure> {
     let cpu = args.cpu.get()?;
     let read_start = Instant::now();
-    let source = read_module_with(&args.model, &args.dims, args.inputs.inputs.as_deref())?;
+    let source = read_module_with(&args.model, &args.dims, args.inputs.inputs.as_deref());
+    let source = match source {
+        Ok(source) => source,
+        Err(failure) if failure.needs_stages() => return staged::run(args, common),
+        Err(failure) => return Err(failure),
+    };
     source.warn_of_callbacks();
     let read_time = read_start.elapsed();
     let inputs = args.inputs.load(&source)?;
@@ -82,21 +88,7 @@ pub(crate) fn run(args: &RunArgs, common: &Common) -> Result<u8, Failure> {
         outputs = executable.run(given).map_err(|e| source.failure(e))?;
         fastest = fastest.min(start.elapsed());
     }
-    if let Some(path) = &args.outputs {
-        let named: Vec<(String, &Literal)> = outputs
-            .iter()
-            .enumerate()
-            .map(|(i, b)| (format!("out{i}"), b.literal()))
-            .collect();
-        let write = || -> anyhow::Result<()> {
-            let file = std::io::BufWriter::new(std::fs::File::create(path)?);
-            Ok(npz::write_npz(
-                file,
-                named.iter().map(|(n, l)| (n.as_str(), *l)),
-            )?)
-        };
-        write().with_context(|| format!("{} cannot be written", path.display()))?;
-    }
+    write_outputs(args, &outputs)?;
     let comparisons = args.check.compare(&outputs)?;
     let times = Times {
         read: read_time,
@@ -115,6 +107,19 @@ pub(crate) fn run(args: &RunArgs, common: &Common) -> Result<u8, Failure> {
     Ok(if ok { SUCCESS } else { FINDING })
 }
 
+/// Writes results to the file that was asked for, if one was.
+fn write_outputs(args: &RunArgs, outputs: &[Tensor]) -> anyhow::Result<()> {
+    let Some(path) = &args.outputs else {
+        return Ok(());
+    };
+    let named: Vec<(String, &Literal)> = outputs
+        .iter()
+        .enumerate()
+        .map(|(i, b)| (format!("out{i}"), b.literal()))
+        .collect();
+    crate::output::write_npz_file(path, &named)
+}
+
 struct Times {
     read: Duration,
     compile: Duration,
@@ -125,7 +130,7 @@ fn milliseconds(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e3
 }
 
-fn print_json(outputs: &[Buffer], comparisons: Option<&[Comparison]>, times: &Times) {
+fn print_json(outputs: &[Tensor], comparisons: Option<&[Comparison]>, times: &Times) {
     let results: Vec<Value> = match comparisons {
         Some(all) => all
             .iter()
@@ -150,16 +155,16 @@ fn print_json(outputs: &[Buffer], comparisons: Option<&[Comparison]>, times: &Ti
     );
 }
 
-fn shape_text(buffer: &Buffer) -> String {
+fn shape_text(buffer: &Tensor) -> String {
     Shape::Array(buffer.shape().clone()).to_string()
 }
 
 fn print_text(
     args: &RunArgs,
-    module: &tegula::Module,
+    module: &tegula_ir::Module,
     executable: &Executable,
-    inputs: &[Buffer],
-    outputs: &[Buffer],
+    inputs: &[Tensor],
+    outputs: &[Tensor],
     times: &Times,
 ) {
     let instructions = module.instructions.len();
@@ -188,6 +193,11 @@ fn print_text(
         String::new()
     };
     say!("ran:      {:.3} ms{best}", milliseconds(times.run));
+    print_outputs(outputs);
+}
+
+/// Each result's shape and first elements.
+fn print_outputs(outputs: &[Tensor]) {
     for (i, output) in outputs.iter().enumerate() {
         say!(
             "out{i} {} {}",

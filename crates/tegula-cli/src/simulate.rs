@@ -9,7 +9,7 @@ use anyhow::{Context, anyhow};
 use clap::Args;
 use serde_json::json;
 use std::path::{Path, PathBuf};
-use tegula::Buffer;
+use tegula::Tensor;
 use tegula::random_input::random_array;
 use tegula::tpu::TpuExecutable;
 use tegula_ir::{ArrayShape, Literal};
@@ -43,6 +43,13 @@ pub(crate) struct SimulateArgs {
     /// Take inputs from this file: arrays in0, in1, ... by parameter.
     #[arg(long, value_name = "NPZ")]
     pub inputs: Option<PathBuf>,
+    /// Write the results to this file, findings or not: arrays out0, out1, ...
+    #[arg(long, value_name = "NPZ")]
+    pub outputs: Option<PathBuf>,
+    /// How exact products of f32 are in a kernel of Pallas: whole, as interpreters compute them,
+    /// or rounded to bf16 first, as the chip's matrix units do.
+    #[arg(long, value_enum, default_value_t = Precision::F32)]
+    pub precision: Precision,
     /// Give a number of the chip another value, for example vmem_bytes=16MiB. May be
     /// repeated.
     #[arg(long, value_name = "NAME=VALUE")]
@@ -62,10 +69,22 @@ pub(crate) struct SimulateArgs {
     pub report: Option<PathBuf>,
 }
 
+/// How exact products are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Precision {
+    /// Operands of f32 are whole.
+    F32,
+    /// Operands of f32 are rounded to bf16.
+    Tpu,
+}
+
 /// Simulates a kernel or a program and says what was found.
 pub(crate) fn simulate(args: &SimulateArgs, common: &Common) -> Result<u8, Failure> {
     let chip = chip(args)?;
     let bytes = read_file(&args.kernel)?;
+    if let Some(kernels) = crate::pallas::read(&args.kernel, &bytes)? {
+        return crate::pallas::simulate(args, common, &chip, &kernels);
+    }
     let text = text_of(&bytes);
     if InputForm::of(&bytes).is_none() && is_kernel(text) {
         kernel(args, common, &chip, text)
@@ -88,7 +107,7 @@ fn model(args: &SimulateArgs, common: &Common, chip: &Chip) -> Result<u8, Failur
                 seed: 0,
             };
             let buffers = given.load(&source)?;
-            Some(buffers.into_iter().map(Buffer::into_literal).collect())
+            Some(buffers.into_iter().map(Tensor::into_literal).collect())
         }
     };
     let report = executable.simulate(inputs, true);
@@ -121,13 +140,16 @@ fn model(args: &SimulateArgs, common: &Common, chip: &Chip) -> Result<u8, Failur
 }
 
 /// Shows what came of it, and writes what was asked for.
-fn outcome(
+pub(super) fn outcome(
     args: &SimulateArgs,
     common: &Common,
     subject: &Subject<'_>,
     assumed: &[(String, u64)],
 ) -> Result<u8, Failure> {
     let report = subject.report;
+    if let Some(path) = &args.outputs {
+        write_results(path, report)?;
+    }
     let write = |path: &Path, text: String| {
         std::fs::write(path, text).with_context(|| format!("{} cannot be written", path.display()))
     };
@@ -139,6 +161,9 @@ fn outcome(
     }
     if common.json {
         let mut report = to_json(report);
+        for finding in report["findings"].as_array_mut().into_iter().flatten() {
+            crate::pallas::place_finding(subject.program, finding);
+        }
         if !assumed.is_empty() {
             let loops = assumed.iter();
             report["assumed_loops"] = loops
@@ -150,6 +175,21 @@ fn outcome(
         say!("{}", summary(subject.program, report, &args.set));
     }
     Ok(if report.is_clean() { SUCCESS } else { FINDING })
+}
+
+/// Writes a report's results, by number.
+fn write_results(path: &Path, report: &Report) -> Result<(), Failure> {
+    if !report.functional {
+        return Err(anyhow!(
+            "no values were computed, so there are no results to write to {}",
+            path.display()
+        )
+        .into());
+    }
+    let named = report.results.iter().enumerate();
+    let named: Vec<(String, &Literal)> = named.map(|(i, out)| (format!("out{i}"), out)).collect();
+    crate::output::write_npz_file(path, &named)?;
+    Ok(())
 }
 
 fn kernel(args: &SimulateArgs, common: &Common, chip: &Chip, text: &str) -> Result<u8, Failure> {
@@ -206,7 +246,7 @@ fn failure(path: &Path, text: &str, error: Error) -> Failure {
         {
             let start = line_start(text, line);
             let end = text[start..].find('\n').map_or(text.len(), |n| start + n);
-            let mut error = tegula::Error::new(tegula::Fault::Input, message);
+            let mut error = tegula::Error::new(tegula::ErrorKind::Input, message);
             error.span = tegula_ir::Span {
                 start: start as u32,
                 end: end as u32,

@@ -17,6 +17,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("stablehlo", &["expr", "ir"]),
     ("import-onnx", &["expr", "ir"]),
     ("devices", &["ir"]),
+    ("mosaic", &["stablehlo"]),
     ("scalar", &["ir"]),
     ("custom-call", &["ir", "linalg", "scalar"]),
     ("interp", &["custom-call", "devices", "ir", "scalar"]),
@@ -75,7 +76,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         // What a computation on a slice gives is the reference evaluator's to say.
         "sim-tpu",
         &[
-            "expr", "fusion", "indexing", "interp", "ir", "layout", "target",
+            "expr", "indexing", "interp", "ir", "layout", "mosaic", "scalar", "target",
         ],
     ),
     (
@@ -99,6 +100,7 @@ const CIRCLES: &[(&str, &str)] = &[
     ("codegen-cuda", "body"),
     ("codegen-cuda", "library::product"),
     ("fusion", "rewrite::sink_loop_reductions::find"),
+    ("import-onnx", "lower::cut"),
     ("indexing", "ops::forward"),
     ("ir", "text::build"),
     ("ir", "text::cursor"),
@@ -112,6 +114,7 @@ const CIRCLES: &[(&str, &str)] = &[
     ("sim-cuda", "cublaslt"),
     ("sim-ptx", "decode::builder"),
     ("sim-ptx", "execute::access"),
+    ("sim-tpu", "machine::code"),
     ("sim-tpu", "text::computations"),
     ("sim-tpu", "text::print"),
     ("stablehlo", "bytecode::builtin"),

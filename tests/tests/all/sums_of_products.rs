@@ -1,8 +1,9 @@
 //! Products that are added to an array where it lies: that they are made, mean what the
 //! program means on every target, and copy nothing in a loop.
 
-use tegula::{Module, Target};
+use tegula::Target;
 use tegula_fusion::LibraryOp;
+use tegula_ir::Module;
 use tegula_ir::{ArrayShape, ElementType, Literal};
 use tegula_plan::Plan;
 use tegula_plan::Step;

@@ -357,7 +357,10 @@ impl Lowerer<'_> {
     }
 
     /// An open size as an instruction: that of an array which has it.
-    fn size_as_data(&mut self, var: Var) -> Result<Value> {
+    pub(super) fn size_as_data(&mut self, var: Var) -> Result<Value> {
+        if let Some(local) = self.size_locals.get(&var) {
+            return self.value_of(*local);
+        }
         let wanted = Term::var(var);
         let found = self.draft.ids().find_map(|id| {
             let array = self.draft.shape(id).as_array()?;

@@ -1,6 +1,7 @@
 //! Elementwise operations: broadcasting as numpy does, and folding what is known.
 
-use super::{Lowerer, MAX_FOLLOWED, Result, Value, sizes};
+use super::known::{self, fold_floats, most_followed};
+use super::{Lowerer, Result, Value, sizes};
 use crate::Error;
 use tegula_expr::{Cmp, Term};
 use tegula_ir::{Binary, DimNumbers, Direction, ElementType, Op, Order, Unary};
@@ -168,6 +169,8 @@ impl Lowerer<'_> {
             Binary::Subtract => Some(x[0] - x[1]),
             Binary::Multiply => Some(x[0] * x[1]),
             Binary::Divide => Some(x[0] / x[1]),
+            Binary::Maximum => Some(x[0].max(x[1])),
+            Binary::Minimum => Some(x[0].min(x[1])),
             _ => None,
         };
         if let Some(value) = fold_floats(&[&a, &b], &folded)? {
@@ -207,7 +210,7 @@ impl Lowerer<'_> {
         Some(Term::select(&is_negative, &negative, &a.floor_div(b)))
     }
 
-    /// `floor(a / b)` for terms whose divisor is at least 1.
+    /// The truth of a comparison, decided where the ranges of both sides decide it.
     pub(crate) fn compare_terms(&self, direction: Direction, a: &Term, b: &Term) -> Term {
         let (op, a, b) = match direction {
             Direction::Eq => (Cmp::Eq, a, b),
@@ -240,6 +243,9 @@ impl Lowerer<'_> {
                 .collect();
             return self.of_terms(ElementType::Pred, &dims, &terms);
         }
+        if let Some(value) = known::compare(direction, &a, &b)? {
+            return Ok(value);
+        }
         let operands = [self.local(&a)?, self.local(&b)?];
         let order = Order::Partial;
         let op = Op::Compare { direction, order };
@@ -263,6 +269,9 @@ impl Lowerer<'_> {
                 .collect();
             return self.of_terms(a.ty, &dims, &terms);
         }
+        if let Some(value) = known::select(&condition, &a, &b)? {
+            return Ok(value);
+        }
         let operands = [self.local(&condition)?, self.local(&a)?, self.local(&b)?];
         self.push(Op::Select, &operands, a.ty, &a.dims)
     }
@@ -272,7 +281,7 @@ impl Lowerer<'_> {
         if value.ty == ty {
             return Ok(value.clone());
         }
-        if let Some(literal) = value.literal().filter(|l| l.len() <= MAX_FOLLOWED) {
+        if let Some(literal) = (value.literal()).filter(|l| l.len() <= most_followed(value.ty)) {
             let shape = literal.shape().with_element_type(ty);
             let converted = tegula_ir::Literal::from_scalars(&shape, literal.scalars())?;
             return Ok(Value::of_literal(converted));
@@ -328,9 +337,9 @@ impl Lowerer<'_> {
         let dims: Option<Vec<i64>> = dims.iter().map(Term::as_constant).collect();
         let dims = dims?;
         let count = dims.iter().try_fold(1i64, |n, d| n.checked_mul(*d))?;
-        let few = usize::try_from(count).is_ok_and(|count| count <= MAX_FOLLOWED);
-        let known =
-            value.literal().is_some_and(|l| l.len() <= MAX_FOLLOWED) || value.terms().is_some();
+        let most = most_followed(value.ty);
+        let few = usize::try_from(count).is_ok_and(|count| count <= most);
+        let known = value.literal().is_some_and(|l| l.len() <= most) || value.terms().is_some();
         (few && known).then_some(dims)
     }
 
@@ -391,26 +400,4 @@ impl Lowerer<'_> {
         let whole = self.reshape(&list, dims)?;
         self.local(&whole)
     }
-}
-
-/// Folds an operation on few known floats; `None` if it is not one.
-fn fold_floats(values: &[&Value], apply: &dyn Fn(&[f64]) -> Option<f64>) -> Result<Option<Value>> {
-    let mut all = Vec::new();
-    for value in values {
-        let few = value.literal().is_some_and(|l| l.len() <= 64);
-        if !few || !matches!(value.ty, ElementType::F32 | ElementType::F64) {
-            return Ok(None);
-        }
-        all.push(value.floats().unwrap_or_default());
-    }
-    let (Some(first), Some(dims)) = (values.first(), values[0].static_dims()) else {
-        return Ok(None);
-    };
-    let count = all.iter().map(Vec::len).min().unwrap_or(0);
-    let folded: Option<Vec<f64>> = (0..count)
-        .map(|at| apply(&all.iter().map(|list| list[at]).collect::<Vec<f64>>()))
-        .collect();
-    folded
-        .map(|list| Value::of_floats(first.ty, &dims, &list))
-        .transpose()
 }

@@ -1,6 +1,7 @@
 //! A graph's nodes in order: names to values, operators to their lowerings, functions written out,
 //! subgraphs as computations.
 
+use super::cut::{Cuts, Stage};
 use super::value::Source;
 use super::{Item, Lowerer, Result, Value};
 use crate::read::{self, Attribute, Graph, Node, Size, Type};
@@ -140,49 +141,87 @@ fn domain_of(domain: &str) -> &str {
     if domain == "ai.onnx" { "" } else { domain }
 }
 
-/// Translates a model.
+/// Translates a model to one program.
 pub(crate) fn lower_model(
     model: &read::Model<'_>,
     tensors: Tensors<'_>,
     fixed: &FxHashMap<usize, Literal>,
 ) -> Result<(Module, Vec<String>)> {
     let mut lower = Lowerer::new(model.graph.name, tensors);
-    for function in &model.functions {
-        let key = (
-            domain_of(function.domain).to_owned(),
-            function.name.to_owned(),
-            function.overload.to_owned(),
-        );
-        lower.functions.insert(key, function);
-    }
-    lower.refuse_unsupported(model)?;
+    let (inputs, mut scope) = lower.begin(model, fixed)?;
     let versions = versions(&model.opsets);
-    let mut scope = Scope::default();
-    lower.constants_of(&model.graph, &mut scope)?;
-    let mut inputs = Vec::new();
-    for info in &model.graph.inputs {
-        if scope.contains_key(info.name) {
-            continue;
-        }
-        let named = |error: Error| error.at(format!("the input `{}`", info.name));
-        let mut value = lower.parameter(inputs.len(), info).map_err(named)?;
-        if let Some(literal) = fixed.get(&inputs.len()) {
-            value = fixed_value(&value, literal).map_err(named)?;
-        }
-        inputs.push(info.name.to_owned());
-        scope.insert(info.name, value.into());
-    }
     lower.nodes(&model.graph.nodes, &mut scope, &versions, &[])?;
-    let mut results = Vec::new();
-    for output in &model.graph.outputs {
-        flat_results(output.name, scope.get(output.name), &mut results)?;
-    }
+    let results = results_of(model, &scope)?;
     let root = match results.as_slice() {
         [one] => lower.local(one)?,
         many => lower.tuple(many)?,
     };
     let entry = lower.draft.finish(&mut lower.builder, root)?;
     Ok((lower.builder.build_unverified(entry), inputs))
+}
+
+/// Translates a model to the programs that it is cut into, as far as `known` elements go. Gives
+/// whether the last result of the last one is to be given as the next elements.
+pub(crate) fn lower_stages(
+    model: &read::Model<'_>,
+    tensors: Tensors<'_>,
+    known: &[Literal],
+) -> Result<(Vec<Stage>, Vec<String>, bool)> {
+    let mut lower = Lowerer::new(model.graph.name, tensors);
+    lower.cuts = Some(Cuts::new(known));
+    let (inputs, mut scope) = lower.begin(model, &FxHashMap::default())?;
+    let versions = versions(&model.opsets);
+    let mut asks = false;
+    'nodes: for (at, node) in model.graph.nodes.iter().enumerate() {
+        loop {
+            lower.cuts.iter_mut().for_each(Cuts::begin_node);
+            let error = match lower.node_into(node, &mut scope, &versions, &[]) {
+                Ok(()) => break,
+                Err(error) => error,
+            };
+            if !lower.asks_for_cut() {
+                return Err(error);
+            }
+            let mut later = names_of(&model.graph.nodes[at..]);
+            later.extend(model.graph.outputs.iter().map(|output| output.name));
+            if !lower.cut(&mut scope, &later)? {
+                asks = true;
+                break 'nodes;
+            }
+        }
+        lower.cuts.iter_mut().for_each(Cuts::end_node);
+    }
+    let Some(mut cuts) = lower.cuts.take() else {
+        return Ok((Vec::new(), inputs, asks));
+    };
+    if !asks {
+        let results = results_of(model, &scope)?;
+        lower.end_stage(&mut cuts, &results)?;
+    }
+    Ok((cuts.stages, inputs, asks))
+}
+
+/// The arrays that the graph gives.
+fn results_of(model: &read::Model<'_>, scope: &Scope<'_>) -> Result<Vec<Value>> {
+    let mut results = Vec::new();
+    for output in &model.graph.outputs {
+        flat_results(output.name, scope.get(output.name), &mut results)?;
+    }
+    Ok(results)
+}
+
+/// The names that nodes read, those of subgraphs among them.
+fn names_of<'a>(nodes: &[Node<'a>]) -> FxHashSet<&'a str> {
+    let mut names = FxHashSet::default();
+    visit_nodes(nodes, &mut |node| {
+        names.extend(node.inputs.iter().copied());
+        for attribute in &node.attributes {
+            if let Some(inner) = &attribute.graph {
+                names.extend(inner.outputs.iter().map(|output| output.name));
+            }
+        }
+    });
+    names
 }
 
 /// The name of an input that is no initializer, and its shape: sizes that are open are 0.
@@ -241,6 +280,43 @@ fn flat_results(name: &str, item: Option<&Item>, results: &mut Vec<Value>) -> Re
 }
 
 impl<'a> Lowerer<'a> {
+    /// Makes the functions known, and the constants and inputs of the graph names of its scope. Gives
+    /// the names of the inputs.
+    fn begin(
+        &mut self,
+        model: &'a read::Model<'a>,
+        fixed: &FxHashMap<usize, Literal>,
+    ) -> Result<(Vec<String>, Scope<'a>)> {
+        for function in &model.functions {
+            let key = (
+                domain_of(function.domain).to_owned(),
+                function.name.to_owned(),
+                function.overload.to_owned(),
+            );
+            self.functions.insert(key, function);
+        }
+        self.refuse_unsupported(model)?;
+        let mut scope = Scope::default();
+        self.constants_of(&model.graph, &mut scope)?;
+        let mut inputs = Vec::new();
+        for info in &model.graph.inputs {
+            if scope.contains_key(info.name) {
+                continue;
+            }
+            let named = |error: Error| error.at(format!("the input `{}`", info.name));
+            let mut value = self.parameter(inputs.len(), info).map_err(named)?;
+            if let Some(literal) = fixed.get(&inputs.len()) {
+                value = fixed_value(&value, literal).map_err(named)?;
+            }
+            if let Some(cuts) = &mut self.cuts {
+                cuts.input(&value.dims);
+            }
+            inputs.push(info.name.to_owned());
+            scope.insert(info.name, value.into());
+        }
+        Ok((inputs, scope))
+    }
+
     /// Names every operator that has no lowering, at once.
     fn refuse_unsupported(&self, model: &read::Model<'a>) -> Result<()> {
         let mut missing: BTreeMap<String, (usize, String)> = BTreeMap::new();
@@ -366,25 +442,47 @@ impl<'a> Lowerer<'a> {
         given: &[Attribute<'a>],
     ) -> Result<()> {
         for node in nodes {
-            let results = self.node(node, scope, versions, given);
-            let results = results.map_err(|mut error| {
-                if let Some(Item::Tensor(value)) =
-                    (error.wants.take()).and_then(|at| scope.get(node.inputs.get(at)?))
-                {
-                    error.needs = self.parameters_of(value);
+            self.node_into(node, scope, versions, given)?;
+        }
+        Ok(())
+    }
+
+    /// Translates a node; its outputs become names of the scope. Where it has to know the elements of
+    /// an input, the program may be cut there.
+    fn node_into(
+        &mut self,
+        node: &Node<'a>,
+        scope: &mut Scope<'a>,
+        versions: &Versions,
+        given: &[Attribute<'a>],
+    ) -> Result<()> {
+        let results = loop {
+            let mut error = match self.node(node, scope, versions, given) {
+                Ok(results) => break results,
+                Err(error) => error,
+            };
+            let name = error.wants.take().and_then(|at| node.inputs.get(at));
+            if let Some((name, Item::Tensor(value))) = name.and_then(|n| Some((*n, scope.get(n)?)))
+            {
+                let value = value.clone();
+                if self.may_cut() && !self.is_known(&value) {
+                    let known = self.elements_from_data(&value)?;
+                    scope.insert(name, known.into());
+                    continue;
                 }
-                error.at(title(node))
-            })?;
-            for (name, item) in node.outputs.iter().zip(results) {
-                if let Item::Tensor(Value {
-                    source: Source::Local(local),
-                    ..
-                }) = &item
-                {
-                    self.draft.set_name(*local, name);
-                }
-                scope.insert(name, item);
+                error.needs = self.parameters_of(&value);
             }
+            return Err(error.at(title(node)));
+        };
+        for (name, item) in node.outputs.iter().zip(results) {
+            if let Item::Tensor(Value {
+                source: Source::Local(local),
+                ..
+            }) = &item
+            {
+                self.draft.set_name(*local, name);
+            }
+            scope.insert(name, item);
         }
         Ok(())
     }
@@ -465,6 +563,7 @@ impl<'a> Lowerer<'a> {
     ) -> Result<Vec<Item>> {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
+            self.depth -= 1;
             return Err(Error::input(format!(
                 "functions call functions more than {MAX_DEPTH} deep"
             )));
@@ -481,8 +580,9 @@ impl<'a> Lowerer<'a> {
             }
         }
         let versions = versions(&function.opsets);
-        self.nodes(&function.nodes, &mut scope, &versions, &given)?;
+        let done = self.nodes(&function.nodes, &mut scope, &versions, &given);
         self.depth -= 1;
+        done?;
         let result = |name: &&str| scope.get(name).cloned().unwrap_or(Item::Nothing);
         Ok(function.outputs.iter().map(result).collect())
     }

@@ -7,20 +7,23 @@
 mod array;
 mod basic;
 mod control;
+mod cut;
 mod gather;
 mod graph;
+mod known;
 mod reduce;
 mod value;
 
 use crate::tensor::Tensors;
 use crate::{Error, read};
-pub(crate) use graph::{Call, input_shape, lower_model};
+pub use cut::{SizeSource, Stage, Take};
+pub(crate) use graph::{Call, input_shape, lower_model, lower_stages};
 pub(crate) use reduce::Fold;
 use rustc_hash::FxHashMap;
 use tegula_expr::{Interval, Term, Var, canonicalize, range_of};
 use tegula_ir::{Binary, ComputationId, Draft, ElementType, ModuleBuilder, Op, Shape};
-pub(crate) use value::{Item, MAX_FOLLOWED, Value, sizes};
-use value::{Source, shape_of};
+use value::Source;
+pub(crate) use value::{Item, MAX_FOLLOWED, Value, shape_of, sizes};
 
 pub(crate) type Local = tegula_ir::DraftId;
 pub(crate) type Result<T> = std::result::Result<T, Error>;
@@ -46,6 +49,10 @@ pub(crate) struct Lowerer<'a> {
     depth: u32,
     /// Computations around the one that is being made.
     nesting: u32,
+    /// Open sizes as instructions of the computation that is being made.
+    size_locals: FxHashMap<Var, Local>,
+    /// Where a model becomes several programs; `None` where it has to be one.
+    cuts: Option<cut::Cuts>,
 }
 
 impl<'a> Lowerer<'a> {
@@ -61,6 +68,8 @@ impl<'a> Lowerer<'a> {
             functions: FxHashMap::default(),
             depth: 0,
             nesting: 0,
+            size_locals: FxHashMap::default(),
+            cuts: None,
         }
     }
 

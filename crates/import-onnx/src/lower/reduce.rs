@@ -191,34 +191,73 @@ impl Lowerer<'_> {
         along: usize,
         descending: bool,
     ) -> Result<(Value, Value)> {
-        let places = self.iota(ElementType::S64, &value.dims, along)?;
+        let (mut values, places) = self.sorted(std::slice::from_ref(value), along, descending)?;
+        let values = values.pop();
+        Ok((values.unwrap_or(value.clone()), places))
+    }
+
+    /// Lists in the order of their elements together, the first list before the second, and where
+    /// each element was.
+    pub(crate) fn sort_by_keys(&mut self, keys: &[Value]) -> Result<(Vec<Value>, Value)> {
+        self.sorted(keys, 0, false)
+    }
+
+    fn sorted(
+        &mut self,
+        keys: &[Value],
+        along: usize,
+        descending: bool,
+    ) -> Result<(Vec<Value>, Value)> {
+        let first = keys.first();
+        let first = first.ok_or_else(|| Error::input("expected something to sort"))?;
+        let places = self.iota(ElementType::S64, &first.dims, along)?;
         let mut before = Draft::new("before");
-        let scalar = Shape::array(value.ty, &[]);
-        let a = before.parameter(scalar.clone(), None);
-        let b = before.parameter(scalar, None);
+        let mut pairs = Vec::new();
+        for key in keys {
+            let scalar = Shape::array(key.ty, &[]);
+            let a = before.parameter(scalar.clone(), None);
+            pairs.push((a, before.parameter(scalar, None)));
+        }
         before.parameter(Shape::array(ElementType::S64, &[]), None);
         before.parameter(Shape::array(ElementType::S64, &[]), None);
+        let compare = |direction| Op::Compare {
+            direction,
+            order: Order::Partial,
+        };
         let direction = match descending {
             true => Direction::Gt,
             false => Direction::Lt,
         };
-        let op = Op::Compare {
-            direction,
-            order: Order::Partial,
-        };
-        let root = before.push(self.builder.module(), op, &[a, b], None)?;
+        // a0 < b0 or (a0 = b0 and (a1 < b1 or ...)), from the last key on.
+        let module = self.builder.module();
+        let mut root = None;
+        for (a, b) in pairs.into_iter().rev() {
+            let is_before = before.push(module, compare(direction), &[a, b], None)?;
+            root = Some(match root {
+                None => is_before,
+                Some(rest) => {
+                    let same = before.push(module, compare(Direction::Eq), &[a, b], None)?;
+                    let rest = before.push(module, Op::Binary(Binary::And), &[same, rest], None)?;
+                    before.push(module, Op::Binary(Binary::Or), &[is_before, rest], None)?
+                }
+            });
+        }
+        let root = root.ok_or_else(|| Error::input("expected something to sort"))?;
         let to_apply = before.finish(&mut self.builder, root)?;
         let op = Op::Sort {
             dimension: along as i64,
             is_stable: true,
             to_apply,
         };
-        let operands = [self.local(value)?, self.local(&places)?];
-        let tuple = self.push_local(op, &operands, None)?;
-        match self.elements(tuple)?.as_slice() {
-            [values, places] => Ok((values.clone(), places.clone())),
-            _ => Err(Error::input("a sort of two arrays has two results")),
+        let mut operands = Vec::new();
+        for value in keys.iter().chain([&places]) {
+            operands.push(self.local(value)?);
         }
+        let tuple = self.push_local(op, &operands, None)?;
+        let mut values = self.elements(tuple)?;
+        let places = values.pop();
+        let places = places.ok_or_else(|| Error::input("a sort has results"))?;
+        Ok((values, places))
     }
 
     /// Where along a dimension the largest or smallest element is, without that dimension.

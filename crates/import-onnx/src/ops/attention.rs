@@ -12,6 +12,55 @@ pub(super) fn find(op: &str) -> Option<Lowering> {
     (op == "Attention").then_some(attention as Lowering)
 }
 
+/// The operators of `ai.onnx.preview`.
+pub(super) fn find_preview(op: &str) -> Option<Lowering> {
+    (op == "FlexAttention").then_some(flex_attention as Lowering)
+}
+
+/// Attention with graphs of the model between its products.
+fn flex_attention<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
+    let [q, k, v] = [call.input(0)?, call.input(1)?, call.input(2)?];
+    if [&q, &k, &v].iter().any(|x| x.rank() != 4) {
+        return Err(Error::input("expected [batch, heads, places, size]"));
+    }
+    let root = match call.attribute("scale").and_then(|a| a.float) {
+        Some(scale) => lower.like(&q, f64::from(scale).sqrt())?,
+        None => {
+            let size = lower.size_number(&q.dims[3])?;
+            let size = lower.unary(Unary::Sqrt, &size)?;
+            let root = lower.unary(Unary::Rsqrt, &size)?;
+            lower.convert(&root, q.ty)?
+        }
+    };
+    let (scaled_q, scaled_k) = (lower.mul(&q, &root)?, lower.mul(&k, &root)?);
+    let repeated_k = for_all_queries(lower, &scaled_k, &q)?;
+    let repeated_v = for_all_queries(lower, &v, &q)?;
+    let batch = [(0, 0), (1, 1)];
+    let scores = lower.dot(&scaled_q, &repeated_k, &batch, &[(3, 3)])?;
+    let precise = match (call.int("softmax_precision", 0), q.ty) {
+        (0, ElementType::F64) => ElementType::F64,
+        (0, _) => ElementType::F32,
+        (number, _) => element_type(number)?,
+    };
+    let scores = lower.convert(&scores, precise)?;
+    let changed = |lower: &mut Lowerer<'a>, name: &str, value: Value| -> Result<Value> {
+        let Some(graph) = call.attribute(name).and_then(|a| a.graph.as_ref()) else {
+            return Ok(value);
+        };
+        let results = lower.subgraph(graph, call, call.scope, vec![value.into()])?;
+        match results.into_iter().next() {
+            Some(Item::Tensor(value)) => lower.convert(&value, precise),
+            _ => Err(Error::input(format!("the graph `{name}` gives no tensor"))),
+        }
+    };
+    let scores = changed(lower, "score_mod", scores)?;
+    let weights = softmax_along(lower, &scores, &[3], false)?;
+    let weights = changed(lower, "prob_mod", weights)?;
+    let wide_v = lower.convert(&repeated_v, precise)?;
+    let y = lower.dot(&weights, &wide_v, &batch, &[(3, 2)])?;
+    Ok(vec![lower.convert(&y, v.ty)?.into()])
+}
+
 fn attention<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
     let given = [call.input(0)?, call.input(1)?, call.input(2)?];
     let is_flat = given[0].rank() == 3;

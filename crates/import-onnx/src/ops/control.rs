@@ -1,4 +1,4 @@
-//! Operators with subgraphs, and sequences whose elements are known when the model is read.
+//! `If`.
 
 use super::Lowering;
 use crate::Error;
@@ -6,14 +6,7 @@ use crate::lower::{Call, Item, Lowerer, Result, Value};
 use tegula_ir::Op;
 
 pub(super) fn find(op: &str) -> Option<Lowering> {
-    let lowering: Lowering = match op {
-        "If" => choice,
-        "SequenceConstruct" => sequence,
-        "SequenceAt" => sequence_at,
-        "SequenceLength" => sequence_length,
-        _ => return None,
-    };
-    Some(lowering)
+    (op == "If").then_some(choice as Lowering)
 }
 
 /// A choice that is known when the model is read leaves only one of its branches.
@@ -28,13 +21,42 @@ fn choice<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>>
         let taken = if *known != 0 { on_true } else { on_false };
         return lower.subgraph(taken, call, call.scope, Vec::new());
     }
+    let as_choice = lower.restoring(|lower| program_choice(lower, call, [on_true, on_false]));
+    match as_choice {
+        Err(_) if lower.may_cut() && !lower.asks_for_cut() => {
+            // The program is cut, and goes on with the branch that is taken.
+            let known = lower.elements_from_data(&condition)?;
+            let is_true = known
+                .integers()
+                .is_some_and(|list| list.first() != Some(&0));
+            let taken = if is_true { on_true } else { on_false };
+            lower.subgraph(taken, call, call.scope, Vec::new())
+        }
+        Err(error) if lower.is_outermost() => Err(Error::needs_a_run_of(0, error)),
+        done => done,
+    }
+}
+
+/// Both branches as computations, whose results have the same shapes.
+fn program_choice<'a>(
+    lower: &mut Lowerer<'a>,
+    call: &Call<'_, 'a>,
+    [on_true, on_false]: [&crate::read::Graph<'a>; 2],
+) -> Result<Vec<Item>> {
+    let condition = call.input(0)?;
     let captured = lower.captured(&[on_true, on_false], call.scope);
-    let values: Vec<Value> = captured.iter().map(|(_, value)| value.clone()).collect();
+    let mut values: Vec<Value> = Vec::new();
+    for (_, value) in &captured {
+        values.push(lower.settled(value)?);
+    }
+    let own = values.len();
+    let (sizes, values) = lower.with_sizes(&values)?;
     let mut branches = Vec::new();
     let mut shapes = Vec::new();
     for (name, graph) in [("then", on_true), ("else", on_false)] {
         let (id, results) = lower.computation(name, &values, false, |lower, inner| {
-            let scope = lower.with_captured(call.scope, &captured, inner);
+            lower.inner_sizes(&sizes, &inner[own..]);
+            let scope = lower.with_captured(call.scope, &captured, &inner[..own]);
             let items = lower.subgraph(graph, call, &scope, Vec::new())?;
             let values = items.into_iter().map(|item| match item {
                 Item::Tensor(value) => Ok(value),
@@ -61,32 +83,4 @@ fn choice<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>>
     let tuple = lower.push_local(op, &[selector, argument, argument], Some(stated))?;
     let results = lower.elements(tuple)?;
     Ok(results.into_iter().map(Item::Tensor).collect())
-}
-
-fn sequence<'a>(_: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
-    Ok(vec![Item::Sequence(call.inputs.clone())])
-}
-
-fn elements<'s>(call: &'s Call<'_, '_>) -> Result<&'s [Item]> {
-    match call.inputs.first() {
-        Some(Item::Sequence(items)) => Ok(items),
-        _ => Err(Error::input("expected a sequence as input 0")),
-    }
-}
-
-fn sequence_at<'a>(_: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
-    let items = elements(call)?;
-    let place = call
-        .input(1)?
-        .integers()
-        .and_then(|list| list.first().copied());
-    let place = place.ok_or_else(|| Error::depends_on_data(1, "a place that depends on data"))?;
-    let place = call.axis_of(place, items.len())?;
-    Ok(vec![items[place].clone()])
-}
-
-fn sequence_length<'a>(_: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
-    let count = elements(call)?.len() as i64;
-    let value = Value::of_integers(tegula_ir::ElementType::S64, &[], &[count])?;
-    Ok(vec![value.into()])
 }

@@ -29,6 +29,7 @@ pub(super) fn find(op: &str) -> Option<Lowering> {
         "IsNaN" | "IsInf" => special,
         "Identity" => identity,
         "PRelu" => prelu,
+        "SwiGLU" => swish_gate,
         "Relu" | "LeakyRelu" | "Elu" | "Selu" | "Celu" | "ThresholdedRelu" | "HardSigmoid"
         | "HardSwish" | "Softplus" | "Softsign" | "Mish" | "Gelu" | "Swish" | "Shrink"
         | "Reciprocal" | "QuickGelu" => activation,
@@ -297,6 +298,14 @@ fn prelu<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> 
     let below = lower.compare(Direction::Lt, &x, &zero)?;
     let scaled = lower.mul(&x, &slope)?;
     one(lower.select(&below, &scaled, &x)?)
+}
+
+/// The swish of the first operand times the second.
+fn swish_gate<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
+    let (a, b) = (call.input(0)?, call.input(1)?);
+    let alpha = Some(call.float("alpha", 1.0));
+    let gate = activate(lower, "Swish", &a, alpha, None)?;
+    one(lower.mul(&gate, &b)?)
 }
 
 fn activation<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {

@@ -15,6 +15,7 @@ pub(super) fn find(op: &str) -> Option<Lowering> {
         "ScatterND" => scatter_nd,
         "OneHot" => one_hot,
         "ReverseSequence" => reverse_sequence,
+        "TensorScatter" => tensor_scatter,
         _ => return None,
     };
     Some(lowering)
@@ -102,13 +103,52 @@ fn reverse_sequence<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<
     let (x, lengths) = (call.input(0)?, call.input(1)?);
     let time = call.axis_of(call.int("time_axis", 0), x.rank())?;
     let batch = call.axis_of(call.int("batch_axis", 1), x.rank())?;
-    let place = lower.iota(ElementType::S64, &x.dims, time)?;
     let lengths = lower.convert(&lengths, ElementType::S64)?;
-    let lengths = lower.broadcast_in(&lengths, &[batch], &x.dims)?;
+    one(reversed_sequences(lower, &x, &lengths, time, batch)?)
+}
+
+/// The first elements of each row of a batch in reverse order, as many as its length says.
+pub(super) fn reversed_sequences(
+    lower: &mut Lowerer<'_>,
+    x: &Value,
+    lengths: &Value,
+    time: usize,
+    batch: usize,
+) -> Result<Value> {
+    let place = lower.iota(ElementType::S64, &x.dims, time)?;
+    let lengths = lower.broadcast_in(lengths, &[batch], &x.dims)?;
     let inside = lower.compare(Direction::Lt, &place, &lengths)?;
     let last = lower.shifted(&lengths, -1.0)?;
     let mirrored = lower.sub(&last, &place)?;
     let from = lower.select(&inside, &mirrored, &place)?;
-    let whole = lower.whole_index(&x, &from, time)?;
-    one(lower.gather_nd(&x, &whole, 0)?)
+    let whole = lower.whole_index(x, &from, time)?;
+    lower.gather_nd(x, &whole, 0)
+}
+
+/// Slices written into a cache from a place of each row of the batch on, around its end if it is
+/// circular.
+fn tensor_scatter<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
+    let (cache, update) = (call.input(0)?, call.input(1)?);
+    let axis = call.axis(-2, cache.rank())?;
+    if update.rank() != cache.rank() || axis == 0 {
+        return Err(Error::input(
+            "expected a cache and an update of one rank, with a batch",
+        ));
+    }
+    let mut place = lower.iota(ElementType::S64, &update.dims, axis)?;
+    if let Some(start) = call.optional(2) {
+        let start = lower.convert(&start, ElementType::S64)?;
+        let start = lower.broadcast_in(&start, &[0], &update.dims)?;
+        place = lower.add(&place, &start)?;
+    }
+    match call.text("mode", "linear") {
+        "linear" => {}
+        "circular" => {
+            let size = lower.of_terms(ElementType::S64, &[], &[cache.dims[axis].clone()])?;
+            place = lower.binary(Binary::Remainder, &place, &size)?;
+        }
+        other => return Err(Error::input(format!("`{other}` is no `mode`"))),
+    }
+    let whole = lower.whole_index(&cache, &place, axis)?;
+    one(lower.scatter_nd(&cache, &whole, &update, None)?)
 }

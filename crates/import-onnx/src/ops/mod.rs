@@ -7,14 +7,26 @@ mod attention;
 mod control;
 mod einsum;
 mod elementwise;
+mod found;
 mod index;
+mod linear_attention;
+mod loops;
 mod losses;
 mod normalization;
 mod products;
 mod quantization;
+mod random;
+mod recurrent;
 mod reductions;
+mod resize;
 mod rotary;
+mod sampling;
+mod sequences;
 mod shaping;
+mod spectral;
+mod text;
+mod training;
+mod transposed;
 mod windows;
 
 use crate::lower::{Call, Item, Lowerer, Result};
@@ -24,26 +36,43 @@ pub(crate) type Lowering = for<'a> fn(&mut Lowerer<'a>, &Call<'_, 'a>) -> Result
 
 /// The translation of an operator, if it has one.
 pub(crate) fn find(domain: &str, op: &str) -> Option<Lowering> {
-    if !matches!(domain, "" | "ai.onnx.training" | "com.microsoft") {
-        return None;
+    match domain {
+        "" => standard(op),
+        "ai.onnx.preview" => attention::find_preview(op),
+        "ai.onnx.preview.training" => training::find(op),
+        _ => None,
     }
-    // The contributed operators of these names are others.
-    if domain.is_empty()
-        && let Some(lowering) = attention::find(op).or_else(|| rotary::find(op))
-    {
-        return Some(lowering);
-    }
-    elementwise::find(op)
-        .or_else(|| shaping::find(op))
-        .or_else(|| index::find(op))
-        .or_else(|| reductions::find(op))
-        .or_else(|| products::find(op))
-        .or_else(|| einsum::find(op))
-        .or_else(|| windows::find(op))
-        .or_else(|| normalization::find(op))
-        .or_else(|| quantization::find(op))
-        .or_else(|| losses::find(op))
-        .or_else(|| control::find(op))
+}
+
+/// The standard operators.
+fn standard(op: &str) -> Option<Lowering> {
+    let groups: [fn(&str) -> Option<Lowering>; 24] = [
+        elementwise::find,
+        shaping::find,
+        index::find,
+        reductions::find,
+        products::find,
+        einsum::find,
+        windows::find,
+        transposed::find,
+        normalization::find,
+        quantization::find,
+        attention::find,
+        rotary::find,
+        linear_attention::find,
+        losses::find,
+        resize::find,
+        sampling::find,
+        spectral::find,
+        found::find,
+        recurrent::find,
+        control::find,
+        loops::find,
+        sequences::find,
+        text::find,
+        random::find,
+    ];
+    groups.iter().find_map(|find| find(op))
 }
 
 /// One tensor as the results of a node.

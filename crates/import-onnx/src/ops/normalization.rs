@@ -3,10 +3,10 @@
 use super::reductions::{mean, reduced};
 use super::{Lowering, one};
 use crate::Error;
-use crate::lower::{Call, Item, Lowerer, Result, Value};
+use crate::lower::{Call, Fold, Item, Lowerer, Result, Value};
 use crate::tensor::element_type;
 use tegula_expr::Term;
-use tegula_ir::{Direction, ElementType, Unary};
+use tegula_ir::{Binary, Direction, ElementType, Unary, WindowDim};
 
 pub(super) fn find(op: &str) -> Option<Lowering> {
     let lowering: Lowering = match op {
@@ -16,6 +16,8 @@ pub(super) fn find(op: &str) -> Option<Lowering> {
         "GroupNormalization" => group,
         "RMSNormalization" | "SimplifiedLayerNormalization" => root_mean_square,
         "LpNormalization" => lp_normalization,
+        "LRN" => local_response,
+        "MeanVarianceNormalization" => mean_variance,
         "Dropout" => dropout,
         _ => return None,
     };
@@ -189,18 +191,74 @@ fn lp_normalization<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<
     one(lower.select(&is_zero, &zero, &plain)?)
 }
 
-/// Dropout leaves everything as it is unless a model is trained.
+/// Divided by a power of the sum of squares over neighbouring channels.
+fn local_response<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
+    let x = call.input(0)?;
+    let size = call.int("size", 0);
+    if x.rank() < 2 || size < 1 {
+        return Err(Error::input(
+            "expected at least two dimensions, and a `size` above 0",
+        ));
+    }
+    let square = lower.mul(&x, &x)?;
+    let mut window = vec![WindowDim::TRIVIAL; x.rank()];
+    window[1].size = size;
+    window[1].padding_low = (size - 1) / 2;
+    window[1].padding_high = size / 2;
+    let zero = lower.like(&x, 0.0)?;
+    let sum = lower.window(&square, &zero, Fold::Sum, window)?;
+    let sum = lower.scaled(&sum, call.float("alpha", 0.0001) / size as f64)?;
+    let sum = lower.shifted(&sum, call.float("bias", 1.0))?;
+    let power = lower.like(&x, call.float("beta", 0.75))?;
+    let divisor = lower.binary(Binary::Power, &sum, &power)?;
+    one(lower.div(&x, &divisor)?)
+}
+
+fn mean_variance<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
+    let x = call.input(0)?;
+    let list = call.ints("axes").unwrap_or(vec![0, 2, 3]);
+    let axes: Result<Vec<usize>> = list
+        .iter()
+        .map(|axis| call.axis_of(*axis, x.rank()))
+        .collect();
+    let (m, v) = moments(lower, &x, &axes?)?;
+    let centred = lower.sub(&x, &m)?;
+    let deviation = lower.unary(Unary::Sqrt, &v)?;
+    let deviation = lower.shifted(&deviation, 1e-9)?;
+    one(lower.div(&centred, &deviation)?)
+}
+
+/// Dropout leaves everything as it is unless a model is trained: then a part becomes zeros, and the
+/// rest larger.
 fn dropout<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
     let x = call.input(0)?;
-    let ratio = call.optional(1).map(|ratio| ratio.floats());
     let trains = match call.optional(2) {
-        None => false,
-        Some(mode) => mode.integers() != Some(vec![0]),
+        None => None,
+        Some(mode) => match mode.integers() {
+            Some(known) if known.first() == Some(&0) => None,
+            _ => Some(lower.reshape(&mode, &[])?),
+        },
     };
-    let keeps_all = matches!(ratio.as_ref().map(|r| r.as_deref()), Some(Some([0.0])));
-    if trains && !keeps_all {
-        return Err(Error::unsupported("random numbers, in training"));
-    }
-    let mask = lower.splat(ElementType::Pred, 1.0, &x.dims)?;
-    Ok(vec![x.into(), mask.into()])
+    let all = lower.splat(ElementType::Pred, 1.0, &x.dims)?;
+    let Some(trains) = trains else {
+        return Ok(vec![x.into(), all.into()]);
+    };
+    let ratio = match call.optional(1) {
+        Some(ratio) => {
+            let ratio = lower.reshape(&ratio, &[])?;
+            lower.convert(&ratio, ElementType::F32)?
+        }
+        None => lower.scalar(ElementType::F32, 0.5)?,
+    };
+    let zero = lower.like(&ratio, 0.0)?;
+    let ratio = lower.select(&trains, &ratio, &zero)?;
+    let number = super::random::uniform(lower, call, &x.dims, 0)?;
+    let kept = lower.compare(Direction::Ge, &number, &ratio)?;
+    let one_ = lower.like(&ratio, 1.0)?;
+    let rest = lower.sub(&one_, &ratio)?;
+    let scale = lower.div(&one_, &rest)?;
+    let scale = lower.convert(&scale, x.ty)?;
+    let (scaled, none) = (lower.mul(&x, &scale)?, lower.like(&x, 0.0)?);
+    let y = lower.select(&kept, &scaled, &none)?;
+    Ok(vec![y.into(), kept.into()])
 }

@@ -2,15 +2,16 @@
 
 use super::{Lowering, one};
 use crate::Error;
-use crate::lower::{Call, Item, Lowerer, Result, Value};
+use crate::lower::{Call, Fold, Item, Lowerer, Result, Value, shape_of};
 use tegula_expr::Term;
-use tegula_ir::ElementType;
+use tegula_ir::{CustomCall, Direction, ElementType, Op, Shape};
 
 pub(super) fn find(op: &str) -> Option<Lowering> {
     let lowering: Lowering = match op {
         "MatMul" => mat_mul,
         "MatMulInteger" => mat_mul_integer,
         "Gemm" => gemm,
+        "Det" => determinant,
         _ => return None,
     };
     Some(lowering)
@@ -104,4 +105,61 @@ fn gemm<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
         whole = lower.add(&whole, &c)?;
     }
     one(whole)
+}
+
+/// The product of the diagonal of a factorisation, with the sign of its exchanges of rows.
+fn determinant<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
+    let x = call.input(0)?;
+    let size = x.dims.last().and_then(Term::as_constant);
+    let (Some(lead), Some(size)) = (x.rank().checked_sub(2), size) else {
+        return Err(Error::input("expected square matrices of a known size"));
+    };
+    let wide = match x.ty {
+        ElementType::F64 => x.ty,
+        _ => ElementType::F32,
+    };
+    let inner = lower.convert(&x, wide)?;
+    let count = Term::constant(size);
+    let batch = x.dims[..lead].to_vec();
+    let list = |ty| -> Result<Shape> {
+        let dims = [&batch[..], std::slice::from_ref(&count)].concat();
+        Ok(shape_of(ty, &dims))
+    };
+    let shape = Shape::Tuple(
+        [
+            inner.shape(),
+            list(ElementType::S32)?,
+            list(ElementType::S32)?,
+        ]
+        .into(),
+    );
+    let target = CustomCall {
+        target: "LuDecomposition".into(),
+        operand_layouts: None,
+        has_side_effect: false,
+        api_version: None,
+        called: Vec::new(),
+        aliasing: Vec::new(),
+        extra: Vec::new(),
+    };
+    let operand = lower.local(&inner)?;
+    let op = Op::CustomCall(Box::new(target));
+    let tuple = lower.push_local(op, &[operand], Some(shape))?;
+    let parts = lower.elements(tuple)?;
+    let [factors, pivots, _] = parts.as_slice() else {
+        return Err(Error::input("a factorisation has three results"));
+    };
+    let row = lower.iota(ElementType::S64, &factors.dims, lead)?;
+    let column = lower.iota(ElementType::S64, &factors.dims, lead + 1)?;
+    let on_diagonal = lower.compare(Direction::Eq, &row, &column)?;
+    let unit = lower.like(factors, 1.0)?;
+    let diagonal = lower.select(&on_diagonal, factors, &unit)?;
+    let size = lower.reduce(&diagonal, Fold::Product, &[lead, lead + 1], false)?;
+    let own = lower.iota(ElementType::S32, &pivots.dims, lead)?;
+    let moved = lower.compare(Direction::Ne, pivots, &own)?;
+    let minus = lower.like(factors, -1.0)?;
+    let sign = lower.select(&moved, &minus, &unit)?;
+    let sign = lower.reduce(&sign, Fold::Product, &[lead], false)?;
+    let whole = lower.mul(&size, &sign)?;
+    one(lower.convert(&whole, x.ty)?)
 }

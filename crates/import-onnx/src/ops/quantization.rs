@@ -14,6 +14,8 @@ pub(super) fn find(op: &str) -> Option<Lowering> {
         "DequantizeLinear" => dequantize,
         "DynamicQuantizeLinear" => dynamic,
         "QLinearMatMul" => q_mat_mul,
+        "QLinearConv" => q_conv,
+        "ConvInteger" => conv_integer,
         _ => return None,
     };
     Some(lowering)
@@ -138,25 +140,71 @@ fn dynamic<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>
     Ok(vec![y.into(), scale.into(), zero.into()])
 }
 
+/// Scales of the operands of a product over that of its result, of f32.
+fn product_scale(lower: &mut Lowerer<'_>, a: &Value, b: &Value, y: &Value) -> Result<Value> {
+    let wide = ElementType::F32;
+    let (a, b) = (lower.convert(a, wide)?, lower.convert(b, wide)?);
+    let both = lower.mul(&a, &b)?;
+    let y = lower.convert(y, wide)?;
+    lower.div(&both, &y)
+}
+
+/// A sum of products of integers as a number of the result's scale and zero point.
+fn requantized(
+    lower: &mut Lowerer<'_>,
+    sum: &Value,
+    factor: &Value,
+    zero: &Value,
+) -> Result<Value> {
+    let sum = lower.convert(sum, ElementType::F32)?;
+    let y = lower.mul(&sum, factor)?;
+    let one_ = lower.like(&y, 1.0)?;
+    let zero_value = match zero.count() {
+        Some(1) => lower.reshape(zero, &[])?,
+        _ => zero.clone(),
+    };
+    rounded(lower, &y, &one_, Some(&zero_value), zero.ty)
+}
+
 fn q_mat_mul<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
     let (a, b) = (call.input(0)?, call.input(3)?);
-    let (scale_a, scale_b, scale_y) = (call.input(1)?, call.input(4)?, call.input(6)?);
     let (rows, columns) = (a.rank().saturating_sub(2), b.rank().saturating_sub(1));
     let a = without_zero(lower, &a, call.optional(2), rows)?;
     let b = without_zero(lower, &b, call.optional(5), columns)?;
     let sum = product(lower, &a, &b)?;
-    let wide = ElementType::F32;
-    let sum = lower.convert(&sum, wide)?;
-    let mut factor = lower.convert(&scale_a, wide)?;
-    for (scale, divides) in [(scale_b, false), (scale_y, true)] {
-        let scale = lower.convert(&scale, wide)?;
-        factor = match divides {
-            false => lower.mul(&factor, &scale)?,
-            true => lower.div(&factor, &scale)?,
-        };
-    }
-    let y = lower.mul(&sum, &factor)?;
+    let factor = product_scale(lower, &call.input(1)?, &call.input(4)?, &call.input(6)?)?;
     let zero = call.input(7)?;
-    let one_ = lower.like(&y, 1.0)?;
-    one(rounded(lower, &y, &one_, Some(&zero), zero.ty)?)
+    one(requantized(lower, &sum, &factor, &zero)?)
+}
+
+fn conv_integer<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
+    let (x, w) = (call.input(0)?, call.input(1)?);
+    let x = without_zero(lower, &x, call.optional(2), 1)?;
+    let w = without_zero(lower, &w, call.optional(3), 0)?;
+    one(super::windows::convolve(lower, call, &x, &w)?)
+}
+
+fn q_conv<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
+    let (x, w) = (call.input(0)?, call.input(3)?);
+    let x = without_zero(lower, &x, call.optional(2), 1)?;
+    let w = without_zero(lower, &w, call.optional(5), 0)?;
+    let mut sum = super::windows::convolve(lower, call, &x, &w)?;
+    if let Some(bias) = call.optional(8) {
+        let bias = lower.convert(&bias, ElementType::S32)?;
+        sum = super::windows::with_bias(lower, &sum, &bias)?;
+    }
+    let mut factor = product_scale(lower, &call.input(1)?, &call.input(4)?, &call.input(6)?)?;
+    if factor.count() != Some(1) {
+        // One of each output channel.
+        let all = factor
+            .dims
+            .iter()
+            .fold(Term::constant(1), |n, size| n.mul(size));
+        factor = lower.reshape(&factor, &[all])?;
+        factor = lower.broadcast_in(&factor, &[1], &sum.dims)?;
+    } else {
+        factor = lower.reshape(&factor, &[])?;
+    }
+    let zero = call.input(7)?;
+    one(requantized(lower, &sum, &factor, &zero)?)
 }

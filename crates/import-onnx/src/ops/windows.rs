@@ -4,7 +4,7 @@ use super::{Lowering, one};
 use crate::Error;
 use crate::lower::{Call, Fold, Item, Lowerer, Result, Value};
 use tegula_expr::Term;
-use tegula_ir::{ConvDims, DimNumbers, Op, WindowDim};
+use tegula_ir::{ConvDims, DimNumbers, Direction, ElementType, Op, WindowDim};
 
 pub(super) fn find(op: &str) -> Option<Lowering> {
     let lowering: Lowering = match op {
@@ -141,12 +141,57 @@ fn convolution<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<I
 }
 
 /// A number added to each channel.
-fn with_bias(lower: &mut Lowerer<'_>, x: &Value, bias: &Value) -> Result<Value> {
+pub(super) fn with_bias(lower: &mut Lowerer<'_>, x: &Value, bias: &Value) -> Result<Value> {
     let bias = lower.broadcast_in(bias, &[1], &x.dims)?;
     lower.add(x, &bias)
 }
 
-fn convolve(
+/// Each channel with its own kernel, `[channels, 1, size...]`, without padding.
+pub(super) fn each_channel(lower: &mut Lowerer<'_>, x: &Value, kernel: &Value) -> Result<Value> {
+    let known: Option<Vec<i64>> = kernel.dims[2..].iter().map(Term::as_constant).collect();
+    let known = known.ok_or_else(|| Error::unsupported("a kernel whose size is not known"))?;
+    let channels = x.dims[1].as_constant();
+    let channels =
+        channels.ok_or_else(|| Error::unsupported("channels whose number is not known"))?;
+    let window = known.iter().map(|size| WindowDim {
+        size: *size,
+        ..WindowDim::TRIVIAL
+    });
+    convolution_of(lower, x, kernel, window.collect(), channels)
+}
+
+/// A convolution of `[batch, channels, sizes...]` with `[outputs, channels of a group, sizes...]`.
+fn convolution_of(
+    lower: &mut Lowerer<'_>,
+    x: &Value,
+    kernel: &Value,
+    window: Vec<WindowDim>,
+    groups: i64,
+) -> Result<Value> {
+    let spatial: DimNumbers = (2..x.rank()).map(|at| at as i64).collect();
+    let dims = ConvDims {
+        input_batch: 0,
+        input_feature: 1,
+        input_spatial: spatial.clone(),
+        kernel_input_feature: 1,
+        kernel_output_feature: 0,
+        kernel_spatial: spatial.clone(),
+        output_batch: 0,
+        output_feature: 1,
+        output_spatial: spatial,
+    };
+    let op = Op::Convolution {
+        window,
+        dims,
+        feature_group_count: groups,
+        batch_group_count: 1,
+        precision: Vec::new(),
+    };
+    let operands = [lower.local(x)?, lower.local(kernel)?];
+    lower.push_inferred(op, &operands)
+}
+
+pub(super) fn convolve(
     lower: &mut Lowerer<'_>,
     call: &Call<'_, '_>,
     x: &Value,
@@ -163,27 +208,8 @@ fn convolve(
     let known = known.ok_or_else(|| Error::unsupported("a kernel whose size is not known"))?;
     let zero = lower.like(x, 0.0)?;
     let windows = windows(lower, call, x, &known, &zero)?;
-    let spatial: DimNumbers = (2..x.rank()).map(|at| at as i64).collect();
-    let dims = ConvDims {
-        input_batch: 0,
-        input_feature: 1,
-        input_spatial: spatial.clone(),
-        kernel_input_feature: 1,
-        kernel_output_feature: 0,
-        kernel_spatial: spatial.clone(),
-        output_batch: 0,
-        output_feature: 1,
-        output_spatial: spatial,
-    };
-    let op = Op::Convolution {
-        window: windows.window,
-        dims,
-        feature_group_count: call.int("group", 1),
-        batch_group_count: 1,
-        precision: Vec::new(),
-    };
-    let operands = [lower.local(&windows.operand)?, lower.local(kernel)?];
-    lower.push_inferred(op, &operands)
+    let groups = call.int("group", 1);
+    convolution_of(lower, &windows.operand, kernel, windows.window, groups)
 }
 
 fn pool<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
@@ -192,17 +218,6 @@ fn pool<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
     if x.rank() < 3 || kernel.len() != x.rank() - 2 {
         return Err(Error::input(
             "expected `kernel_shape` with each spatial dimension",
-        ));
-    }
-    if call
-        .node
-        .outputs
-        .iter()
-        .skip(1)
-        .any(|name| !name.is_empty())
-    {
-        return Err(Error::unsupported(
-            "the places of the largest elements (output 1)",
         ));
     }
     let fold = match call.node.op {
@@ -218,6 +233,15 @@ fn pool<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
     }
     let combined = lower.window(&parts.operand, &init, fold, whole.clone())?;
     if call.node.op == "MaxPool" {
+        let shows_places = call
+            .node
+            .outputs
+            .get(1)
+            .is_some_and(|name| !name.is_empty());
+        if shows_places {
+            let places = places_of_largest(lower, call, &x, &parts, &combined)?;
+            return Ok(vec![combined.into(), places.into()]);
+        }
         return one(combined);
     }
     // How many elements each window has: those of the padding, too, if they are counted.
@@ -245,6 +269,65 @@ fn pool<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
     }
     let counts = lower.window(&ones, &init, Fold::Sum, counted)?;
     one(lower.div(&combined, &counts)?)
+}
+
+/// Where the largest element of each window is in the whole array, the first of equal ones: of the
+/// places in a window, each with its element, those whose element is the largest.
+fn places_of_largest(
+    lower: &mut Lowerer<'_>,
+    call: &Call<'_, '_>,
+    x: &Value,
+    parts: &Windows,
+    largest: &Value,
+) -> Result<Value> {
+    let taps: i64 = parts.window.iter().map(|dim| dim.size).product();
+    if taps > 1024 || parts.operand.dims != x.dims {
+        return Err(Error::unsupported(
+            "the places of the largest elements in windows of more than 1024 elements, or with SAME \
+             padding along an open size",
+        ));
+    }
+    // Elements, and their places in the array, with what is around them.
+    let ty = ElementType::S64;
+    let column_major = call.int("storage_order", 0) != 0;
+    let mut order: Vec<usize> = (0..x.rank()).collect();
+    if column_major {
+        order[2..].reverse();
+    }
+    let dims: Vec<Term> = order.iter().map(|at| x.dims[*at].clone()).collect();
+    let all = dims.iter().fold(Term::constant(1), |n, size| n.mul(size));
+    let place = lower.iota(ty, &[all], 0)?;
+    let place = lower.reshape(&place, &dims)?;
+    let place = lower.transpose(&place, &order)?;
+    let (mut low, mut high) = (vec![Term::constant(0); x.rank()], Vec::new());
+    high.clone_from(&low);
+    for (at, dim) in parts.window.iter().enumerate() {
+        low[2 + at] = Term::constant(dim.padding_low);
+        high[2 + at] = Term::constant(dim.padding_high);
+    }
+    let least = lower.extreme(x.ty, false)?;
+    let elements = lower.pad(x, &least, &low, &high)?;
+    let none = Value::of_integers(ty, &[], &[i64::MAX])?;
+    let place = lower.pad(&place, &none, &low, &high)?;
+    let mut found = lower.broadcast_to(&none, &largest.dims)?;
+    for tap in 0..taps {
+        let (mut element, mut own) = (elements.clone(), place.clone());
+        let mut rest = tap;
+        for (at, dim) in parts.window.iter().enumerate().rev() {
+            let start = rest % dim.size * dim.window_dilation;
+            rest /= dim.size;
+            let steps = largest.dims[2 + at].sub(&Term::constant(1));
+            let limit = steps.mul(&Term::constant(dim.stride));
+            let limit = lower.canonical(&limit.add(&Term::constant(start + 1)));
+            let start = Term::constant(start);
+            element = lower.slice(&element, 2 + at, &start, &limit, dim.stride)?;
+            own = lower.slice(&own, 2 + at, &start, &limit, dim.stride)?;
+        }
+        let is_largest = lower.compare(Direction::Eq, &element, largest)?;
+        let candidate = lower.select(&is_largest, &own, &none)?;
+        found = lower.min(&found, &candidate)?;
+    }
+    Ok(found)
 }
 
 fn lp_pool(

@@ -306,12 +306,27 @@ fn ty(bytes: &[u8]) -> Result<Option<Type<'_>>, Error> {
         found = Some(match field? {
             (1, field) => tensor_type(field.bytes()?)?,
             (4, _) => Type::Sequence,
-            (9, _) => Type::Optional,
+            (9, field) => optional_type(field.bytes()?)?,
             (5 | 8, _) => Type::Other,
             _ => continue,
         });
     }
     Ok(found)
+}
+
+/// An optional that a graph takes has an element: it is as what it holds.
+fn optional_type(bytes: &[u8]) -> Result<Type<'_>, Error> {
+    let mut found = None;
+    for field in Fields::new(bytes) {
+        if let (1, field) = field? {
+            for inner in Fields::new(field.bytes()?) {
+                if let (1, tensor) = inner? {
+                    found = Some(tensor_type(tensor.bytes()?)?);
+                }
+            }
+        }
+    }
+    Ok(found.unwrap_or(Type::Optional))
 }
 
 fn tensor_type(bytes: &[u8]) -> Result<Type<'_>, Error> {

@@ -217,7 +217,7 @@ fn check_lapack(
     call: &CustomCall,
     operands: &[&Shape],
 ) -> Result<(), Error> {
-    let routine = Lapack::of(&call.to_run(instruction.annotations.as_deref()));
+    let routine = Lapack::of(&call.to_run(instruction.annotations.as_deref(), &instruction.shape));
     let (Some(Ok(routine)), Some((ty, _))) = (routine, lapack_target(&call.target)) else {
         return Ok(());
     };

@@ -530,14 +530,14 @@ impl Emitter<'_> {
         let operands = self.as_stated(frame, node, operands)?;
         let id = self.push(frame, op, &operands, Some(shape))?;
         self.annotate(frame, node, id);
-        let mut results = self.leaves_of(frame, id)?;
-        if let Some((op, cut)) = contracted {
-            for (value, id) in node.results.iter().zip(&mut results) {
-                let local = self.combined(frame, *value, plan, (*id, op, &cut), &scope)?;
-                return self
-                    .begun_with(frame, local, begin, op)
-                    .map(|local| vec![local]);
-            }
+        let results = self.leaves_of(frame, id)?;
+        // What is summed over devices has one result.
+        if let (Some((op, cut)), [value], [id]) =
+            (contracted, node.results.as_slice(), results.as_slice())
+        {
+            let local = self.combined(frame, *value, plan, (*id, op, &cut), &scope)?;
+            let local = self.begun_with(frame, local, begin, op)?;
+            return Ok(vec![local]);
         }
         let local = |id| Local {
             id,

@@ -68,15 +68,6 @@ fn mesh(cursor: &mut Cursor<'_>) -> Option<Mesh> {
     Some(mesh)
 }
 
-/// Reads one sharding of an array.
-#[cfg(test)]
-fn sharding(text: &str, meshes: &Meshes, devices: usize) -> Option<Stated> {
-    let mut cursor = Cursor::new(text);
-    cursor.expect("#sdy.sharding<")?;
-    let stated = one(&mut cursor, meshes, devices)?;
-    cursor.is_at_end().then_some(stated.stated)
-}
-
 /// Reads the shardings of several arrays; one that is stated alone is a list of one.
 pub(crate) fn shardings(text: &str, meshes: &Meshes, devices: usize) -> Option<Vec<Axes>> {
     let mut cursor = Cursor::new(text);
@@ -266,6 +257,12 @@ pub(crate) fn device_count(meshes: &Meshes) -> Option<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The sharding of one array.
+    fn sharding(text: &str, meshes: &Meshes, devices: usize) -> Option<Stated> {
+        let mut all = shardings(text, meshes, devices)?;
+        all.pop().map(|axes| axes.stated)
+    }
 
     #[test]
     fn axes_cut_dimensions() {

@@ -10,10 +10,11 @@ use crate::context::{self, Context};
 use crate::entry::{Object, entries, slice};
 use crate::error::Error;
 use crate::ffi_api::*;
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ffi::{c_char, c_void};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
-use tegula::{ArrayShape, CustomCall, Literal};
+use tegula::{ArrayShape, CustomCall, Literal, Tensor};
 use tegula_custom_call::CustomCallHandler;
 
 /// A function with its stages.
@@ -103,15 +104,56 @@ fn run(
 ) -> Result<Vec<Literal>, String> {
     let handler = handler(name).ok_or_else(|| format!("{name} is not registered"))?;
     let mut results = zeros(shapes)?;
+    let orders = custom.orders().unwrap_or_default();
+    let ordered = ordered(operands, &orders)?;
     let ran = handler
         .instance(configuration(custom))
-        .and_then(|instance| handler.execute(&instance, operands, &mut results));
+        .and_then(|instance| handler.execute(&instance, &ordered, &mut results));
     ran.map_err(|error| {
         let message = error.message.clone();
         context::fail(error);
         message
     })?;
-    Ok(results)
+    row_major(results, orders.get(operands.len()..).unwrap_or_default())
+}
+
+/// Arrays with their elements in other orders, the fastest-varying dimension first, but with the
+/// dimensions that they have: as a function of C takes them. Those without an order stay row-major.
+fn ordered<'a>(arrays: &'a [Literal], orders: &[Vec<usize>]) -> Result<Cow<'a, [Literal]>, String> {
+    if orders.is_empty() {
+        return Ok(Cow::Borrowed(arrays));
+    }
+    let mut made = arrays.to_vec();
+    for (array, order) in made.iter_mut().zip(orders) {
+        let order: Vec<usize> = order.iter().rev().copied().collect();
+        let shape = array.shape().clone();
+        let stored = Tensor::from(array.clone()).reordered(&order);
+        let stored = stored.map_err(|error| error.message)?.stored().clone();
+        *array = stored
+            .reinterpret(&shape)
+            .map_err(|error| error.to_string())?;
+    }
+    Ok(Cow::Owned(made))
+}
+
+/// The reverse of [`ordered`].
+fn row_major(arrays: Vec<Literal>, orders: &[Vec<usize>]) -> Result<Vec<Literal>, String> {
+    let mut arrays = arrays;
+    for (array, order) in arrays.iter_mut().zip(orders) {
+        let order: Vec<usize> = order.iter().rev().copied().collect();
+        let mut stored = array.shape().clone();
+        let dims = order
+            .iter()
+            .filter_map(|&dim| array.shape().dims.get(dim).cloned());
+        stored.dims = dims.collect();
+        let stored = array
+            .clone()
+            .reinterpret(&stored)
+            .map_err(|error| error.to_string())?;
+        let tensor = Tensor::from_stored(stored, &order).map_err(|error| error.message)?;
+        *array = tensor.into_literal();
+    }
+    Ok(arrays)
 }
 
 impl Handler {

@@ -9,14 +9,15 @@ mod types;
 use crate::finding::{Code, Findings, Told};
 use crate::memory::geometry::Geometry;
 use crate::program::{
-    Buffer, BufferId, Compute, Grid, Operand, Slice, SliceEntry, Space, Statement, StatementKind,
-    TpuProgram, Window, for_each_statement,
+    Buffer, BufferId, Compute, Grid, Operand, ScalarOperation, Slice, SliceEntry, Space, Statement,
+    StatementKind, TpuProgram, VectorBlock, VectorOp, VectorResult, Window, for_each_statement,
 };
 use crate::report::{AlignmentProof, AlignmentProofs, Error};
 use crate::text::print_statement;
 use alignment::Scope;
 use rustc_hash::{FxHashMap, FxHashSet};
-use tegula_expr::{Term, Var};
+use tegula_expr::{Cmp, Term, Var};
+use tegula_mosaic::ir::Binary;
 use tegula_target::Chip;
 
 /// The most proofs of alignment that are kept to be shown.
@@ -84,6 +85,35 @@ pub(crate) fn fixed_checks(
     Ok(Fixed {
         proofs: checker.proofs,
         write_backs: checker.write_backs,
+    })
+}
+
+/// What an operation on scalars gives as a term, if it is one: it is taken not to overflow.
+fn scalar_term(operation: &ScalarOperation, operands: &[Term]) -> Option<Term> {
+    use tegula_mosaic::ir::{Cast, IntPredicate};
+    let truth = |cmp: Cmp, a: &Term, b: &Term| Term::cmp(cmp, a, b);
+    Some(match (operation, operands) {
+        (ScalarOperation::Binary(op, element), [a, b]) if element.bits() > 1 => match op {
+            Binary::AddInt => a + b,
+            Binary::SubInt => a.sub(b),
+            Binary::MulInt => a.mul(b),
+            Binary::MaxSigned => Term::max(a, b),
+            Binary::MinSigned => Term::min(a, b),
+            _ => return None,
+        },
+        (ScalarOperation::CompareInt(predicate, _), [a, b]) => match predicate {
+            IntPredicate::Eq => truth(Cmp::Eq, a, b),
+            IntPredicate::Ne => truth(Cmp::Ne, a, b),
+            IntPredicate::Slt => truth(Cmp::Lt, a, b),
+            IntPredicate::Sle => truth(Cmp::Le, a, b),
+            IntPredicate::Sgt => truth(Cmp::Lt, b, a),
+            IntPredicate::Sge => truth(Cmp::Le, b, a),
+            _ => return None,
+        },
+        (ScalarOperation::Select, [c, a, b]) => Term::select(c, a, b),
+        (ScalarOperation::Cast(Cast::Signed, from, _), [x]) if from.bits() > 1 => x.clone(),
+        (ScalarOperation::Cast(Cast::Unsigned, from, _), [x]) if from.bits() == 1 => x.clone(),
+        _ => return None,
     })
 }
 
@@ -169,6 +199,26 @@ impl Checker<'_> {
                 self.body(then, &mut yes);
                 self.body(otherwise, &mut no);
             }
+            StatementKind::WaitCopy { .. } => {}
+            StatementKind::Vector(block) => self.vector(statement, block, scope),
+            StatementKind::Scalar {
+                variable,
+                operation,
+                operands,
+            } => match scalar_term(operation, operands) {
+                Some(term) => scope.define(*variable, &term),
+                None => scope.forget(*variable, self.program),
+            },
+            StatementKind::AssumeMultiple {
+                variable,
+                multiple,
+                quotient,
+                ..
+            } => scope.define(*variable, &(Term::var(quotient.var()) * *multiple)),
+            StatementKind::CoreNumber { variable }
+            | StatementKind::ReadSemaphore { variable, .. } => {
+                scope.forget(*variable, self.program);
+            }
             StatementKind::Let { variable, value } => scope.define(*variable, value),
             StatementKind::Load { variable, .. } => scope.forget(*variable, self.program),
             StatementKind::Assume {
@@ -186,7 +236,9 @@ impl Checker<'_> {
             return;
         };
         let ty = buffer.shape.element_type;
-        if buffer.space == Space::Smem && !types::scalar_memory(ty) {
+        // Pallas keeps integers of 8 and 16 bits there, which the compiler packs.
+        let packed = !self.program.registers.is_empty() && matches!(ty.bits(), 8 | 16);
+        if buffer.space == Space::Smem && !types::scalar_memory(ty) && !packed {
             let told = (
                 format!("SMEM holds words of 32 bits, not {ty}"),
                 "convert to s32, u32 or f32".to_owned(),
@@ -213,6 +265,11 @@ impl Checker<'_> {
             };
             let to_end = start.as_constant().and_then(|s| s.checked_add(size)) == Some(whole);
             if tile == 1 || size == whole && to_end {
+                continue;
+            }
+            // A row of words is a part of a tile that a copy can address.
+            let rows = geometry.sublanes == Some(d) && geometry.bits == 32;
+            if rows && !self.program.registers.is_empty() {
                 continue;
             }
             if size % tile != 0 && !to_end {
@@ -324,6 +381,28 @@ impl Checker<'_> {
         }
     }
 
+    /// Vectors are loaded and stored at offsets as operands of computations are.
+    fn vector(&mut self, statement: &Statement, block: &VectorBlock, scope: &mut Scope) {
+        for operation in &block.operations {
+            let here = Statement {
+                kind: StatementKind::Vector(Box::new(VectorBlock {
+                    operations: vec![operation.clone()],
+                })),
+                line: operation.line,
+            };
+            match &operation.op {
+                VectorOp::Load(view) | VectorOp::Store { view, .. } => {
+                    self.computed(&here, &view.slice, scope);
+                }
+                _ => {}
+            }
+            if let Some(VectorResult::Variable(variable)) = operation.result {
+                scope.forget(variable, self.program);
+            }
+        }
+        let _ = statement;
+    }
+
     fn grid(&mut self, statement: &Statement, grid: &Grid, scope: &Scope) {
         let mut inner = scope.clone();
         let own = |term: &Term| {
@@ -355,7 +434,9 @@ impl Checker<'_> {
             inner.enter_loop(dimension.variable, &dimension.low, &dimension.high);
         }
         for window in &grid.windows {
-            self.window(statement, grid, window, &inner);
+            let mut own = inner.clone();
+            self.body(&window.transform, &mut own);
+            self.window(statement, grid, window, &own);
         }
         self.body(&grid.body, &mut inner);
     }
@@ -365,7 +446,9 @@ impl Checker<'_> {
             return;
         };
         let name = self.program.buffers[window.array].name.clone();
-        for (d, &size) in window.sizes.iter().enumerate() {
+        let in_smem = self.program.buffers[window.block].space == Space::Smem;
+        let sizes = if in_smem { &[][..] } else { &window.sizes };
+        for (d, &size) in sizes.iter().enumerate() {
             let (Some(&tile), Some(&whole)) = (geometry.tile.get(d), geometry.dims.get(d)) else {
                 continue;
             };
@@ -385,7 +468,7 @@ impl Checker<'_> {
             let Some(index) = window.indices.get(d) else {
                 continue;
             };
-            let start = index * size;
+            let start = index * window.steps.get(d).copied().unwrap_or(size);
             let line = window.line;
             self.aligned(statement, line, window.array, d, &start, tile, scope);
         }

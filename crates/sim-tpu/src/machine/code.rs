@@ -1,15 +1,20 @@
 //! Programs made ready to run: terms as sums of multiples, slices with their entries at
 //! hand. A statement keeps its original for messages.
 
+use super::vector::work::of_block;
+use super::vector::{Block, Kind, Operand as VectorInput, Ready, Reshaped, ViewCut};
 use crate::memory::geometry::Geometry;
 use crate::program::{
-    BufferId, Comparison, Compute, Operand, SemaphoreRef, Slice, SliceEntry, Statement,
-    StatementKind, TpuProgram,
+    BufferId, Comparison, Compute, Operand, RegisterId, ScalarOperation, SemaphoreRef, Slice,
+    SliceEntry, Statement, StatementKind, TpuProgram, VectorBlock, VectorOp, VectorOperand,
+    VectorOperation, VectorResult, View,
 };
 use crate::report::Error;
+use crate::speeds::Speeds;
 use cranelift_entity::EntityRef;
 use smallvec::SmallVec;
 use tegula_expr::{Cmp, Term, Var};
+use tegula_mosaic::ir::Op;
 
 /// The values of the variables; `None` before they have one.
 pub(super) type Values = Vec<Option<i64>>;
@@ -130,10 +135,19 @@ pub(super) enum Action<'p> {
     Launch,
     Start(Box<Copy>),
     Wait(Signal, Option<Index>),
-    Signal(Signal, Index),
+    Signal(Signal, Index, Option<Index>),
     Await(Signal, Index),
     /// The number of the computation.
     Compute(usize),
+    /// The number of the block of vector code.
+    Vector(usize),
+    Scalar(usize, &'p ScalarOperation, SmallVec<[Index; 3]>),
+    StoreScalar(Box<Cut>, Index),
+    AssumeMultiple(usize, Index, i64),
+    ReadSemaphore(usize, Signal),
+    CoreNumber(usize),
+    Delay(Index),
+    WaitCopy(Box<Copy>),
     For {
         variable: usize,
         low: Index,
@@ -166,6 +180,8 @@ pub(super) struct Copy {
     pub(super) source: Cut,
     pub(super) destination: Cut,
     pub(super) semaphore: Signal,
+    /// The other core, and what counts here what was read.
+    pub(super) remote: Option<(Index, Option<Signal>)>,
 }
 
 /// What a computation reads.
@@ -185,7 +201,9 @@ pub(super) struct Job<'p> {
 pub(super) struct Compiler<'p> {
     pub(super) program: &'p TpuProgram,
     pub(super) geometry: &'p [Geometry],
+    pub(super) speeds: &'p Speeds,
     pub(super) jobs: Vec<Job<'p>>,
+    pub(super) blocks: Vec<Block<'p>>,
 }
 
 type Made<T> = Result<T, Error>;
@@ -206,30 +224,65 @@ impl<'p> Compiler<'p> {
                 source,
                 destination,
                 semaphore,
+                remote,
             } => {
-                let source = self.cut(source, line)?;
-                let destination = self.cut(destination, line)?;
-                let types =
-                    [&source, &destination].map(|c| self.geometry[c.buffer.index()].element_type);
-                if source.sizes != destination.sizes || types[0] != types[1] {
-                    return Err(wrong(
-                        line,
-                        "a copy's source and destination differ in shape",
-                    ));
+                let mut copy = self.copy((source, destination, semaphore), line)?;
+                if let Some(remote) = remote {
+                    let sent = remote.sent.as_ref().map(|sent| self.signal(sent, line));
+                    copy.remote = Some((Index::new(&remote.core), sent.transpose()?));
                 }
-                Action::Start(Box::new(Copy {
-                    source,
-                    destination,
-                    semaphore: self.signal(semaphore, line)?,
-                }))
+                Action::Start(Box::new(copy))
+            }
+            StatementKind::WaitCopy {
+                source,
+                destination,
+                semaphore,
+            } => {
+                let copy = self.copy((source, destination, semaphore), line)?;
+                Action::WaitCopy(Box::new(copy))
             }
             StatementKind::Wait { semaphore, bytes } => Action::Wait(
                 self.signal(semaphore, line)?,
                 bytes.as_ref().map(Index::new),
             ),
-            StatementKind::Signal { semaphore, amount } => {
-                Action::Signal(self.signal(semaphore, line)?, Index::new(amount))
+            StatementKind::Signal {
+                semaphore,
+                amount,
+                core,
+            } => Action::Signal(
+                self.signal(semaphore, line)?,
+                Index::new(amount),
+                core.as_ref().map(Index::new),
+            ),
+            StatementKind::Vector(block) => {
+                let ready = self.block(block)?;
+                self.blocks.push(ready);
+                Action::Vector(self.blocks.len() - 1)
             }
+            StatementKind::Scalar {
+                variable,
+                operation,
+                operands,
+            } => Action::Scalar(
+                number(*variable),
+                operation,
+                operands.iter().map(Index::new).collect(),
+            ),
+            StatementKind::StoreScalar { destination, value } => {
+                Action::StoreScalar(Box::new(self.cut(destination, line)?), Index::new(value))
+            }
+            StatementKind::AssumeMultiple {
+                variable,
+                value,
+                multiple,
+                ..
+            } => Action::AssumeMultiple(number(*variable), Index::new(value), *multiple),
+            StatementKind::ReadSemaphore {
+                variable,
+                semaphore,
+            } => Action::ReadSemaphore(number(*variable), self.signal(semaphore, line)?),
+            StatementKind::CoreNumber { variable } => Action::CoreNumber(number(*variable)),
+            StatementKind::Delay { nanoseconds } => Action::Delay(Index::new(nanoseconds)),
             StatementKind::Await { semaphore, amount } => {
                 Action::Await(self.signal(semaphore, line)?, Index::new(amount))
             }
@@ -303,6 +356,152 @@ impl<'p> Compiler<'p> {
             statement,
             action,
         })
+    }
+
+    fn copy(
+        &self,
+        (source, destination, semaphore): (&Slice, &Slice, &SemaphoreRef),
+        line: u32,
+    ) -> Made<Copy> {
+        let source = self.cut(source, line)?;
+        let destination = self.cut(destination, line)?;
+        let types = [&source, &destination].map(|c| self.geometry[c.buffer.index()].element_type);
+        if source.sizes != destination.sizes || types[0] != types[1] {
+            return Err(wrong(
+                line,
+                "a copy's source and destination differ in shape",
+            ));
+        }
+        Ok(Copy {
+            source,
+            destination,
+            semaphore: self.signal(semaphore, line)?,
+            remote: None,
+        })
+    }
+
+    fn block(&self, block: &'p VectorBlock) -> Made<Block<'p>> {
+        let operations = block
+            .operations
+            .iter()
+            .map(|operation| self.vector(operation));
+        let operations = operations.collect::<Made<Vec<_>>>()?;
+        let effort = |ready: &Ready<'_>| {
+            let own = ready
+                .dims
+                .iter()
+                .map(|d| (*d).max(0) as u64)
+                .product::<u64>();
+            let product = match &ready.kind {
+                Kind::Compute(Op::Matmul(..)) => 16,
+                _ => 1,
+            };
+            own.saturating_mul(product).saturating_add(1)
+        };
+        Ok(Block {
+            work: of_block(&operations, self.speeds),
+            effort: operations.iter().map(effort).fold(0, u64::saturating_add),
+            operations,
+        })
+    }
+
+    fn vector(&self, operation: &'p VectorOperation) -> Made<Ready<'p>> {
+        let line = operation.line;
+        let unknown = || wrong(line, "a vector that the program does not have");
+        let operands = operation.operands.iter().map(|operand| {
+            Ok(match operand {
+                VectorOperand::Register(id) => {
+                    let register = self.program.registers.get(*id).ok_or_else(unknown)?;
+                    VectorInput::Register(*id, register.dims.clone(), register.element)
+                }
+                VectorOperand::Scalar(term, element) => {
+                    VectorInput::Scalar(Index::new(term), *element)
+                }
+            })
+        });
+        let operands: SmallVec<[VectorInput; 3]> = operands.collect::<Made<_>>()?;
+        let stored = operation.operands.first();
+        let of = |id: RegisterId| self.program.registers.get(id).ok_or_else(unknown);
+        let (dims, element) = match (&operation.op, operation.result, stored) {
+            (VectorOp::Store { .. }, _, Some(VectorOperand::Register(id))) => {
+                let register = of(*id)?;
+                (register.dims.clone(), register.element)
+            }
+            (_, Some(VectorResult::Register(id)), _) => {
+                let register = of(id)?;
+                (register.dims.clone(), register.element)
+            }
+            (_, Some(VectorResult::Variable(_)), _) => {
+                let element = operands.first().map(|operand| match operand {
+                    VectorInput::Register(_, _, element) | VectorInput::Scalar(_, element) => {
+                        *element
+                    }
+                });
+                (Vec::new(), element.ok_or_else(unknown)?)
+            }
+            _ => return Err(wrong(line, "a vector operation without a vector")),
+        };
+        let kind = match &operation.op {
+            VectorOp::Move => Kind::Move,
+            VectorOp::Load(view) => Kind::Load(Box::new(self.view(view, &dims, line)?)),
+            VectorOp::Store { view, add } => {
+                Kind::Store(Box::new(self.view(view, &dims, line)?), *add)
+            }
+            VectorOp::Compute(op) => Kind::Compute(op),
+        };
+        Ok(Ready {
+            kind,
+            operands,
+            result: operation.result,
+            dims,
+            element,
+            line,
+        })
+    }
+
+    /// A view whose elements are a vector's of these sizes.
+    fn view(&self, view: &View, dims: &[i64], line: u32) -> Made<ViewCut> {
+        let cut = self.cut(&view.slice, line)?;
+        let count = |sizes: &[i64]| sizes.iter().product::<i64>();
+        let mut sizes = cut.sizes.to_vec();
+        let mut reshaped = Vec::new();
+        let last = view.reshaped.len();
+        for (at, (shape, entries)) in view.reshaped.iter().enumerate() {
+            if count(shape) != count(&sizes) || shape.len() != entries.len() {
+                return Err(wrong(line, "a view has other elements than its slice"));
+            }
+            let strides = match (at + 1 == last, view.strides.is_empty()) {
+                (true, false) if view.strides.len() == entries.len() => view.strides.clone(),
+                (true, false) => return Err(wrong(line, "a view's steps are not its dimensions'")),
+                _ => vec![1; entries.len()],
+            };
+            let made: Vec<CutEntry> = entries
+                .iter()
+                .zip(shape)
+                .map(|(entry, &whole)| {
+                    let (start, size) = match entry {
+                        SliceEntry::Whole => (Index::Constant(0), whole),
+                        SliceEntry::Element(at) => (Index::new(at), 1),
+                        SliceEntry::Range { start, size, .. } => (Index::new(start), *size),
+                    };
+                    CutEntry {
+                        start,
+                        size,
+                        clipped: false,
+                    }
+                })
+                .collect();
+            sizes = made.iter().map(|entry| entry.size).collect();
+            reshaped.push(Reshaped {
+                dims: shape.clone(),
+                entries: made,
+                strides,
+            });
+        }
+        if count(&sizes) != count(dims) || reshaped.is_empty() && !view.strides.is_empty() {
+            return Err(wrong(line, "a view has other elements than its vector"));
+        }
+        Ok(ViewCut { cut, reshaped })
     }
 
     fn known(&self, buffer: BufferId, line: u32) -> Made<BufferId> {
@@ -419,7 +618,9 @@ impl<'p> Compiler<'p> {
 fn is_innermost(body: &[Statement]) -> bool {
     fn looks(body: &[Statement]) -> (bool, bool) {
         let parts = body.iter().map(|statement| match &statement.kind {
-            StatementKind::Start { .. } | StatementKind::Compute(_) => (true, false),
+            StatementKind::Start { .. } | StatementKind::Compute(_) | StatementKind::Vector(_) => {
+                (true, false)
+            }
             StatementKind::For { .. } | StatementKind::While { .. } => (false, true),
             StatementKind::If {
                 then, otherwise, ..

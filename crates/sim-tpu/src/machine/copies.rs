@@ -65,6 +65,15 @@ impl Moved {
 impl<'p> Machine<'p> {
     pub(super) fn start(&mut self, copy: &Copy, here: Here<'p>) -> Result<Flow, Error> {
         let semaphore = self.semaphore(&copy.semaphore, here)?;
+        if let Some((core, _)) = &copy.remote {
+            let core = self.value(core, here)?;
+            if core != self.core {
+                return Err(Error::Unsupported {
+                    line: here.line,
+                    message: format!("a copy goes to core {core}, and one core is simulated"),
+                });
+            }
+        }
         let source = self.access(&copy.source, here)?;
         let destination = self.access(&copy.destination, here)?;
         let none = |cut: &Cut| (cut.buffer, Region::whole(&[0]));
@@ -120,6 +129,11 @@ impl<'p> Machine<'p> {
             .copies
             .push_back(number);
         Ok(Flow::Next)
+    }
+
+    /// The bytes that a copy moves.
+    pub(super) fn copied_bytes(&self, copy: &Copy, source: &Access, destination: &Access) -> i64 {
+        self.physical_bytes(copy, &Moved::of(copy, source, destination))
     }
 
     fn check_copy(

@@ -6,7 +6,7 @@ use crate::memory::geometry::Geometry;
 use crate::memory::image::Dense;
 use crate::memory::ledger::{Ledger, alignment};
 use crate::memory::region::{Region, Regions};
-use crate::program::{BufferId, Role, Space, StatementKind, TpuProgram, for_each_statement};
+use crate::program::{BufferId, Space, StatementKind, TpuProgram, VectorOp, for_each_statement};
 use crate::report::{Error, Occupancy, bytes_text as bytes};
 use cranelift_entity::EntityRef;
 use tegula_target::{Chip, Param};
@@ -38,6 +38,14 @@ pub(super) fn first_states(program: &TpuProgram) -> Vec<State> {
         StatementKind::Compute(compute) => {
             for destination in &compute.destinations {
                 note(destination.buffer, statement.line);
+            }
+        }
+        StatementKind::StoreScalar { destination, .. } => note(destination.buffer, statement.line),
+        StatementKind::Vector(block) => {
+            for operation in &block.operations {
+                if let VectorOp::Store { view, .. } = &operation.op {
+                    note(view.slice.buffer, operation.line);
+                }
             }
         }
         _ => {}
@@ -121,7 +129,7 @@ impl<'p> Machine<'p> {
         }
         self.check_capacity(id, offset, here);
         self.give_memory(id, here)?;
-        if let Role::Parameter(number) = buffer.role {
+        if let Some(number) = buffer.role.parameter() {
             self.states[id.index()]
                 .written
                 .insert(&Region::whole(&geometry.dims));

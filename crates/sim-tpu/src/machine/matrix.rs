@@ -311,7 +311,7 @@ const COLUMNS: usize = 8;
 
 /// `c += a * b` for `a` of `[m, k]` and `b` of `[k, n]`; each element is the sum of its
 /// products in increasing order.
-fn multiply(a: &[f32], b: &[f32], c: &mut [f32], k: usize, n: usize) {
+pub(super) fn multiply(a: &[f32], b: &[f32], c: &mut [f32], k: usize, n: usize) {
     let wide = n / COLUMNS * COLUMNS;
     let mut packed = vec![[0f32; COLUMNS]; k];
     for j in (0..wide).step_by(COLUMNS) {

@@ -19,6 +19,8 @@ pub(crate) mod matrix;
 mod order;
 mod padding;
 mod run;
+pub(crate) mod scalar;
+pub(crate) mod vector;
 mod waits;
 
 use crate::check::{Fixed, fixed_checks, geometries};
@@ -29,7 +31,7 @@ use crate::memory::geometry::Geometry;
 use crate::memory::image::{Dense, Image};
 use crate::memory::ledger::Ledger;
 use crate::memory::region::{Region, Regions};
-use crate::program::{BufferId, Role, Space, Statement, StatementKind, TpuProgram, find_statement};
+use crate::program::{BufferId, Space, Statement, StatementKind, TpuProgram, find_statement};
 use crate::report::{Error, Occupancy, Options, Report, SpaceUse};
 use crate::speeds::Speeds;
 use crate::text::print_statement;
@@ -95,10 +97,15 @@ struct Machine<'p> {
     options: &'p Options,
     geometry: &'p [Geometry],
     jobs: &'p [Job<'p>],
+    blocks: &'p [vector::Block<'p>],
+    /// Vectors in registers, by number.
+    registers: Vec<Option<vector::value::Vector>>,
     /// By number of the computation: its work, and what it takes to compute it.
     work: Vec<Work>,
     plans: Vec<Option<compute::Plan>>,
     functional: bool,
+    /// The number of this core.
+    core: i64,
     values: Values,
     states: Vec<State>,
     images: [Image; 4],
@@ -157,17 +164,19 @@ fn simulate_in_order(
     let expanded = expand(program);
     let program = &*expanded;
     let geometry = geometries(program, chip)?;
-    let mut compiler = Compiler {
-        program,
-        geometry: &geometry,
-        jobs: Vec::new(),
-    };
-    let steps = compiler.steps(&program.body)?;
-    let jobs = compiler.jobs;
     let mut speeds = Speeds::of(chip).map_err(|error| Error::Inputs(error.to_string()))?;
     if !program.emulates {
         speeds.leave_out_compiled();
     }
+    let mut compiler = Compiler {
+        program,
+        geometry: &geometry,
+        speeds: &speeds,
+        jobs: Vec::new(),
+        blocks: Vec::new(),
+    };
+    let steps = compiler.steps(&program.body)?;
+    let (jobs, blocks) = (compiler.jobs, compiler.blocks);
     let work = jobs
         .iter()
         .map(|job| crate::work::of(&job.compute.operation, &speeds));
@@ -178,7 +187,10 @@ fn simulate_in_order(
         work: work.collect(),
         plans: jobs.iter().map(|_| None).collect(),
         jobs: &jobs,
+        blocks: &blocks,
+        registers: vec![None; program.registers.len()],
         functional: options.functional,
+        core: 0,
         values: vec![None; program.variables.len()],
         states: life::first_states(program),
         images: Default::default(),
@@ -248,7 +260,7 @@ impl<'p> Machine<'p> {
 
     fn check_inputs(&self) -> Result<(), Error> {
         for buffer in self.program.buffers.values() {
-            let Role::Parameter(number) = buffer.role else {
+            let Some(number) = buffer.role.parameter() else {
                 continue;
             };
             let wanted = ArrayShape {
@@ -311,7 +323,7 @@ impl<'p> Machine<'p> {
             }
         }
         let results = self.program.buffers.iter();
-        let results = results.filter(|(_, buffer)| matches!(buffer.role, Role::Result(_)));
+        let results = results.filter(|(_, buffer)| buffer.role.result().is_some());
         for (id, _) in results.collect::<Vec<_>>() {
             let whole = Region::whole(&self.geometry[id.index()].dims);
             let missing = self.states[id.index()].written.missing(&whole);
@@ -335,10 +347,7 @@ impl<'p> Machine<'p> {
                 .program
                 .buffers
                 .iter()
-                .filter_map(|(id, buffer)| match buffer.role {
-                    Role::Result(number) => Some((number, id)),
-                    _ => None,
-                })
+                .filter_map(|(id, buffer)| Some((buffer.role.result()?, id)))
                 .collect();
             ids.sort_unstable();
             for (_, id) in ids {

@@ -88,6 +88,13 @@ fn reverse_grid(grid: &mut Grid, line: u32, program: &mut TpuProgram) -> Vec<Str
         }
         for window in &mut grid.windows {
             window.indices.iter_mut().for_each(turn);
+            if !window.transform.is_empty() {
+                let kind = StatementKind::Let {
+                    variable: old,
+                    value: value.clone(),
+                };
+                window.transform.insert(0, Statement { kind, line });
+            }
         }
         let kind = StatementKind::Let {
             variable: old,

@@ -7,6 +7,7 @@ use crate::machine::access::Touch;
 use crate::memory::image::Dense;
 use crate::report::Error;
 use cranelift_entity::EntityRef;
+use smallvec::SmallVec;
 use tegula_ir::{ArrayShape, Literal, Scalar};
 
 impl<'p> Machine<'p> {
@@ -42,7 +43,58 @@ impl<'p> Machine<'p> {
             }
             Action::Start(copy) => self.start(copy, here),
             Action::Wait(semaphore, bytes) => self.wait(semaphore, bytes.as_ref(), here),
-            Action::Signal(semaphore, amount) => self.signal(semaphore, amount, here),
+            Action::Signal(semaphore, amount, core) => {
+                self.signal(semaphore, amount, core.as_ref(), here)
+            }
+            Action::Vector(block) => {
+                self.vector(*block, here)?;
+                Ok(Flow::Next)
+            }
+            Action::Scalar(variable, operation, operands) => {
+                let mut values: SmallVec<[i64; 3]> = SmallVec::new();
+                for operand in operands {
+                    values.push(self.value(operand, here)?);
+                }
+                let value = super::scalar::evaluate(operation, &values);
+                let value = value.map_err(|message| Error::Unsupported {
+                    line: here.line,
+                    message,
+                })?;
+                self.values[*variable] = Some(value);
+                self.engines.issue(here.line);
+                Ok(Flow::Next)
+            }
+            Action::StoreScalar(destination, value) => self.store_scalar(destination, value, here),
+            Action::AssumeMultiple(variable, value, multiple) => {
+                let value = self.value(value, here)?;
+                self.values[*variable] = Some(value);
+                if value % multiple != 0 {
+                    self.find(Code::Alignment, here, None, || {
+                        (
+                            format!("the kernel says that this is a multiple of {multiple}, and it is {value}"),
+                            "take the claim back, or make it true".to_owned(),
+                        )
+                    });
+                }
+                Ok(Flow::Next)
+            }
+            Action::ReadSemaphore(variable, semaphore) => {
+                let (array, index) = self.semaphore(semaphore, here)?;
+                let count = self.semaphores[array.index()][index as usize].count;
+                self.values[*variable] = Some(count);
+                Ok(Flow::Next)
+            }
+            Action::CoreNumber(variable) => {
+                self.values[*variable] = Some(self.core);
+                Ok(Flow::Next)
+            }
+            Action::Delay(nanoseconds) => {
+                let nanoseconds = self.value(nanoseconds, here)?;
+                self.engines
+                    .delay(nanoseconds.max(0) as f64 * 1e-9, here.line);
+                Ok(Flow::Next)
+            }
+            Action::WaitCopy(copy) => self.wait_copy(copy, here),
             Action::Await(semaphore, amount) => self.await_count(semaphore, amount, here),
             Action::Compute(job) => self.compute(*job, here),
             Action::For {
@@ -145,6 +197,8 @@ impl<'p> Machine<'p> {
             let out = literal.bytes_mut();
             self.images[space].read(geometry, offset, &access.region, &dense, out);
             let value = match literal.scalar(0) {
+                // As scalar operations hold them: the bits of an f32.
+                Some(Scalar::Float(value)) => Some(i64::from((value as f32).to_bits())),
                 Some(Scalar::Int(value)) => Some(value),
                 Some(Scalar::Uint(value)) => i64::try_from(value).ok(),
                 Some(Scalar::Bool(value)) => Some(i64::from(value)),
@@ -154,6 +208,49 @@ impl<'p> Machine<'p> {
                 line: here.line,
                 message: "what is loaded is no integer of 64 bits".to_owned(),
             })?);
+        }
+        Ok(Flow::Next)
+    }
+
+    /// Writes a scalar.
+    fn store_scalar(
+        &mut self,
+        destination: &Cut,
+        value: &Index,
+        here: Here<'p>,
+    ) -> Result<Flow, Error> {
+        let value = self.value(value, here)?;
+        let Some(access) = self.access(destination, here)? else {
+            return Ok(Flow::Next);
+        };
+        self.check_races(&access, Touch::Write, here);
+        let id = access.buffer.index();
+        let state = &mut self.states[id];
+        if state.written.missing(&access.region).is_some() {
+            state.written.insert(&access.region);
+        }
+        state.tainted.remove(&access.region);
+        self.engines.issue(here.line);
+        if self.functional {
+            let geometry = &self.geometry[id];
+            let scalar = match geometry.element_type.is_float() {
+                true => Scalar::Float(f64::from(f32::from_bits(value as u32))),
+                false => Scalar::Int(value),
+            };
+            let shape = ArrayShape::new(geometry.element_type, &[]);
+            let literal =
+                Literal::from_scalars(&shape, [scalar]).map_err(|error| Error::Program {
+                    line: here.line,
+                    message: error.to_string(),
+                })?;
+            let space = self.program.buffers[access.buffer].space as usize;
+            let dense = Dense {
+                start: 0,
+                strides: vec![0; geometry.dims.len()],
+            };
+            let offset = self.states[id].offset;
+            let image = &mut self.images[space];
+            image.write(geometry, offset, &access.region, &dense, literal.bytes());
         }
         Ok(Flow::Next)
     }

@@ -1,6 +1,6 @@
 //! Waiting: for copies, and for counts.
 
-use super::code::{Index, Signal};
+use super::code::{Copy, Index, Signal};
 use super::flights::PartlyWaited;
 use super::{Flow, Here, Machine};
 use crate::finding::Code;
@@ -95,6 +95,17 @@ impl<'p> Machine<'p> {
         Ok(Flow::Next)
     }
 
+    /// Waits for the bytes of a copy from here to there.
+    pub(super) fn wait_copy(&mut self, copy: &Copy, here: Here<'p>) -> Result<Flow, Error> {
+        let source = self.access(&copy.source, here)?;
+        let destination = self.access(&copy.destination, here)?;
+        let (Some(source), Some(destination)) = (source, destination) else {
+            return Ok(Flow::Next);
+        };
+        let bytes = self.copied_bytes(copy, &source, &destination);
+        self.wait(&copy.semaphore, Some(&Index::Constant(bytes)), here)
+    }
+
     /// The oldest copy on a semaphore is done.
     fn land(&mut self, slot: (usize, usize), here: Here<'p>) {
         let number = self.semaphores[slot.0][slot.1].copies.pop_front();
@@ -134,10 +145,20 @@ impl<'p> Machine<'p> {
         &mut self,
         semaphore: &Signal,
         amount: &Index,
+        core: Option<&Index>,
         here: Here<'p>,
     ) -> Result<Flow, Error> {
         let (array, index) = self.semaphore(semaphore, here)?;
         let amount = self.count(amount, here)?;
+        if let Some(core) = core {
+            let core = self.value(core, here)?;
+            if core != self.core {
+                return Err(Error::Unsupported {
+                    line: here.line,
+                    message: format!("core {core} is signalled, and one core is simulated"),
+                });
+            }
+        }
         let semaphore = &mut self.semaphores[array.index()][index as usize];
         semaphore.count = semaphore.count.saturating_add(amount);
         semaphore.raised = here.line;

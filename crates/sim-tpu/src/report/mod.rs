@@ -27,6 +27,9 @@ pub struct Options {
     pub step_limit: u64,
     /// Bytes of the host that the memories may take in a functional run.
     pub host_bytes: i64,
+    /// Whether products of vectors round f32 operands to bf16, as the matrix units do at the
+    /// default precision. Operations of HLO say themselves how precise they are.
+    pub rounds_products: bool,
     /// Whether the report lists what each buffer held when.
     pub record_timeline: bool,
 }
@@ -43,6 +46,7 @@ impl Default for Options {
             fill: 0xff,
             step_limit: STEP_LIMIT,
             host_bytes: 8 << 30,
+            rounds_products: true,
             record_timeline: true,
         }
     }

@@ -129,6 +129,8 @@ impl Reader<'_> {
             },
         )?;
         Ok(Window {
+            steps: Vec::new(),
+            transform: Vec::new(),
             block,
             array,
             sizes,

@@ -22,6 +22,7 @@ mod grids;
 mod loads;
 mod print;
 mod print_compute;
+mod print_vector;
 mod slices;
 mod statements;
 

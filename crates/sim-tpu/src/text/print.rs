@@ -101,6 +101,11 @@ fn unique(name: &str, taken: &mut FxHashSet<String>) -> String {
 }
 
 impl NamesOf {
+    /// A variable's name.
+    pub(super) fn variable(&self, id: VariableId) -> &str {
+        &self.variables[id]
+    }
+
     fn new(program: &TpuProgram) -> Self {
         let mut taken = FxHashSet::default();
         let mut buffers = SecondaryMap::new();
@@ -203,10 +208,78 @@ impl<'p> Printer<'p> {
                 source,
                 destination,
                 semaphore,
+                remote,
             } => {
                 let (from, to) = (self.slice(source), self.slice(destination));
                 let semaphore = self.semaphore(semaphore);
                 self.write(format_args!("start {from} -> {to}, {semaphore}"));
+                if let Some(remote) = remote {
+                    let core = self.term(&remote.core);
+                    self.write(format_args!(" on core {core}"));
+                    if let Some(sent) = &remote.sent {
+                        let sent = self.semaphore(sent);
+                        self.write(format_args!(" sent {sent}"));
+                    }
+                }
+            }
+            StatementKind::WaitCopy {
+                source,
+                destination,
+                semaphore,
+            } => {
+                let (from, to) = (self.slice(source), self.slice(destination));
+                let semaphore = self.semaphore(semaphore);
+                self.write(format_args!("wait {semaphore} for {from} -> {to}"));
+            }
+            StatementKind::Vector(block) => {
+                let text = match &block.operations[..] {
+                    // What a finding is about.
+                    [one] => self.vector_operation(one),
+                    _ => self.vector_block(block, &self.indent()),
+                };
+                self.out.push_str(&text);
+            }
+            StatementKind::Scalar {
+                variable,
+                operation,
+                operands,
+            } => {
+                let operands: Vec<String> = operands.iter().map(|term| self.term(term)).collect();
+                let value = self.scalar_operation(operation, &operands);
+                let name = self.names.variables[*variable].clone();
+                self.write(format_args!("let {name} = {value}"));
+            }
+            StatementKind::StoreScalar { destination, value } => {
+                let (destination, value) = (self.slice(destination), self.term(value));
+                self.write(format_args!("{destination} = {value}"));
+            }
+            StatementKind::AssumeMultiple {
+                variable,
+                value,
+                multiple,
+                ..
+            } => {
+                let name = self.names.variables[*variable].clone();
+                let value = self.term(value);
+                self.write(format_args!(
+                    "let {name} = multiple_of({value}, {multiple})"
+                ));
+            }
+            StatementKind::ReadSemaphore {
+                variable,
+                semaphore,
+            } => {
+                let name = self.names.variables[*variable].clone();
+                let semaphore = self.semaphore(semaphore);
+                self.write(format_args!("let {name} = count({semaphore})"));
+            }
+            StatementKind::CoreNumber { variable } => {
+                let name = self.names.variables[*variable].clone();
+                self.write(format_args!("let {name} = core"));
+            }
+            StatementKind::Delay { nanoseconds } => {
+                let nanoseconds = self.term(nanoseconds);
+                self.write(format_args!("delay {nanoseconds}"));
             }
             StatementKind::Wait { semaphore, bytes } => {
                 let semaphore = self.semaphore(semaphore);
@@ -216,9 +289,17 @@ impl<'p> Printer<'p> {
                     self.write(format_args!(", {bytes}"));
                 }
             }
-            StatementKind::Signal { semaphore, amount } => {
+            StatementKind::Signal {
+                semaphore,
+                amount,
+                core,
+            } => {
                 let (semaphore, amount) = (self.semaphore(semaphore), self.term(amount));
                 self.write(format_args!("signal {semaphore}, {amount}"));
+                if let Some(core) = core {
+                    let core = self.term(core);
+                    self.write(format_args!(" on core {core}"));
+                }
             }
             StatementKind::Await { semaphore, amount } => {
                 let (semaphore, amount) = (self.semaphore(semaphore), self.term(amount));
@@ -294,6 +375,9 @@ impl<'p> Printer<'p> {
             Role::Scratch => {}
             Role::Parameter(number) => self.write(format_args!(" = parameter({number})")),
             Role::Result(number) => self.write(format_args!(" = result({number})")),
+            Role::Updated { parameter, result } => {
+                self.write(format_args!(" = parameter({parameter}) = result({result})"));
+            }
         }
         if let Some(offset) = buffer.offset {
             self.write(format_args!(" at {offset}"));
@@ -307,12 +391,17 @@ impl<'p> Printer<'p> {
         for window in &grid.windows {
             let indent = "  ".repeat(depth);
             let out = if window.output { "out " } else { "" };
-            let block = &self.names.buffers[window.block];
-            let array = &self.names.buffers[window.array];
+            let block = self.names.buffers[window.block].clone();
+            let array = self.names.buffers[window.array].clone();
             let sizes: Vec<String> = window.sizes.iter().map(ToString::to_string).collect();
             let indices: Vec<String> = window.indices.iter().map(|t| self.term(t)).collect();
             let offset = self.program.buffers[window.block].offset;
             let place = offset.map_or(String::new(), |offset| format!(" at {offset}"));
+            if !window.transform.is_empty() {
+                self.out.push_str(&format!("{indent}at {{\n"));
+                self.statements(&window.transform, depth + 1);
+                self.out.push_str(&format!("{indent}}}\n"));
+            }
             let line = format!(
                 "{indent}window {out}{block} = {array} block ({}) at ({}) buffers {}{place}\n",
                 sizes.join(", "),
@@ -323,7 +412,13 @@ impl<'p> Printer<'p> {
         }
     }
 
-    fn term(&self, term: &Term) -> String {
+    /// The blanks that the line being written begins with.
+    fn indent(&self) -> String {
+        let line = self.out.rsplit('\n').next().unwrap_or_default();
+        line.chars().take_while(|c| *c == ' ').collect()
+    }
+
+    pub(super) fn term(&self, term: &Term) -> String {
         let name = |var: Var| self.names.variables[VariableId::new(var.0 as usize)].clone();
         term.display(&name, Style::Document).to_string()
     }
@@ -354,8 +449,8 @@ impl<'p> Printer<'p> {
         format!("{name}[{}]", self.term(&semaphore.index))
     }
 
-    pub(super) fn slice(&self, slice: &Slice) -> String {
-        let entries = slice.entries.iter().map(|entry| match entry {
+    pub(super) fn entry(&self, entry: &SliceEntry) -> String {
+        match entry {
             SliceEntry::Whole => ":".to_owned(),
             SliceEntry::Element(at) => self.term(at),
             SliceEntry::Range {
@@ -366,8 +461,15 @@ impl<'p> Printer<'p> {
                 let clipped = if *clipped { " clipped" } else { "" };
                 format!("{} +: {size}{clipped}", self.term(start))
             }
-        });
-        let entries: Vec<String> = entries.collect();
+        }
+    }
+
+    pub(super) fn slice(&self, slice: &Slice) -> String {
+        let entries: Vec<String> = slice
+            .entries
+            .iter()
+            .map(|entry| self.entry(entry))
+            .collect();
         format!(
             "{}[{}]",
             self.names.buffers[slice.buffer],

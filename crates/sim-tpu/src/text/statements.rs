@@ -178,7 +178,11 @@ impl<'a> Reader<'a> {
                     Term::constant(1)
                 };
                 if word == "signal" {
-                    StatementKind::Signal { semaphore, amount }
+                    StatementKind::Signal {
+                        semaphore,
+                        amount,
+                        core: None,
+                    }
                 } else {
                     StatementKind::Await { semaphore, amount }
                 }
@@ -254,6 +258,7 @@ impl<'a> Reader<'a> {
             source,
             destination,
             semaphore,
+            remote: None,
         })
     }
 

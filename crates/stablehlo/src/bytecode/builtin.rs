@@ -79,7 +79,29 @@ pub(super) fn attribute(table: &mut Table<'_>, bytes: &mut Cursor) -> Result<Att
             );
         }
         21 => table.attribute(bytes)?,
+        23 => identity_map(bytes)?,
         code => return Err(bytes.error(format!("unknown code {code} of a builtin attribute"))),
+    })
+}
+
+/// An affine map that is the identity, which layouts of memory references are: its rank, above two
+/// bits that say which map it is (as LLVM 24 writes them; facts from the files of jax 0.12).
+fn identity_map(bytes: &mut Cursor) -> Result<Attribute, Error> {
+    const MOST_DIMENSIONS: u64 = 64;
+    let code = bytes.varint()?;
+    let (rank, which) = (code >> 2, code & 3);
+    if which != 0 || rank > MOST_DIMENSIONS {
+        return Err(Error::unsupported(format!(
+            "an affine map of code {code}: only identities of at most {MOST_DIMENSIONS} dimensions \
+             are read"
+        ))
+        .at_byte(bytes.offset()));
+    }
+    let dims: Vec<String> = (0..rank).map(|d| format!("d{d}")).collect();
+    let dims = dims.join(", ");
+    Ok(Attribute::Opaque {
+        dialect: "".into(),
+        body: format!("affine_map<({dims}) -> ({dims})>").into(),
     })
 }
 

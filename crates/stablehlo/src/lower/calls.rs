@@ -3,8 +3,9 @@
 use super::{Frame, Local, Lowerer, MAX_INLINING, access::Access, chlo};
 use crate::Error;
 use crate::mlir::{Attribute, Block, Operation, Type, ValueId};
+use smallvec::SmallVec;
 use std::sync::Arc;
-use tegula_ir::{CustomCall, Op, Shape};
+use tegula_ir::{CustomCall, Layout, Op, Shape};
 
 /// Custom calls that give their operand back: they say something to a partitioner or a scheduler.
 const IDENTITIES: &[&str] = &[
@@ -189,13 +190,13 @@ impl<'m> Lowerer<'m> {
         for name in names {
             computations.push(self.called_computation(access, name)?);
         }
-        // LAPACK's routines are known to take matrices by columns.
-        if !target.starts_with("lapack_") && has_other_layouts(access) {
-            let what = "a custom call of arrays that do not lie row-major";
-            return Err(access.unsupported(what));
+        let mut operand_layouts = None;
+        if has_other_layouts(access) {
+            let shapes = operands.iter().map(|&operand| frame.shape(operand).clone());
+            operand_layouts = Some(with_orders(access, "operand_layouts", shapes.collect())?);
         }
         let config = backend_config(access);
-        let op = Op::CustomCall(Box::new(CustomCall {
+        let call = CustomCall {
             target: target.into(),
             operand_layouts: None,
             has_side_effect: access.flag("has_side_effect")?,
@@ -203,12 +204,19 @@ impl<'m> Lowerer<'m> {
             called: computations,
             aliasing: Vec::new(),
             extra: Vec::new(),
-        }));
+        };
         let results = &access.operation.results;
         let mut shapes = Vec::new();
         for place in 0..results.len() {
             shapes.push(self.result_shape(access, place, None)?);
         }
+        if operand_layouts.is_some() {
+            shapes = with_orders(access, "result_layouts", shapes)?;
+        }
+        let op = Op::CustomCall(Box::new(CustomCall {
+            operand_layouts,
+            ..call
+        }));
         let single = shapes.len() == 1;
         let shape = match single {
             true => shapes.remove(0),
@@ -326,6 +334,33 @@ fn has_other_layouts(access: &Access<'_>) -> bool {
     let layouts = layouts.filter_map(|name| access.operation.attribute(name)?.as_array());
     let mut orders = layouts.flatten().filter_map(Attribute::as_integers);
     orders.any(|order| !order.iter().rev().copied().eq(0..order.len() as i64))
+}
+
+/// Shapes of arrays that lie in the orders that an attribute states, the fastest-varying dimension
+/// first; it says nothing of tokens.
+fn with_orders(
+    access: &Access<'_>,
+    name: &str,
+    mut shapes: Vec<Shape>,
+) -> Result<Vec<Shape>, Error> {
+    let orders = access.operation.attribute(name);
+    let orders = orders.and_then(Attribute::as_array).unwrap_or_default();
+    for (shape, order) in shapes.iter_mut().zip(orders) {
+        let (Shape::Array(array), Some(order)) = (shape, order.as_integers()) else {
+            continue;
+        };
+        let order = order.iter().map(|&dim| u32::try_from(dim).ok());
+        let order: Option<SmallVec<[u32; 6]>> = order.collect();
+        let rank = array.rank() as u32;
+        let order = order.filter(|o| o.len() == array.rank() && (0..rank).all(|d| o.contains(&d)));
+        let order = order
+            .ok_or_else(|| access.error(format!("`{name}` is no order of {rank} dimensions")))?;
+        array.layout = Some(Box::new(Layout {
+            minor_to_major: order,
+            ..Layout::default()
+        }));
+    }
+    Ok(shapes)
 }
 
 /// What a custom call is given as its configuration, as HLO text writes it.

@@ -3,8 +3,8 @@
 use crate::mlir::{Attribute, Attributes, Elements, FloatKind, Type};
 use std::sync::Arc;
 use tegula_ir::{
-    Collective, ConvDims, DimNumbers, DotDims, GatherDims, Precision, ReplicaGroups, ScatterDims,
-    WindowDim,
+    ArrayShape, Collective, ConvDims, DimNumbers, DotDims, GatherDims, Layout, Precision,
+    ReplicaGroups, ScatterDims, WindowDim,
 };
 
 fn structure<const N: usize>(name: &str, fields: [(&str, &[i64]); N]) -> Attribute {
@@ -197,6 +197,21 @@ pub(super) fn window(window: &[WindowDim]) -> Window {
             values: window.iter().map(|dim| i64::from(dim.reversal)).collect(),
         },
     }
+}
+
+/// The order of an array's dimensions, the fastest-varying first, as `operand_layouts` has it.
+pub(super) fn order_of(array: &ArrayShape) -> Attribute {
+    let own = Layout::row_major(array.rank());
+    let layout = array.layout.as_deref().unwrap_or(&own);
+    let order = layout.minor_to_major.iter();
+    let bytes: Vec<u8> = order
+        .flat_map(|&dim| u64::from(dim).to_le_bytes())
+        .collect();
+    Attribute::Elements(Arc::new(Elements {
+        ty: Type::tensor(vec![Some(array.rank() as i64)], Type::Index),
+        bytes: bytes.into(),
+        splat: false,
+    }))
 }
 
 /// A dense constant of 64-bit integers in rows of `columns`.

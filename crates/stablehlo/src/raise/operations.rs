@@ -634,6 +634,19 @@ impl Raiser<'_> {
             let value = value.unwrap_or_else(|| Attribute::string(&text));
             properties.push(("backend_config", value));
         }
+        if let Some(stated) = &call.operand_layouts {
+            let orders = |shapes: &[&Shape]| {
+                let arrays = shapes.iter().filter_map(|shape| shape.as_array());
+                Attribute::Array(arrays.map(attributes::order_of).collect())
+            };
+            let results = match &instruction.shape {
+                Shape::Tuple(elements) => elements.iter().collect(),
+                shape => vec![shape],
+            };
+            let stated: Vec<&Shape> = stated.iter().collect();
+            properties.push(("operand_layouts", orders(&stated)));
+            properties.push(("result_layouts", orders(&results)));
+        }
         if !call.called.is_empty() {
             let called = call.called.iter().map(|computation| {
                 let name = self.name_of(*computation, None);

@@ -5,11 +5,13 @@
 //! - `types`, `attributes`, `constants`, `locations`: what they say;
 //! - `operations`: blocks, regions, names of values, the generic form;
 //! - `formats`: the pretty forms that a line of a table describes; the printer takes them, too;
+//! - `kernels`: those of the dialects that kernels of Pallas are written in;
 //! - `special`: the pretty forms that need code of their own.
 
 mod attributes;
 mod constants;
 pub(crate) mod formats;
+mod kernels;
 mod locations;
 mod operations;
 mod scanner;

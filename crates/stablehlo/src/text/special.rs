@@ -41,6 +41,7 @@ impl Parser<'_> {
             "sdy.manual_computation" => self.manual_computation(),
             _ => match formats::form(name) {
                 Some(form) => self.by_form(name, form),
+                None if let Some(read) = self.kernel_operation(name) => read,
                 None => Err(self.scanner.error_at(
                     place,
                     format!(

@@ -98,7 +98,7 @@ fn recursion_and_missing_functions_are_errors() {
 }
 
 #[test]
-fn custom_calls_of_arrays_by_columns_are_refused() {
+fn orders_of_custom_calls_are_kept() {
     let call = |target: &str, order: &str| {
         format!(
             "func.func @main(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {{
@@ -110,10 +110,23 @@ fn custom_calls_of_arrays_by_columns_are_refused() {
             }}"
         )
     };
-    let error = error_of(&call("mine", "[0, 1]"));
-    assert!(error.message.contains("do not lie row-major"), "{error}");
-    let module = read(call("mine", "[1, 0]").into_bytes()).expect("a program");
-    assert!(to_module(&module).is_ok());
+    let orders = |order: &str| {
+        let module = read(call("mine", order).into_bytes()).expect("a program");
+        let module = to_module(&module).expect("it is translated");
+        let root = &module[module.entry_computation().root];
+        let mut calls = module.instructions.values().chain([root]);
+        calls.find_map(|instruction| match instruction.op_to_run() {
+            tegula_ir::Op::CustomCall(call) => Some(call.orders()),
+            _ => None,
+        })
+    };
+    assert_eq!(orders("[1, 0]"), Some(None));
+    assert_eq!(orders("[0, 1]"), Some(Some(vec![vec![0, 1], vec![1, 0]])));
+    let error = error_of(&call("mine", "[0, 0]"));
+    assert!(
+        error.message.contains("no order of 2 dimensions"),
+        "{error}"
+    );
 }
 
 #[test]

@@ -46,7 +46,7 @@ fn a_chain_shrinks_to_the_operation_that_the_command_looks_for() {
 fn reduced(text: &str, words: &[&str]) -> (String, usize) {
     let module = tegula::read(text).expect("the program is right");
     let mut tries = 0;
-    let mut fails = |module: &tegula::Module| {
+    let mut fails = |module: &tegula_ir::Module| {
         tries += 1;
         let text = print_module(module, PrintStyle::Short);
         // What is tried can be read.

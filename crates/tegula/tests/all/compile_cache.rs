@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use tegula::{Arg, Buffer, Cache, Options, compile, read};
+use tegula::{Arg, Cache, Options, Tensor, compile, read};
 
 /// A folder that is not there yet.
 fn folder(name: &str) -> PathBuf {
@@ -35,9 +35,9 @@ fn computed(cache: &Cache, a: f32) -> Vec<f32> {
     };
     let module = read(&text).expect("a program");
     let executable = compile(&module, &options).expect("compiled");
-    let x = Buffer::from_f32s(&[2], &[1.0, 2.0]).expect("an array");
+    let x = Tensor::from_slice::<f32>(&[2], &[1.0, 2.0]).expect("an array");
     let results = executable.run(vec![Arg::Borrowed(&x)]).expect("it runs");
-    results[0].as_f32s().expect("floats").to_vec()
+    results[0].as_slice::<f32>().expect("floats").to_vec()
 }
 
 #[test]

@@ -3,6 +3,7 @@
 
 mod compile_cache;
 mod custom_calls;
+mod facade;
 mod one_device;
 mod onnx_values;
 mod scalar_loops;

@@ -244,7 +244,8 @@ fn lapack_routine(instruction: &Instruction) -> Result<Option<Lapack>, Error> {
     let Op::CustomCall(call) = &instruction.op else {
         return Ok(None);
     };
-    let routine = Lapack::of(&call.to_run(instruction.annotations.as_deref())).transpose();
+    let routine = Lapack::of(&call.to_run(instruction.annotations.as_deref(), &instruction.shape))
+        .transpose();
     routine.map_err(Error::input)
 }
 

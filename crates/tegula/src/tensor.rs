@@ -1,10 +1,12 @@
 //! Arrays given to and taken from a running program.
 
-use crate::{Error, Fault};
+use crate::{Error, ErrorKind};
 use std::alloc;
 use std::borrow::Cow;
 use std::sync::OnceLock;
-use tegula_ir::{ArrayShape, Literal};
+/// A Rust type that stores elements of an array: numbers of 8 to 64 bits, halves and complex numbers.
+pub use tegula_ir::NativeType as Element;
+use tegula_ir::{ArrayShape, ElementType, Literal};
 use tegula_layout::apply_layouts::{
     Permutation, in_order, inverse, is_row_major, permuted, row_major,
 };
@@ -14,7 +16,7 @@ use tegula_layout::apply_layouts::{
 /// A result lies in the order of dimensions that the program states for it. Whoever
 /// looks at its elements sees them row-major: they are put so when that is first asked.
 #[derive(Clone, Debug)]
-pub struct Buffer {
+pub struct Tensor {
     stored: Literal,
     /// [`None`] if it lies row-major.
     lies: Option<Box<Lies>>,
@@ -31,7 +33,7 @@ struct Lies {
 }
 
 /// The same elements in the same places; how they lie in memory is not compared.
-impl PartialEq for Buffer {
+impl PartialEq for Tensor {
     fn eq(&self, other: &Self) -> bool {
         self.literal() == other.literal()
     }
@@ -41,10 +43,24 @@ impl PartialEq for Buffer {
 #[derive(Debug)]
 pub enum Arg<'a> {
     /// The caller keeps it.
-    Borrowed(&'a Buffer),
+    Borrowed(&'a Tensor),
     /// The program may overwrite it: its memory becomes that of a result where the
     /// program says so (`input_output_alias`, `buffer_donor`).
-    Donated(Buffer),
+    Donated(Tensor),
+}
+
+/// Borrowed: the caller keeps it.
+impl<'a> From<&'a Tensor> for Arg<'a> {
+    fn from(tensor: &'a Tensor) -> Self {
+        Self::Borrowed(tensor)
+    }
+}
+
+/// Donated: the program may overwrite it.
+impl From<Tensor> for Arg<'_> {
+    fn from(tensor: Tensor) -> Self {
+        Self::Donated(tensor)
+    }
 }
 
 impl<'a> Arg<'a> {
@@ -58,7 +74,7 @@ impl<'a> Arg<'a> {
     }
 
     /// The array.
-    pub fn buffer(&self) -> &Buffer {
+    pub fn buffer(&self) -> &Tensor {
         match self {
             Self::Borrowed(buffer) => buffer,
             Self::Donated(buffer) => buffer,
@@ -66,21 +82,26 @@ impl<'a> Arg<'a> {
     }
 }
 
-impl Buffer {
-    /// An array of f32, row-major.
+impl Tensor {
+    /// An array from its elements, row-major.
     ///
     /// # Errors
     /// The number of elements is not the product of the dimensions.
-    pub fn from_f32s(dims: &[i64], values: &[f32]) -> Result<Self, Error> {
-        Ok(Literal::from_f32s(dims, values)?.into())
+    pub fn from_slice<T: Element>(dims: &[i64], values: &[T]) -> Result<Self, Error> {
+        Ok(Literal::from_values(dims, values)?.into())
     }
 
-    /// An array of s32, row-major.
+    /// An array of `pred` from its elements, row-major.
     ///
     /// # Errors
     /// The number of elements is not the product of the dimensions.
-    pub fn from_i32s(dims: &[i64], values: &[i32]) -> Result<Self, Error> {
-        Ok(Literal::from_i32s(dims, values)?.into())
+    pub fn from_bools(dims: &[i64], values: &[bool]) -> Result<Self, Error> {
+        Ok(Literal::from_bools(dims, values)?.into())
+    }
+
+    /// An array of one element and no dimensions.
+    pub fn scalar<T: Element>(value: T) -> Self {
+        Literal::from_value(value).into()
     }
 
     /// An array that lies in an order: dimension `k` of `stored` is the array's
@@ -103,7 +124,7 @@ impl Buffer {
             return Ok(self);
         }
         let stored = permuted(self.literal(), order)
-            .map_err(|error| Error::new(Fault::Input, error.to_string()))?;
+            .map_err(|error| Error::new(ErrorKind::Input, error.to_string()))?;
         Ok(Self::stored_in(stored, order))
     }
 
@@ -127,14 +148,21 @@ impl Buffer {
         self.in_order(&order.into())
     }
 
-    /// The elements, if they are f32; row-major.
-    pub fn as_f32s(&self) -> Option<&[f32]> {
-        self.literal().as_f32s()
+    /// The elements, row-major, if they are of this type (`u8` also for `pred`: 0 and 1).
+    pub fn as_slice<T: Element>(&self) -> Option<&[T]> {
+        self.literal().values()
     }
 
-    /// The elements, if they are s32; row-major.
-    pub fn as_i32s(&self) -> Option<&[i32]> {
-        self.literal().as_i32s()
+    /// The sizes of the dimensions, the most major first.
+    pub fn dims(&self) -> Vec<i64> {
+        let dims = self.shape().dims.iter();
+        dims.map(|dim| dim.as_static().unwrap_or_default())
+            .collect()
+    }
+
+    /// The type of the elements.
+    pub fn element_type(&self) -> ElementType {
+        self.shape().element_type
     }
 
     /// The array of any element type.
@@ -186,10 +214,10 @@ fn check_order(order: &[usize], rank: usize) -> Result<(), Error> {
         return Ok(());
     }
     let message = format!("{order:?} is no order of {rank} dimensions");
-    Err(Error::new(Fault::Input, message))
+    Err(Error::new(ErrorKind::Input, message))
 }
 
-impl From<Literal> for Buffer {
+impl From<Literal> for Tensor {
     fn from(stored: Literal) -> Self {
         Self { stored, lies: None }
     }

@@ -1,0 +1,5 @@
+//! Tests of reading kernels.
+
+mod common;
+mod mutations;
+mod reading;

@@ -1,0 +1,299 @@
+//! References, copies and semaphores.
+
+use super::references::Reference;
+use super::{Error, Made, Semaphores, Translator};
+use crate::program::{Remote, SemaphoreRef, Slice, StatementKind};
+use tegula_expr::Term;
+use tegula_mosaic::ir::{CopyOperands, Op, Operation, Value};
+
+/// The ends of a copy.
+struct Ends {
+    source: Slice,
+    target: Slice,
+    source_semaphore: Option<SemaphoreRef>,
+    target_semaphore: Option<SemaphoreRef>,
+    device: Option<Term>,
+}
+
+impl<'k> Translator<'k> {
+    pub(super) fn reference(&self, operation: &Operation, value: Value) -> Made<Reference> {
+        let known = self.references.get(&value).cloned();
+        known.ok_or_else(|| Error::at(operation, "memory of a kind that is not simulated"))
+    }
+
+    fn dims_of(&self, operation: &Operation, value: Value) -> Made<Vec<i64>> {
+        let memref = self.module.values[value].as_memref();
+        let dims = memref.and_then(tegula_mosaic::types::MemRefType::static_dims);
+        dims.ok_or_else(|| Error::at(operation, "memory whose sizes are not known"))
+    }
+
+    pub(super) fn memory_operation(&mut self, operation: &'k Operation) -> Made<()> {
+        match &operation.op {
+            Op::Alloc => {
+                self.flush();
+                self.scratch(operation.results[0])?;
+                Ok(())
+            }
+            Op::MemRefSlice
+            | Op::MemRefSqueeze
+            | Op::MemRefReshape
+            | Op::MemRefBitcast
+            | Op::MemRefCast => self.view_operation(operation),
+            Op::LoadScalar => {
+                let source = self.scalar_slice(operation, &operation.operands)?;
+                let variable = self.defined(operation.results[0], "l");
+                self.push(StatementKind::Load { variable, source });
+                Ok(())
+            }
+            Op::StoreScalar => {
+                self.flush();
+                let value = self.scalar(operation.operands[0])?;
+                let destination = self.scalar_slice(operation, &operation.operands[1..])?;
+                self.push(StatementKind::StoreScalar { destination, value });
+                Ok(())
+            }
+            Op::BarrierSemaphore => {
+                let array = match self.barrier {
+                    Some(array) => array,
+                    None => self.semaphore_array("barrier", 1),
+                };
+                self.barrier = Some(array);
+                self.semaphores.insert(
+                    operation.results[0],
+                    Semaphores {
+                        array,
+                        first: Term::constant(0),
+                        dims: Vec::new(),
+                        strides: Vec::new(),
+                    },
+                );
+                Ok(())
+            }
+            Op::ReadSemaphore => {
+                self.flush();
+                let semaphore = self.semaphore(operation, operation.operands[0])?;
+                let variable = self.defined(operation.results[0], "count");
+                self.push(StatementKind::ReadSemaphore {
+                    variable,
+                    semaphore,
+                });
+                Ok(())
+            }
+            Op::Signal { device, core } => {
+                self.flush();
+                if *core {
+                    return Err(Error::at(
+                        operation,
+                        "a signal to another core of the chip is not simulated",
+                    ));
+                }
+                let semaphore = self.semaphore(operation, operation.operands[0])?;
+                let amount = self.scalar(operation.operands[1])?;
+                let core = match device {
+                    true => Some(self.scalar(operation.operands[2])?),
+                    false => None,
+                };
+                self.push(StatementKind::Signal {
+                    semaphore,
+                    amount,
+                    core,
+                });
+                Ok(())
+            }
+            Op::Wait => {
+                self.flush();
+                let semaphore = self.semaphore(operation, operation.operands[0])?;
+                let amount = self.scalar(operation.operands[1])?;
+                self.push(StatementKind::Await { semaphore, amount });
+                Ok(())
+            }
+            Op::EnqueueDma(groups) => self.start(operation, *groups),
+            Op::WaitDma(groups, wait_target) => self.wait(operation, *groups, *wait_target),
+            _ => Err(Error::at(operation, "it is not simulated")),
+        }
+    }
+
+    fn view_operation(&mut self, operation: &'k Operation) -> Made<()> {
+        let (from, to) = (operation.operands[0], operation.results[0]);
+        let dims = self.dims_of(operation, to)?;
+        if let Some(semaphores) = self.semaphores.get(&from).cloned() {
+            let made = self.semaphore_view(operation, semaphores, dims)?;
+            self.semaphores.insert(to, made);
+            return Ok(());
+        }
+        let reference = self.reference(operation, from)?;
+        let made = match &operation.op {
+            Op::MemRefSlice => {
+                let starts = operation.operands[1..]
+                    .iter()
+                    .map(|index| self.scalar(*index));
+                let starts = starts.collect::<Made<Vec<_>>>()?;
+                for start in &starts {
+                    self.after_open(start);
+                }
+                let sizes: Vec<Option<i64>> = dims.iter().map(|size| Some(*size)).collect();
+                reference.part(&starts, &sizes)
+            }
+            Op::MemRefSqueeze => reference
+                .squeezed(&dims)
+                .ok_or_else(|| Error::at(operation, "its result has other sizes"))?,
+            Op::MemRefReshape => reference.reshaped(&dims),
+            Op::MemRefCast => reference,
+            _ => {
+                return Err(Error::at(
+                    operation,
+                    "memory as elements of another width is not simulated",
+                ));
+            }
+        };
+        self.references.insert(to, made);
+        Ok(())
+    }
+
+    fn semaphore_view(
+        &mut self,
+        operation: &Operation,
+        mut semaphores: Semaphores,
+        dims: Vec<i64>,
+    ) -> Made<Semaphores> {
+        match &operation.op {
+            Op::MemRefSlice => {
+                for (index, stride) in operation.operands[1..].iter().zip(&semaphores.strides) {
+                    let start = self.scalar(*index)?;
+                    semaphores.first = &semaphores.first + &(start * *stride);
+                }
+                semaphores.dims = dims;
+            }
+            Op::MemRefSqueeze => {
+                let mut strides = Vec::new();
+                let mut wanted = dims.iter().peekable();
+                let own = semaphores.dims.clone();
+                for (d, (size, stride)) in own.iter().zip(&semaphores.strides).enumerate() {
+                    let rest = own.len() - d - 1;
+                    let keeps = wanted.peek() == Some(&size) && (*size != 1 || rest < wanted.len());
+                    if keeps {
+                        wanted.next();
+                        strides.push(*stride);
+                    }
+                }
+                semaphores.strides = strides;
+                semaphores.dims = dims;
+            }
+            _ => {
+                return Err(Error::at(
+                    operation,
+                    "semaphores in another shape are not simulated",
+                ));
+            }
+        }
+        Ok(semaphores)
+    }
+
+    fn semaphore(&self, operation: &Operation, value: Value) -> Made<SemaphoreRef> {
+        let known = self.semaphores.get(&value);
+        let semaphores =
+            known.ok_or_else(|| Error::at(operation, "a semaphore that is not known"))?;
+        if semaphores.dims.iter().product::<i64>() != 1 {
+            return Err(Error::at(operation, "several semaphores where one is due"));
+        }
+        Ok(SemaphoreRef {
+            array: semaphores.array,
+            index: semaphores.first.clone(),
+        })
+    }
+
+    fn scalar_slice(&mut self, operation: &Operation, operands: &[Value]) -> Made<Slice> {
+        let reference = self.reference(operation, operands[0])?;
+        let mut starts = Vec::new();
+        for index in &operands[1..] {
+            let term = self.scalar(*index)?;
+            self.after_open(&term);
+            starts.push(term);
+        }
+        let sizes = vec![None; starts.len()];
+        reference.part(&starts, &sizes).slice(operation)
+    }
+
+    fn ends(&mut self, operation: &Operation, groups: CopyOperands) -> Made<Ends> {
+        if groups.core {
+            return Err(Error::at(
+                operation,
+                "a copy to another core of the chip is not simulated",
+            ));
+        }
+        let mut operands = operation.operands.iter().copied();
+        let mut next = || {
+            operands
+                .next()
+                .ok_or_else(|| Error::at(operation, "an operand is missing"))
+        };
+        let source = next()?;
+        let source_semaphore = if groups.source_semaphore {
+            Some(next()?)
+        } else {
+            None
+        };
+        let target = next()?;
+        let target_semaphore = if groups.target_semaphore {
+            Some(next()?)
+        } else {
+            None
+        };
+        let device = if groups.device { Some(next()?) } else { None };
+        let of = |value: Option<Value>| {
+            value
+                .map(|value| self.semaphore(operation, value))
+                .transpose()
+        };
+        Ok(Ends {
+            source: self.reference(operation, source)?.slice(operation)?,
+            target: self.reference(operation, target)?.slice(operation)?,
+            source_semaphore: of(source_semaphore)?,
+            target_semaphore: of(target_semaphore)?,
+            device: device.map(|value| self.scalar(value)).transpose()?,
+        })
+    }
+
+    fn start(&mut self, operation: &Operation, groups: CopyOperands) -> Made<()> {
+        self.flush();
+        let ends = self.ends(operation, groups)?;
+        let semaphore = ends
+            .target_semaphore
+            .ok_or_else(|| Error::at(operation, "a copy without a semaphore of its destination"))?;
+        let remote = match (ends.device, ends.source_semaphore) {
+            (None, None) => None,
+            (Some(core), sent) => Some(Remote { core, sent }),
+            (None, Some(_)) => {
+                return Err(Error::at(
+                    operation,
+                    "a copy with two semaphores and no device",
+                ));
+            }
+        };
+        self.push(StatementKind::Start {
+            source: ends.source,
+            destination: ends.target,
+            semaphore,
+            remote,
+        });
+        Ok(())
+    }
+
+    fn wait(&mut self, operation: &Operation, groups: CopyOperands, target: bool) -> Made<()> {
+        self.flush();
+        let ends = self.ends(operation, groups)?;
+        let semaphore = if target {
+            ends.target_semaphore
+        } else {
+            ends.source_semaphore
+        };
+        let semaphore = semaphore
+            .ok_or_else(|| Error::at(operation, "a wait for an end that has no semaphore"))?;
+        self.push(StatementKind::WaitCopy {
+            source: ends.source,
+            destination: ends.target,
+            semaphore,
+        });
+        Ok(())
+    }
+}

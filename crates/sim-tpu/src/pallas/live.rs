@@ -1,0 +1,28 @@
+//! Which values anybody uses.
+
+use rustc_hash::FxHashSet;
+use tegula_mosaic::ir::{Block, Module, Value};
+
+/// The values that something uses that has an effect.
+pub(super) fn of(module: &Module) -> FxHashSet<Value> {
+    let mut live = FxHashSet::default();
+    block(&module.kernel.function.body, &mut live);
+    for function in &module.functions {
+        block(&function.body, &mut live);
+    }
+    live
+}
+
+/// Operations are defined before they are used, so one pass from the end finds all.
+fn block(of: &Block, live: &mut FxHashSet<Value>) {
+    for operation in of.operations.iter().rev() {
+        let used = operation.results.iter().any(|result| live.contains(result));
+        if operation.op.is_pure() && !used {
+            continue;
+        }
+        for region in operation.regions.iter().rev() {
+            block(region, live);
+        }
+        live.extend(operation.operands.iter().copied());
+    }
+}

@@ -1,0 +1,168 @@
+//! Kernels of Pallas as programs of the machine.
+//!
+//! A kernel of `tegula-mosaic` becomes a [`TpuProgram`]: its grid and windows a pipeline whose
+//! blocks are in VMEM or SMEM, its scalars variables, its vectors registers, its straight-line
+//! vector code blocks that are scheduled together, its references slices of buffers. Nothing is
+//! spilled: what the kernel holds in registers stays there. Operations that only give what nobody
+//! uses are left out, as every compiler does: Pallas loads before each store.
+//!
+//! - `arguments`: what the kernel is given: arrays, windows, scalars, scratch memory;
+//! - `references`: views of memory as slices;
+//! - `body`: statements; `vectors`: operations on vectors and scalars; `copies`: copies and
+//!   semaphores;
+//! - `live`: what is used;
+//! - `extents`: how large results are that only windows describe.
+
+mod arguments;
+mod body;
+mod copies;
+mod extents;
+mod live;
+mod references;
+mod vectors;
+
+use crate::program::{Place, RegisterId, SemaphoreId, Statement, TpuProgram, VectorOperation};
+use references::Reference;
+use rustc_hash::{FxHashMap, FxHashSet};
+use tegula_expr::Term;
+use tegula_ir::{ArrayShape, Literal};
+use tegula_mosaic::ir::{Module, Operation, Value};
+use tegula_mosaic::types::Element;
+use tegula_target::Chip;
+
+/// What is known of a kernel's arrays, which are given with its call.
+#[derive(Clone, Debug, Default)]
+pub struct Arrays {
+    /// How many of the kernel's arrays are inputs; those after them are results. Without it the
+    /// results are those at the end that the kernel writes.
+    pub inputs: Option<usize>,
+    /// The shapes of the inputs, as far as they are known, sizes of the grid first.
+    pub input_dims: Vec<Vec<i64>>,
+    /// The shapes of the results, as far as they are known.
+    pub result_dims: Vec<Vec<i64>>,
+    /// Which input each result shares its memory with.
+    pub aliases: Vec<Option<usize>>,
+    /// The inputs' values, if they are known: how large a result is may depend on scalars.
+    pub values: Vec<Literal>,
+}
+
+/// Why a kernel cannot be simulated.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}{message}", place_text(place.as_ref()))]
+pub struct Error {
+    /// Where in the source, if it is known.
+    pub place: Option<Place>,
+    /// What is not supported, or contradicts the call.
+    pub message: String,
+}
+
+fn place_text(place: Option<&Place>) -> String {
+    place.map_or(String::new(), |place| {
+        format!("{}:{}: ", place.file, place.line)
+    })
+}
+
+impl Error {
+    fn new(message: impl Into<String>) -> Self {
+        Self {
+            place: None,
+            message: message.into(),
+        }
+    }
+
+    /// An error of an operation.
+    fn at(operation: &Operation, message: impl std::fmt::Display) -> Self {
+        let place = operation.place.as_ref().map(|place| Place {
+            file: place.file.clone(),
+            line: place.line,
+        });
+        Self {
+            place,
+            message: format!("`{}`: {message}", operation.name),
+        }
+    }
+}
+
+type Made<T> = Result<T, Error>;
+
+/// The program of a kernel.
+///
+/// # Errors
+/// The kernel has an operation that the machine does not simulate, or the call's arrays do not fit
+/// its arguments.
+pub fn to_program(module: &Module, chip: &Chip, arrays: &Arrays) -> Result<TpuProgram, Error> {
+    let mut translator = Translator {
+        module,
+        chip,
+        arrays,
+        program: TpuProgram {
+            name: module.name.to_string(),
+            ..TpuProgram::default()
+        },
+        places: FxHashMap::default(),
+        live: live::of(module),
+        scalars: FxHashMap::default(),
+        registers: FxHashMap::default(),
+        references: FxHashMap::default(),
+        semaphores: FxHashMap::default(),
+        grid: Vec::new(),
+        barrier: None,
+        out: Vec::new(),
+        open: Vec::new(),
+        open_defines: FxHashSet::default(),
+        line: 0,
+    };
+    translator.kernel()?;
+    Ok(translator.program)
+}
+
+/// Semaphores of an array, as a reference has them.
+#[derive(Clone, Debug)]
+struct Semaphores {
+    array: SemaphoreId,
+    /// The first.
+    first: Term,
+    /// The sizes of the reference.
+    dims: Vec<i64>,
+    /// The distances along each dimension.
+    strides: Vec<i64>,
+}
+
+struct Translator<'k> {
+    module: &'k Module,
+    chip: &'k Chip,
+    arrays: &'k Arrays,
+    program: TpuProgram,
+    places: FxHashMap<Place, u32>,
+    live: FxHashSet<Value>,
+    scalars: FxHashMap<Value, Term>,
+    registers: FxHashMap<Value, RegisterId>,
+    references: FxHashMap<Value, Reference>,
+    semaphores: FxHashMap<Value, Semaphores>,
+    /// The sizes of the grid.
+    grid: Vec<Term>,
+    barrier: Option<SemaphoreId>,
+    /// The statements of the body that is being made.
+    out: Vec<Statement>,
+    /// Vector operations that will be one block.
+    open: Vec<VectorOperation>,
+    /// Variables that those define.
+    open_defines: FxHashSet<tegula_expr::Var>,
+    /// The place of the operation that is being translated.
+    line: u32,
+}
+
+/// A shape in HBM or another memory with the chip's tiles, dimensions in order.
+fn array_shape(element: Element, dims: &[i64], chip: &Chip, tiled: bool) -> Made<ArrayShape> {
+    let ty = crate::machine::vector::value::ir_type(element).map_err(Error::new)?;
+    let mut shape = ArrayShape::new(ty, dims);
+    if tiled && let Some(rule) = chip.tile_rule {
+        let order: Vec<u32> = (0..dims.len() as u32).rev().collect();
+        let layout = rule.layout_in_order(ty.bits().max(2), dims, &order);
+        if ty.bits() > 1 {
+            let layout = layout.map_err(|error| Error::new(error.to_string()))?;
+            shape.layout = Some(Box::new(layout));
+        }
+    }
+    Ok(shape)
+}

@@ -1,0 +1,179 @@
+//! References to memory as slices of buffers.
+
+use super::{Error, Made};
+use crate::program::{BufferId, Slice, SliceEntry, View};
+use tegula_expr::Term;
+use tegula_mosaic::ir::Operation;
+
+/// A reference: a part of a buffer, perhaps in other shapes, of which again parts are taken.
+#[derive(Clone, Debug)]
+pub(super) struct Reference {
+    pub(super) buffer: BufferId,
+    /// Each shape with what is taken of it; the buffer's own comes first.
+    stages: Vec<(Vec<i64>, Vec<SliceEntry>)>,
+}
+
+fn size_of(entry: &SliceEntry, whole: i64) -> Option<i64> {
+    match entry {
+        SliceEntry::Whole => Some(whole),
+        SliceEntry::Element(_) => None,
+        SliceEntry::Range { size, .. } => Some(*size),
+    }
+}
+
+fn start_of(entry: &SliceEntry) -> Term {
+    match entry {
+        SliceEntry::Whole => Term::constant(0),
+        SliceEntry::Element(start) | SliceEntry::Range { start, .. } => start.clone(),
+    }
+}
+
+impl Reference {
+    /// All of a buffer of these sizes.
+    pub(super) fn whole(buffer: BufferId, dims: &[i64]) -> Self {
+        let entries = dims.iter().map(|_| SliceEntry::Whole).collect();
+        Self {
+            buffer,
+            stages: vec![(dims.to_vec(), entries)],
+        }
+    }
+
+    fn last(&mut self) -> Option<&mut (Vec<i64>, Vec<SliceEntry>)> {
+        self.stages.last_mut()
+    }
+
+    /// The sizes.
+    pub(super) fn dims(&self) -> Vec<i64> {
+        self.stages.last().map_or_else(Vec::new, |(dims, entries)| {
+            let pairs = entries.iter().zip(dims);
+            pairs
+                .filter_map(|(entry, whole)| size_of(entry, *whole))
+                .collect()
+        })
+    }
+
+    /// A part: from `starts` on, so many elements along each dimension. Without a size the
+    /// dimension is dropped.
+    pub(super) fn part(&self, starts: &[Term], sizes: &[Option<i64>]) -> Self {
+        let mut made = self.clone();
+        let Some((dims, entries)) = made.last() else {
+            return made;
+        };
+        let mut given = starts.iter().zip(sizes);
+        for (entry, whole) in entries.iter_mut().zip(dims.iter()) {
+            if matches!(entry, SliceEntry::Element(_)) {
+                continue;
+            }
+            let Some((start, size)) = given.next() else {
+                break;
+            };
+            let is_whole = *entry == SliceEntry::Whole;
+            let start = &start_of(entry) + start;
+            *entry = match size {
+                None => SliceEntry::Element(start),
+                Some(size) if is_whole && size == whole && start.as_constant() == Some(0) => {
+                    SliceEntry::Whole
+                }
+                Some(size) => SliceEntry::Range {
+                    start,
+                    size: *size,
+                    clipped: false,
+                },
+            };
+        }
+        made
+    }
+
+    /// Without dimensions of size 1 that `wanted` does not have.
+    pub(super) fn squeezed(&self, wanted: &[i64]) -> Option<Self> {
+        let mut made = self.clone();
+        let mut wanted = wanted.iter().peekable();
+        let (dims, entries) = made.last()?;
+        let own: Vec<Option<i64>> = entries
+            .iter()
+            .zip(dims.iter())
+            .map(|(e, n)| size_of(e, *n))
+            .collect();
+        for (d, entry) in entries.iter_mut().enumerate() {
+            let Some(size) = own[d] else { continue };
+            // A dimension of size 1 stays if what follows needs it.
+            let rest = own[d + 1..].iter().flatten().count();
+            let left = wanted.len();
+            let keeps = wanted.peek() == Some(&&size) && (size != 1 || rest < left);
+            if keeps {
+                wanted.next();
+            } else if size == 1 {
+                *entry = SliceEntry::Element(start_of(entry));
+            } else {
+                return None;
+            }
+        }
+        wanted.next().is_none().then_some(made)
+    }
+
+    /// The same elements in another shape.
+    pub(super) fn reshaped(&self, dims: &[i64]) -> Self {
+        if self.dims() == dims {
+            return self.clone();
+        }
+        // Dimensions of size 1 that go or come are no other shape.
+        if let Some(squeezed) = self.squeezed(dims) {
+            return squeezed;
+        }
+        let mut made = self.clone();
+        let entries = dims.iter().map(|_| SliceEntry::Whole).collect();
+        made.stages.push((dims.to_vec(), entries));
+        made
+    }
+
+    /// As a slice, which has one shape.
+    pub(super) fn slice(&self, operation: &Operation) -> Made<Slice> {
+        match self.stages.as_slice() {
+            [(_, entries)] => Ok(Slice {
+                buffer: self.buffer,
+                entries: entries.clone(),
+            }),
+            _ => Err(Error::at(
+                operation,
+                "a copy or scalar access of memory in another shape is not simulated",
+            )),
+        }
+    }
+
+    /// As what a vector is loaded from or stored to.
+    pub(super) fn view(&self, strides: &[i64]) -> View {
+        let mut stages = self.stages.clone();
+        let steps = strides.iter().any(|stride| *stride != 1);
+        if steps && stages.len() == 1 {
+            // A step is taken in a shape of the elements' own.
+            let sizes: Vec<i64> = stages[0].0.clone();
+            let all = sizes.iter().map(|_| SliceEntry::Whole).collect();
+            let part = std::mem::replace(&mut stages[0].1, all);
+            stages.push((sizes, part));
+        }
+        let mut given = strides.iter();
+        let strides = match (steps, stages.last()) {
+            (true, Some((_, entries))) => entries
+                .iter()
+                .map(|entry| match entry {
+                    SliceEntry::Element(_) => 1,
+                    _ => given.next().copied().unwrap_or(1),
+                })
+                .collect(),
+            _ => Vec::new(),
+        };
+        let mut stages = stages.into_iter();
+        let entries = stages
+            .next()
+            .map(|(_, entries)| entries)
+            .unwrap_or_default();
+        View {
+            slice: Slice {
+                buffer: self.buffer,
+                entries,
+            },
+            reshaped: stages.collect(),
+            strides,
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! Operations on vectors and scalars.
+
+use super::{Error, Made, Translator};
+use crate::program::{
+    Register, RegisterId, ScalarOperation, VectorOp, VectorOperand, VectorOperation, VectorResult,
+};
+use tegula_mosaic::ir::{Constant, Op, Operation, Value};
+use tegula_mosaic::types::Type;
+
+impl<'k> Translator<'k> {
+    pub(super) fn new_register(&mut self, value: Value) -> Made<RegisterId> {
+        let vector = self.module.values[value].as_vector();
+        let vector = vector.ok_or_else(|| Error::new("a vector that is none"))?;
+        // What no register holds is an error here, where its operation is known.
+        crate::machine::vector::value::ir_type(vector.element).map_err(Error::new)?;
+        Ok(self.program.registers.push(Register {
+            dims: vector.dims.clone(),
+            element: vector.element,
+        }))
+    }
+
+    pub(super) fn register(&self, value: Value) -> Made<RegisterId> {
+        let known = self.registers.get(&value).copied();
+        known.ok_or_else(|| Error::new("a vector that was not computed"))
+    }
+
+    /// An operand of a vector operation.
+    pub(super) fn vector_operand(&self, value: Value) -> Made<VectorOperand> {
+        Ok(match &self.module.values[value] {
+            Type::Scalar(element) => VectorOperand::Scalar(self.scalar(value)?, *element),
+            _ => VectorOperand::Register(self.register(value)?),
+        })
+    }
+
+    /// Adds an operation to the open block.
+    pub(super) fn vector(
+        &mut self,
+        operation: &Operation,
+        op: VectorOp,
+        operands: Vec<VectorOperand>,
+    ) -> Made<()> {
+        let result = match operation.results.first() {
+            None => None,
+            Some(&value) => Some(match &self.module.values[value] {
+                Type::Scalar(_) => {
+                    let variable = self.defined(value, "e");
+                    self.open_defines.insert(variable.var());
+                    VectorResult::Variable(variable)
+                }
+                _ => {
+                    let register = self
+                        .new_register(value)
+                        .map_err(|error| Error::at(operation, error.message))?;
+                    self.registers.insert(value, register);
+                    VectorResult::Register(register)
+                }
+            }),
+        };
+        self.open.push(VectorOperation {
+            op,
+            operands,
+            result,
+            line: self.line,
+        });
+        Ok(())
+    }
+
+    /// An operation that gives a value of values.
+    pub(super) fn value_operation(&mut self, operation: &'k Operation) -> Made<()> {
+        let element = |value: &Value| self.module.values[*value].as_scalar();
+        let all_scalar = operation
+            .operands
+            .iter()
+            .chain(&operation.results)
+            .all(|v| element(v).is_some());
+        let result = operation.results.first().copied();
+        match (&operation.op, result) {
+            (Op::Constant(Constant::Splat(bits)), Some(result)) if all_scalar => {
+                let ty = element(&result).ok_or_else(|| Error::at(operation, "no scalar"))?;
+                let held = crate::machine::scalar::constant(ty, *bits);
+                let held = held.map_err(|message| Error::at(operation, message))?;
+                self.scalars
+                    .insert(result, tegula_expr::Term::constant(held));
+                return Ok(());
+            }
+            (op, Some(result)) if all_scalar => {
+                let first = operation.operands.first().and_then(element);
+                let (Some(from), Some(to)) = (first, element(&result)) else {
+                    return Err(Error::at(operation, "it is not simulated"));
+                };
+                let scalar = match op {
+                    Op::Unary(op) => ScalarOperation::Unary(*op, from),
+                    Op::Binary(op) => ScalarOperation::Binary(*op, from),
+                    Op::CompareInt(p) => ScalarOperation::CompareInt(*p, from),
+                    Op::CompareFloat(p) => ScalarOperation::CompareFloat(*p),
+                    Op::Select => ScalarOperation::Select,
+                    Op::Cast(cast) => ScalarOperation::Cast(*cast, from, to),
+                    _ => return Err(Error::at(operation, "it is not simulated on scalars")),
+                };
+                let operands: Made<Vec<_>> = operation
+                    .operands
+                    .iter()
+                    .map(|value| self.scalar(*value))
+                    .collect();
+                self.scalar_operation(result, scalar, operands?);
+                return Ok(());
+            }
+            _ => {}
+        }
+        match &operation.op {
+            Op::Load { strides, masked } => {
+                let indices = operation.operands.len() - usize::from(*masked);
+                let view =
+                    self.vector_view(operation, &operation.operands[..indices], strides, result)?;
+                let mask = operation.operands[indices..].iter();
+                let mask: Made<Vec<_>> = mask.map(|value| self.vector_operand(*value)).collect();
+                self.vector(operation, VectorOp::Load(view), mask?)
+            }
+            Op::Store {
+                strides,
+                masked,
+                add,
+            } => {
+                let value = operation.operands[0];
+                let indices = operation.operands.len() - usize::from(*masked);
+                let view = self.vector_view(
+                    operation,
+                    &operation.operands[1..indices],
+                    strides,
+                    Some(value),
+                )?;
+                let mut operands = vec![self.vector_operand(value)?];
+                for mask in &operation.operands[indices..] {
+                    operands.push(self.vector_operand(*mask)?);
+                }
+                self.vector(operation, VectorOp::Store { view, add: *add }, operands)
+            }
+            Op::RandomBits | Op::SeedRandom => {
+                Err(Error::at(operation, "random numbers are not simulated"))
+            }
+            op => {
+                let supported = !matches!(op, Op::PackElementwise(_) | Op::UnpackElementwise(..));
+                if !supported {
+                    return Err(Error::at(operation, "it is not simulated"));
+                }
+                let operands: Made<Vec<_>> = operation
+                    .operands
+                    .iter()
+                    .map(|value| self.vector_operand(*value))
+                    .collect();
+                self.vector(operation, VectorOp::Compute(op.clone()), operands?)
+            }
+        }
+    }
+
+    /// What a vector is loaded from or stored to: a reference and indices.
+    fn vector_view(
+        &mut self,
+        operation: &Operation,
+        operands: &[Value],
+        strides: &[i64],
+        vector: Option<Value>,
+    ) -> Made<crate::program::View> {
+        let dims = vector
+            .map(|value| self.module.values[value].dims())
+            .unwrap_or_default();
+        let reference = self.reference(operation, operands[0])?;
+        let mut starts = Vec::new();
+        for index in &operands[1..] {
+            let term = self.scalar(*index)?;
+            self.after_open(&term);
+            starts.push(term);
+        }
+        let missing = starts.len().saturating_sub(dims.len());
+        let sizes: Vec<Option<i64>> = (0..starts.len())
+            .map(|d| d.checked_sub(missing).map(|d| dims[d]))
+            .collect();
+        Ok(reference
+            .part(&starts, &sizes)
+            .view(strides.get(missing..).unwrap_or_default()))
+    }
+}
