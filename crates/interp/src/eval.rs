@@ -142,6 +142,21 @@ impl<'m> Evaluator<'m> {
             .map_err(|fault| fault.at(name, tegula_ir::Opcode::Call))
     }
 
+    /// Evaluates one instruction by itself.
+    pub(crate) fn run_instruction(
+        &mut self,
+        id: InstructionId,
+        operands: Vec<Value>,
+    ) -> Result<Value, Error> {
+        let (name, opcode) = (&self.module[id].name, self.module[id].op.opcode());
+        let stated = self.module[id].operands.len();
+        let value = match operands.len() == stated {
+            true => self.instruction(id, operands),
+            false => Err(invalid(format!("{stated} operands are expected"))),
+        };
+        value.map_err(|fault| fault.at(name, opcode))
+    }
+
     /// Checks what the program requires of its arguments' sizes.
     fn guards(&mut self, arguments: &[Value]) -> Result<(), Error> {
         let sizes = &self.module.sizes;

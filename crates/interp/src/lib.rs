@@ -77,8 +77,8 @@ pub use value::Value;
 
 use std::sync::Arc;
 use std::time::Duration;
-use tegula_devices::{HostQueues, RunError, Topology};
-use tegula_ir::Module;
+use tegula_devices::{Communicator, HostQueues, RunError, Topology};
+use tegula_ir::{InstructionId, Module};
 
 /// Evaluates a module's entry computation on arguments, by parameter number.
 ///
@@ -140,8 +140,44 @@ pub fn evaluate_devices(
     }
     tegula_devices::run(topology, timeout, |communicator| {
         let own = arguments.get(communicator.device());
-        let mut evaluator = eval::Evaluator::new(module, options.clone());
-        evaluator.communicator = Some(communicator);
-        evaluator.run(own.map_or(&[], Vec::as_slice))
+        evaluate_on(
+            module,
+            own.map_or(&[], Vec::as_slice),
+            options,
+            communicator,
+        )
     })
+}
+
+/// Evaluates a module as one of several devices, which are reached through `communicator`. All of
+/// them must evaluate the same module.
+///
+/// # Errors
+/// As [`evaluate_with`], and [`Error::Exchange`] where the other devices do not take part.
+pub fn evaluate_on(
+    module: &Module,
+    arguments: &[Value],
+    options: &Options,
+    communicator: Arc<dyn Communicator>,
+) -> Result<Value, Error> {
+    let mut evaluator = eval::Evaluator::new(module, options.clone());
+    evaluator.communicator = Some(communicator);
+    evaluator.run(arguments)
+}
+
+/// Evaluates one instruction of a module on its operands as one of several devices: a collective,
+/// `partition-id` or `replica-id` of a program that another target runs. All devices must come to
+/// the same instruction.
+///
+/// # Errors
+/// As [`evaluate_on`]; [`Error::Invalid`] for operands that the instruction does not have.
+pub fn evaluate_instruction_on(
+    module: &Module,
+    instruction: InstructionId,
+    operands: Vec<Value>,
+    communicator: Arc<dyn Communicator>,
+) -> Result<Value, Error> {
+    let mut evaluator = eval::Evaluator::new(module, Options::default());
+    evaluator.communicator = Some(communicator);
+    evaluator.run_instruction(instruction, operands)
 }

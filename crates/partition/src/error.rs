@@ -1,6 +1,6 @@
 //! Why a program could not be partitioned.
 
-use tegula_ir::Module;
+use tegula_ir::{Module, Span};
 
 /// Why a program could not be partitioned.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -63,8 +63,15 @@ impl Error {
         }
     }
 
-    /// The error with the place of its instruction in the program's text, if it has one.
+    /// The line of its instruction in the program's text, if it has one.
     pub fn line(&self, module: &Module) -> Option<usize> {
+        let span = self.span(module)?;
+        let before = module.source.get(..span.start as usize)?;
+        (!module.source.is_empty()).then(|| before.matches('\n').count() + 1)
+    }
+
+    /// The place of its instruction in the program, if it names one that is there.
+    pub fn span(&self, module: &Module) -> Option<Span> {
         let name = match self {
             Self::Sharding { name, .. } | Self::Manual { name, .. } | Self::Build { name, .. } => {
                 name
@@ -73,7 +80,6 @@ impl Error {
         };
         let mut instructions = module.instructions.values();
         let found = instructions.find(|instruction| &*instruction.name == name)?;
-        let before = module.source.get(..found.span.start as usize)?;
-        (!module.source.is_empty()).then(|| before.matches('\n').count() + 1)
+        Some(found.span)
     }
 }

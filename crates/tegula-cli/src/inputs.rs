@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use tegula::check::{self, Comparison, Tolerance};
 use tegula::npz::{NpyArray, NpzArchive};
-use tegula::random_input::random_inputs;
+use tegula::random_input::{random_array, random_inputs};
 use tegula::{Arg, ArrayShape, Executable, Literal, Tensor};
 use tegula_ir::Module;
 use tegula_ir::{Op, Shape};
@@ -198,6 +198,29 @@ impl InputArgs {
             let literal = found
                 .to_literal(*ty)
                 .with_context(|| format!("{} cannot be used", path.display()))?;
+            inputs.push(Tensor::from(literal));
+        }
+        Ok(inputs)
+    }
+
+    /// The inputs of a program that is partitioned already: of each, an entry for each device.
+    pub(crate) fn load_stacked(&self, executable: &Executable) -> Result<Vec<Tensor>, Failure> {
+        let arrays = self.inputs.as_deref().map(open_npz).transpose()?;
+        let mut inputs = Vec::new();
+        for (number, shape) in executable.input_shapes().enumerate() {
+            let literal = match (&arrays, &self.inputs) {
+                (Some(arrays), Some(path)) => {
+                    let name = format!("in{number}");
+                    let found = read_array(arrays, &name, path)?;
+                    let found =
+                        found.ok_or_else(|| anyhow!("{} has no array `{name}`", path.display()))?;
+                    found
+                        .to_literal(shape.element_type)
+                        .with_context(|| format!("{} cannot be used", path.display()))?
+                }
+                _ => random_array(shape, self.seed.wrapping_add(number as u64))
+                    .map_err(anyhow::Error::from)?,
+            };
             inputs.push(Tensor::from(literal));
         }
         Ok(inputs)

@@ -48,6 +48,11 @@ pub(crate) struct RunArgs {
     /// Threads that a run may use.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: u16,
+    /// Run on so many devices of this process (cpu, plan, interp): arrays are cut and put together by
+    /// the program's shardings. Those of a program that is partitioned already have one more dimension,
+    /// the devices'.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub devices: u16,
     /// Run this often and report the fastest run.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub repeat: u32,
@@ -65,16 +70,31 @@ pub(crate) fn run(args: &RunArgs, common: &Common) -> Result<u8, Failure> {
     };
     source.warn_of_callbacks();
     let read_time = read_start.elapsed();
-    let inputs = args.inputs.load(&source)?;
     let options = Options {
         target: args.target.into(),
         cpu,
         threads: args.threads.into(),
         chip: Some(crate::chip::load(&args.chip)?),
         cache: args.cache.get()?,
+        devices: args.devices.into(),
         ..Options::default()
     };
+    let stacks = |executable: &Executable| match executable.compiled() {
+        Compiled::Spmd(spmd) => spmd.stacks(),
+        _ => false,
+    };
+    // Whether there are inputs is known before a program is compiled, unless it gives them another
+    // shape.
+    let loaded = match args.devices {
+        1 => Some(args.inputs.load(&source)?),
+        _ => None,
+    };
     let mut executable = compile(&source.module, &options).map_err(|e| source.failure(e))?;
+    let inputs = match loaded {
+        Some(inputs) => inputs,
+        None if stacks(&executable) => args.inputs.load_stacked(&executable)?,
+        None => args.inputs.load(&source)?,
+    };
     if let Some(steps) = args.steps {
         executable.limit_steps(steps);
     }
@@ -177,7 +197,7 @@ fn print_text(
     let plan = match executable.compiled() {
         Compiled::Cpu(compiled) => Some(compiled.plan()),
         Compiled::Cuda(compiled) => Some(compiled.plan()),
-        Compiled::Interp(_) | Compiled::Plan(_) | Compiled::Tpu(_) => None,
+        Compiled::Interp(_) | Compiled::Plan(_) | Compiled::Tpu(_) | Compiled::Spmd(_) => None,
     };
     if let Some(plan) = plan {
         say!("fused:    {}", crate::fused_text::summary(plan));

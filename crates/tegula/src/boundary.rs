@@ -5,7 +5,7 @@ use crate::{Arg, Error, ErrorKind, Signature, Tensor};
 use std::borrow::Cow;
 use tegula_fusion::array_leaves;
 use tegula_ir::{
-    ArrayShape, Literal, Module, RequiredValue, RunTimeSizes, Shape, Symbol, spell_shape,
+    ArrayShape, Dim, Literal, Module, RequiredValue, RunTimeSizes, Shape, Symbol, spell_shape,
 };
 use tegula_layout::apply_layouts::{Orders, Permutation, in_order, is_row_major, row_major};
 use tegula_plan::{Plan, ValueId};
@@ -39,6 +39,26 @@ impl Boundary {
             sizes: module.sizes.clone(),
             required: module.required.clone(),
         }
+    }
+
+    /// The same arrays with one more dimension, the most major one.
+    pub(crate) fn stacked(mut self, count: i64) -> Self {
+        for (shape, order) in &mut self.parameters {
+            shape.dims.insert(0, Dim::Static(count));
+            *order = row_major(shape.rank());
+        }
+        for order in &mut self.results {
+            *order = row_major(order.len() + 1);
+        }
+        for source in &mut self.sizes.sources {
+            source.dimension += 1;
+        }
+        self
+    }
+
+    /// The shapes of the parameters.
+    pub(crate) fn parameter_shapes(&self) -> impl Iterator<Item = &ArrayShape> {
+        self.parameters.iter().map(|(shape, _)| shape)
     }
 
     /// The arrays in the orders that a flattened program has for them.

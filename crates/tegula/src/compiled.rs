@@ -1,5 +1,9 @@
 //! Compiling a module for a target, and running it.
 
+mod spmd;
+
+pub use spmd::SpmdExecutable;
+
 use crate::boundary::Boundary;
 use crate::executable_file::{self, Bytes, Contents};
 use crate::module::{Names, signatures};
@@ -52,6 +56,10 @@ pub struct Options {
     pub orders: ArrayOrders,
     /// Where compiled programs are kept, for [`Target::Cpu`]; [`None`]: nowhere.
     pub cache: Option<Cache>,
+    /// On how many devices of this process a program runs, at least 1: for [`Target::Cpu`],
+    /// [`Target::Plan`] and [`Target::Interp`]. With more than one, a program is partitioned unless
+    /// it is already; see [`Compiler::devices`](crate::Compiler::devices).
+    pub devices: usize,
 }
 
 /// The orders of dimensions in which a plan's arrays lie. What a program means does not
@@ -123,6 +131,7 @@ impl Default for Options {
             chip: None,
             orders: ArrayOrders::Chosen,
             cache: None,
+            devices: 1,
         }
     }
 }
@@ -164,6 +173,8 @@ pub enum Compiled {
     Cuda(Box<tegula_codegen_cuda::Executable>),
     /// A program for the simulated TPU.
     Tpu(Box<TpuExecutable>),
+    /// A program for several devices.
+    Spmd(Box<SpmdExecutable>),
 }
 
 /// A program on its way to a backend.
@@ -267,6 +278,9 @@ fn ordered(module: &Module, program: tegula_fusion::Program, options: &PlanOptio
 /// # Errors
 /// An operation that the target cannot run, by name and place.
 pub fn compile(module: &Module, options: &Options) -> Result<Executable, Error> {
+    if options.devices > 1 {
+        return compile_for_devices(module, options);
+    }
     let (Some(cache), Target::Cpu) = (&options.cache, options.target) else {
         return compile_anew(module, options);
     };
@@ -323,6 +337,30 @@ unsafe fn load(bytes: &Bytes, threads: usize) -> Result<Executable, Error> {
         outputs,
         handlers: Handlers::default(),
     })
+}
+
+/// Compiles a module for several devices.
+fn compile_for_devices(module: &Module, options: &Options) -> Result<Executable, Error> {
+    let start = Instant::now();
+    let compiled = SpmdExecutable::new(module, options)?;
+    let boundary = Boundary::row_major(module);
+    let boundary = match compiled.stacks() {
+        true => boundary.stacked(i64::try_from(options.devices).unwrap_or(i64::MAX)),
+        false => boundary,
+    };
+    let (inputs, outputs) = signatures(module, &Names::default());
+    let mut executable = Executable {
+        compiled: Compiled::Spmd(Box::new(compiled)),
+        frozen: vec![None; boundary.parameters()],
+        boundary,
+        step_limit: None,
+        compile_time: start.elapsed(),
+        inputs: Vec::new(),
+        outputs: Vec::new(),
+        handlers: Handlers::default(),
+    };
+    executable.set_signatures(&inputs, &outputs);
+    Ok(executable)
 }
 
 fn compile_anew(module: &Module, options: &Options) -> Result<Executable, Error> {
@@ -498,8 +536,16 @@ impl Executable {
     }
 
     pub(crate) fn set_signatures(&mut self, inputs: &[Signature], outputs: &[Signature]) {
-        self.inputs = inputs.to_vec();
-        self.outputs = outputs.to_vec();
+        let own = |signatures: &[Signature]| -> Vec<Signature> {
+            match &self.compiled {
+                Compiled::Spmd(spmd) if spmd.stacks() => {
+                    let devices = spmd.topology.devices();
+                    signatures.iter().map(|s| s.stacked(devices)).collect()
+                }
+                _ => signatures.to_vec(),
+            }
+        };
+        (self.inputs, self.outputs) = (own(inputs), own(outputs));
     }
 
     pub(crate) fn set_handlers(&mut self, handlers: Handlers) {
@@ -551,8 +597,14 @@ impl Executable {
                 let inputs: Vec<&Literal> = inputs.iter().map(AsRef::as_ref).collect();
                 interpret(module, &inputs, self.step_limit)?
             }
+            Compiled::Spmd(spmd) => spmd.run(&inputs, &self.handlers, self.step_limit)?,
         };
         Ok(self.boundary.give(outputs))
+    }
+
+    /// The shapes of the arrays that it takes; open sizes as the program has them.
+    pub fn input_shapes(&self) -> impl Iterator<Item = &ArrayShape> {
+        self.boundary.parameter_shapes()
     }
 
     /// In which order the dimensions of an argument should lie, the most major first: one that
@@ -596,7 +648,7 @@ impl Executable {
         match &mut self.compiled {
             Compiled::Cpu(executable) => executable.freeze(index),
             Compiled::Cuda(executable) => executable.freeze(index),
-            Compiled::Interp(_) | Compiled::Plan(_) | Compiled::Tpu(_) => {}
+            Compiled::Interp(_) | Compiled::Plan(_) | Compiled::Tpu(_) | Compiled::Spmd(_) => {}
         }
         Ok(())
     }

@@ -104,6 +104,36 @@ impl Compiler {
         self
     }
 
+    /// On how many devices of this process a program runs, at least 1, for [`Target::Cpu`],
+    /// [`Target::Plan`] and [`Target::Interp`].
+    ///
+    /// A program is partitioned by the shardings that it states: whole arrays are given, and whole
+    /// arrays come back. One that is partitioned already, which has collectives, has no whole arrays:
+    /// each input and each result has one more dimension, the most major one, with an entry for each
+    /// device.
+    ///
+    /// ```
+    /// use tegula::{Compiler, Module, Target, Tensor};
+    ///
+    /// let module: Module = "HloModule sum, num_partitions=2
+    ///     add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }
+    ///     ENTRY main {
+    ///       x = f32[4] parameter(0), sharding={devices=[2]<=[2]}
+    ///       zero = f32[] constant(0)
+    ///       ROOT sum = f32[] reduce(x, zero), dimensions={0}, to_apply=add
+    ///     }"
+    ///     .parse()?;
+    /// let executable = Compiler::new(Target::Cpu).devices(2).compile(&module)?;
+    /// let x = Tensor::from_slice(&[4], &[1.0_f32, 2.0, 3.0, 4.0])?;
+    /// assert_eq!(executable.run([&x])?[0].as_slice::<f32>(), Some(&[10.0][..]));
+    /// # Ok::<(), tegula::Error>(())
+    /// ```
+    #[must_use]
+    pub fn devices(mut self, devices: usize) -> Self {
+        self.options.devices = devices.max(1);
+        self
+    }
+
     /// What the custom calls of a target (`custom_call_target=`) do in programs of this compiler:
     /// given the call, the arrays among its operands and the shapes of its results, the results.
     /// A target that has a handler already, or is built in, is an error of [`Self::compile`].

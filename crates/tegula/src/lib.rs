@@ -41,6 +41,7 @@ mod compiler;
 mod error;
 mod executable_file;
 mod file;
+mod hosted;
 mod module;
 pub mod npz;
 mod object;
@@ -54,8 +55,8 @@ mod tensor;
 pub mod tpu;
 
 pub use compiled::{
-    ArrayOrders, Compiled, Executable, Options, PlanOptions, Planned, Target, compile, plan,
-    plan_for,
+    ArrayOrders, Compiled, Executable, Options, PlanOptions, Planned, SpmdExecutable, Target,
+    compile, plan, plan_for,
 };
 pub use compiler::{BoxError, Compiler};
 pub use error::{Error, ErrorKind};

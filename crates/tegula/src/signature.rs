@@ -38,6 +38,16 @@ impl Signature {
         }
     }
 
+    /// The same array with one more dimension, the most major one.
+    pub(crate) fn stacked(&self, count: usize) -> Self {
+        let mut sizes = self.sizes.clone();
+        sizes.insert(0, Size::Known(i64::try_from(count).unwrap_or(i64::MAX)));
+        Self {
+            sizes,
+            ..self.clone()
+        }
+    }
+
     /// The name of the parameter, or the name that an ONNX graph has for it; results of other
     /// programs are `out0`, `out1`, ....
     pub fn name(&self) -> &str {
