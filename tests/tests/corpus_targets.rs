@@ -109,6 +109,7 @@ fn check(folder: &Path, name: &str, label: &str, (target, cpu): (Target, IsaLeve
         chip: None,
         orders: tegula::ArrayOrders::Chosen,
         cache: None,
+        ..Options::default()
     };
     match label == FROZEN {
         true => program.check_frozen(&options)?,

@@ -105,6 +105,7 @@ fn check(seed: u64, program: &RandomProgram, regime: Regime, on: On) -> Result<b
             chip: None,
             orders,
             cache: None,
+            ..Options::default()
         };
         let verdict = match on {
             On::Frozen => {

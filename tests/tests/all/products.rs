@@ -53,6 +53,7 @@ fn agrees(text: &str) -> Module {
             chip: None,
             orders: tegula::ArrayOrders::Chosen,
             cache: None,
+            ..Options::default()
         };
         let executable = match compile(&module, &options) {
             Err(_) if cpu == IsaLevel::X86V3 && !has_avx2() => continue,
