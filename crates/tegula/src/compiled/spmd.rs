@@ -34,8 +34,8 @@ pub struct SpmdExecutable {
 
 /// What the devices' arrays are of the program's.
 enum Arrays {
-    /// Parts, by input and by result. Of results, the shape of the whole is kept.
-    Parts(Vec<Sharding>, Vec<(Sharding, ArrayShape)>),
+    /// Parts, by input and by result, with the shapes of the whole arrays.
+    Parts(Vec<(Sharding, ArrayShape)>, Vec<(Sharding, ArrayShape)>),
     /// Entries of the first dimension.
     Entries,
 }
@@ -157,6 +157,14 @@ impl SpmdExecutable {
                     "input {number}: expected {ty} of {rank} dimensions, got {got}"
                 ));
             }
+            if let Arrays::Parts(inputs, _) = &self.arrays
+                && let Some((_, whole)) = inputs.get(number)
+            {
+                let mut dims = whole.dims.iter().zip(&given.dims);
+                if dims.any(|(w, g)| w.as_static().is_some() && w.as_static() != g.as_static()) {
+                    return wrong(format!("input {number}: expected {whole}, got {given}"));
+                }
+            }
         }
         Ok(())
     }
@@ -165,7 +173,7 @@ impl SpmdExecutable {
     fn part(&self, number: usize, input: &Literal, device: usize) -> Result<Literal, LiteralError> {
         match &self.arrays {
             Arrays::Parts(inputs, _) => match inputs.get(number) {
-                Some(sharding) => sharding.part_of(input, device),
+                Some((sharding, _)) => sharding.part_of(input, device),
                 None => Ok(input.clone()),
             },
             Arrays::Entries => {
@@ -326,7 +334,7 @@ fn parts(module: &Module, partitioned: &Partitioned) -> Result<Arrays, Error> {
     for ((name, leaf), sharding) in leaves.into_iter().zip(&partitioned.parameters) {
         if let Some(array) = leaf {
             check_open_sizes(name, array, sharding)?;
-            inputs.push(sharding.clone());
+            inputs.push((sharding.clone(), array.clone()));
         }
     }
     let root = &module[entry.root];
