@@ -100,7 +100,6 @@ const CIRCLES: &[(&str, &str)] = &[
     ("codegen-cuda", "body"),
     ("codegen-cuda", "library::product"),
     ("fusion", "rewrite::sink_loop_reductions::find"),
-    ("import-onnx", "lower::cut"),
     ("indexing", "ops::forward"),
     ("ir", "text::build"),
     ("ir", "text::cursor"),
