@@ -12,7 +12,7 @@ use crate::movement::{indices, positions};
 use crate::program::Callee;
 use crate::strided::{Sizes, Strides, Walk, product, read_along, row_major, sizes, write_along};
 use smallvec::smallvec;
-use tegula_ir::{ArrayShape, GatherDims, Literal, ScatterDims};
+use tegula_ir::{ArrayShape, GatherDims, Literal, ScatterDims, TO_END};
 
 /// The index vectors of a gather or scatter.
 struct Starts {
@@ -139,7 +139,11 @@ pub(crate) fn gather(
     )?;
     let slice: Sizes = slice_sizes
         .iter()
-        .map(|&size| size.max(0) as usize)
+        .zip(&operand_dims)
+        .map(|(&size, &whole)| match size {
+            TO_END => whole,
+            size => size.max(0) as usize,
+        })
         .collect();
     if slice.len() != rank || slice.iter().zip(&operand_dims).any(|(s, d)| s > d) {
         return Err(invalid("a slice is larger than its array"));

@@ -84,7 +84,7 @@ fn windows(
                 let need = Term::max(&need.sub(size), &Term::constant(0));
                 let need = lower.canonical(&need);
                 let half = need.floor_div(&Term::constant(2));
-                let rest = need.sub(&half);
+                let rest = need.ceil_div(&Term::constant(2));
                 let (before, behind) = match mode {
                     "SAME_UPPER" => (half, rest),
                     _ => (rest, half),

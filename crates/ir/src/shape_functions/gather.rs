@@ -1,6 +1,7 @@
 //! Gather and scatter.
 
 use super::context::{Context, Inferred, ShapeOf, Sizes, array};
+use crate::helpers::up_to;
 use crate::{DimNumbers, Error, GatherDims, ScatterDims};
 use smallvec::SmallVec;
 use tegula_expr::Provider;
@@ -75,8 +76,11 @@ impl<P: Provider> Context<'_, P> {
         self.increasing(&dims.collapsed_slice_dims, rank)?;
         let removed = self.distinct(&removed, rank)?;
         let mut slice: SmallVec<[i64; 6]> = SmallVec::new();
+        let mut taken: Sizes<P::Index> = SmallVec::new();
         for (dim, &size) in slice_sizes.iter().enumerate() {
-            let (literal, whole) = (self.literal(size), self.provider.shape(0, dim));
+            let whole = self.provider.shape(0, dim);
+            let literal = up_to(self.provider, size, &whole);
+            taken.push(literal.clone());
             self.at_most(
                 &literal,
                 &whole,
@@ -109,10 +113,10 @@ impl<P: Provider> Context<'_, P> {
         let roles = roles.ok_or_else(|| self.error("dimension numbers do not go together"))?;
         let zero = self.literal(0);
         let mut result: Sizes<P::Index> = SmallVec::from_elem(zero, total);
-        let offsets = roles.operand.iter().map(|dim| dim.offset).zip(slice_sizes);
-        for (place, &size) in offsets {
+        let offsets = roles.operand.iter().map(|dim| dim.offset).zip(taken);
+        for (place, size) in offsets {
             if let Some(slot) = place.and_then(|place| result.get_mut(place)) {
-                *slot = self.provider.literal(size);
+                *slot = size;
             }
         }
         for (&place, size) in roles.batch.iter().zip(index_sizes) {

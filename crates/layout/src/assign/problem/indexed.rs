@@ -21,7 +21,7 @@ impl Spaces<'_> {
                     .filter(|(size, _)| **size > 1);
                 let slices: Dims = slices.map(|(_, dim)| dim).collect();
                 let offsets: Dims = dims.offset_dims.iter().map(number).collect();
-                let taken = slice_sizes.iter().product::<i64>();
+                let taken = slice_sizes.iter().copied().fold(1, i64::saturating_mul);
                 let many = result.is_some_and(|&value| elements(self.program, value) > taken);
                 if many && slices.len() > 1 {
                     self.outside(place, first, &slices);
