@@ -8,14 +8,17 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 
 /// The crates between a module and machine code.
-const CRATES: [&str; 8] = [
+const CRATES: [&str; 11] = [
     "codegen-cpu",
+    "custom-call",
     "expr",
     "fusion",
     "indexing",
     "ir",
     "layout",
     "linalg",
+    "plan",
+    "scalar",
     "target",
 ];
 

@@ -2,7 +2,7 @@
 //!
 //!     cargo run --release --example any_batch
 
-use tegula::{Arg, Buffer, Error, Executable, Options, compile, read};
+use tegula::{Compiler, Error, Executable, Module, Target, Tensor};
 
 /// Softmax over rows; `?` is the number of rows, known when the program runs.
 const PROGRAM: &str = "HloModule softmax
@@ -32,13 +32,22 @@ ENTRY main {
 /// The sum of all probabilities of a batch: the number of its rows.
 fn total(executable: &Executable, rows: usize) -> Result<f32, Error> {
     let numbers: Vec<f32> = (0..rows * 10).map(|i| (i % 7) as f32).collect();
-    let x = Buffer::from_f32s(&[rows as i64, 10], &numbers)?;
-    let results = executable.run(vec![Arg::Borrowed(&x)])?;
-    Ok(results[0].as_f32s().unwrap_or_default().iter().sum())
+    let x = Tensor::from_slice(&[rows as i64, 10], &numbers)?;
+    let results = executable.run([&x])?;
+    Ok(results[0]
+        .as_slice::<f32>()
+        .unwrap_or_default()
+        .iter()
+        .sum())
+}
+
+fn compiled() -> Result<Executable, Error> {
+    let module: Module = PROGRAM.parse()?;
+    Compiler::new(Target::Cpu).compile(&module)
 }
 
 fn main() -> anyhow::Result<()> {
-    let executable = compile(&read(PROGRAM)?, &Options::default())?;
+    let executable = compiled()?;
     println!("compiled once, in {:.2?}", executable.compile_time);
     for rows in [1, 7, 64] {
         println!("{rows} rows sum to {:.3}", total(&executable, rows)?);
@@ -48,7 +57,7 @@ fn main() -> anyhow::Result<()> {
 
 #[test]
 fn rows_sum_to_one_each() {
-    let executable = compile(&read(PROGRAM).unwrap(), &Options::default()).unwrap();
+    let executable = compiled().unwrap();
     for rows in [0, 1, 7, 64] {
         let total = total(&executable, rows).unwrap();
         assert!(

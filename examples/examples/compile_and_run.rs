@@ -2,7 +2,7 @@
 //!
 //!     cargo run --release --example compile_and_run
 
-use tegula::{Arg, Buffer, Error, Options, compile, read};
+use tegula::{Compiler, Error, Module, Target, Tensor};
 
 const PROGRAM: &str = "HloModule distance
 ENTRY main {
@@ -14,11 +14,14 @@ ENTRY main {
 }";
 
 fn distance(p: [f32; 2], q: [f32; 2]) -> Result<Option<f32>, Error> {
-    let executable = compile(&read(PROGRAM)?, &Options::default())?;
-    let p = Buffer::from_f32s(&[2], &p)?;
-    let q = Buffer::from_f32s(&[2], &q)?;
-    let results = executable.run(vec![Arg::Borrowed(&p), Arg::Borrowed(&q)])?;
-    Ok(results[0].as_f32s().and_then(|d| d.first().copied()))
+    let module: Module = PROGRAM.parse()?;
+    let executable = Compiler::new(Target::Cpu).compile(&module)?;
+    let p = Tensor::from_slice(&[2], &p)?;
+    let q = Tensor::from_slice(&[2], &q)?;
+    let results = executable.run([&p, &q])?;
+    Ok(results[0]
+        .as_slice::<f32>()
+        .and_then(|d| d.first().copied()))
 }
 
 fn main() -> anyhow::Result<()> {

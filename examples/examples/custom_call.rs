@@ -2,7 +2,7 @@
 //!
 //!     cargo run --release --example custom_call
 
-use tegula::{Arg, Buffer, Literal, Options, compile, read, register_custom_call};
+use tegula::{BoxError, Compiler, Module, Target, Tensor};
 
 /// The rows of a table by number, kept outside of the program.
 const PROGRAM: &str = "HloModule lookup
@@ -20,46 +20,34 @@ ENTRY main {
 const TABLE: [[f32; 2]; 3] = [[0.5, 1.5], [2.5, 3.5], [4.5, 5.5]];
 
 /// The handler of `table`. An error that it gives is the run's.
-fn rows(ids: &Literal) -> Result<Vec<u8>, String> {
-    let ids = ids.as_i32s().ok_or("the numbers of rows are s32")?;
-    let mut bytes = Vec::with_capacity(ids.len() * 8);
+fn rows(ids: &Tensor) -> Result<Tensor, BoxError> {
+    let ids = ids.as_slice::<i32>().ok_or("the numbers of rows are s32")?;
+    let mut rows: Vec<f32> = Vec::with_capacity(ids.len() * 2);
     for &id in ids {
         let row = usize::try_from(id).ok().and_then(|id| TABLE.get(id));
-        let row = row.ok_or_else(|| format!("there is no row {id}"))?;
-        bytes.extend(row.iter().flat_map(|x| x.to_ne_bytes()));
+        rows.extend(row.ok_or_else(|| format!("there is no row {id}"))?);
     }
-    Ok(bytes)
+    Ok(Tensor::from_slice(&[ids.len() as i64, 2], &rows)?)
 }
 
 fn look_up(ids: &[i32]) -> anyhow::Result<Vec<f32>> {
-    let executable = compile(&read(PROGRAM)?, &Options::default())?;
-    let ids = Buffer::from_i32s(&[ids.len() as i64], ids)?;
-    let scale = Buffer::from_f32s(&[], &[10.0])?;
-    let results = executable.run(vec![Arg::Borrowed(&ids), Arg::Borrowed(&scale)])?;
-    Ok(results[0].as_f32s().unwrap_or_default().to_vec())
-}
-
-/// Once in a process, before a program that uses it is compiled.
-fn register() -> anyhow::Result<()> {
-    Ok(register_custom_call(
-        "table",
-        |_call, operands, results| {
-            // The shapes of the results have the sizes of the run.
-            let rows = Literal::from_bytes(&results[0], &rows(&operands[0])?);
-            Ok(vec![rows.map_err(|error| error.to_string())?])
-        },
-    )?)
+    let module: Module = PROGRAM.parse()?;
+    let compiler = Compiler::new(Target::Cpu).custom_call("table", |_call, inputs, _results| {
+        Ok(vec![rows(&inputs[0])?])
+    });
+    let executable = compiler.compile(&module)?;
+    let ids = Tensor::from_slice(&[ids.len() as i64], ids)?;
+    let results = executable.run([&ids, &Tensor::scalar(10.0_f32)])?;
+    Ok(results[0].as_slice::<f32>().unwrap_or_default().to_vec())
 }
 
 fn main() -> anyhow::Result<()> {
-    register()?;
     println!("{:?}", look_up(&[2, 0])?);
     Ok(())
 }
 
 #[test]
 fn rows_are_found_and_missing_ones_are_errors() {
-    register().unwrap();
     assert_eq!(look_up(&[2, 0]).unwrap(), [47.0, 57.0, 5.0, 15.0]);
     assert!(look_up(&[]).unwrap().is_empty());
     let error = look_up(&[3]).unwrap_err().to_string();

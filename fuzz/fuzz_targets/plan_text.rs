@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use tegula_layout::plan::{parse_plan, verify};
+use tegula_plan::{parse_plan, verify};
 
 fuzz_target!(|text: &str| {
     if let Ok(plan) = parse_plan(text) {

@@ -8,7 +8,7 @@
 use anyhow::{Context, Result};
 use std::hint::black_box;
 use std::time::{Duration, Instant};
-use tegula::{Arg, Buffer, Options, Target, compile, read};
+use tegula::{Options, Target, Tensor, compile, read};
 use tegula_ir::{ArrayShape, ElementType, Literal};
 
 /// How long each size is measured.
@@ -70,12 +70,12 @@ ENTRY main {{
         Literal::from_bytes(&ArrayShape::new(element, &dims), &bytes)
     };
     let (row, matrix) = (numbers([1, depth])?, numbers(dims)?);
-    let inputs = [Buffer::from(row), Buffer::from(matrix.clone())];
+    let inputs = [Tensor::from(row), Tensor::from(matrix.clone())];
     let (mut product, mut reading) = (Duration::MAX, Duration::MAX);
     let begin = Instant::now();
     while begin.elapsed() < TIME {
         let start = Instant::now();
-        let results = executable.run(inputs.iter().map(Arg::Borrowed).collect())?;
+        let results = executable.run(inputs.iter())?;
         product = product.min(start.elapsed());
         drop(results);
         let start = Instant::now();

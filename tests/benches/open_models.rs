@@ -7,7 +7,7 @@
 use anyhow::Result;
 use std::path::Path;
 use std::time::{Duration, Instant};
-use tegula::{Arg, Buffer, Executable, Options, Target, compile, read, read_specialised};
+use tegula::{Executable, Options, Target, Tensor, compile, read, read_specialised};
 use tegula_tests::corpus::{load, whole_corpus};
 use tegula_tests::open_models::{OPEN_MODELS, OpenModel};
 
@@ -79,9 +79,9 @@ fn measure(model: &OpenModel, folder: &Path) -> Result<()> {
     Ok(())
 }
 
-fn one_run(executable: &Executable, inputs: &[Buffer]) -> Result<Duration> {
+fn one_run(executable: &Executable, inputs: &[Tensor]) -> Result<Duration> {
     let start = Instant::now();
-    let results = executable.run(inputs.iter().map(Arg::Borrowed).collect())?;
+    let results = executable.run(inputs.iter())?;
     let time = start.elapsed();
     drop(results);
     Ok(time)

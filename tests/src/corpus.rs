@@ -17,8 +17,8 @@ use serde_json::Value as Json;
 use std::fs;
 use std::path::{Path, PathBuf};
 use tegula::npz::{NpyArray, read_npz};
-use tegula_interp::scalar::{Number, encode};
 use tegula_ir::{ArrayShape, ElementType, Literal};
+use tegula_scalar::{Number, encode};
 
 /// The names of the programs in a folder that have a description, sorted.
 ///

@@ -1,11 +1,13 @@
 //! Judging a target's results on a program by the reference evaluator's.
 
 use crate::random::Regime;
-use tegula::{Arg, Buffer, IsaLevel, Module, Options, Target, compile};
+use tegula::{IsaLevel, Options, Target, Tensor, compile};
 use tegula_codegen_cpu::StreamLimits;
 use tegula_interp::{Envelope, Value, envelope};
+use tegula_ir::Module;
 use tegula_ir::{ArrayShape, ElementType, Literal};
-use tegula_layout::plan::{Plan, evaluate, verify};
+use tegula_plan::{Plan, verify};
+use tegula_plan_interp::evaluate;
 
 /// How many perturbed runs the envelope is made of: the first, and three pairs of them.
 const RUNS: usize = 7;
@@ -130,11 +132,9 @@ impl Reference {
         options: &Options,
     ) -> Result<Verdict, String> {
         let executable = compile(module, options).map_err(|e| e.to_string())?;
-        let buffers: Vec<Buffer> = inputs.iter().cloned().map(Buffer::from).collect();
+        let buffers: Vec<Tensor> = inputs.iter().cloned().map(Tensor::from).collect();
         // What is borrowed must be as it was, and given away again it must do.
-        let kept = executable
-            .run(buffers.iter().map(Arg::Borrowed).collect())
-            .map_err(|e| e.to_string())?;
+        let kept = executable.run(buffers.iter()).map_err(|e| e.to_string())?;
         if buffers
             .iter()
             .zip(inputs)
@@ -142,13 +142,11 @@ impl Reference {
         {
             return Err("an argument that was lent has changed".to_owned());
         }
-        let outputs = executable
-            .run(buffers.into_iter().map(Arg::Donated).collect())
-            .map_err(|e| e.to_string())?;
+        let outputs = executable.run(buffers).map_err(|e| e.to_string())?;
         if outputs != kept {
             return Err("results differ when arguments are given away".to_owned());
         }
-        let outputs: Vec<&Literal> = outputs.iter().map(Buffer::literal).collect();
+        let outputs: Vec<&Literal> = outputs.iter().map(Tensor::literal).collect();
         self.judge_results(&outputs)
     }
 
@@ -167,16 +165,16 @@ impl Reference {
         frozen: &[usize],
     ) -> Result<Verdict, String> {
         let mut executable = compile(module, options).map_err(|e| e.to_string())?;
-        let buffers: Vec<Buffer> = inputs.iter().cloned().map(Buffer::from).collect();
+        let buffers: Vec<Tensor> = inputs.iter().cloned().map(Tensor::from).collect();
         let run = |executable: &tegula::Executable, without: &[usize]| {
             let given = buffers.iter().enumerate();
             let given = given.filter(|(i, _)| !without.contains(i));
-            let given = given.map(|(_, buffer)| Arg::Borrowed(buffer)).collect();
+            let given = given.map(|(_, buffer)| buffer);
             executable.run(given).map_err(|e| e.to_string())
         };
         let unfrozen = run(&executable, &[])?;
         for &input in frozen {
-            let other = Buffer::from(reversed(&inputs[input]));
+            let other = Tensor::from(reversed(&inputs[input]));
             let other = executable.freeze(input, other);
             other.map_err(|e| e.to_string())?;
         }
@@ -200,7 +198,7 @@ impl Reference {
         if self.envelope.is_none() && first != unfrozen {
             return Err("results differ when inputs are frozen".to_owned());
         }
-        let results: Vec<&Literal> = first.iter().map(Buffer::literal).collect();
+        let results: Vec<&Literal> = first.iter().map(Tensor::literal).collect();
         self.judge_results(&results)
     }
 

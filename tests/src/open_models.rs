@@ -4,7 +4,7 @@
 use crate::opened::opened;
 use anyhow::{Context, Result};
 use std::path::Path;
-use tegula::Buffer;
+use tegula::Tensor;
 use tegula_ir::{ArrayShape, Literal};
 
 /// A program of the corpus and what is opened of it.
@@ -69,7 +69,7 @@ impl OpenModel {
     ///
     /// # Errors
     /// An input is too large.
-    pub fn inputs(&self, inputs: &[Literal], sizes: &[i64]) -> Result<Vec<Buffer>> {
+    pub fn inputs(&self, inputs: &[Literal], sizes: &[i64]) -> Result<Vec<Tensor>> {
         let mut all = Vec::with_capacity(inputs.len());
         for (number, input) in inputs.iter().enumerate() {
             let shape = input.shape();
@@ -80,7 +80,7 @@ impl OpenModel {
                     wanted[dim] = size;
                 }
             }
-            all.push(Buffer::from(match wanted == own {
+            all.push(Tensor::from(match wanted == own {
                 true => input.clone(),
                 false => resized(input, &own, &wanted)?,
             }));

@@ -5,7 +5,8 @@ use std::fs;
 use std::path::Path;
 use tegula::check::{Tolerance, compare_every};
 use tegula::npz::NpyArray;
-use tegula::{Arg, Buffer, Module, Options, Target, compile};
+use tegula::{Options, Target, Tensor, compile};
+use tegula_ir::Module;
 use tegula_ir::{Literal, Op};
 
 /// A program with its inputs and expected results.
@@ -85,8 +86,8 @@ impl Program {
     /// As [`Self::check`].
     pub fn check_with(&self, options: &Options) -> Result<()> {
         let executable = compile(&self.module, options)?;
-        let inputs: Vec<Buffer> = self.inputs.iter().cloned().map(Buffer::from).collect();
-        let outputs = executable.run(inputs.iter().map(Arg::Borrowed).collect())?;
+        let inputs: Vec<Tensor> = self.inputs.iter().cloned().map(Tensor::from).collect();
+        let outputs = executable.run(inputs.iter())?;
         self.compare(&outputs, options.target)
     }
 
@@ -96,12 +97,12 @@ impl Program {
     /// As [`Self::check`], or runs that differ.
     pub fn check_frozen(&self, options: &Options) -> Result<()> {
         let mut executable = compile(&self.module, options)?;
-        let mut inputs = self.inputs.iter().cloned().map(Buffer::from);
-        let first: Vec<Buffer> = inputs.by_ref().take(1).collect();
+        let mut inputs = self.inputs.iter().cloned().map(Tensor::from);
+        let first: Vec<Tensor> = inputs.by_ref().take(1).collect();
         for (input, value) in inputs.enumerate() {
             executable.freeze(input + 1, value)?;
         }
-        let run = || executable.run(first.iter().map(Arg::Borrowed).collect());
+        let run = || executable.run(first.iter());
         let (outputs, again) = (run()?, run()?);
         ensure!(outputs == again, "runs differ with frozen inputs");
         self.compare(&outputs, options.target)
@@ -111,7 +112,7 @@ impl Program {
     ///
     /// # Errors
     /// Which result differs.
-    pub fn compare(&self, results: &[Buffer], target: Target) -> Result<()> {
+    pub fn compare(&self, results: &[Tensor], target: Target) -> Result<()> {
         ensure!(!self.expected.is_empty(), "no result to compare with");
         for expected in &self.expected {
             let ours = results.get(expected.output);

@@ -7,9 +7,10 @@ use anyhow::{Context, Result, anyhow, bail};
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
-use tegula::{Arg, Buffer, Module, Options, Target, compile};
+use tegula::{Arg, Options, Target, Tensor, compile};
 use tegula_devices::{HostQueues, Topology};
 use tegula_interp::{Value, evaluate_devices, evaluate_with_host};
+use tegula_ir::Module;
 use tegula_ir::{ElementType, Literal, Scalar, Shape};
 use tegula_stablehlo::mlir::{self, Attribute, FunctionType, Operation, Type, ValueId};
 
@@ -306,8 +307,8 @@ impl Checked {
             let arguments = arguments
                 .into_iter()
                 .map(|array| Arg::Donated(array.into()));
-            let outputs = compile(module, &options)?.run(arguments.collect())?;
-            Ok(outputs.into_iter().map(Buffer::into_literal).collect())
+            let outputs = compile(module, &options)?.run(arguments)?;
+            Ok(outputs.into_iter().map(Tensor::into_literal).collect())
         };
         let arguments = match &self.devices {
             Some(devices) => {

@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 use std::process::Command;
-use tegula::{Arg, Buffer, Compiled, Executable, Options, Target, compile, read};
+use tegula::{Compiled, Executable, Options, Target, Tensor, compile, read};
 use tegula_ir::{ArrayShape, ElementType, Literal, Scalar};
 use tegula_tests::nvrtc;
 
@@ -217,7 +217,7 @@ ENTRY main { i = s32[] parameter(0) x = f32[40] parameter(1)
   ROOT r = f32[40] conditional(c, y, x), true_computation=first, false_computation=rest }";
 
 /// Small numbers of a shape, different for each seed.
-fn array(ty: ElementType, dims: &[i64], seed: usize) -> Buffer {
+fn array(ty: ElementType, dims: &[i64], seed: usize) -> Tensor {
     let mut literal = Literal::zeros(&ArrayShape::new(ty, dims)).expect("room");
     for i in 0..literal.len() {
         let number = ((i * 7 + seed * 13) % 17) as i64 - 8;
@@ -227,10 +227,10 @@ fn array(ty: ElementType, dims: &[i64], seed: usize) -> Buffer {
         };
         literal.set_scalar(i, scalar).expect("an element");
     }
-    Buffer::from(literal)
+    Tensor::from(literal)
 }
 
-fn floats(dims: &[i64], seed: usize) -> Buffer {
+fn floats(dims: &[i64], seed: usize) -> Tensor {
     array(ElementType::F32, dims, seed)
 }
 
@@ -243,12 +243,12 @@ fn on(target: Target, text: &str) -> Result<Executable, tegula::Error> {
     compile(&module, &options)
 }
 
-fn run(executable: &Executable, inputs: &[Buffer]) -> Result<Vec<Buffer>, tegula::Error> {
-    executable.run(inputs.iter().map(Arg::Borrowed).collect())
+fn run(executable: &Executable, inputs: &[Tensor]) -> Result<Vec<Tensor>, tegula::Error> {
+    executable.run(inputs.iter())
 }
 
 /// Runs on the driver, against the definition.
-fn check(executable: &Executable, text: &str, inputs: &[Buffer]) {
+fn check(executable: &Executable, text: &str, inputs: &[Tensor]) {
     let expected = run(&on(Target::Interp, text).expect("a program"), inputs).expect("results");
     let results = run(executable, inputs).expect("results");
     assert_eq!(results.len(), expected.len());
@@ -257,7 +257,7 @@ fn check(executable: &Executable, text: &str, inputs: &[Buffer]) {
     }
 }
 
-fn chain_inputs(seed: usize) -> Vec<Buffer> {
+fn chain_inputs(seed: usize) -> Vec<Tensor> {
     vec![
         floats(&[16, 32], seed),
         floats(&[32, 24], seed + 1),
@@ -323,7 +323,7 @@ ENTRY main {{ x = {factor}[{lhs}] parameter(0) y = {factor}[{rhs}] parameter(1)
         )
     }
 
-    fn inputs(&self) -> Vec<Buffer> {
+    fn inputs(&self) -> Vec<Tensor> {
         let ty = ElementType::from_name(self.types[0]).expect("a type");
         let dims = |names: &str| names.chars().map(size_of_dimension).collect::<Vec<_>>();
         [self.lhs, self.rhs]
@@ -395,7 +395,7 @@ ENTRY main { x = f32[64,264] parameter(0) y = f32[264,80] parameter(1)
   e = f32[64,80] dot(u, v), lhs_contracting_dims={1}, rhs_contracting_dims={0}
   ROOT s = f32[64,80] add(d, e) }";
         let dims: [&[i64]; 4] = [&[64, 264], &[264, 80], &[64, 200], &[200, 80]];
-        let inputs: Vec<Buffer> = dims.iter().zip(1..).map(|(d, s)| floats(d, s)).collect();
+        let inputs: Vec<Tensor> = dims.iter().zip(1..).map(|(d, s)| floats(d, s)).collect();
         check(&on(Target::Cuda, sums).expect("a program"), sums, &inputs);
         let done = super::products();
         let added = done.iter().filter(|line| line.contains("beta 1"));
@@ -432,7 +432,7 @@ ENTRY main { START x = f32[64,64] parameter(0) y = f32[64,64] parameter(1)
             let text = body.replace("START", start);
             let mut inputs = vec![square(1), square(2)];
             if calls == 0 {
-                inputs.push(Buffer::from(i.clone()));
+                inputs.push(Tensor::from(i.clone()));
             }
             let program = on(Target::Cuda, &text).expect("a program");
             for _ in 0..3 {
@@ -498,7 +498,7 @@ ENTRY main {{ x = TY[64,264] parameter(0) w = TY[264,80] parameter(1) b = TY[80]
             let text = text.replace("TY[", &format!("{ty}["));
             let ty = ElementType::from_name(ty).expect("a type");
             // Small enough that GELU is no step.
-            let scaled = |buffer: Buffer| {
+            let scaled = |buffer: Tensor| {
                 let mut literal = buffer.literal().clone();
                 for i in 0..literal.len() {
                     let Some(Scalar::Float(value)) = literal.scalar(i) else {
@@ -507,10 +507,10 @@ ENTRY main {{ x = TY[64,264] parameter(0) w = TY[264,80] parameter(1) b = TY[80]
                     let value = Scalar::Float(value / 16.0);
                     literal.set_scalar(i, value).expect("an element");
                 }
-                Buffer::from(literal)
+                Tensor::from(literal)
             };
             let dims: [&[i64]; 4] = [&[64, 264], &[264, 80], &[80], &[64]];
-            let inputs: Vec<Buffer> = dims
+            let inputs: Vec<Tensor> = dims
                 .iter()
                 .zip(1..)
                 .map(|(dims, seed)| scaled(array(ty, dims, seed)))
@@ -521,7 +521,7 @@ ENTRY main {{ x = TY[64,264] parameter(0) w = TY[264,80] parameter(1) b = TY[80]
             // The second run is recorded, the third does what was.
             for _ in 0..3 {
                 let results = run(&program, &inputs).expect("results");
-                let [result, expected] = [&results[0], &expected[0]].map(Buffer::literal);
+                let [result, expected] = [&results[0], &expected[0]].map(Tensor::literal);
                 for i in 0..result.len() {
                     let (Some(Scalar::Float(a)), Some(Scalar::Float(b))) =
                         (result.scalar(i), expected.scalar(i))
@@ -588,7 +588,7 @@ ENTRY main {{ x = TY[64,264] parameter(0) w = TY[264,80] parameter(1) b = TY[80]
         for start in [0, 36, 37, 30, 0] {
             let mut i = Literal::zeros(&ArrayShape::new(ElementType::S32, &[])).expect("room");
             i.set_scalar(0, Scalar::Int(start)).expect("an element");
-            let inputs = [Buffer::from(i), floats(&[8, 40], 1), floats(&[8, 40], 2)];
+            let inputs = [Tensor::from(i), floats(&[8, 40], 1), floats(&[8, 40], 2)];
             check(&executable, LOOP, &inputs);
         }
     }
@@ -603,7 +603,7 @@ ENTRY main {{ x = TY[64,264] parameter(0) w = TY[264,80] parameter(1) b = TY[80]
         for start in [1, 6, 7, 9, 27, 0, -3] {
             let mut i = Literal::zeros(&ArrayShape::new(ElementType::S32, &[])).expect("room");
             i.set_scalar(0, Scalar::Int(start)).expect("an element");
-            check(&executable, CHOICES, &[Buffer::from(i), floats(&[40], 1)]);
+            check(&executable, CHOICES, &[Tensor::from(i), floats(&[40], 1)]);
         }
     }
 
@@ -676,7 +676,7 @@ ENTRY main { a = f32[1000,1000] parameter(0) ROOT b = f32[1000,1000] negate(a) }
         let programs = programs.map(|(text, program)| (text, program.expect("a program")));
         let mut i = Literal::zeros(&ArrayShape::new(ElementType::S32, &[])).expect("room");
         i.set_scalar(0, Scalar::Int(30)).expect("an element");
-        let of_loop = [Buffer::from(i), floats(&[8, 40], 1), floats(&[8, 40], 2)];
+        let of_loop = [Tensor::from(i), floats(&[8, 40], 1), floats(&[8, 40], 2)];
         let mut failed = 0;
         for seed in 0..8 {
             for (text, program) in &programs {

@@ -1,8 +1,8 @@
 //! What can go wrong when a plan is compiled or run on the CPU.
 
-use tegula_interp::CustomCallError;
+use tegula_custom_call::CustomCallError;
 use tegula_ir::ElementType;
-use tegula_layout::plan::WrongInput;
+use tegula_plan::WrongInput;
 
 /// An error of the CPU backend.
 #[derive(Debug, thiserror::Error)]

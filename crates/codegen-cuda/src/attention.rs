@@ -11,7 +11,7 @@ use rustc_hash::FxHashMap;
 use tegula_expr::Term;
 use tegula_fusion::kernel::Access;
 use tegula_fusion::{Contraction, LibraryOp};
-use tegula_layout::plan::{Place, Plan, Step, ValueId};
+use tegula_plan::{Place, Plan, Step, ValueId};
 
 /// How often steps and results read each value.
 pub(crate) type Readers = FxHashMap<ValueId, usize>;

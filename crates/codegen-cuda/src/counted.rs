@@ -8,9 +8,9 @@
 
 use tegula_fusion::Kernel;
 use tegula_fusion::kernel::{Access, ScalarId, ScalarOp, Statement};
-use tegula_interp::scalar::{wrap_signed, wrap_unsigned};
 use tegula_ir::{Binary, Direction, ElementType, Scalar};
-use tegula_layout::plan::{Place, Plan, Step, ValueId};
+use tegula_plan::{Place, Plan, Step, ValueId};
+use tegula_scalar::{wrap_signed, wrap_unsigned};
 
 /// More iterations than this are not counted.
 const MOST: u64 = 1 << 24;
@@ -280,7 +280,7 @@ impl Scalars {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tegula_layout::plan::parse_plan;
+    use tegula_plan::parse_plan;
 
     /// A loop that starts at 3, compares so, and steps so.
     fn count(ty: &str, test: &str, step: &str) -> Option<u64> {

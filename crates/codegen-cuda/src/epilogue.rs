@@ -17,7 +17,7 @@ use tegula_expr::{Interval, Term, canonicalize, range_of, residue_of};
 use tegula_fusion::Kernel;
 use tegula_fusion::kernel::{Access, IndexVar, ScalarId, ScalarOp, Statement};
 use tegula_ir::{Binary, ElementType, Unary};
-use tegula_layout::plan::{Plan, Step, ValueId};
+use tegula_plan::{Plan, Step, ValueId};
 
 /// What a product is joined with.
 pub(crate) struct Joined {

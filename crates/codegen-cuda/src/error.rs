@@ -1,8 +1,8 @@
 //! What can go wrong on the way from a plan to results on a CUDA device.
 
-use tegula_interp::CustomCallError;
+use tegula_custom_call::CustomCallError;
 use tegula_ir::ElementType;
-use tegula_layout::plan::WrongInput;
+use tegula_plan::WrongInput;
 
 /// An error of the CUDA backend.
 #[derive(Debug, thiserror::Error)]

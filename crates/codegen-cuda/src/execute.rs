@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tegula_ir::{ArrayShape, Literal};
-use tegula_layout::plan::{PerSizes, Plan, verify};
+use tegula_plan::{PerSizes, Plan, verify};
 
 /// A compiled plan. It may be run by several threads at once.
 pub struct Executable {

@@ -1,6 +1,6 @@
 //! Device functions that generated text calls.
 //!
-//! Each is the CUDA form of a function of `tegula_interp::scalar` and rounds where
+//! Each is the CUDA form of a function of `tegula_scalar` and rounds where
 //! that one does. They use no header. A program gets those that its text names, and
 //! those that these name in turn.
 

@@ -5,7 +5,8 @@ use crate::error::Error;
 use tegula_expr::Term;
 use tegula_fusion::LibraryOp;
 use tegula_ir::{ArrayShape, Literal};
-use tegula_layout::plan::{Buffer, EvaluateError, Place, Plan, PlanValue, Step, ValueId, evaluate};
+use tegula_plan::{Buffer, Place, Plan, PlanValue, Step, ValueId};
+use tegula_plan_interp::{EvaluateError, evaluate};
 
 /// One such operation on arrays of known shapes: a plan of nothing else.
 #[derive(Clone, Debug)]

@@ -3,7 +3,7 @@
 use crate::error::Error;
 use crate::nvrtc::{Arch, Form, compiler};
 use crate::{cache, program};
-use tegula_layout::Plan;
+use tegula_plan::Plan;
 
 /// A form of a device program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

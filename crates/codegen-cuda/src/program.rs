@@ -16,7 +16,7 @@ use tegula_expr::Term;
 use tegula_fusion::kernel::Access;
 use tegula_fusion::{Contraction, LibraryOp};
 use tegula_ir::{ArrayShape, ElementType};
-use tegula_layout::plan::{KernelId, Plan, Step, ValueId};
+use tegula_plan::{KernelId, Plan, Step, ValueId};
 
 /// A step of a device program. Values are the plan's.
 #[derive(Clone, Debug)]

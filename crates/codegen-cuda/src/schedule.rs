@@ -14,7 +14,7 @@ use crate::library::matrices::Matrices;
 use crate::program::{self, Launches, Program, Stage};
 use tegula_expr::Term;
 use tegula_ir::ArrayShape;
-use tegula_layout::plan::{Place, Plan, ValueId};
+use tegula_plan::{Place, Plan, ValueId};
 
 /// One thing that a run does. Places are bytes from the allocation's start.
 #[derive(Debug)]

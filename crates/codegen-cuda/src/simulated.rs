@@ -13,7 +13,7 @@ use crate::program::program;
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tegula_ir::Literal;
-use tegula_layout::Plan;
+use tegula_plan::Plan;
 use tegula_sim_ptx::{LaunchError, Memory, MemoryError, Module, Options, Report, launch};
 
 /// The simulated device's memory: 16 GiB, of which the host uses what is written.

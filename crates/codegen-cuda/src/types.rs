@@ -108,16 +108,16 @@ pub(crate) fn constant(ty: ElementType, bits: u128) -> String {
             double(bits as u64),
             double((bits >> 64) as u64)
         ),
-        _ if ty.is_float() => single(tegula_interp::scalar::decode_single(ty, bits as u32)),
+        _ if ty.is_float() => single(tegula_scalar::decode_single(ty, bits as u32)),
         _ if ty.is_signed() => {
-            let value = tegula_interp::scalar::wrap_signed(bits as i64, ty.bits());
+            let value = tegula_scalar::wrap_signed(bits as i64, ty.bits());
             match (ty.bits(), value) {
                 (64, value) => crate::terms::literal(value, true),
                 (_, value) => crate::terms::literal(value, false),
             }
         }
         _ => {
-            let value = tegula_interp::scalar::wrap_unsigned(bits as u64, ty.bits());
+            let value = tegula_scalar::wrap_unsigned(bits as u64, ty.bits());
             let suffix = if ty.bits() == 64 { "ull" } else { "u" };
             format!("{value}{suffix}")
         }

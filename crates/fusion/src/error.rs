@@ -41,6 +41,15 @@ impl Error {
         Self::about(Fault::Bug, module, instruction, what)
     }
 
+    /// Tegula contradicts itself, at no instruction that could be named.
+    pub fn internal(message: impl Into<String>) -> Self {
+        Self {
+            fault: Fault::Bug,
+            message: message.into(),
+            span: Span::default(),
+        }
+    }
+
     fn about(fault: Fault, module: &Module, instruction: InstructionId, what: &str) -> Self {
         let instruction = &module[instruction];
         Self {

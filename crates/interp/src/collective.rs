@@ -9,7 +9,6 @@
 use crate::dispatch::left_out;
 use crate::error::{Fault, invalid, unsupported};
 use crate::eval::Evaluator;
-use crate::lanes::{Bits, BitsMut};
 use crate::movement::indices;
 use crate::program::Callee;
 use crate::value::Value;
@@ -17,6 +16,7 @@ use cranelift_entity::EntityRef;
 use std::sync::Arc;
 use tegula_devices::{Alone, Communicator, Exchange, Group};
 use tegula_ir::{ArrayShape, ComputationId, ElementType, InstructionId, Literal, Op, Shape};
+use tegula_scalar::{Bits, BitsMut};
 
 /// By position in the group, by number of the operand.
 type Parts = Vec<Arc<[Literal]>>;

@@ -3,9 +3,9 @@
 use crate::dispatch::left_out;
 use crate::error::{Fault, invalid};
 use crate::eval::Evaluator;
-use crate::lanes::Bits;
 use crate::value::Value;
 use tegula_ir::{ComputationId, ElementType, InstructionId, Literal, Op, Opcode, Shape};
+use tegula_scalar::Bits;
 
 fn first(operands: Vec<Value>) -> Result<Value, Fault> {
     let first = operands.into_iter().next();

@@ -1,6 +1,5 @@
 //! Which function evaluates which operation.
 
-use crate::custom_call::{CustomCallHandler, is_built_in};
 use crate::error::{Fault, invalid, unsupported};
 use crate::eval::Evaluator;
 use crate::perturb::by_sums;
@@ -10,6 +9,7 @@ use crate::{
     batch_norm, convolution, dot, elementwise, fft, gather, linalg, movement, ragged, random,
     reduce, sort, window,
 };
+use tegula_custom_call::{CustomCallHandler, is_built_in};
 use tegula_ir::{
     ArrayShape, CustomCall, Dim, ElementType, InstructionId, Lapack, Layout, Literal, Op, Scalar,
     Shape, is_size_computation,

@@ -9,11 +9,11 @@ use crate::error::{Fault, invalid};
 use crate::matmul::{Entry, matmul};
 use crate::movement::{positions, transpose};
 use crate::reduce::{from_f64s, from_i64s, to_f64s, to_i64s};
-use crate::scalar::{C64, Number, decode, encode};
 use crate::strided::{Sizes, product, sizes, to_i64s as dims_i64};
 use std::num::Wrapping;
 use tegula_ir::helpers::product_type;
 use tegula_ir::{ArrayShape, Category, DotDims, ElementType, Literal};
+use tegula_scalar::{C64, Number, decode, encode};
 
 /// A sum of products, and how large its terms are together, if that was asked.
 pub(crate) struct Product {
@@ -70,10 +70,10 @@ pub(crate) fn load_integers(x: &Literal) -> Vec<Wrapping<i64>> {
 }
 
 pub(crate) fn load_complex(x: &Literal) -> Vec<C64> {
-    let (ty, bits) = (x.element_type(), crate::lanes::Bits::of(x));
+    let (ty, bits) = (x.element_type(), tegula_scalar::Bits::of(x));
     let number = |i| match decode(
         ElementType::C128,
-        crate::scalar::apply_convert(ty, ElementType::C128, bits.get(i)),
+        tegula_scalar::apply_convert(ty, ElementType::C128, bits.get(i)),
     ) {
         Number::ComplexDouble(x) => x,
         _ => C64::default(),

@@ -5,13 +5,14 @@
 //! rest goes element by element through the functions on raw bits.
 
 use crate::error::{Fault, invalid};
-use crate::lanes::{Bits, BitsMut, from_f32s, is_single, to_f32s};
-use crate::scalar;
+use crate::lanes::{from_f32s, is_single, to_f32s};
 use std::cmp::Ordering;
 use tegula_ir::{
     ArrayShape, Binary, Direction, ElementType, Literal, NativeType, Order, Unary,
     unary_result_type,
 };
+use tegula_scalar as scalar;
+use tegula_scalar::{Bits, BitsMut};
 
 /// `op` on every element.
 pub(crate) fn unary(op: Unary, x: &Literal) -> Result<Literal, Fault> {

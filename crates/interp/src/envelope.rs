@@ -2,9 +2,9 @@
 
 use crate::error::Error;
 use crate::eval::{Evaluator, Options};
-use crate::scalar::{Number, decode};
 use crate::value::Value;
 use tegula_ir::{InstructionId, Literal, Module};
+use tegula_scalar::{Number, decode};
 
 /// What several perturbed runs say of one element.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -80,7 +80,7 @@ fn is_exact(literal: &Literal) -> bool {
 
 /// The elements as real numbers, both parts of complex ones.
 fn numbers(literal: &Literal) -> Vec<f64> {
-    let (ty, bits) = (literal.element_type(), crate::lanes::Bits::of(literal));
+    let (ty, bits) = (literal.element_type(), tegula_scalar::Bits::of(literal));
     let mut numbers = Vec::with_capacity(literal.len());
     for i in 0..literal.len() {
         match decode(ty, bits.get(i)) {

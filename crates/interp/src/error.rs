@@ -1,7 +1,7 @@
 //! What can go wrong, by whose fault it is.
 
-use crate::custom_call::CustomCallError;
 use std::sync::Arc;
+use tegula_custom_call::CustomCallError;
 use tegula_devices::{ExchangeError, GroupError};
 use tegula_ir::{LiteralError, Opcode};
 
@@ -100,19 +100,6 @@ pub(crate) fn unsupported(reason: impl Into<String>) -> Fault {
 }
 
 impl Fault {
-    /// Why, for a message that says by itself where.
-    pub(crate) fn into_reason(self) -> String {
-        match self {
-            Self::Unsupported(reason)
-            | Self::Invalid(reason)
-            | Self::Limit(reason)
-            | Self::Transfer(reason) => reason,
-            Self::CustomCall(error) => error.to_string(),
-            Self::Exchange(error) => error.to_string(),
-            Self::Called(error) => error.to_string(),
-        }
-    }
-
     pub(crate) fn at(self, instruction: &Arc<str>, opcode: Opcode) -> Error {
         let instruction = Arc::clone(instruction);
         match self {

@@ -6,10 +6,10 @@
 use crate::dot::{load_complex, load_floats, store_complex};
 use crate::error::{Fault, invalid};
 use crate::reduce::from_f64s;
-use crate::scalar::C64;
 use crate::strided::{Sizes, product, sizes};
 use std::f64::consts::FRAC_PI_2;
 use tegula_ir::{ArrayShape, FftType, Literal};
+use tegula_scalar::C64;
 
 /// A transform of one length in one direction.
 struct Transform {

@@ -7,12 +7,12 @@
 //! are paired with a dimension of the indices (batching).
 
 use crate::error::{Fault, invalid};
-use crate::lanes::{Bits, BitsMut};
 use crate::movement::{indices, positions};
 use crate::program::Callee;
 use crate::strided::{Sizes, Strides, Walk, product, read_along, row_major, sizes, write_along};
 use smallvec::smallvec;
 use tegula_ir::{ArrayShape, GatherDims, Literal, ScatterDims, TO_END};
+use tegula_scalar::{Bits, BitsMut};
 
 /// The index vectors of a gather or scatter.
 struct Starts {

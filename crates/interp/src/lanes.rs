@@ -4,9 +4,10 @@
 //! without a kernel of their own are computed on as raw bits, one by one.
 
 use crate::error::Fault;
-use crate::scalar::{decode_single, encode_single};
+
 use std::borrow::Cow;
 use tegula_ir::{ArrayShape, ElementType, Literal};
+use tegula_scalar::{Bits, BitsMut, decode_single, encode_single};
 
 /// Whether a float is computed on as `f32`.
 pub(crate) fn is_single(ty: ElementType) -> bool {
@@ -55,65 +56,4 @@ pub(crate) fn from_f32s(shape: &ArrayShape, values: &[f32]) -> Result<Literal, F
 
 fn copy_common(out: &mut [f32], values: &[f32]) {
     out.iter_mut().zip(values).for_each(|(o, &x)| *o = x);
-}
-
-/// The elements of an array as raw bits.
-#[derive(Clone, Copy)]
-pub(crate) struct Bits<'a> {
-    bytes: &'a [u8],
-    size: usize,
-}
-
-impl<'a> Bits<'a> {
-    pub(crate) fn of(literal: &'a Literal) -> Self {
-        Self {
-            bytes: literal.bytes(),
-            size: literal.element_type().storage_bytes(),
-        }
-    }
-
-    /// The element at a position; 0 beyond the end.
-    #[inline]
-    pub(crate) fn get(&self, index: usize) -> u128 {
-        let start = index * self.size;
-        let Some(bytes) = self.bytes.get(start..start + self.size) else {
-            return 0;
-        };
-        let mut word = [0u8; 16];
-        word[..self.size].copy_from_slice(bytes);
-        u128::from_le_bytes(word)
-    }
-}
-
-/// The elements of an array as raw bits, for writing.
-pub(crate) struct BitsMut<'a> {
-    bytes: &'a mut [u8],
-    size: usize,
-}
-
-impl<'a> BitsMut<'a> {
-    pub(crate) fn of(literal: &'a mut Literal) -> Self {
-        let size = literal.element_type().storage_bytes();
-        Self {
-            bytes: literal.bytes_mut(),
-            size,
-        }
-    }
-
-    pub(crate) fn get(&self, index: usize) -> u128 {
-        Bits {
-            bytes: self.bytes,
-            size: self.size,
-        }
-        .get(index)
-    }
-
-    /// Stores an element; nothing beyond the end.
-    #[inline]
-    pub(crate) fn set(&mut self, index: usize, value: u128) {
-        let start = index * self.size;
-        if let Some(bytes) = self.bytes.get_mut(start..start + self.size) {
-            bytes.copy_from_slice(&value.to_le_bytes()[..self.size]);
-        }
-    }
 }

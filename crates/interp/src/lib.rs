@@ -11,7 +11,7 @@
 //! are computed in `f64` and rounded once. Dot, convolution and sums accumulate
 //! floats in `f64` and round once; integers wrap. The corners (NaN, division by
 //! zero, shifts beyond the width, conversions, ...) are described where they are
-//! computed, in [`scalar`].
+//! computed, in [`tegula_scalar`].
 //!
 //! # Perturbation
 //! With [`Options::perturb`], the result of every operation that rounds (an
@@ -31,7 +31,7 @@
 //!   `replica-id` and `partition-id` of one are 0);
 //! - `rng-get-and-update-state`: there is no state that outlives a run;
 //! - custom calls other than `LuDecomposition`, `TopK`, [LAPACK](tegula_ir::Lapack)'s, the partitioner's
-//!   annotations and those with a [handler](register_custom_call): their meaning is
+//!   annotations and those with a [handler](tegula_custom_call::register_custom_call): their meaning is
 //!   their own;
 //! - a `bitcast` between tiled layouts: it would show the padding.
 //!
@@ -46,7 +46,6 @@ mod batch_norm;
 mod collective;
 mod control;
 mod convolution;
-mod custom_call;
 mod dispatch;
 mod dot;
 mod elementwise;
@@ -62,21 +61,15 @@ mod movement;
 mod perturb;
 mod program;
 mod ragged;
-pub mod random;
+mod random;
 mod reduce;
-pub mod scalar;
 mod scan;
 mod sort;
-mod sparse;
 mod strided;
 mod transfer;
 mod value;
 mod window;
 
-pub use custom_call::{
-    CustomCallError, CustomCallHandler, RegisterError, is_built_in, is_python_callback,
-    register_custom_call,
-};
 pub use envelope::{Bounds, Envelope, envelope};
 pub use error::Error;
 pub use eval::Options;

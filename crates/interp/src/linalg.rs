@@ -5,19 +5,17 @@
 
 mod backward;
 mod lapack;
-mod library;
 mod qr;
 
 use crate::dot::{load_complex, load_floats, store_complex};
 use crate::error::{Fault, invalid};
 use crate::reduce::{from_f64s, from_i64s};
-use crate::scalar::{C64, divide};
 use crate::strided::{Sizes, product, sizes, to_i64s};
 use tegula_ir::{ArrayShape, Category, ElementType, Lapack, Literal, TransposeA};
+use tegula_scalar::{C64, divide};
 
 pub(crate) use backward::magnitudes;
 pub(crate) use lapack::lapack;
-pub(crate) use library::LibraryCall;
 
 /// A square or oblong matrix, row-major.
 #[derive(Clone)]

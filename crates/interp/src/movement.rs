@@ -1,10 +1,10 @@
 //! Operations that move elements and compute nothing.
 
 use crate::error::{Fault, invalid};
-use crate::lanes::{Bits, BitsMut};
-use crate::scalar::{Number, encode};
 use crate::strided::{Sizes, Walk, product, read_along, row_major, sizes, write_along};
 use tegula_ir::{ArrayShape, ElementType, Literal, PadDim, SliceDim, TO_END};
+use tegula_scalar::{Bits, BitsMut};
+use tegula_scalar::{Number, encode};
 
 /// Dimension numbers as positions below `rank`.
 pub(crate) fn positions(numbers: &[i64], rank: usize) -> Result<Sizes, Fault> {
@@ -321,7 +321,7 @@ pub(crate) fn indices(x: &Literal) -> Result<Vec<i64>, Fault> {
     }
     let bits = Bits::of(x);
     Ok((0..x.len())
-        .map(|i| match crate::scalar::decode(ty, bits.get(i)) {
+        .map(|i| match tegula_scalar::decode(ty, bits.get(i)) {
             Number::Signed(value) => value,
             Number::Unsigned(value) => i64::try_from(value).unwrap_or(i64::MAX),
             _ => 0,

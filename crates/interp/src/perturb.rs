@@ -27,11 +27,11 @@
 //! if it is NaN because products of `f64` met that are; and every NaN changes its sign.
 
 use crate::error::Fault;
-use crate::lanes::{Bits, BitsMut};
 use crate::reduce::{from_f64s, to_f64s};
-use crate::scalar::{binary_f32, unary_f32};
 use crate::value::Value;
 use tegula_ir::{ElementType, FloatFormat, Literal, Op, Specials};
+use tegula_scalar::{Bits, BitsMut};
+use tegula_scalar::{binary_f32, unary_f32};
 
 /// The finaliser of splitmix64 (Steele, Lea and Flood, OOPSLA 2014).
 fn mix(mut z: u64) -> u64 {

@@ -9,8 +9,6 @@
 
 use crate::error::{Fault, invalid};
 use crate::eval::Evaluator;
-use crate::lanes::{Bits, BitsMut};
-use crate::scalar;
 use crate::value::Value;
 use smallvec::{SmallVec, smallvec};
 use std::rc::Rc;
@@ -18,6 +16,8 @@ use tegula_ir::{
     Binary, Computation, ComputationId, Direction, ElementType, Instruction, InstructionId,
     Literal, Module, Op, Order, Shape, Unary,
 };
+use tegula_scalar as scalar;
+use tegula_scalar::{Bits, BitsMut};
 
 type Register = u32;
 

@@ -262,7 +262,7 @@ pub(crate) fn ragged_dot(
         Domain::Complex => {
             let (l, r) = (load_complex(&lhs), load_complex(&rhs));
             let sums = store_complex(&shape, &ragged.sums(&l, &r, &result))?;
-            let size = |x: &[crate::scalar::C64]| -> Vec<f64> {
+            let size = |x: &[tegula_scalar::C64]| -> Vec<f64> {
                 x.iter().map(|x| x.magnitude()).collect()
             };
             let sizes = magnitudes.then(|| ragged.sums(&size(&l), &size(&r), &result));

@@ -6,15 +6,15 @@
 //! products are rounded to the type at every step; the rest is exact.
 
 use crate::error::{Fault, invalid};
-use crate::lanes::{Bits, BitsMut};
 use crate::movement::positions;
 use crate::program::Callee;
-use crate::scalar::{
-    Number, binary_pred, binary_signed, binary_unsigned, decode, encode, maximum_f64, minimum_f64,
-};
 use crate::strided::{Sizes, Strides, Walk, row_major, sizes};
 use smallvec::SmallVec;
 use tegula_ir::{ArrayShape, Binary, Category, ElementType, Literal};
+use tegula_scalar::{Bits, BitsMut};
+use tegula_scalar::{
+    Number, binary_pred, binary_signed, binary_unsigned, decode, encode, maximum_f64, minimum_f64,
+};
 
 /// A function of two elements that combines them, by what it computes on.
 pub(crate) enum Fold {
@@ -28,7 +28,7 @@ pub(crate) enum Fold {
 impl Fold {
     /// The fold of `op` on elements of type `ty`, if there is one.
     pub(crate) fn new(op: Binary, ty: ElementType) -> Option<Self> {
-        if !crate::scalar::has_binary(op, ty) {
+        if !tegula_scalar::has_binary(op, ty) {
             return None;
         }
         let bits = ty.bits();

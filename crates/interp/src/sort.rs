@@ -4,12 +4,12 @@
 //! assume one; merging does not.
 
 use crate::error::{Fault, invalid};
-use crate::lanes::{Bits, BitsMut};
 use crate::movement::position;
 use crate::program::Callee;
-use crate::scalar::{Number, apply_compare, encode};
 use crate::strided::{product, sizes, to_i64s};
 use tegula_ir::{ArrayShape, Direction, Literal, Order};
+use tegula_scalar::{Bits, BitsMut};
+use tegula_scalar::{Number, apply_compare, encode};
 
 /// Sorts stably: `before(a, b)` says whether `a` must come before `b`.
 pub(crate) fn merge_sort<T: Copy>(

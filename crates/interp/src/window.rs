@@ -6,12 +6,12 @@
 //! elements have no element and are skipped.
 
 use crate::error::{Fault, invalid};
-use crate::lanes::{Bits, BitsMut};
 use crate::program::Callee;
 use crate::reduce::{Fold, Reduced, fold_kernel, to_f64s, with_fold};
 use crate::strided::{Sizes, Strides, product, row_major, sizes};
 use smallvec::{SmallVec, smallvec};
 use tegula_ir::{ArrayShape, Binary, ElementType, Literal, WindowDim};
+use tegula_scalar::{Bits, BitsMut};
 
 /// A window over a base array.
 pub(crate) struct Windows<'a> {

@@ -123,7 +123,7 @@ pub enum Op {
     Gather {
         /// Dimension numbers.
         dims: GatherDims,
-        /// The slice taken at each index, by operand dimension.
+        /// The slice taken at each index, by operand dimension; [`TO_END`](crate::TO_END) takes all of it.
         slice_sizes: DimNumbers,
         /// Whether the indices are known to be sorted.
         indices_are_sorted: bool,

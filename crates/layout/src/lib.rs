@@ -1,21 +1,13 @@
-//! Layouts, buffers and the Plan.
+//! Layouts: in which order and in which tiles the elements of an array are stored.
 //!
-//! It takes the fused program, decides where each value lies, and ends in the
-//! [`Plan`], which every backend compiles and the Plan evaluator
-//! defines the meaning of. Arrays that are to lie in an order of dimensions of their own
-//! become row-major ones of permuted dimensions before that ([`apply_layouts`]). For a TPU it
-//! takes the flattened program to orders and tiles ([`assign`]), memory spaces and a
-//! schedule ([`memory`]), and blocks of kernels ([`windows`]). It knows no backend.
+//! [`physical`] says where an element is stored under a tiled layout. [`assign`] chooses a layout
+//! for each array of a flattened program as an optimisation of stated costs, for a CPU, a GPU or a
+//! TPU chip. [`apply_layouts`] rewrites a program so that an array in another order of dimensions
+//! is a row-major array of permuted dimensions; no later pass knows of orders.
 
 pub mod apply_layouts;
 pub mod assign;
-pub mod dot;
-pub mod memory;
 pub mod physical;
-pub mod plan;
-pub mod sort;
 mod trips;
-pub mod windows;
 
-pub use plan::Plan;
-pub use trips::assumed_trips;
+pub use trips::{assumed_trips, trips};

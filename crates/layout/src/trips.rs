@@ -11,7 +11,7 @@ const MOST_TRIPS: i64 = 1 << 40;
 
 /// How often a loop runs: counted if a counter goes from a constant by a constant to a
 /// constant, else assumed.
-pub(crate) fn trips(module: &Module, program: &Program, node: &Node) -> f64 {
+pub fn trips(module: &Module, program: &Program, node: &Node) -> f64 {
     counted(module, program, &node.kind, &node.operands).map_or(ASSUMED_TRIPS, |count| count as f64)
 }
 

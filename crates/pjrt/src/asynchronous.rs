@@ -95,11 +95,11 @@ impl Place {
         if element_type.bits() < 8 {
             element::extend(element_type, stored.bytes_mut());
         }
-        let array = tegula::Buffer::from_stored(stored, self.layout.order());
+        let array = tegula::Tensor::from_stored(stored, self.layout.order());
         self.finish(array.map_err(Error::from));
     }
 
-    fn finish(&mut self, array: Result<tegula::Buffer, Error>) {
+    fn finish(&mut self, array: Result<tegula::Tensor, Error>) {
         self.stored = None;
         // SAFETY: the buffer is ours, or the caller keeps it until it is filled.
         unsafe { &*self.target }.fulfil(array);
@@ -178,7 +178,7 @@ entries! {
             let layout = Dense::read(args.shape_layout, dims, width)?;
             let bytes = slice(args.data.cast::<u8>(), elements(dims)?.saturating_mul(width));
             let stored = Literal::from_bytes(&layout.stored_shape(element_type, dims), bytes)?;
-            let array = tegula::Buffer::from_stored(stored, layout.order())?;
+            let array = tegula::Tensor::from_stored(stored, layout.order())?;
             (transfers(args.transfer_manager)?, array)
         };
         let mut place = transfers.place(args.buffer_index)?;

@@ -37,7 +37,7 @@ unsafe impl Sync for Buffer {}
 struct State {
     array: Array,
     /// Kept for those who look at its bytes from outside, even if the array is taken away.
-    seen: Option<Arc<tegula::Buffer>>,
+    seen: Option<Arc<tegula::Tensor>>,
     /// How many they are.
     viewers: usize,
 }
@@ -47,7 +47,7 @@ enum Array {
     /// It comes later.
     #[default]
     Awaited,
-    Here(Arc<tegula::Buffer>),
+    Here(Arc<tegula::Tensor>),
     /// It never comes.
     Failed(Error),
     /// It was given away or deleted.
@@ -61,7 +61,7 @@ impl Object for Buffer {
 
 impl Buffer {
     /// A buffer that has its array.
-    pub(crate) fn new(array: tegula::Buffer, memory: &Memory) -> Self {
+    pub(crate) fn new(array: tegula::Tensor, memory: &Memory) -> Self {
         let dims = array.shape().static_dims();
         let layout = Dense::new(array.order().to_vec());
         let mut buffer = Self::awaited(
@@ -108,7 +108,7 @@ impl Buffer {
     }
 
     /// Gives an awaited array. A buffer that was deleted meanwhile stays so.
-    pub(crate) fn fulfil(&self, array: Result<tegula::Buffer, Error>) {
+    pub(crate) fn fulfil(&self, array: Result<tegula::Tensor, Error>) {
         let mut state = self.state();
         let result = array.as_ref().map(|_| ()).map_err(Clone::clone);
         if let Array::Awaited = state.array {
@@ -122,14 +122,14 @@ impl Buffer {
     }
 
     /// Waits for the array and looks at it. Its bytes are shared with the buffer.
-    pub(crate) fn array(&self) -> Result<Arc<tegula::Buffer>, Error> {
+    pub(crate) fn array(&self) -> Result<Arc<tegula::Tensor>, Error> {
         self.ready.wait()?;
         self.state().array.get().cloned()
     }
 
     /// Waits for the array and takes it away: the buffer is deleted then. Bytes that someone looks
     /// at from outside stay: whoever writes to the array copies it first.
-    pub(crate) fn donate(&self) -> Result<tegula::Buffer, Error> {
+    pub(crate) fn donate(&self) -> Result<tegula::Tensor, Error> {
         self.ready.wait()?;
         let mut state = self.state();
         state.array.get()?;
@@ -196,12 +196,12 @@ impl Buffer {
 
     /// The same array in another memory.
     fn copied_to(&self, memory: &Memory) -> Result<Self, Error> {
-        Ok(Self::new(tegula::Buffer::clone(&*self.array()?), memory))
+        Ok(Self::new(tegula::Tensor::clone(&*self.array()?), memory))
     }
 }
 
 impl Array {
-    fn get(&self) -> Result<&Arc<tegula::Buffer>, Error> {
+    fn get(&self) -> Result<&Arc<tegula::Tensor>, Error> {
         match self {
             Self::Here(array) => Ok(array),
             Self::Failed(error) => Err(error.clone()),
@@ -334,7 +334,7 @@ entries! {
         };
         let shape = layout.stored_shape(element::from_c(args.element_type)?, dims);
         let stored = buffer.array()?.stored().clone().reinterpret(&shape)?;
-        let array = tegula::Buffer::from_stored(stored, layout.order())?;
+        let array = tegula::Tensor::from_stored(stored, layout.order())?;
         args.out_buffer = Buffer::new(array, buffer.memory()?).into_handle();
     }
 }

@@ -5,7 +5,7 @@ use crate::entry::{entries, slice};
 use std::any::Any;
 use std::ffi::{c_char, c_void};
 use std::ptr;
-use tegula::Fault;
+use tegula::ErrorKind;
 
 /// What kind of error it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,11 +107,11 @@ impl Error {
 
 impl From<tegula::Error> for Error {
     fn from(error: tegula::Error) -> Self {
-        let code = match error.fault {
-            Fault::Input => Code::InvalidArgument,
-            Fault::Unsupported => Code::Unimplemented,
-            Fault::Limit => Code::ResourceExhausted,
-            Fault::Bug => Code::Internal,
+        let code = match error.kind {
+            ErrorKind::Input => Code::InvalidArgument,
+            ErrorKind::Unsupported => Code::Unimplemented,
+            ErrorKind::Limit => Code::ResourceExhausted,
+            ErrorKind::Bug => Code::Internal,
         };
         let help = error.help.map(|help| format!(" ({help})"));
         let message = format!("{}{}", error.message, help.unwrap_or_default());

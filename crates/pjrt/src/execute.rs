@@ -14,8 +14,8 @@ use tegula::{Arg, Literal};
 
 /// Arrays of a run until it is done: borrowed ones must live so long.
 enum Argument {
-    Kept(Arc<tegula::Buffer>),
-    Given(tegula::Buffer),
+    Kept(Arc<tegula::Tensor>),
+    Given(tegula::Tensor),
 }
 
 /// The arguments of a run, those that the program takes over taken away from their buffers.
@@ -115,7 +115,7 @@ fn run(
     loaded: &Loaded,
     options: &Options<'_>,
     arguments: Vec<Arg<'_>>,
-) -> Result<Vec<tegula::Buffer>, Error> {
+) -> Result<Vec<tegula::Tensor>, Error> {
     let results = {
         let _entered = context::enter(options.context);
         loaded.program.executable.run(arguments)
@@ -153,7 +153,7 @@ unsafe fn write(
     loaded: &Loaded,
     device: *mut PJRT_Device,
     outputs: *mut *mut PJRT_Buffer,
-    mut results: impl Iterator<Item = tegula::Buffer>,
+    mut results: impl Iterator<Item = tegula::Tensor>,
 ) -> Result<(), Error> {
     // SAFETY: a device of the client.
     let memory = unsafe { Device::of(device) }?.default_memory()?;

@@ -11,15 +11,15 @@ use tegula_ir::{ArrayShape, ElementType, Literal};
 
 /// A whole array from the parts that devices have.
 pub(crate) fn whole(
-    parts: &[Arc<tegula::Buffer>],
+    parts: &[Arc<tegula::Tensor>],
     sharding: &Sharding,
     dims: &[i64],
-) -> Result<tegula::Buffer, Error> {
+) -> Result<tegula::Tensor, Error> {
     let first = parts
         .first()
         .ok_or_else(|| Error::internal("an execution on no device"))?;
     if sharding.is_replicated() {
-        return Ok(tegula::Buffer::clone(first));
+        return Ok(tegula::Tensor::clone(first));
     }
     let element_type = first.shape().element_type;
     let part = sharding.part(dims);
@@ -41,11 +41,11 @@ pub(crate) fn whole(
 
 /// The part of an array that a device gets.
 pub(crate) fn part(
-    whole: &tegula::Buffer,
+    whole: &tegula::Tensor,
     sharding: &Sharding,
     dims: &[i64],
     device: usize,
-) -> Result<tegula::Buffer, Error> {
+) -> Result<tegula::Tensor, Error> {
     if sharding.is_replicated() {
         return Ok(whole.clone());
     }
@@ -56,7 +56,7 @@ pub(crate) fn part(
     let from = whole.literal().bytes().get(offset..).unwrap_or_default();
     // SAFETY: as in `whole`.
     unsafe { strided.strided().gather(from.as_ptr(), literal.bytes_mut()) };
-    Ok(tegula::Buffer::from(literal).reordered(&whole.order())?)
+    Ok(tegula::Tensor::from(literal).reordered(&whole.order())?)
 }
 
 /// Where a device's part is: its strides in the whole array, and the byte it begins at.
@@ -105,7 +105,7 @@ pub(crate) fn arguments(
     program: &Program,
     lists: &[Vec<&Buffer>],
     kept: &[i64],
-) -> Result<Vec<tegula::Buffer>, Error> {
+) -> Result<Vec<tegula::Tensor>, Error> {
     let shardings = program.shardings.as_ref();
     let shardings = shardings.ok_or_else(|| Error::internal("a program of one device"))?;
     let mut arguments = Vec::new();

@@ -157,7 +157,7 @@ fn from_host(args: &mut PJRT_Client_BufferFromHostBuffer_Args) -> Result<(), Err
         // SAFETY: the header: the elements are there.
         unsafe { source.copied() }?
     };
-    let array = tegula::Buffer::from(literal).reordered(layout.order())?;
+    let array = tegula::Tensor::from(literal).reordered(layout.order())?;
     args.done_with_host_buffer = done.handle();
     args.buffer = Buffer::new(array, memory).into_handle();
     Ok(())
@@ -210,7 +210,7 @@ fn to_host(args: &mut PJRT_Buffer_ToHostBuffer_Args) -> Result<(), Error> {
         );
         return Err(Error::invalid(message));
     }
-    let array = tegula::Buffer::clone(&array).reordered(order.order())?;
+    let array = tegula::Tensor::clone(&array).reordered(order.order())?;
     let from = array.stored().bytes();
     // SAFETY: there is room for so many bytes, in memory that is not ours.
     unsafe {
@@ -269,7 +269,7 @@ fn view(args: &mut PJRT_Client_CreateViewOfDeviceBuffer_Args) -> Result<(), Erro
     };
     args.device_buffer_ptr.expose_provenance();
     let stored = Literal::from_shared(&layout.stored_shape(element_type, dims), foreign)?;
-    let array = tegula::Buffer::from_stored(stored, layout.order())?;
+    let array = tegula::Tensor::from_stored(stored, layout.order())?;
     args.buffer = Buffer::new(array, memory).into_handle();
     Ok(())
 }
@@ -306,7 +306,7 @@ entries! {
         }?;
         elements(dims)?;
         let stored = Literal::zeros(&layout.stored_shape(element_type, dims))?;
-        let array = tegula::Buffer::from_stored(stored, layout.order())?;
+        let array = tegula::Tensor::from_stored(stored, layout.order())?;
         args.buffer = Buffer::new(array, memory).into_handle();
     }
     fn PJRT_Client_CreateErrorBuffer(args: PJRT_Client_CreateErrorBuffer_Args up to buffer) {

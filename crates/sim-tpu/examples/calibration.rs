@@ -14,8 +14,9 @@
 //! per core.
 
 use tegula_layout::assign::{Machine, assign};
-use tegula_layout::memory;
-use tegula_sim_tpu::{Options, TpuProgram, lower::lower, read_kernel, simulate};
+
+use tegula_codegen_tpu::lower;
+use tegula_sim_tpu::{Options, TpuProgram, read_kernel, simulate};
 use tegula_target::{Chip, Param};
 
 /// Seconds of a step that are tried.
@@ -168,7 +169,12 @@ fn compiled(chip: &Chip, text: &str) -> TpuProgram {
         &mut tegula_ir::PassManager::new(),
     )
     .expect("sizes are known");
-    let schedule = memory::schedule(&module, &assignment, chip, &memory::Options::default());
+    let schedule = tegula_tpu_schedule::schedule(
+        &module,
+        &assignment,
+        chip,
+        &tegula_tpu_schedule::Options::default(),
+    );
     let lowered = lower(&module, &assignment, &schedule, chip);
     lowered.expect("the program can be lowered").program
 }

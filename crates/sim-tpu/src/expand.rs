@@ -366,7 +366,7 @@ impl Expander<'_> {
 }
 
 /// An array of so many blocks, which lie one behind the other, each in its own tiles.
-pub(crate) fn copies_of(block: &ArrayShape, copies: i64) -> ArrayShape {
+pub fn copies_of(block: &ArrayShape, copies: i64) -> ArrayShape {
     let mut shape = block.clone();
     shape.dims.insert(0, copies.into());
     if let Some(layout) = &mut shape.layout {

@@ -8,7 +8,6 @@
 //! [`tegula_interp`]'s business, how an array lies in memory [`tegula_layout`]'s.
 //!
 //! - [`program`]: the data; [`text`]: its text, in and out; [`expand`]: grids written out;
-//! - [`lower`]: a scheduled program as a [`TpuProgram`];
 //! - [`engine`]: the clock: what runs when, and who waited for whom;
 //! - [`speeds`]: a chip's numbers, as the clock uses them;
 //! - [`work`]: what a computation asks of the units;
@@ -26,7 +25,6 @@ mod check;
 pub mod engine;
 mod expand;
 pub mod finding;
-pub mod lower;
 mod machine;
 mod memory;
 pub mod page;
@@ -43,9 +41,11 @@ pub fn as_matrix_units_round(module: tegula_ir::Module) -> std::sync::Arc<tegula
     machine::matrix::rounded(&std::sync::Arc::new(module))
 }
 
-pub use expand::expand;
+pub use expand::{copies_of, expand};
 pub use finding::{Code, Finding, Severity};
+pub use machine::life::scoped_limit;
 pub use machine::simulate;
+pub use memory::ledger::alignment;
 pub use program::TpuProgram;
 pub use report::{Error, Options, Report};
 pub use text::{PrintForm, is_kernel, print_kernel, read_kernel};

@@ -21,7 +21,7 @@ use crate::engine::Work;
 use crate::speeds::{MatrixUnits, Speeds};
 use tegula_ir::{
     ArrayShape, Binary, ComputationId, ConvDims, DotDims, ElementType, Instruction, Module, Op,
-    Precision, Shape, Unary, WindowDim,
+    Precision, Shape, TO_END, Unary, WindowDim,
 };
 
 /// Operations on whole vector registers that issue in one cycle ("4 f32 adds a cycle",
@@ -396,7 +396,12 @@ fn other(module: &Module, instruction: &Instruction, speeds: &Speeds) -> Work {
             ..Work::default()
         },
         Op::Gather { slice_sizes, .. } => {
-            let row: f64 = slice_sizes.iter().map(|&size| size as f64).product();
+            let whole = |dim: usize| read(0).and_then(|array| Some(array.dims.get(dim)?.typical()));
+            let taken = |(dim, &size): (usize, &i64)| match size {
+                TO_END => whole(dim).unwrap_or(1) as f64,
+                size => size as f64,
+            };
+            let row: f64 = slice_sizes.iter().enumerate().map(taken).product();
             let rows = arrays(&instruction.shape).map(elements).sum::<f64>() / row.max(1.0);
             vector(written.max(rows * INDEXED_ROW))
         }

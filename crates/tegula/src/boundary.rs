@@ -1,14 +1,14 @@
 //! What a program takes and gives, as its caller sees it: logical arrays, which lie in
 //! the orders that the program states.
 
-use crate::{Arg, Buffer, Error, Fault};
+use crate::{Arg, Error, ErrorKind, Signature, Tensor};
 use std::borrow::Cow;
 use tegula_fusion::array_leaves;
 use tegula_ir::{
     ArrayShape, Literal, Module, RequiredValue, RunTimeSizes, Shape, Symbol, spell_shape,
 };
 use tegula_layout::apply_layouts::{Orders, Permutation, in_order, is_row_major, row_major};
-use tegula_layout::plan::{Plan, ValueId};
+use tegula_plan::{Plan, ValueId};
 
 /// The arrays among a program's parameters and results.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -58,7 +58,12 @@ impl Boundary {
 
     /// What a compiled plan takes and gives, whose parameters and results lie in these orders.
     pub(crate) fn of_plan(plan: &Plan, orders: &[Vec<Vec<usize>>; 2]) -> Result<Self, Error> {
-        let wrong = || Error::new(Fault::Input, "the orders of arrays are not the program's");
+        let wrong = || {
+            Error::new(
+                ErrorKind::Input,
+                "the orders of arrays are not the program's",
+            )
+        };
         let [parameters, results] = orders.each_ref().map(|orders| {
             let orders = orders.iter();
             orders
@@ -105,6 +110,21 @@ impl Boundary {
         })
     }
 
+    /// What a plan with this boundary takes and gives. A plan has no names for them.
+    pub(crate) fn signatures(&self, plan: &Plan) -> (Vec<Signature>, Vec<Signature>) {
+        let inputs = self.parameters.iter().enumerate();
+        let inputs = inputs.map(|(number, (shape, _))| {
+            Signature::new(&format!("in{number}"), shape, &self.symbols)
+        });
+        let outputs = plan.results.iter().zip(&self.results).enumerate();
+        let outputs = outputs.map(|(number, (&value, order))| {
+            let stored = &plan.values[value].shape;
+            let shape = in_order(stored, &tegula_layout::apply_layouts::inverse(order));
+            Signature::new(&format!("out{number}"), &shape, &self.symbols)
+        });
+        (inputs.collect(), outputs.collect())
+    }
+
     /// The orders of parameters, then those of results.
     pub(crate) fn orders(&self) -> [Vec<Vec<usize>>; 2] {
         let parameters = self.parameters.iter().map(|(_, order)| order.to_vec());
@@ -130,7 +150,7 @@ impl Boundary {
     }
 
     /// The order of a parameter; of one that there is not, that of the array itself.
-    pub(crate) fn order(&self, parameter: usize, array: &Buffer) -> Permutation {
+    pub(crate) fn order(&self, parameter: usize, array: &Tensor) -> Permutation {
         match self.parameters.get(parameter) {
             Some((_, order)) if order.len() == array.shape().rank() => order.clone(),
             _ => row_major(array.shape().rank()),
@@ -154,7 +174,7 @@ impl Boundary {
     ///
     /// # Errors
     /// It is another than the one that the program was made for.
-    pub(crate) fn check_value(&self, index: usize, given: &Buffer) -> Result<(), Error> {
+    pub(crate) fn check_value(&self, index: usize, given: &Tensor) -> Result<(), Error> {
         let found = self.required.iter().find(|r| r.parameter == index);
         let Some(required) = found.filter(|r| r.value != *given.literal()) else {
             return Ok(());
@@ -168,7 +188,7 @@ impl Boundary {
             "input {index} (`{name}`) is {given}, but its value decides shapes and the program was \
              made for {value}: read the model again with this value"
         );
-        Err(Error::new(Fault::Input, message))
+        Err(Error::new(ErrorKind::Input, message))
     }
 
     /// The values that inputs must have.
@@ -189,7 +209,7 @@ impl Boundary {
         }
         let wanted = spell_shape(&Shape::Array(wanted.clone()), &self.symbols);
         let message = format!("input {index}: expected {wanted}, got {given}");
-        Err(Error::new(Fault::Input, message))
+        Err(Error::new(ErrorKind::Input, message))
     }
 
     /// Checks the open sizes of a run's arguments, if some do not lie row-major: messages
@@ -215,19 +235,19 @@ impl Boundary {
         let bound = self.sizes.bind(&self.symbols, &logical);
         bound
             .map(drop)
-            .map_err(|message| Error::new(Fault::Input, message))
+            .map_err(|message| Error::new(ErrorKind::Input, message))
     }
 
     /// Results as the caller gets them.
-    pub(crate) fn give(&self, results: Vec<Literal>) -> Vec<Buffer> {
+    pub(crate) fn give(&self, results: Vec<Literal>) -> Vec<Tensor> {
         let given = results.into_iter().enumerate().map(|(index, stored)| {
             let order = self
                 .results
                 .get(index)
                 .filter(|o| o.len() == stored.shape().rank());
             match order {
-                Some(order) => Buffer::stored_in(stored, order),
-                None => Buffer::from(stored),
+                Some(order) => Tensor::stored_in(stored, order),
+                None => Tensor::from(stored),
             }
         });
         given.collect()

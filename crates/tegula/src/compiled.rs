@@ -2,19 +2,21 @@
 
 use crate::boundary::Boundary;
 use crate::executable_file::{self, Bytes, Contents};
+use crate::module::{Names, signatures};
 use crate::tpu::TpuExecutable;
-use crate::{Arg, Buffer, Error, Fault};
+use crate::{Arg, Error, ErrorKind, Signature, Tensor};
 use std::borrow::Cow;
 use std::time::{Duration, Instant};
 use tegula_codegen_cpu::{IsaLevel, StreamLimits};
 use tegula_compile_cache::{Cache, Key};
+use tegula_custom_call::Handlers;
 use tegula_fusion::{Fused, FusedRegion, Limits, ProgramText, Routines, ShortLoops, Unit, ValueId};
 use tegula_interp::Value;
 use tegula_ir::{ArrayShape, Literal, Module, PassManager, Shape, identity};
-use tegula_layout::Plan;
 use tegula_layout::apply_layouts::{apply_layouts, drawn};
 use tegula_layout::assign::{Machine, Ordered, Reason, dense_orders, stated_orders};
-use tegula_layout::plan::StripLimits;
+use tegula_plan::Plan;
+use tegula_plan::StripLimits;
 use tegula_target::Chip;
 
 /// What a program is compiled for.
@@ -129,7 +131,7 @@ impl Options {
     /// The TPU chip that is compiled for.
     pub(crate) fn chip(&self) -> Result<Chip, Error> {
         let v5e =
-            || Chip::by_name("v5e").map_err(|error| Error::new(Fault::Bug, error.to_string()));
+            || Chip::by_name("v5e").map_err(|error| Error::new(ErrorKind::Bug, error.to_string()));
         self.chip.clone().map_or_else(v5e, Ok)
     }
 }
@@ -140,11 +142,14 @@ pub struct Executable {
     boundary: Boundary,
     /// By flattened parameter: a value that runs are not given, lying as the program
     /// takes it.
-    frozen: Vec<Option<Buffer>>,
+    frozen: Vec<Option<Tensor>>,
     /// What [`Self::limit_steps`] said.
     step_limit: Option<u64>,
     /// How long compiling took.
     pub compile_time: Duration,
+    inputs: Vec<Signature>,
+    outputs: Vec<Signature>,
+    handlers: Handlers,
 }
 
 /// What a program was compiled to.
@@ -234,7 +239,7 @@ pub(crate) fn plan_observed<'a>(
         strips = strips.map(|_| StripLimits::ALWAYS);
     }
     let fused = tegula_fusion::fuse(&module, program, limits, passes)?;
-    let plan = tegula_layout::plan::plan(&module, &fused, strips, passes)?;
+    let plan = tegula_plan::plan(&module, &fused, strips, passes)?;
     Ok(Planned {
         module,
         fused,
@@ -307,12 +312,16 @@ unsafe fn load(bytes: &Bytes, threads: usize) -> Result<Executable, Error> {
         tegula_codegen_cpu::Executable::load(&contents.code, &contents.constants, threads)
     }?;
     let boundary = Boundary::of_plan(loaded.plan(), &contents.orders)?;
+    let (inputs, outputs) = boundary.signatures(loaded.plan());
     Ok(Executable {
         frozen: vec![None; boundary.parameters()],
         compiled: Compiled::Cpu(Box::new(loaded)),
         boundary,
         step_limit: None,
         compile_time: start.elapsed(),
+        inputs,
+        outputs,
+        handlers: Handlers::default(),
     })
 }
 
@@ -332,8 +341,8 @@ fn compile_anew(module: &Module, options: &Options) -> Result<Executable, Error>
         Target::Plan => {
             let planned = plan_for(module, &plan_options)?;
             boundary = planned.boundary;
-            tegula_layout::plan::verify(&planned.plan)
-                .map_err(|errors| Error::new(Fault::Bug, errors.join("; ")))?;
+            tegula_plan::verify(&planned.plan)
+                .map_err(|errors| Error::new(ErrorKind::Bug, errors.join("; ")))?;
             Compiled::Plan(Box::new(planned.plan))
         }
         Target::Cpu => {
@@ -380,12 +389,16 @@ fn compile_anew(module: &Module, options: &Options) -> Result<Executable, Error>
         }
     };
     let frozen = vec![None; boundary.parameters()];
+    let (inputs, outputs) = signatures(module, &Names::default());
     Ok(Executable {
         compiled,
         boundary,
         frozen,
         step_limit: None,
         compile_time: start.elapsed(),
+        inputs,
+        outputs,
+        handlers: Handlers::default(),
     })
 }
 
@@ -439,14 +452,14 @@ impl Executable {
     pub fn serialize(&self) -> Result<Vec<u8>, Error> {
         let Compiled::Cpu(executable) = &self.compiled else {
             let message = "only programs for the CPU can be serialised";
-            return Err(Error::new(Fault::Unsupported, message));
+            return Err(Error::new(ErrorKind::Unsupported, message));
         };
         if let Some(required) = self.boundary.required().first() {
             let message = format!(
                 "a program that was made for the value of its input `{}` cannot be serialised",
                 required.name
             );
-            return Err(Error::new(Fault::Unsupported, message));
+            return Err(Error::new(ErrorKind::Unsupported, message));
         }
         executable_file::write(&Contents {
             code: executable.save()?,
@@ -473,14 +486,43 @@ impl Executable {
         unsafe { load(&bytes, threads) }
     }
 
+    /// What the program takes, in order. A program [read from a file](Self::deserialize) has no
+    /// names: its inputs are `in0`, `in1`, ....
+    pub fn inputs(&self) -> &[Signature] {
+        &self.inputs
+    }
+
+    /// What the program gives, in order.
+    pub fn outputs(&self) -> &[Signature] {
+        &self.outputs
+    }
+
+    pub(crate) fn set_signatures(&mut self, inputs: &[Signature], outputs: &[Signature]) {
+        self.inputs = inputs.to_vec();
+        self.outputs = outputs.to_vec();
+    }
+
+    pub(crate) fn set_handlers(&mut self, handlers: Handlers) {
+        self.handlers = handlers;
+    }
+
     /// Runs the program. Arguments are the arrays among its parameters, in order,
     /// without those that are [frozen](Self::freeze); results are the arrays
-    /// among its results.
+    /// among its results. A [`Tensor`] that is given away may be overwritten, one that is
+    /// borrowed stays.
     ///
     /// # Errors
     /// Arguments of another number, type or shape than the program's, and what
     /// the target cannot do.
-    pub fn run(&self, args: Vec<Arg<'_>>) -> Result<Vec<Buffer>, Error> {
+    pub fn run<'a, A: Into<Arg<'a>>>(
+        &self,
+        args: impl IntoIterator<Item = A>,
+    ) -> Result<Vec<Tensor>, Error> {
+        let args = args.into_iter().map(Into::into).collect();
+        self.handlers.within(|| self.run_args(args))
+    }
+
+    fn run_args(&self, args: Vec<Arg<'_>>) -> Result<Vec<Tensor>, Error> {
         let _span = tracing::info_span!("run").entered();
         let mut given = args.into_iter();
         let mut inputs: Vec<Cow<'_, Literal>> = Vec::with_capacity(self.frozen.len());
@@ -503,7 +545,7 @@ impl Executable {
             }
             Compiled::Plan(plan) => {
                 let inputs: Vec<Literal> = inputs.into_iter().map(Cow::into_owned).collect();
-                tegula_layout::plan::evaluate(plan, &inputs)?
+                tegula_plan_interp::evaluate(plan, &inputs)?
             }
             Compiled::Interp(module) => {
                 let inputs: Vec<&Literal> = inputs.iter().map(AsRef::as_ref).collect();
@@ -530,7 +572,7 @@ impl Executable {
     ///
     /// # Errors
     /// There is no memory for it.
-    pub fn laid_out(&self, index: usize, value: Buffer) -> Result<Buffer, Error> {
+    pub fn laid_out(&self, index: usize, value: Tensor) -> Result<Tensor, Error> {
         let order = self.boundary.order(index, &value);
         value.in_order(&order)
     }
@@ -542,13 +584,13 @@ impl Executable {
     ///
     /// # Errors
     /// There is no such parameter, or the program was made for another value of it.
-    pub fn freeze(&mut self, index: usize, value: Buffer) -> Result<(), Error> {
+    pub fn freeze(&mut self, index: usize, value: Tensor) -> Result<(), Error> {
         let count = self.frozen.len();
         self.boundary.check_value(index, &value)?;
         let value = self.laid_out(index, value)?;
         let slot = self.frozen.get_mut(index).ok_or_else(|| {
             let message = format!("there is no parameter {index}: the program has {count}");
-            Error::new(Fault::Input, message)
+            Error::new(ErrorKind::Input, message)
         })?;
         *slot = Some(value);
         match &mut self.compiled {
@@ -592,7 +634,7 @@ fn interpret(
     }
     if rest.next().is_some() {
         let message = format!("{} inputs are more than the program takes", inputs.len());
-        return Err(Error::new(Fault::Input, message));
+        return Err(Error::new(ErrorKind::Input, message));
     }
     let options = tegula_interp::Options {
         max_instructions: Some(step_limit.unwrap_or(MAX_INSTRUCTIONS)),
@@ -614,7 +656,7 @@ fn take<'a>(
         Shape::Array(_) => match arrays.next() {
             Some(&literal) => Ok(Value::Array(literal.clone())),
             None => Err(Error::new(
-                Fault::Input,
+                ErrorKind::Input,
                 "there are fewer inputs than the program takes",
             )),
         },

@@ -1,11 +1,14 @@
 //! One error for everything that can go wrong between text and results.
 
-use tegula_interp::CustomCallError;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tegula_custom_call::CustomCallError;
 use tegula_ir::Span;
 
 /// Whose fault an error is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum ErrorKind {
     /// What was given is wrong.
     Input,
     /// What was given is right, but not possible yet.
@@ -17,11 +20,14 @@ pub enum Fault {
 }
 
 /// An error, with its place in the program where it has one.
-#[derive(Clone, Debug, thiserror::Error)]
-#[error("{message}")]
+///
+/// It prints in full: the message, the line of the program where its text is known (that of a
+/// [`Module`](crate::Module)), and what to do.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Error {
     /// Whose fault it is.
-    pub fault: Fault,
+    pub kind: ErrorKind,
     /// What is wrong, naming the instruction if there is one.
     pub message: String,
     /// What to do about it, if that is known.
@@ -32,18 +38,112 @@ pub struct Error {
     pub more: usize,
     /// Whether sizes of an ONNX model depend on data: [`StagedModel`](crate::StagedModel) runs it.
     pub needs_stages: bool,
+    pub(crate) source: Option<Arc<SourceText>>,
+}
+
+impl std::error::Error for Error {}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)?;
+        let place = self
+            .source
+            .as_ref()
+            .and_then(|source| source.place(self.span));
+        if let Some(Place {
+            path,
+            line,
+            column,
+            text,
+        }) = place
+        {
+            let margin = " ".repeat(line.to_string().len());
+            let path = path.map_or_else(|| "the program".to_owned(), |p| p.display().to_string());
+            write!(
+                f,
+                "\n{margin}--> {path}:{line}:{column}\n{margin} |\n{line} | {text}\n"
+            )?;
+            write!(f, "{margin} | {}^", " ".repeat(column - 1))?;
+        }
+        if let Some(help) = &self.help {
+            write!(f, "\nhelp: {help}")?;
+        }
+        match self.more {
+            0 => Ok(()),
+            1 => f.write_str("\nand 1 more error"),
+            more => write!(f, "\nand {more} more errors"),
+        }
+    }
+}
+
+/// The text of a program, which errors point into.
+#[derive(Debug)]
+pub(crate) struct SourceText {
+    path: Option<PathBuf>,
+    text: String,
+}
+
+/// A place in a text, for a message. Lines and columns count from 1.
+struct Place<'a> {
+    path: Option<&'a Path>,
+    line: usize,
+    column: usize,
+    text: &'a str,
+}
+
+impl SourceText {
+    /// The longest text that is kept, in bytes: weights are no reading matter.
+    const MAX: usize = 64 << 20;
+
+    /// [`None`] for bytecode and other binary forms, whose errors name a byte.
+    pub(crate) fn new(bytes: &[u8], path: Option<&Path>) -> Option<Self> {
+        if bytes.len() > Self::MAX {
+            return None;
+        }
+        Some(Self {
+            path: path.map(Path::to_owned),
+            text: std::str::from_utf8(bytes).ok()?.to_owned(),
+        })
+    }
+
+    /// Where a span begins; [`None`] for the empty span, which is no place.
+    fn place(&self, span: Span) -> Option<Place<'_>> {
+        /// The longest line that is shown, in bytes.
+        const LONG_LINE: usize = 200;
+        if span == Span::default() {
+            return None;
+        }
+        let before = self.text.get(..span.start as usize)?;
+        let start = before.rfind('\n').map_or(0, |newline| newline + 1);
+        let text = self.text[start..].lines().next().unwrap_or_default();
+        Some(Place {
+            path: self.path.as_deref(),
+            line: before.matches('\n').count() + 1,
+            column: before[start..].chars().count() + 1,
+            text: if text.len() > LONG_LINE { "..." } else { text },
+        })
+    }
 }
 
 impl Error {
     /// An error without a place.
-    pub fn new(fault: Fault, message: impl Into<String>) -> Self {
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self {
-            fault,
+            kind,
             message: message.into(),
             help: None,
             span: Span::default(),
             more: 0,
             needs_stages: false,
+            source: None,
+        }
+    }
+
+    /// The same error, which can show the line that it is about.
+    pub(crate) fn with_source(self, source: Option<&Arc<SourceText>>) -> Self {
+        Self {
+            source: source.cloned(),
+            ..self
         }
     }
 
@@ -55,39 +155,36 @@ impl Error {
                 more,
                 ..Self::from(first)
             },
-            None => Self::new(Fault::Bug, "the verifier failed without a reason"),
+            None => Self::new(ErrorKind::Bug, "the verifier failed without a reason"),
         }
     }
 }
 
 impl From<tegula_ir::Error> for Error {
     fn from(error: tegula_ir::Error) -> Self {
-        let fault = match error.fault() {
-            tegula_ir::Fault::Input => Fault::Input,
-            tegula_ir::Fault::Limit => Fault::Limit,
-            tegula_ir::Fault::Bug => Fault::Bug,
+        let kind = match error.fault() {
+            tegula_ir::Fault::Input => ErrorKind::Input,
+            tegula_ir::Fault::Limit => ErrorKind::Limit,
+            tegula_ir::Fault::Bug => ErrorKind::Bug,
         };
         Self {
-            fault,
-            message: error.message().to_owned(),
             help: error.help().map(str::to_owned),
             span: error.span(),
-            more: 0,
-            needs_stages: false,
+            ..Self::new(kind, error.message())
         }
     }
 }
 
 impl From<tegula_fusion::Error> for Error {
     fn from(error: tegula_fusion::Error) -> Self {
-        let fault = match error.fault {
-            tegula_fusion::Fault::Unsupported => Fault::Unsupported,
-            tegula_fusion::Fault::Limit => Fault::Limit,
-            tegula_fusion::Fault::Bug => Fault::Bug,
+        let kind = match error.fault {
+            tegula_fusion::Fault::Unsupported => ErrorKind::Unsupported,
+            tegula_fusion::Fault::Limit => ErrorKind::Limit,
+            tegula_fusion::Fault::Bug => ErrorKind::Bug,
         };
         Self {
             span: error.span,
-            ..Self::new(fault, error.message)
+            ..Self::new(kind, error.message)
         }
     }
 }
@@ -95,86 +192,86 @@ impl From<tegula_fusion::Error> for Error {
 impl From<tegula_codegen_cpu::Error> for Error {
     fn from(error: tegula_codegen_cpu::Error) -> Self {
         use tegula_codegen_cpu::Error as Cpu;
-        let fault = match &error {
+        let kind = match &error {
             Cpu::NoSuchOperation { .. }
             | Cpu::Input(_)
             | Cpu::Sizes(_)
             | Cpu::Cpu(_)
-            | Cpu::Saved(_) => Fault::Input,
+            | Cpu::Saved(_) => ErrorKind::Input,
             Cpu::CustomCall(call) => of_custom_call(call),
-            Cpu::Unsupported(_) => Fault::Unsupported,
-            Cpu::OutOfMemory(_) => Fault::Limit,
-            Cpu::Bug(_) => Fault::Bug,
+            Cpu::Unsupported(_) => ErrorKind::Unsupported,
+            Cpu::OutOfMemory(_) => ErrorKind::Limit,
+            Cpu::Bug(_) => ErrorKind::Bug,
         };
-        Self::new(fault, error.to_string())
+        Self::new(kind, error.to_string())
     }
 }
 
 impl From<tegula_compile_cache::Error> for Error {
     fn from(error: tegula_compile_cache::Error) -> Self {
-        Self::new(Fault::Input, error.to_string())
+        Self::new(ErrorKind::Input, error.to_string())
     }
 }
 
 impl From<tegula_codegen_cuda::Error> for Error {
     fn from(error: tegula_codegen_cuda::Error) -> Self {
         use tegula_codegen_cuda::Error as Cuda;
-        let fault = match &error {
+        let kind = match &error {
             Cuda::NoSuchOperation { .. } | Cuda::Input(_) | Cuda::Sizes(_) | Cuda::Host(_) => {
-                Fault::Input
+                ErrorKind::Input
             }
             Cuda::CustomCall(call) => of_custom_call(call),
-            Cuda::Unsupported(_) => Fault::Unsupported,
+            Cuda::Unsupported(_) => ErrorKind::Unsupported,
             Cuda::MissingLibrary(_) | Cuda::OutOfMemory { .. } | Cuda::Device { .. } => {
-                Fault::Limit
+                ErrorKind::Limit
             }
-            Cuda::Compiler(_) | Cuda::Bug(_) => Fault::Bug,
+            Cuda::Compiler(_) | Cuda::Bug(_) => ErrorKind::Bug,
         };
-        Self::new(fault, error.to_string())
+        Self::new(kind, error.to_string())
     }
 }
 
-impl From<tegula_layout::plan::EvaluateError> for Error {
-    fn from(error: tegula_layout::plan::EvaluateError) -> Self {
-        use tegula_layout::plan::EvaluateError as Plan;
-        let fault = match &error {
-            Plan::Input { .. } | Plan::Sizes(_) | Plan::NoSuchOperation(_) => Fault::Input,
+impl From<tegula_plan_interp::EvaluateError> for Error {
+    fn from(error: tegula_plan_interp::EvaluateError) -> Self {
+        use tegula_plan_interp::EvaluateError as Plan;
+        let kind = match &error {
+            Plan::Input { .. } | Plan::Sizes(_) | Plan::NoSuchOperation(_) => ErrorKind::Input,
             Plan::CustomCall(call) => of_custom_call(call),
-            Plan::TooLarge(_) => Fault::Limit,
-            Plan::Index(_) | Plan::Malformed(_) => Fault::Bug,
+            Plan::TooLarge(_) => ErrorKind::Limit,
+            Plan::Index(_) | Plan::Malformed(_) => ErrorKind::Bug,
         };
-        Self::new(fault, error.to_string())
+        Self::new(kind, error.to_string())
     }
 }
 
 impl From<tegula_ir::LiteralError> for Error {
     fn from(error: tegula_ir::LiteralError) -> Self {
-        Self::new(Fault::Input, error.to_string())
+        Self::new(ErrorKind::Input, error.to_string())
     }
 }
 
 impl From<tegula_interp::Error> for Error {
     fn from(error: tegula_interp::Error) -> Self {
         use tegula_interp::Error as Interp;
-        let fault = match &error {
+        let kind = match &error {
             Interp::Argument { .. }
             | Interp::Sizes { .. }
             | Interp::Invalid { .. }
             | Interp::Exchange { .. }
-            | Interp::Transfer { .. } => Fault::Input,
+            | Interp::Transfer { .. } => ErrorKind::Input,
             Interp::CustomCall { reason, .. } => of_custom_call(reason),
-            Interp::Unsupported { .. } => Fault::Unsupported,
-            Interp::Limit { .. } => Fault::Limit,
+            Interp::Unsupported { .. } => ErrorKind::Unsupported,
+            Interp::Limit { .. } => ErrorKind::Limit,
         };
-        Self::new(fault, error.to_string())
+        Self::new(kind, error.to_string())
     }
 }
 
-fn of_custom_call(error: &CustomCallError) -> Fault {
+fn of_custom_call(error: &CustomCallError) -> ErrorKind {
     match error {
         CustomCallError::Unknown { .. } | CustomCallError::CallsComputations { .. } => {
-            Fault::Unsupported
+            ErrorKind::Unsupported
         }
-        _ => Fault::Input,
+        _ => ErrorKind::Input,
     }
 }

@@ -10,7 +10,7 @@
 //! A file is refused if it is damaged, or if another build of Tegula wrote it: machine code is
 //! never executed that this build has not made.
 
-use crate::{Error, Fault};
+use crate::{Error, ErrorKind};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use std::sync::Arc;
@@ -47,7 +47,7 @@ struct Header<'a> {
 
 /// The bytes of a file.
 pub(crate) fn write(contents: &Contents<'_>) -> Result<Vec<u8>, Error> {
-    let failed = |error: postcard::Error| Error::new(Fault::Bug, error.to_string());
+    let failed = |error: postcard::Error| Error::new(ErrorKind::Bug, error.to_string());
     let constants = contents.constants.iter();
     let shapes: Vec<String> = constants.map(|c| c.shape().to_string()).collect();
     let mut header = Header {
@@ -85,7 +85,7 @@ pub(crate) fn write(contents: &Contents<'_>) -> Result<Vec<u8>, Error> {
 pub(crate) fn read(bytes: &Bytes) -> Result<Contents<'static>, Error> {
     let refused = |why: String| {
         let message = format!("the compiled program is refused: {why}");
-        Error::new(Fault::Input, message)
+        Error::new(ErrorKind::Input, message)
     };
     let damaged = || refused("it is damaged".to_owned());
     let all: &[u8] = (**bytes).as_ref();

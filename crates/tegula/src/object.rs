@@ -1,6 +1,6 @@
 //! Programs as objects that a C compiler links.
 
-use crate::{Error, Fault, IsaLevel, PlanOptions, plan_for};
+use crate::{Error, ErrorKind, IsaLevel, PlanOptions, plan_for};
 use tegula_codegen_cpu::{Object, StreamLimits};
 use tegula_fusion::Routines;
 use tegula_ir::Module;
@@ -16,7 +16,7 @@ pub fn compile_object(module: &Module, cpu: IsaLevel, name: &str) -> Result<Obje
             "a program that was made for the value of its input `{}` cannot be an object",
             required.name
         );
-        return Err(Error::new(Fault::Unsupported, message));
+        return Err(Error::new(ErrorKind::Unsupported, message));
     }
     let plan_options = PlanOptions {
         strips: None,

@@ -33,7 +33,7 @@ fn plan_passes() -> Vec<&'static str> {
         flatten,
         &["choose-layouts", "apply-layouts"],
         fuse,
-        &tegula_layout::plan::PASSES,
+        &tegula_plan::PASSES,
     ];
     parts.concat()
 }

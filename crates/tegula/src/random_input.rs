@@ -1,7 +1,7 @@
 //! Inputs for a program when none are given: pseudo-random, the same for the same
 //! seed on every machine.
 
-use crate::{Buffer, Error};
+use crate::{Error, Tensor};
 use tegula_ir::{ArrayShape, Category, Literal, Module, Scalar, Shape};
 
 /// One input per array among the entry's parameters. Floats are roughly normal
@@ -9,7 +9,7 @@ use tegula_ir::{ArrayShape, Category, Literal, Module, Scalar, Shape};
 ///
 /// # Errors
 /// A parameter whose size is not known or does not fit in memory.
-pub fn random_inputs(module: &Module, seed: u64) -> Result<Vec<Buffer>, Error> {
+pub fn random_inputs(module: &Module, seed: u64) -> Result<Vec<Tensor>, Error> {
     let entry = module.entry_computation();
     let mut inputs = Vec::new();
     for &parameter in &entry.parameters {
@@ -31,7 +31,7 @@ pub fn random_inputs(module: &Module, seed: u64) -> Result<Vec<Buffer>, Error> {
                     ..error
                 }
             })?;
-            inputs.push(Buffer::from(array));
+            inputs.push(Tensor::from(array));
         }
     }
     Ok(inputs)

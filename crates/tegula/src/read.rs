@@ -1,10 +1,10 @@
 //! Reading programs: HLO text, StableHLO as text or bytecode, files of `jax.export`, ONNX models.
 
-use crate::{ArrayShape, Error, Fault, Module, random_input};
+use crate::{ArrayShape, Error, ErrorKind, random_input};
 use std::cell::Cell;
 use std::sync::Arc;
-use tegula_ir::Span;
-use tegula_stablehlo::{Bytes, ErrorKind, InputForm, Place};
+use tegula_ir::{Module, Span};
+use tegula_stablehlo::{Bytes, InputForm, Place};
 
 /// Reads a program: the text of an HLO module. It is verified.
 ///
@@ -107,7 +107,7 @@ pub fn read_program_stated(bytes: impl Into<Bytes>) -> Result<Module, Error> {
     read_in_any_form(&bytes.into(), None)
 }
 
-fn read_in_any_form(bytes: &Bytes, seed: Option<u64>) -> Result<Module, Error> {
+pub(crate) fn read_in_any_form(bytes: &Bytes, seed: Option<u64>) -> Result<Module, Error> {
     if tegula_import_onnx::is_model(bytes) {
         let none = |_: &str| Err("only `read_onnx` is told where such files are".to_owned());
         return Ok(onnx_stated(bytes.clone(), &none, &|_, _, _| None)?.module);
@@ -123,7 +123,7 @@ fn read_in_any_form(bytes: &Bytes, seed: Option<u64>) -> Result<Module, Error> {
     let text = std::str::from_utf8(bytes).map_err(|error| {
         let at = error.valid_up_to();
         Error::new(
-            Fault::Input,
+            ErrorKind::Input,
             format!(
                 "byte {at} is not UTF-8: expected HLO text, StableHLO (text or bytecode), a \
                  file of jax.export or an ONNX model"
@@ -182,7 +182,7 @@ pub fn is_onnx(bytes: &[u8]) -> bool {
     tegula_import_onnx::is_model(bytes)
 }
 
-fn onnx_stated(
+pub(crate) fn onnx_stated(
     bytes: Bytes,
     external: &tegula_import_onnx::External<'_>,
     values: &tegula_import_onnx::Values<'_>,
@@ -201,13 +201,13 @@ fn onnx_stated(
 
 impl From<tegula_import_onnx::Error> for Error {
     fn from(error: tegula_import_onnx::Error) -> Self {
-        let fault = match error.kind {
-            tegula_import_onnx::ErrorKind::Input => Fault::Input,
-            tegula_import_onnx::ErrorKind::Unsupported => Fault::Unsupported,
+        let kind = match error.kind {
+            tegula_import_onnx::ErrorKind::Input => ErrorKind::Input,
+            tegula_import_onnx::ErrorKind::Unsupported => ErrorKind::Unsupported,
         };
         Self {
             needs_stages: error.needs_a_run,
-            ..Self::new(fault, error.message)
+            ..Self::new(kind, error.message)
         }
     }
 }
@@ -231,9 +231,9 @@ pub(crate) fn verify(module: &Module) -> Result<(), Error> {
 
 impl From<tegula_stablehlo::Error> for Error {
     fn from(error: tegula_stablehlo::Error) -> Self {
-        let fault = match error.kind {
-            ErrorKind::Input => Fault::Input,
-            ErrorKind::Unsupported => Fault::Unsupported,
+        let kind = match error.kind {
+            tegula_stablehlo::ErrorKind::Input => ErrorKind::Input,
+            tegula_stablehlo::ErrorKind::Unsupported => ErrorKind::Unsupported,
         };
         let (message, span) = match error.place {
             Some(Place::Text { offset, .. }) => {
@@ -248,7 +248,7 @@ impl From<tegula_stablehlo::Error> for Error {
         };
         Self {
             span,
-            ..Self::new(fault, message)
+            ..Self::new(kind, message)
         }
     }
 }

@@ -7,7 +7,7 @@
 //! again. See `tegula_import_onnx::Stage`.
 
 use crate::read::{relate_sizes, verify};
-use crate::{Arg, Buffer, Error, Executable, Fault, Options, compile};
+use crate::{Arg, Error, ErrorKind, Executable, Options, Tensor, compile};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use tegula_import_onnx::{Owner, SizeSource, Staged, Take, to_stages};
@@ -121,16 +121,16 @@ impl StagedModel {
     ///
     /// # Errors
     /// As [`Executable::run`]; and what stages that depend on data cannot be compiled for.
-    pub fn run(&self, inputs: &[Buffer]) -> Result<Vec<Buffer>, Error> {
+    pub fn run(&self, inputs: &[Tensor]) -> Result<Vec<Tensor>, Error> {
         if inputs.len() != self.inputs.len() {
             let message = format!(
                 "expected {} inputs, found {}",
                 self.inputs.len(),
                 inputs.len()
             );
-            return Err(Error::new(Fault::Input, message));
+            return Err(Error::new(ErrorKind::Input, message));
         }
-        let mut slots: Vec<Buffer> = inputs.to_vec();
+        let mut slots: Vec<Tensor> = inputs.to_vec();
         let (mut keys, mut known) = (Vec::new(), Vec::new());
         let mut done = 0;
         loop {
@@ -185,15 +185,15 @@ fn read_stages(
     Ok(tracing::info_span!("read").in_scope(read)?)
 }
 
-fn slot(slots: &[Buffer], at: usize) -> Result<&Buffer, Error> {
+fn slot(slots: &[Tensor], at: usize) -> Result<&Tensor, Error> {
     slots.get(at).ok_or_else(|| {
         let message = format!("a stage takes slot {at}, which none has filled");
-        Error::new(Fault::Bug, message)
+        Error::new(ErrorKind::Bug, message)
     })
 }
 
 /// An array of no elements that is as long as a size.
-fn sized(slots: &[Buffer], source: SizeSource) -> Result<Buffer, Error> {
+fn sized(slots: &[Tensor], source: SizeSource) -> Result<Tensor, Error> {
     let size = match source {
         SizeSource::Dim { slot: from, at } => {
             let shape = slot(slots, from)?.shape();
@@ -207,9 +207,10 @@ fn sized(slots: &[Buffer], source: SizeSource) -> Result<Buffer, Error> {
     let size = size.filter(|size| (0..=i64::from(i32::MAX)).contains(size));
     let size = size.ok_or_else(|| {
         let message = "a size that data gives is negative, or above 2147483647";
-        Error::new(Fault::Input, message)
+        Error::new(ErrorKind::Input, message)
     })?;
     let shape = ArrayShape::new(ElementType::Pred, &[size, 0]);
-    let literal = Literal::zeros(&shape).map_err(|e| Error::new(Fault::Limit, e.to_string()))?;
-    Ok(Buffer::from(literal))
+    let literal =
+        Literal::zeros(&shape).map_err(|e| Error::new(ErrorKind::Limit, e.to_string()))?;
+    Ok(Tensor::from(literal))
 }

@@ -1,16 +1,16 @@
 //! Programs on the simulated TPU: layouts, memory spaces and a schedule, lowered to the
 //! simulator's one form and run there.
 
-use crate::{Error, Fault};
+use crate::{Error, ErrorKind};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use tegula_codegen_tpu::{Lowered, ResultOf, lower};
 use tegula_interp::Value;
 use tegula_ir::{Literal, Module, PassManager};
 use tegula_layout::assign::{AssignError, Assignment, Machine, assign};
-use tegula_layout::memory::{self, Schedule};
-use tegula_sim_tpu::lower::{Lowered, ResultOf, lower};
 use tegula_sim_tpu::{Options, PrintForm, Report, print_kernel, simulate};
 use tegula_target::{Chip, Param};
+use tegula_tpu_schedule::Schedule;
 
 /// The passes of [`TpuExecutable::new`] by name, in their order.
 pub(crate) fn passes() -> Vec<&'static str> {
@@ -52,24 +52,24 @@ pub fn lay_out<'a>(
              with the line `tile_rule = compact`",
             chip.name
         );
-        Error::new(Fault::Unsupported, message)
+        Error::new(ErrorKind::Unsupported, message)
     })?;
     let module = passes.run("expand", || tegula_fusion::expand(module))?;
     passes.show("expand", &*module);
     let assignment = assign(&module, &machine, explain, passes).map_err(|error| match error {
         AssignError::Program(error) => error.into(),
-        other => Error::new(Fault::Unsupported, other.to_string()),
+        other => Error::new(ErrorKind::Unsupported, other.to_string()),
     })?;
-    let mut options = memory::Options::default();
+    let mut options = tegula_tpu_schedule::Options::default();
     if let Some(bytes) = chip.base(Param::VmemBytes) {
         // A chip with less memory leaves a kernel no more than half of it.
         options.scoped_bytes = options.scoped_bytes.min(bytes as i64 / 2);
     }
     let schedule = passes.run("schedule-memory", || {
-        memory::schedule(&module, &assignment, chip, &options)
+        tegula_tpu_schedule::schedule(&module, &assignment, chip, &options)
     });
-    memory::verify(&schedule, &assignment.program)
-        .map_err(|e| Error::new(Fault::Bug, format!("the schedule is wrong: {e}")))?;
+    tegula_tpu_schedule::verify(&schedule, &assignment.program)
+        .map_err(|e| Error::new(ErrorKind::Bug, format!("the schedule is wrong: {e}")))?;
     Ok(Laid {
         module,
         assignment,
@@ -112,7 +112,8 @@ impl TpuExecutable {
         let lowered = passes.run("lower-to-tpu", || {
             lower(&laid.module, layouts, schedule, chip)
         });
-        let lowered = lowered.map_err(|error| Error::new(Fault::Unsupported, error.to_string()))?;
+        let lowered =
+            lowered.map_err(|error| Error::new(ErrorKind::Unsupported, error.to_string()))?;
         let text = print_kernel(&lowered.program, PrintForm::Short);
         passes.show("lower-to-tpu", &text);
         let assumed = tegula_layout::assumed_trips(&laid.module, &laid.assignment.program);
@@ -151,7 +152,7 @@ impl TpuExecutable {
             let given = inputs.len();
             if given != self.parameters {
                 let message = format!("the program takes {} inputs, not {given}", self.parameters);
-                return Err(Error::new(Fault::Input, message));
+                return Err(Error::new(ErrorKind::Input, message));
             }
             options.inputs = inputs;
             options
@@ -162,10 +163,10 @@ impl TpuExecutable {
             .in_scope(|| simulate(&self.lowered.program, &self.chip, &options))
             .map_err(|error| {
                 let fault = match &error {
-                    tegula_sim_tpu::Error::Program { .. } => Fault::Bug,
-                    tegula_sim_tpu::Error::Unsupported { .. } => Fault::Unsupported,
-                    tegula_sim_tpu::Error::Inputs(_) => Fault::Input,
-                    tegula_sim_tpu::Error::Limit { .. } => Fault::Limit,
+                    tegula_sim_tpu::Error::Program { .. } => ErrorKind::Bug,
+                    tegula_sim_tpu::Error::Unsupported { .. } => ErrorKind::Unsupported,
+                    tegula_sim_tpu::Error::Inputs(_) => ErrorKind::Input,
+                    tegula_sim_tpu::Error::Limit { .. } => ErrorKind::Limit,
                 };
                 Error::new(fault, error.to_string())
             })
@@ -196,9 +197,9 @@ impl TpuExecutable {
                 finding.message
             );
             let fault = if report.fits {
-                Fault::Bug
+                ErrorKind::Bug
             } else {
-                Fault::Limit
+                ErrorKind::Limit
             };
             return Err(Error::new(fault, message));
         }
@@ -212,7 +213,7 @@ impl TpuExecutable {
                     (own.or_else(|| constants.get(constant?)), view)
                 }
             };
-            let literal = literal.ok_or_else(|| Error::new(Fault::Bug, "a result was lost"))?;
+            let literal = literal.ok_or_else(|| Error::new(ErrorKind::Bug, "a result was lost"))?;
             match view {
                 None => Ok(literal.clone()),
                 Some(view) => shown(view, literal),
@@ -226,6 +227,6 @@ impl TpuExecutable {
 fn shown(view: &Module, literal: &Literal) -> Result<Literal, Error> {
     match tegula_interp::evaluate(view, &[Value::Array(literal.clone())])? {
         Value::Array(literal) => Ok(literal),
-        _ => Err(Error::new(Fault::Bug, "a view gives no array")),
+        _ => Err(Error::new(ErrorKind::Bug, "a view gives no array")),
     }
 }

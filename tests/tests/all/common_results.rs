@@ -1,8 +1,9 @@
 //! What two instructions give alike is made once.
 
-use tegula::{Module, plan, read};
+use tegula::{plan, read};
 use tegula_interp::Value;
 use tegula_ir::Literal;
+use tegula_ir::Module;
 use tegula_tests::judge::{Reference, Verdict};
 use tegula_tests::random::Regime;
 

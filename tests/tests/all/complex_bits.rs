@@ -2,7 +2,7 @@
 //! what the evaluator says.
 
 use tegula::random_input::random_array;
-use tegula::{Arg, Buffer, Options, Target, compile, read};
+use tegula::{Options, Target, Tensor, compile, read};
 use tegula_ir::{ArrayShape, ElementType, Literal, Scalar};
 use tegula_tests::judge::assert_agrees;
 use tegula_tests::random::Regime;
@@ -21,12 +21,12 @@ fn holds(text: &str, inputs: &[Literal]) {
             ..Options::default()
         };
         let executable = compile(&module, &options).unwrap_or_else(|e| panic!("{e}\n{text}"));
-        let buffers: Vec<Buffer> = inputs.iter().cloned().map(Buffer::from).collect();
-        let outputs = executable.run(buffers.iter().map(Arg::Borrowed).collect());
+        let buffers: Vec<Tensor> = inputs.iter().cloned().map(Tensor::from).collect();
+        let outputs = executable.run(buffers.iter());
         let outputs = outputs.unwrap_or_else(|e| panic!("{target:?}: {e}\n{text}"));
         outputs
             .into_iter()
-            .map(Buffer::into_literal)
+            .map(Tensor::into_literal)
             .collect::<Vec<_>>()
     };
     assert_eq!(run(Target::Tpu), run(Target::Interp), "{text}");
@@ -151,11 +151,11 @@ fn infinities() {
                     let side = |of: fn(&[Number; 2]) -> Number| {
                         let values = chunk.iter().map(of).map(|(re, im)| Scalar::Complex(re, im));
                         let shape = ArrayShape::new(ty, &[count as i64]);
-                        Buffer::from(Literal::from_scalars(&shape, values).expect("as many"))
+                        Tensor::from(Literal::from_scalars(&shape, values).expect("as many"))
                     };
                     let inputs = [side(|pair| pair[0]), side(|pair| pair[1])];
                     let results = executables.each_ref().map(|executable| {
-                        let results = executable.run(inputs.iter().map(Arg::Borrowed).collect());
+                        let results = executable.run(inputs.iter());
                         let results = results.unwrap_or_else(|e| panic!("{e}\n{text}"));
                         results[0].literal().scalars().collect::<Vec<_>>()
                     });

@@ -3,7 +3,7 @@
 //! and on several threads. Results are those of the definition, however often a loop
 //! goes round.
 
-use tegula::Module;
+use tegula_ir::Module;
 use tegula_ir::{ArrayShape, ElementType, Literal};
 use tegula_tests::judge::assert_agrees;
 use tegula_tests::random::Regime;

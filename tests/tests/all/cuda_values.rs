@@ -1,30 +1,30 @@
 //! Values that are hard for a GPU's functions, on the simulated one: what is chosen from
 //! rows with ties and NaNs, and angles of every size.
 
-use tegula::{Arg, Buffer, Options, Target, compile, read};
+use tegula::{Options, Target, Tensor, compile, read};
 use tegula_ir::{ArrayShape, ElementType, Literal};
 use tegula_tests::nvrtc;
 use tegula_tests::random::Random;
 
-fn run(target: Target, text: &str, inputs: &[Buffer]) -> Vec<Buffer> {
+fn run(target: Target, text: &str, inputs: &[Tensor]) -> Vec<Tensor> {
     let module = read(text).unwrap_or_else(|e| panic!("{text}: {e}"));
     let options = Options {
         target,
         ..Options::default()
     };
     let program = compile(&module, &options).unwrap_or_else(|e| panic!("{text}: {e}"));
-    let results = program.run(inputs.iter().map(Arg::Borrowed).collect());
+    let results = program.run(inputs.iter());
     results.unwrap_or_else(|e| panic!("{text}: {e}"))
 }
 
 /// An array of these bits, which are cut to the type's size.
-fn array(ty: ElementType, dims: &[i64], mut bits: impl FnMut() -> u64) -> Buffer {
+fn array(ty: ElementType, dims: &[i64], mut bits: impl FnMut() -> u64) -> Tensor {
     let shape = ArrayShape::new(ty, dims);
     let count = shape.element_count().expect("a size");
     let bytes: Vec<u8> = (0..count)
         .flat_map(|_| bits().to_le_bytes()[..ty.storage_bytes()].to_vec())
         .collect();
-    Buffer::from(Literal::from_bytes(&shape, &bytes).expect("so many bytes"))
+    Tensor::from(Literal::from_bytes(&shape, &bytes).expect("so many bytes"))
 }
 
 #[test]
@@ -84,7 +84,7 @@ fn apart(a: f64, b: f64) -> u64 {
     }
 }
 
-fn doubles(buffer: &Buffer) -> Vec<f64> {
+fn doubles(buffer: &Tensor) -> Vec<f64> {
     let chunks = buffer.literal().bytes().as_chunks::<8>().0.iter();
     chunks.map(|bytes| f64::from_le_bytes(*bytes)).collect()
 }

@@ -2,7 +2,8 @@
 //! and results are those of the definition, on purpose where the plan has a kept value share
 //! its memory with others.
 
-use tegula::{Arg, Buffer, Compiled, IsaLevel, Module, Options, compile};
+use tegula::{Arg, Compiled, IsaLevel, Options, Tensor, compile};
+use tegula_ir::Module;
 use tegula_ir::{ArrayShape, ElementType, Literal};
 use tegula_tests::judge::{Reference, Verdict};
 use tegula_tests::random::Regime;
@@ -71,7 +72,7 @@ fn peak(text: &str, frozen: &[usize]) -> i64 {
     let inputs = inputs(&module);
     let mut executable = compile(&module, &Options::default()).expect("it compiles");
     for &input in frozen {
-        let value = Buffer::from(inputs[input].clone());
+        let value = Tensor::from(inputs[input].clone());
         executable.freeze(input, value).expect("a parameter");
     }
     let shapes: Vec<&ArrayShape> = inputs.iter().map(Literal::shape).collect();
@@ -293,10 +294,10 @@ fn open_sizes() {
     );
     let plain = compile(&module, &Options::default()).expect("it compiles");
     let mut frozen = compile(&module, &Options::default()).expect("it compiles");
-    let weights = Buffer::from(numbers(ElementType::S8, &[40, 64]));
+    let weights = Tensor::from(numbers(ElementType::S8, &[40, 64]));
     frozen.freeze(1, weights.clone()).expect("a parameter");
     for rows in [1, 7, 40, 7, 1] {
-        let x = Buffer::from(numbers(ElementType::S8, &[rows, 64]));
+        let x = Tensor::from(numbers(ElementType::S8, &[rows, 64]));
         let expected = plain.run(vec![Arg::Borrowed(&x), Arg::Borrowed(&weights)]);
         let results = frozen.run(vec![Arg::Borrowed(&x)]);
         assert_eq!(results.expect("a run"), expected.expect("a run"));

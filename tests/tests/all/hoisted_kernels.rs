@@ -1,10 +1,11 @@
 //! What a loop does alike in each iteration, which is done before it: that it is, that what
 //! iterations write over is not, and that results are those of the definition.
 
-use tegula::{IsaLevel, Module, Options, Target};
+use tegula::{IsaLevel, Options, Target};
+use tegula_ir::Module;
 use tegula_ir::{ArrayShape, Literal, Scalar};
-use tegula_layout::Plan;
-use tegula_layout::plan::Step;
+use tegula_plan::Plan;
+use tegula_plan::Step;
 use tegula_tests::judge::{Reference, Verdict};
 use tegula_tests::random::Regime;
 

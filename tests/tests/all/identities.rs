@@ -1,7 +1,7 @@
 //! What fusion leaves out because something else is the same: for every pair of special and
 //! ordinary numbers the plan gives what the program means, to the bit, and is shorter.
 
-use tegula::{Arg, Buffer, Options, Target, compile, plan, read};
+use tegula::{Options, Target, Tensor, compile, plan, read};
 use tegula_interp::Value;
 use tegula_ir::{ArrayShape, ElementType, Literal, Module, Scalar};
 
@@ -59,8 +59,8 @@ fn results(module: &Module, inputs: &[Literal], target: Target) -> Vec<Literal> 
         ..Options::default()
     };
     let executable = compile(module, &options).expect("it compiles");
-    let buffers: Vec<Buffer> = inputs.iter().cloned().map(Buffer::from).collect();
-    let results = executable.run(buffers.iter().map(Arg::Borrowed).collect());
+    let buffers: Vec<Tensor> = inputs.iter().cloned().map(Tensor::from).collect();
+    let results = executable.run(buffers.iter());
     let results = results.expect("it runs");
     results.iter().map(|b| b.literal().clone()).collect()
 }

@@ -1,6 +1,6 @@
 //! LAPACK's routines as JAX calls them on CPUs: on every target what the evaluator says.
 
-use tegula::{Arg, Buffer, Options, Target, read};
+use tegula::{Arg, Options, Target, Tensor, read};
 use tegula_ir::Literal;
 use tegula_tests::judge::assert_agrees;
 use tegula_tests::random::Regime;
@@ -154,7 +154,7 @@ fn products_with_q() {
             !transpose
         );
         let module = read(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
-        let input = Buffer::from(matrices(9.0));
+        let input = Tensor::from(matrices(9.0));
         for target in [Target::Interp, Target::Plan, Target::Cpu, Target::Tpu] {
             let options = Options {
                 target,
@@ -201,7 +201,7 @@ fn an_option_that_is_missing_is_named() {
             target,
             ..Options::default()
         };
-        let input = Buffer::from_f32s(&[2, 2], &[1.0, 0.0, 0.0, 1.0]).expect("small");
+        let input = Tensor::from_slice::<f32>(&[2, 2], &[1.0, 0.0, 0.0, 1.0]).expect("small");
         let ran = tegula::compile(&module, &options);
         let ran = ran.and_then(|program| program.run(vec![Arg::Borrowed(&input)]));
         let error = ran.map(|_| ()).expect_err("no option").to_string();

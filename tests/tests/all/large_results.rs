@@ -2,8 +2,9 @@
 //! they are there; what is stored past the caches is what is stored otherwise.
 
 use std::borrow::Cow;
-use tegula::{Arg, Buffer, Executable, IsaLevel, Module, Options, PlanOptions, compile, plan_for};
+use tegula::{Arg, Executable, IsaLevel, Options, PlanOptions, Tensor, compile, plan_for};
 use tegula_codegen_cpu::{Listing, StreamLimits};
+use tegula_ir::Module;
 use tegula_ir::{ArrayShape, ElementType, Literal};
 
 /// A little more than a MiB.
@@ -22,12 +23,12 @@ fn compiled(text: &str, threads: usize) -> Executable {
 }
 
 /// `first`, `first + 1`, ..., as a buffer.
-fn counted(first: f32) -> Buffer {
+fn counted(first: f32) -> Tensor {
     let bytes: Vec<u8> = (0..LEN)
         .flat_map(|i| (first + i as f32).to_ne_bytes())
         .collect();
     let shape = ArrayShape::new(ElementType::F32, &[LEN]);
-    Buffer::from(Literal::from_bytes(&shape, &bytes).expect("a literal"))
+    Tensor::from(Literal::from_bytes(&shape, &bytes).expect("a literal"))
 }
 
 fn run(executable: &Executable, args: Vec<Arg<'_>>) -> Literal {

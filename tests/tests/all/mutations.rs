@@ -5,8 +5,9 @@ use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use tegula::npz::{read_npz, write_npz};
 use tegula::random_input::random_inputs;
-use tegula::{Arg, Fault, Module, Options, Target, compile, read};
+use tegula::{ErrorKind, Options, Target, compile, read};
 use tegula_ir::ElementType;
+use tegula_ir::Module;
 use tegula_tests::models::{folder, names};
 use tegula_tests::random::{Random, Regime, random_program};
 use tegula_tests::symbolic::symbolic_program;
@@ -121,7 +122,7 @@ fn exercise(text: &str) -> bool {
         };
         match compile(&module, &options) {
             Ok(executable) => run(&module, &executable),
-            Err(error) => assert_ne!(error.fault, Fault::Bug, "{error}"),
+            Err(error) => assert_ne!(error.kind, ErrorKind::Bug, "{error}"),
         }
     }
     true
@@ -142,9 +143,9 @@ fn run(module: &Module, executable: &tegula::Executable) {
         return;
     }
     if let Ok(inputs) = random_inputs(module, 1) {
-        let arguments = inputs.iter().map(Arg::Borrowed).collect();
+        let arguments = inputs.iter();
         if let Err(error) = executable.run(arguments) {
-            assert_ne!(error.fault, Fault::Bug, "{error}");
+            assert_ne!(error.kind, ErrorKind::Bug, "{error}");
         }
     }
 }

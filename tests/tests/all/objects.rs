@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 use std::process::Command;
-use tegula::{Fault, IsaLevel, Options, compile, read};
+use tegula::{ErrorKind, IsaLevel, Options, compile, read};
 use tegula_fusion::array_leaves;
 use tegula_ir::{ArrayShape, Literal, Module};
 use tegula_tests::corpus::{load, names, small_corpus};
@@ -28,7 +28,7 @@ fn run(module: &Module, inputs: &[Literal], cpu: IsaLevel, name: &str) -> Option
     let linked = LinkedObject::new(module, cpu, &folder);
     let outputs = match linked {
         Ok(linked) => Some(linked.run(&[], inputs, &results(module)).expect("it runs")),
-        Err(Failure::Compile(error)) if error.fault == Fault::Unsupported => None,
+        Err(Failure::Compile(error)) if error.kind == ErrorKind::Unsupported => None,
         Err(error) => panic!("{name}: {error:?}"),
     };
     let _ = std::fs::remove_dir_all(folder);
@@ -72,7 +72,7 @@ fn programs_of_the_corpus_agree() {
         let Some(outputs) = outputs else {
             continue;
         };
-        let outputs: Vec<tegula::Buffer> = outputs.into_iter().map(Into::into).collect();
+        let outputs: Vec<tegula::Tensor> = outputs.into_iter().map(Into::into).collect();
         let compared = program.compare(&outputs, tegula::Target::Cpu);
         assert!(compared.is_ok(), "{name}: {compared:?}");
         compiled += 1;
@@ -104,12 +104,12 @@ fn open_sizes_stay_open() {
             x.set_scalar(i, number).expect("an element");
         }
         let inputs = [x.clone(), x];
-        let buffers: Vec<tegula::Buffer> = inputs.iter().cloned().map(Into::into).collect();
-        let expected = executable.run(buffers.iter().map(tegula::Arg::Borrowed).collect());
+        let buffers: Vec<tegula::Tensor> = inputs.iter().cloned().map(Into::into).collect();
+        let expected = executable.run(&buffers);
         let expected = expected.expect("it runs");
         let shape = expected[0].shape().clone();
         let outputs = linked.run(&[batch], &inputs, &[shape]).expect("it runs");
-        let (found, wanted) = (outputs[0].as_f32s(), expected[0].as_f32s());
+        let (found, wanted) = (outputs[0].as_f32s(), expected[0].as_slice::<f32>());
         let pairs = found.expect("floats").iter().zip(wanted.expect("floats"));
         for (found, wanted) in pairs {
             assert!((found - wanted).abs() <= 1e-5 * wanted.abs().max(1.0));

@@ -4,7 +4,7 @@
 use anyhow::{Result, ensure};
 use std::path::PathBuf;
 use tegula::check::{Tolerance, compare_every};
-use tegula::{Arg, Buffer, Options, Target, compile, read, read_specialised};
+use tegula::{Options, Target, Tensor, compile, read, read_specialised};
 use tegula_expr::Var;
 use tegula_tests::corpus::{load, whole_corpus};
 use tegula_tests::open_models::{OPEN_MODELS, OpenModel};
@@ -61,11 +61,11 @@ fn run(model: &OpenModel) -> Result<()> {
     let open = compile(&opened.module, &options)?;
     for sizes in model.sizes {
         let inputs = model.inputs(&opened.inputs, sizes)?;
-        let borrowed = || inputs.iter().map(Arg::Borrowed).collect();
+        let borrowed = || inputs.iter();
         let dims = model.dims(sizes);
         let dims: Vec<(&str, i64)> = dims.iter().map(|(name, size)| (&**name, *size)).collect();
         let fixed = compile(&read_specialised(&text, &dims)?, &options)?;
-        let (found, expected): (Vec<Buffer>, Vec<Buffer>) =
+        let (found, expected): (Vec<Tensor>, Vec<Tensor>) =
             (open.run(borrowed())?, fixed.run(borrowed())?);
         for (number, (found, expected)) in found.iter().zip(&expected).enumerate() {
             let (found, expected) = (found.literal(), expected.literal());

@@ -10,7 +10,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use tegula::{Arg, Buffer, Executable, Options, Target, compile, read, read_specialised};
+use tegula::{Executable, Options, Target, Tensor, compile, read, read_specialised};
 use tegula_ir::{ArrayShape, ElementType, Literal, Module, Scalar};
 use tegula_tests::random::Random;
 
@@ -64,7 +64,7 @@ fn input(shape: &ArrayShape, dims: &[i64], random: &mut Random) -> Literal {
     literal
 }
 
-fn inputs(module: &Module, sizes: &Sizes<'_>, random: &mut Random) -> Result<Vec<Buffer>, String> {
+fn inputs(module: &Module, sizes: &Sizes<'_>, random: &mut Random) -> Result<Vec<Tensor>, String> {
     let sizes: BTreeMap<&str, i64> = sizes.iter().copied().collect();
     let mut all = Vec::new();
     for (number, &parameter) in module.entry_computation().parameters.iter().enumerate() {
@@ -83,19 +83,19 @@ fn inputs(module: &Module, sizes: &Sizes<'_>, random: &mut Random) -> Result<Vec
                 given.ok_or_else(|| format!("nothing says what {name} is"))
             });
             let dims: Vec<i64> = dims.collect::<Result<_, _>>()?;
-            all.push(Buffer::from(input(array, &dims, random)));
+            all.push(Tensor::from(input(array, &dims, random)));
         }
     }
     Ok(all)
 }
 
-fn run(executable: &Executable, inputs: &[Buffer]) -> Result<Vec<Buffer>, String> {
-    let result = executable.run(inputs.iter().map(Arg::Borrowed).collect());
+fn run(executable: &Executable, inputs: &[Tensor]) -> Result<Vec<Tensor>, String> {
+    let result = executable.run(inputs.iter());
     result.map_err(|error| error.to_string())
 }
 
 /// Equal as numbers: the sign of a zero that a sum of products gives is open.
-fn alike(a: &Buffer, b: &Buffer) -> bool {
+fn alike(a: &Tensor, b: &Tensor) -> bool {
     let (a, b) = (a.literal(), b.literal());
     let same = |i: usize| match (a.scalar(i), b.scalar(i)) {
         (Some(Scalar::Float(x)), Some(Scalar::Float(y))) => x == y || (x.is_nan() && y.is_nan()),

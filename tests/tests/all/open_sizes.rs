@@ -1,7 +1,7 @@
 //! Programs with an open batch, compiled once; what runs say when sizes do not go
 //! together; results that take over a parameter's memory.
 
-use tegula::{Arg, Buffer, Options, Target, compile, read, read_specialised};
+use tegula::{Arg, Options, Target, Tensor, compile, read, read_specialised};
 use tegula_ir::{ArrayShape, ElementType, Literal, Scalar};
 use tegula_tests::models::folder;
 
@@ -15,18 +15,18 @@ fn options(target: Target) -> Options {
 }
 
 /// Small numbers, the same for the same shape.
-fn array(dims: &[i64]) -> Buffer {
+fn array(dims: &[i64]) -> Tensor {
     let mut literal = Literal::zeros(&ArrayShape::new(ElementType::F32, dims)).unwrap();
     for i in 0..literal.len() {
         let number = ((i * 2_654_435_761) >> 7) % 64;
         let scalar = Scalar::Float(number as f64 / 16.0 - 2.0);
         literal.set_scalar(i, scalar).unwrap();
     }
-    Buffer::from(literal)
+    Tensor::from(literal)
 }
 
-fn close(a: &Buffer, b: &Buffer) -> bool {
-    let (a, b) = (a.as_f32s().unwrap(), b.as_f32s().unwrap());
+fn close(a: &Tensor, b: &Tensor) -> bool {
+    let (a, b) = (a.as_slice::<f32>().unwrap(), b.as_slice::<f32>().unwrap());
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| (a - b).abs() <= 2e-5)
 }
 
@@ -36,7 +36,7 @@ fn at_every_batch(text: &str, open: &[&str], shapes: &dyn Fn(i64) -> Vec<Vec<i64
     let module = read(text).unwrap();
     let executables = TARGETS.map(|t| compile(&module, &options(t)).unwrap());
     for batch in [1, 7, 64, 0, 7] {
-        let inputs: Vec<Buffer> = shapes(batch).iter().map(|dims| array(dims)).collect();
+        let inputs: Vec<Tensor> = shapes(batch).iter().map(|dims| array(dims)).collect();
         let borrowed = || inputs.iter().map(Arg::Borrowed).collect::<Vec<_>>();
         let fixed: Vec<(&str, i64)> = open.iter().map(|&name| (name, batch)).collect();
         let fixed = read_specialised(text, &fixed).unwrap();
@@ -120,8 +120,8 @@ fn sizes_that_do_not_go_together_are_named() {
             "{target:?}"
         );
         // The executable is as good as before.
-        let alike = [&q, &q, &q].map(Arg::Borrowed);
-        executable.run(alike.into()).unwrap();
+        let alike = [&q, &q, &q];
+        executable.run(alike).unwrap();
     }
 }
 
@@ -175,7 +175,7 @@ fn an_aliased_parameter_is_updated_in_place() {
     for target in TARGETS {
         let executable = compile(&module, &options(target)).unwrap();
         let (cache, row) = (array(&[64, 8]), array(&[1, 8]));
-        let at = Buffer::from_i32s(&[], &[5]).unwrap();
+        let at = Tensor::from_slice::<i32>(&[], &[5]).unwrap();
         let borrowed = vec![
             Arg::Borrowed(&cache),
             Arg::Borrowed(&row),
@@ -187,13 +187,13 @@ fn an_aliased_parameter_is_updated_in_place() {
             "the caller's array has changed"
         );
         let given = array(&[64, 8]);
-        let before = given.as_f32s().unwrap().as_ptr();
+        let before = given.as_slice::<f32>().unwrap().as_ptr();
         let donated = vec![Arg::Donated(given), Arg::Borrowed(&row), Arg::Borrowed(&at)];
         let results = executable.run(donated).unwrap();
         assert!(close(&results[0], &kept[0]) && close(&results[1], &kept[1]));
-        let numbers = results[0].as_f32s().unwrap();
-        assert_eq!(&numbers[40..48], row.as_f32s().unwrap());
-        assert_eq!(&numbers[48..], &cache.as_f32s().unwrap()[48..]);
+        let numbers = results[0].as_slice::<f32>().unwrap();
+        assert_eq!(&numbers[40..48], row.as_slice::<f32>().unwrap());
+        assert_eq!(&numbers[48..], &cache.as_slice::<f32>().unwrap()[48..]);
         if target == Target::Cpu {
             assert_eq!(numbers.as_ptr(), before, "the memory is another");
         }
@@ -203,7 +203,7 @@ fn an_aliased_parameter_is_updated_in_place() {
     assert_eq!(plan.aliases.len(), 1);
     assert_eq!(plan.arena_bytes.as_constant(), Some(0));
     let copies = plan.steps.iter().filter(|step| match step {
-        tegula_layout::plan::Step::Copy { from, to } => !plan.same_place(*from, *to),
+        tegula_plan::Step::Copy { from, to } => !plan.same_place(*from, *to),
         _ => false,
     });
     assert_eq!(copies.count(), 0);
@@ -220,7 +220,7 @@ fn a_parameter_that_is_still_read_is_not_overwritten() {
     let inputs = [
         array(&[64, 8]),
         array(&[1, 8]),
-        Buffer::from_i32s(&[], &[0]).unwrap(),
+        Tensor::from_slice::<i32>(&[], &[0]).unwrap(),
     ];
     let donated = || inputs.iter().cloned().map(Arg::Donated).collect::<Vec<_>>();
     let interp = compile(&module, &options(Target::Interp)).unwrap();
@@ -256,9 +256,12 @@ fn calls_that_share_a_computation_need_not_share_sizes() {
         let executable = compile(&module, &options(target)).unwrap();
         for (a, b) in [(3, 5), (5, 3), (0, 2), (4, 4)] {
             let inputs = [array(&[a]), array(&[b]), array(&[4])];
-            let results = executable.run(inputs.iter().map(Arg::Borrowed).collect());
+            let results = executable.run(inputs.iter());
             let results = results.unwrap();
-            let sizes: Vec<usize> = results.iter().map(|r| r.as_f32s().unwrap().len()).collect();
+            let sizes: Vec<usize> = results
+                .iter()
+                .map(|r| r.as_slice::<f32>().unwrap().len())
+                .collect();
             assert_eq!(sizes, [a, b, 4, b].map(|size| size as usize), "{target:?}");
         }
     }

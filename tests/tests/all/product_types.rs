@@ -5,7 +5,7 @@
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use tegula::{Arg, Buffer, Options, Target, compile, read};
+use tegula::{Options, Target, Tensor, compile, read};
 use tegula_ir::helpers::product_type;
 use tegula_ir::{ArrayShape, ElementType, Literal, Scalar};
 
@@ -42,10 +42,10 @@ fn operand(ty: ElementType, side: usize) -> Vec<Scalar> {
     fractions.map(Scalar::Float).to_vec()
 }
 
-fn input(ty: ElementType, side: usize) -> Buffer {
+fn input(ty: ElementType, side: usize) -> Tensor {
     let shape = ArrayShape::new(ty, &[TERMS]);
     let values = operand(ty, side).into_iter();
-    Buffer::from(Literal::from_scalars(&shape, values).expect("four numbers"))
+    Tensor::from(Literal::from_scalars(&shape, values).expect("four numbers"))
 }
 
 /// A dot, and a convolution that sums the same products, for each type of the result.
@@ -72,7 +72,7 @@ fn program(lhs: ElementType, rhs: ElementType, results: &[ElementType]) -> Strin
 }
 
 /// What a target gives: for each type of the result, the dot and the convolution.
-fn run(text: &str, target: Target, inputs: &[Buffer]) -> Vec<[Scalar; 2]> {
+fn run(text: &str, target: Target, inputs: &[Tensor]) -> Vec<[Scalar; 2]> {
     let module = read(text).unwrap_or_else(|e| panic!("{e}\n{text}"));
     let options = Options {
         target,
@@ -80,11 +80,11 @@ fn run(text: &str, target: Target, inputs: &[Buffer]) -> Vec<[Scalar; 2]> {
     };
     let executable =
         compile(&module, &options).unwrap_or_else(|e| panic!("{target:?}: {e}\n{text}"));
-    let arguments = inputs.iter().map(Arg::Borrowed).collect();
+    let arguments = inputs.iter();
     let outputs = executable
         .run(arguments)
         .unwrap_or_else(|e| panic!("{target:?}: {e}\n{text}"));
-    let scalar = |buffer: &Buffer| buffer.literal().scalar(0).expect("one element");
+    let scalar = |buffer: &Tensor| buffer.literal().scalar(0).expect("one element");
     outputs
         .chunks(2)
         .map(|pair| [scalar(&pair[0]), scalar(&pair[1])])

@@ -1,10 +1,11 @@
 //! Dots and convolutions of every form and type on every target, to the bit:
 //! inputs are small dyadic numbers, whose products and sums are exact in any order.
 
-use tegula::{Arg, Buffer, IsaLevel, Module, Options, Target, compile, plan, read};
+use tegula::{Arg, IsaLevel, Options, Target, Tensor, compile, plan, read};
 use tegula_interp::Value;
+use tegula_ir::Module;
 use tegula_ir::{Category, Literal, Scalar};
-use tegula_layout::plan::Step;
+use tegula_plan::Step;
 
 /// Small dyadic numbers, the same for the same module.
 fn inputs(module: &Module) -> Vec<Literal> {
@@ -57,10 +58,10 @@ fn agrees(text: &str) -> Module {
             Err(_) if cpu == IsaLevel::X86V3 && !has_avx2() => continue,
             compiled => compiled.unwrap_or_else(|e| panic!("{e}\n{text}")),
         };
-        let buffers: Vec<Buffer> = inputs.iter().cloned().map(Buffer::from).collect();
+        let buffers: Vec<Tensor> = inputs.iter().cloned().map(Tensor::from).collect();
         // Twice: memory that the first run leaves behind is used again.
         for _ in 0..2 {
-            let outputs = executable.run(buffers.iter().map(Arg::Borrowed).collect());
+            let outputs = executable.run(buffers.iter());
             let outputs = outputs.unwrap_or_else(|e| panic!("{e}\n{text}"));
             for (output, expected) in outputs.iter().zip(&leaves) {
                 let got = output.literal();
@@ -448,10 +449,10 @@ fn infinities_beside_a_border_stay_infinite() {
           ROOT r = f32[1,4,4,2] convolution(x, k), window={size=3x3 pad=1_1x1_1}, dim_labels=b01f_01io->b01f
         }";
     let module = read(text).expect("it is a program");
-    let ones = Buffer::from_f32s(&[1, 4, 4, 1], &[1.0; 16]).expect("it is small");
+    let ones = Tensor::from_slice::<f32>(&[1, 4, 4, 1], &[1.0; 16]).expect("it is small");
     let executable = compile(&module, &Options::default()).expect("it compiles");
     let outputs = executable.run(vec![Arg::Borrowed(&ones)]).expect("it runs");
-    let values = outputs[0].as_f32s().expect("they are f32");
+    let values = outputs[0].as_slice::<f32>().expect("they are f32");
     assert!(values.iter().all(|&x| x == f32::INFINITY), "{values:?}");
 }
 
@@ -472,12 +473,12 @@ fn subnormal_numbers_of_bf16_are_multiplied() {
         for chunk in literal.bytes_mut().chunks_exact_mut(2) {
             chunk.copy_from_slice(&bits.to_ne_bytes());
         }
-        Buffer::from(literal)
+        Tensor::from(literal)
     };
     let (small, large) = (filled(0, 0x0008), filled(1, 0x7f00));
     let executable = compile(&module, &Options::default()).expect("it compiles");
     let outputs = executable.run(vec![Arg::Borrowed(&small), Arg::Borrowed(&large)]);
     let outputs = outputs.expect("it runs");
-    let values = outputs[0].as_f32s().expect("they are f32");
+    let values = outputs[0].as_slice::<f32>().expect("they are f32");
     assert!(values.iter().all(|&x| x == 1.0), "{values:?}");
 }

@@ -14,7 +14,7 @@ fn random_programs_shrink_to_the_planted_operation() {
         if module.instructions.len() < 30 || !planted(&program.text) {
             continue;
         }
-        let mut fails = |module: &tegula::Module| {
+        let mut fails = |module: &tegula_ir::Module| {
             Ok::<_, String>(planted(&print_module(module, PrintStyle::Short)))
         };
         let reduction = reduce(&module, 2000, &mut fails).expect("the property does not fail");

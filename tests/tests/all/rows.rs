@@ -3,8 +3,8 @@
 use tegula_fusion::Limits;
 use tegula_fusion::kernel::{Access, Statement};
 use tegula_ir::{ArrayShape, ElementType, Literal, Module};
-use tegula_layout::Plan;
-use tegula_layout::plan::Step;
+use tegula_plan::Plan;
+use tegula_plan::Step;
 use tegula_tests::judge::Reference;
 use tegula_tests::random::{Regime, random_program};
 
@@ -187,7 +187,7 @@ fn a_plan_with_rows_reads_back() {
     ));
     let rows = plan(&module, ALL);
     let text = rows.to_string();
-    let read = tegula_layout::plan::parse_plan(&text).expect("it reads back");
+    let read = tegula_plan::parse_plan(&text).expect("it reads back");
     assert_eq!(read.to_string(), text);
 }
 

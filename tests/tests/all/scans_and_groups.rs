@@ -1,6 +1,6 @@
 //! `scan`, `ragged-dot` and `scaled-dot` as HLO text: what XLA's evaluator gives, on every target.
 
-use tegula::{Arg, Buffer, Options, Target, compile, read};
+use tegula::{Options, Target, Tensor, compile, read};
 use tegula_ir::{Literal, Scalar};
 
 const TARGETS: [Target; 4] = [Target::Interp, Target::Plan, Target::Cpu, Target::Tpu];
@@ -12,8 +12,8 @@ fn run(text: &str, target: Target, inputs: &[Literal]) -> Result<Vec<Vec<f64>>, 
         ..Options::default()
     };
     let executable = compile(&module, &options).map_err(|e| format!("{target:?}: {e}"))?;
-    let inputs: Vec<Buffer> = inputs.iter().cloned().map(Buffer::from).collect();
-    let results = executable.run(inputs.iter().map(Arg::Borrowed).collect());
+    let inputs: Vec<Tensor> = inputs.iter().cloned().map(Tensor::from).collect();
+    let results = executable.run(inputs.iter());
     let results = results.map_err(|e| format!("{target:?}: {e}"))?;
     let number = |scalar| match scalar {
         Scalar::Bool(x) => f64::from(u8::from(x)),
@@ -21,7 +21,7 @@ fn run(text: &str, target: Target, inputs: &[Literal]) -> Result<Vec<Vec<f64>>, 
         Scalar::Uint(x) => x as f64,
         Scalar::Float(x) | Scalar::Complex(x, _) => x,
     };
-    let numbers = |buffer: &Buffer| buffer.literal().scalars().map(number).collect();
+    let numbers = |buffer: &Tensor| buffer.literal().scalars().map(number).collect();
     Ok(results.iter().map(numbers).collect())
 }
 

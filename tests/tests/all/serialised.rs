@@ -1,7 +1,7 @@
 //! Executables as bytes: what is read back gives the same results to the bit, and damaged bytes are
 //! refused.
 
-use tegula::{Arg, Buffer, Executable, Options, Target, compile, read};
+use tegula::{Executable, Options, Target, Tensor, compile, read};
 use tegula_tests::corpus::{load, names, small_corpus, whole_corpus};
 use tegula_tests::random::{Random, Regime, random_program, state_layouts};
 
@@ -15,8 +15,8 @@ fn again(executable: &Executable, threads: usize) -> Executable {
     read
 }
 
-fn run(executable: &Executable, inputs: &[Buffer]) -> Vec<Buffer> {
-    let results = executable.run(inputs.iter().map(Arg::Borrowed).collect());
+fn run(executable: &Executable, inputs: &[Tensor]) -> Vec<Tensor> {
+    let results = executable.run(inputs.iter());
     results.expect("it runs")
 }
 
@@ -35,7 +35,7 @@ fn random_programs_give_the_same() {
                 ..Options::default()
             };
             let executable = compile(&module, &options).expect("compiled");
-            let inputs: Vec<Buffer> = program.inputs.into_iter().map(Buffer::from).collect();
+            let inputs: Vec<Tensor> = program.inputs.into_iter().map(Tensor::from).collect();
             let expected = run(&executable, &inputs);
             let found = run(&again(&executable, threads), &inputs);
             assert!(
@@ -59,7 +59,7 @@ fn programs_of_the_corpus_give_the_same() {
         if bytes > 1 << 20 {
             continue;
         }
-        let inputs: Vec<Buffer> = program.inputs.into_iter().map(Buffer::from).collect();
+        let inputs: Vec<Tensor> = program.inputs.into_iter().map(Tensor::from).collect();
         assert!(run(&read, &inputs) == run(&executable, &inputs), "{name}");
     }
 }
@@ -79,15 +79,15 @@ fn open_sizes_stay_open() {
     let read = again(&executable, 1);
     for batch in [0, 1, 5, 64] {
         let numbers: Vec<f32> = (0..batch * 4).map(|i| i as f32).collect();
-        let array = || Buffer::from_f32s(&[batch, 4], &numbers).expect("an array");
+        let array = || Tensor::from_slice::<f32>(&[batch, 4], &numbers).expect("an array");
         let inputs = [array(), array()];
         assert!(run(&read, &inputs) == run(&executable, &inputs), "{batch}");
     }
     let sizes = [2, 3].map(|batch| {
-        Buffer::from_f32s(&[batch, 4], &vec![0.0; 4 * batch as usize]).expect("an array")
+        Tensor::from_slice::<f32>(&[batch, 4], &vec![0.0; 4 * batch as usize]).expect("an array")
     });
     let mut errors = [&read, &executable].map(|executable| {
-        let results = executable.run(sizes.iter().map(Arg::Borrowed).collect());
+        let results = executable.run(sizes.iter());
         results.expect_err("the sizes differ").to_string()
     });
     errors.sort();
@@ -130,7 +130,7 @@ fn what_cannot_be_serialised_is_said() {
         "only programs for the CPU can be serialised"
     );
     let mut executable = compile(&module, &Options::default()).expect("compiled");
-    let value = Buffer::from_f32s(&[2], &[1.0, 2.0]).expect("an array");
+    let value = Tensor::from_slice::<f32>(&[2], &[1.0, 2.0]).expect("an array");
     executable.freeze(0, value).expect("there is a parameter");
     let error = executable.serialize().expect_err("frozen").to_string();
     assert!(error.contains("parameter 0 is frozen"), "{error}");

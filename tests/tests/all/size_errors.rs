@@ -1,6 +1,6 @@
 //! Sizes that cannot be: every error, before a run or in one, names the instruction.
 
-use tegula::{Arg, Buffer, Options, Target, compile, read, read_specialised};
+use tegula::{Options, Target, Tensor, compile, read, read_specialised};
 use tegula_ir::{ArrayShape, ElementType, Literal};
 
 const TARGETS: [Target; 3] = [Target::Interp, Target::Plan, Target::Cpu];
@@ -29,10 +29,10 @@ fn run_error(lines: &str, inputs: &[&[i64]]) -> String {
         let executable = compile(&module, &options).expect("compiles");
         let inputs = inputs.iter().map(|dims| {
             let shape = ArrayShape::new(ElementType::F32, dims);
-            Buffer::from(Literal::zeros(&shape).expect("small"))
+            Tensor::from(Literal::zeros(&shape).expect("small"))
         });
-        let inputs: Vec<Buffer> = inputs.collect();
-        let run = executable.run(inputs.iter().map(Arg::Borrowed).collect());
+        let inputs: Vec<Tensor> = inputs.collect();
+        let run = executable.run(inputs.iter());
         run.map_or_else(|error| error.message, |_| "it runs".to_owned())
     });
     assert!(messages.iter().all(|m| *m == messages[0]), "{messages:?}");
@@ -151,11 +151,11 @@ fn sizes_computed_from_data() {
                 ..Options::default()
             };
             let zeros = |ty, dims: &[i64]| {
-                Buffer::from(Literal::zeros(&ArrayShape::new(ty, dims)).expect("small"))
+                Tensor::from(Literal::zeros(&ArrayShape::new(ty, dims)).expect("small"))
             };
             let inputs = [zeros(ElementType::F32, &[6]), zeros(ElementType::S32, &[])];
-            let run = compile(&module, &options)
-                .and_then(|executable| executable.run(inputs.iter().map(Arg::Borrowed).collect()));
+            let run =
+                compile(&module, &options).and_then(|executable| executable.run(inputs.iter()));
             let error = run.err().unwrap_or_else(|| panic!("{target:?}: {text}"));
             let message = &error.message;
             assert!(

@@ -1,10 +1,11 @@
 //! Loops of many small steps: what is done before them, written out, or not done at all, and that
 //! results are those of the definition.
 
-use tegula::{Module, Options, Target};
+use tegula::{Options, Target};
+use tegula_ir::Module;
 use tegula_ir::{ArrayShape, ElementType, Literal, Scalar};
-use tegula_layout::Plan;
-use tegula_layout::plan::Step;
+use tegula_plan::Plan;
+use tegula_plan::Step;
 use tegula_tests::judge::{Reference, Verdict};
 use tegula_tests::random::Regime;
 

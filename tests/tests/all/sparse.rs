@@ -1,7 +1,7 @@
 //! Sparse matrices times dense ones, as JAX calls them on CPUs: on every target the product of the
 //! matrix that is meant.
 
-use tegula::{Arg, Buffer, Options, Target, compile, read};
+use tegula::{Options, Target, Tensor, compile, read};
 use tegula_ir::{ArrayShape, ElementType, Literal, Scalar};
 
 fn array(ty: ElementType, dims: &[i64], values: &[i64]) -> Literal {
@@ -37,8 +37,8 @@ fn run(
         array(ElementType::S32, &[3], columns),
         array(ty, &dims, &(1..=count).collect::<Vec<i64>>()),
     ]
-    .map(Buffer::from);
-    let results = executable.run(inputs.iter().map(Arg::Borrowed).collect());
+    .map(Tensor::from);
+    let results = executable.run(inputs.iter());
     let results = results.map_err(|e| e.to_string())?;
     let number = |scalar| match scalar {
         Scalar::Int(x) => x as f64,

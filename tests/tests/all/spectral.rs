@@ -1,7 +1,7 @@
 //! What JAX calls LAPACK for and handlers give: that the results are what they are called, on
 //! every target in the same bits.
 
-use tegula::{Arg, Buffer, Options, Target, read};
+use tegula::{Arg, Options, Target, Tensor, read};
 use tegula_ir::{ArrayShape, ElementType, Literal};
 
 /// A complex number.
@@ -159,7 +159,7 @@ fn call(
 /// What a program gives, on all targets the same.
 fn run_everywhere(text: &str, inputs: &[Literal]) -> Vec<Vec<Number>> {
     let module = read(text).unwrap_or_else(|e| panic!("{e}\n{text}"));
-    let inputs: Vec<Buffer> = inputs.iter().cloned().map(Buffer::from).collect();
+    let inputs: Vec<Tensor> = inputs.iter().cloned().map(Tensor::from).collect();
     let run = |target| {
         let options = Options {
             target,
@@ -167,11 +167,11 @@ fn run_everywhere(text: &str, inputs: &[Literal]) -> Vec<Vec<Number>> {
         };
         let program = tegula::compile(&module, &options);
         let program = program.unwrap_or_else(|e| panic!("{target:?}: {e}\n{text}"));
-        let given = program.run(inputs.iter().map(Arg::Borrowed).collect());
+        let given = program.run(inputs.iter());
         let given = given.unwrap_or_else(|e| panic!("{target:?}: {e}\n{text}"));
         given
             .into_iter()
-            .map(Buffer::into_literal)
+            .map(Tensor::into_literal)
             .collect::<Vec<_>>()
     };
     let first = run(Target::Interp);
@@ -493,7 +493,7 @@ fn what_does_not_go_with_the_routine_is_an_error() {
             .shape
             .as_array();
         let input = Literal::zeros(shape.expect("an array")).expect("small");
-        let input = Buffer::from(input);
+        let input = Tensor::from(input);
         for target in [Target::Interp, Target::Plan, Target::Cpu] {
             let options = Options {
                 target,

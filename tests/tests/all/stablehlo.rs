@@ -1,7 +1,7 @@
 //! Programs that arrive as StableHLO: one compilation for every size, assertions of the program
 //! itself, and every program of the corpus written as StableHLO and read again.
 
-use tegula::{Arg, Buffer, Executable, Options, Target, compile, read_program};
+use tegula::{Arg, Executable, Options, Target, Tensor, compile, read_program};
 use tegula_stablehlo::{Form, from_module, print};
 use tegula_tests::corpus::{names, small_corpus, whole_corpus};
 
@@ -24,15 +24,15 @@ fn executable(target: Target) -> Executable {
     compile(&module, &options).expect("compiles")
 }
 
-fn inputs(b: i64, behind: i64) -> [Buffer; 2] {
+fn inputs(b: i64, behind: i64) -> [Tensor; 2] {
     let ramp = |count: i64| {
         (0..count)
             .map(|i| i as f32 * 0.25 - 1.0)
             .collect::<Vec<f32>>()
     };
     [
-        Buffer::from_f32s(&[b, 8], &ramp(8 * b)).expect("fits"),
-        Buffer::from_f32s(&[behind], &ramp(behind)).expect("fits"),
+        Tensor::from_slice::<f32>(&[b, 8], &ramp(8 * b)).expect("fits"),
+        Tensor::from_slice::<f32>(&[behind], &ramp(behind)).expect("fits"),
     ]
 }
 
@@ -44,20 +44,31 @@ fn one_compilation_runs_every_size() {
             let [x, y] = inputs(b, b + 1);
             let arguments = vec![Arg::Borrowed(&x), Arg::Borrowed(&y)];
             let outputs = executable.run(arguments).expect("runs");
-            let (xs, ys) = (x.as_f32s().expect("f32"), y.as_f32s().expect("f32"));
+            let (xs, ys) = (
+                x.as_slice::<f32>().expect("f32"),
+                y.as_slice::<f32>().expect("f32"),
+            );
             // concatenate([x.reshape(-1)[: b // 2 * 2], y])
             let taken = (b / 2 * 2) as usize;
             let expected: Vec<f32> = xs[..taken].iter().chain(ys).copied().collect();
-            assert_eq!(outputs[0].as_f32s(), Some(&*expected), "{target:?} {b}");
+            assert_eq!(
+                outputs[0].as_slice::<f32>(),
+                Some(&*expected),
+                "{target:?} {b}"
+            );
             // x.sum(axis=0) / b: sums of a ramp are exact.
             let mean = |column: usize| {
                 let column = xs.iter().skip(column).step_by(8);
                 column.sum::<f32>() / b as f32
             };
             let means: Vec<f32> = (0..8).map(mean).collect();
-            assert_eq!(outputs[1].as_f32s(), Some(&*means), "{target:?} {b}");
+            assert_eq!(
+                outputs[1].as_slice::<f32>(),
+                Some(&*means),
+                "{target:?} {b}"
+            );
             // pad(x, ((0, b), (1, 1)))
-            let padded = outputs[2].as_f32s().expect("f32");
+            let padded = outputs[2].as_slice::<f32>().expect("f32");
             assert_eq!(padded.len() as i64, 2 * b * 10, "{target:?} {b}");
             assert_eq!(padded[11..19], xs[8..16], "{target:?} {b}");
             assert!(padded[(10 * b) as usize..].iter().all(|v| *v == 0.0));
@@ -96,7 +107,7 @@ fn the_corpus_is_written_as_stablehlo_and_read_again() {
     for name in names(&folder).expect("a folder") {
         let path = folder.join(format!("{name}.hlo"));
         let module = read_program(std::fs::read(path).expect("a program"), &[]).expect("reads");
-        let written = |module: &tegula::Module| {
+        let written = |module: &tegula_ir::Module| {
             let raised = from_module(module);
             let raised = raised.unwrap_or_else(|error| panic!("{name}: {error}"));
             print(&raised, Form::Pretty)

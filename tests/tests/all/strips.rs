@@ -3,8 +3,8 @@
 
 use tegula_codegen_cpu::{Executable, IsaLevel, Options, StreamLimits};
 use tegula_ir::{ArrayShape, ElementType, Literal, Module, Scalar};
-use tegula_layout::Plan;
-use tegula_layout::plan::{Step, StripLimits, cuts};
+use tegula_plan::Plan;
+use tegula_plan::{Step, StripLimits, cuts};
 use tegula_tests::judge::Reference;
 use tegula_tests::random::Regime;
 
@@ -339,8 +339,8 @@ fn an_array_that_is_not_shared_out_has_its_own_memory() {
           run k1(x1, x3)
         }
       }";
-    let plan = tegula_layout::plan::parse_plan(text).expect("a plan");
-    let private = tegula_layout::plan::private_values(&plan);
+    let plan = tegula_plan::parse_plan(text).expect("a plan");
+    let private = tegula_plan::private_values(&plan);
     let x1 = plan.values.keys().nth(1).expect("a value");
     assert_eq!(private.into_iter().collect::<Vec<_>>(), [x1]);
     let module =
@@ -359,7 +359,7 @@ fn a_plan_whose_strips_differ_is_wrong() {
         panic!("{plan}");
     };
     *count = 5;
-    let errors = tegula_layout::plan::verify(&wrong).expect_err("rows are not cut in five");
+    let errors = tegula_plan::verify(&wrong).expect_err("rows are not cut in five");
     assert!(
         errors[0].contains("cannot be cut into 5 strips"),
         "{errors:?}"
@@ -371,5 +371,5 @@ fn a_plan_whose_strips_differ_is_wrong() {
     };
     steps.push(steps[0].clone());
     steps.swap(0, 1);
-    assert!(tegula_layout::plan::verify(&wrong).is_err());
+    assert!(tegula_plan::verify(&wrong).is_err());
 }

@@ -1,11 +1,12 @@
 //! Products that are added to an array where it lies: that they are made, mean what the
 //! program means on every target, and copy nothing in a loop.
 
-use tegula::{Module, Target};
+use tegula::Target;
 use tegula_fusion::LibraryOp;
+use tegula_ir::Module;
 use tegula_ir::{ArrayShape, ElementType, Literal};
-use tegula_layout::Plan;
-use tegula_layout::plan::Step;
+use tegula_plan::Plan;
+use tegula_plan::Step;
 use tegula_tests::judge::{Reference, Verdict, assert_agrees};
 use tegula_tests::{nvrtc, random::Regime};
 
@@ -185,7 +186,7 @@ fn a_plan_must_add_to_an_array_of_the_results_shape() {
     let shape = [12, 6, 20];
     let module = gradient(shape, "f32", "", "sum");
     let mut plan = tegula::plan(&module).expect("it plans").plan;
-    assert!(tegula_layout::plan::verify(&plan).is_ok());
+    assert!(tegula_plan::verify(&plan).is_ok());
     let body = plan.steps.iter_mut().find_map(|s| match s {
         Step::While { body, .. } => Some(body),
         _ => None,
@@ -200,6 +201,6 @@ fn a_plan_must_add_to_an_array_of_the_results_shape() {
     });
     let operands = operands.expect("a product");
     operands[2] = operands[0];
-    let errors = tegula_layout::plan::verify(&plan).expect_err("it is wrong");
+    let errors = tegula_plan::verify(&plan).expect_err("it is wrong");
     assert!(errors.iter().any(|e| e.contains("added to")), "{errors:?}");
 }

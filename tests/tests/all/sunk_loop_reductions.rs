@@ -2,7 +2,7 @@
 //! of the definition, and what must not be changed is not.
 
 use std::borrow::Cow;
-use tegula::Module;
+use tegula_ir::Module;
 use tegula_ir::{ArrayShape, Literal};
 use tegula_tests::judge::assert_agrees;
 use tegula_tests::random::Regime;

@@ -2,7 +2,7 @@
 //! its sizes given, evaluated by definition, says what is right. `TEGULA_SWEEP` says
 //! how many random programs; `TEGULA_SEED` runs one.
 
-use tegula::{Arg, Buffer, Options, Target, compile, read, read_specialised};
+use tegula::{Options, Target, Tensor, compile, read, read_specialised};
 use tegula_ir::Literal;
 use tegula_tests::random::Random;
 use tegula_tests::symbolic::{SymbolicProgram, symbolic_program};
@@ -14,9 +14,9 @@ const TARGETS: [(Target, usize); 4] = [
     (Target::Cpu, 2),
 ];
 
-fn run(executable: &tegula::Executable, inputs: &[Literal]) -> Result<Vec<Buffer>, String> {
-    let inputs: Vec<Buffer> = inputs.iter().cloned().map(Buffer::from).collect();
-    let result = executable.run(inputs.iter().map(Arg::Borrowed).collect());
+fn run(executable: &tegula::Executable, inputs: &[Literal]) -> Result<Vec<Tensor>, String> {
+    let inputs: Vec<Tensor> = inputs.iter().cloned().map(Tensor::from).collect();
+    let result = executable.run(inputs.iter());
     result.map_err(|e| e.to_string())
 }
 
@@ -58,7 +58,7 @@ fn by_definition(
     text: &str,
     dims: &[(&str, i64)],
     inputs: &[Literal],
-) -> Result<Vec<Buffer>, String> {
+) -> Result<Vec<Tensor>, String> {
     let fixed = read_specialised(text, dims).map_err(|e| e.to_string())?;
     let interp = Options {
         target: Target::Interp,

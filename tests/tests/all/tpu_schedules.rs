@@ -5,9 +5,9 @@
 use tegula_interp::{Value, evaluate};
 use tegula_ir::{PrintStyle, parse_module, print_module};
 use tegula_layout::assign::{Machine, assign};
-use tegula_layout::memory::{Options, Views, schedule, to_module, verify};
 use tegula_target::Chip;
 use tegula_tests::random::{Regime, random_program};
+use tegula_tpu_schedule::{Options, Views, schedule, to_module, verify};
 
 /// Programs when nothing else is asked for.
 const PROGRAMS: u64 = 150;

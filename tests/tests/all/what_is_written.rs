@@ -1,10 +1,10 @@
 //! Which values a plan writes to memory, and where: what takes the place of an expensive
 //! value, indices of a gather, and what lies in a result's memory before the result does.
 
-use tegula::Module;
+use tegula_ir::Module;
 use tegula_ir::{ArrayShape, Literal, Scalar};
-use tegula_layout::Plan;
-use tegula_layout::plan::{Place, Step};
+use tegula_plan::Plan;
+use tegula_plan::{Place, Step};
 use tegula_tests::judge::assert_agrees;
 use tegula_tests::random::Regime;
 

@@ -14,13 +14,13 @@ use tegula_tests::judge::{Reference, Verdict};
 use tegula_tests::nvrtc;
 use tegula_tests::random::Regime;
 
-fn module(case: &Case) -> tegula::Module {
+fn module(case: &Case) -> tegula_ir::Module {
     let text = format!("HloModule case\n{COMPUTATIONS}\n{}", case.text);
     tegula::read(&text).unwrap_or_else(|e| panic!("{}: {e}", case.name))
 }
 
 /// Small numbers that sums of which are exact.
-fn inputs(module: &tegula::Module) -> Vec<Literal> {
+fn inputs(module: &tegula_ir::Module) -> Vec<Literal> {
     let entry = module.entry_computation();
     let mut seed = 1u64;
     let mut next = || {
@@ -37,7 +37,7 @@ fn inputs(module: &tegula::Module) -> Vec<Literal> {
         let mut bytes = Vec::new();
         for _ in 0..count {
             let value = tegula_ir::Scalar::Int(next() as i64 - 8);
-            let bits = tegula_interp::scalar::bits_from_scalar(ty, value).to_le_bytes();
+            let bits = tegula_scalar::bits_from_scalar(ty, value).to_le_bytes();
             bytes.extend_from_slice(&bits[..ty.storage_bytes()]);
         }
         Literal::from_bytes(shape, &bytes).expect("so many bytes")
@@ -199,7 +199,7 @@ fn machine_code_keeps_what_the_forms_promise() {
     let Some(tool) = disassembler() else {
         return;
     };
-    let mut programs: Vec<(String, tegula::Module)> = CASES
+    let mut programs: Vec<(String, tegula_ir::Module)> = CASES
         .iter()
         .map(|case| (case.name.to_owned(), module(case)))
         .collect();

@@ -4,7 +4,7 @@ use crate::library::call::Call;
 use tegula_expr::Var;
 use tegula_fusion::Kernel;
 use tegula_fusion::kernel::{Block, ScalarOp, Statement};
-use tegula_layout::plan::{KernelId, Plan, ValueId};
+use tegula_plan::{KernelId, Plan, ValueId};
 
 /// The work of a step.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -116,7 +116,7 @@ fn count_accessed(kernel: &Kernel, block: &Block, times: f64, accessed: &mut [f6
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tegula_layout::plan::{Step, parse_plan};
+    use tegula_plan::{Step, parse_plan};
     /// One row of a matrix, wherever it is: 8 of its 8000 elements.
     #[test]
     fn of_a_part_of_an_array_only_that_counts() {

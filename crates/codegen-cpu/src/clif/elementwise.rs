@@ -92,7 +92,7 @@ impl Lower<'_, '_> {
                 smallvec![self.builder.ins().f64const(f64::from_bits(bits as u64))]
             }
             Category::Float => {
-                let value = tegula_interp::scalar::decode_single(element_type, bits as u32);
+                let value = tegula_scalar::decode_single(element_type, bits as u32);
                 smallvec![self.builder.ins().f32const(value)]
             }
             _ => {

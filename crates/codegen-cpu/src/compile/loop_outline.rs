@@ -30,7 +30,7 @@ use smallvec::SmallVec;
 use tegula_expr::Term;
 use tegula_fusion::Kernel;
 use tegula_fusion::kernel::{Block, Param, Statement};
-use tegula_layout::plan::{KernelId, Plan};
+use tegula_plan::{KernelId, Plan};
 
 /// Steps of a loop, inner loops with theirs, beyond which calls are a small part of a turn.
 const MAX_STEPS: usize = 512;

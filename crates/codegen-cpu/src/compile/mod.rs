@@ -8,7 +8,7 @@ use crate::options::Options;
 use crate::transform::pipeline::{self, Machine, Regrouping, Transformed};
 use smallvec::SmallVec;
 use tegula_ir::PassManager;
-use tegula_layout::plan::Plan;
+use tegula_plan::Plan;
 
 pub(crate) mod loop_outline;
 pub(crate) mod module;

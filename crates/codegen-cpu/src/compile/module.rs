@@ -31,7 +31,7 @@ use std::collections::VecDeque;
 use std::fmt::Write;
 use tegula_fusion::Kernel;
 use tegula_fusion::LibraryOp;
-use tegula_layout::plan::{Plan, Step};
+use tegula_plan::{Plan, Step};
 
 /// Machine code that can be run.
 pub(crate) struct Code {

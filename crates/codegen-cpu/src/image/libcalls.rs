@@ -2,15 +2,15 @@
 //! narrow floats, and a general way for operations that are not open-coded.
 //!
 //! Each is an `extern "C"` function under a name that the generated code imports.
-//! What they compute is [`tegula_interp::scalar`]'s, so that every target agrees
+//! What they compute is [`tegula_scalar`]'s, so that every target agrees
 //! to the bit.
 
 use cranelift_codegen::ir::{Type, types};
 use serde::{Deserialize, Serialize};
 use tegula_fusion::kernel::ScalarOp;
-use tegula_interp::scalar;
 use tegula_ir::{Binary, ElementType, Unary};
-use tegula_layout::plan::{ScalarOpText, parse_scalar_op};
+use tegula_plan::{ScalarOpText, parse_scalar_op};
+use tegula_scalar as scalar;
 
 /// A function that generated code can import.
 #[derive(Clone, Copy)]

@@ -2,7 +2,7 @@
 
 use crate::error::CallFailure;
 use crate::error::Error;
-use tegula_interp::{CustomCallError, CustomCallHandler};
+use tegula_custom_call::{CustomCallError, CustomCallHandler};
 use tegula_ir::{ArrayShape, CustomCall, Literal};
 
 /// A custom call ready to run.

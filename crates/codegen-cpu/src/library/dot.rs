@@ -4,9 +4,9 @@ use smallvec::SmallVec;
 use std::fmt;
 use tegula_fusion::{Contraction, Label};
 use tegula_ir::{ArrayShape, ElementType};
-use tegula_layout::dot::{DotDimList, DotView};
 use tegula_linalg::gemm::{Axes, Axis, Product};
 use tegula_linalg::thread_pool::ThreadPool;
+use tegula_plan::{dot::DotDimList, dot::DotView};
 use tegula_target::CpuFeatures;
 
 /// A dot ready to run.

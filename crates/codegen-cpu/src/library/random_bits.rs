@@ -1,7 +1,7 @@
-//! Random numbers: the words of [`tegula_interp::random`], laid into memory.
+//! Random numbers: the words of [`tegula_scalar::random`], laid into memory.
 
-use tegula_interp::random::{draw, element_of_word, has_random_bits, random_words};
 use tegula_ir::{ArrayShape, ElementType, RngAlgorithm, RngDistribution};
+use tegula_scalar::random::{draw, element_of_word, has_random_bits, random_words};
 
 /// What is made.
 #[derive(Clone, Debug)]

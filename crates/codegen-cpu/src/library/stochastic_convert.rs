@@ -1,8 +1,8 @@
 //! `stochastic-convert`, element by element.
 
 use super::random_bits::word;
-use tegula_interp::scalar::apply_stochastic_convert;
 use tegula_ir::{ArrayShape, ElementType};
+use tegula_scalar::apply_stochastic_convert;
 
 /// A conversion that rounds by random numbers.
 #[derive(Clone, Copy, Debug)]

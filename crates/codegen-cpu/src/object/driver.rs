@@ -27,7 +27,7 @@ use rustc_hash::FxHashMap;
 use tegula_expr::{Arithmetic, Node, Term, Var};
 use tegula_fusion::kernel::IndexVar;
 use tegula_ir::ElementType;
-use tegula_layout::plan::{BufferId, KernelId, Place, Plan, Step, ValueId};
+use tegula_plan::{BufferId, KernelId, Place, Plan, Step, ValueId};
 
 /// Bytes of an address.
 const WORD: usize = 8;

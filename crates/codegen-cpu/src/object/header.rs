@@ -3,7 +3,7 @@
 use super::{Check, GivenSizes};
 use std::fmt::Write;
 use tegula_ir::{ALIGNMENT, ArrayShape, Dim, ElementType, spell_size};
-use tegula_layout::plan::Plan;
+use tegula_plan::Plan;
 
 /// The header's text.
 pub(super) fn write(

@@ -21,7 +21,7 @@ use crate::options::Options;
 use crate::simd::mathlib::sine_table;
 use tegula_expr::{Cmp, Term, Var};
 use tegula_ir::PassManager;
-use tegula_layout::plan::{Plan, expand_routines, verify};
+use tegula_plan::{Plan, expand_routines, verify};
 
 /// A condition on the open sizes of a program that a call checks.
 pub(crate) struct Check {

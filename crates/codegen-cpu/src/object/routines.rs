@@ -11,7 +11,7 @@ use cranelift_codegen::Context;
 use cranelift_codegen::ir::condcodes::FloatCC;
 use cranelift_codegen::ir::{InstBuilder, Type, Value, types};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
-use tegula_interp::scalar::LEAST_ROUNDED_TO_NORMAL;
+use tegula_scalar::LEAST_ROUNDED_TO_NORMAL;
 
 /// The C library's functions that an object may call. Cranelift calls those of memory and the
 /// first ones where the machine has no instruction for them.

@@ -9,7 +9,7 @@
 use super::effects::{Span, span, touches};
 use super::ir::Exchange;
 use super::ir::{Action, Area, Location};
-use tegula_layout::plan::{Plan, Step, ValueId};
+use tegula_plan::{Plan, Step, ValueId};
 
 /// Copies of fewer bytes take less time than finding memory through a table.
 const MIN_BYTES: usize = 1024;

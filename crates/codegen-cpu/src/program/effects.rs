@@ -2,7 +2,7 @@
 
 use super::ir::{Area, Location};
 use tegula_fusion::kernel::Access;
-use tegula_layout::plan::{Place, Plan, Step, ValueId};
+use tegula_plan::{Place, Plan, Step, ValueId};
 
 /// A value's memory.
 #[derive(Clone, Copy)]

@@ -14,7 +14,7 @@ use smallvec::SmallVec;
 use tegula_expr::Var;
 use tegula_fusion::{Kernel, LibraryOp};
 use tegula_ir::{ArrayShape, ElementType};
-use tegula_layout::plan::{Place, Plan, Step, ValueId, private_values};
+use tegula_plan::{Place, Plan, Step, ValueId, private_values};
 use tegula_target::CpuFeatures;
 
 /// A schedule with addresses.

@@ -27,7 +27,7 @@ use smallvec::SmallVec;
 use std::sync::LazyLock;
 use tegula_expr::Term;
 use tegula_fusion::kernel::Access;
-use tegula_layout::plan::{KernelId, Place, Plan, Step, ValueId, private_values};
+use tegula_plan::{KernelId, Place, Plan, Step, ValueId, private_values};
 
 /// No machine's last cache has fewer bytes.
 const LEAST_CACHE: u64 = 256 << 10;

@@ -17,11 +17,11 @@ use super::ir::{Action, Area, Location};
 use crate::library::call::Call;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::{Mutex, OnceLock, PoisonError};
+use tegula_custom_call::is_built_in;
 use tegula_fusion::LibraryOp;
-use tegula_interp::is_built_in;
 use tegula_ir::{AlignedBytes, Op};
-use tegula_layout::plan::{Place, Plan, Step, ValueId};
 use tegula_linalg::gemm::PackedLayout;
+use tegula_plan::{Place, Plan, Step, ValueId};
 
 /// Bytes that a step over constants alone reads and writes from which on its results are
 /// kept: nobody has asked for it, and it takes memory.

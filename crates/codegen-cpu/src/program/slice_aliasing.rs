@@ -14,7 +14,7 @@ use tegula_expr::{Term, Var, canonicalize};
 use tegula_fusion::kernel::{IndexVar, ScalarId, ScalarOp, Statement};
 use tegula_fusion::{Kernel, KernelRanges};
 use tegula_ir::ElementType;
-use tegula_layout::plan::{KernelId, Place, Plan, Step, ValueId};
+use tegula_plan::{KernelId, Place, Plan, Step, ValueId};
 
 /// Slabs of fewer bytes are copied in less time than they are found.
 const MIN_BYTES: i64 = 4096;

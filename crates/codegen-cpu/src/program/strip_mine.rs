@@ -11,7 +11,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 use tegula_fusion::{Label, LibraryOp};
 use tegula_ir::{ALIGNMENT, ArrayShape, Dim};
-use tegula_layout::plan::{BufferId, Cut, Part, Place, Plan, Step, ValueId, cuts};
+use tegula_plan::{BufferId, Cut, Part, Place, Plan, Step, ValueId, cuts};
 use tegula_target::CpuFeatures;
 
 /// What a plan's steps are resolved with.

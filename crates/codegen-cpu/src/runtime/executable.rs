@@ -23,8 +23,8 @@ use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::sync::{Arc, Mutex, PoisonError};
 use tegula_ir::{AlignedBytes, ArrayShape, Literal, PassManager, Spare};
-use tegula_layout::plan::{PerSizes, Plan, verify};
 use tegula_linalg::thread_pool::ThreadPool;
+use tegula_plan::{PerSizes, Plan, verify};
 use tegula_target::{CpuFeatures, IsaLevel};
 
 /// A compiled plan. It may be run by several threads at once.

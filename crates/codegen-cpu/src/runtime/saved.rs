@@ -12,8 +12,8 @@ use crate::transform::pipeline::Regrouping;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use tegula_ir::Literal;
-use tegula_layout::plan::{PlanWithoutConstants, parse_plan_with};
 use tegula_linalg::thread_pool::ThreadPool;
+use tegula_plan::{PlanWithoutConstants, parse_plan_with};
 use tegula_target::{CpuFeatures, IsaLevel};
 
 /// What bytes hold.

@@ -1,4 +1,4 @@
-//! Steps that are done strip by strip ([`Step::Strips`](tegula_layout::plan::Step)), so that
+//! Steps that are done strip by strip ([`Step::Strips`](tegula_plan::Step)), so that
 //! what one writes is near when the next reads it.
 //!
 //! Threads take one strip after the other, each with memory of its own for one strip of the

@@ -119,8 +119,8 @@ mod tests {
     use crate::simd::ir::{Body, Type};
     use crate::simd::test_harness::Compiled;
     use crate::simd::tests::pointer;
-    use tegula_interp::scalar;
     use tegula_ir::{Binary, ElementType};
+    use tegula_scalar as scalar;
     /// `x op y`, of what is loaded or with a constant `y`.
     fn body(op: Binary, signed: bool, constant: Option<i32>) -> Body {
         let mut b = Builder::new();

@@ -15,7 +15,7 @@ use crate::vectorize::select_loops::select_loops;
 use std::fmt::Write;
 use std::path::Path;
 use tegula_fusion::Kernel;
-use tegula_layout::plan::{KernelText, parse_kernel, verify_kernel};
+use tegula_plan::{KernelText, parse_kernel, verify_kernel};
 
 /// The most statements of the kernels of `full-unroll`.
 const MAX_STATEMENTS: usize = 16;

@@ -18,7 +18,7 @@ use smallvec::{SmallVec, smallvec};
 use std::borrow::Cow;
 use tegula_fusion::Kernel;
 use tegula_ir::PassManager;
-use tegula_layout::plan::{KernelText, verify_kernel};
+use tegula_plan::{KernelText, verify_kernel};
 
 /// The passes over each kernel by name, in their order.
 pub const PASSES: [&str; 8] = [

@@ -26,7 +26,7 @@ use life::{Life, is_current};
 use session::Opened;
 use std::ffi::CString;
 use std::sync::{Arc, Mutex, PoisonError};
-use tegula_layout::Plan;
+use tegula_plan::Plan;
 
 /// The first GPU, and a program for it.
 struct Driver {

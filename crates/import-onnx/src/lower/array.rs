@@ -191,7 +191,7 @@ impl Lowerer<'_> {
                     ));
                 }
                 let mut dims = value.dims.clone();
-                dims[at] = amount.clone();
+                dims[at] = self.canonical(amount);
                 let filled = self.broadcast_to(fill, &dims)?;
                 let parts = match before {
                     true => [filled, value.clone()],

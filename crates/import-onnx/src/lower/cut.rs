@@ -12,8 +12,7 @@
 //! Translation itself does not run anything. Asked for elements that nobody has given yet it stops; the
 //! caller runs the stages there are, and asks again with the elements.
 
-use super::graph::Scope;
-use super::value::{Item, Source, Value, sizes};
+use super::value::{Item, Scope, Source, Value, sizes};
 use super::{Local, Lowerer, Result};
 use crate::Error;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -307,7 +306,7 @@ impl<'a> Lowerer<'a> {
         let draft = std::mem::replace(&mut self.draft, Draft::new("main"));
         let entry = draft.finish(&mut self.builder, root)?;
         let mut next = ModuleBuilder::new(&name);
-        for symbol in symbols.iter() {
+        for symbol in &symbols {
             next.symbol(&symbol.name, symbol.lower, symbol.upper);
         }
         let module = std::mem::replace(&mut self.builder, next).build_unverified(entry);

@@ -2,7 +2,7 @@
 //! subgraphs as computations.
 
 use super::cut::{Cuts, Stage};
-use super::value::Source;
+use super::value::{Scope, Source};
 use super::{Item, Lowerer, Result, Value};
 use crate::read::{self, Attribute, Graph, Node, Size, Type};
 use crate::tensor::{self, Tensors};
@@ -13,9 +13,6 @@ use tegula_ir::{Literal, Module};
 
 /// Functions that call functions, at most.
 const MAX_DEPTH: u32 = 64;
-
-/// What the names of a graph stand for.
-pub(crate) type Scope<'a> = FxHashMap<&'a str, Item>;
 
 /// The version of each operator set.
 type Versions = FxHashMap<String, i64>;

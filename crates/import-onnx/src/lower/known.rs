@@ -36,7 +36,7 @@ pub(super) fn fold_floats(
             ElementType::F64 => MAX_TABLE,
             _ => return Ok(None),
         };
-        if !value.literal().is_some_and(|literal| literal.len() <= most) {
+        if value.literal().is_none_or(|literal| literal.len() > most) {
             return Ok(None);
         }
         all.push(value.floats().unwrap_or_default());

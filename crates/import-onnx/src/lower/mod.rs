@@ -91,9 +91,11 @@ impl<'a> Lowerer<'a> {
         canonicalize(term, &self.ranges)
     }
 
-    /// The range of values of a term.
+    /// The range of values of a term. Its canonical form may have lost a bound that it had as written:
+    /// a `max` with 0 goes where it is proved to do nothing.
     pub(crate) fn range(&self, term: &Term) -> Interval {
-        range_of(&self.canonical(term), &self.ranges)
+        let written = range_of(term, &self.ranges);
+        written.intersect(&range_of(&self.canonical(term), &self.ranges))
     }
 
     /// Appends an instruction whose shape is this.

@@ -7,6 +7,7 @@
 
 use super::Local;
 use crate::{Error, tensor};
+use rustc_hash::FxHashMap;
 use std::sync::Arc;
 use tegula_expr::Term;
 use tegula_ir::{ArrayShape, Dim, ElementType, Literal, Shape};
@@ -42,6 +43,9 @@ pub(crate) enum Item {
     /// An optional without a value, or an input that is left out.
     Nothing,
 }
+
+/// What the names of a graph stand for.
+pub(crate) type Scope<'a> = FxHashMap<&'a str, Item>;
 
 impl From<Value> for Item {
     fn from(value: Value) -> Self {

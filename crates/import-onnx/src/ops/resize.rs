@@ -44,14 +44,14 @@ fn upsample<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item
         Some(attribute) => attribute.floats.iter().map(|s| f64::from(*s)).collect(),
         None => known_scales(call, 1)?,
     };
-    one(old_resize(lower, call, x, &scales)?)
+    one(old_resize(lower, call, &x, &scales)?)
 }
 
 /// Before version 11 places are counted from the begin, and rounded down.
 fn old_resize(
     lower: &mut Lowerer<'_>,
     call: &Call<'_, '_>,
-    x: Value,
+    x: &Value,
     scales: &[f64],
 ) -> Result<Value> {
     let style = Style {
@@ -67,7 +67,7 @@ fn old_resize(
         extrapolation: 0.0,
     };
     let axes: Vec<usize> = (0..x.rank()).collect();
-    let axes = by_scales(lower, &x, &axes, scales)?;
+    let axes = by_scales(lower, x, &axes, scales)?;
     resize_axes(lower, x, &axes, &style)
 }
 
@@ -85,7 +85,7 @@ fn resize<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>>
     let x = call.input(0)?;
     if call.version < 11 {
         let scales = known_scales(call, 1)?;
-        return one(old_resize(lower, call, x, &scales)?);
+        return one(old_resize(lower, call, &x, &scales)?);
     }
     let style = Style {
         mode: call.text("mode", "nearest"),
@@ -126,7 +126,7 @@ fn resize<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>>
             part.region = Some([bound(place as i64)?, bound(count + place as i64)?]);
         }
     }
-    one(resize_axes(lower, x, &parts, &style)?)
+    one(resize_axes(lower, &x, &parts, &style)?)
 }
 
 /// The size of a dimension times a factor, rounded down. Known sizes are multiplied as f32, as other
@@ -138,7 +138,7 @@ fn scaled_size(size: &Term, scale: f64) -> Result<Term> {
     let fraction = (1..=4096i64).find_map(|divisor| {
         let numerator = (scale * divisor as f64).round();
         let same = (numerator / divisor as f64) as f32 == scale as f32;
-        (same && numerator >= 1.0 && numerator < 1e9).then_some((numerator as i64, divisor))
+        (same && (1.0..1e9).contains(&numerator)).then_some((numerator as i64, divisor))
     });
     let (numerator, divisor) = fraction.ok_or_else(|| {
         Error::unsupported(format!(
@@ -244,7 +244,7 @@ fn keeping_ratio(
 
 fn resize_axes(
     lower: &mut Lowerer<'_>,
-    x: Value,
+    x: &Value,
     axes: &[Axis],
     style: &Style<'_>,
 ) -> Result<Value> {
@@ -254,7 +254,7 @@ fn resize_axes(
         true => ElementType::F32,
         false => ty,
     };
-    let mut whole = lower.convert(&x, wide)?;
+    let mut whole = lower.convert(x, wide)?;
     let mut outside: Option<Value> = None;
     for axis in axes {
         let is_same = axis.region.is_none()
@@ -394,11 +394,14 @@ fn whole_factor(x: &Value, axis: &Axis, style: &Style<'_>) -> Option<i64> {
     let scale = axis.scale.floats()?.first().copied()?;
     let is_whole = scale.fract() == 0.0 && scale >= 1.0 && scale < f64::from(i32::MAX);
     let factor = scale as i64;
-    let repeats = match (style.coordinates, style.nearest) {
-        ("asymmetric", "floor") => true,
-        ("half_pixel" | "half_pixel_symmetric", "round_prefer_floor" | "round_prefer_ceil") => true,
-        _ => false,
-    };
+    let repeats = matches!(
+        (style.coordinates, style.nearest),
+        ("asymmetric", "floor")
+            | (
+                "half_pixel" | "half_pixel_symmetric",
+                "round_prefer_floor" | "round_prefer_ceil"
+            )
+    );
     let fits = match (x.dims[axis.at].as_constant(), axis.size.as_constant()) {
         (Some(own), Some(new)) => own.checked_mul(factor) == Some(new),
         _ => true,

@@ -28,6 +28,9 @@ enum Outside {
     Mirrored(bool),
 }
 
+/// Of a dimension's places: which elements are neighbours, and their weights.
+type Taps<'a> = dyn Fn(&mut Lowerer<'_>, &Value) -> Result<Vec<(Value, Value)>> + 'a;
+
 /// An image whose elements are read at computed places.
 struct Image {
     /// `[batch, sizes..., channels]`
@@ -94,7 +97,7 @@ impl Image {
         &self,
         lower: &mut Lowerer<'_>,
         places: &[Value],
-        taps: &dyn Fn(&mut Lowerer<'_>, &Value) -> Result<Vec<(Value, Value)>>,
+        taps: &Taps<'_>,
     ) -> Result<Value> {
         let mut all: Vec<(Vec<Value>, Option<Value>)> = vec![(Vec::new(), None)];
         for place in places {

@@ -134,9 +134,9 @@ fn blocks(lower: &mut Lowerer<'_>, x: &Value, w: &Value, kernel: &[i64]) -> Resu
     let product = lower.dot(w, x, &[], &[(0, 1)])?;
     let mut order = vec![1 + count, 0];
     let mut dims = vec![x.dims[0].clone(), w.dims[1].clone()];
-    for at in 0..count {
+    for (at, &size) in kernel.iter().enumerate() {
         order.extend([2 + count + at, 1 + at]);
-        dims.push(x.dims[2 + at].mul(&Term::constant(kernel[at])));
+        dims.push(x.dims[2 + at].mul(&Term::constant(size)));
     }
     let moved = lower.transpose(&product, &order)?;
     lower.reshape(&moved, &dims)

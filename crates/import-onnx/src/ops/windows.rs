@@ -82,15 +82,15 @@ fn windows(
                     .mul(&Term::constant(stride))
                     .add(&Term::constant(extent));
                 let need = Term::max(&need.sub(size), &Term::constant(0));
-                let need = lower.canonical(&need);
                 let half = need.floor_div(&Term::constant(2));
                 let rest = need.ceil_div(&Term::constant(2));
                 let (before, behind) = match mode {
                     "SAME_UPPER" => (half, rest),
                     _ => (rest, half),
                 };
-                let (before, behind) = (lower.canonical(&before), lower.canonical(&behind));
-                match (before.as_constant(), behind.as_constant()) {
+                // As written they are seen to be no less than 0.
+                let known = |term: &Term| lower.canonical(term).as_constant();
+                match (known(&before), known(&behind)) {
                     (Some(before), Some(behind)) => {
                         dim.padding_low = before;
                         dim.padding_high = behind;

@@ -361,7 +361,8 @@ fn size(bytes: &[u8]) -> Result<Size<'_>, Error> {
     }
     Ok(match size {
         Size::Known(known) if known < 0 => Size::Unknown,
-        Size::Named("") => Size::Unknown,
+        // No names: what exporters write for any size, several times in a shape.
+        Size::Named("" | "?" | "None" | "-1") => Size::Unknown,
         size => size,
     })
 }

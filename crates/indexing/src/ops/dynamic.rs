@@ -140,7 +140,8 @@ pub(super) fn gather(
     }
     let source = at.operand_id(1)?;
     let mut results = Vec::new();
-    let slices = sizes.iter().zip(slice_sizes);
+    let slice_sizes = lengths(slice_sizes, &sizes);
+    let slices = sizes.iter().zip(&slice_sizes);
     for (role, (size, slice)) in roles.operand.iter().zip(slices) {
         let mut term = match (role.paired, role.offset) {
             (Some(paired), _) => batch.get(paired).cloned().ok_or(Cause::Malformed)?,
@@ -154,7 +155,7 @@ pub(super) fn gather(
                 source,
                 roles.place_of_index(&batch, component.into()),
                 size,
-                &Term::constant(*slice),
+                slice,
             )?;
             term = term.add(&start);
         }

@@ -8,8 +8,8 @@ use tegula_expr::{Interval, Term, terms};
 use tegula_ir::helpers::ConvolutionGroups;
 use tegula_ir::{ArrayShape, DimNumbers, GatherDims, Op, WindowDim};
 
-use super::builder::{Builder, Draft, index};
-use super::dynamic::offset;
+use super::builder::{Builder, Draft, index, last_index};
+use super::dynamic::{lengths, offset};
 use super::forward::everywhere;
 use super::rearrange::known;
 use super::window::spaced;
@@ -177,15 +177,16 @@ pub(super) fn gather(
         });
     }
     let mut offsets = Vec::new();
-    for (dim, (size, slice)) in sizes.iter().zip(slice_sizes).enumerate() {
+    let slice_sizes = lengths(slice_sizes, &sizes);
+    for (dim, (size, slice)) in sizes.iter().zip(&slice_sizes).enumerate() {
         let role = roles.operand.get(dim).copied().unwrap_or_default();
         if role.paired.is_some() {
             continue;
         }
-        let is_kept = role.offset.is_some();
         if operand == 1 {
-            if is_kept {
-                offsets.push(draft.range(Interval::of_size(*slice)));
+            if let Some(kept) = role.offset {
+                let size = output.dims.get(kept).ok_or(Cause::Malformed)?;
+                offsets.push(draft.range_over(size));
             }
             continue;
         }
@@ -193,16 +194,11 @@ pub(super) fn gather(
         if let Some(component) = role.component {
             let component = i64::try_from(component).map_err(|_| Cause::Overflow)?;
             let at_index = roles.place_of_index(&batch, component.into());
-            let slice = Term::constant(*slice);
-            let start = offset(&mut draft, at.operand_id(1)?, at_index, size, &slice)?;
+            let start = offset(&mut draft, at.operand_id(1)?, at_index, size, slice)?;
             term = term.sub(&start);
         }
-        draft.constrain(
-            term.clone(),
-            0,
-            slice.checked_sub(1).ok_or(Cause::Overflow)?,
-        );
-        if is_kept {
+        draft.within(&term, &last_index(slice));
+        if role.offset.is_some() {
             offsets.push(term);
         }
     }

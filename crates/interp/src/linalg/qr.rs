@@ -5,9 +5,9 @@ use super::{Matrix, matrices, store};
 use crate::dot::load_floats;
 use crate::error::{Fault, invalid};
 use crate::reduce::from_f64s;
-use crate::scalar::C64;
 use crate::strided::{sizes, to_i64s};
 use tegula_ir::{ArrayShape, Literal};
+use tegula_scalar::C64;
 
 /// The triangle with the vectors of the reflections below it, and the factor of each.
 pub(super) fn decomposition(a: &Literal) -> Result<Vec<Literal>, Fault> {

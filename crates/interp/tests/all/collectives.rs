@@ -6,9 +6,9 @@
 use crate::common::module;
 use std::time::Duration;
 use tegula_devices::{ExchangeError, RunError, Topology};
-use tegula_interp::scalar::{Number, apply_binary, encode, has_binary};
 use tegula_interp::{Error, Options, Value, evaluate_devices};
 use tegula_ir::{ArrayShape, Binary, Category, ElementType, Literal, Module, Op};
+use tegula_scalar::{Number, apply_binary, encode, has_binary};
 
 const TIMEOUT: Duration = Duration::from_secs(20);
 

@@ -1,7 +1,7 @@
 //! The attributes of each operation, in XLA's order.
 
 use super::Printer;
-use super::values::{braced, conv_dims, padding, slice_sizes, slices, window};
+use super::values::{self, braced, conv_dims, padding, slices, window};
 use crate::text::strings::quote;
 use crate::{
     Collective, ComputationId, CustomCall, DotDims, GatherDims, Instruction, Op, Order, Precision,
@@ -139,7 +139,7 @@ impl<'p, 'm> Attributes<'p, 'm> {
                 "cross_program_prefetch_index",
                 *cross_program_prefetch_index,
             ),
-            Op::DynamicSlice(sizes) => self.put("dynamic_slice_sizes", slice_sizes(sizes)),
+            Op::DynamicSlice(sizes) => self.put("dynamic_slice_sizes", values::slice_sizes(sizes)),
             Op::GetTupleElement(index) => self.put("index", index),
             op => self.larger_operation(op),
         }
@@ -153,7 +153,7 @@ impl<'p, 'm> Attributes<'p, 'm> {
                 indices_are_sorted,
             } => {
                 self.gather(dims);
-                self.put("slice_sizes", braced(slice_sizes));
+                self.put("slice_sizes", values::slice_sizes(slice_sizes));
                 self.flag("indices_are_sorted", *indices_are_sorted);
             }
             Op::Scatter {

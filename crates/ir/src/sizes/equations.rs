@@ -23,8 +23,8 @@ pub(super) struct Equation {
     pub(super) of_call: bool,
 }
 
-/// Where the symbols that are sizes of entry parameters get their values. One
-/// that is the size of several dimensions is taken from the first.
+/// Where the symbols that are sizes of entry parameters get their values: every
+/// dimension that has one, in order.
 pub(super) fn sources(module: &Module) -> Vec<SizeSource> {
     let mut sources: Vec<SizeSource> = Vec::new();
     let mut parameter = 0;
@@ -36,9 +36,7 @@ pub(super) fn sources(module: &Module) -> Vec<SizeSource> {
                     Dim::Static(_) => None,
                     _ => dim.term().as_var(),
                 };
-                if let Some(symbol) = symbol
-                    && sources.iter().all(|s| s.symbol != symbol)
-                {
+                if let Some(symbol) = symbol {
                     sources.push(SizeSource {
                         symbol,
                         parameter,
@@ -62,7 +60,12 @@ pub(super) fn fixed(
     let mut equations = Vec::with_capacity(fixed.len());
     for &(wanted, size) in fixed {
         let Some(source) = sources.iter().find(|s| name(s) == Some(wanted)) else {
-            let known: Vec<&str> = sources.iter().filter_map(name).collect();
+            let mut known: Vec<&str> = Vec::new();
+            for name in sources.iter().filter_map(name) {
+                if !known.contains(&name) {
+                    known.push(name);
+                }
+            }
             let help = match known.as_slice() {
                 [] => "every size of its inputs is fixed".to_owned(),
                 _ => format!("its open sizes are {}", known.join(", ")),

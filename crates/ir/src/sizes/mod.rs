@@ -80,7 +80,8 @@ impl GuardMessage {
 /// The sizes of a program that are known only when it runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RunTimeSizes {
-    /// Where the symbols' values are found.
+    /// Where the symbols' values are found. A symbol that is the size of several dimensions is here
+    /// once for each, and a run checks that they agree.
     pub sources: Vec<SizeSource>,
     /// What a run checks, in the order of the program.
     pub guards: Vec<Guard>,
@@ -91,10 +92,12 @@ impl RunTimeSizes {
     /// for a symbol that no input determines. `symbols` are the module's.
     ///
     /// # Errors
-    /// A size out of its symbol's bounds, or a guard that does not hold. Inputs of
+    /// A size out of its symbol's bounds, dimensions of one symbol with different sizes, or a guard
+    /// that does not hold. Inputs of
     /// another number or rank than the program's are not looked at.
     pub fn bind(&self, symbols: &[Symbol], inputs: &[&ArrayShape]) -> Result<Vec<i64>, String> {
         let mut values = vec![0; symbols.len()];
+        let mut found: Vec<Option<&SizeSource>> = vec![None; symbols.len()];
         for source in &self.sources {
             let input = inputs.get(source.parameter);
             let size = input.and_then(|shape| shape.dims.get(source.dimension)?.as_static());
@@ -111,6 +114,18 @@ impl RunTimeSizes {
                     symbol.name,
                     source.describe()
                 ));
+            }
+            match found.get_mut(index) {
+                Some(Some(first)) if *value != size => {
+                    return Err(format!(
+                        "{} must be one size: {} is {value}, {} is {size}",
+                        symbol.name,
+                        first.describe(),
+                        source.describe()
+                    ));
+                }
+                Some(first) => *first = first.or(Some(source)),
+                None => {}
             }
             *value = size;
         }

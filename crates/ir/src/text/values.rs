@@ -141,7 +141,6 @@ impl<'a> Cursor<'a> {
             | "rhs_contracting_dims"
             | "lhs_ragged_dims"
             | "rhs_group_dims"
-            | "slice_sizes"
             | "offset_dims"
             | "collapsed_slice_dims"
             | "start_index_map"
@@ -172,7 +171,7 @@ impl<'a> Cursor<'a> {
             "dim_labels" if self.peek_text().contains('?') => self.raw()?,
             "dim_labels" => Value::ConvDims(Box::new(self.conv_dims()?)),
             "padding" => Value::Padding(self.padding()?),
-            "dynamic_slice_sizes" => Value::Ints(self.slice_sizes()?),
+            "slice_sizes" | "dynamic_slice_sizes" => Value::Ints(self.slice_sizes()?),
             "slice" => Value::Slices(self.slices()?),
             "operand_precision" => Value::Precisions(self.precisions()?),
             "replica_groups" => Value::Groups(self.replica_groups()?),

@@ -8,5 +8,6 @@ mod hostile;
 mod numerics;
 mod operations;
 mod round_trip;
+mod run_time_sizes;
 mod shape_functions;
 mod test_files;

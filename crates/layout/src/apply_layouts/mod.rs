@@ -222,7 +222,7 @@ impl Pass<'_> {
         }
         let source = &self.old.values[old];
         let Def::Constant(literal) = &source.def else {
-            return Err(bug("a value is read before it is made"));
+            return Err(Error::internal("a value is read before it is made"));
         };
         let order = self.order(old);
         let value = self.constant(literal, &source.shape, &order)?;
@@ -236,7 +236,7 @@ impl Pass<'_> {
         shape: &ArrayShape,
         order: &[usize],
     ) -> Result<ValueId, Error> {
-        let literal = permuted(literal, order).map_err(|e| bug(e.to_string()))?;
+        let literal = permuted(literal, order).map_err(|e| Error::internal(e.to_string()))?;
         Ok(self.value(in_order(shape, order), Def::Constant(literal)))
     }
 
@@ -332,7 +332,8 @@ impl Pass<'_> {
         self.depth.insert(made, depth);
         self.new.nodes[node].results.push(made);
         let open = self.open.get_mut(depth);
-        let open = open.ok_or_else(|| bug("a value is made outside of every region"))?;
+        let open =
+            open.ok_or_else(|| Error::internal("a value is made outside of every region"))?;
         open.nodes.push(node);
         Ok(made)
     }
@@ -577,7 +578,8 @@ impl Pass<'_> {
         let mut operands = SmallVec::with_capacity(node.operands.len());
         for (&source, order) in form.sources.iter().zip(&form.takes) {
             let operand = node.operands.get(source);
-            let operand = *operand.ok_or_else(|| bug("an operation lacks an operand"))?;
+            let operand =
+                *operand.ok_or_else(|| Error::internal("an operation lacks an operand"))?;
             operands.push(self.taken(operand, order)?);
         }
         let id = self.new.nodes.push(Node {
@@ -606,8 +608,4 @@ impl Pass<'_> {
         }
         Ok(())
     }
-}
-
-fn bug(message: impl Into<String>) -> Error {
-    crate::plan::bug(message)
 }

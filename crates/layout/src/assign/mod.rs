@@ -27,7 +27,7 @@ use crate::apply_layouts::{Permutation, to_layout};
 use cost::Cache;
 pub use dense::{Ordered, Reason, dense_orders, stated_orders};
 pub use machine::{Machine, Order};
-pub(crate) use orders::reshaped;
+pub use orders::reshaped;
 use problem::{Place, Relation, Spaces};
 use rustc_hash::FxHashMap;
 use tegula_fusion::{NodeId, Program, ShortLoops, ValueId};

@@ -62,7 +62,7 @@ pub(crate) fn transposed(order: &[u32], permutation: &[u32]) -> Option<Order> {
 
 /// The order of a reshape's result that keeps the walk through memory, if the
 /// dimensions split and merge along it.
-pub(crate) fn reshaped(order: &[u32], from: &[i64], to: &[i64]) -> Option<Order> {
+pub fn reshaped(order: &[u32], from: &[i64], to: &[i64]) -> Option<Order> {
     let mut result = Order::new();
     let groups = factor(from, to)?;
     let mut taken = vec![false; from.len()];

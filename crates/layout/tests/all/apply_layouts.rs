@@ -81,11 +81,10 @@ fn check(text: &str) {
             &mut tegula_ir::PassManager::new(),
         );
         let fused = fused.unwrap_or_else(|e| panic!("draw {draw}: {e}\n{text}"));
-        let plan =
-            tegula_layout::plan::plan(&module, &fused, None, &mut tegula_ir::PassManager::new())
-                .expect("it plans");
-        tegula_layout::plan::verify(&plan).unwrap_or_else(|e| panic!("draw {draw}: {e:?}\n{text}"));
-        let results = tegula_layout::plan::evaluate(&plan, &given);
+        let plan = tegula_plan::plan(&module, &fused, None, &mut tegula_ir::PassManager::new())
+            .expect("it plans");
+        tegula_plan::verify(&plan).unwrap_or_else(|e| panic!("draw {draw}: {e:?}\n{text}"));
+        let results = tegula_plan_interp::evaluate(&plan, &given);
         let results = results.unwrap_or_else(|e| panic!("draw {draw}: {e}\n{text}"));
         assert_eq!(results.len(), expected.len());
         for ((result, expected), order) in results.iter().zip(&expected).zip(&orders.results) {

@@ -2,8 +2,8 @@
 
 use tegula_ir::{Module, parse_module};
 use tegula_layout::assign::{AssignError, Assignment, Machine, assign, name_of};
-use tegula_layout::memory::{HOST, Options, Step, Views, schedule, to_module, verify};
 use tegula_target::Chip;
+use tegula_tpu_schedule::{HOST, Options, Step, Views, schedule, to_module, verify};
 
 fn v5e() -> Chip {
     Chip::by_name("v5e").unwrap()
@@ -91,8 +91,7 @@ fn each_chip_has_its_layouts_or_says_that_they_are_not_known() {
             "{chip}"
         );
         let chip = Chip::by_name(chip).unwrap();
-        let plan =
-            tegula_layout::memory::schedule(&module, &assignment, &chip, &Default::default());
+        let plan = tegula_tpu_schedule::schedule(&module, &assignment, &chip, &Default::default());
         assert!(plan.buffers.iter().all(|buffer| buffer.offset.is_none()));
     }
     assert_eq!(Machine::tpu(&Chip::by_name("v4i").unwrap()), None);

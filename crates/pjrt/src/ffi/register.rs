@@ -14,7 +14,7 @@ use std::collections::HashMap;
 use std::ffi::{c_char, c_void};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use tegula::{ArrayShape, CustomCall, Literal};
-use tegula_interp::CustomCallHandler;
+use tegula_custom_call::CustomCallHandler;
 
 /// A function with its stages.
 struct Handler {

@@ -70,7 +70,7 @@ pub(super) fn limits(chip: &Chip) -> [Option<i64>; 4] {
 }
 
 /// The scoped VMEM that is left for a kernel's own buffers.
-pub(crate) fn scoped_limit(chip: &Chip) -> Option<i64> {
+pub fn scoped_limit(chip: &Chip) -> Option<i64> {
     let kept = Machine::param(chip, Param::MosaicScratchBytes).unwrap_or(0);
     Machine::param(chip, Param::ScopedVmemBytes).map(|bytes| bytes - kept)
 }

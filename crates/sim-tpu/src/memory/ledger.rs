@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 /// Bytes that a placed buffer begins at a multiple of, by memory: a row of lanes, and a
 /// word in SMEM.
-pub(crate) const fn alignment(space: Space) -> i64 {
+pub const fn alignment(space: Space) -> i64 {
     match space {
         Space::Smem => 4,
         _ => 512,

@@ -5,8 +5,8 @@
 use crate::common::agrees;
 use tegula_ir::{Literal, Module, parse_module};
 use tegula_layout::assign::{Machine, assign};
-use tegula_layout::memory;
-use tegula_sim_tpu::lower::{Lowered, lower};
+
+use tegula_codegen_tpu::{Lowered, lower};
 use tegula_target::Chip;
 
 fn lowered(module: &Module, chip: &Chip) -> Lowered {
@@ -18,7 +18,12 @@ fn lowered(module: &Module, chip: &Chip) -> Lowered {
         &mut tegula_ir::PassManager::new(),
     )
     .unwrap();
-    let schedule = memory::schedule(module, &assignment, chip, &memory::Options::default());
+    let schedule = tegula_tpu_schedule::schedule(
+        module,
+        &assignment,
+        chip,
+        &tegula_tpu_schedule::Options::default(),
+    );
     lower(module, &assignment, &schedule, chip).unwrap()
 }
 

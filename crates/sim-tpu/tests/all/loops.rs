@@ -4,8 +4,8 @@
 use crate::common::agrees;
 use tegula_ir::{ElementType, Literal, Module, parse_module};
 use tegula_layout::assign::{Machine, assign};
-use tegula_layout::memory;
-use tegula_sim_tpu::lower::lower;
+
+use tegula_codegen_tpu::lower;
 use tegula_sim_tpu::program::{Slice, Space, Statement, StatementKind, TpuProgram};
 use tegula_target::Chip;
 
@@ -32,7 +32,7 @@ fn inputs(module: &Module) -> Vec<Literal> {
 
 /// Runs a program with some VMEM, by default the chip's; its results are the evaluator's.
 /// Gives the schedule that was run.
-fn check(text: &str, vmem_bytes: Option<i64>) -> memory::Schedule {
+fn check(text: &str, vmem_bytes: Option<i64>) -> tegula_tpu_schedule::Schedule {
     let chip = Chip::by_name("v5e").unwrap();
     let module = parse_module(text).unwrap();
     let assignment = assign(
@@ -42,16 +42,16 @@ fn check(text: &str, vmem_bytes: Option<i64>) -> memory::Schedule {
         &mut tegula_ir::PassManager::new(),
     )
     .unwrap();
-    let options = memory::Options {
+    let options = tegula_tpu_schedule::Options {
         vmem_bytes,
-        ..memory::Options::default()
+        ..tegula_tpu_schedule::Options::default()
     };
-    let options = memory::Options {
+    let options = tegula_tpu_schedule::Options {
         scoped_bytes: vmem_bytes.map_or(options.scoped_bytes, |bytes| bytes / 4),
         ..options
     };
-    let schedule = memory::schedule(&module, &assignment, &chip, &options);
-    memory::verify(&schedule, &assignment.program).unwrap();
+    let schedule = tegula_tpu_schedule::schedule(&module, &assignment, &chip, &options);
+    tegula_tpu_schedule::verify(&schedule, &assignment.program).unwrap();
     let lowered = lower(&module, &assignment, &schedule, &chip).unwrap();
     agrees(&module, &lowered, &inputs(&module), &chip);
     schedule
@@ -179,8 +179,8 @@ fn iterations_leave_hbm_alone() {
         &mut tegula_ir::PassManager::new(),
     )
     .unwrap();
-    let options = memory::Options::default();
-    let schedule = memory::schedule(&module, &assignment, &chip, &options);
+    let options = tegula_tpu_schedule::Options::default();
+    let schedule = tegula_tpu_schedule::schedule(&module, &assignment, &chip, &options);
     let program = lower(&module, &assignment, &schedule, &chip)
         .unwrap()
         .program;
@@ -298,9 +298,10 @@ ENTRY main {{
     let mut fetched = 0;
     for kib in [256, 320, 384, 448, 512, 640, 1024] {
         let schedule = check(&text, Some(kib << 10));
-        let nest = memory::Nest::of(&schedule);
+        let nest = tegula_tpu_schedule::Nest::of(&schedule);
         let steps = schedule.steps.iter().enumerate();
-        let starts = steps.filter(|(_, step)| matches!(step, memory::Step::CopyStart(_)));
+        let starts =
+            steps.filter(|(_, step)| matches!(step, tegula_tpu_schedule::Step::CopyStart(_)));
         fetched += starts.filter(|(at, _)| !nest.is_outside(*at)).count();
     }
     assert!(fetched > 0);

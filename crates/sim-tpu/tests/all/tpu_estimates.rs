@@ -14,14 +14,14 @@
 
 use serde_json::Value;
 use std::path::{Path, PathBuf};
+use tegula_codegen_tpu::lower;
 use tegula_fusion::NodeId;
 use tegula_ir::{Module, Op, parse_module, resolve_sizes};
 use tegula_layout::assign::{Assignment, Machine, assign};
-use tegula_layout::memory::{self, Schedule, Step};
-use tegula_sim_tpu::lower::lower;
 use tegula_sim_tpu::program::{Statement, StatementKind};
 use tegula_sim_tpu::{Options, simulate};
 use tegula_target::Chip;
+use tegula_tpu_schedule::{Schedule, Step};
 
 /// Ours and theirs of one program, in cycles.
 struct Pair {
@@ -114,7 +114,12 @@ fn cycles(name: &str, text: &str, chip: &Chip, part: Part) -> f64 {
         &mut tegula_ir::PassManager::new(),
     )
     .unwrap();
-    let schedule = memory::schedule(&module, &assignment, chip, &memory::Options::default());
+    let schedule = tegula_tpu_schedule::schedule(
+        &module,
+        &assignment,
+        chip,
+        &tegula_tpu_schedule::Options::default(),
+    );
     let mut lowered = lower(&module, &assignment, &schedule, chip).unwrap();
     if part == Part::Estimated {
         without(&mut lowered.program.body, &module, &assignment, &schedule);

@@ -7,7 +7,7 @@ use crate::mlir::{Attribute, Block, Region, Type, ValueId};
 use std::sync::Arc;
 use tegula_ir::{
     Binary, Collective, CustomCall, Direction, FftType, Instruction, Op, Opcode, Order,
-    RngAlgorithm, RngDistribution, Shape, TransposeA, Unary,
+    RngAlgorithm, RngDistribution, Shape, TO_END, TransposeA, Unary,
 };
 
 type Properties = Vec<(&'static str, Attribute)>;
@@ -162,6 +162,10 @@ impl Raiser<'_> {
     ) -> Result<(&'static str, Properties, Vec<Region>), Error> {
         let none = Vec::new;
         let list = |values: &[i64]| Attribute::i64s(values);
+        if takes_to_end(&instruction.op) {
+            let why = "StableHLO has no slice up to the end of a dimension of open size";
+            return Err(error(instruction, why));
+        }
         Ok(match &instruction.op {
             Op::Unary(op) => (unary(*op), none(), Vec::new()),
             Op::Binary(op) => (binary(*op), none(), Vec::new()),
@@ -660,6 +664,17 @@ fn norm(epsilon: f32, feature_index: i64) -> Properties {
 
 fn opcode_name(opcode: Opcode) -> String {
     format!("`{opcode}`")
+}
+
+/// Whether a slice is as long as a dimension whose size is open.
+fn takes_to_end(op: &Op) -> bool {
+    match op {
+        Op::Slice(slices) => slices.iter().any(|slice| slice.limit == TO_END),
+        Op::DynamicSlice(slice_sizes) | Op::Gather { slice_sizes, .. } => {
+            slice_sizes.contains(&TO_END)
+        }
+        _ => false,
+    }
 }
 
 fn unary(op: Unary) -> &'static str {

@@ -1,9 +1,8 @@
-//! The cache of compiled programs: hits, damage, other users, its bound, and several processes.
+//! The cache of compiled programs: hits, damage, other users, its bound.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use tegula::{Arg, Buffer, Cache, Options, compile, read};
+use tegula::{Arg, Cache, Options, Tensor, compile, read};
 
 /// A folder that is not there yet.
 fn folder(name: &str) -> PathBuf {
@@ -36,9 +35,9 @@ fn computed(cache: &Cache, a: f32) -> Vec<f32> {
     };
     let module = read(&text).expect("a program");
     let executable = compile(&module, &options).expect("compiled");
-    let x = Buffer::from_f32s(&[2], &[1.0, 2.0]).expect("an array");
+    let x = Tensor::from_slice::<f32>(&[2], &[1.0, 2.0]).expect("an array");
     let results = executable.run(vec![Arg::Borrowed(&x)]).expect("it runs");
-    results[0].as_f32s().expect("floats").to_vec()
+    results[0].as_slice::<f32>().expect("floats").to_vec()
 }
 
 #[test]
@@ -125,47 +124,4 @@ fn the_oldest_programs_make_room() {
     let nothing = cache.with_limit(one / 2);
     computed(&nothing, 10.0);
     assert_eq!(files(&folder).len(), 3);
-}
-
-#[test]
-fn eight_processes_fill_one_cache() {
-    let folder = folder("processes");
-    std::fs::create_dir_all(&folder).expect("a folder");
-    let cache = folder.join("cache");
-    let programs: Vec<PathBuf> = (0..4)
-        .map(|number| {
-            let path = folder.join(format!("p{number}.hlo"));
-            let text = format!(
-                "HloModule m ENTRY e {{ p = f32[4,{}] parameter(0)
-                   ROOT a = f32[4,{0}] add(p, p) }}",
-                number + 3
-            );
-            std::fs::write(&path, text).expect("written");
-            path
-        })
-        .collect();
-    for _ in 0..3 {
-        let children: Vec<_> = (0..8)
-            .map(|number| {
-                let mut command = Command::new(env!("CARGO_BIN_EXE_tegula"));
-                command.arg("run").arg(&programs[number % 4]);
-                command.arg("--cache").arg(&cache).stderr(Stdio::piped());
-                command.stdout(Stdio::piped()).spawn().expect("it starts")
-            })
-            .collect();
-        let mut outputs = vec![None; 4];
-        for (number, child) in children.into_iter().enumerate() {
-            let output = child.wait_with_output().expect("it ends");
-            let said = String::from_utf8_lossy(&output.stderr).into_owned();
-            assert!(output.status.success(), "{said}");
-            let results: Vec<String> = String::from_utf8_lossy(&output.stdout)
-                .lines()
-                .filter(|line| !line.contains(" ms") && !line.contains(" us"))
-                .map(str::to_owned)
-                .collect();
-            let first = outputs[number % 4].get_or_insert_with(|| results.clone());
-            assert_eq!(*first, results);
-        }
-        assert_eq!(files(&cache).len(), 4);
-    }
 }

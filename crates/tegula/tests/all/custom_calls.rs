@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 use std::sync::{Mutex, Once};
 use tegula::{
-    Arg, Buffer, Error, Fault, Literal, Options, RegisterError, Target, compile, read,
+    Arg, Error, ErrorKind, Literal, Options, RegisterError, Target, Tensor, compile, read,
     register_custom_call,
 };
 
@@ -74,21 +74,21 @@ fn register() {
     });
 }
 
-fn run_on(target: Target, text: &str, inputs: &[Buffer]) -> Result<Vec<Buffer>, Error> {
+fn run_on(target: Target, text: &str, inputs: &[Tensor]) -> Result<Vec<Tensor>, Error> {
     register();
     let options = Options {
         target,
         ..Options::default()
     };
     let executable = compile(&read(text)?, &options)?;
-    executable.run(inputs.iter().map(Arg::Borrowed).collect())
+    executable.run(inputs.iter())
 }
 
-fn f32s(values: &[f32]) -> Buffer {
-    Buffer::from_f32s(&[values.len() as i64], values).unwrap()
+fn f32s(values: &[f32]) -> Tensor {
+    Tensor::from_slice::<f32>(&[values.len() as i64], values).unwrap()
 }
 
-fn failure(target: Target, text: &str, inputs: &[Buffer]) -> Error {
+fn failure(target: Target, text: &str, inputs: &[Tensor]) -> Error {
     run_on(target, text, inputs).expect_err("the custom call fails")
 }
 
@@ -111,7 +111,7 @@ fn handlers_are_called_on_every_target() {
         let inputs = [f32s(&[1., 2., 3.]), f32s(&[2., 0., -1.])];
         let results = run_on(target, text, &inputs).unwrap();
         assert_eq!(
-            results[0].as_f32s(),
+            results[0].as_slice::<f32>(),
             Some(&[-4., 16., 42.][..]),
             "{target:?}"
         );
@@ -133,7 +133,11 @@ fn operands_and_results_may_be_tuples_and_have_layouts() {
         }";
     for target in TARGETS {
         let results = run_on(target, text, &[f32s(&[5., 6.]), f32s(&[1., 1.])]).unwrap();
-        assert_eq!(results[0].as_f32s(), Some(&[4., 5.][..]), "{target:?}");
+        assert_eq!(
+            results[0].as_slice::<f32>(),
+            Some(&[4., 5.][..]),
+            "{target:?}"
+        );
     }
 }
 
@@ -152,7 +156,7 @@ fn open_sizes_are_those_of_the_run() {
         for size in [0, 1, 5] {
             let results = run_on(target, text, &[f32s(&vec![2.0; size])]).unwrap();
             assert_eq!(
-                results[0].as_f32s(),
+                results[0].as_slice::<f32>(),
                 Some(&vec![6.0; size][..]),
                 "{target:?}"
             );
@@ -167,7 +171,7 @@ fn what_has_no_handler_says_how_to_register_one() {
           ROOT mine = f32[2] custom-call(x), custom_call_target=\"Unheard\" }";
     for target in TARGETS {
         let error = failure(target, text, &[f32s(&[1., 2.])]);
-        assert_eq!(error.fault, Fault::Unsupported, "{target:?}: {error}");
+        assert_eq!(error.kind, ErrorKind::Unsupported, "{target:?}: {error}");
         for part in ["mine", "Unheard", "register_custom_call"] {
             let instruction = part == "mine" && target == Target::Plan;
             assert!(instruction || error.message.contains(part), "{error}");
@@ -192,7 +196,7 @@ fn a_handler_that_fails_is_an_error_that_names_the_call() {
     for target in TARGETS {
         for (call, reason) in cases {
             let error = failure(target, &program(call), &[f32s(&[1., 2.])]);
-            assert_eq!(error.fault, Fault::Input);
+            assert_eq!(error.kind, ErrorKind::Input);
             let message = &error.message;
             assert!(message.contains(call), "{target:?}: {message}");
             assert!(message.contains(reason), "{target:?}: {message}");
@@ -221,7 +225,7 @@ fn an_executable_works_after_a_run_that_failed() {
         let error = run().expect_err("the second run fails");
         assert!(error.message.contains("not this time"), "{error}");
         let results = run().unwrap();
-        assert_eq!(results[0].as_f32s(), Some(&[2., 4., 6., 8.][..]));
+        assert_eq!(results[0].as_slice::<f32>(), Some(&[2., 4., 6., 8.][..]));
     }
 }
 
@@ -264,9 +268,9 @@ fn effects_happen_as_often_and_in_the_order_that_the_program_says() {
         }";
     for target in TARGETS {
         NOTES.lock().unwrap().clear();
-        let x = Buffer::from_i32s(&[], &[21]).unwrap();
+        let x = Tensor::from_slice::<i32>(&[], &[21]).unwrap();
         let results = run_on(target, text, &[x]).unwrap();
-        assert_eq!(results[0].as_i32s(), Some(&[-21][..]));
+        assert_eq!(results[0].as_slice::<i32>(), Some(&[-21][..]));
         let notes = NOTES.lock().unwrap().clone();
         assert_eq!(notes, [42, 0, 1, 2, 21, 42], "{target:?}");
     }
@@ -284,7 +288,7 @@ fn a_call_without_effects_is_run_once_however_often_it_is_read() {
     for target in [Target::Plan, Target::Cpu] {
         COUNTED.store(0, Ordering::SeqCst);
         let results = run_on(target, text, &[f32s(&[1., 2.])]).unwrap();
-        assert_eq!(results[1].as_f32s(), Some(&[2., 8.][..]));
+        assert_eq!(results[1].as_slice::<f32>(), Some(&[2., 8.][..]));
         assert_eq!(COUNTED.load(Ordering::SeqCst), 1, "{target:?}");
     }
 }
@@ -297,7 +301,11 @@ fn handlers_see_the_backend_config() {
             backend_config=\"2.5\", metadata={op_name=\"scale\"} }";
     for target in TARGETS {
         let results = run_on(target, text, &[f32s(&[1., 2.])]).unwrap();
-        assert_eq!(results[0].as_f32s(), Some(&[2.5, 5.][..]), "{target:?}");
+        assert_eq!(
+            results[0].as_slice::<f32>(),
+            Some(&[2.5, 5.][..]),
+            "{target:?}"
+        );
     }
 }
 
@@ -313,7 +321,7 @@ fn plans_with_custom_calls_print_and_parse() {
     let module = read(text).unwrap();
     let plan = tegula::plan(&module).unwrap().plan;
     let text = plan.to_string();
-    let parsed = tegula_layout::plan::parse_plan(&text).unwrap_or_else(|e| panic!("{text}\n{e}"));
+    let parsed = tegula_plan::parse_plan(&text).unwrap_or_else(|e| panic!("{text}\n{e}"));
     assert_eq!(parsed.to_string(), text);
     assert_eq!(text.matches("custom-call").count(), 3, "{text}");
 }

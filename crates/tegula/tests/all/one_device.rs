@@ -1,6 +1,6 @@
 //! Collectives of a program for one device: each gives the device its own arrays back.
 
-use tegula::{Arg, ArrayShape, Buffer, Literal, Options, Target, compile};
+use tegula::{Arg, ArrayShape, Literal, Options, Target, Tensor, compile};
 use tegula_ir::{ElementType, Scalar};
 
 const TARGETS: [Target; 3] = [Target::Interp, Target::Plan, Target::Cpu];
@@ -17,7 +17,7 @@ fn run(text: &str, target: Target) -> Result<Vec<Literal>, String> {
     let executable = compile(&module, &options).map_err(|error| error.to_string())?;
     let results = executable.run(vec![Arg::Donated(numbers.into())]);
     let results = results.map_err(|error| error.to_string())?;
-    Ok(results.into_iter().map(Buffer::into_literal).collect())
+    Ok(results.into_iter().map(Tensor::into_literal).collect())
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Inputs of ONNX models whose values decide shapes: a run with other values is an error.
 
-use tegula::{Arg, ArrayShape, Buffer, Literal, Options, Target, compile, read_onnx};
+use tegula::{Arg, ArrayShape, Literal, Options, Target, Tensor, compile, read_onnx};
 use tegula_ir::{ElementType, Scalar};
 
 /// A message's field of bytes; they are fewer than 128.
@@ -54,7 +54,7 @@ fn other_values_are_an_error() {
     )
     .unwrap();
     assert_eq!(model.fixed, [1]);
-    let x = Buffer::from_f32s(&[3], &[1.0, 2.0, 3.0]).unwrap();
+    let x = Tensor::from_slice::<f32>(&[3], &[1.0, 2.0, 3.0]).unwrap();
     for target in [Target::Cpu, Target::Interp, Target::Plan] {
         let options = Options {
             target,
@@ -62,11 +62,11 @@ fn other_values_are_an_error() {
         };
         let mut program = compile(&model.module, &options).unwrap();
         let run = |values| {
-            let shape = Buffer::from(numbers(values));
+            let shape = Tensor::from(numbers(values));
             program.run(vec![Arg::Borrowed(&x), Arg::Borrowed(&shape)])
         };
         assert_eq!(
-            run([2, 3]).unwrap()[0].as_f32s().unwrap(),
+            run([2, 3]).unwrap()[0].as_slice::<f32>().unwrap(),
             [1.0, 2.0, 3.0, 1.0, 2.0, 3.0]
         );
         let error = run([4, 3]).unwrap_err();
@@ -76,9 +76,9 @@ fn other_values_are_an_error() {
              made for s64[2] [2, 3]: read the model again with this value"
         );
         program
-            .freeze(1, Buffer::from(numbers([4, 3])))
+            .freeze(1, Tensor::from(numbers([4, 3])))
             .unwrap_err();
-        program.freeze(1, Buffer::from(numbers([2, 3]))).unwrap();
+        program.freeze(1, Tensor::from(numbers([2, 3]))).unwrap();
     }
 }
 

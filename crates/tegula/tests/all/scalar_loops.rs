@@ -1,16 +1,16 @@
 //! Loops in computations that are applied to single elements.
 
-use tegula::{Arg, Buffer, Error, Fault, Options, Target, compile, read};
+use tegula::{Error, ErrorKind, Options, Target, Tensor, compile, read};
 
 const TARGETS: [Target; 3] = [Target::Interp, Target::Plan, Target::Cpu];
 
-fn run_on(target: Target, text: &str, inputs: &[Buffer]) -> Result<Vec<Buffer>, Error> {
+fn run_on(target: Target, text: &str, inputs: &[Tensor]) -> Result<Vec<Tensor>, Error> {
     let options = Options {
         target,
         ..Options::default()
     };
     let executable = compile(&read(text)?, &options)?;
-    executable.run(inputs.iter().map(Arg::Borrowed).collect())
+    executable.run(inputs.iter())
 }
 
 /// A map by a loop whose states are a counter and the last two of a sequence that
@@ -68,12 +68,12 @@ fn counted_loops_go_round_as_often_as_they_say() {
     for (ty, start, step, test, count) in cases {
         let text = sequence(ty, start, &step, &test);
         for target in TARGETS {
-            let x = Buffer::from_f32s(&[3], &[1., 10., -2.]).unwrap();
+            let x = Tensor::from_slice::<f32>(&[3], &[1., 10., -2.]).unwrap();
             let results = run_on(target, &text, &[x]).unwrap_or_else(|e| panic!("{text}\n{e}"));
             let n = element(count);
             let expected = [n, 10. * n, -2. * n];
             assert_eq!(
-                results[0].as_f32s(),
+                results[0].as_slice::<f32>(),
                 Some(&expected[..]),
                 "{target:?} {text}"
             );
@@ -109,11 +109,11 @@ fn bounds_may_be_states_that_do_not_change() {
           zero = f32[] constant(0)
           ROOT r = f32[2] reduce(x, zero), dimensions={1}, to_apply=f }";
     for target in TARGETS {
-        let x = Buffer::from_f32s(&[2, 2], &[1., 2., 3., 0.5]).unwrap();
+        let x = Tensor::from_slice::<f32>(&[2, 2], &[1., 2., 3., 0.5]).unwrap();
         let results = run_on(target, text, &[x]).unwrap();
         let row = |a: f32, b: f32| (a * 8. + b) * 8.;
         assert_eq!(
-            results[0].as_f32s(),
+            results[0].as_slice::<f32>(),
             Some(&[row(1., 2.), row(3., 0.5)][..]),
             "{target:?}"
         );
@@ -146,10 +146,10 @@ fn comparators_may_have_loops() {
         ENTRY e { x = f32[5] parameter(0)
           ROOT r = f32[5] sort(x), dimensions={0}, to_apply=before }";
     for target in TARGETS {
-        let x = Buffer::from_f32s(&[5], &[1., 4., -2., 8., 3.]).unwrap();
+        let x = Tensor::from_slice::<f32>(&[5], &[1., 4., -2., 8., 3.]).unwrap();
         let results = run_on(target, text, &[x]).unwrap();
         assert_eq!(
-            results[0].as_f32s(),
+            results[0].as_slice::<f32>(),
             Some(&[8., 4., 3., 1., -2.][..]),
             "{target:?}"
         );
@@ -184,7 +184,7 @@ fn a_loop_of_which_nothing_is_known_is_an_error_that_says_so() {
             let error = compile(&read(&text).unwrap(), &options)
                 .err()
                 .expect("it is refused");
-            assert_eq!(error.fault, Fault::Unsupported);
+            assert_eq!(error.kind, ErrorKind::Unsupported);
             assert!(error.message.contains("`w`"), "{error}");
             assert!(
                 error.message.contains("counts from one constant"),

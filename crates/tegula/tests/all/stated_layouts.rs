@@ -1,6 +1,6 @@
 //! Programs that state in which orders their arrays lie.
 
-use tegula::{Arg, Buffer, Executable, Options, Target, compile};
+use tegula::{Arg, Executable, Options, Target, Tensor, compile};
 
 const TARGETS: [Target; 4] = [Target::Interp, Target::Plan, Target::Cpu, Target::Tpu];
 
@@ -13,10 +13,10 @@ fn compiled(text: &str, target: Target) -> Executable {
     compile(&module, &options).unwrap()
 }
 
-fn numbers(dims: &[i64]) -> Buffer {
+fn numbers(dims: &[i64]) -> Tensor {
     let count: i64 = dims.iter().product();
     let values: Vec<f32> = (0..count).map(|i| i as f32).collect();
-    Buffer::from_f32s(dims, &values).unwrap()
+    Tensor::from_slice::<f32>(dims, &values).unwrap()
 }
 
 const TRANSPOSED: &str = "HloModule t, entry_computation_layout={(f32[2,3]{1,0})->f32[3,2]{0,1}}
@@ -33,7 +33,10 @@ fn a_transposition_that_the_layouts_make_free_is_a_copy() {
             .run(vec![Arg::Borrowed(&x)])
             .unwrap();
         assert_eq!(results[0].shape().to_string(), "f32[3,2]");
-        assert_eq!(results[0].as_f32s().unwrap(), [0., 3., 1., 4., 2., 5.]);
+        assert_eq!(
+            results[0].as_slice::<f32>().unwrap(),
+            [0., 3., 1., 4., 2., 5.]
+        );
     }
     let x = numbers(&[2, 3]);
     let results = compiled(TRANSPOSED, Target::Cpu)
@@ -61,8 +64,8 @@ fn arguments_lie_as_stated_however_they_are_given() {
         let expected = [0., 2., 4., 6., 8., 10.];
         let run = |args: Vec<Arg<'_>>| executable.run(args).unwrap();
         let kept = run(vec![Arg::Borrowed(&x), Arg::Borrowed(&y)]);
-        assert_eq!(kept[0].as_f32s().unwrap(), expected);
-        assert_eq!(kept[1].as_f32s().unwrap(), [6., 24.]);
+        assert_eq!(kept[0].as_slice::<f32>().unwrap(), expected);
+        assert_eq!(kept[1].as_slice::<f32>().unwrap(), [6., 24.]);
         assert_eq!(x, numbers(&[2, 3]));
         // What lies so already, and what is given away.
         let laid_out = executable.laid_out(0, x.clone()).unwrap();
@@ -75,7 +78,10 @@ fn arguments_lie_as_stated_however_they_are_given() {
         assert_eq!(run(vec![Arg::Donated(x.clone()), Arg::Borrowed(&y)]), kept);
         // A result is an argument.
         let again = run(vec![Arg::Borrowed(&kept[0]), Arg::Borrowed(&y)]);
-        assert_eq!(again[0].as_f32s().unwrap(), [0., 3., 6., 9., 12., 15.]);
+        assert_eq!(
+            again[0].as_slice::<f32>().unwrap(),
+            [0., 3., 6., 9., 12., 15.]
+        );
         executable.freeze(0, x).unwrap();
         assert_eq!(executable.run(vec![Arg::Borrowed(&y)]).unwrap(), kept);
     }
@@ -95,7 +101,7 @@ fn open_sizes_are_those_of_the_logical_dimensions() {
                 .unwrap();
             assert!(
                 results[0]
-                    .as_f32s()
+                    .as_slice::<f32>()
                     .unwrap()
                     .iter()
                     .all(|&element| element == 0.0)

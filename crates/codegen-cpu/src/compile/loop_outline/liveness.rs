@@ -4,7 +4,7 @@ use super::bytes_of;
 use crate::clif::mem2reg::Element;
 use crate::program::ir::{Action, Area, Location};
 use tegula_fusion::kernel::Access;
-use tegula_layout::plan::{KernelId, Plan};
+use tegula_plan::{KernelId, Plan};
 
 /// Whether actions that run one after the other, up to the end of the program, may read an
 /// element's bytes before they write them; if it is not known what runs, they may.

@@ -2,8 +2,8 @@
 //! and elements where a product with a zero of the padding made a NaN.
 
 use super::geometry::Geometry;
-use tegula_interp::scalar::apply_convert;
 use tegula_ir::ElementType;
+use tegula_scalar::apply_convert;
 
 /// Reads and writes elements as f64 or as i64.
 #[derive(Clone, Copy, Debug)]

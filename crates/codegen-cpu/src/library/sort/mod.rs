@@ -8,7 +8,7 @@ use crate::abi::KernelFn;
 pub(crate) use key::{KeyOrder, key_of};
 use rank::sorted;
 use tegula_ir::ArrayShape;
-use tegula_layout::sort::merge_sort;
+use tegula_plan::sort::merge_sort;
 
 /// The largest number of arrays sorted together.
 pub(crate) const MAX_ARRAYS: usize = 64;

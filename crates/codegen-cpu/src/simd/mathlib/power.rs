@@ -4,7 +4,7 @@ use super::abs;
 use super::double::{exp2, log2};
 use crate::simd::builder::Builder;
 use crate::simd::ir::{Condition, Conversion, Type, UnaryOp, V};
-use tegula_interp::scalar::LEAST_ROUNDED_TO_NORMAL;
+use tegula_scalar::LEAST_ROUNDED_TO_NORMAL;
 
 /// C's `pow`, with zeros in place of subnormal numbers.
 pub(super) fn power(b: &mut Builder, x: V, y: V) -> V {

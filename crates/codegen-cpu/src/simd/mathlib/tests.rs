@@ -5,8 +5,8 @@ use super::{binary, trigonometric, unary};
 use crate::simd::builder::Builder;
 use crate::simd::ir::{Access, Body, Input, Storage, Type};
 use crate::simd::test_harness::Compiled;
-use tegula_interp::scalar;
 use tegula_ir::{Binary, Unary};
+use tegula_scalar as scalar;
 
 const F32: Storage = Storage {
     bytes: 4,

@@ -59,7 +59,7 @@ pub(crate) struct Rounding {
 }
 
 impl Rounding {
-    /// As [`tegula_interp::scalar`] rounds.
+    /// As [`tegula_scalar`] rounds.
     pub(crate) fn new(format: FloatFormat, exponent_bits: u32, mantissa_bits: u32) -> Self {
         let exponents = 1i64 << format.exponent_bits;
         let bias = (1i64 << (format.exponent_bits - 1)) - 1;

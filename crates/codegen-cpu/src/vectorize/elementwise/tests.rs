@@ -8,9 +8,9 @@ use crate::simd::mathlib::sine_table;
 use crate::simd::test_harness::Compiled;
 use crate::simd::tests::pointer;
 use tegula_fusion::kernel::ScalarOp;
-use tegula_interp::scalar;
 use tegula_ir::ElementType::{C64, F32};
 use tegula_ir::{Binary, ElementType, Unary};
+use tegula_scalar as scalar;
 
 type Number = [f32; 2];
 

@@ -221,7 +221,7 @@ impl<'k> Translator<'k> {
             ];
         }
         if half_precision::is_supported(element_type) {
-            let value = tegula_interp::scalar::decode_single(element_type, bits as u32);
+            let value = tegula_scalar::decode_single(element_type, bits as u32);
             return smallvec![b.f32(value)];
         }
         smallvec![match (ty, element_type.is_signed()) {

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use tegula_codegen_tpu::{Lowered, ResultOf};
 use tegula_interp::{Value, evaluate};
 use tegula_ir::{ArrayShape, Category, Literal, Module, Scalar};
-use tegula_sim_tpu::lower::{Lowered, ResultOf};
 use tegula_sim_tpu::program::Role;
 use tegula_sim_tpu::{Options, Report, TpuProgram, read_kernel, simulate};
 use tegula_target::Chip;

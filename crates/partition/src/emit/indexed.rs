@@ -1,0 +1,386 @@
+//! Operations with indices from data, along a dimension that is cut.
+//!
+//! Who has the part that an index leads to does the work. Writers write what falls into their own
+//! part. Readers read what they have and zeros elsewhere; the bits of all are put together by `or`,
+//! so that the result is exact, whatever the elements are.
+
+use super::plan::{Indexed, Plan, bits_type};
+use super::{Emitter, Frame, Local, number};
+use crate::error::Error;
+use crate::graph::Node;
+use crate::sharding::Sharding;
+use tegula_ir::{
+    ArrayShape, Binary, Dim, DimNumbers, DraftId, ElementType, Op, Scalar, Shape, SliceDim,
+};
+
+impl Emitter<'_> {
+    pub(super) fn indexed(
+        &mut self,
+        frame: &mut Frame,
+        node: &Node,
+        plan: &Plan,
+    ) -> Result<Vec<Local>, Error> {
+        let indexed = plan
+            .indexed
+            .clone()
+            .ok_or_else(|| self.bug("a plan without indices"))?;
+        let operands = self.brought(frame, node, plan)?;
+        let size = self.graph.values[node.operands[0]]
+            .size(indexed.dim)
+            .unwrap_or(0);
+        let part = indexed.cut.part_size(size);
+        let starts: Vec<i64> = indexed
+            .cut
+            .places()
+            .iter()
+            .map(|place| place * part)
+            .collect();
+        let start = self.by_device(frame, &starts)?;
+        let here = Here {
+            dim: indexed.dim,
+            size,
+            part,
+            start,
+        };
+        let op = self.localized(node, &plan.picks, &[])?;
+        let ids = match op {
+            Op::DynamicUpdateSlice => vec![self.updated(frame, &operands, &here)?],
+            Op::Scatter { .. } => self.scattered(frame, node, op, operands, &here, plan)?,
+            Op::DynamicSlice(sizes) => {
+                let slice = self.sliced(frame, &operands, &sizes, &here)?;
+                vec![self.joined_bits(frame, slice, plan, &indexed, node)?]
+            }
+            Op::Gather { .. } => {
+                let gathered = self.gathered_rows(frame, node, op, &operands, &here, plan)?;
+                vec![self.joined_bits(frame, gathered, plan, &indexed, node)?]
+            }
+            _ => return Err(self.bug("an operation without indices")),
+        };
+        let local = |id| Local {
+            id,
+            sharding: plan.result.clone(),
+        };
+        Ok(ids.into_iter().map(local).collect())
+    }
+
+    /// An index, as a signed number, clamped so that a slice stays inside.
+    fn clamped(&mut self, frame: &mut Frame, index: DraftId, last: i64) -> Result<DraftId, Error> {
+        let index = self.signed(frame, index)?;
+        let array = frame.array(index);
+        let low = self.scalar(frame, array.element_type, Scalar::Int(0))?;
+        let high = self.scalar(frame, array.element_type, Scalar::Int(last))?;
+        self.push(frame, Op::Clamp, &[low, index, high], None)
+    }
+
+    /// Numbers in a signed type that also holds places of devices.
+    fn signed(&mut self, frame: &mut Frame, index: DraftId) -> Result<DraftId, Error> {
+        let array = frame.array(index);
+        let ty = match array.element_type {
+            ElementType::S32 | ElementType::S64 => return Ok(index),
+            ElementType::U32 | ElementType::U64 => ElementType::S64,
+            _ => ElementType::S32,
+        };
+        if array.element_type == ElementType::U64 {
+            // Beyond the largest signed number is beyond any array.
+            let most = self.scalar(frame, ElementType::U64, Scalar::Uint(i64::MAX as u64))?;
+            let most = self.filled(frame, most, &array.dims)?;
+            let index = self.binary(frame, Binary::Minimum, index, most)?;
+            return self.push(
+                frame,
+                Op::Convert,
+                &[index],
+                Some(Shape::Array(array.with_element_type(ty))),
+            );
+        }
+        self.push(
+            frame,
+            Op::Convert,
+            &[index],
+            Some(Shape::Array(array.with_element_type(ty))),
+        )
+    }
+
+    /// A single number in the type of another.
+    fn in_type_of(
+        &mut self,
+        frame: &mut Frame,
+        id: DraftId,
+        other: DraftId,
+    ) -> Result<DraftId, Error> {
+        let ty = frame.array(other).element_type;
+        match frame.array(id).element_type == ty {
+            true => Ok(id),
+            false => self.push(frame, Op::Convert, &[id], Some(Shape::array(ty, &[]))),
+        }
+    }
+
+    /// `dynamic-update-slice`: what of the update falls into this device's part.
+    fn updated(
+        &mut self,
+        frame: &mut Frame,
+        operands: &[DraftId],
+        here: &Here,
+    ) -> Result<DraftId, Error> {
+        let (array, update) = (operands[0], operands[1]);
+        let count = frame
+            .array(update)
+            .dims
+            .get(here.dim)
+            .and_then(Dim::as_static)
+            .unwrap_or(0);
+        let index = self.clamped(frame, operands[2 + here.dim], here.size - count)?;
+        let start = self.in_type_of(frame, here.start, index)?;
+        // Element i of the part is element `from + i` of the update.
+        let from = self.binary(frame, Binary::Subtract, start, index)?;
+        let padded = self.padded(frame, update, here.dim, (here.part, here.part), None)?;
+        let part = self.scalar(
+            frame,
+            frame.array(from).element_type,
+            Scalar::Int(here.part),
+        )?;
+        let offset = self.binary(frame, Binary::Add, from, part)?;
+        let new = self.dynamic_slice(frame, padded, here.dim, offset, here.part)?;
+        let mut sizes: DimNumbers = DimNumbers::new();
+        for dim in &frame.array(new).dims {
+            sizes.push(dim.as_static().unwrap_or(tegula_ir::TO_END));
+        }
+        let zero = self.scalar(
+            frame,
+            frame.array(operands[2 + here.dim]).element_type,
+            Scalar::Int(0),
+        )?;
+        let mut starts = operands[2..].to_vec();
+        starts[here.dim] = zero;
+        let mut read = vec![array];
+        read.extend(&starts);
+        let old = self.push(frame, Op::DynamicSlice(sizes), &read, None)?;
+        let dims = frame.array(new).dims;
+        let inside = self.inside(frame, &dims, here.dim, from, 0..count)?;
+        let new = self.push(frame, Op::Select, &[inside, new, old], None)?;
+        let mut written = vec![array, new];
+        written.extend(&starts);
+        self.push(frame, Op::DynamicUpdateSlice, &written, None)
+    }
+
+    /// `dynamic-slice`: the part of the slice that this device has, zeros elsewhere.
+    fn sliced(
+        &mut self,
+        frame: &mut Frame,
+        operands: &[DraftId],
+        sizes: &DimNumbers,
+        here: &Here,
+    ) -> Result<DraftId, Error> {
+        let count = sizes.get(here.dim).copied().unwrap_or(0);
+        let index = self.clamped(frame, operands[1 + here.dim], here.size - count)?;
+        let start = self.in_type_of(frame, here.start, index)?;
+        let from = self.binary(frame, Binary::Subtract, index, start)?;
+        // Behind the end of the whole array there is nothing that is read.
+        let padded = self.padded(frame, operands[0], here.dim, (count, count), None)?;
+        let low = self.scalar(frame, frame.array(from).element_type, Scalar::Int(count))?;
+        let offset = self.binary(frame, Binary::Add, from, low)?;
+        let mut all = vec![padded];
+        for start in &operands[1..] {
+            all.push(self.signed(frame, *start)?);
+        }
+        all[1 + here.dim] = offset;
+        self.push(frame, Op::DynamicSlice(sizes.clone()), &all, None)
+    }
+
+    /// `scatter`: indices from the beginning of this device's part.
+    fn scattered(
+        &mut self,
+        frame: &mut Frame,
+        node: &Node,
+        op: Op,
+        mut operands: Vec<DraftId>,
+        here: &Here,
+        plan: &Plan,
+    ) -> Result<Vec<DraftId>, Error> {
+        let Op::Scatter { dims, .. } = &op else {
+            return Err(self.bug("no scatter"));
+        };
+        let count = operands.len() / 2;
+        let own = dims
+            .scatter_dims_to_operand_dims
+            .iter()
+            .position(|dim| *dim == number(here.dim));
+        let component = own.ok_or_else(|| self.bug("a dimension without index"))?;
+        let indices = self.signed(frame, operands[count])?;
+        let offset =
+            self.component_offset(frame, indices, dims.index_vector_dim, component, here)?;
+        operands[count] = self.binary(frame, Binary::Subtract, indices, offset)?;
+        let shape = super::local::part_shape(&node.shape, &plan.result);
+        let id = self.push(frame, op, &operands, Some(shape))?;
+        self.leaves_of(frame, id)
+    }
+
+    /// For each number of an array of indices, what is taken off it: the start of this device's part
+    /// of one component, nothing of others.
+    fn component_offset(
+        &mut self,
+        frame: &mut Frame,
+        indices: DraftId,
+        vector: i64,
+        component: usize,
+        here: &Here,
+    ) -> Result<DraftId, Error> {
+        let array = frame.array(indices);
+        let start = self.in_type_of(frame, here.start, indices)?;
+        let start = self.filled(frame, start, &array.dims)?;
+        let vector = usize::try_from(vector).unwrap_or(usize::MAX);
+        if vector >= array.rank() {
+            return Ok(start);
+        }
+        let is_own = self.is_component(frame, &array, vector, component)?;
+        let zero = self.zero(frame, array.element_type)?;
+        let zeros = self.filled(frame, zero, &array.dims)?;
+        self.push(frame, Op::Select, &[is_own, start, zeros], None)
+    }
+
+    fn is_component(
+        &mut self,
+        frame: &mut Frame,
+        array: &ArrayShape,
+        vector: usize,
+        component: usize,
+    ) -> Result<DraftId, Error> {
+        let zero = self.scalar(frame, ElementType::S32, Scalar::Int(0))?;
+        let own = number(component);
+        self.inside(frame, &array.dims, vector, zero, own..own + 1)
+    }
+
+    /// `gather`: the rows that this device has, zeros for the others.
+    fn gathered_rows(
+        &mut self,
+        frame: &mut Frame,
+        node: &Node,
+        op: Op,
+        operands: &[DraftId],
+        here: &Here,
+        plan: &Plan,
+    ) -> Result<DraftId, Error> {
+        let Op::Gather { dims, .. } = &op else {
+            return Err(self.bug("no gather"));
+        };
+        let own = dims
+            .start_index_map
+            .iter()
+            .position(|dim| *dim == number(here.dim));
+        let component = own.ok_or_else(|| self.bug("a dimension without index"))?;
+        let indices = self.signed(frame, operands[1])?;
+        let array = frame.array(indices);
+        let clamped = self.clamped(frame, indices, here.size - 1)?;
+        let offset =
+            self.component_offset(frame, indices, dims.index_vector_dim, component, here)?;
+        let moved = self.binary(frame, Binary::Subtract, clamped, offset)?;
+        let vector = usize::try_from(dims.index_vector_dim).unwrap_or(usize::MAX);
+        let (indices, wanted) = match vector >= array.rank() {
+            true => (moved, moved),
+            false => {
+                let is_own = self.is_component(frame, &array, vector, component)?;
+                let indices = self.push(frame, Op::Select, &[is_own, moved, indices], None)?;
+                let slice = array
+                    .dims
+                    .iter()
+                    .enumerate()
+                    .map(|(dim, size)| match dim == vector {
+                        true => SliceDim {
+                            start: number(component),
+                            limit: number(component) + 1,
+                            stride: 1,
+                        },
+                        false => SliceDim {
+                            start: 0,
+                            limit: size.as_static().unwrap_or(tegula_ir::TO_END),
+                            stride: 1,
+                        },
+                    });
+                let wanted = self.push(frame, Op::Slice(slice.collect()), &[moved], None)?;
+                let mut shape = array.clone();
+                shape.dims.remove(vector);
+                shape.layout = None;
+                (
+                    indices,
+                    self.push(frame, Op::Reshape, &[wanted], Some(Shape::Array(shape)))?,
+                )
+            }
+        };
+        let offset_dims = dims.offset_dims.clone();
+        let shape = part_of_result(node, plan);
+        let id = self.push(
+            frame,
+            op,
+            &[operands[0], indices],
+            Some(Shape::Array(shape.clone())),
+        )?;
+        let batch = frame.array(wanted);
+        let bound = |emitter: &Self, frame: &mut Frame, value: i64| {
+            let value = emitter.scalar(frame, batch.element_type, Scalar::Int(value))?;
+            emitter.filled(frame, value, &batch.dims)
+        };
+        let (low, high) = (bound(self, frame, 0)?, bound(self, frame, here.part)?);
+        let above = self.compare(frame, tegula_ir::Direction::Ge, wanted, low)?;
+        let below = self.compare(frame, tegula_ir::Direction::Lt, wanted, high)?;
+        let inside = self.binary(frame, Binary::And, above, below)?;
+        let places: DimNumbers = (0..shape.rank())
+            .map(number)
+            .filter(|dim| !offset_dims.contains(dim))
+            .collect();
+        let mask = Shape::Array(shape.with_element_type(ElementType::Pred));
+        let inside = self.push(frame, Op::Broadcast(places), &[inside], Some(mask))?;
+        let zero = self.zero(frame, shape.element_type)?;
+        let zeros = self.filled(frame, zero, &shape.dims)?;
+        self.push(frame, Op::Select, &[inside, id, zeros], None)
+    }
+
+    /// The bits of all devices that have different parts, put together.
+    fn joined_bits(
+        &mut self,
+        frame: &mut Frame,
+        array: DraftId,
+        plan: &Plan,
+        indexed: &Indexed,
+        node: &Node,
+    ) -> Result<DraftId, Error> {
+        let scope = self.scope(self.scope_of(node)).clone();
+        let with_part = Sharding::new(
+            self.graph.devices,
+            plan.result
+                .cuts()
+                .iter()
+                .cloned()
+                .chain([Some(indexed.cut.clone())]),
+        );
+        let groups = self.part_groups(&with_part, plan.result.rank(), None, &scope)?;
+        let shape = frame.array(array);
+        let bits =
+            bits_type(shape.element_type).ok_or_else(|| self.bug("elements without bits"))?;
+        self.reason = "each device has some of the elements".to_owned();
+        if bits == shape.element_type {
+            return self.all_reduce(frame, array, Binary::Or, &groups);
+        }
+        let as_bits = Shape::Array(shape.with_element_type(bits));
+        let array = self.push(frame, Op::BitcastConvert, &[array], Some(as_bits))?;
+        let array = self.all_reduce(frame, array, Binary::Or, &groups)?;
+        self.push(
+            frame,
+            Op::BitcastConvert,
+            &[array],
+            Some(Shape::Array(shape)),
+        )
+    }
+}
+
+/// Where this device's part of a dimension is.
+struct Here {
+    dim: usize,
+    size: i64,
+    part: i64,
+    start: DraftId,
+}
+
+fn part_of_result(node: &Node, plan: &Plan) -> ArrayShape {
+    let array = node.shape.as_array().cloned();
+    let array = array.unwrap_or_else(|| ArrayShape::new(ElementType::Pred, &[]));
+    super::local::part_of(&array, &plan.result)
+}

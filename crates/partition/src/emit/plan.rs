@@ -1,0 +1,166 @@
+//! Ways to compute an operation on parts of its arrays: data.
+
+use super::Emitter;
+use super::local::WindowPick;
+use super::number;
+use crate::axes::{Axis, AxisKind};
+use crate::graph::Node;
+use crate::sharding::{Cut, Sharding};
+use tegula_ir::{Binary, ElementType, Op};
+
+/// A way to compute an operation.
+#[derive(Clone, Debug)]
+pub(super) struct Plan {
+    pub(super) picks: Vec<(Axis, Cut)>,
+    pub(super) windows: Vec<WindowPick>,
+    pub(super) indexed: Option<Indexed>,
+    /// By operand: how it must be cut.
+    pub(super) operands: Vec<Sharding>,
+    /// How the result is cut then, before anything is done with it.
+    pub(super) result: Sharding,
+    pub(super) cost: i64,
+}
+
+impl Plan {
+    /// How partial results are combined, and who has them.
+    pub(super) fn contracted(&self) -> Option<(Binary, Cut)> {
+        let mut found: Option<(Binary, Cut)> = None;
+        for (axis, cut) in &self.picks {
+            let AxisKind::Contracted(op) = axis.kind else {
+                continue;
+            };
+            found = Some(match found {
+                None => (op, cut.clone()),
+                Some((op, outer)) => (op, outer.then(cut)?),
+            });
+        }
+        found
+    }
+}
+
+/// An operation along a dimension of its first operand that is cut.
+#[derive(Clone, Debug)]
+pub(super) struct Indexed {
+    /// The dimension of the operand, and of a result that is cut too.
+    pub(super) dim: usize,
+    pub(super) cut: Cut,
+    reads: bool,
+    arrays: usize,
+}
+
+impl Indexed {
+    /// The ways in which this is possible.
+    pub(super) fn of(
+        emitter: &Emitter<'_>,
+        node: &Node,
+        current: &[Sharding],
+        wanted: &Sharding,
+    ) -> Vec<Self> {
+        let writes = |dim: usize, arrays: usize| {
+            let cut = wanted.cut(dim)?.clone();
+            Some(Self {
+                dim,
+                cut,
+                reads: false,
+                arrays,
+            })
+        };
+        let reads = |dim: usize| {
+            let cut = current.first()?.cut(dim)?.clone();
+            Some(Self {
+                dim,
+                cut,
+                reads: true,
+                arrays: 1,
+            })
+        };
+        let value = |operand: usize| {
+            node.operands
+                .get(operand)
+                .map(|value| &emitter.graph.values[*value])
+        };
+        let size = |operand: usize, dim: usize| value(operand).and_then(|value| value.size(dim));
+        let rank = value(0).map_or(0, crate::graph::Value::rank);
+        let dims = 0..rank;
+        // Offsets in one vector are the old form.
+        let scalar_offsets = |first: usize| {
+            node.operands.len() == first + rank
+                && (first..first + rank).all(|n| value(n).is_some_and(|v| v.rank() == 0))
+        };
+        match &node.op {
+            Op::DynamicUpdateSlice if scalar_offsets(2) => {
+                let smaller = dims.filter(|&dim| size(0, dim) != size(1, dim));
+                smaller.filter_map(|dim| writes(dim, 1)).collect()
+            }
+            Op::DynamicSlice(sizes) if scalar_offsets(1) && has_bits(value(0)) => {
+                let smaller = dims.filter(|&dim| size(0, dim) != sizes.get(dim).copied());
+                smaller.filter_map(reads).collect()
+            }
+            Op::Scatter { dims: numbers, .. } => {
+                let inserted = dims.filter(|dim| {
+                    numbers.inserted_window_dims.contains(&number(*dim))
+                        && numbers.scatter_dims_to_operand_dims.contains(&number(*dim))
+                });
+                let arrays = node.operands.len() / 2;
+                inserted.filter_map(|dim| writes(dim, arrays)).collect()
+            }
+            Op::Gather { dims: numbers, .. } if has_bits(value(0)) => {
+                let collapsed = dims.filter(|dim| {
+                    numbers.collapsed_slice_dims.contains(&number(*dim))
+                        && numbers.start_index_map.contains(&number(*dim))
+                        && size(0, *dim).is_some_and(|size| size > 0)
+                });
+                collapsed.filter_map(reads).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// Whether results are combined from all devices.
+    pub(super) fn is_sum(&self) -> bool {
+        self.reads
+    }
+
+    pub(super) fn text(&self) -> String {
+        let what = if self.reads { "reads" } else { "writes" };
+        format!(
+            "each device {what} what indices lead to in its part of dimension {}",
+            self.dim
+        )
+    }
+
+    /// What it needs of the shardings of operands and result.
+    pub(super) fn require(&self, operands: &mut [Sharding], result: &mut Sharding) -> Option<()> {
+        for operand in operands.iter_mut().take(self.arrays) {
+            *operand = operand.with(self.dim, Some(self.cut.clone()));
+        }
+        if !self.reads {
+            if result.cut(self.dim).is_some() {
+                return None;
+            }
+            *result = result.with(self.dim, Some(self.cut.clone()));
+        }
+        Some(())
+    }
+}
+
+/// Whether elements can be taken as bits.
+fn has_bits(value: Option<&crate::graph::Value>) -> bool {
+    let array = value.and_then(|value| value.shape.as_array());
+    array.is_some_and(|array| bits_type(array.element_type).is_some())
+}
+
+/// The type of the bits of an element: itself, if it has `or`.
+pub(super) fn bits_type(ty: ElementType) -> Option<ElementType> {
+    if ty == ElementType::Pred || ty.is_integer() {
+        return Some(ty);
+    }
+    match ty.bits() {
+        _ if ty.is_complex() => None,
+        8 => Some(ElementType::U8),
+        16 => Some(ElementType::U16),
+        32 => Some(ElementType::U32),
+        64 => Some(ElementType::U64),
+        _ => None,
+    }
+}

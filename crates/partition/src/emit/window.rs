@@ -1,0 +1,277 @@
+//! What lies beyond the border of a device's part.
+//!
+//! Slices, paddings, reversals, concatenations and windows read for part `t` of their result the
+//! elements `first + t * step ..` of a dimension of an operand. Where that dimension is cut, the
+//! tiles that are covered come from neighbours by collective-permutes, each only as far as someone
+//! reads of it; if that is more than the whole dimension, it is gathered.
+
+use super::{Emitter, Frame, cost, number};
+use crate::axes::Window;
+use crate::error::Error;
+use crate::sharding::{Cut, Sharding, groups};
+use smallvec::SmallVec;
+use tegula_ir::{Dim, DraftId, Op};
+
+/// A tile that is some places away, and which of its elements anyone reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Piece {
+    shift: i64,
+    start: i64,
+    limit: i64,
+}
+
+/// The tiles that windows cover.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Pieces {
+    pieces: Vec<Piece>,
+}
+
+impl Pieces {
+    /// `part` elements are in a tile. [`None`] if nothing is read.
+    fn new(window: &Window, part: i64, parts: i64) -> Option<Self> {
+        if part <= 0 || window.size <= 0 {
+            return None;
+        }
+        let first = |place: i64| window.first + window.step * place - place * part;
+        let firsts: Vec<i64> = (0..parts).map(first).collect();
+        let low = *firsts.iter().min()?;
+        let high = *firsts.iter().max()? + window.size - 1;
+        let (lowest, highest) = (low.div_euclid(part), high.div_euclid(part));
+        let piece = |shift: i64| Piece {
+            shift,
+            start: if shift == lowest {
+                low - lowest * part
+            } else {
+                0
+            },
+            limit: if shift == highest {
+                high - highest * part + 1
+            } else {
+                part
+            },
+        };
+        if highest - lowest > 2 * parts {
+            return None;
+        }
+        Some(Self {
+            pieces: (lowest..=highest).map(piece).collect(),
+        })
+    }
+
+    /// Elements that a device receives, along the dimension.
+    fn received(&self) -> i64 {
+        let from_others = self.pieces.iter().filter(|piece| piece.shift != 0);
+        from_others.map(|piece| piece.limit - piece.start).sum()
+    }
+
+    /// The place of the first element, from the beginning of the own tile.
+    fn first(&self, part: i64) -> i64 {
+        self.pieces
+            .first()
+            .map_or(0, |piece| piece.shift * part + piece.start)
+    }
+}
+
+/// Bytes that a device receives for its window; `bytes` are those of its own tile.
+pub(super) fn cost_of(window: &Window, cut: Option<&Cut>, size: i64, bytes: i64) -> i64 {
+    let Some(cut) = cut else {
+        return bytes / cost::MEMORY_PER_LINK;
+    };
+    let part = cut.part_size(size);
+    let gathered = cost::all_gather(bytes.saturating_mul(cut.parts()), cut.parts());
+    let pieces = Pieces::new(window, part, cut.parts());
+    let moved = pieces.map(|pieces| bytes / part.max(1) * pieces.received());
+    cost::LATENCY + moved.map_or(gathered, |moved| moved.min(gathered))
+}
+
+impl Emitter<'_> {
+    /// The elements of each device's window, `window.size` along its dimension; outside the array
+    /// they are `fill`, or anything without one. `cut` is how the result is cut, `sharding` and
+    /// `size` are the operand's.
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "one array, its place and what is read of it"
+    )]
+    pub(super) fn fetch(
+        &mut self,
+        frame: &mut Frame,
+        array: DraftId,
+        sharding: &Sharding,
+        size: i64,
+        cut: &Cut,
+        window: &Window,
+        fill: Option<DraftId>,
+        scope: &Cut,
+    ) -> Result<DraftId, Error> {
+        let dim = window.dim;
+        let firsts: Vec<i64> = cut
+            .places()
+            .iter()
+            .map(|place| window.first + window.step * place)
+            .collect();
+        let low = firsts.iter().copied().min().unwrap_or(0);
+        let high = firsts.iter().copied().max().unwrap_or(0) + window.size;
+        let pieces = sharding
+            .cut(dim)
+            .and_then(|own| Pieces::new(window, own.part_size(size), own.parts()));
+        let mut array = array;
+        if let (Some(own), Some(pieces)) = (sharding.cut(dim), &pieces)
+            && pieces.received() < own.part_size(size) * (own.parts() - 1)
+        {
+            let part = own.part_size(size);
+            let joined = self.neighbours(frame, array, sharding, dim, pieces, scope)?;
+            let starts = cut
+                .places()
+                .iter()
+                .zip(&firsts)
+                .map(|(place, first)| first - place * part - pieces.first(part));
+            let start = self.by_device(frame, &starts.collect::<Vec<i64>>())?;
+            array = self.dynamic_slice(frame, joined, dim, start, window.size)?;
+            return match fill {
+                Some(fill) if low < 0 || high > size => {
+                    let first = self.by_device(frame, &firsts)?;
+                    self.masked(frame, array, dim, first, 0..size, fill)
+                }
+                _ => Ok(array),
+            };
+        }
+        if sharding.cut(dim).is_some() {
+            let groups = self.part_groups(sharding, dim, None, scope)?;
+            array = self.gathered(frame, array, dim, &groups)?;
+            array = self.slice(frame, array, dim, 0, size)?;
+        }
+        let array = self.padded(
+            frame,
+            array,
+            dim,
+            ((-low).max(0), (high - size).max(0)),
+            fill,
+        )?;
+        let starts: Vec<i64> = firsts.iter().map(|first| first + (-low).max(0)).collect();
+        let start = self.by_device(frame, &starts)?;
+        self.dynamic_slice(frame, array, dim, start, window.size)
+    }
+
+    fn gathered(
+        &mut self,
+        frame: &mut Frame,
+        array: DraftId,
+        dim: usize,
+        groups: &[Vec<i64>],
+    ) -> Result<DraftId, Error> {
+        let members = groups.first().map_or(1, |group| number(group.len()));
+        let bytes = frame.array(array).typical().byte_size().unwrap_or(0);
+        self.exchanged(
+            "all-gather",
+            cost::all_gather(bytes.saturating_mul(members), members),
+        );
+        self.all_gather(frame, array, dim, groups)
+    }
+
+    /// The pieces of neighbours' tiles and of the own one, in order.
+    fn neighbours(
+        &mut self,
+        frame: &mut Frame,
+        array: DraftId,
+        sharding: &Sharding,
+        dim: usize,
+        pieces: &Pieces,
+        scope: &Cut,
+    ) -> Result<DraftId, Error> {
+        let Some(cut) = sharding.cut(dim) else {
+            return Ok(array);
+        };
+        let kept = |device: usize| {
+            let others = (0..sharding.rank()).filter(|other| *other != dim);
+            let mut key: SmallVec<[i64; 6]> = others
+                .filter_map(|other| Some(sharding.cut(other)?.place(device)))
+                .collect();
+            key.push(scope.place(device));
+            key
+        };
+        let lines = groups(
+            sharding.devices(),
+            kept,
+            |device| cut.place(device),
+            cut.parts(),
+        );
+        let lines = lines.ok_or_else(|| self.bug("devices do not have all parts of an array"))?;
+        let mut parts = Vec::new();
+        for piece in &pieces.pieces {
+            let part = self.slice(frame, array, dim, piece.start, piece.limit)?;
+            if piece.shift == 0 {
+                parts.push(part);
+                continue;
+            }
+            let mut pairs = Vec::new();
+            for line in &lines {
+                for (place, target) in line.iter().enumerate() {
+                    let source = usize::try_from(number(place) + piece.shift);
+                    if let Some(source) = source.ok().and_then(|source| line.get(source)) {
+                        pairs.push((*source, *target));
+                    }
+                }
+            }
+            if pairs.is_empty() {
+                // Beyond the array on every device: what is there means nothing.
+                let shape = frame.array(part);
+                let zero = self.zero(frame, shape.element_type)?;
+                parts.push(self.filled(frame, zero, &shape.dims)?);
+                continue;
+            }
+            let bytes = frame.array(part).typical().byte_size().unwrap_or(0);
+            self.exchanged("collective-permute", bytes);
+            let op = Op::CollectivePermute {
+                pairs,
+                channel_id: Some(self.channel()),
+                start: false,
+            };
+            parts.push(self.push(frame, op, &[part], None)?);
+        }
+        match parts.as_slice() {
+            [one] => Ok(*one),
+            parts => self.push(frame, Op::Concatenate(number(dim)), parts, None),
+        }
+    }
+}
+
+/// The size of a dimension, if it is known.
+pub(super) fn known(dims: &[Dim], dim: usize) -> Option<i64> {
+    dims.get(dim).and_then(Dim::as_static)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn windows_cover_neighbours() {
+        // Three elements around each of 4 in a tile.
+        let window = Window {
+            dim: 0,
+            first: -1,
+            step: 4,
+            size: 6,
+        };
+        let pieces = Pieces::new(&window, 4, 4).expect("pieces");
+        let piece = |shift, start, limit| Piece {
+            shift,
+            start,
+            limit,
+        };
+        assert_eq!(
+            pieces.pieces,
+            [piece(-1, 3, 4), piece(0, 0, 4), piece(1, 0, 1)]
+        );
+        assert_eq!((pieces.received(), pieces.first(4)), (2, -1));
+        // Turned around: what each reads is elsewhere.
+        let window = Window {
+            dim: 0,
+            first: 6,
+            step: -2,
+            size: 2,
+        };
+        let pieces = Pieces::new(&window, 2, 4).expect("pieces");
+        assert_eq!(pieces.pieces.len(), 7);
+    }
+}

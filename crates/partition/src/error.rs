@@ -1,0 +1,79 @@
+//! Why a program could not be partitioned.
+
+use tegula_ir::Module;
+
+/// Why a program could not be partitioned.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// The number of devices is not known, or is none.
+    #[error(
+        "the program states no number of devices: expected `num_partitions=` or a mesh, or give a number"
+    )]
+    NoDevices,
+    /// The program is for another number of devices.
+    #[error("the program is for {stated} devices, not {wanted}")]
+    Devices {
+        /// What it states.
+        stated: i64,
+        /// What was asked for.
+        wanted: usize,
+    },
+    /// A sharding that cannot be read, or that does not fit the array or the devices.
+    #[error("`{name}`: the sharding {text} does not fit {devices} devices and {rank} dimensions")]
+    Sharding {
+        /// The instruction.
+        name: String,
+        /// The sharding.
+        text: String,
+        /// The number of devices.
+        devices: usize,
+        /// The rank of the array.
+        rank: usize,
+    },
+    /// A computation that is written for each device by itself, whose arrays are not equal parts.
+    #[error("`{name}`: {reason}")]
+    Manual {
+        /// The instruction.
+        name: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The partitioned program could not be built.
+    #[error("`{name}`: {error}")]
+    Build {
+        /// The instruction that was being partitioned.
+        name: String,
+        /// What is wrong.
+        error: tegula_ir::Error,
+    },
+}
+
+impl Error {
+    pub(crate) fn build(name: &str, error: tegula_ir::Error) -> Self {
+        Self::Build {
+            name: name.to_owned(),
+            error,
+        }
+    }
+
+    pub(crate) fn manual(name: &str, reason: impl Into<String>) -> Self {
+        Self::Manual {
+            name: name.to_owned(),
+            reason: reason.into(),
+        }
+    }
+
+    /// The error with the place of its instruction in the program's text, if it has one.
+    pub fn line(&self, module: &Module) -> Option<usize> {
+        let name = match self {
+            Self::Sharding { name, .. } | Self::Manual { name, .. } | Self::Build { name, .. } => {
+                name
+            }
+            Self::NoDevices | Self::Devices { .. } => return None,
+        };
+        let mut instructions = module.instructions.values();
+        let found = instructions.find(|instruction| &*instruction.name == name)?;
+        let before = module.source.get(..found.span.start as usize)?;
+        (!module.source.is_empty()).then(|| before.matches('\n').count() + 1)
+    }
+}

@@ -1,0 +1,183 @@
+//! The partitioner: a program over sharded arrays becomes one program per device.
+//!
+//! A program says of some arrays how they are cut over devices ([`Sharding`]). The partitioner chooses
+//! how all others are ([`propagate`]), and makes a program that each device runs on its own parts,
+//! with the collectives that bring what lies on other devices ([`emit`]). It means the same: the
+//! parts of its results, put together, are the results of the whole program.
+//!
+//! Which parts of operands a part of a result needs is asked of `tegula-indexing`'s maps. No
+//! operation is refused: where nothing better is known its operands are gathered, and the
+//! [`Report`] says so, with a reason for every choice.
+//!
+//! What it is not: it runs nothing, and knows no machine but for the rates in [`emit`]'s costs.
+//!
+//! # Invariants
+//! - Each device's part of an array has the same shape; elements behind the end of an uneven
+//!   dimension are padding. No element of the program's results depends on padding.
+//! - All devices run the same collectives in the same order: what decides loops and branches is whole
+//!   on every device (inside a manual computation, it is the program's own affair).
+//! - The same program gives the same partitioned program.
+
+mod axes;
+mod emit;
+mod error;
+mod graph;
+mod parts;
+mod propagate;
+mod read;
+mod report;
+mod sharding;
+
+pub use error::Error;
+pub use propagate::CutReason;
+pub use report::{Choice, Exchanged, Note, Report};
+pub use sharding::{Cut, Sharding};
+
+use rustc_hash::FxHashMap;
+use tegula_ir::{Instruction, Module, Op};
+
+/// How to partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// The number of devices; [`None`] for what the program states.
+    pub devices: Option<usize>,
+    /// Whether parameters of which the program says nothing may be cut; else every device has them
+    /// whole.
+    pub free_parameters: bool,
+    /// Whether results of which the program says nothing may be cut.
+    pub free_results: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            devices: None,
+            free_parameters: true,
+            free_results: true,
+        }
+    }
+}
+
+/// A partitioned program.
+#[derive(Clone, Debug)]
+pub struct Partitioned {
+    /// The program of every device.
+    pub module: Module,
+    /// How the arrays of the parameters are cut, in order, those in tuples too; those of tokens have
+    /// no dimensions.
+    pub parameters: Vec<Sharding>,
+    /// How the arrays of the result are cut, in order.
+    pub results: Vec<Sharding>,
+    /// What was decided, and why.
+    pub report: Report,
+}
+
+/// Whether a program is for several devices and not cut yet: it states shardings of arrays, or has
+/// computations that are written for each device by itself.
+pub fn is_sharded(module: &Module) -> bool {
+    module.instructions.values().any(|instruction| {
+        let annotations = instruction.annotations.as_deref();
+        let stated = annotations.is_some_and(|annotations| {
+            let shardy = annotations
+                .frontend_attributes
+                .iter()
+                .any(|(name, _)| name.starts_with("xla.sdy."));
+            shardy || annotations.sharding.is_some()
+        });
+        stated || is_boundary(instruction)
+    }) && !is_cut_already(module)
+}
+
+/// Whether a program has exchanges between partitions outside of manual computations: then it is the
+/// program of one device, and shardings that are left in it are notes.
+fn is_cut_already(module: &Module) -> bool {
+    let has_manual = module.instructions.values().any(is_boundary);
+    let exchanges = module
+        .instructions
+        .values()
+        .any(|instruction| match &instruction.op {
+            Op::AllGather { collective, .. }
+            | Op::AllReduce { collective, .. }
+            | Op::ReduceScatter { collective, .. }
+            | Op::AllToAll { collective, .. }
+            | Op::RaggedAllToAll(collective)
+            | Op::CollectiveBroadcast(collective) => collective.channel_id.is_some(),
+            Op::CollectivePermute { channel_id, .. } => channel_id.is_some(),
+            Op::PartitionId => true,
+            _ => false,
+        });
+    exchanges && !has_manual
+}
+
+fn is_boundary(instruction: &Instruction) -> bool {
+    let Op::CustomCall(call) = &instruction.op else {
+        return false;
+    };
+    matches!(
+        &*call.target,
+        "xla.sdy.GlobalToLocalShape"
+            | "xla.sdy.LocalToGlobalShape"
+            | "SPMDFullToShardShape"
+            | "SPMDShardToFullShape"
+    )
+}
+
+/// The meshes of a program.
+fn meshes(module: &Module) -> Result<read::shardy::Meshes, Error> {
+    let mut attributes = module.attributes.frontend_attributes.iter();
+    let Some((_, text)) = attributes.find(|(name, _)| &**name == "xla.sdy.meshes") else {
+        return Ok(FxHashMap::default());
+    };
+    let text = read::shardy::plain(text);
+    read::shardy::meshes(&text).ok_or_else(|| Error::Sharding {
+        name: module.name.to_string(),
+        text,
+        devices: 0,
+        rank: 0,
+    })
+}
+
+/// The number of devices that a program states: `num_partitions=`, or that of its meshes.
+pub fn stated_devices(module: &Module) -> Option<usize> {
+    let partitions = module.attributes.num_partitions.filter(|count| *count > 1);
+    let meshes = meshes(module)
+        .ok()
+        .as_ref()
+        .and_then(read::shardy::device_count);
+    let stated = partitions.or(meshes).or(module.attributes.num_partitions);
+    usize::try_from(stated?).ok().filter(|count| *count > 0)
+}
+
+/// Cuts a program into one for each device.
+///
+/// # Errors
+/// A sharding that cannot be read or that does not fit; a number of devices other than stated.
+pub fn partition(module: &Module, options: &Options) -> Result<Partitioned, Error> {
+    let meshes = meshes(module)?;
+    let stated = stated_devices(module);
+    let devices = options.devices.or(stated).filter(|count| *count > 0);
+    let devices = devices.ok_or(Error::NoDevices)?;
+    if let Some(stated) = stated.filter(|stated| *stated > 1 && *stated != devices) {
+        let stated = stated as i64;
+        return Err(Error::Devices {
+            stated,
+            wanted: devices,
+        });
+    }
+    let graph = graph::build(module, &meshes, devices)?;
+    let axes = axes::AxisFinder::new(module);
+    let free = propagate::Free {
+        parameters: options.free_parameters,
+    };
+    let found = propagate::propagate(&graph, &axes, free);
+    let emitted = emit::emit(module, &graph, &axes, &found, options.free_results)?;
+    let parameters = graph.regions[graph.entry].parameters.iter();
+    Ok(Partitioned {
+        module: emitted.module,
+        parameters: parameters
+            .map(|value| found.sharding(*value).clone())
+            .collect(),
+        results: emitted.results,
+        report: emitted.report,
+    })
+}

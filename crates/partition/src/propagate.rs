@@ -1,0 +1,362 @@
+//! Which sharding each array gets: from what the program states, through its operations.
+//!
+//! Statements come first. Then cuts go from array to array along the axes of operations, forward and
+//! backward, until nothing changes: first through elementwise operations, which never want arrays
+//! apart, then through those that move elements, at last through those that combine them. Where two
+//! arrays of an operation would cut an axis differently, the larger one is heard. A cut is taken
+//! only if all devices together still have the whole array. Each cut keeps its reason.
+
+use crate::axes::{Axis, AxisFinder, AxisKind};
+use crate::graph::{Graph, Kind, Node, RegionId, ValueId};
+use crate::sharding::{Cut, Sharding};
+use std::rc::Rc;
+use tegula_ir::Op;
+
+/// Rounds of propagation through the whole program at one level; a cut goes through all of it in a
+/// few, as each round goes in both directions.
+const MAX_ROUNDS: usize = 32;
+
+/// Why a dimension is cut as it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CutReason {
+    /// The dimension.
+    pub dim: usize,
+    /// Into how many parts.
+    pub parts: i64,
+    /// Why, for people.
+    pub text: String,
+}
+
+/// The sharding of every value, and the reasons.
+#[derive(Clone, Debug)]
+pub(crate) struct Propagated {
+    /// By slot.
+    shardings: Vec<Sharding>,
+    /// By slot and dimension: whether it stays as it is.
+    closed: Vec<Vec<bool>>,
+    /// By slot.
+    reasons: Vec<Vec<CutReason>>,
+    /// By value: values of one slot are the state of one loop.
+    slots: Vec<usize>,
+}
+
+impl Propagated {
+    pub(crate) fn sharding(&self, value: ValueId) -> &Sharding {
+        &self.shardings[self.slots[value]]
+    }
+
+    pub(crate) fn reasons(&self, value: ValueId) -> &[CutReason] {
+        &self.reasons[self.slots[value]]
+    }
+}
+
+/// Operations by how freely cuts go through them.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Level {
+    Elementwise,
+    Moving,
+    Combining,
+}
+
+fn level(node: &Node) -> Level {
+    match &node.op {
+        op if op.is_elementwise() || !matches!(node.kind, Kind::Operation) => Level::Elementwise,
+        Op::Copy | Op::Map { .. } | Op::BitcastConvert => Level::Elementwise,
+        Op::Broadcast(_)
+        | Op::Reshape
+        | Op::Bitcast
+        | Op::Transpose(_)
+        | Op::Reverse(_)
+        | Op::Slice(_)
+        | Op::Pad(_)
+        | Op::Concatenate(_)
+        | Op::DynamicSlice(_)
+        | Op::DynamicUpdateSlice => Level::Moving,
+        _ => Level::Combining,
+    }
+}
+
+/// What may be chosen for arrays of which the program says nothing.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Free {
+    pub(crate) parameters: bool,
+}
+
+/// The shardings of all values.
+pub(crate) fn propagate(graph: &Graph, axes: &AxisFinder<'_>, free: Free) -> Propagated {
+    let mut propagation = Propagation {
+        graph,
+        axes,
+        found: begin(graph, free),
+    };
+    for level in [Level::Elementwise, Level::Moving, Level::Combining] {
+        for _ in 0..MAX_ROUNDS {
+            let forward = propagation.region(graph.entry, level, false);
+            let backward = propagation.region(graph.entry, level, true);
+            if !forward && !backward {
+                break;
+            }
+        }
+    }
+    propagation.found
+}
+
+/// What is stated.
+fn begin(graph: &Graph, free: Free) -> Propagated {
+    let mut slots: Vec<usize> = (0..graph.values.len()).collect();
+    for region in &graph.regions {
+        for node in &region.nodes {
+            let Kind::While { condition, body } = node.kind else {
+                continue;
+            };
+            for parameters in [
+                &graph.regions[condition].parameters,
+                &graph.regions[body].parameters,
+            ] {
+                for (parameter, result) in parameters.iter().zip(&node.results) {
+                    slots[*parameter] = *result;
+                }
+            }
+        }
+    }
+    let devices = graph.devices;
+    let mut found = Propagated {
+        shardings: graph
+            .values
+            .iter()
+            .map(|value| Sharding::replicated(value.rank(), devices))
+            .collect(),
+        closed: graph
+            .values
+            .iter()
+            .map(|value| vec![false; value.rank()])
+            .collect(),
+        reasons: vec![Vec::new(); graph.values.len()],
+        slots,
+    };
+    for (id, value) in graph.values.iter().enumerate() {
+        let Some(stated) = &value.stated else {
+            continue;
+        };
+        let slot = found.slots[id];
+        // Of values in another scope a statement says which devices they are for.
+        if stated.manual.is_some() || found.shardings[slot].rank() != stated.sharding.rank() {
+            continue;
+        }
+        found.shardings[slot] = stated.sharding.clone();
+        found.closed[slot] = stated.open.iter().map(|open| !open).collect();
+        found.reasons[slot] = stated_reasons(&stated.sharding, "the program states it");
+    }
+    for &parameter in &graph.regions[graph.entry].parameters {
+        if graph.values[parameter].stated.is_none() && !free.parameters {
+            found.closed[parameter].fill(true);
+        }
+    }
+    let results = &graph.regions[graph.entry].results;
+    for (result, stated) in results.iter().zip(&graph.stated_results) {
+        let slot = found.slots[*result];
+        if let Some(stated) = stated
+            && found.shardings[slot].is_replicated()
+            && found.closed[slot].iter().all(|closed| !closed)
+            && found.shardings[slot].rank() == stated.sharding.rank()
+        {
+            found.shardings[slot] = stated.sharding.clone();
+            found.reasons[slot] =
+                stated_reasons(&stated.sharding, "the program states it of this result");
+        }
+    }
+    found
+}
+
+fn stated_reasons(sharding: &Sharding, text: &str) -> Vec<CutReason> {
+    let cuts = sharding.cuts().iter().enumerate();
+    let reason = |(dim, cut): (usize, &Option<Cut>)| {
+        let parts = cut.as_ref()?.parts();
+        Some(CutReason {
+            dim,
+            parts,
+            text: text.to_owned(),
+        })
+    };
+    cuts.filter_map(reason).collect()
+}
+
+struct Propagation<'a> {
+    graph: &'a Graph,
+    axes: &'a AxisFinder<'a>,
+    found: Propagated,
+}
+
+/// One of an operation's arrays.
+#[derive(Clone, Copy)]
+enum Member {
+    Operand(usize),
+    Result,
+}
+
+impl Propagation<'_> {
+    /// Goes through a region once; gives whether anything changed.
+    fn region(&mut self, region: RegionId, level: Level, backward: bool) -> bool {
+        let graph = self.graph;
+        let nodes = &graph.regions[region].nodes;
+        let mut changed = false;
+        for at in 0..nodes.len() {
+            let at = if backward { nodes.len() - 1 - at } else { at };
+            changed |= self.node(&nodes[at], level, backward);
+        }
+        changed
+    }
+
+    fn node(&mut self, node: &Node, wanted: Level, backward: bool) -> bool {
+        let graph = self.graph;
+        let mut changed = false;
+        match &node.kind {
+            Kind::Operation if level(node) <= wanted => return self.operation(node),
+            Kind::Operation => {}
+            Kind::Constraint | Kind::Barrier => {
+                for (operand, result) in node.operands.iter().zip(&node.results) {
+                    changed |= self.same(*operand, *result, node);
+                }
+            }
+            Kind::Enter(cuts) | Kind::Exit(cuts) => {
+                for ((operand, result), manual) in node.operands.iter().zip(&node.results).zip(cuts)
+                {
+                    for dim in 0..manual.rank() {
+                        if manual.cut(dim).is_none() {
+                            changed |= self.same_dim(*operand, *result, dim, node);
+                        }
+                    }
+                }
+            }
+            Kind::While { condition, body } => {
+                let ends = graph.regions[*body].results.clone();
+                for pair in node
+                    .operands
+                    .iter()
+                    .chain(&ends)
+                    .zip(node.results.iter().chain(&node.results))
+                {
+                    changed |= self.same(*pair.0, *pair.1, node);
+                }
+                changed |= self.region(*body, wanted, backward);
+                changed |= self.region(*condition, wanted, backward);
+            }
+            Kind::Conditional(branches) => {
+                let mut given = node.operands.iter().skip(1);
+                for branch in branches {
+                    let region = &graph.regions[*branch];
+                    for (parameter, operand) in region.parameters.iter().zip(given.by_ref()) {
+                        changed |= self.same(*operand, *parameter, node);
+                    }
+                    changed |= self.region(*branch, wanted, backward);
+                    for (end, result) in region.results.iter().zip(&node.results) {
+                        changed |= self.same(*end, *result, node);
+                    }
+                }
+            }
+        }
+        changed
+    }
+
+    /// Two values that are the same array.
+    fn same(&mut self, a: ValueId, b: ValueId, node: &Node) -> bool {
+        let rank = self.graph.values[a].rank();
+        let mut changed = false;
+        for dim in 0..rank {
+            changed |= self.same_dim(a, b, dim, node);
+        }
+        changed
+    }
+
+    fn same_dim(&mut self, a: ValueId, b: ValueId, dim: usize, node: &Node) -> bool {
+        let cut = |of: ValueId, found: &Propagated| found.sharding(of).cut(dim).cloned();
+        let (first, second) = (cut(a, &self.found), cut(b, &self.found));
+        match (first, second) {
+            (Some(cut), None) => self.take(b, dim, &cut, a, node),
+            (None, Some(cut)) => self.take(a, dim, &cut, b, node),
+            _ => false,
+        }
+    }
+
+    /// Cuts a value like another one, if that is possible.
+    fn take(&mut self, value: ValueId, dim: usize, cut: &Cut, from: ValueId, node: &Node) -> bool {
+        let graph = self.graph;
+        let slot = self.found.slots[value];
+        let own = &self.found.shardings[slot];
+        let large_enough = graph.values[value]
+            .size(dim)
+            .is_some_and(|size| size >= cut.parts());
+        let closed = self.found.closed[slot].get(dim).copied().unwrap_or(true);
+        if closed || own.cut(dim).is_some() || !large_enough {
+            return false;
+        }
+        let changed = own.with(dim, Some(cut.clone()));
+        if !changed.is_complete(&graph.scopes[graph.values[value].scope].cut) {
+            return false;
+        }
+        self.found.shardings[slot] = changed;
+        let text = format!(
+            "as `{}`, through `{}`",
+            graph.values[from].name,
+            node.op.opcode().name()
+        );
+        self.found.reasons[slot].push(CutReason {
+            dim,
+            parts: cut.parts(),
+            text,
+        });
+        true
+    }
+
+    /// Takes cuts along the axes of an operation.
+    fn operation(&mut self, node: &Node) -> bool {
+        let graph = self.graph;
+        // The largest array is heard first.
+        let mut members: Vec<(ValueId, Member)> = Vec::new();
+        members.extend(node.results.iter().map(|value| (*value, Member::Result)));
+        members.extend(
+            node.operands
+                .iter()
+                .enumerate()
+                .map(|(n, value)| (*value, Member::Operand(n))),
+        );
+        members.sort_by_key(|(value, _)| std::cmp::Reverse(graph.values[*value].bytes()));
+        let mut changed = false;
+        for &(value, member) in &members {
+            for dim in 0..graph.values[value].rank() {
+                let Some(cut) = self.found.sharding(value).cut(dim).cloned() else {
+                    continue;
+                };
+                let axes: Rc<Vec<Axis>> = self.axes.axes(node.instruction, cut.parts());
+                for axis in axes.iter() {
+                    let own = match member {
+                        Member::Result => axis.result,
+                        Member::Operand(number) => axis.operands.get(number).copied().flatten(),
+                    };
+                    if own == Some(dim) {
+                        changed |= self.along(node, axis, &cut, value);
+                    }
+                }
+            }
+        }
+        changed
+    }
+
+    /// Cuts all arrays along an axis.
+    fn along(&mut self, node: &Node, axis: &Axis, cut: &Cut, from: ValueId) -> bool {
+        let mut changed = false;
+        for (operand, dim) in node.operands.iter().zip(&axis.operands) {
+            if let Some(dim) = dim {
+                changed |= self.take(*operand, *dim, cut, from, node);
+            }
+        }
+        if axis.kind == AxisKind::Parallel
+            && let Some(dim) = axis.result
+        {
+            for result in &node.results {
+                changed |= self.take(*result, dim, cut, from, node);
+            }
+        }
+        changed
+    }
+}

@@ -1,0 +1,79 @@
+//! A place in a text of a sharding.
+
+/// The rest of a text.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cursor<'t> {
+    rest: &'t str,
+}
+
+impl<'t> Cursor<'t> {
+    pub(crate) fn new(text: &'t str) -> Self {
+        Self { rest: text }
+    }
+
+    /// Goes past `token` and white space before it, if that comes next.
+    pub(crate) fn eat(&mut self, token: &str) -> bool {
+        let rest = self.rest.trim_start();
+        match rest.strip_prefix(token) {
+            Some(rest) => {
+                self.rest = rest;
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// As [`eat`](Self::eat), of what must come.
+    pub(crate) fn expect(&mut self, token: &str) -> Option<()> {
+        self.eat(token).then_some(())
+    }
+
+    /// A number.
+    pub(crate) fn number(&mut self) -> Option<i64> {
+        let rest = self.rest.trim_start();
+        let end = rest.find(|c: char| !c.is_ascii_digit());
+        let (number, rest) = rest.split_at(end.unwrap_or(rest.len()));
+        let number = number.parse().ok()?;
+        self.rest = rest;
+        Some(number)
+    }
+
+    /// A word of letters, digits, `_`, `.` and `-`.
+    pub(crate) fn word(&mut self) -> Option<&'t str> {
+        let rest = self.rest.trim_start();
+        let part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '-');
+        let end = rest.find(|c: char| !part(c)).unwrap_or(rest.len());
+        let (word, rest) = rest.split_at(end);
+        self.rest = rest;
+        (!word.is_empty()).then_some(word)
+    }
+
+    /// A text in quotes.
+    pub(crate) fn quoted(&mut self) -> Option<&'t str> {
+        let rest = self.rest.trim_start().strip_prefix('"')?;
+        let (text, rest) = rest.split_once('"')?;
+        self.rest = rest;
+        Some(text)
+    }
+
+    /// What `item` reads, until `close`, with commas between.
+    pub(crate) fn list<T>(
+        &mut self,
+        close: &str,
+        mut item: impl FnMut(&mut Self) -> Option<T>,
+    ) -> Option<Vec<T>> {
+        let mut items = Vec::new();
+        while !self.eat(close) {
+            if !items.is_empty() {
+                self.expect(",")?;
+            }
+            items.push(item(self)?);
+        }
+        Some(items)
+    }
+
+    /// Whether nothing is left but white space.
+    pub(crate) fn is_at_end(&self) -> bool {
+        self.rest.trim().is_empty()
+    }
+}

@@ -1,0 +1,312 @@
+//! Shardy's attributes, as texts: `#sdy.mesh<["x"=2, "y"=4]>`, `#sdy.sharding<@mesh, [{"x"}, {?}]>`.
+//!
+//! A dimension is cut by the axes in its braces, the first the most major; `"x":(2)4` is a part of an
+//! axis. A `?` says that it may be cut further. Priorities are read over, and so is what a sharding
+//! says of axes that are not used (`replicated={...}`).
+
+use super::Stated;
+use super::cursor::Cursor;
+use crate::sharding::{Cut, Sharding};
+use rustc_hash::FxHashMap;
+use tegula_ir::helpers::Mesh;
+
+/// The meshes of a program, by name.
+pub(crate) type Meshes = FxHashMap<String, Mesh>;
+
+/// A part of an axis of a mesh: behind a product of `before`, of this size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Part {
+    axis: usize,
+    before: i64,
+    size: i64,
+}
+
+/// The text of a frontend attribute without quotes and what escapes them.
+pub(crate) fn plain(text: &str) -> String {
+    let text = text.trim();
+    let inner = text
+        .strip_prefix('"')
+        .and_then(|text| text.strip_suffix('"'));
+    inner
+        .unwrap_or(text)
+        .replace("\\22", "\"")
+        .replace('\\', "")
+}
+
+/// Reads `{mesh = #sdy.mesh<[...]>, ...}`.
+pub(crate) fn meshes(text: &str) -> Option<Meshes> {
+    let mut cursor = Cursor::new(text);
+    cursor.expect("{")?;
+    let list = cursor.list("}", |cursor| {
+        let name = match cursor.quoted() {
+            Some(name) => name,
+            None => cursor.word()?,
+        };
+        cursor.expect("=")?;
+        cursor.expect("#sdy.")?;
+        Some((name.to_owned(), mesh(cursor)?))
+    })?;
+    cursor.is_at_end().then(|| list.into_iter().collect())
+}
+
+/// `mesh<["x"=2], device_ids=[...]>`.
+fn mesh(cursor: &mut Cursor<'_>) -> Option<Mesh> {
+    cursor.expect("mesh<[")?;
+    let axes = cursor.list("]", |cursor| {
+        let name = cursor.quoted()?.to_owned();
+        cursor.expect("=")?;
+        Some((name, cursor.number()?))
+    })?;
+    let mut devices = None;
+    if cursor.eat(",") {
+        cursor.expect("device_ids=[")?;
+        devices = Some(cursor.list("]", Cursor::number)?);
+    }
+    cursor.expect(">")?;
+    let mesh = Mesh { axes, devices };
+    mesh.device_count()?;
+    Some(mesh)
+}
+
+/// Reads the shardings of several arrays; one that is stated alone is a list of one.
+pub(crate) fn shardings(text: &str, meshes: &Meshes, devices: usize) -> Option<Vec<Axes>> {
+    let mut cursor = Cursor::new(text);
+    if cursor.eat("#sdy.sharding<") {
+        let stated = one(&mut cursor, meshes, devices)?;
+        return cursor.is_at_end().then(|| vec![stated]);
+    }
+    cursor.expect("#sdy.sharding_per_value<[")?;
+    let list = cursor.list("]", |cursor| {
+        cursor.expect("<")?;
+        one(cursor, meshes, devices)
+    })?;
+    cursor.expect(">")?;
+    cursor.is_at_end().then_some(list)
+}
+
+/// Reads `#sdy<manual_axes{"x", "y"}>`.
+pub(crate) fn manual_axes(text: &str) -> Option<Vec<String>> {
+    let mut cursor = Cursor::new(text);
+    cursor.expect("#sdy<manual_axes")?;
+    let mut axes = Vec::new();
+    if cursor.eat("{") {
+        axes = cursor.list("}", |cursor| Some(cursor.quoted()?.to_owned()))?;
+    }
+    cursor.expect(">")?;
+    cursor.is_at_end().then_some(axes)
+}
+
+/// A sharding by the axes of a mesh.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Axes {
+    pub(crate) stated: Stated,
+    mesh: Mesh,
+    by_dim: Vec<Vec<Part>>,
+}
+
+/// Behind `<`: `@mesh, [{"x"}, {}], replicated={"y"}>`.
+fn one(cursor: &mut Cursor<'_>, meshes: &Meshes, devices: usize) -> Option<Axes> {
+    let mesh = match cursor.eat("@") {
+        true => {
+            let name = match cursor.quoted() {
+                Some(name) => name,
+                None => cursor.word()?,
+            };
+            meshes.get(name)?.clone()
+        }
+        false => mesh(cursor)?,
+    };
+    cursor.expect(",")?;
+    cursor.expect("[")?;
+    let mut open = Vec::new();
+    let by_dim = cursor.list("]", |cursor| {
+        cursor.expect("{")?;
+        let mut is_open = false;
+        let axes = cursor.list("}", |cursor| {
+            if cursor.eat("?") {
+                is_open = true;
+                return Some(None);
+            }
+            axis(cursor, &mesh).map(Some)
+        })?;
+        open.push(is_open);
+        // The priority `p1`.
+        if cursor.eat("p") {
+            cursor.number()?;
+        }
+        Some(axes.into_iter().flatten().collect::<Vec<Part>>())
+    })?;
+    while cursor.eat(",") {
+        cursor.word()?;
+        cursor.expect("=")?;
+        cursor.expect("{")?;
+        cursor.list("}", |cursor| axis(cursor, &mesh))?;
+    }
+    cursor.expect(">")?;
+    let mut found = Axes {
+        stated: Stated {
+            sharding: Sharding::replicated(by_dim.len(), devices),
+            open,
+            manual: None,
+        },
+        mesh,
+        by_dim,
+    };
+    found.stated.sharding = found.cut_where(devices, &|_| true)?;
+    Some(found)
+}
+
+/// `"x"` or `"x":(2)4`.
+fn axis(cursor: &mut Cursor<'_>, mesh: &Mesh) -> Option<Part> {
+    let name = cursor.quoted()?;
+    let axis = mesh.axes.iter().position(|(own, _)| own == name)?;
+    let size = mesh.axes.get(axis)?.1;
+    if !cursor.eat(":(") {
+        return Some(Part {
+            axis,
+            before: 1,
+            size,
+        });
+    }
+    let before = cursor.number()?;
+    cursor.expect(")")?;
+    let part = cursor.number()?;
+    let divides = before > 0 && part > 0 && size % before.checked_mul(part)? == 0;
+    divides.then_some(Part {
+        axis,
+        before,
+        size: part,
+    })
+}
+
+impl Axes {
+    /// The sharding by those axes alone whose names are wanted.
+    pub(crate) fn cut_where(
+        &self,
+        devices: usize,
+        wanted: &dyn Fn(&str) -> bool,
+    ) -> Option<Sharding> {
+        let is_wanted = |part: &&Part| {
+            let axis = self.mesh.axes.get(part.axis);
+            axis.is_some_and(|(name, _)| wanted(name))
+        };
+        let mut cuts = Vec::new();
+        for parts in &self.by_dim {
+            let mut cut = Cut::whole(devices);
+            for part in parts.iter().filter(is_wanted) {
+                cut = cut.then(&part_cut(&self.mesh, part, devices)?)?;
+            }
+            cuts.push(Some(cut));
+        }
+        Some(Sharding::new(devices, cuts))
+    }
+
+    /// Which devices differ in these axes.
+    pub(crate) fn along(&self, names: &[String], devices: usize) -> Option<Cut> {
+        let mut cut = Cut::whole(devices);
+        for name in names {
+            let axis = self.mesh.axes.iter().position(|(own, _)| own == name)?;
+            let part = Part {
+                axis,
+                before: 1,
+                size: self.mesh.axes.get(axis)?.1,
+            };
+            cut = cut.then(&part_cut(&self.mesh, &part, devices)?)?;
+        }
+        Some(cut)
+    }
+}
+
+/// Who has which place along a part of an axis.
+fn part_cut(mesh: &Mesh, part: &Part, devices: usize) -> Option<Cut> {
+    let count = mesh.device_count()?;
+    // A mesh of one device, whichever, is every device by itself.
+    if count == 1 {
+        return Some(Cut::whole(devices));
+    }
+    if usize::try_from(count).ok()? != devices {
+        return None;
+    }
+    let size = mesh.axes.get(part.axis)?.1;
+    let inner: i64 = mesh
+        .axes
+        .get(part.axis + 1..)?
+        .iter()
+        .map(|(_, size)| size)
+        .product();
+    let after = size / (part.before * part.size);
+    let mut places = vec![None; devices];
+    for at in 0..count {
+        let device = match &mesh.devices {
+            Some(devices) => *devices.get(usize::try_from(at).ok()?)?,
+            None => at,
+        };
+        let coordinate = at / inner % size;
+        let place = places.get_mut(usize::try_from(device).ok()?)?;
+        *place = Some(coordinate / after % part.size);
+    }
+    Cut::new(part.size, places.into_iter().collect::<Option<_>>()?)
+}
+
+/// The number of devices of the meshes of a program, if they agree.
+pub(crate) fn device_count(meshes: &Meshes) -> Option<i64> {
+    let counts = meshes.values().filter_map(Mesh::device_count);
+    counts.max()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The sharding of one array.
+    fn sharding(text: &str, meshes: &Meshes, devices: usize) -> Option<Stated> {
+        let mut all = shardings(text, meshes, devices)?;
+        all.pop().map(|axes| axes.stated)
+    }
+
+    #[test]
+    fn axes_cut_dimensions() {
+        let text = plain(
+            r#""{mesh = #sdy.mesh<[\"x\"=2, \"y\"=2]>, m1 = #sdy.mesh<[], device_ids=[0]>}""#,
+        );
+        let meshes = meshes(&text).expect("meshes");
+        let read =
+            |text: &str| sharding(text, &meshes, 4).map(|stated| stated.sharding.to_string());
+        let read = |text: &str| read(&format!("#sdy.sharding<@mesh, {text}>"));
+        assert_eq!(
+            read(r#"[{"x"}, {}]"#).as_deref(),
+            Some("{devices=[2,1,2]<=[4] last_tile_dim_replicate}")
+        );
+        assert_eq!(
+            read(r#"[{"y", ?}p1, {}], replicated={"x"}"#).as_deref(),
+            Some("{devices=[2,1,2]0,2,1,3 last_tile_dim_replicate}")
+        );
+        assert_eq!(
+            read(r#"[{"y", "x"}]"#).as_deref(),
+            Some("{devices=[4]0,2,1,3}")
+        );
+        assert_eq!(read(r#"[{"z"}]"#), None);
+        assert_eq!(
+            manual_axes(r#"#sdy<manual_axes{"x", "y"}>"#),
+            Some(vec!["x".to_owned(), "y".to_owned()])
+        );
+        let several = r#"#sdy.sharding_per_value<[<@mesh, [{"x"}]>, <@mesh, []>]>"#;
+        assert_eq!(
+            shardings(several, &meshes, 4).map(|list| list.len()),
+            Some(2)
+        );
+    }
+
+    #[test]
+    fn parts_of_axes_cut_too() {
+        let meshes = meshes("{m = #sdy.mesh<[\"x\"=4], device_ids=[3, 2, 1, 0]>}").expect("meshes");
+        let places = |text: &str| {
+            let stated = sharding(&format!("#sdy.sharding<@m, [{{{text}}}]>"), &meshes, 4)?;
+            Some(stated.sharding.cut(0)?.places().to_vec())
+        };
+        assert_eq!(places("\"x\""), Some(vec![3, 2, 1, 0]));
+        assert_eq!(places("\"x\":(1)2"), Some(vec![1, 1, 0, 0]));
+        assert_eq!(places("\"x\":(2)2"), Some(vec![1, 0, 1, 0]));
+        assert_eq!(places("\"x\":(3)2"), None);
+    }
+}

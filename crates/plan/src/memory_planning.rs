@@ -1,0 +1,424 @@
+//! Buffer assignment: values that copies connect share a buffer where they do
+//! not interfere, and buffers that do not interfere share bytes: of a result's memory,
+//! which nobody else needs before the result is written, or of the arena.
+
+use super::liveness::{Interference, ValueSet, interference};
+use super::strip_legality::private_values;
+use super::{Alias, Buffer, BufferId, Place, Plan, Step, ValueId};
+use cranelift_entity::SecondaryMap;
+use rustc_hash::{FxHashMap, FxHashSet};
+use tegula_expr::{Term, canonicalize};
+use tegula_fusion::Error;
+use tegula_ir::ALIGNMENT;
+
+/// Parameters that may become results.
+pub(super) struct WantedAliases {
+    /// A parameter and the result that it becomes.
+    pub pairs: Vec<Alias>,
+    /// Parameters that may become any result of their size.
+    pub donors: Vec<usize>,
+}
+
+/// Gives every value of a plan its buffer.
+pub(super) fn assign_buffers(plan: &mut Plan, wanted: &WantedAliases) -> Result<(), Error> {
+    let facts = interference(plan);
+    let mut classes = Classes::new(plan, &facts)?;
+    plan.aliases = classes.join_aliases(plan, wanted);
+    classes.follow_fixed(plan, &facts);
+    classes.join_copies(&facts);
+    for &(read, written) in &facts.in_place {
+        if !classes.try_join(read, written) {
+            classes.separate(read, written);
+        }
+    }
+    classes.write_back(plan)
+}
+
+/// Sets of values that share a buffer, by union-find.
+struct Classes {
+    parent: SecondaryMap<ValueId, Option<ValueId>>,
+    place: FxHashMap<ValueId, Place>,
+    /// The size in bytes, canonical.
+    bytes: SecondaryMap<ValueId, Term>,
+    /// For a class, values that its members must not share memory with, or whose class
+    /// has a member of this one in its set.
+    edges: FxHashMap<ValueId, ValueSet>,
+    /// The members of classes that have several.
+    members: FxHashMap<ValueId, ValueSet>,
+    /// The values that only strips have to do with. Their classes have none but such.
+    private: FxHashSet<ValueId>,
+}
+
+impl Classes {
+    fn new(plan: &Plan, facts: &Interference) -> Result<Self, Error> {
+        let mut classes = Self {
+            parent: SecondaryMap::default(),
+            place: FxHashMap::default(),
+            bytes: SecondaryMap::default(),
+            edges: facts.edges.clone(),
+            members: FxHashMap::default(),
+            private: private_values(plan),
+        };
+        let ranges = plan.symbol_ranges();
+        for (id, value) in &plan.values {
+            let bytes = value.shape.byte_size_term();
+            let bytes =
+                bytes.ok_or_else(|| Error::internal(format!("the size of {id} does not fit")))?;
+            classes.bytes[id] = match bytes.as_constant() {
+                Some(_) => bytes,
+                None => canonicalize(&bytes, &ranges),
+            };
+            if let Place::Constant(_) = plan.buffers[value.buffer].place {
+                classes
+                    .place
+                    .insert(id, plan.buffers[value.buffer].place.clone());
+            }
+        }
+        for (i, &id) in plan.parameters.iter().enumerate() {
+            classes.place.insert(id, Place::Parameter(i));
+        }
+        for (i, &id) in plan.results.iter().enumerate() {
+            classes.place.insert(id, Place::output(i));
+        }
+        Ok(classes)
+    }
+
+    /// Puts parameters into the memory of results, where the program allows it and
+    /// the parameter is not read any more when the result is written.
+    fn join_aliases(&mut self, plan: &Plan, wanted: &WantedAliases) -> Vec<Alias> {
+        let mut joined: Vec<Alias> = Vec::new();
+        let any_output = wanted.donors.iter().flat_map(|&parameter| {
+            (0..plan.results.len()).map(move |output| Alias { parameter, output })
+        });
+        for alias in wanted.pairs.iter().copied().chain(any_output) {
+            let Alias { parameter, output } = alias;
+            let (Some(&from), Some(&to)) =
+                (plan.parameters.get(parameter), plan.results.get(output))
+            else {
+                continue;
+            };
+            let taken = joined
+                .iter()
+                .any(|j| j.parameter == parameter || j.output == output);
+            // Whose parameter is handed out twice has no memory to give away.
+            let unique = plan.parameters.iter().filter(|&&p| p == from).count() == 1;
+            if taken || !unique {
+                continue;
+            }
+            let place = self.place.remove(&from);
+            if self.try_join(from, to) {
+                joined.push(alias);
+            } else {
+                self.place.extend(place.map(|place| (from, place)));
+            }
+        }
+        joined.sort_by_key(|alias| alias.output);
+        joined
+    }
+
+    fn root(&self, mut id: ValueId) -> ValueId {
+        while let Some(parent) = self.parent[id] {
+            id = parent;
+        }
+        id
+    }
+
+    fn is_fixed(&self, root: ValueId) -> bool {
+        matches!(
+            self.place.get(&root),
+            Some(Place::Parameter(_) | Place::Constant(_))
+        )
+    }
+
+    /// A value that is only ever a copy of a parameter or a constant is that
+    /// memory under another name.
+    fn follow_fixed(&mut self, plan: &Plan, facts: &Interference) {
+        let mut copies = Vec::new();
+        all_copies(&plan.steps, &mut copies);
+        for (from, to) in copies {
+            let (from, to) = (self.root(from), self.root(to));
+            let once = facts.writes.get(&to) == Some(&1);
+            if self.is_fixed(from) && once && !self.place.contains_key(&to) {
+                self.parent[to] = Some(from);
+            }
+        }
+    }
+
+    fn join_copies(&mut self, facts: &Interference) {
+        let mut copies = facts.copies.clone();
+        // Copies in inner loops cost most, then large ones.
+        copies.sort_by_key(|&(from, to, depth)| {
+            (
+                std::cmp::Reverse((depth, typical(&self.bytes[from]))),
+                from,
+                to,
+            )
+        });
+        for (from, to, _) in copies {
+            self.try_join(from, to);
+        }
+    }
+
+    /// Puts two values into one class unless something speaks against it.
+    fn try_join(&mut self, a: ValueId, b: ValueId) -> bool {
+        let (a, b) = (self.root(a), self.root(b));
+        if a == b {
+            return true;
+        }
+        let both_placed = self.place.contains_key(&a) && self.place.contains_key(&b);
+        if both_placed
+            || self.private.contains(&a) != self.private.contains(&b)
+            || self.interfere(a, b)
+            || self.is_fixed(a)
+            || self.is_fixed(b)
+            || self.bytes[a] != self.bytes[b]
+        {
+            return false;
+        }
+        let (winner, loser) = if self.place.contains_key(&b) {
+            (b, a)
+        } else {
+            (a, b)
+        };
+        self.parent[loser] = Some(winner);
+        if let Some(edges) = self.edges.remove(&loser) {
+            self.edges.entry(winner).or_default().extend(&edges);
+        }
+        let joined = self.members.remove(&loser);
+        let joined = joined.unwrap_or_else(|| ValueSet::from_iter([loser]));
+        let own = self.members.entry(winner);
+        own.or_insert_with(|| ValueSet::from_iter([winner]))
+            .extend(&joined);
+        true
+    }
+
+    /// Whether some member of one class must not share memory with one of the other.
+    fn interfere(&self, a: ValueId, b: ValueId) -> bool {
+        let meets = |from: ValueId, to: ValueId| {
+            let Some(edges) = self.edges.get(&from) else {
+                return false;
+            };
+            match self.members.get(&to) {
+                Some(members) => edges.meets(members),
+                None => edges.contains(to),
+            }
+        };
+        meets(a, b) || meets(b, a)
+    }
+
+    fn separate(&mut self, a: ValueId, b: ValueId) {
+        let (a, b) = (self.root(a), self.root(b));
+        self.edges.entry(a).or_default().insert(b);
+    }
+
+    fn write_back(&self, plan: &mut Plan) -> Result<(), Error> {
+        let mut roots: Vec<ValueId> = plan
+            .values
+            .keys()
+            .filter(|&id| self.parent[id].is_none())
+            .collect();
+        let (places, end) = self.pack(&roots, plan)?;
+        plan.arena_bytes = end;
+        roots.sort();
+        plan.buffers.clear();
+        let mut buffer_of: FxHashMap<ValueId, BufferId> = FxHashMap::default();
+        for root in roots {
+            let place = match self.place.get(&root) {
+                Some(place) => place.clone(),
+                None => (places.get(&root).cloned()).unwrap_or(Place::Arena(Term::constant(0))),
+            };
+            let bytes = self.bytes[root].clone();
+            buffer_of.insert(root, plan.buffers.push(Buffer { place, bytes }));
+        }
+        for id in plan.values.keys() {
+            let root = self.root(id);
+            plan.values[id].buffer = *buffer_of
+                .get(&root)
+                .ok_or_else(|| Error::internal(format!("{id} has no buffer")))?;
+        }
+        Ok(())
+    }
+
+    /// The place of each class that has none yet, and the arena's size. Classes of known
+    /// size come first, then slots for the others.
+    fn pack(
+        &self,
+        roots: &[ValueId],
+        plan: &Plan,
+    ) -> Result<(FxHashMap<ValueId, Place>, Term), Error> {
+        let arena = roots.iter().filter(|r| !self.place.contains_key(r));
+        let (mut known, mut open): (Vec<ValueId>, Vec<ValueId>) =
+            arena.partition(|&&r| self.bytes[r].as_constant().is_some());
+        let size = |r: &ValueId| typical(&self.bytes[*r]);
+        known.sort_by_key(|r| (std::cmp::Reverse(size(r)), *r));
+        open.sort_by_key(|r| (std::cmp::Reverse(size(r)), *r));
+        // Private ones come last: who keeps but a strip of them needs no arena for them.
+        let (private, known): (Vec<ValueId>, Vec<ValueId>) =
+            known.iter().partition(|r| self.private.contains(r));
+        let mut places = FxHashMap::default();
+        let end = self.first_fit(&known, self.outputs(plan), 0, &mut places)?;
+        let end = self.first_fit(&private, Vec::new(), end, &mut places)?;
+        let slots = self.slots(&open);
+        let mut end = Term::constant(if slots.is_empty() { end } else { align(end) });
+        let ranges = plan.symbol_ranges();
+        for slot in slots {
+            let own = slot
+                .members
+                .iter()
+                .map(|&root| (root, Place::Arena(end.clone())));
+            places.extend(own);
+            end = canonicalize(&end.add(&aligned(&slot.bytes)), &ranges);
+        }
+        Ok((places, end))
+    }
+
+    /// The memories of results whose size is known, the smallest first.
+    fn outputs(&self, plan: &Plan) -> Vec<Room> {
+        let mut rooms: Vec<Room> = Vec::new();
+        for (result, &value) in plan.results.iter().enumerate() {
+            let root = self.root(value);
+            if let Some(bytes) = self.bytes[root].as_constant() {
+                rooms.push(Room {
+                    result: Some(result),
+                    bytes,
+                    taken: vec![(0, bytes, root)],
+                });
+            }
+        }
+        rooms.sort_by_key(|room| room.bytes);
+        rooms
+    }
+
+    /// First fit by decreasing size: each class in the smallest result that has room for
+    /// it, or else in the arena behind what is there, at the lowest offset at which it
+    /// overlaps none that it interferes with. Gives the end of the arena.
+    fn first_fit(
+        &self,
+        classes: &[ValueId],
+        mut rooms: Vec<Room>,
+        begin: i64,
+        places: &mut FxHashMap<ValueId, Place>,
+    ) -> Result<i64, Error> {
+        rooms.push(Room {
+            result: None,
+            bytes: i64::MAX / 4,
+            taken: Vec::new(),
+        });
+        let mut end = begin;
+        for &root in classes {
+            let size = self.bytes[root].as_constant().unwrap_or(0);
+            let found = rooms.iter_mut().find_map(|room| {
+                let offset = room.lowest(size, |other| self.interfere(root, other))?;
+                Some((room, offset))
+            });
+            let (room, offset) =
+                found.ok_or_else(|| Error::internal("the arena's size does not fit"))?;
+            let own = (offset, offset + size, root);
+            let at = room.taken.partition_point(|known| *known < own);
+            room.taken.insert(at, own);
+            let place = match room.result {
+                Some(result) => Place::Output {
+                    result,
+                    from: offset,
+                },
+                None => {
+                    let offset = align(begin) + offset;
+                    end = end.max(offset + size);
+                    Place::Arena(Term::constant(offset))
+                }
+            };
+            places.insert(root, place);
+        }
+        Ok(end)
+    }
+
+    /// Groups of classes of open sizes that do not interfere. Which of two is larger
+    /// may depend on the run, so a group has room for the largest, whichever it is.
+    fn slots(&self, open: &[ValueId]) -> Vec<Slot> {
+        let mut slots: Vec<Slot> = Vec::new();
+        for &root in open {
+            let apart = |slot: &&mut Slot| {
+                let with = |&member: &ValueId| self.interfere(root, member);
+                !slot.members.iter().any(with)
+            };
+            let bytes = &self.bytes[root];
+            let growth =
+                |slot: &Slot| typical(&Term::max(&slot.bytes, bytes)) - typical(&slot.bytes);
+            let best = slots
+                .iter_mut()
+                .filter(apart)
+                .min_by_key(|slot| (slot.bytes != *bytes, growth(slot)));
+            match best {
+                Some(slot) => {
+                    slot.bytes = Term::max(&slot.bytes, bytes);
+                    slot.members.push(root);
+                }
+                None => slots.push(Slot {
+                    bytes: bytes.clone(),
+                    members: vec![root],
+                }),
+            }
+        }
+        slots
+    }
+}
+
+/// A memory that classes may lie in.
+struct Room {
+    /// Whose it is; `None`: the arena.
+    result: Option<usize>,
+    bytes: i64,
+    /// Where each class in it begins and ends, by where it begins.
+    taken: Vec<(i64, i64, ValueId)>,
+}
+
+impl Room {
+    /// The lowest offset for so many bytes beside the classes that it may not overlap.
+    fn lowest(&self, size: i64, apart: impl Fn(ValueId) -> bool) -> Option<i64> {
+        let most = self.bytes.checked_sub(size).filter(|&most| most >= 0)?;
+        let mut offset = 0;
+        for &(start, stop, other) in &self.taken {
+            if offset + size <= start {
+                break;
+            }
+            if align(stop) > offset && apart(other) {
+                offset = align(stop);
+            }
+        }
+        (offset <= most).then_some(offset)
+    }
+}
+
+/// Room in the arena for classes that are never needed at once.
+struct Slot {
+    bytes: Term,
+    members: Vec<ValueId>,
+}
+
+/// A size, or a guess at one that is known only at run time.
+fn typical(bytes: &Term) -> i64 {
+    bytes.eval(&|_| Some(64)).unwrap_or(i64::MAX)
+}
+
+/// A size rounded up to the alignment.
+fn aligned(bytes: &Term) -> Term {
+    let alignment = Term::constant(ALIGNMENT as i64);
+    bytes.ceil_div(&alignment).mul(&alignment)
+}
+
+fn align(offset: i64) -> i64 {
+    let alignment = ALIGNMENT as i64;
+    (offset + alignment - 1) / alignment * alignment
+}
+
+fn all_copies(steps: &[Step], out: &mut Vec<(ValueId, ValueId)>) {
+    for step in steps {
+        match step {
+            Step::Copy { from, to } => out.push((*from, *to)),
+            step => step
+                .blocks()
+                .iter()
+                .for_each(|block| all_copies(block, out)),
+        }
+    }
+}

@@ -1,0 +1,8 @@
+//! The exit codes of every command.
+
+/// Everything went well.
+pub(crate) const SUCCESS: u8 = 0;
+/// A check failed or something was found.
+pub(crate) const FINDING: u8 = 1;
+/// The command line or the input is wrong.
+pub(crate) const BAD_USAGE: u8 = 2;

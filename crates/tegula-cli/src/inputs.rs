@@ -1,0 +1,397 @@
+//! Reading programs and arrays, and comparing arrays.
+
+use crate::report::Failure;
+use anyhow::{Context, anyhow};
+use clap::Args;
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use tegula::check::{self, Comparison, Tolerance};
+use tegula::npz::{NpyArray, NpzArchive};
+use tegula::random_input::random_inputs;
+use tegula::{Arg, ArrayShape, Executable, Literal, Tensor};
+use tegula_ir::Module;
+use tegula_ir::{Op, Shape};
+use tegula_stablehlo::Bytes;
+
+/// A program and where it came from.
+pub(crate) struct Source {
+    pub path: PathBuf,
+    /// The file's content.
+    pub bytes: Bytes,
+    pub module: Module,
+    /// The names of an ONNX graph's inputs, by which arrays may be given, too.
+    pub input_names: Vec<String>,
+}
+
+/// What is given for good: sizes, and constants that the text lacks.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct DimArgs {
+    /// Give a size that the program leaves open this value, for example p0_d0=8:
+    /// dimension 0 of input 0. May be repeated.
+    #[arg(long = "dim", value_name = "NAME=SIZE", value_parser = parse_dim)]
+    pub dims: Vec<(String, i64)>,
+    /// Make up the elements of constants that a printer has left out (`{...}`), from this seed.
+    #[arg(long, value_name = "SEED")]
+    pub fill_elided: Option<u64>,
+}
+
+fn parse_dim(text: &str) -> Result<(String, i64), String> {
+    let (name, size) = text
+        .split_once('=')
+        .ok_or_else(|| "expected NAME=SIZE, for example p0_d0=8".to_owned())?;
+    let size = size.trim().parse();
+    let size = size.map_err(|_| format!("`{text}` does not end in a size"))?;
+    Ok((name.trim().to_owned(), size))
+}
+
+/// Reads and verifies a program; `dims` are sizes given for good.
+pub(crate) fn read_module(path: &Path, dims: &DimArgs) -> Result<Source, Failure> {
+    read_module_with(path, dims, None)
+}
+
+/// Reads and verifies a program that will run on the inputs of a file: values of them that decide
+/// shapes of an ONNX model are taken from there.
+pub(crate) fn read_module_with(
+    path: &Path,
+    dims: &DimArgs,
+    inputs: Option<&Path>,
+) -> Result<Source, Failure> {
+    let value = values_of(inputs)?;
+    let bytes = read_file(path)?;
+    let sizes: Vec<(&str, i64)> = dims.dims.iter().map(|(n, s)| (n.as_str(), *s)).collect();
+    let read = match tegula::is_onnx(&bytes) {
+        true => {
+            let model = tegula::read_onnx(
+                bytes.clone(),
+                &|name| tegula::read_beside(path, name),
+                &value,
+                &sizes,
+            );
+            model.map(|model| (model.module, model.inputs))
+        }
+        false => tegula::read_filled(bytes.clone(), &sizes, dims.fill_elided)
+            .map(|module| (module, Vec::new())),
+    };
+    match read {
+        Ok((module, input_names)) => Ok(Source {
+            path: path.to_owned(),
+            bytes,
+            module,
+            input_names,
+        }),
+        Err(error) => Err(Failure::program(path, text_of(&bytes), error)),
+    }
+}
+
+/// Reads a program as it states its sizes, before they are related; values that decide shapes as
+/// in [`read_module_with`].
+pub(crate) fn read_stated(
+    path: &Path,
+    bytes: &Bytes,
+    inputs: Option<&Path>,
+) -> Result<Module, Failure> {
+    let value = values_of(inputs)?;
+    let read = match tegula::is_onnx(bytes) {
+        true => tegula::read_onnx_stated(
+            bytes.clone(),
+            &|name| tegula::read_beside(path, name),
+            &value,
+        )
+        .map(|model| model.module),
+        false => tegula::read_program_stated(bytes.clone()),
+    };
+    read.map_err(|error| Failure::program(path, text_of(bytes), error))
+}
+
+/// Finds values of an ONNX graph's inputs in a file of arrays, if there is one.
+fn values_of(
+    inputs: Option<&Path>,
+) -> anyhow::Result<impl Fn(usize, &str, &ArrayShape) -> Option<Literal>> {
+    let arrays = inputs.map(open_npz).transpose()?;
+    Ok(move |position: usize, name: &str, shape: &ArrayShape| {
+        let arrays = arrays.as_ref()?;
+        let found = arrays.read(&format!("in{position}")).ok().flatten();
+        let found = found.or_else(|| arrays.read(name).ok().flatten());
+        found?.to_literal(shape.element_type).ok()
+    })
+}
+
+/// The text of a program, for errors; empty for bytecode.
+pub(crate) fn text_of(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap_or_default()
+}
+
+/// The content of a file.
+pub(crate) fn read_file(path: &Path) -> anyhow::Result<Bytes> {
+    Ok(tegula::read_file(path)?)
+}
+
+impl Source {
+    /// Warns of what a run leaves out: calls of Python functions without results.
+    pub(crate) fn warn_of_callbacks(&self) {
+        let is_callback = |op: &Op| matches!(op, Op::CustomCall(call) if tegula_custom_call::is_python_callback(&call.target));
+        let instructions = self.module.instructions.values();
+        let names: Vec<&str> = instructions
+            .filter(|i| is_callback(&i.op) && tegula_fusion::array_leaves(&i.shape).is_empty())
+            .map(|i| &*i.name)
+            .collect();
+        let more = match names.len() {
+            0 => return,
+            1 => String::new(),
+            count => format!(" and {} more", count - 1),
+        };
+        crate::output::complain(format_args!(
+            "warning: `{}`{more} would call a Python function (a debug print, for example): \
+             nothing is called here",
+            names[0]
+        ));
+    }
+
+    /// Reads the program once more, for the same values of inputs that decide shapes.
+    pub(crate) fn read_again(&self) -> Result<Module, tegula::Error> {
+        if !tegula::is_onnx(&self.bytes) {
+            return tegula::read_program(self.bytes.clone(), &[]);
+        }
+        let value = |position: usize, _: &str, _: &ArrayShape| {
+            let required = &self.module.required;
+            let found = required.iter().find(|r| r.parameter == position)?;
+            Some(found.value.clone())
+        };
+        let external = |name: &str| tegula::read_beside(&self.path, name);
+        let model = tegula::read_onnx(self.bytes.clone(), &external, &value, &[])?;
+        Ok(model.module)
+    }
+
+    /// An error of this program.
+    pub(crate) fn failure(&self, error: tegula::Error) -> Failure {
+        Failure::program(&self.path, text_of(&self.bytes), error)
+    }
+}
+
+/// Where a run's inputs come from.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct InputArgs {
+    /// Take inputs from this file: arrays in0, in1, ... by parameter, or an ONNX graph's names.
+    #[arg(long, value_name = "NPZ")]
+    pub inputs: Option<PathBuf>,
+    /// Make up inputs from this seed.
+    #[arg(long, value_name = "N", conflicts_with = "inputs", default_value_t = 0)]
+    pub seed: u64,
+}
+
+impl InputArgs {
+    /// The inputs of a model that runs stage by stage.
+    pub(crate) fn load_staged(&self, model: &tegula::StagedModel) -> Result<Vec<Tensor>, Failure> {
+        let Some(path) = &self.inputs else {
+            let message = "sizes of this model depend on data: expected `--inputs`";
+            return Err(anyhow!(message).into());
+        };
+        let arrays = open_npz(path)?;
+        let mut inputs = Vec::new();
+        for (at, (own, ty)) in model.inputs.iter().zip(&model.input_types).enumerate() {
+            let name = format!("in{at}");
+            let found = match read_array(&arrays, &name, path)? {
+                None => read_array(&arrays, own, path)?,
+                found => found,
+            };
+            let found = found.ok_or_else(|| anyhow!("{} has no array `{name}`", path.display()))?;
+            let literal = found
+                .to_literal(*ty)
+                .with_context(|| format!("{} cannot be used", path.display()))?;
+            inputs.push(Tensor::from(literal));
+        }
+        Ok(inputs)
+    }
+
+    /// The inputs of a program.
+    pub(crate) fn load(&self, source: &Source) -> Result<Vec<Tensor>, Failure> {
+        let Some(path) = &self.inputs else {
+            return random_inputs(&source.module, self.seed).map_err(|e| source.failure(e));
+        };
+        let arrays = open_npz(path)?;
+        let entry = source.module.entry_computation();
+        let mut inputs = Vec::new();
+        for &parameter in &entry.parameters {
+            for shape in tegula_fusion::array_leaves(&source.module[parameter].shape) {
+                let name = format!("in{}", inputs.len());
+                let found = match read_array(&arrays, &name, path)? {
+                    None => match source.input_names.get(inputs.len()) {
+                        Some(own) => read_array(&arrays, own, path)?,
+                        None => None,
+                    },
+                    found => found,
+                };
+                let literal = found
+                    .ok_or_else(|| anyhow!("{} has no array `{name}`", path.display()))?
+                    .to_literal(shape.element_type)
+                    .with_context(|| format!("{} cannot be used", path.display()))?;
+                if !Shape::Array(literal.shape().clone()).may_equal(&Shape::Array(shape.clone())) {
+                    let (given, taken) = (literal.shape(), shape);
+                    let path = path.display();
+                    return Err(anyhow!(
+                        "{path}: `{name}` is {given}, but the program takes {taken}"
+                    )
+                    .into());
+                }
+                inputs.push(Tensor::from(literal));
+            }
+        }
+        Ok(inputs)
+    }
+}
+
+/// Inputs that are the same in every run.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct FreezeArgs {
+    /// Freeze these inputs, by number: what depends only on them is computed by the first
+    /// run, for all. 1,2 or 1-24, or all-but:0.
+    #[arg(long, value_name = "INPUTS", value_parser = parse_inputs)]
+    pub freeze: Option<Inputs>,
+}
+
+/// Some of a program's inputs.
+#[derive(Clone, Debug)]
+pub(crate) struct Inputs {
+    numbers: Vec<usize>,
+    /// Whether it is all others.
+    others: bool,
+}
+
+/// The largest number of an input that may be named.
+const MAX_INPUT: usize = 1 << 20;
+
+fn parse_inputs(text: &str) -> Result<Inputs, String> {
+    let wrong = || format!("`{text}`: expected numbers of inputs, for example 1,2 or all-but:0");
+    let number = |text: &str| -> Option<usize> {
+        let number = text.trim().parse().ok()?;
+        (number < MAX_INPUT).then_some(number)
+    };
+    let rest = text.strip_prefix("all-but:");
+    let mut numbers = Vec::new();
+    for part in rest.unwrap_or(text).split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let first = number(first).ok_or_else(wrong)?;
+        numbers.extend(first..=number(last).ok_or_else(wrong)?);
+    }
+    Ok(Inputs {
+        numbers,
+        others: rest.is_some(),
+    })
+}
+
+impl FreezeArgs {
+    /// Freezes inputs of an executable; gives the arguments that its runs still take.
+    ///
+    /// # Errors
+    /// There is no such input, or no memory.
+    pub(crate) fn freeze<'a>(
+        &self,
+        executable: &mut Executable,
+        inputs: &'a [Tensor],
+    ) -> Result<Vec<&'a Tensor>, tegula::Error> {
+        let Some(wanted) = &self.freeze else {
+            return Ok(inputs.iter().collect());
+        };
+        let mut given = Vec::new();
+        for (index, input) in inputs.iter().enumerate() {
+            match wanted.numbers.contains(&index) == wanted.others {
+                true => given.push(input),
+                false => executable.freeze(index, input.clone())?,
+            }
+        }
+        match wanted.numbers.iter().max() {
+            Some(&most) if most >= inputs.len() => {
+                let message = format!(
+                    "there is no input {most} to freeze: the program has {}",
+                    inputs.len()
+                );
+                Err(tegula::Error::new(tegula::ErrorKind::Input, message))
+            }
+            _ => Ok(given),
+        }
+    }
+}
+
+/// Arguments of a run, which stay the caller's.
+pub(crate) fn borrowed<'a>(buffers: &[&'a Tensor]) -> Vec<Arg<'a>> {
+    buffers
+        .iter()
+        .map(|&buffer| Arg::Borrowed(buffer))
+        .collect()
+}
+
+/// An npz file, of which arrays are read by name.
+pub(crate) fn open_npz(path: &Path) -> anyhow::Result<NpzArchive<Vec<u8>>> {
+    let about = || format!("{} cannot be read", path.display());
+    let bytes = std::fs::read(path).with_context(about)?;
+    NpzArchive::new(bytes).with_context(about)
+}
+
+/// The array of a name, if the file has one.
+pub(crate) fn read_array(
+    archive: &NpzArchive<Vec<u8>>,
+    name: &str,
+    path: &Path,
+) -> anyhow::Result<Option<NpyArray>> {
+    let array = archive.read(name);
+    array.with_context(|| format!("{} cannot be read", path.display()))
+}
+
+/// How near results must be to the reference.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct CheckArgs {
+    /// Compare the results with out0, out1, ... (or `out{i}_sample`) of this file.
+    #[arg(long, value_name = "NPZ")]
+    pub check: Option<PathBuf>,
+    /// Allowed difference relative to each reference element.
+    #[arg(long, value_name = "R", requires = "check")]
+    pub rtol: Option<f64>,
+    /// Allowed difference in absolute terms.
+    #[arg(long, value_name = "A", requires = "check")]
+    pub atol: Option<f64>,
+    /// Allowed difference relative to the largest reference element.
+    #[arg(long, value_name = "T", requires = "check", conflicts_with_all = ["rtol", "atol"])]
+    pub scale_tol: Option<f64>,
+}
+
+impl CheckArgs {
+    /// Compares results with the reference file, if one is named.
+    pub(crate) fn compare(&self, outputs: &[Tensor]) -> anyhow::Result<Option<Vec<Comparison>>> {
+        let Some(path) = &self.check else {
+            return Ok(None);
+        };
+        let tolerance = match self.scale_tol {
+            Some(scale) => Tolerance::Scaled(scale),
+            None => Tolerance::Each {
+                relative: self.rtol.unwrap_or(1e-4),
+                absolute: self.atol.unwrap_or(1e-5),
+            },
+        };
+        let arrays = open_npz(path)?;
+        let mut comparisons = Vec::new();
+        for (index, output) in outputs.iter().enumerate() {
+            let find = |name: String| read_array(&arrays, &name, path);
+            let reference = match find(format!("out{index}"))? {
+                Some(reference) => Some(reference),
+                None => find(format!("out{index}_sample"))?,
+            };
+            let reference = reference
+                .ok_or_else(|| anyhow!("{} has no array `out{index}`", path.display()))?
+                .to_literal(output.literal().element_type())
+                .with_context(|| format!("{} cannot be compared with", path.display()))?;
+            let comparison = check::compare(output.literal(), &reference, tolerance);
+            comparisons.push(comparison.with_context(|| format!("result {index}"))?);
+        }
+        Ok(Some(comparisons))
+    }
+}
+
+/// A comparison as JSON.
+pub(crate) fn comparison_json(index: usize, comparison: &Comparison) -> Value {
+    json!({
+        "index": index,
+        "max_abs": comparison.max_abs,
+        "max_rel": comparison.max_rel,
+        "ok": comparison.ok,
+    })
+}

@@ -1,0 +1,84 @@
+//! Options that several commands share.
+
+use crate::report;
+use clap::{Args, ValueEnum};
+use std::path::PathBuf;
+use tegula_compile_cache::Environment;
+
+/// What code for the CPU may use.
+#[derive(Debug, Args)]
+pub(crate) struct CpuArgs {
+    /// Which instructions may be used: native, x86-64-v2, x86-64-v3 or x86-64-v4.
+    #[arg(long, default_value = "native")]
+    cpu: String,
+}
+
+impl CpuArgs {
+    pub(crate) fn get(&self) -> Result<tegula::IsaLevel, report::Failure> {
+        let cpu: Result<tegula::IsaLevel, _> = self.cpu.parse();
+        Ok(cpu.map_err(anyhow::Error::from)?)
+    }
+}
+
+/// Where compiled programs are kept.
+#[derive(Debug, Args)]
+pub(crate) struct CacheArgs {
+    /// Keep compiled programs in this folder and take them from there; `user`: in your cache
+    /// folder. The environment variable `TEGULA_CACHE` says the same.
+    #[arg(long, value_name = "DIR")]
+    cache: Option<PathBuf>,
+}
+
+impl CacheArgs {
+    pub(crate) fn get(&self) -> Result<Option<tegula::Cache>, report::Failure> {
+        let cache = match &self.cache {
+            Some(name) => tegula::Cache::named(name).map(Some),
+            None => tegula::Cache::from_environment().map(Environment::asked),
+        };
+        Ok(cache.map_err(tegula::Error::from)?)
+    }
+}
+
+/// Options of every command.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Common {
+    /// Print one JSON object to standard output.
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// Log what is done, and how long it takes, to standard error.
+    #[arg(short, long, global = true)]
+    pub verbose: bool,
+    /// Write a Chrome trace of the passes, or of what is simulated, to this file.
+    #[arg(long, global = true, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
+}
+
+/// What a program is compiled for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TargetName {
+    /// Machine code for this CPU.
+    Cpu,
+    /// The reference evaluator.
+    Interp,
+    /// The Plan evaluator.
+    Plan,
+    /// The first GPU.
+    Cuda,
+    /// A simulated GPU, which needs the CUDA compiler library only.
+    CudaSim,
+    /// A simulated TPU, which checks the placement.
+    Tpu,
+}
+
+impl From<TargetName> for tegula::Target {
+    fn from(name: TargetName) -> Self {
+        match name {
+            TargetName::Cpu => Self::Cpu,
+            TargetName::Interp => Self::Interp,
+            TargetName::Plan => Self::Plan,
+            TargetName::Cuda => Self::Cuda,
+            TargetName::CudaSim => Self::CudaSim,
+            TargetName::Tpu => Self::Tpu,
+        }
+    }
+}

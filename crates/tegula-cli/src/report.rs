@@ -1,0 +1,201 @@
+//! Errors as a person reads them: the line of the program with a caret.
+
+use crate::exit_code::{BAD_USAGE, FINDING};
+use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
+use serde_json::json;
+use std::path::{Path, PathBuf};
+use tegula::{Error, ErrorKind};
+
+/// Why a command failed.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// A program is wrong or cannot be compiled.
+    Program {
+        /// Where it was read from.
+        path: PathBuf,
+        /// Its text.
+        text: String,
+        /// What is wrong.
+        error: Box<Error>,
+    },
+    /// Anything else.
+    Other(anyhow::Error),
+}
+
+impl From<anyhow::Error> for Failure {
+    fn from(error: anyhow::Error) -> Self {
+        Self::Other(error)
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Other(anyhow::Error::new(error))
+    }
+}
+
+impl Failure {
+    /// An error in a program's text.
+    pub(crate) fn program(path: &Path, text: &str, error: Error) -> Self {
+        Self::Program {
+            path: path.to_owned(),
+            text: text.to_owned(),
+            error: Box::new(error),
+        }
+    }
+
+    /// Whether an ONNX model has sizes that depend on data, so that it runs stage by stage.
+    pub(crate) fn needs_stages(&self) -> bool {
+        matches!(self, Self::Program { error, .. } if error.needs_stages)
+    }
+
+    /// Prints the failure; gives the exit code.
+    pub(crate) fn report(&self, json: bool) -> u8 {
+        let (message, fault, line) = match self {
+            Self::Program { path, text, error } => {
+                eprint!("{}", render(path, text, error));
+                (error.message.clone(), error.kind, line_of(text, error))
+            }
+            Self::Other(error) => {
+                eprintln!("error: {error:#}");
+                let fault = error
+                    .downcast_ref::<Error>()
+                    .map_or(ErrorKind::Input, |e| e.kind);
+                (format!("{error:#}"), fault, None)
+            }
+        };
+        if json {
+            say!(
+                "{}",
+                json!({ "error": { "message": message, "line": line } })
+            );
+        }
+        if fault == ErrorKind::Bug {
+            FINDING
+        } else {
+            BAD_USAGE
+        }
+    }
+}
+
+fn line_of(text: &str, error: &Error) -> Option<usize> {
+    let start = error.span.start as usize;
+    if error.span == tegula_ir::Span::default() {
+        return None;
+    }
+    text.as_bytes()
+        .get(..start)
+        .map(|before| before.iter().filter(|&&b| b == b'\n').count() + 1)
+}
+
+/// The longest source line that is shown whole, in bytes.
+const LONG_LINE: usize = 400;
+
+fn render(path: &Path, text: &str, error: &Error) -> String {
+    let origin = path.display().to_string();
+    let Some(line) = line_of(text, error) else {
+        return format!("error: {origin}: {}\n", describe(error));
+    };
+    // Only the line itself is given to the renderer: programs can be huge.
+    let start = floor_char(text, error.span.start as usize);
+    let line_start = text[..start].rfind('\n').map_or(0, |i| i + 1);
+    let line_end = text[start..].find('\n').map_or(text.len(), |i| start + i);
+    let from = floor_char(text, start.saturating_sub(LONG_LINE).max(line_start));
+    let to = floor_char(text, (start + LONG_LINE).min(line_end)).max(start);
+    let end = floor_char(text, error.span.end as usize).clamp(start, to);
+    let source = &text[from..to];
+    let snippet = Snippet::source(source)
+        .line_start(line)
+        .path(origin.as_str())
+        .annotation(AnnotationKind::Primary.span(start - from..end - from));
+    let message = error.message.clone();
+    let mut groups = vec![Level::ERROR.primary_title(message).element(snippet)];
+    if let Some(help) = &error.help {
+        groups.push(annotate_snippets::Group::with_title(
+            Level::HELP.secondary_title(help.clone()),
+        ));
+    }
+    let renderer = if std::io::IsTerminal::is_terminal(&std::io::stderr()) {
+        Renderer::styled()
+    } else {
+        Renderer::plain()
+    };
+    let mut out = renderer.render(&groups).clone();
+    out.push('\n');
+    out.push_str(&more(error));
+    out
+}
+
+/// Something that was found in a program's text.
+pub(crate) struct Finding<'a> {
+    /// What.
+    pub title: String,
+    /// Or a warning.
+    pub is_error: bool,
+    /// The line, from 1; 0 if it has none.
+    pub line: usize,
+    /// What to do.
+    pub help: &'a str,
+}
+
+/// A finding with its line as a person reads it.
+pub(crate) fn render_finding(path: &Path, text: &str, finding: &Finding<'_>) -> String {
+    let origin = path.display().to_string();
+    let line = text
+        .lines()
+        .nth(finding.line.wrapping_sub(1))
+        .unwrap_or_default();
+    let end = floor_char(line, LONG_LINE.min(line.trim_end().len()));
+    let source = &line[..end];
+    let start = source.len() - source.trim_start().len();
+    let level = if finding.is_error {
+        Level::ERROR
+    } else {
+        Level::WARNING
+    };
+    let snippet = Snippet::source(source)
+        .line_start(finding.line)
+        .path(origin.as_str())
+        .annotation(AnnotationKind::Primary.span(start..end));
+    let help = annotate_snippets::Group::with_title(Level::HELP.secondary_title(finding.help));
+    let groups = [
+        level.primary_title(finding.title.as_str()).element(snippet),
+        help,
+    ];
+    let renderer = if std::io::IsTerminal::is_terminal(&std::io::stdout()) {
+        Renderer::styled()
+    } else {
+        Renderer::plain()
+    };
+    renderer.render(&groups)
+}
+
+fn describe(error: &Error) -> String {
+    let help = error
+        .help
+        .as_ref()
+        .map(|h| format!("\nhelp: {h}"))
+        .unwrap_or_default();
+    let more = more(error);
+    format!(
+        "{}{help}{}{more}",
+        error.message,
+        if more.is_empty() { "" } else { "\n" }
+    )
+}
+
+fn more(error: &Error) -> String {
+    match error.more {
+        0 => String::new(),
+        1 => "note: there is 1 more error\n".to_owned(),
+        n => format!("note: there are {n} more errors\n"),
+    }
+}
+
+fn floor_char(text: &str, index: usize) -> usize {
+    let mut index = index.min(text.len());
+    while !text.is_char_boundary(index) {
+        index -= 1;
+    }
+    index
+}

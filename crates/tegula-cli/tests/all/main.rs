@@ -1,0 +1,9 @@
+//! The tests of the command line, a module each, in one program: linking one for each would take
+//! most of the time and of the disk.
+
+mod c_examples;
+mod compile_cache;
+mod exit_codes;
+mod readme;
+mod reduce;
+mod wide_tuples;

@@ -1,0 +1,158 @@
+//! Compiling programs: what for, and how.
+
+use crate::{
+    ArrayOrders, Cache, Error, ErrorKind, Executable, IsaLevel, Module, Options, Target, Tensor,
+    compiled,
+};
+use std::path::PathBuf;
+use tegula_custom_call::{Handlers, RegisterError};
+use tegula_ir::{ArrayShape, CustomCall, Literal};
+use tegula_target::Chip;
+
+/// What a custom call's handler may fail with.
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// Compiles programs for a target.
+///
+/// ```
+/// use tegula::{Compiler, Module, Target, Tensor};
+///
+/// let module: Module = "HloModule double
+///     ENTRY main { x = f32[?] parameter(0) ROOT sum = f32[?] add(x, x) }"
+///     .parse()?;
+/// let executable = Compiler::new(Target::Cpu).threads(2).compile(&module)?;
+/// for count in [1, 3] {
+///     let x = Tensor::from_slice(&[count], &vec![1.5_f32; count as usize])?;
+///     let results = executable.run([&x])?;
+///     assert_eq!(results[0].as_slice::<f32>(), Some(&vec![3.0; count as usize][..]));
+/// }
+/// # Ok::<(), tegula::Error>(())
+/// ```
+///
+/// The operations of your own that a program calls are given to its compiler:
+///
+/// ```
+/// use tegula::{Compiler, Module, Target, Tensor};
+///
+/// let module: Module = "HloModule custom
+///     ENTRY main {
+///       x = f32[3] parameter(0)
+///       ROOT twice = f32[3] custom-call(x), custom_call_target=\"twice\"
+///     }"
+///     .parse()?;
+/// let compiler = Compiler::new(Target::Cpu).custom_call("twice", |_call, inputs, _results| {
+///     let x = inputs[0].as_slice::<f32>().ok_or("only f32 is doubled")?;
+///     let doubled: Vec<f32> = x.iter().map(|x| 2.0 * x).collect();
+///     Ok(vec![Tensor::from_slice(&inputs[0].dims(), &doubled)?])
+/// });
+/// let x = Tensor::from_slice(&[3], &[1.0_f32, 2.0, 3.0])?;
+/// let results = compiler.compile(&module)?.run([x])?;
+/// assert_eq!(results[0].as_slice::<f32>(), Some(&[2.0, 4.0, 6.0][..]));
+/// # Ok::<(), tegula::Error>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Compiler {
+    options: Options,
+    cache: Option<PathBuf>,
+    handlers: Handlers,
+    /// The first custom call that could not be given a handler.
+    refused: Option<RegisterError>,
+}
+
+impl Compiler {
+    /// A compiler for a target, with one thread and no cache.
+    pub fn new(target: Target) -> Self {
+        Self::from(Options {
+            target,
+            ..Options::default()
+        })
+    }
+
+    /// For [`Target::Cpu`]: which instructions may be used; by default all that this CPU has.
+    #[must_use]
+    pub fn cpu(mut self, level: IsaLevel) -> Self {
+        self.options.cpu = level;
+        self
+    }
+
+    /// How many threads a run may use, at least 1.
+    #[must_use]
+    pub fn threads(mut self, threads: usize) -> Self {
+        self.options.threads = threads.max(1);
+        self
+    }
+
+    /// For [`Target::Tpu`]: which chip; by default a v5e.
+    #[must_use]
+    pub fn chip(mut self, chip: Chip) -> Self {
+        self.options.chip = Some(chip);
+        self
+    }
+
+    /// In which orders arrays lie, for CPUs, GPUs and the Plan.
+    #[must_use]
+    pub fn orders(mut self, orders: ArrayOrders) -> Self {
+        self.options.orders = orders;
+        self
+    }
+
+    /// For [`Target::Cpu`]: keeps compiled programs in this folder, and takes them from there. It is
+    /// made if it is not there, and must not be writable for others.
+    #[must_use]
+    pub fn cache(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.cache = Some(folder.into());
+        self
+    }
+
+    /// What the custom calls of a target (`custom_call_target=`) do in programs of this compiler:
+    /// given the call, the arrays among its operands and the shapes of its results, the results.
+    /// A target that has a handler already, or is built in, is an error of [`Self::compile`].
+    #[must_use]
+    pub fn custom_call(
+        mut self,
+        target: &str,
+        handler: impl Fn(&CustomCall, &[Tensor], &[ArrayShape]) -> Result<Vec<Tensor>, BoxError>
+        + Send
+        + Sync
+        + 'static,
+    ) -> Self {
+        let on_literals = move |call: &CustomCall, given: &[Literal], results: &[ArrayShape]| {
+            let given: Vec<Tensor> = given.iter().cloned().map(Tensor::from).collect();
+            let made = handler(call, &given, results).map_err(|error| error.to_string())?;
+            Ok(made.into_iter().map(Tensor::into_literal).collect())
+        };
+        if let Err(error) = self.handlers.add(target, on_literals) {
+            self.refused.get_or_insert(error);
+        }
+        self
+    }
+
+    /// Compiles a program.
+    ///
+    /// # Errors
+    /// An operation that the target cannot run, by name and place; a custom call's handler that was
+    /// refused; a cache that cannot be used.
+    pub fn compile(&self, module: &Module) -> Result<Executable, Error> {
+        if let Some(refused) = &self.refused {
+            return Err(Error::new(ErrorKind::Input, refused.to_string()));
+        }
+        let mut options = self.options.clone();
+        if let Some(folder) = &self.cache {
+            options.cache = Some(Cache::named(folder)?);
+        }
+        let compiled = self.handlers.within(|| compiled::compile(module, &options));
+        let mut executable = compiled.map_err(|error| error.with_source(module.source()))?;
+        executable.set_signatures(module.inputs(), module.outputs());
+        executable.set_handlers(self.handlers.clone());
+        Ok(executable)
+    }
+}
+
+impl From<Options> for Compiler {
+    fn from(options: Options) -> Self {
+        Self {
+            options,
+            ..Self::default()
+        }
+    }
+}

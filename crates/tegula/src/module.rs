@@ -1,0 +1,205 @@
+//! A program as its user holds it: read from a file or a text, with the names of its inputs and
+//! results, and the text that errors point into.
+
+use crate::error::SourceText;
+use crate::file::{read_beside, read_file};
+use crate::read::{onnx_stated, read_in_any_form, relate_sizes};
+use crate::{Error, Signature};
+use std::ops::Deref;
+use std::path::Path;
+use std::str::FromStr;
+use std::sync::Arc;
+use tegula_fusion::array_leaves;
+use tegula_stablehlo::Bytes;
+
+/// A verified program that can be compiled: HLO text, StableHLO as MLIR text or bytecode, a file of
+/// `jax.export`, or an ONNX model; its content says which.
+///
+/// ```
+/// use tegula::Module;
+///
+/// let module: Module = "HloModule double
+///     ENTRY main { x = f32[?,3] parameter(0) ROOT sum = f32[?,3] add(x, x) }"
+///     .parse()?;
+/// assert_eq!(module.inputs()[0].to_string(), "x: f32[p0_d0,3]");
+/// let one_row = module.bind_sizes(&[("p0_d0", 1)])?;
+/// assert_eq!(one_row.inputs()[0].to_string(), "x: f32[1,3]");
+/// # Ok::<(), tegula::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Module {
+    program: tegula_ir::Module,
+    /// The program before its sizes were related, if it leaves some open: sizes are bound there.
+    stated: Option<Arc<tegula_ir::Module>>,
+    inputs: Vec<Signature>,
+    outputs: Vec<Signature>,
+    source: Option<Arc<SourceText>>,
+}
+
+/// The names that a file gives a program's inputs and results, where they are not the instructions'.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Names {
+    inputs: Vec<String>,
+    outputs: Vec<String>,
+}
+
+impl Module {
+    /// Reads a program from a file. Tensors that an ONNX model keeps in other files are found in or
+    /// below its folder.
+    ///
+    /// # Errors
+    /// The file cannot be read; what is wrong with the program, with its place in the file. An ONNX
+    /// model whose shapes are decided by the values of inputs needs [`read_onnx`](crate::read_onnx).
+    pub fn read(path: impl AsRef<Path>) -> Result<Self, Error> {
+        let path = path.as_ref();
+        Self::from_source(read_file(path)?, Some(path))
+    }
+
+    /// Reads a program from its bytes.
+    ///
+    /// # Errors
+    /// As [`Self::read`]; an ONNX model cannot have tensors in other files.
+    pub fn from_bytes(bytes: impl Into<Bytes>) -> Result<Self, Error> {
+        Self::from_source(bytes.into(), None)
+    }
+
+    fn from_source(bytes: Bytes, path: Option<&Path>) -> Result<Self, Error> {
+        let source = SourceText::new(&bytes, path).map(Arc::new);
+        let stated = match crate::is_onnx(&bytes) {
+            true => read_onnx_beside(bytes, path),
+            false => read_in_any_form(&bytes, None).map(|module| (module, Names::default())),
+        };
+        let made = stated.and_then(|(stated, names)| Self::from_stated(stated, &names, &[]));
+        let mut module = made.map_err(|error| error.with_source(source.as_ref()))?;
+        module.source = source;
+        Ok(module)
+    }
+
+    fn from_stated(
+        stated: tegula_ir::Module,
+        names: &Names,
+        sizes: &[(&str, i64)],
+    ) -> Result<Self, Error> {
+        let open = (!stated.symbols.is_empty()).then(|| Arc::new(stated.clone()));
+        let program = relate_sizes(stated, sizes)?;
+        let (inputs, outputs) = signatures(&program, names);
+        Ok(Self {
+            program,
+            stated: open,
+            inputs,
+            outputs,
+            source: None,
+        })
+    }
+
+    /// The program with sizes that it leaves open given for good, by name. Those that are not named
+    /// stay open: one compilation serves all their values.
+    ///
+    /// # Errors
+    /// A name that is no open size; sizes that contradict the program.
+    pub fn bind_sizes(&self, sizes: &[(&str, i64)]) -> Result<Self, Error> {
+        let stated = match &self.stated {
+            Some(stated) => tegula_ir::Module::clone(stated),
+            None => self.program.clone(),
+        };
+        let names = Names {
+            inputs: self.inputs.iter().map(|s| s.name().to_owned()).collect(),
+            outputs: self.outputs.iter().map(|s| s.name().to_owned()).collect(),
+        };
+        let bound = Self::from_stated(stated, &names, sizes);
+        let mut bound = bound.map_err(|error| error.with_source(self.source.as_ref()))?;
+        bound.source.clone_from(&self.source);
+        Ok(bound)
+    }
+
+    /// What the program takes, in order: the arrays among its parameters.
+    pub fn inputs(&self) -> &[Signature] {
+        &self.inputs
+    }
+
+    /// What the program gives, in order: the arrays among its results.
+    pub fn outputs(&self) -> &[Signature] {
+        &self.outputs
+    }
+
+    /// The program as data.
+    pub fn program(&self) -> &tegula_ir::Module {
+        &self.program
+    }
+
+    pub(crate) fn source(&self) -> Option<&Arc<SourceText>> {
+        self.source.as_ref()
+    }
+}
+
+/// The program as data: what the crates below take.
+impl Deref for Module {
+    type Target = tegula_ir::Module;
+
+    fn deref(&self) -> &tegula_ir::Module {
+        &self.program
+    }
+}
+
+/// A verified program that was made in memory.
+impl From<tegula_ir::Module> for Module {
+    fn from(program: tegula_ir::Module) -> Self {
+        let (inputs, outputs) = signatures(&program, &Names::default());
+        Self {
+            program,
+            stated: None,
+            inputs,
+            outputs,
+            source: None,
+        }
+    }
+}
+
+impl FromStr for Module {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        Self::from_source(text.as_bytes().to_vec().into(), None)
+    }
+}
+
+/// Reads an ONNX model, whose external data is in or below its folder.
+fn read_onnx_beside(
+    bytes: Bytes,
+    path: Option<&Path>,
+) -> Result<(tegula_ir::Module, Names), Error> {
+    let external = |name: &str| {
+        let path = path.ok_or("the model has no folder: it was not read from a file")?;
+        read_beside(path, name)
+    };
+    let model = onnx_stated(bytes, &external, &|_, _, _| None)?;
+    let names = Names {
+        inputs: model.inputs,
+        outputs: model.outputs,
+    };
+    Ok((model.module, names))
+}
+
+/// What a program takes and gives.
+pub(crate) fn signatures(
+    program: &tegula_ir::Module,
+    names: &Names,
+) -> (Vec<Signature>, Vec<Signature>) {
+    let entry = program.entry_computation();
+    let mut inputs = Vec::new();
+    for &parameter in &entry.parameters {
+        let instruction = &program[parameter];
+        for shape in array_leaves(&instruction.shape) {
+            let name = names.inputs.get(inputs.len()).map(String::as_str);
+            let name = name.unwrap_or(&instruction.name);
+            inputs.push(Signature::new(name, shape, &program.symbols));
+        }
+    }
+    let mut outputs = Vec::new();
+    for shape in array_leaves(&program[entry.root].shape) {
+        let name = names.outputs.get(outputs.len()).cloned();
+        let name = name.unwrap_or_else(|| format!("out{}", outputs.len()));
+        outputs.push(Signature::new(&name, shape, &program.symbols));
+    }
+    (inputs, outputs)
+}

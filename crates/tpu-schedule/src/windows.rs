@@ -1,0 +1,419 @@
+//! The windows of a kernel: which block of each array is in VMEM at a time.
+//!
+//! A kernel whose arrays lie in HBM runs over a grid; each step works on a block of
+//! the result, and the blocks of the operands that it needs follow from the kernel's
+//! indexing maps. While one block is worked on the next is fetched, so each window is
+//! there twice. The block is chosen among those that fit: what HBM moves, with blocks
+//! that are fetched again, the arithmetic that this does not hide, and the steps
+//! themselves should cost least. Blocks are whole or made of whole tiles along the rows
+//! and lanes; one that does not divide its dimension is masked at the end.
+
+use crate::time::{Speeds, operations};
+use rustc_hash::FxHashMap;
+use tegula_expr::Var;
+use tegula_fusion::ValueId;
+use tegula_indexing::{IndexingMap, Session, Tile, TiledMap, output_to_input, propagate_tile};
+use tegula_ir::{Layout, Module};
+use tegula_layout::assign::{Assignment, Kernel};
+use tegula_target::{Chip, TileRule};
+
+/// Seconds of one step of a pipeline, besides its work: the published times of a
+/// matmul in blocks of 128 on v5e are 350 to 359 ns a step (JAX Pallas, tpu/matmul).
+const STEP: f64 = 350e-9;
+/// Windows are double-buffered.
+const BUFFERS: i64 = 2;
+/// The most blocks that are compared.
+const MOST_BLOCKS: usize = 4096;
+/// How many alternatives are kept for explanations.
+const ALTERNATIVES: usize = 8;
+
+/// One block of the grid.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Choice {
+    /// The block's size along each dimension of the result, then of what is summed.
+    pub block: Vec<i64>,
+    /// How many blocks there are along each.
+    pub grid: Vec<i64>,
+    /// Bytes of VMEM, both buffers of every window.
+    pub vmem_bytes: i64,
+    /// Bytes that HBM moves, blocks fetched again included.
+    pub hbm_bytes: f64,
+    /// Seconds: HBM traffic or arithmetic, whichever is more, what one step of the other
+    /// leaves at the ends, and the steps.
+    pub seconds: f64,
+}
+
+/// The window of one array.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Window {
+    /// The array.
+    pub value: ValueId,
+    /// The block's size along each of its dimensions.
+    pub dims: Vec<i64>,
+    /// Bytes, padding included, of one buffer.
+    pub bytes: i64,
+    /// Which dimensions of the grid it follows.
+    pub follows: Vec<usize>,
+}
+
+/// The windows of a kernel.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Windows {
+    /// The block that was chosen.
+    pub chosen: Choice,
+    /// Each array's window for it: operands, then the result.
+    pub windows: Vec<Window>,
+    /// Dimensions that the block does not divide: the last block is masked.
+    pub masked: Vec<usize>,
+    /// Other blocks that fit, the cheapest first.
+    pub alternatives: Vec<Choice>,
+}
+
+/// An array and how its block follows from the grid's.
+struct Array {
+    value: ValueId,
+    dims: Vec<i64>,
+    bits: u32,
+    rule: Option<TileRule>,
+    order: Vec<u32>,
+    /// The blocks' images; without one the whole array is the window.
+    tiled: Option<TiledMap>,
+}
+
+/// What is known of a kernel before its block is chosen.
+struct Problem {
+    arrays: Vec<Array>,
+    /// The grid's extents: the result's, then those of what is summed.
+    extents: Vec<i64>,
+    /// The result's dimensions, the most minor first.
+    order: Vec<u32>,
+    /// HBM bytes per second.
+    bandwidth: f64,
+    /// Seconds of arithmetic.
+    arithmetic: f64,
+}
+
+/// The windows of a kernel whose arrays in HBM are those that `in_hbm` names, in at
+/// most `limit` bytes of VMEM. `None` if it has none, if it is a loop or a choice, or
+/// if no block fits.
+pub fn windows(
+    module: &Module,
+    assignment: &Assignment,
+    kernel: &Kernel,
+    chip: &Chip,
+    limit: i64,
+    in_hbm: &dyn Fn(ValueId) -> bool,
+) -> Option<Windows> {
+    let problem = Problem::of(module, assignment, kernel, chip, in_hbm)?;
+    let mut choices: Vec<Choice> = blocks(&problem.extents, &problem.order)
+        .into_iter()
+        .filter_map(|block| problem.evaluate(&block))
+        .filter(|choice| choice.vmem_bytes <= limit)
+        .collect();
+    choices.sort_by(|a, b| {
+        a.seconds
+            .total_cmp(&b.seconds)
+            .then(a.vmem_bytes.cmp(&b.vmem_bytes))
+    });
+    let mut choices = choices.into_iter();
+    let chosen = choices.next()?;
+    let Problem {
+        arrays, extents, ..
+    } = &problem;
+    let shown = arrays
+        .iter()
+        .map(|array| window(array, &chosen.block, extents));
+    let masked = chosen.block.iter().zip(extents).enumerate();
+    Some(Windows {
+        windows: shown.collect(),
+        masked: masked
+            .filter(|(_, (block, extent))| **extent % **block != 0)
+            .map(|(dim, _)| dim)
+            .collect(),
+        alternatives: choices.take(ALTERNATIVES).collect(),
+        chosen,
+    })
+}
+
+/// What a block would cost for a kernel, whoever chose it: its sizes along the result's
+/// dimensions, then along what is summed, all of which it is where they are left out.
+/// `None` as for [`windows`], and if a size is not positive.
+pub fn cost_of(
+    module: &Module,
+    assignment: &Assignment,
+    kernel: &Kernel,
+    chip: &Chip,
+    in_hbm: &dyn Fn(ValueId) -> bool,
+    block: &[i64],
+) -> Option<Choice> {
+    let problem = Problem::of(module, assignment, kernel, chip, in_hbm)?;
+    let extents = problem.extents.iter().enumerate();
+    let block: Vec<i64> = extents
+        .map(|(dim, &extent)| block.get(dim).copied().unwrap_or(extent))
+        .collect();
+    if block.iter().any(|&size| size <= 0) {
+        return None;
+    }
+    problem.evaluate(&block)
+}
+
+impl Problem {
+    fn of(
+        module: &Module,
+        assignment: &Assignment,
+        kernel: &Kernel,
+        chip: &Chip,
+        in_hbm: &dyn Fn(ValueId) -> bool,
+    ) -> Option<Self> {
+        let program = &assignment.program;
+        let root = &program.nodes[kernel.root];
+        let &result = root.results.first()?;
+        if !root.kind.regions().is_empty() {
+            return None;
+        }
+        let (maps, extents) = read_maps(module, assignment, kernel);
+        let layout = |value: ValueId, inside: Option<&Layout>| {
+            let layout = assignment.layouts.get(&value).or(inside);
+            layout.map(|layout| layout.minor_to_major.to_vec())
+        };
+        let array = |value: ValueId, map: Option<&IndexingMap>| {
+            let shape = &program.values[value].shape;
+            let dims = shape.static_dims()?.to_vec();
+            let order = layout(value, kernel.inside.get(&value));
+            let order = order.unwrap_or_else(|| (0..dims.len() as u32).rev().collect());
+            let strides = vec![1; extents.len()];
+            let tiled =
+                map.and_then(|map| propagate_tile(map, &extents, &Tile::symbolic(&strides)));
+            let bits = shape.element_type.bits();
+            Some(Array {
+                value,
+                dims,
+                bits,
+                rule: chip.tile_rule,
+                order,
+                tiled,
+            })
+        };
+        let mut arrays = Vec::new();
+        for read in kernel.reads.iter().filter(|read| in_hbm(read.value)) {
+            arrays.push(array(read.value, maps.get(&read.value))?);
+        }
+        let rank = program.values[result].shape.rank();
+        if in_hbm(result) {
+            let mut own = IndexingMap::over(&extents);
+            own.results = (0..rank).map(|dim| own.dim(dim)).collect();
+            arrays.push(array(result, Some(&own))?);
+        }
+        if arrays.is_empty() {
+            return None;
+        }
+        let order = layout(result, kernel.inside.get(&result));
+        let speeds = Speeds::new(chip);
+        Some(Self {
+            arrays,
+            order: order.unwrap_or_else(|| (0..rank as u32).rev().collect()),
+            extents,
+            bandwidth: speeds.bandwidth(),
+            arithmetic: speeds.arithmetic(operations(module, program, &kernel.nodes)),
+        })
+    }
+
+    /// What a block costs; `None` if its size does not fit a number.
+    fn evaluate(&self, block: &[i64]) -> Option<Choice> {
+        let grid: Vec<i64> = self
+            .extents
+            .iter()
+            .zip(block)
+            .map(|(&extent, &size)| (extent + size - 1) / size)
+            .collect();
+        let (mut vmem, mut moved, mut once) = (0i64, 0.0, 0.0);
+        for array in &self.arrays {
+            let window = window(array, block, &self.extents);
+            vmem = vmem.checked_add(window.bytes.checked_mul(BUFFERS)?)?;
+            // The last dimension of the grid changes fastest: a block is kept as long as
+            // only dimensions behind the last that it follows change.
+            let last = window.follows.last().map_or(0, |&dim| dim + 1);
+            let fetches: f64 = grid[..last].iter().map(|&count| count as f64).product();
+            moved += fetches * window.bytes as f64;
+            once += window.bytes as f64;
+        }
+        let steps: f64 = grid.iter().map(|&count| count as f64).product();
+        // The first blocks are fetched, and the last result is written, while nothing is
+        // computed; between, one hides the other.
+        let ends = once.min(moved) / self.bandwidth;
+        let traffic = moved / self.bandwidth;
+        let between = (traffic - ends).max(self.arithmetic);
+        Some(Choice {
+            block: block.to_vec(),
+            vmem_bytes: vmem,
+            hbm_bytes: moved,
+            seconds: ends + between + steps * STEP,
+            grid,
+        })
+    }
+}
+
+/// For each array that a kernel reads the map from the grid to it, and the grid's
+/// extents: the result's dimensions, then those that a product or reduction sums over.
+fn read_maps(
+    module: &Module,
+    assignment: &Assignment,
+    kernel: &Kernel,
+) -> (FxHashMap<ValueId, IndexingMap>, Vec<i64>) {
+    let program = &assignment.program;
+    let mut maps: FxHashMap<ValueId, IndexingMap> = FxHashMap::default();
+    let root = &program.nodes[kernel.root];
+    let Some(&result) = root.results.first() else {
+        return (maps, Vec::new());
+    };
+    let dims = program.values[result]
+        .shape
+        .static_dims()
+        .unwrap_or_default();
+    maps.insert(result, IndexingMap::identity(&dims));
+    let mut session = Session::new();
+    for &id in kernel.nodes.iter().rev() {
+        let node = &program.nodes[id];
+        let Some(own) = node
+            .results
+            .first()
+            .and_then(|result| maps.get(result))
+            .cloned()
+        else {
+            continue;
+        };
+        let of_operands = output_to_input(module, node.origin);
+        for operand in of_operands {
+            let Some(&value) = node.operands.get(operand.operand) else {
+                continue;
+            };
+            let through = match operand.maps.as_deref() {
+                Ok([one]) => session.simplify_map(&own.then(one)),
+                _ => IndexingMap::undefined(),
+            };
+            // Read in two ways: the whole array is the window.
+            match maps.get(&value) {
+                Some(other) if *other != through => {
+                    maps.insert(value, IndexingMap::undefined());
+                }
+                _ => {
+                    maps.insert(value, through);
+                }
+            }
+        }
+    }
+    maps.remove(&result);
+    // What is summed over becomes part of the grid, where all maps sum alike.
+    let summed: Vec<Vec<i64>> = maps
+        .values()
+        .filter(|map| !map.is_undefined() && !map.ranges.is_empty() && map.runtime.is_empty())
+        .map(|map| {
+            map.ranges
+                .iter()
+                .map(|range| range.bounds.count() as i64)
+                .collect()
+        })
+        .collect();
+    let shared = summed
+        .first()
+        .filter(|first| summed.iter().all(|own| own == *first));
+    let mut extents: Vec<i64> = dims.to_vec();
+    if let Some(shared) = shared {
+        extents.extend(shared);
+    }
+    for map in maps.values_mut() {
+        let grid = extents.len();
+        if !map.is_undefined() && map.runtime.is_empty() && shared.is_some() {
+            let ranges = std::mem::take(&mut map.ranges);
+            map.dims.extend(ranges);
+        }
+        // An array that is not summed over has one block for all of them.
+        for dim in map.dims.len()..grid {
+            let extent = extents.get(dim).copied().unwrap_or(1);
+            if map.ranges.is_empty() && map.runtime.is_empty() {
+                map.dims.push(tegula_indexing::Variable::of_size(extent));
+            }
+        }
+    }
+    (maps, extents)
+}
+
+/// Blocks to try: along the result's lanes and rows whole tiles or everything, along
+/// other dimensions one, everything, or powers of two between.
+fn blocks(extents: &[i64], order: &[u32]) -> Vec<Vec<i64>> {
+    let options = extents.iter().enumerate().map(|(dim, &extent)| {
+        let place = order.iter().position(|&d| d as usize == dim);
+        let least = match place {
+            Some(0) => 128,
+            Some(1) => 8,
+            Some(_) => 1,
+            // What is summed lies along lanes of one operand and rows of the other.
+            None => 128,
+        };
+        let mut sizes = vec![extent.max(1)];
+        let mut size = least;
+        while size < extent {
+            sizes.push(size);
+            size *= 2;
+        }
+        sizes
+    });
+    let mut blocks: Vec<Vec<i64>> = vec![Vec::new()];
+    for sizes in options {
+        // Where there would be too many, all or the least is enough.
+        let few: Vec<i64> = if blocks.len() * sizes.len() > MOST_BLOCKS {
+            sizes.iter().copied().take(2).collect()
+        } else {
+            sizes
+        };
+        let longer = blocks.iter().flat_map(|block| {
+            few.iter()
+                .map(|&size| block.iter().copied().chain([size]).collect())
+        });
+        blocks = longer.collect();
+        blocks.truncate(MOST_BLOCKS);
+    }
+    blocks
+}
+
+/// The window of an array for a block at the start of the grid.
+fn window(array: &Array, block: &[i64], extents: &[i64]) -> Window {
+    let values: Vec<i64> = block.iter().flat_map(|&size| [0, size]).collect();
+    let image = array.tiled.as_ref().and_then(|tiled| tiled.at(&values));
+    let dims: Vec<i64> = match &image {
+        Some(image) => image
+            .iter()
+            .zip(&array.dims)
+            .map(|(&(_, size, stride), &whole)| (1 + (size - 1) * stride).clamp(0, whole))
+            .collect(),
+        None => array.dims.clone(),
+    };
+    let moves = |dim: &usize| image.is_some() && follows(array, *dim, block, extents);
+    let follows = (0..extents.len()).filter(moves);
+    let rule = array.rule;
+    let bytes = rule.and_then(|rule| rule.padded_bytes(array.bits, &dims, &array.order));
+    let plain = || {
+        dims.iter()
+            .product::<i64>()
+            .saturating_mul(array.bits.into())
+            / 8
+    };
+    Window {
+        value: array.value,
+        bytes: bytes.unwrap_or_else(plain),
+        follows: follows.collect(),
+        dims,
+    }
+}
+
+/// Whether an array's window moves along a dimension of the grid.
+fn follows(array: &Array, dim: usize, block: &[i64], extents: &[i64]) -> bool {
+    let Some(tiled) = &array.tiled else {
+        return false;
+    };
+    if block[dim] >= extents[dim] {
+        return false;
+    }
+    let var = Var(2 * dim as u32);
+    tiled.tile.dims.iter().any(|dim| dim.offset.mentions(var))
+}

@@ -1,0 +1,246 @@
+//! Random programs with random meshes and shardings, partitioned, and evaluated on all devices at
+//! once: put together, the results are those of the whole program, to the bit. `TEGULA_SWEEP` says
+//! how many programs and `TEGULA_FIRST` from which seed; `TEGULA_SEED` runs one.
+
+use std::fmt::Write;
+use std::time::Duration;
+use tegula_devices::Topology;
+use tegula_interp::{Options, Value, evaluate, evaluate_devices};
+use tegula_ir::{Annotations, InstructionId, Literal, Module, Op, Shape};
+use tegula_partition::{Partitioned, Sharding, partition};
+use tegula_tests::random::{Random, Regime, random_program};
+
+/// Programs when nothing else is asked for.
+const PROGRAMS: u64 = 250;
+
+fn number(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok()?.parse().ok()
+}
+
+/// A mesh of up to 8 devices.
+fn mesh(random: &mut Random) -> Vec<i64> {
+    let meshes: [&[i64]; 8] = [
+        &[2],
+        &[4],
+        &[2, 2],
+        &[8],
+        &[2, 4],
+        &[4, 2],
+        &[2, 2, 2],
+        &[3],
+    ];
+    random.pick(&meshes).to_vec()
+}
+
+/// A sharding of an array of so many dimensions: axes of the mesh cut some of them.
+fn sharding(random: &mut Random, mesh: &[i64], rank: usize) -> String {
+    let count: i64 = mesh.iter().product();
+    let mut axes: Vec<usize> = (0..mesh.len()).collect();
+    for place in (1..axes.len()).rev() {
+        axes.swap(place, random.below(place + 1));
+    }
+    let mut by_dim: Vec<Vec<usize>> = vec![Vec::new(); rank];
+    let mut copies = Vec::new();
+    for axis in axes {
+        match rank > 0 && !random.once_in(4) {
+            true => by_dim[random.below(rank)].push(axis),
+            false => copies.push(axis),
+        }
+    }
+    let size = |axes: &[usize]| -> i64 { axes.iter().map(|&axis| mesh[axis]).product() };
+    let mut dims: Vec<i64> = by_dim.iter().map(|axes| size(axes)).collect();
+    if dims.iter().all(|parts| *parts == 1) {
+        return "{replicated}".to_owned();
+    }
+    let mut order: Vec<usize> = by_dim.into_iter().flatten().collect();
+    let mut text = String::from("{devices=[");
+    if size(&copies) > 1 {
+        dims.push(size(&copies));
+    }
+    order.extend(&copies);
+    let list = |numbers: &[i64]| -> String {
+        let texts: Vec<String> = numbers.iter().map(ToString::to_string).collect();
+        texts.join(",")
+    };
+    let _ = write!(text, "{}]", list(&dims));
+    // The coordinates of devices along the mesh, in the order of the tiles.
+    let places: Vec<i64> = order.iter().map(|&axis| axis as i64).collect();
+    let _ = write!(text, "<=[{}]T({})", list(mesh), list(&places));
+    if size(&copies) > 1 {
+        text.push_str(" last_tile_dim_replicate");
+    }
+    let _ = count;
+    text.push('}');
+    text
+}
+
+/// States shardings of parameters, of some results, and of some arrays between.
+fn annotate(module: &mut Module, random: &mut Random, mesh: &[i64]) {
+    let ids: Vec<InstructionId> = module.instructions.keys().collect();
+    let entry = module.entry;
+    for id in ids {
+        let instruction = &module[id];
+        let in_entry = instruction.computation == entry;
+        let likely = match instruction.op {
+            Op::Parameter(_) if in_entry => 2,
+            _ if in_entry => 8,
+            _ => continue,
+        };
+        let Shape::Array(array) = &instruction.shape else {
+            continue;
+        };
+        if !random.once_in(likely) {
+            continue;
+        }
+        let text = sharding(random, mesh, array.rank());
+        module.instructions[id].annotations = Some(Box::new(Annotations {
+            sharding: Some(text.into()),
+            ..Annotations::default()
+        }));
+    }
+    module.attributes.num_partitions = Some(mesh.iter().product());
+}
+
+/// What the devices give, put together.
+fn results(
+    partitioned: &Partitioned,
+    inputs: &[Literal],
+    module: &Module,
+) -> Result<Vec<Literal>, String> {
+    let devices = partitioned
+        .parameters
+        .first()
+        .or(partitioned.results.first())
+        .map_or(1, Sharding::devices);
+    let arguments: Result<Vec<Vec<Value>>, String> = (0..devices)
+        .map(|device| {
+            let pairs = inputs.iter().zip(&partitioned.parameters);
+            pairs
+                .map(|(input, sharding)| {
+                    sharding
+                        .part_of(input, device)
+                        .map(Value::Array)
+                        .map_err(|e| e.to_string())
+                })
+                .collect()
+        })
+        .collect();
+    let topology = Topology {
+        replicas: 1,
+        partitions: devices,
+    };
+    let given = evaluate_devices(
+        &partitioned.module,
+        topology,
+        &arguments?,
+        &Options::default(),
+        Duration::from_secs(60),
+    );
+    let given = given.map_err(|error| error.to_string())?;
+    let leaves: Vec<Vec<Literal>> = given
+        .iter()
+        .map(|value| value.leaves().into_iter().cloned().collect())
+        .collect();
+    let mut shapes = Vec::new();
+    module[module.entry_computation().root]
+        .shape
+        .for_each_leaf(&mut |leaf| shapes.extend(leaf.as_array().cloned()));
+    let wholes =
+        shapes
+            .iter()
+            .zip(&partitioned.results)
+            .enumerate()
+            .map(|(at, (shape, sharding))| {
+                let parts: Vec<Literal> = leaves.iter().map(|leaves| leaves[at].clone()).collect();
+                sharding
+                    .whole_of(&parts, shape)
+                    .map_err(|error| error.to_string())
+            });
+    wholes.collect()
+}
+
+fn check(seed: u64) -> Result<(), String> {
+    let program = random_program(seed, Regime::Dyadic);
+    let mut random = Random::new(seed ^ 0x5A4D);
+    let mesh = mesh(&mut random);
+    let mut module = tegula::read(&program.text).map_err(|error| error.to_string())?;
+    // Of a program for one device it is 0; of a partitioned one, who runs it.
+    let own_number = |op: &Op| matches!(op, Op::PartitionId);
+    if module
+        .instructions
+        .values()
+        .any(|instruction| own_number(&instruction.op))
+    {
+        return Ok(());
+    }
+    let arguments: Vec<Value> = program.inputs.iter().cloned().map(Value::Array).collect();
+    let expected = evaluate(&module, &arguments).map_err(|error| format!("interp: {error}"))?;
+    annotate(&mut module, &mut random, &mesh);
+    let fail = |what: &str, more: &str| {
+        Err(format!(
+            "seed {seed}, mesh {mesh:?}: {what}\n{module}\n{more}"
+        ))
+    };
+    let partitioned = match partition(&module, &tegula_partition::Options::default()) {
+        Ok(partitioned) => partitioned,
+        Err(error) => return fail(&error.to_string(), ""),
+    };
+    let actual = match results(&partitioned, &program.inputs, &module) {
+        Ok(actual) => actual,
+        Err(error) => return fail(&error, &partitioned.module.to_string()),
+    };
+    let expected: Vec<Literal> = expected.leaves().into_iter().cloned().collect();
+    for (at, (actual, expected)) in actual.iter().zip(&expected).enumerate() {
+        if !same(actual, expected) {
+            let text = format!(
+                "{}\nexpected {expected}\nfound {actual}",
+                partitioned.module
+            );
+            return fail(&format!("result {at} differs"), &text);
+        }
+    }
+    match actual.len() == expected.len() {
+        true => Ok(()),
+        false => fail("another number of results", ""),
+    }
+}
+
+/// Whether two arrays have the same elements; a sum of parts may have another zero.
+fn same(a: &Literal, b: &Literal) -> bool {
+    a.bytes() == b.bytes()
+        || a.shape().same_ignoring_layout(b.shape())
+            && a.scalars().zip(b.scalars()).all(|(a, b)| {
+                a == b
+                    || a.to_f64() == 0.0 && b.to_f64() == 0.0
+                    || a.to_f64().is_nan() && b.to_f64().is_nan()
+            })
+}
+
+#[test]
+fn partitioned_programs_give_the_same() {
+    let first = number("TEGULA_FIRST").unwrap_or(0);
+    let seeds: Vec<u64> = match number("TEGULA_SEED") {
+        Some(seed) => vec![seed],
+        None => (first..first + number("TEGULA_SWEEP").unwrap_or(PROGRAMS)).collect(),
+    };
+    let total = seeds.len();
+    let mut failed = Vec::new();
+    for seed in seeds {
+        if let Err(error) = check(seed) {
+            failed.push(error);
+        }
+    }
+    for error in failed.iter().take(3) {
+        eprintln!("{error}\n----");
+    }
+    let heads: Vec<&str> = failed
+        .iter()
+        .filter_map(|error| error.lines().next())
+        .collect();
+    assert!(
+        failed.is_empty(),
+        "{} of {total} programs fail:\n{}",
+        failed.len(),
+        heads.join("\n")
+    );
+}
