@@ -1,40 +1,66 @@
 //! Files that are cut off or changed are errors or other models, never panics.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use tegula_import_onnx::{Owner, is_model, to_module};
+use tegula_import_onnx::{Owner, is_model, to_module, to_stages};
 
+/// Reads a model as one program, and as several; whether either can be done.
 fn read(bytes: &[u8]) -> bool {
     let none = |_: &str| Err("there is no external data".to_owned());
     let owner: Owner = Arc::new(bytes.to_vec());
-    to_module(&owner, &none, &|_, _, _| None).is_ok()
+    let whole = to_module(&owner, &none, &|_, _, _| None).is_ok();
+    to_stages(&owner, &none, &[]).is_ok() || whole
+}
+
+fn models_in(folder: &Path) -> Vec<Vec<u8>> {
+    let entries = std::fs::read_dir(folder).expect("a folder of tests");
+    let mut paths: Vec<PathBuf> = entries
+        .map(|entry| entry.expect("a folder").path().join("model.onnx"))
+        .collect();
+    paths.sort();
+    let models = paths.iter().map(std::fs::read);
+    models.map(|bytes| bytes.expect("a model")).collect()
+}
+
+/// Other values of some bytes of a model, as many as `places`.
+fn change(bytes: &[u8], places: usize) {
+    for at in (0..bytes.len()).step_by((bytes.len() / places).max(1)) {
+        let mut changed = bytes.to_vec();
+        for value in [0, 0x7f, 0xff, bytes[at] ^ 1, bytes[at] ^ 0x10] {
+            changed[at] = value;
+            read(&changed);
+        }
+    }
 }
 
 #[test]
 fn cut_off_and_changed() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/onnx/sample/node");
-    let mut models = 0;
+    let models = models_in(&folder);
     let mut readable = 0;
-    for entry in std::fs::read_dir(folder).expect("the sample is in the repository") {
-        let path = entry.expect("a folder").path().join("model.onnx");
-        let bytes = std::fs::read(path).expect("a model");
-        assert!(is_model(&bytes));
-        readable += usize::from(read(&bytes));
+    for bytes in &models {
+        assert!(is_model(bytes));
+        readable += usize::from(read(bytes));
         for at in 0..bytes.len() {
             read(&bytes[..at]);
-            let mut changed = bytes.clone();
-            for value in [0, 0x7f, 0xff, bytes[at] ^ 1, bytes[at] ^ 0x10] {
-                changed[at] = value;
-                read(&changed);
-            }
         }
-        models += 1;
+        change(bytes, bytes.len());
     }
-    assert!(models >= 40, "{models} models in the sample");
-    assert!(
-        readable >= 20,
-        "only {readable} of {models} models are read"
-    );
+    let count = models.len();
+    assert!(count >= 40, "{count} models in the sample");
+    assert!(readable >= 20, "only {readable} of {count} models are read");
+}
+
+/// Some bytes of every model of the backend suite, where `TEGULA_ONNX_SUITE` says where it is: each
+/// operator's own checks of ranks and sizes.
+#[test]
+fn every_operator_changed() {
+    let Some(suite) = std::env::var_os("TEGULA_ONNX_SUITE") else {
+        return;
+    };
+    for bytes in models_in(&Path::new(&suite).join("node")) {
+        change(&bytes, 60);
+    }
 }
 
 #[test]

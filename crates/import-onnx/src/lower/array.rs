@@ -75,7 +75,7 @@ impl Lowerer<'_> {
         stride: i64,
     ) -> Result<Value> {
         let (start, limit) = (self.canonical(start), self.canonical(limit));
-        let whole = value.dims[along].clone();
+        let whole = value.size(along)?.clone();
         if start.as_constant() == Some(0) && limit == whole && stride == 1 {
             return Ok(value.clone());
         }
@@ -222,6 +222,7 @@ impl Lowerer<'_> {
     }
 
     pub(crate) fn reverse(&mut self, value: &Value, along: usize) -> Result<Value> {
+        value.size(along)?;
         if let Some(out) = self.followed_dims(value, &value.dims) {
             return self.rearranged(value, &out, &|index| {
                 let mut from = index.to_vec();
@@ -246,6 +247,12 @@ impl Lowerer<'_> {
 
     /// A dimension of size 1 more.
     pub(crate) fn unsqueeze(&mut self, value: &Value, at: usize) -> Result<Value> {
+        if at > value.rank() {
+            return Err(Error::input(format!(
+                "no dimension {at} can be added to an array of {}",
+                value.rank()
+            )));
+        }
         let mut dims = value.dims.clone();
         dims.insert(at, Term::constant(1));
         self.reshape(value, &dims)
@@ -253,6 +260,7 @@ impl Lowerer<'_> {
 
     /// A dimension of size 1 less.
     pub(crate) fn squeeze(&mut self, value: &Value, at: usize) -> Result<Value> {
+        value.size(at)?;
         let mut dims = value.dims.clone();
         dims.remove(at);
         self.reshape(value, &dims)
@@ -260,6 +268,7 @@ impl Lowerer<'_> {
 
     /// A slice of size 1 at an index that depends on data, without its dimension.
     pub(crate) fn at_index(&mut self, value: &Value, along: usize, index: &Value) -> Result<Value> {
+        value.size(along)?;
         let zero = Value::of_integers(index.ty, &[], &[0])?;
         let zero = self.local(&zero)?;
         let mut operands = vec![self.local(value)?];
@@ -288,6 +297,7 @@ impl Lowerer<'_> {
         index: &Value,
         row: &Value,
     ) -> Result<Value> {
+        array.size(along)?;
         let row = self.unsqueeze(row, along)?;
         let zero = Value::of_integers(index.ty, &[], &[0])?;
         let zero = self.local(&zero)?;

@@ -77,6 +77,14 @@ impl Lowerer<'_> {
         places: &[usize],
         dims: &[Term],
     ) -> Result<Value> {
+        if places.len() != value.rank() || places.iter().any(|place| *place >= dims.len()) {
+            return Err(Error::input(format!(
+                "an array of {} dimensions cannot be repeated to {}: expected {} dimensions",
+                value.rank(),
+                dims.len(),
+                places.len()
+            )));
+        }
         let one = Term::constant(1);
         if let Some(out) = self.followed_dims(value, dims) {
             let own = value.static_dims().unwrap_or_default();

@@ -32,6 +32,7 @@ impl Lowerer<'_> {
     /// The slices of a dimension at indices, which are not negative: the dimensions of the indices
     /// take its place.
     pub(crate) fn take(&mut self, value: &Value, indices: &Value, along: usize) -> Result<Value> {
+        value.size(along)?;
         let dims = [
             &value.dims[..along],
             &indices.dims,

@@ -153,8 +153,8 @@ impl Lowerer<'_> {
             lhs_contracting: numbers(contracting, false),
             rhs_contracting: numbers(contracting, true),
         };
-        for (x, y) in contracting {
-            let (x, y) = (a.dims[*x].as_constant(), b.dims[*y].as_constant());
+        for (x, y) in batch.iter().chain(contracting) {
+            let (x, y) = (a.size(*x)?.as_constant(), b.size(*y)?.as_constant());
             if let (Some(x), Some(y)) = (x, y)
                 && x != y
             {

@@ -58,6 +58,17 @@ impl Value {
         self.dims.len()
     }
 
+    /// The size of a dimension.
+    ///
+    /// # Errors
+    /// There is no such dimension.
+    pub(crate) fn size(&self, at: usize) -> Result<&Term, Error> {
+        self.dims.get(at).ok_or_else(|| {
+            let rank = self.rank();
+            Error::input(format!("there is no dimension {at} in an array of {rank}"))
+        })
+    }
+
     /// All sizes, if every one is known.
     pub(crate) fn static_dims(&self) -> Option<Vec<i64>> {
         self.dims.iter().map(Term::as_constant).collect()

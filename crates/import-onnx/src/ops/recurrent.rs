@@ -299,7 +299,8 @@ struct Given<'v> {
 /// One of several parts of the last dimension.
 fn part(lower: &mut Lowerer<'_>, cell: &Cell, x: &Value, at: i64) -> Result<Value> {
     let start = cell.hidden.mul(&Term::constant(at));
-    lower.slice(x, x.rank() - 1, &start, &start.add(&cell.hidden), 1)
+    let last = x.rank().saturating_sub(1);
+    lower.slice(x, last, &start, &start.add(&cell.hidden), 1)
 }
 
 fn clipped(lower: &mut Lowerer<'_>, cell: &Cell, x: &Value) -> Result<Value> {
