@@ -1,15 +1,15 @@
 //! The partitioner: a program over sharded arrays becomes one program per device.
 //!
 //! A program says of some arrays how they are cut over devices ([`Sharding`]). The partitioner chooses
-//! how all others are ([`propagate`]), and makes a program that each device runs on its own parts,
-//! with the collectives that bring what lies on other devices ([`emit`]). It means the same: the
+//! how all others are (`propagate`), and makes a program that each device runs on its own parts,
+//! with the collectives that bring what lies on other devices (`emit`). It means the same: the
 //! parts of its results, put together, are the results of the whole program.
 //!
 //! Which parts of operands a part of a result needs is asked of `tegula-indexing`'s maps. No
 //! operation is refused: where nothing better is known its operands are gathered, and the
 //! [`Report`] says so, with a reason for every choice.
 //!
-//! What it is not: it runs nothing, and knows no machine but for the rates in [`emit`]'s costs.
+//! What it is not: it runs nothing, and knows no machine but for the rates in `emit`'s costs.
 //!
 //! # Invariants
 //! - Each device's part of an array has the same shape; elements behind the end of an uneven
