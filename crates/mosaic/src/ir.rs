@@ -357,7 +357,7 @@ pub enum Op {
     ReduceIndex(Reduction, i64),
     /// Dimension `d` of the result is dimension `permutation[d]` of the operand.
     Transpose(Vec<i64>),
-    /// Vectors one behind the other.
+    /// Concatenates vectors.
     Concatenate(i64),
     /// A part: first elements, sizes, steps, of the first dimensions.
     Slice(Vec<i64>, Vec<i64>, Vec<i64>),
@@ -366,7 +366,7 @@ pub enum Op {
     /// Rotated along a dimension by the amount that the second operand says; by `stride` more
     /// for each index along the stride's dimension.
     Rotate(i64, Option<(i64, i64)>),
-    /// The vector so many times, one behind the other.
+    /// Repeats a vector this many times.
     Repeat(i64, i64),
     /// Elements along a dimension by indices: `result[i] = source[indices[i]]`.
     Gather(Vec<i64>),

@@ -2,7 +2,7 @@
 //!
 //! A program says of some arrays how they are cut over devices ([`Sharding`]). The partitioner chooses
 //! how all others are (`propagate`), and makes a program that each device runs on its own parts,
-//! with the collectives that bring what lies on other devices (`emit`). It means the same: the
+//! with the collectives that fetch elements from other devices (`emit`). It means the same: the
 //! parts of its results, put together, are the results of the whole program.
 //!
 //! Which parts of operands a part of a result needs is asked of `tegula-indexing`'s maps. No

@@ -3,7 +3,8 @@
 //! The partitioned program is the same for all devices: which part a device has follows from its
 //! partition-id, through tables. Each value is made with the sharding that propagation gave it.
 //! [`operation`] chooses by cost how an operation is computed on parts, [`reshard`] takes arrays from
-//! one sharding to another, [`window`] brings what lies beyond a part's border.
+//! one sharding to another, [`window`] fetches the halo: the elements of neighbouring parts that a
+//! window reads.
 
 mod control;
 mod cost;

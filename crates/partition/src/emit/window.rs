@@ -1,4 +1,4 @@
-//! What lies beyond the border of a device's part.
+//! Halo exchange: fetches the elements of neighbouring parts that a window, slice or pad reads.
 //!
 //! Slices, paddings, reversals, concatenations and windows read for part `t` of their result the
 //! elements `first + t * step ..` of a dimension of an operand. Where that dimension is cut, the

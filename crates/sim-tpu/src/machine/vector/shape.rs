@@ -201,7 +201,7 @@ pub(super) fn extract(x: &Vector, from: &[i64], to: &[i64], position: &[i64]) ->
     strided(x, start, to, &steps)
 }
 
-/// Vectors one behind the other along a dimension.
+/// Concatenates vectors along a dimension.
 pub(super) fn concatenate(parts: &[(&Vector, &[i64])], dim: usize) -> Made {
     let Some((first, dims)) = parts.first() else {
         return Err("nothing to put together".to_owned());
@@ -296,7 +296,7 @@ fn picked(x: &Vector, total: usize, place: &dyn Fn(usize) -> usize) -> Vector {
     })
 }
 
-/// The vector so many times along a dimension, one behind the other.
+/// Repeats a vector this many times along a dimension.
 pub(super) fn repeat(x: &Vector, dims: &[i64], dim: usize, times: i64) -> Made {
     let times = usize::try_from(times).map_err(|_| "a negative number of times".to_owned())?;
     let parts = vec![(x, dims); times];

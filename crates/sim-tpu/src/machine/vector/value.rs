@@ -170,7 +170,7 @@ pub(crate) fn rounded(element: Element, mut values: Vec<f32>) -> Vec<f32> {
     values
 }
 
-/// Numbers from the bytes of an array, one behind the other.
+/// Decodes consecutive numbers from the bytes of an array.
 pub(crate) fn from_bytes(element: Element, bytes: &[u8]) -> Result<Lanes, String> {
     let ty = ir_type(element)?;
     Ok(match (element, ty.byte_width_or_one()) {
