@@ -16,7 +16,7 @@ use std::time::Duration;
 use tegula_custom_call::Handlers;
 use tegula_devices::{RunError, Topology};
 use tegula_fusion::array_leaves;
-use tegula_ir::{ArrayShape, Dim, Literal, LiteralError, Module, Op};
+use tegula_ir::{ArrayShape, Dim, Literal, LiteralError, Module};
 use tegula_partition::{Partitioned, Sharding};
 
 /// How long a device waits for another in an exchange.
@@ -263,29 +263,18 @@ fn stated_topology(module: &Module, devices: usize) -> Result<Topology, Error> {
         );
         return Err(Error::new(ErrorKind::Input, message));
     }
-    // Collectives with a channel are between partitions.
-    let mut instructions = module.instructions.values();
-    let partitions = instructions.any(|instruction| match &instruction.op {
-        Op::AllGather { collective, .. }
-        | Op::AllReduce { collective, .. }
-        | Op::ReduceScatter { collective, .. }
-        | Op::AllToAll { collective, .. }
-        | Op::RaggedAllToAll(collective)
-        | Op::CollectiveBroadcast(collective) => collective.channel_id.is_some(),
-        Op::CollectivePermute { channel_id, .. } => channel_id.is_some(),
-        Op::PartitionId => true,
-        _ => false,
-    });
-    Ok(match partitions {
-        true => Topology {
-            replicas: 1,
-            partitions: devices,
+    Ok(
+        match tegula_partition::exchanges_between_partitions(module) {
+            true => Topology {
+                replicas: 1,
+                partitions: devices,
+            },
+            false => Topology {
+                replicas: devices,
+                partitions: 1,
+            },
         },
-        false => Topology {
-            replicas: devices,
-            partitions: 1,
-        },
-    })
+    )
 }
 
 fn partitioned(module: &Module, devices: usize) -> Result<Partitioned, Error> {
