@@ -5,12 +5,14 @@
 //! partitioner's choice. A program that is partitioned already has no whole arrays: its inputs and
 //! results get one more dimension, the most major one, with an entry for each device.
 //!
-//! The reference evaluator has collectives. The Plan and the CPU call [the host](crate::hosted) for
+//! The reference evaluator has collectives. The Plan and the CPU call [the host](super::hosted) for
 //! them.
 
-use super::{Executable, MAX_BYTES, MAX_INSTRUCTIONS, Options, Target, flatten, take};
-use crate::hosted::{as_device, hosted, is_collective};
-use crate::{Error, ErrorKind, Tensor};
+use super::hosted::{as_device, hosted, is_collective};
+use super::interp::{MAX_BYTES, MAX_INSTRUCTIONS, flatten, take};
+use super::{Backend, Built, RunContext};
+use crate::boundary::Boundary;
+use crate::{Error, ErrorKind, Executable, Options, Target, Tensor};
 use std::borrow::Cow;
 use std::time::Duration;
 use tegula_custom_call::Handlers;
@@ -48,9 +50,34 @@ enum Engine {
     Compiled(Box<Executable>),
 }
 
+/// Compiles a module for several devices.
+pub(super) fn build(module: &Module, options: &Options) -> Result<Built, Error> {
+    let compiled = SpmdExecutable::new(module, options)?;
+    let boundary = Boundary::row_major(module);
+    let boundary = match compiled.stacks() {
+        true => boundary.stacked(i64::try_from(options.devices).unwrap_or(i64::MAX)),
+        false => boundary,
+    };
+    Ok(Built::new(compiled, boundary))
+}
+
+impl Backend for SpmdExecutable {
+    fn run(
+        &self,
+        inputs: Vec<Cow<'_, Literal>>,
+        context: &RunContext<'_>,
+    ) -> Result<Vec<Literal>, Error> {
+        self.run(&inputs, context.handlers, context.step_limit)
+    }
+
+    fn stacked_devices(&self) -> Option<usize> {
+        self.stacks().then(|| self.topology.devices())
+    }
+}
+
 impl SpmdExecutable {
     /// Partitions a program, unless it is partitioned already, and compiles what each device runs.
-    pub(super) fn new(module: &Module, options: &Options) -> Result<Self, Error> {
+    fn new(module: &Module, options: &Options) -> Result<Self, Error> {
         let (program, topology, arrays) = match is_partitioned(module) {
             true => {
                 let topology = stated_topology(module, options.devices)?;
@@ -88,7 +115,7 @@ impl SpmdExecutable {
     }
 
     /// Runs all devices; inputs and results are whole arrays.
-    pub(super) fn run(
+    fn run(
         &self,
         inputs: &[Cow<'_, Literal>],
         handlers: &Handlers,
@@ -357,7 +384,7 @@ fn compiled(program: &Module, options: &Options) -> Result<Executable, Error> {
         devices: 1,
         ..options.clone()
     };
-    let executable = handlers.within(|| super::compile(&program, &options));
+    let executable = handlers.within(|| crate::compile(&program, &options));
     let mut executable = executable.map_err(|error| Error {
         // Places in the program that was made are not those of the text.
         span: tegula_ir::Span::default(),

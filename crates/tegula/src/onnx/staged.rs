@@ -6,11 +6,12 @@
 //! `Reshape`), the next stage is made for the elements that were computed, and kept for when they come
 //! again. See `tegula_import_onnx::Stage`.
 
+use super::Owner;
 use crate::read::{relate_sizes, verify};
 use crate::{Arg, Error, ErrorKind, Executable, Options, Tensor, compile};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use tegula_import_onnx::{Owner, SizeSource, Staged, Take, to_stages};
+use tegula_import_onnx::{SizeSource, Staged, Take, to_stages};
 use tegula_ir::{ArrayShape, ElementType, Literal};
 use tegula_stablehlo::Bytes;
 

@@ -1,6 +1,8 @@
 //! Programs on the simulated TPU: layouts, memory spaces and a schedule, lowered to the
 //! simulator's one form and run there.
 
+use super::{Backend, Built, RunContext};
+use crate::boundary::Boundary;
 use crate::{Error, ErrorKind};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -21,6 +23,23 @@ pub(crate) fn passes() -> Vec<&'static str> {
         &["assign-layouts", "schedule-memory", "lower-to-tpu"],
     ];
     last.concat()
+}
+
+/// Lowers a module for the chip of the options.
+pub(super) fn build(module: &Module, options: &crate::Options) -> Result<Built, Error> {
+    let executable = TpuExecutable::new(module, &options.chip()?)?;
+    Ok(Built::new(executable, Boundary::row_major(module)))
+}
+
+impl Backend for TpuExecutable {
+    fn run(
+        &self,
+        inputs: Vec<Cow<'_, Literal>>,
+        context: &RunContext<'_>,
+    ) -> Result<Vec<Literal>, Error> {
+        let inputs = inputs.into_iter().map(Cow::into_owned).collect();
+        self.checked_run(inputs, context.step_limit)
+    }
 }
 
 /// A program with its place on a chip.
@@ -140,12 +159,21 @@ impl TpuExecutable {
     /// # Errors
     /// Inputs that are not the program's; a limit of the simulator.
     pub fn simulate(&self, inputs: Option<Vec<Literal>>, timeline: bool) -> Result<Report, Error> {
+        self.simulate_within(inputs, timeline, self.step_limit)
+    }
+
+    fn simulate_within(
+        &self,
+        inputs: Option<Vec<Literal>>,
+        timeline: bool,
+        step_limit: Option<u64>,
+    ) -> Result<Report, Error> {
         let mut options = Options {
             functional: inputs.is_some(),
             record_timeline: timeline,
             ..Options::default()
         };
-        if let Some(steps) = self.step_limit {
+        if let Some(steps) = step_limit {
             options.step_limit = steps;
         }
         if let Some(inputs) = inputs {
@@ -173,10 +201,11 @@ impl TpuExecutable {
     }
 
     /// Runs the program; what the simulator finds is an error.
-    ///
-    /// # Errors
-    /// As [`Self::simulate`], and the first finding.
-    pub fn run(&self, inputs: Vec<Literal>) -> Result<Vec<Literal>, Error> {
+    fn checked_run(
+        &self,
+        inputs: Vec<Literal>,
+        step_limit: Option<u64>,
+    ) -> Result<Vec<Literal>, Error> {
         let given: BTreeMap<usize, Literal> = self
             .lowered
             .results
@@ -186,7 +215,7 @@ impl TpuExecutable {
                 ResultOf::Result(..) => None,
             })
             .collect();
-        let report = self.simulate(Some(inputs), false)?;
+        let report = self.simulate_within(Some(inputs), false, step_limit.or(self.step_limit))?;
         if let Some(finding) = report.findings.first() {
             let at = (finding.line as usize).checked_sub(1);
             let name = at.and_then(|at| self.lowered.instructions.get(at));
