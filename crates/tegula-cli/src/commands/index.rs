@@ -1,12 +1,12 @@
 //! `tegula index`: the indexing maps of a program's instructions.
 
+use crate::documents::{self, InstructionMaps, Maps, OperandMaps};
 use crate::exit_code::SUCCESS;
 use crate::inputs::{DimArgs, read_module};
 use crate::options::Common;
 use crate::report::Failure;
-use anyhow::anyhow;
+use crate::terminal::count;
 use clap::{Args, ValueEnum};
-use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::path::PathBuf;
@@ -48,7 +48,8 @@ impl From<StyleName> for Style {
 /// The options of `tegula index`.
 #[derive(Debug, Args)]
 pub(crate) struct IndexArgs {
-    /// The program: HLO text, StableHLO (text or bytecode), or a file of jax.export.
+    /// The program: HLO text, StableHLO (text or bytecode), a file of jax.export, or an ONNX model;
+    /// `-`: standard input.
     pub model: PathBuf,
     #[command(flatten)]
     pub dims: DimArgs,
@@ -62,7 +63,7 @@ pub(crate) struct IndexArgs {
     #[arg(long, value_enum, default_value = "xla")]
     pub style: StyleName,
     /// Print the rules that simplified each map.
-    #[arg(long)]
+    #[arg(long, visible_alias = "why")]
     pub explain: bool,
 }
 
@@ -89,13 +90,13 @@ pub(crate) fn index(args: &IndexArgs, common: &Common) -> Result<u8, Failure> {
             })
             .collect();
         if common.json {
-            all.push(instruction_json(module, id, args.direction, &operands));
+            all.push(document(module, id, args.direction, operands));
         } else {
             print_instruction(module, id, &operands);
         }
     }
     if common.json {
-        say!("{}", json!({ "instructions": all }));
+        documents::print(&Maps { instructions: all });
     }
     Ok(SUCCESS)
 }
@@ -196,102 +197,12 @@ fn operand_array<'a>(
 }
 
 /// The named instruction, or all of the entry computation.
-pub(crate) fn chosen(module: &Module, name: Option<&str>) -> anyhow::Result<Vec<InstructionId>> {
+fn chosen(module: &Module, name: Option<&str>) -> anyhow::Result<Vec<InstructionId>> {
     let entry = module.entry_computation();
     let Some(name) = name else {
         return Ok(entry.instructions.clone());
     };
-    Ok(vec![named(module, name)?])
-}
-
-/// The instruction of a name: `name`, or `computation::name`, for names are unique only
-/// within a computation. Alone, the entry's own comes first.
-///
-/// # Errors
-/// There is none, with the name that is most like it, or there are several.
-pub(crate) fn named(module: &Module, name: &str) -> anyhow::Result<InstructionId> {
-    let bare = |name: &'_ str| name.trim().trim_start_matches('%').to_owned();
-    let (computation, own) = match name.split_once("::") {
-        Some((computation, own)) => (Some(bare(computation)), bare(own)),
-        None => (None, bare(name)),
-    };
-    let all = module.computations.iter().flat_map(|(id, of)| {
-        let instructions = of.instructions.iter().map(move |&own| (id, &*of.name, own));
-        instructions.filter(|(_, of, _)| computation.as_deref().is_none_or(|name| name == *of))
-    });
-    let all: Vec<_> = all.collect();
-    let found = all.iter().filter(|(_, _, id)| *module[*id].name == *own);
-    let found: Vec<_> = found.collect();
-    let entry = found.iter().find(|(of, ..)| *of == module.entry);
-    match (entry, found.as_slice()) {
-        (Some((_, _, id)), _) | (None, [(_, _, id)]) => Ok(*id),
-        (None, []) => {
-            let spelled = |(_, of, id): &(_, &str, InstructionId)| match computation {
-                Some(_) => format!("{of}::{}", module[*id].name),
-                None => module[*id].name.to_string(),
-            };
-            let wanted = computation
-                .as_deref()
-                .map_or(own.clone(), |of| format!("{of}::{own}"));
-            let near = all
-                .iter()
-                .map(spelled)
-                .min_by_key(|name| distance(name, &wanted));
-            let near = near.filter(|name| distance(name, &wanted) <= wanted.len().div_ceil(3));
-            Err(match (near, all.is_empty()) {
-                (Some(near), _) => {
-                    anyhow!("there is no instruction `{name}`; did you mean `{near}`?")
-                }
-                (None, false) => anyhow!("there is no instruction `{name}`"),
-                (None, true) => no_computation(module, computation.as_deref().unwrap_or_default()),
-            })
-        }
-        (None, several) => {
-            let names = several
-                .iter()
-                .map(|(_, of, id)| format!("`{of}::{}`", module[*id].name));
-            let names: Vec<String> = names.collect();
-            Err(anyhow!(
-                "`{name}` is the name of several instructions: say {}",
-                names.join(" or ")
-            ))
-        }
-    }
-}
-
-fn no_computation(module: &Module, wanted: &str) -> anyhow::Error {
-    let names = module.computations.values().map(|of| &*of.name);
-    match nearest(names, wanted) {
-        Some(near) => anyhow!("there is no computation `{wanted}`; did you mean `{near}`?"),
-        None => anyhow!("there is no computation `{wanted}`"),
-    }
-}
-
-/// The name that is most like another, if it is like it.
-pub(super) fn nearest<'n>(names: impl Iterator<Item = &'n str>, wanted: &str) -> Option<&'n str> {
-    let near = names.min_by_key(|name| distance(name, wanted));
-    near.filter(|near| distance(near, wanted) <= wanted.len().div_ceil(3))
-}
-
-/// How many characters must be put in, taken out or changed to make one name of the
-/// other.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut diagonal = i;
-        let mut left = i + 1;
-        for (above, y) in row.iter_mut().skip(1).zip(&b) {
-            let changed = diagonal + usize::from(x != *y);
-            diagonal = *above;
-            left = changed.min(*above + 1).min(left + 1);
-            *above = left;
-        }
-        if let Some(first) = row.first_mut() {
-            *first = i + 1;
-        }
-    }
-    row.last().copied().unwrap_or(0)
+    Ok(vec![crate::instruction_names::named(module, name)?])
 }
 
 struct Printed {
@@ -359,56 +270,58 @@ fn printed(
     }
 }
 
-fn instruction_json(
+fn document(
     module: &Module,
     id: InstructionId,
     direction: DirectionName,
-    operands: &[Printed],
-) -> Value {
-    let operands: Vec<Value> = operands
-        .iter()
-        .map(|o| {
-            let mut object = json!({
-                "operand": o.operand,
-                "maps": o.maps,
-                "exact": o.exact,
-                "unknown": o.unknown,
-            });
-            if o.steps.iter().any(|steps| !steps.is_empty()) {
-                object["steps"] = json!(o.steps);
-            }
-            if o.participants.iter().any(Option::is_some) {
-                object["participants"] = json!(o.participants);
-            }
-            if o.leaf > 0 {
-                object["leaf"] = json!(o.leaf);
-            }
-            if let Some(uses) = &o.uses {
-                object["utilization"] = json!({
-                    "distinct": uses.utilization.distinct.to_string().parse::<u64>().ok(),
-                    "elements": uses.utilization.elements.to_string().parse::<u64>().ok(),
-                    "reads": uses.utilization.reads.to_string().parse::<u64>().ok(),
-                    "exact": uses.utilization.exact,
-                });
-                let loads = uses.coalescing.iter().map(|load| {
-                    load.map(|load| {
-                        json!({
-                            "sectors": load.sectors,
-                            "ideal": load.ideal,
-                            "bytes": load.bytes,
-                        })
-                    })
-                });
-                object["coalescing"] = loads.collect::<Vec<_>>().into();
-            }
-            object
-        })
-        .collect();
-    let direction = match direction {
-        DirectionName::OutputToInput => "output-to-input",
-        DirectionName::InputToOutput => "input-to-output",
-    };
-    json!({ "name": &*module[id].name, "direction": direction, "operands": operands })
+    operands: Vec<Printed>,
+) -> InstructionMaps {
+    InstructionMaps {
+        name: module[id].name.to_string(),
+        direction: match direction {
+            DirectionName::OutputToInput => "output-to-input",
+            DirectionName::InputToOutput => "input-to-output",
+        },
+        operands: operands.into_iter().map(Printed::document).collect(),
+    }
+}
+
+impl Printed {
+    fn document(self) -> OperandMaps {
+        let (utilization, coalescing) = self.uses.map(Uses::documents).unzip();
+        let explained = self.steps.iter().any(|steps| !steps.is_empty());
+        let shared = self.participants.iter().any(Option::is_some);
+        OperandMaps {
+            operand: self.operand,
+            maps: self.maps,
+            exact: self.exact,
+            unknown: self.unknown,
+            steps: explained.then_some(self.steps),
+            participants: shared.then_some(self.participants),
+            leaf: (self.leaf > 0).then_some(self.leaf),
+            utilization,
+            coalescing,
+        }
+    }
+}
+
+impl Uses {
+    fn documents(self) -> (documents::Utilization, Vec<Option<documents::Coalescing>>) {
+        let number = |big: &dyn std::fmt::Display| big.to_string().parse().ok();
+        let utilization = documents::Utilization {
+            distinct: number(&self.utilization.distinct),
+            elements: number(&self.utilization.elements),
+            reads: number(&self.utilization.reads),
+            exact: self.utilization.exact,
+        };
+        let load = |load: Coalescing| documents::Coalescing {
+            sectors: load.sectors,
+            ideal: load.ideal,
+            bytes: load.bytes,
+        };
+        let loads = self.coalescing.into_iter().map(|found| found.map(load));
+        (utilization, loads.collect())
+    }
 }
 
 fn print_instruction(module: &Module, id: InstructionId, operands: &[Printed]) {
@@ -440,7 +353,8 @@ fn print_instruction(module: &Module, id: InstructionId, operands: &[Printed]) {
                 .and_then(|uses| uses.coalescing.get(position));
             if let Some(Some(load)) = load {
                 let Coalescing { sectors, ideal, .. } = load;
-                say!("    a warp's load: {sectors} sectors of 32 bytes, {ideal} at best");
+                let sectors = count(usize::try_from(*sectors).unwrap_or(usize::MAX), "sector");
+                say!("    a warp's load: {sectors} of 32 bytes, {ideal} at best");
             }
         }
         if let Some(Uses { utilization, .. }) = &operand.uses

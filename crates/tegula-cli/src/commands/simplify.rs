@@ -1,10 +1,12 @@
 //! `tegula simplify`: the simplest form of an indexing map.
 
+use crate::documents::{self, Failed, Simplified};
 use crate::exit_code::{BAD_USAGE, FINDING, SUCCESS};
 use crate::options::Common;
 use crate::report::Failure;
+use crate::terminal::count;
+use crate::terminal::output::complain;
 use clap::Args;
-use serde_json::json;
 use std::io::BufRead;
 use tegula_expr::{Style, Var};
 use tegula_indexing::{Checked, Difference, IndexingMap, Session, Status, check_same, parse_map};
@@ -15,7 +17,7 @@ pub(crate) struct SimplifyArgs {
     /// The map, or `-`: one map per line of standard input.
     pub map: String,
     /// Print the rules that led to the result.
-    #[arg(long)]
+    #[arg(long, visible_alias = "why")]
     pub explain: bool,
     /// Verify the result by evaluating both maps.
     #[arg(long)]
@@ -85,26 +87,21 @@ fn one(text: &str, args: &SimplifyArgs, common: &Common) -> u8 {
             Status::Empty => "empty",
             Status::Undefined => "undefined",
         };
-        let mut object = json!({ "map": printed, "status": status });
-        if args.explain {
-            object["stop"] = json!(format!("{:?}", report.stop));
-            object["steps"] = json!(steps);
-        }
-        if let Some(checked) = &checked {
-            object["check"] = json!(describe_check(checked));
-        }
-        say!("{object}");
+        documents::print(&Simplified {
+            map: printed,
+            status,
+            stop: args.explain.then(|| format!("{:?}", report.stop)),
+            steps: args.explain.then_some(steps),
+            check: checked.as_ref().map(describe_check),
+        });
     } else {
         say!("{printed}");
         for step in &steps {
             say!("  {step}");
         }
         if args.explain {
-            say!(
-                "  stopped: {:?} after {} round(s)",
-                report.stop,
-                report.rounds
-            );
+            let rounds = count(report.rounds, "round");
+            say!("  stopped: {:?} after {rounds}", report.stop);
         }
         if let Some(checked) = &checked {
             say!("  check: {}", describe_check(checked));
@@ -135,9 +132,9 @@ const SHOWN: usize = 400;
 fn malformed(text: &str, message: &str, lines: bool, common: &Common) -> u8 {
     let shown: String = text.chars().take(SHOWN).collect();
     let more = if shown.len() < text.len() { " ..." } else { "" };
-    eprintln!("error: {message}\n  {shown}{more}");
+    complain(format_args!("error: {message}\n  {shown}{more}"));
     if common.json {
-        say!("{}", json!({ "error": { "message": message } }));
+        documents::print(&Failed::without_line(message));
     } else if lines {
         say!("error: {message}");
     }

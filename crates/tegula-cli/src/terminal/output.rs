@@ -38,12 +38,14 @@ pub(crate) fn note(result: Result<()>) {
 
 /// Prints a line to standard output.
 pub(crate) fn line(text: Arguments<'_>) {
-    note(writeln!(std::io::stdout(), "{text}"));
+    super::progress::clear();
+    note(writeln!(anstream::stdout(), "{text}"));
 }
 
 /// Prints a line to standard error. If that fails, there is nobody left to tell.
 pub(crate) fn complain(text: Arguments<'_>) {
-    let _ = writeln!(std::io::stderr(), "{text}");
+    super::progress::clear();
+    let _ = writeln!(anstream::stderr(), "{text}");
 }
 
 /// Writes what is still buffered, and gives the first failure of all.

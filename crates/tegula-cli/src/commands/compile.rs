@@ -3,13 +3,13 @@
 mod object;
 mod passes;
 
+use crate::documents::{self, Text};
 use crate::exit_code::SUCCESS;
 use crate::inputs::{DimArgs, read_module};
 use crate::options::{Common, CpuArgs};
 use crate::report::Failure;
 use anyhow::{Context, anyhow};
 use clap::{Args, ValueEnum};
-use serde_json::json;
 use std::path::PathBuf;
 use tegula::PlanOptions;
 use tegula_codegen_cpu::{Listing, listing};
@@ -64,7 +64,8 @@ pub(crate) enum Form {
 /// The options of `tegula compile`.
 #[derive(Debug, Args)]
 pub(crate) struct CompileArgs {
-    /// The program: HLO text, StableHLO (text or bytecode), or a file of jax.export.
+    /// The program: HLO text, StableHLO (text or bytecode), a file of jax.export, or an ONNX model;
+    /// `-`: standard input.
     pub model: PathBuf,
     #[command(flatten)]
     pub dims: DimArgs,
@@ -114,9 +115,9 @@ fn emit(args: &CompileArgs, form: Form, common: &Common) -> Result<u8, Failure> 
     }
     if form == Form::Tpu && !matches!(args.target, CompileTarget::Cuda) {
         let bytes = crate::inputs::read_file(&args.model)?;
-        if let Some(kernels) = crate::simulate::pallas::read(&args.model, &bytes)? {
+        if let Some(kernels) = super::simulate::pallas::read(&args.model, &bytes)? {
             let chip = crate::chip::load(&args.chip)?;
-            let text = crate::simulate::pallas::text(&args.model, &kernels, &chip)?;
+            let text = super::simulate::pallas::text(&args.model, &kernels, &chip)?;
             return write_text(args, common, &text);
         }
     }
@@ -148,8 +149,8 @@ fn emit(args: &CompileArgs, form: Form, common: &Common) -> Result<u8, Failure> 
                 fused: &planned.fused,
             }
             .to_string();
-            text.push_str(&crate::fused_text::orders(&planned.reasons));
-            text.push_str(&crate::fused_text::strips(&planned.plan));
+            text.push_str(&super::fused_text::orders(&planned.reasons));
+            text.push_str(&super::fused_text::strips(&planned.plan));
             text
         }
         (Form::Plan, _) => planned()?.plan.to_string(),
@@ -209,7 +210,9 @@ pub(super) fn write_text(args: &CompileArgs, common: &Common, text: &str) -> Res
     match &args.output {
         Some(path) => std::fs::write(path, text)
             .with_context(|| format!("{} cannot be written", path.display()))?,
-        None if common.json => say!("{}", json!({ "text": text })),
+        None if common.json => documents::print(&Text {
+            text: text.to_owned(),
+        }),
         None => say!("{}", text.trim_end_matches('\n')),
     }
     Ok(SUCCESS)

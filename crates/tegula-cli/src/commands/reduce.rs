@@ -1,12 +1,13 @@
 //! `tegula reduce`: the smallest program on which a command still fails.
 
+use crate::documents::{self, Reduced};
 use crate::exit_code::SUCCESS;
 use crate::inputs::{DimArgs, read_module};
 use crate::options::Common;
 use crate::report::Failure;
+use crate::terminal::output::complain;
 use anyhow::{Context, anyhow};
 use clap::Args;
-use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use tegula_ir::Module;
@@ -15,7 +16,8 @@ use tegula_ir::{PrintStyle, print_module};
 /// The options of `tegula reduce`.
 #[derive(Debug, Args)]
 pub(crate) struct ReduceArgs {
-    /// The program: HLO text, StableHLO (text or bytecode), or a file of jax.export.
+    /// The program: HLO text, StableHLO (text or bytecode), a file of jax.export, or an ONNX model;
+    /// `-`: standard input.
     pub model: PathBuf,
     /// Write the result to this file instead of MODEL.reduced.hlo.
     #[arg(short = 'o', value_name = "FILE")]
@@ -44,7 +46,7 @@ pub(crate) fn reduce(args: &ReduceArgs, common: &Common) -> Result<u8, Failure> 
         let size = module.instructions.len();
         if fails && size < smallest {
             smallest = size;
-            eprintln!("{size} instructions");
+            complain(format_args!("{size} instructions"));
         }
         anyhow::Ok(fails)
     })?;
@@ -55,20 +57,19 @@ pub(crate) fn reduce(args: &ReduceArgs, common: &Common) -> Result<u8, Failure> 
     write(&output, &reduction.module)?;
     let after = reduction.module.instructions.len();
     if reduction.gave_up {
-        eprintln!(
+        complain(format_args!(
             "stopped after {} tries; --max-tries allows more",
             reduction.tries
-        );
+        ));
     }
     if common.json {
-        let report = json!({
-            "output": output.display().to_string(),
-            "instructions_before": before,
-            "instructions": after,
-            "tries": reduction.tries,
-            "gave_up": reduction.gave_up,
+        documents::print(&Reduced {
+            output: output.display().to_string(),
+            instructions_before: before,
+            instructions: after,
+            tries: reduction.tries,
+            gave_up: reduction.gave_up,
         });
-        say!("{report}");
     } else {
         let tries = reduction.tries;
         say!(

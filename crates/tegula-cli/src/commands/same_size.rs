@@ -1,15 +1,15 @@
-//! `tegula shape MODEL --why A B`: why two sizes are equal.
+//! `tegula sizes MODEL --why A B`: why two sizes are equal.
 //!
 //! Both sizes are taken as the text states them, before anything is solved. What the
 //! program's operations relate is put in, one relation at a time, until only sizes
 //! are left that nothing determines; the simplifier decides the rest.
 
+use crate::documents::{self, SameSize, Size};
 use crate::exit_code::{FINDING, SUCCESS};
 use crate::inputs::{DimArgs, read_file, read_stated, text_of};
 use crate::options::Common;
 use crate::report::Failure;
 use anyhow::{Context, anyhow};
-use serde_json::json;
 use std::path::Path;
 use tegula_expr::{Term, Var, parse};
 use tegula_indexing::equality::{Equality, assumptions_of, missing, same_dim};
@@ -61,15 +61,17 @@ pub(crate) fn why(
         .collect();
     let sizes = [(names[0], &a, &simple_a), (names[1], &b, &simple_b)];
     if common.json {
-        let size = |(name, stated, size): (&String, &Term, &Term)| json!({"name": name, "stated": spell(stated), "size": spell(size)});
-        let object = json!({
-            "equal": verdict,
-            "sizes": sizes.map(size),
-            "relations": explanation.relations,
-            "proof": proofs,
-            "missing": lacking,
+        documents::print(&SameSize {
+            equal: verdict,
+            sizes: sizes.map(|(name, stated, size)| Size {
+                name: name.clone(),
+                stated: spell(stated),
+                size: spell(size),
+            }),
+            relations: explanation.relations,
+            proof: proofs,
+            missing: lacking,
         });
-        say!("{object}");
     } else {
         for (name, stated, _) in sizes {
             say!("{name}: {}", spell(stated));
@@ -174,7 +176,7 @@ impl Explanation<'_> {
     /// Dimension `K`, or `LEAF.K` of a tuple, of an instruction's result.
     fn dimension(&self, name: &str, place: &str) -> anyhow::Result<Term> {
         let module = self.module;
-        let shape = &module[crate::index::named(module, name)?].shape;
+        let shape = &module[crate::instruction_names::named(module, name)?].shape;
         let (leaf, dimension) = place.split_once('.').unwrap_or(("0", place));
         let wrong = || anyhow!("`{place}` is no dimension of `{name}`: expected a number");
         let leaf: usize = leaf.parse().map_err(|_| wrong())?;

@@ -1,12 +1,12 @@
 //! `tegula compile --emit object|header|library`: files for a C compiler.
 
 use super::{CompileArgs, Form};
+use crate::documents::{self, Files, WrittenFile};
 use crate::exit_code::SUCCESS;
 use crate::inputs::read_module;
 use crate::options::Common;
 use crate::report::Failure;
 use anyhow::{Context, anyhow};
-use serde_json::json;
 use std::path::Path;
 
 /// The only machine that objects are made for.
@@ -48,14 +48,16 @@ pub(super) fn compile(args: &CompileArgs, form: Form, common: &Common) -> Result
         let path = folder.join(file);
         std::fs::write(&path, &bytes)
             .with_context(|| format!("{} cannot be written", path.display()))?;
-        written.push(json!({ "path": path.display().to_string(), "bytes": bytes.len() }));
+        written.push(WrittenFile {
+            path: path.display().to_string(),
+            bytes: bytes.len(),
+        });
     }
     if common.json {
-        say!("{}", json!({ "files": written }));
+        documents::print(&Files { files: written });
     } else {
-        for file in &written {
-            let path = file["path"].as_str().unwrap_or_default();
-            say!("{path}: {} bytes", file["bytes"]);
+        for WrittenFile { path, bytes } in &written {
+            say!("{path}: {bytes} bytes");
         }
     }
     Ok(SUCCESS)

@@ -3,13 +3,13 @@
 
 pub(crate) mod pallas;
 
+use crate::documents::{self, AssumedLoop, Simulation, SimulationCheck, SimulationFinding};
 use crate::exit_code::{FINDING, SUCCESS};
 use crate::inputs::{DimArgs, InputArgs, open_npz, read_array, read_file, read_module, text_of};
 use crate::options::Common;
 use crate::report::{Failure, Finding as Shown, render_finding};
 use anyhow::{Context, anyhow};
 use clap::Args;
-use serde_json::json;
 use std::path::{Path, PathBuf};
 use tegula::Tensor;
 use tegula::random_input::random_array;
@@ -165,17 +165,7 @@ pub(super) fn outcome(
         write(path, chrome_trace(report, subject.lines).to_string())?;
     }
     if common.json {
-        let mut report = to_json(report);
-        for finding in report["findings"].as_array_mut().into_iter().flatten() {
-            pallas::place_finding(subject.program, finding);
-        }
-        if !assumed.is_empty() {
-            let loops = assumed.iter();
-            report["assumed_loops"] = loops
-                .map(|(name, trips)| json!({ "loop": name, "trips": trips }))
-                .collect();
-        }
-        say!("{report}");
+        documents::print(&document(subject, assumed));
     } else {
         say!("{}", summary(subject.program, report, &args.set));
     }
@@ -193,7 +183,7 @@ fn write_results(path: &Path, report: &Report) -> Result<(), Failure> {
     }
     let named = report.results.iter().enumerate();
     let named: Vec<(String, &Literal)> = named.map(|(i, out)| (format!("out{i}"), out)).collect();
-    crate::output::write_npz_file(path, &named)?;
+    crate::terminal::output::write_npz_file(path, &named)?;
     Ok(())
 }
 
@@ -372,34 +362,42 @@ fn show(path: &Path, text: &str, finding: &tegula_sim_tpu::Finding) {
     say!("{}", render_finding(path, text, &shown).trim_end());
 }
 
-fn to_json(report: &Report) -> serde_json::Value {
+fn document(subject: &Subject<'_>, assumed: &[(String, u64)]) -> Simulation {
+    let report = subject.report;
     let findings = report.findings.iter().map(|finding| {
-        json!({
-            "code": finding.code.name(),
-            "severity": finding.code.severity().name(),
-            "instruction": finding.instruction,
-            "line": finding.line,
-            "message": finding.message,
-        })
+        let mut document = SimulationFinding {
+            code: finding.code.name().to_owned(),
+            severity: finding.code.severity().name(),
+            instruction: finding.instruction.clone(),
+            line: finding.line,
+            file: None,
+            message: finding.message.clone(),
+        };
+        pallas::place_finding(subject.program, &mut document);
+        document
     });
-    let checks = report.checks().into_iter().map(|check| {
-        json!({
-            "what": check.what,
-            "codes": check.codes,
-            "how": check.how.name(),
-            "extent": check.extent,
-        })
+    let checks = report.checks().into_iter().map(|check| SimulationCheck {
+        what: check.what.to_string(),
+        codes: check.codes,
+        how: check.how.name(),
+        extent: check.extent.to_string(),
     });
-    json!({
-        "chip": report.chip,
-        "fits": report.fits,
-        "findings": findings.collect::<Vec<_>>(),
-        "checks": checks.collect::<Vec<_>>(),
-        "seconds": report.seconds,
-        "hbm_bytes": report.hbm_bytes,
-        "vmem_peak_bytes": report.vmem_peak_bytes,
-        "padding_bytes": report.padding_bytes,
-    })
+    Simulation {
+        chip: report.chip.to_string(),
+        fits: report.fits,
+        findings: findings.collect(),
+        checks: checks.collect(),
+        seconds: report.seconds,
+        hbm_bytes: report.hbm_bytes,
+        vmem_peak_bytes: report.vmem_peak_bytes,
+        padding_bytes: report.padding_bytes,
+        assumed_loops: (assumed.iter())
+            .map(|(name, trips)| AssumedLoop {
+                name: name.clone(),
+                trips: *trips,
+            })
+            .collect(),
+    }
 }
 
 fn summary(program: &TpuProgram, report: &Report, set: &[String]) -> String {

@@ -2,12 +2,12 @@
 //! program of StableHLO with `tpu_custom_call` in it, or on a kernel's own module.
 
 use super::{Precision, SimulateArgs, outcome};
+use crate::documents::SimulationFinding;
 use crate::exit_code::SUCCESS;
 use crate::inputs::{open_npz, read_array};
 use crate::options::Common;
 use crate::report::Failure;
 use anyhow::{Context, anyhow};
-use serde_json::json;
 use std::path::Path;
 use tegula::npz::NpyArray;
 use tegula::random_input::random_array;
@@ -351,19 +351,12 @@ fn show(program: &TpuProgram, finding: &Finding) {
 
 /// Puts the source's file and line into a finding of a report: statements of such programs count
 /// places.
-pub(super) fn place_finding(program: &TpuProgram, finding: &mut serde_json::Value) {
+pub(super) fn place_finding(program: &TpuProgram, finding: &mut SimulationFinding) {
     if program.places.is_empty() {
         return;
     }
-    let line = finding["line"]
-        .as_u64()
-        .and_then(|line| line.checked_sub(1));
-    let place = line.and_then(|at| program.places.get(usize::try_from(at).ok()?));
-    match place {
-        Some(place) => {
-            finding["line"] = json!(place.line);
-            finding["file"] = json!(&*place.file);
-        }
-        None => finding["line"] = json!(0),
-    }
+    let place = (finding.line as usize).checked_sub(1);
+    let place = place.and_then(|at| program.places.get(at));
+    finding.line = place.map_or(0, |place| place.line);
+    finding.file = place.map(|place| place.file.to_string());
 }

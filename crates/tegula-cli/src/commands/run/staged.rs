@@ -1,12 +1,10 @@
 //! `tegula run` of an ONNX model whose sizes depend on data.
 
-use super::{
-    RunArgs, Times, milliseconds, print_comparison, print_json, print_outputs, write_outputs,
-};
-use crate::exit_code::{FINDING, SUCCESS};
+use super::{RunArgs, Times, exit_code, print_json, print_outputs, print_times, write_outputs};
 use crate::inputs::read_file;
 use crate::options::Common;
 use crate::report::Failure;
+use crate::terminal::count;
 use anyhow::anyhow;
 use std::time::{Duration, Instant};
 use tegula::{Options, StagedModel};
@@ -50,22 +48,14 @@ pub(super) fn run(args: &RunArgs, common: &Common) -> Result<u8, Failure> {
         run: fastest,
     };
     if common.json {
-        print_json(&outputs, comparisons.as_deref(), &times);
+        print_json(args, &outputs, comparisons.as_deref(), &times);
     } else {
         say!(
-            "sizes depend on data: {} stages for these inputs",
-            model.stages()
+            "sizes depend on data: {} for these inputs, compiled as the first run needs them",
+            count(model.stages(), "stage")
         );
-        say!(
-            "compiled: {:.2} ms, the first run among them",
-            milliseconds(times.compile)
-        );
-        say!("ran:      {:.3} ms", milliseconds(times.run));
-        print_outputs(&outputs);
-        for (i, comparison) in comparisons.iter().flatten().enumerate() {
-            print_comparison(i, comparison);
-        }
+        print_times(args, &times);
+        print_outputs(&outputs, comparisons.as_deref());
     }
-    let ok = comparisons.is_none_or(|all| all.iter().all(|c| c.ok));
-    Ok(if ok { SUCCESS } else { FINDING })
+    Ok(exit_code(comparisons.as_deref()))
 }

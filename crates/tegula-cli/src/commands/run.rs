@@ -2,24 +2,27 @@
 
 mod staged;
 
+use crate::documents::{self, Check, RunOutput, RunResult};
 use crate::exit_code::{FINDING, SUCCESS};
-use crate::inputs::{
-    CheckArgs, DimArgs, FreezeArgs, InputArgs, borrowed, comparison_json, read_module_with,
-};
+use crate::inputs::{CheckArgs, DimArgs, FreezeArgs, InputArgs, borrowed, read_module_with};
 use crate::options::{CacheArgs, Common, CpuArgs, TargetName};
 use crate::report::Failure;
+use crate::terminal::count;
+use crate::terminal::style::{BAD, GOOD, HEADING, paint};
+use crate::terminal::table::{Column, Table};
 use clap::Args;
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use tegula::check::Comparison;
-use tegula::{Compiled, Executable, Options, Tensor, compile};
-use tegula_ir::{Literal, Shape};
+use tegula::{Executable, Options, Tensor, compile};
+use tegula_ir::{Literal, Scalar, Shape, shortest_float};
 
 /// The options of `tegula run`.
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
-    /// The program: HLO text, StableHLO (text or bytecode), a file of jax.export, or an ONNX model.
+    /// The program: HLO text, StableHLO (text or bytecode), a file of jax.export, or an ONNX model;
+    /// `-`: standard input.
     pub model: PathBuf,
     #[command(flatten)]
     pub dims: DimArgs,
@@ -79,10 +82,6 @@ pub(crate) fn run(args: &RunArgs, common: &Common) -> Result<u8, Failure> {
         devices: args.devices.into(),
         ..Options::default()
     };
-    let stacks = |executable: &Executable| match executable.compiled() {
-        Compiled::Spmd(spmd) => spmd.stacks(),
-        _ => false,
-    };
     // Whether there are inputs is known before a program is compiled, unless it gives them another
     // shape.
     let loaded = match args.devices {
@@ -92,7 +91,9 @@ pub(crate) fn run(args: &RunArgs, common: &Common) -> Result<u8, Failure> {
     let mut executable = compile(&source.module, &options).map_err(|e| source.failure(e))?;
     let inputs = match loaded {
         Some(inputs) => inputs,
-        None if stacks(&executable) => args.inputs.load_stacked(&executable)?,
+        None if executable.backend().stacked_devices().is_some() => {
+            args.inputs.load_stacked(&executable)?
+        }
         None => args.inputs.load(&source)?,
     };
     if let Some(steps) = args.steps {
@@ -116,15 +117,25 @@ pub(crate) fn run(args: &RunArgs, common: &Common) -> Result<u8, Failure> {
         run: fastest,
     };
     if common.json {
-        print_json(&outputs, comparisons.as_deref(), &times);
+        print_json(args, &outputs, comparisons.as_deref(), &times);
     } else {
-        print_text(args, &source.module, &executable, &inputs, &outputs, &times);
-        for (i, comparison) in comparisons.iter().flatten().enumerate() {
-            print_comparison(i, comparison);
-        }
+        print_head(args, &source.module, &executable, &inputs, &outputs);
+        print_times(args, &times);
+        print_outputs(&outputs, comparisons.as_deref());
     }
-    let ok = comparisons.is_none_or(|all| all.iter().all(|c| c.ok));
-    Ok(if ok { SUCCESS } else { FINDING })
+    Ok(exit_code(comparisons.as_deref()))
+}
+
+/// Whether all results that were compared agree.
+fn all_agree(comparisons: Option<&[Comparison]>) -> bool {
+    comparisons.is_none_or(|all| all.iter().all(|comparison| comparison.ok))
+}
+
+fn exit_code(comparisons: Option<&[Comparison]>) -> u8 {
+    match all_agree(comparisons) {
+        true => SUCCESS,
+        false => FINDING,
+    }
 }
 
 /// Writes results to the file that was asked for, if one was.
@@ -137,7 +148,7 @@ fn write_outputs(args: &RunArgs, outputs: &[Tensor]) -> anyhow::Result<()> {
         .enumerate()
         .map(|(i, b)| (format!("out{i}"), b.literal()))
         .collect();
-    crate::output::write_npz_file(path, &named)
+    crate::terminal::output::write_npz_file(path, &named)
 }
 
 struct Times {
@@ -150,90 +161,124 @@ fn milliseconds(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e3
 }
 
-fn print_json(outputs: &[Tensor], comparisons: Option<&[Comparison]>, times: &Times) {
-    let results: Vec<Value> = match comparisons {
-        Some(all) => all
-            .iter()
-            .enumerate()
-            .map(|(i, c)| comparison_json(i, c))
-            .collect(),
-        None => outputs
-            .iter()
-            .enumerate()
-            .map(|(i, b)| json!({ "index": i, "shape": shape_text(b) }))
-            .collect(),
+fn print_json(
+    args: &RunArgs,
+    outputs: &[Tensor],
+    comparisons: Option<&[Comparison]>,
+    times: &Times,
+) {
+    let results = outputs.iter().enumerate().map(|(index, output)| {
+        let literal = output.literal();
+        let comparison = comparisons.and_then(|all| all.get(index));
+        RunOutput {
+            index,
+            shape: shape_text(output),
+            elements: literal.len(),
+            values: json_values(literal),
+            check: comparison.map(|comparison| Check {
+                max_abs: comparison.max_abs,
+                max_rel: comparison.max_rel,
+                ok: comparison.ok,
+            }),
+        }
+    });
+    documents::print(&RunResult {
+        ok: all_agree(comparisons),
+        seed: args.inputs.made_up(),
+        outputs: results.collect(),
+        compile_ms: milliseconds(times.compile),
+        run_ms: milliseconds(times.run),
+    });
+}
+
+/// Elements of a result that are printed as JSON; `--outputs` writes all.
+const JSON_VALUES: usize = 1000;
+
+/// The first elements as JSON, which has no form for what is not finite.
+fn json_values(literal: &Literal) -> Vec<Value> {
+    let ty = literal.element_type();
+    let part = ty.complex_part().unwrap_or(ty);
+    let float = |value: f64| {
+        let text = shortest_float(value, part);
+        let read = text.parse().ok();
+        match read.and_then(serde_json::Number::from_f64) {
+            Some(number) => Value::Number(number),
+            None => Value::String(text),
+        }
     };
-    let ok = comparisons.is_none_or(|all| all.iter().all(|c| c.ok));
-    say!(
-        "{}",
-        json!({
-            "ok": ok,
-            "outputs": results,
-            "compile_ms": milliseconds(times.compile),
-            "run_ms": milliseconds(times.run),
-        })
-    );
+    let value = |scalar| match scalar {
+        Scalar::Bool(value) => value.into(),
+        Scalar::Int(value) => value.into(),
+        Scalar::Uint(value) => value.into(),
+        Scalar::Float(value) => float(value),
+        Scalar::Complex(re, im) => vec![float(re), float(im)].into(),
+    };
+    literal.scalars().take(JSON_VALUES).map(value).collect()
 }
 
 fn shape_text(buffer: &Tensor) -> String {
     Shape::Array(buffer.shape().clone()).to_string()
 }
 
-fn print_text(
+/// What was run: the program, where its inputs come from, what became of it.
+fn print_head(
     args: &RunArgs,
     module: &tegula_ir::Module,
     executable: &Executable,
     inputs: &[Tensor],
     outputs: &[Tensor],
-    times: &Times,
 ) {
-    let instructions = module.instructions.len();
     say!(
-        "{}: {instructions} instructions, {} inputs, {} results",
-        module.name,
-        inputs.len(),
-        outputs.len()
+        "{}: {}, {}, {}",
+        paint(HEADING, &module.name),
+        count(module.instructions.len(), "instruction"),
+        count(inputs.len(), "input"),
+        count(outputs.len(), "result")
     );
-    let plan = match executable.compiled() {
-        Compiled::Cpu(compiled) => Some(compiled.plan()),
-        Compiled::Cuda(compiled) => Some(compiled.plan()),
-        Compiled::Interp(_) | Compiled::Plan(_) | Compiled::Tpu(_) | Compiled::Spmd(_) => None,
-    };
-    if let Some(plan) = plan {
-        say!("fused:    {}", crate::fused_text::summary(plan));
+    if let Some(seed) = args.inputs.made_up()
+        && !inputs.is_empty()
+    {
+        say!("inputs:   random, from seed {seed}; --inputs FILE.npz takes them from a file");
     }
+    if let Some(plan) = executable.backend().plan() {
+        say!("fused:    {}", super::fused_text::summary(plan));
+    }
+}
+
+fn print_times(args: &RunArgs, times: &Times) {
     say!(
         "compiled: {:.2} ms (read and verified in {:.2} ms)",
         milliseconds(times.compile),
         milliseconds(times.read)
     );
-    let best = if args.repeat > 1 {
-        format!(", the fastest of {}", args.repeat)
-    } else {
-        String::new()
+    let best = match args.repeat {
+        1 => String::new(),
+        repeat => format!(", the fastest of {repeat}"),
     };
     say!("ran:      {:.3} ms{best}", milliseconds(times.run));
-    print_outputs(outputs);
 }
 
-/// Each result's shape and first elements.
-fn print_outputs(outputs: &[Tensor]) {
-    for (i, output) in outputs.iter().enumerate() {
-        say!(
-            "out{i} {} {}",
+/// Each result: its shape, its first elements, and whether it agrees with its reference.
+fn print_outputs(outputs: &[Tensor], comparisons: Option<&[Comparison]>) {
+    let mut table = Table::new(&[Column::Left; 3]);
+    for (index, output) in outputs.iter().enumerate() {
+        table.row([
+            format!("out{index}"),
             shape_text(output),
-            first_numbers(output.literal())
-        );
+            first_numbers(output.literal()),
+        ]);
+    }
+    table.print(0);
+    for (index, comparison) in comparisons.into_iter().flatten().enumerate() {
+        print_comparison(index, comparison);
     }
 }
 
 /// The first few elements, as a person reads them.
 fn first_numbers(literal: &Literal) -> String {
     const SHOWN: usize = 6;
-    let shown: Vec<String> = literal
-        .scalars()
-        .take(SHOWN)
-        .map(|s| s.to_string())
+    let shown: Vec<String> = (0..literal.len().min(SHOWN))
+        .map(|element| literal.shortest(element))
         .collect();
     let rest = if literal.len() > SHOWN { ", ..." } else { "" };
     format!("[{}{rest}]", shown.join(", "))
@@ -245,6 +290,9 @@ fn print_comparison(index: usize, comparison: &Comparison) {
         max_rel,
         ok,
     } = comparison;
-    let verdict = if *ok { "agrees" } else { "DIFFERS" };
+    let verdict = match ok {
+        true => paint(GOOD, "agrees"),
+        false => paint(BAD, "DIFFERS"),
+    };
     say!("check out{index}: {verdict} (largest difference {max_abs:.3e}, relative {max_rel:.3e})");
 }

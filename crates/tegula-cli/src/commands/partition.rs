@@ -1,19 +1,20 @@
 //! `tegula partition`: the program of one device, and why arrays are cut as they are.
 
+use crate::documents::{self, Exchange, Partition, PartitionReason};
 use crate::exit_code::SUCCESS;
 use crate::inputs::{DimArgs, read_module};
 use crate::options::Common;
 use crate::report::Failure;
 use anyhow::anyhow;
 use clap::Args;
-use serde_json::{Value, json};
 use std::path::PathBuf;
-use tegula_partition::{Options, Partitioned, Report};
+use tegula_partition::{Options, Partitioned};
 
 /// The options of `tegula partition`.
 #[derive(Debug, Args)]
 pub(crate) struct PartitionArgs {
-    /// The program: HLO text, StableHLO (text or bytecode) or a file of jax.export.
+    /// The program: HLO text, StableHLO (text or bytecode), a file of jax.export, or an ONNX model;
+    /// `-`: standard input.
     pub model: PathBuf,
     #[command(flatten)]
     pub dims: DimArgs,
@@ -44,13 +45,16 @@ pub(crate) fn partition(args: &PartitionArgs, common: &Common) -> Result<u8, Fai
         let why = partitioned.report.why(name);
         let why = why.ok_or_else(|| anyhow!("there is no instruction `{name}`"))?;
         match common.json {
-            true => say!("{}", json!({ "name": name, "why": why })),
+            true => documents::print(&PartitionReason {
+                name: name.clone(),
+                why,
+            }),
             false => say!("{}", why.trim_end()),
         }
         return Ok(SUCCESS);
     }
     match (common.json, args.report) {
-        (true, _) => say!("{}", as_json(&partitioned)),
+        (true, _) => documents::print(&document(&partitioned)),
         (false, true) => {
             say!(
                 "{} bytes are received by each device",
@@ -63,27 +67,22 @@ pub(crate) fn partition(args: &PartitionArgs, common: &Common) -> Result<u8, Fai
     Ok(SUCCESS)
 }
 
-fn as_json(partitioned: &Partitioned) -> Value {
+fn document(partitioned: &Partitioned) -> Partition {
     let shardings = |all: &[tegula_partition::Sharding]| -> Vec<String> {
         all.iter().map(ToString::to_string).collect()
     };
-    json!({
-        "program": partitioned.module.to_string(),
-        "parameters": shardings(&partitioned.parameters),
-        "results": shardings(&partitioned.results),
-        "bytes": partitioned.report.bytes(),
-        "exchanges": exchanges(&partitioned.report),
-    })
-}
-
-fn exchanges(report: &Report) -> Vec<Value> {
-    let exchange = |exchange: &tegula_partition::Exchanged| {
-        json!({
-            "operation": exchange.operation,
-            "instruction": &*exchange.site,
-            "bytes": exchange.bytes,
-            "reason": exchange.reason,
-        })
-    };
-    report.exchanges.iter().map(exchange).collect()
+    let exchanges = partitioned.report.exchanges.iter();
+    let exchanges = exchanges.map(|exchange| Exchange {
+        operation: exchange.operation,
+        instruction: exchange.site.to_string(),
+        bytes: exchange.bytes,
+        reason: exchange.reason.clone(),
+    });
+    Partition {
+        program: partitioned.module.to_string(),
+        parameters: shardings(&partitioned.parameters),
+        results: shardings(&partitioned.results),
+        bytes: partitioned.report.bytes(),
+        exchanges: exchanges.collect(),
+    }
 }

@@ -1,19 +1,22 @@
 //! `tegula layout`: a program with layouts, tiles and memory spaces, and why.
 
-use crate::compile::CompileTarget;
+use super::compile::CompileTarget;
+use crate::documents::{
+    self, KernelWindows, LayoutAlternative, LayoutReason, LayoutReasons, Layouts, Order, Orders,
+    PlacedBuffer, PlacedReason,
+};
 use crate::exit_code::SUCCESS;
 use crate::inputs::{DimArgs, Source, read_module};
 use crate::options::Common;
 use crate::report::Failure;
 use anyhow::{Context, anyhow};
 use clap::Args;
-use serde_json::{Value, json};
 use std::fmt::Write;
 use std::path::PathBuf;
 use tegula::{PassManager, PlanOptions};
 use tegula_fusion::ValueId;
 use tegula_ir::{Module, PrintStyle};
-use tegula_layout::assign::{Assignment, Explanation, name_of};
+use tegula_layout::assign::{Alternative, Assignment, Explanation, name_of};
 use tegula_target::Chip;
 use tegula_tpu_schedule::{Buffer, Reason, Schedule, Step, Views};
 use tegula_tpu_schedule::{windows::Choice, windows::Windows, windows::windows};
@@ -21,7 +24,8 @@ use tegula_tpu_schedule::{windows::Choice, windows::Windows, windows::windows};
 /// The options of `tegula layout`.
 #[derive(Debug, Args)]
 pub(crate) struct LayoutArgs {
-    /// The program: HLO text, StableHLO (text or bytecode), or a file of jax.export.
+    /// The program: HLO text, StableHLO (text or bytecode), a file of jax.export, or an ONNX model;
+    /// `-`: standard input.
     pub model: PathBuf,
     #[command(flatten)]
     pub dims: DimArgs,
@@ -89,7 +93,7 @@ pub(crate) fn layout(args: &LayoutArgs, common: &Common) -> Result<u8, Failure> 
             .with_context(|| format!("{} cannot be written", path.display()))?;
     }
     if common.json {
-        say!("{}", laid.json(&chip));
+        documents::print(&laid.document(&chip));
     } else if args.output.is_none() {
         say!("{}", text.trim_end_matches('\n'));
     }
@@ -112,7 +116,7 @@ fn orders(
     if let Some(name) = &args.why {
         reasons.retain(|(own, ..)| own == name);
     }
-    let lines: Vec<String> = reasons.iter().map(crate::fused_text::order).collect();
+    let lines: Vec<String> = reasons.iter().map(super::fused_text::order).collect();
     let mut text = lines.join("\n");
     if text.is_empty() {
         text.push_str("row-major");
@@ -122,11 +126,13 @@ fn orders(
             .with_context(|| format!("{} cannot be written", path.display()))?;
     }
     if common.json {
-        let orders = reasons.iter().map(|(name, layout, reason)| {
-            let why = crate::fused_text::why(reason);
-            json!({ "name": name, "layout": layout.to_string(), "why": why })
+        let orders = reasons.iter().map(|(name, layout, reason)| Order {
+            name: name.clone(),
+            layout: layout.to_string(),
+            why: super::fused_text::why(reason),
         });
-        say!("{}", json!({ "orders": orders.collect::<Vec<_>>() }));
+        let orders = orders.collect();
+        documents::print(&Orders { orders });
     } else if args.output.is_none() {
         say!("{text}");
     }
@@ -144,32 +150,30 @@ impl Laid<'_> {
         tegula_layout::assign::with_layout(shape, &buffer.layout).to_string()
     }
 
-    fn json(&self, chip: &Chip) -> Value {
-        let buffers = self.schedule.buffers.iter().map(|buffer| {
-            json!({
-                "name": self.name(buffer),
-                "shape": self.shape(buffer),
-                "bytes": buffer.bytes,
-                "memory_space": buffer.space(),
-                "offset": buffer.offset,
-                "reason": reason(&buffer.reason),
-            })
+    fn document(&self, chip: &Chip) -> Layouts {
+        let buffers = self.schedule.buffers.iter().map(|buffer| PlacedBuffer {
+            name: self.name(buffer).to_owned(),
+            shape: self.shape(buffer),
+            bytes: buffer.bytes,
+            memory_space: buffer.space(),
+            offset: buffer.offset,
+            reason: reason(&buffer.reason),
         });
         let steps = &self.schedule.steps;
         let copies = steps
             .iter()
             .filter(|s| matches!(s, Step::Relayout { .. }))
             .count();
-        json!({
-            "chip": chip.name,
-            "layout_seconds": self.assignment.cost,
-            "is_best": self.assignment.is_best,
-            "vmem_bytes": self.schedule.vmem_bytes,
-            "vmem_peak_bytes": self.schedule.vmem_peak,
-            "copies": copies,
-            "prefetches": self.schedule.transfers.len(),
-            "buffers": buffers.collect::<Vec<_>>(),
-        })
+        Layouts {
+            chip: chip.name.to_string(),
+            layout_seconds: self.assignment.cost,
+            is_best: self.assignment.is_best,
+            vmem_bytes: self.schedule.vmem_bytes,
+            vmem_peak_bytes: self.schedule.vmem_peak,
+            copies,
+            prefetches: self.schedule.transfers.len(),
+            buffers: buffers.collect(),
+        }
     }
 
     fn why(&self, name: &str, common: &Common) -> Result<u8, Failure> {
@@ -179,7 +183,7 @@ impl Laid<'_> {
         if values.is_empty() {
             let values = program.values.keys();
             let names = values.filter_map(|value| name_of(self.module, program, value));
-            let help = crate::index::nearest(names, name).map_or_else(
+            let help = crate::instruction_names::nearest(names, name).map_or_else(
                 || "`tegula layout` without --why prints all".to_owned(),
                 |near| format!("did you mean `{near}`?"),
             );
@@ -220,37 +224,29 @@ impl Laid<'_> {
             if let Some(windows) = &windows {
                 self.show_windows(windows, &mut text);
             }
-            all.push(json!({
-                "name": name,
-                "windows": windows.map(|windows| json!({
-                    "block": windows.chosen.block,
-                    "grid": windows.chosen.grid,
-                    "vmem_bytes": windows.chosen.vmem_bytes,
-                    "hbm_bytes": windows.chosen.hbm_bytes,
-                    "seconds": windows.chosen.seconds,
-                    "masked": windows.masked,
-                })),
-                "buffers": places.iter().map(|(_, buffer)| json!({
-                    "shape": self.shape(buffer),
-                    "memory_space": buffer.space(),
-                    "reason": reason(&buffer.reason),
-                })).collect::<Vec<_>>(),
-                "fixed": explanation.and_then(|e| e.fixed),
-                "wishes": explanation.map(|e| e.wishes.clone()),
-                "alternatives": explanation.map(|e| {
-                    let one = |a: &tegula_layout::assign::Alternative| json!({
-                        "layout": a.layout.to_string(),
-                        "traffic_seconds": a.traffic,
-                        "wishes_seconds": a.wishes,
-                        "links_seconds": a.links,
-                        "chosen": a.chosen,
-                    });
-                    e.alternatives.iter().map(one).collect::<Vec<_>>()
+            let buffers = places.iter().map(|(_, buffer)| PlacedReason {
+                shape: self.shape(buffer),
+                memory_space: buffer.space(),
+                reason: reason(&buffer.reason),
+            });
+            all.push(LayoutReason {
+                name: name.to_owned(),
+                windows: windows.map(|windows| KernelWindows {
+                    block: windows.chosen.block,
+                    grid: windows.chosen.grid,
+                    vmem_bytes: windows.chosen.vmem_bytes,
+                    hbm_bytes: windows.chosen.hbm_bytes,
+                    seconds: windows.chosen.seconds,
+                    masked: windows.masked,
                 }),
-            }));
+                buffers: buffers.collect(),
+                fixed: explanation.and_then(|e| e.fixed),
+                wishes: explanation.map(|e| e.wishes.clone()),
+                alternatives: explanation.map(|e| e.alternatives.iter().map(alternative).collect()),
+            });
         }
         if common.json {
-            say!("{}", json!({ "why": all }));
+            documents::print(&LayoutReasons { why: all });
         } else {
             say!("{}", text.trim_end_matches('\n'));
         }
@@ -349,6 +345,16 @@ impl Laid<'_> {
             "{space}{offset}, {} bytes, steps {first} to {last}: {why}",
             buffer.bytes,
         )
+    }
+}
+
+fn alternative(alternative: &Alternative) -> LayoutAlternative {
+    LayoutAlternative {
+        layout: alternative.layout.to_string(),
+        traffic_seconds: alternative.traffic,
+        wishes_seconds: alternative.wishes,
+        links_seconds: alternative.links,
+        chosen: alternative.chosen,
     }
 }
 

@@ -1,5 +1,6 @@
 //! The fused graph as text: what is computed where, and why.
 
+use crate::terminal::count;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use tegula_ir::Layout;
@@ -12,26 +13,19 @@ pub(crate) fn summary(plan: &Plan) -> String {
     let mut counts = Counts::default();
     counts.add(plan, &plan.steps);
     let mut text = format!(
-        "{} kernel{} ({} different)",
-        counts.kernels,
-        if counts.kernels == 1 { "" } else { "s" },
+        "{} ({} different)",
+        count(counts.kernels, "kernel"),
         plan.kernels.len()
     );
-    for (count, name) in [
+    for (number, name) in [
         (counts.library, "library call"),
         (counts.copies, "copy"),
         (counts.loops, "loop"),
         (counts.branches, "conditional"),
-        (counts.strips, "group in strips"),
+        (counts.strips, "strip-mined group"),
     ] {
-        if count > 0 {
-            let plural = match (count, name) {
-                (1, _) => name.to_owned(),
-                (_, "copy") => "copies".to_owned(),
-                (_, "group in strips") => "groups in strips".to_owned(),
-                _ => format!("{name}s"),
-            };
-            let _ = write!(text, ", {count} {plural}");
+        if number > 0 {
+            let _ = write!(text, ", {}", count(number, name));
         }
     }
     let bytes = tegula_ir::spell_size(&plan.arena_bytes, &plan.symbols);

@@ -1,23 +1,25 @@
 //! `tegula shape`: how large an array is, and where its elements lie.
 
+use super::sizes::{SizesArgs, sizes};
+use crate::documents::{self, Failed, ShapeFacts};
 use crate::draw::{Limits, Picture};
 use crate::exit_code::{BAD_USAGE, SUCCESS};
 use crate::options::Common;
 use crate::report::Failure;
+use crate::terminal::output::complain;
+use crate::terminal::style::{HEADING, paint};
 use anyhow::{Context, anyhow};
 use clap::Args;
-use serde_json::{Value, json};
 use std::io::BufRead;
 use std::path::{Path, PathBuf};
-use tegula_ir::{ArrayShape, Shape, parse_shape, spell_shape};
+use tegula_ir::{ArrayShape, Shape, parse_shape};
 use tegula_layout::physical::PhysicalLayout;
 
 /// The options of `tegula shape`.
 #[derive(Debug, Args)]
 pub(crate) struct ShapeArgs {
     /// A shape such as `f32[3,5]{1,0:T(2,2)}`; `-`: one per line of standard
-    /// input, each with an optional index after a tab; or a program: the shape of
-    /// every value.
+    /// input, each with an optional index after a tab; or a program, as of `tegula sizes`.
     pub shape: String,
     /// Where is this element? One number per dimension.
     #[arg(
@@ -30,9 +32,7 @@ pub(crate) struct ShapeArgs {
     /// Which element is at this position of the buffer, counted in elements?
     #[arg(long, value_name = "N")]
     pub linear: Option<i64>,
-    /// Of a program: why are these two sizes equal? Each is a dimension (`dot.3:0`,
-    /// `body::dot.3:0` of another computation, `while.2:1.0` of array 1 of a tuple) or a
-    /// formula over dimensions and the sizes of the inputs (`p0_d0 * 2 / dot.3:1`).
+    /// Of a program: why are these two sizes equal? See `tegula sizes`.
     #[arg(long, num_args = 2, value_names = ["A", "B"], allow_hyphen_values = true)]
     pub why: Option<Vec<String>>,
     /// Take the values of an ONNX graph's inputs that decide shapes from this file.
@@ -80,13 +80,13 @@ pub(crate) fn shape(args: &ShapeArgs, common: &Common) -> Result<u8, Failure> {
         return Ok(code);
     }
     if !args.shape.contains('[') || Path::new(&args.shape).is_file() {
-        let path = Path::new(&args.shape);
-        return match args.why.as_deref() {
-            Some([a, b]) => {
-                crate::same_size::why(path, [a, b], &args.dims, args.inputs.as_deref(), common)
-            }
-            _ => values(path, args, common),
+        let args = SizesArgs {
+            model: PathBuf::from(&args.shape),
+            dims: args.dims.clone(),
+            why: args.why.clone(),
+            inputs: args.inputs.clone(),
         };
+        return sizes(&args, common);
     }
     if args.why.is_some() {
         return Err(anyhow!("`--why` needs a program, not a shape").into());
@@ -145,58 +145,38 @@ fn one_line(line: &str, args: &ShapeArgs, common: &Common) -> u8 {
             SUCCESS
         }
         Err(error) => {
-            eprintln!("error: {text}: {error:#}");
-            say!(
-                "{}",
-                json!({ "error": { "message": format!("{error:#}") } })
-            );
+            complain(format_args!("error: {text}: {error:#}"));
+            documents::print(&Failed::without_line(&format!("{error:#}")));
             BAD_USAGE
         }
     }
 }
 
-struct Facts {
-    elements: i64,
-    bytes: i64,
-    padded_elements: i64,
-    padded_bytes: i64,
-    linear: Option<i64>,
-    index: Option<Vec<i64>>,
-}
-
-fn describe(text: &str, index: Option<&[i64]>, linear: Option<i64>) -> anyhow::Result<Facts> {
+fn describe(text: &str, index: Option<&[i64]>, linear: Option<i64>) -> anyhow::Result<ShapeFacts> {
     let layout = PhysicalLayout::new(&array(text)?)?;
-    let mut facts = Facts {
+    let mut facts = ShapeFacts {
         elements: layout.elements(),
         bytes: layout.bytes(),
         padded_elements: layout.padded_elements(),
         padded_bytes: layout.padded_bytes(),
-        linear: None,
+        linear_index: None,
         index: None,
     };
     if let Some(index) = index {
-        facts.linear = Some(layout.linear_index(index)?);
+        facts.linear_index = Some(layout.linear_index(index)?);
         facts.index = Some(index.to_vec());
     }
     if let Some(linear) = linear {
-        facts.linear = Some(linear);
+        facts.linear_index = Some(linear);
         // A position in the padding has no element.
         facts.index = layout.index_of(linear)?;
     }
     Ok(facts)
 }
 
-fn print(text: &str, facts: &Facts, common: &Common) {
+fn print(text: &str, facts: &ShapeFacts, common: &Common) {
     if common.json {
-        let value: Value = json!({
-            "elements": facts.elements,
-            "bytes": facts.bytes,
-            "padded_elements": facts.padded_elements,
-            "padded_bytes": facts.padded_bytes,
-            "linear_index": facts.linear,
-            "index": facts.index,
-        });
-        say!("{value}");
+        documents::print(facts);
         return;
     }
     // Nothing is not so many times nothing.
@@ -205,45 +185,20 @@ fn print(text: &str, facts: &Facts, common: &Common) {
         bytes => format!("{:.2} times, ", facts.padded_bytes as f64 / bytes as f64),
     };
     let lost = facts.padded_bytes - facts.bytes;
-    say!("{text}: {} elements, {} bytes", facts.elements, facts.bytes);
+    say!(
+        "{}: {} elements, {} bytes",
+        paint(HEADING, text),
+        facts.elements,
+        facts.bytes
+    );
     say!(
         "padded: {} elements, {} bytes ({waste}{lost} bytes wasted)",
         facts.padded_elements,
         facts.padded_bytes
     );
-    match (&facts.index, facts.linear) {
+    match (&facts.index, facts.linear_index) {
         (Some(index), Some(linear)) => say!("element {index:?} is at {linear}"),
         (None, Some(linear)) => say!("position {linear} is padding"),
         _ => {}
     }
-}
-
-/// The shape of every value of a program.
-fn values(path: &Path, args: &ShapeArgs, common: &Common) -> Result<u8, Failure> {
-    let source = crate::inputs::read_module_with(path, &args.dims, args.inputs.as_deref())?;
-    let module = &source.module;
-    let mut all = Vec::new();
-    for computation in module.computations.values() {
-        for &id in &computation.instructions {
-            let instruction = &module[id];
-            if common.json {
-                all.push(json!({
-                    "computation": &*computation.name,
-                    "name": &*instruction.name,
-                    "shape": spell_shape(&instruction.shape, &module.symbols),
-                }));
-            } else {
-                say!(
-                    "{}::{}: {}",
-                    computation.name,
-                    instruction.name,
-                    spell_shape(&instruction.shape, &module.symbols)
-                );
-            }
-        }
-    }
-    if common.json {
-        say!("{}", json!({ "values": all }));
-    }
-    Ok(SUCCESS)
 }

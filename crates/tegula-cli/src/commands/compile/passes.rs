@@ -1,8 +1,10 @@
 //! `tegula compile --passes` and `--print-after`: the pipeline, and what its passes give.
 
 use super::{CompileArgs, CompileTarget, write_text};
+use crate::documents::{self, Passes};
 use crate::exit_code::SUCCESS;
 use crate::inputs::read_module;
+use crate::instruction_names::nearest;
 use crate::options::Common;
 use crate::report::Failure;
 use anyhow::anyhow;
@@ -18,12 +20,18 @@ pub(super) fn passes(args: &CompileArgs, common: &Common) -> Result<u8, Failure>
     };
     let names = tegula::passes(target);
     let Some(wanted) = &args.print_after else {
-        names.iter().for_each(|name| say!("{name}"));
+        match common.json {
+            true => documents::print(&Passes { passes: names }),
+            false => names.iter().for_each(|name| say!("{name}")),
+        }
         return Ok(SUCCESS);
     };
     if wanted != "all" && !names.contains(&wanted.as_str()) {
-        let known = names.join(", ");
-        return Err(anyhow!("there is no pass `{wanted}`: use all, {known}").into());
+        let help = match nearest(names.iter().copied(), wanted) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("use all, {}", names.join(", ")),
+        };
+        return Err(anyhow!("there is no pass `{wanted}`: {help}").into());
     }
     let options = Options {
         target,

@@ -1,22 +1,24 @@
 //! `tegula bench`: how long a program takes to compile and run.
 
+use crate::documents::{self, Measurement};
 use crate::exit_code::SUCCESS;
 use crate::inputs::{DimArgs, FreezeArgs, InputArgs, Source, borrowed, read_module_with};
 use crate::options::{CacheArgs, Common, CpuArgs, TargetName};
 use crate::report::Failure;
+use crate::terminal::style::{HEADING, QUIET, paint};
+use crate::terminal::table::{Column, Table};
+use crate::terminal::{count, progress};
 use clap::Args;
-use serde_json::json;
-use std::borrow::Cow;
-use std::fmt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
-use tegula::{Compiled, Options, compile};
+use tegula::{Backend, Options, compile};
 use tegula_codegen_cpu::{Ceilings, KernelTime};
 
 /// The options of `tegula bench`.
 #[derive(Debug, Args)]
 pub(crate) struct BenchArgs {
-    /// The program: HLO text, StableHLO (text or bytecode), or a file of jax.export.
+    /// The program: HLO text, StableHLO (text or bytecode), a file of jax.export, or an ONNX model;
+    /// `-`: standard input.
     pub model: PathBuf,
     #[command(flatten)]
     pub dims: DimArgs,
@@ -60,6 +62,8 @@ pub(crate) fn bench(args: &BenchArgs, common: &Common) -> Result<u8, Failure> {
         cache: args.cache.get()?,
         ..Options::default()
     };
+    // What is drawn beside a measurement would be measured.
+    progress::clear();
     let read_ms = fastest_read(&source)?;
     let mut compile_times = Vec::new();
     let mut executable = loop {
@@ -95,56 +99,39 @@ pub(crate) fn bench(args: &BenchArgs, common: &Common) -> Result<u8, Failure> {
     compile_times.sort_unstable();
     let (median, least) = (ms(times[times.len() / 2]), ms(times[0]));
     let compile_ms = ms(compile_times[0]);
-    let (peak, kernels) = match executable.compiled() {
-        Compiled::Cpu(compiled) => {
-            let shapes: Vec<_> = inputs.iter().map(|b| b.stored().shape()).collect();
-            let peak = compiled
-                .peak_bytes(&shapes)
-                .map_err(|e| source.failure(e.into()))?;
-            let borrowed: Vec<_> = inputs.iter().map(tegula::Tensor::stored).collect();
-            let mut profiles = Vec::new();
-            let start = Instant::now();
-            while profiles.is_empty() || (start.elapsed() < BUDGET / 2 && profiles.len() < PROFILES)
-            {
-                let profile = compiled.profile(&borrowed);
-                profiles.push(profile.map_err(|e| source.failure(e.into()))?);
-            }
-            (peak, fastest_of_each(profiles))
-        }
-        Compiled::Cuda(compiled) => {
-            let shapes: Vec<_> = inputs.iter().map(|b| b.stored().shape()).collect();
-            let peak = compiled.peak_bytes(&shapes);
-            let peak = peak.map_err(|e| source.failure(e.into()))?;
-            (i64::try_from(peak).unwrap_or(i64::MAX), Vec::new())
-        }
-        _ => (0, Vec::new()),
-    };
-    let device_ms = device_ms(&executable, &inputs, least).map_err(|e| source.failure(e))?;
+    let backend = executable.backend();
+    let shapes: Vec<_> = inputs.iter().map(|b| b.stored().shape()).collect();
+    let peak = backend.peak_bytes(&shapes).map_err(|e| source.failure(e))?;
+    let peak = peak.unwrap_or(0);
+    let kernels = fastest_profile(backend, &inputs).map_err(|e| source.failure(e))?;
+    let device_ms = device_ms(backend, &inputs, least).map_err(|e| source.failure(e))?;
     let kernels = rated(kernels, args.threads);
     if common.json {
-        let kernels: Vec<_> = kernels.iter().map(Rated::json).collect();
-        say!(
-            "{}",
-            json!({
-                "read_ms": read_ms,
-                "compile_ms": compile_ms,
-                "run_ms_median": median,
-                "run_ms_min": least,
-                "device_ms": device_ms,
-                "peak_bytes": peak,
-                "frozen": inputs.len() - given.len(),
-                "threads": args.threads,
-                "kernels": kernels,
-            })
-        );
+        documents::print(&Measurement {
+            read_ms,
+            compile_ms,
+            run_ms_median: median,
+            run_ms_min: least,
+            device_ms,
+            peak_bytes: peak,
+            frozen: inputs.len() - given.len(),
+            threads: args.threads,
+            seed: args.inputs.made_up(),
+            kernels: kernels.into_iter().map(Rated::document).collect(),
+        });
         return Ok(SUCCESS);
     }
     say!(
-        "{}: {} runs on {} thread(s)",
-        source.module.name,
-        times.len(),
-        args.threads
+        "{}: {} on {}",
+        paint(HEADING, &source.module.name),
+        count(times.len(), "run"),
+        count(args.threads.into(), "thread")
     );
+    if let Some(seed) = args.inputs.made_up()
+        && !inputs.is_empty()
+    {
+        say!("inputs   random, from seed {seed}");
+    }
     say!("read     {read_ms:.3} ms with verifying");
     say!("compile  {compile_ms:.3} ms");
     say!("run      {median:.4} ms median, {least:.4} ms fastest");
@@ -153,35 +140,78 @@ pub(crate) fn bench(args: &BenchArgs, common: &Common) -> Result<u8, Failure> {
     }
     match inputs.len() - given.len() {
         0 => say!("memory   {peak} bytes of arena and results"),
-        n => say!("memory   {peak} bytes of arena, results and what is kept of {n} frozen inputs"),
+        n => say!(
+            "memory   {peak} bytes of arena, results and what is kept of {}",
+            count(n, "frozen input")
+        ),
     }
-    if !kernels.is_empty() {
-        say!("kernels  operations, memory, and the share of what this machine does at most:");
-    }
-    for kernel in kernels.iter().take(20) {
-        say!("  {kernel}");
-    }
+    print_kernels(&kernels);
     Ok(SUCCESS)
+}
+
+/// Kernels that are shown; `--json` has all.
+const SHOWN: usize = 20;
+
+/// The slowest kernels, and how near they come to what this machine can do.
+fn print_kernels(kernels: &[Rated]) {
+    if kernels.is_empty() {
+        return;
+    }
+    let right = Column::Right;
+    let mut table = Table::new(&[right, right, right, right, right, Column::Left]);
+    table.row(["ms", "runs", "Gop/s", "GB/s", "of peak", "kernel"]);
+    for kernel in kernels.iter().take(SHOWN) {
+        table.row(kernel.cells());
+    }
+    let mut lines = table.lines(0).into_iter();
+    if let Some(head) = lines.next() {
+        say!("\n{}", paint(HEADING, head));
+    }
+    lines.for_each(|line| say!("{line}"));
+    if let Some(more) = kernels.len().checked_sub(SHOWN + 1) {
+        say!(
+            "{}",
+            paint(QUIET, format_args!("... and {} more", more + 1))
+        );
+    }
 }
 
 /// How long a run takes on a device, if there is one, where a run with its copies takes
 /// about `least` milliseconds.
 fn device_ms(
-    executable: &tegula::Executable,
+    backend: &dyn Backend,
     inputs: &[tegula::Tensor],
     least: f64,
 ) -> Result<Option<f64>, tegula::Error> {
-    let Compiled::Cuda(compiled) = executable.compiled() else {
-        return Ok(None);
-    };
-    let borrowed: Vec<_> = inputs.iter().map(|b| Cow::Borrowed(b.stored())).collect();
+    let borrowed: Vec<_> = inputs.iter().map(tegula::Tensor::stored).collect();
     let fitting = BUDGET.as_secs_f64() * 1e3 / least.max(1e-3);
     let runs = (fitting as usize).clamp(FEWEST, MOST);
     let mut fastest = Duration::MAX;
     for _ in 0..ROUNDS {
-        fastest = fastest.min(compiled.time(&borrowed, runs as u32)?);
+        let Some(time) = backend.device_time(&borrowed, runs as u32)? else {
+            return Ok(None);
+        };
+        fastest = fastest.min(time);
     }
     Ok(Some(ms(fastest)))
+}
+
+/// The times of the kernels, on targets that know them.
+fn fastest_profile(
+    backend: &dyn Backend,
+    inputs: &[tegula::Tensor],
+) -> Result<Vec<KernelTime>, tegula::Error> {
+    let borrowed: Vec<_> = inputs.iter().map(tegula::Tensor::stored).collect();
+    let mut profiles = Vec::new();
+    let start = Instant::now();
+    while profiles.is_empty() || (start.elapsed() < BUDGET / 2 && profiles.len() < PROFILES) {
+        let profile = backend.profile(&borrowed)?;
+        if profile.is_empty() {
+            return Ok(profile);
+        }
+        profiles.push(profile);
+    }
+    Ok(fastest_of_each(profiles))
 }
 
 /// Of each kernel the fastest of several profiled runs, in which it ran as often.
@@ -242,29 +272,27 @@ fn rated(mut kernels: Vec<KernelTime>, threads: u16) -> Vec<Rated> {
 }
 
 impl Rated {
-    fn json(&self) -> serde_json::Value {
-        let kernel = &self.kernel;
-        json!({
-            "name": kernel.name,
-            "ms": ms(kernel.time),
-            "runs": kernel.runs,
-            "gflops": self.operations,
-            "gbytes_per_s": self.bytes,
-            "share_of_ceiling": self.share,
-        })
-    }
-}
-
-impl fmt::Display for Rated {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (time, runs) = (ms(self.kernel.time), self.kernel.runs);
-        write!(f, "{time:>10.4} ms  {runs:>6} x ")?;
-        write!(f, "{:>8.1} GF/s {:>7.1} GB/s ", self.operations, self.bytes)?;
-        match self.share {
-            Some(share) => write!(f, "{:>4.0} %  ", 100.0 * share)?,
-            None => write!(f, "   -    ")?,
+    fn document(self) -> documents::KernelTime {
+        documents::KernelTime {
+            ms: ms(self.kernel.time),
+            runs: self.kernel.runs,
+            gflops: self.operations,
+            gbytes_per_s: self.bytes,
+            share_of_ceiling: self.share,
+            name: self.kernel.name,
         }
-        f.write_str(&self.kernel.name)
+    }
+
+    fn cells(&self) -> [String; 6] {
+        let share = self.share.map(|share| format!("{:.0} %", 100.0 * share));
+        [
+            format!("{:.4}", ms(self.kernel.time)),
+            self.kernel.runs.to_string(),
+            format!("{:.1}", self.operations),
+            format!("{:.1}", self.bytes),
+            share.unwrap_or_else(|| "-".to_owned()),
+            self.kernel.name.clone(),
+        ]
     }
 }
 
