@@ -30,6 +30,23 @@ pub(crate) struct Call<'s, 'a> {
 }
 
 impl<'s, 'a> Call<'s, 'a> {
+    /// The same node as another one with its attributes.
+    pub(crate) fn of<'t>(
+        &'t self,
+        node: &'t Node<'a>,
+        version: i64,
+        inputs: Vec<Item>,
+    ) -> Call<'t, 'a> {
+        Call {
+            node,
+            attributes: self.attributes.clone(),
+            inputs,
+            version,
+            scope: self.scope,
+            versions: self.versions,
+        }
+    }
+
     /// Input `at`, a tensor.
     pub(crate) fn input(&self, at: usize) -> Result<Value> {
         match self.inputs.get(at) {

@@ -67,6 +67,7 @@ pub(super) fn without_zero(
     let zero = match (zero.rank(), zero.count()) {
         (_, Some(1)) => lower.reshape(&zero, &[])?,
         (1, _) => {
+            x.size(along)?;
             let mut dims = vec![Term::constant(1); x.rank()];
             dims[along] = zero.dims[0].clone();
             lower.reshape(&zero, &dims)?
@@ -107,9 +108,18 @@ fn gemm<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
     one(whole)
 }
 
-/// The product of the diagonal of a factorisation, with the sign of its exchanges of rows.
-fn determinant<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
-    let x = call.input(0)?;
+/// A factorisation `P A = L U` of square matrices, the last two dimensions.
+pub(super) struct Factored {
+    /// `L` below the diagonal, whose own is ones, and `U`.
+    pub(super) matrix: Value,
+    /// Which row each row was exchanged with, in their order.
+    pivots: Value,
+    /// The row of `A` that each row of `P A` is.
+    pub(super) permutation: Value,
+}
+
+/// Factors square matrices of a known size, in f32 at least.
+pub(super) fn factored(lower: &mut Lowerer<'_>, x: &Value) -> Result<Factored> {
     let size = x.dims.last().and_then(Term::as_constant);
     let (Some(lead), Some(size)) = (x.rank().checked_sub(2), size) else {
         return Err(Error::input("expected square matrices of a known size"));
@@ -118,7 +128,7 @@ fn determinant<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<I
         ElementType::F64 => x.ty,
         _ => ElementType::F32,
     };
-    let inner = lower.convert(&x, wide)?;
+    let inner = lower.convert(x, wide)?;
     let count = Term::constant(size);
     let batch = x.dims[..lead].to_vec();
     let list = |ty| -> Result<Shape> {
@@ -146,9 +156,25 @@ fn determinant<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<I
     let op = Op::CustomCall(Box::new(target));
     let tuple = lower.push_local(op, &[operand], Some(shape))?;
     let parts = lower.elements(tuple)?;
-    let [factors, pivots, _] = parts.as_slice() else {
-        return Err(Error::input("a factorisation has three results"));
-    };
+    match <[Value; 3]>::try_from(parts) {
+        Ok([matrix, pivots, permutation]) => Ok(Factored {
+            matrix,
+            pivots,
+            permutation,
+        }),
+        Err(_) => Err(Error::input("a factorisation has three results")),
+    }
+}
+
+/// The product of the diagonal of a factorisation, with the sign of its exchanges of rows.
+fn determinant<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
+    let x = call.input(0)?;
+    let Factored {
+        matrix: factors,
+        pivots,
+        ..
+    } = &factored(lower, &x)?;
+    let lead = x.rank() - 2;
     let row = lower.iota(ElementType::S64, &factors.dims, lead)?;
     let column = lower.iota(ElementType::S64, &factors.dims, lead + 1)?;
     let on_diagonal = lower.compare(Direction::Eq, &row, &column)?;

@@ -67,8 +67,8 @@ fn bounds(lower: &Lowerer<'_>, ty: ElementType, wide: ElementType) -> Result<[Va
 }
 
 /// `saturate(round(x / scale) + zero)`.
-fn rounded<'a>(
-    lower: &mut Lowerer<'a>,
+pub(super) fn rounded(
+    lower: &mut Lowerer<'_>,
     x: &Value,
     scale: &Value,
     zero: Option<&Value>,
@@ -124,20 +124,25 @@ fn dequantize<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<It
 }
 
 fn dynamic<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
-    let x = call.input(0)?;
+    let parts = dynamically_quantized(lower, &call.input(0)?)?;
+    Ok(parts.into_iter().map(Item::from).collect())
+}
+
+/// Numbers as bytes over the range that they have, with their scale and zero point.
+pub(super) fn dynamically_quantized(lower: &mut Lowerer<'_>, x: &Value) -> Result<[Value; 3]> {
     let axes: Vec<usize> = (0..x.rank()).collect();
-    let none = lower.like(&x, 0.0)?;
-    let low = lower.reduce(&x, Fold::Min, &axes, false)?;
+    let none = lower.like(x, 0.0)?;
+    let low = lower.reduce(x, Fold::Min, &axes, false)?;
     let low = lower.min(&low, &none)?;
-    let high = lower.reduce(&x, Fold::Max, &axes, false)?;
+    let high = lower.reduce(x, Fold::Max, &axes, false)?;
     let high = lower.max(&high, &none)?;
     let width = lower.sub(&high, &low)?;
-    let steps = lower.like(&x, 255.0)?;
+    let steps = lower.like(x, 255.0)?;
     let scale = lower.div(&width, &steps)?;
     let negative = lower.unary(Unary::Negate, &low)?;
     let zero = rounded(lower, &negative, &scale, None, ElementType::U8)?;
-    let y = rounded(lower, &x, &scale, Some(&zero), ElementType::U8)?;
-    Ok(vec![y.into(), scale.into(), zero.into()])
+    let y = rounded(lower, x, &scale, Some(&zero), ElementType::U8)?;
+    Ok([y, scale, zero])
 }
 
 /// Scales of the operands of a product over that of its result, of f32.
