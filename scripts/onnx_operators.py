@@ -376,6 +376,58 @@ def blocks():
     microsoft("gatherblocks_bytes_zero", g, lambda r: byte(r) | {"c_z": u8(r, 4, 1)}, block_size=16, bits=4)
 
 
+def between(name, op, x, w, bias=None, x_zero=0, w_scale=0.01, axis=None, relu=False, transposed=False, **attributes):
+    """A float operator between `DequantizeLinear` of its operands and `QuantizeLinear` of its result."""
+
+    def build(out):
+        r = rng_of(name)
+        given = {"x": x(r)}
+        weights = w(r)
+        scales = np.array(w_scale, np.float32)
+        constants = {"xs": num(0.02), "xz": np.array(x_zero, given["x"].dtype), "w": weights, "ws": scales}
+        constants |= {"wz": np.zeros(scales.shape, weights.dtype), "ys": num(0.4), "yz": num(120, np.uint8)}
+        nodes = [
+            helper.make_node("DequantizeLinear", ["x", "xs", "xz"], ["xf"]),
+            helper.make_node("DequantizeLinear", ["w", "ws", "wz"], ["wf"], **({} if axis is None else {"axis": axis})),
+        ]
+        operands = ["xf", "wf"]
+        if transposed:
+            nodes.append(helper.make_node("Transpose", ["wf"], ["wt"], perm=[1, 0]))
+            operands[1] = "wt"
+        if bias:
+            constants |= {"b": bias(r), "bs": (scales * 0.02).astype(np.float32), "bz": np.zeros(scales.shape, np.int32)}
+            nodes.append(helper.make_node("DequantizeLinear", ["b", "bs", "bz"], ["bf"], **({} if axis is None else {"axis": 0})))
+            operands.append("bf")
+        nodes.append(helper.make_node(op, operands, ["f"], **attributes))
+        if relu:
+            nodes.append(helper.make_node("Relu", ["f"], ["r"]))
+        nodes.append(helper.make_node("QuantizeLinear", ["r" if relu else "f", "ys", "yz"], ["y"]))
+        model = model_of(nodes, given, constants, ["y"], ["x"] if op == "MatMul" else {"x": {0: "batch"}})
+        write(out, "microsoft", name, model, given, steps=1)
+
+    CASES["microsoft", name] = build
+
+
+def quantized_patterns():
+    bias = lambda n: lambda r: r.integers(-2000, 2000, n).astype(np.int32)
+    columns = [0.01, 0.02, 0.03, 0.01, 0.02]
+    image = lambda r: u8(r, 2, 6, 9, 9)
+    between("qdq_conv", "Conv", image, lambda r: s8(r, 5, 6, 3, 3), bias(5), 128, pads=[1, 1, 1, 1])
+    between("qdq_conv_relu", "Conv", image, lambda r: s8(r, 5, 6, 3, 3), bias(5), 3, relu=True, strides=[2, 2])
+    between("qdq_conv_channels", "Conv", image, lambda r: s8(r, 5, 6, 3, 3), bias(5), 77, columns, 0, pads=[2, 0, 1, 1], dilations=[2, 1])
+    between("qdq_conv_signed", "Conv", lambda r: s8(r, 2, 6, 9, 9), lambda r: s8(r, 5, 6, 3, 3), None, -3, pads=[1, 1, 1, 1])
+    between("qdq_conv_bytes", "Conv", image, lambda r: u8(r, 5, 6, 3, 3), None, 10)
+    between("qdq_conv_same", "Conv", image, lambda r: s8(r, 5, 6, 3, 3), bias(5), 50, auto_pad="SAME_UPPER", strides=[2, 2])
+    between("qdq_conv_depthwise", "Conv", image, lambda r: s8(r, 6, 1, 3, 3), bias(6), 128, pads=[1, 1, 1, 1], group=6)
+    between("qdq_conv_line", "Conv", lambda r: u8(r, 2, 6, 20), lambda r: s8(r, 5, 6, 5), bias(5), 128, pads=[2, 2])
+    between("qdq_matmul", "MatMul", lambda r: u8(r, 2, 3, 8), lambda r: s8(r, 8, 5), None, 128)
+    between("qdq_matmul_columns", "MatMul", lambda r: u8(r, 2, 3, 8), lambda r: s8(r, 8, 5), None, 99, columns, 1)
+    between("qdq_matmul_batch", "MatMul", lambda r: s8(r, 2, 3, 8), lambda r: s8(r, 2, 8, 5), None, 4)
+    between("qdq_matmul_transposed", "MatMul", lambda r: u8(r, 2, 3, 8), lambda r: s8(r, 5, 8), None, 128, columns, 0, transposed=True)
+    between("qdq_gemm", "Gemm", lambda r: u8(r, 3, 8), lambda r: s8(r, 5, 8), bias(5), 128, columns, 0, transB=1)
+    between("qdq_gemm_plain", "Gemm", lambda r: u8(r, 3, 8), lambda r: s8(r, 8, 5), bias(5), 11)
+
+
 # --- ai.onnx.ml ----------------------------------------------------------------------------------
 
 
@@ -558,7 +610,7 @@ def main():
     parser.add_argument("out")
     parser.add_argument("--only", default="")
     args = parser.parse_args()
-    for group in [activations, products, attention, quantized, blocks, features, libraries]:
+    for group in [activations, products, attention, quantized, quantized_patterns, blocks, features, libraries]:
         group()
     left_out = 0
     for (kind, name), build in CASES.items():

@@ -444,6 +444,7 @@ impl<'a> Lowerer<'a> {
             ty,
             dims,
             source: Source::Local(local),
+            quantized: None,
         })
     }
 

@@ -9,6 +9,7 @@ mod einsum;
 mod elementwise;
 mod found;
 mod index;
+mod integers;
 mod linear_attention;
 mod loops;
 mod losses;

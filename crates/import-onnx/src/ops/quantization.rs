@@ -1,10 +1,10 @@
 //! Numbers as small integers with a scale and a zero point.
 
-use super::products::{product, without_zero};
-use super::{Lowering, one};
+use super::{Lowering, integers, one};
 use crate::Error;
-use crate::lower::{Call, Fold, Item, Lowerer, Result, Value};
+use crate::lower::{Call, Fold, Item, Lowerer, Quantized, Result, Value};
 use crate::tensor::element_type;
+use std::sync::Arc;
 use tegula_expr::Term;
 use tegula_ir::{ElementType, Unary};
 
@@ -118,9 +118,26 @@ fn dequantize<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<It
         0 => scale.ty,
         number => element_type(number)?,
     };
-    let scale = spread(lower, call, &scale, &x.dims)?;
-    let whole = lower.mul(&wide, &scale)?;
-    one(lower.convert(&whole, ty)?)
+    let spread_scale = spread(lower, call, &scale, &x.dims)?;
+    let whole = lower.mul(&wide, &spread_scale)?;
+    let mut whole = lower.convert(&whole, ty)?;
+    let axis = match scale.count() {
+        Some(1) => Some(None),
+        _ if scale.rank() == 1 => Some(Some(call.axis(1, x.rank())?)),
+        _ => None,
+    };
+    // Products go on with the integers.
+    let is_small = matches!(x.ty, ElementType::U8 | ElementType::S8);
+    if let (Some(axis), true, ElementType::F32) = (axis, is_small, ty) {
+        let quantized = Quantized {
+            zero: call.optional(2),
+            value: x,
+            scale,
+            axis,
+        };
+        whole.quantized = Some(Arc::new(quantized));
+    }
+    one(whole)
 }
 
 fn dynamic<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
@@ -173,10 +190,7 @@ fn requantized(
 
 fn q_mat_mul<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
     let (a, b) = (call.input(0)?, call.input(3)?);
-    let (rows, columns) = (a.rank().saturating_sub(2), b.rank().saturating_sub(1));
-    let a = without_zero(lower, &a, call.optional(2), rows)?;
-    let b = without_zero(lower, &b, call.optional(5), columns)?;
-    let sum = product(lower, &a, &b)?;
+    let sum = integers::product_of(lower, &a, call.optional(2), &b, call.optional(5))?;
     let factor = product_scale(lower, &call.input(1)?, &call.input(4)?, &call.input(6)?)?;
     let zero = call.input(7)?;
     one(requantized(lower, &sum, &factor, &zero)?)
@@ -184,16 +198,14 @@ fn q_mat_mul<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Ite
 
 fn conv_integer<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
     let (x, w) = (call.input(0)?, call.input(1)?);
-    let x = without_zero(lower, &x, call.optional(2), 1)?;
-    let w = without_zero(lower, &w, call.optional(3), 0)?;
-    one(super::windows::convolve(lower, call, &x, &w)?)
+    let zeros = [call.optional(2), call.optional(3)];
+    one(integers::convolution_of(lower, call, &x, &w, zeros)?)
 }
 
 fn q_conv<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
     let (x, w) = (call.input(0)?, call.input(3)?);
-    let x = without_zero(lower, &x, call.optional(2), 1)?;
-    let w = without_zero(lower, &w, call.optional(5), 0)?;
-    let mut sum = super::windows::convolve(lower, call, &x, &w)?;
+    let zeros = [call.optional(2), call.optional(5)];
+    let mut sum = integers::convolution_of(lower, call, &x, &w, zeros)?;
     if let Some(bias) = call.optional(8) {
         let bias = lower.convert(&bias, ElementType::S32)?;
         sum = super::windows::with_bias(lower, &sum, &bias)?;

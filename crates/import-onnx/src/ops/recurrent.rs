@@ -3,7 +3,7 @@
 
 use super::Lowering;
 use super::elementwise::activate;
-use super::products::without_zero;
+use super::integers::product_of;
 use super::quantization::dynamically_quantized;
 use crate::Error;
 use crate::lower::{Call, Item, Lowerer, Result, Value};
@@ -81,14 +81,19 @@ fn weighted(
     weights: &Value,
     steps: Option<&Steps>,
 ) -> Result<Value> {
-    let last = x.rank().saturating_sub(1);
     let Some(steps) = steps else {
+        let last = x.rank().saturating_sub(1);
         return lower.dot(x, weights, &[], &[(last, 1)]);
     };
     let [bytes, scale, zero] = dynamically_quantized(lower, x)?;
-    let bytes = without_zero(lower, &bytes, Some(zero), 0)?;
-    let weights = without_zero(lower, weights, Some(steps.zero.clone()), 0)?;
-    let sum = lower.dot(&bytes, &weights, &[], &[(last, 1)])?;
+    let weights = lower.transpose(weights, &[1, 0])?;
+    let sum = product_of(
+        lower,
+        &bytes,
+        Some(zero),
+        &weights,
+        Some(steps.zero.clone()),
+    )?;
     let sum = lower.convert(&sum, x.ty)?;
     let scale = lower.mul(&scale, &steps.scale)?;
     lower.mul(&sum, &scale)

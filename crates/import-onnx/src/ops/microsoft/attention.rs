@@ -1,7 +1,8 @@
 //! `Attention`, `MultiHeadAttention`, `QAttention` and `RotaryEmbedding`, as encoders and decoders of the
 //! BERT and GPT families have them.
 
-use super::super::products::{product, without_zero};
+use super::super::integers::product_of;
+use super::super::products::product;
 use super::super::reductions::softmax_along;
 use super::super::rotary::turned;
 use super::super::{Lowering, one};
@@ -275,9 +276,8 @@ fn attention<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Ite
 /// Attention of the three projections of one quantised input by merged quantised weights.
 fn quantized_attention<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
     refuse(call, "past_present_share_buffer")?;
-    let x = without_zero(lower, &call.input(0)?, call.optional(6), 1)?;
-    let w = without_zero(lower, &call.input(1)?, call.optional(7), 1)?;
-    let sum = product(lower, &x, &w)?;
+    let (x, w) = (call.input(0)?, call.input(1)?);
+    let sum = product_of(lower, &x, call.optional(6), &w, call.optional(7))?;
     let sum = lower.convert(&sum, ElementType::F32)?;
     let scale = lower.mul(&call.input(3)?, &call.input(4)?)?;
     let whole = lower.mul(&sum, &scale)?;

@@ -1,7 +1,8 @@
 //! Operators on small integers with a scale and a zero point for each operand and the result.
 
 use super::super::elementwise::activate;
-use super::super::products::{product, without_zero};
+use super::super::integers::product_of;
+use super::super::products::without_zero;
 use super::super::quantization::{dynamically_quantized, rounded};
 use super::super::recurrent::dynamic_lstm;
 use super::super::{Lowering, one, standard};
@@ -179,12 +180,10 @@ fn gemm<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
     if a.rank() != 2 || b.rank() != 2 {
         return Err(Error::input("expected two matrices"));
     }
-    let a = without_zero(lower, &a, call.optional(2), 0)?;
-    // The zero points are of the columns of B.
-    let columns = if is_set("transB") { 0 } else { 1 };
-    let b = without_zero(lower, &b, call.optional(5), columns)?;
-    let pair = (usize::from(!is_set("transA")), 1 - columns);
-    let mut sum = lower.dot(&a, &b, &[], &[pair])?;
+    let order = |transposed: bool| if transposed { [1, 0] } else { [0, 1] };
+    let a = lower.transpose(&a, &order(is_set("transA")))?;
+    let b = lower.transpose(&b, &order(is_set("transB")))?;
+    let mut sum = product_of(lower, &a, call.optional(2), &b, call.optional(5))?;
     if let Some(c) = call.optional(6) {
         sum = lower.add(&sum, &c)?;
     }
@@ -203,10 +202,7 @@ fn gemm<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
 /// The product of numbers, which are quantised here, with integers.
 fn dynamic_mat_mul<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
     let [a, a_scale, zero] = dynamically_quantized(lower, &call.input(0)?)?;
-    let a = without_zero(lower, &a, Some(zero), 0)?;
-    let columns = call.input(1)?.rank().saturating_sub(1);
-    let b = without_zero(lower, &call.input(1)?, call.optional(3), columns)?;
-    let sum = product(lower, &a, &b)?;
+    let sum = product_of(lower, &a, Some(zero), &call.input(1)?, call.optional(3))?;
     let b_scale = scale_at(lower, call, 2)?;
     let mut y = scaled_sum(lower, &sum, &a_scale, &b_scale)?;
     if let Some(bias) = call.optional(4) {
@@ -217,11 +213,7 @@ fn dynamic_mat_mul<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<V
 
 fn mat_mul_to_float<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
     let (a, b) = (call.input(0)?, call.input(1)?);
-    let rows = a.rank().saturating_sub(2);
-    let a = without_zero(lower, &a, call.optional(4), rows)?;
-    let columns = b.rank().saturating_sub(1);
-    let b = without_zero(lower, &b, call.optional(5), columns)?;
-    let sum = product(lower, &a, &b)?;
+    let sum = product_of(lower, &a, call.optional(4), &b, call.optional(5))?;
     let (a_scale, b_scale) = (scale_at(lower, call, 2)?, scale_at(lower, call, 3)?);
     let mut y = scaled_sum(lower, &sum, &a_scale, &b_scale)?;
     if let Some(bias) = call.optional(6) {
