@@ -208,7 +208,7 @@ fn kernel(
 
 /// A matrix in a list of numbers, row by row.
 fn matrix(ty: ElementType, values: &[f64], rows: usize) -> Result<Value> {
-    if rows == 0 || values.len() % rows != 0 {
+    if rows == 0 || !values.len().is_multiple_of(rows) {
         return Err(Error::input(format!(
             "{} numbers are no {rows} rows",
             values.len()

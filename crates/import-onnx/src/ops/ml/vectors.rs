@@ -7,6 +7,7 @@ use super::{
 };
 use crate::Error;
 use crate::lower::{Call, Fold, Item, Lowerer, Result, Value};
+use rustc_hash::FxHashMap;
 use tegula_expr::Term;
 use tegula_ir::{Direction, ElementType, Unary};
 
@@ -227,20 +228,20 @@ const ENOUGH: f64 = 0.005;
 fn coupled(lower: &mut Lowerer<'_>, shares: &[Value], count: usize) -> Result<Value> {
     let ty = shares[0].ty;
     let rows = shares[0].dims[0].clone();
-    // r[i][j], the share of i in the pair of i and j, `[rows]`.
-    let mut r = vec![vec![None; count]; count];
+    // The share of the first class of each two, `[rows]`.
+    let mut of_two = FxHashMap::default();
     let mut at = 0;
     for i in 0..count {
         for j in i + 1..count {
             let share = lower.squeeze(&shares[at], 1)?;
             let one_ = lower.like(&share, 1.0)?;
-            r[j][i] = Some(lower.sub(&one_, &share)?);
-            r[i][j] = Some(share);
+            of_two.insert((j, i), lower.sub(&one_, &share)?);
+            of_two.insert((i, j), share);
             at += 1;
         }
     }
     let zeros = lower.splat(ty, 0.0, std::slice::from_ref(&rows))?;
-    let share = |i: usize, j: usize| r[i][j].clone().unwrap_or(zeros.clone());
+    let share = |i: usize, j: usize| of_two.get(&(i, j)).unwrap_or(&zeros).clone();
     // Q: the sum of squares of the others on the diagonal, minus products elsewhere.
     let mut entries = Vec::new();
     for i in 0..count {
