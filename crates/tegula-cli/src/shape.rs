@@ -38,6 +38,9 @@ pub(crate) struct ShapeArgs {
     /// Take the values of an ONNX graph's inputs that decide shapes from this file.
     #[arg(long, value_name = "NPZ")]
     pub inputs: Option<PathBuf>,
+    /// Of an ONNX model: the shapes of what its nodes give, by their names in the model.
+    #[arg(long)]
+    pub nodes: bool,
     /// Draw which element sits where in memory.
     #[arg(long)]
     pub draw: bool,
@@ -220,25 +223,43 @@ fn print(text: &str, facts: &Facts, common: &Common) {
 
 /// The shape of every value of a program.
 fn values(path: &Path, args: &ShapeArgs, common: &Common) -> Result<u8, Failure> {
-    let source = crate::inputs::read_module_with(path, &args.dims, args.inputs.as_deref())?;
-    let module = &source.module;
+    if args.nodes {
+        let shapes = crate::inputs::node_shapes(path, args.inputs.as_deref())?;
+        if common.json {
+            let value = |(name, shape): &(String, String)| json!({ "name": name, "shape": shape });
+            let values: Vec<Value> = shapes.iter().map(value).collect();
+            say!("{}", json!({ "values": values }));
+        } else {
+            shapes
+                .iter()
+                .for_each(|(name, shape)| say!("{name}: {shape}"));
+        }
+        return Ok(SUCCESS);
+    }
+    let sources = crate::inputs::read_programs(path, &args.dims, args.inputs.as_deref())?;
     let mut all = Vec::new();
-    for computation in module.computations.values() {
-        for &id in &computation.instructions {
-            let instruction = &module[id];
-            if common.json {
-                all.push(json!({
+    for (stage, source) in sources.iter().enumerate() {
+        let module = &source.module;
+        if sources.len() > 1 && !common.json {
+            say!("stage {stage}:");
+        }
+        for computation in module.computations.values() {
+            for &id in &computation.instructions {
+                let instruction = &module[id];
+                let shape = spell_shape(&instruction.shape, &module.symbols);
+                if !common.json {
+                    say!("{}::{}: {shape}", computation.name, instruction.name);
+                    continue;
+                }
+                let mut value = json!({
                     "computation": &*computation.name,
                     "name": &*instruction.name,
-                    "shape": spell_shape(&instruction.shape, &module.symbols),
-                }));
-            } else {
-                say!(
-                    "{}::{}: {}",
-                    computation.name,
-                    instruction.name,
-                    spell_shape(&instruction.shape, &module.symbols)
-                );
+                    "shape": shape,
+                });
+                if sources.len() > 1 {
+                    value["stage"] = stage.into();
+                }
+                all.push(value);
             }
         }
     }

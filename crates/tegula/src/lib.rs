@@ -65,11 +65,11 @@ pub use module::Module;
 pub use object::compile_object;
 pub use passes::{passes, run_passes};
 pub use read::{
-    OnnxModel, is_onnx, read, read_filled, read_onnx, read_onnx_stated, read_program,
-    read_program_stated, read_specialised, read_stated,
+    OnnxModel, is_onnx, onnx_node_shapes, read, read_filled, read_onnx, read_onnx_stated,
+    read_program, read_program_stated, read_specialised, read_stated,
 };
 pub use signature::{Signature, Size};
-pub use staged::{ExternalFiles, StagedModel};
+pub use staged::{ExternalFiles, StagedModel, Watch, read_onnx_stages};
 pub use tegula_codegen_cpu::{IsaLevel, Object};
 pub use tegula_compile_cache::Cache;
 pub use tegula_custom_call::{RegisterError, register_custom_call};

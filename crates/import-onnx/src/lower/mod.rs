@@ -53,7 +53,12 @@ pub(crate) struct Lowerer<'a> {
     size_locals: FxHashMap<Var, Local>,
     /// Where a model becomes several programs; `None` where it has to be one.
     cuts: Option<cut::Cuts>,
+    /// The shapes of what the nodes of the outermost graph give, by name.
+    shapes: NodeShapes,
 }
+
+/// Shapes of what nodes give, by name.
+pub(crate) type NodeShapes = Vec<(String, Shape)>;
 
 impl<'a> Lowerer<'a> {
     fn new(name: &str, tensors: Tensors<'a>) -> Self {
@@ -70,6 +75,7 @@ impl<'a> Lowerer<'a> {
             nesting: 0,
             size_locals: FxHashMap::default(),
             cuts: None,
+            shapes: Vec::new(),
         }
     }
 
