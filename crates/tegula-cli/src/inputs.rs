@@ -49,7 +49,14 @@ fn parse_dim(text: &str) -> Result<(String, i64), String> {
 
 /// Reads and verifies a program; `dims` are sizes given for good.
 pub(crate) fn read_module(path: &Path, dims: &DimArgs) -> Result<Source, Failure> {
-    read_module_with(path, dims, None)
+    match read_module_with(path, dims, None) {
+        Err(Failure::Program { error, .. }) if error.needs_stages => {
+            let path = path.display();
+            let advice = "the model runs in stages (`tegula run`); `--stage 0` is its first";
+            Err(anyhow!("{path}: {error}: {advice}").into())
+        }
+        read => read,
+    }
 }
 
 /// Reads and verifies a program that will run on the inputs of a file: values of them that decide
@@ -117,14 +124,7 @@ fn read_all_stages(path: &Path, dims: &DimArgs) -> Result<(Vec<Source>, bool), F
 /// The stage that was asked for.
 fn one_stage(path: &Path, dims: &DimArgs, failure: Failure) -> Result<Source, Failure> {
     let Some(wanted) = dims.stage else {
-        return Err(match failure {
-            Failure::Program { error, .. } => {
-                let path = path.display();
-                let advice = "the model runs in stages (`tegula run`); `--stage 0` is its first";
-                anyhow!("{path}: {error}: {advice}").into()
-            }
-            other => other,
-        });
+        return Err(failure);
     };
     let (mut stages, has_more) = read_all_stages(path, dims)?;
     if wanted < stages.len() {
